@@ -1,0 +1,41 @@
+// Package image reads (and later writes) images of an image store.
+//
+// Store is the port; each adapter lives in a folder of its own and passes the
+// suite in imagetest.
+package image
+
+import (
+	"context"
+	"io"
+
+	"strongroom/compute"
+)
+
+// Store is an image store.
+type Store interface {
+	// Get gives an image's record. NotFound: no such image that this credential may see.
+	Get(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
+	// Open streams an image's bytes. The reader checks the record's sha256 as it
+	// goes: the last Read gives a Corrupt error instead of io.EOF when it does
+	// not match. NotFound as Get; Conflict: the image has no data yet.
+	Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error)
+}
+
+// Library is a Store that can also be written: what the image API v2 of
+// devcloud and, later, snapshots need.
+type Library interface {
+	Store
+	// Create ensures a record with the id in img, status "queued". Conflict: the
+	// id exists with other content.
+	Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
+	// Update changes name, visibility, tags, protected, min_* and properties.
+	Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
+	// Upload stores the data of a queued image and makes it "active", with size,
+	// sha256 and virtual size taken from the data. A broken upload leaves it queued.
+	Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error
+	// Delete removes record and data. NotFound when it is not there; Forbidden
+	// when it is protected or another project's.
+	Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error
+	// List gives the images that the credential may see: its own, public ones.
+	List(ctx context.Context, cred compute.Credential) ([]compute.Image, error)
+}

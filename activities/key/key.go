@@ -1,0 +1,88 @@
+// Package key keeps the passphrases of disks and vTPMs in a key manager.
+//
+// Manager is the port; each adapter lives in a folder of its own and passes the
+// suite in keytest. Activities is what workflows call: it moves references only,
+// a passphrase is made and stays behind the port.
+package key
+
+import (
+	"context"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// Manager is a key manager. Every secret belongs to the project of the
+// credential it was made with; another project's credential gets Forbidden or
+// NotFound, never a value. No error text carries a value.
+type Manager interface {
+	// Create ensures that one secret of this name exists in the credential's
+	// project and gives its id. The passphrase, base64 text of in.Bytes random
+	// bytes, is made here and is not returned. When the secret exists already,
+	// its id is given and its value stays. Two calls at once make one secret.
+	Create(ctx context.Context, in CreateInput) (compute.SecretID, error)
+	// Passphrase reads a secret. The caller wipes it.
+	// NotFound: no such secret; Forbidden: not the caller's.
+	Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error)
+	// Delete ensures that no secret of this name (and of this id, where it is
+	// known) is left. One that is not there is a success.
+	Delete(ctx context.Context, in DeleteInput) error
+	// List gives the secrets that strongroom made and the credential can see.
+	List(ctx context.Context, cred compute.Credential) ([]Item, error)
+}
+
+// CreateInput asks for a secret.
+type CreateInput struct {
+	Credential compute.Credential `json:"credential"`
+	ID         compute.SecretID   `json:"id"`    // derived from the operation; used where the manager lets the client choose
+	Name       string             `json:"name"`  // deterministic: names the server, disk and operation
+	Bytes      int                `json:"bytes"` // random bytes before base64: compute.DiskPassphraseBytes or TPMPassphraseBytes
+}
+
+// CreateResult says which secret it is.
+type CreateResult struct {
+	Secret compute.SecretID `json:"secret"`
+}
+
+// DeleteInput names the secret to remove.
+type DeleteInput struct {
+	Credential compute.Credential `json:"credential"`
+	Name       string             `json:"name"`
+	ID         *compute.SecretID  `json:"id,omitempty"`
+}
+
+// InventoryInput asks what secrets exist.
+type InventoryInput struct {
+	Credential compute.Credential `json:"credential"`
+}
+
+// Item is a secret as the audit sees it.
+type Item struct {
+	ID        compute.SecretID `json:"id"`
+	Name      string           `json:"name"`
+	ProjectID string           `json:"project_id"`
+}
+
+// The registered names of the activities; they run on the cloud queue.
+const (
+	Create    = "key.Create"
+	Delete    = "key.Delete"
+	Inventory = "key.Inventory"
+)
+
+// Activities are what workflows call of the key manager.
+type Activities struct{ Manager Manager }
+
+// Create is the activity key.Create.
+func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
+	id, err := a.Manager.Create(ctx, in)
+	return CreateResult{Secret: id}, err
+}
+
+// Delete is the activity key.Delete.
+func (a *Activities) Delete(ctx context.Context, in DeleteInput) error { return a.Manager.Delete(ctx, in) }
+
+// Inventory is the activity key.Inventory.
+func (a *Activities) Inventory(ctx context.Context, in InventoryInput) ([]Item, error) {
+	return a.Manager.List(ctx, in.Credential)
+}

@@ -1,0 +1,93 @@
+package compute
+
+// DiskRole says what a local disk is for.
+type DiskRole string
+
+// The roles of local disks.
+const (
+	RootDisk      DiskRole = "root"
+	EphemeralDisk DiskRole = "ephemeral"
+	SwapDisk      DiskRole = "swap"
+)
+
+// DiskFormat is how a disk is encrypted at rest.
+type DiskFormat string
+
+// The encryption formats (decision 7). FormatNone means not encrypted.
+const (
+	FormatNone   DiskFormat = ""
+	FormatLUKS   DiskFormat = "luks"
+	FormatLUKSv2 DiskFormat = "luksv2"
+	FormatPlain  DiskFormat = "plain"
+)
+
+// Disk is one local block device of a server: the block device mapping of the
+// encryption document (EE-07) and the plan that a host acts on (EE-31).
+type Disk struct {
+	ID          DiskID   `json:"id"`
+	Role        DiskRole `json:"role"`
+	Index       int      `json:"index"`       // 0, 1 … among disks of the role
+	DeviceName  string   `json:"device_name"` // /dev/vda …
+	Bus         string   `json:"bus"`         // virtio
+	SizeMB      int64    `json:"size_mb"`
+	BootIndex   int      `json:"boot_index"`             // 0 for the root disk, -1 for the others
+	GuestFormat string   `json:"guest_format,omitempty"` // swap, ext4 …: what the host makes in it, "" for nothing
+	Image       *ImageID `json:"image,omitempty"`        // the root disk's source
+
+	Encrypted         bool              `json:"encrypted"`
+	Secret            *SecretID         `json:"encryption_secret_uuid,omitempty"`
+	BackingSecret     *SecretID         `json:"backing_encryption_secret_uuid,omitempty"`
+	Format            DiskFormat        `json:"encryption_format,omitempty"`
+	EncryptionOptions map[string]string `json:"encryption_options,omitempty"` // what was really used (EE-08)
+}
+
+// Name is the disk's file name in the server's folder: disk, disk.eph0, disk.swap.
+func (d Disk) Name() string {
+	switch d.Role {
+	case EphemeralDisk:
+		return "disk.eph" + string(rune('0'+d.Index))
+	case SwapDisk:
+		return "disk.swap"
+	default:
+		return "disk"
+	}
+}
+
+// TPMVersion is a version of the TPM specification.
+type TPMVersion string
+
+// TPMModel is the interface a vTPM shows to the guest.
+type TPMModel string
+
+// The versions and models that exist together: 1.2/TIS, 2.0/TIS, 2.0/CRB (TPM-03).
+const (
+	TPM12  TPMVersion = "1.2"
+	TPM20  TPMVersion = "2.0"
+	TPMTIS TPMModel   = "tpm-tis"
+	TPMCRB TPMModel   = "tpm-crb"
+)
+
+// SecretSecurity says who may open a server's keys (hw:tpm_secret_security).
+type SecretSecurity string
+
+// The modes of SecretSecurity.
+const (
+	SecurityUser       SecretSecurity = "user"
+	SecurityHost       SecretSecurity = "host"
+	SecurityDeployment SecretSecurity = "deployment"
+)
+
+// TPM is the vTPM that a server asks for.
+type TPM struct {
+	Version  TPMVersion     `json:"version"`
+	Model    TPMModel       `json:"model"`
+	Security SecretSecurity `json:"security"`
+	Secret   *SecretID      `json:"secret,omitempty"`
+}
+
+// PassphraseBytes are the random bytes behind a passphrase before base64:
+// 64 for a disk (EE-09), 384 for a vTPM (TPM-09).
+const (
+	DiskPassphraseBytes = 64
+	TPMPassphraseBytes  = 384
+)

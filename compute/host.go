@@ -1,0 +1,35 @@
+package compute
+
+import "time"
+
+// Host is a compute host as it last reported itself, with what is claimed on it.
+type Host struct {
+	ID         HostID    `json:"id"`
+	Name       string    `json:"name"`
+	Traits     []string  `json:"traits"`
+	Networks   []string  `json:"networks,omitempty"` // uuids of networks it can attach
+	Capacity   Resources `json:"capacity"`           // after overcommit
+	Used       Resources `json:"used"`               // claimed
+	Servers    int       `json:"servers"`
+	Disabled   bool      `json:"disabled"`
+	LastSeen   time.Time `json:"last_seen"`
+	ForcedDown bool      `json:"forced_down"`
+}
+
+// HostTimeout is how long a host may be silent before it counts as down.
+const HostTimeout = 60 * time.Second
+
+// Up reports whether the host was seen lately.
+func (h Host) Up(now time.Time) bool { return !h.ForcedDown && now.Sub(h.LastSeen) < HostTimeout }
+
+// Resources is an amount of what servers consume on a host.
+type Resources struct {
+	VCPUs    int `json:"vcpus"`
+	MemoryMB int `json:"memory_mb"`
+	DiskGB   int `json:"disk_gb"`
+}
+
+// Resources is what a server of the flavor consumes. Swap counts in whole GiB.
+func (f Flavor) Resources() Resources {
+	return Resources{VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.RootGB + f.EphemeralGB + (f.SwapMB+1023)/1024}
+}

@@ -1,0 +1,49 @@
+package compute
+
+import "github.com/google/uuid"
+
+// ThingKind is a kind of thing that strongroom makes outside its database.
+type ThingKind string
+
+// The kinds of the ledger, in the order in which a server's things are torn
+// down: secrets of the key manager go last, after every disk that they open
+// (EE-27, TPM-31).
+const (
+	ThingDomain           ThingKind = "domain"            // a libvirt domain; name: the domain's name
+	ThingHypervisorSecret ThingKind = "hypervisor_secret" // a libvirt secret; name: its uuid
+	ThingDiskFile         ThingKind = "disk_file"         // name: <server uuid>/<file>
+	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
+	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
+)
+
+// TeardownOrder lists the kinds in the order of their removal.
+var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingTPMState, ThingKeySecret}
+
+// ThingState is how far a thing is.
+type ThingState string
+
+// The states of a ledger row. A row is closed (released) only when the thing
+// was seen to be gone.
+const (
+	ThingIntended ThingState = "intended"
+	ThingPresent  ThingState = "present"
+	ThingReleased ThingState = "released"
+)
+
+// PlaceKeyManager is the ledger's place of key-manager secrets; things on a
+// host have the host's uuid as their place.
+const PlaceKeyManager = "key-manager"
+
+// Thing is one row of the ledger: something that exists, or may exist, in the
+// world because strongroom meant to make it.
+type Thing struct {
+	ID         uuid.UUID   `json:"id"`
+	Kind       ThingKind   `json:"kind"`
+	Place      string      `json:"place"`               // PlaceKeyManager or a host's uuid
+	Name       string      `json:"name"`                // unique within kind and place
+	Reference  string      `json:"reference,omitempty"` // the id that the service gave it, where that is not its name
+	Server     ServerID    `json:"server_id"`
+	Operation  OperationID `json:"operation_id"`
+	Credential Credential  `json:"credential"` // who made it
+	State      ThingState  `json:"state"`
+}

@@ -1,0 +1,136 @@
+package compute
+
+import "time"
+
+// VMState is what a server is, as Nova names it.
+type VMState string
+
+// The vm_states (reference compute-api A.4).
+const (
+	VMActive           VMState = "active"
+	VMBuilding         VMState = "building"
+	VMPaused           VMState = "paused"
+	VMSuspended        VMState = "suspended"
+	VMStopped          VMState = "stopped"
+	VMRescued          VMState = "rescued"
+	VMResized          VMState = "resized"
+	VMSoftDelete       VMState = "soft-delete"
+	VMDeleted          VMState = "deleted"
+	VMError            VMState = "error"
+	VMShelved          VMState = "shelved"
+	VMShelvedOffloaded VMState = "shelved_offloaded"
+)
+
+// TaskState is what is being done to a server; TaskNone means nothing.
+type TaskState string
+
+// The task_states that operations set (reference compute-api A.4).
+const (
+	TaskNone              TaskState = ""
+	TaskScheduling        TaskState = "scheduling"
+	TaskBlockDevice       TaskState = "block_device_mapping"
+	TaskSpawning          TaskState = "spawning"
+	TaskPoweringOff       TaskState = "powering-off"
+	TaskPoweringOn        TaskState = "powering-on"
+	TaskRebooting         TaskState = "rebooting"
+	TaskRebootPending     TaskState = "reboot_pending"
+	TaskRebootStarted     TaskState = "reboot_started"
+	TaskRebootingHard     TaskState = "rebooting_hard"
+	TaskRebootPendingHard TaskState = "reboot_pending_hard"
+	TaskRebootStartedHard TaskState = "reboot_started_hard"
+	TaskDeleting          TaskState = "deleting"
+)
+
+// PowerState is the hypervisor's view, with the API's numbers.
+type PowerState int
+
+// The power states of the API.
+const (
+	PowerNone      PowerState = 0
+	PowerRunning   PowerState = 1
+	PowerPaused    PowerState = 3
+	PowerShutdown  PowerState = 4
+	PowerCrashed   PowerState = 6
+	PowerSuspended PowerState = 7
+)
+
+// Keys of a server's system metadata.
+const (
+	// SystemTPMSecret keeps the id of the vTPM's secret (TPM-10, decision 3).
+	SystemTPMSecret = "tpm_secret_uuid"
+)
+
+// Fault is why a server is in ERROR, as the API shows it.
+type Fault struct {
+	Code    int       `json:"code"`
+	Message string    `json:"message"`
+	Details string    `json:"details,omitempty"`
+	Created time.Time `json:"created"`
+}
+
+// Server is what an operation must know of a server to act on it. The API has
+// its own, wider view of the row.
+type Server struct {
+	ID         ServerID          `json:"id"`
+	ProjectID  string            `json:"project_id"`
+	UserID     string            `json:"user_id"`
+	Name       string            `json:"name"`
+	Hostname   string            `json:"hostname"`
+	VMState    VMState           `json:"vm_state"`
+	TaskState  TaskState         `json:"task_state"`
+	PowerState PowerState        `json:"power_state"`
+	Host       *HostID           `json:"host,omitempty"`
+	Flavor     Flavor            `json:"flavor"`
+	Image      Image             `json:"image"`
+	Networks   []Network         `json:"networks,omitempty"`
+	Disks      []Disk            `json:"disks"`
+	TPM        *TPM              `json:"tpm,omitempty"`
+	System     map[string]string `json:"system,omitempty"`
+	Traits     []string          `json:"traits,omitempty"` // what its host must have
+}
+
+// InstanceName is the server's name at the hypervisor.
+func (s Server) InstanceName() string { return InstanceName(s.ID) }
+
+// InstanceName is the libvirt domain name of a server.
+func InstanceName(id ServerID) string { return "instance-" + id.String() }
+
+// Network is one interface that the user asked for.
+type Network struct {
+	UUID string `json:"uuid"`
+	MAC  string `json:"mac,omitempty"`
+	Tag  string `json:"tag,omitempty"`
+}
+
+// Flavor is the size of a server, frozen into it at create time.
+type Flavor struct {
+	ID          string            `json:"id"` // the API's flavor id, often a number or a name
+	Name        string            `json:"name"`
+	VCPUs       int               `json:"vcpus"`
+	MemoryMB    int               `json:"memory_mb"`
+	RootGB      int               `json:"root_gb"`
+	EphemeralGB int               `json:"ephemeral_gb"`
+	SwapMB      int               `json:"swap_mb"`
+	ExtraSpecs  map[string]string `json:"extra_specs,omitempty"`
+}
+
+// Image is an image of the image store, as its record says.
+type Image struct {
+	ID              ImageID           `json:"id"`
+	Name            string            `json:"name"`
+	Status          string            `json:"status"`           // queued, saving, active, …
+	DiskFormat      string            `json:"disk_format"`      // qcow2, raw, luks
+	ContainerFormat string            `json:"container_format"` // bare
+	SizeBytes       int64             `json:"size_bytes"`
+	VirtualBytes    int64             `json:"virtual_bytes"`
+	SHA256          string            `json:"sha256"` // hex, of the stored bytes
+	MinDiskGB       int               `json:"min_disk_gb"`
+	MinRAMMB        int               `json:"min_ram_mb"`
+	Owner           string            `json:"owner"`
+	Visibility      string            `json:"visibility"` // public, private, shared, community
+	Protected       bool              `json:"protected"`
+	Tags            []string          `json:"tags,omitempty"`
+	Properties      map[string]string `json:"properties,omitempty"`
+	CreatedAt       time.Time         `json:"created_at"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+}

@@ -1,0 +1,35 @@
+//go:build deps
+
+package deps
+
+import (
+	_ "github.com/alecthomas/kong"
+	_ "github.com/databus23/goslo.policy"
+	_ "github.com/digitalocean/go-libvirt"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/go-tpm/tpm2"
+	_ "github.com/google/uuid"
+	_ "github.com/gophercloud/gophercloud/v2"
+	_ "github.com/gophercloud/utils/v2/openstack/clientconfig"
+	_ "github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/knadh/koanf/v2"
+	_ "github.com/knadh/koanf/parsers/yaml"
+	_ "github.com/knadh/koanf/providers/file"
+	_ "github.com/knadh/koanf/providers/env/v2"
+	_ "github.com/labstack/echo/v4"
+	_ "github.com/pressly/goose/v3"
+	_ "github.com/santhosh-tekuri/jsonschema/v6"
+	_ "github.com/sapcc/go-bits/gopherpolicy"
+	_ "github.com/schollz/progressbar/v3"
+	_ "github.com/stretchr/testify/require"
+	_ "go.temporal.io/sdk/client"
+	_ "go.temporal.io/sdk/worker"
+	_ "go.temporal.io/sdk/testsuite"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/crypto/bcrypt"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/sync/errgroup"
+	_ "libvirt.org/go/libvirtxml"
+	_ "pgregory.net/rapid"
+)
