@@ -80,7 +80,9 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 }
 
 // Delete is the activity key.Delete.
-func (a *Activities) Delete(ctx context.Context, in DeleteInput) error { return a.Manager.Delete(ctx, in) }
+func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
+	return a.Manager.Delete(ctx, in)
+}
 
 // Inventory is the activity key.Inventory.
 func (a *Activities) Inventory(ctx context.Context, in InventoryInput) ([]Item, error) {
