@@ -1,0 +1,21 @@
+-- name: IntendThing :exec
+-- A row before the thing. An open row of the same thing stays as it is: the
+-- step runs a second time.
+INSERT INTO ledger (id, kind, place, name, server_id, operation_id, credential_id, project_id, user_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (kind, place, name) WHERE state <> 'released' DO NOTHING;
+
+-- name: PresentThing :exec
+UPDATE ledger SET state = 'present', reference = $4, updated_at = now()
+WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
+
+-- name: ReleaseThing :exec
+UPDATE ledger SET state = 'released', released_at = now(), updated_at = now()
+WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
+
+-- name: ServerThings :many
+SELECT * FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY created_at, id;
+
+-- name: OpenThings :many
+SELECT l.*, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
+FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name;

@@ -1,0 +1,87 @@
+-- name: GetServer :one
+SELECT * FROM servers WHERE id = $1;
+
+-- name: GetServerDisks :many
+SELECT * FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index;
+
+-- name: GetServerSystemMetadata :many
+SELECT key, value FROM server_system_metadata WHERE server_id = $1;
+
+-- name: SetServerTask :execrows
+UPDATE servers SET task_state = $3, updated_at = now() WHERE id = $1 AND current_operation = $2;
+
+-- name: SetServerProgress :execrows
+UPDATE servers SET progress = $3 WHERE id = $1 AND current_operation = $2;
+
+-- name: SetServerPlaced :execrows
+UPDATE servers SET host_id = $3, availability_zone = $4, updated_at = now() WHERE id = $1 AND current_operation = $2;
+
+-- name: SettleServer :execrows
+-- The end of an operation that leaves the server with a state.
+UPDATE servers SET vm_state = sqlc.arg(vm_state), task_state = '', power_state = sqlc.arg(power_state),
+    fault = sqlc.narg(fault), progress = sqlc.arg(progress),
+    launched_at = CASE WHEN sqlc.arg(launched)::boolean THEN coalesce(launched_at, now()) ELSE launched_at END,
+    terminated_at = CASE WHEN sqlc.arg(terminated)::boolean THEN coalesce(terminated_at, now()) ELSE terminated_at END,
+    current_operation = '', updated_at = now()
+WHERE id = sqlc.arg(id) AND current_operation = sqlc.arg(operation_id);
+
+-- name: SettleServerDeleted :execrows
+UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, host_id = host_id, fault = NULL, progress = 0,
+    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now()
+WHERE id = $1 AND current_operation = $2;
+
+-- name: SetSystemMetadata :exec
+INSERT INTO server_system_metadata (server_id, key, value) VALUES ($1, $2, $3)
+ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value;
+
+-- name: DeleteSystemMetadata :exec
+DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2;
+
+-- name: SetDiskSecret :exec
+UPDATE server_disks SET encryption_secret_uuid = $2 WHERE id = $1;
+
+-- name: SetDiskOptions :exec
+UPDATE server_disks SET encryption_format = $2, encryption_options = $3 WHERE id = $1;
+
+-- name: ClearServerSecrets :exec
+UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret_uuid = NULL, encryption_options = '{}' WHERE server_id = $1;
+
+-- name: HostsWithUse :many
+SELECT h.*, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(c.server_id) AS servers
+FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name;
+
+-- name: LockHost :one
+SELECT * FROM hosts WHERE id = $1 FOR UPDATE;
+
+-- name: HostUse :one
+SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
+    coalesce(sum(disk_gb), 0)::bigint AS disk_gb
+FROM claims WHERE host_id = $1;
+
+-- name: GetClaim :one
+SELECT * FROM claims WHERE server_id = $1;
+
+-- name: InsertClaim :exec
+INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: DeleteClaim :exec
+DELETE FROM claims WHERE server_id = $1;
+
+-- name: DeleteClaimOf :exec
+DELETE FROM claims WHERE server_id = $1 AND operation_id = $2;
+
+-- name: ReportHost :exec
+-- A host says what it is and that it lives. The operator's switches stay as they are.
+INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
+    reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now())
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
+    networks = excluded.networks, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
+    vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
+    reserved_memory_mb = excluded.reserved_memory_mb, hypervisor_type = excluded.hypervisor_type,
+    hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
+    uptime = excluded.uptime, release = excluded.release, last_seen = now();
+
+-- name: SeeHost :execrows
+UPDATE hosts SET last_seen = now() WHERE id = $1;
