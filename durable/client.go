@@ -1,0 +1,36 @@
+package durable
+
+import (
+	"log/slog"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+)
+
+// ClientConfig says where Temporal is.
+type ClientConfig struct {
+	Address   string // host:port
+	Namespace string
+	Logger    *slog.Logger
+}
+
+// Dial connects to Temporal.
+func Dial(cfg ClientConfig) (client.Client, error) {
+	return client.Dial(clientOptions(cfg))
+}
+
+// DialLazily gives a client that connects at its first call, for processes
+// that must start while Temporal is away.
+func DialLazily(cfg ClientConfig) (client.Client, error) {
+	return client.NewLazyClient(clientOptions(cfg))
+}
+
+func clientOptions(cfg ClientConfig) client.Options {
+	return client.Options{
+		HostPort:      cfg.Address,
+		Namespace:     cfg.Namespace,
+		Logger:        log.NewStructuredLogger(cfg.Logger),
+		DataConverter: converter.GetDefaultDataConverter(),
+	}
+}

@@ -1,0 +1,110 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+
+	"strongroom/compute"
+)
+
+const scheduleToStart = enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+
+// unkindAttempts is how often an error without a kind is tried: it is a bug or
+// something unforeseen, and trying for ever would hide it.
+const unkindAttempts = 5
+
+func asError[T error](err error, target *T) bool { return errors.As(err, target) }
+
+// toTemporal turns an error of an activity into Temporal's. This is the only
+// place; nothing below the boundary makes an ApplicationError, and nothing
+// above wraps one, for the outermost type decides whether it is retried.
+func toTemporal(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, activity.ErrResultPending) || temporal.IsCanceledError(err) {
+		return err
+	}
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return temporal.NewCanceledError()
+	}
+	kind := compute.KindOf(err)
+	options := temporal.ApplicationErrorOptions{}
+	switch kind {
+	case compute.Unavailable:
+		options.NextRetryDelay = retryAfter(err)
+	case "":
+		options.NonRetryable = activity.GetInfo(ctx).Attempt >= unkindAttempts
+	default:
+		options.NonRetryable = true
+	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), string(kind), options)
+}
+
+// retryAfter is the wait that a busy service asked for, if it did.
+func retryAfter(err error) time.Duration {
+	var busy interface{ RetryAfter() time.Duration }
+	if errors.As(err, &busy) {
+		return busy.RetryAfter()
+	}
+	return 0
+}
+
+// FromTemporal turns a failed activity's or workflow's error back into the
+// error that it was: kind and message, without Temporal's wrapping.
+func FromTemporal(err error) *compute.Error {
+	if err == nil {
+		return nil
+	}
+	var own *compute.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return &compute.Error{Kind: compute.Kind(app.Type()), Message: app.Message()}
+	}
+	var timeout *temporal.TimeoutError
+	if errors.As(err, &timeout) {
+		return &compute.Error{Kind: compute.Unavailable, Message: "gave up waiting (" + timeout.TimeoutType().String() + ")"}
+	}
+	return &compute.Error{Message: err.Error()}
+}
+
+// Boundary is the worker interceptor that stands between activities and
+// Temporal: it translates errors and keeps heartbeats going while an activity
+// is in a call that blocks.
+type Boundary struct {
+	interceptor.WorkerInterceptorBase
+}
+
+// InterceptActivity puts the boundary around one activity.
+func (Boundary) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	b := &boundary{}
+	b.Next = next
+	return b
+}
+
+type boundary struct {
+	interceptor.ActivityInboundInterceptorBase
+	pulse *pulse
+}
+
+func (b *boundary) Init(out interceptor.ActivityOutboundInterceptor) error {
+	b.pulse = &pulse{}
+	b.pulse.Next = out
+	return b.Next.Init(b.pulse)
+}
+
+func (b *boundary) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	stop := b.pulse.start(ctx)
+	defer stop()
+	result, err := b.Next.ExecuteActivity(ctx, in)
+	return result, toTemporal(ctx, err)
+}
