@@ -1,0 +1,170 @@
+package libvirtd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// namespace is the pid, mount and uts namespace in which libvirtd and its
+// guests live: the process id, as seen from here, of its pid 1. libvirtd comes
+// and goes in it; it lasts until end, or until the process that made a
+// Contained one ends.
+type namespace struct{ init int }
+
+// enter is run by sh inside the new namespaces: $1 is the host name, then pairs
+// of folder and path up to "--", then the command to become.
+const enter = `set -e
+[ -z "$1" ] || echo "$1" >/proc/sys/kernel/hostname
+shift
+while [ "$1" != -- ]; do mkdir -p "$2"; mount --bind "$1" "$2"; shift 2; done
+shift
+exec "$@"`
+
+// reap is pid 1. It must collect at once what outlives its parent: libvirt
+// takes a zombie for a QEMU that will not end, and a machine's own pid 1 may be
+// slow to collect.
+const reap = `touch "$1"; sleep infinity & while :; do wait -n || :; done`
+
+// hold gives the folder's namespace: the one that a Lasting libvirtd left, or a new one.
+func hold(ctx context.Context, cfg Config, out *os.File) (*namespace, error) {
+	if ns := found(cfg.Dir); ns != nil {
+		return ns, nil
+	}
+	mark := holderMark(cfg.Dir)
+	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("libvirtd: %w", err)
+	}
+	var args []string
+	if cfg.Netns != "" {
+		args = append(args, "nsenter", "--net=/run/netns/"+cfg.Netns, "--")
+	}
+	args = append(args, "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
+		"--propagation", "private", "sh", "-c", enter, "enter", cfg.Hostname)
+	for _, o := range overlays {
+		args = append(args, filepath.Join(cfg.Dir, o.folder), o.path)
+	}
+	holder, err := start(append(args, "--", "bash", "-c", reap, "reap", mark), out, cfg.Mode == Contained)
+	if err != nil {
+		return nil, err
+	}
+	if err := poll(ctx, holder, func() bool { _, err := os.Stat(mark); return err == nil }); err != nil {
+		return nil, err
+	}
+	init, err := waitChild(ctx, holder)
+	if err != nil {
+		return nil, err
+	}
+	return &namespace{init}, os.WriteFile(holderFile(cfg.Dir), []byte(strconv.Itoa(init)), 0o644)
+}
+
+// found gives the namespace that an earlier process left in the folder.
+func found(dir string) *namespace {
+	b, err := os.ReadFile(holderFile(dir))
+	if err != nil {
+		return nil
+	}
+	init, err := strconv.Atoi(string(b))
+	if err != nil || !hasArgument(init, holderMark(dir)) { // the pid may be another process's by now
+		return nil
+	}
+	return &namespace{init}
+}
+
+// enter gives the command that runs another inside the namespace. Its child,
+// not itself, becomes the other.
+func (n *namespace) enter(command ...string) []string {
+	return append([]string{"nsenter", "--target", strconv.Itoa(n.init), "--mount", "--uts", "--pid", "--net", "--"}, command...)
+}
+
+func (n *namespace) alive() bool { return n != nil && exists(n.init) }
+
+// end kills everything in the namespace and waits until it is gone.
+func (n *namespace) end(ctx context.Context) error {
+	for n.alive() {
+		if err := syscall.Kill(n.init, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("libvirtd: %w", err)
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// members gives the pids of all processes in the namespace but pid 1 and its sleep.
+func (n *namespace) members() []int {
+	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", n.init))
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, pid := range processes() {
+		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+		if err == nil && ns == want && pid != n.init && exists(pid) && !hasArgument(pid, "infinity") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// replace ends a libvirtd that an earlier process left in the folder.
+func replace(ctx context.Context, cfg Config) error {
+	for _, pid := range processes() {
+		if !hasArgument(pid, pidFile(cfg.Dir)) || !hasArgument(pid, cfg.Binary) {
+			continue
+		}
+		sig, deadline := syscall.SIGTERM, time.Now().Add(stopPatience)
+		for exists(pid) {
+			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("libvirtd: an earlier one, pid %d: %w", pid, err)
+			}
+			if time.Now().After(deadline) {
+				sig = syscall.SIGKILL
+			}
+			if err := pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func processes() (pids []int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// exists reports whether a process runs; a zombie does not.
+func exists(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := bytes.Cut(b, []byte(") "))
+	return len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
+}
+
+func hasArgument(pid int, arg string) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.Contains("\x00"+string(b), "\x00"+arg+"\x00")
+}
+
+func holderMark(dir string) string { return filepath.Join(dir, "run", "namespace-ready") }
+func holderFile(dir string) string { return filepath.Join(dir, "run", "namespace.pid") }
