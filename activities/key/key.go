@@ -14,20 +14,29 @@ import (
 
 // Manager is a key manager. Every secret belongs to the project of the
 // credential it was made with; another project's credential gets Forbidden or
-// NotFound, never a value. No error text carries a value.
+// NotFound, never a value. No error text carries a value. All methods may be
+// called at once, also from several processes.
 type Manager interface {
 	// Create ensures that one secret of this name exists in the credential's
 	// project and gives its id. The passphrase, base64 text of in.Bytes random
 	// bytes, is made here and is not returned. When the secret exists already,
 	// its id is given and its value stays. Two calls at once make one secret.
+	// Invalid: no project, no name, or no sensible number of bytes; Corrupt: the
+	// secret exists and cannot be read; Conflict: the id is taken by another name.
 	Create(ctx context.Context, in CreateInput) (compute.SecretID, error)
 	// Passphrase reads a secret. The caller wipes it.
-	// NotFound: no such secret; Forbidden: not the caller's.
+	// NotFound: no such secret; Forbidden: not the caller's; Corrupt: it was
+	// damaged or is not sealed by this manager's key.
 	Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error)
 	// Delete ensures that no secret of this name (and of this id, where it is
-	// known) is left. One that is not there is a success.
+	// known) is left in the credential's project. One that is not there is a
+	// success. Forbidden: the id is another project's secret. A name is looked for
+	// in the credential's project only: another project's of the same name stays.
 	Delete(ctx context.Context, in DeleteInput) error
-	// List gives the secrets that strongroom made and the credential can see.
+	// List gives the secrets that strongroom made and the credential can see, in
+	// no order. A credential without a project is the operator's own: where the
+	// manager lets it, it sees every project's. A secret too damaged to tell its
+	// name is listed by its id alone, to the operator only.
 	List(ctx context.Context, cred compute.Credential) ([]Item, error)
 }
 

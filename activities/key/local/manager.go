@@ -1,0 +1,203 @@
+package local
+
+import (
+	"context"
+	"crypto/cipher"
+	"os"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"strongroom/activities/key"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// maxBytes bounds what Create makes, so that a mistaken number is refused.
+const maxBytes = 4096
+
+// Manager is a key.Manager in a folder.
+type Manager struct {
+	folder folder
+	seal   cipher.AEAD
+}
+
+var _ key.Manager = (*Manager)(nil)
+
+// Open opens the folder dir (made if absent, mode 0700) with the master key in
+// masterKeyFile (made if absent, mode 0600). Forbidden: the key file is open to
+// others than its owner. Corrupt: it is no key, or it is missing while the
+// folder holds secrets that only it could open.
+func Open(dir, masterKeyFile string) (*Manager, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "make the secrets' folder: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "close the secrets' folder to others: %w", err)
+	}
+	f := folder{path: dir}
+	unlock, err := f.lock(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	entries, err := f.tidy()
+	if err != nil {
+		return nil, err
+	}
+	seal, err := openMasterKey(masterKeyFile, len(entries) == 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{folder: f, seal: seal}, nil
+}
+
+// Create implements key.Manager.
+func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.SecretID, error) {
+	if err := check(in); err != nil {
+		return compute.SecretID{}, err
+	}
+	unlock, err := m.folder.lock(ctx)
+	if err != nil {
+		return compute.SecretID{}, err
+	}
+	defer unlock()
+	entries, err := m.folder.tidy()
+	if err != nil {
+		return compute.SecretID{}, err
+	}
+	id := in.ID
+	if id.UUID == uuid.Nil {
+		id.UUID = uuid.New()
+	}
+	tag := tagOf(in.Credential.ProjectID, in.Name)
+	for _, e := range entries {
+		if e.tag == tag {
+			return e.id, m.verify(e)
+		}
+		if e.id == id {
+			return compute.SecretID{}, compute.Errorf(compute.Conflict, "secret id %s is taken by another name", id)
+		}
+	}
+	return id, m.store(entry{id: id, tag: tag}, in)
+}
+
+func check(in key.CreateInput) error {
+	switch {
+	case in.Credential.ProjectID == "":
+		return compute.Errorf(compute.Invalid, "a secret needs a project that owns it")
+	case in.Name == "" || !utf8.ValidString(in.Name+in.Credential.ProjectID):
+		return compute.Errorf(compute.Invalid, "a secret needs a name that is text")
+	case in.Bytes < 1 || in.Bytes > maxBytes:
+		return compute.Errorf(compute.Invalid, "a secret of %d bytes cannot be made: 1 to %d can", in.Bytes, maxBytes)
+	}
+	return nil
+}
+
+func (m *Manager) store(e entry, in key.CreateInput) error {
+	p, err := secret.Generate(in.Bytes)
+	if err != nil {
+		return compute.Errorf(compute.Unavailable, "make a passphrase: %w", err)
+	}
+	defer p.Wipe()
+	r, err := seal(m.seal, record{ID: e.id, ProjectID: in.Credential.ProjectID, Name: in.Name}, p)
+	if err != nil {
+		return err
+	}
+	return m.folder.write(e, r)
+}
+
+// verify makes sure that a secret that is there can really be opened: a server
+// must not be built on one that cannot.
+func (m *Manager) verify(e entry) error {
+	r, err := m.folder.read(e)
+	if err != nil {
+		return err
+	}
+	p, err := r.open(m.seal)
+	if err != nil {
+		return err
+	}
+	p.Wipe()
+	return m.folder.sync() // whoever made it may have died before that
+}
+
+// Passphrase implements key.Manager.
+func (m *Manager) Passphrase(_ context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
+	entries, err := m.folder.entries()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.id != id {
+			continue
+		}
+		r, err := m.folder.read(e)
+		if err != nil {
+			return nil, err
+		}
+		if cred.ProjectID == "" || r.ProjectID != cred.ProjectID {
+			return nil, compute.Errorf(compute.Forbidden, "secret %s belongs to another project", id)
+		}
+		return r.open(m.seal)
+	}
+	return nil, compute.Errorf(compute.NotFound, "secret %s was not found", id)
+}
+
+// Delete implements key.Manager. A damaged secret can be deleted by its name.
+func (m *Manager) Delete(ctx context.Context, in key.DeleteInput) error {
+	if in.Credential.ProjectID == "" {
+		return compute.Errorf(compute.Forbidden, "a secret is deleted with a credential of the project that owns it")
+	}
+	unlock, err := m.folder.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	entries, err := m.folder.tidy()
+	if err != nil {
+		return err
+	}
+	tag := tagOf(in.Credential.ProjectID, in.Name)
+	var doomed []entry
+	for _, e := range entries {
+		switch {
+		case e.tag == tag:
+			doomed = append(doomed, e)
+		case in.ID != nil && e.id == *in.ID:
+			r, err := m.folder.read(e)
+			if err != nil {
+				return err
+			}
+			if r.ProjectID != in.Credential.ProjectID {
+				return compute.Errorf(compute.Forbidden, "secret %s belongs to another project", e.id)
+			}
+			doomed = append(doomed, e)
+		}
+	}
+	return m.folder.remove(doomed)
+}
+
+// List implements key.Manager. A credential without a project sees all.
+func (m *Manager) List(_ context.Context, cred compute.Credential) ([]key.Item, error) {
+	entries, err := m.folder.entries()
+	if err != nil {
+		return nil, err
+	}
+	items := make([]key.Item, 0, len(entries))
+	for _, e := range entries {
+		r, err := m.folder.read(e)
+		switch {
+		case compute.Is(err, compute.NotFound): // deleted since
+			continue
+		case compute.Is(err, compute.Corrupt):
+			r = record{ID: e.id}
+		case err != nil:
+			return nil, err
+		}
+		if cred.ProjectID == "" || r.ProjectID == cred.ProjectID {
+			items = append(items, key.Item{ID: r.ID, Name: r.Name, ProjectID: r.ProjectID})
+		}
+	}
+	return items, nil
+}
