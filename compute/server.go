@@ -86,7 +86,8 @@ type Server struct {
 	Disks      []Disk            `json:"disks"`
 	TPM        *TPM              `json:"tpm,omitempty"`
 	System     map[string]string `json:"system,omitempty"`
-	Traits     []string          `json:"traits,omitempty"` // what its host must have
+	Traits     []string          `json:"traits,omitempty"`           // what its host must have
+	Forbidden  []string          `json:"forbidden_traits,omitempty"` // what its host must not have
 }
 
 // InstanceName is the server's name at the hypervisor.

@@ -85,7 +85,7 @@ type Boundary struct {
 }
 
 // InterceptActivity puts the boundary around one activity.
-func (Boundary) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (*Boundary) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	b := &boundary{}
 	b.Next = next
 	return b

@@ -62,6 +62,26 @@ func HostUnbound(ctx workflow.Context, host compute.HostID) workflow.Context {
 	return workflow.WithActivityOptions(ctx, o)
 }
 
+// The undo profiles try for ever: an operation is not over while something of
+// it is left. They are also what a delete uses.
+
+// ControlUndo is Control without an end.
+func ControlUndo(ctx workflow.Context) workflow.Context { return with(ctx, ControlQueue, time.Hour, 0) }
+
+// CloudUndo is Cloud without an end.
+func CloudUndo(ctx workflow.Context) workflow.Context { return with(ctx, CloudQueue, time.Minute, 0) }
+
+// HostUndo is for undoing on a host: it waits for that host.
+func HostUndo(ctx workflow.Context, host compute.HostID) workflow.Context {
+	return with(ctx, HostQueue(host), 10*time.Minute, 0)
+}
+
+// Peek is for a look at a queue's place that should not hold anything up: it
+// fails when nobody answers soon.
+func Peek(ctx workflow.Context, queue string) workflow.Context {
+	return with(ctx, queue, 30*time.Second, 45*time.Second)
+}
+
 func with(ctx workflow.Context, queue string, attempt, all time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, options(queue, attempt, all))
 }

@@ -3,7 +3,6 @@ package durable
 import (
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -38,24 +37,36 @@ func (s *Saga) Unwind(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	left := s.undos
 	s.undos = nil
-	for wait := 5 * time.Second; len(left) > 0; wait = min(2*wait, 10*time.Minute) {
-		if left = unwindOnce(ctx, left); len(left) == 0 {
-			return
+	_ = Persist(ctx, func(ctx workflow.Context) error {
+		var err error
+		left, err = unwindOnce(ctx, left)
+		return err
+	})
+}
+
+// Persist runs do until it succeeds, at growing intervals. It gives up only
+// when ctx is cancelled.
+func Persist(ctx workflow.Context, do func(workflow.Context) error) error {
+	for wait := 5 * time.Second; ; wait = min(2*wait, 10*time.Minute) {
+		err := do(ctx)
+		if err == nil {
+			return nil
 		}
-		if err := workflow.Sleep(ctx, wait); err != nil && !temporal.IsCanceledError(err) {
-			return
+		workflow.GetLogger(ctx).Error("will be tried again", "in", wait, "error", err)
+		if err := workflow.Sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 }
 
-// unwindOnce tries each undo and gives those that failed, in their order.
-func unwindOnce(ctx workflow.Context, undos []undo) []undo {
-	var failed []undo
+// unwindOnce tries each undo, last first, and gives those that failed, in their
+// order, with the last error.
+func unwindOnce(ctx workflow.Context, undos []undo) (failed []undo, last error) {
 	for i := len(undos) - 1; i >= 0; i-- {
 		if err := undos[i].run(ctx); err != nil {
-			workflow.GetLogger(ctx).Error("undo failed, will be tried again", "step", undos[i].name, "error", err)
-			failed = append([]undo{undos[i]}, failed...)
+			workflow.GetLogger(ctx).Error("undo failed", "step", undos[i].name, "error", err)
+			failed, last = append([]undo{undos[i]}, failed...), err
 		}
 	}
-	return failed
+	return failed, last
 }

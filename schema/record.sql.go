@@ -199,6 +199,53 @@ func (q *Queries) GetServerSystemMetadata(ctx context.Context, serverID compute.
 	return items, nil
 }
 
+const hostIDs = `-- name: HostIDs :many
+SELECT id, name, last_seen, forced_down FROM hosts ORDER BY name
+`
+
+type HostIDsRow struct {
+	ID         compute.HostID
+	Name       string
+	LastSeen   time.Time
+	ForcedDown bool
+}
+
+func (q *Queries) HostIDs(ctx context.Context) ([]HostIDsRow, error) {
+	rows, err := q.db.Query(ctx, hostIDs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HostIDsRow{}
+	for rows.Next() {
+		var i HostIDsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.LastSeen,
+			&i.ForcedDown,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const hostName = `-- name: HostName :one
+SELECT name FROM hosts WHERE id = $1
+`
+
+func (q *Queries) HostName(ctx context.Context, id compute.HostID) (string, error) {
+	row := q.db.QueryRow(ctx, hostName, id)
+	var name string
+	err := row.Scan(&name)
+	return name, err
+}
+
 const hostUse = `-- name: HostUse :one
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
     coalesce(sum(disk_gb), 0)::bigint AS disk_gb

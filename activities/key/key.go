@@ -8,6 +8,9 @@ package key
 import (
 	"context"
 
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
@@ -96,4 +99,11 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 // Inventory is the activity key.Inventory.
 func (a *Activities) Inventory(ctx context.Context, in InventoryInput) ([]Item, error) {
 	return a.Manager.List(ctx, in.Credential)
+}
+
+// Register registers the activities under their names.
+func (a *Activities) Register(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
+	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
+	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
 }

@@ -85,3 +85,9 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
 
 -- name: SeeHost :execrows
 UPDATE hosts SET last_seen = now() WHERE id = $1;
+
+-- name: HostName :one
+SELECT name FROM hosts WHERE id = $1;
+
+-- name: HostIDs :many
+SELECT id, name, last_seen, forced_down FROM hosts ORDER BY name;

@@ -1,0 +1,70 @@
+package record
+
+import (
+	"context"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+)
+
+// BeginResult is what an operation works with. Superseded says that the
+// operation may not begin: the server belongs to another one by now.
+type BeginResult struct {
+	Superseded bool              `json:"superseded,omitempty"`
+	Operation  compute.Operation `json:"operation"`
+	Server     compute.Server    `json:"server"`
+	HostName   string            `json:"host_name,omitempty"`
+}
+
+// Begin is the activity record.Begin: the fence at an operation's start. It may
+// run again for the operation that it let in.
+func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (BeginResult, error) {
+	var out BeginResult
+	err := a.tx(ctx, func(q *schema.Queries) error {
+		rows, err := q.BeginOperation(ctx, in.Operation)
+		if err != nil {
+			return err
+		}
+		if rows == 0 {
+			out = BeginResult{Superseded: true}
+			message := superseded
+			_, err := q.SettleOperation(ctx, schema.SettleOperationParams{ID: in.Operation, State: compute.OperationCancelled, Message: &message})
+			return err
+		}
+		out, err = load(ctx, q, in)
+		return err
+	})
+	return out, err
+}
+
+func load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (BeginResult, error) {
+	op, err := q.GetOperation(ctx, in.Operation)
+	if err != nil {
+		return BeginResult{}, err
+	}
+	server, err := LoadServer(ctx, q, in.Server)
+	if err != nil {
+		return BeginResult{}, err
+	}
+	out := BeginResult{Operation: Operation(op), Server: server}
+	if server.Host != nil {
+		if out.HostName, err = q.HostName(ctx, *server.Host); err != nil {
+			return BeginResult{}, err
+		}
+	}
+	return out, nil
+}
+
+// Operation gives an operations row as the field knows it.
+func Operation(row schema.Operation) compute.Operation {
+	op := compute.Operation{
+		ID: row.ID, ServerID: row.ServerID, Kind: row.Kind, State: row.State,
+		Credential: compute.Credential{ID: row.CredentialID, ProjectID: row.ProjectID, UserID: row.UserID},
+		Arguments:  row.Arguments, AcceptedAt: row.AcceptedAt,
+	}
+	if row.Message != nil {
+		op.Message = *row.Message
+	}
+	return op
+}

@@ -1,0 +1,90 @@
+package compute
+
+import "sort"
+
+// LedgerEntry is an open ledger row with what the audit must know of its server.
+type LedgerEntry struct {
+	Thing
+	ServerDeleted bool `json:"server_deleted"`
+	Busy          bool `json:"busy"` // an operation is at work on the server
+}
+
+// Sighting is something that was seen in the world.
+type Sighting struct {
+	Kind  ThingKind `json:"kind"`
+	Place string    `json:"place"`
+	Name  string    `json:"name"`
+}
+
+// Finding is one difference between the ledger and the world.
+type Finding struct {
+	Kind   ThingKind `json:"kind"`
+	Place  string    `json:"place"`
+	Name   string    `json:"name"`
+	Server string    `json:"server,omitempty"`
+	What   Verdict   `json:"what"`
+}
+
+// Verdict says what is wrong with a thing.
+type Verdict string
+
+// The verdicts of the audit.
+const (
+	Unowned  Verdict = "unowned"  // it exists and the ledger does not know it
+	Leftover Verdict = "leftover" // its server is deleted and it is still on the books
+	Missing  Verdict = "missing"  // the books say it is there and it is not
+	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
+)
+
+// CompareLedger finds the differences between the books and the world at the
+// places that were looked at. Servers with an operation at work are left out:
+// their things are in motion. The result is sorted.
+func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool) []Finding {
+	seen := map[Sighting]bool{}
+	for _, s := range world {
+		seen[s] = true
+	}
+	known := map[Sighting]bool{}
+	var out []Finding
+	for _, e := range books {
+		s := Sighting{Kind: e.Kind, Place: e.Place, Name: e.Name}
+		known[s] = true
+		if e.Busy {
+			continue
+		}
+		if verdict := judge(e, seen[s], looked[e.Place]); verdict != "" {
+			out = append(out, Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Server: e.Server.String(), What: verdict})
+		}
+	}
+	for s := range seen {
+		if !known[s] {
+			out = append(out, Finding{Kind: s.Kind, Place: s.Place, Name: s.Name, What: Unowned})
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return less(out[i], out[j]) })
+	return out
+}
+
+func judge(e LedgerEntry, seen, looked bool) Verdict {
+	switch {
+	case e.ServerDeleted:
+		return Leftover
+	case !looked:
+		return ""
+	case e.State == ThingPresent && !seen:
+		return Missing
+	case e.State == ThingIntended:
+		return Unsure
+	}
+	return ""
+}
+
+func less(a, b Finding) bool {
+	if a.Place != b.Place {
+		return a.Place < b.Place
+	}
+	if a.Kind != b.Kind {
+		return a.Kind < b.Kind
+	}
+	return a.Name < b.Name
+}

@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"strongroom/compute"
+)
+
+// Client asks the agents of hosts.
+type Client struct {
+	Key  []byte
+	HTTP *http.Client
+	Now  func() time.Time
+}
+
+// Console gives the end of a server's console log from the host at url.
+// NotFound: there is none; Unavailable: the host does not answer.
+func (c Client) Console(ctx context.Context, url string, server compute.ServerID, lines int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/console/%s?lines=%d", url, server, lines), nil)
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "the host of server %s has no address", server)
+	}
+	sign(r, c.Key, c.Now())
+	resp, err := c.HTTP.Do(r)
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "the host of server %s does not answer: %w", server, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return io.ReadAll(io.LimitReader(resp.Body, maxConsoleBytes))
+	case http.StatusNotFound:
+		return nil, compute.Errorf(compute.NotFound, "server %s has no console log", server)
+	default:
+		return nil, compute.Errorf(compute.Unavailable, "the host of server %s answered %d", server, resp.StatusCode)
+	}
+}

@@ -1,0 +1,66 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+)
+
+// maxConsoleBytes bounds what is handed out at once.
+const maxConsoleBytes = 1 << 20
+
+// Console reads the end of a server's console log: its last lines, or all of it
+// that fits when lines is negative.
+type Console func(ctx context.Context, server compute.ServerID, lines, maxBytes int) ([]byte, error)
+
+// Server answers signed requests.
+type Server struct {
+	Key     []byte
+	Console Console
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// Handler is the service.
+func (s Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /console/{server}", s.console)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !signed(r, s.Key, s.Now()) {
+			http.Error(w, "not signed by this cloud's api", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s Server) console(w http.ResponseWriter, r *http.Request) {
+	id, err := uuid.Parse(r.PathValue("server"))
+	if err != nil {
+		http.Error(w, "no server id", http.StatusBadRequest)
+		return
+	}
+	lines, err := strconv.Atoi(r.URL.Query().Get("lines"))
+	if err != nil {
+		lines = -1
+	}
+	text, err := s.Console(r.Context(), compute.ServerID{UUID: id}, lines, maxConsoleBytes)
+	var own *compute.Error
+	switch {
+	case errors.As(err, &own) && own.Kind == compute.NotFound:
+		http.Error(w, own.Message, http.StatusNotFound)
+	case err != nil:
+		s.Logger.ErrorContext(r.Context(), "reading a console log", "server", id, "error", err)
+		http.Error(w, "the console log could not be read", http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(text)
+	}
+}

@@ -1,0 +1,105 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// operation is what every workflow of this package shares: who asked, which
+// server, what was done so far and how to undo it.
+type operation struct {
+	durable.OperationInput
+	asked    compute.Operation
+	server   compute.Server
+	hostName string
+	saga     durable.Saga
+}
+
+// story is one operation told in steps. run ends with a commit; when it fails,
+// its steps are undone and the server is left as outcome says.
+type story interface {
+	run(workflow.Context) error
+	outcome(*compute.Error) record.SettleInput
+}
+
+// operate lets an operation in, tells its story, and settles it either way. An
+// operation that lost its server before it began ends quietly.
+func operate(ctx workflow.Context, in durable.OperationInput, tell func(*operation) story) error {
+	o, err := begin(ctx, in)
+	if o == nil {
+		return err
+	}
+	s := tell(o)
+	if err = s.run(ctx); err == nil {
+		return nil
+	}
+	o.saga.Unwind(ctx)
+	return o.fail(ctx, err, s.outcome(durable.FromTemporal(err)))
+}
+
+func begin(ctx workflow.Context, in durable.OperationInput) (*operation, error) {
+	var b record.BeginResult
+	if err := recorded(ctx, record.Begin, in, &b); err != nil || b.Superseded {
+		return nil, err
+	}
+	return &operation{OperationInput: in, asked: b.Operation, server: b.Server, hostName: b.HostName}, nil
+}
+
+// recorded runs a local activity on the record. A cancel does not reach it: a
+// write that was cut off might still happen, after the undo that answers it.
+func recorded(ctx workflow.Context, name string, in, out any) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return workflow.ExecuteLocalActivity(durable.Record(ctx), name, in).Get(ctx, out)
+}
+
+// commit is the one point from which the operation's effect stands.
+func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	end.OperationInput, end.State = o.OperationInput, compute.OperationSucceeded
+	if err := recorded(ctx, record.Settle, end, nil); err != nil {
+		return err
+	}
+	o.saga.Commit()
+	return nil
+}
+
+// fail settles an operation that was undone. The workflow's own error is the
+// original one, so that the operation's row in Temporal shows it.
+func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInput) error {
+	end.OperationInput = o.OperationInput
+	end.State, end.Message = compute.OperationFailed, durable.FromTemporal(cause).Message
+	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
+		end.State, end.Message = compute.OperationCancelled, "cancelled"
+	}
+	if err := recorded(ctx, record.Settle, end, nil); err != nil {
+		return err
+	}
+	return cause
+}
+
+func (o *operation) task(ctx workflow.Context, task compute.TaskState) error {
+	return recorded(ctx, record.Task, record.TaskInput{OperationInput: o.OperationInput, Task: task}, nil)
+}
+
+// thing names something on the operation's server that is about to be made.
+func (o *operation) thing(kind compute.ThingKind, place, name string) compute.Thing {
+	return compute.Thing{
+		ID:   o.Operation.Derive("ledger/" + string(kind) + "/" + place + "/" + name),
+		Kind: kind, Place: place, Name: name, Server: o.Server, Operation: o.Operation, Credential: o.asked.Credential,
+	}
+}
+
+// faultOf is the fault that the API shows for an error.
+func faultOf(ctx workflow.Context, err *compute.Error) *compute.Fault {
+	code := map[compute.Kind]int{compute.Invalid: 400, compute.Forbidden: 403, compute.NotFound: 404, compute.Conflict: 409}[err.Kind]
+	if code == 0 {
+		code = 500
+	}
+	return &compute.Fault{Code: code, Message: err.Message, Created: workflow.Now(ctx).UTC()}
+}

@@ -1,0 +1,146 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/domain"
+	"strongroom/activities/record"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// shutdownGrace is how long a guest may take to shut itself down, in seconds.
+const shutdownGrace = 60
+
+// Start boots a stopped server. Who may not read its keys changes nothing: the
+// server stays stopped, its TPM and secrets intact (TPM-13, TPM-14).
+func Start(ctx workflow.Context, in durable.OperationInput) error {
+	return operate(ctx, in, func(o *operation) story { return &start{o} })
+}
+
+type start struct{ *operation }
+
+func (s *start) run(ctx workflow.Context) error {
+	power := compute.PowerNone
+	if err := s.take(ctx, s.boot(*s.server.Host, &power)); err != nil {
+		return err
+	}
+	return s.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: power, Launched: true})
+}
+
+func (s *start) outcome(*compute.Error) record.SettleInput { return stopped() }
+
+// Stop shuts a server down: by its power button, and by force when it does not
+// listen.
+func Stop(ctx workflow.Context, in durable.OperationInput) error {
+	return operate(ctx, in, func(o *operation) story { return &stop{o} })
+}
+
+type stop struct{ *operation }
+
+func (s *stop) run(ctx workflow.Context) error {
+	if err := s.take(ctx, s.shutdown(shutdownGrace)); err != nil {
+		return err
+	}
+	return s.commit(ctx, stopped())
+}
+
+// outcome leaves the server as it was: a stop that failed did not stop it.
+func (s *stop) outcome(*compute.Error) record.SettleInput {
+	return record.SettleInput{VMState: s.server.VMState, Power: s.server.PowerState}
+}
+
+// Reboot shuts a server down, softly or by force, and boots it afresh: its keys
+// are read again (TPM-13).
+func Reboot(ctx workflow.Context, in durable.OperationInput) error {
+	return operate(ctx, in, func(o *operation) story { return &reboot{operation: o} })
+}
+
+type reboot struct {
+	*operation
+	down bool
+}
+
+func (r *reboot) run(ctx workflow.Context) error {
+	var args compute.RebootArguments
+	if err := json.Unmarshal(r.asked.Arguments, &args); err != nil {
+		return compute.Errorf(compute.Invalid, "reboot: %w", err)
+	}
+	grace, begun := shutdownGrace, compute.TaskRebootStarted
+	if args.Hard {
+		grace, begun = 0, compute.TaskRebootStartedHard
+	}
+	if err := r.task(ctx, begun); err != nil {
+		return err
+	}
+	if err := r.take(ctx, r.shutdown(grace)); err != nil {
+		return err
+	}
+	r.down = true
+	power := compute.PowerNone
+	if err := r.take(ctx, r.boot(*r.server.Host, &power)); err != nil {
+		return err
+	}
+	return r.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: power, Launched: true})
+}
+
+// outcome tells the truth about a server that went down and could not come up
+// again: it is stopped, and its owner can start it.
+func (r *reboot) outcome(*compute.Error) record.SettleInput {
+	if r.down {
+		return stopped()
+	}
+	return record.SettleInput{VMState: r.server.VMState, Power: r.server.PowerState}
+}
+
+func stopped() record.SettleInput {
+	return record.SettleInput{VMState: compute.VMStopped, Power: compute.PowerShutdown}
+}
+
+// boot is the step that runs the server's domain. Libvirt's secrets are lent
+// for that moment only: when the step is closed they are off the books (TPM-11).
+func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
+	secrets := serverSecrets(o.server)
+	s := step{event: "start_domain", host: &host}
+	for _, id := range secrets {
+		s.makes = append(s.makes, o.thing(compute.ThingHypervisorSecret, host.String(), id.String()))
+	}
+	s.releases = s.makes
+	s.do = func(ctx workflow.Context) error {
+		quick := durable.HostQuick(ctx, host)
+		var got domain.PowerResult
+		in := domain.StartInput{Credential: o.asked.Credential, Server: o.server}
+		err := workflow.ExecuteActivity(quick, domain.Start, in).Get(ctx, &got)
+		*power = got.PowerState
+		return err
+	}
+	s.undo = func(ctx workflow.Context) error {
+		undo := durable.HostUndo(ctx, host)
+		if err := workflow.ExecuteActivity(undo, domain.Stop, domain.StopInput{Server: o.Server}).Get(ctx, nil); err != nil {
+			return err
+		}
+		return workflow.ExecuteActivity(undo, domain.ForgetSecrets, domain.ForgetSecretsInput{Server: o.Server, Secrets: secrets}).Get(ctx, nil)
+	}
+	return s
+}
+
+// shutdown is the step that takes the server's domain down.
+func (o *operation) shutdown(grace int) step {
+	host := *o.server.Host
+	return step{event: "stop_domain", host: &host, do: func(ctx workflow.Context) error {
+		quick := durable.HostQuick(ctx, host)
+		return workflow.ExecuteActivity(quick, domain.Stop, domain.StopInput{Server: o.Server, GraceSeconds: grace}).Get(ctx, nil)
+	}}
+}
+
+// destroy leaves neither a domain nor TPM state.
+func (o *operation) destroy(ctx workflow.Context, host compute.HostID) error {
+	undo := durable.HostUndo(ctx, host)
+	if err := workflow.ExecuteActivity(undo, domain.Destroy, domain.DestroyInput{Server: o.Server}).Get(ctx, nil); err != nil {
+		return err
+	}
+	return workflow.ExecuteActivity(undo, tpm.Delete, tpm.DeleteInput{Server: o.Server}).Get(ctx, nil)
+}

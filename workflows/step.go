@@ -1,0 +1,76 @@
+package workflows
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+)
+
+// step is one step of an operation: an event of its trail, the things that it
+// makes, what it does, and how that is undone.
+type step struct {
+	event    string
+	host     *compute.HostID
+	makes    []compute.Thing // on the ledger before, present after
+	releases []compute.Thing // gone after
+	do       func(workflow.Context) error
+	undo     func(workflow.Context) error // nil: nothing to undo
+}
+
+// take runs a step: the undo is registered and the ledger written first.
+func (o *operation) take(ctx workflow.Context, s step) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.undo != nil {
+		o.saga.Defer(s.event, func(ctx workflow.Context) error { return o.untake(ctx, s) })
+	}
+	if err := o.open(ctx, s.event, s); err != nil {
+		return err
+	}
+	if err := s.do(ctx); err != nil {
+		_ = o.close(ctx, record.CloseInput{Event: s.event, Error: err.Error()})
+		return err
+	}
+	return o.close(ctx, record.CloseInput{Event: s.event, Present: s.makes, Released: s.releases})
+}
+
+// untake undoes a step and takes its things off the books, as an event of its own.
+func (o *operation) untake(ctx workflow.Context, s step) error {
+	event := "undo_" + s.event
+	if err := o.open(ctx, event, step{host: s.host}); err != nil {
+		return err
+	}
+	if err := s.undo(ctx); err != nil {
+		return errors.Join(err, o.close(ctx, record.CloseInput{Event: event, Error: err.Error()}))
+	}
+	return o.close(ctx, record.CloseInput{Event: event, Released: s.makes})
+}
+
+func (o *operation) open(ctx workflow.Context, event string, s step) error {
+	in := record.OpenInput{OperationInput: o.OperationInput, Event: event, Host: s.host, Things: s.makes}
+	if s.host != nil {
+		in.Name = o.hostName
+	}
+	return recorded(ctx, record.Open, in, nil)
+}
+
+func (o *operation) close(ctx workflow.Context, in record.CloseInput) error {
+	in.OperationInput = o.OperationInput
+	return recorded(ctx, record.Close, in, nil)
+}
+
+// all waits for every call and gives the first error. It never returns while
+// one is still under way: an undo may follow at once.
+func all(ctx workflow.Context, calls []workflow.Future) error {
+	var first error
+	for _, c := range calls {
+		if err := c.Get(ctx, nil); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
