@@ -1,0 +1,70 @@
+package compute
+
+import "fmt"
+
+// ephemeralFileSystem is what an ephemeral disk is given, as Nova does for
+// guests of unknown kind.
+const ephemeralFileSystem = "ext4"
+
+const bytesPerMB = 1 << 20
+
+// PlanDisks gives the local disks of a new server: root, then ephemeral and swap
+// where the flavor has them, in the order of their device names. Every one is
+// encrypted or none (EE-01, EE-06). Ids are derived from the operation. A flavor
+// with no root size takes the image's.
+func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
+	image := img.ID
+	root := Disk{Role: RootDisk, SizeMB: int64(f.RootGB) * 1024, BootIndex: 0, Image: &image}
+	if root.SizeMB == 0 {
+		root.SizeMB = (imageBytes(img) + bytesPerMB - 1) / bytesPerMB
+	}
+	disks := []Disk{root}
+	if f.EphemeralGB > 0 {
+		disks = append(disks, Disk{Role: EphemeralDisk, SizeMB: int64(f.EphemeralGB) * 1024, BootIndex: -1, GuestFormat: ephemeralFileSystem})
+	}
+	if f.SwapMB > 0 {
+		disks = append(disks, Disk{Role: SwapDisk, SizeMB: int64(f.SwapMB), BootIndex: -1, GuestFormat: "swap"})
+	}
+	for i := range disks {
+		d := &disks[i]
+		d.ID = DiskID{op.Derive("disk/" + diskLabel(*d))}
+		d.DeviceName = "/dev/vd" + string(rune('a'+i))
+		d.Bus = "virtio"
+		if enc.Enabled {
+			d.Encrypted, d.Format = true, enc.Format
+		}
+	}
+	disks[0].BackingSecret = enc.SourceSecret
+	return disks
+}
+
+// diskLabel names a disk within its server: root, ephemeral0, swap.
+func diskLabel(d Disk) string {
+	if d.Role == EphemeralDisk {
+		return fmt.Sprintf("%s%d", d.Role, d.Index)
+	}
+	return string(d.Role)
+}
+
+// imageBytes is the size that a guest sees of an image.
+func imageBytes(img Image) int64 { return max(img.SizeBytes, img.VirtualBytes) }
+
+// CheckImageFits reports whether a flavor is large enough for an image: Invalid
+// if not, with the API's text. A flavor without a root size takes any image.
+func CheckImageFits(f Flavor, img Image) error {
+	if f.MemoryMB < img.MinRAMMB {
+		return Errorf(Invalid, "Flavor's memory is too small for requested image.")
+	}
+	disk := int64(f.RootGB) << 30
+	if disk == 0 {
+		return nil
+	}
+	if size := imageBytes(img); size > disk {
+		return Errorf(Invalid, "Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", disk, size)
+	}
+	if least := int64(img.MinDiskGB) << 30; least > disk {
+		return Errorf(Invalid, "Flavor's disk is smaller than the minimum size specified in image metadata. "+
+			"Flavor disk is %d bytes, minimum size is %d bytes.", disk, least)
+	}
+	return nil
+}

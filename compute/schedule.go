@@ -1,0 +1,98 @@
+package compute
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// NoValidHost is the text of the fault of a server that no host can take.
+const NoValidHost = "No valid host was found. There are not enough hosts available."
+
+// Request is what a server needs of a host.
+type Request struct {
+	Resources Resources
+	Traits    Traits
+	Networks  []string // uuids
+}
+
+// RequestOf gives what a server needs of a host.
+func RequestOf(s Server) Request {
+	request := Request{Resources: s.Flavor.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden}}
+	for _, network := range s.Networks {
+		request.Networks = append(request.Networks, network.UUID)
+	}
+	return request
+}
+
+// Fits reports whether the resources are free on the host.
+func (h Host) Fits(want Resources) bool { return h.lacks(want) == "" }
+
+// lacks names the first resource that is short, "" if none is.
+func (h Host) lacks(want Resources) string {
+	for _, r := range []struct {
+		name                 string
+		capacity, used, want int
+	}{
+		{"VCPUs", h.Capacity.VCPUs, h.Used.VCPUs, want.VCPUs},
+		{"MB of memory", h.Capacity.MemoryMB, h.Used.MemoryMB, want.MemoryMB},
+		{"GB of disk", h.Capacity.DiskGB, h.Used.DiskGB, want.DiskGB},
+	} {
+		if r.want > r.capacity-r.used {
+			return fmt.Sprintf("%d %s wanted, %d free", r.want, r.name, max(0, r.capacity-r.used))
+		}
+	}
+	return ""
+}
+
+// Unfit says why a host cannot take a server, for the log; "" if it can.
+func (h Host) Unfit(want Request, now time.Time) string {
+	switch {
+	case h.Disabled:
+		return "disabled"
+	case h.ForcedDown:
+		return "forced down"
+	case !h.Up(now):
+		return "last seen " + now.Sub(h.LastSeen).Round(time.Second).String() + " ago"
+	}
+	if missing := without(want.Traits.Required, h.Traits); len(missing) > 0 {
+		return "lacks trait " + strings.Join(missing, ", ")
+	}
+	if has := within(want.Traits.Forbidden, h.Traits); len(has) > 0 {
+		return "has forbidden trait " + strings.Join(has, ", ")
+	}
+	if missing := without(want.Networks, h.Networks); len(missing) > 0 {
+		return "lacks network " + strings.Join(missing, ", ")
+	}
+	return h.lacks(want.Resources)
+}
+
+// Candidates gives the hosts that can take a server, the one with the most free
+// memory first, then the one with the fewest servers, then by id, so that the
+// same hosts always give the same order.
+func Candidates(hosts []Host, want Request, now time.Time) []Host {
+	var fit []Host
+	for _, h := range hosts {
+		if h.Unfit(want, now) == "" {
+			fit = append(fit, h)
+		}
+	}
+	slices.SortFunc(fit, func(a, b Host) int {
+		return cmp.Or(
+			cmp.Compare(b.Capacity.MemoryMB-b.Used.MemoryMB, a.Capacity.MemoryMB-a.Used.MemoryMB),
+			cmp.Compare(a.Servers, b.Servers),
+			strings.Compare(a.ID.String(), b.ID.String()),
+		)
+	})
+	return fit
+}
+
+func without(want, have []string) []string {
+	return slices.DeleteFunc(slices.Clone(want), func(s string) bool { return slices.Contains(have, s) })
+}
+
+func within(want, have []string) []string {
+	return slices.DeleteFunc(slices.Clone(want), func(s string) bool { return !slices.Contains(have, s) })
+}

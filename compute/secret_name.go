@@ -1,0 +1,55 @@
+package compute
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// SecretPlan is a key-manager secret before it is made. Name and ID come from
+// the operation, so that a step that runs twice makes one secret and an undo
+// finds what its own operation made, and nothing else.
+type SecretPlan struct {
+	ID    SecretID
+	Name  string
+	Bytes int // random bytes behind the passphrase
+}
+
+const (
+	secretPrefix = "strongroom server "
+	tpmThing     = "vtpm"
+	diskThing    = "disk "
+)
+
+// DiskSecret plans the secret of one disk (EE-09): one secret for one disk.
+func DiskSecret(server ServerID, op OperationID, d Disk) SecretPlan {
+	return plan(server, op, diskThing+diskLabel(d), DiskPassphraseBytes)
+}
+
+// TPMSecret plans the secret of a server's vTPM (TPM-09).
+func TPMSecret(server ServerID, op OperationID) SecretPlan {
+	return plan(server, op, tpmThing, TPMPassphraseBytes)
+}
+
+func plan(server ServerID, op OperationID, thing string, bytes int) SecretPlan {
+	return SecretPlan{
+		ID:    SecretID{op.Derive("secret/" + server.String() + "/" + thing)},
+		Name:  secretPrefix + server.String() + " " + thing + " " + string(op),
+		Bytes: bytes,
+	}
+}
+
+// SecretOwner tells whose secret a key manager's name says it is; ok is false
+// for a name that is not of this form, which is not ours to touch.
+func SecretOwner(name string) (server ServerID, op OperationID, ok bool) {
+	rest, ours := strings.CutPrefix(name, secretPrefix)
+	words := strings.Fields(rest)
+	if !ours || len(words) < 3 || !strings.HasPrefix(words[len(words)-1], "req-") {
+		return ServerID{}, "", false
+	}
+	id, err := uuid.Parse(words[0])
+	if err != nil {
+		return ServerID{}, "", false
+	}
+	return ServerID{id}, OperationID(words[len(words)-1]), true
+}

@@ -1,0 +1,88 @@
+package compute_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+var server = compute.ServerID{UUID: uuid.MustParse("11111111-2222-4333-8444-555555555555")}
+
+func TestCheckAction(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind compute.OperationKind
+		hard bool
+		vm   compute.VMState
+		task compute.TaskState
+		text string // "" when it may begin
+	}{
+		{"start", false, "stopped", "", ""},
+		{"start", false, "active", "", "Cannot 'start' instance " + server.String() + " while it is in vm_state active"},
+		{"start", false, "stopped", "powering-on", "Cannot 'start' instance " + server.String() + " while it is in task_state powering-on"},
+		{"start", false, "error", "", "Cannot 'start' instance " + server.String() + " while it is in vm_state error"},
+		{"stop", false, "active", "", ""},
+		{"stop", false, "error", "", ""},
+		{"stop", false, "stopped", "", "Cannot 'stop' instance " + server.String() + " while it is in vm_state stopped"},
+		{"stop", false, "building", "spawning", "Cannot 'stop' instance " + server.String() + " while it is in vm_state building"},
+		{"stop", false, "active", "rebooting", "Cannot 'stop' instance " + server.String() + " while it is in task_state rebooting"},
+		{"reboot", false, "active", "", ""},
+		{"reboot", false, "stopped", "", "Cannot 'reboot' instance " + server.String() + " while it is in vm_state stopped"},
+		{"reboot", false, "active", "rebooting", "Cannot 'reboot' instance " + server.String() + " while it is in task_state rebooting"},
+		{"reboot", true, "active", "", ""},
+		{"reboot", true, "stopped", "", ""},
+		{"reboot", true, "paused", "", ""},
+		{"reboot", true, "suspended", "", ""},
+		{"reboot", true, "error", "", ""},
+		{"reboot", true, "active", "rebooting", ""},
+		{"reboot", true, "active", "reboot_pending", ""},
+		{"reboot", true, "active", "reboot_started", ""},
+		{"reboot", true, "active", "pausing", ""},
+		{"reboot", true, "paused", "unpausing", ""},
+		{"reboot", true, "active", "suspending", ""},
+		{"reboot", true, "suspended", "resuming", ""},
+		{"reboot", true, "active", "rebooting_hard", "Cannot 'reboot' instance " + server.String() + " while it is in task_state rebooting_hard"},
+		{"reboot", true, "active", "powering-off", "Cannot 'reboot' instance " + server.String() + " while it is in task_state powering-off"},
+		{"reboot", true, "rescued", "", "Cannot 'reboot' instance " + server.String() + " while it is in vm_state rescued"},
+	} {
+		err := compute.CheckAction(c.kind, compute.Situation{Server: server, VM: c.vm, Task: c.task, Launched: true}, c.hard)
+		if c.text == "" {
+			require.NoError(t, err, "%+v", c)
+			continue
+		}
+		require.EqualError(t, err, c.text)
+		require.Equal(t, compute.Conflict, compute.KindOf(err))
+	}
+}
+
+// Delete wins from every state, and the actions that end in the request do not
+// ask for one.
+func TestCheckActionAlways(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []compute.OperationKind{compute.OpDelete, compute.OpLock, compute.OpUnlock, compute.OpResetState} {
+		for _, vm := range allVMStates {
+			for _, task := range someTasks {
+				require.NoError(t, compute.CheckAction(kind, compute.Situation{Server: server, VM: vm, Task: task}, false))
+			}
+		}
+	}
+}
+
+func TestCheckActionNeverLaunched(t *testing.T) {
+	t.Parallel()
+	for kind, action := range map[compute.OperationKind]bool{compute.OpStop: false, compute.OpReboot: true} {
+		err := compute.CheckAction(kind, compute.Situation{Server: server, VM: compute.VMError}, action)
+		require.EqualError(t, err, "Cannot '"+string(kind)+"' an instance which has never been active")
+		require.Equal(t, compute.Conflict, compute.KindOf(err))
+	}
+}
+
+func TestCheckActionUnknown(t *testing.T) {
+	t.Parallel()
+	err := compute.CheckAction("levitate", compute.Situation{Server: server, VM: compute.VMActive, Launched: true}, false)
+	require.EqualError(t, err, "There is no such action: levitate")
+	require.Equal(t, compute.Invalid, compute.KindOf(err))
+}
