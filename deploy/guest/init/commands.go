@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// obey runs the commands that come in, until the line closes:
+//
+//	ping WORD...        pong WORD...
+//	write FILE TEXT...  put the text into a file or at the start of a device, and sync it
+//	cat FILE            show at most its first 4096 bytes, up to the first NUL
+//	fill FILE MIB       write random MiB, and sync them
+//	tpm, net            report again (tpm counts up)
+//	reboot, poweroff
+//
+// A FILE without a leading slash is on the root disk.
+func obey(c *console) {
+	lines := bufio.NewScanner(c)
+	for lines.Scan() {
+		word := strings.Fields(lines.Text())
+		if len(word) == 0 {
+			continue
+		}
+		arg := func(i int) string {
+			if i < len(word) {
+				return word[i]
+			}
+			return ""
+		}
+		switch word[0] {
+		case "ping":
+			c.say("pong %s", strings.Join(word[1:], " "))
+		case "write":
+			text := strings.Join(word[min(2, len(word)):], " ")
+			c.say("write file=%s err=%v", arg(1), writeSynced(onRoot(arg(1)), strings.NewReader(text)))
+		case "cat":
+			b, err := head(onRoot(arg(1)))
+			c.say("cat %q err=%v", b, err)
+		case "fill":
+			mib, err := strconv.ParseInt(arg(2), 10, 32)
+			if err == nil {
+				err = writeSynced(onRoot(arg(1)), io.LimitReader(rand.Reader, mib<<20))
+			}
+			c.say("fill file=%s err=%v", arg(1), err)
+		case "tpm":
+			reportTPM(c)
+		case "net":
+			reportNetwork(c)
+		case "reboot":
+			unix.Sync()
+			unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+		case "poweroff":
+			powerOff(c)
+		default:
+			c.say("unknown command=%q", word[0])
+		}
+	}
+}
+
+func onRoot(file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(rootDir, file)
+}
+
+func writeSynced(file string, from io.Reader) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func head(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	text, _, _ := bytes.Cut(b, []byte{0})
+	return text, err
+}
+
+func reportNetwork(c *console) {
+	interfaces, err := net.Interfaces()
+	var names []string
+	for _, i := range interfaces {
+		names = append(names, fmt.Sprintf("%s/%s", i.Name, i.HardwareAddr))
+	}
+	c.say("net=%v err=%v", names, err)
+}

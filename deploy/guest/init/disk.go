@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	rootDir  = "/root"
+	rootDisk = "vda"
+)
+
+// reportDisks tells name and size of every block device: "block" in sectors on
+// one line, and a line for each with what it seems to hold.
+func reportDisks(c *console) {
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+		if _, err := os.Stat("/sys/block/" + rootDisk); err == nil {
+			break
+		}
+	}
+	sizes, err := filepath.Glob("/sys/block/*/size")
+	if err != nil {
+		c.say("block err=%v", err)
+		return
+	}
+	var names []string
+	var lines []string
+	for _, file := range sizes {
+		name := filepath.Base(filepath.Dir(file))
+		b, _ := os.ReadFile(file)
+		sectors, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+		names = append(names, fmt.Sprintf("%s:%d", name, sectors))
+		if strings.HasPrefix(name, "vd") {
+			lines = append(lines, fmt.Sprintf("disk name=%s mib=%d content=%s", name, sectors/2048, content("/dev/"+name)))
+		}
+	}
+	c.say("block=%v", names)
+	for _, l := range lines {
+		c.say("%s", l)
+	}
+}
+
+// content names what a disk begins with: a filesystem, a swap area, nothing.
+func content(device string) string {
+	f, err := os.Open(device)
+	if err != nil {
+		return "unreadable"
+	}
+	defer f.Close()
+	b := make([]byte, 4096)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return "unreadable"
+	}
+	switch {
+	case bytes.Equal(b[1024+56:1024+58], []byte{0x53, 0xef}):
+		return "ext4"
+	case bytes.HasSuffix(b, []byte("SWAPSPACE2")):
+		return "swap"
+	case bytes.HasPrefix(b, []byte("LUKS")): // never: the host opens the disk, not the guest
+		return "luks"
+	case len(bytes.Trim(b, "\x00")) == 0:
+		return "empty"
+	}
+	return "data"
+}
+
+// mountRoot mounts the root disk and counts this boot on it.
+func mountRoot(c *console) {
+	if err := unix.Mount("/dev/"+rootDisk, rootDir, "ext4", 0, ""); err != nil {
+		c.say("rootdisk err=%v", err)
+		return
+	}
+	counter := filepath.Join(rootDir, "boots")
+	b, _ := os.ReadFile(counter)
+	boots, _ := strconv.Atoi(string(b)) // no counter yet is 0
+	boots++
+	err := writeSynced(counter, strings.NewReader(strconv.Itoa(boots)))
+	c.say("rootdisk boots=%d err=%v", boots, err)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	tpm1 "github.com/google/go-tpm/tpm"
+	"github.com/google/go-tpm/tpm2"
+	"github.com/google/go-tpm/tpm2/transport"
+)
+
+// reportTPM tells the TPM's version and PCR 0; in a TPM 2.0 it also counts up a
+// counter in non-volatile memory, which shows that the state was kept.
+func reportTPM(c *console) {
+	major, err := os.ReadFile("/sys/class/tpm/tpm0/tpm_version_major")
+	if err != nil {
+		c.say("tpm none")
+		return
+	}
+	dev, err := os.OpenFile("/dev/tpm0", os.O_RDWR, 0)
+	if err != nil {
+		c.say("tpm err=%v", err)
+		return
+	}
+	defer dev.Close()
+	if strings.TrimSpace(string(major)) == "1" {
+		pcr, err := tpm1.ReadPCR(dev, 0)
+		c.say("tpm version=1.2 interface=%s pcr0=%x err=%v", tpmInterface(), pcr, err)
+		return
+	}
+	t := transport.FromReadWriter(dev)
+	pcr, err := readPCR0(t)
+	c.say("tpm version=2.0 interface=%s pcr0=%x err=%v", tpmInterface(), pcr, err)
+	n, err := countUp(t)
+	c.say("tpm nvcount=%d err=%v", n, err)
+}
+
+// tpmInterface tells TIS from CRB by the kernel driver that took the device.
+func tpmInterface() string {
+	driver, err := os.Readlink("/sys/class/tpm/tpm0/device/driver")
+	switch {
+	case err != nil:
+		return "unknown"
+	case strings.Contains(driver, "crb"):
+		return "crb"
+	default:
+		return "tis"
+	}
+}
+
+func readPCR0(t transport.TPM) ([]byte, error) {
+	selection := tpm2.TPMSPCRSelection{Hash: tpm2.TPMAlgSHA256, PCRSelect: tpm2.PCClientCompatible.PCRs(0)}
+	r, err := tpm2.PCRRead{PCRSelectionIn: tpm2.TPMLPCRSelection{PCRSelections: []tpm2.TPMSPCRSelection{selection}}}.Execute(t)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.PCRValues.Digests) == 0 {
+		return nil, errors.New("no SHA-256 bank")
+	}
+	return r.PCRValues.Digests[0].Buffer, nil
+}
+
+// counterIndex is where the counter is: an index of the range that belongs to the owner.
+const counterIndex = tpm2.TPMHandle(0x01500042)
+
+// countUp adds one to the counter, which it makes when there is none, and gives
+// what the TPM then reads back.
+func countUp(t transport.TPM) (uint64, error) {
+	owner := tpm2.AuthHandle{Handle: tpm2.TPMRHOwner, Auth: tpm2.PasswordAuth(nil)}
+	public, err := tpm2.NVReadPublic{NVIndex: counterIndex}.Execute(t)
+	if err != nil {
+		area := tpm2.New2B(tpm2.TPMSNVPublic{
+			NVIndex:    counterIndex,
+			NameAlg:    tpm2.TPMAlgSHA256,
+			Attributes: tpm2.TPMANV{OwnerRead: true, OwnerWrite: true, NoDA: true},
+			DataSize:   8,
+		})
+		if _, err := (tpm2.NVDefineSpace{AuthHandle: owner, PublicInfo: area}).Execute(t); err != nil {
+			return 0, fmt.Errorf("define: %w", err)
+		}
+		if public, err = (tpm2.NVReadPublic{NVIndex: counterIndex}).Execute(t); err != nil {
+			return 0, fmt.Errorf("read public: %w", err)
+		}
+	}
+	area, err := public.NVPublic.Contents()
+	if err != nil {
+		return 0, fmt.Errorf("read public: %w", err)
+	}
+	read := func() (uint64, error) {
+		named := tpm2.NamedHandle{Handle: counterIndex, Name: public.NVName}
+		r, err := tpm2.NVRead{AuthHandle: owner, NVIndex: named, Size: 8}.Execute(t)
+		if err != nil {
+			return 0, fmt.Errorf("read: %w", err)
+		}
+		if len(r.Data.Buffer) != 8 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		return binary.BigEndian.Uint64(r.Data.Buffer), nil
+	}
+	var n uint64
+	if area.Attributes.Written { // what was never written cannot be read
+		if n, err = read(); err != nil {
+			return 0, err
+		}
+	}
+	write := tpm2.NVWrite{
+		AuthHandle: owner,
+		NVIndex:    tpm2.NamedHandle{Handle: counterIndex, Name: public.NVName},
+		Data:       tpm2.TPM2BMaxNVBuffer{Buffer: binary.BigEndian.AppendUint64(nil, n+1)},
+	}
+	if _, err := write.Execute(t); err != nil {
+		return 0, fmt.Errorf("write: %w", err)
+	}
+	// The first write changes the index's name: it covers the "written" attribute.
+	if public, err = (tpm2.NVReadPublic{NVIndex: counterIndex}).Execute(t); err != nil {
+		return 0, fmt.Errorf("read public: %w", err)
+	}
+	return read()
+}

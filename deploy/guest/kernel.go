@@ -1,0 +1,156 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// kernel is an unpacked or installed Debian cloud kernel.
+type kernel struct {
+	release string // as uname -r has it
+	image   string // vmlinuz
+	modules string // folder of the release's modules
+}
+
+// metapackage always depends on the newest cloud kernel.
+const metapackage = "linux-image-cloud-amd64"
+
+// findKernel gives the machine's own cloud kernel, or one in the cache, which
+// it downloads when there is none.
+func findKernel(ctx context.Context, opts Options) (kernel, error) {
+	unpacked := filepath.Join(opts.CacheDir, "kernel")
+	for _, root := range []string{"/", unpacked} {
+		if k, ok := kernelIn(root); ok {
+			return k, nil
+		}
+	}
+	if err := download(ctx, unpacked); err != nil {
+		return kernel{}, err
+	}
+	k, ok := kernelIn(unpacked)
+	if !ok {
+		return kernel{}, fmt.Errorf("guest: no cloud kernel in the package that %s depends on", metapackage)
+	}
+	opts.Logger.Info("downloaded Debian's cloud kernel", "release", k.release)
+	return k, nil
+}
+
+func kernelIn(root string) (kernel, bool) {
+	images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*-cloud-amd64"))
+	for i := len(images) - 1; i >= 0; i-- {
+		release := strings.TrimPrefix(filepath.Base(images[i]), "vmlinuz-")
+		modules := filepath.Join(root, "lib", "modules", release)
+		if _, err := os.Stat(filepath.Join(modules, "kernel")); err == nil {
+			return kernel{release, images[i], modules}, true
+		}
+	}
+	return kernel{}, false
+}
+
+var dependency = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-\S+)`)
+
+// download unpacks the newest cloud kernel's package into a folder that appears whole.
+func download(ctx context.Context, folder string) error {
+	out, err := exec.CommandContext(ctx, "apt-cache", "depends", metapackage).Output()
+	if err != nil {
+		return fmt.Errorf("guest: apt-cache: %w", err)
+	}
+	found := dependency.FindSubmatch(out)
+	if found == nil {
+		return fmt.Errorf("guest: apt knows no package %s: run apt-get update", metapackage)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(folder), "kernel-")
+	if err != nil {
+		return fmt.Errorf("guest: %w", err)
+	}
+	defer os.RemoveAll(temp)
+	get := exec.CommandContext(ctx, "apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", string(found[1]))
+	get.Dir = temp
+	if err := run(get); err != nil {
+		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(temp, "*.deb"))
+	if err != nil || len(packages) != 1 {
+		return fmt.Errorf("guest: apt-get download gave %d packages", len(packages))
+	}
+	if err := run(exec.CommandContext(ctx, "dpkg-deb", "-x", packages[0], filepath.Join(temp, "x"))); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("guest: %w", err)
+	}
+	return os.Rename(filepath.Join(temp, "x"), folder)
+}
+
+// moduleFiles gives the files of modules and of all that they need, in the
+// order in which they can be loaded. One that is not there is built in.
+func (k kernel) moduleFiles(names ...string) ([]string, error) {
+	byName := map[string]string{}
+	err := filepath.WalkDir(filepath.Join(k.modules, "kernel"), func(path string, _ fs.DirEntry, err error) error {
+		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko"); ok {
+			byName[strings.ReplaceAll(name, "-", "_")] = path
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	seen := map[string]bool{}
+	var add func(name string) error
+	add = func(name string) error {
+		path, ok := byName[name]
+		if !ok || seen[name] {
+			return nil
+		}
+		seen[name] = true
+		needs, err := moduleNeeds(path)
+		if err != nil {
+			return err
+		}
+		for _, n := range needs {
+			if err := add(n); err != nil {
+				return err
+			}
+		}
+		files = append(files, path)
+		return nil
+	}
+	for _, n := range names {
+		if err := add(n); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// moduleNeeds reads the names of the modules that a module names as its needs.
+func moduleNeeds(file string) ([]string, error) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	defer f.Close()
+	section := f.Section(".modinfo")
+	if section == nil {
+		return nil, nil
+	}
+	data, err := section.Data()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, field := range bytes.Split(data, []byte{0}) {
+		if needs, ok := bytes.CutPrefix(field, []byte("depends=")); ok && len(needs) > 0 {
+			return strings.Split(strings.ReplaceAll(string(needs), "-", "_"), ","), nil
+		}
+	}
+	return nil, nil
+}
