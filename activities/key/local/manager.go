@@ -3,11 +3,11 @@ package local
 import (
 	"context"
 	"crypto/cipher"
-	"os"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"strongroom/activities/folder"
 	"strongroom/activities/key"
 	"strongroom/activities/secret"
 	"strongroom/compute"
@@ -18,8 +18,8 @@ const maxBytes = 4096
 
 // Manager is a key.Manager in a folder.
 type Manager struct {
-	folder folder
-	seal   cipher.AEAD
+	files files
+	seal  cipher.AEAD
 }
 
 var _ key.Manager = (*Manager)(nil)
@@ -29,19 +29,17 @@ var _ key.Manager = (*Manager)(nil)
 // others than its owner. Corrupt: it is no key, or it is missing while the
 // folder holds secrets that only it could open.
 func Open(dir, masterKeyFile string) (*Manager, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "make the secrets' folder: %w", err)
+	opened, err := folder.Open(dir)
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "open the secrets' folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "close the secrets' folder to others: %w", err)
-	}
-	f := folder{path: dir}
+	f := files{opened}
 	unlock, err := f.lock(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	entries, err := f.tidy()
+	entries, err := f.entries()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +47,7 @@ func Open(dir, masterKeyFile string) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{folder: f, seal: seal}, nil
+	return &Manager{files: f, seal: seal}, nil
 }
 
 // Create implements key.Manager.
@@ -57,12 +55,12 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 	if err := check(in); err != nil {
 		return compute.SecretID{}, err
 	}
-	unlock, err := m.folder.lock(ctx)
+	unlock, err := m.files.lock(ctx)
 	if err != nil {
 		return compute.SecretID{}, err
 	}
 	defer unlock()
-	entries, err := m.folder.tidy()
+	entries, err := m.files.entries()
 	if err != nil {
 		return compute.SecretID{}, err
 	}
@@ -104,13 +102,13 @@ func (m *Manager) store(e entry, in key.CreateInput) error {
 	if err != nil {
 		return err
 	}
-	return m.folder.write(e, r)
+	return m.files.write(e, r)
 }
 
 // verify makes sure that a secret that is there can really be opened: a server
 // must not be built on one that cannot.
 func (m *Manager) verify(e entry) error {
-	r, err := m.folder.read(e)
+	r, err := m.files.read(e)
 	if err != nil {
 		return err
 	}
@@ -119,12 +117,12 @@ func (m *Manager) verify(e entry) error {
 		return err
 	}
 	p.Wipe()
-	return m.folder.sync() // whoever made it may have died before that
+	return m.files.sync() // whoever made it may have died before that
 }
 
 // Passphrase implements key.Manager.
 func (m *Manager) Passphrase(_ context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
-	entries, err := m.folder.entries()
+	entries, err := m.files.entries()
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +130,7 @@ func (m *Manager) Passphrase(_ context.Context, cred compute.Credential, id comp
 		if e.id != id {
 			continue
 		}
-		r, err := m.folder.read(e)
+		r, err := m.files.read(e)
 		if err != nil {
 			return nil, err
 		}
@@ -149,12 +147,12 @@ func (m *Manager) Delete(ctx context.Context, in key.DeleteInput) error {
 	if in.Credential.ProjectID == "" {
 		return compute.Errorf(compute.Forbidden, "a secret is deleted with a credential of the project that owns it")
 	}
-	unlock, err := m.folder.lock(ctx)
+	unlock, err := m.files.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	entries, err := m.folder.tidy()
+	entries, err := m.files.entries()
 	if err != nil {
 		return err
 	}
@@ -165,7 +163,7 @@ func (m *Manager) Delete(ctx context.Context, in key.DeleteInput) error {
 		case e.tag == tag:
 			doomed = append(doomed, e)
 		case in.ID != nil && e.id == *in.ID:
-			r, err := m.folder.read(e)
+			r, err := m.files.read(e)
 			if err != nil {
 				return err
 			}
@@ -175,18 +173,18 @@ func (m *Manager) Delete(ctx context.Context, in key.DeleteInput) error {
 			doomed = append(doomed, e)
 		}
 	}
-	return m.folder.remove(doomed)
+	return m.files.remove(doomed)
 }
 
 // List implements key.Manager. A credential without a project sees all.
 func (m *Manager) List(_ context.Context, cred compute.Credential) ([]key.Item, error) {
-	entries, err := m.folder.entries()
+	entries, err := m.files.entries()
 	if err != nil {
 		return nil, err
 	}
 	items := make([]key.Item, 0, len(entries))
 	for _, e := range entries {
-		r, err := m.folder.read(e)
+		r, err := m.files.read(e)
 		switch {
 		case compute.Is(err, compute.NotFound): // deleted since
 			continue

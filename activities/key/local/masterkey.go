@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"strongroom/activities/folder"
 	"strongroom/compute"
 )
 
@@ -67,15 +68,16 @@ func createMasterKey(file string) ([]byte, error) {
 	if _, err := rand.Read(key); err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "make a master key: %w", err)
 	}
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	// The folder may be one that others must reach too: it keeps its mode.
+	dir := folder.Folder{Path: filepath.Dir(file)}
+	if err := os.MkdirAll(dir.Path, 0o700); err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "make the master key's folder: %w", err)
 	}
 	text := make([]byte, base64.StdEncoding.EncodedLen(len(key))+1)
 	defer clear(text)
 	base64.StdEncoding.Encode(text, key)
 	text[len(text)-1] = '\n'
-	if err := writeFile(dir, filepath.Base(file), text); err != nil {
+	if err := dir.Write(filepath.Base(file), text); err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "store the master key: %w", err)
 	}
 	return key, nil
