@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"go.temporal.io/sdk/client"
+
+	"strongroom/durable"
+	"strongroom/workflows"
+)
+
+type auditCommand struct {
+	output
+}
+
+// Help is shown by --help.
+func (auditCommand) Help() string {
+	return `Everything that strongroom makes outside its database has a row in the ledger
+before it is made. The audit asks every host and the key manager what is really
+there and compares in both directions:
+
+  unowned    it exists and the ledger does not know it
+  leftover   its server is deleted and it is still on the books
+  missing    the books say it is there and it is not
+  unsure     it was meant to be made and nobody is at work on it
+
+No findings is the normal answer. Exit code 0: nothing found; 1: something was
+found, or a host or service did not answer.`
+}
+
+func (a auditCommand) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	temporal, err := durable.Dial(clientConfig(cfg, r.log))
+	if err != nil {
+		return fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err)
+	}
+	defer temporal.Close()
+	run, err := temporal.ExecuteWorkflow(r, client.StartWorkflowOptions{
+		ID: workflows.AuditName, TaskQueue: durable.ControlQueue,
+	}, workflows.AuditName)
+	if err != nil {
+		return err
+	}
+	var result workflows.AuditResult
+	if err := run.Get(r, &result); err != nil {
+		return err
+	}
+	if err := a.print(result, auditTable(result)); err != nil {
+		return err
+	}
+	switch {
+	case len(result.Findings) > 0:
+		return fmt.Errorf("%d findings", len(result.Findings))
+	case len(result.Silent) > 0:
+		return fmt.Errorf("no answer from %s", strings.Join(result.Silent, ", "))
+	}
+	return nil
+}
+
+func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {
+	return func(w *tabwriter.Writer) {
+		if len(result.Findings) > 0 {
+			row(w, "FINDING", "KIND", "PLACE", "NAME", "SERVER")
+		}
+		for _, f := range result.Findings {
+			row(w, f.What, f.Kind, f.Place, f.Name, f.Server)
+		}
+		row(w, fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings), result.Things, strings.Join(result.Looked, ", ")))
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// Config is the configuration file. Every key can be overridden by an
+// environment variable: STRONGROOM_ and the path with __ between its parts,
+// as in STRONGROOM_API__LISTEN. No key holds a secret: files do.
+type Config struct {
+	Database struct {
+		URL string `koanf:"url"` // postgres://user@host/name; the password comes from ~/.pgpass or PGPASSFILE
+	} `koanf:"database"`
+	Temporal struct {
+		Address   string `koanf:"address"`   // host:port
+		Namespace string `koanf:"namespace"` // default
+		UI        string `koanf:"ui"`        // where operators find the web UI
+	} `koanf:"temporal"`
+	Identity IdentityConfig `koanf:"identity"`
+	API      struct {
+		Listen     string `koanf:"listen"`
+		PolicyFile string `koanf:"policy_file"`
+	} `koanf:"api"`
+	Keys struct {
+		Backend string `koanf:"backend"` // local
+		Path    string `koanf:"path"`    // local: the folder of sealed files
+		Master  string `koanf:"master"`  // local: the file of the master key
+	} `koanf:"keys"`
+	Images struct {
+		Backend string `koanf:"backend"` // local
+		Path    string `koanf:"path"`
+	} `koanf:"images"`
+	AgentKey string         `koanf:"agent_key"` // file of the key that api and hosts share
+	Host     HostConfig     `koanf:"host"`
+	DevCloud DevCloudConfig `koanf:"devcloud"`
+}
+
+// IdentityConfig is how strongroom itself logs in to Keystone v3.
+type IdentityConfig struct {
+	AuthURL      string `koanf:"auth_url"`
+	Username     string `koanf:"username"`
+	PasswordFile string `koanf:"password_file"`
+	Project      string `koanf:"project"`
+	Domain       string `koanf:"domain"`
+	Region       string `koanf:"region"`
+}
+
+// HostConfig is what a compute host needs to know.
+type HostConfig struct {
+	IDFile           string          `koanf:"id_file"` // holds the host's uuid; made at the first start
+	Name             string          `koanf:"name"`
+	Instances        string          `koanf:"instances"` // servers' folders
+	ImageCache       string          `koanf:"image_cache"`
+	Run              string          `koanf:"run"` // serial sockets; a short path
+	LibvirtSocket    string          `koanf:"libvirt_socket"`
+	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
+	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`
+	SwtpmState       string          `koanf:"swtpm_state"`
+	AgentListen      string          `koanf:"agent_listen"`
+	AgentURL         string          `koanf:"agent_url"`
+	AvailabilityZone string          `koanf:"availability_zone"`
+	CPURatio         float64         `koanf:"cpu_ratio"`
+	MemoryRatio      float64         `koanf:"memory_ratio"`
+	DiskRatio        float64         `koanf:"disk_ratio"`
+	ReservedMemoryMB int             `koanf:"reserved_memory_mb"`
+	Networks         []NetworkConfig `koanf:"networks"`
+}
+
+// NetworkConfig is a network that servers of this host can be attached to.
+type NetworkConfig struct {
+	UUID    string `koanf:"uuid"`    // what users name
+	Network string `koanf:"network"` // a libvirt network, or
+	Bridge  string `koanf:"bridge"`  // a bridge of the host
+}
+
+// DevCloudConfig is the identity and image service of the embedded default.
+type DevCloudConfig struct {
+	Listen   string `koanf:"listen"` // loopback only
+	Users    string `koanf:"users"`
+	TokenKey string `koanf:"token_key"`
+}
+
+const envPrefix = "STRONGROOM_"
+
+// loadConfig reads the file, then the environment, over the defaults.
+func loadConfig(path string) (*Config, error) {
+	k := koanf.New(".")
+	if path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+	}
+	err := k.Load(env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(key, value string) (string, any) {
+		return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "__", "."), value
+	}}), nil)
+	if err != nil {
+		return nil, err
+	}
+	cfg := defaults()
+	if err := k.Unmarshal("", cfg); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return cfg, nil
+}
+
+func defaults() *Config {
+	cfg := &Config{AgentKey: "/etc/strongroom/agent.key"}
+	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
+	cfg.API.Listen = "127.0.0.1:8774"
+	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
+	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
+	cfg.Identity.Domain, cfg.Identity.Region = "Default", "RegionOne"
+	name, _ := os.Hostname()
+	cfg.Host = HostConfig{
+		IDFile: "/var/lib/strongroom/host.id", Name: name, Instances: "/var/lib/strongroom/instances",
+		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
+		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", AgentListen: "127.0.0.1:8776", AgentURL: "http://127.0.0.1:8776",
+		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1,
+	}
+	return cfg
+}
+
+// secretFile reads a key or password from a file that only its owner may read.
+func secretFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
+	}
+	text, err := os.ReadFile(path)
+	return []byte(strings.TrimSpace(string(text))), err
+}
+
+// hostID reads the host's uuid from its file and makes it at the first start.
+func hostID(path string) (uuid.UUID, error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		id, err := uuid.ParseBytes([]byte(strings.TrimSpace(string(text))))
+		if err != nil {
+			return uuid.Nil, fmt.Errorf("%s does not hold a uuid", path)
+		}
+		return id, nil
+	}
+	if !os.IsNotExist(err) {
+		return uuid.Nil, err
+	}
+	id := uuid.New()
+	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
+		return uuid.Nil, err
+	}
+	return id, os.WriteFile(path, []byte(id.String()+"\n"), 0o644)
+}

@@ -1,0 +1,81 @@
+// Command strongroom is the control plane for encrypted virtual machines: its
+// services, its one-machine mode, and its client, in one binary.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+type cli struct {
+	Config   string `short:"c" type:"path" placeholder:"FILE" env:"STRONGROOM_CONFIG" help:"Configuration file of the services."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"How much to log: debug, info, warn or error."`
+	LogJSON  bool   `name:"log-json" help:"Log JSON lines, for machines."`
+
+	Dev  devCommand  `cmd:"" group:"try" help:"Run everything on this machine, in this terminal: databases, libvirt, identity, images, api and workers."`
+	Demo demoCommand `cmd:"" group:"try" help:"Boot an encrypted server with a vTPM on this machine and prove it."`
+
+	Server serverCommand `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
+	Audit  auditCommand  `cmd:"" group:"operate" help:"Compare the ledger with what hosts and the key manager really have."`
+
+	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
+	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
+	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host."`
+	Migrate  migrateCommand  `cmd:"" group:"operate" help:"Bring the database up to this release's schema."`
+	Devcloud devcloudCommand `cmd:"" hidden:"" help:"Run the identity and image service of the one-machine mode."`
+}
+
+const description = `strongroom runs encrypted virtual machines behind an OpenStack-compatible API.
+
+Try it on one machine (root, Debian 12 or newer):
+
+  strongroom demo                      boots an encrypted server with a vTPM, and proves it
+  strongroom dev                       runs everything until Ctrl-C
+  openstack --os-cloud strongroom-dev server list
+
+Client commands take their cloud from clouds.yaml (--os-cloud, OS_CLOUD), like openstack does.`
+
+func main() {
+	var c cli
+	k := kong.Parse(&c, kong.Name("strongroom"), kong.Description(description), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "try", Title: "Try it on one machine:"},
+			{Key: "use", Title: "Use a cloud:"},
+			{Key: "operate", Title: "Operate a cloud:"},
+		}))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := k.Run(&run{Context: ctx, cli: &c, log: logger(c)})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "strongroom: "+err.Error())
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
+	}
+}
+
+// run is what a command gets: the context that ends with Ctrl-C, and the flags
+// that all share.
+type run struct {
+	context.Context
+	cli *cli
+	log *slog.Logger
+}
+
+func (r *run) config() (*Config, error) { return loadConfig(r.cli.Config) }
+
+func logger(c cli) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.LogLevel))
+	options := &slog.HandlerOptions{Level: level}
+	if c.LogJSON {
+		return slog.New(slog.NewJSONHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, options))
+}

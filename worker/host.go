@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	sdk "go.temporal.io/sdk/worker"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+)
+
+// How many activities a host runs at once: quick ones are mostly waiting for
+// libvirt; bulk ones share the disks.
+const (
+	quickSlots = 24
+	bulkSlots  = 3
+)
+
+// The host tells that it lives every seen, and what it is every described.
+const (
+	seenEvery      = 10 * time.Second
+	describedEvery = time.Minute
+)
+
+// Room is a set of activities.
+type Room interface{ Register(r sdk.Registry) }
+
+// Host is the worker of one compute host. It runs activities and no workflows.
+type Host struct {
+	ID           compute.HostID
+	Name         string
+	Temporal     client.Client
+	Pool         *pgxpool.Pool
+	Rooms        []Room
+	Describe     func(ctx context.Context) (schema.ReportHostParams, error) // what the host is, for its row
+	Logger       *slog.Logger
+	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
+}
+
+// Run works until ctx ends, then drains. The host's row is written before the
+// first work is taken, and kept fresh.
+func (h Host) Run(ctx context.Context) error {
+	if err := h.report(ctx); err != nil {
+		return fmt.Errorf("reporting host %s: %w", h.Name, err)
+	}
+	identity := "host/" + h.Name
+	quick := sdk.New(h.Temporal, durable.HostQueue(h.ID), h.options(identity, quickSlots))
+	bulk := sdk.New(h.Temporal, durable.HostBulkQueue(h.ID), h.options(identity, bulkSlots))
+	for _, room := range h.Rooms {
+		room.Register(quick)
+		room.Register(bulk)
+	}
+	go h.keepSeen(ctx)
+	return run(ctx, h.Logger, "host worker", quick, bulk)
+}
+
+func (h Host) options(identity string, slots int) sdk.Options {
+	o := options(identity, slots, h.Interceptors)
+	o.DisableWorkflowWorker = true
+	return o
+}
+
+// keepSeen keeps the host's row fresh. A database or a hypervisor that is away
+// makes the host look down, and it is: nothing new should land on it.
+func (h Host) keepSeen(ctx context.Context) {
+	tick := time.NewTicker(seenEvery)
+	defer tick.Stop()
+	described := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			var err error
+			if now.Sub(described) >= describedEvery {
+				if err = h.report(ctx); err == nil {
+					described = now
+				}
+			} else {
+				_, err = schema.New(h.Pool).SeeHost(ctx, h.ID)
+			}
+			if err != nil && ctx.Err() == nil {
+				h.Logger.WarnContext(ctx, "this host could not be reported", "error", err)
+			}
+		}
+	}
+}
+
+func (h Host) report(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	row, err := h.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	row.ID, row.Name = h.ID, h.Name
+	return schema.New(h.Pool).ReportHost(ctx, row)
+}
