@@ -1,0 +1,97 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+
+	"strongroom/api/auth"
+	"strongroom/api/policy"
+	"strongroom/schema"
+)
+
+// Config is what the front door needs.
+type Config struct {
+	Pool        *pgxpool.Pool
+	Identity    *gophercloud.ServiceClient // identity v3, with credentials that may validate tokens
+	IdentityURI string                     // the identity service as clients reach it; default: Identity's own
+	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
+	LinkPrefix  string                     // scheme and host of links; default: as the request names them
+	Logger      *slog.Logger
+	Now         func() time.Time // the clock; default time.Now
+}
+
+// API is the compute API. It is an http.Handler.
+type API struct {
+	config    Config
+	db        *schema.Queries
+	validator *auth.Validator
+	echo      *echo.Echo
+}
+
+// New makes the API. It fails on a policy file that cannot be used and on two
+// resources that claim the same route or rule.
+func New(config Config) (*API, error) {
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.IdentityURI == "" {
+		config.IdentityURI = config.Identity.Endpoint
+	}
+	a := &API{config: config, db: schema.New(config.Pool)}
+	resources := a.resources()
+
+	rules := make([]policy.Rules, len(resources))
+	for i, r := range resources {
+		rules[i] = r.Rules
+	}
+	merged, err := policy.Merge(rules...)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := gather(resources, merged)
+	if err != nil {
+		return nil, err
+	}
+	if merged, err = merged.Override(config.PolicyFile); err != nil {
+		return nil, err
+	}
+	enforcer, err := merged.Enforcer()
+	if err != nil {
+		return nil, err
+	}
+	a.validator = &auth.Validator{Identity: config.Identity, Enforcer: enforcer, Cache: auth.NewCache(config.Now), URI: config.IdentityURI}
+	a.echo = a.build(routes)
+	return a, nil
+}
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
+
+// build lays the routes out: each below every endpoint, with and without a
+// project in the path.
+func (a *API) build(routes []*endpoint) *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = a.refuse
+	e.Pre(a.begin)
+	e.Use(a.authenticate)
+	for _, path := range []string{"/", "/v2", "/v2.1"} {
+		e.GET(path, a.discover)
+	}
+	for _, root := range []string{rootV21, rootV2} {
+		for _, route := range routes {
+			handler := a.dispatch(route)
+			e.Add(route.method, root+route.path, handler)
+			e.Add(route.method, root+"/:project_id"+route.path, handler)
+		}
+	}
+	return e
+}

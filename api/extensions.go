@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+
+	"strongroom/api/fault"
+	"strongroom/api/policy"
+)
+
+// extensions is the list of extensions of the API's old days. Some clients ask
+// for it before they use a part of the API.
+func (a *API) extensions() Resource {
+	const rule = "os_compute_api:extensions"
+	return Resource{
+		Rules: policy.Rules{rule: policy.Anyone},
+		Routes: []Route{
+			{Method: http.MethodGet, Path: "/extensions", Rule: rule, Handle: listExtensions},
+			{Method: http.MethodGet, Path: "/extensions/:alias", Rule: rule, Handle: showExtension},
+		},
+	}
+}
+
+type extension struct {
+	Name        string `json:"name"`
+	Alias       string `json:"alias"`
+	Description string `json:"description"`
+	Links       []Link `json:"links"`
+	Updated     string `json:"updated"`
+	Namespace   string `json:"namespace"`
+}
+
+// spoken are the extensions whose parts of the API are here.
+var spoken = []extension{
+	describe("ExtendedStatus", "OS-EXT-STS", "Extended Status support."),
+	describe("ExtendedAvailabilityZone", "OS-EXT-AZ", "Extended Availability Zone support."),
+	describe("ExtendedServerAttributes", "OS-EXT-SRV-ATTR", "Extended Server Attributes support."),
+	describe("FlavorExtraData", "OS-FLV-EXT-DATA", "Provide additional data for flavors."),
+	describe("ServerUsage", "OS-SRV-USG", "Adds launched_at and terminated_at on Servers."),
+	describe("AvailabilityZone", "os-availability-zone", "Availability zones."),
+	describe("ConsoleOutput", "os-console-output", "Console log output support."),
+	describe("FlavorAccess", "os-flavor-access", "Flavor access support."),
+	describe("FlavorExtraSpecs", "os-flavor-extra-specs", "Flavor extra specs support."),
+	describe("FlavorManage", "os-flavor-manage", "Flavor create/delete API support."),
+	describe("Hypervisors", "os-hypervisors", "Admin-only hypervisor administration."),
+	describe("InstanceActions", "os-instance-actions", "View a log of actions and events taken on an instance."),
+	describe("Keypairs", "os-keypairs", "Keypair Support."),
+	describe("LockServer", "os-lock-server", "Enable lock/unlock server actions."),
+	describe("Quotas", "os-quota-sets", "Quotas management support."),
+	describe("ServerStartStop", "os-server-start-stop", "Start/Stop instance support."),
+	describe("Services", "os-services", "Services support."),
+	describe("UsedLimits", "os-used-limits", "Provide data on limited resources that are being used."),
+}
+
+func describe(name, alias, description string) extension {
+	return extension{
+		Name: name, Alias: alias, Description: description, Links: []Link{}, Updated: "2014-12-03T00:00:00Z",
+		Namespace: "http://docs.openstack.org/compute/ext/fake_xml",
+	}
+}
+
+func listExtensions(*Request) (any, error) {
+	return map[string]any{"extensions": spoken}, nil
+}
+
+func showExtension(r *Request) (any, error) {
+	for _, e := range spoken {
+		if e.Alias == r.Param("alias") {
+			return map[string]any{"extension": e}, nil
+		}
+	}
+	return nil, fault.NotFound("The resource could not be found.")
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/sapcc/go-bits/gopherpolicy"
+
+	"strongroom/api/auth"
+	"strongroom/api/fault"
+	"strongroom/api/microversion"
+	"strongroom/compute"
+)
+
+// The endpoints: the compute API, and its older form without microversions.
+const (
+	rootV21 = "/v2.1"
+	rootV2  = "/v2"
+)
+
+// state is what is known of a request before it is routed.
+type state struct {
+	id      compute.OperationID
+	spoken  microversion.Negotiated
+	refused error // why spoken could not be negotiated; told after the token was checked
+	legacy  bool
+	token   *gopherpolicy.Token
+	failure error // what was answered with a fault, for the log
+}
+
+const stateKey = "strongroom"
+
+func stateOf(c echo.Context) *state { return c.Get(stateKey).(*state) }
+
+// begin is around everything: it names the request, sets the headers that every
+// answer has, catches panics and writes the access log.
+func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		start := a.config.Now()
+		s := &state{id: compute.NewOperationID(), legacy: below(c, rootV2)}
+		c.Set(stateKey, s)
+		s.spoken, s.refused = version(c.Request().Header, s.legacy)
+		h := c.Response().Header()
+		h.Set("x-openstack-request-id", string(s.id))
+		h.Set("x-compute-request-id", string(s.id))
+		if !s.legacy {
+			s.spoken.Write(h)
+		}
+		trim(c.Request())
+		defer func() {
+			if p := recover(); p != nil {
+				a.config.Logger.Error("panic", "request_id", s.id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+				a.refuse(fmt.Errorf("panic: %T", p), c)
+			}
+			a.log(c, s, start)
+		}()
+		if err := next(c); err != nil {
+			a.refuse(err, c)
+		}
+		return nil
+	}
+}
+
+// trim takes a trailing slash off the path.
+func trim(r *http.Request) {
+	if len(r.URL.Path) > 1 && strings.HasSuffix(r.URL.Path, "/") {
+		r.URL.Path = strings.TrimRight(r.URL.Path, "/")
+		r.URL.RawPath = strings.TrimRight(r.URL.RawPath, "/")
+		if r.URL.Path == "" {
+			r.URL.Path = "/"
+		}
+	}
+}
+
+func below(c echo.Context, root string) bool {
+	path := c.Request().URL.Path
+	return path == root || strings.HasPrefix(path, root+"/")
+}
+
+// authenticate checks the token of everything below an endpoint.
+func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		path := c.Request().URL.Path
+		if !strings.HasPrefix(path, rootV21+"/") && !strings.HasPrefix(path, rootV2+"/") {
+			return next(c)
+		}
+		token, err := a.validator.Token(c.Request())
+		if err != nil {
+			return err
+		}
+		stateOf(c).token = token
+		return next(c)
+	}
+}
+
+// refuse answers with the fault that an error is.
+func (a *API) refuse(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	if errors.Is(err, echo.ErrNotFound) && !below(c, rootV21) && !below(c, rootV2) {
+		_ = a.choices(c)
+		return
+	}
+	s := stateOf(c)
+	s.failure = err
+	var refusal *auth.Refusal
+	if errors.As(err, &refusal) {
+		_ = refusal.Write(c.Response()) // a client that is gone is not told
+		return
+	}
+	_ = fault.From(err).Write(c.Response())
+}
+
+var globalID = regexp.MustCompile(`^req-[0-9a-fA-F-]{36}$`)
+
+// log writes one line for each request. It names no header and no body: what a
+// client keeps secret is in those.
+func (a *API) log(c echo.Context, s *state, start time.Time) {
+	in, out := c.Request(), c.Response()
+	attributes := []slog.Attr{
+		slog.String("request_id", string(s.id)), slog.String("method", in.Method), slog.String("path", in.URL.Path),
+		slog.Int("status", out.Status), slog.Int64("bytes", out.Size), slog.Duration("took", a.config.Now().Sub(start)),
+		slog.String("client", c.RealIP()), slog.String("version", s.spoken.Compute.String()),
+	}
+	if global := in.Header.Get("X-OpenStack-Request-ID"); globalID.MatchString(global) {
+		attributes = append(attributes, slog.String("global_request_id", global))
+	}
+	if s.token != nil {
+		attributes = append(attributes, slog.String("project_id", s.token.ProjectScopeUUID()), slog.String("user_id", s.token.UserUUID()))
+	}
+	level := slog.LevelInfo
+	if out.Status >= http.StatusInternalServerError {
+		level = slog.LevelError
+		attributes = append(attributes, slog.String("error", why(s.failure)))
+	}
+	a.config.Logger.LogAttrs(in.Context(), level, "request", attributes...)
+}
+
+func why(err error) string {
+	var refusal *auth.Refusal
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refusal):
+		return refusal.Reason
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return err.Error() + ": " + inner.Error()
+	}
+	return err.Error()
+}
+
+func encode(w io.Writer, answer any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(answer)
+}

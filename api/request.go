@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+	"github.com/sapcc/go-bits/gopherpolicy"
+
+	"strongroom/api/fault"
+	"strongroom/api/microversion"
+	"strongroom/compute"
+)
+
+// Request is one request, as far as it was understood before its handler runs.
+type Request struct {
+	ID       compute.OperationID  // the request id; the operation it asks for has the same
+	Version  microversion.Version // of the compute API
+	Extended bool                 // "strongroom 1.0" was named: the extensions are spoken
+	Token    *gopherpolicy.Token
+	Query    url.Values // checked against the route's schema
+
+	echo     echo.Context
+	legacy   bool // at the /v2 endpoint
+	body     []byte
+	document any // the body as JSON
+	api      *API
+}
+
+// Context is done when the client goes away.
+func (r *Request) Context() context.Context { return r.echo.Request().Context() }
+
+// Param gives a named part of the path.
+func (r *Request) Param(name string) string {
+	value := r.echo.Param(name)
+	if r.echo.Request().URL.RawPath == "" {
+		return value
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value
+}
+
+// Decode reads the body, which its schema has accepted.
+func (r *Request) Decode(into any) error {
+	body := r.body
+	if r.legacy { // unknown keys were taken out of the document
+		var err error
+		if body, err = json.Marshal(r.document); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fault.BadRequest("Malformed request body")
+	}
+	return nil
+}
+
+// Has reports whether the body holds a key, at a path of objects: whether the
+// client said null or nothing makes a difference in some requests.
+func (r *Request) Has(path ...string) bool {
+	node := r.document
+	for _, key := range path {
+		object, ok := node.(map[string]any)
+		if !ok {
+			return false
+		}
+		if node, ok = object[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// SetHeader sets a header of the answer.
+func (r *Request) SetHeader(name, value string) { r.echo.Response().Header().Set(name, value) }
+
+// ProjectID is the project that the token is scoped to.
+func (r *Request) ProjectID() string { return r.Token.ProjectScopeUUID() }
+
+// UserID is the user of the token.
+func (r *Request) UserID() string { return r.Token.UserUUID() }
+
+// Credential is the authority that an operation of this request acts with.
+func (r *Request) Credential() compute.Credential {
+	return compute.Credential{ID: r.ID.Derive("credential"), ProjectID: r.ProjectID(), UserID: r.UserID()}
+}
+
+// Allowed asks the policy for a rule on something of this project and user.
+func (r *Request) Allowed(rule string) bool {
+	return r.AllowedOn(rule, r.ProjectID(), r.UserID())
+}
+
+// AllowedOn asks the policy for a rule on something of a project and a user.
+// A token that is not scoped to a project is allowed nothing.
+func (r *Request) AllowedOn(rule, projectID, userID string) bool {
+	if r.ProjectID() == "" {
+		return false
+	}
+	c := r.Token.Context
+	c.Request = map[string]string{"project_id": projectID, "user_id": userID}
+	return r.Token.Enforcer.Enforce(rule, c)
+}
+
+// Enforce is Allowed, with the 403 that a refusal is.
+func (r *Request) Enforce(rule string) error {
+	return r.EnforceOn(rule, r.ProjectID(), r.UserID())
+}
+
+// EnforceOn is AllowedOn, with the 403 that a refusal is.
+func (r *Request) EnforceOn(rule, projectID, userID string) error {
+	if r.AllowedOn(rule, projectID, userID) {
+		return nil
+	}
+	return fault.Errorf(http.StatusForbidden, "Policy doesn't allow %s to be performed.", rule)
+}
+
+// IsAdmin reports whether the caller is an administrator of the cloud.
+func (r *Request) IsAdmin() bool { return r.Allowed("context_is_admin") }

@@ -1,0 +1,8 @@
+package api
+
+// resources lists the parts of the API.
+func (a *API) resources() []Resource {
+	return []Resource{
+		a.extensions(),
+	}
+}

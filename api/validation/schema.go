@@ -1,0 +1,116 @@
+// Package validation checks request bodies and query strings against JSON
+// schemas, one for each range of microversions, and says what is wrong in the
+// compute API's own words.
+package validation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"strongroom/api/microversion"
+)
+
+// Schema is a JSON schema (draft 4) as Go writes it down.
+type Schema map[string]any
+
+// Properties are the properties of an object.
+type Properties map[string]Schema
+
+// Object is an object with these properties and no others.
+func Object(required []string, p Properties) Schema {
+	s := Schema{"type": "object", "properties": p, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+// Open is an object that may have other properties too.
+func Open(p Properties) Schema {
+	return Schema{"type": "object", "properties": p, "additionalProperties": true}
+}
+
+// Versions is a schema over the range of microversions. The zero value accepts
+// anything.
+type Versions struct {
+	since    []microversion.Version // ascending
+	compiled map[microversion.Version]*compiled
+}
+
+type compiled struct {
+	schema   *jsonschema.Schema
+	document any // the schema as JSON
+}
+
+// Since compiles build at each version where its schema changes. The first is
+// the lowest version that has a schema. It panics on a schema that does not
+// compile: that is a defect of this program.
+func Since(build func(microversion.Version) Schema, versions ...microversion.Version) Versions {
+	slices.Sort(versions)
+	v := Versions{since: versions, compiled: map[microversion.Version]*compiled{}}
+	for _, at := range versions {
+		c, err := compile(build(at))
+		if err != nil {
+			panic(fmt.Sprintf("validation: schema at %s: %v", at, err))
+		}
+		v.compiled[at] = c
+	}
+	return v
+}
+
+// Always is a schema that is the same at every version.
+func Always(s Schema) Versions {
+	return Since(func(microversion.Version) Schema { return s }, microversion.Min)
+}
+
+// Defined reports whether there is a schema at all.
+func (v Versions) Defined() bool { return len(v.since) > 0 }
+
+// at gives the schema of a version, or nil.
+func (v Versions) at(version microversion.Version) *compiled {
+	var found *compiled
+	for _, since := range v.since {
+		if since <= version {
+			found = v.compiled[since]
+		}
+	}
+	return found
+}
+
+const location = "schema:///request"
+
+func compile(s Schema) (*compiled, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft4)
+	c.AssertFormat()
+	c.UseRegexpEngine(compilePattern)
+	for _, f := range formats {
+		c.RegisterFormat(f)
+	}
+	bounds, err := textBounds()
+	if err != nil {
+		return nil, err
+	}
+	c.RegisterVocabulary(bounds)
+	c.AssertVocabs()
+	if err := c.AddResource(location, document); err != nil {
+		return nil, err
+	}
+	schema, err := c.Compile(location)
+	if err != nil {
+		return nil, err
+	}
+	return &compiled{schema: schema, document: document}, nil
+}
