@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -39,7 +40,8 @@ type Host struct {
 	Temporal     client.Client
 	Pool         *pgxpool.Pool
 	Rooms        []Room
-	Describe     func(ctx context.Context) (schema.ReportHostParams, error) // what the host is, for its row
+	Describe     func(ctx context.Context) (schema.ReportHostParams, error)   // what the host is, for its row
+	Running      func(ctx context.Context) (map[compute.ServerID]bool, error) // the servers whose domains run
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -86,7 +88,7 @@ func (h Host) keepSeen(ctx context.Context) {
 			} else {
 				_, err = schema.New(h.Pool).SeeHost(ctx, h.ID)
 			}
-			if err != nil && ctx.Err() == nil {
+			if err := errors.Join(err, h.syncPower(ctx)); err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "this host could not be reported", "error", err)
 			}
 		}
