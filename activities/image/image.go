@@ -21,21 +21,43 @@ type Store interface {
 	Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error)
 }
 
+// The statuses of an image here.
+const (
+	StatusQueued = "queued" // a record without data
+	StatusActive = "active" // its data is whole and never changes again
+)
+
+// The visibilities of an image. Whoever may not see an image gets NotFound.
+const (
+	Public    = "public"    // everybody reads and lists it
+	Community = "community" // everybody reads it, its owner lists it
+	Shared    = "shared"    // its owner alone, while it has no members
+	Private   = "private"   // its owner alone
+)
+
 // Library is a Store that can also be written: what the image API v2 of
-// devcloud and, later, snapshots need.
+// devcloud and, later, snapshots need. An image is changed and deleted by its
+// owner's project: another project's credential gets Forbidden, or NotFound if
+// it may not even see the image. All methods may be called at once, also from
+// several processes.
 type Library interface {
 	Store
-	// Create ensures a record with the id in img, status "queued". Conflict: the
-	// id exists with other content.
+	// Create ensures a record with the id in img, status "queued", owned by the
+	// credential's project. Without an id one is made. Conflict: the id exists
+	// with other content. Invalid: unknown formats or visibility, negative sizes.
 	Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
-	// Update changes name, visibility, tags, protected, min_* and properties.
+	// Update changes name, visibility, tags, protected, min_* and properties, and
+	// the formats while the image is queued (Forbidden afterwards).
 	Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
 	// Upload stores the data of a queued image and makes it "active", with size,
 	// sha256 and virtual size taken from the data. A broken upload leaves it queued.
+	// Conflict: it has data already, or no formats yet. Invalid: the data is not
+	// what disk_format says, is empty, or refers to other files.
 	Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error
 	// Delete removes record and data. NotFound when it is not there; Forbidden
 	// when it is protected or another project's.
 	Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error
 	// List gives the images that the credential may see: its own, public ones.
+	// A credential without a project is the operator's own and is given all.
 	List(ctx context.Context, cred compute.Credential) ([]compute.Image, error)
 }

@@ -1,0 +1,197 @@
+package local
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"strongroom/activities/folder"
+	"strongroom/activities/image"
+	"strongroom/compute"
+)
+
+// Config says where the images lie and what inspects them.
+type Config struct {
+	Dir     string
+	QemuImg string           // program; "qemu-img" if empty
+	Now     func() time.Time // time.Now if nil
+}
+
+// Library is an image.Library in a folder.
+type Library struct {
+	files files
+	look  inspector
+	now   func() time.Time
+}
+
+var _ image.Library = (*Library)(nil)
+
+// Open opens the folder (made if absent, mode 0700) and clears what writers
+// that died left in it.
+func Open(cfg Config) (*Library, error) {
+	dir, err := filepath.Abs(cfg.Dir) // qemu-img could take a relative name for a protocol
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "find the images' folder: %w", err)
+	}
+	opened, err := folder.Open(dir)
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "open the images' folder: %w", err)
+	}
+	l := &Library{files: files{opened}, look: inspector{program: cfg.QemuImg}, now: cfg.Now}
+	if l.look.program == "" {
+		l.look.program = "qemu-img"
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	unlock, err := l.files.lock(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return l, l.files.clearOrphans()
+}
+
+// Get implements image.Store.
+func (l *Library) Get(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	return l.visible(cred, id)
+}
+
+func (l *Library) visible(cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	img, err := l.files.read(id)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	if !mayRead(cred, img) {
+		return compute.Image{}, notFound(id)
+	}
+	return img, nil
+}
+
+// own gives an image that the credential may change.
+func (l *Library) own(cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	img, err := l.visible(cred, id)
+	if err == nil && !owns(cred, img) {
+		err = compute.Errorf(compute.Forbidden, "image %s belongs to another project", id)
+	}
+	return img, err
+}
+
+// List implements image.Library, newest first.
+func (l *Library) List(_ context.Context, cred compute.Credential) ([]compute.Image, error) {
+	all, err := l.files.all()
+	if err != nil {
+		return nil, err
+	}
+	listed := slices.DeleteFunc(all, func(img compute.Image) bool {
+		return cred.ProjectID != "" && !owns(cred, img) && img.Visibility != image.Public
+	})
+	slices.SortFunc(listed, func(a, b compute.Image) int {
+		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+			return c
+		}
+		return slices.Compare(a.ID.UUID[:], b.ID.UUID[:])
+	})
+	return listed, nil
+}
+
+// Create implements image.Library.
+func (l *Library) Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
+	img, err := asked(cred, img)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	unlock, err := l.files.lock(ctx)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	defer unlock()
+	have, err := l.files.read(img.ID)
+	switch {
+	case err == nil && same(have, img):
+		return have, nil
+	case err == nil:
+		return compute.Image{}, compute.Errorf(compute.Conflict, "image id %s is taken by another image", img.ID)
+	case !compute.Is(err, compute.NotFound):
+		return compute.Image{}, err
+	}
+	img.CreatedAt = l.stamp()
+	img.UpdatedAt = img.CreatedAt
+	return img, l.files.write(img)
+}
+
+// stamp is the present time as records keep it: UTC, whole seconds.
+func (l *Library) stamp() time.Time { return l.now().UTC().Truncate(time.Second) }
+
+// asked gives the record that a Create asks for, with nothing in it that only
+// an upload can know.
+func asked(cred compute.Credential, img compute.Image) (compute.Image, error) {
+	if cred.ProjectID == "" {
+		return img, compute.Errorf(compute.Forbidden, "an image is made with a credential of the project that will own it")
+	}
+	if img.Owner != "" && img.Owner != cred.ProjectID {
+		return img, compute.Errorf(compute.Forbidden, "an image cannot be made for another project")
+	}
+	if img.ID.UUID == uuid.Nil {
+		img.ID.UUID = uuid.New()
+	}
+	if img.Visibility == "" {
+		img.Visibility = image.Shared
+	}
+	img.Owner, img.Status = cred.ProjectID, image.StatusQueued
+	img.SizeBytes, img.VirtualBytes, img.SHA256 = 0, 0, ""
+	return img, check(img)
+}
+
+// same reports whether a record is what a repeated Create asks for.
+func same(have, want compute.Image) bool {
+	return have.Name == want.Name && have.Owner == want.Owner && have.Visibility == want.Visibility &&
+		have.DiskFormat == want.DiskFormat && have.ContainerFormat == want.ContainerFormat &&
+		have.MinDiskGB == want.MinDiskGB && have.MinRAMMB == want.MinRAMMB && have.Protected == want.Protected &&
+		slices.Equal(have.Tags, want.Tags) && maps.Equal(have.Properties, want.Properties)
+}
+
+// Update implements image.Library.
+func (l *Library) Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
+	if err := check(img); err != nil {
+		return compute.Image{}, err
+	}
+	unlock, err := l.files.lock(ctx)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	defer unlock()
+	have, err := l.own(cred, img.ID)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	if have.Status != image.StatusQueued && (have.DiskFormat != img.DiskFormat || have.ContainerFormat != img.ContainerFormat) {
+		return compute.Image{}, compute.Errorf(compute.Forbidden, "the formats of image %s are fixed since it has data", img.ID)
+	}
+	have.Name, have.Visibility, have.Tags, have.Protected = img.Name, img.Visibility, img.Tags, img.Protected
+	have.MinDiskGB, have.MinRAMMB, have.Properties = img.MinDiskGB, img.MinRAMMB, img.Properties
+	have.DiskFormat, have.ContainerFormat = img.DiskFormat, img.ContainerFormat
+	have.UpdatedAt = l.stamp()
+	return have, l.files.write(have)
+}
+
+// Delete implements image.Library.
+func (l *Library) Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error {
+	unlock, err := l.files.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	img, err := l.own(cred, id)
+	if err != nil {
+		return err
+	}
+	if img.Protected {
+		return compute.Errorf(compute.Forbidden, "image %s is protected and cannot be deleted", id)
+	}
+	return l.files.remove(img)
+}

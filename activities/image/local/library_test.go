@@ -1,0 +1,173 @@
+package local_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/image"
+	"strongroom/activities/image/imagetest"
+	"strongroom/activities/image/local"
+	"strongroom/compute"
+)
+
+var (
+	owner = compute.Credential{ProjectID: "11111111111111111111111111111111", UserID: "u1"}
+	other = compute.Credential{ProjectID: "22222222222222222222222222222222", UserID: "u2"}
+)
+
+// Not parallel: the suite measures memory.
+func TestConformance(t *testing.T) {
+	imagetest.Run(t, func(t *testing.T) imagetest.Harness {
+		b := setup(t)
+		return imagetest.Harness{Library: b.Library, Again: b.reopen(t), Owner: owner, Other: other, Damage: b.damage}
+	})
+}
+
+type bench struct {
+	*local.Library
+	cfg local.Config
+}
+
+func setup(t *testing.T) bench {
+	t.Helper()
+	b := bench{cfg: local.Config{Dir: filepath.Join(t.TempDir(), "images")}}
+	b.Library = b.reopen(t)
+	return b
+}
+
+func (b bench) reopen(t *testing.T) *local.Library {
+	t.Helper()
+	l, err := local.Open(b.cfg)
+	require.NoError(t, err)
+	return l
+}
+
+func (b bench) damage(t *testing.T, img compute.Image) {
+	t.Helper()
+	path := filepath.Join(b.cfg.Dir, img.ID.String()+"."+img.SHA256)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+}
+
+func (b bench) queued(t *testing.T, format string) compute.Image {
+	t.Helper()
+	img, err := b.Create(t.Context(), owner, compute.Image{Name: "x", DiskFormat: format, ContainerFormat: "bare"})
+	require.NoError(t, err)
+	return img
+}
+
+// files lists what lies in the folder beside its lock.
+func (b bench) files(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(b.cfg.Dir)
+	require.NoError(t, err)
+	out := []string{}
+	for _, e := range entries {
+		if e.Name() != ".lock" {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+func TestABrokenUploadLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	img := b.queued(t, "qcow2")
+	for name, data := range map[string]io.Reader{
+		"broken": io.MultiReader(bytes.NewReader(make([]byte, 1000)), iotest.ErrReader(errors.New("gone"))),
+		"wrong":  bytes.NewReader(make([]byte, 1000)),
+	} {
+		require.Error(t, b.Upload(t.Context(), owner, img.ID, data), name)
+		require.Equal(t, []string{img.ID.String() + ".json"}, b.files(t), name)
+	}
+}
+
+func TestDeleteLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	img := b.queued(t, "raw")
+	require.NoError(t, b.Upload(t.Context(), owner, img.ID, bytes.NewReader([]byte("x"))))
+	require.Len(t, b.files(t), 2)
+	require.NoError(t, b.Delete(t.Context(), owner, img.ID))
+	require.Empty(t, b.files(t))
+}
+
+func TestImagesOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.cfg.Now = func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC) }
+	b.Library = b.reopen(t)
+	img := b.queued(t, "raw")
+	require.NoError(t, b.Upload(t.Context(), owner, img.ID, bytes.NewReader([]byte("x"))))
+	again, err := b.reopen(t).Get(t.Context(), owner, img.ID)
+	require.NoError(t, err)
+	require.Equal(t, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), again.UpdatedAt)
+	require.Equal(t, image.StatusActive, again.Status)
+	require.Equal(t, image.Shared, again.Visibility)
+}
+
+// What a process that died may leave: data that was kept and whose record was
+// not written, data whose record was removed first, a draft.
+func TestWhatACrashLeftIsCleared(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	queued, active := b.queued(t, "raw"), b.queued(t, "raw")
+	require.NoError(t, b.Upload(t.Context(), owner, active.ID, bytes.NewReader([]byte("x"))))
+	whole := b.files(t)
+	for _, name := range []string{queued.ID.String() + ".00ff", uuid.NewString() + ".00ff", active.ID.String() + ".00ff", ".new-1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(b.cfg.Dir, name), []byte("left"), 0o600))
+	}
+	require.Len(t, b.files(t), len(whole)+4)
+	b.reopen(t)
+	require.Equal(t, whole, b.files(t))
+}
+
+func TestDamageIsSeen(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	img := b.queued(t, "raw")
+	require.NoError(t, b.Upload(t.Context(), owner, img.ID, bytes.NewReader([]byte("x"))))
+	img, err := b.Get(t.Context(), owner, img.ID)
+	require.NoError(t, err)
+
+	require.NoError(t, os.Remove(filepath.Join(b.cfg.Dir, img.ID.String()+"."+img.SHA256)))
+	_, err = b.Open(t.Context(), owner, img.ID)
+	require.Equal(t, compute.Corrupt, compute.KindOf(err))
+
+	require.NoError(t, os.WriteFile(filepath.Join(b.cfg.Dir, img.ID.String()+".json"), []byte("{"), 0o600))
+	_, err = b.Get(t.Context(), owner, img.ID)
+	require.Equal(t, compute.Corrupt, compute.KindOf(err))
+	all, err := b.List(t.Context(), owner)
+	require.NoError(t, err, "one damaged record does not hide the others")
+	require.Empty(t, all)
+}
+
+func TestWhatQemuImgMayDo(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	qcow2 := append([]byte("QFI\xfb\x00\x00\x00\x02"), make([]byte, 1000)...)
+	for program, kind := range map[string]compute.Kind{
+		"/bin/false": compute.Invalid, // as a qemu-img that refuses the file
+		"/bin/true":  compute.Invalid, // one that says nothing
+		"/bin/yes":   compute.Invalid, // one that never stops saying
+		"/no/such":   compute.Unavailable,
+	} {
+		b.cfg.QemuImg = program
+		l := b.reopen(t)
+		img := b.queued(t, "qcow2")
+		err := l.Upload(t.Context(), owner, img.ID, bytes.NewReader(qcow2))
+		require.Equal(t, kind, compute.KindOf(err), "%s: %v", program, err)
+	}
+}
