@@ -1,0 +1,120 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// ImageSource gives the bytes of images. The reader fails with Corrupt at its
+// end when the bytes are not those of the record.
+type ImageSource interface {
+	Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error)
+}
+
+// KeySource reads passphrases; the caller wipes them.
+type KeySource interface {
+	Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error)
+}
+
+// Owner is the user that QEMU runs as.
+type Owner struct{ UID, GID int }
+
+// Config of a host's disks.
+type Config struct {
+	InstancesDir string // a folder per server; all folders above it must let QEMU's user pass (0711)
+	CacheDir     string // images as they came from the image store; the same holds. Only QEMU's group may enter it
+	Images       ImageSource
+	Keys         KeySource
+	Owner        *Owner // default libvirt-qemu's
+	Runner       Runner // default Exec
+	Parallel     int    // LUKS headers made at a time, default one per CPU: each keeps a CPU busy for 2 s
+	Logger       *slog.Logger
+}
+
+// Activities are what workflows call of a host's disks.
+type Activities struct {
+	Config
+	making chan struct{} // a slot per header being made
+}
+
+// New makes the folders and looks up QEMU's user.
+func New(cfg Config) (*Activities, error) {
+	if cfg.Owner == nil {
+		o, err := qemuOwner()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Owner = &o
+	}
+	if cfg.Runner == nil {
+		cfg.Runner = Exec{}
+	}
+	if cfg.Parallel <= 0 {
+		cfg.Parallel = runtime.NumCPU()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, dir := range []string{cfg.InstancesDir, cfg.CacheDir} {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("disk: folder %q is not an absolute path", dir)
+		}
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, fmt.Errorf("disk: %w", err)
+		}
+	}
+	// Some images are private. The files in it must be readable whoever libvirt
+	// makes them belong to; so it is the folder that keeps others out.
+	if err := errors.Join(os.Chown(cfg.CacheDir, -1, cfg.Owner.GID), os.Chmod(cfg.CacheDir, 0o710)); err != nil {
+		return nil, fmt.Errorf("disk: %w", err)
+	}
+	return &Activities{Config: cfg, making: make(chan struct{}, cfg.Parallel)}, nil
+}
+
+// Register registers the activities under their names.
+func (a *Activities) Register(r worker.Registry) {
+	for name, fn := range map[string]any{
+		CacheImage: a.CacheImage,
+		Create:     a.Create,
+		Delete:     a.Delete,
+		Inventory:  a.Inventory,
+	} {
+		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
+	}
+}
+
+func qemuOwner() (Owner, error) {
+	u, err := user.Lookup("libvirt-qemu")
+	if err != nil {
+		return Owner{}, fmt.Errorf("disk: the user that QEMU runs as: %w", err)
+	}
+	uid, uerr := strconv.Atoi(u.Uid)
+	gid, gerr := strconv.Atoi(u.Gid)
+	if uerr != nil || gerr != nil {
+		return Owner{}, fmt.Errorf("disk: user libvirt-qemu has the ids %q, %q", u.Uid, u.Gid)
+	}
+	return Owner{uid, gid}, nil
+}
+
+// serverDir is the folder of a server's files.
+func (a *Activities) serverDir(id compute.ServerID) (string, error) {
+	if id.UUID == uuid.Nil {
+		return "", compute.Errorf(compute.Invalid, "a disk of no server")
+	}
+	return filepath.Join(a.InstancesDir, id.String()), nil
+}

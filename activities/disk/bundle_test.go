@@ -1,0 +1,162 @@
+package disk_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// testBundle is a host's disks with an image store and a key manager in memory.
+type testBundle struct {
+	*disk.Activities
+	images *imageStore
+	keys   keys
+	runner *runner
+}
+
+func setup(t *testing.T) *testBundle {
+	t.Helper()
+	if os.Getenv("CI") == "" {
+		if _, err := exec.LookPath("qemu-img"); err != nil {
+			t.Skip("needs qemu-img")
+		}
+	}
+	dir := t.TempDir()
+	b := &testBundle{images: &imageStore{data: map[compute.ImageID]func() io.Reader{}}, keys: keys{}, runner: &runner{}}
+	a, err := disk.New(disk.Config{
+		InstancesDir: filepath.Join(dir, "instances"),
+		CacheDir:     filepath.Join(dir, "cache"),
+		Images:       b.images,
+		Keys:         b.keys,
+		Owner:        &disk.Owner{UID: os.Getuid(), GID: os.Getgid()},
+		Runner:       b.runner,
+	})
+	require.NoError(t, err)
+	b.Activities = a
+	return b
+}
+
+// image puts an image's bytes into the store and gives its record.
+func (b *testBundle) image(format string, data []byte) compute.Image {
+	sum := sha256.Sum256(data)
+	img := compute.Image{ID: compute.ImageID{UUID: uuid.New()}, DiskFormat: format, SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	b.images.data[img.ID] = func() io.Reader { return bytes.NewReader(data) }
+	return img
+}
+
+// cached puts an image into the store and into the host's cache.
+func (b *testBundle) cached(t *testing.T, format string, data []byte) *compute.Image {
+	t.Helper()
+	img := b.image(format, data)
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
+	return &img
+}
+
+// secret makes a passphrase and gives its id and text.
+func (b *testBundle) secret(t *testing.T) (*compute.SecretID, string) {
+	t.Helper()
+	p, err := secret.Generate(compute.DiskPassphraseBytes)
+	require.NoError(t, err)
+	id := compute.SecretID{UUID: uuid.New()}
+	require.NoError(t, p.Use(func(v []byte) error { b.keys[id] = string(v); return nil }))
+	return &id, b.keys[id]
+}
+
+// files gives what is in the servers' folders, hidden files too.
+func (b *testBundle) files(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(b.InstancesDir, "*"))
+	require.NoError(t, err)
+	for _, pattern := range []string{"*", ".*"} {
+		more, err := filepath.Glob(filepath.Join(b.InstancesDir, "*", pattern))
+		require.NoError(t, err)
+		found = append(found, more...)
+	}
+	var names []string
+	for _, f := range found {
+		if f = strings.TrimPrefix(f, b.InstancesDir+"/"); !strings.HasSuffix(f, ".") {
+			names = append(names, f)
+		}
+	}
+	return names
+}
+
+// qemuImage makes an image file and gives its bytes.
+func qemuImage(t *testing.T, format string, args ...string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "image")
+	out, err := exec.Command("qemu-img", append([]string{"create", "-q", "-f", format, file}, args...)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return b
+}
+
+type imageStore struct {
+	mu     sync.Mutex
+	data   map[compute.ImageID]func() io.Reader
+	opened int
+}
+
+func (s *imageStore) Open(_ context.Context, _ compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened++
+	open, ok := s.data[id]
+	if !ok {
+		return nil, compute.Errorf(compute.NotFound, "no image %s", id)
+	}
+	r := open()
+	if c, ok := r.(io.ReadCloser); ok {
+		return c, nil
+	}
+	return io.NopCloser(r), nil
+}
+
+type keys map[compute.SecretID]string
+
+func (k keys) Passphrase(_ context.Context, _ compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
+	text, ok := k[id]
+	if !ok {
+		return nil, compute.Errorf(compute.Forbidden, "no secret %s for you", id)
+	}
+	return secret.New([]byte(text)), nil
+}
+
+// runner runs commands for real, keeps their arguments, and fails as told.
+type runner struct {
+	mu   sync.Mutex
+	args []string
+	fail func(c disk.Command) error // nil, or an error instead of a run
+}
+
+func (r *runner) Run(ctx context.Context, c disk.Command) ([]byte, error) {
+	r.mu.Lock()
+	r.args = append(r.args, c.Args...)
+	fail := r.fail
+	r.mu.Unlock()
+	if fail != nil {
+		if err := fail(c); err != nil {
+			return nil, err
+		}
+	}
+	return disk.Exec{}.Run(ctx, c)
+}
+
+func newServer() compute.ServerID { return compute.ServerID{UUID: uuid.New()} }
+func newDisk() compute.DiskID     { return compute.DiskID{UUID: uuid.New()} }

@@ -1,0 +1,206 @@
+package disk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+
+	"strongroom/compute"
+)
+
+// Progress is the heartbeat of a long transfer.
+type Progress struct {
+	Phase string `json:"phase"` // "download"
+	Done  int64  `json:"done"`  // bytes
+	Total int64  `json:"total"` // bytes
+}
+
+const progressEvery = 3 * time.Second
+
+var hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// CacheImage is the activity disk.CacheImage: it ensures that the host has a
+// whole and checked copy of an image. Of several at once one downloads. A broken
+// download leaves nothing that could be taken for an image, and the next one
+// begins anew.
+//
+// Invalid: no format that a host can boot from; Corrupt: the bytes are not those
+// of the record, or no sound qcow2, or one that names other files of the host;
+// NoHost: no room; otherwise as the image store says.
+func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
+	path, err := a.cachePath(in.Image)
+	if err != nil {
+		return err
+	}
+	if whole(path, in.Image) {
+		return nil
+	}
+	// The file being filled is its own lock.
+	temp := path + ".part"
+	f, err := lockPath(ctx, temp, func() (*os.File, error) { return os.OpenFile(temp, os.O_CREATE|os.O_RDWR, 0o600) })
+	if err != nil {
+		return failed(ctx, err, "image %s: lock of the host's copy", in.Image.ID)
+	}
+	defer f.Close()
+	done := false
+	defer func() {
+		if !done {
+			os.Remove(temp)
+		}
+	}()
+	if whole(path, in.Image) { // by the one that held the lock
+		return nil
+	}
+	if err := f.Truncate(0); err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	if err := room(a.CacheDir, in.Image.SizeBytes); err != nil {
+		return compute.Errorf(compute.KindOf(err), "image %s: %w", in.Image.ID, err)
+	}
+	if err := a.download(ctx, in, f); err != nil {
+		return err
+	}
+	if err := a.inspect(ctx, temp, in.Image); err != nil {
+		return err
+	}
+	err = errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Chmod(0o644), f.Sync())
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	done = true
+	if err := syncDir(a.CacheDir); err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	a.Logger.InfoContext(ctx, "cached image", "image", in.Image.ID, "bytes", in.Image.SizeBytes)
+	return nil
+}
+
+// cachePath names the copy by the image and its content: an image that gets
+// other bytes under the same id is another file.
+func (a *Activities) cachePath(img compute.Image) (string, error) {
+	if img.ID.UUID == uuid.Nil || !hexSHA256.MatchString(img.SHA256) {
+		return "", compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", img.ID)
+	}
+	if img.DiskFormat != "qcow2" && img.DiskFormat != "raw" {
+		return "", compute.Errorf(compute.Invalid, "image %s has disk format %q: a server needs qcow2 or raw", img.ID, img.DiskFormat)
+	}
+	return filepath.Join(a.CacheDir, fmt.Sprintf("%s-%s.%s", img.ID, img.SHA256[:16], img.DiskFormat)), nil
+}
+
+// whole reports whether the cache has the image. A file has its final name only
+// after it was checked.
+func whole(path string, img compute.Image) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() == img.SizeBytes
+}
+
+// download fills the file and checks size and sha256.
+func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Writer) error {
+	from, err := a.Images.Open(ctx, in.Credential, in.Image.ID)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	stop := context.AfterFunc(ctx, func() { from.Close() }) // a Read that hangs ends with it
+	defer stop()
+	sum := sha256.New()
+	p := &progress{ctx: ctx, total: in.Image.SizeBytes}
+	// One byte more than the record says is enough to know that it is wrong.
+	n, err := io.Copy(io.MultiWriter(to, sum, p), io.LimitReader(from, in.Image.SizeBytes+1))
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, syscall.ENOSPC):
+		return compute.Errorf(compute.NoHost, "image %s: the host's image cache is full", in.Image.ID)
+	case compute.KindOf(err) != "":
+		return err
+	case err != nil:
+		return compute.Errorf(compute.Unavailable, "image %s: download broke off after %d bytes: %w", in.Image.ID, n, err)
+	case n < in.Image.SizeBytes:
+		return compute.Errorf(compute.Unavailable, "image %s: download ended after %d of %d bytes", in.Image.ID, n, in.Image.SizeBytes)
+	case n > in.Image.SizeBytes:
+		return compute.Errorf(compute.Corrupt, "image %s has more than the %d bytes of its record", in.Image.ID, in.Image.SizeBytes)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != in.Image.SHA256 {
+		return compute.Errorf(compute.Corrupt, "image %s: sha256 is %s, its record says %s", in.Image.ID, got, in.Image.SHA256)
+	}
+	return nil
+}
+
+// inspect refuses a qcow2 that would make QEMU open other files of the host, or
+// that it cannot use.
+func (a *Activities) inspect(ctx context.Context, path string, img compute.Image) error {
+	i, err := a.info(ctx, path, img.DiskFormat)
+	if err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return compute.Errorf(compute.Corrupt, "image %s is no readable %s: %w", img.ID, img.DiskFormat, err)
+	}
+	var wrong []string
+	if i.BackingFilename != "" {
+		wrong = append(wrong, "names a backing file")
+	}
+	if i.FormatSpecific.Data.DataFile != "" {
+		wrong = append(wrong, "names a data file")
+	}
+	if i.Encrypted {
+		wrong = append(wrong, "is encrypted but its record names no key")
+	}
+	if i.FormatSpecific.Data.Corrupt {
+		wrong = append(wrong, "is marked corrupt")
+	}
+	if len(wrong) > 0 {
+		return compute.Errorf(compute.Corrupt, "image %s %s", img.ID, strings.Join(wrong, " and "))
+	}
+	return nil
+}
+
+// reserve is what a file system must keep free beside what is to be written.
+const reserve = 64 << 20
+
+// room checks that a folder's file system takes so many bytes more.
+func room(dir string, bytes int64) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return compute.Errorf(compute.Unavailable, "file system: %w", err)
+	}
+	if free := int64(fs.Bavail) * fs.Bsize; free < bytes+reserve {
+		return compute.Errorf(compute.NoHost, "the host has %d MiB free and needs %d MiB", free>>20, (bytes+reserve)>>20)
+	}
+	return nil
+}
+
+// progress counts what is written through it and reports it now and then.
+type progress struct {
+	ctx         context.Context
+	done, total int64
+	last        time.Time
+}
+
+func (p *progress) Write(b []byte) (int, error) {
+	p.done += int64(len(b))
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if activity.IsActivity(p.ctx) && time.Since(p.last) >= progressEvery {
+		p.last = time.Now()
+		activity.RecordHeartbeat(p.ctx, Progress{Phase: "download", Done: p.done, Total: p.total})
+	}
+	return len(b), nil
+}

@@ -1,0 +1,160 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"strongroom/compute"
+)
+
+// mib is the unit of Disk.SizeMB, as everywhere in the field.
+const mib = 1 << 20
+
+// headerRoom is what an empty disk takes: LUKS header and first tables.
+const headerRoom = 4 * mib
+
+// Create is the activity disk.Create: it ensures that the server's folder has
+// the disk. A root disk is a qcow2 overlay on the cached image, of its size
+// when Disk.SizeMB is 0; ephemeral and swap disks are empty qcow2 files, which
+// the guest formats: here it would mean a second pass over an encrypted file.
+// All of an encrypted disk's own clusters are LUKS; the cached image under it is
+// as it came from the image store (EE-12).
+//
+// The file appears under its name when it is complete. One that is there
+// already must be what is asked for, and open with the passphrase: otherwise
+// Conflict. Invalid: the request contradicts itself, or the image is larger
+// than the disk; NoHost: no room; otherwise as the key manager says.
+func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
+	dir, err := a.serverDir(in.Server)
+	if err != nil {
+		return CreateResult{}, err
+	}
+	want, err := a.plan(ctx, in)
+	if err != nil {
+		return CreateResult{}, err
+	}
+	if in.Disk.Encrypted {
+		if want.passphrase, err = a.Keys.Passphrase(ctx, in.Credential, *in.Disk.Secret); err != nil {
+			return CreateResult{}, err
+		}
+		defer want.passphrase.Wipe()
+	}
+	path := filepath.Join(dir, in.Disk.Name())
+	unlock, err := lockFile(ctx, path, true)
+	if err != nil {
+		return CreateResult{}, failed(ctx, err, "disk %s: lock", in.Disk.ID)
+	}
+	defer unlock()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := room(a.InstancesDir, headerRoom); err != nil {
+			return CreateResult{}, compute.Errorf(compute.KindOf(err), "disk %s: %w", in.Disk.ID, err)
+		}
+		if err := a.make(ctx, path, want); err != nil {
+			return CreateResult{}, failed(ctx, err, "disk %s: %s of server %s", in.Disk.ID, in.Disk.Name(), in.Server)
+		}
+		a.Logger.InfoContext(ctx, "made disk", "server", in.Server, "disk", in.Disk.ID, "file", in.Disk.Name(), "bytes", want.bytes, "encrypted", in.Disk.Encrypted)
+		i, err := a.info(ctx, path, "qcow2")
+		if err != nil {
+			return CreateResult{}, failed(ctx, err, "disk %s", in.Disk.ID)
+		}
+		return CreateResult{EncryptionOptions: i.usedOptions()}, nil
+	}
+	i, err := a.verify(ctx, path, in.Disk, want)
+	return CreateResult{EncryptionOptions: i.usedOptions()}, err
+}
+
+// plan works out what the file must be.
+func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) {
+	d := in.Disk
+	want := newDisk{bytes: d.SizeMB * mib}
+	switch {
+	case d.SizeMB < 0:
+		return want, compute.Errorf(compute.Invalid, "disk %s has the size %d MiB", d.ID, d.SizeMB)
+	case d.Encrypted && d.Secret == nil:
+		return want, compute.Errorf(compute.Invalid, "disk %s is to be encrypted and names no secret", d.ID)
+	case d.Encrypted && d.Format != compute.FormatLUKS:
+		return want, compute.Errorf(compute.Invalid, "disk %s: this host cannot make the encryption format %q", d.ID, d.Format)
+	case d.Role == compute.RootDisk && in.Image == nil:
+		return want, compute.Errorf(compute.Invalid, "root disk %s names no image", d.ID)
+	case d.Role != compute.RootDisk && in.Image != nil:
+		return want, compute.Errorf(compute.Invalid, "%s disk %s names an image", d.Role, d.ID)
+	}
+	if in.Image == nil {
+		if want.bytes == 0 {
+			return want, compute.Errorf(compute.Invalid, "%s disk %s has no size", d.Role, d.ID)
+		}
+		return want, nil
+	}
+	var err error
+	if want.backing, err = a.cachePath(*in.Image); err != nil {
+		return want, err
+	}
+	want.backingFormat = in.Image.DiskFormat
+	if !whole(want.backing, *in.Image) {
+		return want, compute.Errorf(compute.Unavailable, "image %s is not in the host's cache", in.Image.ID)
+	}
+	i, err := a.info(ctx, want.backing, want.backingFormat)
+	if err != nil {
+		return want, failed(ctx, err, "image %s", in.Image.ID)
+	}
+	if want.bytes == 0 {
+		want.bytes = i.VirtualSize
+	}
+	if want.bytes < i.VirtualSize {
+		return want, compute.Errorf(compute.Invalid, "image %s needs a root disk of %d MiB, the flavor gives %d MiB",
+			in.Image.ID, (i.VirtualSize+mib-1)/mib, d.SizeMB)
+	}
+	return want, nil
+}
+
+// make makes the file under another name and gives it its own when it is
+// complete and on disk.
+func (a *Activities) make(ctx context.Context, path string, want newDisk) error {
+	want.path = hidden(path, ".new")
+	defer os.Remove(want.path)
+	if err := os.Remove(want.path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was killed
+		return err
+	}
+	if err := a.createFile(ctx, want); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(want.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(want.path, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// verify checks that a file that is there is the one that is asked for.
+func (a *Activities) verify(ctx context.Context, path string, d compute.Disk, want newDisk) (imageInfo, error) {
+	i, err := a.info(ctx, path, "qcow2")
+	if err != nil {
+		return i, failed(ctx, err, "disk %s", d.ID)
+	}
+	switch {
+	case i.VirtualSize != want.bytes:
+		return i, compute.Errorf(compute.Conflict, "disk %s exists with %d bytes, not %d", d.ID, i.VirtualSize, want.bytes)
+	case i.BackingFilename != want.backing:
+		return i, compute.Errorf(compute.Conflict, "disk %s exists with another source", d.ID)
+	case i.Encrypted != d.Encrypted:
+		return i, compute.Errorf(compute.Conflict, "disk %s exists and encrypted is %t", d.ID, i.Encrypted)
+	case d.Encrypted:
+		err = a.opens(ctx, path, want.passphrase)
+	}
+	if says(err, "Invalid password") {
+		return i, compute.Errorf(compute.Conflict, "disk %s exists and does not open with secret %s", d.ID, d.Secret)
+	}
+	if err != nil {
+		return i, failed(ctx, err, "disk %s", d.ID)
+	}
+	return i, nil
+}

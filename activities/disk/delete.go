@@ -1,0 +1,105 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+)
+
+// hidden names the file that stands beside another while it is made: ".new" is
+// the file itself, ".lock" its lock.
+func hidden(path, suffix string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
+}
+
+// finished is the name of the file that one in a server's folder belongs to.
+func finished(name string) string {
+	inner, ok := strings.CutPrefix(name, ".")
+	if !ok {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(inner, ".new"), ".lock")
+}
+
+var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+
+// Delete is the activity disk.Delete: it ensures that the server's folder has
+// no such file, whole or half made, and that there is no empty folder. The
+// clusters are not overwritten: without the key they are noise, and that goes
+// right after. Invalid: not the name of a file in a server's folder.
+func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
+	dir, err := a.serverDir(in.Server)
+	if err != nil {
+		return err
+	}
+	if !fileName.MatchString(in.File) {
+		return compute.Errorf(compute.Invalid, "server %s: %q is no file name", in.Server, in.File)
+	}
+	path := filepath.Join(dir, in.File)
+	unlock, err := lockFile(ctx, path, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nor is there a folder
+	}
+	if err != nil {
+		return failed(ctx, err, "server %s: lock of %s", in.Server, in.File)
+	}
+	err = remove(path)
+	unlock()
+	if err != nil {
+		return failed(ctx, err, "server %s: file %s", in.Server, in.File)
+	}
+	switch err := os.Remove(dir); {
+	case err == nil:
+		if err := syncDir(a.InstancesDir); err != nil {
+			return failed(ctx, err, "server %s: its folder", in.Server)
+		}
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST):
+	default:
+		return failed(ctx, err, "server %s: its folder", in.Server)
+	}
+	return nil
+}
+
+// remove removes a file, whole and half made, for good.
+func remove(path string) error {
+	for _, p := range []string{path, hidden(path, ".new")} {
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// Inventory is the activity disk.Inventory. A half-made file counts under the
+// name that it was to get: that is what Delete removes it by.
+func (a *Activities) Inventory(ctx context.Context) (InventoryResult, error) {
+	servers, err := os.ReadDir(a.InstancesDir)
+	if err != nil {
+		return InventoryResult{}, failed(ctx, err, "folder of the servers")
+	}
+	var files []string
+	for _, s := range servers {
+		if _, err := uuid.Parse(s.Name()); err != nil || !s.IsDir() {
+			continue
+		}
+		entries, err := os.ReadDir(filepath.Join(a.InstancesDir, s.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+			return InventoryResult{}, failed(ctx, err, "folder of server %s", s.Name())
+		}
+		for _, e := range entries {
+			files = append(files, s.Name()+"/"+finished(e.Name()))
+		}
+	}
+	slices.Sort(files)
+	return InventoryResult{Files: slices.Compact(files)}, nil
+}

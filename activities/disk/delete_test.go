@@ -1,0 +1,89 @@
+package disk_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/compute"
+)
+
+func TestDeleteTakesTheFolderWithTheLastFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	server, other := newServer(), newServer()
+	for _, s := range []compute.ServerID{server, other} {
+		for _, d := range []compute.Disk{{Role: compute.SwapDisk}, {Role: compute.EphemeralDisk}} {
+			d.ID, d.SizeMB = newDisk(), 1
+			_, err := b.Create(t.Context(), disk.CreateInput{Server: s, Disk: d})
+			require.NoError(t, err)
+		}
+	}
+	folder := filepath.Join(b.InstancesDir, server.String())
+	require.NoError(t, os.WriteFile(filepath.Join(folder, disk.ConsoleLog), []byte("boot"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(b.InstancesDir, "not-a-server"), 0o700))
+	got, err := b.Inventory(t.Context())
+	require.NoError(t, err)
+	require.Len(t, got.Files, 5)
+	require.Contains(t, got.Files, server.String()+"/console.log")
+
+	var all sync.WaitGroup
+	for range 2 { // every file twice, all at once
+		for _, f := range []string{"disk.swap", "disk.eph0", disk.ConsoleLog, "disk"} {
+			all.Go(func() {
+				require.NoError(t, b.Delete(t.Context(), disk.DeleteInput{Server: server, File: f}))
+			})
+		}
+	}
+	all.Wait()
+	require.NoDirExists(t, folder)
+	got, err = b.Inventory(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{other.String() + "/disk.eph0", other.String() + "/disk.swap"}, got.Files)
+}
+
+func TestDeleteStaysInTheFolder(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	victim := filepath.Join(b.InstancesDir, "victim")
+	require.NoError(t, os.WriteFile(victim, nil, 0o600))
+	for _, file := range []string{"", ".", "..", "../victim", "/etc/passwd", ".disk.new", "disk/x", "disk\x00"} {
+		err := b.Delete(t.Context(), disk.DeleteInput{Server: newServer(), File: file})
+		require.True(t, compute.Is(err, compute.Invalid), "%q: %v", file, err)
+	}
+	require.True(t, compute.Is(b.Delete(t.Context(), disk.DeleteInput{File: "victim"}), compute.Invalid))
+	require.FileExists(t, victim)
+}
+
+func TestExecKillsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	pids := filepath.Join(t.TempDir(), "pids")
+	_, err := disk.Exec{}.Run(ctx, disk.Command{Name: "sh", Args: []string{"-c", "sleep 60 & echo $! >" + pids + "; wait"}})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(begin), 5*time.Second)
+	pid, err := os.ReadFile(pids)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, 5*time.Second, 10*time.Millisecond, "the grandchild is gone too")
+}
+
+func TestExecSaysWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	_, err := disk.Exec{}.Run(t.Context(), disk.Command{Name: "sh", Args: []string{"-c", "echo first; echo why >&2; exit 3"}})
+	var failed *disk.CommandError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "why", failed.Stderr)
+	require.ErrorContains(t, err, "exit status 3")
+}
