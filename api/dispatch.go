@@ -6,6 +6,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -26,8 +27,12 @@ func (a *API) dispatch(e *endpoint) echo.HandlerFunc {
 		if s.refused != nil {
 			return s.refused
 		}
+		query, err := url.ParseQuery(c.Request().URL.RawQuery)
+		if err != nil {
+			return fault.BadRequest("Malformed request URL: the query string cannot be read.")
+		}
 		r := &Request{
-			ID: s.id, Version: s.spoken.Compute, Extended: s.spoken.Extended, Token: s.token, Query: c.QueryParams(),
+			ID: s.id, Version: s.spoken.Compute, Extended: s.spoken.Extended, Token: s.token, Query: query,
 			echo: c, legacy: s.legacy, api: a,
 		}
 		if in := r.Param("project_id"); in != "" && in != r.ProjectID() {

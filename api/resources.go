@@ -4,5 +4,9 @@ package api
 func (a *API) resources() []Resource {
 	return []Resource{
 		a.extensions(),
+		a.flavors(),
+		a.flavorManage(),
+		a.flavorExtraSpecs(),
+		a.flavorAccess(),
 	}
 }

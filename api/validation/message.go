@@ -3,6 +3,7 @@ package validation
 import (
 	"fmt"
 	"math/big"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,11 +108,7 @@ func (c *compiled) message(f failure, document any) string {
 	value := quote(lookup(document, f.InstanceLocation))
 	switch k := f.ErrorKind.(type) {
 	case *kind.Type:
-		types := make([]string, len(k.Want))
-		for i, t := range k.Want {
-			types[i] = quoteText(t)
-		}
-		return fmt.Sprintf("%s is not of type %s", value, strings.Join(types, ", "))
+		return fmt.Sprintf("%s is not of type %s", value, c.types(f.SchemaURL, k.Want))
 	case *kind.Enum:
 		return fmt.Sprintf("%s is not one of %s", value, quote(k.Want))
 	case *kind.Const:
@@ -177,23 +174,41 @@ func (c *compiled) unknown(f failure, k *kind.AdditionalProperties) string {
 	return fmt.Sprintf("Additional properties are not allowed (%s %s unexpected)", list, verb)
 }
 
+// types lists the types of the schema at a location, in its own order.
+func (c *compiled) types(at string, want []string) string {
+	list, ok := c.schemaAt(at)["type"].([]any)
+	if !ok {
+		return quoteText(want[0])
+	}
+	quoted := make([]string, len(list))
+	for i, t := range list {
+		quoted[i] = quote(t)
+	}
+	return strings.Join(quoted, ", ")
+}
+
 // patterns gives the key patterns of the schema at a location.
 func (c *compiled) patterns(at string) []string {
-	_, pointer, _ := strings.Cut(at, "#")
-	var path []string
-	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if part != "" {
-			path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
-		}
-	}
-	object, _ := lookup(c.document, path).(map[string]any)
-	patterns, _ := object["patternProperties"].(map[string]any)
+	patterns, _ := c.schemaAt(at)["patternProperties"].(map[string]any)
 	var quoted []string
 	for pattern := range patterns {
 		quoted = append(quoted, quoteText(pattern))
 	}
 	slices.Sort(quoted)
 	return quoted
+}
+
+// schemaAt gives the schema at a location, as it was written.
+func (c *compiled) schemaAt(at string) map[string]any {
+	_, pointer, _ := strings.Cut(at, "#")
+	var path []string
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if plain, err := url.PathUnescape(part); err == nil && part != "" {
+			path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(plain))
+		}
+	}
+	object, _ := lookup(c.document, path).(map[string]any)
+	return object
 }
 
 func number(r *big.Rat) string {
