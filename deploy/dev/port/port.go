@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 )
 
 // Free gives n different ports of the loopback interface that were free a moment
@@ -34,4 +35,14 @@ func Or(ctx context.Context, wanted int) (int, error) {
 		return 0, err
 	}
 	return ports[0], nil
+}
+
+// Check reports whether nobody listens on the port.
+func Check(ctx context.Context, port int) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("port %d is taken: %w", port, err)
+	}
+	return l.Close()
 }

@@ -21,7 +21,9 @@ func TestFree(t *testing.T) {
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports[0]))
 	require.NoError(t, err, "a free port can be listened on")
+	require.ErrorContains(t, port.Check(t.Context(), ports[0]), fmt.Sprintf("port %d is taken", ports[0]))
 	require.NoError(t, l.Close())
+	require.NoError(t, port.Check(t.Context(), ports[0]))
 }
 
 func TestOr(t *testing.T) {

@@ -32,6 +32,8 @@ type Config struct {
 	// 0 lets it live on.
 	OrphanSignal syscall.Signal
 	Patience     time.Duration // between StopSignal and SIGKILL; default 15 s
+	// Before is called once nothing is left of an earlier process, such as its port.
+	Before func(context.Context) error
 }
 
 // Process is a child that runs, or ran.
@@ -59,7 +61,13 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{cfg: cfg, done: make(chan struct{}), claim: claim}
-	if err := p.launch(ctx); err != nil {
+	if cfg.Before != nil {
+		err = cfg.Before(ctx)
+	}
+	if err == nil {
+		err = p.launch(ctx)
+	}
+	if err != nil {
 		claim.Close()
 		return nil, err
 	}
