@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -82,17 +83,16 @@ func TestUI(t *testing.T) {
 	cfg := config(t)
 	cfg.Headless = false
 	s := start(t, cfg)
-	var page *http.Response
-	require.Eventually(t, func() bool {
-		var err error
-		page, err = http.Get(s.UI())
-		return err == nil
+	// The UI comes up beside the frontend, a moment later.
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		page, err := http.Get(s.UI())
+		require.NoError(c, err)
+		defer page.Body.Close()
+		body, err := io.ReadAll(page.Body)
+		require.NoError(c, err)
+		require.Equal(c, http.StatusOK, page.StatusCode)
+		require.Contains(c, string(body), "<html")
 	}, 10*time.Second, 50*time.Millisecond)
-	defer page.Body.Close()
-	body, err := io.ReadAll(page.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, page.StatusCode)
-	require.Contains(t, string(body), "<html")
 }
 
 func TestTwoAtOnceAreRefused(t *testing.T) {
