@@ -6,6 +6,7 @@ import "time"
 type Host struct {
 	ID         HostID    `json:"id"`
 	Name       string    `json:"name"`
+	Zone       string    `json:"zone"` // its availability zone
 	Traits     []string  `json:"traits"`
 	Networks   []string  `json:"networks,omitempty"` // uuids of networks it can attach
 	Capacity   Resources `json:"capacity"`           // after overcommit

@@ -16,11 +16,15 @@ type Request struct {
 	Resources Resources
 	Traits    Traits
 	Networks  []string // uuids
+	Zone      string   // the availability zone; "" for any
 }
 
 // RequestOf gives what a server needs of a host.
 func RequestOf(s Server) Request {
-	request := Request{Resources: s.Flavor.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden}}
+	request := Request{
+		Resources: s.Flavor.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden},
+		Zone: s.System[SystemPinnedZone],
+	}
 	for _, network := range s.Networks {
 		request.Networks = append(request.Networks, network.UUID)
 	}
@@ -56,6 +60,8 @@ func (h Host) Unfit(want Request, now time.Time) string {
 		return "forced down"
 	case !h.Up(now):
 		return "last seen " + now.Sub(h.LastSeen).Round(time.Second).String() + " ago"
+	case want.Zone != "" && h.Zone != want.Zone:
+		return "in zone " + h.Zone + ", not " + want.Zone
 	}
 	if missing := without(want.Traits.Required, h.Traits); len(missing) > 0 {
 		return "lacks trait " + strings.Join(missing, ", ")

@@ -15,7 +15,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func host(change func(*compute.Host)) compute.Host {
 	h := compute.Host{
-		ID: compute.HostID{UUID: uuid.New()}, Name: "node", Traits: []string{"COMPUTE_EPHEMERAL_ENCRYPTION", "CUSTOM_A"}, Networks: []string{"net-1"},
+		ID: compute.HostID{UUID: uuid.New()}, Name: "node", Zone: "east", Traits: []string{"COMPUTE_EPHEMERAL_ENCRYPTION", "CUSTOM_A"}, Networks: []string{"net-1"},
 		Capacity: compute.Resources{VCPUs: 4, MemoryMB: 1000, DiskGB: 10}, LastSeen: now.Add(-time.Second),
 	}
 	if change != nil {
@@ -30,13 +30,15 @@ func TestUnfit(t *testing.T) {
 		Resources: compute.Resources{VCPUs: 2, MemoryMB: 500, DiskGB: 5},
 		Traits:    compute.Traits{Required: []string{"COMPUTE_EPHEMERAL_ENCRYPTION"}, Forbidden: []string{"CUSTOM_B"}},
 		Networks:  []string{"net-1"},
+		Zone:      "east",
 	}
 	for reason, change := range map[string]func(*compute.Host){
-		"":                    nil,
-		"disabled":            func(h *compute.Host) { h.Disabled = true },
-		"forced down":         func(h *compute.Host) { h.ForcedDown = true },
-		"last seen 1m0s ago":  func(h *compute.Host) { h.LastSeen = now.Add(-time.Minute) },
-		"lacks network net-1": func(h *compute.Host) { h.Networks = nil },
+		"":                       nil,
+		"disabled":               func(h *compute.Host) { h.Disabled = true },
+		"in zone west, not east": func(h *compute.Host) { h.Zone = "west" },
+		"forced down":            func(h *compute.Host) { h.ForcedDown = true },
+		"last seen 1m0s ago":     func(h *compute.Host) { h.LastSeen = now.Add(-time.Minute) },
+		"lacks network net-1":    func(h *compute.Host) { h.Networks = nil },
 		"lacks trait COMPUTE_EPHEMERAL_ENCRYPTION": func(h *compute.Host) { h.Traits = nil },
 		"has forbidden trait CUSTOM_B":             func(h *compute.Host) { h.Traits = append(h.Traits, "CUSTOM_B") },
 		"2 VCPUs wanted, 1 free":                   func(h *compute.Host) { h.Used.VCPUs = 3 },

@@ -58,6 +58,9 @@ const (
 const (
 	// SystemTPMSecret keeps the id of the vTPM's secret (TPM-10, decision 3).
 	SystemTPMSecret = "tpm_secret_uuid"
+	// SystemPinnedZone keeps the availability zone that the server was created
+	// in by its owner's wish: no host of another zone may take it.
+	SystemPinnedZone = "pinned_availability_zone"
 )
 
 // Fault is why a server is in ERROR, as the API shows it.
