@@ -1,0 +1,53 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"syscall"
+
+	"strongroom/deploy/dev/process"
+)
+
+// child is one of strongroom's own processes.
+type child struct {
+	layout  Layout
+	name    string
+	command []string
+	address string // answers TCP when the child is ready; "" is ready at once
+	running *process.Process
+}
+
+func (c *child) start(ctx context.Context) error {
+	if c.running != nil {
+		// Lets go of the pid file of the one that ended.
+		if err := c.running.Kill(ctx); err != nil {
+			return err
+		}
+	}
+	p, err := process.Start(ctx, process.Config{
+		Name: c.name, Command: c.command, LogFile: c.layout.LogFile(c.name), PIDFile: c.layout.PIDFile(c.name),
+		OrphanSignal: syscall.SIGTERM,
+	})
+	if err != nil {
+		return err
+	}
+	c.running = p
+	if c.address == "" {
+		return nil
+	}
+	return p.Until(ctx, func(ctx context.Context) error { return answers(ctx, c.address) })
+}
+
+func (c *child) done() <-chan struct{} { return c.running.Done() }
+
+func (c *child) stop(ctx context.Context) error { return c.running.Stop(ctx) }
+
+func answers(ctx context.Context, address string) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	return conn.Close()
+}

@@ -1,0 +1,88 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Layout says where things are on one machine: files below one folder, ports
+// in one row.
+type Layout struct {
+	State    string // absolute; short, since unix sockets live below it
+	PortBase int    // the first of six ports on 127.0.0.1
+}
+
+// DefaultState and DefaultPortBase are where `strongroom dev` lives.
+const (
+	DefaultState    = "/var/lib/strongroom-dev"
+	DefaultPortBase = 8770
+)
+
+// maxState keeps the longest socket path below the 108 bytes of a unix address:
+// the serial console of a server, below run.
+const maxState = 56
+
+// The ports of a stack.
+func (l Layout) port(n int) string   { return fmt.Sprintf("127.0.0.1:%d", l.PortBase+n) }
+func (l Layout) cloudAddr() string   { return l.port(0) }
+func (l Layout) temporalPort() int   { return l.PortBase + 1 }
+func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
+func (l Layout) apiAddr() string     { return l.port(4) }
+func (l Layout) agentAddr() string   { return l.port(5) }
+
+// AuthURL is the identity service.
+func (l Layout) AuthURL() string { return "http://" + l.cloudAddr() + "/identity/v3" }
+
+// APIURL is the compute API's root.
+func (l Layout) APIURL() string { return "http://" + l.apiAddr() }
+
+// TemporalAddress is Temporal's frontend.
+func (l Layout) TemporalAddress() string { return fmt.Sprintf("127.0.0.1:%d", l.temporalPort()) }
+
+// TemporalUI is the web UI with one row per operation.
+func (l Layout) TemporalUI() string { return fmt.Sprintf("http://127.0.0.1:%d", l.temporalUIPort()) }
+
+func (l Layout) path(parts ...string) string {
+	return filepath.Join(append([]string{l.State}, parts...)...)
+}
+
+// ConfigFile is the services' configuration, CloudsFile the clients'.
+func (l Layout) ConfigFile() string { return l.path("strongroom.yaml") }
+
+// CloudsFile is a clouds.yaml with the clouds of this stack.
+func (l Layout) CloudsFile() string { return l.path("clouds.yaml") }
+
+// ReadyFile exists while everything answers.
+func (l Layout) ReadyFile() string { return l.path("ready") }
+
+// PIDFile holds the process id of one part.
+func (l Layout) PIDFile(part string) string { return l.path("pid", part+".pid") }
+
+// LogFile holds what one part printed.
+func (l Layout) LogFile(part string) string { return l.path("log", part+".log") }
+
+// Instances is the folder of the servers' disks.
+func (l Layout) Instances() string { return l.path("instances") }
+
+// ConsoleSocket is a server's serial line, to read and to type.
+func (l Layout) ConsoleSocket(server string) string { return l.path("run", server+".sock") }
+
+// make makes the folders. Those on the way to servers' disks can be passed by
+// the hypervisor's user and listed by nobody.
+func (l Layout) make() error {
+	if len(l.State) > maxState || !filepath.IsAbs(l.State) {
+		return fmt.Errorf("the state folder %q must be an absolute path of at most %d bytes", l.State, maxState)
+	}
+	for dir, mode := range map[string]os.FileMode{
+		"": 0o711, "instances": 0o711, "cache": 0o711, "run": 0o711, "images": 0o700, "keys": 0o700, "log": 0o755, "pid": 0o755, "temporal": 0o700,
+	} {
+		if err := os.MkdirAll(l.path(dir), mode); err != nil {
+			return err
+		}
+		if err := os.Chmod(l.path(dir), mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package stack
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"strongroom/devcloud"
+)
+
+// CloudName is the cloud of clouds.yaml that the standard clients name.
+const CloudName = "strongroom-dev"
+
+// settings is strongroom.yaml: what `strongroom api`, control, host and
+// devcloud read. Keys are those of the shipped example.
+func (l Layout) settings(databaseURL, libvirtSocket, swtpmState string) map[string]any {
+	return map[string]any{
+		"database": map[string]any{"url": databaseURL},
+		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default", "ui": l.TemporalUI()},
+		"identity": map[string]any{
+			"auth_url": l.AuthURL(), "username": devcloud.ServiceUser, "password_file": l.path("service.password"),
+			"project": devcloud.ServiceProject, "domain": "Default", "region": "RegionOne",
+		},
+		"api":       map[string]any{"listen": l.apiAddr()},
+		"keys":      map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
+		"images":    map[string]any{"backend": "local", "path": l.path("images")},
+		"agent_key": l.path("agent.key"),
+		"host": map[string]any{
+			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
+			"libvirt_socket": libvirtSocket, "swtpm_enabled": true, "swtpm_state": swtpmState,
+			"agent_listen": l.agentAddr(), "agent_url": "http://" + l.agentAddr(),
+		},
+		"devcloud": map[string]any{
+			"listen": l.cloudAddr(), "users": l.path("users.yaml"), "token_key": l.path("token.key"),
+		},
+	}
+}
+
+// clouds is clouds.yaml for the passwords of a first start: the administrator,
+// who owns the demo project too, and an ordinary user.
+func (l Layout) clouds(passwords map[string]string) map[string]any {
+	entry := func(user string) map[string]any {
+		return map[string]any{
+			"auth": map[string]any{
+				"auth_url": l.AuthURL(), "username": user, "password": passwords[user],
+				"project_name": "demo", "user_domain_name": "Default", "project_domain_name": "Default",
+			},
+			"region_name": "RegionOne", "identity_api_version": 3, "interface": "public",
+			// Networks may be left out, or be "none", from 2.37 on.
+			"compute_api_version": "2.90",
+		}
+	}
+	return map[string]any{"clouds": map[string]any{
+		CloudName: entry("admin"), CloudName + "-demo": entry("demo"), CloudName + "-alt": entry("alt"), CloudName + "-reader": entry("reader"),
+	}}
+}
+
+// writeYAML writes a file that only its owner may read.
+func writeYAML(path string, value any) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// ensureKey makes a file with 32 random bytes as hex, once.
+func ensureKey(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return os.WriteFile(path, []byte(hex.EncodeToString(key)+"\n"), 0o600)
+}
+
+// mergeClouds puts the stack's clouds into a clouds.yaml that may hold others.
+func mergeClouds(target, source string) error {
+	ours, err := readClouds(source)
+	if err != nil {
+		return err
+	}
+	all, err := readClouds(target)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if all == nil {
+		all = map[string]any{}
+	}
+	clouds, _ := all["clouds"].(map[string]any)
+	if clouds == nil {
+		clouds = map[string]any{}
+		all["clouds"] = clouds
+	}
+	for name, entry := range ours["clouds"].(map[string]any) {
+		clouds[name] = entry
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+		return err
+	}
+	return writeYAML(target, all)
+}
+
+func readClouds(path string) (map[string]any, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, yaml.Unmarshal(text, &out)
+}
