@@ -1,6 +1,9 @@
 package compute
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // ephemeralFileSystem is what an ephemeral disk is given, as Nova does for
 // guests of unknown kind.
@@ -8,10 +11,15 @@ const ephemeralFileSystem = "ext4"
 
 const bytesPerMB = 1 << 20
 
+// DefaultDiskFormat is the format of encrypted disks where neither flavor, image
+// nor the operator names one (EE-03).
+const DefaultDiskFormat = FormatLUKS
+
 // PlanDisks gives the local disks of a new server: root, then ephemeral and swap
 // where the flavor has them, in the order of their device names. Every one is
 // encrypted or none (EE-01, EE-06). Ids are derived from the operation. A flavor
-// with no root size takes the image's.
+// with no root size takes the image's; a format left open is DefaultDiskFormat. An
+// operator's own default is put into enc.Format first.
 func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 	image := img.ID
 	root := Disk{Role: RootDisk, SizeMB: int64(f.RootGB) * 1024, BootIndex: 0, Image: &image}
@@ -31,7 +39,7 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 		d.DeviceName = "/dev/vd" + string(rune('a'+i))
 		d.Bus = "virtio"
 		if enc.Enabled {
-			d.Encrypted, d.Format = true, enc.Format
+			d.Encrypted, d.Format = true, cmp.Or(enc.Format, DefaultDiskFormat)
 		}
 	}
 	disks[0].BackingSecret = enc.SourceSecret

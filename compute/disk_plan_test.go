@@ -42,6 +42,31 @@ func TestPlanDisksRootOfTheImagesSize(t *testing.T) {
 	require.False(t, disks[0].Encrypted)
 }
 
+// EE-03, EE-04: what was asked for, else what the image has, else the default.
+func TestPlanDisksFormat(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flavor compute.Flavor
+		image  compute.Image
+		want   compute.DiskFormat
+	}{
+		"default":     {flavor("hw:"+enc, "true"), image(), compute.FormatLUKS},
+		"the image's": {flavor(), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luksv2"), compute.FormatLUKSv2},
+		"asked for":   {flavor("hw:"+encFormat, "plain"), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luks"), compute.FormatPlain},
+		"plain text":  {flavor("hw:"+encFormat, "plain"), image(), compute.FormatNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			enc, err := compute.EncryptionOf(c.flavor, c.image)
+			require.NoError(t, err)
+			for _, d := range compute.PlanDisks(operation, c.flavor, c.image, enc) {
+				require.Equal(t, c.want, d.Format)
+				require.Equal(t, c.want != compute.FormatNone, d.Encrypted)
+			}
+		})
+	}
+}
+
 func TestPlanDisksEncryptedImage(t *testing.T) {
 	t.Parallel()
 	source := &compute.SecretID{UUID: uuid.New()}

@@ -9,8 +9,8 @@ import (
 // Encryption is how flavor and image together want a server's local disks.
 type Encryption struct {
 	Enabled bool
-	// Format is what the disks are to have; FormatNone leaves it to the host's
-	// default (EE-03).
+	// Format is what the disks are to have; FormatNone leaves it to the default
+	// (EE-03).
 	Format DiskFormat
 	// FormatRequested is set when flavor or image asked for Format in words, so
 	// that only hosts which report it will do (EE-05). A format that comes with
