@@ -8,5 +8,6 @@ func (a *API) resources() []Resource {
 		a.flavorManage(),
 		a.flavorExtraSpecs(),
 		a.flavorAccess(),
+		a.keypairs(),
 	}
 }

@@ -1,0 +1,94 @@
+// Package keypair reads and makes the key pairs that users log in with.
+package keypair
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // the fingerprint that clients know, no protection
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"strongroom/compute"
+)
+
+// The types of key pairs.
+const (
+	SSH  = "ssh"
+	X509 = "x509"
+)
+
+// Pair is a key pair. Private is set only where it was made here.
+type Pair struct {
+	Public      string
+	Fingerprint string // MD5 of an ssh key, SHA-1 of a certificate: hex with colons
+	Private     string // PEM, OpenSSH's form
+}
+
+const comment = "Generated-by-strongroom"
+
+// Import reads a public key or certificate. Invalid: it is not one, or it is
+// more than one.
+func Import(kind, text string) (Pair, error) {
+	if kind == X509 {
+		return importCertificate(text)
+	}
+	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(strings.TrimSpace(text)))
+	// Options and further lines would be written into the guest's list of
+	// keys as they are.
+	if err != nil || len(options) > 0 || len(rest) > 0 || strings.ContainsAny(strings.TrimSpace(text), "\n\r") {
+		return Pair{}, unreadable()
+	}
+	return Pair{Public: text, Fingerprint: ssh.FingerprintLegacyMD5(key)}, nil
+}
+
+func importCertificate(text string) (Pair, error) {
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != "CERTIFICATE" || len(strings.TrimSpace(string(rest))) > 0 {
+		return Pair{}, unreadable()
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return Pair{}, unreadable()
+	}
+	sum := sha1.Sum(certificate.Raw) //nolint:gosec // as above
+	return Pair{Public: text, Fingerprint: colons(sum[:])}, nil
+}
+
+func unreadable() error {
+	return compute.Errorf(compute.Invalid, "Keypair data is invalid: failed to generate fingerprint")
+}
+
+// Generate makes an Ed25519 key pair. Invalid: certificates are imported only.
+func Generate(kind string) (Pair, error) {
+	if kind != SSH {
+		return Pair{}, compute.Errorf(compute.Invalid, "Keypair data is invalid: a key pair of type %s must be imported", kind)
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return Pair{}, err
+	}
+	block, err := ssh.MarshalPrivateKey(private, comment)
+	if err != nil {
+		return Pair{}, err
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+	return Pair{
+		Public: line + " " + comment, Fingerprint: ssh.FingerprintLegacyMD5(key), Private: string(pem.EncodeToMemory(block)),
+	}, nil
+}
+
+func colons(sum []byte) string {
+	parts := make([]string, len(sum))
+	for i, b := range sum {
+		parts[i] = hex.EncodeToString([]byte{b})
+	}
+	return strings.Join(parts, ":")
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/api/fault"
+	"strongroom/api/keypair"
+	"strongroom/api/microversion"
+	"strongroom/api/validation"
+	"strongroom/schema"
+)
+
+var keypairCreate = validation.Since(func(v microversion.Version) validation.Schema {
+	format := "keypair_name_20"
+	required := []string{"name"}
+	if v >= 92 {
+		format = "keypair_name_292"
+		required = []string{"name", "public_key"}
+	}
+	p := validation.Properties{
+		"name": {"allOf": []validation.Schema{
+			validation.Name, {"type": "string", "minLength": 1, "maxLength": 255, "format": format},
+		}},
+		"public_key": validation.Text,
+	}
+	if v >= 2 {
+		p["type"] = validation.Enum(keypair.SSH, keypair.X509)
+	}
+	if v >= 10 {
+		p["user_id"] = validation.Text
+	}
+	return validation.Object([]string{"keypair"}, validation.Properties{"keypair": validation.Object(required, p)})
+}, 1, 2, 10, 92)
+
+// createKeypair imports a public key or makes a pair. A private key that is made
+// here is in the answer and nowhere else.
+func (a *API) createKeypair(r *Request) (any, error) {
+	var body struct {
+		Keypair struct {
+			Name      string  `json:"name"`
+			Type      string  `json:"type"`
+			PublicKey *string `json:"public_key"`
+			UserID    string  `json:"user_id"`
+		} `json:"keypair"`
+	}
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	in := body.Keypair
+	user, err := keypairUser(r, "create", in.UserID)
+	if err != nil {
+		return nil, err
+	}
+	if in.Type == "" {
+		in.Type = keypair.SSH
+	}
+	var pair keypair.Pair
+	if in.PublicKey != nil {
+		pair, err = keypair.Import(in.Type, *in.PublicKey)
+	} else {
+		pair, err = keypair.Generate(in.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k, err := a.db.InsertKeypair(r.Context(), schema.InsertKeypairParams{
+		UserID: user, Name: in.Name, Type: in.Type, PublicKey: pair.Public, Fingerprint: pair.Fingerprint,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Conflict("Key pair '%s' already exists.", in.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	view := viewKeypair(r, k)
+	view["user_id"] = k.UserID
+	if pair.Private != "" {
+		view["private_key"] = pair.Private
+	}
+	return map[string]any{"keypair": view}, nil
+}
