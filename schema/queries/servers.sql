@@ -1,0 +1,85 @@
+-- name: FindServer :one
+-- A server with what the API shows of its host; deleted ones too.
+SELECT sqlc.embed(s), h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
+    h.agent_url AS host_agent,
+    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
+FROM servers s LEFT JOIN hosts h ON h.id = s.host_id
+WHERE s.id = $1;
+
+-- name: ListServers :many
+-- These servers, in this order, as FindServer gives them.
+SELECT sqlc.embed(s), h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
+    h.agent_url AS host_agent,
+    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
+FROM unnest(sqlc.arg(ids)::uuid[]) WITH ORDINALITY AS wanted (id, place)
+JOIN servers s ON s.id = wanted.id LEFT JOIN hosts h ON h.id = s.host_id
+ORDER BY wanted.place;
+
+-- name: InsertServer :exec
+INSERT INTO servers (id, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state,
+    availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data,
+    user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, current_operation, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
+    now(), now());
+
+-- name: InsertServerDisk :exec
+INSERT INTO server_disks (id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted,
+    encryption_format)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+
+-- name: TakeServer :execrows
+-- The compare-and-set in which an operation wins its server: 0 rows mean that
+-- somebody moved first.
+UPDATE servers SET task_state = sqlc.arg(task), current_operation = sqlc.arg(operation_id), updated_at = now()
+WHERE id = sqlc.arg(id) AND vm_state = sqlc.arg(from_vm_state) AND task_state = sqlc.arg(from_task_state)
+    AND deleted_at IS NULL AND (locked_by IS NULL OR sqlc.arg(through_lock)::boolean);
+
+-- name: TakeServerToDelete :execrows
+-- A delete takes the server over from whatever holds it, except another delete.
+UPDATE servers SET task_state = 'deleting', current_operation = sqlc.arg(operation_id), updated_at = now()
+WHERE id = sqlc.arg(id) AND task_state <> 'deleting'
+    AND deleted_at IS NULL AND (locked_by IS NULL OR sqlc.arg(through_lock)::boolean);
+
+-- name: ResetServerState :execrows
+-- The running operation, if there is one, loses the server.
+UPDATE servers SET vm_state = $2, task_state = '', current_operation = '', updated_at = now() WHERE id = $1 AND deleted_at IS NULL;
+
+-- name: SetServerLock :execrows
+UPDATE servers SET locked_by = $2, locked_reason = $3, updated_at = now() WHERE id = $1 AND deleted_at IS NULL;
+
+-- name: UpdateServer :execrows
+UPDATE servers SET name = coalesce(sqlc.narg(name), name), hostname = coalesce(sqlc.narg(hostname), hostname),
+    description = CASE WHEN sqlc.arg(describe)::boolean THEN sqlc.narg(description) ELSE description END,
+    disk_config = coalesce(sqlc.narg(disk_config), disk_config), access_ip_v4 = coalesce(sqlc.narg(access_ip_v4), access_ip_v4),
+    access_ip_v6 = coalesce(sqlc.narg(access_ip_v6), access_ip_v6), updated_at = now()
+WHERE id = sqlc.arg(id) AND deleted_at IS NULL;
+
+-- name: LockServerRow :one
+SELECT * FROM servers WHERE id = $1 AND deleted_at IS NULL FOR UPDATE;
+
+-- name: SetServerMetadata :exec
+UPDATE servers SET metadata = $2, updated_at = now() WHERE id = $1;
+
+-- name: SetServerTags :exec
+UPDATE servers SET tags = $2, updated_at = now() WHERE id = $1;
+
+-- name: ZoneNames :many
+SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
+
+-- name: NetworkIDs :many
+-- The networks that at least one host can attach.
+SELECT DISTINCT unnest(networks)::text AS id FROM hosts ORDER BY id;
+
+-- name: ServerOperations :many
+-- The trail of a server, the newest first.
+SELECT * FROM operations
+WHERE server_id = sqlc.arg(server_id) AND (sqlc.narg(below)::bigint IS NULL OR number < sqlc.narg(below))
+    AND (sqlc.narg(since)::timestamptz IS NULL OR updated_at >= sqlc.narg(since))
+    AND (sqlc.narg(until)::timestamptz IS NULL OR updated_at <= sqlc.narg(until))
+ORDER BY number DESC LIMIT sqlc.arg(most);
+
+-- name: ServerOperation :one
+SELECT * FROM operations WHERE id = $1 AND server_id = $2;
+
+-- name: OperationEvents :many
+SELECT * FROM operation_events WHERE operation_id = ANY(sqlc.arg(operations)::text[]) ORDER BY number DESC;
