@@ -1,0 +1,10 @@
+// Package luks writes LUKS version 1 headers for disks that hold nothing yet.
+//
+// QEMU's own way to make one runs a benchmark of two CPU seconds, to learn how
+// often to hash a passphrase so that guessing it gets dear. strongroom's
+// passphrases are the text of 64 or more random bytes: no guessing reaches them
+// at any price, so the count is fixed and a header takes milliseconds. QEMU and
+// cryptsetup open what is written here; the tests ask them.
+//
+// Source: LUKS On-Disk Format Specification 1.2.3.
+package luks
