@@ -9,5 +9,17 @@ func (a *API) resources() []Resource {
 		a.flavorExtraSpecs(),
 		a.flavorAccess(),
 		a.keypairs(),
+		a.services(),
+		a.hypervisors(),
+		a.availabilityZones(),
+		a.limits(),
+		a.quotaSets(),
+		a.servers(),
+		a.serverActions(),
+		a.serverMetadata(),
+		a.serverTags(),
+		a.serverAttachments(),
+		a.serverInside(),
+		a.instanceActions(),
 	}
 }

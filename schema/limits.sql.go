@@ -9,17 +9,6 @@ import (
 	"context"
 )
 
-const countKeypairs = `-- name: CountKeypairs :one
-SELECT count(*) FROM keypairs WHERE user_id = $1
-`
-
-func (q *Queries) CountKeypairs(ctx context.Context, userID string) (int64, error) {
-	row := q.db.QueryRow(ctx, countKeypairs, userID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const projectUse = `-- name: ProjectUse :one
 SELECT count(*) AS servers,
     coalesce(sum((flavor->>'vcpus')::bigint), 0)::bigint AS vcpus,
