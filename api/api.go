@@ -20,6 +20,9 @@ type Config struct {
 	Identity    *gophercloud.ServiceClient // identity v3, with credentials that may validate tokens
 	IdentityURI string                     // the identity service as clients reach it; default: Identity's own
 	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
+	Images      ImageStore                 // where servers' images are
+	Operations  Starter                    // starts what was committed
+	Consoles    Console                    // reads console logs
 	LinkPrefix  string                     // scheme and host of links; default: as the request names them
 	Logger      *slog.Logger
 	Now         func() time.Time // the clock; default time.Now

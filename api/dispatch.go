@@ -54,8 +54,17 @@ func (a *API) dispatch(e *endpoint) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
+		if own, ok := answer.(Answer); ok {
+			return respond(c, own.Status, own.Body)
+		}
 		return respond(c, route.Status, answer)
 	}
+}
+
+// Answer is an answer of a handler whose status is not always the same.
+type Answer struct {
+	Status int
+	Body   any // nil for none
 }
 
 // choose reads what there is of a body and finds the route.

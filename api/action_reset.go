@@ -1,0 +1,31 @@
+package api
+
+import (
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+const ruleResetState = "os_compute_api:os-admin-actions:reset_state"
+
+var resetBody = validation.Always(validation.Object([]string{"os-resetState"}, validation.Properties{
+	"os-resetState": validation.Object([]string{"state"}, validation.Properties{"state": validation.Enum("active", "error")}),
+}))
+
+// resetServer says what a server is, whatever it does. An operation that runs
+// loses the server and undoes its work.
+func (a *API) resetServer(r *Request) (any, error) {
+	var body struct {
+		Reset struct{ State compute.VMState } `json:"os-resetState"`
+	}
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	row, err := a.findServer(r, ruleResetState)
+	if err != nil {
+		return nil, err
+	}
+	return a.done(r, compute.OpResetState, row.Server, func(q *schema.Queries) (int64, error) {
+		return q.ResetServerState(r.Context(), schema.ResetServerStateParams{ID: row.Server.ID, VMState: body.Reset.State})
+	})
+}

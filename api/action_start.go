@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// How patiently workflows are started after their rows were committed. What is
+// given up here is started by the sweeper.
+const (
+	launchWait  = time.Second      // that the client is kept waiting
+	launchLimit = 10 * time.Second // for one request
+	endingWait  = 2 * time.Second  // for the end of the operation before
+	endingStep  = 50 * time.Millisecond
+)
+
+// launch starts the workflows of committed operations. From the commit on the
+// client's answer is a success: whatever fails here is not his.
+func (a *API) launch(ctx context.Context, operations []compute.Operation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchLimit)
+	done := make(chan struct{})
+	go func() {
+		defer cancel()
+		defer close(done)
+		for _, op := range operations {
+			if err := a.start(ctx, op); err != nil {
+				a.config.Logger.WarnContext(ctx, "starting an operation: it will be started later",
+					"operation", op.ID, "kind", op.Kind, "server", op.ServerID, "error", err)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(launchWait):
+	}
+}
+
+// start starts one workflow. A Conflict is the end of the operation before: its
+// server was let go in the record a moment before its execution closes.
+func (a *API) start(ctx context.Context, op compute.Operation) error {
+	until := time.Now().Add(endingWait)
+	for {
+		err := a.config.Operations.Start(ctx, op)
+		if !compute.Is(err, compute.Conflict) || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(endingStep):
+		}
+	}
+}
+
+func insertOperation(r *Request, q *schema.Queries, op compute.Operation) error {
+	row := schema.InsertOperationParams{
+		ID: op.ID, ServerID: op.ServerID, Kind: op.Kind, ProjectID: op.Credential.ProjectID, UserID: op.Credential.UserID,
+		CredentialID: op.Credential.ID, Arguments: op.Arguments, State: op.State,
+	}
+	if op.State.Settled() {
+		now := r.api.config.Now()
+		row.StartedAt, row.FinishedAt = &now, &now
+	}
+	return q.InsertOperation(r.Context(), row)
+}

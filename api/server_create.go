@@ -1,0 +1,102 @@
+package api
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// passwordLength is how long a password is that a server is given: 60 random bits.
+const passwordLength = 12
+
+// createServers answers POST /servers: the rules first, then all rows of all
+// servers in one transaction, then their workflows. Temporal may be away by
+// then: what was committed is started later.
+func (a *API) createServers(r *Request) (any, error) {
+	plan, err := a.planServer(r)
+	if err != nil {
+		return nil, err
+	}
+	reservation := "r-" + strings.ToLower(rand.Text()[:8])
+	var operations []compute.Operation
+	err = a.transact(r.Context(), func(q *schema.Queries) error {
+		for i := range plan.count {
+			op := operationOf(r, i)
+			if err := plan.insert(r, q, op, i, reservation); err != nil {
+				return err
+			}
+			operations = append(operations, op)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.launch(r.Context(), operations)
+	if plan.ReservationOnly {
+		return map[string]any{"reservation_id": reservation}, nil
+	}
+	first := operations[0].ServerID
+	password := plan.AdminPass
+	if password == "" {
+		password = rand.Text()[:passwordLength]
+	}
+	r.SetHeader("Location", r.URL("servers", first.String()))
+	view := a.serverView(r)
+	return map[string]any{"server": view.created(first, plan.diskConfig(), password)}, nil
+}
+
+// operationOf is the create of a request's i-th server. The first one has the
+// request's id; the others' ids are derived from it.
+func operationOf(r *Request, i int) compute.Operation {
+	id := r.ID
+	if i > 0 {
+		id = compute.OperationID("req-" + r.ID.Derive(fmt.Sprintf("create/%d", i)).String())
+	}
+	return compute.Operation{
+		ID: id, ServerID: compute.ServerID{UUID: id.Derive("server")}, Kind: compute.OpCreate,
+		State: compute.OperationAccepted, Credential: r.Credential(), Arguments: []byte("{}"),
+	}
+}
+
+func (p *serverPlan) diskConfig() string {
+	if p.DiskConfig == "" {
+		return "MANUAL"
+	}
+	return p.DiskConfig
+}
+
+// insert writes the rows of one server.
+func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation, i int, reservation string) error {
+	name, host := p.names(i, p.count, op.ServerID.String())
+	if err := q.InsertServer(r.Context(), schema.InsertServerParams{
+		ID: op.ServerID, ProjectID: r.ProjectID(), UserID: r.UserID(), Name: name, Description: p.Description, Hostname: host,
+		ReservationID: reservation, LaunchIndex: int32(i), VMState: compute.VMBuilding, TaskState: compute.TaskScheduling,
+		AvailabilityZone: p.AvailabilityZone, Flavor: p.flavor, ImageID: &p.image.ID, Image: p.image, TPM: p.tpm,
+		RequiredTraits: orNone(p.traits.Required), ForbiddenTraits: orNone(p.traits.Forbidden),
+		Networks: interfaces(op.ID, p.attach), Metadata: orEmpty(p.Metadata), Tags: unique(p.Tags),
+		KeyName: p.KeyName, KeyData: p.keyData, UserData: p.UserData, ConfigDrive: bool(p.ConfigDrive), DiskConfig: p.diskConfig(),
+		AccessIPv4: p.AccessIPv4, AccessIPv6: p.AccessIPv6, CurrentOperation: op.ID,
+	}); err != nil {
+		return err
+	}
+	if p.AvailabilityZone != "" {
+		pinned := schema.SetSystemMetadataParams{ServerID: op.ServerID, Key: compute.SystemPinnedZone, Value: p.AvailabilityZone}
+		if err := q.SetSystemMetadata(r.Context(), pinned); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.devices.apply(op.ID, compute.PlanDisks(op.ID, p.flavor, p.image, p.encryption)) {
+		if err := q.InsertServerDisk(r.Context(), schema.InsertServerDiskParams{
+			ID: d.ID, ServerID: op.ServerID, Role: d.Role, Index: int32(d.Index), DeviceName: d.DeviceName, Bus: d.Bus,
+			SizeMB: d.SizeMB, BootIndex: int32(d.BootIndex), GuestFormat: d.GuestFormat, ImageID: d.Image, Tag: d.tag,
+			Encrypted: d.Encrypted, EncryptionFormat: d.Format,
+		}); err != nil {
+			return err
+		}
+	}
+	return insertOperation(r, q, op)
+}

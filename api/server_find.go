@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"strongroom/api/fault"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// findServer gives the server that the path names, if the caller may see it and
+// the rule lets him do what he wants. Another project's server is not there.
+func (a *API) findServer(r *Request, rule string) (serverRow, error) {
+	row, err := a.seekServer(r, rule)
+	if err == nil && row.Server.DeletedAt != nil {
+		return serverRow{}, noServer(r.Param("id"))
+	}
+	return row, err
+}
+
+// seekServer is findServer that finds deleted servers too.
+func (a *API) seekServer(r *Request, rule string) (serverRow, error) {
+	id, err := uuid.Parse(r.Param("id"))
+	if err != nil {
+		return serverRow{}, noServer(r.Param("id"))
+	}
+	row, err := a.db.FindServer(r.Context(), compute.ServerID{UUID: id})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Server.ProjectID != r.ProjectID() && !r.IsAdmin() {
+		return serverRow{}, noServer(r.Param("id"))
+	}
+	if err != nil {
+		return serverRow{}, err
+	}
+	return row, r.EnforceOn(rule, row.Server.ProjectID, row.Server.UserID)
+}
+
+func noServer(id string) error { return fault.NotFound("Instance %s could not be found.", id) }
+
+// checkLock refuses what a lock keeps others than administrators from.
+func checkLock(r *Request, s schema.Server) error {
+	if s.LockedBy != nil && !r.IsAdmin() {
+		return fault.Conflict("Instance %s is locked", s.ID)
+	}
+	return nil
+}
+
+// transact runs do in one transaction.
+func (a *API) transact(ctx context.Context, do func(*schema.Queries) error) error {
+	return unstorable(pgx.BeginFunc(ctx, a.config.Pool, func(tx pgx.Tx) error {
+		// Whoever waits longer than this for a row is told to try again.
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '5s'"); err != nil {
+			return err
+		}
+		return do(schema.New(tx))
+	}))
+}
+
+// unstorable gives the database's refusals that are the client's business their
+// kind: a text that it cannot hold, a pattern that it cannot read, a row that is
+// held for too long.
+func unstorable(err error) error {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.Code {
+	case "22021", "22P05": // character_not_in_repertoire, untranslatable_character
+		return compute.Errorf(compute.Invalid, "The request holds a character that cannot be stored.")
+	case "2201B": // invalid_regular_expression
+		return compute.Errorf(compute.Invalid, "The request holds an invalid regular expression.")
+	case "55P03": // lock_not_available
+		return compute.Errorf(compute.Unavailable, "The server is busy. Try again.")
+	}
+	return err
+}

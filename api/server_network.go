@@ -1,0 +1,87 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"strongroom/api/fault"
+	"strongroom/compute"
+)
+
+// requestedNetwork is an item of a create's networks.
+type requestedNetwork struct {
+	UUID    string  `json:"uuid"`
+	Port    *string `json:"port"`
+	FixedIP string  `json:"fixed_ip"`
+	Tag     string  `json:"tag"`
+}
+
+// networks reads what a create says of its interfaces. "auto", and nothing said
+// below 2.37, is the one network that hosts have: with none there is no
+// interface, with several the client must say which.
+func (a *API) networks(r *Request, text json.RawMessage) ([]requestedNetwork, error) {
+	var word string
+	if json.Unmarshal(text, &word) == nil && word == "none" {
+		return nil, nil
+	}
+	known, err := a.db.NetworkIDs(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if len(text) == 0 || word == "auto" || string(text) == "null" {
+		return automatic(known)
+	}
+	var asked []requestedNetwork
+	if err := json.Unmarshal(text, &asked); err != nil {
+		return nil, fault.BadRequest("Bad networks format")
+	}
+	if len(asked) == 0 && r.Version < 37 {
+		return automatic(known)
+	}
+	if len(asked) > maxNetworks {
+		return nil, fault.BadRequest("A server has at most %d networks.", maxNetworks)
+	}
+	for i, n := range asked {
+		_, err := uuid.Parse(n.UUID)
+		at := slices.IndexFunc(known, func(id string) bool { return strings.EqualFold(id, n.UUID) })
+		switch {
+		case n.Port != nil:
+			return nil, fault.BadRequest("Port id %s could not be found.", *n.Port)
+		case err != nil:
+			return nil, fault.BadRequest("Bad networks format: network uuid is not in proper format (%s)", n.UUID)
+		case n.FixedIP != "":
+			return nil, fault.BadRequest("fixed_ip is not supported: a network gives its servers their addresses.")
+		case at < 0:
+			return nil, fault.BadRequest("Network %s could not be found.", n.UUID)
+		}
+		asked[i].UUID = known[at] // as hosts write it
+	}
+	return asked, nil
+}
+
+func automatic(known []string) ([]requestedNetwork, error) {
+	switch len(known) {
+	case 0:
+		return nil, nil
+	case 1:
+		return []requestedNetwork{{UUID: known[0]}}, nil
+	default:
+		return nil, fault.Conflict("Multiple possible networks found, use a Network ID to be more specific.")
+	}
+}
+
+// interfaces gives a server's interfaces, each with an address of its own that
+// is derived from the operation.
+func interfaces(op compute.OperationID, asked []requestedNetwork) []compute.Network {
+	out := []compute.Network{}
+	for i, n := range asked {
+		id := op.Derive(fmt.Sprintf("mac/%d", i))
+		mac := fmt.Sprintf("52:54:00:%02x:%02x:%02x", id[0], id[1], id[2])
+		out = append(out, compute.Network{UUID: n.UUID, MAC: mac, Tag: n.Tag})
+	}
+	return out
+}

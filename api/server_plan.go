@@ -1,0 +1,152 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/api/fault"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// serverPlan is a create that every rule has let pass: nothing can refuse it
+// any more but the lack of a host.
+type serverPlan struct {
+	createRequest
+	count      int
+	flavor     compute.Flavor
+	image      compute.Image
+	keyData    *string
+	attach     []requestedNetwork
+	devices    localDevices
+	encryption compute.Encryption
+	tpm        *compute.TPM
+	traits     compute.Traits
+}
+
+// planServer checks a create against all that can be known before a host is
+// chosen. Nothing is written: a request that is refused leaves nothing.
+func (a *API) planServer(r *Request) (*serverPlan, error) {
+	in, err := readCreate(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &serverPlan{createRequest: in}
+	if p.count, err = in.count(); err != nil {
+		return nil, err
+	}
+	if p.flavor, err = a.flavorOf(r, string(in.FlavorRef)); err != nil {
+		return nil, err
+	}
+	if p.devices, err = readDevices(in, p.flavor); err != nil {
+		return nil, err
+	}
+	if p.image, err = a.imageOf(r, in.ImageRef); err != nil {
+		return nil, err
+	}
+	if p.keyData, err = a.keyOf(r, in.KeyName); err != nil {
+		return nil, err
+	}
+	if err = a.checkZone(r, in.AvailabilityZone); err != nil {
+		return nil, err
+	}
+	if p.attach, err = a.networks(r, in.Networks); err != nil {
+		return nil, err
+	}
+	if len(p.attach) > 0 {
+		if err := r.Enforce(ruleAttachNetwork); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.decide()
+}
+
+// decide asks the rules of flavor and image (EE-01 … EE-06, TPM-03 … TPM-07).
+func (p *serverPlan) decide() (err error) {
+	if err = compute.CheckImageFits(p.flavor, p.image); err != nil {
+		return err
+	}
+	if p.encryption, err = compute.EncryptionOf(p.flavor, p.image); err != nil {
+		return err
+	}
+	if p.encryption.SourceSecret != nil {
+		return fault.BadRequest("Image %s is encrypted (os_encrypt_key_id): servers cannot be created from encrypted images.", p.image.ID)
+	}
+	if p.tpm, err = compute.TPMOf(p.flavor, p.image); err != nil {
+		return err
+	}
+	p.traits, err = compute.TraitsOf(p.flavor, p.image, p.encryption, p.tpm)
+	return err
+}
+
+// flavorOf finds a flavor by the reference of a request: an id, or a URL that
+// ends with one.
+func (a *API) flavorOf(r *Request, ref string) (compute.Flavor, error) {
+	flavor, err := a.computeFlavor(r, ref[strings.LastIndex(ref, "/")+1:])
+	var refused *fault.Fault
+	if errors.As(err, &refused) && refused.Code == http.StatusNotFound {
+		return flavor, fault.BadRequest("%s", refused.Message)
+	}
+	return flavor, err
+}
+
+// imageOf finds an image that a server can boot from.
+func (a *API) imageOf(r *Request, ref string) (compute.Image, error) {
+	if ref == "" {
+		return compute.Image{}, fault.BadRequest("Missing imageRef attribute")
+	}
+	id, err := uuid.Parse(ref)
+	if err != nil {
+		return compute.Image{}, fault.BadRequest("Invalid imageRef provided.")
+	}
+	image, err := a.config.Images.Image(r.Context(), r.Credential(), compute.ImageID{UUID: id})
+	switch {
+	case compute.Is(err, compute.NotFound), compute.Is(err, compute.Forbidden):
+		return image, fault.BadRequest("Can not find requested image")
+	case err != nil:
+		return image, err
+	case image.Status != "active":
+		return image, fault.BadRequest("Image %s is not active.", image.ID)
+	case !slices.Contains(bootable, image.DiskFormat):
+		return image, fault.BadRequest("Image %s is unacceptable: disk format '%s' cannot be booted. Allowed: %s.",
+			image.ID, image.DiskFormat, strings.Join(bootable, ", "))
+	}
+	return image, nil
+}
+
+// bootable are the disk formats that hosts make root disks of.
+var bootable = []string{"qcow2", "raw"}
+
+// keyOf finds the caller's keypair.
+func (a *API) keyOf(r *Request, name *string) (*string, error) {
+	if name == nil {
+		return nil, nil
+	}
+	key, err := a.db.GetKeypair(r.Context(), schema.GetKeypairParams{UserID: r.UserID(), Name: *name})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.BadRequest("Invalid key_name provided.")
+	}
+	return &key.PublicKey, err
+}
+
+// defaultZone is the zone of a cloud that has no host yet.
+const defaultZone = "nova"
+
+func (a *API) checkZone(r *Request, zone string) error {
+	if zone == "" {
+		return nil
+	}
+	zones, err := a.db.ZoneNames(r.Context())
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(zones, zone) && !(len(zones) == 0 && zone == defaultZone) {
+		return fault.BadRequest("The requested availability zone is not available")
+	}
+	return nil
+}

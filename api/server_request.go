@@ -1,0 +1,144 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"strongroom/api/fault"
+	"strongroom/api/validation"
+)
+
+// createRequest is the body of POST /servers, below "server".
+type createRequest struct {
+	Name             string                  `json:"name"`
+	ImageRef         string                  `json:"imageRef"`
+	FlavorRef        validation.TextOrNumber `json:"flavorRef"`
+	AdminPass        string                  `json:"adminPass"`
+	Metadata         map[string]string       `json:"metadata"`
+	Networks         json.RawMessage         `json:"networks"`
+	DiskConfig       string                  `json:"OS-DCF:diskConfig"`
+	AccessIPv4       string                  `json:"accessIPv4"`
+	AccessIPv6       string                  `json:"accessIPv6"`
+	AvailabilityZone string                  `json:"availability_zone"`
+	LegacyDevices    []json.RawMessage       `json:"block_device_mapping"`
+	Devices          []requestedDevice       `json:"block_device_mapping_v2"`
+	ConfigDrive      validation.Boolean      `json:"config_drive"`
+	KeyName          *string                 `json:"key_name"`
+	MinCount         *validation.Integer     `json:"min_count"`
+	MaxCount         *validation.Integer     `json:"max_count"`
+	ReservationOnly  validation.Boolean      `json:"return_reservation_id"`
+	SecurityGroups   []struct{ Name string } `json:"security_groups"`
+	UserData         *string                 `json:"user_data"`
+	Description      *string                 `json:"description"`
+	Tags             []string                `json:"tags"`
+	Personality      []json.RawMessage       `json:"personality"`
+	TrustedCerts     []string                `json:"trusted_image_certificates"`
+	Host             *string                 `json:"host"`
+	Hypervisor       *string                 `json:"hypervisor_hostname"`
+	Hostname         string                  `json:"hostname"`
+}
+
+// readCreate reads the body of a create and refuses what is not offered: it is
+// better to say so than to make another server than the one that was asked for.
+func readCreate(r *Request) (createRequest, error) {
+	var body struct {
+		Server createRequest              `json:"server"`
+		Hints  map[string]json.RawMessage `json:"os:scheduler_hints"`
+		Older  map[string]json.RawMessage `json:"OS-SCH-HNT:scheduler_hints"`
+	}
+	if err := r.Decode(&body); err != nil {
+		return createRequest{}, err
+	}
+	in := body.Server
+	for _, hints := range []map[string]json.RawMessage{body.Hints, body.Older} {
+		if group, asked := hints["group"]; asked {
+			return in, fault.BadRequest("Instance group %s could not be found.", strings.Trim(string(group), `"`))
+		}
+	}
+	for _, group := range in.SecurityGroups {
+		if group.Name != defaultGroup {
+			return in, fault.BadRequest("Unable to find security_group with name or id '%s'", group.Name)
+		}
+	}
+	switch {
+	case len(in.Personality) > 0:
+		return in, fault.BadRequest("personality is not supported: files are not injected into servers. Use user_data.")
+	case len(in.TrustedCerts) > 0:
+		return in, fault.BadRequest("trusted_image_certificates are not supported: image signatures are not verified.")
+	case in.Host != nil || in.Hypervisor != nil:
+		return in, fault.BadRequest("Requesting a host is not supported. Use an availability zone or traits.")
+	case len(in.LegacyDevices) > 0 && len(in.Devices) > 0:
+		return in, fault.BadRequest("Using different block_device_mapping syntaxes is not allowed in the same request.")
+	case len(in.LegacyDevices) > 0:
+		return in, noVolumes()
+	case len(in.Metadata) > maxMetadata:
+		return in, tooMuchMetadata()
+	}
+	return in, nil
+}
+
+// count is how many servers are asked for.
+func (in createRequest) count() (int, error) {
+	least, most := 1, 1
+	if in.MinCount != nil {
+		least, most = int(*in.MinCount), int(*in.MinCount)
+	}
+	if in.MaxCount != nil {
+		most = int(*in.MaxCount)
+	}
+	switch {
+	case least > most:
+		return 0, fault.BadRequest("min_count must be <= max_count")
+	case least > maxServers:
+		return 0, fault.Forbidden("Quota exceeded for instances: Requested %d, but at most %d can be created at once", least, maxServers)
+	}
+	return min(most, maxServers), nil
+}
+
+func tooMuchMetadata() error {
+	return fault.Forbidden("Maximum number of metadata items exceeds %d", maxMetadata)
+}
+
+// names gives the name and hostname of the i-th of n servers.
+func (in createRequest) names(i, n int, id string) (name, host string) {
+	name, host = in.Name, in.Hostname
+	if n > 1 {
+		name = fmt.Sprintf("%s-%d", name, i+1)
+		if host != "" {
+			first, domain, dotted := strings.Cut(host, ".")
+			host = fmt.Sprintf("%s-%d", first, i+1)
+			if dotted {
+				host += "." + domain
+			}
+		}
+	}
+	if host == "" {
+		host = hostname(name, "Server-"+id)
+	}
+	return name, host
+}
+
+// hostname makes a host name of a server's name: what cannot stand in one is
+// left out. instead is taken when nothing is left.
+func hostname(name, instead string) string {
+	host := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ' || r == '_':
+			return '-'
+		case r == '.' || r == '-' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	if len(host) > maxHostname {
+		host = host[:maxHostname]
+	}
+	if host = strings.Trim(host, ".-"); host == "" {
+		return instead
+	}
+	return host
+}
+
+const maxHostname = 63

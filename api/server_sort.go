@@ -1,0 +1,127 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"strongroom/api/fault"
+)
+
+// serverQuery is the SQL of one page of a list of servers. Only expressions of
+// this package become part of its text; what clients say becomes its arguments.
+type serverQuery struct {
+	where  []string
+	args   []any
+	keys   []sortKey
+	marker *uuid.UUID
+}
+
+type sortKey struct {
+	expression string // with @ for the row
+	descending bool
+}
+
+// arg adds an argument and gives its placeholder.
+func (q *serverQuery) arg(value any) string {
+	q.args = append(q.args, value)
+	return fmt.Sprintf("$%d", len(q.args))
+}
+
+// add adds a condition; each ? in it stands for one of the values.
+func (q *serverQuery) add(condition string, values ...any) {
+	for _, value := range values {
+		condition = strings.Replace(condition, "?", q.arg(value), 1)
+	}
+	q.where = append(q.where, condition)
+}
+
+func changedAt(row string) string {
+	return fmt.Sprintf("coalesce(%s.updated_at, %s.created_at)", row, row)
+}
+
+// sortable are the keys that a list can be sorted by. No expression is ever
+// NULL, so that a page has one place to begin at.
+var sortable = map[string]string{
+	"access_ip_v4": "@.access_ip_v4", "access_ip_v6": "@.access_ip_v6", "auto_disk_config": "@.disk_config",
+	"availability_zone": "@.availability_zone", "config_drive": "@.config_drive", "created_at": "@.created_at",
+	"display_description": "coalesce(@.description, '')", "display_name": "@.name", "host": hostNameOf, "hostname": "@.hostname",
+	"image_ref": "coalesce(@.image_id::text, '')", "instance_type_id": "coalesce(@.flavor->>'id', '')", "kernel_id": "''",
+	"key_name": "coalesce(@.key_name, '')", "launch_index": "@.launch_index",
+	"launched_at": "coalesce(@.launched_at, '-infinity')", "locked": "(@.locked_by IS NOT NULL)",
+	"locked_by": "coalesce(@.locked_by, '')", "node": hostNameOf, "power_state": "@.power_state", "progress": "@.progress",
+	"project_id": "@.project_id", "ramdisk_id": "''", "root_device_name": "''", "task_state": "@.task_state",
+	"terminated_at": "coalesce(@.terminated_at, '-infinity')", "updated_at": "coalesce(@.updated_at, @.created_at)",
+	"user_id": "@.user_id", "uuid": "@.id", "vm_state": "@.vm_state",
+}
+
+const hostNameOf = "coalesce((SELECT name FROM hosts WHERE id = @.host_id), '')"
+
+// order reads sort_key and sort_dir: without them, the newest come first. Keys
+// that the schema lets pass and that are not here have never meant anything.
+func (q *serverQuery) order(r *Request) error {
+	keys, directions := r.Query["sort_key"], r.Query["sort_dir"]
+	if len(keys) == 0 {
+		keys = []string{"created_at"}
+	}
+	if len(directions) > len(keys) {
+		return fault.BadRequest("Sort direction size exceeds sort key size")
+	}
+	for i, key := range keys {
+		descending := true
+		if i < len(directions) {
+			switch strings.ToLower(directions[i]) {
+			case "asc":
+				descending = false
+			case "desc":
+			default:
+				return fault.BadRequest("Unknown sort direction, must be one of: asc, desc")
+			}
+		}
+		if expression, ok := sortable[key]; ok && !(key == "locked" && r.Version < 73) {
+			q.keys = append(q.keys, sortKey{expression, descending})
+		}
+	}
+	last := len(q.keys) == 0 || q.keys[0].descending
+	q.keys = append(q.keys, sortKey{"@.number", last}) // no two are alike
+	return nil
+}
+
+// statement is the query for the ids of a page.
+func (q *serverQuery) statement(limit int) (string, []any) {
+	from := "servers s LEFT JOIN hosts h ON h.id = s.host_id"
+	where := q.where
+	if q.marker != nil {
+		from += " JOIN servers m ON m.id = " + q.arg(*q.marker)
+		where = append(where, q.behindMarker())
+	}
+	order := make([]string, len(q.keys))
+	for i, k := range q.keys {
+		order[i] = k.of("s") + " ASC"
+		if k.descending {
+			order[i] = k.of("s") + " DESC"
+		}
+	}
+	return fmt.Sprintf("SELECT s.id FROM %s WHERE %s ORDER BY %s LIMIT %s",
+		from, strings.Join(where, " AND "), strings.Join(order, ", "), q.arg(limit)), q.args
+}
+
+// behindMarker is the condition that a row comes after the marker's in order.
+func (q *serverQuery) behindMarker() string {
+	var either []string
+	for i, k := range q.keys {
+		var all []string
+		for _, before := range q.keys[:i] {
+			all = append(all, before.of("s")+" = "+before.of("m"))
+		}
+		sign := " > "
+		if k.descending {
+			sign = " < "
+		}
+		either = append(either, strings.Join(append(all, k.of("s")+sign+k.of("m")), " AND "))
+	}
+	return "(" + strings.Join(either, " OR ") + ")"
+}
+
+func (k sortKey) of(row string) string { return strings.ReplaceAll(k.expression, "@", row) }
