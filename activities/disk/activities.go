@@ -42,14 +42,14 @@ type Config struct {
 	Keys         KeySource
 	Owner        *Owner // default libvirt-qemu's
 	Runner       Runner // default Exec
-	Parallel     int    // LUKS headers made at a time, default one per CPU: each keeps a CPU busy for 2 s
+	Parallel     int    // templates of encrypted disks made at a time, default one per CPU: each keeps a CPU busy for 2 s
 	Logger       *slog.Logger
 }
 
 // Activities are what workflows call of a host's disks.
 type Activities struct {
 	Config
-	making chan struct{} // a slot per header being made
+	making chan struct{} // a slot per template being made
 }
 
 // New makes the folders and looks up QEMU's user.

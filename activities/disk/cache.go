@@ -40,7 +40,7 @@ var hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // of the record, or no sound qcow2, or one that names other files of the host;
 // NoHost: no room; otherwise as the image store says.
 func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
-	path, err := a.cachePath(in.Image)
+	path, err := a.CachedImage(in.Image)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,10 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	return nil
 }
 
-// cachePath names the copy by the image and its content: an image that gets
-// other bytes under the same id is another file.
-func (a *Activities) cachePath(img compute.Image) (string, error) {
+// CachedImage is the path of the host's copy of an image, whether it is there or
+// not. It is named by image and content: an image that gets other bytes under
+// the same id is another file. Invalid: no host can use the image.
+func (a *Activities) CachedImage(img compute.Image) (string, error) {
 	if img.ID.UUID == uuid.Nil || !hexSHA256.MatchString(img.SHA256) {
 		return "", compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", img.ID)
 	}

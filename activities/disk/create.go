@@ -89,7 +89,7 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 		return want, nil
 	}
 	var err error
-	if want.backing, err = a.cachePath(*in.Image); err != nil {
+	if want.backing, err = a.CachedImage(*in.Image); err != nil {
 		return want, err
 	}
 	want.backingFormat = in.Image.DiskFormat
@@ -118,7 +118,11 @@ func (a *Activities) make(ctx context.Context, path string, want newDisk) error 
 	if err := os.Remove(want.path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was killed
 		return err
 	}
-	if err := a.createFile(ctx, want); err != nil {
+	create := a.createFile
+	if want.passphrase != nil {
+		create = a.copyTemplate
+	}
+	if err := create(ctx, want); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(want.path, os.O_RDWR, 0)

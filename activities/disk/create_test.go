@@ -20,7 +20,7 @@ import (
 )
 
 var encryptionOptions = map[string]string{
-	"format": "luks", "cipher-alg": "aes-256", "cipher-mode": "xts", "ivgen-alg": "plain64", "hash-alg": "sha512", "iter-time": "10",
+	"format": "luks", "cipher-alg": "aes-256", "cipher-mode": "xts", "ivgen-alg": "plain64", "hash-alg": "sha256", "iterations": "10000",
 }
 
 func TestCreateMakesEveryKindOfDisk(t *testing.T) {

@@ -7,33 +7,22 @@ import (
 	"strconv"
 	"time"
 
+	"strongroom/activities/disk/luks"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
 
-// luks are the options of every encrypted disk. What was really used is read
-// back from the disk (EE-08).
-//
-// iter-time is how many milliseconds of hashing a guess at the passphrase must
-// cost. It protects short passphrases; ours are the text of 64 or more random
-// bytes, which no guessing reaches at any price, so it is kept low: a disk
-// opens in 25 ms, where QEMU's default of 2000 takes 3 s at each start of the
-// server. QEMU never goes below 1000 iterations.
-//
-// hash-alg: measured equal in time to sha256 (2.5 s to make, 25 ms to open).
-// But QEMU times its hash before it uses it and gives up when the clock shows
-// no time at all, which happens to the faster sha256 in up to a third of the
-// runs on CPUs with SHA instructions.
-var luks = []struct{ name, value string }{
+// templateOptions are the encryption options of a template. Its key slot is
+// never used, so its iter-time, the milliseconds of hashing that a guess at the
+// passphrase must cost, is QEMU's least.
+var templateOptions = []struct{ name, value string }{
 	{"format", "luks"},
 	{"cipher-alg", "aes-256"},
 	{"cipher-mode", "xts"},
 	{"ivgen-alg", "plain64"},
-	{"hash-alg", "sha512"},
-	{"iter-time", iterTime},
+	{"hash-alg", luks.Hash},
+	{"iter-time", "1"},
 }
-
-const iterTime = "10"
 
 // clockless is what QEMU says when its clock showed no time passing; a new
 // attempt has a fair chance.
@@ -55,7 +44,7 @@ func (a *Activities) createFile(ctx context.Context, d newDisk) error {
 	c := Command{Name: "qemu-img", Args: []string{"create", "-q", "-f", "qcow2"}}
 	if d.passphrase != nil {
 		options := "encrypt.key-secret=key"
-		for _, o := range luks {
+		for _, o := range templateOptions {
 			options += ",encrypt." + o.name + "=" + o.value
 		}
 		c.Args = append(c.Args, "--object", "secret,id=key,file="+fd(0), "-o", options)
@@ -156,7 +145,7 @@ func (i imageInfo) usedOptions() map[string]string {
 		"cipher-mode": e.CipherMode,
 		"ivgen-alg":   e.IVGenAlg,
 		"hash-alg":    e.HashAlg,
-		"iter-time":   iterTime, // the file keeps only the iterations that came of it
+		"iterations":  strconv.Itoa(luks.Iterations),
 	}
 }
 
