@@ -1,0 +1,179 @@
+package devcloud
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+)
+
+// The lists and documents below are read-only: people and projects are edited
+// in the users' file.
+
+func (i *identity) links(c echo.Context) map[string]any {
+	return map[string]any{"self": i.base() + c.Request().URL.Path, "previous": nil, "next": nil}
+}
+
+// list answers with a list, of which the query may ask for one name.
+func (i *identity) list(c echo.Context, key string, all []map[string]any) error {
+	matching := []map[string]any{}
+	for _, one := range all {
+		name, byName := c.QueryParams()["name"]
+		if byName && one["name"] != name[0] || !inDomain(c, one) {
+			continue
+		}
+		matching = append(matching, one)
+	}
+	return c.JSON(http.StatusOK, map[string]any{key: matching, "links": i.links(c)})
+}
+
+func inDomain(c echo.Context, one map[string]any) bool {
+	asked := c.QueryParam("domain_id")
+	domain, has := one["domain_id"]
+	return asked == "" || !has || domain == asked
+}
+
+func (i *identity) self(kind, id string) map[string]string {
+	return map[string]string{"self": i.AuthURL() + "/" + kind + "/" + id}
+}
+
+func (i *identity) projectDocument(p *project) map[string]any {
+	return map[string]any{
+		"id": p.ID, "name": p.Name, "description": p.Description, "domain_id": domainID, "parent_id": domainID,
+		"enabled": true, "is_domain": false, "tags": []string{}, "options": map[string]any{}, "links": i.self("projects", p.ID),
+	}
+}
+
+func (i *identity) userDocument(u *user) map[string]any {
+	return map[string]any{
+		"id": u.ID, "name": u.Name, "domain_id": domainID, "enabled": !u.Disabled, "password_expires_at": nil,
+		"options": map[string]any{}, "links": i.self("users", u.ID),
+	}
+}
+
+func (i *identity) roleDocument(r role) map[string]any {
+	return map[string]any{
+		"id": r.ID, "name": r.Name, "domain_id": nil, "description": nil, "options": map[string]any{}, "links": i.self("roles", r.ID),
+	}
+}
+
+func (i *identity) domainDocument() map[string]any {
+	return map[string]any{
+		"id": domainID, "name": domainName, "description": "The default domain", "enabled": true,
+		"tags": []string{}, "options": map[string]any{}, "links": i.self("domains", domainID),
+	}
+}
+
+func (i *identity) projectDocuments(all []project) []map[string]any {
+	out := []map[string]any{}
+	for n := range all {
+		out = append(out, i.projectDocument(&all[n]))
+	}
+	return out
+}
+
+func notFound(what, id string) error {
+	return fault(http.StatusNotFound, "Could not find %s: %s.", what, id)
+}
+
+func (i *identity) ownProjects(c echo.Context) error {
+	return i.list(c, "projects", i.projectDocuments(i.users.projectsOf(callerOf(c).user)))
+}
+
+func (i *identity) ownDomains(c echo.Context) error {
+	return i.list(c, "domains", nil) // nobody has a role on the domain
+}
+
+func (i *identity) listProjects(c echo.Context) error {
+	if !callerOf(c).has("admin") {
+		return forbidden("identity:list_projects")
+	}
+	return i.list(c, "projects", i.projectDocuments(i.users.Projects))
+}
+
+func (i *identity) showProject(c echo.Context) error {
+	caller, p := callerOf(c), i.users.project(c.Param("id"))
+	switch {
+	case p == nil && caller.has("admin"):
+		return notFound("project", c.Param("id"))
+	case p == nil || !caller.has("admin") && len(caller.user.rolesOn(p)) == 0:
+		return forbidden("identity:get_project")
+	}
+	return c.JSON(http.StatusOK, map[string]any{"project": i.projectDocument(p)})
+}
+
+func (i *identity) listUsers(c echo.Context) error {
+	if !callerOf(c).has("admin") {
+		return forbidden("identity:list_users")
+	}
+	all := []map[string]any{}
+	for n := range i.users.Users {
+		all = append(all, i.userDocument(&i.users.Users[n]))
+	}
+	return i.list(c, "users", all)
+}
+
+// userAsked gives the user in the path, whom administrators and the user may see.
+func (i *identity) userAsked(c echo.Context, rule string) (*user, error) {
+	caller, u := callerOf(c), i.users.user(c.Param("id"))
+	switch {
+	case u == nil && caller.has("admin"):
+		return nil, notFound("user", c.Param("id"))
+	case u == nil || u.ID != caller.UserID && !caller.has("admin"):
+		return nil, forbidden(rule)
+	}
+	return u, nil
+}
+
+func (i *identity) showUser(c echo.Context) error {
+	u, err := i.userAsked(c, "identity:get_user")
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"user": i.userDocument(u)})
+}
+
+func (i *identity) userProjects(c echo.Context) error {
+	u, err := i.userAsked(c, "identity:list_user_projects")
+	if err != nil {
+		return err
+	}
+	return i.list(c, "projects", i.projectDocuments(i.users.projectsOf(u)))
+}
+
+func (i *identity) listRoles(c echo.Context) error {
+	if !callerOf(c).has("admin") {
+		return forbidden("identity:list_roles")
+	}
+	all := []map[string]any{}
+	for _, r := range i.users.roles() {
+		all = append(all, i.roleDocument(r))
+	}
+	return i.list(c, "roles", all)
+}
+
+func (i *identity) showRole(c echo.Context) error {
+	if !callerOf(c).has("admin") {
+		return forbidden("identity:get_role")
+	}
+	all := i.users.roles()
+	n := slices.IndexFunc(all, func(r role) bool { return r.ID == c.Param("id") })
+	if n < 0 {
+		return notFound("role", c.Param("id"))
+	}
+	return c.JSON(http.StatusOK, map[string]any{"role": i.roleDocument(all[n])})
+}
+
+func (i *identity) listDomains(c echo.Context) error {
+	if !callerOf(c).has("admin") {
+		return forbidden("identity:list_domains")
+	}
+	return i.list(c, "domains", []map[string]any{i.domainDocument()})
+}
+
+func (i *identity) showDomain(c echo.Context) error {
+	if c.Param("id") != domainID {
+		return notFound("domain", c.Param("id"))
+	}
+	return c.JSON(http.StatusOK, map[string]any{"domain": i.domainDocument()})
+}
