@@ -21,12 +21,12 @@ func TestConsoleIsHandedToSignedRequestsOnly(t *testing.T) {
 	key, now := []byte("0123456789abcdef0123456789abcdef"), time.Now()
 	server := httptest.NewServer(agent.Server{
 		Key: key, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
-		Console: func(_ context.Context, id compute.ServerID, lines, _ int) ([]byte, error) {
+		Console: func(_ context.Context, id compute.ServerID, lines int) (string, error) {
 			if id != known {
-				return nil, compute.Errorf(compute.NotFound, "none")
+				return "", compute.Errorf(compute.NotFound, "none")
 			}
 			require.Equal(t, 7, lines)
-			return []byte("boot\nready\n"), nil
+			return "boot\nready\n", nil
 		},
 	}.Handler())
 	defer server.Close()

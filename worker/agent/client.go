@@ -10,6 +10,9 @@ import (
 	"strongroom/compute"
 )
 
+// maxConsoleBytes bounds what is believed of a host.
+const maxConsoleBytes = 1 << 20
+
 // Client asks the agents of hosts.
 type Client struct {
 	Key  []byte

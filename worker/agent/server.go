@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -13,12 +14,9 @@ import (
 	"strongroom/compute"
 )
 
-// maxConsoleBytes bounds what is handed out at once.
-const maxConsoleBytes = 1 << 20
-
-// Console reads the end of a server's console log: its last lines, or all of it
-// that fits when lines is negative.
-type Console func(ctx context.Context, server compute.ServerID, lines, maxBytes int) ([]byte, error)
+// Console reads the end of a server's console log: its last lines, or all that
+// a host hands out when lines is negative.
+type Console func(ctx context.Context, server compute.ServerID, lines int) (string, error)
 
 // Server answers signed requests.
 type Server struct {
@@ -51,7 +49,7 @@ func (s Server) console(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		lines = -1
 	}
-	text, err := s.Console(r.Context(), compute.ServerID{UUID: id}, lines, maxConsoleBytes)
+	text, err := s.Console(r.Context(), compute.ServerID{UUID: id}, lines)
 	var own *compute.Error
 	switch {
 	case errors.As(err, &own) && own.Kind == compute.NotFound:
@@ -61,6 +59,6 @@ func (s Server) console(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the console log could not be read", http.StatusInternalServerError)
 	default:
 		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = w.Write(text)
+		_, _ = io.WriteString(w, text)
 	}
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"strongroom/api"
+	"strongroom/durable"
+	"strongroom/worker/agent"
+)
+
+type apiCommand struct{}
+
+// Help is shown by --help.
+func (apiCommand) Help() string {
+	return `Serves the OpenStack compute API. It keeps no state: run as many as you like
+behind a load balancer. Temporal may be away when a request comes: the operation
+is committed and starts when Temporal is back.`
+}
+
+func (apiCommand) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	pool, err := openDatabase(r, cfg)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	temporal, err := durable.DialLazily(clientConfig(cfg, r.log))
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	identity, err := identityClient(r, cfg.Identity)
+	if err != nil {
+		return err
+	}
+	images, err := openImages(cfg)
+	if err != nil {
+		return err
+	}
+	agentKey, err := secretFile(cfg.AgentKey)
+	if err != nil {
+		return err
+	}
+	handler, err := api.New(api.Config{
+		Pool: pool, Identity: identity, IdentityURI: cfg.Identity.AuthURL, PolicyFile: cfg.API.PolicyFile, Logger: r.log,
+		Images:     imageRecords{images},
+		Operations: durable.Starter{Client: temporal},
+		Consoles:   agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},
+	})
+	if err != nil {
+		return err
+	}
+	return serve(r, "api", cfg.API.Listen, handler)
+}
+
+// identityClient logs in with strongroom's own user; its token is renewed when
+// it ends.
+func identityClient(ctx context.Context, cfg IdentityConfig) (*gophercloud.ServiceClient, error) {
+	password, err := secretFile(cfg.PasswordFile)
+	if err != nil {
+		return nil, fmt.Errorf("identity.password_file: %w", err)
+	}
+	provider, err := openstack.AuthenticatedClient(ctx, gophercloud.AuthOptions{
+		IdentityEndpoint: cfg.AuthURL, Username: cfg.Username, Password: string(password),
+		TenantName: cfg.Project, DomainName: cfg.Domain, AllowReauth: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("logging in at %s as %s: %w", cfg.AuthURL, cfg.Username, explain(err))
+	}
+	return openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{Region: cfg.Region})
+}

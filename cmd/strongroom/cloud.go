@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+)
+
+// clientVersion is the compute microversion that the client commands speak.
+const clientVersion = "2.90"
+
+// cloud says which cloud a client command talks to, as the openstack client
+// does: clouds.yaml in this folder, ~/.config/openstack or /etc/openstack, or
+// the file that OS_CLIENT_CONFIG_FILE names.
+type cloud struct {
+	OSCloud string `name:"os-cloud" env:"OS_CLOUD" default:"strongroom-dev" help:"Which cloud of clouds.yaml."`
+}
+
+func (c cloud) provider(ctx context.Context) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(c.OSCloud))
+	if err != nil {
+		return nil, endpoint, fmt.Errorf("cloud %q: %w", c.OSCloud, err)
+	}
+	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
+	if err != nil {
+		return nil, endpoint, fmt.Errorf("logging in to cloud %q: %w", c.OSCloud, explain(err))
+	}
+	return provider, endpoint, nil
+}
+
+func (c cloud) compute(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	provider, endpoint, err := c.provider(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := openstack.NewComputeV2(provider, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	client.Microversion = clientVersion
+	return client, nil
+}
+
+// findServer gives the server of that id or name.
+func findServer(ctx context.Context, client *gophercloud.ServiceClient, nameOrID string) (*servers.Server, error) {
+	if _, err := uuid.Parse(nameOrID); err == nil {
+		s, err := servers.Get(ctx, client, nameOrID).Extract()
+		return s, explain(err)
+	}
+	pages, err := servers.List(client, servers.ListOpts{Name: "^" + nameOrID + "$"}).AllPages(ctx)
+	if err != nil {
+		return nil, explain(err)
+	}
+	found, err := servers.ExtractServers(pages)
+	if err != nil {
+		return nil, err
+	}
+	return one("server", nameOrID, found)
+}
+
+func findFlavor(ctx context.Context, client *gophercloud.ServiceClient, nameOrID string) (*flavors.Flavor, error) {
+	pages, err := flavors.ListDetail(client, flavors.ListOpts{AccessType: flavors.AllAccess}).AllPages(ctx)
+	if err != nil {
+		return nil, explain(err)
+	}
+	all, err := flavors.ExtractFlavors(pages)
+	if err != nil {
+		return nil, err
+	}
+	var found []flavors.Flavor
+	for _, f := range all {
+		if f.ID == nameOrID || f.Name == nameOrID {
+			found = append(found, f)
+		}
+	}
+	return one("flavor", nameOrID, found)
+}
+
+func findImage(ctx context.Context, provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, nameOrID string) (*images.Image, error) {
+	client, err := openstack.NewImageV2(provider, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := uuid.Parse(nameOrID); err == nil {
+		img, err := images.Get(ctx, client, nameOrID).Extract()
+		return img, explain(err)
+	}
+	pages, err := images.List(client, images.ListOpts{Name: nameOrID}).AllPages(ctx)
+	if err != nil {
+		return nil, explain(err)
+	}
+	found, err := images.ExtractImages(pages)
+	if err != nil {
+		return nil, err
+	}
+	return one("image", nameOrID, found)
+}
+
+func one[T any](what, name string, found []T) (*T, error) {
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("there is no %s %q", what, name)
+	case 1:
+		return &found[0], nil
+	}
+	return nil, fmt.Errorf("there are %d %ss %q: name the one you mean by its id", len(found), what, name)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"strongroom/deploy/dev/stack"
+)
+
+// devFlags say where the one-machine mode lives.
+type devFlags struct {
+	State      string `type:"path" default:"/var/lib/strongroom-dev" help:"Folder of everything that it keeps."`
+	PortBase   int    `default:"8770" help:"First of six ports on 127.0.0.1."`
+	OwnLibvirt bool   `help:"Run a libvirtd of its own even where the machine's answers."`
+	CloudsYAML string `name:"clouds-yaml" type:"path" default:"~/.config/openstack/clouds.yaml" help:"Where clients look for clouds; the stack's clouds are added there."`
+}
+
+func (d devFlags) stackConfig(r *run) (stack.Config, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return stack.Config{}, err
+	}
+	return stack.Config{
+		Layout: stack.Layout{State: filepath.Clean(d.State), PortBase: d.PortBase},
+		Binary: self, OwnLibvirt: d.OwnLibvirt, CloudsYAML: d.CloudsYAML, Logger: r.log, Output: os.Stdout,
+	}, nil
+}
+
+type devCommand struct {
+	devFlags
+}
+
+// Help is shown by --help.
+func (devCommand) Help() string {
+	return `Needs root, and the Debian packages that ./task installs. Ctrl-C stops everything
+that it started; the next start goes on with the same servers, which are then off.
+
+When it says that it is ready:
+
+  openstack --os-cloud strongroom-dev server list
+  strongroom server list`
+}
+
+func (d devCommand) Run(r *run) error {
+	cfg, err := d.stackConfig(r)
+	if err != nil {
+		return err
+	}
+	s, err := stack.Up(r, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Down()
+	return s.Wait(r)
+}

@@ -1,0 +1,24 @@
+package main
+
+import "strongroom/devcloud"
+
+type devcloudCommand struct{}
+
+func (devcloudCommand) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	images, err := openImages(cfg)
+	if err != nil {
+		return err
+	}
+	server, err := devcloud.New(devcloud.Config{
+		Listen: cfg.DevCloud.Listen, UsersFile: cfg.DevCloud.Users, TokenKeyFile: cfg.DevCloud.TokenKey, Region: cfg.Identity.Region,
+		Images: images, Endpoints: map[string]string{"compute": "http://" + cfg.API.Listen + "/v2.1"}, Logger: r.log,
+	})
+	if err != nil {
+		return err
+	}
+	return server.Serve(r)
+}

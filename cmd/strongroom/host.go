@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/worker"
+	"strongroom/worker/agent"
+)
+
+type hostCommand struct{}
+
+// Help is shown by --help.
+func (hostCommand) Help() string {
+	return `Runs on a compute host, as root, beside libvirtd. It takes this host's work from
+Temporal and reports the host; it may be killed and upgraded at any moment, guests
+go on. It also hands console logs to the api, to requests that are signed with
+the key of agent_key.`
+}
+
+func (hostCommand) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	id, err := hostID(cfg.Host.IDFile)
+	if err != nil {
+		return err
+	}
+	pool, err := openDatabase(r, cfg)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	temporal, err := durable.Dial(clientConfig(cfg, r.log))
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	rooms, err := openRooms(r, cfg)
+	if err != nil {
+		return err
+	}
+	if err := rooms.serveAgent(r, cfg); err != nil {
+		return err
+	}
+	return worker.Host{
+		ID: compute.HostID{UUID: id}, Name: cfg.Host.Name, Temporal: temporal, Pool: pool,
+		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm},
+		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, cfg.Host) },
+		Running:  rooms.domain.Running, Logger: r.log, Interceptors: faultPoints(),
+	}.Run(r)
+}
+
+// rooms are the activities of a host.
+type rooms struct {
+	disk   *disk.Activities
+	domain *domain.Activities
+	tpm    *tpm.Activities
+}
+
+func openRooms(r *run, cfg *Config) (*rooms, error) {
+	keys, err := openKeys(cfg)
+	if err != nil {
+		return nil, err
+	}
+	images, err := openImages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := cfg.Host
+	disks, err := disk.New(disk.Config{InstancesDir: h.Instances, CacheDir: h.ImageCache, Images: images, Keys: keys, Logger: r.log})
+	if err != nil {
+		return nil, err
+	}
+	client := &domain.Client{Socket: h.LibvirtSocket}
+	virtType, err := client.ChooseVirtType(r, h.VirtType)
+	if err != nil {
+		return nil, fmt.Errorf("libvirt at %s: %w", h.LibvirtSocket, err)
+	}
+	r.log.Info("guests run as", "virt_type", virtType)
+	domains, err := domain.New(domain.Config{
+		Client: client, Keys: keys, Images: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virtType,
+		SwtpmEnabled: h.SwtpmEnabled, Networks: h.networks(), Logger: r.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tpms, err := tpm.New(tpm.Config{StateDir: h.SwtpmState})
+	return &rooms{disk: disks, domain: domains, tpm: tpms}, err
+}
+
+func (h HostConfig) networks() map[string]domain.Network {
+	out := map[string]domain.Network{}
+	for _, n := range h.Networks {
+		out[n.UUID] = domain.Network{Name: n.Network, Bridge: n.Bridge}
+	}
+	return out
+}
+
+// serveAgent hands out console logs in the background, until the context ends.
+func (s *rooms) serveAgent(r *run, cfg *Config) error {
+	key, err := secretFile(cfg.AgentKey)
+	if err != nil {
+		return fmt.Errorf("agent_key: %w", err)
+	}
+	handler := agent.Server{
+		Key: key, Logger: r.log, Now: time.Now,
+		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
+			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
+		},
+	}.Handler()
+	return background(r, "agent", cfg.Host.AgentListen, handler)
+}
+
+// background serves HTTP beside the command; an address that is taken fails now.
+func background(r *run, name, address string, handler http.Handler) error {
+	listener, err := listen(name, address)
+	if err != nil {
+		return err
+	}
+	go func() {
+		if err := serveOn(r, name, listener, handler); err != nil {
+			r.log.Error(name+" ended", "error", err)
+		}
+	}()
+	return nil
+}

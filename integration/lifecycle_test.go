@@ -1,0 +1,179 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/stack"
+)
+
+// EE-01, EE-09, EE-27, EE-36, TPM-03, TPM-09, TPM-11, TPM-13, TPM-31: a server
+// with encrypted disks and a vTPM lives through stop and start and leaves nothing.
+func TestEncryptedServerWithTPM(t *testing.T) {
+	c := startedCloud(t)
+	for _, v := range []struct {
+		flavor  flavorSpec
+		version string
+		disks   []string
+	}{
+		{encryptedTPM, "2.0", []string{"disk", "disk.eph0", "disk.swap"}},
+		{encryptedTIS, "2.0", []string{"disk"}},
+		{encrypted12, "1.2", []string{"disk"}},
+	} {
+		t.Run(v.flavor.name, func(t *testing.T) {
+			t.Parallel()
+			id := c.create(t, v.flavor)
+			c.becomes(t, id, "ACTIVE")
+			c.console(t, id, "TG tpm version="+v.version, 1)
+			requireEncrypted(t, c, id, v.disks)
+
+			line := c.serial(t, id)
+			line.expect("TG tick=")
+			line.ask("write note kept-"+id, "TG write err=<nil>")
+			require.NoError(t, line.conn.Close())
+
+			client := c.compute(t, "-demo")
+			require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
+			c.becomes(t, id, "SHUTOFF")
+			require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
+			c.becomes(t, id, "ACTIVE")
+			log := c.console(t, id, "TG ready", 2)
+			require.Contains(t, log, "boots=2", "the root disk kept its content")
+			if v.version == "2.0" {
+				require.Contains(t, log, "nvcount=2", "the TPM kept its NV memory")
+			}
+			line = c.serial(t, id)
+			require.Contains(t, line.ask("cat /root/note", "TG cat "), "kept-"+id)
+
+			c.delete(t, id)
+		})
+	}
+	t.Run("libvirt has no secret", func(t *testing.T) {
+		n, err := stack.HypervisorSecrets(t.Context(), c.Layout)
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
+
+func requireEncrypted(t *testing.T, c *testCloud, id string, files []string) {
+	t.Helper()
+	for _, f := range files {
+		path := filepath.Join(c.Instances(), id, f)
+		out, err := exec.Command("qemu-img", "info", "-U", "--output=json", path).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), `"encrypted": true`, path)
+		require.Contains(t, string(out), `"format": "luks"`, path)
+	}
+}
+
+// TestBurst: the claims of many creates at once fit the host, and all boot.
+func TestTwentyCreatesAtOnce(t *testing.T) {
+	c := startedCloud(t)
+	c.flavor(t, encrypted)
+	t.Run("burst", func(t *testing.T) {
+		for i := range 20 {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				c.becomes(t, c.create(t, encrypted), "ACTIVE")
+			})
+		}
+	})
+	c.nothingIsLeft(t)
+}
+
+// A second operation on a busy server is refused and changes nothing.
+func TestBusyServerRefusesASecondOperation(t *testing.T) {
+	c := startedCloud(t)
+	id := c.create(t, encrypted)
+	client := c.compute(t, "-demo")
+	err := servers.Stop(t.Context(), client, id).ExtractErr()
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+	c.becomes(t, id, "ACTIVE")
+
+	first := servers.Stop(t.Context(), client, id).ExtractErr()
+	second := servers.Stop(t.Context(), client, id).ExtractErr()
+	require.NoError(t, first)
+	require.True(t, gophercloud.ResponseCodeIs(second, http.StatusConflict), "%v", second)
+	require.Contains(t, second.Error(), "while it is in task_state powering-off")
+	c.becomes(t, id, "SHUTOFF")
+}
+
+// Delete wins over a create that still runs, at whatever step it is.
+func TestDeleteOfAServerBeingBuilt(t *testing.T) {
+	c := startedCloud(t)
+	for range 3 {
+		id := c.create(t, encryptedTPM)
+		c.delete(t, id)
+		c.nothingIsLeft(t)
+	}
+}
+
+// No host can take it: ERROR with Nova's words, and nothing left (EE-05).
+func TestNoHostCanTakeIt(t *testing.T) {
+	c := startedCloud(t)
+	huge := flavorSpec{name: "e2e-huge", memory: 64 << 20, root: 1, specs: map[string]string{"hw:ephemeral_encryption": "true"}}
+	luksv2 := flavorSpec{name: "e2e-luksv2", memory: 128, root: 1, specs: map[string]string{
+		"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luksv2",
+	}}
+	for _, f := range []flavorSpec{huge, luksv2} {
+		id := c.create(t, f)
+		s := c.becomes(t, id, "ERROR")
+		require.Equal(t, "No valid host was found. There are not enough hosts available.", s.Fault.Message)
+		c.nothingIsLeft(t)
+	}
+}
+
+// A reboot, soft and hard, reads the keys again and keeps disk and TPM.
+func TestReboot(t *testing.T) {
+	c := startedCloud(t)
+	id := c.create(t, encryptedTIS)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	client := c.compute(t, "-demo")
+	for i, how := range []servers.RebootMethod{servers.SoftReboot, servers.HardReboot} {
+		require.NoError(t, servers.Reboot(t.Context(), client, id, servers.RebootOpts{Type: how}).ExtractErr())
+		c.becomes(t, id, "ACTIVE")
+		log := c.console(t, id, "TG ready", i+2)
+		require.Contains(t, log, fmt.Sprintf("nvcount=%d", i+2))
+	}
+}
+
+// A guest that powers itself off shows as SHUTOFF, and starts again.
+func TestGuestPowersItselfOff(t *testing.T) {
+	c := startedCloud(t)
+	id := c.create(t, encrypted)
+	c.becomes(t, id, "ACTIVE")
+	line := c.serial(t, id)
+	line.expect("TG tick=")
+	line.ask("poweroff", "TG poweroff")
+	client := c.compute(t, "-demo")
+	require.Eventually(t, func() bool {
+		s, err := servers.Get(t.Context(), client, id).Extract()
+		return err == nil && s.Status == "SHUTOFF"
+	}, settleTimeout, settleTimeout/500)
+	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "ACTIVE")
+}
+
+// The console log of the API is the guest's.
+func TestConsoleOutput(t *testing.T) {
+	c := startedCloud(t)
+	id := c.create(t, encrypted)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	client := c.compute(t, "-demo")
+	all, err := servers.ShowConsoleOutput(t.Context(), client, id, servers.ShowConsoleOutputOpts{}).Extract()
+	require.NoError(t, err)
+	require.Contains(t, all, "TG ready")
+	last, err := servers.ShowConsoleOutput(t.Context(), client, id, servers.ShowConsoleOutputOpts{Length: 3}).Extract()
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(strings.TrimSpace(last), "\n"), 2)
+}

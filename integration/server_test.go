@@ -1,0 +1,149 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// settleTimeout bounds the wait for the end of an operation.
+const settleTimeout = 5 * time.Minute
+
+// flavorSpec is a flavor that a suite needs.
+type flavorSpec struct {
+	name            string
+	memory          int
+	root, ephemeral int
+	swap            int
+	specs           map[string]string
+}
+
+var (
+	encryptedTPM = flavorSpec{"e2e-crb", 192, 1, 1, 64, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}}
+	encryptedTIS = flavorSpec{"e2e-tis20", 192, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}}
+	encrypted12  = flavorSpec{"e2e-tis12", 192, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "1.2", "hw:tpm_model": "tpm-tis"}}
+	encrypted    = flavorSpec{"e2e-luks", 128, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
+)
+
+// flavor makes sure that the flavor exists and gives its id.
+func (c *testCloud) flavor(t *testing.T, f flavorSpec) string {
+	t.Helper()
+	admin := c.compute(t, "")
+	if _, err := flavors.Get(t.Context(), admin, f.name).Extract(); err == nil {
+		return f.name
+	}
+	_, err := flavors.Create(t.Context(), admin, flavors.CreateOpts{
+		ID: f.name, Name: f.name, VCPUs: 1, RAM: f.memory, Disk: &f.root, Ephemeral: &f.ephemeral, Swap: &f.swap,
+	}).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+		return f.name
+	}
+	require.NoError(t, err)
+	if len(f.specs) > 0 {
+		_, err = flavors.CreateExtraSpecs(t.Context(), admin, f.name, flavors.ExtraSpecsOpts(f.specs)).Extract()
+		require.NoError(t, err)
+	}
+	return f.name
+}
+
+// create asks for a server of the demo project and gives its id. It is deleted
+// when the test ends.
+func (c *testCloud) create(t *testing.T, f flavorSpec) string {
+	t.Helper()
+	client := c.compute(t, "-demo")
+	s, err := servers.Create(t.Context(), client, servers.CreateOpts{
+		Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
+	}, nil).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = servers.Delete(context.Background(), client, s.ID).ExtractErr()
+		c.gone(t, s.ID)
+	})
+	return s.ID
+}
+
+// settled waits until no operation is at work on a server.
+func (c *testCloud) settled(t *testing.T, id string) *servers.Server {
+	t.Helper()
+	client := c.compute(t, "-demo")
+	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		s, err := servers.Get(context.Background(), client, id).Extract()
+		if err == nil && s.TaskState == "" {
+			return s
+		}
+		require.False(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "server %s is gone", id)
+	}
+	require.Fail(t, "the operation did not settle", "server %s", id)
+	return nil
+}
+
+// becomes waits until a server is settled and requires its status.
+func (c *testCloud) becomes(t *testing.T, id, status string) *servers.Server {
+	t.Helper()
+	s := c.settled(t, id)
+	require.Equal(t, status, s.Status, "fault: %s", s.Fault.Message)
+	return s
+}
+
+// delete deletes a server and waits until it is gone.
+func (c *testCloud) delete(t *testing.T, id string) {
+	t.Helper()
+	err := servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr()
+	require.NoError(t, err)
+	c.gone(t, id)
+}
+
+func (c *testCloud) gone(t *testing.T, id string) {
+	t.Helper()
+	client := c.compute(t, "-demo")
+	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		_, err := servers.Get(context.Background(), client, id).Extract()
+		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return
+		}
+	}
+	require.Fail(t, "the server is not gone", id)
+}
+
+// auditResult is what `strongroom audit -o json` prints.
+type auditResult struct {
+	Findings []compute.Finding `json:"findings"`
+	Things   int               `json:"things"`
+	Silent   []string          `json:"silent"`
+}
+
+// audit runs the audit until every host answers; a host worker may have been
+// killed a moment ago.
+func (c *testCloud) audit(t *testing.T) auditResult {
+	t.Helper()
+	var result auditResult
+	var out []byte
+	for range 10 {
+		cmd := exec.Command(c.binary, "--config", c.ConfigFile(), "audit", "-o", "json")
+		out, _ = cmd.Output() // findings are exit code 1
+		result = auditResult{}
+		if json.Unmarshal(out, &result) == nil && len(result.Silent) == 0 {
+			return result
+		}
+		time.Sleep(2 * time.Second)
+	}
+	require.Fail(t, "the audit has no answer", "%s", out)
+	return result
+}
+
+// nothingIsLeft requires that the ledger and the world agree.
+func (c *testCloud) nothingIsLeft(t *testing.T) {
+	t.Helper()
+	require.Empty(t, c.audit(t).Findings)
+}
