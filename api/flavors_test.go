@@ -192,3 +192,29 @@ func TestFlavorVisibility(t *testing.T) {
 	b.do(t, member, "GET", "/flavors/p", "").ok(200)
 	b.do(t, stranger, "GET", "/flavors/p", "").ok(404)
 }
+
+// TestHostileValues sends what a schema lets through or a library may trip over.
+func TestHostileValues(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	newFlavor(t, b, "1", "")
+	for _, c := range []struct{ name, method, path, body string }{
+		{"huge exponent", "POST", "/flavors", `{"flavor":{"name":"a","ram":1e999999999,"vcpus":1,"disk":0}}`},
+		{"huge exponent in text", "POST", "/flavors", `{"flavor":{"name":"a","ram":"1e999999999","vcpus":1,"disk":0}}`},
+		{"large exponent", "POST", "/flavors", `{"flavor":{"name":"a","ram":1e99999,"vcpus":1,"disk":0}}`},
+		{"huge factor", "POST", "/flavors", `{"flavor":{"name":"a","ram":1,"vcpus":1,"disk":0,"rxtx_factor":1e999999999}}`},
+		{"huge number as id", "POST", "/flavors", `{"flavor":{"name":"a","id":1e999999999,"ram":1,"vcpus":1,"disk":0}}`},
+		{"long number as id", "POST", "/flavors", `{"flavor":{"name":"a","id":` + strings.Repeat("1", 401) + `,"ram":1,"vcpus":1,"disk":0}}`},
+		{"deep", "POST", "/flavors", strings.Repeat(`{"flavor":`, 9000) + `1` + strings.Repeat(`}`, 9000)},
+		{"null character in a value", "POST", "/flavors/1/os-extra_specs", `{"extra_specs":{"a":"\u0000"}}`},
+		{"null character in a path", "GET", "/os-keypairs/%00", ""},
+		{"no UTF-8 in a path", "GET", "/os-keypairs/%ff", ""},
+		{"null character in a query", "GET", "/flavors?marker=%00", ""},
+		{"lone surrogate", "POST", "/flavors", `{"flavor":{"name":"\ud800","ram":1,"vcpus":0,"disk":0}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, 400, b.do(t, admin, c.method, c.path, c.body).code)
+		})
+	}
+	require.NotContains(t, b.log.String(), `"panic"`)
+}

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net/url"
 
@@ -12,13 +13,46 @@ import (
 	"strongroom/api/microversion"
 )
 
+// The bounds of a JSON document: what passes them costs more to look at than any
+// real request is worth.
+const (
+	maxDepth  = 64
+	maxDigits = 400
+)
+
 // Parse reads a JSON document, numbers kept as they are written.
 func Parse(body []byte) (any, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
-	if err != nil {
+	if err != nil || !sane(document, maxDepth) {
 		return nil, fault.BadRequest("Malformed request body")
 	}
 	return document, nil
+}
+
+// sane reports whether a document is no deeper than depth and all its numbers
+// are finite.
+func sane(document any, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	switch v := document.(type) {
+	case map[string]any:
+		for _, item := range v {
+			if !sane(item, depth-1) {
+				return false
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if !sane(item, depth-1) {
+				return false
+			}
+		}
+	case json.Number:
+		_, err := v.Float64()
+		return err == nil && len(v) <= maxDigits
+	}
+	return true
 }
 
 // Body checks a parsed body. With lenient, as at the /v2 endpoint, unknown keys

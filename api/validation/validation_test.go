@@ -2,6 +2,7 @@ package validation_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -112,7 +113,9 @@ func TestLenientBody(t *testing.T) {
 
 func TestMalformed(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{", `{"a":1}x`, "nonsense"} {
+	for _, text := range []string{
+		"", "{", `{"a":1}x`, "nonsense", "1e400", `{"a":[-1e999999999]}`, strings.Repeat("[", 65) + strings.Repeat("]", 65),
+	} {
 		_, err := validation.Parse([]byte(text))
 		require.EqualError(t, err, "Malformed request body", text)
 	}

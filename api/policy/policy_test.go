@@ -1,0 +1,58 @@
+package policy_test
+
+import (
+	"testing"
+
+	goslo "github.com/databus23/goslo.policy"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/api/policy"
+)
+
+// TestRoles checks who passes the checks that resources use, on something of
+// their own project and user, of their project, and of somebody else. Roles are
+// taken as they come: a token may lack those that its own implies.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	rules, err := policy.Merge(policy.Rules{
+		"anyone": policy.Anyone, "nobody": policy.Nobody, "admin": policy.Admin, "reader": policy.ProjectReader, "member": policy.ProjectMember,
+		"ra": policy.ProjectReaderOrAdmin, "ma": policy.ProjectMemberOrAdmin, "user": policy.UserOrAdmin,
+	})
+	require.NoError(t, err)
+	enforcer, err := rules.Enforcer()
+	require.NoError(t, err)
+	for _, c := range []struct {
+		role                string
+		own, shared, others []string
+	}{
+		{"", []string{"anyone", "user"}, []string{"anyone"}, []string{"anyone"}},
+		{"reader", []string{"anyone", "reader", "ra", "user"}, []string{"anyone", "reader", "ra"}, []string{"anyone"}},
+		{"member", []string{"anyone", "reader", "member", "ra", "ma", "user"},
+			[]string{"anyone", "reader", "member", "ra", "ma"}, []string{"anyone"}},
+		{"admin", []string{"anyone", "admin", "reader", "member", "ra", "ma", "user"},
+			[]string{"anyone", "admin", "reader", "member", "ra", "ma", "user"},
+			[]string{"anyone", "admin", "ra", "ma", "user"}},
+	} {
+		passes := func(project, user string) []string {
+			var passed []string
+			for _, rule := range []string{"anyone", "nobody", "admin", "reader", "member", "ra", "ma", "user"} {
+				if enforcer.Enforce(rule, goslo.Context{
+					Auth: map[string]string{"project_id": "p", "user_id": "u"}, Roles: []string{c.role},
+					Request: map[string]string{"project_id": project, "user_id": user},
+				}) {
+					passed = append(passed, rule)
+				}
+			}
+			return passed
+		}
+		require.Equal(t, c.own, passes("p", "u"), c.role)
+		require.Equal(t, c.shared, passes("p", "other"), c.role)
+		require.Equal(t, c.others, passes("other", "other"), c.role)
+	}
+}
+
+func TestMergeRefusesTwice(t *testing.T) {
+	t.Parallel()
+	_, err := policy.Merge(policy.Rules{"a": "@"}, policy.Rules{"a": "!"})
+	require.EqualError(t, err, "policy: rule a is defined twice")
+}
