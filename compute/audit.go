@@ -1,6 +1,9 @@
 package compute
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+)
 
 // LedgerEntry is an open ledger row with what the audit must know of its server.
 type LedgerEntry struct {
@@ -56,12 +59,13 @@ func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool
 			out = append(out, Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Server: e.Server.String(), What: verdict})
 		}
 	}
-	for s := range seen {
+	for _, s := range world {
 		if !known[s] {
+			known[s] = true // seen twice, told once
 			out = append(out, Finding{Kind: s.Kind, Place: s.Place, Name: s.Name, What: Unowned})
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return less(out[i], out[j]) })
+	slices.SortFunc(out, byPlace)
 	return out
 }
 
@@ -79,12 +83,6 @@ func judge(e LedgerEntry, seen, looked bool) Verdict {
 	return ""
 }
 
-func less(a, b Finding) bool {
-	if a.Place != b.Place {
-		return a.Place < b.Place
-	}
-	if a.Kind != b.Kind {
-		return a.Kind < b.Kind
-	}
-	return a.Name < b.Name
+func byPlace(a, b Finding) int {
+	return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
