@@ -3,6 +3,7 @@ package durable
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -31,10 +32,16 @@ func toTemporal(ctx context.Context, err error) error {
 	if errors.Is(err, activity.ErrResultPending) || temporal.IsCanceledError(err) {
 		return err
 	}
-	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+	// Only the server's word is a cancel: a CanceledError as the cause.
+	if temporal.IsCanceledError(context.Cause(ctx)) {
 		return temporal.NewCanceledError()
 	}
 	kind := compute.KindOf(err)
+	if ctx.Err() != nil {
+		// The attempt was cut short: its time was up, or the worker stops. What it
+		// says about that is no word on the work.
+		kind = compute.Unavailable
+	}
 	options := temporal.ApplicationErrorOptions{}
 	switch kind {
 	case compute.Unavailable:
@@ -68,13 +75,25 @@ func FromTemporal(err error) *compute.Error {
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return &compute.Error{Kind: compute.Kind(app.Type()), Message: app.Message()}
+		return &compute.Error{Kind: known(compute.Kind(app.Type())), Message: app.Message()}
+	}
+	if temporal.IsCanceledError(err) {
+		return &compute.Error{Message: "cancelled"}
 	}
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) {
 		return &compute.Error{Kind: compute.Unavailable, Message: "gave up waiting (" + timeout.TimeoutType().String() + ")"}
 	}
 	return &compute.Error{Message: err.Error()}
+}
+
+// known gives the kind if it is one of the field's; Temporal has types of its own.
+func known(kind compute.Kind) compute.Kind {
+	switch kind {
+	case compute.Invalid, compute.Conflict, compute.NotFound, compute.Forbidden, compute.Unavailable, compute.Corrupt, compute.NoHost:
+		return kind
+	}
+	return ""
 }
 
 // Boundary is the worker interceptor that stands between activities and
@@ -105,6 +124,20 @@ func (b *boundary) Init(out interceptor.ActivityOutboundInterceptor) error {
 func (b *boundary) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	stop := b.pulse.start(ctx)
 	defer stop()
-	result, err := b.Next.ExecuteActivity(ctx, in)
+	result, err := b.call(ctx, in)
 	return result, toTemporal(ctx, err)
 }
+
+// call makes an error of a panic, so that a bug is given up like any other error
+// without a kind. Temporal would try it for ever.
+func (b *boundary) call(ctx context.Context, in *interceptor.ExecuteActivityInput) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			activity.GetLogger(ctx).Error("an activity panicked", "panic", p, "stack", string(debug.Stack()))
+			result, err = nil, errPanicked
+		}
+	}()
+	return b.Next.ExecuteActivity(ctx, in)
+}
+
+var errPanicked = errors.New("a bug: the activity panicked, its worker's log has the details")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 )
 
@@ -33,12 +34,13 @@ func (p *pulse) start(ctx context.Context) func() {
 		return func() {}
 	}
 	// What an earlier attempt reported stays in sight until this one reports.
-	var last any
+	var last converter.RawValue
 	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &last) == nil {
 		p.details = []any{last}
 	}
-	done := make(chan struct{})
+	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(ended)
 		tick := time.NewTicker(info.HeartbeatTimeout / 4)
 		defer tick.Stop()
 		for {
@@ -53,5 +55,8 @@ func (p *pulse) start(ctx context.Context) func() {
 			}
 		}
 	}()
-	return func() { close(done) }
+	return func() {
+		close(done)
+		<-ended // no beat after the end
+	}
 }

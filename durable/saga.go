@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -15,21 +16,29 @@ type Saga struct {
 
 type undo struct {
 	name string
+	last bool
 	run  func(workflow.Context) error
 }
 
 // Defer registers the undo of the step that is about to run. The undo must be
 // harmless when the step did nothing, and touch only what this operation made.
 func (s *Saga) Defer(name string, run func(workflow.Context) error) {
-	s.undos = append(s.undos, undo{name, run})
+	s.undos = append(s.undos, undo{name: name, run: run})
+}
+
+// DeferLast is Defer for what later steps lean on: the undo waits until every
+// undo that was registered after it has succeeded.
+func (s *Saga) DeferLast(name string, run func(workflow.Context) error) {
+	s.undos = append(s.undos, undo{name: name, run: run, last: true})
 }
 
 // Commit says that the operation's effect stands: Unwind does nothing from here.
 func (s *Saga) Commit() { s.committed = true }
 
 // Unwind runs the undos, last first, on a context that a cancel does not reach.
-// One that fails does not stop the others; it is tried again, for ever, at
-// growing intervals: the operation is not over while something is left.
+// One that fails does not stop the others, but for those of DeferLast; it is
+// tried again, for ever, at growing intervals: the operation is not over while
+// something is left.
 func (s *Saga) Unwind(ctx workflow.Context) {
 	if s.committed {
 		return
@@ -59,14 +68,19 @@ func Persist(ctx workflow.Context, do func(workflow.Context) error) error {
 	}
 }
 
-// unwindOnce tries each undo, last first, and gives those that failed, in their
-// order, with the last error.
-func unwindOnce(ctx workflow.Context, undos []undo) (failed []undo, last error) {
-	for i := len(undos) - 1; i >= 0; i-- {
-		if err := undos[i].run(ctx); err != nil {
-			workflow.GetLogger(ctx).Error("undo failed", "step", undos[i].name, "error", err)
-			failed, last = append([]undo{undos[i]}, failed...), err
+// unwindOnce tries each undo, last first, and gives those that are left, in
+// their order, with the last error.
+func unwindOnce(ctx workflow.Context, undos []undo) (left []undo, last error) {
+	for _, u := range slices.Backward(undos) {
+		if u.last && len(left) > 0 {
+			left = append(left, u)
+			continue
+		}
+		if err := u.run(ctx); err != nil {
+			workflow.GetLogger(ctx).Error("undo failed", "step", u.name, "error", err)
+			left, last = append(left, u), err
 		}
 	}
-	return failed, last
+	slices.Reverse(left)
+	return left, last
 }
