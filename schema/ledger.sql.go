@@ -48,6 +48,18 @@ func (q *Queries) IntendThing(ctx context.Context, arg IntendThingParams) error 
 	return err
 }
 
+const now = `-- name: Now :one
+SELECT clock_timestamp()::timestamptz
+`
+
+// The database's clock, by which the ledger's times are.
+func (q *Queries) Now(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, now)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const openThings = `-- name: OpenThings :many
 SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
 FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name
@@ -153,6 +165,46 @@ SELECT id, kind, place, name, reference, server_id, operation_id, credential_id,
 
 func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) ([]Ledger, error) {
 	rows, err := q.db.Query(ctx, serverThings, serverID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Ledger{}
+	for rows.Next() {
+		var i Ledger
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Place,
+			&i.Name,
+			&i.Reference,
+			&i.ServerID,
+			&i.OperationID,
+			&i.CredentialID,
+			&i.ProjectID,
+			&i.UserID,
+			&i.State,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ReleasedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const thingsReleasedSince = `-- name: ThingsReleasedSince :many
+SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at FROM ledger WHERE state = 'released' AND released_at >= $1::timestamptz ORDER BY place, kind, name
+`
+
+// What went off the books while somebody looked at the world.
+func (q *Queries) ThingsReleasedSince(ctx context.Context, since time.Time) ([]Ledger, error) {
+	rows, err := q.db.Query(ctx, thingsReleasedSince, since)
 	if err != nil {
 		return nil, err
 	}

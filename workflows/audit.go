@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
@@ -27,11 +29,11 @@ type AuditResult struct {
 // Audit compares the ledger with what hosts and the key manager really have,
 // in both directions.
 func Audit(ctx workflow.Context) (AuditResult, error) {
-	// The books are read on both sides of the look: a row comes before its
-	// thing, so whatever is seen is on the later books, and what is only on the
-	// later ones was made meanwhile.
+	// The books are read on both sides of the look. A row comes before its thing
+	// and goes after it, so whatever is seen is on the later books or went off
+	// them meanwhile, and what is only on the later ones was made meanwhile.
 	var before, after record.Book
-	if err := recorded(ctx, record.Ledger, nil, &before); err != nil {
+	if err := recorded(ctx, record.Ledger, record.LedgerInput{}, &before); err != nil {
 		return AuditResult{}, err
 	}
 	a := &audit{looked: map[string]bool{}}
@@ -39,7 +41,7 @@ func Audit(ctx workflow.Context) (AuditResult, error) {
 	for _, h := range before.Hosts {
 		a.host(ctx, h)
 	}
-	if err := recorded(ctx, record.Ledger, nil, &after); err != nil {
+	if err := recorded(ctx, record.Ledger, record.LedgerInput{Since: &before.At}, &after); err != nil {
 		return AuditResult{}, err
 	}
 	a.result.Findings = compute.CompareLedger(settled(before, after), a.world, a.looked)
@@ -58,7 +60,7 @@ func (a *audit) keyManager(ctx workflow.Context) {
 	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), key.Inventory, key.InventoryInput{}).Get(ctx, &secrets)
 	a.note(compute.PlaceKeyManager, "the key manager", err)
 	for _, s := range secrets {
-		a.see(compute.ThingKeySecret, compute.PlaceKeyManager, s.Name)
+		a.see(compute.ThingKeySecret, compute.PlaceKeyManager, cmp.Or(s.Name, s.ID.String()))
 	}
 }
 
@@ -79,14 +81,10 @@ func (a *audit) host(ctx workflow.Context, h record.AuditHost) {
 	if a.note(place, h.Name, err); err != nil {
 		return
 	}
-	for kind, names := range map[compute.ThingKind][]string{ //workflowcheck:ignore the result is sorted
-		compute.ThingDomain: d.Domains, compute.ThingHypervisorSecret: d.Secrets,
-		compute.ThingDiskFile: f.Files, compute.ThingTPMState: t.Servers,
-	} {
-		for _, name := range names {
-			a.see(kind, place, name)
-		}
-	}
+	a.see(compute.ThingDomain, place, d.Domains...)
+	a.see(compute.ThingHypervisorSecret, place, d.Secrets...)
+	a.see(compute.ThingDiskFile, place, f.Files...)
+	a.see(compute.ThingTPMState, place, t.Servers...)
 }
 
 func (a *audit) note(place, name string, err error) {
@@ -98,11 +96,14 @@ func (a *audit) note(place, name string, err error) {
 	a.result.Looked = append(a.result.Looked, name)
 }
 
-func (a *audit) see(kind compute.ThingKind, place, name string) {
-	a.world = append(a.world, compute.Sighting{Kind: kind, Place: place, Name: name})
+func (a *audit) see(kind compute.ThingKind, place string, names ...string) {
+	for _, name := range names {
+		a.world = append(a.world, compute.Sighting{Kind: kind, Place: place, Name: name})
+	}
 }
 
-// settled marks as busy what came onto the books while the audit looked.
+// settled marks as busy what came onto the books or went off them while the
+// audit looked.
 func settled(before, after record.Book) []compute.LedgerEntry {
 	old := map[uuid.UUID]bool{}
 	for _, e := range before.Things {
@@ -111,6 +112,9 @@ func settled(before, after record.Book) []compute.LedgerEntry {
 	out := after.Things
 	for i := range out {
 		out[i].Busy = out[i].Busy || !old[out[i].ID]
+	}
+	for _, t := range after.Gone {
+		out = append(out, compute.LedgerEntry{Thing: t, Busy: true})
 	}
 	return out
 }

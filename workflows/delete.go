@@ -27,11 +27,29 @@ func Delete(ctx workflow.Context, in durable.OperationInput) error {
 	}
 	// Nothing cancels a delete: half a server helps nobody.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return (&deletion{o}).run(ctx)
+	var end error
+	_ = durable.Persist(ctx, func(ctx workflow.Context) error {
+		end = (&deletion{o}).run(ctx)
+		switch {
+		case end == nil:
+		case record.IsSuperseded(end):
+			// Another delete has the server; what is gone already stays gone.
+			end = o.fail(ctx, end, record.SettleInput{})
+		case workflow.GetInfo(ctx).GetContinueAsNewSuggested():
+			// The ledger tells all, so a history that grew long is no loss.
+			end = workflow.NewContinueAsNewError(ctx, durable.WorkflowType(compute.OpDelete), in)
+		default:
+			return end
+		}
+		return nil
+	})
+	return end
 }
 
 type deletion struct{ *operation }
 
+// run tears down what it can, in order. It fails when something is left, and
+// may run again.
 func (d *deletion) run(ctx workflow.Context) error {
 	if err := d.cancelRunning(ctx); err != nil {
 		return err
@@ -53,60 +71,55 @@ func (d *deletion) cancelRunning(ctx workflow.Context) error {
 	return workflow.ExecuteActivity(control, opact.CancelRunning, d.Server).Get(ctx, nil)
 }
 
-// tearDown removes the server's things of one kind and keeps at it until none
-// is left; what could not be removed yet does not hold up the others.
+// tearDown removes the server's things of one kind, all at once. What could not
+// be removed yet does not hold up the others of its kind, but it does hold up
+// the kinds that come after.
 func (d *deletion) tearDown(ctx workflow.Context, kind compute.ThingKind, things []compute.Thing) error {
-	var pending []compute.Thing
+	var mine []compute.Thing
 	for _, t := range things {
 		if t.Kind == kind {
-			pending = append(pending, t)
+			mine = append(mine, t)
 		}
 	}
-	if len(pending) == 0 {
+	if len(mine) == 0 {
 		return nil
 	}
 	event := "delete_" + string(kind)
 	s := step{}
-	if host, ok := hostOf(pending[0]); ok {
+	if host, ok := hostOf(mine[0]); ok {
 		s.host = &host
 	}
 	if err := d.open(ctx, event, s); err != nil {
 		return err
 	}
-	err := durable.Persist(ctx, func(ctx workflow.Context) error {
-		var failure error
-		pending, failure = d.remove(ctx, pending)
-		return failure
-	})
-	if err != nil {
+	end := record.CloseInput{Event: event}
+	failure := d.remove(ctx, mine, &end)
+	if err := d.close(ctx, end); err != nil {
 		return err
 	}
-	return d.close(ctx, record.CloseInput{Event: event})
+	return failure
 }
 
-// remove tries every thing once, all at once, and gives those that are left.
-func (d *deletion) remove(ctx workflow.Context, things []compute.Thing) ([]compute.Thing, error) {
+// remove tries every thing once and notes in end what is gone and what went wrong.
+func (d *deletion) remove(ctx workflow.Context, things []compute.Thing, end *record.CloseInput) error {
 	calls := make([]workflow.Future, len(things))
 	for i, t := range things {
 		calls[i] = d.removal(ctx, t)
 	}
-	var left, gone []compute.Thing
 	var failure error
 	for i, c := range calls {
 		if err := c.Get(ctx, nil); err != nil {
-			left, failure = append(left, things[i]), err
+			failure, end.Error = err, durable.FromTemporal(err).Message
 			continue
 		}
-		gone = append(gone, things[i])
+		end.Released = append(end.Released, things[i])
 	}
-	if err := recorded(ctx, record.Release, gone, nil); err != nil {
-		return left, err
-	}
-	return left, failure
+	return failure
 }
 
-// removal starts the activity that removes a thing. The key manager is asked
-// with the deleter's credential.
+// removal starts the activity that removes a thing. A secret is its owner's
+// project's, whoever deletes the server: the key manager is asked with the
+// deleter's credential for that project.
 func (d *deletion) removal(ctx workflow.Context, t compute.Thing) workflow.Future {
 	host, _ := hostOf(t)
 	onHost := durable.HostUndo(ctx, host)
@@ -124,6 +137,7 @@ func (d *deletion) removal(ctx workflow.Context, t compute.Thing) workflow.Futur
 		return workflow.ExecuteActivity(onHost, tpm.Delete, tpm.DeleteInput{Server: d.Server})
 	default:
 		in := key.DeleteInput{Credential: d.asked.Credential, Name: t.Name}
+		in.Credential.ProjectID = t.Credential.ProjectID
 		return workflow.ExecuteActivity(durable.CloudUndo(ctx), key.Delete, in)
 	}
 }

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -13,7 +15,7 @@ import (
 // server, what was done so far and how to undo it.
 type operation struct {
 	durable.OperationInput
-	asked    compute.Operation
+	asked    record.BeginResult
 	server   compute.Server
 	hostName string
 	saga     durable.Saga
@@ -37,16 +39,24 @@ func operate(ctx workflow.Context, in durable.OperationInput, tell func(*operati
 	if err = s.run(ctx); err == nil {
 		return nil
 	}
+	if ctx.Err() != nil {
+		err = ctx.Err() // what a step says once it is cancelled is how it was cut off
+	}
 	o.saga.Unwind(ctx)
 	return o.fail(ctx, err, s.outcome(durable.FromTemporal(err)))
 }
 
 func begin(ctx workflow.Context, in durable.OperationInput) (*operation, error) {
 	var b record.BeginResult
-	if err := recorded(ctx, record.Begin, in, &b); err != nil || b.Superseded {
-		return nil, err
+	if err := recorded(ctx, record.Begin, in, &b); err != nil {
+		// Unsettled, the sweeper would start it again and again.
+		o := &operation{OperationInput: in}
+		return nil, o.fail(ctx, err, record.SettleInput{VMState: compute.VMError, Fault: faultOf(ctx, durable.FromTemporal(err))})
 	}
-	return &operation{OperationInput: in, asked: b.Operation, server: b.Server, hostName: b.HostName}, nil
+	if b.Superseded {
+		return nil, nil
+	}
+	return &operation{OperationInput: in, asked: b, server: b.Server, hostName: b.HostName}, nil
 }
 
 // recorded runs a local activity on the record. A cancel does not reach it: a
@@ -62,11 +72,27 @@ func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 		return err
 	}
 	end.OperationInput, end.State = o.OperationInput, compute.OperationSucceeded
-	if err := recorded(ctx, record.Settle, end, nil); err != nil {
+	if err := o.settle(ctx, end); err != nil {
 		return err
 	}
 	o.saga.Commit()
 	return nil
+}
+
+// settle asks until the record says that the end is written or the server lost:
+// an answer that got lost may have been a yes, and to undo on a guess would take
+// away what is on record. Only a cancel ends the asking.
+func (o *operation) settle(ctx workflow.Context, end record.SettleInput) error {
+	var lost error
+	err := durable.Persist(ctx, func(ctx workflow.Context) error {
+		err := recorded(ctx, record.Settle, end, nil)
+		if record.IsSuperseded(err) {
+			lost = err
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(lost, err)
 }
 
 // fail settles an operation that was undone. The workflow's own error is the
@@ -77,10 +103,18 @@ func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInp
 	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
 		end.State, end.Message = compute.OperationCancelled, "cancelled"
 	}
-	if err := recorded(ctx, record.Settle, end, nil); err != nil {
-		return err
+	if err := o.settle(ctx, end); err != nil {
+		workflow.GetLogger(ctx).Error("left to the sweeper", "operation", o.Operation, "error", err)
 	}
 	return cause
+}
+
+// host is where a server that was active once is.
+func (o *operation) host() (compute.HostID, error) {
+	if o.server.Host == nil {
+		return compute.HostID{}, compute.Errorf(compute.Conflict, "server %s is on no host", o.Server)
+	}
+	return *o.server.Host, nil
 }
 
 func (o *operation) task(ctx workflow.Context, task compute.TaskState) error {

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
-
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/domain"
@@ -24,8 +22,12 @@ func Start(ctx workflow.Context, in durable.OperationInput) error {
 type start struct{ *operation }
 
 func (s *start) run(ctx workflow.Context) error {
+	host, err := s.host()
+	if err != nil {
+		return err
+	}
 	power := compute.PowerNone
-	if err := s.take(ctx, s.boot(*s.server.Host, &power)); err != nil {
+	if err := s.take(ctx, s.boot(host, &power)); err != nil {
 		return err
 	}
 	return s.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: power, Launched: true})
@@ -42,7 +44,11 @@ func Stop(ctx workflow.Context, in durable.OperationInput) error {
 type stop struct{ *operation }
 
 func (s *stop) run(ctx workflow.Context) error {
-	if err := s.take(ctx, s.shutdown(shutdownGrace)); err != nil {
+	host, err := s.host()
+	if err != nil {
+		return err
+	}
+	if err := s.take(ctx, s.shutdown(host, shutdownGrace)); err != nil {
 		return err
 	}
 	return s.commit(ctx, stopped())
@@ -56,32 +62,33 @@ func (s *stop) outcome(*compute.Error) record.SettleInput {
 // Reboot shuts a server down, softly or by force, and boots it afresh: its keys
 // are read again (TPM-13).
 func Reboot(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story { return &reboot{operation: o} })
+	return operate(ctx, in, func(o *operation) story { return &reboot{operation: o, hard: o.asked.Reboot.Hard} })
 }
 
 type reboot struct {
 	*operation
-	down bool
+	hard bool
+	down bool // it was shut down, so an end now leaves it stopped
 }
 
 func (r *reboot) run(ctx workflow.Context) error {
-	var args compute.RebootArguments
-	if err := json.Unmarshal(r.asked.Arguments, &args); err != nil {
-		return compute.Errorf(compute.Invalid, "reboot: %w", err)
+	host, err := r.host()
+	if err != nil {
+		return err
 	}
 	grace, begun := shutdownGrace, compute.TaskRebootStarted
-	if args.Hard {
+	if r.hard {
 		grace, begun = 0, compute.TaskRebootStartedHard
 	}
 	if err := r.task(ctx, begun); err != nil {
 		return err
 	}
-	if err := r.take(ctx, r.shutdown(grace)); err != nil {
+	if err := r.take(ctx, r.shutdown(host, grace)); err != nil {
 		return err
 	}
 	r.down = true
 	power := compute.PowerNone
-	if err := r.take(ctx, r.boot(*r.server.Host, &power)); err != nil {
+	if err := r.take(ctx, r.boot(host, &power)); err != nil {
 		return err
 	}
 	return r.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: power, Launched: true})
@@ -103,9 +110,8 @@ func stopped() record.SettleInput {
 // boot is the step that runs the server's domain. Libvirt's secrets are lent
 // for that moment only: when the step is closed they are off the books (TPM-11).
 func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
-	secrets := serverSecrets(o.server)
 	s := step{event: "start_domain", host: &host}
-	for _, id := range secrets {
+	for _, id := range serverSecrets(o.server) {
 		s.makes = append(s.makes, o.thing(compute.ThingHypervisorSecret, host.String(), id.String()))
 	}
 	s.releases = s.makes
@@ -122,14 +128,19 @@ func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
 		if err := workflow.ExecuteActivity(undo, domain.Stop, domain.StopInput{Server: o.Server}).Get(ctx, nil); err != nil {
 			return err
 		}
-		return workflow.ExecuteActivity(undo, domain.ForgetSecrets, domain.ForgetSecretsInput{Server: o.Server, Secrets: secrets}).Get(ctx, nil)
+		return o.forgetSecrets(ctx, host)
 	}
 	return s
 }
 
+// forgetSecrets takes back from libvirt what boot lends it.
+func (o *operation) forgetSecrets(ctx workflow.Context, host compute.HostID) error {
+	in := domain.ForgetSecretsInput{Server: o.Server, Secrets: serverSecrets(o.server)}
+	return workflow.ExecuteActivity(durable.HostUndo(ctx, host), domain.ForgetSecrets, in).Get(ctx, nil)
+}
+
 // shutdown is the step that takes the server's domain down.
-func (o *operation) shutdown(grace int) step {
-	host := *o.server.Host
+func (o *operation) shutdown(host compute.HostID, grace int) step {
 	return step{event: "stop_domain", host: &host, do: func(ctx workflow.Context) error {
 		quick := durable.HostQuick(ctx, host)
 		return workflow.ExecuteActivity(quick, domain.Stop, domain.StopInput{Server: o.Server, GraceSeconds: grace}).Get(ctx, nil)

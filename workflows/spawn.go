@@ -43,7 +43,7 @@ func (s *spawn) outcome(err *compute.Error) record.SettleInput {
 // take the work within a minute is given up for another one.
 func (s *spawn) place(ctx workflow.Context) error {
 	var silent []compute.HostID
-	s.saga.Defer("claim_host", func(ctx workflow.Context) error {
+	s.saga.DeferLast("claim_host", func(ctx workflow.Context) error {
 		return recorded(ctx, record.Unclaim, s.OperationInput, nil)
 	})
 	for {
@@ -79,7 +79,7 @@ func (s *spawn) cacheImage(ctx workflow.Context) error {
 // makeSecrets gives every encrypted disk and the vTPM a secret of its own
 // (EE-09, TPM-09) and puts their ids on record (TPM-10).
 func (s *spawn) makeSecrets(ctx workflow.Context) error {
-	plan := secretPlan(s.server, s.asked)
+	plan := secretPlan(s.server, s.Operation, s.asked.Credential)
 	if len(plan) == 0 {
 		return nil
 	}
@@ -87,6 +87,7 @@ func (s *spawn) makeSecrets(ctx workflow.Context) error {
 		event: "create_secrets",
 		do:    func(ctx workflow.Context) error { return s.createSecrets(ctx, plan) },
 		undo:  func(ctx workflow.Context) error { return s.deleteSecrets(ctx, plan) },
+		lean:  true, // keys go after the disks and the TPM state that they open
 	}
 	for _, p := range plan {
 		made.makes = append(made.makes, s.thing(compute.ThingKeySecret, compute.PlaceKeyManager, p.Name))
@@ -123,7 +124,7 @@ func (s *spawn) deleteSecrets(ctx workflow.Context, plan []plannedSecret) error 
 	if err := all(ctx, calls); err != nil {
 		return err
 	}
-	return recorded(ctx, record.SaveSecrets, record.SecretsInput{OperationInput: s.OperationInput, Clear: true}, nil)
+	return recorded(ctx, record.ClearSecrets, s.OperationInput, nil)
 }
 
 // makeDisks makes the local disks, each encrypted with its own secret.
@@ -161,7 +162,7 @@ func (s *spawn) createDisks(ctx workflow.Context) error {
 		if !d.Encrypted {
 			continue
 		}
-		in := record.OptionsInput{Disk: d.ID, Format: d.Format, Options: got.EncryptionOptions}
+		in := record.OptionsInput{OperationInput: s.OperationInput, Disk: d.ID, Format: d.Format, Options: got.EncryptionOptions}
 		if err := recorded(ctx, record.SaveOptions, in, nil); err != nil {
 			return err
 		}
@@ -189,12 +190,11 @@ func (s *spawn) start(ctx workflow.Context) error {
 	if s.server.TPM != nil {
 		boot.makes = append(boot.makes, s.thing(compute.ThingTPMState, place, s.Server.String()))
 	}
-	forget := boot.undo
 	boot.undo = func(ctx workflow.Context) error {
 		if err := s.destroy(ctx, s.host); err != nil {
 			return err
 		}
-		if err := forget(ctx); err != nil {
+		if err := s.forgetSecrets(ctx, s.host); err != nil {
 			return err
 		}
 		return s.deleteFiles(ctx, []string{disk.ConsoleLog})

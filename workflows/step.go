@@ -1,12 +1,11 @@
 package workflows
 
 import (
-	"errors"
-
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 // step is one step of an operation: an event of its trail, the things that it
@@ -18,6 +17,7 @@ type step struct {
 	releases []compute.Thing // gone after
 	do       func(workflow.Context) error
 	undo     func(workflow.Context) error // nil: nothing to undo
+	lean     bool                         // later steps lean on it: it is undone when all of them are
 }
 
 // take runs a step: the undo is registered and the ledger written first.
@@ -26,13 +26,18 @@ func (o *operation) take(ctx workflow.Context, s step) error {
 		return err
 	}
 	if s.undo != nil {
-		o.saga.Defer(s.event, func(ctx workflow.Context) error { return o.untake(ctx, s) })
+		undo := func(ctx workflow.Context) error { return o.untake(ctx, s) }
+		if s.lean {
+			o.saga.DeferLast(s.event, undo)
+		} else {
+			o.saga.Defer(s.event, undo)
+		}
 	}
 	if err := o.open(ctx, s.event, s); err != nil {
 		return err
 	}
 	if err := s.do(ctx); err != nil {
-		_ = o.close(ctx, record.CloseInput{Event: s.event, Error: err.Error()})
+		o.report(ctx, s.event, err)
 		return err
 	}
 	return o.close(ctx, record.CloseInput{Event: s.event, Present: s.makes, Released: s.releases})
@@ -41,21 +46,35 @@ func (o *operation) take(ctx workflow.Context, s step) error {
 // untake undoes a step and takes its things off the books, as an event of its own.
 func (o *operation) untake(ctx workflow.Context, s step) error {
 	event := "undo_" + s.event
-	if err := o.open(ctx, event, step{host: s.host}); err != nil {
+	if err := recorded(ctx, record.Open, o.opening(event, step{host: s.host}, true), nil); err != nil {
 		return err
 	}
 	if err := s.undo(ctx); err != nil {
-		return errors.Join(err, o.close(ctx, record.CloseInput{Event: event, Error: err.Error()}))
+		o.report(ctx, event, err)
+		return err
 	}
 	return o.close(ctx, record.CloseInput{Event: event, Released: s.makes})
 }
 
 func (o *operation) open(ctx workflow.Context, event string, s step) error {
-	in := record.OpenInput{OperationInput: o.OperationInput, Event: event, Host: s.host, Things: s.makes}
+	return recorded(ctx, record.Open, o.opening(event, s, false), nil)
+}
+
+func (o *operation) opening(event string, s step, undo bool) record.OpenInput {
+	in := record.OpenInput{OperationInput: o.OperationInput, Event: event, Host: s.host, Things: s.makes, Undo: undo}
 	if s.host != nil {
 		in.Name = o.hostName
 	}
-	return recorded(ctx, record.Open, in, nil)
+	return in
+}
+
+// report puts a step's failure into the trail. That the trail cannot be written
+// is no news beside the failure itself.
+func (o *operation) report(ctx workflow.Context, event string, failure error) {
+	message := durable.FromTemporal(failure).Message
+	if err := o.close(ctx, record.CloseInput{Event: event, Error: message}); err != nil {
+		workflow.GetLogger(ctx).Error("the trail lacks a failure", "event", event, "failure", failure, "error", err)
+	}
 }
 
 func (o *operation) close(ctx workflow.Context, in record.CloseInput) error {

@@ -10,8 +10,16 @@ import (
 
 // Book is the ledger's side of the audit: what should exist, and on which hosts.
 type Book struct {
+	At     time.Time             `json:"at"` // when it was read, by the database's clock
 	Hosts  []AuditHost           `json:"hosts"`
 	Things []compute.LedgerEntry `json:"things"`
+	// Gone are things that went off the books since LedgerInput.Since.
+	Gone []compute.Thing `json:"gone,omitempty"`
+}
+
+// LedgerInput asks for the books. Since asks also for what went off them.
+type LedgerInput struct {
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // AuditHost is a host that the audit asks.
@@ -21,30 +29,55 @@ type AuditHost struct {
 	Up   bool           `json:"up"`
 }
 
+// commitTime is how long before its commit a transaction may have begun. A row
+// carries the time of the beginning.
+const commitTime = time.Minute
+
 // Ledger is the activity record.Ledger.
-func (a *Activities) Ledger(ctx context.Context) (Book, error) {
+func (a *Activities) Ledger(ctx context.Context, in LedgerInput) (Book, error) {
 	var out Book
 	err := a.tx(ctx, func(q *schema.Queries) error {
-		hosts, err := q.HostIDs(ctx)
-		if err != nil {
+		var err error
+		if out.At, err = q.Now(ctx); err != nil {
 			return err
 		}
-		for _, h := range hosts {
-			view := compute.Host{LastSeen: h.LastSeen, ForcedDown: h.ForcedDown}
-			out.Hosts = append(out.Hosts, AuditHost{ID: h.ID, Name: h.Name, Up: view.Up(time.Now())})
+		if out.Hosts, err = auditHosts(ctx, q); err != nil {
+			return err
 		}
-		rows, err := q.OpenThings(ctx)
+		if out.Things, err = openThings(ctx, q); err != nil || in.Since == nil {
+			return err
+		}
+		rows, err := q.ThingsReleasedSince(ctx, in.Since.Add(-commitTime))
 		for _, row := range rows {
-			out.Things = append(out.Things, compute.LedgerEntry{
-				Thing: compute.Thing{
-					ID: row.ID, Kind: row.Kind, Place: row.Place, Name: row.Name, Reference: row.Reference, Server: row.ServerID,
-					Operation: row.OperationID, State: row.State,
-					Credential: compute.Credential{ID: row.CredentialID, ProjectID: row.ProjectID, UserID: row.UserID},
-				},
-				ServerDeleted: row.ServerDeleted, Busy: row.CurrentOperation != "",
-			})
+			out.Gone = append(out.Gone, Thing(row))
 		}
 		return err
 	})
+	return out, err
+}
+
+func auditHosts(ctx context.Context, q *schema.Queries) ([]AuditHost, error) {
+	var out []AuditHost
+	rows, err := q.HostIDs(ctx)
+	for _, h := range rows {
+		view := compute.Host{LastSeen: h.LastSeen, ForcedDown: h.ForcedDown}
+		out = append(out, AuditHost{ID: h.ID, Name: h.Name, Up: view.Up(time.Now())})
+	}
+	return out, err
+}
+
+func openThings(ctx context.Context, q *schema.Queries) ([]compute.LedgerEntry, error) {
+	var out []compute.LedgerEntry
+	rows, err := q.OpenThings(ctx)
+	for _, row := range rows {
+		out = append(out, compute.LedgerEntry{
+			Thing: compute.Thing{
+				ID: row.ID, Kind: row.Kind, Place: row.Place, Name: row.Name, Reference: row.Reference, Server: row.ServerID,
+				Operation: row.OperationID, State: row.State,
+				Credential: compute.Credential{ID: row.CredentialID, ProjectID: row.ProjectID, UserID: row.UserID},
+			},
+			ServerDeleted: row.ServerDeleted, Busy: row.CurrentOperation != "",
+		})
+	}
 	return out, err
 }

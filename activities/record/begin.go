@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -9,12 +10,15 @@ import (
 )
 
 // BeginResult is what an operation works with. Superseded says that the
-// operation may not begin: the server belongs to another one by now.
+// operation may not begin: the server belongs to another one by now. The
+// arguments have a type for each kind: what a request said in its own words has
+// no place in a history.
 type BeginResult struct {
-	Superseded bool              `json:"superseded,omitempty"`
-	Operation  compute.Operation `json:"operation"`
-	Server     compute.Server    `json:"server"`
-	HostName   string            `json:"host_name,omitempty"`
+	Superseded bool                     `json:"superseded,omitempty"`
+	Credential compute.Credential       `json:"credential"`
+	Reboot     *compute.RebootArguments `json:"reboot,omitempty"`
+	Server     compute.Server           `json:"server"`
+	HostName   string                   `json:"host_name,omitempty"`
 }
 
 // Begin is the activity record.Begin: the fence at an operation's start. It may
@@ -28,9 +32,7 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 		}
 		if rows == 0 {
 			out = BeginResult{Superseded: true}
-			message := superseded
-			_, err := q.SettleOperation(ctx, schema.SettleOperationParams{ID: in.Operation, State: compute.OperationCancelled, Message: &message})
-			return err
+			return settle(ctx, q, in.Operation, compute.OperationCancelled, superseded)
 		}
 		out, err = load(ctx, q, in)
 		return err
@@ -47,7 +49,12 @@ func load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (Be
 	if err != nil {
 		return BeginResult{}, err
 	}
-	out := BeginResult{Operation: Operation(op), Server: server}
+	out := BeginResult{Credential: Operation(op).Credential, Server: server}
+	if op.Kind == compute.OpReboot {
+		if err := json.Unmarshal(op.Arguments, &out.Reboot); err != nil || out.Reboot == nil {
+			return BeginResult{}, compute.Errorf(compute.Invalid, "operation %s has no arguments of a reboot", op.ID)
+		}
+	}
 	if server.Host != nil {
 		if out.HostName, err = q.HostName(ctx, *server.Host); err != nil {
 			return BeginResult{}, err

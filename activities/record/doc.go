@@ -4,5 +4,7 @@
 // an operation.
 //
 // Every write that belongs to an operation is fenced: it names the operation
-// and changes nothing when the server has gone over to another one.
+// and changes nothing when the server has gone over to another one. An undo is
+// not fenced, for it is what a lost operation still has to do; it touches only
+// what its own operation made.
 package record

@@ -18,25 +18,33 @@ type OpenInput struct {
 	Host   *compute.HostID `json:"host,omitempty"`
 	Name   string          `json:"host_name,omitempty"`
 	Things []compute.Thing `json:"things,omitempty"`
+	Undo   bool            `json:"undo,omitempty"` // the step takes back what the operation made
 }
 
-// Open is the activity record.Open.
+// Open is the activity record.Open. Only an undo may be opened by an operation
+// that has lost its server.
 func (a *Activities) Open(ctx context.Context, in OpenInput) error {
-	return a.tx(ctx, func(q *schema.Queries) error {
-		for _, t := range in.Things {
-			if err := q.IntendThing(ctx, schema.IntendThingParams{
-				ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
-				CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
-			}); err != nil {
-				return err
-			}
+	open := func(q *schema.Queries) error { return open(ctx, q, in) }
+	if in.Undo {
+		return a.tx(ctx, open)
+	}
+	return a.fencedTx(ctx, in.OperationInput, open)
+}
+
+func open(ctx context.Context, q *schema.Queries, in OpenInput) error {
+	for _, t := range in.Things {
+		if err := q.IntendThing(ctx, schema.IntendThingParams{
+			ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
+			CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
+		}); err != nil {
+			return err
 		}
-		event := schema.StartEventParams{OperationID: in.Operation, Event: in.Event, HostID: in.Host}
-		if in.Name != "" {
-			event.Host = &in.Name
-		}
-		return q.StartEvent(ctx, event)
-	})
+	}
+	event := schema.StartEventParams{OperationID: in.Operation, Event: in.Event, HostID: in.Host}
+	if in.Name != "" {
+		event.Host = &in.Name
+	}
+	return q.StartEvent(ctx, event)
 }
 
 // CloseInput closes a step: what it made is there, what it took away is gone.
@@ -54,7 +62,8 @@ const (
 	eventError   = "Error"
 )
 
-// Close is the activity record.Close.
+// Close is the activity record.Close. It is not fenced: it tells what was seen,
+// and that is true whoever has the server.
 func (a *Activities) Close(ctx context.Context, in CloseInput) error {
 	return a.tx(ctx, func(q *schema.Queries) error {
 		for _, t := range in.Present {
@@ -71,11 +80,6 @@ func (a *Activities) Close(ctx context.Context, in CloseInput) error {
 		}
 		return q.FinishEvent(ctx, event)
 	})
-}
-
-// Release is the activity record.Release: the things were seen to be gone.
-func (a *Activities) Release(ctx context.Context, things []compute.Thing) error {
-	return a.tx(ctx, func(q *schema.Queries) error { return release(ctx, q, things) })
 }
 
 func release(ctx context.Context, q *schema.Queries, things []compute.Thing) error {

@@ -3,8 +3,10 @@ package record
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/compute"
@@ -14,19 +16,19 @@ import (
 
 // The registered names of the activities.
 const (
-	Begin       = "record.Begin"
-	Task        = "record.Task"
-	Claim       = "record.Claim"
-	Unclaim     = "record.Unclaim"
-	SaveSecrets = "record.SaveSecrets"
-	SaveOptions = "record.SaveOptions"
-	Open        = "record.Open"
-	Close       = "record.Close"
-	Release     = "record.Release"
-	Things      = "record.Things"
-	Settle      = "record.Settle"
-	Bury        = "record.Bury"
-	Ledger      = "record.Ledger"
+	Begin        = "record.Begin"
+	Task         = "record.Task"
+	Claim        = "record.Claim"
+	Unclaim      = "record.Unclaim"
+	SaveSecrets  = "record.SaveSecrets"
+	ClearSecrets = "record.ClearSecrets"
+	SaveOptions  = "record.SaveOptions"
+	Open         = "record.Open"
+	Close        = "record.Close"
+	Things       = "record.Things"
+	Settle       = "record.Settle"
+	Bury         = "record.Bury"
+	Ledger       = "record.Ledger"
 )
 
 // Activities are the local activities on the database.
@@ -42,17 +44,18 @@ type Activity struct {
 func (a *Activities) All() []Activity {
 	return []Activity{
 		{Begin, a.Begin}, {Task, a.Task}, {Claim, a.Claim}, {Unclaim, a.Unclaim},
-		{SaveSecrets, a.SaveSecrets}, {SaveOptions, a.SaveOptions},
-		{Open, a.Open}, {Close, a.Close}, {Release, a.Release}, {Things, a.Things},
+		{SaveSecrets, a.SaveSecrets}, {ClearSecrets, a.ClearSecrets}, {SaveOptions, a.SaveOptions},
+		{Open, a.Open}, {Close, a.Close}, {Things, a.Things},
 		{Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
 	}
 }
 
-// ErrSuperseded is the message of a Conflict that says the server went over to
+// superseded is the message of the Conflict that says the server went over to
 // another operation; the one that gets it undoes its work and ends.
 const superseded = "the server has gone over to another operation"
 
-func errSuperseded() error { return compute.Errorf(compute.Conflict, superseded) }
+// Superseded is the error of a write by an operation that has lost its server.
+func Superseded() error { return compute.Errorf(compute.Conflict, superseded) }
 
 // IsSuperseded reports whether err says that the operation lost its server.
 func IsSuperseded(err error) bool {
@@ -73,6 +76,29 @@ func (a *Activities) tx(ctx context.Context, do func(*schema.Queries) error) err
 	return unavailable(err)
 }
 
+// fencedTx is tx for a write that belongs to an operation: it does nothing when
+// the server has gone over to another one, and the server cannot go over before
+// it is through.
+func (a *Activities) fencedTx(ctx context.Context, in durable.OperationInput, do func(*schema.Queries) error) error {
+	return a.tx(ctx, func(q *schema.Queries) error {
+		held, err := hold(ctx, q, in)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return Superseded()
+		}
+		return do(q)
+	})
+}
+
+// hold locks the server's row for as long as the transaction lasts, if the
+// server is still the operation's.
+func hold(ctx context.Context, q *schema.Queries, in durable.OperationInput) (bool, error) {
+	rows, err := q.HoldServer(ctx, schema.HoldServerParams{ID: in.Server, CurrentOperation: in.Operation})
+	return rows > 0, err
+}
+
 func unavailable(err error) error {
 	if err == nil || compute.KindOf(err) != "" {
 		return err
@@ -80,13 +106,20 @@ func unavailable(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return compute.Errorf(compute.NotFound, "no such row: %w", err)
 	}
+	if isBug(err) {
+		return fmt.Errorf("the database: %w", err)
+	}
 	return compute.Errorf(compute.Unavailable, "the database: %w", err)
 }
 
-// fenced turns "no row changed" into the loss of the server.
-func fenced(rows int64, err error) error {
-	if err == nil && rows == 0 {
-		return errSuperseded()
+// isBug reports whether the database understood and refused: bad data (class
+// 22), a broken constraint (23), a wrong statement (42). The same will be
+// refused again.
+func isBug(err error) bool {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || len(refused.Code) < 2 {
+		return false
 	}
-	return err
+	class := refused.Code[:2]
+	return class == "22" || class == "23" || class == "42"
 }

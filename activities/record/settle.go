@@ -15,74 +15,96 @@ type SettleInput struct {
 	Message  string                 `json:"message,omitempty"`
 	VMState  compute.VMState        `json:"vm_state"`
 	Power    compute.PowerState     `json:"power_state"`
-	Fault    *compute.Fault         `json:"fault,omitempty"`
+	Fault    *compute.Fault         `json:"fault,omitempty"` // nil: none, or the one that a server left in ERROR has
 	Progress int                    `json:"progress"`
 	Launched bool                   `json:"launched,omitempty"`
 }
 
 // Settle is the activity record.Settle. Running again after it took effect is
-// a success; losing the server to another operation is not.
+// a success. Losing the server to another operation is not, when the operation
+// is to succeed; else it ends as cancelled.
 func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
-	return a.end(ctx, in.OperationInput, in.State, in.Message, func(q *schema.Queries) (int64, error) {
-		return q.SettleServer(ctx, schema.SettleServerParams{
+	return a.end(ctx, in.OperationInput, in.State, in.Message, func(q *schema.Queries) error {
+		if in.Fault == nil && in.VMState == compute.VMError {
+			was, err := q.GetServer(ctx, in.Server)
+			if err != nil {
+				return err
+			}
+			in.Fault = was.Fault
+		}
+		_, err := q.SettleServer(ctx, schema.SettleServerParams{
 			ID: in.Server, OperationID: in.Operation, VMState: in.VMState, PowerState: in.Power,
 			Fault: in.Fault, Progress: int32(in.Progress), Launched: in.Launched,
 		})
+		return err
 	})
 }
 
 // Bury is the activity record.Bury: the end of a delete. The server's row is
-// marked deleted and its claim is given back. Its things must be gone.
+// marked deleted and its claim is given back. Conflict: something of it is
+// still on the ledger.
 func (a *Activities) Bury(ctx context.Context, in durable.OperationInput) error {
-	return a.end(ctx, in, compute.OperationSucceeded, "", func(q *schema.Queries) (int64, error) {
+	return a.end(ctx, in, compute.OperationSucceeded, "", func(q *schema.Queries) error {
+		left, err := q.ServerThings(ctx, in.Server)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return compute.Errorf(compute.Conflict, "server %s still has %d things in the world", in.Server, len(left))
+		}
 		if err := q.DeleteClaim(ctx, in.Server); err != nil {
-			return 0, err
+			return err
 		}
-		if err := q.ClearServerSecrets(ctx, in.Server); err != nil {
-			return 0, err
+		if err := clearSecrets(ctx, q, in.Server); err != nil {
+			return err
 		}
-		return q.SettleServerDeleted(ctx, schema.SettleServerDeletedParams{ID: in.Server, CurrentOperation: in.Operation})
+		_, err = q.SettleServerDeleted(ctx, schema.SettleServerDeletedParams{ID: in.Server, CurrentOperation: in.Operation})
+		return err
 	})
 }
 
 // end settles the operations row, closes its events and lets the server go, in
-// one transaction. When the server was lost, the operation ends as cancelled.
+// one transaction.
 func (a *Activities) end(ctx context.Context, in durable.OperationInput, state compute.OperationState, message string,
-	letGo func(*schema.Queries) (int64, error),
+	letGo func(*schema.Queries) error,
 ) error {
-	lost := false
-	err := a.tx(ctx, func(q *schema.Queries) error {
+	return a.tx(ctx, func(q *schema.Queries) error {
+		// The lock first: an earlier attempt may be about to commit, and what it
+		// did must not look like the loss of the server.
+		held, err := hold(ctx, q, in)
+		if err != nil {
+			return err
+		}
 		op, err := q.GetOperation(ctx, in.Operation)
 		if err != nil || op.State.Settled() {
 			return err
 		}
-		rows, err := letGo(q)
-		if err != nil {
-			return err
-		}
-		result := eventSuccess
-		if rows == 0 {
-			// A success that lost the race must be undone first and settled then.
-			if lost = true; state == compute.OperationSucceeded {
-				return nil
+		switch {
+		case held:
+			if err := letGo(q); err != nil {
+				return err
 			}
+		case state == compute.OperationSucceeded:
+			return Superseded() // to be undone, and settled then
+		default:
 			state, message = compute.OperationCancelled, superseded
 		}
-		if state != compute.OperationSucceeded {
-			result = eventError
-		}
-		if err := q.CloseEvents(ctx, schema.CloseEventsParams{OperationID: in.Operation, Result: &result}); err != nil {
-			return err
-		}
-		settle := schema.SettleOperationParams{ID: in.Operation, State: state}
-		if message != "" {
-			settle.Message = &message
-		}
-		_, err = q.SettleOperation(ctx, settle)
-		return err
+		return settle(ctx, q, in.Operation, state, message)
 	})
-	if err == nil && lost && state == compute.OperationSucceeded {
-		return errSuperseded()
+}
+
+func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
+	result := eventSuccess
+	if state != compute.OperationSucceeded {
+		result = eventError
 	}
+	if err := q.CloseEvents(ctx, schema.CloseEventsParams{OperationID: op, Result: &result}); err != nil {
+		return err
+	}
+	params := schema.SettleOperationParams{ID: op, State: state}
+	if message != "" {
+		params.Message = &message
+	}
+	_, err := q.SettleOperation(ctx, params)
 	return err
 }

@@ -17,8 +17,9 @@ type TaskInput struct {
 
 // Task is the activity record.Task.
 func (a *Activities) Task(ctx context.Context, in TaskInput) error {
-	return a.tx(ctx, func(q *schema.Queries) error {
-		return fenced(q.SetServerTask(ctx, schema.SetServerTaskParams{ID: in.Server, CurrentOperation: in.Operation, TaskState: in.Task}))
+	return a.fencedTx(ctx, in.OperationInput, func(q *schema.Queries) error {
+		_, err := q.SetServerTask(ctx, schema.SetServerTaskParams{ID: in.Server, CurrentOperation: in.Operation, TaskState: in.Task})
+		return err
 	})
 }
 
@@ -27,21 +28,12 @@ type SecretsInput struct {
 	durable.OperationInput
 	Disks map[string]compute.SecretID `json:"disks"` // by disk id
 	TPM   *compute.SecretID           `json:"tpm,omitempty"`
-	Clear bool                        `json:"clear,omitempty"` // forget all of them first
 }
 
 // SaveSecrets is the activity record.SaveSecrets. The ids are on record before
 // the guest starts (TPM-10, EE-07).
 func (a *Activities) SaveSecrets(ctx context.Context, in SecretsInput) error {
-	return a.tx(ctx, func(q *schema.Queries) error {
-		if in.Clear {
-			if err := q.ClearServerSecrets(ctx, in.Server); err != nil {
-				return err
-			}
-			if err := q.DeleteSystemMetadata(ctx, schema.DeleteSystemMetadataParams{ServerID: in.Server, Key: compute.SystemTPMSecret}); err != nil {
-				return err
-			}
-		}
+	return a.fencedTx(ctx, in.OperationInput, func(q *schema.Queries) error {
 		for disk, secret := range in.Disks {
 			id, err := parseDisk(disk)
 			if err != nil {
@@ -58,8 +50,28 @@ func (a *Activities) SaveSecrets(ctx context.Context, in SecretsInput) error {
 	})
 }
 
+// ClearSecrets is the activity record.ClearSecrets: the undo of SaveSecrets. A
+// server that has gone over to another operation is left as it is.
+func (a *Activities) ClearSecrets(ctx context.Context, in durable.OperationInput) error {
+	return a.tx(ctx, func(q *schema.Queries) error {
+		held, err := hold(ctx, q, in)
+		if err != nil || !held {
+			return err
+		}
+		return clearSecrets(ctx, q, in.Server)
+	})
+}
+
+func clearSecrets(ctx context.Context, q *schema.Queries, server compute.ServerID) error {
+	if err := q.ClearServerSecrets(ctx, server); err != nil {
+		return err
+	}
+	return q.DeleteSystemMetadata(ctx, schema.DeleteSystemMetadataParams{ServerID: server, Key: compute.SystemTPMSecret})
+}
+
 // OptionsInput says how a disk was really encrypted (EE-08).
 type OptionsInput struct {
+	durable.OperationInput
 	Disk    compute.DiskID     `json:"disk"`
 	Format  compute.DiskFormat `json:"format"`
 	Options map[string]string  `json:"options"`
@@ -71,7 +83,7 @@ func (a *Activities) SaveOptions(ctx context.Context, in OptionsInput) error {
 	if err != nil {
 		return err
 	}
-	return a.tx(ctx, func(q *schema.Queries) error {
+	return a.fencedTx(ctx, in.OperationInput, func(q *schema.Queries) error {
 		return q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: in.Disk, EncryptionFormat: in.Format, EncryptionOptions: string(text)})
 	})
 }

@@ -19,3 +19,11 @@ SELECT * FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY creat
 -- name: OpenThings :many
 SELECT l.*, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
 FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name;
+
+-- name: ThingsReleasedSince :many
+-- What went off the books while somebody looked at the world.
+SELECT * FROM ledger WHERE state = 'released' AND released_at >= sqlc.arg(since)::timestamptz ORDER BY place, kind, name;
+
+-- name: Now :one
+-- The database's clock, by which the ledger's times are.
+SELECT clock_timestamp()::timestamptz;

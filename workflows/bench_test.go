@@ -1,0 +1,65 @@
+package workflows_test
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/workflows"
+)
+
+// bench runs operations on a world in Temporal's test environment, where waits
+// take no time.
+type bench struct {
+	*world
+	t *testing.T
+}
+
+func newBench(t *testing.T, encrypted bool) *bench { return &bench{world: newWorld(encrypted), t: t} }
+
+// spawned is a bench with an active server.
+func spawned(t *testing.T) *bench {
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, nil))
+	b.forget()
+	return b
+}
+
+// stopped is a bench with a server that is shut off.
+func stopped(t *testing.T) *bench {
+	b := spawned(t)
+	require.NoError(t, b.run(compute.OpStop, b.accept(compute.OpStop, compute.TaskPoweringOff, nil), nil))
+	b.forget()
+	return b
+}
+
+// run runs an operation to its end. arm, if any, gets the environment first.
+func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm func(*testsuite.TestWorkflowEnvironment)) error {
+	b.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.SetWorkerOptions(worker.Options{
+		DisableRegistrationAliasing: true,
+		Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}},
+	})
+	workflows.Register(env)
+	b.register(env)
+	if arm != nil {
+		arm(env)
+	}
+	env.ExecuteWorkflow(durable.WorkflowType(kind), in)
+	require.True(b.t, env.IsWorkflowCompleted(), "it never ended")
+	return env.GetWorkflowError()
+}

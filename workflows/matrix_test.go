@@ -1,0 +1,333 @@
+package workflows_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// subject is an operation on the bench: how it begins, and how the server is
+// left when it ends early.
+type subject struct {
+	kind      compute.OperationKind
+	task      compute.TaskState
+	arguments any
+	setup     func(*testing.T) *bench
+	// undone gives the server's state when the operation ended early, at a call
+	// that comes at the index in the calls of an undisturbed run. reached says
+	// that this call still took effect.
+	undone func(calls []call, index int, reached bool) (compute.VMState, compute.PowerState)
+}
+
+func always(vm compute.VMState, power compute.PowerState) func([]call, int, bool) (compute.VMState, compute.PowerState) {
+	return func([]call, int, bool) (compute.VMState, compute.PowerState) { return vm, power }
+}
+
+// afterShutdown is how a reboot leaves a server: stopped once it was shut down.
+func afterShutdown(calls []call, index int, reached bool) (compute.VMState, compute.PowerState) {
+	down := slices.IndexFunc(calls, func(c call) bool { return c.name == record.Close && c.nth == 1 })
+	if index > down || index == down && reached {
+		return compute.VMStopped, compute.PowerShutdown
+	}
+	return compute.VMActive, compute.PowerRunning
+}
+
+var subjects = map[string]subject{
+	"spawn": {
+		compute.OpCreate, compute.TaskScheduling, nil,
+		func(t *testing.T) *bench { return newBench(t, true) }, always(compute.VMError, compute.PowerNone),
+	},
+	"spawn plain": {
+		compute.OpCreate, compute.TaskScheduling, nil,
+		func(t *testing.T) *bench { return newBench(t, false) }, always(compute.VMError, compute.PowerNone),
+	},
+	"start":       {compute.OpStart, compute.TaskPoweringOn, nil, stopped, always(compute.VMStopped, compute.PowerShutdown)},
+	"stop":        {compute.OpStop, compute.TaskPoweringOff, nil, spawned, always(compute.VMActive, compute.PowerRunning)},
+	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown},
+	"reboot hard": {compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}, spawned, afterShutdown},
+}
+
+// each runs a test for every subject and every call of its undisturbed run.
+func each(t *testing.T, test func(t *testing.T, s subject, calls []call, index int)) {
+	for name, s := range subjects {
+		b := s.setup(t)
+		require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), nil))
+		require.Empty(t, b.audit())
+		require.Empty(t, b.broken)
+		calls := b.names()
+		for index, c := range calls {
+			t.Run(name+"/"+c.String(), func(t *testing.T) {
+				t.Parallel()
+				test(t, s, calls, index)
+			})
+		}
+	}
+}
+
+var errBroken = compute.Errorf(compute.Corrupt, "broken on purpose")
+
+// at makes a fault for the first attempt of one call.
+func at(c call, f fault) func(call) fault {
+	return func(now call) fault {
+		if now.name == c.name && now.nth == c.nth && now.attempt == 1 {
+			return f
+		}
+		return fault{}
+	}
+}
+
+func fail() error { return errBroken }
+
+// early checks that an operation which ended early left nothing of its own, the
+// server as it must be, and its row settled.
+func (b *bench) early(in durable.OperationInput, s subject, state compute.OperationState, vm compute.VMState, power compute.PowerState) {
+	t := b.t
+	t.Helper()
+	require.Empty(t, b.broken)
+	require.Empty(t, b.audit())
+	require.Empty(t, b.lent)
+	op := b.operations[in.Operation]
+	require.Equal(t, state, op.State, op.Message)
+	for event, result := range b.events {
+		require.NotEmpty(t, result, "event %s is still open", event)
+	}
+	if s.kind == compute.OpCreate {
+		require.Empty(t, b.things())
+		require.Empty(t, b.ledger)
+		require.Empty(t, b.claims)
+	}
+	if s.kind == compute.OpStart || vm == compute.VMStopped {
+		require.Equal(t, []compute.PowerState{compute.PowerShutdown}, b.power())
+	}
+	if vm == "" {
+		return // it is another operation's
+	}
+	require.Empty(t, b.row.current)
+	require.Equal(t, vm, b.row.server.VMState)
+	require.Equal(t, power, b.row.server.PowerState)
+	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
+	if s.kind == compute.OpCreate {
+		require.NotNil(t, b.row.fault)
+		require.Nil(t, b.row.server.Host)
+		for _, d := range b.row.server.Disks {
+			require.Nil(t, d.Secret)
+		}
+	}
+}
+
+// whole checks that an operation reached its end.
+func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
+	t := b.t
+	t.Helper()
+	require.Empty(t, b.broken)
+	require.Empty(t, b.audit())
+	require.Empty(t, b.lent)
+	require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
+	require.Empty(t, b.row.current)
+	require.Nil(t, b.row.fault)
+	vm, power := compute.VMActive, compute.PowerRunning
+	if kind == compute.OpStop {
+		vm, power = compute.VMStopped, compute.PowerShutdown
+	}
+	require.Equal(t, vm, b.row.server.VMState)
+	require.Equal(t, power, b.row.server.PowerState)
+	require.Equal(t, []compute.PowerState{power}, b.power())
+	require.True(t, b.row.launched)
+	for event, result := range b.events {
+		require.NotEmpty(t, result, "event %s is still open", event)
+	}
+}
+
+func TestAFailureAnywhereIsUndone(t *testing.T) {
+	t.Parallel()
+	for moment, f := range map[string]fault{"having done nothing": {before: fail}, "having done its work": {after: fail}} {
+		t.Run(moment, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, s subject, calls []call, index int) {
+				b := s.setup(t)
+				in := b.accept(s.kind, s.task, s.arguments)
+				b.fault = at(calls[index], f)
+				err := b.run(s.kind, in, nil)
+				if calls[index].name == record.Settle {
+					require.NoError(t, err)
+					b.whole(in, s.kind)
+					return
+				}
+				require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
+				vm, power := s.undone(calls, index, false)
+				if calls[index].name == record.Begin {
+					vm, power = compute.VMError, compute.PowerNone
+				}
+				b.early(in, s, compute.OperationFailed, vm, power)
+				require.Equal(t, errBroken.Message, b.operations[in.Operation].Message)
+				if s.kind == compute.OpCreate {
+					require.Equal(t, 500, b.row.fault.Code)
+					require.Equal(t, errBroken.Message, b.row.fault.Message)
+				}
+			})
+		})
+	}
+}
+
+func TestACancelAnywhereIsUndone(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []string{"before its work", "after its work"} {
+		t.Run(moment, func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, s subject, calls []call, index int) {
+				b := s.setup(t)
+				in := b.accept(s.kind, s.task, s.arguments)
+				err := b.run(s.kind, in, func(env *testsuite.TestWorkflowEnvironment) {
+					f := fault{after: func() error { env.CancelWorkflow(); return nil }}
+					if moment == "before its work" {
+						f = fault{before: func() error {
+							env.CancelWorkflow()
+							if calls[index].local {
+								return nil // these are not cancelled
+							}
+							return temporal.NewCanceledError()
+						}}
+					}
+					b.fault = at(calls[index], f)
+				})
+				if calls[index].name == record.Settle {
+					require.NoError(t, err, "it came too late")
+					b.whole(in, s.kind)
+					return
+				}
+				require.True(t, temporal.IsCanceledError(err), "%v", err)
+				vm, power := s.undone(calls, index, true)
+				b.early(in, s, compute.OperationCancelled, vm, power)
+			})
+		})
+	}
+}
+
+func TestLosingTheServerAnywhereIsUndone(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s subject, calls []call, index int) {
+		b := s.setup(t)
+		in := b.accept(s.kind, s.task, s.arguments)
+		var after string
+		b.fault = at(calls[index], fault{before: func() error {
+			b.accept(compute.OpDelete, compute.TaskDeleting, nil)
+			after = b.row.snapshot()
+			return nil
+		}})
+		err := b.run(s.kind, in, nil)
+		if calls[index].name == record.Begin {
+			require.NoError(t, err, "it never began")
+		} else {
+			require.True(t, record.IsSuperseded(err), "%v", err)
+		}
+		b.early(in, s, compute.OperationCancelled, "", 0)
+		require.Equal(t, after, b.row.snapshot(), "the server is the other one's")
+	})
+}
+
+func TestATransientFailureAnywhereIsRetried(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s subject, calls []call, index int) {
+		b := s.setup(t)
+		in := b.accept(s.kind, s.task, s.arguments)
+		away := func() error { return compute.Errorf(compute.Unavailable, "away") }
+		b.fault = func(c call) fault {
+			switch {
+			case c.name != calls[index].name || c.nth != calls[index].nth || c.attempt > 2:
+				return fault{}
+			case c.attempt == 1:
+				return fault{before: away}
+			}
+			return fault{after: away}
+		}
+		require.NoError(t, b.run(s.kind, in, nil))
+		b.whole(in, s.kind)
+	})
+}
+
+// TestTheUndoIsUndeterred lets an operation fail at its very end and troubles
+// each call of its undo.
+func TestTheUndoIsUndeterred(t *testing.T) {
+	t.Parallel()
+	for name, s := range subjects {
+		b := s.setup(t)
+		before := b.accept(s.kind, s.task, s.arguments)
+		require.NoError(t, b.run(s.kind, before, nil))
+		whole := b.names()
+		last := len(whole) - 2 // the end of the last step, just before Settle
+		b = s.setup(t)
+		in := b.accept(s.kind, s.task, s.arguments)
+		b.fault = at(whole[last], fault{after: fail})
+		require.Error(t, b.run(s.kind, in, nil))
+		vm, power := s.undone(whole, last, false)
+		b.early(in, s, compute.OperationFailed, vm, power)
+		for _, c := range b.names()[last+1:] {
+			t.Run(name+"/"+c.String(), func(t *testing.T) {
+				t.Parallel()
+				for trouble, f := range map[string]func(*testsuite.TestWorkflowEnvironment) fault{
+					"fails having done nothing":  func(*testsuite.TestWorkflowEnvironment) fault { return fault{before: fail} },
+					"fails having done its work": func(*testsuite.TestWorkflowEnvironment) fault { return fault{after: fail} },
+					"is cancelled": func(env *testsuite.TestWorkflowEnvironment) fault {
+						return fault{before: func() error { env.CancelWorkflow(); return nil }}
+					},
+				} {
+					t.Run(trouble, func(t *testing.T) {
+						b := s.setup(t)
+						in := b.accept(s.kind, s.task, s.arguments)
+						err := b.run(s.kind, in, func(env *testsuite.TestWorkflowEnvironment) {
+							first, second := at(whole[last], fault{after: fail}), at(c, f(env))
+							b.fault = func(now call) fault {
+								if f := first(now); f.after != nil {
+									return f
+								}
+								return second(now)
+							}
+						})
+						require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
+						b.early(in, s, compute.OperationFailed, vm, power)
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestTheUndoNeverGivesUp lets every call of the undo fail several times over.
+func TestTheUndoNeverGivesUp(t *testing.T) {
+	t.Parallel()
+	for name, s := range subjects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.setup(t)
+			require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), nil))
+			whole := b.names()
+			last := len(whole) - 2
+			b = s.setup(t)
+			in := b.accept(s.kind, s.task, s.arguments)
+			undoing, failures := false, map[string]int{}
+			b.fault = func(c call) fault {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if c.name == whole[last].name && c.nth == whole[last].nth {
+					undoing = true
+					return fault{after: fail}
+				}
+				if key := c.name + c.detail; undoing && failures[key] < 6 {
+					failures[key]++
+					return fault{before: fail}
+				}
+				return fault{}
+			}
+			require.Equal(t, errBroken.Message, durable.FromTemporal(b.run(s.kind, in, nil)).Message)
+			vm, power := s.undone(whole, last, false)
+			b.early(in, s, compute.OperationFailed, vm, power)
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+
+	"strongroom/activities/disk"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// world is everything that activities touch, in memory: the record, the key
+// manager and the hosts. It does what the real ones promise, and fails on demand.
+type world struct {
+	mu sync.Mutex
+	// The record.
+	row        row
+	operations map[compute.OperationID]*compute.Operation
+	events     map[string]string // "<operation> <event>": "" while open, else its result
+	claims     map[compute.OperationID]compute.HostID
+	ledger     map[compute.Sighting]compute.Thing
+	// The world proper.
+	secrets map[string]compute.SecretID // by name
+	files   map[string]bool             // "<host> <server>/<file>"
+	domains map[string]compute.PowerState
+	lent    map[string]bool // libvirt's secrets: "<host> <uuid>"
+	tpms    map[string]bool // "<host> <server>"
+
+	broken []string // promises that were broken on the way
+
+	hosts []compute.HostID
+	calls []call
+	ids   map[string]int // which call an activity id is
+	fault func(call) fault
+}
+
+// row is the server's row with what is beside it.
+type row struct {
+	server   compute.Server
+	current  compute.OperationID
+	fault    *compute.Fault
+	deleted  bool
+	launched bool
+}
+
+// call is one call of an activity. nth counts the calls of that name from 1;
+// attempt the tries of one call.
+type call struct {
+	name    string
+	nth     int
+	attempt int
+	local   bool
+	detail  string // what it is about
+}
+
+func (c call) String() string { return fmt.Sprintf("%s#%d", c.name, c.nth) }
+
+// fault is what happens to a call before it does its work and after. An error
+// of before keeps it from doing anything.
+type fault struct{ before, after func() error }
+
+func newWorld(encrypted bool) *world {
+	w := &world{
+		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
+		claims: map[compute.OperationID]compute.HostID{}, ledger: map[compute.Sighting]compute.Thing{},
+		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
+		lent: map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{},
+		hosts: []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
+	}
+	id := compute.ServerID{UUID: uuid.New()}
+	w.row.server = compute.Server{
+		ID: id, ProjectID: project, UserID: "u1", Name: "vm", Hostname: "vm", VMState: compute.VMBuilding, TaskState: compute.TaskScheduling,
+		Flavor: compute.Flavor{ID: "1", Name: "small", VCPUs: 1, MemoryMB: 512, RootGB: 1, EphemeralGB: 1, SwapMB: 512},
+		Image:  compute.Image{ID: compute.ImageID{UUID: uuid.New()}, Name: "guest", Status: "active", DiskFormat: "qcow2"},
+	}
+	for i, role := range []compute.DiskRole{compute.RootDisk, compute.EphemeralDisk, compute.SwapDisk} {
+		d := compute.Disk{
+			ID: compute.DiskID{UUID: uuid.New()}, Role: role, DeviceName: "/dev/vd" + string(rune('a'+i)), Bus: "virtio", SizeMB: 512,
+			BootIndex: -1, Encrypted: encrypted,
+		}
+		if encrypted {
+			d.Format = compute.FormatLUKS
+		}
+		w.row.server.Disks = append(w.row.server.Disks, d)
+	}
+	if encrypted {
+		w.row.server.TPM = &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB, Security: compute.SecurityUser}
+	}
+	return w
+}
+
+const project = "11111111111111111111111111111111"
+
+// accept does what the API does with a request: the operation's row, and the
+// server handed to it.
+func (w *world) accept(kind compute.OperationKind, task compute.TaskState, arguments any) durable.OperationInput {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		panic(err)
+	}
+	op := &compute.Operation{
+		ID: compute.NewOperationID(), ServerID: w.row.server.ID, Kind: kind, State: compute.OperationAccepted, Arguments: text,
+		Credential: compute.Credential{ID: uuid.New(), ProjectID: project, UserID: "u1"}, AcceptedAt: time.Now(),
+	}
+	w.operations[op.ID] = op
+	w.row.current, w.row.server.TaskState = op.ID, task
+	return durable.OperationInput{Operation: op.ID, Server: w.row.server.ID}
+}
+
+// enter counts a call and gives what is to happen to it.
+func (w *world) enter(ctx context.Context, name, detail string) fault {
+	w.mu.Lock()
+	info := activity.GetInfo(ctx)
+	key := info.WorkflowExecution.RunID + info.ActivityID
+	if _, known := w.ids[key]; !known {
+		w.ids[key] = 1 + w.count(name)
+	}
+	c := call{name: name, nth: w.ids[key], attempt: int(info.Attempt), local: info.IsLocalActivity, detail: detail}
+	w.calls = append(w.calls, c)
+	decide := w.fault
+	w.mu.Unlock()
+	if decide == nil {
+		return fault{}
+	}
+	return decide(c)
+}
+
+func (w *world) count(name string) int {
+	n := 0
+	for _, c := range w.calls {
+		if c.name == name && c.attempt == 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// act makes an activity of what it does to the world.
+func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O, error)) func(context.Context, I) (O, error) {
+	return func(ctx context.Context, in I) (O, error) {
+		var none O
+		f := w.enter(ctx, name, detailOf(in))
+		if f.before != nil {
+			if err := f.before(); err != nil {
+				return none, err
+			}
+		}
+		w.mu.Lock()
+		out, err := do(ctx, in)
+		w.mu.Unlock()
+		if err == nil && f.after != nil {
+			err = f.after()
+		}
+		if err != nil {
+			return none, err
+		}
+		return out, nil
+	}
+}
+
+func detailOf(in any) string {
+	text, _ := json.Marshal(in)
+	return string(text)
+}
+
+// made notes something that was made without a row on the ledger before it.
+func (w *world) made(kind compute.ThingKind, place, name string) {
+	if _, known := w.ledger[compute.Sighting{Kind: kind, Place: place, Name: name}]; !known {
+		w.broken = append(w.broken, fmt.Sprintf("%s %s was made with no row on the ledger", kind, name))
+	}
+}
+
+// leaned notes that something went while disks or TPM state still leaned on it.
+func (w *world) leaned(what string) {
+	if len(w.files)+len(w.tpms)+len(w.domains) > 0 {
+		w.broken = append(w.broken, what+" went before the disks, the TPM state and the domain")
+	}
+}
+
+// things gives what is there as the audit would see it, libvirt's lent secrets
+// included.
+func (w *world) things() []compute.Sighting {
+	var out []compute.Sighting
+	onHost := func(kind compute.ThingKind, key string) {
+		var host, name string
+		_, _ = fmt.Sscan(key, &host, &name)
+		out = append(out, compute.Sighting{Kind: kind, Place: host, Name: name})
+	}
+	for name := range w.secrets {
+		out = append(out, compute.Sighting{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: name})
+	}
+	for key := range w.files {
+		onHost(compute.ThingDiskFile, key)
+	}
+	for key := range w.domains {
+		onHost(compute.ThingDomain, key)
+	}
+	for key := range w.lent {
+		onHost(compute.ThingHypervisorSecret, key)
+	}
+	for key := range w.tpms {
+		onHost(compute.ThingTPMState, key)
+	}
+	return out
+}
+
+// audit is compute's own comparison of books and world; nothing is the good answer.
+func (w *world) audit() []compute.Finding {
+	var books []compute.LedgerEntry
+	looked := map[string]bool{compute.PlaceKeyManager: true}
+	for _, h := range w.hosts {
+		looked[h.String()] = true
+	}
+	for _, t := range w.ledger {
+		books = append(books, compute.LedgerEntry{Thing: t, ServerDeleted: w.row.deleted})
+	}
+	return compute.CompareLedger(books, w.things(), looked)
+}
+
+// names lists the calls made so far, without repetition of attempts.
+func (w *world) names() []call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.calls), func(c call) bool { return c.attempt > 1 })
+}
+
+// forget empties the list of calls, for what comes next.
+func (w *world) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls, w.ids, w.fault = nil, map[string]int{}, nil
+}
+
+// snapshot is the server's row as text.
+func (r row) snapshot() string {
+	return fmt.Sprint(detailOf(r.server), r.current, detailOf(r.fault), r.deleted, r.launched)
+}
+
+func (w *world) power() []compute.PowerState { return slices.Collect(maps.Values(w.domains)) }
+
+func consoleLog(server compute.ServerID) string { return server.String() + "/" + disk.ConsoleLog }

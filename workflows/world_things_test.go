@@ -1,0 +1,163 @@
+package workflows_test
+
+import (
+	"context"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/key"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+)
+
+// register registers all activities of the world under their real names.
+func (w *world) register(r registry) {
+	w.registerRecord(r)
+	w.registerCloud(r)
+	w.registerHost(r)
+}
+
+func (w *world) registerCloud(r registry) {
+	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	add(key.Create, act(w, key.Create, func(_ context.Context, in key.CreateInput) (key.CreateResult, error) {
+		w.made(compute.ThingKeySecret, compute.PlaceKeyManager, in.Name)
+		w.secrets[in.Name] = in.ID
+		return key.CreateResult{Secret: in.ID}, nil
+	}))
+	add(key.Delete, act(w, key.Delete, func(_ context.Context, in key.DeleteInput) (none, error) {
+		if in.Credential.ProjectID == project {
+			w.leaned("a key")
+			delete(w.secrets, in.Name)
+		}
+		return none{}, nil
+	}))
+	add(key.Inventory, act(w, key.Inventory, func(context.Context, key.InventoryInput) ([]key.Item, error) {
+		var out []key.Item
+		for name, id := range w.secrets {
+			out = append(out, key.Item{ID: id, Name: name, ProjectID: project})
+		}
+		return out, nil
+	}))
+}
+
+// hostOf is the host whose queue an activity came by.
+func hostOf(ctx context.Context) string {
+	queue := strings.TrimPrefix(activity.GetInfo(ctx).TaskQueue, "host/")
+	return strings.TrimSuffix(queue, "/bulk")
+}
+
+func (w *world) registerHost(r registry) {
+	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	add(disk.CacheImage, act(w, disk.CacheImage, func(context.Context, disk.CacheImageInput) (none, error) { return none{}, nil }))
+	add(disk.Create, act(w, disk.Create, w.createDisk))
+	add(disk.Delete, act(w, disk.Delete, func(ctx context.Context, in disk.DeleteInput) (none, error) {
+		delete(w.files, hostOf(ctx)+" "+in.Server.String()+"/"+in.File)
+		return none{}, nil
+	}))
+	add(disk.Inventory, w.inventory(disk.Inventory, func(host string) any {
+		return disk.InventoryResult{Files: w.on(host, compute.ThingDiskFile)}
+	}))
+	start := act(w, domain.Start, w.startDomain)
+	add(domain.Start, func(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
+		// What is lent is taken back at the end, unless the worker dies before it.
+		out, err := start(ctx, in)
+		if err == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			clear(w.lent)
+		}
+		return out, err
+	})
+	add(domain.Stop, act(w, domain.Stop, func(ctx context.Context, in domain.StopInput) (domain.PowerResult, error) {
+		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
+		if _, defined := w.domains[name]; defined {
+			w.domains[name] = compute.PowerShutdown
+		}
+		return domain.PowerResult{PowerState: compute.PowerShutdown}, nil
+	}))
+	add(domain.Destroy, act(w, domain.Destroy, func(ctx context.Context, in domain.DestroyInput) (none, error) {
+		delete(w.domains, hostOf(ctx)+" "+compute.InstanceName(in.Server))
+		if !in.KeepTPM {
+			delete(w.tpms, hostOf(ctx)+" "+in.Server.String())
+		}
+		return none{}, nil
+	}))
+	add(domain.ForgetSecrets, act(w, domain.ForgetSecrets, func(ctx context.Context, in domain.ForgetSecretsInput) (none, error) {
+		for _, id := range in.Secrets {
+			delete(w.lent, hostOf(ctx)+" "+id.String())
+		}
+		return none{}, nil
+	}))
+	add(domain.Inventory, w.inventory(domain.Inventory, func(host string) any {
+		return domain.InventoryResult{Domains: w.on(host, compute.ThingDomain), Secrets: w.on(host, compute.ThingHypervisorSecret)}
+	}))
+	add(tpm.Delete, act(w, tpm.Delete, func(ctx context.Context, in tpm.DeleteInput) (none, error) {
+		delete(w.tpms, hostOf(ctx)+" "+in.Server.String())
+		return none{}, nil
+	}))
+	add(tpm.Inventory, w.inventory(tpm.Inventory, func(host string) any {
+		return tpm.InventoryResult{Servers: w.on(host, compute.ThingTPMState)}
+	}))
+}
+
+func (w *world) inventory(name string, list func(host string) any) func(context.Context) (any, error) {
+	look := act(w, name, func(ctx context.Context, _ none) (any, error) { return list(hostOf(ctx)), nil })
+	return func(ctx context.Context) (any, error) { return look(ctx, none{}) }
+}
+
+func (w *world) on(host string, kind compute.ThingKind) []string {
+	var out []string
+	for _, s := range w.things() {
+		if s.Kind == kind && s.Place == host {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.CreateResult, error) {
+	if in.Disk.Encrypted && !w.has(in.Disk.Secret) {
+		return disk.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
+	}
+	w.made(compute.ThingDiskFile, hostOf(ctx), in.Server.String()+"/"+in.Disk.Name())
+	w.files[hostOf(ctx)+" "+in.Server.String()+"/"+in.Disk.Name()] = true
+	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
+}
+
+// has reports whether the key manager has the secret.
+func (w *world) has(id *compute.SecretID) bool {
+	for _, known := range w.secrets {
+		if id != nil && known == *id {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
+	host := hostOf(ctx)
+	for _, d := range in.Server.Disks {
+		if !w.files[host+" "+in.Server.ID.String()+"/"+d.Name()] {
+			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such disk file")
+		}
+		if d.Encrypted && !w.has(d.Secret) {
+			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
+		}
+		if d.Encrypted {
+			w.made(compute.ThingHypervisorSecret, host, d.Secret.String())
+			w.lent[host+" "+d.Secret.String()] = true
+		}
+	}
+	w.made(compute.ThingDomain, host, in.Server.InstanceName())
+	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))
+	w.domains[host+" "+in.Server.InstanceName()] = compute.PowerRunning
+	w.files[host+" "+consoleLog(in.Server.ID)] = true
+	if in.Server.TPM != nil {
+		w.made(compute.ThingTPMState, host, in.Server.ID.String())
+		w.tpms[host+" "+in.Server.ID.String()] = true
+	}
+	return domain.PowerResult{PowerState: compute.PowerRunning}, nil
+}
