@@ -1,0 +1,179 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/api"
+	"strongroom/compute"
+)
+
+// starter notes what it is asked to start, and can be made to fail.
+type starter struct {
+	mu      sync.Mutex
+	started []compute.Operation
+	calls   int
+	answer  func(call int) error
+}
+
+func (s *starter) Start(_ context.Context, op compute.Operation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	if s.answer != nil {
+		if err := s.answer(s.calls); err != nil {
+			return err
+		}
+	}
+	s.started = append(s.started, op)
+	return nil
+}
+
+func (s *starter) ops() []compute.Operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]compute.Operation{}, s.started...)
+}
+
+// shelf is an image store that holds what a test puts there.
+type shelf struct {
+	images map[compute.ImageID]compute.Image
+	down   bool
+}
+
+func (s *shelf) Image(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	if s.down {
+		return compute.Image{}, compute.Errorf(compute.Unavailable, "the image store does not answer")
+	}
+	img, ok := s.images[id]
+	if !ok || img.Visibility != "public" && img.Owner != cred.ProjectID {
+		return compute.Image{}, compute.Errorf(compute.NotFound, "no image %s", id)
+	}
+	return img, nil
+}
+
+// desk hands out console logs as agents do.
+type desk struct {
+	err   error
+	text  string
+	url   string
+	lines int
+}
+
+func (d *desk) Console(_ context.Context, url string, _ compute.ServerID, lines int) ([]byte, error) {
+	d.url, d.lines = url, lines
+	return []byte(d.text), d.err
+}
+
+// cloud is an API with a flavor, an image and a host.
+type cloud struct {
+	*bundle
+	t       *testing.T
+	starter *starter
+	shelf   *shelf
+	desk    *desk
+	image   string
+	host    compute.HostID
+}
+
+const flavorID = "42"
+
+func setupCloud(t *testing.T) *cloud {
+	t.Helper()
+	c := &cloud{t: t, starter: &starter{}, shelf: &shelf{images: map[compute.ImageID]compute.Image{}}, desk: &desk{}}
+	c.bundle = setup(t, func(config *api.Config) {
+		config.Images, config.Operations, config.Consoles = c.shelf, c.starter, c.desk
+	})
+	c.image = c.addImage(nil)
+	c.addFlavor(flavorID, nil)
+	c.host = compute.HostID{UUID: uuid.New()}
+	c.exec(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen) VALUES ($1, 'node-1', 'http://agent', 8, 8192, 100, now())`, c.host)
+	return c
+}
+
+func (c *cloud) exec(sql string, args ...any) {
+	c.t.Helper()
+	_, err := c.pool.Exec(c.t.Context(), sql, args...)
+	require.NoError(c.t, err)
+}
+
+func (c *cloud) count(sql string, args ...any) int {
+	c.t.Helper()
+	var n int
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+func (c *cloud) addFlavor(id string, specs map[string]string) {
+	c.t.Helper()
+	c.exec(`INSERT INTO flavors (id, name, vcpus, memory_mb, root_gb, ephemeral_gb, swap_mb) VALUES ($1, $2, 1, 512, 1, 2, 256)`, id, "flavor-"+id)
+	for key, value := range specs {
+		c.exec(`INSERT INTO flavor_extra_specs (flavor_id, key, value) VALUES ($1, $2, $3)`, id, key, value)
+	}
+}
+
+// addImage puts a public image on the shelf; change alters it first.
+func (c *cloud) addImage(change func(*compute.Image)) string {
+	img := compute.Image{
+		ID: compute.ImageID{UUID: uuid.New()}, Name: "tiny", Status: "active", DiskFormat: "qcow2", ContainerFormat: "bare",
+		SizeBytes: 1 << 20, VirtualBytes: 1 << 26, Visibility: "public", Properties: map[string]string{},
+	}
+	if change != nil {
+		change(&img)
+	}
+	c.shelf.images[img.ID] = img
+	return img.ID.String()
+}
+
+// body is the body of a create; more adds keys to the server or, with the
+// value nil, takes them away.
+func (c *cloud) body(more map[string]any) string {
+	c.t.Helper()
+	server := map[string]any{"name": "one", "imageRef": c.image, "flavorRef": flavorID, "networks": "none"}
+	for key, value := range more {
+		if server[key] = value; value == nil {
+			delete(server, key)
+		}
+	}
+	text, err := json.Marshal(map[string]any{"server": server})
+	require.NoError(c.t, err)
+	return string(text)
+}
+
+// create makes a server as the member and gives its id.
+func (c *cloud) create(more map[string]any) string {
+	c.t.Helper()
+	return c.createAs(member, more)
+}
+
+func (c *cloud) createAs(as who, more map[string]any) string {
+	c.t.Helper()
+	a := c.do(c.t, as, "POST", "/servers", c.body(more), at("2.90")).ok(202)
+	return a.get("server", "id").(string)
+}
+
+// settle puts a server into a state, as an operation that ended does.
+func (c *cloud) settle(id string, vm compute.VMState, task compute.TaskState) {
+	c.t.Helper()
+	c.exec(`UPDATE servers SET vm_state = $2, task_state = $3, current_operation = '', power_state = 1, host_id = $4,
+		availability_zone = 'nova', launched_at = '2026-11-20 12:00:00.5+00' WHERE id = $1`, id, vm, task, c.host)
+}
+
+// active makes a server that runs.
+func (c *cloud) active() string {
+	c.t.Helper()
+	id := c.create(nil)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	return id
+}
+
+func (c *cloud) act(t *testing.T, as who, id, body string, tweaks ...tweak) answer {
+	t.Helper()
+	return c.do(t, as, "POST", fmt.Sprintf("/servers/%s/action", id), body, tweaks...)
+}
