@@ -11,6 +11,7 @@ func (a *API) resources() []Resource {
 		a.keypairs(),
 		a.services(),
 		a.hypervisors(),
+		a.aggregates(),
 		a.availabilityZones(),
 		a.limits(),
 		a.quotaSets(),
