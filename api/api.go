@@ -24,8 +24,8 @@ type Config struct {
 	Operations  Starter                    // starts what was committed
 	Consoles    Console                    // reads console logs
 	LinkPrefix  string                     // scheme and host of links; default: as the request names them
-	Logger      *slog.Logger
-	Now         func() time.Time // the clock; default time.Now
+	Logger      *slog.Logger               // one line for each request; nil: none
+	Now         func() time.Time           // the clock; default time.Now
 }
 
 // API is the compute API. It is an http.Handler.
@@ -40,7 +40,7 @@ type API struct {
 // resources that claim the same route or rule.
 func New(config Config) (*API, error) {
 	if config.Logger == nil {
-		config.Logger = slog.Default()
+		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	if config.Now == nil {
 		config.Now = time.Now

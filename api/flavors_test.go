@@ -28,8 +28,8 @@ func TestFlavorKeysOfEachVersion(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"id", "name", "links"}, b.do(t, reader, "GET", "/flavors", "", at("2.54")).keys("flavors", 0))
 	require.ElementsMatch(t, []string{"id", "name", "links", "description"}, b.do(t, reader, "GET", "/flavors", "", at("2.55")).keys("flavors", 0))
-	require.Equal(t, "", b.do(t, reader, "GET", "/flavors/1", "", at("2.74")).get("flavor", "swap"))
-	require.Equal(t, 0.0, b.do(t, reader, "GET", "/flavors/1", "", at("2.75")).get("flavor", "swap"))
+	require.Contains(t, b.do(t, reader, "GET", "/flavors/1", "", at("2.74")).body, `"swap":""`)
+	require.Contains(t, b.do(t, reader, "GET", "/flavors/1", "", at("2.75")).body, `"swap":0`)
 }
 
 func TestFlavorShow(t *testing.T) {

@@ -22,7 +22,7 @@ func TestLimits(t *testing.T) {
 		require.Subset(t, b.do(t, reader, "GET", "/limits", "", at(version)).keys("limits", "absolute"), more)
 		require.Len(t, b.do(t, reader, "GET", "/limits", "", at(version)).keys("limits", "absolute"), 11+len(more))
 	}
-	require.Equal(t, 0.0, b.do(t, stranger, "GET", "/limits", "").get("limits", "absolute", "totalInstancesUsed"))
+	require.Contains(t, b.do(t, stranger, "GET", "/limits", "").body, `"totalInstancesUsed":0`)
 	b.do(t, stranger, "GET", "/limits?tenant_id="+project, "").
 		fails(403, "forbidden", "Policy doesn't allow os_compute_api:limits:other_project to be performed.")
 	b.do(t, reader, "GET", "/limits?x=1", "", at("2.75")).fails(400, "badRequest", "Additional properties are not allowed ('x' was unexpected)")

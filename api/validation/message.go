@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"net/url"
@@ -96,7 +97,8 @@ func rank(f failure) int {
 // name gives the whole text of a broken rule about names, or "".
 func (f failure) name() string {
 	if format, ok := f.ErrorKind.(*kind.Format); ok {
-		if named, ok := format.Err.(*nameError); ok {
+		var named *nameError
+		if errors.As(format.Err, &named) {
 			return named.Error()
 		}
 	}
