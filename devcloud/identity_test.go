@@ -238,7 +238,7 @@ func TestGopherpolicyAcceptsTheTokens(t *testing.T) {
 	b := setup(t)
 	validator := gopherpolicy.TokenValidator{IdentityV3: identityOf(t, b.login(t, "strongroom", "service"))}
 	check := func(token string) *gopherpolicy.Token {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		require.NoError(t, err)
 		req.Header.Set("X-Auth-Token", token)
 		return validator.CheckToken(req)

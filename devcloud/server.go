@@ -25,7 +25,7 @@ type Config struct {
 	ExpiredLife  time.Duration     // how long past its end a service may still validate a token; 48 hours if 0
 	Images       image.Library     // behind the image API
 	Endpoints    map[string]string // other services in the catalog: type to URL, as "compute" to "http://127.0.0.1:8774/v2.1"
-	Logger       *slog.Logger      // one line per request, never a token; slog.Default if nil
+	Logger       *slog.Logger      // one line per request, never a token; none if nil
 	Now          func() time.Time  // time.Now if nil
 }
 
@@ -40,7 +40,7 @@ func (c *Config) fillIn() {
 		c.ExpiredLife = 48 * time.Hour
 	}
 	if c.Logger == nil {
-		c.Logger = slog.Default()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Now == nil {
 		c.Now = time.Now

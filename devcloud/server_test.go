@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
 
 	"strongroom/activities/image"
@@ -38,35 +38,35 @@ type bench struct {
 
 // firstUsers makes the users of a first start, once, and hashes their passwords
 // again at the least cost: what is tested here is not how long a hash takes.
-var firstUsers = sync.OnceValues(func() (string, map[string]string) {
+var firstUsers = sync.OnceValues(func() ([]byte, map[string]string) {
 	dir, err := os.MkdirTemp("", "devcloud-test-")
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	defer func() { _ = os.RemoveAll(dir) }()
 	var passwords map[string]string
 	path := filepath.Join(dir, "users.yaml")
-	if err := devcloud.EnsureUsers(path, func(p map[string]string) error { passwords = p; return nil }); err != nil {
-		panic(err)
+	must(devcloud.EnsureUsers(path, func(p map[string]string) error { passwords = p; return nil }))
+	text, err := os.ReadFile(path)
+	must(err)
+	var file struct {
+		Projects []map[string]any
+		Users    []map[string]any
 	}
-	data, err := os.ReadFile(path)
+	must(yaml.Unmarshal(text, &file))
+	for _, user := range file.Users {
+		hash, err := bcrypt.GenerateFromPassword([]byte(passwords[user["name"].(string)]), bcrypt.MinCost)
+		must(err)
+		user["password_hash"] = string(hash)
+	}
+	text, err = yaml.Marshal(file)
+	must(err)
+	return text, passwords
+})
+
+func must(err error) {
 	if err != nil {
 		panic(err)
 	}
-	text := string(data)
-	for _, hash := range regexp.MustCompile(`\$2a\$\S+`).FindAllString(text, -1) {
-		for _, password := range passwords {
-			if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil {
-				quick, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-				if err != nil {
-					panic(err)
-				}
-				text = strings.Replace(text, hash, string(quick), 1)
-			}
-		}
-	}
-	return text, passwords
-})
+}
 
 func setup(t *testing.T) *bench {
 	t.Helper()
@@ -75,7 +75,7 @@ func setup(t *testing.T) *bench {
 	users := filepath.Join(dir, "users.yaml")
 	text, passwords := firstUsers()
 	b.passwords = passwords
-	require.NoError(t, os.WriteFile(users, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(users, text, 0o600))
 	images, err := imagelocal.Open(imagelocal.Config{Dir: filepath.Join(dir, "images")})
 	require.NoError(t, err)
 	b.images = images

@@ -23,7 +23,7 @@ const canary = "canary-5up3r-53cr3t"
 var forms = []string{
 	canary,
 	fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary),
-	strings.Trim(fmt.Sprint([]byte(canary)), "[]"),
+	strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), // as a list of numbers
 	"Y2FuYXJ5", // its beginning in base64
 	"0x63, 0x61, 0x6e",
 	"63 61 6e 61",
@@ -97,7 +97,7 @@ func TestLogsAreSilent(t *testing.T) {
 	for _, handler := range []slog.Handler{slog.NewJSONHandler(&out, nil), slog.NewTextHandler(&out, nil)} {
 		log := slog.New(handler).With("with", p)
 		for name, holder := range holders(p) {
-			log.Error(name, "holder", holder)
+			log.Error("careless", "name", name, "holder", holder)
 		}
 		log.Info("direct", "p", p)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +101,7 @@ func TestFilesAreClosedToOthersAndHoldNoValue(t *testing.T) {
 	content, err := os.ReadFile(b.file(t, id))
 	require.NoError(t, err)
 	require.NoError(t, p.Use(func(value []byte) error {
-		require.False(t, strings.Contains(string(content), string(value[:16])))
+		require.NotContains(t, string(content), string(value[:16]))
 		return nil
 	}))
 }
