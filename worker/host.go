@@ -42,6 +42,7 @@ type Host struct {
 	Rooms        []Room
 	Describe     func(ctx context.Context) (schema.ReportHostParams, error)   // what the host is, for its row
 	Running      func(ctx context.Context) (map[compute.ServerID]bool, error) // the servers whose domains run
+	Ready        func() error                                                 // called when the host is on record: what else answers for it may start
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -51,6 +52,9 @@ type Host struct {
 func (h Host) Run(ctx context.Context) error {
 	if err := h.report(ctx); err != nil {
 		return fmt.Errorf("reporting host %s: %w", h.Name, err)
+	}
+	if err := h.Ready(); err != nil {
+		return err
 	}
 	identity := "host/" + h.Name
 	quick := sdk.New(h.Temporal, durable.HostQueue(h.ID), h.options(identity, quickSlots))

@@ -65,6 +65,7 @@ type HostConfig struct {
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
 	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`
 	SwtpmState       string          `koanf:"swtpm_state"`
+	Address          string          `koanf:"address"` // shown as host_ip
 	AgentListen      string          `koanf:"agent_listen"`
 	AgentURL         string          `koanf:"agent_url"`
 	AvailabilityZone string          `koanf:"availability_zone"`
@@ -123,7 +124,7 @@ func defaults() *Config {
 	cfg.Host = HostConfig{
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Instances: "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
-		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", AgentListen: "127.0.0.1:8776", AgentURL: "http://127.0.0.1:8776",
+		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "http://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1,
 	}
 	return cfg

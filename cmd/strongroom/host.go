@@ -49,14 +49,11 @@ func (hostCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := rooms.serveAgent(r, cfg); err != nil {
-		return err
-	}
 	return worker.Host{
 		ID: compute.HostID{UUID: id}, Name: cfg.Host.Name, Temporal: temporal, Pool: pool,
 		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm},
 		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, cfg.Host) },
-		Running:  rooms.domain.Running, Logger: r.log, Interceptors: faultPoints(),
+		Running:  rooms.domain.Running, Ready: func() error { return rooms.serveAgent(r, cfg) }, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }
 
@@ -82,14 +79,14 @@ func openRooms(r *run, cfg *Config) (*rooms, error) {
 		return nil, err
 	}
 	client := &domain.Client{Socket: h.LibvirtSocket}
-	virtType, err := client.ChooseVirtType(r, h.VirtType)
+	virt, err := virtType(r, client, h)
 	if err != nil {
 		return nil, fmt.Errorf("libvirt at %s: %w", h.LibvirtSocket, err)
 	}
-	r.log.Info("guests run as", "virt_type", virtType)
+	r.log.Info("guests run as", "virt_type", virt)
 	domains, err := domain.New(domain.Config{
-		Client: client, Keys: keys, Images: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virtType,
-		SwtpmEnabled: h.SwtpmEnabled, Networks: h.networks(), Logger: r.log,
+		Client: client, Keys: keys, Images: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
+		Networks: h.networks(), Logger: r.log,
 	})
 	if err != nil {
 		return nil, err

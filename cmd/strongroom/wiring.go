@@ -42,7 +42,7 @@ func openKeys(cfg *Config) (key.Manager, error) {
 func openImages(cfg *Config) (image.Library, error) {
 	switch cfg.Images.Backend {
 	case "local":
-		return imagelocal.Open(cfg.Images.Path)
+		return imagelocal.Open(imagelocal.Config{Dir: cfg.Images.Path})
 	default:
 		return nil, fmt.Errorf("images.backend %q is unknown: use local", cfg.Images.Backend)
 	}

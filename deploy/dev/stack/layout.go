@@ -2,6 +2,7 @@ package stack
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 )
@@ -10,7 +11,7 @@ import (
 // in one row.
 type Layout struct {
 	State    string // absolute; short, since unix sockets live below it
-	PortBase int    // the first of six ports on 127.0.0.1
+	PortBase int    // the first of the ports on 127.0.0.1
 }
 
 // DefaultState and DefaultPortBase are where `strongroom dev` lives.
@@ -23,13 +24,28 @@ const (
 // the serial console of a server, below run.
 const maxState = 56
 
-// The ports of a stack.
+// ports is how many ports a stack takes.
+const ports = 6
+
 func (l Layout) port(n int) string   { return fmt.Sprintf("127.0.0.1:%d", l.PortBase+n) }
 func (l Layout) cloudAddr() string   { return l.port(0) }
 func (l Layout) temporalPort() int   { return l.PortBase + 1 }
 func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
 func (l Layout) apiAddr() string     { return l.port(4) }
 func (l Layout) agentAddr() string   { return l.port(5) }
+
+// portsAreFree fails when somebody else listens where a part is going to: its
+// clients would talk to a stranger.
+func (l Layout) portsAreFree() error {
+	for n := range ports {
+		listener, err := net.Listen("tcp", l.port(n))
+		if err != nil {
+			return fmt.Errorf("%s is taken: stop what listens there, or choose other ports with --port-base (%w)", l.port(n), err)
+		}
+		_ = listener.Close()
+	}
+	return nil
+}
 
 // AuthURL is the identity service.
 func (l Layout) AuthURL() string { return "http://" + l.cloudAddr() + "/identity/v3" }

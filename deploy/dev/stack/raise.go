@@ -75,6 +75,9 @@ func (s *Stack) settle(databaseURL, socket, swtpm string) error {
 	if err != nil {
 		return err
 	}
+	if err := l.refreshClouds(); err != nil {
+		return err
+	}
 	if s.cfg.CloudsYAML != "" && s.cfg.CloudsYAML != l.CloudsFile() {
 		if err := mergeClouds(s.cfg.CloudsYAML, l.CloudsFile()); err != nil {
 			return fmt.Errorf("%s: %w", s.cfg.CloudsYAML, err)

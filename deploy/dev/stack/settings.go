@@ -77,6 +77,23 @@ func ensureKey(path string) error {
 	return os.WriteFile(path, []byte(hex.EncodeToString(key)+"\n"), 0o600)
 }
 
+// refreshClouds tells the clients where the identity service is this time: a
+// later start may use other ports.
+func (l Layout) refreshClouds() error {
+	all, err := readClouds(l.CloudsFile())
+	if err != nil {
+		return err
+	}
+	clouds, _ := all["clouds"].(map[string]any)
+	for _, entry := range clouds {
+		cloud, _ := entry.(map[string]any)
+		if auth, ok := cloud["auth"].(map[string]any); ok {
+			auth["auth_url"] = l.AuthURL()
+		}
+	}
+	return writeYAML(l.CloudsFile(), all)
+}
+
 // mergeClouds puts the stack's clouds into a clouds.yaml that may hold others.
 func mergeClouds(target, source string) error {
 	ours, err := readClouds(source)

@@ -48,6 +48,10 @@ func Up(ctx context.Context, cfg Config) (*Stack, error) {
 	if err := s.claim(); err != nil {
 		return nil, err
 	}
+	if err := cfg.portsAreFree(); err != nil {
+		s.Down()
+		return nil, err
+	}
 	if err := s.raise(ctx); err != nil {
 		s.Down()
 		return nil, err

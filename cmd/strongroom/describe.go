@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"strongroom/schema"
+)
+
+// describe is what the host's row says.
+func (s *rooms) describe(ctx context.Context, h HostConfig) (schema.ReportHostParams, error) {
+	d, err := s.domain.Describe(ctx, h.SwtpmEnabled)
+	if err != nil {
+		return schema.ReportHostParams{}, err
+	}
+	cpu, err := json.Marshal(d.CPU)
+	if err != nil {
+		return schema.ReportHostParams{}, err
+	}
+	return schema.ReportHostParams{
+		Address: h.Address, AgentURL: h.AgentURL, Traits: append([]string{}, d.Traits...), Networks: append([]string{}, d.Networks...),
+		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
+		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
+		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
+		AvailabilityZone: h.AvailabilityZone,
+	}, nil
+}
