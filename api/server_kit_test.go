@@ -177,3 +177,10 @@ func (c *cloud) act(t *testing.T, as who, id, body string, tweaks ...tweak) answ
 	t.Helper()
 	return c.do(t, as, "POST", fmt.Sprintf("/servers/%s/action", id), body, tweaks...)
 }
+
+func (c *cloud) text(sql string, args ...any) string {
+	c.t.Helper()
+	var s string
+	require.NoError(c.t, c.pool.QueryRow(c.t.Context(), sql, args...).Scan(&s))
+	return s
+}

@@ -1,0 +1,131 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+func TestServerMetadata(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	path := "/servers/" + id + "/metadata"
+	do := func(method, key, body string) answer { return c.do(t, member, method, path+key, body) }
+	do("GET", "", "").is(200, `{"metadata":{}}`)
+	do("POST", "", `{"metadata":{"a":"1","b":"2"}}`).is(200, `{"metadata":{"a":"1","b":"2"}}`)
+	do("POST", "", `{"metadata":{"b":"3"}}`).is(200, `{"metadata":{"a":"1","b":"3"}}`)
+	do("GET", "/b", "").is(200, `{"meta":{"b":"3"}}`)
+	do("PUT", "/c", `{"meta":{"c":"4"}}`).is(200, `{"meta":{"c":"4"}}`)
+	do("DELETE", "/a", "").is(204, "")
+	do("GET", "", "").is(200, `{"metadata":{"b":"3","c":"4"}}`)
+	do("PUT", "", `{"metadata":{"z":""}}`).is(200, `{"metadata":{"z":""}}`)
+
+	do("GET", "/a", "").fails(404, "itemNotFound", "Metadata item was not found")
+	do("DELETE", "/a", "").fails(404, "itemNotFound", "Metadata item was not found")
+	do("PUT", "/c", `{"meta":{"d":"4"}}`).fails(400, "badRequest", "Request body and URI mismatch")
+	do("PUT", "/c", `{"meta":{"c":"4","d":"5"}}`).ok(400)
+	do("POST", "", `{"metadata":{"a":1}}`).fails(400, "badRequest", "Invalid input for field/attribute a. Value: 1. 1 is not of type 'string'")
+	var many []string
+	for i := range 128 {
+		many = append(many, fmt.Sprintf(`"k%d":"v"`, i))
+	}
+	do("POST", "", `{"metadata":{`+strings.Join(many, ",")+`}}`).fails(403, "forbidden", "Maximum number of metadata items exceeds 128")
+	do("GET", "", "").is(200, `{"metadata":{"z":""}}`)
+	c.do(t, reader, "POST", path, `{"metadata":{}}`).ok(403)
+
+	c.settle(id, compute.VMError, compute.TaskNone)
+	do("POST", "", `{"metadata":{"a":"1"}}`).fails(409, "conflictingRequest", "Cannot 'update metadata' instance "+id+" while it is in vm_state error")
+	do("DELETE", "/z", "").fails(409, "conflictingRequest", "Cannot 'delete metadata' instance "+id+" while it is in vm_state error")
+}
+
+func TestMetadataIsNotLost(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			c.do(t, member, "POST", "/servers/"+id+"/metadata", fmt.Sprintf(`{"metadata":{"k%d":"v"}}`, i))
+		})
+	}
+	all.Wait()
+	require.Len(t, c.row(id).Metadata, 20)
+}
+
+func TestServerTags(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	path := "/servers/" + id + "/tags"
+	do := func(method, tag, body string) answer { return c.do(t, member, method, path+tag, body, at("2.26")) }
+	do("GET", "", "").is(200, `{"tags":[]}`)
+	do("PUT", "", `{"tags":["a","b","a"]}`).is(200, `{"tags":["a","b"]}`)
+	a := do("PUT", "/c", "").is(201, "")
+	require.Equal(t, "http://cloud.example:8774/v2.1"+path+"/c", a.header.Get("Location"))
+	do("PUT", "/c", "").is(204, "")
+	do("GET", "/c", "").is(204, "")
+	do("GET", "/d", "").fails(404, "itemNotFound", "Server "+id+" has no tag 'd'")
+	do("DELETE", "/a", "").is(204, "")
+	do("DELETE", "/a", "").fails(404, "itemNotFound", "Server "+id+" has no tag 'a'")
+	do("GET", "", "").is(200, `{"tags":["b","c"]}`)
+	require.Equal(t, []any{"b", "c"}, c.do(t, member, "GET", "/servers/"+id, "", at("2.26")).get("server", "tags"))
+	do("PUT", "/"+strings.Repeat("x", 61), "").ok(400)
+	do("PUT", "", `{"tags":["a,b"]}`).ok(400)
+	var many []string
+	for i := range 50 {
+		many = append(many, fmt.Sprintf(`"t%d"`, i))
+	}
+	do("PUT", "", `{"tags":[`+strings.Join(many, ",")+`]}`).ok(200)
+	do("PUT", "/more", "").fails(400, "badRequest", "The number of tags exceeded the per-server limit 50")
+	do("DELETE", "", "").is(204, "")
+	do("GET", "", "").is(200, `{"tags":[]}`)
+	c.do(t, member, "GET", path, "", at("2.25")).fails(404, "itemNotFound", "API version 2.25 is not supported on this method.")
+}
+
+func TestWhatClientsAskForBesideAServer(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	get := func(path string) answer { return c.do(t, member, "GET", "/servers/"+id+path, "") }
+	get("/ips").is(200, `{"addresses":{}}`)
+	get("/ips/lan").fails(404, "itemNotFound", "Instance is not a member of specified network")
+	get("/os-interface").is(200, `{"interfaceAttachments":[]}`)
+	get("/os-volume_attachments").is(200, `{"volumeAttachments":[]}`)
+	get("/os-security-groups").is(200, `{"security_groups":[{"id":"default","name":"default","description":"Default security group","tenant_id":"`+project+`","rules":[]}]}`)
+}
+
+func TestInsideOfAServer(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	c.addFlavor("secret", map[string]string{"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luks"})
+	id := c.create(map[string]any{"flavorRef": "secret"})
+	secret := "5b0a3c46-8d8e-4c43-9f5e-0e3f5f4f7a11"
+	c.exec(`UPDATE server_disks SET encryption_secret_uuid = $2, encryption_options = '{"cipher-alg":"aes-256"}' WHERE server_id = $1 AND role = 'root'`, id, secret)
+	speak := header("OpenStack-API-Version", "compute 2.90, strongroom 1.0")
+	disks := c.do(t, member, "GET", "/servers/"+id+"/disks", "", speak).ok(200)
+	require.JSONEq(t, `{"id":"`+c.text(`SELECT id::text FROM server_disks WHERE role = 'root'`)+`","role":"root","device_name":"/dev/vda","bus":"virtio",
+		"size_mb":1024,"boot_index":0,"guest_format":null,"image_id":"`+c.image+`","tag":null,"encrypted":true,"encryption_format":"luks",
+		"encryption_secret_uuid":"`+secret+`","backing_encryption_secret_uuid":null,"encryption_options":{"cipher-alg":"aes-256"}}`,
+		encode(t, disks.get("disks", 0)))
+	require.Len(t, disks.get("disks"), 3)
+
+	op := string(c.starter.ops()[0].ID)
+	c.exec(`INSERT INTO operation_events (operation_id, event, started_at) VALUES ($1, 'claim_host', now()), ($1, 'cache_image', now())`, op)
+	operations := c.do(t, member, "GET", "/servers/"+id+"/operations", "", speak).ok(200)
+	require.ElementsMatch(t, []string{
+		"id", "kind", "state", "message", "user_id", "project_id", "accepted_at", "started_at", "finished_at", "events",
+	}, operations.keys("operations", 0))
+	require.Equal(t, op, operations.get("operations", 0, "id"))
+	require.Equal(t, "cache_image", operations.get("operations", 0, "events", 1, "event"))
+
+	for _, path := range []string{"/disks", "/operations"} {
+		c.do(t, member, "GET", "/servers/"+id+path, "", at("2.90")).fails(404, "itemNotFound", "The resource could not be found.")
+		c.do(t, stranger, "GET", "/servers/"+id+path, "", speak).fails(404, "itemNotFound", "Instance "+id+" could not be found.")
+	}
+}
