@@ -40,7 +40,7 @@ func TestCreateRefusesBadInput(t *testing.T) {
 	crb12 := specs("hw:tpm_version", "1.2", "hw:tpm_model", "tpm-crb")
 	modelOnly := specs("hw:tpm_model", "tpm-tis")
 	maybe := specs("hw:ephemeral_encryption", "maybe")
-	clear := specs("hw:ephemeral_encryption", "false")
+	open := specs("hw:ephemeral_encryption", "false")
 	tpm2 := specs("hw:tpm_version", "2.0")
 
 	type more = map[string]any
@@ -76,15 +76,15 @@ func TestCreateRefusesBadInput(t *testing.T) {
 		{"encryption is no boolean", more{"flavorRef": maybe}, "2.90", 400, "badRequest",
 			"Flavor flavor-" + maybe + " has an invalid hw:ephemeral_encryption extra spec. Unrecognized value 'maybe', acceptable values are: " +
 				"'0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"},
-		{"encryption conflict", more{"flavorRef": clear, "imageRef": property("hw_ephemeral_encryption", "true")}, "2.90", 409, "conflictingRequest",
-			"Flavor flavor-" + clear + " has hw:ephemeral_encryption extra spec explicitly set to false, conflicting with image tiny " +
+		{"encryption conflict", more{"flavorRef": open, "imageRef": property("hw_ephemeral_encryption", "true")}, "2.90", 409, "conflictingRequest",
+			"Flavor flavor-" + open + " has hw:ephemeral_encryption extra spec explicitly set to false, conflicting with image tiny " +
 				"which has hw_ephemeral_encryption explicitly set to true."},
 		{"TPM conflict", more{"flavorRef": tpm2, "imageRef": property("hw_tpm_version", "1.2")}, "2.90", 409, "conflictingRequest",
 			"Flavor flavor-" + tpm2 + " has hw:tpm_version extra spec explicitly set to 2.0, conflicting with image tiny " +
 				"which has hw_tpm_version explicitly set to 1.2."},
-		{"encrypted image, encryption off", more{"flavorRef": clear, "imageRef": encrypted}, "2.90", 409, "conflictingRequest",
+		{"encrypted image, encryption off", more{"flavorRef": open, "imageRef": encrypted}, "2.90", 409, "conflictingRequest",
 			"Image tiny is encrypted (os_encrypt_key_id), conflicting with ephemeral encryption which is explicitly disabled by flavor flavor-" +
-				clear + " or by the image."},
+				open + " or by the image."},
 		{"no name", more{"name": nil}, "2.90", 400, "badRequest", "Invalid input for field/attribute server. Value: {'flavorRef': '42', 'imageRef': '" +
 			c.image + "', 'networks': 'none'}. 'name' is a required property"},
 		{"no networks", more{"networks": nil}, "2.37", 400, "badRequest", "Invalid input for field/attribute server. Value: {'flavorRef': '42', 'imageRef': '" +

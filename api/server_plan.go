@@ -145,7 +145,10 @@ func (a *API) checkZone(r *Request, zone string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(zones, zone) && !(len(zones) == 0 && zone == defaultZone) {
+	if len(zones) == 0 {
+		zones = []string{defaultZone}
+	}
+	if !slices.Contains(zones, zone) {
 		return fault.BadRequest("The requested availability zone is not available")
 	}
 	return nil

@@ -79,7 +79,7 @@ func (q *serverQuery) order(r *Request) error {
 				return fault.BadRequest("Unknown sort direction, must be one of: asc, desc")
 			}
 		}
-		if expression, ok := sortable[key]; ok && !(key == "locked" && r.Version < 73) {
+		if expression, ok := sortable[key]; ok && (key != "locked" || r.Version >= 73) {
 			q.keys = append(q.keys, sortKey{expression, descending})
 		}
 	}
