@@ -13,6 +13,7 @@ import (
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
 )
 
 // capabilities is where libvirtd remembers what it probed of each QEMU binary.
@@ -52,7 +53,7 @@ func (d *Daemon) ready(ctx context.Context) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	l := libvirt.NewWithDialer(fixed{conn})
+	l := libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))
 	if err := l.Connect(); err != nil {
 		return fmt.Errorf("connect: %w", errors.Join(err, ctx.Err()))
 	}
@@ -64,12 +65,6 @@ func (d *Daemon) ready(ctx context.Context) error {
 	}
 	return copyFiles(filepath.Join(d.cfg.Dir, "cache", capabilities), filepath.Join(d.cfg.CacheDir, capabilities))
 }
-
-// fixed is a dialer for a connection that stands.
-type fixed struct{ net.Conn }
-
-// Dial gives the connection.
-func (f fixed) Dial() (net.Conn, error) { return f.Conn, nil }
 
 // copyFiles copies the files of a folder that are missing or differ. Others may
 // read or copy at the same time: a file appears whole.

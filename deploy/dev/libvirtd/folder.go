@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 )
@@ -51,6 +53,9 @@ func layOut(cfg *Config) error {
 	if err := os.Chown(filepath.Join(cfg.Dir, "lib", "qemu"), uid, gid); err != nil {
 		return err
 	}
+	if err := os.WriteFile(closedFile(cfg.Dir), nil, 0o000); err != nil {
+		return err
+	}
 	if err := hostUUID(cfg); err != nil {
 		return err
 	}
@@ -78,6 +83,36 @@ func layOut(cfg *Config) error {
 		`swtpm_group = "tss"`,
 	)
 }
+
+// kvmIsClosed reports whether /dev/kvm is there but not for QEMU's user, as on
+// machines without udev. libvirt then probes QEMU as root with KVM, finds its
+// own user without it, and does that again at every single use (3 s and more);
+// so it must not see the device at all.
+func kvmIsClosed() bool {
+	info, err := os.Stat("/dev/kvm")
+	if err != nil {
+		return false
+	}
+	qemu, err := user.Lookup("libvirt-qemu")
+	if err != nil {
+		return false
+	}
+	groups, err := qemu.GroupIds()
+	if err != nil {
+		return false
+	}
+	stat, mode := info.Sys().(*syscall.Stat_t), info.Mode().Perm()
+	switch {
+	case strconv.Itoa(int(stat.Uid)) == qemu.Uid:
+		return mode&0o600 != 0o600
+	case slices.Contains(groups, strconv.Itoa(int(stat.Gid))):
+		return mode&0o060 != 0o060
+	}
+	return mode&0o006 != 0o006
+}
+
+// closedFile is a file that hides another from everybody but root.
+func closedFile(dir string) string { return filepath.Join(dir, "closed") }
 
 // hostUUID keeps the host's uuid over restarts when none was given.
 func hostUUID(cfg *Config) error {

@@ -21,11 +21,11 @@ import (
 type namespace struct{ init int }
 
 // enter is run by sh inside the new namespaces: $1 is the host name, then pairs
-// of folder and path up to "--", then the command to become.
+// of what to see at which path up to "--", then the command to become.
 const enter = `set -e
 [ -z "$1" ] || echo "$1" >/proc/sys/kernel/hostname
 shift
-while [ "$1" != -- ]; do mkdir -p "$2"; mount --bind "$1" "$2"; shift 2; done
+while [ "$1" != -- ]; do [ -e "$2" ] || mkdir -p "$2"; mount --bind "$1" "$2"; shift 2; done
 shift
 exec "$@"`
 
@@ -51,6 +51,9 @@ func hold(ctx context.Context, cfg Config, out *os.File) (*namespace, error) {
 		"--propagation", "private", "sh", "-c", enter, "enter", cfg.Hostname)
 	for _, o := range overlays {
 		args = append(args, filepath.Join(cfg.Dir, o.folder), o.path)
+	}
+	if kvmIsClosed() {
+		args = append(args, closedFile(cfg.Dir), "/dev/kvm")
 	}
 	holder, err := start(append(args, "--", "bash", "-c", reap, "reap", mark), out, cfg.Mode == Contained)
 	if err != nil {
