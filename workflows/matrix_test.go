@@ -178,32 +178,36 @@ func TestAFailureAnywhereIsUndone(t *testing.T) {
 
 func TestACancelAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
-	for _, moment := range []string{"before its work", "after its work"} {
+	for _, moment := range []string{"before its work", "after its work", "and it fails"} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, s subject, calls []call, index int) {
 				b := s.setup(t)
 				in := b.accept(s.kind, s.task, s.arguments)
 				err := b.run(s.kind, in, func(env *testsuite.TestWorkflowEnvironment) {
-					f := fault{after: func() error { env.CancelWorkflow(); return nil }}
-					if moment == "before its work" {
-						f = fault{before: func() error {
+					b.fault = at(calls[index], map[string]fault{
+						"before its work": {before: func() error {
 							env.CancelWorkflow()
 							if calls[index].local {
 								return nil // these are not cancelled
 							}
 							return temporal.NewCanceledError()
-						}}
-					}
-					b.fault = at(calls[index], f)
+						}},
+						"after its work": {after: func() error { env.CancelWorkflow(); return nil }},
+						"and it fails":   {before: func() error { env.CancelWorkflow(); return errBroken }},
+					}[moment])
 				})
-				if calls[index].name == record.Settle {
+				if calls[index].name == record.Begin && moment == "and it fails" {
+					b.early(in, s, compute.OperationFailed, compute.VMError, compute.PowerNone)
+					return
+				}
+				if calls[index].name == record.Settle && moment != "and it fails" {
 					require.NoError(t, err, "it came too late")
 					b.whole(in, s.kind)
 					return
 				}
 				require.True(t, temporal.IsCanceledError(err), "%v", err)
-				vm, power := s.undone(calls, index, true)
+				vm, power := s.undone(calls, index, moment != "and it fails")
 				b.early(in, s, compute.OperationCancelled, vm, power)
 			})
 		})

@@ -1,19 +1,199 @@
 package workflows_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/key"
+	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
-func TestSpawnMakesAServer(t *testing.T) {
+// TestSpawnGivesEachThingItsOwnSecret (EE-09, TPM-09, TPM-10).
+func TestSpawnGivesEachThingItsOwnSecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
 	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
 	require.NoError(t, b.run(compute.OpCreate, in, nil))
-	require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
+	b.whole(in, compute.OpCreate)
 	s := b.row.server
-	require.Equal(t, compute.VMActive, s.VMState)
+	ids := map[compute.SecretID]bool{*s.TPM.Secret: true}
+	for _, d := range s.Disks {
+		ids[*d.Secret] = true
+		require.Equal(t, map[string]string{"cipher-alg": "aes-256"}, d.EncryptionOptions)
+	}
+	require.Len(t, ids, 4)
+	require.Len(t, b.secrets, 4)
+	for name, id := range b.secrets {
+		require.True(t, ids[id])
+		server, op, ours := compute.SecretOwner(name)
+		require.True(t, ours)
+		require.Equal(t, s.ID, server)
+		require.Equal(t, in.Operation, op)
+	}
+	names := b.names()
+	at := func(name string) int { return slices.IndexFunc(names, func(c call) bool { return c.name == name }) }
+	require.Less(t, at(key.Create), at(disk.Create))
+	require.Less(t, at(record.SaveSecrets), at(domain.Start), "on record before the guest starts")
+}
+
+func TestSpawnWithoutEncryptionMakesNoSecret(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, nil))
+	b.whole(in, compute.OpCreate)
+	require.Zero(t, b.count(key.Create))
+	require.Empty(t, b.secrets)
+}
+
+// silence lets bulk work on hosts time out untaken, as the server does where no
+// worker polls.
+type silence struct {
+	interceptor.WorkerInterceptorBase
+	hosts []compute.HostID
+}
+
+func (s *silence) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &silentInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, s}
+}
+
+type silentInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	s *silence
+}
+
+func (i *silentInbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&silentOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: out}, i.s})
+}
+
+type silentOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	s *silence
+}
+
+func (o *silentOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	options := workflow.GetActivityOptions(ctx)
+	for _, h := range o.s.hosts {
+		if options.TaskQueue != durable.HostBulkQueue(h) {
+			continue
+		}
+		f, set := workflow.NewFuture(ctx)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			if err := workflow.Sleep(ctx, options.ScheduleToStartTimeout); err != nil {
+				set.SetError(err)
+				return
+			}
+			set.SetError(temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil))
+		})
+		return f
+	}
+	return o.Next.ExecuteActivity(ctx, name, args...)
+}
+
+// hushed makes the first n hosts of the bench silent.
+func (b *bench) hushed(n int) func(*testsuite.TestWorkflowEnvironment) {
+	return func(env *testsuite.TestWorkflowEnvironment) {
+		env.SetWorkerOptions(worker.Options{
+			DisableRegistrationAliasing: true,
+			Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}, &silence{hosts: b.hosts[:n]}},
+		})
+	}
+}
+
+func TestSpawnPassesASilentHostBy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, b.hushed(1)))
+	b.whole(in, compute.OpCreate)
+	require.Equal(t, b.hosts[1], *b.row.server.Host)
+	require.Equal(t, map[compute.OperationID]compute.HostID{in.Operation: b.hosts[1]}, b.claims)
+	for _, s := range b.things() {
+		require.NotEqual(t, b.hosts[0].String(), s.Place)
+	}
+}
+
+func TestSpawnOnSilentHostsOnlyFindsNone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	err := b.run(compute.OpCreate, in, b.hushed(2))
+	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
+	b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+	require.Equal(t, compute.NoValidHost, b.row.fault.Message)
+	require.Equal(t, 500, b.row.fault.Code)
+	require.WithinDuration(t, time.Now(), b.row.fault.Created, 10*time.Minute)
+	require.Equal(t, compute.NoValidHost, b.operations[in.Operation].Message)
+	require.Zero(t, b.count(key.Create), "no secret before there is a host")
+}
+
+// TestACancelOnASilentHost: the wait for a worker can be cut short.
+func TestACancelOnASilentHost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	err := b.run(compute.OpCreate, in, func(env *testsuite.TestWorkflowEnvironment) {
+		b.hushed(2)(env)
+		env.RegisterDelayedCallback(env.CancelWorkflow, 30*time.Second)
+	})
+	require.True(t, temporal.IsCanceledError(err))
+	b.early(in, subjects["spawn"], compute.OperationCancelled, compute.VMError, compute.PowerNone)
+}
+
+// TestAFaultSaysWhatWentWrong: its code follows the kind of the failure.
+func TestAFaultSaysWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	for kind, code := range map[compute.Kind]int{
+		compute.Invalid: 400, compute.Forbidden: 403, compute.NotFound: 404, compute.Conflict: 409, compute.Corrupt: 500, "": 500,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, true)
+			in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+			b.fault = func(c call) fault {
+				if c.name != disk.CacheImage {
+					return fault{}
+				}
+				return fault{before: func() error { return compute.Errorf(kind, "image x: no") }}
+			}
+			require.Error(t, b.run(compute.OpCreate, in, nil))
+			b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+			require.Equal(t, code, b.row.fault.Code)
+			require.Equal(t, "image x: no", b.row.fault.Message)
+			trail := b.events[string(in.Operation)+" cache_image"]
+			require.Equal(t, "done: image x: no", trail)
+			require.False(t, strings.Contains(trail, "activity error"))
+		})
+	}
+}
+
+// TestAServiceThatStaysAwayEndsTheSpawn: the key manager does not answer for
+// ten minutes; what was made before is undone once it is back.
+func TestAServiceThatStaysAwayEndsTheSpawn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	b.fault = func(c call) fault {
+		if c.name != key.Create {
+			return fault{}
+		}
+		return fault{after: func() error { return compute.Errorf(compute.Unavailable, "away") }}
+	}
+	require.Error(t, b.run(compute.OpCreate, in, nil))
+	b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+	require.Equal(t, 4, b.count(key.Delete))
 }

@@ -146,6 +146,7 @@ func (w *world) close(_ context.Context, in record.CloseInput) (none, error) {
 		}
 	}
 	for _, t := range in.Released {
+		w.released = append(w.released, t)
 		delete(w.ledger, compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name})
 	}
 	w.events[string(in.Operation)+" "+in.Event] = "done: " + in.Error
@@ -202,8 +203,11 @@ func (w *world) end(id compute.OperationID, state compute.OperationState, messag
 	}
 }
 
-func (w *world) book(context.Context, record.LedgerInput) (record.Book, error) {
+func (w *world) book(_ context.Context, in record.LedgerInput) (record.Book, error) {
 	out := record.Book{At: time.Now()}
+	if in.Since != nil {
+		out.Gone = w.released
+	}
 	for _, h := range w.hosts {
 		out.Hosts = append(out.Hosts, record.AuditHost{ID: h, Name: h.String()[:4], Up: true})
 	}

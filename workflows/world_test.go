@@ -27,6 +27,7 @@ type world struct {
 	events     map[string]string // "<operation> <event>": "" while open, else its result
 	claims     map[compute.OperationID]compute.HostID
 	ledger     map[compute.Sighting]compute.Thing
+	released   []compute.Thing
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"
