@@ -89,7 +89,7 @@ func (s Starter) Look(ctx context.Context, op compute.Operation) (run Run, found
 	}
 	var owner string
 	memo := info.GetMemo().GetFields()[memoOperation]
-	if err := converter.GetDefaultDataConverter().FromPayload(memo, &owner); err != nil || owner != string(op.ID) {
+	if converter.GetDefaultDataConverter().FromPayload(memo, &owner) != nil || owner != string(op.ID) {
 		return "", false, nil
 	}
 	return standing(info), true, nil

@@ -87,9 +87,9 @@ func run(ctx context.Context, logger *slog.Logger, name string, workers ...sdk.W
 			return fmt.Errorf("starting the %s: %w", name, err)
 		}
 	}
-	logger.InfoContext(ctx, name+" is ready")
+	logger.InfoContext(ctx, "worker is ready", "worker", name)
 	<-ctx.Done()
-	logger.InfoContext(ctx, name+" drains")
+	logger.InfoContext(ctx, "worker drains", "worker", name)
 	for _, w := range workers {
 		w.Stop()
 	}

@@ -1,6 +1,7 @@
 package guest_test
 
 import (
+	"bytes"
 	"bufio"
 	"context"
 	"encoding/json"
@@ -61,7 +62,7 @@ func TestBuildUsesItsCache(t *testing.T) {
 	require.NoError(t, err)
 	b, err := os.ReadFile(second)
 	require.NoError(t, err)
-	require.True(t, string(a) == string(b), "the second is the first one's copy")
+	require.True(t, bytes.Equal(a, b), "the second is the first one's copy")
 	require.NoError(t, guest.Build(ctx, second, guest.Options{Format: "raw", SizeMiB: 48}))
 	info, err := os.Stat(second)
 	require.NoError(t, err)
