@@ -1,8 +1,8 @@
 package guest_test
 
 import (
-	"bytes"
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
