@@ -1,0 +1,161 @@
+package domain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"golang.org/x/sys/unix"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// KeySource reads passphrases; the caller wipes them.
+type KeySource interface {
+	Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error)
+}
+
+// ImageCache tells where the host keeps its copy of an image, which lies under
+// the root disks made of it.
+type ImageCache interface {
+	CachedImage(img compute.Image) (path string, err error)
+}
+
+// Config of a host's domains.
+type Config struct {
+	Client       *Client
+	Keys         KeySource
+	Images       ImageCache
+	InstancesDir string             // the folders with the servers' disks and console logs
+	RunDir       string             // sockets of the serial consoles, locks; short: at most 60 bytes
+	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType
+	Machine      string             // default "q35"
+	Networks     map[string]Network // by uuid; others are looked up among libvirt's networks
+	Logger       *slog.Logger
+}
+
+// Network is what a server's interface is plugged into: one of the two.
+type Network struct {
+	Name   string // a libvirt network
+	Bridge string // a bridge of the host
+}
+
+// Activities are what workflows call of a host's domains.
+type Activities struct {
+	Config
+	cache string // QEMU's cache mode for disks
+}
+
+// maxRunDir leaves room for "/<uuid>.sock" in the 108 bytes of a socket's path.
+const maxRunDir = 108 - 1 - len("/00000000-0000-0000-0000-000000000000.sock")
+
+// New makes the run folder and sees what the disks' file system can do.
+func New(cfg Config) (*Activities, error) {
+	if cfg.Machine == "" {
+		cfg.Machine = "q35"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(cfg.RunDir) > maxRunDir {
+		return nil, fmt.Errorf("domain: run folder %s: at most %d bytes are allowed", cfg.RunDir, maxRunDir)
+	}
+	if cfg.VirtType != "kvm" && cfg.VirtType != "qemu" {
+		return nil, fmt.Errorf("domain: virt_type %q: it must be kvm or qemu", cfg.VirtType)
+	}
+	for _, dir := range []string{cfg.InstancesDir, cfg.RunDir} {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("domain: folder %q is not an absolute path", dir)
+		}
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, fmt.Errorf("domain: %w", err)
+		}
+	}
+	cache, err := cacheMode(cfg.InstancesDir)
+	if err != nil {
+		return nil, fmt.Errorf("domain: %w", err)
+	}
+	return &Activities{Config: cfg, cache: cache}, nil
+}
+
+// Register registers the activities under their names.
+func (a *Activities) Register(r worker.Registry) {
+	for name, fn := range map[string]any{
+		Start:         a.Start,
+		Stop:          a.Stop,
+		Destroy:       a.Destroy,
+		ForgetSecrets: a.ForgetSecrets,
+		Inventory:     a.Inventory,
+	} {
+		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
+	}
+}
+
+// cacheMode is "none", past the host's page cache, where the file system can do
+// that, and "writeback" where not.
+func cacheMode(dir string) (string, error) {
+	f, err := os.CreateTemp(dir, ".direct-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	direct, err := os.OpenFile(f.Name(), os.O_RDWR|unix.O_DIRECT, 0)
+	if errors.Is(err, unix.EINVAL) {
+		return "writeback", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return "none", direct.Close()
+}
+
+// socket is where a server's serial console can be talked to.
+func (a *Activities) socket(id compute.ServerID) string {
+	return filepath.Join(a.RunDir, id.String()+".sock")
+}
+
+// lock lets one attempt at a time work on a server's domain and secrets: one
+// that timed out may still be at work when its successor begins.
+func (a *Activities) lock(ctx context.Context, id compute.ServerID) (unlock func(), err error) {
+	if id.UUID == uuid.Nil {
+		return nil, compute.Errorf(compute.Invalid, "a domain of no server")
+	}
+	path := filepath.Join(a.RunDir, id.String()+".lock")
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, compute.Errorf(compute.Unavailable, "server %s: lock: %w", id, err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isStill(f, path) { // a holder before may have removed it
+			return func() {
+				os.Remove(path)
+				f.Close()
+			}, nil
+		}
+		f.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, compute.Errorf(compute.Unavailable, "server %s: lock: %w", id, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func isStill(f *os.File, path string) bool {
+	opened, err := f.Stat()
+	there, terr := os.Stat(path)
+	return err == nil && terr == nil && os.SameFile(opened, there)
+}

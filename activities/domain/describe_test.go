@@ -1,0 +1,68 @@
+package domain_test
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/domain"
+	"strongroom/compute"
+)
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	got, err := h.Describe(t.Context(), true)
+	require.NoError(t, err)
+	require.Equal(t, "QEMU", got.HypervisorType)
+	require.Greater(t, got.HypervisorVersion, 5_000_000)
+	require.Equal(t, runtime.NumCPU(), got.Capacity.VCPUs)
+	require.Greater(t, got.Capacity.MemoryMB, 512)
+	require.Positive(t, got.Capacity.DiskGB)
+	require.LessOrEqual(t, got.DiskFreeGB, got.Capacity.DiskGB)
+	require.Zero(t, got.Running)
+	require.Equal(t, "x86_64", got.CPU.Arch)
+	require.Positive(t, got.CPU.Topology.Cells)
+	require.Equal(t, []string{
+		compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitTPM12, compute.TraitTPM20,
+		compute.TraitTPMCRB, compute.TraitTPMUser, compute.TraitTPMTIS,
+	}, got.Traits)
+	off, err := h.Describe(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS}, off.Traits, "TPM-01")
+}
+
+func TestChooseVirtType(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	for configured, want := range map[string]string{"kvm": "kvm", "qemu": "qemu"} {
+		got, err := h.Client.ChooseVirtType(t.Context(), configured, h.RunDir)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err := h.Client.ChooseVirtType(t.Context(), "xen", h.RunDir)
+	require.Error(t, err)
+	begin := time.Now()
+	chosen, err := h.Client.ChooseVirtType(t.Context(), "", h.RunDir)
+	require.NoError(t, err)
+	require.Contains(t, []string{"kvm", "qemu"}, chosen)
+	require.Less(t, time.Since(begin), 10*time.Second)
+	t.Logf("chose %s after %s", chosen, time.Since(begin))
+	left, err := os.ReadDir(h.RunDir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	// What was chosen must carry a real guest.
+	cfg := h.Config
+	cfg.VirtType = chosen
+	a, err := domain.New(cfg)
+	require.NoError(t, err)
+	s := h.server(t, false, nil)
+	h.disksOf(t, s)
+	_, err = a.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	h.hear(t, s, "TG ready", 0)
+}

@@ -1,0 +1,140 @@
+package domain_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"libvirt.org/go/libvirtxml"
+
+	"strongroom/activities/domain"
+	"strongroom/compute"
+)
+
+func TestHungLibvirtdIsLeft(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	s := h.server(t, false, nil)
+	require.NoError(t, h.daemon.Signal(syscall.SIGSTOP))
+	calls := map[string]func(context.Context) error{
+		"start":   func(ctx context.Context) error { _, err := h.Start(ctx, domain.StartInput{Server: s}); return err },
+		"stop":    func(ctx context.Context) error { _, err := h.Stop(ctx, domain.StopInput{Server: s.ID}); return err },
+		"destroy": func(ctx context.Context) error { return h.Destroy(ctx, domain.DestroyInput{Server: s.ID}) },
+		"inventory": func(ctx context.Context) error {
+			_, err := h.Inventory(ctx)
+			return err
+		},
+	}
+	for name, call := range calls {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		begin := time.Now()
+		require.ErrorIs(t, call(ctx), context.Canceled, name)
+		require.Less(t, time.Since(begin), 2*time.Second, name)
+	}
+	impatient := *h.Client
+	impatient.Timeout = 100 * time.Millisecond
+	_, err := impatient.Power(t.Context(), s.ID)
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.NoError(t, h.daemon.Signal(syscall.SIGCONT))
+	for name, call := range calls {
+		if name != "start" {
+			require.NoError(t, call(t.Context()), name)
+		}
+	}
+}
+
+func TestStartFindsWhatAKilledOneLeft(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
+	h.disksOf(t, s)
+	leave := func(name string, id uuid.UUID) {
+		x := libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: id.String(), Usage: &libvirtxml.SecretUsage{Type: "vtpm", Name: name}}
+		doc, err := x.Marshal()
+		require.NoError(t, err)
+		require.NoError(t, h.Client.Do(t.Context(), func(l *libvirt.Libvirt) error { _, err := l.SecretDefineXML(doc, 0); return err }))
+	}
+	leave(s.InstanceName(), uuid.New())        // the same use under another id
+	leave("something else", s.TPM.Secret.UUID) // the same id in another use
+	other := compute.InstanceName(compute.ServerID{UUID: uuid.New()})
+	leave(other, uuid.New())
+	leave("not a server's", uuid.New())
+	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	var names []string
+	for _, left := range h.secrets(t) {
+		names = append(names, left.UsageID)
+	}
+	require.ElementsMatch(t, []string{other, "not a server's"}, names, "others' secrets are none of its business")
+	got, err := h.Inventory(t.Context())
+	require.NoError(t, err)
+	require.Len(t, got.Secrets, 1)
+
+	leave(s.InstanceName(), s.TPM.Secret.UUID)
+	forgotten := domain.ForgetSecretsInput{Server: s.ID, Secrets: []compute.SecretID{*s.TPM.Secret}}
+	for range 2 {
+		require.NoError(t, h.ForgetSecrets(t.Context(), forgotten))
+	}
+	require.Len(t, h.secrets(t), 2)
+}
+
+func TestKilledLibvirtdIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
+	h.disksOf(t, s)
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.Start(t.Context(), domain.StartInput{Server: s})
+		done <- err
+	}()
+	time.Sleep(300 * time.Millisecond)
+	require.NoError(t, h.daemon.Kill(t.Context()))
+	err := <-done
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.NoError(t, h.daemon.Restart(t.Context()))
+	got, err := h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	require.Equal(t, compute.PowerRunning, got.PowerState)
+	require.Equal(t, 1, qemus(t, s))
+	require.Empty(t, h.secrets(t))
+
+	require.NoError(t, h.daemon.Kill(t.Context()))
+	require.NoError(t, h.daemon.Restart(t.Context()))
+	state, err := h.Client.Power(t.Context(), s.ID)
+	require.NoError(t, err)
+	require.Equal(t, compute.PowerRunning, state, "the guest outlived libvirtd")
+	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.Zero(t, qemus(t, s))
+}
+
+func TestDestroyAfterACancelledStart(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
+	h.disksOf(t, s)
+	for range 6 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop := time.AfterFunc(time.Duration(rand.IntN(1500))*time.Millisecond, cancel)
+		_, err := h.Start(ctx, domain.StartInput{Server: s})
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		stop.Stop()
+		cancel()
+		require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+		require.Zero(t, qemus(t, s))
+		require.Empty(t, h.secrets(t))
+		got, err := h.Inventory(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, got)
+		require.NoDirExists(t, filepath.Join(h.daemon.SwtpmDir(), s.ID.String()))
+	}
+}

@@ -1,0 +1,237 @@
+package domain_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+	"strongroom/deploy/dev/libvirtd"
+	"strongroom/deploy/guest"
+)
+
+// host is a compute host with a libvirtd of its own, an image and a key manager.
+type host struct {
+	*domain.Activities
+	disks  *disk.Activities
+	daemon *libvirtd.Daemon
+	image  compute.Image
+	keys   *keys
+}
+
+func setup(t *testing.T) *host {
+	t.Helper()
+	if os.Getenv("CI") == "" {
+		if _, err := os.Stat("/usr/sbin/libvirtd"); err != nil || os.Getuid() != 0 {
+			t.Skip("needs root and libvirtd")
+		}
+	}
+	dir, err := os.MkdirTemp("/tmp", "sr-dom-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o711))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	h := &host{keys: &keys{values: map[compute.SecretID]string{}}}
+	h.daemon, err = libvirtd.Start(ctx, libvirtd.Config{Dir: filepath.Join(dir, "lv"), CacheDir: libvirtd.DefaultCacheDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.daemon.StopAll(context.Background())) })
+
+	file := filepath.Join(dir, "guest.qcow2")
+	require.NoError(t, guest.Build(ctx, file, guest.Options{}))
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	sum := sha256.Sum256(data)
+	h.image = compute.Image{ID: compute.ImageID{UUID: uuid.New()}, DiskFormat: "qcow2", SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	h.disks, err = disk.New(disk.Config{
+		InstancesDir: filepath.Join(dir, "instances"), CacheDir: filepath.Join(dir, "images"), Images: imageStore(data), Keys: h.keys})
+	require.NoError(t, err)
+	require.NoError(t, h.disks.CacheImage(ctx, disk.CacheImageInput{Image: h.image}))
+	h.Activities, err = domain.New(domain.Config{
+		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks,
+		InstancesDir: h.disks.InstancesDir, RunDir: filepath.Join(dir, "run"), VirtType: "qemu",
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	return h
+}
+
+// server plans a small server of the host's image.
+func (h *host) server(t *testing.T, encrypted bool, tpm *compute.TPM) compute.Server {
+	t.Helper()
+	s := compute.Server{
+		ID: compute.ServerID{UUID: uuid.New()}, Name: "test", Image: h.image, TPM: tpm,
+		Flavor: compute.Flavor{Name: "tiny", VCPUs: 1, MemoryMB: 192},
+		Disks:  []compute.Disk{{Role: compute.RootDisk, DeviceName: "/dev/vda", Image: &h.image.ID, SizeMB: 64}},
+	}
+	if encrypted {
+		s.Disks = append(s.Disks,
+			compute.Disk{Role: compute.EphemeralDisk, DeviceName: "/dev/vdb", SizeMB: 1024, BootIndex: -1},
+			compute.Disk{Role: compute.SwapDisk, DeviceName: "/dev/vdc", SizeMB: 32, BootIndex: -1})
+	}
+	for i := range s.Disks {
+		d := &s.Disks[i]
+		d.ID, d.Bus = compute.DiskID{UUID: uuid.New()}, "virtio"
+		if encrypted {
+			d.Encrypted, d.Format, d.Secret = true, compute.FormatLUKS, h.keys.make(t, compute.DiskPassphraseBytes)
+		}
+	}
+	if tpm != nil {
+		tpm.Secret = h.keys.make(t, compute.TPMPassphraseBytes)
+	}
+	return s
+}
+
+// disksOf makes a server's disks.
+func (h *host) disksOf(t *testing.T, s compute.Server) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, d := range s.Disks {
+		in := disk.CreateInput{Server: s.ID, Disk: d}
+		if d.Role == compute.RootDisk {
+			in.Image = &s.Image
+		}
+		all.Go(func() {
+			_, err := h.disks.Create(t.Context(), in)
+			require.NoError(t, err)
+		})
+	}
+	all.Wait()
+}
+
+// secrets gives all secrets that libvirt knows.
+func (h *host) secrets(t *testing.T) (all []libvirt.Secret) {
+	t.Helper()
+	require.NoError(t, h.Client.Do(t.Context(), func(l *libvirt.Libvirt) (err error) {
+		all, _, err = l.ConnectListAllSecrets(1, 0)
+		return err
+	}))
+	return all
+}
+
+// ask sends a line to the guest and waits for the answer. QEMU forgets what it
+// has not yet read when the other side hangs up.
+func (h *host) ask(t *testing.T, s compute.Server, line, answer string, boots int) {
+	t.Helper()
+	c, err := net.Dial("unix", filepath.Join(h.RunDir, s.ID.String()+".sock"))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = fmt.Fprintln(c, line)
+	require.NoError(t, err)
+	h.hear(t, s, answer, boots)
+}
+
+// hear waits until the console log has a line that begins so, after the first
+// so many boots, and gives the lines of that boot.
+func (h *host) hear(t *testing.T, s compute.Server, line string, boots int) []string {
+	t.Helper()
+	var heard []string
+	deadline := time.Now().Add(time.Minute)
+	for time.Now().Before(deadline) {
+		log, _ := h.Console(t.Context(), domain.ConsoleInput{Server: s.ID}) // not there before the first boot
+		if parts := strings.Split(log, "TG init "); len(parts) > boots+1 {
+			heard = nil
+			for _, l := range strings.Split(parts[boots+1], "\n") {
+				heard = append(heard, strings.TrimSpace(l))
+				if strings.HasPrefix(heard[len(heard)-1], line) {
+					return heard
+				}
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	require.FailNow(t, "not heard: "+line, strings.Join(heard, "\n"))
+	return nil
+}
+
+// qemus counts the QEMU processes of a server.
+func qemus(t *testing.T, s compute.Server) (n int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, f := range files {
+		if argv, err := os.ReadFile(f); err == nil && bytes.Contains(argv, []byte("guest="+s.InstanceName()+",")) {
+			n++
+		}
+	}
+	return n
+}
+
+// grep reports the files below a folder that have a text in them.
+func grep(t *testing.T, dir, text string) []string {
+	t.Helper()
+	cmd := exec.Command("grep", "-rlaFf", "-", dir)
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.Output()
+	if err != nil {
+		require.Equal(t, 1, cmd.ProcessState.ExitCode(), "grep: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+type imageStore []byte
+
+func (s imageStore) Open(context.Context, compute.Credential, compute.ImageID) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(s)), nil
+}
+
+type keys struct {
+	mu     sync.Mutex
+	values map[compute.SecretID]string
+}
+
+func (k *keys) make(t *testing.T, bytes int) *compute.SecretID {
+	t.Helper()
+	id := compute.SecretID{UUID: uuid.New()}
+	k.change(t, id, bytes)
+	return &id
+}
+
+// change gives a secret another passphrase, and its old one back.
+func (k *keys) change(t *testing.T, id compute.SecretID, bytes int) (old string) {
+	t.Helper()
+	p, err := secret.Generate(bytes)
+	require.NoError(t, err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old = k.values[id]
+	require.NoError(t, p.Use(func(v []byte) error { k.values[id] = string(v); return nil }))
+	return old
+}
+
+func (k *keys) set(id compute.SecretID, value string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.values[id] = value; value == "" {
+		delete(k.values, id)
+	}
+}
+
+func (k *keys) Passphrase(_ context.Context, _ compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	text, ok := k.values[id]
+	if !ok {
+		return nil, compute.Errorf(compute.Forbidden, "secret %s is not yours", id)
+	}
+	return secret.New([]byte(text)), nil
+}

@@ -1,0 +1,150 @@
+package domain
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"libvirt.org/go/libvirtxml"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// loan is a secret that libvirt must know while a domain starts. Its uuid is
+// the key manager's (TPM-11).
+type loan struct {
+	id    compute.SecretID
+	usage libvirt.SecretUsageType
+	name  string // of its use: libvirt refuses a second secret of the same
+}
+
+// loans are the secrets that a server's domain needs to start.
+func loans(s compute.Server) []loan {
+	var all []loan
+	for _, d := range s.Disks {
+		name := s.ID.String() + "_" + d.ID.String()
+		if d.Encrypted && d.Secret != nil {
+			all = append(all, loan{*d.Secret, libvirt.SecretUsageTypeVolume, name})
+		}
+		if d.BackingSecret != nil {
+			all = append(all, loan{*d.BackingSecret, libvirt.SecretUsageTypeVolume, name + "_backing"})
+		}
+	}
+	if s.TPM != nil && s.TPM.Secret != nil {
+		all = append(all, loan{*s.TPM.Secret, libvirt.SecretUsageTypeVtpm, s.InstanceName()})
+	}
+	return all
+}
+
+// ofServer matches the names of loans' uses and finds the server in them.
+var ofServer = regexp.MustCompile(`^(?:instance-)?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:_[0-9a-f-]{36}(?:_backing)?)?$`)
+
+// lend gives libvirt one secret: in its memory only (ephemeral), and to be read
+// by nobody (private).
+func lend(l *libvirt.Libvirt, n loan, p *secret.Passphrase) error {
+	// What a killed attempt left is in the way.
+	if old, err := l.SecretLookupByUsage(int32(n.usage), n.name); err == nil {
+		if err := forget(l, old); err != nil {
+			return err
+		}
+	} else if !isCode(err, libvirt.ErrNoSecret) {
+		return err
+	}
+	if old, err := l.SecretLookupByUUID(libvirt.UUID(n.id.UUID)); err == nil {
+		if err := forget(l, old); err != nil {
+			return err
+		}
+	} else if !isCode(err, libvirt.ErrNoSecret) {
+		return err
+	}
+	x := libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: n.id.String(), Usage: &libvirtxml.SecretUsage{}}
+	switch n.usage {
+	case libvirt.SecretUsageTypeVtpm:
+		x.Usage.Type, x.Usage.Name = "vtpm", n.name
+	default:
+		x.Usage.Type, x.Usage.Volume = "volume", n.name
+	}
+	doc, err := x.Marshal()
+	if err != nil {
+		return err
+	}
+	defined, err := l.SecretDefineXML(doc, 0)
+	if err != nil {
+		return err
+	}
+	return p.Use(func(value []byte) error { return l.SecretSetValue(defined, value, 0) })
+}
+
+func forget(l *libvirt.Libvirt, s libvirt.Secret) error {
+	if err := l.SecretUndefine(s); err != nil && !isCode(err, libvirt.ErrNoSecret) {
+		return err
+	}
+	return nil
+}
+
+// takeBackTime is how long an attempt that was cancelled may still take to
+// leave no secret behind.
+const takeBackTime = 10 * time.Second
+
+// takeBack ensures that libvirt knows no secret of these ids, and none whose
+// use names the server. It works on a connection and a time of its own: the
+// start before it may have been cut off.
+func (a *Activities) takeBack(ctx context.Context, server compute.ServerID, ids []compute.SecretID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	defer cancel()
+	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		known, _, err := l.ConnectListAllSecrets(1, 0)
+		if err != nil {
+			return err
+		}
+		var failed error
+		for _, s := range known {
+			if serverOf(s) == server.String() || oneOf(s, ids) {
+				failed = errors.Join(failed, forget(l, s))
+			}
+		}
+		return failed
+	})
+}
+
+// serverOf gives the uuid of the server whose secret it is, "" if nobody's.
+func serverOf(s libvirt.Secret) string {
+	m := ofServer.FindStringSubmatch(s.UsageID)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+func oneOf(s libvirt.Secret, ids []compute.SecretID) bool {
+	for _, id := range ids {
+		if libvirt.UUID(id.UUID) == s.UUID {
+			return true
+		}
+	}
+	return false
+}
+
+// ForgetSecrets is the activity domain.ForgetSecrets.
+func (a *Activities) ForgetSecrets(ctx context.Context, in ForgetSecretsInput) error {
+	unlock, err := a.lock(ctx, in.Server)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := a.takeBack(ctx, in.Server, in.Secrets); err != nil {
+		return compute.Errorf(kind(err), "server %s: secrets of its domain: %w", in.Server, err)
+	}
+	return nil
+}
+
+// kind is an error's kind; one without is worth another try.
+func kind(err error) compute.Kind {
+	if k := compute.KindOf(err); k != "" {
+		return k
+	}
+	return compute.Unavailable
+}

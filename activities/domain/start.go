@@ -1,0 +1,233 @@
+package domain
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// Start is the activity domain.Start. A domain that runs is left alone; a paused
+// one is resumed. Whatever comes of it, also when ctx is cancelled, libvirt is
+// left with no secret of the server (EE-36, TPM-11); should libvirtd not answer
+// to that, the error is Unavailable and the next attempt, or ForgetSecrets, does it.
+//
+// Invalid: libvirt refuses the machine; Corrupt: a passphrase does not open its
+// disk or TPM state, or a disk is not there; NotFound: no such network on this
+// host; NoHost: QEMU does not run the machine here; otherwise as the key
+// manager says.
+func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, error) {
+	s := in.Server
+	unlock, err := a.lock(ctx, s.ID)
+	if err != nil {
+		return PowerResult{}, err
+	}
+	defer unlock()
+	state, err := a.Client.Power(ctx, s.ID)
+	if err != nil {
+		return PowerResult{}, err
+	}
+	switch state {
+	case compute.PowerRunning:
+	case compute.PowerPaused:
+		if err := a.resume(ctx, s.ID); err != nil {
+			return PowerResult{}, err
+		}
+	default:
+		if err := a.boot(ctx, in); err != nil {
+			return PowerResult{}, err
+		}
+	}
+	if err := a.takeBack(ctx, s.ID, ids(loans(s))); err != nil {
+		return PowerResult{}, err
+	}
+	state, err = a.Client.Power(ctx, s.ID)
+	if err == nil && state != compute.PowerRunning && state != compute.PowerPaused {
+		err = compute.Errorf(compute.NoHost, "server %s: its machine stopped as soon as it was started", s.ID)
+	}
+	return PowerResult{PowerState: state}, err
+}
+
+func (a *Activities) resume(ctx context.Context, id compute.ServerID) error {
+	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		return l.DomainResume(libvirt.Domain{UUID: libvirt.UUID(id.UUID)})
+	})
+}
+
+// boot defines the domain and starts it with its secrets on loan.
+func (a *Activities) boot(ctx context.Context, in StartInput) error {
+	s := in.Server
+	doc, err := a.document(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := trimConsole(filepath.Join(a.InstancesDir, s.ID.String(), consoleLog)); err != nil {
+		return compute.Errorf(compute.Unavailable, "server %s: console log: %w", s.ID, err)
+	}
+	needs := loans(s)
+	passphrases, err := a.read(ctx, in.Credential, needs)
+	defer wipe(passphrases)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	defer func() {
+		if err := a.takeBack(ctx, s.ID, ids(needs)); err != nil {
+			a.Logger.WarnContext(ctx, "libvirt may still know secrets of a server", "server", s.ID, "error", err)
+		}
+	}()
+	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		if _, err := l.DomainDefineXML(doc); err != nil {
+			return err
+		}
+		for i, n := range needs {
+			if err := lend(l, n, passphrases[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	wipe(passphrases)
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+			_, err := l.DomainCreateWithFlags(libvirt.Domain{UUID: libvirt.UUID(s.ID.UUID)}, 0)
+			return err
+		})
+		switch {
+		case err == nil:
+			a.Logger.InfoContext(ctx, "started domain", "server", s.ID, "secrets", len(needs), "after", time.Since(begin).Round(time.Millisecond))
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case isCode(err, libvirt.ErrOperationInvalid): // it runs: an attempt before was cut off while libvirt went on
+			return nil
+		case attempt == startAttempts, !isCode(err, libvirt.ErrInternalError), refused(err) != "":
+			return startFailure(s.ID, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// startAttempts is how often a start is tried that fails for no known reason: a
+// busy host makes QEMU and swtpm late, and libvirt gives up on them.
+const startAttempts = 3
+
+// document gives the server's domain on this host.
+func (a *Activities) document(ctx context.Context, s compute.Server) (string, error) {
+	h := Shape{
+		VirtType: a.VirtType,
+		Machine:  a.Machine,
+		Cache:    a.cache,
+		Dir:      filepath.Join(a.InstancesDir, s.ID.String()),
+		Socket:   a.socket(s.ID),
+	}
+	var err error
+	for _, d := range s.Disks {
+		if d.Role == compute.RootDisk && d.Image != nil {
+			if h.Backing, err = a.Images.CachedImage(s.Image); err != nil {
+				return "", err
+			}
+		}
+	}
+	if h.Interfaces, err = a.plugs(ctx, s); err != nil {
+		return "", err
+	}
+	return XML(s, h)
+}
+
+// plugs finds what the server's interfaces are plugged into.
+func (a *Activities) plugs(ctx context.Context, s compute.Server) ([]Network, error) {
+	var plugs []Network
+	for _, n := range s.Networks {
+		if plug, ok := a.Networks[n.UUID]; ok {
+			plugs = append(plugs, plug)
+			continue
+		}
+		plug, err := a.Client.network(ctx, n.UUID)
+		if err != nil {
+			return nil, compute.Errorf(kind(err), "server %s: network %s: %w", s.ID, n.UUID, err)
+		}
+		plugs = append(plugs, plug)
+	}
+	return plugs, nil
+}
+
+// read reads the passphrases of loans. Those that were read must be wiped, also
+// when it fails.
+func (a *Activities) read(ctx context.Context, cred compute.Credential, needs []loan) ([]*secret.Passphrase, error) {
+	var got []*secret.Passphrase
+	for _, n := range needs {
+		p, err := a.Keys.Passphrase(ctx, cred, n.id)
+		if err != nil {
+			return got, err
+		}
+		got = append(got, p)
+	}
+	return got, nil
+}
+
+func wipe(all []*secret.Passphrase) {
+	for _, p := range all {
+		p.Wipe()
+	}
+}
+
+func ids(all []loan) []compute.SecretID {
+	var ids []compute.SecretID
+	for _, n := range all {
+		ids = append(ids, n.id)
+	}
+	return ids
+}
+
+// refusals are texts of failures that no retry changes.
+var refusals = []struct {
+	text string
+	kind compute.Kind
+	why  string
+}{
+	{"Invalid password, cannot unlock any keyslot", compute.Corrupt, "a passphrase does not open its disk"},
+	{"TPM result for CMD_INIT", compute.Corrupt, "the passphrase does not open the state of the TPM"},
+	{"Cannot access storage file", compute.Corrupt, "a disk is missing"},
+	{"Could not open backing file", compute.Corrupt, "the source of its root disk is missing"},
+	{"cannot set up guest memory", compute.NoHost, "the host has not enough memory"},
+}
+
+func refused(err error) string {
+	for _, r := range refusals {
+		if strings.Contains(err.Error(), r.text) {
+			return r.text
+		}
+	}
+	return ""
+}
+
+// startFailure gives a failed start its kind. What QEMU says by itself when it
+// ends is libvirt's internal error: here it counts as the host's failure.
+func startFailure(id compute.ServerID, err error) error {
+	for _, r := range refusals {
+		if strings.Contains(err.Error(), r.text) {
+			return compute.Errorf(r.kind, "server %s: %s: %w", id, r.why, err)
+		}
+	}
+	k := kind(err)
+	switch {
+	case isCode(err, libvirt.ErrInternalError):
+		k = compute.NoHost
+	case isCode(err, libvirt.ErrNoSecret): // somebody took it back under us
+		k = compute.Unavailable
+	}
+	return compute.Errorf(k, "server %s: start of its machine: %w", id, err)
+}

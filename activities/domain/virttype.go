@@ -1,0 +1,136 @@
+package domain
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
+	"libvirt.org/go/libvirtxml"
+)
+
+// kvmProbe is the boot sector of kvmprobe/probe.asm.
+//
+//go:embed kvmprobe/probe.bin
+var kvmProbe []byte
+
+// kvmProbeDone is what the boot sector says when the CPU did all of it.
+const kvmProbeDone = "64 ok"
+
+const kvmProbeTime = 5 * time.Second
+
+// ChooseVirtType gives the virt_type that was configured, or, where it is "",
+// kvm if a guest can really start with it on this host, else qemu. A /dev/kvm
+// alone proves little: inside some virtual machines it is there, and guests hang
+// on their way into protected mode. So a boot sector is run; it takes a second
+// where KVM works and at most five where not. dir is a folder that QEMU's user
+// can pass; what is made in it is removed.
+func (c *Client) ChooseVirtType(ctx context.Context, configured, dir string) (string, error) {
+	switch configured {
+	case "kvm", "qemu":
+		return configured, nil
+	case "":
+	default:
+		return "", fmt.Errorf("domain: virt_type %q: it must be kvm, qemu or empty", configured)
+	}
+	if _, err := os.Stat("/dev/kvm"); err != nil {
+		return "qemu", nil
+	}
+	works, err := c.runsKVM(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	if works {
+		return "kvm", nil
+	}
+	return "qemu", nil
+}
+
+func (c *Client) runsKVM(ctx context.Context, dir string) (bool, error) {
+	work, err := os.MkdirTemp(dir, "kvm-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(work)
+	image, serial := filepath.Join(work, "probe"), filepath.Join(work, "serial")
+	if err := os.WriteFile(image, kvmProbe, 0o644); err != nil {
+		return false, err
+	}
+	if err := os.Chmod(work, 0o711); err != nil {
+		return false, err
+	}
+	doc, err := probeXML(image, serial)
+	if err != nil {
+		return false, err
+	}
+	var guest libvirt.Domain
+	err = c.Do(ctx, func(l *libvirt.Libvirt) (err error) {
+		guest, err = l.DomainCreateXML(doc, libvirt.DomainStartAutodestroy)
+		if err != nil {
+			return err
+		}
+		// Autodestroy ends the guest with this connection, whatever happens here.
+		for deadline := time.Now().Add(kvmProbeTime); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			said, err := os.ReadFile(serial)
+			if err == nil && bytes.Contains(said, []byte(kvmProbeDone)) {
+				return nil
+			}
+			state, _, err := l.DomainGetState(guest, 0)
+			if err != nil || libvirt.DomainState(state) != libvirt.DomainRunning {
+				return errNoKVM
+			}
+		}
+		return errNoKVM
+	})
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case isLibvirt(err):
+		return false, nil // libvirt answers: it is KVM that does not
+	}
+	return false, err
+}
+
+// errNoKVM looks like what libvirt says when QEMU cannot start with KVM at all.
+var errNoKVM = libvirt.Error{Code: uint32(libvirt.ErrOperationFailed), Message: "the guest did not run"}
+
+func isLibvirt(err error) bool {
+	return isCode(err, libvirt.ErrOperationFailed) || isCode(err, libvirt.ErrInternalError) ||
+		isCode(err, libvirt.ErrConfigUnsupported) || isCode(err, libvirt.ErrInvalidArg)
+}
+
+// probeXML is a guest like ours with nothing but the boot sector and a serial port.
+func probeXML(image, serial string) (string, error) {
+	port := uint(0)
+	d := libvirtxml.Domain{
+		Type:     "kvm",
+		Name:     "strongroom-kvm-" + uuid.NewString()[:8],
+		Memory:   &libvirtxml.DomainMemory{Value: 32, Unit: "MiB"},
+		VCPU:     &libvirtxml.DomainVCPU{Value: 1},
+		OS:       &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Arch: "x86_64", Machine: "q35", Type: "hvm"}},
+		Features: &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}},
+		CPU:      &libvirtxml.DomainCPU{Mode: "host-model"},
+		Devices: &libvirtxml.DomainDeviceList{
+			Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
+			Disks: []libvirtxml.DomainDisk{{
+				Device:   "disk",
+				Driver:   &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw"},
+				Source:   &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: image}},
+				Target:   &libvirtxml.DomainDiskTarget{Dev: "vda", Bus: "virtio"},
+				ReadOnly: &libvirtxml.DomainDiskReadOnly{},
+			}},
+			Serials: []libvirtxml.DomainSerial{{
+				Source: &libvirtxml.DomainChardevSource{File: &libvirtxml.DomainChardevSourceFile{Path: serial}},
+				Target: &libvirtxml.DomainSerialTarget{Port: &port},
+			}},
+		},
+	}
+	return d.Marshal()
+}

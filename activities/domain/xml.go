@@ -1,0 +1,171 @@
+package domain
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/xml"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"libvirt.org/go/libvirtxml"
+
+	"strongroom/compute"
+)
+
+// Shape is what a server's domain takes from its host.
+type Shape struct {
+	VirtType   string // kvm, qemu
+	Machine    string
+	Cache      string    // of the disks
+	Dir        string    // the server's folder
+	Socket     string    // of its serial console
+	Backing    string    // path of the root disk's source, "" for none
+	Interfaces []Network // one for each of the server's networks
+}
+
+// consoleLog is the file in a server's folder that keeps its serial output.
+const consoleLog = "console.log"
+
+// XML gives the domain of a server. Every disk's clusters that are its own are
+// opened with its own secret (EE-09), a backing file with its copy (EE-11); the
+// TPM is swtpm's, its state encrypted under the server's secret (TPM-03).
+func XML(s compute.Server, h Shape) (string, error) {
+	if len(h.Interfaces) != len(s.Networks) {
+		return "", compute.Errorf(compute.Invalid, "server %s: %d interfaces for %d networks", s.ID, len(h.Interfaces), len(s.Networks))
+	}
+	d := libvirtxml.Domain{
+		Type:       h.VirtType,
+		Name:       s.InstanceName(),
+		UUID:       s.ID.String(),
+		Metadata:   metadata(s),
+		Memory:     &libvirtxml.DomainMemory{Value: uint(s.Flavor.MemoryMB), Unit: "MiB"},
+		VCPU:       &libvirtxml.DomainVCPU{Placement: "static", Value: uint(s.Flavor.VCPUs)},
+		OS:         &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Arch: "x86_64", Machine: h.Machine, Type: "hvm"}},
+		Features:   &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}},
+		CPU:        &libvirtxml.DomainCPU{Mode: "maximum"},
+		Clock:      &libvirtxml.DomainClock{Offset: "utc"},
+		OnPoweroff: "destroy",
+		OnReboot:   "restart",
+		OnCrash:    "destroy",
+		Devices: &libvirtxml.DomainDeviceList{
+			Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
+			MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "virtio"},
+			RNGs: []libvirtxml.DomainRNG{{Model: "virtio", Backend: &libvirtxml.DomainRNGBackend{
+				Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}}},
+		},
+	}
+	if h.VirtType == "kvm" {
+		d.CPU.Mode = "host-model"
+		d.Clock.Timer = []libvirtxml.DomainTimer{{Name: "pit", TickPolicy: "delay"}, {Name: "rtc", TickPolicy: "catchup"}, {Name: "hpet", Present: "no"}}
+	}
+	for _, v := range s.Disks {
+		dev, err := diskXML(s, v, h)
+		if err != nil {
+			return "", err
+		}
+		d.Devices.Disks = append(d.Devices.Disks, dev)
+	}
+	for i, n := range s.Networks {
+		d.Devices.Interfaces = append(d.Devices.Interfaces, interfaceXML(s, i, n, h.Interfaces[i]))
+	}
+	if s.TPM != nil {
+		dev, err := tpmXML(s)
+		if err != nil {
+			return "", err
+		}
+		d.Devices.TPMs = []libvirtxml.DomainTPM{dev}
+	}
+	d.Devices.Serials, d.Devices.Consoles = serialXML(h)
+	return d.Marshal()
+}
+
+func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, error) {
+	dev := libvirtxml.DomainDisk{
+		Device: "disk",
+		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: h.Cache, Discard: "unmap"},
+		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: filepath.Join(h.Dir, v.Name())}},
+		Target: &libvirtxml.DomainDiskTarget{Dev: strings.TrimPrefix(v.DeviceName, "/dev/"), Bus: v.Bus},
+	}
+	if v.BootIndex >= 0 {
+		dev.Boot = &libvirtxml.DomainDeviceBoot{Order: uint(v.BootIndex) + 1}
+	}
+	if v.Encrypted {
+		if v.Secret == nil || v.Format != compute.FormatLUKS {
+			return dev, compute.Errorf(compute.Invalid, "disk %s is encrypted and has no LUKS secret", v.ID)
+		}
+		dev.Source.Encryption = luks(*v.Secret)
+	}
+	if v.Role == compute.RootDisk && h.Backing != "" {
+		// Explicit: libvirt would find the file by itself, but not its secret.
+		source := &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: h.Backing}}
+		if v.BackingSecret != nil {
+			source.Encryption = luks(*v.BackingSecret)
+		}
+		dev.BackingStore = &libvirtxml.DomainDiskBackingStore{
+			Format:       &libvirtxml.DomainDiskFormat{Type: s.Image.DiskFormat},
+			Source:       source,
+			BackingStore: &libvirtxml.DomainDiskBackingStore{},
+		}
+	}
+	return dev, nil
+}
+
+func luks(id compute.SecretID) *libvirtxml.DomainDiskEncryption {
+	return &libvirtxml.DomainDiskEncryption{
+		Format: "luks", Engine: "qemu",
+		Secrets: []libvirtxml.DomainDiskSecret{{Type: "passphrase", UUID: id.String()}},
+	}
+}
+
+func tpmXML(s compute.Server) (libvirtxml.DomainTPM, error) {
+	t := s.TPM
+	if t.Secret == nil {
+		return libvirtxml.DomainTPM{}, compute.Errorf(compute.Invalid, "server %s: its TPM has no secret", s.ID)
+	}
+	return libvirtxml.DomainTPM{Model: string(t.Model), Backend: &libvirtxml.DomainTPMBackend{
+		Emulator: &libvirtxml.DomainTPMBackendEmulator{
+			Version:    string(t.Version),
+			Encryption: &libvirtxml.DomainTPMBackendEncryption{Secret: t.Secret.String()},
+		},
+	}}, nil
+}
+
+// serialXML is one serial port: a socket to talk to the guest, and a file that
+// keeps what it said, also over restarts.
+func serialXML(h Shape) ([]libvirtxml.DomainSerial, []libvirtxml.DomainConsole) {
+	port := uint(0)
+	source := &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "bind", Path: h.Socket}}
+	log := &libvirtxml.DomainChardevLog{File: filepath.Join(h.Dir, consoleLog), Append: "on"}
+	return []libvirtxml.DomainSerial{{Source: source, Log: log, Target: &libvirtxml.DomainSerialTarget{Port: &port}}},
+		[]libvirtxml.DomainConsole{{Source: source, Log: log, Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &port}}}
+}
+
+func interfaceXML(s compute.Server, index int, n compute.Network, plug Network) libvirtxml.DomainInterface {
+	dev := libvirtxml.DomainInterface{
+		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC},
+		Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
+		Source: &libvirtxml.DomainInterfaceSource{Network: &libvirtxml.DomainInterfaceSourceNetwork{Network: plug.Name}},
+	}
+	if plug.Bridge != "" {
+		dev.Source = &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: plug.Bridge}}
+	}
+	if n.MAC == "" { // the same at every start
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%s", s.ID, index, n.UUID))
+		dev.MAC.Address = fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[0], sum[1], sum[2])
+	}
+	return dev
+}
+
+// metadata tells who looks at the host whose domain this is.
+func metadata(s compute.Server) *libvirtxml.DomainMetadata {
+	var b bytes.Buffer
+	b.WriteString(`<strongroom:server xmlns:strongroom="urn:strongroom:server:1">`)
+	for _, e := range []struct{ name, text string }{{"name", s.Name}, {"project", s.ProjectID}, {"user", s.UserID}, {"flavor", s.Flavor.Name}, {"image", s.Image.ID.String()}} {
+		b.WriteString("<strongroom:" + e.name + ">")
+		xml.EscapeText(&b, []byte(e.text)) // never fails on a buffer
+		b.WriteString("</strongroom:" + e.name + ">")
+	}
+	b.WriteString("</strongroom:server>")
+	return &libvirtxml.DomainMetadata{XML: b.String()}
+}

@@ -1,0 +1,110 @@
+package domain_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/domain"
+	"strongroom/compute"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func id(last byte) uuid.UUID {
+	u := uuid.MustParse("11111111-2222-4333-8444-555555555500")
+	u[15] = last
+	return u
+}
+
+func secretID(last byte) *compute.SecretID { return &compute.SecretID{UUID: id(last)} }
+
+// plainServer has a root disk on a qcow2 image and nothing else.
+func plainServer() compute.Server {
+	image := compute.ImageID{UUID: id(2)}
+	return compute.Server{
+		ID: compute.ServerID{UUID: id(1)}, Name: "web <1> & co", ProjectID: "p1", UserID: "u1",
+		Flavor: compute.Flavor{Name: "m1.tiny", VCPUs: 1, MemoryMB: 256},
+		Image:  compute.Image{ID: image, DiskFormat: "qcow2"},
+		Disks: []compute.Disk{{ID: compute.DiskID{UUID: id(3)}, Role: compute.RootDisk, DeviceName: "/dev/vda", Bus: "virtio",
+			SizeMB: 64, BootIndex: 0, Image: &image}},
+	}
+}
+
+// encryptedServer has LUKS root, ephemeral and swap disks.
+func encryptedServer() compute.Server {
+	s := plainServer()
+	s.Disks = append(s.Disks,
+		compute.Disk{ID: compute.DiskID{UUID: id(4)}, Role: compute.EphemeralDisk, DeviceName: "/dev/vdb", Bus: "virtio", SizeMB: 1024, BootIndex: -1},
+		compute.Disk{ID: compute.DiskID{UUID: id(5)}, Role: compute.SwapDisk, DeviceName: "/dev/vdc", Bus: "virtio", SizeMB: 64, BootIndex: -1})
+	for i := range s.Disks {
+		d := &s.Disks[i]
+		d.Encrypted, d.Format, d.Secret = true, compute.FormatLUKS, secretID(byte(0x10+i))
+	}
+	return s
+}
+
+func withTPM(s compute.Server, v compute.TPMVersion, m compute.TPMModel) compute.Server {
+	s.TPM = &compute.TPM{Version: v, Model: m, Security: compute.SecurityUser, Secret: secretID(0x20)}
+	return s
+}
+
+func TestXMLGolden(t *testing.T) {
+	t.Parallel()
+	host := domain.Shape{
+		VirtType: "qemu", Machine: "q35", Cache: "none",
+		Dir:     "/var/lib/strongroom/instances/" + id(1).String(),
+		Socket:  "/run/strongroom/" + id(1).String() + ".sock",
+		Backing: "/var/lib/strongroom/images/base.qcow2",
+	}
+	kvm := host
+	kvm.VirtType = "kvm"
+	plugged := host
+	plugged.Interfaces = []domain.Network{{Name: "default"}, {Bridge: "br0"}}
+	networked := plainServer()
+	networked.Networks = []compute.Network{{UUID: id(6).String()}, {UUID: id(7).String(), MAC: "fa:16:3e:00:00:01"}}
+	encryptedSource := encryptedServer()
+	encryptedSource.Disks[0].BackingSecret = secretID(0x30)
+	for name, c := range map[string]struct {
+		server compute.Server
+		host   domain.Shape
+	}{
+		"plain":            {plainServer(), host},
+		"plain-kvm":        {plainServer(), kvm},
+		"luks":             {encryptedServer(), host},
+		"luks-backing":     {encryptedSource, host},
+		"tpm-crb-2.0":      {withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB), host},
+		"tpm-tis-2.0":      {withTPM(plainServer(), compute.TPM20, compute.TPMTIS), host},
+		"tpm-tis-1.2":      {withTPM(plainServer(), compute.TPM12, compute.TPMTIS), host},
+		"network-and-kind": {networked, plugged},
+	} {
+		got, err := domain.XML(c.server, c.host)
+		require.NoError(t, err, name)
+		golden := filepath.Join("testdata", name+".xml")
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(got+"\n"), 0o644))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got+"\n", name)
+	}
+}
+
+func TestXMLRefuses(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*compute.Server){
+		"disk without secret": func(s *compute.Server) { s.Disks[1].Secret = nil },
+		"format":              func(s *compute.Server) { s.Disks[1].Format = compute.FormatLUKSv2 },
+		"TPM without secret":  func(s *compute.Server) { s.TPM.Secret = nil },
+		"network unplugged":   func(s *compute.Server) { s.Networks = []compute.Network{{UUID: id(6).String()}} },
+	} {
+		s := withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB)
+		spoil(&s)
+		_, err := domain.XML(s, domain.Shape{VirtType: "qemu", Machine: "q35"})
+		require.True(t, compute.Is(err, compute.Invalid), "%s: %v", name, err)
+	}
+}
