@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	goslo "github.com/databus23/goslo.policy"
 	"go.yaml.in/yaml/v3"
@@ -74,21 +75,34 @@ func (r Rules) Override(path string) (Rules, error) {
 	return all, nil
 }
 
+// reference is a check that names another rule.
 var reference = regexp.MustCompile(`\brule:([^\s()]+)`)
 
 // Enforcer compiles the rules. A reference to a rule that does not exist is
 // refused: it would deny silently.
 func (r Rules) Enforcer() (*goslo.Enforcer, error) {
+	compiled := make(Rules, 2*len(r))
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		for _, m := range reference.FindAllStringSubmatch(r[name], -1) {
 			if _, ok := r[m[1]]; !ok {
 				return nil, fmt.Errorf("policy: rule %s refers to rule %s, which does not exist", name, m[1])
 			}
 		}
+		// The library reads a reference up to its first colon, and the names of
+		// rules have several: they are known by a name without, too.
+		text := reference.ReplaceAllStringFunc(r[name], func(check string) string {
+			return "rule:" + plain(strings.TrimPrefix(check, "rule:"))
+		})
+		if err := wellFormed(text); err != nil {
+			return nil, fmt.Errorf("policy: rule %s: %w", name, err)
+		}
+		compiled[name], compiled[plain(name)] = text, text
 	}
-	e, err := goslo.NewEnforcer(r)
+	e, err := goslo.NewEnforcer(compiled)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return e, nil
 }
+
+func plain(name string) string { return strings.ReplaceAll(name, ":", "|") }

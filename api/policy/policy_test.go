@@ -56,3 +56,29 @@ func TestMergeRefusesTwice(t *testing.T) {
 	_, err := policy.Merge(policy.Rules{"a": "@"}, policy.Rules{"a": "!"})
 	require.EqualError(t, err, "policy: rule a is defined twice")
 }
+
+func TestSyntax(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{
+		"", "@", "!", "role:a", "not role:a", "(role:a or role:b) and not (project_id:%(project_id)s)", "'x':%(target.user_id)s", `is_admin:"True"`, "True:%(x)s", "12:%(x)s", "is_admin:1",
+		"rule:os:of:three", "  role:a  and role:b\tor role:c", "role:android or role:orange",
+	} {
+		_, err := policy.Rules{"r": rule, "os:of:three": "@"}.Enforcer()
+		require.NoError(t, err, rule)
+	}
+	for _, rule := range []string{
+		"role", "role:", ":a", "role:a role:b", "(role:a", "role:a)", "()", "and", "role:a and", "not", "role:a not", "role:%(a", "rule:none", "@@", "role:a:b", "role:and", "'a':b", "True:b", "12:b",
+	} {
+		_, err := policy.Rules{"r": rule}.Enforcer()
+		require.Error(t, err, rule)
+	}
+}
+
+func TestReferenceToARuleWithColons(t *testing.T) {
+	t.Parallel()
+	enforcer, err := policy.Rules{"os:a:b": "role:boss", "os:a:c": "not rule:os:a:b"}.Enforcer()
+	require.NoError(t, err)
+	require.True(t, enforcer.Enforce("os:a:b", goslo.Context{Roles: []string{"boss"}}))
+	require.False(t, enforcer.Enforce("os:a:c", goslo.Context{Roles: []string{"boss"}}))
+	require.True(t, enforcer.Enforce("os:a:c", goslo.Context{}))
+}
