@@ -35,10 +35,17 @@ func claimPIDFile(ctx context.Context, cfg Config) (*os.File, error) {
 		return nil, fmt.Errorf("%s: lock %s: %w", cfg.Name, cfg.PIDFile, err)
 	}
 	if err := endLeftover(ctx, cfg); err != nil {
-		lock.Close()
+		unclaim(lock)
 		return nil, err
 	}
 	return lock, nil
+}
+
+// unclaim gives the pid file back. To close it is not enough: a child that is just
+// being forked elsewhere holds the lock with its copy until it has become its program.
+func unclaim(lock *os.File) {
+	_ = syscall.Flock(int(lock.Fd()), syscall.LOCK_UN)
+	lock.Close()
 }
 
 // endLeftover ends the process that the pid file names, if it is still that one.

@@ -68,7 +68,7 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 		err = p.launch(ctx)
 	}
 	if err != nil {
-		claim.Close()
+		unclaim(claim)
 		return nil, err
 	}
 	if err := writePIDFile(cfg.PIDFile, p.cmd.Process.Pid); err != nil {
@@ -206,7 +206,7 @@ func (p *Process) Until(ctx context.Context, try func(context.Context) error) er
 func (p *Process) release() {
 	p.once.Do(func() {
 		_ = os.Remove(p.cfg.PIDFile)
-		p.claim.Close()
+		unclaim(p.claim)
 	})
 }
 
