@@ -203,3 +203,18 @@ func TestCreateNetworks(t *testing.T) {
 	c.do(t, member, "POST", "/servers", c.body(map[string]any{"networks": nil})).
 		fails(409, "conflictingRequest", "Multiple possible networks found, use a Network ID to be more specific.")
 }
+
+func TestPasswordIsNowhereKept(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	const canary = "canary-of-a-password"
+	a := c.do(t, member, "POST", "/servers", c.body(map[string]any{"adminPass": canary}), at("2.90")).ok(202)
+	require.Equal(t, canary, a.get("server", "adminPass"))
+	given := c.do(t, member, "POST", "/servers", c.body(nil), at("2.90")).ok(202).get("server", "adminPass").(string)
+	for _, password := range []string{canary, given} {
+		for _, table := range []string{"servers", "server_disks", "server_system_metadata", "operations"} {
+			require.Zero(t, c.count(`SELECT count(*) FROM `+table+` x WHERE x::text LIKE '%' || $1 || '%'`, password), table)
+		}
+		require.NotContains(t, c.log.String(), password)
+	}
+}
