@@ -1,0 +1,94 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+)
+
+func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.host("h1", 8, 8192)
+	in := b.server(compute.OpCreate)
+	for range 2 {
+		got, err := b.Begin(b.ctx, in)
+		require.NoError(t, err, "it may run again for the operation that it let in")
+		require.False(t, got.Superseded)
+		require.Equal(t, owner, got.Credential)
+		require.Equal(t, in.Server, got.Server.ID)
+		require.Len(t, got.Server.Disks, 1)
+		require.Nil(t, got.Server.TPM.Secret)
+		require.Nil(t, got.Reboot)
+		require.Empty(t, got.HostName)
+	}
+	op := b.op(in)
+	require.Equal(t, compute.OperationRunning, op.State)
+	require.NotNil(t, op.StartedAt)
+
+	_, err := b.Claim(b.ctx, record.ClaimInput{OperationInput: in, Plan: plan(1)})
+	require.NoError(t, err)
+	secret, tpm := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	require.NoError(t, b.SaveSecrets(b.ctx, record.SecretsInput{
+		OperationInput: in, Disks: map[string]compute.SecretID{b.disk(in).String(): secret}, TPM: &tpm,
+	}))
+	options := map[string]string{"cipher-alg": "aes-256"}
+	require.NoError(t, b.SaveOptions(b.ctx, record.OptionsInput{OperationInput: in, Disk: b.disk(in), Format: compute.FormatLUKS, Options: options}))
+	require.NoError(t, b.Task(b.ctx, record.TaskInput{OperationInput: in, Task: compute.TaskSpawning}))
+
+	reboot := b.supersede(in, compute.OpReboot, compute.RebootArguments{Hard: true})
+	got, err := b.Begin(b.ctx, reboot)
+	require.NoError(t, err)
+	require.Equal(t, &compute.RebootArguments{Hard: true}, got.Reboot)
+	require.Equal(t, "h1", got.HostName)
+	require.Equal(t, host, *got.Server.Host)
+	require.Equal(t, secret, *got.Server.Disks[0].Secret)
+	require.Equal(t, options, got.Server.Disks[0].EncryptionOptions)
+	require.Equal(t, tpm, *got.Server.TPM.Secret)
+	require.Equal(t, compute.TaskSpawning, got.Server.TaskState)
+
+	require.NoError(t, b.ClearSecrets(b.ctx, reboot))
+	got, err = b.Begin(b.ctx, reboot)
+	require.NoError(t, err)
+	require.Nil(t, got.Server.Disks[0].Secret)
+	require.Nil(t, got.Server.TPM.Secret)
+}
+
+func TestBeginKeepsOutWhoLostTheServer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.server(compute.OpCreate)
+	b.supersede(in, compute.OpDelete, nil)
+	before := b.dump("servers")
+	for range 2 {
+		got, err := b.Begin(b.ctx, in)
+		require.NoError(t, err)
+		require.Equal(t, record.BeginResult{Superseded: true}, got)
+		require.Equal(t, compute.OperationCancelled, b.op(in).State)
+	}
+	require.Equal(t, before, b.dump("servers"))
+}
+
+func TestBeginKeepsOutWhoIsSettled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.server(compute.OpCreate)
+	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMActive}))
+	got, err := b.Begin(b.ctx, in)
+	require.NoError(t, err)
+	require.True(t, got.Superseded)
+	require.Equal(t, compute.OperationSucceeded, b.op(in).State)
+}
+
+func TestBeginRefusesARebootWithoutArguments(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.supersede(b.server(compute.OpCreate), compute.OpReboot, nil)
+	_, err := b.Begin(b.ctx, in)
+	require.True(t, compute.Is(err, compute.Invalid), "%v", err)
+	require.Equal(t, compute.OperationAccepted, b.op(in).State)
+}
