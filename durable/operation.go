@@ -87,12 +87,19 @@ func (s Starter) Look(ctx context.Context, op compute.Operation) (run Run, found
 	if err != nil || info == nil {
 		return "", false, err
 	}
-	var owner string
-	memo := info.GetMemo().GetFields()[memoOperation]
-	if converter.GetDefaultDataConverter().FromPayload(memo, &owner) != nil || owner != string(op.ID) {
+	if owner(info) != op.ID {
 		return "", false, nil
 	}
 	return standing(info), true, nil
+}
+
+// owner is the operation that an execution says it is, "" if it says nothing.
+func owner(info *workflowpb.WorkflowExecutionInfo) compute.OperationID {
+	var id string
+	if err := converter.GetDefaultDataConverter().FromPayload(info.GetMemo().GetFields()[memoOperation], &id); err != nil {
+		return ""
+	}
+	return compute.OperationID(id)
 }
 
 // CancelRunning asks the operation that holds the server's lock to end, and

@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -47,7 +46,7 @@ func stopped(t *testing.T) *bench {
 func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm func(*testsuite.TestWorkflowEnvironment)) error {
 	b.t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(20 * time.Second)
 	env.SetWorkerOptions(worker.Options{

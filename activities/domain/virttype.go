@@ -39,7 +39,7 @@ func (c *Client) ChooseVirtType(ctx context.Context, configured, dir string) (st
 		return "", fmt.Errorf("domain: virt_type %q: it must be kvm, qemu or empty", configured)
 	}
 	if _, err := os.Stat("/dev/kvm"); err != nil {
-		return "qemu", nil
+		return "qemu", nil //nolint:nilerr // no device, no KVM
 	}
 	works, err := c.runsKVM(ctx, dir)
 	if err != nil {

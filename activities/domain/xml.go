@@ -163,7 +163,7 @@ func metadata(s compute.Server) *libvirtxml.DomainMetadata {
 	b.WriteString(`<strongroom:server xmlns:strongroom="urn:strongroom:server:1">`)
 	for _, e := range []struct{ name, text string }{{"name", s.Name}, {"project", s.ProjectID}, {"user", s.UserID}, {"flavor", s.Flavor.Name}, {"image", s.Image.ID.String()}} {
 		b.WriteString("<strongroom:" + e.name + ">")
-		xml.EscapeText(&b, []byte(e.text)) // never fails on a buffer
+		_ = xml.EscapeText(&b, []byte(e.text)) // never fails on a buffer
 		b.WriteString("</strongroom:" + e.name + ">")
 	}
 	b.WriteString("</strongroom:server>")
