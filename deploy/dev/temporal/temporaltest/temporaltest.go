@@ -1,0 +1,54 @@
+// Package temporaltest gives tests a real Temporal server of their own.
+package temporaltest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"strongroom/deploy/dev/temporal"
+	"strongroom/durable"
+)
+
+// BinaryVariable names the environment variable that points tests at a Temporal
+// CLI other than the one that temporal.Find finds.
+const BinaryVariable = "STRONGROOM_TEMPORAL_BIN"
+
+// Start runs a server until the test ends. Where no CLI is built the test is
+// skipped, in CI it fails.
+func Start(t testing.TB) *temporal.Server {
+	t.Helper()
+	binary := os.Getenv(BinaryVariable)
+	if binary == "" {
+		var err error
+		if binary, err = temporal.Find(); err != nil {
+			if os.Getenv("CI") != "" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server, err := temporal.Start(ctx, temporal.Config{Binary: binary, Dir: t.TempDir(), Headless: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+	return server
+}
+
+// Client is a client of a server of its own.
+func Client(t testing.TB) client.Client {
+	t.Helper()
+	server := Start(t)
+	c, err := durable.Dial(durable.ClientConfig{
+		Address: server.Address(), Namespace: server.Namespace(), Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
