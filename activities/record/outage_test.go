@@ -42,7 +42,7 @@ func TestALostConnectionIsWorthARetry(t *testing.T) {
 	go func() { result <- b.Task(b.ctx, record.TaskInput{OperationInput: in, Task: compute.TaskSpawning}) }()
 	require.Eventually(t, func() bool {
 		var killed int
-		err := tx.QueryRow(b.ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		err := b.Pool.QueryRow(b.ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&killed)
 		return err == nil && killed > 0
 	}, timeout, tick)
