@@ -49,7 +49,7 @@ func (c *testCloud) uploadGuest() (string, error) {
 }
 
 // bootTimeout is long: many guests share two CPUs that are emulated.
-const bootTimeout = 4 * time.Minute
+const bootTimeout = 2 * time.Minute
 
 // serial is a guest's serial line, to read and to type.
 type serial struct {

@@ -91,7 +91,7 @@ func openRooms(r *run, cfg *Config) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
-	tpms, err := tpm.New(tpm.Config{StateDir: h.SwtpmState})
+	tpms, err := tpm.New(h.SwtpmState)
 	return &rooms{disk: disks, domain: domains, tpm: tpms}, err
 }
 
