@@ -134,7 +134,18 @@ func (d *Daemon) Signal(sig syscall.Signal) error {
 	if pid == 0 {
 		return errors.New("libvirtd: not running")
 	}
+	if sig == syscall.SIGCONT {
+		defer d.wake()
+	}
 	return syscall.Kill(pid, sig)
+}
+
+// wake continues the nsenter above libvirtd, which stops itself when libvirtd
+// is stopped, and does not notice its end before it is continued.
+func (d *Daemon) wake() {
+	if d.daemon != nil {
+		d.daemon.cmd.Process.Signal(syscall.SIGCONT) // fails when it has ended, and that is what is waited for
+	}
 }
 
 // Stop ends libvirtd; Contained, its guests too. Lasting guests go on; when
@@ -171,6 +182,7 @@ func (d *Daemon) endAll(ctx context.Context) error {
 	if d.daemon == nil {
 		return nil
 	}
+	d.wake()
 	return d.daemon.wait(ctx)
 }
 
@@ -189,6 +201,7 @@ func (d *Daemon) endDaemon(ctx context.Context, sig syscall.Signal) error {
 	if err := syscall.Kill(d.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("libvirtd: %w", err)
 	}
+	d.wake()
 	patience, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	if d.daemon.wait(patience) == nil {

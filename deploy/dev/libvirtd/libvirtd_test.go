@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,23 @@ func TestGuestsFollowTheMode(t *testing.T) {
 			require.False(t, alive(qemu))
 			require.NoError(t, next.Stop(ctx))
 		})
+	}
+}
+
+func TestStopEndsOneThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, stop := range []func(*libvirtd.Daemon, context.Context) error{(*libvirtd.Daemon).Stop, (*libvirtd.Daemon).Kill, (*libvirtd.Daemon).StopAll} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		d, err := libvirtd.Start(ctx, libvirtd.Config{Dir: shortDir(t), CacheDir: cache(t)})
+		require.NoError(t, err)
+		require.NoError(t, d.Signal(syscall.SIGSTOP))
+		require.NoError(t, d.Signal(syscall.SIGCONT))
+		connect(t, d)
+		require.NoError(t, d.Signal(syscall.SIGSTOP))
+		require.NoError(t, stop(d, ctx))
+		require.Zero(t, d.PID())
+		require.NoError(t, d.StopAll(ctx))
 	}
 }
 
