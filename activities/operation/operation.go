@@ -6,6 +6,7 @@ package operation
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.temporal.io/sdk/activity"
@@ -85,7 +86,7 @@ func (a *Activities) repair(ctx context.Context, op compute.Operation, out *Swee
 	return a.Record.Settle(ctx, record.SettleInput{
 		OperationInput: durable.OperationInput{Operation: op.ID, Server: op.ServerID},
 		State:          compute.OperationFailed, Message: lost, VMState: compute.VMError,
-		Fault: &compute.Fault{Code: 500, Message: lost, Created: op.AcceptedAt},
+		Fault: &compute.Fault{Code: 500, Message: lost, Created: time.Now().UTC()},
 	})
 }
 
