@@ -117,15 +117,13 @@ func (d demoCommand) image(ctx context.Context, provider *gophercloud.ProviderCl
 	if err != nil {
 		return "", err
 	}
-	path, name := d.Image, ""
+	path, name := d.Image, filepath.Base(d.Image)
 	if path == "" {
 		path, name = filepath.Join(layout.State, "guest.qcow2"), "tiny-guest"
 		say("building the tiny guest (Debian's kernel and one Go program)")
 		if err := guest.Build(ctx, path, guest.Options{}); err != nil {
 			return "", err
 		}
-	} else {
-		name = filepath.Base(path)
 	}
 	info, err := os.Stat(path)
 	if err != nil {

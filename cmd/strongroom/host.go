@@ -126,7 +126,7 @@ func background(r *run, name, address string, handler http.Handler) error {
 	}
 	go func() {
 		if err := serveOn(r, name, listener, handler); err != nil {
-			r.log.Error(name+" ended", "error", err)
+			r.log.Error("a service ended", "service", name, "error", err)
 		}
 	}()
 	return nil

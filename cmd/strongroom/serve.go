@@ -34,7 +34,7 @@ func serveOn(r *run, name string, listener net.Listener, handler http.Handler) e
 		_ = server.Shutdown(ctx)
 	})
 	defer stopped()
-	r.log.Info(name+" is ready", "address", listener.Addr().String())
+	r.log.Info("ready", "service", name, "address", listener.Addr().String())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
