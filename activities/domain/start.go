@@ -115,14 +115,15 @@ func (a *Activities) boot(ctx context.Context, in StartInput) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Second):
+		case <-time.After(time.Duration(attempt) * time.Second):
 		}
 	}
 }
 
-// startAttempts is how often a start is tried that fails for no known reason: a
-// busy host makes QEMU and swtpm late, and libvirt gives up on them.
-const startAttempts = 3
+// startAttempts is how often, in some ten seconds, a start is tried that fails
+// for no known reason: a busy host makes QEMU and swtpm late, and libvirt gives
+// up on them.
+const startAttempts = 5
 
 // document gives the server's domain on this host.
 func (a *Activities) document(ctx context.Context, s compute.Server) (string, error) {
@@ -201,6 +202,7 @@ var refusals = []struct {
 	{"Invalid password, cannot unlock any keyslot", compute.Corrupt, "a passphrase does not open its disk"},
 	{"TPM result for CMD_INIT", compute.Corrupt, "the passphrase does not open the state of the TPM"},
 	{"Cannot access storage file", compute.Corrupt, "a disk is missing"},
+	{consoleLog + "': No such file or directory", compute.Corrupt, "its folder is missing"},
 	{"Could not open backing file", compute.Corrupt, "the source of its root disk is missing"},
 	{"cannot set up guest memory", compute.NoHost, "the host has not enough memory"},
 }

@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -128,8 +129,11 @@ func TestStartRefuses(t *testing.T) {
 		kind  compute.Kind
 		spoil func(*compute.Server)
 	}{
-		"no server":       {compute.Invalid, func(s *compute.Server) { s.ID = compute.ServerID{} }},
-		"no disk":         {compute.Corrupt, func(*compute.Server) {}},
+		"no server": {compute.Invalid, func(s *compute.Server) { s.ID = compute.ServerID{} }},
+		"no folder": {compute.Corrupt, func(*compute.Server) {}},
+		"no disk": {compute.Corrupt, func(s *compute.Server) {
+			require.NoError(t, os.Mkdir(filepath.Join(h.InstancesDir, s.ID.String()), 0o711))
+		}},
 		"unknown network": {compute.NotFound, func(s *compute.Server) { s.Networks = []compute.Network{{UUID: id(9).String()}} }},
 		"odd network":     {compute.Invalid, func(s *compute.Server) { s.Networks = []compute.Network{{UUID: "blue"}} }},
 		"odd machine":     {compute.Invalid, func(s *compute.Server) { s.Flavor.VCPUs = 100_000 }},
@@ -138,6 +142,5 @@ func TestStartRefuses(t *testing.T) {
 		c.spoil(&s)
 		_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 		require.Equal(t, c.kind, compute.KindOf(err), "%s: %v", name, err)
-		require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: plainServer().ID}))
 	}
 }
