@@ -45,6 +45,9 @@ func TestChooseVirtType(t *testing.T) {
 	}
 	_, err := h.Client.ChooseVirtType(t.Context(), "xen", h.RunDir)
 	require.Error(t, err)
+	runs, err := h.Client.Runs(t.Context(), "qemu", h.RunDir)
+	require.NoError(t, err)
+	require.True(t, runs, "the probe finds no fault with a CPU that has none")
 	begin := time.Now()
 	chosen, err := h.Client.ChooseVirtType(t.Context(), "", h.RunDir)
 	require.NoError(t, err)

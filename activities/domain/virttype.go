@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func (c *Client) ChooseVirtType(ctx context.Context, configured, dir string) (st
 	if _, err := os.Stat("/dev/kvm"); err != nil {
 		return "qemu", nil //nolint:nilerr // no device, no KVM
 	}
-	works, err := c.runsKVM(ctx, dir)
+	works, err := c.Runs(ctx, "kvm", dir)
 	if err != nil {
 		return "", err
 	}
@@ -51,20 +52,21 @@ func (c *Client) ChooseVirtType(ctx context.Context, configured, dir string) (st
 	return "qemu", nil
 }
 
-func (c *Client) runsKVM(ctx context.Context, dir string) (bool, error) {
-	work, err := os.MkdirTemp(dir, "kvm-")
+// Runs starts a boot sector as a guest of a virt_type, and reports whether the
+// CPU did what boot loaders and kernels ask of it.
+func (c *Client) Runs(ctx context.Context, virtType, dir string) (bool, error) {
+	work, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(work)
 	image, serial := filepath.Join(work, "probe"), filepath.Join(work, "serial")
-	if err := os.WriteFile(image, kvmProbe, 0o644); err != nil {
+	// SeaBIOS boots from no disk that is smaller than a cylinder.
+	err = errors.Join(os.WriteFile(image, kvmProbe, 0o644), os.Truncate(image, 1<<20), os.Chmod(work, 0o711))
+	if err != nil {
 		return false, err
 	}
-	if err := os.Chmod(work, 0o711); err != nil {
-		return false, err
-	}
-	doc, err := probeXML(image, serial)
+	doc, err := probeXML(virtType, image, serial)
 	if err != nil {
 		return false, err
 	}
@@ -82,10 +84,10 @@ func (c *Client) runsKVM(ctx context.Context, dir string) (bool, error) {
 			}
 			state, _, err := l.DomainGetState(guest, 0)
 			if err != nil || libvirt.DomainState(state) != libvirt.DomainRunning {
-				return errNoKVM
+				return errStuck
 			}
 		}
-		return errNoKVM
+		return errStuck
 	})
 	switch {
 	case err == nil:
@@ -98,8 +100,8 @@ func (c *Client) runsKVM(ctx context.Context, dir string) (bool, error) {
 	return false, err
 }
 
-// errNoKVM looks like what libvirt says when QEMU cannot start with KVM at all.
-var errNoKVM = libvirt.Error{Code: uint32(libvirt.ErrOperationFailed), Message: "the guest did not run"}
+// errStuck looks like what libvirt says when QEMU cannot start at all.
+var errStuck = libvirt.Error{Code: uint32(libvirt.ErrOperationFailed), Message: "the guest did not run"}
 
 func isLibvirt(err error) bool {
 	return isCode(err, libvirt.ErrOperationFailed) || isCode(err, libvirt.ErrInternalError) ||
@@ -107,16 +109,16 @@ func isLibvirt(err error) bool {
 }
 
 // probeXML is a guest like ours with nothing but the boot sector and a serial port.
-func probeXML(image, serial string) (string, error) {
+func probeXML(virtType, image, serial string) (string, error) {
 	port := uint(0)
 	d := libvirtxml.Domain{
-		Type:     "kvm",
-		Name:     "strongroom-kvm-" + uuid.NewString()[:8],
+		Type:     virtType,
+		Name:     "strongroom-probe-" + uuid.NewString()[:8],
 		Memory:   &libvirtxml.DomainMemory{Value: 32, Unit: "MiB"},
 		VCPU:     &libvirtxml.DomainVCPU{Value: 1},
 		OS:       &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Arch: "x86_64", Machine: "q35", Type: "hvm"}},
 		Features: &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}},
-		CPU:      &libvirtxml.DomainCPU{Mode: "host-model"},
+		CPU:      &libvirtxml.DomainCPU{Mode: cpuMode(virtType)},
 		Devices: &libvirtxml.DomainDeviceList{
 			Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
 			Disks: []libvirtxml.DomainDisk{{

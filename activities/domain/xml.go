@@ -43,7 +43,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 		VCPU:       &libvirtxml.DomainVCPU{Placement: "static", Value: uint(s.Flavor.VCPUs)},
 		OS:         &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Arch: "x86_64", Machine: h.Machine, Type: "hvm"}},
 		Features:   &libvirtxml.DomainFeatureList{ACPI: &libvirtxml.DomainFeature{}, APIC: &libvirtxml.DomainFeatureAPIC{}},
-		CPU:        &libvirtxml.DomainCPU{Mode: "maximum"},
+		CPU:        &libvirtxml.DomainCPU{Mode: cpuMode(h.VirtType)},
 		Clock:      &libvirtxml.DomainClock{Offset: "utc"},
 		OnPoweroff: "destroy",
 		OnReboot:   "restart",
@@ -56,7 +56,6 @@ func XML(s compute.Server, h Shape) (string, error) {
 		},
 	}
 	if h.VirtType == "kvm" {
-		d.CPU.Mode = "host-model"
 		d.Clock.Timer = []libvirtxml.DomainTimer{{Name: "pit", TickPolicy: "delay"}, {Name: "rtc", TickPolicy: "catchup"}, {Name: "hpet", Present: "no"}}
 	}
 	for _, v := range s.Disks {
@@ -78,6 +77,15 @@ func XML(s compute.Server, h Shape) (string, error) {
 	}
 	d.Devices.Serials, d.Devices.Consoles = serialXML(h)
 	return d.Marshal()
+}
+
+// cpuMode is the most that a guest can be given: all that QEMU can emulate, or
+// the nearest to the host's CPU that libvirt can name and so move elsewhere.
+func cpuMode(virtType string) string {
+	if virtType == "kvm" {
+		return "host-model"
+	}
+	return "maximum"
 }
 
 func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, error) {
