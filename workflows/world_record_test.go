@@ -55,7 +55,14 @@ func (w *world) registerRecord(r registry) {
 	add(record.Settle, act(w, record.Settle, w.settle))
 	add(record.Bury, act(w, record.Bury, w.bury))
 	add(record.Ledger, act(w, record.Ledger, w.book))
-	add(opact.CancelRunning, act(w, opact.CancelRunning, func(context.Context, compute.ServerID) (none, error) { return none{}, nil }))
+	note := act(w, opact.CancelRunning, func(context.Context, compute.ServerID) (none, error) { return none{}, nil })
+	add(opact.CancelRunning, func(ctx context.Context, server compute.ServerID) error {
+		if err := w.cancelRunning(ctx, server); err != nil {
+			return err
+		}
+		_, err := note(ctx, server)
+		return err
+	})
 }
 
 type none struct{}

@@ -41,6 +41,8 @@ type world struct {
 	calls []call
 	ids   map[string]int // which call an activity id is
 	fault func(call) fault
+	// cancelRunning is what makes room for a delete.
+	cancelRunning func(context.Context, compute.ServerID) error
 }
 
 // row is the server's row with what is beside it.
@@ -66,14 +68,18 @@ func (c call) String() string { return fmt.Sprintf("%s#%d", c.name, c.nth) }
 
 // fault is what happens to a call before it does its work and after. An error
 // of before keeps it from doing anything.
-type fault struct{ before, after func() error }
+type fault struct {
+	before, after func() error
+	block         func(context.Context) error // before, with the call's context
+}
 
 func newWorld(encrypted bool) *world {
 	w := &world{
 		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
 		claims: map[compute.OperationID]compute.HostID{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
-		lent: map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{},
+		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
+		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{},
 		hosts: []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}
 	id := compute.ServerID{UUID: uuid.New()}
@@ -151,6 +157,11 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 	return func(ctx context.Context, in I) (O, error) {
 		var none O
 		f := w.enter(ctx, name, detailOf(in))
+		if f.block != nil {
+			if err := f.block(ctx); err != nil {
+				return none, err
+			}
+		}
 		if f.before != nil {
 			if err := f.before(); err != nil {
 				return none, err
