@@ -51,8 +51,8 @@ func TestOpenStackClient(t *testing.T) {
 		t.Skip("needs python3-openstackclient")
 	}
 	file := filepath.Join(filepath.Dir(c.State), "guest.qcow2")
-	image := c.openstackJSON(t, "image", "create", "osc-guest", "--file", file, "--disk-format", "qcow2", "--property", "hw_tpm_version=2.0")
-	require.Equal(t, "active", image["status"])
+	c.openstack(t, "image", "create", "osc-guest", "--file", file, "--disk-format", "qcow2", "--property", "hw_tpm_version=2.0")
+	require.Equal(t, "active", c.openstackJSON(t, "image", "show", "osc-guest")["status"])
 	c.openstack(t, "flavor", "create", "osc.encrypted", "--vcpus", "1", "--ram", "192", "--disk", "1",
 		"--property", "hw:ephemeral_encryption=true", "--property", "hw:tpm_version=2.0", "--property", "hw:tpm_model=tpm-crb")
 	created := c.openstackJSON(t, "server", "create", "osc", "--flavor", "osc.encrypted", "--image", "osc-guest", "--nic", "none", "--wait")

@@ -8,6 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// newestAction gives the newest entry of a server's trail.
+func (c *testCloud) newestAction(t *testing.T, id string) instanceactions.InstanceAction {
+	t.Helper()
+	pages, err := instanceactions.List(c.compute(t, ""), id, nil).AllPages(t.Context())
+	require.NoError(t, err)
+	actions, err := instanceactions.ExtractInstanceActions(pages)
+	require.NoError(t, err)
+	require.NotEmpty(t, actions)
+	return actions[0]
+}
+
 // reaches waits until the newest operation of a server has begun a step.
 func (c *testCloud) reaches(t *testing.T, id, event string) {
 	t.Helper()

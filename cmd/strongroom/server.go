@@ -1,9 +1,8 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"net/http"
+	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -145,7 +144,7 @@ func (c serverDelete) Run(r *run) error {
 		if !c.Wait {
 			continue
 		}
-		if _, err := await(r, client, s.ID, c.Timeout, ""); err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		if _, err := await(r, client, s.ID, c.Timeout, ""); err != nil {
 			return err
 		}
 	}
@@ -154,49 +153,53 @@ func (c serverDelete) Run(r *run) error {
 
 type serverStart struct {
 	cloud
+	output
 	wait
 	Server string `arg:"" help:"Server, by id or name."`
 }
 
 func (c serverStart) Run(r *run) error {
-	return act(r, c.cloud, c.wait, c.Server, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
+	return act(r, c.cloud, c.output, c.wait, c.Server, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
 		return servers.Start(r, client, id).ExtractErr()
 	})
 }
 
 type serverStop struct {
 	cloud
+	output
 	wait
 	Server string `arg:"" help:"Server, by id or name."`
 }
 
 func (c serverStop) Run(r *run) error {
-	return act(r, c.cloud, c.wait, c.Server, "SHUTOFF", func(client *gophercloud.ServiceClient, id string) error {
+	return act(r, c.cloud, c.output, c.wait, c.Server, "SHUTOFF", func(client *gophercloud.ServiceClient, id string) error {
 		return servers.Stop(r, client, id).ExtractErr()
 	})
 }
 
-func act(ctx context.Context, where cloud, w wait, name, target string, do func(*gophercloud.ServiceClient, string) error) error {
-	client, err := where.compute(ctx)
+func act(r *run, where cloud, out output, w wait, name, target string, do func(*gophercloud.ServiceClient, string) error) error {
+	client, err := where.compute(r)
 	if err != nil {
 		return err
 	}
-	s, err := findServer(ctx, client, name)
+	s, err := findServer(r, client, name)
 	if err != nil {
 		return err
 	}
 	if err := do(client, s.ID); err != nil {
 		return explain(err)
 	}
-	if !w.Wait {
-		return nil
+	if w.Wait {
+		if _, err := await(r, client, s.ID, w.Timeout, target); err != nil {
+			return err
+		}
 	}
-	_, err = await(ctx, client, s.ID, w.Timeout, target)
-	return err
+	return serverShow{cloud: where, output: out, Server: s.ID}.Run(r)
 }
 
 type serverConsole struct {
 	cloud
+	output
 	Server string `arg:"" help:"Server, by id or name."`
 	Lines  int    `help:"Only the last lines; 0 is all."`
 }
@@ -214,6 +217,8 @@ func (c serverConsole) Run(r *run) error {
 	if err != nil {
 		return explain(err)
 	}
-	fmt.Print(text)
-	return nil
+	return c.print(map[string]string{"output": text}, func(w *tabwriter.Writer) {
+		// Straight out: a console's tabs are its own.
+		_, _ = io.WriteString(os.Stdout, text)
+	})
 }

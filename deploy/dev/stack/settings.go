@@ -39,14 +39,14 @@ func (l Layout) settings(databaseURL, libvirtSocket, swtpmState string) map[stri
 	}
 }
 
-// clouds is clouds.yaml for the passwords of a first start: the administrator,
-// who owns the demo project too, and an ordinary user.
+// clouds is clouds.yaml for the passwords of a first start: the administrator
+// in the demo project and in one of his own, and ordinary users.
 func (l Layout) clouds(passwords map[string]string) map[string]any {
-	entry := func(user string) map[string]any {
+	entry := func(user, project string) map[string]any {
 		return map[string]any{
 			"auth": map[string]any{
 				"auth_url": l.AuthURL(), "username": user, "password": passwords[user],
-				"project_name": "demo", "user_domain_name": "Default", "project_domain_name": "Default",
+				"project_name": project, "user_domain_name": "Default", "project_domain_name": "Default",
 			},
 			"region_name": "RegionOne", "identity_api_version": 3, "interface": "public",
 			// Networks may be left out, or be "none", from 2.37 on.
@@ -54,7 +54,11 @@ func (l Layout) clouds(passwords map[string]string) map[string]any {
 		}
 	}
 	return map[string]any{"clouds": map[string]any{
-		CloudName: entry("admin"), CloudName + "-demo": entry("demo"), CloudName + "-alt": entry("alt"), CloudName + "-reader": entry("reader"),
+		CloudName:             entry("admin", "demo"),
+		CloudName + "-admin":  entry("admin", "admin"),
+		CloudName + "-demo":   entry("demo", "demo"),
+		CloudName + "-reader": entry("reader", "demo"),
+		CloudName + "-alt":    entry("alt", "alt"),
 	}}
 }
 

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfigIsDefaultsThenFileThenEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "strongroom.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(
+		"api: {listen: '127.0.0.1:1'}\nhost: {swtpm_enabled: false, networks: [{uuid: u, bridge: br0}]}\n"), 0o600))
+	t.Setenv("STRONGROOM_API__LISTEN", "127.0.0.1:2")
+	t.Setenv("STRONGROOM_HOST__VIRT_TYPE", "qemu")
+
+	cfg, err := loadConfig(path)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:2", cfg.API.Listen, "the environment wins")
+	require.Equal(t, "qemu", cfg.Host.VirtType)
+	require.False(t, cfg.Host.SwtpmEnabled)
+	require.Equal(t, []NetworkConfig{{UUID: "u", Bridge: "br0"}}, cfg.Host.Networks)
+	require.Equal(t, "local", cfg.Keys.Backend, "what nobody says is the default")
+
+	_, err = loadConfig(filepath.Join(t.TempDir(), "missing.yaml"))
+	require.ErrorContains(t, err, "missing.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("api: ["), 0o600))
+	_, err = loadConfig(path)
+	require.ErrorContains(t, err, path)
+}
+
+func TestSecretFilesAreTheirOwnersAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(path, []byte("value\n"), 0o600))
+	value, err := secretFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "value", string(value))
+	require.NoError(t, os.Chmod(path, 0o640))
+	_, err = secretFile(path)
+	require.ErrorContains(t, err, "chmod 600")
+	require.NotContains(t, err.Error(), "value")
+}
+
+func TestHostIDIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "below", "host.id")
+	first, err := hostID(path)
+	require.NoError(t, err)
+	second, err := hostID(path)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	require.NoError(t, os.WriteFile(path, []byte("no uuid"), 0o600))
+	_, err = hostID(path)
+	require.ErrorContains(t, err, "uuid")
+}
