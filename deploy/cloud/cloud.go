@@ -1,0 +1,153 @@
+// Package cloud runs real OpenStack services on this machine, for tests and
+// trials: Keystone, Barbican, Glance, Swift and Manila (with its dummy back end)
+// from the distribution's packages, on loopback, with a PostgreSQL of their own
+// and everything they keep in one folder. No file of /etc is read or written and
+// no message broker runs.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"strongroom/deploy/dev/postgres"
+	"strongroom/deploy/dev/process"
+)
+
+// All are the services, in the order in which they are stopped.
+var All = []string{"manila", "glance", "swift", "barbican", "keystone"}
+
+// Config says what to run.
+type Config struct {
+	// Dir holds all state, mode 0711. A folder that an earlier cloud left is gone
+	// on with, under the same ports and passwords. Its path must be short (at most
+	// 70 bytes), and the user postgres must be able to pass through the folders
+	// above it.
+	Dir      string
+	Services []string // nil: All. Keystone always runs.
+	// Strongroom is the base URL under which the catalog names this project's own
+	// API, as compute and volumev3; default http://127.0.0.1:8774.
+	Strongroom string
+	// TokenExpiry is how long a token lives (default 1 h), ExpiredWindow how long
+	// after that it is good beside a service token (default 48 h).
+	TokenExpiry, ExpiredWindow time.Duration
+	// TokenCache is how long a service trusts a token without asking Keystone
+	// again; 0 asks each time, so that a revoked token is refused at once.
+	TokenCache time.Duration
+	// ImageHash is the algorithm of Glance's os_hash_value; default sha256, where
+	// Glance's own default is sha512.
+	ImageHash string
+	Logger    *slog.Logger
+}
+
+// Cloud is a running cloud.
+type Cloud struct {
+	cfg       Config
+	settings  settings
+	database  *postgres.Server
+	processes map[string]*process.Process
+}
+
+// Start starts the services and returns once all of them answer. What another
+// process runs in the same folder is left alone: the error is process.ErrInUse.
+func Start(ctx context.Context, cfg Config) (*Cloud, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, fmt.Errorf("cloud: %w", err)
+	}
+	begin := time.Now()
+	c := &Cloud{cfg: cfg, processes: map[string]*process.Process{}}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("cloud: %w", err), c.Stop(context.WithoutCancel(ctx)))
+	}
+	cfg.Logger.Info("the cloud is up", "auth_url", c.AuthURL(), "clouds", c.CloudsFile(), "after", time.Since(begin).Round(time.Millisecond))
+	return c, nil
+}
+
+func (cfg Config) complete() (Config, error) {
+	if len(cfg.Dir) > 70 || !filepath.IsAbs(cfg.Dir) {
+		return cfg, fmt.Errorf("the folder %q must be an absolute path of at most 70 bytes", cfg.Dir)
+	}
+	if cfg.Services == nil {
+		cfg.Services = All
+	}
+	for _, name := range cfg.Services {
+		if !slices.Contains(All, name) {
+			return cfg, fmt.Errorf("unknown service %q: there are %q", name, All)
+		}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, d := range []struct{ value, otherwise *time.Duration }{
+		{&cfg.TokenExpiry, new(time.Hour)}, {&cfg.ExpiredWindow, new(48 * time.Hour)},
+	} {
+		if *d.value == 0 {
+			*d.value = *d.otherwise
+		}
+	}
+	if cfg.Strongroom == "" {
+		cfg.Strongroom = "http://127.0.0.1:8774"
+	}
+	if cfg.ImageHash == "" {
+		cfg.ImageHash = "sha256"
+	}
+	return cfg, nil
+}
+
+func (c *Cloud) start(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	// The services import their code while the database is made: they wait for the
+	// file that says it is there. The group's context ends what waits when one
+	// fails; the processes themselves outlive it.
+	group, starting := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startDatabase(starting) })
+	for _, s := range c.services() {
+		p, err := process.Start(ctx, s.process)
+		if err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		c.processes[s.name] = p
+		group.Go(func() error { return c.ready(starting, s, p) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return c.makeAccounts(ctx)
+}
+
+// AuthURL is the identity API, version 3.
+func (c *Cloud) AuthURL() string { return c.url("keystone") + "/v3" }
+
+// CloudsFile is a clouds.yaml with one cloud per user, named as the user, mode
+// 0600.
+func (c *Cloud) CloudsFile() string { return filepath.Join(c.cfg.Dir, "clouds.yaml") }
+
+// Process is the running process of a service, for tests that stop one.
+func (c *Cloud) Process(service string) *process.Process { return c.processes[service] }
+
+// Stop stops all services, the database last, and returns once they are gone.
+// The state stays in the folder.
+func (c *Cloud) Stop(ctx context.Context) error {
+	var group errgroup.Group
+	for _, p := range c.processes {
+		group.Go(func() error { return p.Stop(ctx) })
+	}
+	err := group.Wait()
+	if c.database != nil {
+		err = errors.Join(err, c.database.Stop(ctx))
+	}
+	if gone := os.Remove(c.databasesFile()); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}

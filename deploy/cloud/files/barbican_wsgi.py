@@ -1,0 +1,15 @@
+"""Barbican's API. It reads barbican.conf of its home folder as it is imported."""
+import configparser
+
+from paste import deploy
+
+import barbican.api.app  # noqa: F401
+from barbican.model.migration import commands
+
+import cloud
+
+settings = configparser.RawConfigParser()
+settings.read(cloud.ETC + '/barbican.conf')
+cloud.wait_for_databases()
+commands.upgrade(to_version='head', sql_url=settings['database']['connection'])
+application = deploy.loadapp('config:' + cloud.ETC + '/barbican-paste.ini')
