@@ -90,6 +90,10 @@ type imageInfo struct {
 				CipherMode string `json:"cipher-mode"`
 				IVGenAlg   string `json:"ivgen-alg"`
 				HashAlg    string `json:"hash-alg"`
+				Slots      []struct {
+					Active bool `json:"active"`
+					Iters  int  `json:"iters"`
+				} `json:"slots"`
 			} `json:"encrypt"`
 		} `json:"data"`
 	} `json:"format-specific"`
@@ -139,14 +143,19 @@ func (i imageInfo) usedOptions() map[string]string {
 		return nil
 	}
 	e := i.FormatSpecific.Data.Encrypt
-	return map[string]string{
+	options := map[string]string{
 		"format":      e.Format,
 		"cipher-alg":  e.CipherAlg,
 		"cipher-mode": e.CipherMode,
 		"ivgen-alg":   e.IVGenAlg,
 		"hash-alg":    e.HashAlg,
-		"iterations":  strconv.Itoa(luks.Iterations),
 	}
+	for _, slot := range e.Slots {
+		if slot.Active {
+			options["iterations"] = strconv.Itoa(slot.Iters)
+		}
+	}
+	return options
 }
 
 // failed gives the kind to a failure of a command on one of our files.

@@ -144,7 +144,7 @@ func (d *Daemon) Signal(sig syscall.Signal) error {
 // is stopped, and does not notice its end before it is continued.
 func (d *Daemon) wake() {
 	if d.daemon != nil {
-		d.daemon.cmd.Process.Signal(syscall.SIGCONT) // fails when it has ended, and that is what is waited for
+		_ = d.daemon.cmd.Process.Signal(syscall.SIGCONT) // fails when it has ended, and that is what is waited for
 	}
 }
 
