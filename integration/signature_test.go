@@ -1,0 +1,212 @@
+package integration_test
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/key"
+	"strongroom/activities/operation"
+	"strongroom/activities/record"
+	"strongroom/activities/secret"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+	"strongroom/workflows"
+)
+
+// catalog collects what rooms register.
+type catalog struct {
+	worker.Registry
+	functions map[string]any
+}
+
+func (c *catalog) RegisterActivityWithOptions(f any, o activity.RegisterOptions) {
+	c.functions[o.Name] = f
+}
+
+func (c *catalog) RegisterWorkflowWithOptions(f any, o workflow.RegisterOptions) {
+	c.functions[o.Name] = f
+}
+
+func everythingRegistered() map[string]any {
+	c := &catalog{functions: map[string]any{}}
+	workflows.Register(c)
+	for _, a := range (&record.Activities{}).All() {
+		c.RegisterActivityWithOptions(a.Func, activity.RegisterOptions{Name: a.Name})
+	}
+	(&operation.Activities{}).Register(c)
+	(&key.Activities{}).Register(c)
+	(&disk.Activities{}).Register(c)
+	(&domain.Activities{}).Register(c)
+	(&tpm.Activities{}).Register(c)
+	return c.functions
+}
+
+// TestWorkflowsFindWhatTheyName: a name that nobody registers is found out by
+// the first user only, for workflows call by name.
+func TestWorkflowsFindWhatTheyName(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"create", "delete", "start", "stop", "reboot", workflows.SweepName, workflows.AuditName,
+		record.Begin, record.Task, record.Claim, record.Unclaim, record.SaveSecrets, record.ClearSecrets, record.SaveOptions,
+		record.Open, record.Close, record.Things, record.Settle, record.Bury, record.Ledger,
+		operation.CancelRunning, operation.Sweep,
+		key.Create, key.Delete, key.Inventory,
+		disk.CacheImage, disk.Create, disk.Delete, disk.Inventory,
+		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory,
+		tpm.Delete, tpm.Inventory,
+	}
+	require.ElementsMatch(t, want, slices.Collect(maps.Keys(everythingRegistered())))
+}
+
+// telling are names of fields that hold what must not be in a history.
+var telling = []string{"passphrase", "password", "token", "payload", "value", "privatekey", "master", "export", "userdata"}
+
+// allowed are fields that look as if they could hold a secret, and why they do not.
+var allowed = map[string]string{
+	"domain.InventoryResult.Secrets":      "uuids of libvirt's secrets",
+	"compute.Flavor.ExtraSpecs":           "a flavor's public properties, which every user may list",
+	"compute.Image.Properties":            "an image's properties, which everybody who sees the image may read",
+	"compute.Server.System":               "written by strongroom alone: ids of secrets",
+	"compute.Disk.EncryptionOptions":      "cipher names and sizes (EE-08)",
+	"disk.CreateResult.EncryptionOptions": "cipher names and sizes (EE-08)",
+	"record.OptionsInput.Options":         "cipher names and sizes (EE-08)",
+}
+
+var (
+	passphrase = reflect.TypeFor[secret.Passphrase]()
+	plain      = map[reflect.Type]bool{reflect.TypeFor[uuid.UUID](): true, reflect.TypeFor[time.Time](): true, reflect.TypeFor[compute.SecretID](): true}
+)
+
+// inspection walks a type and notes what could carry a secret into a history.
+type inspection struct {
+	seen  map[reflect.Type]bool
+	used  map[string]bool
+	found []string
+}
+
+func (i *inspection) walk(at string, t reflect.Type) {
+	if plain[t] || i.seen[t] {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			i.find(at, "bytes")
+			return
+		}
+		i.walk(at, t.Elem())
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.String {
+			i.find(at, "a bag of text")
+		}
+		i.walk(at, t.Key())
+		i.walk(at, t.Elem())
+	case reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		i.find(at, "anything: "+t.String())
+	case reflect.Struct:
+		i.seen[t] = true
+		if t == passphrase {
+			i.find(at, "a passphrase")
+			return
+		}
+		for n := range t.NumField() {
+			i.field(t, t.Field(n))
+		}
+	}
+}
+
+func (i *inspection) field(owner reflect.Type, f reflect.StructField) {
+	at := owner.String() + "." + f.Name
+	name := strings.ToLower(f.Name)
+	for _, word := range telling {
+		if strings.Contains(name, word) {
+			i.find(at, "its name")
+		}
+	}
+	if strings.Contains(name, "secret") && !isReference(f.Type) {
+		i.find(at, "a secret that is no reference")
+	}
+	if f.IsExported() {
+		i.walk(at, f.Type)
+	} else if !f.Anonymous {
+		i.find(at, "a field that no history shows")
+	}
+}
+
+// isReference reports whether a type is made of the ids of secrets.
+func isReference(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	return t == reflect.TypeFor[compute.SecretID]()
+}
+
+func (i *inspection) find(at, what string) {
+	if _, ok := allowed[at]; ok {
+		i.used[at] = true
+		return
+	}
+	i.found = append(i.found, at+": "+what)
+}
+
+// TestNoSecretFitsIntoAHistory walks the inputs and results of everything that
+// is registered: they are stored and shown as they are (design 4.2).
+func TestNoSecretFitsIntoAHistory(t *testing.T) {
+	t.Parallel()
+	contexts := map[reflect.Type]bool{reflect.TypeFor[workflow.Context](): true, reflect.TypeFor[context.Context](): true}
+	i := &inspection{used: map[string]bool{}, seen: map[reflect.Type]bool{}}
+	for name, f := range everythingRegistered() {
+		signature := reflect.TypeOf(f)
+		for n := range signature.NumIn() {
+			in := signature.In(n)
+			if n > 0 || !contexts[in] {
+				i.walk(name+" input", in)
+			}
+		}
+		for n := range signature.NumOut() {
+			if out := signature.Out(n); n < signature.NumOut()-1 {
+				i.walk(name+" result", out)
+			} else {
+				require.Equal(t, reflect.TypeFor[error](), out, name)
+			}
+		}
+	}
+	require.Empty(t, i.found)
+	for at := range allowed {
+		require.True(t, i.used[at], "%s is allowed and needs it no more", at)
+	}
+}
+
+// leaky is what the inspection must find.
+type leaky struct {
+	Raw        []byte
+	Any        any
+	Err        error
+	Passphrase string
+	AuthToken  string
+	DiskSecret string
+	Bag        map[string]string
+	Nested     []*struct{ P *secret.Passphrase }
+	Fine       compute.SecretID
+	At         time.Time
+}
+
+func TestTheInspectionFindsLeaks(t *testing.T) {
+	t.Parallel()
+	i := &inspection{used: map[string]bool{}, seen: map[reflect.Type]bool{}}
+	i.walk("x", reflect.TypeFor[leaky]())
+	require.Len(t, i.found, 8, "%v", i.found)
+}
