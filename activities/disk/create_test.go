@@ -172,7 +172,7 @@ func TestCreateTriesAgainWhenTheClockStoodStill(t *testing.T) {
 	_, err := b.Create(t.Context(), disk.CreateInput{Server: newServer(), Disk: compute.Disk{
 		ID: newDisk(), Role: compute.SwapDisk, SizeMB: 1, Encrypted: true, Secret: id, Format: compute.FormatLUKS}})
 	require.NoError(t, err)
-	require.EqualValues(t, 4, failures.Load())
+	require.GreaterOrEqual(t, failures.Load(), int32(4), "the clock may stand still by itself, too")
 }
 
 func TestCreateLeavesNothingHalfMade(t *testing.T) {
