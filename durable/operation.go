@@ -10,6 +10,7 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"strongroom/compute"
 )
@@ -120,10 +121,10 @@ func (s Starter) CancelRunning(ctx context.Context, server compute.ServerID) err
 		if err := s.Client.CancelWorkflow(ctx, id, run); err != nil && !errors.As(err, &missing) {
 			return compute.Errorf(compute.Unavailable, "cancelling %s: %w", id, err)
 		}
-		// How it ended is its own business: its error is not ours.
-		_ = s.Client.GetWorkflow(ctx, id, run).Get(ctx, nil)
-		if ctx.Err() != nil {
-			return compute.Errorf(compute.Unavailable, "still waiting for the end of %s", id)
+		// How it ended is its own business; that the wait ended otherwise is ours.
+		var ended *temporal.WorkflowExecutionError
+		if err := s.Client.GetWorkflow(ctx, id, run).Get(ctx, nil); err != nil && !errors.As(err, &ended) {
+			return compute.Errorf(compute.Unavailable, "still waiting for the end of %s: %w", id, err)
 		}
 	}
 }
