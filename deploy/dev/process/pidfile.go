@@ -88,8 +88,8 @@ func Named(pidFile string) (pid int, running bool) {
 	return pid, err == nil && now == since
 }
 
-// writePIDFile writes "<pid> <start time>"; it appears whole.
-func writePIDFile(path string, pid int) error {
+// WritePIDFile writes "<pid> <start time>"; it appears whole.
+func WritePIDFile(path string, pid int) error {
 	since, err := startTime(pid)
 	if errors.Is(err, fs.ErrNotExist) {
 		since = "0" // it ended already: the file names nobody

@@ -71,7 +71,7 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 		unclaim(claim)
 		return nil, err
 	}
-	if err := writePIDFile(cfg.PIDFile, p.cmd.Process.Pid); err != nil {
+	if err := WritePIDFile(cfg.PIDFile, p.cmd.Process.Pid); err != nil {
 		return nil, errors.Join(err, p.Kill(context.WithoutCancel(ctx)))
 	}
 	return p, nil

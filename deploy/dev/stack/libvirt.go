@@ -11,6 +11,7 @@ import (
 	libvirt "github.com/digitalocean/go-libvirt"
 
 	"strongroom/deploy/dev/libvirtd"
+	"strongroom/deploy/dev/process"
 )
 
 // libvirtService is a libvirtd of the stack's own. Servers outlive its restart
@@ -22,6 +23,13 @@ type libvirtService struct {
 }
 
 func (l *libvirtService) start(ctx context.Context) error {
+	if err := l.launch(ctx); err != nil {
+		return err
+	}
+	return process.WritePIDFile(l.layout.PIDFile("libvirtd"), l.daemon.PID())
+}
+
+func (l *libvirtService) launch(ctx context.Context) error {
 	if l.daemon != nil {
 		return l.daemon.Restart(ctx)
 	}
