@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"crypto/cipher"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -12,9 +11,6 @@ import (
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
-
-// maxBytes bounds what Create makes, so that a mistaken number is refused.
-const maxBytes = 4096
 
 // Manager is a key.Manager in a folder.
 type Manager struct {
@@ -52,7 +48,7 @@ func Open(dir, masterKeyFile string) (*Manager, error) {
 
 // Create implements key.Manager.
 func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.SecretID, error) {
-	if err := check(in); err != nil {
+	if err := in.Check(); err != nil {
 		return compute.SecretID{}, err
 	}
 	unlock, err := m.files.lock(ctx)
@@ -78,18 +74,6 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 		}
 	}
 	return id, m.store(entry{id: id, tag: tag}, in)
-}
-
-func check(in key.CreateInput) error {
-	switch {
-	case in.Credential.ProjectID == "":
-		return compute.Errorf(compute.Invalid, "a secret needs a project that owns it")
-	case in.Name == "" || !utf8.ValidString(in.Name+in.Credential.ProjectID):
-		return compute.Errorf(compute.Invalid, "a secret needs a name that is text")
-	case in.Bytes < 1 || in.Bytes > maxBytes:
-		return compute.Errorf(compute.Invalid, "a secret of %d bytes cannot be made: 1 to %d can", in.Bytes, maxBytes)
-	}
-	return nil
 }
 
 func (m *Manager) store(e entry, in key.CreateInput) error {

@@ -1,0 +1,130 @@
+// Package barbican is a key.Manager in OpenStack's Barbican.
+//
+// A secret is of the type passphrase, its payload text, and its mode is
+// "strongroom": names are anybody's in Barbican, and what a user of the project made
+// under one of ours is neither taken for ours nor deleted. Secrets are stored
+// directly: an order would leave its own row behind.
+package barbican
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
+
+	"strongroom/activities/key"
+	"strongroom/activities/openstack"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// Mode marks the secrets that strongroom made.
+const Mode = "strongroom"
+
+// maxPayload is more than Barbican lets a payload have.
+const maxPayload = 64 << 10
+
+// Manager is a key.Manager in Barbican.
+type Manager struct {
+	Clients openstack.Clients // of the key manager, version 1
+}
+
+var _ key.Manager = (*Manager)(nil)
+
+// client gives a client for the owner of secrets. Barbican knows a secret's
+// project by the token alone, so one without a project has nothing there.
+func (m *Manager) client(ctx context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error) {
+	if cred.ProjectID == "" {
+		return nil, compute.Errorf(compute.Forbidden, "a secret is used with a credential of the project that owns it")
+	}
+	client, err := m.Clients.Client(ctx, cred)
+	return client, openstack.Error(err, "log in to the key manager")
+}
+
+// Passphrase implements key.Manager.
+func (m *Manager) Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
+	client, err := m.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("read secret %s", id)
+	payload := secrets.GetPayload(ctx, client, id.String(), secrets.GetPayloadOpts{PayloadContentType: "text/plain"})
+	if payload.Err != nil {
+		return nil, openstack.Error(payload.Err, what)
+	}
+	defer payload.Body.Close()
+	value, err := readAll(payload.Body)
+	switch {
+	case err != nil:
+		return nil, openstack.Error(err, what)
+	case len(value) == 0 || len(value) > maxPayload:
+		clear(value)
+		return nil, compute.Errorf(compute.Corrupt, "secret %s holds no passphrase", id)
+	}
+	return secret.New(value), nil
+}
+
+// Delete implements key.Manager.
+func (m *Manager) Delete(ctx context.Context, in key.DeleteInput) error {
+	client, err := m.client(ctx, in.Credential)
+	if err != nil {
+		return err
+	}
+	if in.ID != nil {
+		if err := remove(ctx, client, in.ID.UUID); err != nil {
+			return err
+		}
+	}
+	for {
+		left, err := named(ctx, client, in.Name)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, s := range left {
+			if err := remove(ctx, client, s.id); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// remove ensures that there is no secret of the id.
+func remove(ctx context.Context, client *gophercloud.ServiceClient, id uuid.UUID) error {
+	what := fmt.Sprintf("delete secret %s", id)
+	err := openstack.Error(secrets.Delete(ctx, client, id.String()).ExtractErr(), what)
+	if !compute.Is(err, compute.Unavailable) {
+		return present(err)
+	}
+	// Two deletes at once make Barbican stumble: the second may have its answer
+	// from the world.
+	_, look := secrets.Get(ctx, client, id.String()).Extract()
+	if compute.Is(openstack.Error(look, what), compute.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// present drops the error that says that there is nothing.
+func present(err error) error {
+	if compute.Is(err, compute.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// List implements key.Manager. Barbican shows a token its own project's secrets
+// and nobody all of them: a credential without a project gets Forbidden.
+func (m *Manager) List(ctx context.Context, cred compute.Credential) ([]key.Item, error) {
+	client, err := m.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list(ctx, client, secrets.ListOpts{})
+	items := make([]key.Item, 0, len(all))
+	for _, s := range all {
+		items = append(items, key.Item{ID: compute.SecretID{UUID: s.id}, Name: s.name, ProjectID: cred.ProjectID})
+	}
+	return items, err
+}

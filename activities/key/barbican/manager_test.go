@@ -1,0 +1,186 @@
+package barbican_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/key"
+	"strongroom/activities/key/barbican"
+	"strongroom/activities/key/keytest"
+	"strongroom/compute"
+	"strongroom/deploy/cloud/cloudtest"
+)
+
+// logins are clients by project: a client that is logged in as a user of it.
+type logins map[string]*gophercloud.ServiceClient
+
+func (l logins) Client(_ context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error) {
+	if client, ok := l[cred.ProjectID]; ok {
+		return client, nil
+	}
+	return nil, compute.Errorf(compute.Forbidden, "nobody is logged in to project %s", cred.ProjectID)
+}
+
+func (l logins) add(t *testing.T, provider *gophercloud.ProviderClient) compute.Credential {
+	t.Helper()
+	userID, projectID := cloudtest.Who(t, provider)
+	client, err := gopher.NewKeyManagerV1(provider, cloudtest.Endpoint)
+	require.NoError(t, err)
+	l[projectID] = client
+	return compute.Credential{ID: uuid.New(), ProjectID: projectID, UserID: userID}
+}
+
+// manager gives a manager in which one user of the project is logged in.
+func manager(t *testing.T, project cloudtest.Project, roles ...string) (*barbican.Manager, compute.Credential, *gophercloud.ServiceClient) {
+	t.Helper()
+	l := logins{}
+	cred := l.add(t, project.Login(t, roles...))
+	return &barbican.Manager{Clients: l}, cred, l[cred.ProjectID]
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	cloudtest.Open(t)
+	keytest.Run(t, func(t *testing.T) keytest.Harness {
+		mine, theirs := cloudtest.NewProject(t), cloudtest.NewProject(t)
+		one, two := logins{}, logins{}
+		owner, other := one.add(t, mine.Login(t)), one.add(t, theirs.Login(t))
+		two.add(t, mine.Login(t)) // another user of the owner's project
+		two.add(t, theirs.Login(t))
+		return keytest.Harness{Manager: &barbican.Manager{Clients: one}, Again: &barbican.Manager{Clients: two}, Owner: owner, Other: other}
+	})
+}
+
+func input(cred compute.Credential) key.CreateInput {
+	return key.CreateInput{Credential: cred, ID: compute.SecretID{UUID: uuid.New()}, Name: "test " + uuid.NewString(), Bytes: compute.DiskPassphraseBytes}
+}
+
+// A user's own secret of the same name is not ours.
+func TestOthersOfTheNameAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	m, cred, client := manager(t, cloudtest.NewProject(t))
+	in := input(cred)
+	foreign, err := secrets.Create(t.Context(), client, secrets.CreateOpts{Name: in.Name, Payload: "mine", PayloadContentType: "text/plain"}).Extract()
+	require.NoError(t, err)
+	foreignID := foreign.SecretRef[len(foreign.SecretRef)-36:]
+	t.Cleanup(func() { secrets.Delete(context.Background(), client, foreignID) })
+
+	id, err := m.Create(t.Context(), in)
+	require.NoError(t, err)
+	require.NotEqual(t, foreignID, id.String())
+	require.NoError(t, m.Delete(t.Context(), key.DeleteInput{Credential: cred, Name: in.Name, ID: &id}))
+	_, err = secrets.Get(t.Context(), client, foreignID).Extract()
+	require.NoError(t, err)
+}
+
+// Barbican's filter by name is a pattern.
+func TestNamesAreNoPatterns(t *testing.T) {
+	t.Parallel()
+	m, cred, _ := manager(t, cloudtest.NewProject(t))
+	in := input(cred)
+	id, err := m.Create(t.Context(), in)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Delete(context.Background(), key.DeleteInput{Credential: cred, Name: in.Name}) })
+	pattern := in.Name[:len(in.Name)-4] + "____"
+	require.NoError(t, m.Delete(t.Context(), key.DeleteInput{Credential: cred, Name: pattern}))
+	p, err := m.Passphrase(t.Context(), cred, id)
+	require.NoError(t, err)
+	p.Wipe()
+}
+
+// A Create that died leaves a candidate without a payload: the next one goes past
+// it, and a Delete clears it.
+func TestADeadCandidate(t *testing.T) {
+	t.Parallel()
+	m, cred, client := manager(t, cloudtest.NewProject(t))
+	in := input(cred)
+	leave := func() {
+		_, err := secrets.Create(t.Context(), client, secrets.CreateOpts{Name: in.Name, SecretType: secrets.PassphraseSecret, Mode: barbican.Mode}).Extract()
+		require.NoError(t, err)
+	}
+	leave()
+	id, err := m.Create(t.Context(), in)
+	require.NoError(t, err)
+	leave()
+	again, err := m.Create(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, id, again)
+	leave()
+	require.NoError(t, m.Delete(t.Context(), key.DeleteInput{Credential: cred, Name: in.Name}))
+	items, err := m.List(t.Context(), cred)
+	require.NoError(t, err)
+	for _, item := range items {
+		require.NotEqual(t, in.Name, item.Name)
+	}
+}
+
+// The list is longer than a page of Barbican.
+func TestListHasAllPages(t *testing.T) {
+	t.Parallel()
+	m, cred, client := manager(t, cloudtest.NewProject(t))
+	prefix := uuid.NewString()
+	var ids []string
+	t.Cleanup(func() {
+		for _, id := range ids {
+			secrets.Delete(context.Background(), client, id)
+		}
+	})
+	const many = 105
+	for i := range many {
+		s, err := secrets.Create(t.Context(), client, secrets.CreateOpts{Name: fmt.Sprint(prefix, i), Mode: barbican.Mode}).Extract()
+		require.NoError(t, err)
+		ids = append(ids, s.SecretRef[len(s.SecretRef)-36:])
+	}
+	items, err := m.List(t.Context(), cred)
+	require.NoError(t, err)
+	found := 0
+	for _, item := range items {
+		if strings.HasPrefix(item.Name, prefix) {
+			found++
+		}
+	}
+	require.Equal(t, many, found)
+}
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	project := cloudtest.NewProject(t)
+	m, cred, _ := manager(t, project)
+	in := input(cred)
+	id, err := m.Create(t.Context(), in)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Delete(context.Background(), key.DeleteInput{Credential: cred, Name: in.Name}) })
+	for _, role := range []string{"reader", "member", "observer"} {
+		weak, as, _ := manager(t, project, role)
+		_, err := weak.Create(t.Context(), input(as))
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", role, err)
+		err = weak.Delete(t.Context(), key.DeleteInput{Credential: as, ID: &id, Name: in.Name})
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", role, err)
+	}
+}
+
+func TestTheOperatorListsNothing(t *testing.T) {
+	t.Parallel()
+	m := &barbican.Manager{Clients: logins{}}
+	_, err := m.List(t.Context(), compute.Credential{})
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+}
+
+// A dead token is no reason to try again.
+func TestADeadToken(t *testing.T) {
+	t.Parallel()
+	m, cred, client := manager(t, cloudtest.NewProject(t))
+	client.ReauthFunc = nil
+	client.SetToken("no-such-canary-token")
+	_, err := m.Create(t.Context(), input(cred))
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.NotContains(t, err.Error(), "canary")
+}

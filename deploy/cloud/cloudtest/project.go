@@ -1,0 +1,63 @@
+package cloudtest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
+	"github.com/stretchr/testify/require"
+)
+
+// Project is a project of one test, in which nobody else works.
+type Project struct {
+	ID       string
+	identity *gophercloud.ServiceClient
+}
+
+// NewProject makes a project that goes with the test.
+func NewProject(t testing.TB) Project {
+	t.Helper()
+	identity, err := openstack.NewIdentityV3(Login(t, "admin"), Endpoint)
+	require.NoError(t, err)
+	project, err := projects.Create(t.Context(), identity, projects.CreateOpts{Name: "test-" + uuid.NewString(), DomainID: "default"}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, projects.Delete(context.Background(), identity, project.ID).ExtractErr()) })
+	return Project{ID: project.ID, identity: identity}
+}
+
+// Login makes a user with the roles in the project, who goes with the test, and
+// logs it in. Without roles it gets member and creator.
+func (p Project) Login(t testing.TB, granted ...string) *gophercloud.ProviderClient {
+	t.Helper()
+	if len(granted) == 0 {
+		granted = []string{"member", "creator"}
+	}
+	name, password := "test-"+uuid.NewString(), strings.ReplaceAll(uuid.NewString(), "-", "")
+	user, err := users.Create(t.Context(), p.identity, users.CreateOpts{Name: name, Password: password, DomainID: "default"}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, users.Delete(context.Background(), p.identity, user.ID).ExtractErr()) })
+	for _, role := range granted {
+		pages, err := roles.List(p.identity, roles.ListOpts{Name: role}).AllPages(t.Context())
+		require.NoError(t, err)
+		found, err := roles.ExtractRoles(pages)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.NoError(t, roles.Assign(t.Context(), p.identity, found[0].ID, roles.AssignOpts{UserID: user.ID, ProjectID: p.ID}).ExtractErr())
+	}
+	client, err := openstack.NewClient(p.identity.IdentityEndpoint)
+	require.NoError(t, err)
+	client.HTTPClient = http.Client{Timeout: 2 * time.Minute}
+	require.NoError(t, openstack.Authenticate(t.Context(), client, gophercloud.AuthOptions{
+		IdentityEndpoint: p.identity.IdentityEndpoint, UserID: user.ID, Password: password, AllowReauth: true,
+		Scope: &gophercloud.AuthScope{ProjectID: p.ID},
+	}))
+	return client
+}
