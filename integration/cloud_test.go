@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/stretchr/testify/require"
 
-	"strongroom/deploy/dev/port"
 	"strongroom/deploy/dev/process"
 	"strongroom/deploy/dev/stack"
 )
@@ -85,16 +85,23 @@ func startCloud() (*testCloud, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building strongroom: %w\n%s", err, out)
 	}
-	ports, err := port.Free(context.Background(), 1)
-	if err != nil {
-		return nil, err
-	}
-	c.Layout = stack.Layout{State: filepath.Join(dir, "s"), PortBase: ports[0]}
+	c.Layout = stack.Layout{State: filepath.Join(dir, "s"), PortBase: freeRow()}
 	if err := c.launch(); err != nil {
 		return nil, err
 	}
 	c.image, err = c.uploadGuest()
 	return c, err
+}
+
+// freeRow finds a row of ports that nobody uses, below those that the kernel
+// hands out to clients.
+func freeRow() int {
+	for {
+		base := 20000 + rand.IntN(12000)
+		if (stack.Layout{PortBase: base}).PortsAreFree() == nil {
+			return base
+		}
+	}
 }
 
 // launch runs `strongroom dev` and waits until it is ready.

@@ -34,9 +34,9 @@ func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
 func (l Layout) apiAddr() string     { return l.port(4) }
 func (l Layout) agentAddr() string   { return l.port(5) }
 
-// portsAreFree fails when somebody else listens where a part is going to: its
+// PortsAreFree fails when somebody else listens where a part is going to: its
 // clients would talk to a stranger.
-func (l Layout) portsAreFree() error {
+func (l Layout) PortsAreFree() error {
 	for n := range ports {
 		listener, err := net.Listen("tcp", l.port(n))
 		if err != nil {

@@ -48,7 +48,7 @@ func Up(ctx context.Context, cfg Config) (*Stack, error) {
 	if err := s.claim(); err != nil {
 		return nil, err
 	}
-	if err := cfg.portsAreFree(); err != nil {
+	if err := cfg.PortsAreFree(); err != nil {
 		s.Down()
 		return nil, err
 	}
