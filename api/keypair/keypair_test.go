@@ -63,7 +63,7 @@ func TestImportCertificate(t *testing.T) {
 	}
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "cert.pem")
-	require.NoError(t, exec.Command(tool, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", os.DevNull, "-out", file, "-subj", "/CN=a", "-days", "1").Run())
+	require.NoError(t, exec.Command(tool, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", file+".key", "-out", file, "-subj", "/CN=a", "-days", "1").Run())
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	said, err := exec.Command(tool, "x509", "-noout", "-fingerprint", "-sha1", "-in", file).Output()
