@@ -24,42 +24,33 @@ is committed and starts when Temporal is back.`
 }
 
 func (apiCommand) Run(r *run) error {
-	cfg, err := r.config()
+	b, err := r.openBackends(durable.DialLazily)
 	if err != nil {
 		return err
 	}
-	pool, err := openDatabase(r, cfg)
+	defer b.close()
+	identity, err := identityClient(r, b.Identity)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	temporal, err := durable.DialLazily(clientConfig(cfg, r.log))
+	images, err := openImages(b.Config)
 	if err != nil {
 		return err
 	}
-	defer temporal.Close()
-	identity, err := identityClient(r, cfg.Identity)
-	if err != nil {
-		return err
-	}
-	images, err := openImages(cfg)
-	if err != nil {
-		return err
-	}
-	agentKey, err := secretFile(cfg.AgentKey)
+	agentKey, err := secretFile(b.AgentKey)
 	if err != nil {
 		return err
 	}
 	handler, err := api.New(api.Config{
-		Pool: pool, Identity: identity, IdentityURI: cfg.Identity.AuthURL, PolicyFile: cfg.API.PolicyFile, Logger: r.log,
+		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, Logger: r.log,
 		Images:     imageRecords{images},
-		Operations: durable.Starter{Client: temporal},
+		Operations: durable.Starter{Client: b.temporal},
 		Consoles:   agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},
 	})
 	if err != nil {
 		return err
 	}
-	return serve(r, "api", cfg.API.Listen, handler)
+	return serve(r, "api", b.API.Listen, handler)
 }
 
 // identityClient logs in with strongroom's own user; its token is renewed when

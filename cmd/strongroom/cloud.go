@@ -49,6 +49,16 @@ func (c cloud) compute(ctx context.Context) (*gophercloud.ServiceClient, error) 
 	return client, nil
 }
 
+// server logs in and finds a server.
+func (c cloud) server(ctx context.Context, nameOrID string) (*gophercloud.ServiceClient, *servers.Server, error) {
+	client, err := c.compute(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := findServer(ctx, client, nameOrID)
+	return client, s, err
+}
+
 // findServer gives the server of that id or name.
 func findServer(ctx context.Context, client *gophercloud.ServiceClient, nameOrID string) (*servers.Server, error) {
 	if _, err := uuid.Parse(nameOrID); err == nil {

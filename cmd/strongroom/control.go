@@ -15,23 +15,14 @@ or its successor, goes on where it stopped.`
 }
 
 func (controlCommand) Run(r *run) error {
-	cfg, err := r.config()
+	b, err := r.openBackends(durable.Dial)
 	if err != nil {
 		return err
 	}
-	pool, err := openDatabase(r, cfg)
+	defer b.close()
+	keys, err := openKeys(b.Config)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	temporal, err := durable.Dial(clientConfig(cfg, r.log))
-	if err != nil {
-		return err
-	}
-	defer temporal.Close()
-	keys, err := openKeys(cfg)
-	if err != nil {
-		return err
-	}
-	return worker.Control{Temporal: temporal, Pool: pool, Keys: keys, Logger: r.log, Interceptors: faultPoints()}.Run(r)
+	return worker.Control{Temporal: b.temporal, Pool: b.pool, Keys: keys, Logger: r.log, Interceptors: faultPoints()}.Run(r)
 }

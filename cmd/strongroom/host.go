@@ -27,33 +27,24 @@ the key of agent_key.`
 }
 
 func (hostCommand) Run(r *run) error {
-	cfg, err := r.config()
+	b, err := r.openBackends(durable.Dial)
 	if err != nil {
 		return err
 	}
-	id, err := hostID(cfg.Host.IDFile)
+	defer b.close()
+	id, err := hostID(b.Host.IDFile)
 	if err != nil {
 		return err
 	}
-	pool, err := openDatabase(r, cfg)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	temporal, err := durable.Dial(clientConfig(cfg, r.log))
-	if err != nil {
-		return err
-	}
-	defer temporal.Close()
-	rooms, err := openRooms(r, cfg)
+	rooms, err := openRooms(r, b.Config)
 	if err != nil {
 		return err
 	}
 	return worker.Host{
-		ID: compute.HostID{UUID: id}, Name: cfg.Host.Name, Temporal: temporal, Pool: pool,
+		ID: compute.HostID{UUID: id}, Name: b.Host.Name, Temporal: b.temporal, Pool: b.pool,
 		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm},
-		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, cfg.Host) },
-		Running:  rooms.domain.Running, Ready: func() error { return rooms.serveAgent(r, cfg) }, Logger: r.log, Interceptors: faultPoints(),
+		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, b.Host) },
+		Running:  rooms.domain.Running, Ready: func() error { return rooms.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }
 

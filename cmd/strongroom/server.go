@@ -178,11 +178,7 @@ func (c serverStop) Run(r *run) error {
 }
 
 func act(r *run, where cloud, out output, w wait, name, target string, do func(*gophercloud.ServiceClient, string) error) error {
-	client, err := where.compute(r)
-	if err != nil {
-		return err
-	}
-	s, err := findServer(r, client, name)
+	client, s, err := where.server(r, name)
 	if err != nil {
 		return err
 	}
@@ -205,11 +201,7 @@ type serverConsole struct {
 }
 
 func (c serverConsole) Run(r *run) error {
-	client, err := c.compute(r)
-	if err != nil {
-		return err
-	}
-	s, err := findServer(r, client, c.Server)
+	client, s, err := c.server(r, c.Server)
 	if err != nil {
 		return err
 	}

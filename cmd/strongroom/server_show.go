@@ -41,11 +41,7 @@ type operationView struct {
 }
 
 func (c serverShow) Run(r *run) error {
-	client, err := c.compute(r)
-	if err != nil {
-		return err
-	}
-	s, err := findServer(r, client, c.Server)
+	client, s, err := c.server(r, c.Server)
 	if err != nil {
 		return err
 	}

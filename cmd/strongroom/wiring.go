@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.temporal.io/sdk/client"
 
 	"strongroom/activities/image"
 	imagelocal "strongroom/activities/image/local"
@@ -13,6 +14,37 @@ import (
 	keylocal "strongroom/activities/key/local"
 	"strongroom/durable"
 )
+
+// backends are what every service of strongroom leans on.
+type backends struct {
+	*Config
+	pool     *pgxpool.Pool
+	temporal client.Client
+}
+
+// openBackends reads the configuration and connects. dial is durable.Dial, or
+// durable.DialLazily for a service that starts while Temporal is away.
+func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error)) (*backends, error) {
+	cfg, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := openDatabase(r, cfg)
+	if err != nil {
+		return nil, err
+	}
+	temporal, err := dial(clientConfig(cfg, r.log))
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err)
+	}
+	return &backends{Config: cfg, pool: pool, temporal: temporal}, nil
+}
+
+func (b *backends) close() {
+	b.temporal.Close()
+	b.pool.Close()
+}
 
 func openDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.New(ctx, cfg.Database.URL)
