@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"strongroom/activities/folder"
+	"strongroom/activities/image"
 	"strongroom/compute"
 )
 
@@ -37,7 +38,7 @@ func (f files) read(id compute.ImageID) (compute.Image, error) {
 	data, err := os.ReadFile(f.File(recordFile(id)))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return img, notFound(id)
+		return img, image.Missing(id)
 	case err != nil:
 		return img, compute.Errorf(compute.Unavailable, "read the record of image %s: %w", id, err)
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
 
+	"strongroom/activities/image"
 	"strongroom/compute"
 )
 
@@ -35,13 +37,27 @@ func (i inspector) virtualSize(ctx context.Context, img compute.Image, path stri
 	if err != nil {
 		return 0, compute.Errorf(compute.Unavailable, "read back the data of image %s: %w", img.ID, err)
 	}
-	if err := checkHead(img, head); err != nil {
+	if err := image.CheckHead(img, head); err != nil {
 		return 0, err
 	}
 	if img.DiskFormat == "raw" {
 		return size, nil
 	}
 	return i.ask(ctx, img, path)
+}
+
+func readHead(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	head := make([]byte, image.HeadBytes)
+	n, err := io.ReadFull(file, head)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head[:n], err
 }
 
 // info is the part of qemu-img's answer that counts.
@@ -70,7 +86,7 @@ func (i inspector) ask(ctx context.Context, img compute.Image, path string) (int
 		return 0, compute.Errorf(compute.Invalid, "the data of image %s cannot be read as %s", img.ID, img.DiskFormat)
 	}
 	if said.Backing != "" || said.Specific.Data.DataFile != "" {
-		return 0, refersElsewhere(img)
+		return 0, image.RefersElsewhere(img)
 	}
 	return said.VirtualSize, nil
 }

@@ -2,12 +2,9 @@ package local
 
 import (
 	"context"
-	"maps"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 
 	"strongroom/activities/folder"
 	"strongroom/activities/image"
@@ -66,8 +63,8 @@ func (l *Library) visible(cred compute.Credential, id compute.ImageID) (compute.
 	if err != nil {
 		return compute.Image{}, err
 	}
-	if !mayRead(cred, img) {
-		return compute.Image{}, notFound(id)
+	if !image.MayRead(cred, img) {
+		return compute.Image{}, image.Missing(id)
 	}
 	return img, nil
 }
@@ -75,7 +72,7 @@ func (l *Library) visible(cred compute.Credential, id compute.ImageID) (compute.
 // own gives an image that the credential may change.
 func (l *Library) own(cred compute.Credential, id compute.ImageID) (compute.Image, error) {
 	img, err := l.visible(cred, id)
-	if err == nil && !owns(cred, img) {
+	if err == nil && !image.Owns(cred, img) {
 		err = compute.Errorf(compute.Forbidden, "image %s belongs to another project", id)
 	}
 	return img, err
@@ -88,7 +85,7 @@ func (l *Library) List(_ context.Context, cred compute.Credential) ([]compute.Im
 		return nil, err
 	}
 	listed := slices.DeleteFunc(all, func(img compute.Image) bool {
-		return cred.ProjectID != "" && !owns(cred, img) && img.Visibility != image.Public
+		return cred.ProjectID != "" && !image.Owns(cred, img) && img.Visibility != image.Public
 	})
 	slices.SortFunc(listed, func(a, b compute.Image) int {
 		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
@@ -101,7 +98,7 @@ func (l *Library) List(_ context.Context, cred compute.Credential) ([]compute.Im
 
 // Create implements image.Library.
 func (l *Library) Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
-	img, err := asked(cred, img)
+	img, err := image.Asked(cred, img)
 	if err != nil {
 		return compute.Image{}, err
 	}
@@ -112,7 +109,7 @@ func (l *Library) Create(ctx context.Context, cred compute.Credential, img compu
 	defer unlock()
 	have, err := l.files.read(img.ID)
 	switch {
-	case err == nil && same(have, img):
+	case err == nil && image.Same(have, img):
 		return have, nil
 	case err == nil:
 		return compute.Image{}, compute.Errorf(compute.Conflict, "image id %s is taken by another image", img.ID)
@@ -127,37 +124,9 @@ func (l *Library) Create(ctx context.Context, cred compute.Credential, img compu
 // stamp is the present time as records keep it: UTC, whole seconds.
 func (l *Library) stamp() time.Time { return l.now().UTC().Truncate(time.Second) }
 
-// asked gives the record that a Create asks for, with nothing in it that only
-// an upload can know.
-func asked(cred compute.Credential, img compute.Image) (compute.Image, error) {
-	if cred.ProjectID == "" {
-		return img, compute.Errorf(compute.Forbidden, "an image is made with a credential of the project that will own it")
-	}
-	if img.Owner != "" && img.Owner != cred.ProjectID {
-		return img, compute.Errorf(compute.Forbidden, "an image cannot be made for another project")
-	}
-	if img.ID.UUID == uuid.Nil {
-		img.ID.UUID = uuid.New()
-	}
-	if img.Visibility == "" {
-		img.Visibility = image.Shared
-	}
-	img.Owner, img.Status = cred.ProjectID, image.StatusQueued
-	img.SizeBytes, img.VirtualBytes, img.SHA256 = 0, 0, ""
-	return img, check(img)
-}
-
-// same reports whether a record is what a repeated Create asks for.
-func same(have, want compute.Image) bool {
-	return have.Name == want.Name && have.Owner == want.Owner && have.Visibility == want.Visibility &&
-		have.DiskFormat == want.DiskFormat && have.ContainerFormat == want.ContainerFormat &&
-		have.MinDiskGB == want.MinDiskGB && have.MinRAMMB == want.MinRAMMB && have.Protected == want.Protected &&
-		slices.Equal(have.Tags, want.Tags) && maps.Equal(have.Properties, want.Properties)
-}
-
 // Update implements image.Library.
 func (l *Library) Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
-	if err := check(img); err != nil {
+	if err := image.Check(img); err != nil {
 		return compute.Image{}, err
 	}
 	unlock, err := l.files.lock(ctx)

@@ -48,14 +48,16 @@ func manager(t *testing.T, project cloudtest.Project, roles ...string) (*barbica
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	cloudtest.Open(t)
-	keytest.Run(t, func(t *testing.T) keytest.Harness {
-		mine, theirs := cloudtest.NewProject(t), cloudtest.NewProject(t)
-		one, two := logins{}, logins{}
-		owner, other := one.add(t, mine.Login(t)), one.add(t, theirs.Login(t))
-		two.add(t, mine.Login(t)) // another user of the owner's project
-		two.add(t, theirs.Login(t))
-		return keytest.Harness{Manager: &barbican.Manager{Clients: one}, Again: &barbican.Manager{Clients: two}, Owner: owner, Other: other}
+	theirs := cloudtest.NewProject(t).Login(t)
+	t.Run("suite", func(t *testing.T) { // returns once its parallel tests are through
+		keytest.Run(t, func(t *testing.T) keytest.Harness {
+			mine := cloudtest.NewProject(t) // in which no other test lists and makes
+			one, two := logins{}, logins{}
+			owner, other := one.add(t, mine.Login(t)), one.add(t, theirs)
+			two.add(t, mine.Login(t)) // another user of the owner's project
+			two.add(t, theirs)
+			return keytest.Harness{Manager: &barbican.Manager{Clients: one}, Again: &barbican.Manager{Clients: two}, Owner: owner, Other: other}
+		})
 	})
 }
 

@@ -1,18 +1,15 @@
-package local
+package image
 
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"io"
-	"os"
 
 	"strongroom/compute"
 )
 
-// headBytes holds a qcow2 header with its extensions; they end within the first
+// HeadBytes holds a qcow2 header with its extensions; they end within the first
 // cluster, and the ones that matter come first.
-const headBytes = 64 << 10
+const HeadBytes = 64 << 10
 
 var (
 	qcow2Magic = []byte("QFI\xfb")
@@ -37,24 +34,11 @@ const (
 	qcow2CryptAES    = 1
 )
 
-func readHead(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	head := make([]byte, headBytes)
-	n, err := io.ReadFull(file, head)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return head[:n], err
-}
-
-// checkHead looks at the data before any program does: a qcow2 may name a
+// CheckHead looks at the data before any program does: a qcow2 may name a
 // backing file or a data file, and whoever opens it would read that file of the
-// host for its owner.
-func checkHead(img compute.Image, head []byte) error {
+// host for its owner. head is the first HeadBytes of the data, or all of it. Invalid:
+// the data is not what disk_format says, or it refers to other files.
+func CheckHead(img compute.Image, head []byte) error {
 	isQcow2, isLUKS := bytes.HasPrefix(head, qcow2Magic), bytes.HasPrefix(head, luksMagic)
 	switch {
 	case img.DiskFormat == "raw" && isQcow2:
@@ -67,7 +51,8 @@ func checkHead(img compute.Image, head []byte) error {
 	return nil
 }
 
-func refersElsewhere(img compute.Image) error {
+// RefersElsewhere is the refusal of data that leans on another file.
+func RefersElsewhere(img compute.Image) error {
 	return compute.Errorf(compute.Invalid, "the data of image %s refers to another file, which an image may not", img.ID)
 }
 
@@ -83,13 +68,13 @@ func checkQcow2(img compute.Image, head []byte) error {
 		return odd
 	}
 	if u64(qcow2BackingOffset) != 0 || u32(qcow2BackingSize) != 0 {
-		return refersElsewhere(img)
+		return RefersElsewhere(img)
 	}
 	extensions := uint64(qcow2HeaderV2)
 	if version == 3 {
 		features := u64(qcow2Incompatible)
 		if features&qcow2BitDataFile != 0 {
-			return refersElsewhere(img)
+			return RefersElsewhere(img)
 		}
 		if features&^qcow2BitsKnown != 0 || features&qcow2BitCorrupt != 0 {
 			return odd
@@ -105,7 +90,7 @@ func checkQcow2(img compute.Image, head []byte) error {
 		case 0:
 			return nil
 		case qcow2ExtDataFile:
-			return refersElsewhere(img)
+			return RefersElsewhere(img)
 		}
 		at += 8 + (length+7)&^7
 	}
