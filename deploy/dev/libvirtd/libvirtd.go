@@ -140,6 +140,8 @@ func (d *Daemon) Signal(sig syscall.Signal) error {
 	return syscall.Kill(pid, sig)
 }
 
+const wakeEvery = 50 * time.Millisecond
+
 // wake continues the nsenter above libvirtd, which stops itself when libvirtd
 // is stopped, and does not notice its end before it is continued.
 func (d *Daemon) wake() {
@@ -182,8 +184,7 @@ func (d *Daemon) endAll(ctx context.Context) error {
 	if d.daemon == nil {
 		return nil
 	}
-	d.wake()
-	return d.daemon.wait(ctx)
+	return d.awaitEnd(ctx)
 }
 
 // Done is closed when libvirtd has ended, whoever ended it.
@@ -201,16 +202,29 @@ func (d *Daemon) endDaemon(ctx context.Context, sig syscall.Signal) error {
 	if err := syscall.Kill(d.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("libvirtd: %w", err)
 	}
-	d.wake()
 	patience, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	if d.daemon.wait(patience) == nil {
+	if d.awaitEnd(patience) == nil {
 		return nil
 	}
 	if err := syscall.Kill(d.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("libvirtd: %w", err)
 	}
-	return d.daemon.wait(ctx)
+	return d.awaitEnd(ctx)
+}
+
+// awaitEnd waits for the end of libvirtd. It wakes again and again: the nsenter
+// above may take note of a stop, and stop itself, after it was woken.
+func (d *Daemon) awaitEnd(ctx context.Context) error {
+	for {
+		d.wake()
+		once, cancel := context.WithTimeout(ctx, wakeEvery)
+		err := d.daemon.wait(once)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // launch starts libvirtd in its namespace.
