@@ -127,7 +127,8 @@ type Image struct {
 	ContainerFormat string            `json:"container_format"` // bare
 	SizeBytes       int64             `json:"size_bytes"`
 	VirtualBytes    int64             `json:"virtual_bytes"`
-	SHA256          string            `json:"sha256"` // hex, of the stored bytes
+	SHA256          string            `json:"sha256"`           // hex, of the stored bytes
+	SHA512          string            `json:"sha512,omitempty"` // the same, where the store knows this one and SHA256 is empty
 	MinDiskGB       int               `json:"min_disk_gb"`
 	MinRAMMB        int               `json:"min_ram_mb"`
 	Owner           string            `json:"owner"`

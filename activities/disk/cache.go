@@ -3,9 +3,11 @@ package disk
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,7 +31,22 @@ type Progress struct {
 
 const progressEvery = 3 * time.Second
 
-var hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var (
+	hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hexSHA512 = regexp.MustCompile(`^[0-9a-f]{128}$`)
+)
+
+// digestOf gives what an image's record says of its bytes, in hex, and the hash
+// that says it; false when it says nothing.
+func digestOf(img compute.Image) (sum hash.Hash, name, digest string, ok bool) {
+	switch {
+	case hexSHA256.MatchString(img.SHA256):
+		return sha256.New(), "sha256", img.SHA256, true
+	case img.SHA256 == "" && hexSHA512.MatchString(img.SHA512):
+		return sha512.New(), "sha512", img.SHA512, true
+	}
+	return nil, "", "", false
+}
 
 // CacheImage is the activity disk.CacheImage: it ensures that the host has a
 // whole and checked copy of an image. Of several at once one downloads. A broken
@@ -94,13 +111,14 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 // not. It is named by image and content: an image that gets other bytes under
 // the same id is another file. Invalid: no host can use the image.
 func (a *Activities) CachedImage(img compute.Image) (string, error) {
-	if img.ID.UUID == uuid.Nil || !hexSHA256.MatchString(img.SHA256) {
+	_, _, digest, ok := digestOf(img)
+	if img.ID.UUID == uuid.Nil || !ok {
 		return "", compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", img.ID)
 	}
 	if img.DiskFormat != "qcow2" && img.DiskFormat != "raw" {
 		return "", compute.Errorf(compute.Invalid, "image %s has disk format %q: a server needs qcow2 or raw", img.ID, img.DiskFormat)
 	}
-	return filepath.Join(a.CacheDir, fmt.Sprintf("%s-%s.%s", img.ID, img.SHA256[:16], img.DiskFormat)), nil
+	return filepath.Join(a.CacheDir, fmt.Sprintf("%s-%s.%s", img.ID, digest[:16], img.DiskFormat)), nil
 }
 
 // whole reports whether the cache has the image. A file has its final name only
@@ -112,6 +130,10 @@ func whole(path string, img compute.Image) bool {
 
 // download fills the file and checks size and sha256.
 func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Writer) error {
+	sum, name, digest, ok := digestOf(in.Image)
+	if !ok {
+		return compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", in.Image.ID)
+	}
 	from, err := a.Images.Open(ctx, in.Credential, in.Image.ID)
 	if err != nil {
 		return err
@@ -119,7 +141,6 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 	defer from.Close()
 	stop := context.AfterFunc(ctx, func() { from.Close() }) // a Read that hangs ends with it
 	defer stop()
-	sum := sha256.New()
 	p := &progress{ctx: ctx, total: in.Image.SizeBytes}
 	// One byte more than the record says is enough to know that it is wrong.
 	n, err := io.Copy(io.MultiWriter(to, sum, p), io.LimitReader(from, in.Image.SizeBytes+1))
@@ -137,8 +158,8 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 	case n > in.Image.SizeBytes:
 		return compute.Errorf(compute.Corrupt, "image %s has more than the %d bytes of its record", in.Image.ID, in.Image.SizeBytes)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != in.Image.SHA256 {
-		return compute.Errorf(compute.Corrupt, "image %s: sha256 is %s, its record says %s", in.Image.ID, got, in.Image.SHA256)
+	if got := hex.EncodeToString(sum.Sum(nil)); got != digest {
+		return compute.Errorf(compute.Corrupt, "image %s: %s is %s, its record says %s", in.Image.ID, name, got, digest)
 	}
 	return nil
 }

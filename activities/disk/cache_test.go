@@ -3,10 +3,13 @@ package disk_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha512"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
@@ -42,6 +45,21 @@ func TestCacheImageDownloadsOnce(t *testing.T) {
 	}
 }
 
+// Some stores know an image's sha512 only.
+func TestCacheImageChecksBySHA512(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	data := bytes.Repeat([]byte("image"), 2000)
+	img := b.image("raw", data)
+	sum := sha512.Sum512(data)
+	img.SHA256, img.SHA512 = "", hex.EncodeToString(sum[:])
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
+	path, err := b.CachedImage(img)
+	require.NoError(t, err)
+	require.Contains(t, path, img.SHA512[:16])
+	require.FileExists(t, path)
+}
+
 func TestCacheImageBeginsAnewAfterAKill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -66,16 +84,18 @@ func TestCacheImageRefuses(t *testing.T) {
 		data   []byte
 		spoil  func(*compute.Image, *testBundle)
 	}{
-		"unknown image":    {compute.NotFound, "raw", good, func(i *compute.Image, b *testBundle) { delete(b.images.data, i.ID) }},
-		"no checksum":      {compute.Invalid, "raw", good, func(i *compute.Image, _ *testBundle) { i.SHA256 = "" }},
-		"format":           {compute.Invalid, "vmdk", good, nil},
-		"wrong checksum":   {compute.Corrupt, "raw", good, func(i *compute.Image, _ *testBundle) { i.SHA256 = "00" + i.SHA256[2:] }},
-		"too long":         {compute.Corrupt, "raw", good, func(i *compute.Image, _ *testBundle) { i.SizeBytes-- }},
-		"too short":        {compute.Unavailable, "raw", good, func(i *compute.Image, _ *testBundle) { i.SizeBytes++ }},
-		"larger than host": {compute.NoHost, "raw", good, func(i *compute.Image, _ *testBundle) { i.SizeBytes = 1 << 60 }},
-		"no qcow2":         {compute.Corrupt, "qcow2", good, nil},
-		"backing file":     {compute.Corrupt, "qcow2", qemuImage(t, "qcow2", "-u", "-b", "/etc/passwd", "-F", "raw", "1M"), nil},
-		"data file":        {compute.Corrupt, "qcow2", qemuImage(t, "qcow2", "-o", "data_file="+filepath.Join(t.TempDir(), "d"), "1M"), nil},
+		"unknown image":      {compute.NotFound, "raw", good, func(i *compute.Image, b *testBundle) { delete(b.images.data, i.ID) }},
+		"no checksum at all": {compute.Invalid, "raw", good, func(i *compute.Image, _ *testBundle) { i.SHA256, i.SHA512 = "", "beef" }},
+		"wrong sha512":       {compute.Corrupt, "raw", good, func(i *compute.Image, _ *testBundle) { i.SHA256, i.SHA512 = "", strings.Repeat("0", 128) }},
+		"no checksum":        {compute.Invalid, "raw", good, func(i *compute.Image, _ *testBundle) { i.SHA256 = "" }},
+		"format":             {compute.Invalid, "vmdk", good, nil},
+		"wrong checksum":     {compute.Corrupt, "raw", good, func(i *compute.Image, _ *testBundle) { i.SHA256 = "00" + i.SHA256[2:] }},
+		"too long":           {compute.Corrupt, "raw", good, func(i *compute.Image, _ *testBundle) { i.SizeBytes-- }},
+		"too short":          {compute.Unavailable, "raw", good, func(i *compute.Image, _ *testBundle) { i.SizeBytes++ }},
+		"larger than host":   {compute.NoHost, "raw", good, func(i *compute.Image, _ *testBundle) { i.SizeBytes = 1 << 60 }},
+		"no qcow2":           {compute.Corrupt, "qcow2", good, nil},
+		"backing file":       {compute.Corrupt, "qcow2", qemuImage(t, "qcow2", "-u", "-b", "/etc/passwd", "-F", "raw", "1M"), nil},
+		"data file":          {compute.Corrupt, "qcow2", qemuImage(t, "qcow2", "-o", "data_file="+filepath.Join(t.TempDir(), "d"), "1M"), nil},
 		"broken download": {compute.Unavailable, "raw", good, func(i *compute.Image, b *testBundle) {
 			b.images.data[i.ID] = func() io.Reader {
 				return io.MultiReader(bytes.NewReader(good[:50_000]), iotest.ErrReader(errors.New("reset")))

@@ -15,7 +15,7 @@ import (
 type Store interface {
 	// Get gives an image's record. NotFound: no such image that this credential may see.
 	Get(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
-	// Open streams an image's bytes. The reader checks the record's sha256 as it
+	// Open streams an image's bytes. The reader checks the record's digest as it
 	// goes: the last Read gives a Corrupt error instead of io.EOF when it does
 	// not match. NotFound as Get; Conflict: the image has no data yet.
 	Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error)
@@ -50,7 +50,7 @@ type Library interface {
 	// the formats while the image is queued (Forbidden afterwards).
 	Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
 	// Upload stores the data of a queued image and makes it "active", with size,
-	// sha256 and virtual size taken from the data. A broken upload leaves it queued.
+	// sha256 (or sha512, where the store keeps that) and virtual size taken from the data. A broken upload leaves it queued.
 	// Conflict: it has data already, or no formats yet. Invalid: the data is not
 	// what disk_format says, is empty, or refers to other files.
 	Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error

@@ -41,8 +41,8 @@ type Config struct {
 	// TokenCache is how long a service trusts a token without asking Keystone
 	// again; 0 asks each time, so that a revoked token is refused at once.
 	TokenCache time.Duration
-	// ImageHash is the algorithm of Glance's os_hash_value; default sha256, where
-	// Glance's own default is sha512.
+	// ImageHash is the algorithm of Glance's os_hash_value; default sha512, as
+	// Glance's own.
 	ImageHash string
 	Logger    *slog.Logger
 }
@@ -97,7 +97,7 @@ func (cfg Config) complete() (Config, error) {
 		cfg.Strongroom = "http://127.0.0.1:8774"
 	}
 	if cfg.ImageHash == "" {
-		cfg.ImageHash = "sha256"
+		cfg.ImageHash = "sha512"
 	}
 	return cfg, nil
 }

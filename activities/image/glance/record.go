@@ -57,8 +57,11 @@ func recordOf(doc *images.Image) (record, error) {
 	if r.Status != image.StatusActive {
 		r.SizeBytes, r.VirtualBytes, r.algorithm, r.digest = 0, 0, "", ""
 	}
-	if r.algorithm == "sha256" {
+	switch r.algorithm {
+	case "sha256":
 		r.SHA256 = r.digest
+	case "sha512": // Glance's own choice where the operator made none
+		r.SHA512 = r.digest
 	}
 	if r.VirtualBytes == 0 && r.DiskFormat == "raw" {
 		r.VirtualBytes = r.SizeBytes

@@ -140,6 +140,7 @@ func (b bench) requireQueued(id compute.ImageID) {
 	require.Equal(b, image.StatusQueued, img.Status)
 	require.Zero(b, img.SizeBytes)
 	require.Empty(b, img.SHA256)
+	require.Empty(b, img.SHA512)
 	_, err := b.Library.Open(b.ctx, b.Owner, id)
 	b.requireKind(compute.Conflict, err)
 }

@@ -48,7 +48,7 @@ type settings struct {
 	TokenExpiry   time.Duration `default:"1h" help:"How long a token lives."`
 	ExpiredWindow time.Duration `default:"48h" help:"How long after that it is good beside a service token."`
 	TokenCache    time.Duration `default:"0s" help:"How long a service trusts a token without asking Keystone again."`
-	ImageHash     string        `default:"sha256" enum:"sha256,sha512" help:"Algorithm of an image's os_hash_value."`
+	ImageHash     string        `default:"sha512" enum:"sha256,sha512" help:"Algorithm of an image's os_hash_value."`
 }
 
 type serve struct{ settings }
