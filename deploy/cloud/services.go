@@ -254,7 +254,7 @@ func (c *Cloud) ready(ctx context.Context, s service, p *process.Process) error 
 		return response.Body.Close()
 	})
 	if err == nil {
-		c.cfg.Logger.Info(s.name+" is up", "url", s.health, "pid", p.PID(), "after", time.Since(begin).Round(time.Millisecond))
+		c.cfg.Logger.Info("service is up", "service", s.name, "url", s.health, "pid", p.PID(), "after", time.Since(begin).Round(time.Millisecond))
 	}
 	return err
 }

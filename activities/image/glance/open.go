@@ -45,11 +45,7 @@ func (l *Library) Open(ctx context.Context, cred compute.Credential, id compute.
 	if err != nil {
 		return nil, openstack.Error(err, fmt.Sprintf("read the data of image %s", id))
 	}
-	closer, ok := stream.(io.ReadCloser)
-	if !ok {
-		closer = io.NopCloser(stream)
-	}
-	return &checked{data: closer, sum: algorithm(), img: img}, nil
+	return &checked{data: stream, sum: algorithm(), img: img}, nil
 }
 
 // checked is an image's data; its last Read says whether it was whole. The stream

@@ -106,8 +106,8 @@ func (u up) Run(ctx context.Context) error {
 	if err := p.Until(ctx, ready); err != nil {
 		return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 	}
-	fmt.Printf("up: export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=demo\n", u.file("clouds.yaml"))
-	return nil
+	_, err = fmt.Fprintf(os.Stdout, "export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=demo\n", u.file("clouds.yaml"))
+	return err
 }
 
 type down struct{ place }
