@@ -175,7 +175,7 @@ func (d *Daemon) StopAll(ctx context.Context) error {
 }
 
 func (d *Daemon) endAll(ctx context.Context) error {
-	if err := d.space.end(ctx); err != nil {
+	if err := d.space.end(ctx, d.wake); err != nil {
 		return err
 	}
 	if err := os.Remove(holderFile(d.cfg.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {

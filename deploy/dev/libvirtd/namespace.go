@@ -90,12 +90,15 @@ func (n *namespace) enter(command ...string) []string {
 
 func (n *namespace) alive() bool { return n != nil && exists(n.init) }
 
-// end kills everything in the namespace and waits until it is gone.
-func (n *namespace) end(ctx context.Context) error {
+// end kills everything in the namespace and waits until it is gone. It cannot
+// go before libvirtd was collected by its parent, which is outside and may have
+// to be woken for that, again and again.
+func (n *namespace) end(ctx context.Context, wake func()) error {
 	for n.alive() {
 		if err := syscall.Kill(n.init, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("libvirtd: %w", err)
 		}
+		wake()
 		if err := pause(ctx); err != nil {
 			return err
 		}
