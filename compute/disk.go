@@ -31,7 +31,7 @@ type Disk struct {
 	Bus         string   `json:"bus"`         // virtio
 	SizeMB      int64    `json:"size_mb"`
 	BootIndex   int      `json:"boot_index"`             // 0 for the root disk, -1 for the others
-	GuestFormat string   `json:"guest_format,omitempty"` // swap, ext4 …: what the host makes in it, "" for nothing
+	GuestFormat string   `json:"guest_format,omitempty"` // swap, ext4 …: what the guest is meant to make in it, "" for nothing
 	Image       *ImageID `json:"image,omitempty"`        // the root disk's source
 
 	Encrypted         bool              `json:"encrypted"`

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ephemeralFileSystem is what an ephemeral disk is given, as Nova does for
-// guests of unknown kind.
+// ephemeralFileSystem is what a guest is meant to make on an ephemeral disk: what
+// Nova makes there for guests of unknown kind.
 const ephemeralFileSystem = "ext4"
 
 const bytesPerMB = 1 << 20
