@@ -1,0 +1,116 @@
+// Package swift is an object store in OpenStack's Swift: one container per project,
+// in which each blob is an object. The manifests are our own: Swift's know md5.
+package swift
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
+	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/objects"
+
+	"strongroom/activities/object"
+	"strongroom/activities/openstack"
+	"strongroom/compute"
+)
+
+// Container is what all is kept in.
+const Container = "strongroom"
+
+// Blobs are the objects of the container.
+type Blobs struct {
+	Clients openstack.Clients // of the object store, version 1
+}
+
+var _ object.Blobs = (*Blobs)(nil)
+
+func (b *Blobs) client(ctx context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error) {
+	client, err := b.Clients.Client(ctx, cred)
+	return client, openstack.Error(err, "log in to the object store")
+}
+
+// Put implements object.Blobs. Swift compares the md5 that is sent ahead and keeps
+// nothing of what does not match or breaks off.
+func (b *Blobs) Put(ctx context.Context, cred compute.Credential, name string, data io.ReadSeeker) error {
+	client, err := b.client(ctx, cred)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("store object %s", name)
+	put := func() error {
+		if _, err := data.Seek(0, io.SeekStart); err != nil {
+			return compute.Errorf(compute.Unavailable, "read the data of object %s: %w", name, err)
+		}
+		options := objects.CreateOpts{Content: data, ContentType: "application/octet-stream"}
+		return openstack.Error(objects.Create(ctx, client, Container, name, options).Err, what)
+	}
+	if err := put(); !compute.Is(err, compute.NotFound) {
+		return err
+	}
+	// To make a container that is there is no error.
+	if err := containers.Create(ctx, client, Container, nil).Err; err != nil {
+		return openstack.Error(err, "make the container "+Container)
+	}
+	return put()
+}
+
+// Size implements object.Blobs.
+func (b *Blobs) Size(ctx context.Context, cred compute.Credential, name string) (int64, error) {
+	client, err := b.client(ctx, cred)
+	if err != nil {
+		return 0, err
+	}
+	head, err := objects.Get(ctx, client, Container, name, nil).Extract()
+	if err != nil {
+		return 0, openstack.Error(err, fmt.Sprintf("look at object %s", name))
+	}
+	return head.ContentLength, nil
+}
+
+// Open implements object.Blobs.
+func (b *Blobs) Open(ctx context.Context, cred compute.Credential, name string) (io.ReadCloser, error) {
+	client, err := b.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	data := objects.Download(ctx, client, Container, name, nil)
+	if data.Err != nil {
+		return nil, openstack.Error(data.Err, fmt.Sprintf("read object %s", name))
+	}
+	return data.Body, nil
+}
+
+// Delete implements object.Blobs.
+func (b *Blobs) Delete(ctx context.Context, cred compute.Credential, name string) error {
+	client, err := b.client(ctx, cred)
+	if err != nil {
+		return err
+	}
+	err = openstack.Error(objects.Delete(ctx, client, Container, name, nil).Err, fmt.Sprintf("delete object %s", name))
+	if compute.Is(err, compute.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// List implements object.Blobs.
+func (b *Blobs) List(ctx context.Context, cred compute.Credential, prefix string) ([]string, error) {
+	client, err := b.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := objects.List(client, Container, objects.ListOpts{Prefix: prefix}).AllPages(ctx)
+	if err == nil {
+		var names []string
+		if names, err = objects.ExtractNames(pages); err == nil {
+			return names, nil
+		}
+	}
+	err = openstack.Error(err, "list objects")
+	if compute.Is(err, compute.NotFound) {
+		return nil, nil // nothing was ever stored
+	}
+	return nil, err
+}

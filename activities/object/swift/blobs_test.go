@@ -1,0 +1,66 @@
+package swift_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/object"
+	"strongroom/activities/object/objecttest"
+	"strongroom/activities/object/swift"
+	"strongroom/compute"
+	"strongroom/deploy/cloud/cloudtest"
+)
+
+// logins are clients by project: a client that is logged in as a user of it.
+type logins map[string]*gophercloud.ServiceClient
+
+func (l logins) Client(_ context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error) {
+	if client, ok := l[cred.ProjectID]; ok {
+		return client, nil
+	}
+	return nil, compute.Errorf(compute.Forbidden, "nobody is logged in to project %s", cred.ProjectID)
+}
+
+func (l logins) add(t *testing.T, provider *gophercloud.ProviderClient) compute.Credential {
+	t.Helper()
+	userID, projectID := cloudtest.Who(t, provider)
+	client, err := gopher.NewObjectStorageV1(provider, cloudtest.Endpoint)
+	require.NoError(t, err)
+	l[projectID] = client
+	return compute.Credential{ID: uuid.New(), ProjectID: projectID, UserID: userID}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	mine, theirs := cloudtest.NewProject(t), cloudtest.NewProject(t)
+	one, two := logins{}, logins{}
+	owner, other := one.add(t, mine.Login(t)), one.add(t, theirs.Login(t))
+	two.add(t, mine.Login(t))
+	blobs := &swift.Blobs{Clients: one}
+	_, err := blobs.List(t.Context(), owner, "") // makes the account, as a project's first request does
+	require.NoError(t, err)
+	t.Run("suite", func(t *testing.T) { // returns once its parallel tests are through
+		objecttest.Run(t, func(*testing.T) objecttest.Harness {
+			return objecttest.Harness{
+				Store: &object.Segmented{Blobs: blobs}, Again: &object.Segmented{Blobs: &swift.Blobs{Clients: two}}, Blobs: blobs,
+				Owner: owner, Other: other,
+			}
+		})
+	})
+}
+
+// A project without the role that the object store asks for is refused (TPM-08).
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	l := logins{}
+	cred := l.add(t, cloudtest.NewProject(t).Login(t, "reader"))
+	s := &object.Segmented{Blobs: &swift.Blobs{Clients: l}}
+	_, err := s.Put(t.Context(), object.PutInput{Credential: cred, Name: "x", Size: 1}, bytes.NewReader([]byte("x")))
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+}
