@@ -4,25 +4,41 @@ package port
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 )
 
+// The ports to choose from lie below those that the kernel hands out to clients
+// (from 32768 on): one of these could be some connection's by the time that its
+// server listens.
+const (
+	first = 15000
+	last  = 32000
+)
+
+// attempts bounds the search on a machine where nearly every port is taken.
+const attempts = 1000
+
 // Free gives n different ports of the loopback interface that were free a moment
-// ago. Whoever asked must listen soon: nothing keeps others away.
+// ago, chosen at random. Whoever asked must listen soon: nothing keeps others away.
 func Free(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	var lc net.ListenConfig
-	for range n {
-		// All stay open until the last is found, so that no port comes twice.
-		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+	for range attempts {
+		if len(ports) == n {
+			return ports, nil
 		}
+		port := first + rand.IntN(last-first)
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		// All stay open until the last is found, so that no port comes twice.
 		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
-	return ports, nil
+	return nil, fmt.Errorf("found %d of %d free ports between %d and %d", len(ports), n, first, last)
 }
 
 // Or gives the port, or a free one for 0.
