@@ -29,7 +29,7 @@ func Free(ctx context.Context, n int) ([]int, error) {
 		if len(ports) == n {
 			return ports, nil
 		}
-		port := first + rand.IntN(last-first)
+		port := first + rand.IntN(last-first) //nolint:gosec // a port is no secret
 		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue
