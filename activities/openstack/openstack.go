@@ -21,8 +21,9 @@ import (
 type Clients interface {
 	// Client gives a client that acts with the authority that the credential
 	// refers to. Forbidden: there is none any more; Unavailable: it cannot be told
-	// now. Its requests must end: an http.Client without any timeout waits for ever
-	// for a service that hangs.
+	// now. A service that hangs must not hang the client for ever, but long
+	// transfers must get through: its transport wants a ResponseHeaderTimeout, not
+	// the http.Client a Timeout.
 	Client(ctx context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error)
 }
 
