@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -64,7 +65,7 @@ func (d demoCommand) bringUp(ctx context.Context, r *run) (*stack.Stack, stack.L
 		return nil, cfg.Layout, nil
 	}
 	say("starting PostgreSQL, Temporal, libvirt, identity, images, api and workers in %s", cfg.Layout.State)
-	cfg.Quiet = true
+	cfg.Quiet, cfg.Logger = true, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	own, err := stack.Up(ctx, cfg)
 	return own, cfg.Layout, err
 }
@@ -74,9 +75,17 @@ func (d demoCommand) farewell(layout stack.Layout, s *servers.Server) {
 Temporal UI   %s   (one row per operation)
 the client    openstack --os-cloud %s server show %s
 the console   openstack --os-cloud %s console log show %s
-the audit     strongroom --config %s audit
+the audit     %s --config %s audit
 to delete     openstack --os-cloud %s server delete --wait %s
-`, layout.TemporalUI(), stack.CloudName, s.Name, stack.CloudName, s.Name, layout.ConfigFile(), stack.CloudName, s.Name)
+`, layout.TemporalUI(), stack.CloudName, s.Name, stack.CloudName, s.Name, self(), layout.ConfigFile(), stack.CloudName, s.Name)
+}
+
+// self is this program as the reader can call it.
+func self() string {
+	if path, err := os.Executable(); err == nil {
+		return path
+	}
+	return "strongroom"
 }
 
 func say(format string, args ...any) { fmt.Printf("· "+format+"\n", args...) }

@@ -81,7 +81,10 @@ func serverDisks(r *run, client *gophercloud.ServiceClient, id string) ([]diskVi
 	var body struct {
 		Disks []diskView `json:"disks"`
 	}
-	resp, err := client.Get(r, client.ServiceURL("servers", id, "disks"), &body, &gophercloud.RequestOpts{
+	// The client would put its own version header in the place of ours.
+	plain := *client
+	plain.Microversion = ""
+	resp, err := plain.Get(r, client.ServiceURL("servers", id, "disks"), &body, &gophercloud.RequestOpts{
 		MoreHeaders: map[string]string{"OpenStack-API-Version": "compute " + clientVersion + ", strongroom 1.0"},
 	})
 	if err != nil {
