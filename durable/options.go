@@ -48,11 +48,6 @@ func HostQuick(ctx workflow.Context, host compute.HostID) workflow.Context {
 	return with(ctx, HostQueue(host), 10*time.Minute, 0)
 }
 
-// HostBulk is for copies and conversions on a host that the server is bound to.
-func HostBulk(ctx workflow.Context, host compute.HostID) workflow.Context {
-	return with(ctx, HostBulkQueue(host), 6*time.Hour, 0)
-}
-
 // HostUnbound is for the first bulk work on a host that could still be another
 // one: if no worker there takes it within a minute, it fails with a
 // ScheduleToStart timeout and the caller chooses again.

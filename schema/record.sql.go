@@ -540,24 +540,6 @@ func (q *Queries) SetServerPlaced(ctx context.Context, arg SetServerPlacedParams
 	return result.RowsAffected(), nil
 }
 
-const setServerProgress = `-- name: SetServerProgress :execrows
-UPDATE servers SET progress = $3 WHERE id = $1 AND current_operation = $2
-`
-
-type SetServerProgressParams struct {
-	ID               compute.ServerID
-	CurrentOperation compute.OperationID
-	Progress         int32
-}
-
-func (q *Queries) SetServerProgress(ctx context.Context, arg SetServerProgressParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setServerProgress, arg.ID, arg.CurrentOperation, arg.Progress)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const setServerTask = `-- name: SetServerTask :execrows
 UPDATE servers SET task_state = $3, updated_at = now() WHERE id = $1 AND current_operation = $2
 `

@@ -10,9 +10,6 @@ SELECT key, value FROM server_system_metadata WHERE server_id = $1;
 -- name: SetServerTask :execrows
 UPDATE servers SET task_state = $3, updated_at = now() WHERE id = $1 AND current_operation = $2;
 
--- name: SetServerProgress :execrows
-UPDATE servers SET progress = $3 WHERE id = $1 AND current_operation = $2;
-
 -- name: SetServerPlaced :execrows
 UPDATE servers SET host_id = $3, availability_zone = $4, updated_at = now() WHERE id = $1 AND current_operation = $2;
 
