@@ -20,6 +20,9 @@ import (
 // NotFound, never a value. No error text carries a value. All methods may be
 // called at once, also from several processes.
 type Manager interface {
+	// Check tells whether the credential may make secrets in its project, without
+	// making any. Forbidden: it may not; Unavailable: the manager does not answer.
+	Check(ctx context.Context, cred compute.Credential) error
 	// Create ensures that one secret of this name exists in the credential's
 	// project and gives its id. The passphrase, base64 text of in.Bytes random
 	// bytes, is made here and is not returned. When the secret exists already,

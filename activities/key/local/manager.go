@@ -183,3 +183,11 @@ func (m *Manager) List(_ context.Context, cred compute.Credential) ([]key.Item, 
 	}
 	return items, nil
 }
+
+// Check implements key.Manager: whoever has a project may.
+func (m *Manager) Check(_ context.Context, cred compute.Credential) error {
+	if cred.ProjectID == "" {
+		return compute.Errorf(compute.Forbidden, "a secret needs a project that owns it")
+	}
+	return nil
+}
