@@ -26,6 +26,7 @@ type Finding struct {
 	Name   string    `json:"name"`
 	Server string    `json:"server,omitempty"`
 	What   Verdict   `json:"what"`
+	Why    string    `json:"why,omitempty"`
 }
 
 // Verdict says what is wrong with a thing.
@@ -37,11 +38,17 @@ const (
 	Leftover Verdict = "leftover" // its server is deleted and it is still on the books
 	Missing  Verdict = "missing"  // the books say it is there and it is not
 	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
+	Waiting  Verdict = "waiting for a credential"
 )
 
+// Looked names what was looked at when it is less than a whole place: what one
+// project has there.
+func Looked(place, projectID string) string { return place + "/" + projectID }
+
 // CompareLedger finds the differences between the books and the world at the
-// places that were looked at. Servers with an operation at work are left out:
-// their things are in motion. The result is sorted.
+// places, or parts of them (Looked), that were looked at. Servers with an
+// operation at work are left out: their things are in motion. The result is
+// sorted.
 func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool) []Finding {
 	seen := map[Sighting]bool{}
 	for _, s := range world {
@@ -55,8 +62,9 @@ func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool
 		if e.Busy {
 			continue
 		}
-		if verdict := judge(e, seen[s], looked[e.Place]); verdict != "" {
-			out = append(out, Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Server: e.Server.String(), What: verdict})
+		there := looked[e.Place] || looked[Looked(e.Place, e.Credential.ProjectID)]
+		if verdict := judge(e, seen[s], there); verdict != "" {
+			out = append(out, Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Server: e.Server.String(), What: verdict, Why: e.Refused})
 		}
 	}
 	for _, s := range world {
@@ -71,6 +79,8 @@ func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool
 
 func judge(e LedgerEntry, seen, looked bool) Verdict {
 	switch {
+	case e.State == ThingWaiting:
+		return Waiting
 	case e.ServerDeleted:
 		return Leftover
 	case !looked:

@@ -22,6 +22,21 @@ type Encryption struct {
 	SourceFormat DiskFormat
 }
 
+// DiskSecurity reads who may open the keys of a server's disks: the flavor's
+// hw:ephemeral_encryption_secret_security, "user" where it has none. Invalid: an
+// unknown value.
+func DiskSecurity(f Flavor) (SecretSecurity, error) {
+	text := f.ExtraSpecs["hw:ephemeral_encryption_secret_security"]
+	if text == "" {
+		return SecurityUser, nil
+	}
+	security, err := ParseSecretSecurity(text)
+	if err != nil {
+		return "", Errorf(Invalid, "Flavor %s has an invalid hw:ephemeral_encryption_secret_security extra spec. %w", f.Name, err)
+	}
+	return security, nil
+}
+
 // EncryptionOf reads hw:ephemeral_encryption, hw:ephemeral_encryption_format and
 // their image properties, and os_encrypt_key_id and os_encrypt_format of an
 // encrypted image (EE-01 … EE-04, EE-13, EE-14; decisions 2, 7, 8).

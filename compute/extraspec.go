@@ -29,16 +29,19 @@ var extraSpecs = map[string]func(value string) (string, error){
 		model, err := ParseTPMModel(value)
 		return oneOf(string(model), err, value, enum{"tpm-tis", "tpm-crb"})
 	},
-	"hw:tpm_secret_security": func(value string) (string, error) {
-		security, err := ParseSecretSecurity(value)
-		return oneOf(string(security), err, value, enum{"user", "host", "deployment"})
-	},
+	"hw:tpm_secret_security":                  checkSecretSecurity,
+	"hw:ephemeral_encryption_secret_security": checkSecretSecurity,
 	"hw:mem_page_size": func(value string) (string, error) {
 		if !pageSize.MatchString(value) {
 			return "", Errorf(Invalid, "Validation failed; '%s' is not of the format '%s'.", value, pageSizeFormat)
 		}
 		return value, nil
 	},
+}
+
+func checkSecretSecurity(value string) (string, error) {
+	security, err := ParseSecretSecurity(value)
+	return oneOf(string(security), err, value, enum{"user", "host", "deployment"})
 }
 
 const pageSizeFormat = `(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)`

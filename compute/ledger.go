@@ -14,25 +14,32 @@ const (
 	ThingDiskFile         ThingKind = "disk_file"         // name: <server uuid>/<file>
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
+	ThingTrust            ThingKind = "trust"             // an owner's trust in strongroom; name: the trust's name
 )
 
-// TeardownOrder lists the kinds in the order of their removal.
-var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingTPMState, ThingKeySecret}
+// TeardownOrder lists the kinds in the order of their removal. Trusts go last:
+// with them the rest can be removed.
+var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingTPMState, ThingKeySecret, ThingTrust}
 
 // ThingState is how far a thing is.
 type ThingState string
 
 // The states of a ledger row. A row is closed (released) only when the thing
-// was seen to be gone.
+// was seen to be gone. One that is to go and that nobody's credential could
+// remove yet is waiting.
 const (
 	ThingIntended ThingState = "intended"
 	ThingPresent  ThingState = "present"
+	ThingWaiting  ThingState = "waiting"
 	ThingReleased ThingState = "released"
 )
 
-// PlaceKeyManager is the ledger's place of key-manager secrets; things on a
-// host have the host's uuid as their place.
-const PlaceKeyManager = "key-manager"
+// The ledger's places that are services; things on a host have the host's uuid
+// as their place.
+const (
+	PlaceKeyManager = "key-manager"
+	PlaceIdentity   = "identity"
+)
 
 // Thing is one row of the ledger: something that exists, or may exist, in the
 // world because strongroom meant to make it.
@@ -46,4 +53,27 @@ type Thing struct {
 	Operation  OperationID `json:"operation_id"`
 	Credential Credential  `json:"credential"` // who made it
 	State      ThingState  `json:"state"`
+	Refused    string      `json:"refused,omitempty"` // why it is waiting
+}
+
+// Removers are the credentials with which a thing of a cloud service can be
+// removed, in the order in which they are tried: that of whoever asks, if he is
+// of the thing's project; what the server's owner delegated; strongroom's own
+// role in the project, where the operator gave it one.
+func (t Thing) Removers(asked ...Credential) []Credential {
+	project := t.Credential.ProjectID
+	if project == DeploymentProject {
+		return []Credential{DeploymentCredential()}
+	}
+	var out []Credential
+	for _, c := range asked {
+		if c.ProjectID == project {
+			out = append(out, c)
+		}
+	}
+	delegated := DelegatedCredential(t.Server, project, t.Credential.UserID)
+	if len(out) == 0 || out[0].ID != delegated.ID {
+		out = append(out, delegated)
+	}
+	return append(out, MemberCredential(project))
 }

@@ -58,12 +58,12 @@ func ParseTPMModel(text string) (TPMModel, error) {
 	return "", Errorf(Invalid, "Invalid TPM model '%s'. Allowed values: tpm-tis, tpm-crb.", text)
 }
 
-// ParseSecretSecurity reads who may open a vTPM's secret: user, host or
+// ParseSecretSecurity reads who may open a server's secrets: user, host or
 // deployment, else Invalid.
 func ParseSecretSecurity(text string) (SecretSecurity, error) {
 	switch security := SecretSecurity(strings.TrimSpace(text)); security {
 	case SecurityUser, SecurityHost, SecurityDeployment:
 		return security, nil
 	}
-	return "", Errorf(Invalid, "Invalid TPM secret security '%s'. Allowed values: user, host, deployment.", text)
+	return "", Errorf(Invalid, "Invalid secret security '%s'. Allowed values: user, host, deployment.", text)
 }

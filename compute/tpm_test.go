@@ -54,7 +54,7 @@ func TestTPMOfRefuses(t *testing.T) {
 		"model without version": {flavor("hw:tpm_model", "tpm-tis"), image(), compute.Invalid, "TPM model tpm-tis is requested without a TPM version."},
 		"unknown version":       {flavor("hw:tpm_version", "3.0"), image(), compute.Invalid, "Invalid TPM version '3.0'. Allowed values: 1.2, 2.0."},
 		"unknown model":         {flavor("hw:tpm_version", "2.0"), image("hw_tpm_model", "spapr"), compute.Invalid, "Invalid TPM model 'spapr'. Allowed values: tpm-tis, tpm-crb."},
-		"unknown security":      {flavor("hw:tpm_version", "2.0", "hw:tpm_secret_security", "nobody"), image(), compute.Invalid, "Invalid TPM secret security 'nobody'."},
+		"unknown security":      {flavor("hw:tpm_version", "2.0", "hw:tpm_secret_security", "nobody"), image(), compute.Invalid, "Invalid secret security 'nobody'."},
 		"versions differ": {flavor("hw:tpm_version", "2.0"), image("hw_tpm_version", "1.2"), compute.Conflict,
 			"Flavor vault has hw:tpm_version extra spec explicitly set to 2.0, conflicting with image guest which has hw_tpm_version explicitly set to 1.2."},
 		"models differ": {flavor("hw:tpm_version", "2.0", "hw:tpm_model", "TIS"), image("hw_tpm_model", "tpm-crb"), compute.Conflict,

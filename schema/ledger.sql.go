@@ -61,7 +61,7 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 }
 
 const openThings = `-- name: OpenThings :many
-SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
+SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.refused, l.tries, l.try_at, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
 FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name
 `
 
@@ -80,6 +80,9 @@ type OpenThingsRow struct {
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
 	ReleasedAt       *time.Time
+	Refused          *string
+	Tries            int32
+	TryAt            *time.Time
 	ServerDeleted    bool
 	CurrentOperation compute.OperationID
 }
@@ -108,6 +111,9 @@ func (q *Queries) OpenThings(ctx context.Context) ([]OpenThingsRow, error) {
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ReleasedAt,
+			&i.Refused,
+			&i.Tries,
+			&i.TryAt,
 			&i.ServerDeleted,
 			&i.CurrentOperation,
 		); err != nil {
@@ -160,7 +166,7 @@ func (q *Queries) ReleaseThing(ctx context.Context, arg ReleaseThingParams) erro
 }
 
 const serverThings = `-- name: ServerThings :many
-SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY created_at, id
+SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY created_at, id
 `
 
 func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) ([]Ledger, error) {
@@ -187,6 +193,9 @@ func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) (
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ReleasedAt,
+			&i.Refused,
+			&i.Tries,
+			&i.TryAt,
 		); err != nil {
 			return nil, err
 		}
@@ -199,7 +208,7 @@ func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) (
 }
 
 const thingsReleasedSince = `-- name: ThingsReleasedSince :many
-SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at FROM ledger WHERE state = 'released' AND released_at >= $1::timestamptz ORDER BY place, kind, name
+SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE state = 'released' AND released_at >= $1::timestamptz ORDER BY place, kind, name
 `
 
 // What went off the books while somebody looked at the world.
@@ -227,6 +236,9 @@ func (q *Queries) ThingsReleasedSince(ctx context.Context, since time.Time) ([]L
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ReleasedAt,
+			&i.Refused,
+			&i.Tries,
+			&i.TryAt,
 		); err != nil {
 			return nil, err
 		}

@@ -21,6 +21,16 @@ type Claim struct {
 	CreatedAt   time.Time
 }
 
+type Credential struct {
+	ID        uuid.UUID
+	ProjectID string
+	UserID    string
+	Sealed    []byte
+	TrustID   *string
+	Offered   bool
+	CreatedAt time.Time
+}
+
 type Flavor struct {
 	Number      int64
 	ID          string
@@ -102,6 +112,9 @@ type Ledger struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	ReleasedAt   *time.Time
+	Refused      *string
+	Tries        int32
+	TryAt        *time.Time
 }
 
 type Operation struct {

@@ -1,0 +1,49 @@
+package compute
+
+// Keyring says with which credentials a server's keys are made and read.
+type Keyring struct {
+	Disks Credential `json:"disks"`
+	TPM   Credential `json:"tpm"`
+}
+
+// Keyring gives the credentials for a server's keys in an operation that asked
+// began: the asker's own ("user"), what the owner delegated ("host"), or
+// strongroom's own ("deployment"). Whose keys they are is the flavor's word.
+func (s Server) Keyring(asked Credential) Keyring {
+	of := func(security SecretSecurity) Credential {
+		switch security {
+		case SecurityHost:
+			return s.Delegated()
+		case SecurityDeployment:
+			return DeploymentCredential()
+		}
+		return asked
+	}
+	ring := Keyring{Disks: of(s.diskSecurity()), TPM: asked}
+	if s.TPM != nil {
+		ring.TPM = of(s.TPM.Security)
+	}
+	return ring
+}
+
+// Delegates reports whether the server's owner delegates the use of its keys.
+func (s Server) Delegates() bool {
+	if s.TPM != nil && s.TPM.Security == SecurityHost {
+		return true
+	}
+	for _, d := range s.Disks {
+		if d.Encrypted {
+			return s.diskSecurity() == SecurityHost
+		}
+	}
+	return false
+}
+
+// Delegated is what the server's owner delegates, if he does.
+func (s Server) Delegated() Credential { return DelegatedCredential(s.ID, s.ProjectID, s.UserID) }
+
+// diskSecurity was checked before the flavor was frozen into the server.
+func (s Server) diskSecurity() SecretSecurity {
+	security, _ := DiskSecurity(s.Flavor)
+	return security
+}

@@ -1,0 +1,61 @@
+-- name: InsertCredential :exec
+INSERT INTO credentials (id, project_id, user_id, sealed) VALUES ($1, $2, $3, $4);
+
+-- name: OfferCredential :execrows
+-- A token for what waits in its project. While another offer stands, none is needed.
+INSERT INTO credentials (id, project_id, user_id, sealed, offered) VALUES ($1, $2, $3, $4, true)
+ON CONFLICT (project_id) WHERE offered DO NOTHING;
+
+-- name: SaveTrust :exec
+INSERT INTO credentials (id, project_id, user_id, trust_id) VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET trust_id = excluded.trust_id;
+
+-- name: ForgetTrust :exec
+DELETE FROM credentials WHERE id = $1 AND trust_id IS NOT NULL;
+
+-- name: GetCredential :one
+SELECT * FROM credentials WHERE id = $1;
+
+-- name: LockCredentialOf :exec
+-- Of operations that end at once, each sees whether it is the last.
+SELECT c.id FROM credentials c JOIN operations o ON o.credential_id = c.id WHERE o.id = $1 FOR UPDATE OF c;
+
+-- name: WipeCredentialOf :exec
+-- The token of an operation that has ended, unless another one acts with it.
+DELETE FROM credentials c USING operations o
+WHERE o.id = $1 AND c.id = o.credential_id AND c.sealed IS NOT NULL AND NOT c.offered
+    AND NOT EXISTS (SELECT 1 FROM operations other WHERE other.credential_id = c.id AND other.state IN ('accepted', 'running'));
+
+-- name: WipeOffer :exec
+DELETE FROM credentials WHERE id = $1 AND offered;
+
+-- name: Offers :many
+SELECT id, project_id, user_id FROM credentials WHERE offered ORDER BY created_at LIMIT 1000;
+
+-- name: Trusts :many
+SELECT id, project_id, user_id FROM credentials WHERE trust_id IS NOT NULL ORDER BY created_at;
+
+-- name: ProjectsWaiting :many
+-- The projects in which something waits for a credential, and nobody offered one.
+SELECT DISTINCT l.project_id FROM ledger l
+WHERE l.state = 'waiting' AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered);
+
+-- name: WaitThing :exec
+-- It is to go, and nobody's credential could remove it: again later, at growing intervals.
+UPDATE ledger SET state = 'waiting', refused = sqlc.arg(refused)::text, tries = tries + 1,
+    try_at = now() + least(interval '15 seconds' * power(2, least(tries, 10)), interval '1 hour'), updated_at = now()
+WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
+
+-- name: WaitingThings :many
+-- What is to be tried now: its time has come, or somebody of its project offered
+-- a credential. What a running operation is at is left to it.
+SELECT l.* FROM ledger l JOIN servers s ON s.id = l.server_id
+WHERE l.state = 'waiting' AND s.current_operation = ''
+    AND (l.try_at <= now() OR EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
+ORDER BY l.server_id, l.created_at, l.id LIMIT 500;
+
+-- name: KeyProjects :many
+-- The projects that have, or lately had, secrets of ours in the key manager.
+SELECT DISTINCT project_id FROM ledger
+WHERE kind = 'key_secret' AND (state <> 'released' OR released_at > now() - interval '7 days')
+ORDER BY project_id;

@@ -1,0 +1,87 @@
+// Package seal closes values that rest in the database, so that who has the
+// database alone cannot read them: AES-256-GCM, under a key that rests in a file.
+package seal
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+)
+
+// KeyBytes is the length of a key.
+const KeyBytes = 32
+
+// labelBytes name the key of a sealed value.
+const labelBytes = 4
+
+// Box seals and opens. It is safe for use by several goroutines.
+type Box struct {
+	keys []key // the first seals, all open
+}
+
+type key struct {
+	label []byte
+	aead  cipher.AEAD
+}
+
+// Parse reads the keys of a file: one per line, as 64 hex digits. The first one
+// seals, the others open what they sealed when they were first: a new key goes on
+// top and the old one stays until nothing of its time is left. Invalid: there is
+// none, or a line is no key.
+func Parse(file []byte) (*Box, error) {
+	b := &Box{}
+	for n, line := range bytes.Fields(file) {
+		raw := make([]byte, hex.DecodedLen(len(line)))
+		if _, err := hex.Decode(raw, line); err != nil || len(raw) != KeyBytes {
+			return nil, compute.Errorf(compute.Invalid, "key %d is not %d hex digits", n+1, 2*KeyBytes)
+		}
+		block, err := aes.NewCipher(raw)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(append([]byte("strongroom key label "), raw...))
+		clear(raw)
+		b.keys = append(b.keys, key{label: sum[:labelBytes], aead: aead})
+	}
+	if len(b.keys) == 0 {
+		return nil, compute.Errorf(compute.Invalid, "the file holds no key: openssl rand -hex %d makes one", KeyBytes)
+	}
+	return b, nil
+}
+
+// NewKey makes the text of a key for a file.
+func NewKey() string {
+	raw := make([]byte, KeyBytes)
+	_, _ = rand.Read(raw) // never fails
+	return hex.EncodeToString(raw) + "\n"
+}
+
+// Seal closes a value. It opens again only for the same id.
+func (b *Box) Seal(id uuid.UUID, value []byte) []byte {
+	k := b.keys[0]
+	return k.aead.Seal(bytes.Clone(k.label), nil, value, id[:])
+}
+
+// Unseal opens what Seal closed. Corrupt: it was changed, belongs to another id,
+// or its key is not in the file.
+func (b *Box) Unseal(id uuid.UUID, sealed []byte) ([]byte, error) {
+	for _, k := range b.keys {
+		if rest, ok := bytes.CutPrefix(sealed, k.label); ok {
+			if value, err := k.aead.Open(nil, nil, rest, id[:]); err == nil {
+				return value, nil
+			}
+		}
+	}
+	return nil, compute.Errorf(compute.Corrupt, "what is sealed for %s cannot be opened: it was changed, or its key is not in the file", id)
+}
