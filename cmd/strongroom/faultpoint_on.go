@@ -4,55 +4,97 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 )
 
 // faultPointVariable names a folder. A file in it called <activity>@before or
-// <activity>@after makes the worker that reaches that point remove the file and
-// kill itself, as if the machine's power went: the kill matrix arms one point
-// at a time.
+// <activity>@after arms that point of every worker. An empty one makes the worker
+// that reaches the point remove the file and kill itself, as if the machine's
+// power went: the kill matrix arms one point at a time. One that says hold makes
+// each call that reaches the point wait until the file is gone; the file
+// <point>.reached says that one waits.
 const faultPointVariable = "STRONGROOM_FAULTPOINTS"
 
+const (
+	holdPoint = "hold"
+	reached   = ".reached"
+	holdPause = 50 * time.Millisecond
+)
+
 func faultPoints() []interceptor.WorkerInterceptor {
-	return []interceptor.WorkerInterceptor{&killer{dir: os.Getenv(faultPointVariable)}}
+	return []interceptor.WorkerInterceptor{&faults{dir: os.Getenv(faultPointVariable)}}
 }
 
-type killer struct {
+type faults struct {
 	interceptor.WorkerInterceptorBase
 	dir string
 }
 
-func (k *killer) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	d := &deadly{dir: k.dir}
-	d.Next = next
-	return d
+func (f *faults) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	a := &faulty{dir: f.dir}
+	a.Next = next
+	return a
 }
 
-type deadly struct {
+type faulty struct {
 	interceptor.ActivityInboundInterceptorBase
 	dir string
 }
 
-func (d *deadly) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+func (f *faulty) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	name := activity.GetInfo(ctx).ActivityType.Name
-	d.reach(name + "@before")
-	result, err := d.Next.ExecuteActivity(ctx, in)
-	d.reach(name + "@after")
+	if err := f.reach(ctx, name+"@before"); err != nil {
+		return nil, err
+	}
+	result, err := f.Next.ExecuteActivity(ctx, in)
+	if cut := f.reach(ctx, name+"@after"); cut != nil {
+		return nil, cut
+	}
 	return result, err
 }
 
-// reach kills this process when the point is armed. Removing the file decides
-// between several that reach it at once.
-func (d *deadly) reach(point string) {
-	if d.dir == "" || os.Remove(filepath.Join(d.dir, strings.ReplaceAll(point, "/", "_"))) != nil {
-		return
+// reach does what the point is armed for. A call that is held ends early when it
+// is cancelled or its time is over.
+func (f *faulty) reach(ctx context.Context, point string) error {
+	if f.dir == "" {
+		return nil
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal is on its way
+	path := filepath.Join(f.dir, strings.ReplaceAll(point, "/", "_"))
+	what, err := os.ReadFile(path)
+	if err != nil {
+		return nil //nolint:nilerr // there is none: the point is not armed
+	}
+	if string(what) == holdPoint {
+		return hold(ctx, path)
+	}
+	if os.Remove(path) == nil { // where several reach it, one dies
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal is on its way
+	}
+	return nil
+}
+
+func hold(ctx context.Context, path string) error {
+	if err := os.WriteFile(path+reached, nil, 0o600); err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(holdPause):
+		}
+	}
 }
