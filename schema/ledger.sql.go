@@ -66,23 +66,7 @@ FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' O
 `
 
 type OpenThingsRow struct {
-	ID               uuid.UUID
-	Kind             compute.ThingKind
-	Place            string
-	Name             string
-	Reference        string
-	ServerID         compute.ServerID
-	OperationID      compute.OperationID
-	CredentialID     uuid.UUID
-	ProjectID        string
-	UserID           string
-	State            compute.ThingState
-	CreatedAt        time.Time
-	UpdatedAt        time.Time
-	ReleasedAt       *time.Time
-	Refused          *string
-	Tries            int32
-	TryAt            *time.Time
+	Ledger           Ledger
 	ServerDeleted    bool
 	CurrentOperation compute.OperationID
 }
@@ -97,23 +81,23 @@ func (q *Queries) OpenThings(ctx context.Context) ([]OpenThingsRow, error) {
 	for rows.Next() {
 		var i OpenThingsRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Kind,
-			&i.Place,
-			&i.Name,
-			&i.Reference,
-			&i.ServerID,
-			&i.OperationID,
-			&i.CredentialID,
-			&i.ProjectID,
-			&i.UserID,
-			&i.State,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.ReleasedAt,
-			&i.Refused,
-			&i.Tries,
-			&i.TryAt,
+			&i.Ledger.ID,
+			&i.Ledger.Kind,
+			&i.Ledger.Place,
+			&i.Ledger.Name,
+			&i.Ledger.Reference,
+			&i.Ledger.ServerID,
+			&i.Ledger.OperationID,
+			&i.Ledger.CredentialID,
+			&i.Ledger.ProjectID,
+			&i.Ledger.UserID,
+			&i.Ledger.State,
+			&i.Ledger.CreatedAt,
+			&i.Ledger.UpdatedAt,
+			&i.Ledger.ReleasedAt,
+			&i.Ledger.Refused,
+			&i.Ledger.Tries,
+			&i.Ledger.TryAt,
 			&i.ServerDeleted,
 			&i.CurrentOperation,
 		); err != nil {

@@ -62,13 +62,31 @@ type CreateResult struct {
 // DeleteInput names the secret to remove.
 type DeleteInput struct {
 	Credential compute.Credential `json:"credential"`
-	Name       string             `json:"name"`
-	ID         *compute.SecretID  `json:"id,omitempty"`
+	// Others are tried in turn where the key manager refuses Credential.
+	Others []compute.Credential `json:"others,omitempty"`
+	Name   string               `json:"name"`
+	ID     *compute.SecretID    `json:"id,omitempty"`
 }
 
-// InventoryInput asks what secrets exist.
+// InventoryInput asks what secrets exist. Projects are looked into one by one
+// where the key manager shows nobody all of them.
 type InventoryInput struct {
-	Credential compute.Credential `json:"credential"`
+	Projects []Access `json:"projects,omitempty"`
+}
+
+// Access is a project and the credentials to look into it with, in turn.
+type Access struct {
+	Project     string               `json:"project"`
+	Credentials []compute.Credential `json:"credentials"`
+}
+
+// InventoryResult is what secrets were seen, and what was looked at: all, or the
+// projects that a credential opened.
+type InventoryResult struct {
+	Items    []Item   `json:"items"`
+	All      bool     `json:"all,omitempty"`
+	Projects []string `json:"projects,omitempty"`
+	Closed   []string `json:"closed,omitempty"` // projects that none of their credentials opens
 }
 
 // Item is a secret as the audit sees it.
@@ -94,14 +112,48 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 	return CreateResult{Secret: id}, err
 }
 
-// Delete is the activity key.Delete.
+// Delete is the activity key.Delete. Forbidden: none of the credentials may.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	return a.Manager.Delete(ctx, in)
+	err := a.Manager.Delete(ctx, in)
+	for _, other := range in.Others {
+		if !compute.Is(err, compute.Forbidden) {
+			break
+		}
+		in.Credential = other
+		err = a.Manager.Delete(ctx, in)
+	}
+	return err
 }
 
 // Inventory is the activity key.Inventory.
-func (a *Activities) Inventory(ctx context.Context, in InventoryInput) ([]Item, error) {
-	return a.Manager.List(ctx, in.Credential)
+func (a *Activities) Inventory(ctx context.Context, in InventoryInput) (InventoryResult, error) {
+	items, err := a.Manager.List(ctx, compute.Credential{})
+	if !compute.Is(err, compute.Forbidden) {
+		return InventoryResult{Items: items, All: true}, err
+	}
+	var out InventoryResult
+	for _, p := range in.Projects {
+		items, err := a.look(ctx, p)
+		switch {
+		case compute.Is(err, compute.Forbidden):
+			out.Closed = append(out.Closed, p.Project)
+		case err != nil:
+			return out, err
+		default:
+			out.Items, out.Projects = append(out.Items, items...), append(out.Projects, p.Project)
+		}
+	}
+	return out, nil
+}
+
+func (a *Activities) look(ctx context.Context, p Access) (items []Item, err error) {
+	err = compute.Errorf(compute.Forbidden, "no credential for project %s", p.Project)
+	for _, cred := range p.Credentials {
+		if items, err = a.Manager.List(ctx, cred); !compute.Is(err, compute.Forbidden) {
+			break
+		}
+	}
+	return items, err
 }
 
 // Register registers the activities under their names.

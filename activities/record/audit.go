@@ -13,6 +13,8 @@ type Book struct {
 	At     time.Time             `json:"at"` // when it was read, by the database's clock
 	Hosts  []AuditHost           `json:"hosts"`
 	Things []compute.LedgerEntry `json:"things"`
+	// Projects are those whose secrets are to be looked at.
+	Projects []AuditProject `json:"projects,omitempty"`
 	// Gone are things that went off the books since LedgerInput.Since.
 	Gone []compute.Thing `json:"gone,omitempty"`
 }
@@ -27,6 +29,12 @@ type AuditHost struct {
 	ID   compute.HostID `json:"id"`
 	Name string         `json:"name"`
 	Up   bool           `json:"up"`
+}
+
+// AuditProject is a project in which the audit looks for secrets.
+type AuditProject struct {
+	ID          string               `json:"id"`
+	Credentials []compute.Credential `json:"credentials"` // to look with, in turn
 }
 
 // commitTime is how long before its commit a transaction may have begun. A row
@@ -44,7 +52,11 @@ func (a *Activities) Ledger(ctx context.Context, in LedgerInput) (Book, error) {
 		if out.Hosts, err = auditHosts(ctx, q); err != nil {
 			return err
 		}
-		if out.Things, err = openThings(ctx, q); err != nil || in.Since == nil {
+		if out.Things, err = openThings(ctx, q); err != nil {
+			return err
+		}
+		if in.Since == nil {
+			out.Projects, err = keyProjects(ctx, q)
 			return err
 		}
 		rows, err := q.ThingsReleasedSince(ctx, in.Since.Add(-commitTime))
@@ -70,14 +82,33 @@ func openThings(ctx context.Context, q *schema.Queries) ([]compute.LedgerEntry, 
 	var out []compute.LedgerEntry
 	rows, err := q.OpenThings(ctx)
 	for _, row := range rows {
-		out = append(out, compute.LedgerEntry{
-			Thing: compute.Thing{
-				ID: row.ID, Kind: row.Kind, Place: row.Place, Name: row.Name, Reference: row.Reference, Server: row.ServerID,
-				Operation: row.OperationID, State: row.State,
-				Credential: compute.Credential{ID: row.CredentialID, ProjectID: row.ProjectID, UserID: row.UserID},
-			},
-			ServerDeleted: row.ServerDeleted, Busy: row.CurrentOperation != "",
-		})
+		out = append(out, compute.LedgerEntry{Thing: Thing(row.Ledger), ServerDeleted: row.ServerDeleted, Busy: row.CurrentOperation != ""})
+	}
+	return out, err
+}
+
+// keyProjects gives the projects that have secrets, each with the credentials with
+// which it can be looked into.
+func keyProjects(ctx context.Context, q *schema.Queries) ([]AuditProject, error) {
+	trusts, err := q.Trusts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []AuditProject
+	ids, err := q.KeyProjects(ctx)
+	for _, id := range ids {
+		p := AuditProject{ID: id}
+		if id == compute.DeploymentProject {
+			p.Credentials = []compute.Credential{compute.DeploymentCredential()}
+		} else {
+			p.Credentials = []compute.Credential{compute.MemberCredential(id)}
+		}
+		for _, t := range trusts {
+			if t.ProjectID == id {
+				p.Credentials = append(p.Credentials, compute.Credential{ID: t.ID, ProjectID: t.ProjectID, UserID: t.UserID})
+			}
+		}
+		out = append(out, p)
 	}
 	return out, err
 }

@@ -47,13 +47,15 @@ func open(ctx context.Context, q *schema.Queries, in OpenInput) error {
 	return q.StartEvent(ctx, event)
 }
 
-// CloseInput closes a step: what it made is there, what it took away is gone.
+// CloseInput closes a step: what it made is there, what it took away is gone or,
+// where nobody's credential could take it away, waiting for one.
 type CloseInput struct {
 	durable.OperationInput
 	Event    string          `json:"event"`
 	Error    string          `json:"error,omitempty"`
 	Present  []compute.Thing `json:"present,omitempty"`
 	Released []compute.Thing `json:"released,omitempty"`
+	Waiting  []compute.Thing `json:"waiting,omitempty"`
 }
 
 // Results of an event, as os-instance-actions has them.
@@ -74,6 +76,9 @@ func (a *Activities) Close(ctx context.Context, in CloseInput) error {
 		if err := release(ctx, q, in.Released); err != nil {
 			return err
 		}
+		if err := wait(ctx, q, in.Waiting); err != nil {
+			return err
+		}
 		event := schema.FinishEventParams{OperationID: in.Operation, Event: in.Event, Result: pointer(eventSuccess)}
 		if in.Error != "" {
 			event.Result, event.Details = pointer(eventError), &in.Error
@@ -85,6 +90,15 @@ func (a *Activities) Close(ctx context.Context, in CloseInput) error {
 func release(ctx context.Context, q *schema.Queries, things []compute.Thing) error {
 	for _, t := range things {
 		if err := q.ReleaseThing(ctx, schema.ReleaseThingParams{Kind: t.Kind, Place: t.Place, Name: t.Name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wait(ctx context.Context, q *schema.Queries, things []compute.Thing) error {
+	for _, t := range things {
+		if err := q.WaitThing(ctx, schema.WaitThingParams{Kind: t.Kind, Place: t.Place, Name: t.Name, Refused: t.Refused}); err != nil {
 			return err
 		}
 	}
@@ -106,11 +120,15 @@ func (a *Activities) Things(ctx context.Context, server compute.ServerID) ([]com
 
 // Thing gives a ledger row as the field knows it.
 func Thing(row schema.Ledger) compute.Thing {
-	return compute.Thing{
+	t := compute.Thing{
 		ID: row.ID, Kind: row.Kind, Place: row.Place, Name: row.Name, Reference: row.Reference, Server: row.ServerID,
 		Operation: row.OperationID, State: row.State,
 		Credential: compute.Credential{ID: row.CredentialID, ProjectID: row.ProjectID, UserID: row.UserID},
 	}
+	if row.Refused != nil {
+		t.Refused = *row.Refused
+	}
+	return t
 }
 
 func pointer[T any](v T) *T { return &v }

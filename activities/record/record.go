@@ -29,6 +29,10 @@ const (
 	Settle       = "record.Settle"
 	Bury         = "record.Bury"
 	Ledger       = "record.Ledger"
+	SaveTrust    = "record.SaveTrust"
+	ForgetTrust  = "record.ForgetTrust"
+	Waiting      = "record.Waiting"
+	Reaped       = "record.Reaped"
 )
 
 // Activities are the local activities on the database.
@@ -47,6 +51,7 @@ func (a *Activities) All() []Activity {
 		{SaveSecrets, a.SaveSecrets}, {ClearSecrets, a.ClearSecrets}, {SaveOptions, a.SaveOptions},
 		{Open, a.Open}, {Close, a.Close}, {Things, a.Things},
 		{Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
+		{SaveTrust, a.SaveTrust}, {ForgetTrust, a.ForgetTrust}, {Waiting, a.Waiting}, {Reaped, a.Reaped},
 	}
 }
 

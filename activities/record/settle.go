@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"slices"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -42,13 +43,14 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 
 // Bury is the activity record.Bury: the end of a delete. The server's row is
 // marked deleted and its claim is given back. Conflict: something of it is
-// still on the ledger.
+// still on the ledger, and not because it waits for a credential.
 func (a *Activities) Bury(ctx context.Context, in durable.OperationInput) error {
 	return a.end(ctx, in, compute.OperationSucceeded, "", func(q *schema.Queries) error {
 		left, err := q.ServerThings(ctx, in.Server)
 		if err != nil {
 			return err
 		}
+		left = slices.DeleteFunc(left, func(t schema.Ledger) bool { return t.State == compute.ThingWaiting })
 		if len(left) > 0 {
 			return compute.Errorf(compute.Conflict, "server %s still has %d things in the world", in.Server, len(left))
 		}
@@ -93,7 +95,11 @@ func (a *Activities) end(ctx context.Context, in durable.OperationInput, state c
 	})
 }
 
+// settle ends an operation's row and trail, and wipes the token that it acted with.
 func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
+	if err := q.LockCredentialOf(ctx, op); err != nil {
+		return err
+	}
 	result := eventSuccess
 	if state != compute.OperationSucceeded {
 		result = eventError
@@ -105,6 +111,8 @@ func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, stat
 	if message != "" {
 		params.Message = &message
 	}
-	_, err := q.SettleOperation(ctx, params)
-	return err
+	if _, err := q.SettleOperation(ctx, params); err != nil {
+		return err
+	}
+	return q.WipeCredentialOf(ctx, op)
 }

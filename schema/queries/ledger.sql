@@ -17,7 +17,7 @@ WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 SELECT * FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY created_at, id;
 
 -- name: OpenThings :many
-SELECT l.*, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
+SELECT sqlc.embed(l), (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
 FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name;
 
 -- name: ThingsReleasedSince :many

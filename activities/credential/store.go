@@ -1,0 +1,48 @@
+// Package credential tells what the references to credentials stand for: sealed
+// tokens and trusts, which the record keeps for as long as they are needed.
+package credential
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/activities/openstack"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/schema/seal"
+)
+
+// Store finds credentials in the database.
+type Store struct {
+	Pool *pgxpool.Pool
+	Box  *seal.Box // that opens tokens
+}
+
+var _ openstack.Authorities = (*Store)(nil)
+
+// Authority implements openstack.Authorities. A token is gone from the end of its
+// operation on, a trust from the end of its server.
+func (s *Store) Authority(ctx context.Context, cred compute.Credential) (openstack.Authority, error) {
+	row, err := schema.New(s.Pool).GetCredential(ctx, cred.ID)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return openstack.Authority{}, compute.Errorf(compute.Forbidden, "credential %s stands for nothing any more", cred.ID)
+	case err != nil:
+		return openstack.Authority{}, compute.Errorf(compute.Unavailable, "the database: %w", err)
+	}
+	out := openstack.Authority{ProjectID: row.ProjectID}
+	if row.TrustID != nil {
+		out.TrustID = *row.TrustID
+		return out, nil
+	}
+	token, err := s.Box.Unseal(row.ID, row.Sealed)
+	if err != nil {
+		return openstack.Authority{}, err
+	}
+	out.Token = secret.New(token)
+	return out, nil
+}
