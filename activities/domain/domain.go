@@ -14,11 +14,11 @@ const (
 )
 
 // StartInput asks that a server's domain exists and runs. The passphrases of
-// its disks and TPM are read with the credential, lent to libvirt as private
+// its disks and TPM are read with the keyring, lent to libvirt as private
 // ephemeral secrets, and taken back before the activity ends, whichever way.
 type StartInput struct {
-	Credential compute.Credential `json:"credential"`
-	Server     compute.Server     `json:"server"`
+	Keys   compute.Keyring `json:"keys"`
+	Server compute.Server  `json:"server"`
 }
 
 // StopInput asks that a server's domain is shut off: by its power button, and

@@ -17,24 +17,25 @@ import (
 // the key manager's (TPM-11).
 type loan struct {
 	id    compute.SecretID
+	cred  compute.Credential // to read it with
 	usage libvirt.SecretUsageType
 	name  string // of its use: libvirt refuses a second secret of the same
 }
 
 // loans are the secrets that a server's domain needs to start.
-func loans(s compute.Server) []loan {
+func loans(s compute.Server, keys compute.Keyring) []loan {
 	var all []loan
 	for _, d := range s.Disks {
 		name := s.ID.String() + "_" + d.ID.String()
 		if d.Encrypted && d.Secret != nil {
-			all = append(all, loan{*d.Secret, libvirt.SecretUsageTypeVolume, name})
+			all = append(all, loan{*d.Secret, keys.Disks, libvirt.SecretUsageTypeVolume, name})
 		}
 		if d.BackingSecret != nil {
-			all = append(all, loan{*d.BackingSecret, libvirt.SecretUsageTypeVolume, name + "_backing"})
+			all = append(all, loan{*d.BackingSecret, keys.Disks, libvirt.SecretUsageTypeVolume, name + "_backing"})
 		}
 	}
 	if s.TPM != nil && s.TPM.Secret != nil {
-		all = append(all, loan{*s.TPM.Secret, libvirt.SecretUsageTypeVtpm, s.InstanceName()})
+		all = append(all, loan{*s.TPM.Secret, keys.TPM, libvirt.SecretUsageTypeVtpm, s.InstanceName()})
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
+	"golang.org/x/sync/errgroup"
 
 	"strongroom/activities/secret"
 	"strongroom/compute"
@@ -43,7 +44,7 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 			return PowerResult{}, err
 		}
 	}
-	if err := a.takeBack(ctx, s.ID, ids(loans(s))); err != nil {
+	if err := a.takeBack(ctx, s.ID, ids(loans(s, in.Keys))); err != nil {
 		return PowerResult{}, err
 	}
 	state, err = a.Client.Power(ctx, s.ID)
@@ -69,8 +70,8 @@ func (a *Activities) boot(ctx context.Context, in StartInput) error {
 	if err := trimConsole(filepath.Join(a.InstancesDir, s.ID.String(), consoleLog)); err != nil {
 		return compute.Errorf(compute.Unavailable, "server %s: console log: %w", s.ID, err)
 	}
-	needs := loans(s)
-	passphrases, err := a.read(ctx, in.Credential, needs)
+	needs := loans(s, in.Keys)
+	passphrases, err := a.read(ctx, needs)
 	defer wipe(passphrases)
 	if err != nil {
 		return err
@@ -165,18 +166,19 @@ func (a *Activities) plugs(ctx context.Context, s compute.Server) ([]Network, er
 	return plugs, nil
 }
 
-// read reads the passphrases of loans. Those that were read must be wiped, also
-// when it fails.
-func (a *Activities) read(ctx context.Context, cred compute.Credential, needs []loan) ([]*secret.Passphrase, error) {
-	var got []*secret.Passphrase
-	for _, n := range needs {
-		p, err := a.Keys.Passphrase(ctx, cred, n.id)
-		if err != nil {
-			return got, err
-		}
-		got = append(got, p)
+// read reads the passphrases of loans, all at once. Those that were read must be
+// wiped, also when it fails.
+func (a *Activities) read(ctx context.Context, needs []loan) ([]*secret.Passphrase, error) {
+	got := make([]*secret.Passphrase, len(needs))
+	reading, ctx := errgroup.WithContext(ctx)
+	for i, n := range needs {
+		reading.Go(func() (err error) {
+			got[i], err = a.Keys.Passphrase(ctx, n.cred, n.id)
+			return err
+		})
 	}
-	return got, nil
+	err := reading.Wait()
+	return got, err
 }
 
 func wipe(all []*secret.Passphrase) {
