@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"strongroom/deploy/cloud"
+	"strongroom/deploy/dev/postgres"
+)
+
+// service is something that tests find by an environment variable. start gives
+// the variable's value, and what stops the service and leaves nothing of it.
+type service struct {
+	variable string
+	start    func(ctx context.Context) (value string, stop func() error, err error)
+}
+
+var (
+	database  = service{"STRONGROOM_TEST_POSTGRES", startDatabase}
+	openstack = service{"STRONGROOM_TEST_CLOUD", startCloud}
+)
+
+func startDatabase(ctx context.Context) (string, func() error, error) {
+	dir, err := folder("sr-pg-")
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	server, err := postgres.Start(ctx, postgres.Config{Dir: dir, Volatile: true, MaxConnections: 500})
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return server.URL(), func() error {
+		return errors.Join(server.Stop(context.Background()), os.RemoveAll(dir))
+	}, nil
+}
+
+func startCloud(ctx context.Context) (string, func() error, error) {
+	dir, err := folder("sr-cloud-")
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	c, err := cloud.Start(ctx, cloud.Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return c.CloudsFile(), func() error {
+		return errors.Join(c.Stop(context.Background()), os.RemoveAll(dir))
+	}, nil
+}
+
+// folder makes a folder that other users can pass through. Its path is short:
+// unix sockets are below it.
+func folder(prefix string) (string, error) {
+	dir, err := os.MkdirTemp("/tmp", prefix)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
