@@ -1,5 +1,5 @@
-// Package microversion negotiates the version of the compute API and the use of
-// strongroom's own extensions, both named in one request header.
+// Package microversion negotiates the versions of the compute and the volume API
+// and the use of strongroom's own extensions, all named in one request header.
 package microversion
 
 import (
@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Version is a microversion of the compute API: the minor number behind "2.".
+// Version is a microversion: the minor number behind "2." of the compute API, or
+// behind "3." of the volume API.
 type Version int
 
 // The versions that are spoken.
@@ -19,7 +20,46 @@ const (
 	Max Version = 97
 )
 
-func (v Version) String() string { return "2." + strconv.Itoa(int(v)) }
+// String writes a version of the compute API.
+func (v Version) String() string { return Compute.Text(v) }
+
+// A Series is the microversions of one API.
+type Series struct {
+	Service  string // its name in Header
+	Major    int
+	Min, Max Version
+}
+
+// The series that are spoken.
+var (
+	Compute = Series{Service: Service, Major: 2, Min: Min, Max: Max}
+	Volume  = Series{Service: "volume", Major: 3, Min: 0, Max: 71}
+)
+
+// Text writes a version of the series.
+func (s Series) Text(v Version) string { return strconv.Itoa(s.Major) + "." + strconv.Itoa(int(v)) }
+
+// Asked gives the version that a request's Header asks for: Min when it names
+// none. The error is a *MalformedError or an *UnsupportedError.
+func (s Series) Asked(h http.Header) (Version, error) { return s.read(named(h, s.Service)) }
+
+func (s Series) read(text string) (Version, error) {
+	switch text {
+	case "":
+		return s.Min, nil
+	case "latest":
+		return s.Max, nil
+	}
+	m := format.FindStringSubmatch(text)
+	if m == nil {
+		return s.Min, &MalformedError{Text: text}
+	}
+	minor, err := strconv.Atoi(m[2])
+	if v := Version(minor); err == nil && m[1] == strconv.Itoa(s.Major) && v >= s.Min && v <= s.Max {
+		return v, nil
+	}
+	return s.Min, &UnsupportedError{Text: text, Min: s.Text(s.Min), Max: s.Text(s.Max)}
+}
 
 // The request and response headers.
 const (
@@ -59,32 +99,37 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("Version %s is not supported by the API. Minimum is %s and maximum is %s.", e.Text, e.Min, e.Max)
 }
 
-// Negotiate reads a request's headers. No header means 2.1. The error is a
-// *MalformedError or an *UnsupportedError.
+// Negotiate reads a request's headers to the compute API. No header means 2.1.
+// The error is a *MalformedError or an *UnsupportedError.
 func Negotiate(h http.Header) (Negotiated, error) {
-	n := Default
 	text := named(h, Service)
 	if text == "" {
 		text = strings.TrimSpace(h.Get(LegacyHeader))
 	}
-	if text != "" {
-		v, err := parse(text)
-		if err != nil {
-			return Default, err
-		}
-		n.Compute = v
+	version, err := Compute.read(text)
+	if err != nil {
+		return Default, err
 	}
-	switch text := named(h, ExtensionService); text {
-	case "":
-	case ExtensionVersion, "latest":
-		n.Extended = true
+	extended, err := Extended(h)
+	if err != nil {
+		return Default, err
+	}
+	return Negotiated{Compute: version, Extended: extended}, nil
+}
+
+// Extended reports whether a request speaks strongroom's own extensions. The
+// error is a *MalformedError or an *UnsupportedError.
+func Extended(h http.Header) (bool, error) {
+	switch text := named(h, ExtensionService); {
+	case text == "":
+		return false, nil
+	case text == ExtensionVersion || text == "latest":
+		return true, nil
+	case !format.MatchString(text):
+		return false, &MalformedError{Text: text}
 	default:
-		if !format.MatchString(text) {
-			return Default, &MalformedError{Text: text}
-		}
-		return Default, &UnsupportedError{Text: text, Min: ExtensionVersion, Max: ExtensionVersion}
+		return false, &UnsupportedError{Text: text, Min: ExtensionVersion, Max: ExtensionVersion}
 	}
-	return n, nil
 }
 
 // named gives the version that Header asks of a service. When it names the
@@ -103,21 +148,6 @@ func named(h http.Header, service string) string {
 }
 
 var format = regexp.MustCompile(`^([1-9]\d*)\.([1-9]\d*|0)$`)
-
-func parse(text string) (Version, error) {
-	if text == "latest" {
-		return Max, nil
-	}
-	m := format.FindStringSubmatch(text)
-	if m == nil {
-		return 0, &MalformedError{Text: text}
-	}
-	minor, err := strconv.Atoi(m[2])
-	if m[1] != "2" || err != nil || Version(minor) < Min || Version(minor) > Max {
-		return 0, &UnsupportedError{Text: text, Min: Min.String(), Max: Max.String()}
-	}
-	return Version(minor), nil
-}
 
 // Write sets the response headers: what was spoken, and that the answer varies
 // with it.

@@ -61,6 +61,35 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
+func TestVolume(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		header string
+		want   microversion.Version
+		fail   string
+	}{
+		{"", 0, ""},
+		{"volume 3.0", 0, ""},
+		{"volume 3.71", 71, ""},
+		{"volume latest", 71, ""},
+		{"compute 2.90, volume 3.52", 52, ""},
+		{"compute 2.90", 0, ""},
+		{"volume 3", 0, "API Version String 3 is of invalid format. Must be of format MajorNum.MinorNum."},
+		{"volume 3.72", 0, "Version 3.72 is not supported by the API. Minimum is 3.0 and maximum is 3.71."},
+		{"volume 2.1", 0, "Version 2.1 is not supported by the API. Minimum is 3.0 and maximum is 3.71."},
+		{"volume 3.99999999999999999999", 0, "Version 3.99999999999999999999 is not supported by the API. Minimum is 3.0 and maximum is 3.71."},
+	} {
+		got, err := microversion.Volume.Asked(http.Header{"Openstack-Api-Version": {c.header}})
+		if c.fail != "" {
+			require.EqualError(t, err, c.fail)
+		} else {
+			require.NoError(t, err)
+		}
+		require.Equal(t, c.want, got, c.header)
+	}
+	require.Equal(t, "3.71", microversion.Volume.Text(microversion.Volume.Max))
+}
+
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
