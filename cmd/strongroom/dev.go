@@ -28,6 +28,7 @@ func (d devFlags) stackConfig(r *run) (stack.Config, error) {
 
 type devCommand struct {
 	devFlags
+	Cloud string `type:"existingfile" placeholder:"FILE" help:"Lean on the OpenStack of this clouds.yaml, as strongroom's own user of the entry 'strongroom', and run no identity and image service. Its catalog names the compute API: see --port-base."`
 }
 
 // Help is shown by --help.
@@ -38,7 +39,12 @@ that it started; the next start goes on with the same servers, which are then of
 When it says that it is ready:
 
   openstack --os-cloud strongroom-dev server list
-  strongroom server list`
+  strongroom server list
+
+On a real OpenStack, for example the one that ./task cloud:up runs:
+
+  strongroom dev --cloud /var/lib/strongroom-cloud/clouds.yaml
+  OS_CLIENT_CONFIG_FILE=/var/lib/strongroom-cloud/clouds.yaml openstack --os-cloud demo server list`
 }
 
 func (d devCommand) Run(r *run) error {
@@ -46,6 +52,7 @@ func (d devCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	cfg.Cloud = d.Cloud
 	s, err := stack.Up(r, cfg)
 	if err != nil {
 		return err

@@ -27,11 +27,15 @@ const maxState = 56
 // ports is how many ports a stack takes.
 const ports = 6
 
+// apiPort is the compute API's place in the row.
+const apiPort = 4
+
 func (l Layout) port(n int) string   { return fmt.Sprintf("127.0.0.1:%d", l.PortBase+n) }
 func (l Layout) cloudAddr() string   { return l.port(0) }
 func (l Layout) temporalPort() int   { return l.PortBase + 1 }
 func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
-func (l Layout) apiAddr() string     { return l.port(4) }
+func (l Layout) apiPort() int        { return l.PortBase + apiPort }
+func (l Layout) apiAddr() string     { return l.port(apiPort) }
 func (l Layout) agentAddr() string   { return l.port(5) }
 
 // PortsAreFree fails when somebody else listens where a part is going to: its
@@ -49,6 +53,8 @@ func (l Layout) PortsAreFree() error {
 
 // AuthURL is the identity service.
 func (l Layout) AuthURL() string { return "http://" + l.cloudAddr() + "/identity/v3" }
+
+func (l Layout) passwordFile() string { return l.path("service.password") }
 
 // APIURL is the compute API's root.
 func (l Layout) APIURL() string { return "http://" + l.apiAddr() }

@@ -16,6 +16,16 @@ const machineLibvirt = "/run/libvirt/libvirt-sock"
 
 // raise starts the parts in the order in which they need each other.
 func (s *Stack) raise(ctx context.Context) error {
+	in := surroundings{account: s.cfg.devAccount(), openstack: s.cfg.Cloud != ""}
+	if err := s.cfg.sameKeys(in.openstack); err != nil {
+		return err
+	}
+	if in.openstack {
+		var err error
+		if in.account, err = s.cfg.cloudAccount(ctx, s.cfg.Cloud); err != nil {
+			return err
+		}
+	}
 	database := &postgresService{layout: s.cfg.Layout}
 	if err := s.add(ctx, "postgres", database); err != nil {
 		return err
@@ -23,22 +33,22 @@ func (s *Stack) raise(ctx context.Context) error {
 	if err := s.add(ctx, "temporal", &temporalService{layout: s.cfg.Layout, binary: s.cfg.Temporal}); err != nil {
 		return err
 	}
-	socket, swtpm, err := s.libvirt(ctx)
-	if err != nil {
+	in.database = database.url()
+	var err error
+	if in.libvirt, in.swtpm, err = s.libvirt(ctx); err != nil {
 		return err
 	}
-	if err := s.settle(database.url(), socket, swtpm); err != nil {
+	if err := s.settle(in); err != nil {
 		return err
 	}
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	for _, c := range []*child{
-		s.child("devcloud", s.cfg.cloudAddr()),
-		s.child("api", s.cfg.apiAddr()),
-		s.child("control", ""),
-		s.child("host", s.cfg.agentAddr()),
-	} {
+	children := []*child{s.child("api", s.cfg.apiAddr()), s.child("control", ""), s.child("host", s.cfg.agentAddr())}
+	if !in.openstack {
+		children = append([]*child{s.child("devcloud", s.cfg.cloudAddr())}, children...)
+	}
+	for _, c := range children {
 		if err := s.add(ctx, c.name, c); err != nil {
 			return err
 		}
@@ -58,16 +68,28 @@ func (s *Stack) libvirt(ctx context.Context) (socket, swtpm string, err error) {
 	return own.daemon.Socket(), own.daemon.SwtpmDir(), nil
 }
 
-// settle writes keys, users and configuration. What a first start made, later
-// ones keep.
-func (s *Stack) settle(databaseURL, socket, swtpm string) error {
+// settle writes keys and configuration. What a first start made, later ones keep.
+func (s *Stack) settle(in surroundings) error {
 	l := s.cfg.Layout
-	if err := ensureKey(l.path("agent.key")); err != nil {
-		return err
+	for _, key := range []string{"agent.key", "credentials.key"} {
+		if err := ensureKey(l.path(key)); err != nil {
+			return err
+		}
 	}
+	if !in.openstack {
+		if err := s.settleDevcloud(); err != nil {
+			return err
+		}
+	}
+	return writeYAML(l.ConfigFile(), l.settings(in))
+}
+
+// settleDevcloud writes the users of the stack's own cloud, and what clients of
+// it read.
+func (s *Stack) settleDevcloud() error {
+	l := s.cfg.Layout
 	err := devcloud.EnsureUsers(l.path("users.yaml"), func(passwords map[string]string) error {
-		service := []byte(passwords[devcloud.ServiceUser] + "\n")
-		if err := os.WriteFile(l.path("service.password"), service, 0o600); err != nil {
+		if err := os.WriteFile(l.passwordFile(), []byte(passwords[devcloud.ServiceUser]+"\n"), 0o600); err != nil {
 			return err
 		}
 		return writeYAML(l.CloudsFile(), l.clouds(passwords))
@@ -78,12 +100,13 @@ func (s *Stack) settle(databaseURL, socket, swtpm string) error {
 	if err := l.refreshClouds(); err != nil {
 		return err
 	}
-	if s.cfg.CloudsYAML != "" && s.cfg.CloudsYAML != l.CloudsFile() {
-		if err := mergeClouds(s.cfg.CloudsYAML, l.CloudsFile()); err != nil {
-			return fmt.Errorf("%s: %w", s.cfg.CloudsYAML, err)
-		}
+	if s.cfg.CloudsYAML == "" || s.cfg.CloudsYAML == l.CloudsFile() {
+		return nil
 	}
-	return writeYAML(l.ConfigFile(), l.settings(databaseURL, socket, swtpm))
+	if err := mergeClouds(s.cfg.CloudsYAML, l.CloudsFile()); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.CloudsYAML, err)
+	}
+	return nil
 }
 
 func (s *Stack) migrate(ctx context.Context) error {

@@ -3,26 +3,57 @@ package stack
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
-
-	"strongroom/devcloud"
 )
 
 // CloudName is the cloud of clouds.yaml that the standard clients name.
 const CloudName = "strongroom-dev"
 
+// sameKeys fails when the servers of the folder have their keys elsewhere: an
+// earlier start leaned on something else.
+func (l Layout) sameKeys(openstack bool) error {
+	text, err := os.ReadFile(l.ConfigFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var last struct{ Keys struct{ Backend string } }
+	if err := yaml.Unmarshal(text, &last); err != nil {
+		return fmt.Errorf("%s: %w", l.ConfigFile(), err)
+	}
+	if (last.Keys.Backend == keysInCloud) != openstack {
+		return fmt.Errorf("the servers in %s have their keys in the back end %q: choose another folder with --state", l.State, last.Keys.Backend)
+	}
+	return nil
+}
+
+// keysInCloud is the back end of the keys where a cloud keeps them.
+const keysInCloud = "barbican"
+
+// surroundings are what a start finds or makes.
+type surroundings struct {
+	database, libvirt, swtpm string // the database's URL, libvirtd's socket, swtpm's folder
+	account                  account
+	openstack                bool // keys, images and the rest are kept by the account's cloud
+}
+
 // settings is strongroom.yaml: what `strongroom api`, control, host and
 // devcloud read. Keys are those of the shipped example.
-func (l Layout) settings(databaseURL, libvirtSocket, swtpmState string) map[string]any {
-	return map[string]any{
-		"database": map[string]any{"url": databaseURL},
+func (l Layout) settings(in surroundings) map[string]any {
+	all := map[string]any{
+		"database": map[string]any{"url": in.database},
 		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default", "ui": l.TemporalUI()},
 		"identity": map[string]any{
-			"auth_url": l.AuthURL(), "username": devcloud.ServiceUser, "password_file": l.path("service.password"),
-			"project": devcloud.ServiceProject, "domain": "Default", "region": "RegionOne",
+			"auth_url": in.account.authURL, "username": in.account.username, "password_file": l.passwordFile(),
+			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
 		},
 		"api":       map[string]any{"listen": l.apiAddr()},
 		"keys":      map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
@@ -30,13 +61,21 @@ func (l Layout) settings(databaseURL, libvirtSocket, swtpmState string) map[stri
 		"agent_key": l.path("agent.key"),
 		"host": map[string]any{
 			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
-			"libvirt_socket": libvirtSocket, "swtpm_enabled": true, "swtpm_state": swtpmState,
+			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm,
 			"agent_listen": l.agentAddr(), "agent_url": "http://" + l.agentAddr(),
 		},
-		"devcloud": map[string]any{
-			"listen": l.cloudAddr(), "users": l.path("users.yaml"), "token_key": l.path("token.key"),
-		},
 	}
+	if !in.openstack {
+		all["devcloud"] = map[string]any{
+			"listen": l.cloudAddr(), "users": l.path("users.yaml"), "token_key": l.path("token.key"),
+		}
+		return all
+	}
+	for key, backend := range map[string]string{"keys": keysInCloud, "images": "glance", "objects": "swift", "trusts": "keystone"} {
+		all[key] = map[string]any{"backend": backend}
+	}
+	all["credentials"] = map[string]any{"key": l.path("credentials.key")}
+	return all
 }
 
 // clouds is clouds.yaml for the passwords of a first start: the administrator

@@ -19,6 +19,7 @@ type Config struct {
 	Temporal   string // the temporal command; "" looks for it
 	OwnLibvirt bool   // run a libvirtd even where the machine's answers
 	CloudsYAML string // the clients' file to which the stack's clouds are added; "" for none
+	Cloud      string // clouds.yaml of the OpenStack to lean on, with ServiceEntry; "" runs devcloud
 	Quiet      bool   // keep the parts' logs in their files
 	Logger     *slog.Logger
 	Output     io.Writer // where the parts' logs and the welcome go
@@ -130,13 +131,17 @@ func (s *Stack) welcome() {
 	if s.cfg.Quiet {
 		return
 	}
+	client := "openstack --os-cloud " + CloudName + " server list"
+	if s.cfg.Cloud != "" {
+		client = "OS_CLIENT_CONFIG_FILE=" + s.cfg.Cloud + " openstack --os-cloud NAME server list"
+	}
 	_, _ = fmt.Fprintf(s.cfg.Output, `
 strongroom is ready.
-  the client     openstack --os-cloud %s server list
+  the client     %s
   compute API    %s/v2.1
   Temporal UI    %s
   logs, state    %s
 Ctrl-C stops everything.
 
-`, CloudName, s.cfg.APIURL(), s.cfg.TemporalUI(), s.cfg.State)
+`, client, s.cfg.APIURL(), s.cfg.TemporalUI(), s.cfg.State)
 }
