@@ -53,3 +53,9 @@ func SecretOwner(name string) (server ServerID, op OperationID, ok bool) {
 	}
 	return ServerID{id}, OperationID(words[len(words)-1]), true
 }
+
+// TrustName names the trust that a server's owner gives when the server is
+// created.
+func TrustName(server ServerID, op OperationID) string {
+	return secretPrefix + server.String() + " trust " + string(op)
+}

@@ -259,12 +259,14 @@ func (q *Queries) WaitThing(ctx context.Context, arg WaitThingParams) error {
 const waitingThings = `-- name: WaitingThings :many
 SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.refused, l.tries, l.try_at FROM ledger l JOIN servers s ON s.id = l.server_id
 WHERE l.state = 'waiting' AND s.current_operation = ''
+    AND NOT (l.kind = 'trust' AND EXISTS (SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind <> 'trust' AND k.state = 'waiting'))
     AND (l.try_at <= now() OR EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
 ORDER BY l.server_id, l.created_at, l.id LIMIT 500
 `
 
 // What is to be tried now: its time has come, or somebody of its project offered
-// a credential. What a running operation is at is left to it.
+// a credential. What a running operation is at is left to it, and a trust stays
+// while its server's keys wait: it may remove them.
 func (q *Queries) WaitingThings(ctx context.Context) ([]Ledger, error) {
 	rows, err := q.db.Query(ctx, waitingThings)
 	if err != nil {

@@ -26,6 +26,9 @@ import (
 // sweepEvery is how soon a committed operation that never started is started.
 const sweepEvery = 10 * time.Second
 
+// reapEvery is how often what waits for a credential is tried again.
+const reapEvery = 15 * time.Second
+
 // cloudSlots bounds the calls of cloud services under way at once.
 const cloudSlots = 64
 
@@ -63,16 +66,19 @@ func (c Control) registerControl(r sdk.Registry) {
 	}).Register(r)
 }
 
-// schedule makes sure that the sweeper runs, once for all control workers.
+// schedule makes sure that the sweeper and the reaper run, once for all control
+// workers.
 func (c Control) schedule(ctx context.Context) error {
-	_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID:      workflows.SweepName,
-		Spec:    client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: sweepEvery}}},
-		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
-		Action:  &client.ScheduleWorkflowAction{ID: workflows.SweepName, Workflow: workflows.SweepName, TaskQueue: durable.ControlQueue},
-	})
-	if err != nil && !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		return fmt.Errorf("scheduling the sweeper: %w", err)
+	for name, every := range map[string]time.Duration{workflows.SweepName: sweepEvery, workflows.ReapName: reapEvery} {
+		_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
+			ID:      name,
+			Spec:    client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}},
+			Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
+			Action:  &client.ScheduleWorkflowAction{ID: name, Workflow: name, TaskQueue: durable.ControlQueue},
+		})
+		if err != nil && !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
+			return fmt.Errorf("scheduling %q: %w", name, err)
+		}
 	}
 	return nil
 }

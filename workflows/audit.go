@@ -11,6 +11,7 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
+	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -24,9 +25,10 @@ type AuditResult struct {
 	Things   int               `json:"things"` // open ledger rows
 	Looked   []string          `json:"looked"` // hosts and services that answered
 	Silent   []string          `json:"silent"` // those that did not
+	Closed   []string          `json:"closed"` // where no credential lets strongroom look
 }
 
-// Audit compares the ledger with what hosts and the key manager really have,
+// Audit compares the ledger with what hosts and cloud services really have,
 // in both directions.
 func Audit(ctx workflow.Context) (AuditResult, error) {
 	// The books are read on both sides of the look. A row comes before its thing
@@ -37,7 +39,8 @@ func Audit(ctx workflow.Context) (AuditResult, error) {
 		return AuditResult{}, err
 	}
 	a := &audit{looked: map[string]bool{}}
-	a.keyManager(ctx)
+	a.keyManager(ctx, before.Projects)
+	a.identity(ctx)
 	for _, h := range before.Hosts {
 		a.host(ctx, h)
 	}
@@ -55,12 +58,38 @@ type audit struct {
 	result AuditResult
 }
 
-func (a *audit) keyManager(ctx workflow.Context) {
-	var secrets []key.Item
-	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), key.Inventory, key.InventoryInput{}).Get(ctx, &secrets)
-	a.note(compute.PlaceKeyManager, "the key manager", err)
-	for _, s := range secrets {
+func (a *audit) keyManager(ctx workflow.Context, projects []record.AuditProject) {
+	in := key.InventoryInput{}
+	for _, p := range projects {
+		in.Projects = append(in.Projects, key.Access{Project: p.ID, Credentials: p.Credentials})
+	}
+	var got key.InventoryResult
+	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), key.Inventory, in).Get(ctx, &got)
+	for _, s := range got.Items {
 		a.see(compute.ThingKeySecret, compute.PlaceKeyManager, cmp.Or(s.Name, s.ID.String()))
+	}
+	switch {
+	case err != nil:
+		a.result.Silent = append(a.result.Silent, "the key manager")
+		return
+	case got.All:
+		a.looked[compute.PlaceKeyManager] = true
+	}
+	a.result.Looked = append(a.result.Looked, "the key manager")
+	for _, p := range got.Projects {
+		a.looked[compute.Looked(compute.PlaceKeyManager, p)] = true
+	}
+	for _, p := range got.Closed {
+		a.result.Closed = append(a.result.Closed, "the key manager's project "+p)
+	}
+}
+
+func (a *audit) identity(ctx workflow.Context) {
+	var trusts []trust.Item
+	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), trust.Inventory).Get(ctx, &trusts)
+	a.note(compute.PlaceIdentity, "the identity service", err)
+	for _, t := range trusts {
+		a.see(compute.ThingTrust, compute.PlaceIdentity, t.Name)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestAuditFindsNothingWhereAllIsWell(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Equal(t, 10, got.Things, "a domain, three disks, a console log, a TPM and four secrets")
-	require.Len(t, got.Looked, 3)
+	require.Len(t, got.Looked, 4)
 	require.Empty(t, got.Silent)
 }
 
@@ -72,7 +72,7 @@ func TestAuditTellsWhoWasSilent(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Len(t, got.Silent, 2)
-	require.Equal(t, []string{"the key manager"}, got.Looked)
+	require.Equal(t, []string{"the key manager", "the identity service"}, got.Looked)
 }
 
 // TestAuditLeavesWhatIsInMotionAlone: a delete goes through while it looks.

@@ -8,7 +8,6 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
-	"strongroom/activities/key"
 	opact "strongroom/activities/operation"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
@@ -100,7 +99,9 @@ func (d *deletion) tearDown(ctx workflow.Context, kind compute.ThingKind, things
 	return failure
 }
 
-// remove tries every thing once and notes in end what is gone and what went wrong.
+// remove tries every thing once and notes in end what is gone and what went
+// wrong. That nobody's credential may remove a thing is no failure: it waits for
+// one that may.
 func (d *deletion) remove(ctx workflow.Context, things []compute.Thing, end *record.CloseInput) error {
 	calls := make([]workflow.Future, len(things))
 	for i, t := range things {
@@ -108,18 +109,19 @@ func (d *deletion) remove(ctx workflow.Context, things []compute.Thing, end *rec
 	}
 	var failure error
 	for i, c := range calls {
-		if err := c.Get(ctx, nil); err != nil {
+		switch gone, err := d.removed(ctx, things[i], c); {
+		case err != nil:
 			failure, end.Error = err, durable.FromTemporal(err).Message
-			continue
+		case gone.Refused != "":
+			end.Waiting = append(end.Waiting, gone)
+		default:
+			end.Released = append(end.Released, gone)
 		}
-		end.Released = append(end.Released, things[i])
 	}
 	return failure
 }
 
-// removal starts the activity that removes a thing. A secret is its owner's
-// project's, whoever deletes the server: the key manager is asked with the
-// deleter's credential for that project.
+// removal starts the activity that removes a thing.
 func (d *deletion) removal(ctx workflow.Context, t compute.Thing) workflow.Future {
 	host, _ := hostOf(t)
 	onHost := durable.HostUndo(ctx, host)
@@ -136,9 +138,7 @@ func (d *deletion) removal(ctx workflow.Context, t compute.Thing) workflow.Futur
 	case compute.ThingTPMState:
 		return workflow.ExecuteActivity(onHost, tpm.Delete, tpm.DeleteInput{Server: d.Server})
 	default:
-		in := key.DeleteInput{Credential: d.asked.Credential, Name: t.Name}
-		in.Credential.ProjectID = t.Credential.ProjectID
-		return workflow.ExecuteActivity(durable.CloudUndo(ctx), key.Delete, in)
+		return d.cloudRemoval(durable.CloudUndo(ctx), t)
 	}
 }
 

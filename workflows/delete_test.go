@@ -108,7 +108,7 @@ func TestADeleteThatCannotBegin(t *testing.T) {
 	b.gone(in)
 }
 
-// TestDeleteKeepsTrying: a key manager that says no for a day.
+// TestDeleteKeepsTrying: a key manager that is broken for a day.
 func TestDeleteKeepsTrying(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
@@ -128,7 +128,7 @@ func TestDeleteKeepsTrying(t *testing.T) {
 				}
 				last = env.Now()
 				if noes[c.detail]++; noes[c.detail] <= 150 {
-					return compute.Errorf(compute.Forbidden, "you may not")
+					return errBroken
 				}
 				return nil
 			}}

@@ -48,6 +48,9 @@ var subjects = map[string]subject{
 		compute.OpCreate, compute.TaskScheduling, nil,
 		func(t *testing.T) *bench { return newBench(t, false) }, always(compute.VMError, compute.PowerNone),
 	},
+	"spawn delegated": {
+		compute.OpCreate, compute.TaskScheduling, nil, delegated, always(compute.VMError, compute.PowerNone),
+	},
 	"start":       {compute.OpStart, compute.TaskPoweringOn, nil, stopped, always(compute.VMStopped, compute.PowerShutdown)},
 	"stop":        {compute.OpStop, compute.TaskPoweringOff, nil, spawned, always(compute.VMActive, compute.PowerRunning)},
 	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown},

@@ -19,6 +19,7 @@ type operation struct {
 	server   compute.Server
 	hostName string
 	saga     durable.Saga
+	waits    bool // a key of the server waits for a credential
 }
 
 // story is one operation told in steps. run ends with a commit; when it fails,
@@ -128,6 +129,9 @@ func (o *operation) thing(kind compute.ThingKind, place, name string) compute.Th
 		Kind: kind, Place: place, Name: name, Server: o.Server, Operation: o.Operation, Credential: o.asked.Credential,
 	}
 }
+
+// keys are the credentials for the server's keys in this operation.
+func (o *operation) keys() compute.Keyring { return o.server.Keyring(o.asked.Credential) }
 
 // faultOf is the fault that the API shows for an error.
 func faultOf(ctx workflow.Context, err *compute.Error) *compute.Fault {

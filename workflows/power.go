@@ -118,7 +118,7 @@ func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
 	s.do = func(ctx workflow.Context) error {
 		quick := durable.HostQuick(ctx, host)
 		var got domain.PowerResult
-		in := domain.StartInput{Credential: o.asked.Credential, Server: o.server}
+		in := domain.StartInput{Keys: o.keys(), Server: o.server}
 		err := workflow.ExecuteActivity(quick, domain.Start, in).Get(ctx, &got)
 		*power = got.PowerState
 		return err

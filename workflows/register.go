@@ -20,5 +20,6 @@ func Register(r worker.WorkflowRegistry) {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}
 	r.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: SweepName})
+	r.RegisterWorkflowWithOptions(Reap, workflow.RegisterOptions{Name: ReapName})
 	r.RegisterWorkflowWithOptions(Audit, workflow.RegisterOptions{Name: AuditName})
 }

@@ -14,20 +14,20 @@ type plannedSecret struct {
 
 // secretPlan lists the secrets of a server: one per encrypted disk, one for the
 // vTPM. Names and ids derive from the operation, so a second run finds the first's.
-func secretPlan(server compute.Server, op compute.OperationID, cred compute.Credential) []plannedSecret {
+func secretPlan(server compute.Server, op compute.OperationID, keys compute.Keyring) []plannedSecret {
 	var plan []plannedSecret
-	add := func(p compute.SecretPlan, disk *compute.DiskID) {
+	add := func(cred compute.Credential, p compute.SecretPlan, disk *compute.DiskID) {
 		plan = append(plan, plannedSecret{disk: disk, CreateInput: key.CreateInput{
 			Credential: cred, ID: p.ID, Name: p.Name, Bytes: p.Bytes,
 		}})
 	}
 	for _, d := range server.Disks {
 		if d.Encrypted {
-			add(compute.DiskSecret(server.ID, op, d), &d.ID)
+			add(keys.Disks, compute.DiskSecret(server.ID, op, d), &d.ID)
 		}
 	}
 	if server.TPM != nil {
-		add(compute.TPMSecret(server.ID, op), nil)
+		add(keys.TPM, compute.TPMSecret(server.ID, op), nil)
 	}
 	return plan
 }

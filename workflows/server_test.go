@@ -198,7 +198,7 @@ func TestOnAServer(t *testing.T) {
 		s.gone(in)
 	})
 
-	t.Run("a delete that is refused goes on", func(t *testing.T) {
+	t.Run("a delete that is refused leaves a key waiting", func(t *testing.T) {
 		s := newStage(t, c, 2)
 		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
 		require.NoError(t, err)
@@ -208,9 +208,19 @@ func TestOnAServer(t *testing.T) {
 			}
 			return fault{}
 		}
-		in, err := s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete_refused_once")
+		_, err = s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete_leaves_a_key_waiting")
 		require.NoError(t, err)
-		s.gone(in)
+		require.True(t, s.row.deleted)
+		s.waits(1)
+	})
+
+	t.Run("a create with delegated keys", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		s.row.server.TPM.Security = compute.SecurityHost
+		in, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "spawn_delegated")
+		require.NoError(t, err)
+		s.whole(in, compute.OpCreate)
+		require.Len(t, s.trusts, 1)
 	})
 
 	t.Run("a silent host is passed by", func(t *testing.T) {

@@ -26,7 +26,7 @@ type spawn struct {
 
 func (s *spawn) run(ctx workflow.Context) error {
 	for _, next := range []func(workflow.Context) error{
-		s.place, s.makeSecrets, s.makeDisks, s.start,
+		s.delegate, s.place, s.makeSecrets, s.makeDisks, s.start,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -79,23 +79,30 @@ func (s *spawn) cacheImage(ctx workflow.Context) error {
 // makeSecrets gives every encrypted disk and the vTPM a secret of its own
 // (EE-09, TPM-09) and puts their ids on record (TPM-10).
 func (s *spawn) makeSecrets(ctx workflow.Context) error {
-	plan := secretPlan(s.server, s.Operation, s.asked.Credential)
+	plan := secretPlan(s.server, s.Operation, s.keys())
 	if len(plan) == 0 {
 		return nil
 	}
-	made := step{
-		event: "create_secrets",
-		do:    func(ctx workflow.Context) error { return s.createSecrets(ctx, plan) },
-		undo:  func(ctx workflow.Context) error { return s.deleteSecrets(ctx, plan) },
-		lean:  true, // keys go after the disks and the TPM state that they open
+	things := make([]compute.Thing, len(plan))
+	for i, p := range plan {
+		things[i] = s.thing(compute.ThingKeySecret, compute.PlaceKeyManager, p.Name)
+		things[i].Credential = p.Credential
 	}
-	for _, p := range plan {
-		made.makes = append(made.makes, s.thing(compute.ThingKeySecret, compute.PlaceKeyManager, p.Name))
-	}
-	return s.take(ctx, made)
+	return s.take(ctx, step{
+		event: "create_secrets", makes: things,
+		do: func(ctx workflow.Context) error { return s.createSecrets(ctx, plan, things) },
+		undo: func(ctx workflow.Context) error {
+			end := s.removeAll(ctx, things)
+			if err := recorded(ctx, record.ClearSecrets, s.OperationInput, nil); err != nil {
+				return err
+			}
+			return end
+		},
+		lean: true, // keys go after the disks and the TPM state that they open
+	})
 }
 
-func (s *spawn) createSecrets(ctx workflow.Context, plan []plannedSecret) error {
+func (s *spawn) createSecrets(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) error {
 	cloud := durable.Cloud(ctx)
 	calls := make([]workflow.Future, len(plan))
 	for i, p := range plan {
@@ -110,21 +117,10 @@ func (s *spawn) createSecrets(ctx workflow.Context, plan []plannedSecret) error 
 		if err := calls[i].Get(ctx, &got); err != nil {
 			return err
 		}
+		things[i].Reference = got.Secret.String()
 		p.give(&s.server, &ids, got.Secret)
 	}
 	return recorded(ctx, record.SaveSecrets, ids, nil)
-}
-
-func (s *spawn) deleteSecrets(ctx workflow.Context, plan []plannedSecret) error {
-	cloud := durable.CloudUndo(ctx)
-	calls := make([]workflow.Future, len(plan))
-	for i, p := range plan {
-		calls[i] = workflow.ExecuteActivity(cloud, key.Delete, key.DeleteInput{Credential: p.Credential, Name: p.Name})
-	}
-	if err := all(ctx, calls); err != nil {
-		return err
-	}
-	return recorded(ctx, record.ClearSecrets, s.OperationInput, nil)
 }
 
 // makeDisks makes the local disks, each encrypted with its own secret.
@@ -145,7 +141,7 @@ func (s *spawn) createDisks(ctx workflow.Context) error {
 	host := durable.HostQuick(ctx, s.host)
 	calls := make([]workflow.Future, len(s.server.Disks))
 	for i, d := range s.server.Disks {
-		in := disk.CreateInput{Credential: s.asked.Credential, Server: s.Server, Disk: d}
+		in := disk.CreateInput{Credential: s.keys().Disks, Server: s.Server, Disk: d}
 		if d.Role == compute.RootDisk {
 			in.Image = &s.server.Image
 		}

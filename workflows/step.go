@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/record"
@@ -49,11 +51,16 @@ func (o *operation) untake(ctx workflow.Context, s step) error {
 	if err := recorded(ctx, record.Open, o.opening(event, step{host: s.host}, true), nil); err != nil {
 		return err
 	}
-	if err := s.undo(ctx); err != nil {
+	var refused *refusal
+	if err := s.undo(ctx); err != nil && !errors.As(err, &refused) {
 		o.report(ctx, event, err)
 		return err
 	}
-	return o.close(ctx, record.CloseInput{Event: event, Released: s.makes})
+	end := record.CloseInput{Event: event, Released: s.makes}
+	if refused != nil {
+		end = refused.end(event, s.makes)
+	}
+	return o.close(ctx, end)
 }
 
 func (o *operation) open(ctx workflow.Context, event string, s step) error {

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,6 +56,29 @@ func (w *world) registerRecord(r registry) {
 	add(record.Settle, act(w, record.Settle, w.settle))
 	add(record.Bury, act(w, record.Bury, w.bury))
 	add(record.Ledger, act(w, record.Ledger, w.book))
+	add(record.SaveTrust, act(w, record.SaveTrust, func(_ context.Context, in record.TrustInput) (none, error) {
+		return none{}, w.fenced(in.OperationInput, func() { w.delegated = in.Trust })
+	}))
+	add(record.ForgetTrust, act(w, record.ForgetTrust, func(context.Context, compute.Credential) (none, error) {
+		w.delegated = ""
+		return none{}, nil
+	}))
+	add(record.Waiting, act(w, record.Waiting, func(context.Context, record.WaitingInput) (record.WaitingResult, error) {
+		out := record.WaitingResult{Offers: w.offers}
+		keys := slices.ContainsFunc(slices.Collect(maps.Values(w.ledger)), func(t compute.Thing) bool { return t.Kind == compute.ThingKeySecret })
+		for _, t := range w.ledger {
+			if t.State == compute.ThingWaiting && !(t.Kind == compute.ThingTrust && keys) {
+				out.Things = append(out.Things, t)
+			}
+		}
+		return out, nil
+	}))
+	add(record.Reaped, act(w, record.Reaped, func(_ context.Context, in record.ReapedInput) (none, error) {
+		w.offers = nil
+		w.release(in.Released)
+		w.wait(in.Waiting)
+		return none{}, nil
+	}))
 	note := act(w, opact.CancelRunning, func(context.Context, compute.ServerID) (none, error) { return none{}, nil })
 	add(opact.CancelRunning, func(ctx context.Context, server compute.ServerID) error {
 		if err := w.cancelRunning(ctx, server); err != nil {
@@ -152,12 +176,24 @@ func (w *world) close(_ context.Context, in record.CloseInput) (none, error) {
 			w.ledger[key] = known
 		}
 	}
-	for _, t := range in.Released {
+	w.release(in.Released)
+	w.wait(in.Waiting)
+	w.events[string(in.Operation)+" "+in.Event] = "done: " + in.Error
+	return none{}, nil
+}
+
+func (w *world) release(things []compute.Thing) {
+	for _, t := range things {
 		w.released = append(w.released, t)
 		delete(w.ledger, compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name})
 	}
-	w.events[string(in.Operation)+" "+in.Event] = "done: " + in.Error
-	return none{}, nil
+}
+
+func (w *world) wait(things []compute.Thing) {
+	for _, t := range things {
+		t.State = compute.ThingWaiting
+		w.ledger[compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name}] = t
+	}
 }
 
 func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
@@ -185,7 +221,7 @@ func (w *world) bury(_ context.Context, in durable.OperationInput) (none, error)
 	if !w.holds(in) {
 		return none{}, record.Superseded()
 	}
-	if len(w.ledger) > 0 {
+	if slices.ContainsFunc(slices.Collect(maps.Values(w.ledger)), func(t compute.Thing) bool { return t.State != compute.ThingWaiting }) {
 		return none{}, compute.Errorf(compute.Conflict, "things are left")
 	}
 	w.clearSecrets()

@@ -28,12 +28,17 @@ type world struct {
 	claims     map[compute.OperationID]compute.HostID
 	ledger     map[compute.Sighting]compute.Thing
 	released   []compute.Thing
+	delegated  string // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"
 	domains map[string]compute.PowerState
-	lent    map[string]bool // libvirt's secrets: "<host> <uuid>"
-	tpms    map[string]bool // "<host> <server>"
+	lent    map[string]bool   // libvirt's secrets: "<host> <uuid>"
+	tpms    map[string]bool   // "<host> <server>"
+	trusts  map[string]string // by name
+	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
+	refuses func(compute.Credential) bool
+	offers  []compute.Credential // what passing requests offered
 
 	broken []string // promises that were broken on the way
 
@@ -79,8 +84,9 @@ func newWorld(encrypted bool) *world {
 		claims: map[compute.OperationID]compute.HostID{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
-		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{},
-		hosts: []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
+		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, trusts: map[string]string{},
+		refuses: func(compute.Credential) bool { return false },
+		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}
 	id := compute.ServerID{UUID: uuid.New()}
 	w.row.server = compute.Server{
@@ -211,6 +217,9 @@ func (w *world) things() []compute.Sighting {
 	for name := range w.secrets {
 		out = append(out, compute.Sighting{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: name})
 	}
+	for name := range w.trusts {
+		out = append(out, compute.Sighting{Kind: compute.ThingTrust, Place: compute.PlaceIdentity, Name: name})
+	}
 	for key := range w.files {
 		onHost(compute.ThingDiskFile, key)
 	}
@@ -229,7 +238,7 @@ func (w *world) things() []compute.Sighting {
 // audit is compute's own comparison of books and world; nothing is the good answer.
 func (w *world) audit() []compute.Finding {
 	var books []compute.LedgerEntry
-	looked := map[string]bool{compute.PlaceKeyManager: true}
+	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true}
 	for _, h := range w.hosts {
 		looked[h.String()] = true
 	}

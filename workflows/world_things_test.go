@@ -10,6 +10,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/key"
 	"strongroom/activities/tpm"
+	"strongroom/activities/trust"
 	"strongroom/compute"
 )
 
@@ -28,19 +29,50 @@ func (w *world) registerCloud(r registry) {
 		return key.CreateResult{Secret: in.ID}, nil
 	}))
 	add(key.Delete, act(w, key.Delete, func(_ context.Context, in key.DeleteInput) (none, error) {
-		if in.Credential.ProjectID == project {
+		return none{}, w.with(in.Credential, in.Others, func() {
 			w.leaned("a key")
 			delete(w.secrets, in.Name)
-		}
-		return none{}, nil
+		})
 	}))
-	add(key.Inventory, act(w, key.Inventory, func(context.Context, key.InventoryInput) ([]key.Item, error) {
-		var out []key.Item
+	add(key.Inventory, act(w, key.Inventory, func(context.Context, key.InventoryInput) (key.InventoryResult, error) {
+		out := key.InventoryResult{All: true}
 		for name, id := range w.secrets {
-			out = append(out, key.Item{ID: id, Name: name, ProjectID: project})
+			out.Items = append(out.Items, key.Item{ID: id, Name: name, ProjectID: project})
 		}
 		return out, nil
 	}))
+	add(trust.Create, act(w, trust.Create, func(_ context.Context, in trust.CreateInput) (trust.CreateResult, error) {
+		w.made(compute.ThingTrust, compute.PlaceIdentity, in.Name)
+		w.trusts[in.Name] = "trust-" + in.Name
+		return trust.CreateResult{Trust: w.trusts[in.Name]}, nil
+	}))
+	add(trust.Delete, act(w, trust.Delete, func(_ context.Context, in trust.DeleteInput) (none, error) {
+		return none{}, w.with(in.Credential, in.Others, func() {
+			if len(w.secrets) > 0 {
+				w.leaned("a trust")
+			}
+			delete(w.trusts, in.Name)
+		})
+	}))
+	inventory := act(w, trust.Inventory, func(context.Context, none) ([]trust.Item, error) {
+		var out []trust.Item
+		for name, id := range w.trusts {
+			out = append(out, trust.Item{ID: id, Name: name, ProjectID: project})
+		}
+		return out, nil
+	})
+	add(trust.Inventory, func(ctx context.Context) ([]trust.Item, error) { return inventory(ctx, none{}) })
+}
+
+// with does something with the first credential that is not refused.
+func (w *world) with(first compute.Credential, others []compute.Credential, do func()) error {
+	for _, c := range append([]compute.Credential{first}, others...) {
+		if c.ProjectID == project && !w.refuses(c) {
+			do()
+			return nil
+		}
+	}
+	return compute.Errorf(compute.Forbidden, "you may not")
 }
 
 // hostOf is the host whose queue an activity came by.

@@ -14,8 +14,11 @@ type WaitingResult struct {
 	Offers []compute.Credential `json:"offers,omitempty"`
 }
 
+// WaitingInput asks for all of them.
+type WaitingInput struct{}
+
 // Waiting is the activity record.Waiting.
-func (a *Activities) Waiting(ctx context.Context) (WaitingResult, error) {
+func (a *Activities) Waiting(ctx context.Context, _ WaitingInput) (WaitingResult, error) {
 	var out WaitingResult
 	err := a.tx(ctx, func(q *schema.Queries) error {
 		// The offers first: one that comes in between is for the next time.

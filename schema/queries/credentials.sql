@@ -48,9 +48,11 @@ WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 
 -- name: WaitingThings :many
 -- What is to be tried now: its time has come, or somebody of its project offered
--- a credential. What a running operation is at is left to it.
+-- a credential. What a running operation is at is left to it, and a trust stays
+-- while its server's keys wait: it may remove them.
 SELECT l.* FROM ledger l JOIN servers s ON s.id = l.server_id
 WHERE l.state = 'waiting' AND s.current_operation = ''
+    AND NOT (l.kind = 'trust' AND EXISTS (SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind <> 'trust' AND k.state = 'waiting'))
     AND (l.try_at <= now() OR EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
 ORDER BY l.server_id, l.created_at, l.id LIMIT 500;
 

@@ -1,0 +1,143 @@
+package workflows_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/trust"
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/workflows"
+)
+
+// delegated is a bench with a server whose owner's flavor delegates its keys.
+func delegated(t *testing.T) *bench {
+	b := newBench(t, true)
+	b.row.server.TPM.Security = compute.SecurityHost
+	b.row.server.Flavor.ExtraSpecs = map[string]string{"hw:ephemeral_encryption_secret_security": "host"}
+	return b
+}
+
+func (b *bench) reap() workflows.ReapResult {
+	b.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
+	workflows.Register(env)
+	b.register(env)
+	env.ExecuteWorkflow(workflows.ReapName)
+	require.NoError(b.t, env.GetWorkflowError())
+	var out workflows.ReapResult
+	require.NoError(b.t, env.GetWorkflowResult(&out))
+	return out
+}
+
+// waits checks that what is left waits for a credential, and nothing else is left.
+func (b *bench) waits(things int) {
+	b.t.Helper()
+	require.Empty(b.t, b.broken)
+	found := b.audit()
+	require.Len(b.t, found, things)
+	for _, f := range found {
+		require.Equal(b.t, compute.Waiting, f.What, "%+v", f)
+		require.NotEmpty(b.t, f.Why)
+	}
+	require.Len(b.t, b.ledger, things)
+}
+
+func everybody(compute.Credential) bool { return true }
+
+// A token that was revoked in the middle of a create: it ends in ERROR, and its
+// keys wait until somebody of the project comes by.
+func TestKeysWaitForACredential(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	b.fault = at(call{name: disk.Create, nth: 2}, fault{before: func() error {
+		b.refuses = everybody
+		return compute.Errorf(compute.Forbidden, "the token was revoked")
+	}})
+	require.Error(t, b.run(compute.OpCreate, in, nil))
+	require.Equal(t, compute.OperationFailed, b.operations[in.Operation].State)
+	require.Equal(t, compute.VMError, b.row.server.VMState)
+	require.Contains(t, b.row.fault.Message, "revoked")
+	require.Len(t, b.secrets, 4)
+	require.Len(t, b.things(), 4, "all but the keys is gone")
+	b.waits(4)
+
+	require.Equal(t, workflows.ReapResult{Waiting: 4}, b.reap())
+	b.waits(4)
+	stranger := compute.Credential{ID: uuid.New(), ProjectID: "another", UserID: "u9"}
+	member := compute.Credential{ID: uuid.New(), ProjectID: project, UserID: "u2"}
+	b.refuses = func(c compute.Credential) bool { return c.ID != member.ID }
+	b.offers = []compute.Credential{stranger}
+	require.Equal(t, workflows.ReapResult{Waiting: 4}, b.reap())
+	b.offers = []compute.Credential{stranger, member}
+	require.Equal(t, workflows.ReapResult{Removed: 4}, b.reap())
+	require.Empty(t, b.things())
+	require.Empty(t, b.ledger)
+	require.Empty(t, b.offers, "used up")
+}
+
+// A server whose keys nobody may remove is deleted all the same.
+func TestDeleteLeavesKeysWaiting(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	b.refuses = everybody
+	require.NoError(t, b.run(compute.OpDelete, b.deletion(), nil))
+	require.True(t, b.row.deleted)
+	require.Empty(t, b.claims)
+	b.waits(4)
+	b.refuses = func(c compute.Credential) bool { return !c.IsMember() }
+	require.Equal(t, workflows.ReapResult{Removed: 4}, b.reap(), "the operator gave strongroom a role")
+	require.Empty(t, b.things())
+	require.Equal(t, workflows.ReapResult{}, b.reap())
+}
+
+// The owner's trust is kept for as long as it may remove his server's keys, and
+// goes after them.
+func TestATrustOutlivesTheKeys(t *testing.T) {
+	t.Parallel()
+	b := delegated(t)
+	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	require.Len(t, b.trusts, 1)
+	require.NotEmpty(t, b.delegated)
+	require.Empty(t, b.audit())
+
+	b.refuses = everybody
+	require.NoError(t, b.run(compute.OpDelete, b.deletion(), nil))
+	b.waits(5)
+	require.Len(t, b.trusts, 1)
+	require.Zero(t, b.count(trust.Delete), "not even tried")
+	trusted := b.row.server.Delegated()
+	b.refuses = func(c compute.Credential) bool { return c.ID != trusted.ID }
+	require.Equal(t, workflows.ReapResult{Removed: 4}, b.reap())
+	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	require.Empty(t, b.things())
+	require.Empty(t, b.delegated)
+}
+
+// Keys of the mode host are the trust's business, in the create as in the delete.
+func TestDelegatedKeys(t *testing.T) {
+	t.Parallel()
+	b := delegated(t)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, nil))
+	trusted := b.row.server.Delegated()
+	for _, entry := range b.ledger {
+		if entry.Kind == compute.ThingKeySecret {
+			require.Equal(t, trusted, entry.Credential)
+		}
+	}
+	b.refuses = func(c compute.Credential) bool { return c.ID != trusted.ID }
+	deletion := b.deletion()
+	b.operations[deletion.Operation].Credential.ProjectID = "an administrator's"
+	require.NoError(t, b.run(compute.OpDelete, deletion, nil))
+	b.gone(deletion)
+}
