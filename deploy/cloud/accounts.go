@@ -73,22 +73,31 @@ func (c *Cloud) catalog() []endpoint {
 	return list
 }
 
-// cloudsYAML is what the standard clients read.
+// cloudsYAML is what the standard clients read: an entry for each user, named as
+// the user, for its first project, and one named user-project for each other one.
 func (c *Cloud) cloudsYAML() []byte {
 	var b bytes.Buffer
 	b.WriteString("clouds:\n")
 	for _, u := range users {
-		fmt.Fprintf(&b, `  %[1]s:
+		for i, g := range u.Grants {
+			entry := u.Name
+			if i > 0 {
+				entry += "-" + g.Project
+			}
+			// Networks may be left out, or be "none", from compute 2.37 on.
+			fmt.Fprintf(&b, `  %[1]s:
     auth:
       auth_url: %[2]s
-      username: %[1]s
-      password: %[3]q
-      project_name: %[4]s
+      username: %[3]s
+      password: %[4]q
+      project_name: %[5]s
       user_domain_id: default
       project_domain_id: default
-    region_name: %[5]s
+    region_name: %[6]s
     identity_api_version: 3
-`, u.Name, c.AuthURL(), c.settings.Passwords[u.Name], u.Grants[0].Project, Region)
+    compute_api_version: "2.90"
+`, entry, c.AuthURL(), u.Name, c.settings.Passwords[u.Name], g.Project, Region)
+		}
 	}
 	return b.Bytes()
 }
