@@ -55,6 +55,8 @@ func (a *API) start(ctx context.Context, op compute.Operation) error {
 	}
 }
 
+// insertOperation writes an operation down and, sealed, the token that it acts
+// with: for as long as it lasts.
 func insertOperation(r *Request, q *schema.Queries, op compute.Operation) error {
 	row := schema.InsertOperationParams{
 		ID: op.ID, ServerID: op.ServerID, Kind: op.Kind, ProjectID: op.Credential.ProjectID, UserID: op.Credential.UserID,
@@ -63,6 +65,10 @@ func insertOperation(r *Request, q *schema.Queries, op compute.Operation) error 
 	if op.State.Settled() {
 		now := r.api.config.Now()
 		row.StartedAt, row.FinishedAt = &now, &now
+	} else if err := q.InsertCredential(r.Context(), schema.InsertCredentialParams{
+		ID: op.Credential.ID, ProjectID: op.Credential.ProjectID, UserID: op.Credential.UserID, Sealed: r.sealed(op.Credential.ID),
+	}); err != nil {
+		return err
 	}
 	return q.InsertOperation(r.Context(), row)
 }

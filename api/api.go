@@ -12,6 +12,7 @@ import (
 	"strongroom/api/auth"
 	"strongroom/api/policy"
 	"strongroom/schema"
+	"strongroom/schema/seal"
 )
 
 // Config is what the front door needs.
@@ -21,6 +22,10 @@ type Config struct {
 	IdentityURI string                     // the identity service as clients reach it; default: Identity's own
 	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
 	Images      ImageStore                 // where servers' images are
+	Keys        Checker                    // the key manager
+	Objects     Checker                    // the object store
+	Seal        *seal.Box                  // closes the tokens that operations act with
+	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin
 	Operations  Starter                    // starts what was committed
 	Consoles    Console                    // reads console logs
 	LinkPrefix  string                     // scheme and host of links; default: as the request names them
@@ -34,6 +39,7 @@ type API struct {
 	db        *schema.Queries
 	validator *auth.Validator
 	echo      *echo.Echo
+	offers    offers
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two
@@ -44,6 +50,9 @@ func New(config Config) (*API, error) {
 	}
 	if config.Now == nil {
 		config.Now = time.Now
+	}
+	if config.KeyRoles == nil {
+		config.KeyRoles = []string{"creator", "admin"}
 	}
 	if config.IdentityURI == "" {
 		config.IdentityURI = config.Identity.Endpoint

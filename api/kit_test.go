@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api"
+	"strongroom/compute"
 	"strongroom/schema/schematest"
+	"strongroom/schema/seal"
 )
 
 // A who is a token of the tests' identity service.
@@ -28,6 +31,8 @@ const (
 	reader   who = "token-of-reader"
 	stranger who = "token-of-stranger" // a member of another project
 	unscoped who = "token-of-unscoped" // an admin without a project
+	creator  who = "token-of-creator"  // a member who may keep keys
+	scripted who = "token-of-scripted" // a member's application credential
 	nobody   who = ""
 )
 
@@ -87,6 +92,11 @@ func (i *identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		scope(project, "user-reader", "reader")
 	case stranger:
 		scope(elsewhere, "user-stranger", "member")
+	case creator:
+		scope(project, "user-creator", "member", "creator")
+	case scripted:
+		scope(project, "user-member", "member")
+		token["application_credential"] = map[string]any{"id": "app-1", "name": "script"}
 	case unscoped:
 		scope("", "user-admin", "admin")
 	default:
@@ -117,9 +127,23 @@ type bundle struct {
 	pool     *pgxpool.Pool
 	identity *identity
 	log      *logBuffer
+	keys     checker // the key manager
+	objects  checker // the object store
+	seal     *seal.Box
 
 	mu  sync.Mutex
 	now time.Time
+}
+
+// checker is a service that lets everybody use it unless a test says otherwise.
+type checker struct {
+	answer error
+	asked  []compute.Credential
+}
+
+func (c *checker) Check(_ context.Context, cred compute.Credential) error {
+	c.asked = append(c.asked, cred)
+	return c.answer
 }
 
 type logBuffer struct {
@@ -156,6 +180,9 @@ func (b *bundle) advance(d time.Duration) {
 func setup(t *testing.T, change ...func(*api.Config)) *bundle {
 	t.Helper()
 	b := &bundle{identity: newIdentity(t), pool: schematest.New(t), log: &logBuffer{}, now: time.Now()}
+	var err error
+	b.seal, err = seal.Parse([]byte(seal.NewKey()))
+	require.NoError(t, err)
 	config := api.Config{
 		Pool: b.pool, Logger: slog.New(slog.NewJSONHandler(b.log, nil)), Now: b.clock,
 		Identity: &gophercloud.ServiceClient{
@@ -163,11 +190,11 @@ func setup(t *testing.T, change ...func(*api.Config)) *bundle {
 			Endpoint:       b.identity.server.URL + "/v3/",
 		},
 		IdentityURI: "http://identity.example:5000/v3",
+		Keys:        &b.keys, Objects: &b.objects, Seal: b.seal,
 	}
 	for _, c := range change {
 		c(&config)
 	}
-	var err error
 	b.api, err = api.New(config)
 	require.NoError(t, err)
 	return b

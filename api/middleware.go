@@ -98,6 +98,9 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		stateOf(c).token = token
+		in, text := c.Request(), c.Request().Header.Get(auth.Header)
+		c.SetRequest(in.WithContext(auth.With(in.Context(), auth.Presented{Token: text, ProjectID: token.ProjectScopeUUID()})))
+		a.offer(in.Context(), token, text)
 		return next(c)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	"github.com/sapcc/go-bits/gopherpolicy"
 
+	"strongroom/api/auth"
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
 	"strongroom/compute"
@@ -87,6 +89,11 @@ func (r *Request) UserID() string { return r.Token.UserUUID() }
 // Credential is the authority that an operation of this request acts with.
 func (r *Request) Credential() compute.Credential {
 	return compute.Credential{ID: r.ID.Derive("credential"), ProjectID: r.ProjectID(), UserID: r.UserID()}
+}
+
+// sealed is the request's token as it rests in the database.
+func (r *Request) sealed(id uuid.UUID) []byte {
+	return r.api.config.Seal.Seal(id, []byte(r.echo.Request().Header.Get(auth.Header)))
 }
 
 // Allowed asks the policy for a rule on something of this project and user.

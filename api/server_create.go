@@ -20,6 +20,9 @@ func (a *API) createServers(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.probe(r, plan); err != nil {
+		return nil, err
+	}
 	reservation := "r-" + strings.ToLower(rand.Text()[:8])
 	var operations []compute.Operation
 	err = a.transact(r.Context(), func(q *schema.Queries) error {

@@ -22,6 +22,7 @@ import (
 	"strongroom/compute"
 	"strongroom/devcloud"
 	"strongroom/schema/schematest"
+	"strongroom/schema/seal"
 )
 
 // settler is a Starter that brings every operation to its end at once, so that
@@ -89,7 +90,10 @@ func setupClient(t *testing.T) func(args ...string) []byte {
 	require.NoError(t, err)
 	client, err := openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{Region: "RegionOne"})
 	require.NoError(t, err)
+	box, err := seal.Parse([]byte(seal.NewKey()))
+	require.NoError(t, err)
 	handler, err = api.New(api.Config{
+		Keys: &checker{}, Objects: &checker{}, Seal: box,
 		Pool: pool, Identity: client, Images: imageRecords{images}, Operations: settler{execute},
 		Consoles: &desk{text: "the guest is up\n"}, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -27,6 +27,8 @@ type serverPlan struct {
 	encryption compute.Encryption
 	tpm        *compute.TPM
 	traits     compute.Traits
+
+	diskSecurity compute.SecretSecurity
 }
 
 // planServer checks a create against all that can be known before a host is
@@ -78,6 +80,9 @@ func (p *serverPlan) decide() (err error) {
 		return fault.BadRequest("Image %s is encrypted (os_encrypt_key_id): servers cannot be created from encrypted images.", p.image.ID)
 	}
 	if p.tpm, err = compute.TPMOf(p.flavor, p.image); err != nil {
+		return err
+	}
+	if p.diskSecurity, err = compute.DiskSecurity(p.flavor); err != nil {
 		return err
 	}
 	p.traits, err = compute.TraitsOf(p.flavor, p.image, p.encryption, p.tpm)

@@ -41,7 +41,7 @@ func (q *Queries) GetCredential(ctx context.Context, id uuid.UUID) (Credential, 
 }
 
 const insertCredential = `-- name: InsertCredential :exec
-INSERT INTO credentials (id, project_id, user_id, sealed) VALUES ($1, $2, $3, $4)
+INSERT INTO credentials (id, project_id, user_id, sealed) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING
 `
 
 type InsertCredentialParams struct {
@@ -51,6 +51,7 @@ type InsertCredentialParams struct {
 	Sealed    []byte
 }
 
+// The operations of one request share it.
 func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialParams) error {
 	_, err := q.db.Exec(ctx, insertCredential,
 		arg.ID,

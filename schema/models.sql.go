@@ -213,3 +213,47 @@ type ServerSystemMetadatum struct {
 	Key      string
 	Value    string
 }
+
+type VolumeType struct {
+	ID          uuid.UUID
+	Name        string
+	Description *string
+	IsPublic    bool
+	CreatedAt   time.Time
+	UpdatedAt   *time.Time
+}
+
+type VolumeTypeAccess struct {
+	VolumeTypeID uuid.UUID
+	ProjectID    string
+}
+
+type VolumeTypeChange struct {
+	Number       int64
+	VolumeTypeID uuid.UUID
+	Name         string
+	Action       string
+	Before       []byte
+	After        []byte
+	RequestID    string
+	UserID       string
+	ProjectID    string
+	MadeAt       time.Time
+}
+
+type VolumeTypeEncryption struct {
+	VolumeTypeID    uuid.UUID
+	ID              uuid.UUID
+	Provider        string
+	ControlLocation string
+	Cipher          *string
+	KeySize         *int32
+	CreatedAt       time.Time
+	UpdatedAt       *time.Time
+}
+
+type VolumeTypeExtraSpec struct {
+	VolumeTypeID uuid.UUID
+	Key          string
+	Value        *string
+}

@@ -24,6 +24,8 @@ const SegmentBytes = 64 << 20
 // No error text carries data. Two writers of one name at once are the caller's to
 // prevent; the rest may be called at once.
 type Store interface {
+	// Check tells whether the credential may use the store, without storing anything.
+	Check(ctx context.Context, cred compute.Credential) error
 	// Put ensures that the object has the data. An object of the same data stays as
 	// it is; Conflict: there is one of other data. Segments that an earlier attempt
 	// stored are not sent again. Invalid: the name or a size makes no sense.

@@ -159,6 +159,16 @@ func (s *Segmented) now() time.Time {
 	return s.Now().UTC()
 }
 
+// Check implements Store: whoever may look for an object that cannot be there may
+// use the store.
+func (s *Segmented) Check(ctx context.Context, cred compute.Credential) error {
+	if cred.ProjectID == "" {
+		return compute.Errorf(compute.Forbidden, "an object is used with a credential of the project that owns it")
+	}
+	_, err := s.Blobs.List(ctx, cred, "check.")
+	return err
+}
+
 // Get implements Store.
 func (s *Segmented) Get(ctx context.Context, cred compute.Credential, name string) (Manifest, error) {
 	if err := checkName(cred, name); err != nil {

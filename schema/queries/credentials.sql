@@ -1,5 +1,6 @@
 -- name: InsertCredential :exec
-INSERT INTO credentials (id, project_id, user_id, sealed) VALUES ($1, $2, $3, $4);
+-- The operations of one request share it.
+INSERT INTO credentials (id, project_id, user_id, sealed) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING;
 
 -- name: OfferCredential :execrows
 -- A token for what waits in its project. While another offer stands, none is needed.

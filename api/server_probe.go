@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"strongroom/api/fault"
+	"strongroom/compute"
+)
+
+// Checker tells whether a credential may use a service for what servers need of
+// it. Forbidden: it may not, or there is no such service; Unavailable: the service
+// does not answer.
+type Checker interface {
+	Check(ctx context.Context, cred compute.Credential) error
+}
+
+// probe tries what a server is going to need of the cloud with the credentials
+// that it is going to use: what would fail later is refused now (EE-10, TPM-08).
+func (a *API) probe(r *Request, p *serverPlan) error {
+	for _, security := range p.securities() {
+		cred := r.Credential()
+		switch security {
+		case compute.SecurityDeployment:
+			cred = compute.DeploymentCredential()
+		case compute.SecurityHost:
+			if r.Token.ApplicationCredentialID() != "" {
+				return fault.BadRequest("Flavor %s delegates the use of the server's keys (secret security \"host\"), "+
+					"and a token of an application credential cannot delegate. Log in with a password or single sign-on.", p.flavor.Name)
+			}
+		}
+		if err := a.config.Keys.Check(r.Context(), cred); err != nil {
+			return refusal(err, "Your token may not store secrets in the key manager in this project (there the role is usually called creator). "+
+				"Encrypted disks and vTPMs need that.", "The key manager is not available: encrypted disks and vTPMs cannot be made now.")
+		}
+	}
+	if p.tpm == nil {
+		return nil
+	}
+	if err := a.config.Objects.Check(r.Context(), r.Credential()); err != nil {
+		return refusal(err, "There is no object store that your token may use in this project: servers with a vTPM need one to be shelved.",
+			"The object store is not available: servers with a vTPM need one to be shelved.")
+	}
+	return nil
+}
+
+// securities are the modes of the keys that a server is going to have, each once.
+func (p *serverPlan) securities() []compute.SecretSecurity {
+	var out []compute.SecretSecurity
+	if p.encryption.Enabled {
+		out = append(out, p.diskSecurity)
+	}
+	if p.tpm != nil && (len(out) == 0 || out[0] != p.tpm.Security) {
+		out = append(out, p.tpm.Security)
+	}
+	return out
+}
+
+// refusal is the fault of a check that failed.
+func refusal(err error, forbidden, away string) error {
+	switch {
+	case compute.Is(err, compute.Forbidden), compute.Is(err, compute.NotFound):
+		return &fault.Fault{Code: http.StatusForbidden, Message: forbidden, Cause: err}
+	case compute.Is(err, compute.Unavailable):
+		return &fault.Fault{Code: http.StatusServiceUnavailable, Message: away, Cause: err}
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package volume
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"strongroom/api/fault"
+)
+
+// request is one request, as far as it was understood before its handler runs.
+type request struct {
+	*state
+	query url.Values
+
+	echo     echo.Context
+	body     []byte
+	document any // the body as JSON
+	api      *API
+}
+
+// context is done when the client goes away.
+func (r *request) context() context.Context { return r.echo.Request().Context() }
+
+// param gives a named part of the path.
+func (r *request) param(name string) string {
+	value := r.echo.Param(name)
+	if r.echo.Request().URL.RawPath == "" {
+		return value
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value
+}
+
+// typeID is the id of the type in the path. A 404 when it is no id.
+func (r *request) typeID() (uuid.UUID, error) { return parseID(r.param("id")) }
+
+func parseID(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(uuid.Nil.String()) { // other spellings of a UUID are no ids here
+		return uuid.Nil, notFound(text)
+	}
+	return id, nil
+}
+
+func notFound(id string) error { return fault.NotFound("Volume type %s could not be found.", id) }
+
+// decode reads the body, which its schema has accepted.
+func (r *request) decode(into any) error {
+	if err := json.Unmarshal(r.body, into); err != nil {
+		return fault.BadRequest("Malformed request body")
+	}
+	return nil
+}
+
+func (r *request) projectID() string { return r.token.ProjectScopeUUID() }
+
+// allowed asks the policy for a rule on something of the caller's project. A
+// token that is not scoped to a project is allowed nothing.
+func (r *request) allowed(rule string) bool {
+	if r.projectID() == "" {
+		return false
+	}
+	c := r.token.Context
+	c.Request = map[string]string{"project_id": r.projectID(), "user_id": r.token.UserUUID()}
+	return r.token.Enforcer.Enforce(rule, c)
+}
+
+// enforce is allowed, with the 403 that a refusal is.
+func (r *request) enforce(rule string) error {
+	if r.allowed(rule) {
+		return nil
+	}
+	return fault.Errorf(http.StatusForbidden, "Policy doesn't allow %s to be performed.", rule)
+}
+
+// url is the address of something of the API, with the project in it where the
+// client put it in.
+func (r *request) url(parts ...string) string {
+	if id := r.param("project_id"); id != "" {
+		parts = append([]string{id}, parts...)
+	}
+	return r.api.prefix(r.echo.Request()) + Root + "/" + strings.Join(parts, "/")
+}
+
+// prefix is the scheme and host that links begin with.
+func (a *API) prefix(r *http.Request) string {
+	switch {
+	case a.config.LinkPrefix != "":
+		return strings.TrimRight(a.config.LinkPrefix, "/")
+	case r.TLS != nil:
+		return "https://" + r.Host
+	default:
+		return "http://" + r.Host
+	}
+}

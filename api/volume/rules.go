@@ -1,0 +1,43 @@
+package volume
+
+import "strongroom/api/policy"
+
+// The policy rules, with the block storage API's names.
+const (
+	ruleList          = "volume_extension:type_get_all"
+	ruleShow          = "volume_extension:type_get"
+	ruleCreate        = "volume_extension:type_create"
+	ruleUpdate        = "volume_extension:type_update"
+	ruleDelete        = "volume_extension:type_delete"
+	ruleShowSpecs     = "volume_extension:access_types_extra_specs" // extra_specs in the view of a type
+	ruleListSpecs     = "volume_extension:types_extra_specs:index"
+	ruleShowSpec      = "volume_extension:types_extra_specs:show"
+	ruleReadSensitive = "volume_extension:types_extra_specs:read_sensitive"
+	ruleCreateSpecs   = "volume_extension:types_extra_specs:create"
+	ruleUpdateSpec    = "volume_extension:types_extra_specs:update"
+	ruleDeleteSpec    = "volume_extension:types_extra_specs:delete"
+	ruleShowIsPublic  = "volume_extension:volume_type_access" // os-volume-type-access:is_public in the view of a type
+	ruleListAccess    = "volume_extension:volume_type_access:get_all_for_type"
+	ruleAddAccess     = "volume_extension:volume_type_access:addProjectAccess"
+	ruleRemoveAccess  = "volume_extension:volume_type_access:removeProjectAccess"
+	ruleCreateCrypt   = "volume_extension:volume_type_encryption:create"
+	ruleShowCrypt     = "volume_extension:volume_type_encryption:get"
+	ruleUpdateCrypt   = "volume_extension:volume_type_encryption:update"
+	ruleDeleteCrypt   = "volume_extension:volume_type_encryption:delete"
+	ruleChanges       = "strongroom:volume_types:changes"
+	ruleIsAdmin       = "context_is_admin"
+)
+
+// Rules are the defaults: whoever reads in a project sees types and the user
+// visible extra specs; all else is for administrators (VT-07, VT-10).
+var Rules = policy.Rules{
+	ruleList: policy.ProjectReaderOrAdmin, ruleShow: policy.ProjectReaderOrAdmin,
+	ruleCreate: policy.Admin, ruleUpdate: policy.Admin, ruleDelete: policy.Admin,
+	ruleShowSpecs: policy.ProjectReaderOrAdmin, ruleListSpecs: policy.ProjectReaderOrAdmin, ruleShowSpec: policy.ProjectReaderOrAdmin,
+	ruleReadSensitive: policy.Admin,
+	ruleCreateSpecs:   policy.Admin, ruleUpdateSpec: policy.Admin, ruleDeleteSpec: policy.Admin,
+	ruleShowIsPublic: policy.ProjectReaderOrAdmin,
+	ruleListAccess:   policy.Admin, ruleAddAccess: policy.Admin, ruleRemoveAccess: policy.Admin,
+	ruleCreateCrypt: policy.Admin, ruleShowCrypt: policy.Admin, ruleUpdateCrypt: policy.Admin, ruleDeleteCrypt: policy.Admin,
+	ruleChanges: policy.Admin,
+}

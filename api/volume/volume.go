@@ -1,0 +1,67 @@
+package volume
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/labstack/echo/v4"
+
+	"strongroom/api/auth"
+	"strongroom/schema"
+)
+
+// Root is the endpoint of the API.
+const Root = "/v3"
+
+// Owns reports whether a path is the API's.
+func Owns(path string) bool { return path == Root || strings.HasPrefix(path, Root+"/") }
+
+// Config is what the API needs.
+type Config struct {
+	Pool      *pgxpool.Pool
+	Validator *auth.Validator // its enforcer knows Rules
+	// DefaultType names the type that GET /types/default shows. It cannot be
+	// deleted. A type of that name need not exist.
+	DefaultType string
+	LinkPrefix  string           // scheme and host of links; default: as the request names them
+	Logger      *slog.Logger     // one line for each request
+	Now         func() time.Time // the clock
+}
+
+// API is the volume types API. It is an http.Handler.
+type API struct {
+	config Config
+	db     *schema.Queries
+	echo   *echo.Echo
+}
+
+// New makes the API.
+func New(config Config) *API {
+	a := &API{config: config, db: schema.New(config.Pool), echo: echo.New()}
+	a.echo.HideBanner, a.echo.HidePort = true, true
+	a.echo.HTTPErrorHandler = a.refuse
+	a.echo.Pre(a.begin)
+	a.echo.Use(a.authenticate)
+	a.echo.GET(Root, a.discover)
+	a.echo.GET(Root+"/:project_id", a.discoverProject)
+	for _, r := range a.routes() {
+		handler := a.dispatch(r)
+		a.echo.Add(r.method, Root+r.path, handler)
+		a.echo.Add(r.method, Root+"/:project_id"+r.path, handler)
+	}
+	return a
+}
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
+
+func (a *API) routes() []route {
+	var all []route
+	for _, resource := range [][]route{a.types(), a.typeManagement(), a.extraSpecs(), a.access(), a.encryption(), a.changes()} {
+		all = append(all, resource...)
+	}
+	return all
+}
