@@ -44,15 +44,18 @@ func (a *Answer) RetryAfter() time.Duration { return a.after }
 // Error turns an error of a client call into one with a kind; what says in words
 // what was tried, without any value. nil and errors that have a kind stay.
 func Error(err error, what string) error {
+	var transport *url.Error
 	var own *compute.Error
+	if errors.As(err, &transport) && errors.As(transport.Err, &own) {
+		return compute.Errorf(own.Kind, "%s: %w", what, own) // a login that a request needed
+	}
 	if err == nil || errors.As(err, &own) {
 		return err
 	}
 	if answer := answerOf(err); answer != nil {
 		return compute.Errorf(kindOf(answer.Status), "%s: %w", what, answer)
 	}
-	var transport *url.Error
-	if errors.As(err, &transport) {
+	if transport != nil {
 		err = transport.Err // without the address, which may name what is nobody's business
 	}
 	return compute.Errorf(compute.Unavailable, "%s: the service could not be reached: %w", what, err)

@@ -104,3 +104,17 @@ func TestErrorsWithAKindStay(t *testing.T) {
 	require.NoError(t, openstack.Error(nil, "x"))
 	require.ErrorIs(t, openstack.Error(errors.ErrUnsupported, "x"), errors.ErrUnsupported)
 }
+
+// refusing is a transport that needs a login and is refused.
+type refusing struct{ err error }
+
+func (r refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.err }
+
+func TestALoginThatARequestNeeds(t *testing.T) {
+	t.Parallel()
+	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: refusing{compute.Errorf(compute.Forbidden, "the trust is gone")}}}
+	client := gophercloud.ServiceClient{ProviderClient: provider, Endpoint: "http://127.0.0.1:1/"}
+	err := openstack.Error(get(t.Context(), client), "look")
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+	require.EqualError(t, err, "look: the trust is gone")
+}

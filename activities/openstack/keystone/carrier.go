@@ -1,0 +1,121 @@
+package keystone
+
+import (
+	"io"
+	"net/http"
+	"runtime"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+const (
+	authToken    = "X-Auth-Token"
+	serviceToken = "X-Service-Token"
+	subjectToken = "X-Subject-Token"
+)
+
+// carrier sends a client's requests with its tokens: that of a login, or a user's
+// beside that of strongroom's own login. A service takes an expired token of a user
+// when a service token vouches for the request, for a time that the identity service
+// sets (allow_expired_window).
+type carrier struct {
+	transport http.RoundTripper
+	login     *login             // whose token it is, or whose vouches for user
+	user      *secret.Passphrase // nil: the login acts for itself
+}
+
+// newUserCarrier takes the user's token over: it is wiped when the client is gone.
+func newUserCarrier(transport http.RoundTripper, own *login, token *secret.Passphrase) *carrier {
+	c := &carrier{transport: transport, login: own, user: token}
+	runtime.AddCleanup(c, (*secret.Passphrase).Wipe, token)
+	return c
+}
+
+// RoundTrip implements http.RoundTripper. What is answered with 401 is sent once more
+// with a new token of the login, if its body can be sent again.
+func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	s, err := c.login.session(ctx)
+	if err != nil {
+		closeBody(request)
+		return nil, err
+	}
+	response, err := c.send(request, request.Body, s)
+	if err != nil {
+		return nil, err
+	}
+	switch response.StatusCode {
+	case http.StatusUnauthorized:
+		body, ok := again(request)
+		if !ok {
+			return response, nil
+		}
+		drop(response)
+		if s, err = c.login.renew(ctx, s); err != nil {
+			return nil, err
+		}
+		return c.send(request, body, s)
+	case http.StatusServiceUnavailable:
+		// What services also say when who gave a trust was disabled or lost a role:
+		// the identity service does not call such a token wrong, it refuses to look.
+		if c.login.scope.TrustID == "" {
+			return response, nil
+		}
+		if _, err := c.login.renew(ctx, s); compute.Is(err, compute.Forbidden) {
+			drop(response)
+			return nil, err
+		}
+	}
+	return response, nil
+}
+
+// send sends a copy of the request, as a RoundTripper must not change what it is given.
+func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*http.Response, error) {
+	copied := request.Clone(request.Context())
+	copied.Body = body
+	own := authToken
+	if c.user != nil {
+		own = serviceToken
+		if err := put(copied, authToken, c.user); err != nil {
+			closeBody(copied)
+			return nil, err
+		}
+	}
+	if err := put(copied, own, s.token); err != nil {
+		closeBody(copied)
+		return nil, err
+	}
+	return c.transport.RoundTrip(copied)
+}
+
+func put(request *http.Request, header string, token *secret.Passphrase) error {
+	return token.Use(func(value []byte) error {
+		request.Header.Set(header, string(value))
+		return nil
+	})
+}
+
+// again gives the request's body once more. A stream is not to be had twice.
+func again(request *http.Request) (io.ReadCloser, bool) {
+	if request.Body == nil || request.Body == http.NoBody {
+		return request.Body, true
+	}
+	if request.GetBody == nil {
+		return nil, false
+	}
+	body, err := request.GetBody()
+	return body, err == nil
+}
+
+// drop ends a response that nobody will see, so that its connection can be used again.
+func drop(response *http.Response) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
+	_ = response.Body.Close()
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+}
