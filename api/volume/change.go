@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -20,8 +19,8 @@ type change struct {
 	target  schema.VolumeType // locked
 }
 
-// begin runs a change of something that needs no type yet.
-func (r *request) begin(do func(context.Context, change) error) error {
+// transact runs a change that has no target yet.
+func (r *request) transact(do func(context.Context, change) error) error {
 	return pgx.BeginFunc(r.context(), r.api.config.Pool, func(tx pgx.Tx) error {
 		return do(r.context(), change{Queries: r.api.db.WithTx(tx), request: r})
 	})
@@ -34,7 +33,7 @@ func (r *request) change(do func(context.Context, change) error) error {
 	if err != nil {
 		return err
 	}
-	return r.begin(func(ctx context.Context, c change) error {
+	return r.transact(func(ctx context.Context, c change) error {
 		c.target, err = c.LockVolumeType(ctx, schema.LockVolumeTypeParams{
 			ID: id, Everyones: r.allowed(ruleIsAdmin), ProjectID: r.projectID(),
 		})
@@ -102,19 +101,3 @@ func violated(err error) string {
 	}
 	return ""
 }
-
-// columns are a type's own columns, as the record of changes shows them.
-type columns struct {
-	Name        string    `json:"name"`
-	Description *string   `json:"description"`
-	IsPublic    bool      `json:"is_public"`
-	ExtraSpecs  specs     `json:"extra_specs,omitempty"`
-	Projects    []string  `json:"projects,omitempty"`
-	Encryption  *crypt    `json:"encryption,omitempty"`
-}
-
-func columnsOf(t schema.VolumeType) columns {
-	return columns{Name: t.Name, Description: t.Description, IsPublic: t.IsPublic}
-}
-
-var _ = uuid.Nil
