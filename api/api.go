@@ -11,6 +11,7 @@ import (
 
 	"strongroom/api/auth"
 	"strongroom/api/policy"
+	"strongroom/api/volume"
 	"strongroom/schema"
 	"strongroom/schema/seal"
 )
@@ -28,17 +29,20 @@ type Config struct {
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin
 	Operations  Starter                    // starts what was committed
 	Consoles    Console                    // reads console logs
+	VolumeType  string                     // name of the default volume type
 	LinkPrefix  string                     // scheme and host of links; default: as the request names them
 	Logger      *slog.Logger               // one line for each request; nil: none
 	Now         func() time.Time           // the clock; default time.Now
 }
 
-// API is the compute API. It is an http.Handler.
+// API is the compute API, with the volume types API beside it. It is an
+// http.Handler.
 type API struct {
 	config    Config
 	db        *schema.Queries
 	validator *auth.Validator
 	echo      *echo.Echo
+	volume    *volume.API
 	offers    offers
 }
 
@@ -60,9 +64,9 @@ func New(config Config) (*API, error) {
 	a := &API{config: config, db: schema.New(config.Pool)}
 	resources := a.resources()
 
-	rules := make([]policy.Rules, len(resources))
-	for i, r := range resources {
-		rules[i] = r.Rules
+	rules := []policy.Rules{volume.Rules}
+	for _, r := range resources {
+		rules = append(rules, r.Rules)
 	}
 	merged, err := policy.Merge(rules...)
 	if err != nil {
@@ -80,12 +84,21 @@ func New(config Config) (*API, error) {
 		return nil, err
 	}
 	a.validator = &auth.Validator{Identity: config.Identity, Enforcer: enforcer, Cache: auth.NewCache(config.Now), URI: config.IdentityURI}
+	a.volume = volume.New(volume.Config{
+		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, LinkPrefix: config.LinkPrefix, Logger: config.Logger, Now: config.Now,
+	})
 	a.echo = a.build(routes)
 	return a, nil
 }
 
 // ServeHTTP answers a request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if volume.Owns(r.URL.Path) {
+		a.volume.ServeHTTP(w, r)
+		return
+	}
+	a.echo.ServeHTTP(w, r)
+}
 
 // build lays the routes out: each below every endpoint, with and without a
 // project in the path.
