@@ -33,7 +33,20 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	images, err := openImages(b.Config)
+	s := &services{Config: b.Config, run: r, authorities: presented{}}
+	images, err := s.images()
+	if err != nil {
+		return err
+	}
+	keys, err := s.keys()
+	if err != nil {
+		return err
+	}
+	objects, err := s.objects()
+	if err != nil {
+		return err
+	}
+	box, err := b.seal()
 	if err != nil {
 		return err
 	}
@@ -43,7 +56,7 @@ func (apiCommand) Run(r *run) error {
 	}
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, Logger: r.log,
-		Images:     imageRecords{images},
+		Images: imageRecords{images}, Keys: keys, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
 		Operations: durable.Starter{Client: b.temporal},
 		Consoles:   agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},
 	})

@@ -18,13 +18,19 @@ type auditCommand struct {
 // Help is shown by --help.
 func (auditCommand) Help() string {
 	return `Everything that strongroom makes outside its database has a row in the ledger
-before it is made. The audit asks every host and the key manager what is really
-there and compares in both directions:
+before it is made. The audit asks every host, the key manager and the identity
+service what is really there and compares in both directions:
 
   unowned    it exists and the ledger does not know it
   leftover   its server is deleted and it is still on the books
   missing    the books say it is there and it is not
   unsure     it was meant to be made and nobody is at work on it
+  waiting for a credential
+             it is to go, and everybody who could remove it was refused: it goes
+             with the next request of a creator of its project (docs/secrets.md)
+
+A key manager that shows nobody all secrets is looked into project by project;
+where no credential opens a project, the last line says so.
 
 No findings is the normal answer. Exit code 0: nothing found; 1: something was
 found, or a host or service did not answer.`
@@ -65,11 +71,14 @@ func (a auditCommand) Run(r *run) error {
 func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {
 	return func(w *tabwriter.Writer) {
 		if len(result.Findings) > 0 {
-			row(w, "FINDING", "KIND", "PLACE", "NAME", "SERVER")
+			row(w, "FINDING", "KIND", "PLACE", "NAME", "SERVER", "WHY")
 		}
 		for _, f := range result.Findings {
-			row(w, f.What, f.Kind, f.Place, f.Name, f.Server)
+			row(w, f.What, f.Kind, f.Place, f.Name, f.Server, f.Why)
 		}
 		row(w, fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings), result.Things, strings.Join(result.Looked, ", ")))
+		if len(result.Closed) > 0 {
+			row(w, "no credential opens "+strings.Join(result.Closed, ", "))
+		}
 	}
 }

@@ -31,14 +31,26 @@ type Config struct {
 		PolicyFile string `koanf:"policy_file"`
 	} `koanf:"api"`
 	Keys struct {
-		Backend string `koanf:"backend"` // local
+		Backend string `koanf:"backend"` // local or barbican
 		Path    string `koanf:"path"`    // local: the folder of sealed files
 		Master  string `koanf:"master"`  // local: the file of the master key
 	} `koanf:"keys"`
 	Images struct {
-		Backend string `koanf:"backend"` // local
+		Backend string `koanf:"backend"` // local or glance
 		Path    string `koanf:"path"`
 	} `koanf:"images"`
+	Objects struct {
+		Backend string `koanf:"backend"` // local or swift
+		Path    string `koanf:"path"`
+	} `koanf:"objects"`
+	Trusts struct {
+		Backend string `koanf:"backend"` // local or keystone
+		Path    string `koanf:"path"`
+	} `koanf:"trusts"`
+	Credentials struct {
+		Key   string   `koanf:"key"`   // file of the keys that seal tokens in the database
+		Roles []string `koanf:"roles"` // with any of which a token may remove keys of its project
+	} `koanf:"credentials"`
 	AgentKey string         `koanf:"agent_key"` // file of the key that api and hosts share
 	Host     HostConfig     `koanf:"host"`
 	DevCloud DevCloudConfig `koanf:"devcloud"`
@@ -52,6 +64,7 @@ type IdentityConfig struct {
 	Project      string `koanf:"project"`
 	Domain       string `koanf:"domain"`
 	Region       string `koanf:"region"`
+	Interface    string `koanf:"interface"` // of the catalog's endpoints: public, internal or admin
 }
 
 // HostConfig is what a compute host needs to know.
@@ -119,7 +132,10 @@ func defaults() *Config {
 	cfg.API.Listen = "127.0.0.1:8774"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
-	cfg.Identity.Domain, cfg.Identity.Region = "Default", "RegionOne"
+	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
+	cfg.Trusts.Backend, cfg.Trusts.Path = "local", "/var/lib/strongroom/trusts"
+	cfg.Credentials.Key, cfg.Credentials.Roles = "/etc/strongroom/credentials.key", []string{"creator", "admin"}
+	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"
 	name, _ := os.Hostname()
 	cfg.Host = HostConfig{
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Instances: "/var/lib/strongroom/instances",

@@ -20,7 +20,11 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	defer b.close()
-	keys, err := openKeys(b.Config)
+	s, err := b.services(r)
+	if err != nil {
+		return err
+	}
+	keys, err := s.keys()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ func (devcloudCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	images, err := openImages(cfg)
+	images, err := (&services{Config: cfg, run: r}).images()
 	if err != nil {
 		return err
 	}

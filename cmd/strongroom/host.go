@@ -36,7 +36,11 @@ func (hostCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	rooms, err := openRooms(r, b.Config)
+	s, err := b.services(r)
+	if err != nil {
+		return err
+	}
+	rooms, err := openRooms(r, s)
 	if err != nil {
 		return err
 	}
@@ -55,16 +59,16 @@ type rooms struct {
 	tpm    *tpm.Activities
 }
 
-func openRooms(r *run, cfg *Config) (*rooms, error) {
-	keys, err := openKeys(cfg)
+func openRooms(r *run, s *services) (*rooms, error) {
+	keys, err := s.keys()
 	if err != nil {
 		return nil, err
 	}
-	images, err := openImages(cfg)
+	images, err := s.images()
 	if err != nil {
 		return nil, err
 	}
-	h := cfg.Host
+	h := s.Host
 	disks, err := disk.New(disk.Config{InstancesDir: h.Instances, CacheDir: h.ImageCache, Images: images, Keys: keys, Logger: r.log})
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ type cli struct {
 	Demo demoCommand `cmd:"" group:"try" help:"Boot an encrypted server with a vTPM on this machine and prove it."`
 
 	Server serverCommand `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
-	Audit  auditCommand  `cmd:"" group:"operate" help:"Compare the ledger with what hosts and the key manager really have."`
+	Audit  auditCommand  `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
 
 	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
 	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`

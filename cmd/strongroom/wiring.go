@@ -8,10 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.temporal.io/sdk/client"
 
-	"strongroom/activities/image"
-	imagelocal "strongroom/activities/image/local"
-	"strongroom/activities/key"
-	keylocal "strongroom/activities/key/local"
 	"strongroom/durable"
 )
 
@@ -41,6 +37,13 @@ func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error
 	return &backends{Config: cfg, pool: pool, temporal: temporal}, nil
 }
 
+// services opens the services that the configuration names, for a worker: it acts
+// with the credentials of operations.
+func (b *backends) services(r *run) (*services, error) {
+	authorities, err := sealed(b.Config, b.pool)
+	return &services{Config: b.Config, run: r, authorities: authorities}, err
+}
+
 func (b *backends) close() {
 	b.temporal.Close()
 	b.pool.Close()
@@ -60,22 +63,4 @@ func openDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
 
 func clientConfig(cfg *Config, log *slog.Logger) durable.ClientConfig {
 	return durable.ClientConfig{Address: cfg.Temporal.Address, Namespace: cfg.Temporal.Namespace, Logger: log}
-}
-
-func openKeys(cfg *Config) (key.Manager, error) {
-	switch cfg.Keys.Backend {
-	case "local":
-		return keylocal.Open(cfg.Keys.Path, cfg.Keys.Master)
-	default:
-		return nil, fmt.Errorf("keys.backend %q is unknown: use local", cfg.Keys.Backend)
-	}
-}
-
-func openImages(cfg *Config) (image.Library, error) {
-	switch cfg.Images.Backend {
-	case "local":
-		return imagelocal.Open(imagelocal.Config{Dir: cfg.Images.Path})
-	default:
-		return nil, fmt.Errorf("images.backend %q is unknown: use local", cfg.Images.Backend)
-	}
 }

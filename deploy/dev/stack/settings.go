@@ -55,10 +55,13 @@ func (l Layout) settings(in surroundings) map[string]any {
 			"auth_url": in.account.authURL, "username": in.account.username, "password_file": l.passwordFile(),
 			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
 		},
-		"api":       map[string]any{"listen": l.apiAddr()},
-		"keys":      map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
-		"images":    map[string]any{"backend": "local", "path": l.path("images")},
-		"agent_key": l.path("agent.key"),
+		"api":         map[string]any{"listen": l.apiAddr()},
+		"keys":        map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
+		"images":      map[string]any{"backend": "local", "path": l.path("images")},
+		"objects":     map[string]any{"backend": "local", "path": l.path("objects")},
+		"trusts":      map[string]any{"backend": "local", "path": l.path("trusts")},
+		"credentials": map[string]any{"key": l.path("credentials.key")},
+		"agent_key":   l.path("agent.key"),
 		"host": map[string]any{
 			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
 			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm,
@@ -74,7 +77,6 @@ func (l Layout) settings(in surroundings) map[string]any {
 	for key, backend := range map[string]string{"keys": keysInCloud, "images": "glance", "objects": "swift", "trusts": "keystone"} {
 		all[key] = map[string]any{"backend": backend}
 	}
-	all["credentials"] = map[string]any{"key": l.path("credentials.key")}
 	return all
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/activities/credential"
+	"strongroom/activities/image"
+	"strongroom/activities/image/glance"
+	imagelocal "strongroom/activities/image/local"
+	"strongroom/activities/key"
+	"strongroom/activities/key/barbican"
+	keylocal "strongroom/activities/key/local"
+	"strongroom/activities/object"
+	objectlocal "strongroom/activities/object/local"
+	"strongroom/activities/object/swift"
+	"strongroom/activities/openstack"
+	"strongroom/activities/openstack/keystone"
+	"strongroom/activities/secret"
+	"strongroom/api/auth"
+	"strongroom/compute"
+	"strongroom/schema/seal"
+)
+
+// services opens what the configuration names: the cloud's services, or local ones.
+type services struct {
+	*Config
+	run         *run
+	authorities openstack.Authorities
+	cloud       *keystone.Cloud // nil until the first service of the cloud is opened
+}
+
+// clients gives clients of one of the cloud's services; strongroom logs in at the
+// first call.
+func (s *services) clients(serviceType string) (openstack.Clients, error) {
+	if s.cloud == nil {
+		password, err := secretFile(s.Identity.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("identity.password_file: %w", err)
+		}
+		if s.cloud, err = keystone.Open(s.run, keystone.Config{
+			AuthURL: s.Identity.AuthURL, Username: s.Identity.Username, Password: secret.New(password), Project: s.Identity.Project,
+			Domain: s.Identity.Domain, Region: s.Identity.Region, Interface: s.Identity.Interface,
+			Authorities: s.authorities, Logger: s.run.log,
+		}); err != nil {
+			return nil, fmt.Errorf("identity: %w", err)
+		}
+	}
+	return s.cloud.Clients(serviceType), nil
+}
+
+func unknownBackend(key, value, choices string) error {
+	return fmt.Errorf("%s.backend %q is unknown: use %s", key, value, choices)
+}
+
+func (s *services) keys() (key.Manager, error) {
+	switch s.Keys.Backend {
+	case "local":
+		return keylocal.Open(s.Keys.Path, s.Keys.Master)
+	case "barbican":
+		clients, err := s.clients("key-manager")
+		return &barbican.Manager{Clients: clients}, err
+	}
+	return nil, unknownBackend("keys", s.Keys.Backend, "local or barbican")
+}
+
+func (s *services) images() (image.Library, error) {
+	switch s.Images.Backend {
+	case "local":
+		return imagelocal.Open(imagelocal.Config{Dir: s.Images.Path})
+	case "glance":
+		clients, err := s.clients("image")
+		return &glance.Library{Clients: clients}, err
+	}
+	return nil, unknownBackend("images", s.Images.Backend, "local or glance")
+}
+
+func (s *services) objects() (object.Store, error) {
+	switch s.Objects.Backend {
+	case "local":
+		return objectlocal.Open(s.Objects.Path)
+	case "swift":
+		clients, err := s.clients("object-store")
+		return &object.Segmented{Blobs: &swift.Blobs{Clients: clients}}, err
+	}
+	return nil, unknownBackend("objects", s.Objects.Backend, "local or swift")
+}
+
+// seal reads the keys that close tokens in the database.
+func (cfg *Config) seal() (*seal.Box, error) {
+	text, err := secretFile(cfg.Credentials.Key)
+	if err != nil {
+		return nil, fmt.Errorf("credentials.key: %w", err)
+	}
+	box, err := seal.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("credentials.key: %s: %w", cfg.Credentials.Key, err)
+	}
+	return box, nil
+}
+
+// sealed finds the credentials of operations, for workers.
+func sealed(cfg *Config, pool *pgxpool.Pool) (openstack.Authorities, error) {
+	box, err := cfg.seal()
+	return &credential.Store{Pool: pool, Box: box}, err
+}
+
+// presented is the token of the request that is being answered, for the api.
+type presented struct{}
+
+// Authority implements openstack.Authorities.
+func (presented) Authority(ctx context.Context, cred compute.Credential) (openstack.Authority, error) {
+	p, ok := auth.From(ctx)
+	if !ok {
+		return openstack.Authority{}, compute.Errorf(compute.Forbidden, "credential %s is no request's", cred.ID)
+	}
+	return openstack.Authority{ProjectID: p.ProjectID, Token: secret.New([]byte(p.Token))}, nil
+}
