@@ -3,6 +3,7 @@ package devcloud
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -27,6 +28,10 @@ type endpoint struct {
 // this package carry the package's.
 const serviceName = "strongroom"
 
+// projectVariable stands in an address for the project of the token whose
+// catalog it is.
+const projectVariable = "$(project_id)s"
+
 // catalog lists the services; the public, internal and admin interface of each
 // are one address.
 func (s *Server) catalog() []service {
@@ -36,6 +41,17 @@ func (s *Server) catalog() []service {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.cfg.Endpoints)) {
 		out = append(out, s.service(kind, serviceName, s.cfg.Endpoints[kind]))
+	}
+	return out
+}
+
+// catalogFor is the catalog as a project's tokens show it.
+func (s *Server) catalogFor(p *project) []service {
+	out := s.catalog()
+	for _, service := range out {
+		for i := range service.Endpoints {
+			service.Endpoints[i].URL = strings.ReplaceAll(service.Endpoints[i].URL, projectVariable, p.ID)
+		}
 	}
 	return out
 }

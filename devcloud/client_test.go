@@ -51,7 +51,7 @@ func TestTheStandardClientsIdentity(t *testing.T) {
 	require.NotEmpty(t, token["id"])
 	require.Len(t, token["project_id"], 32)
 	catalog := parse[[]map[string]any](t, openstack("catalog", "list", "-f", "json"))
-	require.Len(t, catalog, 3)
+	require.Len(t, catalog, 4)
 	require.Len(t, parse[[]any](t, openstack("project", "list", "-f", "json")), 4)
 	require.Len(t, parse[[]any](t, openstack("user", "list", "-f", "json")), 5)
 	project := parse[map[string]any](t, openstack("project", "show", "alt", "-f", "json"))

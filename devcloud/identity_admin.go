@@ -59,10 +59,11 @@ func (i *identity) assignments(u *user, names bool) []map[string]any {
 
 // showCatalog is GET /v3/auth/catalog.
 func (i *identity) showCatalog(c echo.Context) error {
-	if callerOf(c).project == nil {
+	project := callerOf(c).project
+	if project == nil {
 		return forbidden("identity:get_auth_catalog")
 	}
-	return c.JSON(http.StatusOK, map[string]any{"catalog": i.catalog(), "links": i.links(c)})
+	return c.JSON(http.StatusOK, map[string]any{"catalog": i.catalogFor(project), "links": i.links(c)})
 }
 
 func (i *identity) listServices(c echo.Context) error {

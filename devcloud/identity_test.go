@@ -75,6 +75,7 @@ func TestLoginAndValidate(t *testing.T) {
 		}
 		require.Equal(t, map[string]string{
 			"identity devcloud": b.AuthURL(), "image devcloud": b.ImageURL(), "compute strongroom": "http://127.0.0.1:8774/v2.1",
+			"volumev3 strongroom": "http://127.0.0.1:8774/v3/" + project.ID,
 		}, urls)
 	}
 }

@@ -22,7 +22,7 @@ func (i *identity) tokenDocument(c echo.Context, s session) map[string]any {
 		token["is_domain"] = false
 		token["roles"] = s.roles
 		if _, without := c.QueryParams()["nocatalog"]; !without {
-			token["catalog"] = i.catalog()
+			token["catalog"] = i.catalogFor(s.project)
 		}
 	}
 	return map[string]any{"token": token}

@@ -24,7 +24,7 @@ type Config struct {
 	TokenLife    time.Duration     // 8 hours if 0
 	ExpiredLife  time.Duration     // how long past its end a service may still validate a token; 48 hours if 0
 	Images       image.Library     // behind the image API
-	Endpoints    map[string]string // other services in the catalog: type to URL, as "compute" to "http://127.0.0.1:8774/v2.1"
+	Endpoints    map[string]string // other services in the catalog: type to URL, as "compute" to "http://127.0.0.1:8774/v2.1"; $(project_id)s in it is the token's project
 	Logger       *slog.Logger      // one line per request, never a token; none if nil
 	Now          func() time.Time  // time.Now if nil
 }

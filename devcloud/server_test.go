@@ -81,7 +81,7 @@ func setup(t *testing.T) *bench {
 	b.images = images
 	b.cfg = devcloud.Config{
 		Listen: "127.0.0.1:0", UsersFile: users, TokenKeyFile: filepath.Join(dir, "token.key"), Images: images,
-		Endpoints: map[string]string{"compute": "http://127.0.0.1:8774/v2.1"},
+		Endpoints: map[string]string{"compute": "http://127.0.0.1:8774/v2.1", "volumev3": "http://127.0.0.1:8774/v3/$(project_id)s"},
 		Logger:    slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: b.clock.now,
 	}
 	b.start(t)
