@@ -18,7 +18,7 @@ type apiCommand struct{}
 
 // Help is shown by --help.
 func (apiCommand) Help() string {
-	return `Serves the OpenStack compute API. It keeps no state: run as many as you like
+	return `Serves the OpenStack compute API and, beside it, volume types (/v3). It keeps no state: run as many as you like
 behind a load balancer. Temporal may be away when a request comes: the operation
 is committed and starts when Temporal is back.`
 }
@@ -55,7 +55,7 @@ func (apiCommand) Run(r *run) error {
 		return err
 	}
 	handler, err := api.New(api.Config{
-		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, Logger: r.log,
+		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keys, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
 		Operations: durable.Starter{Client: b.temporal},
 		Consoles:   agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},

@@ -29,6 +29,7 @@ type Config struct {
 	API      struct {
 		Listen     string `koanf:"listen"`
 		PolicyFile string `koanf:"policy_file"`
+		VolumeType string `koanf:"volume_type"` // name of the default volume type
 	} `koanf:"api"`
 	Keys struct {
 		Backend string `koanf:"backend"` // local or barbican
@@ -129,7 +130,7 @@ func loadConfig(path string) (*Config, error) {
 func defaults() *Config {
 	cfg := &Config{AgentKey: "/etc/strongroom/agent.key"}
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
-	cfg.API.Listen = "127.0.0.1:8774"
+	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"

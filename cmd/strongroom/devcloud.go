@@ -15,7 +15,10 @@ func (devcloudCommand) Run(r *run) error {
 	}
 	server, err := devcloud.New(devcloud.Config{
 		Listen: cfg.DevCloud.Listen, UsersFile: cfg.DevCloud.Users, TokenKeyFile: cfg.DevCloud.TokenKey, Region: cfg.Identity.Region,
-		Images: images, Endpoints: map[string]string{"compute": "http://" + cfg.API.Listen + "/v2.1"}, Logger: r.log,
+		Images: images, Logger: r.log,
+		Endpoints: map[string]string{
+			"compute": "http://" + cfg.API.Listen + "/v2.1", "volumev3": "http://" + cfg.API.Listen + "/v3/$(project_id)s",
+		},
 	})
 	if err != nil {
 		return err
