@@ -13,13 +13,14 @@ const (
 	ThingHypervisorSecret ThingKind = "hypervisor_secret" // a libvirt secret; name: its uuid
 	ThingDiskFile         ThingKind = "disk_file"         // name: <server uuid>/<file>
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
+	ThingImage            ThingKind = "image"             // an image that is being made; name: its id
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
 	ThingTrust            ThingKind = "trust"             // an owner's trust in strongroom; name: the trust's name
 )
 
 // TeardownOrder lists the kinds in the order of their removal. Trusts go last:
 // with them the rest can be removed.
-var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingTPMState, ThingKeySecret, ThingTrust}
+var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingTPMState, ThingImage, ThingKeySecret, ThingTrust}
 
 // ThingState is how far a thing is.
 type ThingState string
@@ -39,6 +40,7 @@ const (
 const (
 	PlaceKeyManager = "key-manager"
 	PlaceIdentity   = "identity"
+	PlaceImageStore = "image-store"
 )
 
 // Thing is one row of the ledger: something that exists, or may exist, in the

@@ -17,6 +17,8 @@ const (
 	OpStop   OperationKind = "stop"
 	OpReboot OperationKind = "reboot"
 
+	OpCreateImage OperationKind = "createImage"
+
 	// These end inside the request: a row in the trail, no workflow.
 	OpLock       OperationKind = "lock"
 	OpUnlock     OperationKind = "unlock"

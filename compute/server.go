@@ -39,6 +39,11 @@ const (
 	TaskRebootPendingHard TaskState = "reboot_pending_hard"
 	TaskRebootStartedHard TaskState = "reboot_started_hard"
 	TaskDeleting          TaskState = "deleting"
+
+	TaskSnapshotPending TaskState = "image_snapshot_pending"
+	TaskSnapshot        TaskState = "image_snapshot"
+	TaskPendingUpload   TaskState = "image_pending_upload"
+	TaskUploading       TaskState = "image_uploading"
 )
 
 // PowerState is the hypervisor's view, with the API's numbers.

@@ -1,0 +1,98 @@
+package compute
+
+import "strings"
+
+// KeyChoice says with which key a snapshot of a server is encrypted.
+type KeyChoice string
+
+// The choices of createImage (EE-16 … EE-19).
+const (
+	KeySame     KeyChoice = "same"     // as the disk is: its passphrase, in a secret of the image's own; plain if the disk is
+	KeyNew      KeyChoice = "new"      // a new passphrase
+	KeyExisting KeyChoice = "existing" // a secret that the caller names
+	KeyNone     KeyChoice = "none"     // not at all
+)
+
+// SnapshotArguments are the arguments of a createImage.
+type SnapshotArguments struct {
+	Image    ImageID           `json:"image"` // chosen by us
+	Name     string            `json:"name"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Key      KeyChoice         `json:"key"`
+	Secret   *SecretID         `json:"secret,omitempty"` // of KeyExisting
+}
+
+// CheckKeyChoice refuses a choice that names a secret it has no use for, or none
+// where it needs one (EE-18), with Invalid.
+func CheckKeyChoice(choice KeyChoice, secret *SecretID) error {
+	switch {
+	case choice == KeyExisting && secret == nil:
+		return Errorf(Invalid, "encryption.secret_uuid is required when encryption.key is 'existing'.")
+	case choice != KeyExisting && secret != nil:
+		return Errorf(Invalid, "encryption.secret_uuid is only allowed when encryption.key is 'existing'.")
+	}
+	return nil
+}
+
+// ImageSecret plans the secret of the image that an operation makes of a server.
+func ImageSecret(image ImageID, op OperationID) SecretPlan {
+	return SecretPlan{
+		ID:    SecretID{op.Derive("secret/image/" + image.String())},
+		Name:  "strongroom image " + image.String() + " " + string(op),
+		Bytes: DiskPassphraseBytes,
+	}
+}
+
+// RootDisk gives the server's root disk. ok is false when it has none.
+func (s Server) RootDisk() (d Disk, ok bool) {
+	for _, d := range s.Disks {
+		if d.Role == RootDisk {
+			return d, true
+		}
+	}
+	return Disk{}, false
+}
+
+// SnapshotImage is the record of an image of a server before it has data: what is
+// known of it when it is asked for.
+func SnapshotImage(s Server, in SnapshotArguments) Image {
+	properties := map[string]string{}
+	for key, value := range s.Image.Properties {
+		if Inherited(key) {
+			properties[key] = value
+		}
+	}
+	for key, value := range in.Metadata {
+		if Inherited(key) {
+			properties[key] = value
+		}
+	}
+	properties["image_type"] = "snapshot"
+	properties["instance_uuid"] = s.ID.String()
+	properties["user_id"] = s.UserID
+	properties["base_image_ref"] = s.Image.ID.String()
+	img := Image{
+		ID: in.Image, Name: in.Name, DiskFormat: "qcow2", ContainerFormat: "bare", Visibility: "private",
+		MinDiskGB: s.Flavor.RootGB, MinRAMMB: s.Image.MinRAMMB, Properties: properties,
+	}
+	return img
+}
+
+// neverInherited are the properties that an image of a server does not take over
+// from the image that the server was made of: they speak of that image's bytes and
+// key alone. A key that two images named would be destroyed with the first (EE-24).
+var neverInherited = []string{
+	"os_encrypt_", "os_decrypt_", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_", "img_signature", "os_hash_", "stores",
+	"block_device_mapping", "bdm_v2", "root_device_name", "instance_uuid", "base_image_ref", "image_type", "user_id", "checksum",
+}
+
+// Inherited reports whether an image of a server takes a property over from the
+// image that the server was made of.
+func Inherited(property string) bool {
+	for _, prefix := range neverInherited {
+		if strings.HasPrefix(property, prefix) {
+			return false
+		}
+	}
+	return true
+}
