@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/go-viper/mapstructure/v2"
 	"github.com/google/uuid"
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
@@ -113,6 +115,9 @@ func loadConfig(path string) (*Config, error) {
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", path, err)
 		}
+		if err := onlyKeys(k); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
 	}
 	err := k.Load(env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(key, value string) (string, any) {
 		return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "__", "."), value
@@ -125,6 +130,20 @@ func loadConfig(path string) (*Config, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return cfg, nil
+}
+
+// onlyKeys refuses a key that there is none of: one that is written wrong would
+// leave its default in force, unnoticed.
+func onlyKeys(k *koanf.Koanf) error {
+	var found mapstructure.Metadata
+	err := k.UnmarshalWithConf("", &Config{}, koanf.UnmarshalConf{
+		DecoderConfig: &mapstructure.DecoderConfig{WeaklyTypedInput: true, Metadata: &found},
+	})
+	if err == nil && len(found.Unused) > 0 {
+		slices.Sort(found.Unused)
+		err = fmt.Errorf("there is no such key: %s", strings.Join(found.Unused, ", "))
+	}
+	return err
 }
 
 func defaults() *Config {

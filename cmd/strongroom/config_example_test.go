@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const example = "../../deploy/config/strongroom.yaml"
+
+// The example that ships loads, and explains every key there is.
+func TestTheExampleIsComplete(t *testing.T) {
+	t.Parallel()
+	cfg, err := loadConfig(example)
+	require.NoError(t, err)
+	require.Equal(t, "barbican", cfg.Keys.Backend)
+	require.Equal(t, []string{"creator", "admin"}, cfg.Credentials.Roles)
+
+	text, err := os.ReadFile(example)
+	require.NoError(t, err)
+	var shown map[string]any
+	require.NoError(t, yaml.Unmarshal(text, &shown))
+	var missing []string
+	missingKeys(reflect.TypeFor[Config](), shown, "", &missing)
+	require.ElementsMatch(t, []string{
+		"devcloud",                                                               // of strongroom dev alone
+		"keys.path", "keys.master", "images.path", "objects.path", "trusts.path", // of the local back ends, as comments
+	}, missing)
+	for _, key := range []string{"# path:", "# master:"} {
+		require.Contains(t, string(text), key)
+	}
+}
+
+// missingKeys lists the keys of a struct that a document does not have.
+func missingKeys(t reflect.Type, document map[string]any, path string, missing *[]string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("koanf")
+		value, ok := document[key]
+		if !ok {
+			*missing = append(*missing, path+key)
+			continue
+		}
+		if below, ok := value.(map[string]any); ok && f.Type.Kind() == reflect.Struct {
+			missingKeys(f.Type, below, path+key+".", missing)
+		}
+		if list, ok := value.([]any); ok && f.Type.Elem().Kind() == reflect.Struct && len(list) == 0 {
+			*missing = append(*missing, path+key)
+		}
+	}
+}
+
+func TestAKeyThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/strongroom.yaml"
+	for _, text := range []string{"api: {lisen: '127.0.0.1:1'}\n", "host: {networks: [{uid: u}]}\n", "kyes: {}\n"} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := loadConfig(path)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, "no such key")
+	}
+}
