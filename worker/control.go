@@ -19,6 +19,7 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/operation"
 	"strongroom/activities/record"
+	"strongroom/activities/trust"
 	"strongroom/durable"
 	"strongroom/workflows"
 )
@@ -37,6 +38,7 @@ type Control struct {
 	Temporal     client.Client
 	Pool         *pgxpool.Pool
 	Keys         key.Manager
+	Trusts       trust.Keeper
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -53,6 +55,7 @@ func (c Control) Run(ctx context.Context) error {
 	c.registerControl(control)
 	cloud := sdk.New(c.Temporal, durable.CloudQueue, options(identity, cloudSlots, c.Interceptors))
 	(&key.Activities{Manager: c.Keys}).Register(cloud)
+	(&trust.Activities{Keeper: c.Trusts}).Register(cloud)
 	return run(ctx, c.Logger, "control worker", control, cloud)
 }
 

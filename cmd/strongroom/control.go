@@ -28,5 +28,11 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return worker.Control{Temporal: b.temporal, Pool: b.pool, Keys: keys, Logger: r.log, Interceptors: faultPoints()}.Run(r)
+	trusts, err := s.trusts()
+	if err != nil {
+		return err
+	}
+	return worker.Control{
+		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Logger: r.log, Interceptors: faultPoints(),
+	}.Run(r)
 }

@@ -19,6 +19,9 @@ import (
 	"strongroom/activities/openstack"
 	"strongroom/activities/openstack/keystone"
 	"strongroom/activities/secret"
+	"strongroom/activities/trust"
+	trustkeystone "strongroom/activities/trust/keystone"
+	trustlocal "strongroom/activities/trust/local"
 	"strongroom/api/auth"
 	"strongroom/compute"
 	"strongroom/schema/seal"
@@ -86,6 +89,17 @@ func (s *services) objects() (object.Store, error) {
 		return &object.Segmented{Blobs: &swift.Blobs{Clients: clients}}, err
 	}
 	return nil, unknownBackend("objects", s.Objects.Backend, "local or swift")
+}
+
+func (s *services) trusts() (trust.Keeper, error) {
+	switch s.Trusts.Backend {
+	case "local":
+		return trustlocal.Open(s.Trusts.Path)
+	case "keystone":
+		_, err := s.clients("identity")
+		return &trustkeystone.Keeper{Cloud: s.cloud}, err
+	}
+	return nil, unknownBackend("trusts", s.Trusts.Backend, "local or keystone")
 }
 
 // seal reads the keys that close tokens in the database.
