@@ -1,0 +1,71 @@
+package compute
+
+import "strconv"
+
+// The disk formats of images, as an image's record says them.
+const (
+	ImageQcow2 = "qcow2" // encrypted: LUKS inside of qcow2
+	ImageRaw   = "raw"   // never encrypted
+	ImageLUKS  = "luks"  // a LUKS container around raw bytes
+)
+
+// ExportTarget is what the exported copy of a disk shall be. The copy stands by
+// itself: it leans on no other file.
+type ExportTarget struct {
+	Format     string     `json:"format"` // ImageQcow2, ImageRaw, ImageLUKS
+	Key        KeyChoice  `json:"key"`
+	Secret     *SecretID  `json:"secret,omitempty"` // opens the copy; nil: it is not encrypted
+	Credential Credential `json:"credential"`       // to read Secret with
+}
+
+// Check refuses a target that contradicts itself, or the disk, with Invalid.
+func (t ExportTarget) Check(d Disk) error {
+	secret := t.Secret != nil
+	switch {
+	case t.Format != ImageQcow2 && t.Format != ImageRaw && t.Format != ImageLUKS:
+		return Errorf(Invalid, "disk %s cannot be exported as %q: qcow2, raw and luks can be made", d.ID, t.Format)
+	case t.Format == ImageRaw && secret, t.Format == ImageLUKS && !secret:
+		return Errorf(Invalid, "disk %s: a secret is what tells an export as luks from one as raw", d.ID)
+	case t.Key == KeySame && secret != d.Encrypted:
+		return Errorf(Invalid, "disk %s: an export with the same key has a secret if the disk is encrypted, and only then", d.ID)
+	case t.Key == KeyNone && secret, (t.Key == KeyNew || t.Key == KeyExisting) && !secret:
+		return Errorf(Invalid, "disk %s: an export with the key %q and secret %v", d.ID, t.Key, t.Secret)
+	case t.Key != KeySame && t.Key != KeyNone && t.Key != KeyNew && t.Key != KeyExisting:
+		return Errorf(Invalid, "disk %s: no such choice of a key as %q", d.ID, t.Key)
+	}
+	return nil
+}
+
+// Export is a disk's copy on its host, ready for an upload.
+type Export struct {
+	File         string `json:"file"` // below the host's folder of servers: <server uuid>/export.<operation>/disk.qcow2
+	Format       string `json:"format"`
+	VirtualBytes int64  `json:"virtual_bytes"` // what a guest sees: os_decrypt_size
+	Bytes        int64  `json:"bytes"`         // of the file
+	// EncryptionOptions is what was really used, in QEMU's words as for a disk
+	// (EE-08); empty: not encrypted.
+	EncryptionOptions map[string]string `json:"encryption_options,omitempty"`
+}
+
+// ExportFolder is the folder in a server's folder that holds what an operation
+// exports. "<server uuid>/<folder>" is its name on the ledger, of the kind
+// ThingDiskFile.
+func ExportFolder(op OperationID) string { return "export." + string(op) }
+
+// EncryptionProperties gives what an image says of its encryption (EE-23). key
+// opens it. ownKey: the key was made for the image, and may go with it.
+func (e Export) EncryptionProperties(key SecretID, ownKey bool) map[string]string {
+	o := e.EncryptionOptions
+	policy := "False"
+	if ownKey {
+		policy = "True"
+	}
+	return map[string]string{
+		"os_encrypt_format":              "LUKSv1",
+		"os_encrypt_cipher":              o["cipher-alg"] + "-" + o["cipher-mode"] + "-" + o["ivgen-alg"],
+		"os_encrypt_key_id":              key.String(),
+		"os_encrypt_key_deletion_policy": policy,
+		"os_decrypt_container_format":    "bare",
+		"os_decrypt_size":                strconv.FormatInt(e.VirtualBytes, 10),
+	}
+}
