@@ -160,13 +160,39 @@ func TestRoles(t *testing.T) {
 	id, err := m.Create(t.Context(), in)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = m.Delete(context.Background(), key.DeleteInput{Credential: cred, Name: in.Name}) })
+	before := everything(t, project)
 	for _, role := range []string{"reader", "member", "observer"} {
 		weak, as, _ := manager(t, project, role)
-		_, err := weak.Create(t.Context(), input(as))
+		err := weak.Check(t.Context(), as)
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", role, err)
+		_, err = weak.Create(t.Context(), input(as))
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", role, err)
 		err = weak.Delete(t.Context(), key.DeleteInput{Credential: as, ID: &id, Name: in.Name})
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", role, err)
 	}
+	require.Equal(t, before, everything(t, project))
+}
+
+// everything counts a project's secrets, those of others too.
+func everything(t *testing.T, project cloudtest.Project) int {
+	t.Helper()
+	_, _, client := manager(t, project)
+	pages, err := secrets.List(client, nil).AllPages(t.Context())
+	require.NoError(t, err)
+	all, err := secrets.ExtractSecrets(pages)
+	require.NoError(t, err)
+	return len(all)
+}
+
+// A creator may make secrets (EE-10), and asking makes none, of no mode whatever.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	project := cloudtest.NewProject(t)
+	for _, roles := range [][]string{{"creator"}, {"member", "creator"}, {"admin"}} {
+		m, cred, _ := manager(t, project, roles...)
+		require.NoError(t, m.Check(t.Context(), cred), "%s", roles)
+	}
+	require.Zero(t, everything(t, project))
 }
 
 func TestTheOperatorListsNothing(t *testing.T) {
@@ -185,4 +211,6 @@ func TestADeadToken(t *testing.T) {
 	_, err := m.Create(t.Context(), input(cred))
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 	require.NotContains(t, err.Error(), "canary")
+	err = m.Check(t.Context(), cred)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 }

@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"list gives what is there":           list,
 		"a name is free again after delete":  recreate,
 		"no error carries a value":           silentErrors,
+		"check makes nothing":                checkMakesNothing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
