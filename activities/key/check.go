@@ -3,6 +3,8 @@ package key
 import (
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"strongroom/compute"
 )
 
@@ -11,13 +13,26 @@ const maxBytes = 4096
 
 // Check refuses what no manager can make, with Invalid.
 func (in CreateInput) Check() error {
-	switch {
-	case in.Credential.ProjectID == "":
-		return compute.Errorf(compute.Invalid, "a secret needs a project that owns it")
-	case in.Name == "" || !utf8.ValidString(in.Name+in.Credential.ProjectID):
-		return compute.Errorf(compute.Invalid, "a secret needs a name that is text")
-	case in.Bytes < 1 || in.Bytes > maxBytes:
+	if in.Bytes < 1 || in.Bytes > maxBytes {
 		return compute.Errorf(compute.Invalid, "a secret of %d bytes cannot be made: 1 to %d can", in.Bytes, maxBytes)
+	}
+	return checkName(in.Credential, in.Name)
+}
+
+// Check refuses what no manager can make, with Invalid.
+func (in CopyInput) Check() error {
+	if in.From.UUID == uuid.Nil {
+		return compute.Errorf(compute.Invalid, "a copy of a secret needs that secret")
+	}
+	return checkName(in.Credential, in.Name)
+}
+
+func checkName(owner compute.Credential, name string) error {
+	switch {
+	case owner.ProjectID == "":
+		return compute.Errorf(compute.Invalid, "a secret needs a project that owns it")
+	case name == "" || !utf8.ValidString(name+owner.ProjectID):
+		return compute.Errorf(compute.Invalid, "a secret needs a name that is text")
 	}
 	return nil
 }

@@ -1,6 +1,13 @@
 package key
 
-import "strongroom/compute"
+import (
+	"context"
+	"crypto/subtle"
+	"unicode/utf8"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
 
 // The registered names of what reads secrets that are there already; the cloud queue.
 const (
@@ -21,4 +28,39 @@ type CopyInput struct {
 type LookInput struct {
 	Credential compute.Credential `json:"credential"`
 	Secret     compute.SecretID   `json:"secret"`
+}
+
+// Copy is the activity key.Copy.
+func (a *Activities) Copy(ctx context.Context, in CopyInput) (CreateResult, error) {
+	id, err := a.Manager.Copy(ctx, in)
+	return CreateResult{Secret: id}, err
+}
+
+// Look is the activity key.Look. NotFound, Forbidden, Corrupt: the credential
+// cannot read it; Invalid: what it holds opens no disk, for QEMU takes text only.
+func (a *Activities) Look(ctx context.Context, in LookInput) error {
+	p, err := a.Manager.Passphrase(ctx, in.Credential, in.Secret)
+	if err != nil {
+		return err
+	}
+	defer p.Wipe()
+	return p.Use(func(value []byte) error {
+		if len(value) == 0 || !utf8.Valid(value) {
+			return compute.Errorf(compute.Invalid, "secret %s holds no text: it cannot be a passphrase", in.Secret)
+		}
+		return nil
+	})
+}
+
+// CheckCopy says Conflict when a secret that has the name of a copy has another
+// passphrase than its source.
+func (in CopyInput) CheckCopy(id compute.SecretID, source, found *secret.Passphrase) error {
+	return source.Use(func(want []byte) error {
+		return found.Use(func(have []byte) error {
+			if subtle.ConstantTimeCompare(want, have) != 1 {
+				return compute.Errorf(compute.Conflict, "secret %s has the name of a copy of secret %s and another passphrase", id, in.From)
+			}
+			return nil
+		})
+	})
 }

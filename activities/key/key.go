@@ -30,6 +30,12 @@ type Manager interface {
 	// Invalid: no project, no name, or no sensible number of bytes; Corrupt: the
 	// secret exists and cannot be read; Conflict: the id is taken by another name.
 	Create(ctx context.Context, in CreateInput) (compute.SecretID, error)
+	// Copy ensures, as Create does, that one secret of this name exists in the
+	// credential's project, with the passphrase of another secret, which may be
+	// another project's. NotFound, Forbidden, Corrupt: that one cannot be read;
+	// Conflict: the name is taken by a secret with another passphrase; otherwise
+	// as Create.
+	Copy(ctx context.Context, in CopyInput) (compute.SecretID, error)
 	// Passphrase reads a secret. The caller wipes it.
 	// NotFound: no such secret; Forbidden: not the caller's; Corrupt: it was
 	// damaged or is not sealed by this manager's key.
@@ -159,6 +165,8 @@ func (a *Activities) look(ctx context.Context, p Access) (items []Item, err erro
 // Register registers the activities under their names.
 func (a *Activities) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
+	r.RegisterActivityWithOptions(a.Copy, activity.RegisterOptions{Name: Copy})
+	r.RegisterActivityWithOptions(a.Look, activity.RegisterOptions{Name: Look})
 	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
 	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
 }

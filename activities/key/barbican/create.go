@@ -42,7 +42,20 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 	if err != nil {
 		return compute.SecretID{}, err
 	}
-	c := creation{client: client, in: in}
+	c := creation{client: client, name: in.Name, value: func() (*secret.Passphrase, error) { return secret.Generate(in.Bytes) }}
+	return c.make(ctx)
+}
+
+type creation struct {
+	client  *gophercloud.ServiceClient
+	name    string
+	value   func() (*secret.Passphrase, error)
+	own     uuid.UUID // the candidate, Nil while there is none
+	waiting uuid.UUID // another's candidate that is waited for
+	since   time.Time
+}
+
+func (c *creation) make(ctx context.Context) (compute.SecretID, error) {
 	id, err := c.run(ctx)
 	if err != nil {
 		err = c.undo(ctx, err)
@@ -50,17 +63,9 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 	return compute.SecretID{UUID: id}, err
 }
 
-type creation struct {
-	client  *gophercloud.ServiceClient
-	in      key.CreateInput
-	own     uuid.UUID // the candidate, Nil while there is none
-	waiting uuid.UUID // another's candidate that is waited for
-	since   time.Time
-}
-
 func (c *creation) run(ctx context.Context) (uuid.UUID, error) {
 	for range rounds {
-		entries, err := named(ctx, c.client, c.in.Name)
+		entries, err := named(ctx, c.client, c.name)
 		if err != nil {
 			return uuid.Nil, err
 		}
@@ -72,7 +77,7 @@ func (c *creation) run(ctx context.Context) (uuid.UUID, error) {
 			return entries[0].id, nil
 		}
 	}
-	return uuid.Nil, compute.Errorf(compute.Unavailable, "secret %q is made and deleted by others all the time", c.in.Name)
+	return uuid.Nil, compute.Errorf(compute.Unavailable, "secret %q is made and deleted by others all the time", c.name)
 }
 
 // step does the next thing, given a fresh look. It is done when the look shows one
@@ -117,7 +122,7 @@ func (c *creation) removeOthers(ctx context.Context, entries []entry) error {
 // propose makes an empty secret.
 func (c *creation) propose(ctx context.Context) error {
 	made, err := secrets.Create(ctx, c.client, secrets.CreateOpts{
-		Name: c.in.Name, SecretType: secrets.PassphraseSecret, Mode: Mode,
+		Name: c.name, SecretType: secrets.PassphraseSecret, Mode: Mode,
 	}).Extract()
 	if err != nil {
 		return openstack.Error(err, "create a secret")
@@ -129,7 +134,7 @@ func (c *creation) propose(ctx context.Context) error {
 // fill gives the own candidate its payload. That it is gone, or is filled because
 // an answer got lost, shows at the next look.
 func (c *creation) fill(ctx context.Context) error {
-	p, err := secret.Generate(c.in.Bytes)
+	p, err := c.value()
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "make a passphrase: %w", err)
 	}

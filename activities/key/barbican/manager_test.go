@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/acls"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/stretchr/testify/require"
 
@@ -213,4 +214,52 @@ func TestADeadToken(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 	err = m.Check(t.Context(), cred)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+}
+
+// A secret that its owner shares by an access list is copied by whom it is shared
+// with, into a project of his own (EE-15); and not after that has ended.
+func TestCopyThroughAnAccessList(t *testing.T) {
+	t.Parallel()
+	m, owner, client := manager(t, cloudtest.NewProject(t))
+	in := input(owner)
+	id, err := m.Create(t.Context(), in)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Delete(context.Background(), key.DeleteInput{Credential: owner, Name: in.Name}) })
+	guests, guest, _ := manager(t, cloudtest.NewProject(t))
+	ask := key.CopyInput{Credential: guest, Name: "copy of " + in.Name, From: id, FromCredential: guest}
+	_, err = guests.Copy(t.Context(), ask)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+
+	_, err = acls.SetSecretACL(t.Context(), client, id.String(), acls.SetOpts{{Type: "read", Users: &[]string{guest.UserID}}}).Extract()
+	require.NoError(t, err)
+	require.NoError(t, (&key.Activities{Manager: guests}).Look(t.Context(), key.LookInput{Credential: guest, Secret: id}))
+	copied, err := guests.Copy(t.Context(), ask)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = guests.Delete(context.Background(), key.DeleteInput{Credential: guest, Name: ask.Name}) })
+	require.NoError(t, acls.DeleteSecretACL(t.Context(), client, id.String()).ExtractErr())
+	_, err = guests.Passphrase(t.Context(), guest, id)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+
+	theirs, err := m.Passphrase(t.Context(), owner, id)
+	require.NoError(t, err)
+	defer theirs.Wipe()
+	ours, err := guests.Passphrase(t.Context(), guest, copied)
+	require.NoError(t, err)
+	defer ours.Wipe()
+	require.NoError(t, ask.CheckCopy(copied, theirs, ours))
+}
+
+// A user may name any secret of his: what is no text is refused before a disk
+// depends on it (EE-18).
+func TestLookAtWhatIsNoPassphrase(t *testing.T) {
+	t.Parallel()
+	m, cred, client := manager(t, cloudtest.NewProject(t))
+	s, err := secrets.Create(t.Context(), client, secrets.CreateOpts{
+		Name: "bytes", Payload: "//79/A==", PayloadContentType: "application/octet-stream", PayloadContentEncoding: "base64",
+	}).Extract()
+	require.NoError(t, err)
+	id := s.SecretRef[len(s.SecretRef)-36:]
+	t.Cleanup(func() { secrets.Delete(context.Background(), client, id) })
+	err = (&key.Activities{Manager: m}).Look(t.Context(), key.LookInput{Credential: cred, Secret: compute.SecretID{UUID: uuid.MustParse(id)}})
+	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
 }

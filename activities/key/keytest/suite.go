@@ -48,6 +48,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"a name is free again after delete":  recreate,
 		"no error carries a value":           silentErrors,
 		"check makes nothing":                checkMakesNothing,
+		"copy is idempotent by name":         copyTwice,
+		"copy at once makes one":             copyAtOnce,
+		"copy across projects":               copyAcross,
+		"copy refuses":                       copyRefused,
+		"look tells who may read":            look,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,11 +74,15 @@ func (b bench) create(in key.CreateInput) compute.SecretID {
 	b.Helper()
 	id, err := b.Manager.Create(b.ctx, in)
 	require.NoError(b, err)
+	b.cleanUp(in.Credential, in.Name, id)
+	return id
+}
+
+func (b bench) cleanUp(cred compute.Credential, name string, id compute.SecretID) {
 	b.Cleanup(func() {
-		err := b.Manager.Delete(context.Background(), key.DeleteInput{Credential: in.Credential, Name: in.Name, ID: &id})
+		err := b.Manager.Delete(context.Background(), key.DeleteInput{Credential: cred, Name: name, ID: &id})
 		require.NoError(b, err)
 	})
-	return id
 }
 
 func (b bench) value(m key.Manager, cred compute.Credential, id compute.SecretID) string {

@@ -51,57 +51,77 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 	if err := in.Check(); err != nil {
 		return compute.SecretID{}, err
 	}
-	unlock, err := m.files.lock(ctx)
+	p, err := secret.Generate(in.Bytes)
+	if err != nil {
+		return compute.SecretID{}, compute.Errorf(compute.Unavailable, "make a passphrase: %w", err)
+	}
+	defer p.Wipe()
+	id, found, err := m.ensure(ctx, record{ID: in.ID, ProjectID: in.Credential.ProjectID, Name: in.Name}, p)
+	found.Wipe()
+	return id, err
+}
+
+// Copy implements key.Manager.
+func (m *Manager) Copy(ctx context.Context, in key.CopyInput) (compute.SecretID, error) {
+	if err := in.Check(); err != nil {
+		return compute.SecretID{}, err
+	}
+	p, err := m.Passphrase(ctx, in.FromCredential, in.From)
 	if err != nil {
 		return compute.SecretID{}, err
+	}
+	defer p.Wipe()
+	id, found, err := m.ensure(ctx, record{ID: in.ID, ProjectID: in.Credential.ProjectID, Name: in.Name}, p)
+	if err == nil && found != nil {
+		err = in.CheckCopy(id, p, found)
+	}
+	found.Wipe()
+	return id, err
+}
+
+// ensure makes the secret of a record, with a passphrase, unless there is one of
+// its name: then it gives that one's passphrase, as found, for the caller to wipe.
+func (m *Manager) ensure(ctx context.Context, r record, p *secret.Passphrase) (id compute.SecretID, found *secret.Passphrase, err error) {
+	unlock, err := m.files.lock(ctx)
+	if err != nil {
+		return id, nil, err
 	}
 	defer unlock()
 	entries, err := m.files.entries()
 	if err != nil {
-		return compute.SecretID{}, err
+		return id, nil, err
 	}
-	id := in.ID
-	if id.UUID == uuid.Nil {
-		id.UUID = uuid.New()
+	if r.ID.UUID == uuid.Nil {
+		r.ID.UUID = uuid.New()
 	}
-	tag := tagOf(in.Credential.ProjectID, in.Name)
+	tag := tagOf(r.ProjectID, r.Name)
 	for _, e := range entries {
 		if e.tag == tag {
-			return e.id, m.verify(e)
+			found, err = m.verify(e)
+			return e.id, found, err
 		}
-		if e.id == id {
-			return compute.SecretID{}, compute.Errorf(compute.Conflict, "secret id %s is taken by another name", id)
+		if e.id == r.ID {
+			return id, nil, compute.Errorf(compute.Conflict, "secret id %s is taken by another name", r.ID)
 		}
 	}
-	return id, m.store(entry{id: id, tag: tag}, in)
-}
-
-func (m *Manager) store(e entry, in key.CreateInput) error {
-	p, err := secret.Generate(in.Bytes)
-	if err != nil {
-		return compute.Errorf(compute.Unavailable, "make a passphrase: %w", err)
+	if r, err = seal(m.seal, r, p); err != nil {
+		return id, nil, err
 	}
-	defer p.Wipe()
-	r, err := seal(m.seal, record{ID: e.id, ProjectID: in.Credential.ProjectID, Name: in.Name}, p)
-	if err != nil {
-		return err
-	}
-	return m.files.write(e, r)
+	return r.ID, nil, m.files.write(entry{id: r.ID, tag: tag}, r)
 }
 
 // verify makes sure that a secret that is there can really be opened: a server
 // must not be built on one that cannot.
-func (m *Manager) verify(e entry) error {
+func (m *Manager) verify(e entry) (*secret.Passphrase, error) {
 	r, err := m.files.read(e)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := r.open(m.seal)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.Wipe()
-	return m.files.sync() // whoever made it may have died before that
+	return p, m.files.sync() // whoever made it may have died before that
 }
 
 // Passphrase implements key.Manager.
