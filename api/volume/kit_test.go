@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -156,7 +155,18 @@ func (b *bundle) do(caller, method, path, body string, headers ...string) answer
 // raw is do for a whole path. headers are pairs of names and values.
 func (b *bundle) raw(caller, method, path, body string, headers ...string) answer {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), method, "http://cloud.example:8774"+path, strings.NewReader(body))
+	return b.send(b.t.Context(), caller, method, path, body, headers...)
+}
+
+// during is do for a client that may be gone.
+func (b *bundle) during(ctx context.Context, caller, method, path string) answer {
+	b.t.Helper()
+	return b.send(ctx, caller, method, "/v3/"+b.cloud.project(b.t, caller)+path, "")
+}
+
+func (b *bundle) send(ctx context.Context, caller, method, path, body string, headers ...string) answer {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, "http://cloud.example:8774"+path, strings.NewReader(body))
 	require.NoError(b.t, err)
 	if caller != nobody {
 		r.Header.Set("X-Auth-Token", b.cloud.callers[caller].Token())
@@ -239,8 +249,6 @@ func (a answer) thing(name string) map[string]any {
 	return body[name]
 }
 
-func keys(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
-
 // create makes a public type with extra specs and gives its id.
 func (b *bundle) create(name, specs string) string {
 	b.t.Helper()
@@ -261,4 +269,38 @@ func (b *bundle) count(sql string, args ...any) int {
 	var n int
 	require.NoError(b.t, b.pool.QueryRow(context.Background(), sql, args...).Scan(&n))
 	return n
+}
+
+// fill makes types with ten extra specs each, two of them visible.
+func (b *bundle) fill(types int) {
+	b.t.Helper()
+	_, err := b.pool.Exec(context.Background(), `
+		WITH made AS (
+			INSERT INTO volume_types (id, name) SELECT gen_random_uuid(), 'type-' || gen_random_uuid() FROM generate_series(1, $1) RETURNING id
+		) INSERT INTO volume_type_extra_specs (volume_type_id, key, value)
+		SELECT id, key, '<is> True' FROM made, unnest(ARRAY['multiattach', 'replication_enabled', 'volume_backend_name', 'a', 'b', 'c', 'd', 'e', 'f', 'g']) key`, types)
+	require.NoError(b.t, err)
+}
+
+// links gives the addresses of more of a list.
+func links(a answer) []string {
+	a.t.Helper()
+	var body struct {
+		Links []struct{ Rel, Href string } `json:"volume_type_links"`
+	}
+	require.NoError(a.t, json.Unmarshal([]byte(a.body), &body))
+	var found []string
+	for _, link := range body.Links {
+		require.Equal(a.t, "next", link.Rel)
+		found = append(found, link.Href)
+	}
+	return found
+}
+
+// get gives the id of a type of a list.
+func (a answer) get(name string) string {
+	a.t.Helper()
+	types, _ := a.types()
+	require.Contains(a.t, types, name)
+	return types[name]["id"].(string)
 }

@@ -63,7 +63,10 @@ func (l *literal) accept(token string) bool {
 
 // text takes a quoted text off.
 func (l *literal) text() (string, bool) {
-	l.accept("") // the space before it
+	l.accept("")                                                            // the space before it
+	if strings.HasPrefix(l.rest, "u'") || strings.HasPrefix(l.rest, `u"`) { // as Python 2 writes it
+		l.rest = l.rest[1:]
+	}
 	if len(l.rest) < 2 || (l.rest[0] != '\'' && l.rest[0] != '"') {
 		return "", false
 	}

@@ -210,7 +210,9 @@ func writes(t *testing.T, l lab) {
 }
 
 func filterRevealsNothing(t *testing.T, l lab) {
-	filter := func(caller, text string) answer { return l.do(caller, "GET", "/types?extra_specs="+url.QueryEscape(text), "") }
+	filter := func(caller, text string) answer {
+		return l.do(caller, "GET", "/types?extra_specs="+url.QueryEscape(text), "")
+	}
 	hidden := []string{
 		`{"volume_backend_name":"SecretName"}`, `{"volume_backend_name":"other"}`, `{'secret':None}`, `{"Multiattach":"<is> True"}`,
 		`{"multiattach":"<is> True","volume_backend_name":"SecretName"}`,
