@@ -6,6 +6,7 @@ package keystone
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -75,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Cloud, error) {
 	c.own = &login{cloud: c, scope: tokens.Scope{ProjectName: cfg.Project, DomainName: cfg.Domain}}
 	s, err := c.own.session(ctx)
 	switch {
-	case compute.Is(err, compute.Forbidden):
+	case errors.Is(err, errRefused):
 		return nil, compute.Errorf(compute.Forbidden, "the identity service at %s refuses the user %s of domain %s in the project %s: check its name, its password and its roles",
 			cfg.AuthURL, cfg.Username, cfg.Domain, cfg.Project)
 	case err != nil:

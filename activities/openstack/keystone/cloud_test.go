@@ -219,6 +219,33 @@ func TestARevokedServiceToken(t *testing.T) {
 	works(t, cloud, cred)
 }
 
+// Nobody's credential is at fault when strongroom cannot log in: nothing is forbidden,
+// it waits.
+func TestStrongroomsPasswordChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t, cloudtest.Open(t))
+	cloud, a, known := b.strongroom(t)
+	project, _ := b.project(t)
+	owner := b.member(t, project)
+	token := b.login(t, owner, project).Token()
+	creds := []compute.Credential{
+		compute.DeploymentCredential(), compute.MemberCredential(project), known.add(project, token, ""),
+		known.add(project, "", b.trust(t, owner, project, cloud.User())),
+	}
+	works(t, cloud, creds[3])
+	require.NoError(t, users.Update(t.Context(), b.admin, a.id, users.UpdateOpts{Password: "another"}).Err)
+	pause(t)
+	for i, cred := range creds {
+		_, err := keys(cloud).List(t.Context(), cred)
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%d: %v", i, err)
+		require.ErrorContains(t, err, "strongroom's own user", i)
+	}
+	require.NoError(t, users.Update(t.Context(), b.admin, a.id, users.UpdateOpts{Password: a.password}).Err)
+	pause(t)
+	works(t, cloud, creds[2])
+	works(t, cloud, creds[3])
+}
+
 func TestATransferMayTakeLongButNotHang(t *testing.T) {
 	t.Parallel()
 	const silence = 500 * time.Millisecond

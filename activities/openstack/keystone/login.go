@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime"
 	"sync/atomic"
@@ -53,8 +54,12 @@ func (l *login) String() string {
 	return "the login of strongroom's own user"
 }
 
+// errRefused is in the chain when the identity service refuses strongroom's own user.
+var errRefused = errors.New("refused: its password or its roles are others now")
+
 // session gives a session that is good for a while. Forbidden: the identity service
-// refuses it; Unavailable: it does not answer.
+// refuses strongroom the project or the trust; Unavailable: it does not answer, or
+// refuses strongroom everything, which is nobody's credential's fault.
 func (l *login) session(ctx context.Context) (*session, error) {
 	s := l.last.Load()
 	if s != nil && time.Now().Before(s.renew) {
@@ -96,7 +101,8 @@ func (l *login) renew(ctx context.Context, used *session) (*session, error) {
 }
 
 // authenticate logs in. That there is no such trust, and no role in the project, is
-// answered with 401, 403 or 404: all mean the same here.
+// answered with 401, 403 or 404: all mean the same here. A wrong password is answered
+// with 401 too, so what is refused is believed only if strongroom's own login works.
 func (l *login) authenticate(ctx context.Context) (*session, error) {
 	var result tokens.CreateResult
 	err := l.cloud.cfg.Password.Use(func(password []byte) error {
@@ -105,13 +111,19 @@ func (l *login) authenticate(ctx context.Context) (*session, error) {
 		})
 		return result.Err
 	})
-	if err := openstack.Error(err, l.String()); err != nil {
-		if compute.Is(err, compute.NotFound) || compute.Is(err, compute.Forbidden) {
-			err = compute.Errorf(compute.Forbidden, "%s is refused by the identity service", l)
-		}
+	err = openstack.Error(err, l.String())
+	switch {
+	case err == nil:
+		return l.sessionOf(result)
+	case !compute.Is(err, compute.NotFound) && !compute.Is(err, compute.Forbidden):
+		return nil, err
+	case l == l.cloud.own:
+		return nil, compute.Errorf(compute.Unavailable, "%s: %w", l, errRefused)
+	}
+	if _, err := l.cloud.own.authenticate(ctx); err != nil {
 		return nil, err
 	}
-	return l.sessionOf(result)
+	return nil, compute.Errorf(compute.Forbidden, "%s is refused by the identity service", l)
 }
 
 func (l *login) sessionOf(result tokens.CreateResult) (*session, error) {
