@@ -24,11 +24,14 @@ func (a *API) serverActions() Resource {
 	}
 	console := on("os-getConsoleOutput", consoleBody, a.consoleOutput)
 	console.Status = http.StatusOK
+	snapshot := on("createImage", createImageBody(false), a.createImage)
+	snapshot.Extended = createImageBody(true)
 	return Resource{
 		Rules: policy.Rules{
 			ruleStart: policy.ProjectMemberOrAdmin, ruleStop: policy.ProjectMemberOrAdmin, ruleReboot: policy.ProjectMemberOrAdmin,
 			ruleLock: policy.ProjectMemberOrAdmin, ruleUnlock: policy.ProjectMemberOrAdmin, ruleUnlockOverride: policy.Admin,
 			ruleResetState: policy.Admin, ruleConsole: policy.ProjectMemberOrAdmin,
+			ruleCreateImage: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			on("os-start", bare("os-start"), a.startServer),
@@ -37,6 +40,7 @@ func (a *API) serverActions() Resource {
 			on("lock", lockBody, a.lockServer),
 			on("unlock", bare("unlock"), a.unlockServer),
 			on("os-resetState", resetBody, a.resetServer),
+			snapshot,
 			console,
 		},
 	}
@@ -55,6 +59,9 @@ type action struct {
 	task      compute.TaskState // while it is on its way
 	hard      bool              // of a reboot
 	arguments any
+
+	evenLocked bool                // a lock keeps nobody from it
+	accepted   func(schema.Server) // between the commit and the start
 }
 
 // begins is how often an action tries to win its server from a state in which
@@ -74,7 +81,7 @@ func (a *API) act(r *Request, act action) (any, error) {
 			return nil, err
 		}
 		s := row.Server
-		if err := checkLock(r, s); err != nil {
+		if err := checkLock(r, s); err != nil && !act.evenLocked {
 			return nil, err
 		}
 		if err := compute.CheckAction(act.kind, situation(s), act.hard); err != nil {
@@ -84,13 +91,16 @@ func (a *API) act(r *Request, act action) (any, error) {
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {
 			return q.TakeServer(r.Context(), schema.TakeServerParams{
 				ID: s.ID, Task: act.task, OperationID: op.ID, FromVmState: s.VMState, FromTaskState: s.TaskState,
-				ThroughLock: r.IsAdmin(),
+				ThroughLock: act.evenLocked || r.IsAdmin(),
 			})
 		})
 		if err != nil {
 			return nil, err
 		}
 		if won {
+			if act.accepted != nil {
+				act.accepted(s)
+			}
 			a.launch(r.Context(), []compute.Operation{op})
 			return nil, nil
 		}

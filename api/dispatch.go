@@ -153,13 +153,17 @@ func (r *Request) validate(route Route) error {
 	if err := route.Query.Query(r.Query, r.Version); err != nil {
 		return err
 	}
-	if !route.Body.Defined() {
+	body := route.Body
+	if r.Extended && route.Extended.Defined() {
+		body = route.Extended
+	}
+	if !body.Defined() {
 		return nil
 	}
 	if err := r.parse(); err != nil {
 		return err
 	}
-	return route.Body.Body(r.document, r.Version, r.legacy)
+	return body.Body(r.document, r.Version, r.legacy)
 }
 
 // respond writes an answer as JSON. nil is an answer without a body.

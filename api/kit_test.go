@@ -71,7 +71,11 @@ func (i *identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	subject := r.Header.Get("X-Subject-Token")
-	token := map[string]any{"expires_at": time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"), "catalog": []any{}}
+	token := map[string]any{"expires_at": time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"), "catalog": []any{
+		map[string]any{"type": "image", "name": "glance", "id": "image", "endpoints": []any{
+			map[string]any{"id": "image", "interface": "public", "region": "R", "region_id": "R", "url": "http://image.example"},
+		}},
+	}}
 	scope := func(project, user string, roles ...string) {
 		named := []any{}
 		for _, role := range roles {

@@ -25,8 +25,12 @@ type Route struct {
 
 	Min, Max microversion.Version // zero: from the oldest, to the newest
 
-	Rule   string              // the policy rule; "" when the handler enforces by itself
-	Body   validation.Versions // the schema of the body; undefined: the body is not read
+	Rule string              // the policy rule; "" when the handler enforces by itself
+	Body validation.Versions // the schema of the body; undefined: the body is not read
+	// Extended is the schema in place of Body for who speaks strongroom's own
+	// extensions; undefined: Body.
+	Extended validation.Versions
+
 	Query  validation.Versions // the schema of the query string; undefined: anything goes
 	Status int                 // of success; default 200
 	Handle func(*Request) (any, error)

@@ -49,6 +49,11 @@ func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id com
 	return i.Get(ctx, cred, id)
 }
 
+func (i imageRecords) Create(ctx context.Context, cred compute.Credential, img compute.Image) error {
+	_, err := i.Library.Create(ctx, cred, img)
+	return err
+}
+
 // setupClient serves a cloud of an identity service, images and the API, and
 // gives a function that runs the python client against it.
 func setupClient(t *testing.T) func(args ...string) []byte {

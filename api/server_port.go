@@ -11,6 +11,8 @@ type ImageStore interface {
 	// Image gives an image's record. NotFound: no such image that this credential
 	// may see; Unavailable: the store does not answer.
 	Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
+	// Create ensures that an image's record is there, without data.
+	Create(ctx context.Context, cred compute.Credential, img compute.Image) error
 }
 
 // Starter starts the workflows of committed operations; durable.Starter is one.

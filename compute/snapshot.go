@@ -43,6 +43,12 @@ func ImageSecret(image ImageID, op OperationID) SecretPlan {
 	}
 }
 
+// ExportedBy gives the operation whose ExportFolder a name is.
+func ExportedBy(folder string) (op OperationID, ok bool) {
+	id, ok := strings.CutPrefix(folder, ExportFolder(""))
+	return OperationID(id), ok
+}
+
 // RootDisk gives the server's root disk. ok is false when it has none.
 func (s Server) RootDisk() (d Disk, ok bool) {
 	for _, d := range s.Disks {

@@ -57,6 +57,12 @@ func HostUnbound(ctx workflow.Context, host compute.HostID) workflow.Context {
 	return workflow.WithActivityOptions(ctx, o)
 }
 
+// HostBulk is for copies, conversions and transfers on a host that the server is
+// bound to: it waits for that host.
+func HostBulk(ctx workflow.Context, host compute.HostID) workflow.Context {
+	return with(ctx, HostBulkQueue(host), 6*time.Hour, 0)
+}
+
 // The undo profiles try for ever: an operation is not over while something of
 // it is left. They are also what a delete uses.
 

@@ -134,6 +134,9 @@ func (d *deletion) removal(ctx workflow.Context, t compute.Thing) workflow.Futur
 		return workflow.ExecuteActivity(onHost, domain.ForgetSecrets, in)
 	case compute.ThingDiskFile:
 		_, file, _ := strings.Cut(t.Name, "/")
+		if op, ok := compute.ExportedBy(file); ok {
+			return workflow.ExecuteActivity(onHost, disk.DeleteExport, disk.DeleteExportInput{Server: d.Server, Operation: op})
+		}
 		return workflow.ExecuteActivity(onHost, disk.Delete, disk.DeleteInput{Server: d.Server, File: file})
 	case compute.ThingTPMState:
 		return workflow.ExecuteActivity(onHost, tpm.Delete, tpm.DeleteInput{Server: d.Server})

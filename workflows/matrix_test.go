@@ -51,6 +51,14 @@ var subjects = map[string]subject{
 	"spawn delegated": {
 		compute.OpCreate, compute.TaskScheduling, nil, delegated, always(compute.VMError, compute.PowerNone),
 	},
+	"snapshot of a running server": {
+		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame},
+		spawned, always(compute.VMActive, compute.PowerRunning),
+	},
+	"snapshot of a stopped server": {
+		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeyNew},
+		stopped, always(compute.VMStopped, compute.PowerShutdown),
+	},
 	"start":       {compute.OpStart, compute.TaskPoweringOn, nil, stopped, always(compute.VMStopped, compute.PowerShutdown)},
 	"stop":        {compute.OpStop, compute.TaskPoweringOff, nil, spawned, always(compute.VMActive, compute.PowerRunning)},
 	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown},
@@ -136,7 +144,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	require.Empty(t, b.row.current)
 	require.Nil(t, b.row.fault)
 	vm, power := compute.VMActive, compute.PowerRunning
-	if kind == compute.OpStop {
+	if kind == compute.OpStop || kind == compute.OpCreateImage && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
 	}
 	require.Equal(t, vm, b.row.server.VMState)

@@ -16,6 +16,8 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpStart:  Start,
 		compute.OpStop:   Stop,
 		compute.OpReboot: Reboot,
+
+		compute.OpCreateImage: Snapshot,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

@@ -3,8 +3,10 @@ package workflows
 import (
 	"fmt"
 
+	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/activities/trust"
@@ -75,9 +77,14 @@ func (o *operation) cloudRemoval(ctx workflow.Context, t compute.Thing) workflow
 // remove starts the activity that removes a thing of a cloud service, with the
 // first of the credentials that may.
 func remove(ctx workflow.Context, t compute.Thing, with []compute.Credential) workflow.Future {
-	if t.Kind == compute.ThingTrust {
+	switch t.Kind {
+	case compute.ThingTrust:
 		in := trust.DeleteInput{Credential: with[0], Others: with[1:], Name: t.Name, ID: t.Reference}
 		return workflow.ExecuteActivity(ctx, trust.Delete, in)
+	case compute.ThingImage:
+		id, _ := uuid.Parse(t.Name)
+		in := image.DeleteInput{Credential: with[0], Others: with[1:], Image: compute.ImageID{UUID: id}}
+		return workflow.ExecuteActivity(ctx, image.Delete, in)
 	}
 	return workflow.ExecuteActivity(ctx, key.Delete, key.DeleteInput{Credential: with[0], Others: with[1:], Name: t.Name})
 }

@@ -115,6 +115,11 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 			return out, err
 		}
 	}
+	if op.Kind == compute.OpCreateImage {
+		if err := json.Unmarshal(op.Arguments, &out.Snapshot); err != nil {
+			return out, err
+		}
+	}
 	return out, nil
 }
 
@@ -209,6 +214,10 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 	}
 	s := &w.row.server
 	s.VMState, s.TaskState, s.PowerState = in.VMState, compute.TaskNone, in.Power
+	for _, t := range in.Given {
+		w.owned[t.Name] = true
+	}
+	w.release(in.Given)
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)
 	return none{}, nil

@@ -36,9 +36,12 @@ type world struct {
 	lent    map[string]bool   // libvirt's secrets: "<host> <uuid>"
 	tpms    map[string]bool   // "<host> <server>"
 	trusts  map[string]string // by name
+	images  map[string]*shelved
+	exports map[string]bool // "<host> <server>/<folder>"
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
+	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
 
 	broken []string // promises that were broken on the way
 
@@ -85,6 +88,7 @@ func newWorld(encrypted bool) *world {
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, trusts: map[string]string{},
+		images: map[string]*shelved{}, exports: map[string]bool{}, owned: map[string]bool{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}
@@ -205,6 +209,19 @@ func (w *world) leaned(what string) {
 	}
 }
 
+// imageLeaned notes that an image's key went while the image, or the copy that was
+// to become its data, still leaned on it.
+func (w *world) imageLeaned() {
+	for id := range w.images {
+		if !w.owned[id] {
+			w.broken = append(w.broken, "an image's key went before the image")
+		}
+	}
+	if len(w.exports) > 0 {
+		w.broken = append(w.broken, "an image's key went before the copy")
+	}
+}
+
 // things gives what is there as the audit would see it, libvirt's lent secrets
 // included.
 func (w *world) things() []compute.Sighting {
@@ -215,10 +232,21 @@ func (w *world) things() []compute.Sighting {
 		out = append(out, compute.Sighting{Kind: kind, Place: host, Name: name})
 	}
 	for name := range w.secrets {
+		if w.owned[name] {
+			continue
+		}
 		out = append(out, compute.Sighting{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: name})
 	}
 	for name := range w.trusts {
 		out = append(out, compute.Sighting{Kind: compute.ThingTrust, Place: compute.PlaceIdentity, Name: name})
+	}
+	for id := range w.images {
+		if !w.owned[id] {
+			out = append(out, compute.Sighting{Kind: compute.ThingImage, Place: compute.PlaceImageStore, Name: id})
+		}
+	}
+	for key := range w.exports {
+		onHost(compute.ThingDiskFile, key)
 	}
 	for key := range w.files {
 		onHost(compute.ThingDiskFile, key)
@@ -238,7 +266,7 @@ func (w *world) things() []compute.Sighting {
 // audit is compute's own comparison of books and world; nothing is the good answer.
 func (w *world) audit() []compute.Finding {
 	var books []compute.LedgerEntry
-	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true}
+	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true}
 	for _, h := range w.hosts {
 		looked[h.String()] = true
 	}

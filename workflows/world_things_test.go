@@ -19,6 +19,7 @@ func (w *world) register(r registry) {
 	w.registerRecord(r)
 	w.registerCloud(r)
 	w.registerHost(r)
+	w.registerImages(r)
 }
 
 func (w *world) registerCloud(r registry) {
@@ -30,7 +31,11 @@ func (w *world) registerCloud(r registry) {
 	}))
 	add(key.Delete, act(w, key.Delete, func(_ context.Context, in key.DeleteInput) (none, error) {
 		return none{}, w.with(in.Credential, in.Others, func() {
-			w.leaned("a key")
+			if strings.HasPrefix(in.Name, "strongroom image ") {
+				w.imageLeaned()
+			} else {
+				w.leaned("a key")
+			}
 			delete(w.secrets, in.Name)
 		})
 	}))

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -18,7 +19,10 @@ type BeginResult struct {
 	Credential compute.Credential       `json:"credential"`
 	Reboot     *compute.RebootArguments `json:"reboot,omitempty"`
 	Server     compute.Server           `json:"server"`
-	HostName   string                   `json:"host_name,omitempty"`
+
+	Snapshot *compute.SnapshotArguments `json:"snapshot,omitempty"`
+
+	HostName string `json:"host_name,omitempty"`
 }
 
 // Begin is the activity record.Begin: the fence at an operation's start. It may
@@ -50,10 +54,8 @@ func load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (Be
 		return BeginResult{}, err
 	}
 	out := BeginResult{Credential: Operation(op).Credential, Server: server}
-	if op.Kind == compute.OpReboot {
-		if err := json.Unmarshal(op.Arguments, &out.Reboot); err != nil || out.Reboot == nil {
-			return BeginResult{}, compute.Errorf(compute.Invalid, "operation %s has no arguments of a reboot", op.ID)
-		}
+	if err := out.arguments(op.Kind, op.Arguments); err != nil {
+		return BeginResult{}, compute.Errorf(compute.Invalid, "operation %s has no arguments of a %s", op.ID, op.Kind)
 	}
 	if server.Host != nil {
 		if out.HostName, err = q.HostName(ctx, *server.Host); err != nil {
@@ -62,6 +64,27 @@ func load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (Be
 	}
 	return out, nil
 }
+
+// arguments reads those of the kinds that have some.
+func (b *BeginResult) arguments(kind compute.OperationKind, text []byte) error {
+	var into any
+	switch kind {
+	case compute.OpReboot:
+		b.Reboot = &compute.RebootArguments{}
+		into = b.Reboot
+	case compute.OpCreateImage:
+		b.Snapshot = &compute.SnapshotArguments{}
+		into = b.Snapshot
+	default:
+		return nil
+	}
+	if string(text) == "null" {
+		return errNone
+	}
+	return json.Unmarshal(text, into)
+}
+
+var errNone = errors.New("no arguments")
 
 // Operation gives an operations row as the field knows it.
 func Operation(row schema.Operation) compute.Operation {

@@ -45,8 +45,9 @@ const (
 type cloud struct {
 	identity *gophercloud.ServiceClient // strongroom's own user, who may validate tokens
 	callers  map[string]*gophercloud.ProviderClient
-	// environment is what a standard client needs to be this caller.
-	environment func(caller string) []string
+	// environment is what the standard client needs to be a caller and to find the
+	// API at an address.
+	environment func(t testing.TB, caller, address string) []string
 }
 
 // project gives the id of the project that a caller is logged in to.
@@ -62,9 +63,9 @@ func (c cloud) project(t testing.TB, caller string) string {
 	return project.ID
 }
 
-// onDevcloud gives the identity service of the one-machine mode. endpoint is what
-// its catalog says of volumes; "" for nothing.
-func onDevcloud(t testing.TB, endpoint string) cloud {
+// onDevcloud gives the identity service of the one-machine mode, in whose catalog
+// the API is at an address; "" for nowhere.
+func onDevcloud(t testing.TB, address string) cloud {
 	t.Helper()
 	dir := t.TempDir()
 	images, err := imagelocal.Open(imagelocal.Config{Dir: filepath.Join(dir, "images")})
@@ -73,8 +74,8 @@ func onDevcloud(t testing.TB, endpoint string) cloud {
 	users := filepath.Join(dir, "users.yaml")
 	require.NoError(t, devcloud.EnsureUsers(users, func(made map[string]string) error { passwords = made; return nil }))
 	config := devcloud.Config{Listen: "127.0.0.1:0", UsersFile: users, TokenKeyFile: filepath.Join(dir, "token.key"), Images: images}
-	if endpoint != "" {
-		config.Endpoints = map[string]string{"volumev3": endpoint + "/v3/$(project_id)s"}
+	if address != "" {
+		config.Endpoints = map[string]string{"volumev3": address + "/v3/$(project_id)s"}
 	}
 	server, err := devcloud.New(config)
 	require.NoError(t, err)
@@ -98,7 +99,7 @@ func onDevcloud(t testing.TB, endpoint string) cloud {
 		callers: map[string]*gophercloud.ProviderClient{
 			admin: login("admin", "demo"), member: login("demo", "demo"), reader: login("reader", "demo"), stranger: login("alt", "alt"),
 		},
-		environment: func(caller string) []string {
+		environment: func(_ testing.TB, caller, _ string) []string {
 			return []string{
 				"OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL=" + server.AuthURL(), "OS_USERNAME=" + names[caller], "OS_PASSWORD=" + passwords[names[caller]],
 				"OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default", "OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne",

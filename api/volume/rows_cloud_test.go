@@ -1,11 +1,14 @@
 package volume_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"strongroom/deploy/cloud/cloudtest"
 )
@@ -26,6 +29,27 @@ func onKeystone(t testing.TB) cloud {
 		callers: map[string]*gophercloud.ProviderClient{
 			admin: cloudtest.Login(t, "admin"), member: cloudtest.Login(t, "member"), reader: cloudtest.Login(t, "reader"), stranger: cloudtest.Login(t, "alt"),
 		},
-		environment: func(caller string) []string { return []string{"OS_CLIENT_CONFIG_FILE=" + file, "OS_CLOUD=" + caller} },
+		environment: func(t testing.TB, caller, address string) []string {
+			return []string{"OS_CLIENT_CONFIG_FILE=" + elsewhere(t, file, caller, address), "OS_CLOUD=" + caller}
+		},
 	}
+}
+
+// elsewhere copies one cloud of a clouds.yaml, with the block storage API at an
+// address of the test's and not where the catalog has it.
+func elsewhere(t testing.TB, file, caller, address string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var all struct {
+		Clouds map[string]map[string]any `yaml:"clouds"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &all))
+	_, project := cloudtest.Who(t, cloudtest.Login(t, caller))
+	all.Clouds[caller]["block_storage_endpoint_override"] = address + "/v3/" + project
+	text, err = yaml.Marshal(all)
+	require.NoError(t, err)
+	copied := filepath.Join(t.TempDir(), "clouds.yaml")
+	require.NoError(t, os.WriteFile(copied, text, 0o600))
+	return copied
 }

@@ -8,8 +8,13 @@ import (
 )
 
 // imageRecords lets the api read image records.
-type imageRecords struct{ store image.Store }
+type imageRecords struct{ store image.Library }
 
 func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
 	return i.store.Get(ctx, cred, id)
+}
+
+func (i imageRecords) Create(ctx context.Context, cred compute.Credential, img compute.Image) error {
+	_, err := i.store.Create(ctx, cred, img)
+	return err
 }

@@ -1,0 +1,91 @@
+package api_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+const extended = "2.90, strongroom 1.0"
+
+// EE-16, EE-20: createImage in Nova's shape, and with strongroom 1.0 in the
+// document's.
+func TestCreateImage(t *testing.T) {
+	t.Parallel()
+	secret := uuid.NewString()
+	for name, v := range map[string]struct {
+		version, body string
+		key           compute.KeyChoice
+		secret        string
+	}{
+		"Nova's":          {"2.45", `{"createImage": {"name": "copy", "metadata": {"a": "b"}}}`, compute.KeySame, ""},
+		"before 2.45":     {"2.44", `{"createImage": {"name": "copy"}}`, compute.KeySame, ""},
+		"nothing said":    {extended, `{"createImage": {"name": "copy"}}`, compute.KeySame, ""},
+		"same":            {extended, `{"createImage": {"name": "copy", "encryption": {"key": "same"}}}`, compute.KeySame, ""},
+		"a new key":       {extended, `{"createImage": {"name": "copy", "encryption": {"key": "new"}}}`, compute.KeyNew, ""},
+		"an existing key": {extended, `{"createImage": {"name": "copy", "encryption": {"key": "existing", "secret_uuid": "` + secret + `"}}}`, compute.KeyExisting, secret},
+		"no key":          {extended, `{"createImage": {"name": "copy", "encryption": {"key": "none"}}}`, compute.KeyNone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setupCloud(t)
+			id := c.active()
+			got := c.act(t, member, id, v.body, at(v.version)).ok(202)
+			ops := c.starter.ops()
+			op := ops[len(ops)-1]
+			require.Equal(t, compute.OpCreateImage, op.Kind)
+			var in compute.SnapshotArguments
+			require.NoError(t, json.Unmarshal(op.Arguments, &in))
+			require.Equal(t, v.key, in.Key)
+			if v.secret != "" {
+				require.Equal(t, v.secret, in.Secret.String())
+			}
+			img := c.shelf.images[in.Image]
+			require.Equal(t, "copy", img.Name)
+			require.Equal(t, "queued", img.Status, "the record is there")
+			require.Equal(t, "snapshot", img.Properties["image_type"])
+			if v.version == "2.44" {
+				require.Empty(t, got.body)
+				require.Contains(t, got.header.Get("Location"), "/images/"+in.Image.String())
+			} else {
+				require.Equal(t, in.Image.String(), got.get("image_id"))
+				require.Empty(t, got.header.Get("Location"))
+			}
+			require.Equal(t, compute.TaskSnapshotPending, c.row(id).TaskState)
+			c.act(t, member, id, v.body, at(v.version)).fails(409, "conflictingRequest",
+				"Cannot 'createImage' instance "+id+" while it is in task_state image_snapshot_pending")
+		})
+	}
+}
+
+// EE-18, EE-20: what makes no sense is refused and changes nothing.
+func TestCreateImageRefuses(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	for name, v := range map[string]struct{ version, body, message string }{
+		"encryption without our version": {"2.90", `{"createImage": {"name": "n", "encryption": {"key": "new"}}}`, "Additional properties are not allowed"},
+		"no such choice":                 {extended, `{"createImage": {"name": "n", "encryption": {"key": "mine"}}}`, "is not one of"},
+		"no choice":                      {extended, `{"createImage": {"name": "n", "encryption": {}}}`, "'key' is a required property"},
+		"no secret":                      {extended, `{"createImage": {"name": "n", "encryption": {"key": "existing"}}}`, "encryption.secret_uuid is required"},
+		"a secret too many":              {extended, `{"createImage": {"name": "n", "encryption": {"key": "new", "secret_uuid": "` + uuid.NewString() + `"}}}`, "encryption.secret_uuid is only allowed"},
+		"no uuid":                        {extended, `{"createImage": {"name": "n", "encryption": {"key": "existing", "secret_uuid": "x"}}}`, "secret_uuid"},
+		"no name":                        {"2.90", `{"createImage": {}}`, "'name' is a required property"},
+	} {
+		got := c.act(t, member, id, v.body, at(v.version))
+		require.Equal(t, 400, got.code, name)
+		require.Contains(t, got.body, v.message, name)
+	}
+	c.act(t, reader, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(403)
+	c.act(t, stranger, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(404)
+	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
+
+	// A lock keeps nobody from it, and an image store that is away only delays.
+	c.act(t, member, id, `{"lock": null}`).ok(202)
+	c.shelf.down = true
+	c.act(t, member, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(202)
+}

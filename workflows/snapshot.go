@@ -1,0 +1,177 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/image"
+	"strongroom/activities/key"
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// Snapshot makes an image of a server's root disk, encrypted with the key that was
+// asked for (EE-16 … EE-19). A running server goes on meanwhile. When it fails or
+// is cancelled neither image nor key nor copy is left.
+func Snapshot(ctx workflow.Context, in durable.OperationInput) error {
+	return operate(ctx, in, func(o *operation) story { return &snapshot{operation: o, in: *o.asked.Snapshot} })
+}
+
+type snapshot struct {
+	*operation
+	in     compute.SnapshotArguments
+	host   compute.HostID
+	root   compute.Disk
+	target compute.ExportTarget
+	copied compute.Export
+	given  []compute.Thing // what is the owner's from the commit on
+}
+
+func (s *snapshot) run(ctx workflow.Context) (err error) {
+	if s.host, err = s.operation.host(); err != nil {
+		return err
+	}
+	var ok bool
+	if s.root, ok = s.server.RootDisk(); !ok {
+		return compute.Errorf(compute.Conflict, "server %s has no local root disk", s.Server)
+	}
+	s.target = compute.ExportTarget{Format: compute.ImageQcow2, Key: s.in.Key, Credential: s.asked.Credential}
+	for _, next := range []func(workflow.Context) error{s.makeKey, s.makeImage, s.export, s.upload, s.tidy} {
+		if err := next(ctx); err != nil {
+			return err
+		}
+	}
+	end := s.outcome(nil)
+	end.Given = s.given
+	return s.commit(ctx, end)
+}
+
+// outcome leaves the server as it was: an image of it changes nothing.
+func (s *snapshot) outcome(*compute.Error) record.SettleInput {
+	return record.SettleInput{VMState: s.server.VMState, Power: s.server.PowerState}
+}
+
+// makeKey has the secret of the image: the owner of the image is its owner.
+func (s *snapshot) makeKey(ctx workflow.Context) error {
+	if err := s.task(ctx, compute.TaskSnapshot); err != nil {
+		return err
+	}
+	switch {
+	case s.in.Key == compute.KeyExisting:
+		s.target.Secret = s.in.Secret
+		look := key.LookInput{Credential: s.asked.Credential, Secret: *s.in.Secret}
+		return workflow.ExecuteActivity(durable.Cloud(ctx), key.Look, look).Get(ctx, nil)
+	case s.in.Key == compute.KeyNone, s.in.Key == compute.KeySame && !s.root.Encrypted:
+		return nil
+	}
+	plan := compute.ImageSecret(s.in.Image, s.Operation)
+	things := []compute.Thing{s.thing(compute.ThingKeySecret, compute.PlaceKeyManager, plan.Name)}
+	s.given = append(s.given, things...)
+	return s.take(ctx, step{
+		event: "create_image_secret", makes: things,
+		do:   func(ctx workflow.Context) error { return s.createKey(ctx, plan, &things[0]) },
+		undo: func(ctx workflow.Context) error { return s.removeAll(ctx, things) },
+		lean: true, // the key goes after the data that it opens
+	})
+}
+
+func (s *snapshot) createKey(ctx workflow.Context, plan compute.SecretPlan, t *compute.Thing) error {
+	var got key.CreateResult
+	var in any = key.CreateInput{Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, Bytes: plan.Bytes}
+	make := key.Create
+	if s.in.Key == compute.KeySame {
+		make, in = key.Copy, key.CopyInput{
+			Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, From: *s.root.Secret, FromCredential: s.keys().Disks,
+		}
+	}
+	if err := workflow.ExecuteActivity(durable.Cloud(ctx), make, in).Get(ctx, &got); err != nil {
+		return err
+	}
+	t.Reference, s.target.Secret = got.Secret.String(), &got.Secret
+	return nil
+}
+
+// makeImage has the image's record, which the api may have made already.
+func (s *snapshot) makeImage(ctx workflow.Context) error {
+	things := []compute.Thing{s.thing(compute.ThingImage, compute.PlaceImageStore, s.in.Image.String())}
+	s.given = append(s.given, things...)
+	return s.take(ctx, step{
+		event: "create_image", makes: things,
+		do: func(ctx workflow.Context) error {
+			in := image.CreateInput{Credential: s.asked.Credential, Image: compute.SnapshotImage(s.server, s.in)}
+			return workflow.ExecuteActivity(durable.Cloud(ctx), image.Create, in).Get(ctx, nil)
+		},
+		undo: func(ctx workflow.Context) error { return s.removeAll(ctx, things) },
+		lean: true, // it goes after the copy that is being sent to it
+	})
+}
+
+// export copies the root disk on its host: of a running server as it is at one
+// moment.
+func (s *snapshot) export(ctx workflow.Context) error {
+	copied := step{event: "export_disk", host: &s.host, do: s.exportOffline, undo: s.deleteExport}
+	copied.makes = []compute.Thing{s.exported()}
+	if s.server.VMState == compute.VMActive || s.server.VMState == compute.VMPaused {
+		copied.do = s.exportLive
+		if s.target.Secret != nil {
+			// Libvirt is lent the image's secret for the copy.
+			lent := s.thing(compute.ThingHypervisorSecret, s.host.String(), s.target.Secret.String())
+			copied.makes, copied.releases = append(copied.makes, lent), []compute.Thing{lent}
+			copied.undo = func(ctx workflow.Context) error {
+				if err := s.deleteExport(ctx); err != nil {
+					return err
+				}
+				in := domain.ForgetSecretsInput{Server: s.Server, Secrets: []compute.SecretID{*s.target.Secret}}
+				return workflow.ExecuteActivity(durable.HostUndo(ctx, s.host), domain.ForgetSecrets, in).Get(ctx, nil)
+			}
+		}
+	}
+	return s.take(ctx, copied)
+}
+
+func (s *snapshot) exported() compute.Thing {
+	return s.thing(compute.ThingDiskFile, s.host.String(), s.Server.String()+"/"+compute.ExportFolder(s.Operation))
+}
+
+func (s *snapshot) exportOffline(ctx workflow.Context) error {
+	in := disk.ExportInput{
+		Credential: s.keys().Disks, Server: s.Server, Operation: s.Operation, Disk: s.root, Image: &s.server.Image, Target: s.target,
+	}
+	return workflow.ExecuteActivity(durable.HostBulk(ctx, s.host), disk.Export, in).Get(ctx, &s.copied)
+}
+
+func (s *snapshot) exportLive(ctx workflow.Context) error {
+	in := domain.ExportInput{Server: s.Server, Operation: s.Operation, Disk: s.root, Target: s.target}
+	return workflow.ExecuteActivity(durable.HostBulk(ctx, s.host), domain.Export, in).Get(ctx, &s.copied)
+}
+
+func (s *snapshot) deleteExport(ctx workflow.Context) error {
+	in := disk.DeleteExportInput{Server: s.Server, Operation: s.Operation}
+	return workflow.ExecuteActivity(durable.HostUndo(ctx, s.host), disk.DeleteExport, in).Get(ctx, nil)
+}
+
+// upload says how the image is encrypted, and sends the copy.
+func (s *snapshot) upload(ctx workflow.Context) error {
+	if err := s.task(ctx, compute.TaskUploading); err != nil {
+		return err
+	}
+	if s.target.Secret != nil {
+		in := image.DescribeInput{
+			Credential: s.asked.Credential, Image: s.in.Image,
+			Properties: s.copied.EncryptionProperties(*s.target.Secret, s.in.Key != compute.KeyExisting),
+		}
+		if err := workflow.ExecuteActivity(durable.Cloud(ctx), image.Describe, in).Get(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return s.take(ctx, step{event: "upload_image", host: &s.host, do: func(ctx workflow.Context) error {
+		in := image.UploadInput{Credential: s.asked.Credential, Image: s.in.Image, File: s.copied.File}
+		return workflow.ExecuteActivity(durable.HostBulk(ctx, s.host), image.Upload, in).Get(ctx, nil)
+	}})
+}
+
+func (s *snapshot) tidy(ctx workflow.Context) error {
+	return s.take(ctx, step{event: "delete_export", host: &s.host, do: s.deleteExport, releases: []compute.Thing{s.exported()}})
+}

@@ -1,0 +1,97 @@
+package workflows_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/image"
+	"strongroom/activities/key"
+	"strongroom/compute"
+)
+
+func (b *bench) snapshot(choice compute.KeyChoice, secret *compute.SecretID) error {
+	b.t.Helper()
+	in := b.accept(compute.OpCreateImage, compute.TaskSnapshotPending,
+		compute.SnapshotArguments{Image: imageID, Name: "copy", Metadata: map[string]string{"a": "b"}, Key: choice, Secret: secret})
+	return b.run(compute.OpCreateImage, in, nil)
+}
+
+// EE-16 … EE-19, EE-23: each choice makes its own image, and from the commit on
+// image and key are their owner's: a delete of the server leaves them (EE-28).
+func TestSnapshotKeys(t *testing.T) {
+	t.Parallel()
+	own := compute.SecretID{UUID: uuid.New()}
+	for name, v := range map[string]struct {
+		setup  func(*testing.T) *bench
+		choice compute.KeyChoice
+		secret *compute.SecretID
+		made   string // how the image's key was made
+		policy string // "": the image is plain
+	}{
+		"same":                {spawned, compute.KeySame, nil, key.Copy, "True"},
+		"same of a plain":     {plain, compute.KeySame, nil, "", ""},
+		"new":                 {spawned, compute.KeyNew, nil, key.Create, "True"},
+		"new of a plain":      {plain, compute.KeyNew, nil, key.Create, "True"},
+		"existing":            {spawned, compute.KeyExisting, &own, "", "False"},
+		"existing of a plain": {plain, compute.KeyExisting, &own, "", "False"},
+		"none":                {spawned, compute.KeyNone, nil, "", ""},
+		"of a stopped":        {stopped, compute.KeySame, nil, key.Copy, "True"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := v.setup(t)
+			b.secrets["somebody's"], b.owned["somebody's"] = own, true
+			keys := b.count(key.Create)
+			require.NoError(t, b.snapshot(v.choice, v.secret))
+			require.Empty(t, b.broken)
+			require.Empty(t, b.audit())
+			require.Empty(t, b.exports)
+			img := b.images[imageID.String()]
+			require.NotEmpty(t, img.data)
+			require.Equal(t, "b", img.Properties["a"])
+			require.Equal(t, v.policy, img.Properties["os_encrypt_key_deletion_policy"])
+			require.Equal(t, b.row.server.VMState == compute.VMActive, b.count(domain.Export) == 1)
+			require.Equal(t, b.row.server.VMState == compute.VMStopped, b.count(disk.Export) == 1)
+			require.Equal(t, v.made == key.Copy, b.count(key.Copy) == 1)
+			require.Equal(t, v.made == key.Create, b.count(key.Create) == keys+1)
+			if id := img.Properties["os_encrypt_key_id"]; v.secret != nil {
+				require.Equal(t, own.String(), id)
+			} else if v.made != "" {
+				secret := compute.SecretID{UUID: uuid.MustParse(id)}
+				require.True(t, b.has(&secret))
+			}
+			in := b.deletion()
+			require.NoError(t, b.run(compute.OpDelete, in, nil))
+			b.gone(in)
+			require.NotNil(t, b.images[imageID.String()])
+			left := 1 // somebody's
+			if v.made != "" {
+				left++ // the image's
+			}
+			require.Len(t, b.secrets, left)
+		})
+	}
+}
+
+func plain(t *testing.T) *bench {
+	b := newBench(t, false)
+	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	b.forget()
+	return b
+}
+
+// EE-18: a key that the caller may not read fails the action before anything is made.
+func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	require.Error(t, b.snapshot(compute.KeyExisting, &compute.SecretID{UUID: uuid.New()}))
+	require.Empty(t, b.audit())
+	require.Empty(t, b.images)
+	require.Equal(t, compute.VMActive, b.row.server.VMState)
+	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
+	require.Zero(t, b.count(image.Create))
+}
