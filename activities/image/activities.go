@@ -1,6 +1,14 @@
 package image
 
-import "strongroom/compute"
+import (
+	"context"
+	"maps"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"strongroom/compute"
+)
 
 // The registered names of the activities.
 const (
@@ -28,24 +36,62 @@ type DescribeInput struct {
 	Properties map[string]string  `json:"properties"`
 }
 
-// UploadInput asks that an exported file becomes the data of a queued image.
-type UploadInput struct {
-	Credential compute.Credential `json:"credential"`
-	Image      compute.ImageID    `json:"image"`
-	File       string             `json:"file"` // compute.Export's
-}
-
-// UploadResult is what the image store says of the data.
-type UploadResult struct {
-	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256,omitempty"` // hex; one of the two, as the image store keeps it
-	SHA512 string `json:"sha512,omitempty"`
-}
-
-// DeleteInput names the image to remove, record and data.
+// DeleteInput names the image to remove, record and data. All credentials are of
+// the image's project: to another's it may look gone.
 type DeleteInput struct {
 	Credential compute.Credential `json:"credential"`
 	// Others are tried in turn where the image store refuses Credential.
 	Others []compute.Credential `json:"others,omitempty"`
 	Image  compute.ImageID      `json:"image"`
+}
+
+// Activities are what workflows call of the image store.
+type Activities struct{ Library Library }
+
+// Register registers the activities under their names.
+func (a *Activities) Register(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
+	r.RegisterActivityWithOptions(a.Describe, activity.RegisterOptions{Name: Describe})
+	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
+}
+
+// Create is the activity image.Create.
+func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
+	img, err := a.Library.Create(ctx, in.Credential, in.Image)
+	return CreateResult{Image: img}, err
+}
+
+// Describe is the activity image.Describe.
+func (a *Activities) Describe(ctx context.Context, in DescribeInput) error {
+	img, err := a.Library.Get(ctx, in.Credential, in.Image)
+	if err != nil {
+		return err
+	}
+	properties := maps.Clone(img.Properties)
+	if properties == nil {
+		properties = map[string]string{}
+	}
+	maps.Copy(properties, in.Properties)
+	if maps.Equal(properties, img.Properties) {
+		return nil
+	}
+	img.Properties = properties
+	_, err = a.Library.Update(ctx, in.Credential, img)
+	return err
+}
+
+// Delete is the activity image.Delete. One that is not there is a success.
+// Forbidden: none of the credentials may, or the image is protected.
+func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
+	err := a.Library.Delete(ctx, in.Credential, in.Image)
+	for _, other := range in.Others {
+		if !compute.Is(err, compute.Forbidden) {
+			break
+		}
+		err = a.Library.Delete(ctx, other, in.Image)
+	}
+	if compute.Is(err, compute.NotFound) {
+		return nil
+	}
+	return err
 }

@@ -63,6 +63,12 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"delete":                           deleteImage,
 		"delete during an upload":          deleteDuringUpload,
 		"readers outlive a delete":         deleteWhileReading,
+		"activity: describe":               describeActivity,
+		"activity: delete":                 deleteActivity,
+		"activity: upload":                 uploadActivity,
+		"activity: upload after a break":   uploadActivityAgain,
+		"activity: upload refuses":         uploadActivityRefuses,
+		"activity: upload reports":         uploadActivityReports,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

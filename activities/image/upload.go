@@ -1,0 +1,152 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"io"
+	"os"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"strongroom/compute"
+)
+
+// UploadInput asks that an exported file becomes the data of a queued image.
+type UploadInput struct {
+	Credential compute.Credential `json:"credential"`
+	Image      compute.ImageID    `json:"image"`
+	File       string             `json:"file"` // compute.Export's
+}
+
+// UploadResult is what the image store says of the data.
+type UploadResult struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256,omitempty"` // hex; one of the two, as the image store keeps it
+	SHA512 string `json:"sha512,omitempty"`
+}
+
+// Progress is the heartbeat of an upload.
+type Progress struct {
+	Phase string `json:"phase"` // "upload"; "compare" while what is there is looked at
+	Done  int64  `json:"done"`  // bytes
+	Total int64  `json:"total"`
+}
+
+const progressEvery = 3 * time.Second
+
+// Files are the copies of disks that a host made.
+type Files interface {
+	// OpenExport opens one by compute.Export.File. NotFound: it is not there;
+	// Conflict: it may not be whole any more, and must be made anew.
+	OpenExport(file string) (*os.File, error)
+}
+
+// HostActivities are what workflows call of the image store on a host, where
+// the data is.
+type HostActivities struct {
+	Library Library
+	Files   Files
+}
+
+// Register registers the activities under their names.
+func (a *HostActivities) Register(r worker.Registry) {
+	r.RegisterActivityWithOptions(a.Upload, activity.RegisterOptions{Name: Upload})
+}
+
+// Upload is the activity image.Upload. A broken upload leaves the image queued
+// and the next one begins anew. An image that has exactly this data is a success:
+// the answer to an attempt before got lost.
+//
+// NotFound: no such image or file; Conflict: the image has other data, or the
+// file must be made anew; otherwise as Library.Upload.
+func (a *HostActivities) Upload(ctx context.Context, in UploadInput) (UploadResult, error) {
+	file, err := a.Files.OpenExport(in.File)
+	if err != nil {
+		return UploadResult{}, err
+	}
+	defer file.Close()
+	img, err := a.Library.Get(ctx, in.Credential, in.Image)
+	if err != nil {
+		return UploadResult{}, err
+	}
+	taken := img.Status == StatusActive
+	if !taken {
+		data, err := watch(ctx, "upload", file)
+		if err != nil {
+			return UploadResult{}, err
+		}
+		err = a.Library.Upload(ctx, in.Credential, in.Image, data)
+		if taken = compute.Is(err, compute.Conflict); err != nil && !taken { // another attempt may have been faster
+			return UploadResult{}, err
+		}
+		conflict := err
+		if img, err = a.Library.Get(ctx, in.Credential, in.Image); err != nil {
+			return UploadResult{}, err
+		}
+		if img.Status != StatusActive && taken {
+			return UploadResult{}, conflict
+		}
+	}
+	if taken {
+		err = compare(ctx, img, file)
+	}
+	return UploadResult{Bytes: img.SizeBytes, SHA256: img.SHA256, SHA512: img.SHA512}, err
+}
+
+// compare says Conflict unless the image's data is the file's.
+func compare(ctx context.Context, img compute.Image, file *os.File) error {
+	other := compute.Errorf(compute.Conflict, "image %s has other data already", img.ID)
+	sum, want := sha256.New(), img.SHA256
+	if want == "" {
+		sum, want = sha512.New(), img.SHA512
+	}
+	data, err := watch(ctx, "compare", file)
+	if err != nil {
+		return err
+	}
+	if data.Total != img.SizeBytes || want == "" {
+		return other
+	}
+	if _, err := io.Copy(sum, data); err != nil {
+		return compute.Errorf(compute.Unavailable, "image %s: read the file for it: %w", img.ID, err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != want {
+		return other
+	}
+	return nil
+}
+
+// watched is a file that is read from its beginning, with a heartbeat now and
+// then. It ends with its context.
+type watched struct {
+	Progress
+	ctx  context.Context
+	from io.Reader
+	last time.Time
+}
+
+func watch(ctx context.Context, phase string, file *os.File) (*watched, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "look at the file of an image: %w", err)
+	}
+	w := &watched{ctx: ctx, from: io.NewSectionReader(file, 0, info.Size()), Progress: Progress{Phase: phase, Total: info.Size()}}
+	return w, nil
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := w.from.Read(p)
+	w.Done += int64(n)
+	if activity.IsActivity(w.ctx) && time.Since(w.last) >= progressEvery {
+		w.last = time.Now()
+		activity.RecordHeartbeat(w.ctx, w.Progress)
+	}
+	return n, err
+}
