@@ -63,14 +63,11 @@ func (s Server) RootDisk() (d Disk, ok bool) {
 // known of it when it is asked for.
 func SnapshotImage(s Server, in SnapshotArguments) Image {
 	properties := map[string]string{}
-	for key, value := range s.Image.Properties {
-		if Inherited(key) {
-			properties[key] = value
-		}
-	}
-	for key, value := range in.Metadata {
-		if Inherited(key) {
-			properties[key] = value
+	for _, from := range []map[string]string{s.Image.Properties, in.Metadata} {
+		for key, value := range from { //workflowcheck:ignore // into a map again: the order shows nowhere
+			if Inherited(key) {
+				properties[key] = value
+			}
 		}
 	}
 	properties["image_type"] = "snapshot"

@@ -80,13 +80,13 @@ func (s *snapshot) makeKey(ctx workflow.Context) error {
 func (s *snapshot) createKey(ctx workflow.Context, plan compute.SecretPlan, t *compute.Thing) error {
 	var got key.CreateResult
 	var in any = key.CreateInput{Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, Bytes: plan.Bytes}
-	make := key.Create
+	how := key.Create
 	if s.in.Key == compute.KeySame {
-		make, in = key.Copy, key.CopyInput{
+		how, in = key.Copy, key.CopyInput{
 			Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, From: *s.root.Secret, FromCredential: s.keys().Disks,
 		}
 	}
-	if err := workflow.ExecuteActivity(durable.Cloud(ctx), make, in).Get(ctx, &got); err != nil {
+	if err := workflow.ExecuteActivity(durable.Cloud(ctx), how, in).Get(ctx, &got); err != nil {
 		return err
 	}
 	t.Reference, s.target.Secret = got.Secret.String(), &got.Secret
