@@ -1,9 +1,6 @@
 package keystone_test
 
 import (
-	"context"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -244,48 +241,4 @@ func TestStrongroomsPasswordChanges(t *testing.T) {
 	pause(t)
 	works(t, cloud, creds[2])
 	works(t, cloud, creds[3])
-}
-
-func TestATransferMayTakeLongButNotHang(t *testing.T) {
-	t.Parallel()
-	const silence = 500 * time.Millisecond
-	hang := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		flush := func() { _ = http.NewResponseController(w).Flush() }
-		switch r.URL.Path {
-		case "/slow":
-			for range 10 {
-				_, _ = w.Write([]byte("x"))
-				flush()
-				time.Sleep(silence / 5)
-			}
-		case "/hangs":
-			_, _ = w.Write([]byte("x"))
-			flush()
-			<-hang
-		case "/mute":
-			<-hang
-		}
-	}))
-	defer server.Close()
-	defer close(hang)
-	client := http.Client{Transport: keystone.NewTransport(silence)}
-	read := func(path string) (int, error) {
-		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+path, http.NoBody)
-		require.NoError(t, err)
-		response, err := client.Do(request)
-		if err != nil {
-			return 0, err
-		}
-		defer response.Body.Close()
-		return readAll(response.Body)
-	}
-	n, err := read("/slow")
-	require.NoError(t, err)
-	require.Equal(t, 10, n)
-	n, err = read("/hangs")
-	require.Error(t, err)
-	require.Equal(t, 1, n)
-	_, err = read("/mute")
-	require.Error(t, err)
 }
