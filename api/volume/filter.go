@@ -20,17 +20,15 @@ const filterVersion microversion.Version = 52
 // notFilters are parameters of a list that say nothing of what it holds.
 var notFilters = []string{"limit", "marker", "offset", "sort", "sort_key", "sort_dir"}
 
-// filter reads which types a list holds. Everybody may ask for extra specs from
-// 3.52 on, administrators for any of a type's own columns at every version.
+// filter reads which types a list holds. Everybody may ask for a type's own
+// columns: the standard client looks for a name that way. Extra specs can be asked
+// for from 3.52 on, by administrators at every version.
 func (r *request) filter(may reading) (schema.ListVolumeTypesParams, error) {
 	yes := true
 	f := schema.ListVolumeTypesParams{
 		AllKeys: may.allKeys, VisibleKeys: VisibleExtraSpecs, IsPublic: &yes, ProjectID: may.projectID, Specs: []byte("{}"),
 	}
-	offered := []string{"is_public"}
-	if may.everyones {
-		offered = append(offered, "id", "name", "description")
-	}
+	offered := []string{"is_public", "id", "name", "description"}
 	if may.specs && (may.everyones || r.version >= filterVersion) {
 		offered = append(offered, "extra_specs")
 	}
@@ -40,13 +38,14 @@ func (r *request) filter(may reading) (schema.ListVolumeTypesParams, error) {
 	if len(unknown) > 0 && r.version >= filterVersion {
 		return f, fault.BadRequest("Invalid filters %s are found in query options.", strings.Join(unknown, ","))
 	}
+	r.filterColumns(&f)
 	if slices.Contains(offered, "extra_specs") && r.query.Has("extra_specs") {
 		if err := filterSpecs(&f, r.query.Get("extra_specs")); err != nil {
 			return f, err
 		}
 	}
 	if may.everyones {
-		return f, r.filterColumns(&f)
+		return f, r.filterPublic(&f)
 	}
 	return f, nil
 }
@@ -70,7 +69,7 @@ func filterSpecs(f *schema.ListVolumeTypesParams, text string) error {
 }
 
 // filterColumns asks for types by their own columns.
-func (r *request) filterColumns(f *schema.ListVolumeTypesParams) error {
+func (r *request) filterColumns(f *schema.ListVolumeTypesParams) {
 	if r.query.Has("name") {
 		name := r.query.Get("name")
 		f.Name = &name
@@ -86,6 +85,10 @@ func (r *request) filterColumns(f *schema.ListVolumeTypesParams) error {
 		}
 		f.ID = &id
 	}
+}
+
+// filterPublic asks for public types, private ones, or both.
+func (r *request) filterPublic(f *schema.ListVolumeTypesParams) error {
 	if !r.query.Has("is_public") {
 		return nil
 	}

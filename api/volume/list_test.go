@@ -42,7 +42,10 @@ func TestList(t *testing.T) {
 		{admin, "?description=z", []string{"b"}},
 		{admin, "?id=" + ids["a"], []string{"a"}},
 		{admin, "?id=none", []string{}},
-		{member, "?name=a", []string{"c", "a", "b"}}, // not offered, so ignored
+		{member, "?name=a", []string{"a"}},
+		{member, "?name=private", []string{}},
+		{member, "?id=" + ids["private"], []string{}},
+		{stranger, "?name=shared", []string{"shared"}},
 		{member, "?unknown=x", []string{"c", "a", "b"}},
 		{member, "?sort=name", []string{"c", "b", "a"}},
 		{member, "?sort=name:asc", []string{"a", "b", "c"}},
@@ -85,9 +88,9 @@ func TestList(t *testing.T) {
 	b.do(admin, "GET", "/types?is_public=perhaps", "").fails(400, "badRequest", "Invalid is_public filter [perhaps]")
 
 	late := b.version(t, newest)
-	late.do(member, "GET", "/types?name=a", "").fails(400, "badRequest", "Invalid filters name are found in query options.")
+	late.do(member, "GET", "/types?created_at=x", "").fails(400, "badRequest", "Invalid filters created_at are found in query options.")
 	late.do(admin, "GET", "/types?x=1&b=2", "").fails(400, "badRequest", "Invalid filters b,x are found in query options.")
-	require.Equal(t, []string{"a"}, late.do(admin, "GET", "/types?name=a", "").names())
+	require.Equal(t, []string{"a"}, late.do(member, "GET", "/types?name=a", "").names())
 }
 
 // TestPages walks through a list by its links, as clients do.

@@ -53,3 +53,28 @@ func elsewhere(t testing.TB, file, caller, address string) string {
 	require.NoError(t, os.WriteFile(copied, text, 0o600))
 	return copied
 }
+
+// TestStandardClientOnKeystone is the standard client with a real Keystone.
+func TestStandardClientOnKeystone(t *testing.T) {
+	address, serve := listen(t)
+	c := onKeystone(t)
+	serve(setup(t, c).api)
+	standardClient(t, c, address, "3") // what it asks for by itself
+}
+
+// TestGophercloudOnKeystone is gophercloud's client with a real Keystone. Its
+// catalog has the API elsewhere: the clients are pointed at the test's.
+func TestGophercloudOnKeystone(t *testing.T) {
+	address, serve := listen(t)
+	c := onKeystone(t)
+	b := setup(t, c)
+	serve(b.api)
+	b.create("another", "")
+	for _, version := range []string{oldest, newest} {
+		gophercloudClient(t, func(caller string) *gophercloud.ServiceClient {
+			return &gophercloud.ServiceClient{
+				ProviderClient: c.callers[caller], Endpoint: address + "/v3/" + c.project(t, caller) + "/", Type: "block-storage", Microversion: version,
+			}
+		}, c.project(t, stranger))
+	}
+}

@@ -1,12 +1,11 @@
-// Package bench measures what the API's answers cost, on a real PostgreSQL:
+// Package bench_test measures what the API's answers cost, on a real PostgreSQL:
 //
 //	./task bench
-package bench
+package bench_test
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -151,7 +150,7 @@ func (f *front) ask(b *testing.B, caller, path string) *httptest.ResponseRecorde
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, r)
 	if w.Code != http.StatusOK && w.Code != http.StatusNotFound {
-		b.Fatal(fmt.Sprintf("%s: %d %s", path, w.Code, w.Body))
+		b.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
 	return w
 }

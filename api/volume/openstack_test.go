@@ -1,0 +1,124 @@
+package volume_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestStandardClient drives the API with the python client, which finds it in the
+// catalog.
+func TestStandardClient(t *testing.T) {
+	t.Parallel()
+	address, serve := listen(t)
+	c := onDevcloud(t, address)
+	serve(setup(t, c).api)
+	standardClient(t, c, address, "3.70") // the newest that it knows
+}
+
+// standardClient is a type's life, as an administrator makes it and a member sees
+// it.
+func standardClient(t *testing.T, c cloud, address, version string) {
+	a, m := newPython(t, c, admin, address, version), newPython(t, c, member, address, version)
+	a.run("volume", "type", "create", "another")
+	made := a.object("volume", "type", "create", "fast", "--description", "for databases",
+		"--property", "multiattach=<is> True", "--property", "volume_backend_name=pool")
+	require.Equal(t, map[string]any{"multiattach": "<is> True", "volume_backend_name": "pool"}, made["properties"])
+	require.Equal(t, made["id"], a.object("volume", "type", "show", "fast")["id"])
+	a.run("volume", "type", "set", "fast", "--property", "RESKEY:availability_zones=az1", "--description", "for large databases",
+		"--encryption-provider", "luks", "--encryption-cipher", "aes-xts-plain64", "--encryption-key-size", "256", "--encryption-control-location", "front-end")
+
+	all := map[string]any{"multiattach": "<is> True", "volume_backend_name": "pool", "RESKEY:availability_zones": "az1"}
+	visible := map[string]any{"multiattach": "<is> True", "RESKEY:availability_zones": "az1"}
+	for client, want := range map[*python]map[string]any{a: all, m: visible} {
+		listed := client.named("fast")
+		require.Equal(t, want, listed["Properties"])
+		require.Equal(t, "for large databases", listed["Description"])
+		shown := client.object("volume", "type", "show", "fast")
+		require.Equal(t, want, shown["properties"])
+		require.Equal(t, true, shown["is_public"])
+		require.Nil(t, shown["qos_specs_id"])
+	}
+	crypt := a.object("volume", "type", "show", "fast", "--encryption-type")["encryption"].(map[string]any)
+	require.Equal(t, []any{"luks", "aes-xts-plain64", "front-end"}, []any{crypt["provider"], crypt["cipher"], crypt["control_location"]})
+
+	require.Contains(t, m.fail("volume", "type", "set", "fast", "--property", "multiattach=<is> False"),
+		"Policy doesn't allow volume_extension:types_extra_specs:create to be performed. (HTTP 403)")
+	require.Contains(t, m.fail("volume", "type", "delete", "fast"), "Policy doesn't allow volume_extension:type_delete to be performed.")
+	require.Contains(t, m.fail("volume", "type", "create", "mine"), "Policy doesn't allow volume_extension:type_create to be performed.")
+
+	a.run("volume", "type", "unset", "fast", "--property", "volume_backend_name", "--encryption-type")
+	require.Equal(t, visible, a.object("volume", "type", "show", "fast")["properties"])
+	a.run("volume", "type", "create", "hidden", "--private")
+	require.Nil(t, m.named("hidden"))
+	require.NotNil(t, a.named("hidden"))
+	a.run("volume", "type", "delete", "fast", "hidden")
+	require.Nil(t, a.named("fast"))
+}
+
+// python is the standard client as a caller runs it.
+type python struct {
+	t           *testing.T
+	program     string
+	version     string
+	environment []string
+}
+
+func newPython(t *testing.T, c cloud, caller, address, version string) *python {
+	t.Helper()
+	program, err := exec.LookPath("openstack")
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("python3-openstackclient is not installed")
+	}
+	require.NoError(t, err)
+	return &python{t: t, program: program, version: version, environment: append(c.environment(t, caller, address),
+		"PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")}
+}
+
+func (p *python) start(args []string) (out, said string, err error) {
+	cmd := exec.CommandContext(p.t.Context(), p.program, append([]string{"--os-volume-api-version", p.version}, args...)...)
+	cmd.Env = p.environment
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	return stdout.String(), stderr.String(), err
+}
+
+// run gives what a command that succeeds prints.
+func (p *python) run(args ...string) string {
+	p.t.Helper()
+	out, said, err := p.start(args)
+	require.NoError(p.t, err, "openstack %v: %s%s", args, out, said)
+	return out
+}
+
+// fail gives what a command that fails says.
+func (p *python) fail(args ...string) string {
+	p.t.Helper()
+	_, said, err := p.start(args)
+	require.Error(p.t, err)
+	return said
+}
+
+func (p *python) object(args ...string) (out map[string]any) {
+	p.t.Helper()
+	require.NoError(p.t, json.Unmarshal([]byte(p.run(append(args, "-f", "json")...)), &out))
+	return out
+}
+
+// named gives a type out of the long list, or nil.
+func (p *python) named(name string) map[string]any {
+	p.t.Helper()
+	var list []map[string]any
+	require.NoError(p.t, json.Unmarshal([]byte(p.run("volume", "type", "list", "--long", "-f", "json")), &list))
+	for _, item := range list {
+		if item["Name"] == name {
+			return item
+		}
+	}
+	return nil
+}
