@@ -104,14 +104,16 @@ func (l *login) renew(ctx context.Context, used *session) (*session, error) {
 // answered with 401, 403 or 404: all mean the same here. A wrong password is answered
 // with 401 too, so what is refused is believed only if strongroom's own login works.
 func (l *login) authenticate(ctx context.Context) (*session, error) {
-	var result tokens.CreateResult
-	err := l.cloud.cfg.Password.Use(func(password []byte) error {
-		result = tokens.Create(ctx, l.cloud.bare(), &tokens.AuthOptions{
-			Username: l.cloud.cfg.Username, DomainName: l.cloud.cfg.Domain, Password: string(password), Scope: l.scope,
-		})
-		return result.Err
+	ask := tokens.AuthOptions{Username: l.cloud.cfg.Username, DomainName: l.cloud.cfg.Domain, Scope: l.scope}
+	err := l.cloud.cfg.Password.Use(func(value []byte) error { // which one at a time may do
+		ask.Password = string(value)
+		return nil
 	})
-	err = openstack.Error(err, l.String())
+	if err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "%s: %w", l, err)
+	}
+	result := tokens.Create(ctx, l.cloud.bare(), &ask)
+	err = openstack.Error(result.Err, l.String())
 	switch {
 	case err == nil:
 		return l.sessionOf(result)
