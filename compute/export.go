@@ -36,6 +36,14 @@ func (t ExportTarget) Check(d Disk) error {
 	return nil
 }
 
+// ExportPlan is one disk's copy that an operation makes.
+type ExportPlan struct {
+	Server    ServerID     `json:"server"`
+	Operation OperationID  `json:"operation"`
+	Disk      Disk         `json:"disk"`
+	Target    ExportTarget `json:"target"`
+}
+
 // Export is a disk's copy on its host, ready for an upload.
 type Export struct {
 	File         string `json:"file"` // below the host's folder of servers: <server uuid>/export.<operation>/disk.qcow2

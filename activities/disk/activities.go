@@ -89,10 +89,12 @@ func New(cfg Config) (*Activities, error) {
 // Register registers the activities under their names.
 func (a *Activities) Register(r worker.Registry) {
 	for name, fn := range map[string]any{
-		CacheImage: a.CacheImage,
-		Create:     a.Create,
-		Delete:     a.Delete,
-		Inventory:  a.Inventory,
+		CacheImage:   a.CacheImage,
+		Create:       a.Create,
+		Delete:       a.Delete,
+		Inventory:    a.Inventory,
+		Export:       a.Export,
+		DeleteExport: a.DeleteExport,
 	} {
 		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

@@ -140,9 +140,10 @@ func (k keys) Passphrase(_ context.Context, _ compute.Credential, id compute.Sec
 
 // runner runs commands for real, keeps their arguments, and fails as told.
 type runner struct {
-	mu   sync.Mutex
-	args []string
-	fail func(c disk.Command) error // nil, or an error instead of a run
+	mu     sync.Mutex
+	args   []string
+	fail   func(c disk.Command) error // nil, or an error instead of a run
+	before func(c *disk.Command)      // nil, or what is done to a command before it runs
 }
 
 func (r *runner) Run(ctx context.Context, c disk.Command) ([]byte, error) {
@@ -154,6 +155,9 @@ func (r *runner) Run(ctx context.Context, c disk.Command) ([]byte, error) {
 		if err := fail(c); err != nil {
 			return nil, err
 		}
+	}
+	if r.before != nil {
+		r.before(&c)
 	}
 	return disk.Exec{}.Run(ctx, c)
 }

@@ -14,22 +14,11 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/google/uuid"
-	"go.temporal.io/sdk/activity"
 
 	"strongroom/compute"
 )
-
-// Progress is the heartbeat of a long transfer.
-type Progress struct {
-	Phase string `json:"phase"` // "download"
-	Done  int64  `json:"done"`  // bytes
-	Total int64  `json:"total"` // bytes
-}
-
-const progressEvery = 3 * time.Second
 
 var (
 	hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -141,7 +130,7 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 	defer from.Close()
 	stop := context.AfterFunc(ctx, func() { from.Close() }) // a Read that hangs ends with it
 	defer stop()
-	p := &progress{ctx: ctx, total: in.Image.SizeBytes}
+	p := &progress{ctx: ctx, Progress: Progress{Phase: "download", Total: in.Image.SizeBytes}}
 	// One byte more than the record says is enough to know that it is wrong.
 	n, err := io.Copy(io.MultiWriter(to, sum, p), io.LimitReader(from, in.Image.SizeBytes+1))
 	switch {
@@ -206,23 +195,4 @@ func room(dir string, bytes int64) error {
 		return compute.Errorf(compute.NoHost, "the host has %d MiB free and needs %d MiB", free>>20, (bytes+reserve)>>20)
 	}
 	return nil
-}
-
-// progress counts what is written through it and reports it now and then.
-type progress struct {
-	ctx         context.Context
-	done, total int64
-	last        time.Time
-}
-
-func (p *progress) Write(b []byte) (int, error) {
-	p.done += int64(len(b))
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
-	if activity.IsActivity(p.ctx) && time.Since(p.last) >= progressEvery {
-		p.last = time.Now()
-		activity.RecordHeartbeat(p.ctx, Progress{Phase: "download", Done: p.done, Total: p.total})
-	}
-	return len(b), nil
 }

@@ -70,10 +70,10 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 	return nil
 }
 
-// remove removes a file, whole and half made, for good.
+// remove removes a file, whole and half made, or the folder of an export, for good.
 func remove(path string) error {
 	for _, p := range []string{path, hidden(path, ".new")} {
-		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(p); err != nil {
 			return err
 		}
 	}

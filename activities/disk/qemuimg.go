@@ -3,8 +3,10 @@ package disk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"syscall"
 	"time"
 
 	"strongroom/activities/secret"
@@ -31,6 +33,9 @@ var templateOptions = []struct{ name, value string }{
 const clockless = "Unable to get accurate CPU usage"
 
 const clocklessAttempts = 20
+
+// inUse is what QEMU says of a file that another QEMU has open.
+const inUse = "Failed to get "
 
 // newDisk is what createFile makes.
 type newDisk struct {
@@ -87,28 +92,43 @@ type imageInfo struct {
 			Corrupt  bool   `json:"corrupt"`
 			DataFile string `json:"data-file"`
 			Encrypt  struct {
-				Format     string `json:"format"`
-				CipherAlg  string `json:"cipher-alg"`
-				CipherMode string `json:"cipher-mode"`
-				IVGenAlg   string `json:"ivgen-alg"`
-				HashAlg    string `json:"hash-alg"`
-				Slots      []struct {
-					Active bool `json:"active"`
-					Iters  int  `json:"iters"`
-				} `json:"slots"`
+				Format string `json:"format"`
+				cryptoInfo
 			} `json:"encrypt"`
+			cryptoInfo // of a LUKS container
 		} `json:"data"`
 	} `json:"format-specific"`
+}
+
+type cryptoInfo struct {
+	CipherAlg  string `json:"cipher-alg"`
+	CipherMode string `json:"cipher-mode"`
+	IVGenAlg   string `json:"ivgen-alg"`
+	HashAlg    string `json:"hash-alg"`
+	Slots      []struct {
+		Active bool `json:"active"`
+		Iters  int  `json:"iters"`
+	} `json:"slots"`
 }
 
 // info reads a file's header, taken as the format that it is said to have: a
 // guess from the content would let a raw image's bytes choose the format. The
 // file may come from a user, who may have made it to eat the host.
 func (a *Activities) info(ctx context.Context, path, format string) (imageInfo, error) {
+	return a.infoOf(ctx, "-U", "-f", format, path)
+}
+
+// idle is info of one of our files that no QEMU writes to: otherwise the error
+// says so.
+func (a *Activities) idle(ctx context.Context, path, format string) (imageInfo, error) {
+	return a.infoOf(ctx, "-f", format, path)
+}
+
+func (a *Activities) infoOf(ctx context.Context, args ...string) (imageInfo, error) {
 	var i imageInfo
 	out, err := a.Runner.Run(ctx, Command{
 		Name:    "qemu-img",
-		Args:    []string{"info", "-U", "--output=json", "-f", format, path},
+		Args:    append([]string{"info", "--output=json"}, args...),
 		Limited: true,
 	})
 	if err != nil {
@@ -144,9 +164,12 @@ func (i imageInfo) usedOptions() map[string]string {
 	if !i.Encrypted {
 		return nil
 	}
-	e := i.FormatSpecific.Data.Encrypt
+	e, format := i.FormatSpecific.Data.Encrypt.cryptoInfo, i.FormatSpecific.Data.Encrypt.Format
+	if i.Format == "luks" {
+		e, format = i.FormatSpecific.Data.cryptoInfo, i.Format
+	}
 	options := map[string]string{
-		"format":      e.Format,
+		"format":      format,
 		"cipher-alg":  e.CipherAlg,
 		"cipher-mode": e.CipherMode,
 		"ivgen-alg":   e.IVGenAlg,
@@ -166,8 +189,12 @@ func failed(ctx context.Context, err error, format string, args ...any) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case says(err, "No space left on device"):
+	case compute.KindOf(err) != "":
+		kind = compute.KindOf(err)
+	case says(err, "No space left on device"), errors.Is(err, syscall.ENOSPC):
 		kind = compute.NoHost
+	case says(err, inUse):
+		kind = compute.Conflict
 	case says(err, "not in qcow2 format"), says(err, "is corrupt"), says(err, "Image is not in"):
 		kind = compute.Corrupt
 	}

@@ -22,6 +22,8 @@ type Command struct {
 	Args        []string
 	Passphrases []*secret.Passphrase
 	Limited     bool // at most 1 GiB of memory and 30 s of CPU: it reads what a user made
+	// Percent is told how far the command says it is; it takes all of its output.
+	Percent func(percent float64)
 }
 
 // fd is the path at which a child reads passphrase n.
@@ -75,6 +77,9 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	}
 	var out, messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &messages
+	if c.Percent != nil {
+		cmd.Stdout = percents(c.Percent)
+	}
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
