@@ -21,8 +21,9 @@ type cli struct {
 	Dev  devCommand  `cmd:"" group:"try" help:"Run everything on this machine, in this terminal: databases, libvirt, identity, images, api and workers."`
 	Demo demoCommand `cmd:"" group:"try" help:"Boot an encrypted server with a vTPM on this machine and prove it."`
 
-	Server serverCommand `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
-	Audit  auditCommand  `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
+	Server     serverCommand     `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
+	VolumeType volumeTypeCommand `cmd:"" group:"use" help:"List, make, change and import volume types."`
+	Audit      auditCommand      `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
 
 	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
 	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`

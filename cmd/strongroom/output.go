@@ -18,6 +18,7 @@ func (o output) print(value any, table func(*tabwriter.Writer)) error {
 	if o.Output == "json" {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false) // "<is> True" stays readable
 		return e.Encode(value)
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
