@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	sdk "go.temporal.io/sdk/worker"
 
+	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/operation"
 	"strongroom/activities/record"
@@ -39,6 +40,7 @@ type Control struct {
 	Pool         *pgxpool.Pool
 	Keys         key.Manager
 	Trusts       trust.Keeper
+	Images       image.Library
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -56,6 +58,7 @@ func (c Control) Run(ctx context.Context) error {
 	cloud := sdk.New(c.Temporal, durable.CloudQueue, options(identity, cloudSlots, c.Interceptors))
 	(&key.Activities{Manager: c.Keys}).Register(cloud)
 	(&trust.Activities{Keeper: c.Trusts}).Register(cloud)
+	(&image.Activities{Library: c.Images}).Register(cloud)
 	return run(ctx, c.Logger, "control worker", control, cloud)
 }
 

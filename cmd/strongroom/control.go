@@ -32,7 +32,11 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	images, err := s.images()
+	if err != nil {
+		return err
+	}
 	return worker.Control{
-		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Logger: r.log, Interceptors: faultPoints(),
+		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }
