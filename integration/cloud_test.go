@@ -3,11 +3,9 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/cloud"
 	"strongroom/deploy/dev/process"
 	"strongroom/deploy/dev/stack"
 )
@@ -25,93 +24,54 @@ import (
 // microversion is what the suites speak unless they say otherwise.
 const microversion = "2.90"
 
-// testCloud is one running strongroom, shared by the suites.
+// testCloud is one running strongroom, and the cloud that it leans on.
 type testCloud struct {
+	products
 	stack.Layout
-	binary string
-	faults string // the folder of armed fault points
+	dir    string
+	real   *cloud.Cloud // nil: strongroom dev stands in for it
+	faults string       // the folder of armed fault points
 	cmd    *exec.Cmd
 	image  string // the tiny guest's
 }
 
-var shared struct {
-	once  sync.Once
-	cloud *testCloud
-	err   error
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.cloud != nil {
-		shared.cloud.stop()
-		if code == 0 {
-			_ = os.RemoveAll(filepath.Dir(shared.cloud.State))
-		} else {
-			fmt.Println("state and logs are kept in", shared.cloud.State)
-		}
-	}
-	os.Exit(code)
-}
-
-// startedCloud gives the shared cloud and starts it at the first call. Without
-// root there is none; in CI that is a failure.
-func startedCloud(t *testing.T) *testCloud {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("the end-to-end suites need root")
-		}
-		t.Skip("needs root: libvirt, QEMU, PostgreSQL")
-	}
-	shared.once.Do(func() { shared.cloud, shared.err = startCloud() })
-	require.NoError(t, shared.err)
-	return shared.cloud
-}
-
-func startCloud() (*testCloud, error) {
-	dir, err := os.MkdirTemp("", "sr")
+func startCloud(name string) (*testCloud, error) {
+	p, err := made()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o711); err != nil {
+	dir := filepath.Join(folder, name)
+	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults")}
+	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
 	}
-	c := &testCloud{binary: filepath.Join(dir, "strongroom"), faults: filepath.Join(dir, "faults")}
 	if err := os.Mkdir(c.faults, 0o700); err != nil {
 		return nil, err
 	}
-	// The same binary, with the points at which the kill matrix lets it die.
-	build := exec.Command("go", "build", "-tags", "faultpoints", "-o", c.binary, "strongroom/cmd/strongroom")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building strongroom: %w\n%s", err, out)
-	}
 	c.Layout = stack.Layout{State: filepath.Join(dir, "s"), PortBase: freeRow()}
-	if err := c.launch(); err != nil {
-		return nil, err
-	}
-	c.image, err = c.uploadGuest()
-	return c, err
-}
-
-// freeRow finds a row of ports that nobody uses, below those that the kernel
-// hands out to clients.
-func freeRow() int {
-	for {
-		base := 20000 + rand.IntN(12000)
-		if (stack.Layout{PortBase: base}).PortsAreFree() == nil {
-			return base
+	if leansOn() == openStack {
+		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL()); err != nil {
+			return nil, err
 		}
 	}
+	if err = c.launch(); err == nil {
+		c.image, err = c.uploadGuest()
+	}
+	return c, err
 }
 
 // launch runs `strongroom dev` and waits until it is ready.
 func (c *testCloud) launch() error {
-	log, err := os.OpenFile(filepath.Join(filepath.Dir(c.State), "dev.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(c.dir, "dev.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	c.cmd = exec.Command(c.binary, "dev", "--state", c.State, "--port-base", fmt.Sprint(c.PortBase), "--own-libvirt", "--clouds-yaml", c.CloudsFile())
+	args := []string{"dev", "--state", c.State, "--port-base", fmt.Sprint(c.PortBase), "--own-libvirt", "--clouds-yaml", c.Layout.CloudsFile()}
+	if c.real != nil {
+		args = append(args, "--cloud", c.real.CloudsFile())
+	}
+	c.cmd = exec.Command(c.binary, args...)
 	c.cmd.Env = append(os.Environ(), "STRONGROOM_FAULTPOINTS="+c.faults)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -145,6 +105,19 @@ func (c *testCloud) stop() {
 	_ = c.cmd.Process.Kill()
 }
 
+// end stops everything.
+func (c *testCloud) end() {
+	if c.cmd != nil {
+		c.stop()
+	}
+	if c.real == nil {
+		return
+	}
+	if err := c.real.Stop(context.Background()); err != nil {
+		fmt.Println("the cloud does not stop cleanly:", err)
+	}
+}
+
 // kill ends one part with SIGKILL, as a crash would. It is started again.
 func (c *testCloud) kill(t *testing.T, part string) {
 	t.Helper()
@@ -153,10 +126,9 @@ func (c *testCloud) kill(t *testing.T, part string) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// provider logs in as a cloud of the stack's clouds.yaml: "" (the
-// administrator), "-demo", "-alt" or "-reader".
+// provider logs in as a user, by its cloud's name (see entry).
 func (c *testCloud) provider(user string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
-	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(stack.CloudName+user), clouds.WithLocations(c.CloudsFile()))
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(c.entry(user)), clouds.WithLocations(c.CloudsFile()))
 	if err != nil {
 		return nil, endpoint, err
 	}

@@ -7,21 +7,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"strongroom/deploy/dev/stack"
 )
 
 // strongroom runs a client command as the demo project's user.
 func (c *testCloud) strongroom(args ...string) (string, error) {
 	cmd := exec.Command(c.binary, args...)
-	cmd.Env = append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+c.CloudsFile(), "OS_CLOUD="+stack.CloudName+"-demo")
+	cmd.Env = append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+c.CloudsFile(), "OS_CLOUD="+c.entry("-demo"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
 // The client commands, from create to delete, for people and for scripts.
 func TestClientCommands(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	c.flavor(t, encryptedTPM)
 	shown, err := c.strongroom("server", "create", "cli", "--flavor", encryptedTPM.name, "--image", "tiny", "--wait", "-o", "json")
 	require.NoError(t, err, shown)

@@ -12,14 +12,19 @@ import (
 
 // The demo proves what it promises, and does so again when it is run again.
 func TestDemoTwice(t *testing.T) {
-	c := startedCloud(t)
+	if leansOn() != local {
+		t.Skip("the demo brings along what it leans on")
+	}
+	seat(t, 1)
+	products, err := made()
+	require.NoError(t, err)
 	dir, err := os.MkdirTemp("", "srdemo")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o711))
 	state, base := filepath.Join(dir, "s"), freeRow()
 	for range 2 {
-		demo := exec.Command(c.binary, "demo", "--once", "--own-libvirt", "--state", state,
+		demo := exec.Command(products.binary, "demo", "--once", "--own-libvirt", "--state", state,
 			"--port-base", fmt.Sprint(base), "--clouds-yaml", filepath.Join(dir, "clouds.yaml"))
 		out, err := demo.CombinedOutput()
 		require.NoError(t, err, "%s", out)

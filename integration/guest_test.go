@@ -15,16 +15,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
-
-	"strongroom/deploy/guest"
 )
 
-// uploadGuest builds the tiny guest and uploads it as a public image.
+// uploadGuest uploads the tiny guest as a public image.
 func (c *testCloud) uploadGuest() (string, error) {
-	path := filepath.Join(filepath.Dir(c.State), "guest.qcow2")
-	if err := guest.Build(context.Background(), path, guest.Options{}); err != nil {
-		return "", err
-	}
 	provider, endpoint, err := c.provider("")
 	if err != nil {
 		return "", err
@@ -40,7 +34,7 @@ func (c *testCloud) uploadGuest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := os.Open(path)
+	data, err := os.Open(c.guest)
 	if err != nil {
 		return "", err
 	}

@@ -1,8 +1,7 @@
 package integration_test
 
 import (
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,32 +13,43 @@ import (
 // whatever the point, the operation settles, completed or fully undone, and the
 // audit finds nothing.
 
-// arm makes the next worker that reaches a fault point die there, and requires
-// at the end of the test that one did.
-func (c *testCloud) arm(t *testing.T, point string) {
-	t.Helper()
-	path := filepath.Join(c.faults, point)
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	t.Cleanup(func() {
-		require.NoFileExists(t, path, "the point was never reached")
-		_ = os.Remove(path)
-	})
+// cut is where operations are cut off on one back end. Each activity kills its
+// worker once before and once after it.
+type cut struct{ spawn, delete, undo []string }
+
+// cuts are all of the host worker's activities and a sample of the control
+// worker's. Real services have those that call them, and a sample of the rest.
+var cuts = map[string]cut{
+	local: {
+		spawn: []string{
+			"disk.CacheImage", "disk.Create", "domain.Start",
+			"record.Claim", "key.Create", "trust.Create", "record.Settle",
+		},
+		delete: []string{
+			"domain.Destroy", "disk.Delete", "tpm.Delete",
+			"operation.CancelRunning", "key.Delete", "trust.Delete", "record.Bury",
+		},
+		undo: []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+	},
+	openStack: {
+		spawn:  []string{"disk.CacheImage", "disk.Create", "domain.Start", "key.Create", "trust.Create"},
+		delete: []string{"disk.Delete", "key.Delete", "trust.Delete", "record.Bury"},
+		undo:   []string{"domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+	},
 }
 
-// The activities of a create and a delete: all of the host worker's, a sample of
-// the control worker's. Each kills its worker once before and once after it.
-var (
-	spawnOnHost     = []string{"disk.CacheImage", "disk.Create", "domain.Start"}
-	spawnOnControl  = []string{"record.Claim", "key.Create", "record.Settle"}
-	deleteOnHost    = []string{"domain.Destroy", "disk.Delete", "tpm.Delete"}
-	deleteOnControl = []string{"operation.CancelRunning", "key.Delete", "record.Bury"}
-)
+// cutFlavor is of a server that an operation cut at the point makes.
+func cutFlavor(point string) flavorSpec {
+	if strings.HasPrefix(point, "trust.") {
+		return delegated
+	}
+	return encryptedTIS
+}
 
 func TestKillMatrixSpawn(t *testing.T) {
-	c := startedCloud(t)
-	eachPoint(t, append(spawnOnHost, spawnOnControl...), func(t *testing.T, point string) {
+	eachPoint(t, cuts[leansOn()].spawn, func(t *testing.T, c *testCloud, point string) {
 		c.arm(t, point)
-		id := c.create(t, encryptedTIS)
+		id := c.create(t, cutFlavor(point))
 		s := c.settled(t, id)
 		require.Contains(t, []string{"ACTIVE", "ERROR"}, s.Status)
 		require.Equal(t, "ACTIVE", s.Status, "a worker that comes back completes the create; fault: %s", s.Fault.Message)
@@ -50,9 +60,8 @@ func TestKillMatrixSpawn(t *testing.T) {
 }
 
 func TestKillMatrixDelete(t *testing.T) {
-	c := startedCloud(t)
-	eachPoint(t, append(deleteOnHost, deleteOnControl...), func(t *testing.T, point string) {
-		id := c.create(t, encryptedTIS)
+	eachPoint(t, cuts[leansOn()].delete, func(t *testing.T, c *testCloud, point string) {
+		id := c.create(t, cutFlavor(point))
 		c.becomes(t, id, "ACTIVE")
 		c.arm(t, point)
 		c.delete(t, id)
@@ -63,9 +72,8 @@ func TestKillMatrixDelete(t *testing.T) {
 // A create that is undone, since its server is deleted meanwhile, is cut in its
 // undo.
 func TestKillMatrixUndo(t *testing.T) {
-	c := startedCloud(t)
-	eachPoint(t, []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete"}, func(t *testing.T, point string) {
-		id := c.create(t, encryptedTIS)
+	eachPoint(t, cuts[leansOn()].undo, func(t *testing.T, c *testCloud, point string) {
+		id := c.create(t, cutFlavor(point))
 		c.reaches(t, id, "start_domain")
 		c.arm(t, point)
 		c.delete(t, id)
@@ -73,12 +81,19 @@ func TestKillMatrixUndo(t *testing.T) {
 	})
 }
 
-// The other processes are killed at sampled moments of a create and a delete.
+// The other processes are killed at sampled moments of a create and a delete: all
+// of them on the local back end, those that log in to services on the real one.
 func TestKillMatrixServices(t *testing.T) {
-	c := startedCloud(t)
-	for _, part := range []string{"control", "api", "temporal", "libvirtd", "postgres", "host"} {
-		for _, after := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 2500 * time.Millisecond} {
+	t.Parallel()
+	parts := []string{"control", "api", "temporal", "libvirtd", "postgres", "host"}
+	moments := []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 2500 * time.Millisecond}
+	if leansOn() == openStack {
+		parts, moments = []string{"control", "api", "host"}, moments[1:2]
+	}
+	for _, part := range parts {
+		for _, after := range moments {
 			t.Run(part+"/create/"+after.String(), func(t *testing.T) {
+				c := ownCloud(t)
 				id := c.create(t, encryptedTIS)
 				time.Sleep(after)
 				c.kill(t, part)
@@ -90,6 +105,7 @@ func TestKillMatrixServices(t *testing.T) {
 			})
 		}
 		t.Run(part+"/delete", func(t *testing.T) {
+			c := ownCloud(t)
 			id := c.create(t, encryptedTIS)
 			c.becomes(t, id, "ACTIVE")
 			require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
@@ -101,12 +117,13 @@ func TestKillMatrixServices(t *testing.T) {
 	}
 }
 
-func eachPoint(t *testing.T, activities []string, run func(t *testing.T, point string)) {
+func eachPoint(t *testing.T, activities []string, run func(t *testing.T, c *testCloud, point string)) {
 	t.Helper()
+	t.Parallel()
 	for _, activity := range activities {
 		for _, when := range []string{"before", "after"} {
 			point := activity + "@" + when
-			t.Run(point, func(t *testing.T) { run(t, point) })
+			t.Run(point, func(t *testing.T) { run(t, ownCloud(t), point) })
 		}
 	}
 }

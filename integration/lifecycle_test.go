@@ -19,8 +19,8 @@ import (
 // EE-01, EE-09, EE-27, EE-36, TPM-03, TPM-09, TPM-11, TPM-13, TPM-31: a server
 // with encrypted disks and a vTPM lives through stop and start and leaves nothing.
 func TestEncryptedServerWithTPM(t *testing.T) {
-	c := startedCloud(t)
-	for _, v := range []struct {
+	c := ownCloud(t)
+	kinds := []struct {
 		flavor  flavorSpec
 		version string
 		disks   []string
@@ -28,40 +28,53 @@ func TestEncryptedServerWithTPM(t *testing.T) {
 		{encryptedTPM, "2.0", []string{"disk", "disk.eph0", "disk.swap"}},
 		{encryptedTIS, "2.0", []string{"disk"}},
 		{encrypted12, "1.2", []string{"disk"}},
-	} {
-		t.Run(v.flavor.name, func(t *testing.T) {
-			t.Parallel()
-			id := c.create(t, v.flavor)
-			c.becomes(t, id, "ACTIVE")
-			c.console(t, id, "TG tpm version="+v.version, 1)
-			requireEncrypted(t, c, id, v.disks)
-
-			line := c.serial(t, id)
-			line.expect("TG tick=")
-			require.Contains(t, line.ask("write note kept-"+id, "TG write "), "err=<nil>")
-			require.NoError(t, line.conn.Close())
-
-			client := c.compute(t, "-demo")
-			require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
-			c.becomes(t, id, "SHUTOFF")
-			require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
-			c.becomes(t, id, "ACTIVE")
-			log := c.console(t, id, "TG ready", 2)
-			require.Contains(t, log, "boots=2", "the root disk kept its content")
-			if v.version == "2.0" {
-				require.Contains(t, log, "nvcount=2", "the TPM kept its NV memory")
-			}
-			line = c.serial(t, id)
-			require.Contains(t, line.ask("cat /root/note", "TG cat "), "kept-"+id)
-
-			c.delete(t, id)
-		})
 	}
-	t.Run("libvirt has no secret", func(t *testing.T) {
-		n, err := stack.HypervisorSecrets(t.Context(), c.Layout)
-		require.NoError(t, err)
-		require.Zero(t, n)
+	var ids []string
+	for _, k := range kinds {
+		ids = append(ids, c.create(t, k.flavor))
+	}
+	t.Run("servers", func(t *testing.T) {
+		for i, k := range kinds {
+			t.Run(k.flavor.name, func(t *testing.T) {
+				t.Parallel()
+				c.becomes(t, ids[i], "ACTIVE")
+				requireEncrypted(t, c, ids[i], k.disks)
+				livesOn(t, c, ids[i], k.version)
+			})
+		}
 	})
+	known, err := stack.HypervisorSecrets(t.Context(), c.Layout)
+	require.NoError(t, err)
+	require.Zero(t, known, "libvirt has no secret while guests run")
+	for _, id := range ids {
+		c.delete(t, id)
+	}
+	c.nothingIsLeft(t)
+}
+
+// livesOn stops and starts a server and requires that its disk and TPM kept what
+// they had.
+func livesOn(t *testing.T, c *testCloud, id, version string) {
+	t.Helper()
+	c.console(t, id, "TG tpm version="+version, 1)
+	line := c.serial(t, id)
+	line.expect("TG tick=")
+	require.Contains(t, line.ask("write note kept-"+id, "TG write "), "err=<nil>")
+	require.NoError(t, line.conn.Close())
+
+	client := c.compute(t, "-demo")
+	require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "SHUTOFF")
+	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "ACTIVE")
+	log := c.console(t, id, "TG ready", 2)
+	require.Contains(t, log, "boots=2", "the root disk kept its content")
+	if version == "2.0" {
+		require.Contains(t, log, "nvcount=2", "the TPM kept its NV memory")
+	}
+	line = c.serial(t, id)
+	require.Contains(t, line.ask("cat /root/note", "TG cat "), "kept-"+id)
+	require.NoError(t, line.conn.Close())
 }
 
 func requireEncrypted(t *testing.T, c *testCloud, id string, files []string) {
@@ -77,7 +90,7 @@ func requireEncrypted(t *testing.T, c *testCloud, id string, files []string) {
 
 // The claims of many creates at once fit the host, and all of them boot.
 func TestTwentyCreatesAtOnce(t *testing.T) {
-	c := startedCloud(t)
+	c := quietCloud(t)
 	client, flavor := c.compute(t, "-demo"), c.flavor(t, encrypted)
 	ids := make([]string, 20)
 	var asking errgroup.Group
@@ -107,7 +120,7 @@ func TestTwentyCreatesAtOnce(t *testing.T) {
 
 // A second operation on a busy server is refused and changes nothing.
 func TestBusyServerRefusesASecondOperation(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	id := c.create(t, encrypted)
 	client := c.compute(t, "-demo")
 	err := servers.Stop(t.Context(), client, id).ExtractErr()
@@ -124,7 +137,7 @@ func TestBusyServerRefusesASecondOperation(t *testing.T) {
 
 // Delete wins over a create that still runs, at whatever step it is.
 func TestDeleteOfAServerBeingBuilt(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	for range 3 {
 		id := c.create(t, encryptedTPM)
 		c.delete(t, id)
@@ -134,7 +147,7 @@ func TestDeleteOfAServerBeingBuilt(t *testing.T) {
 
 // No host can take it: ERROR with Nova's words, and nothing left (EE-05).
 func TestNoHostCanTakeIt(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	huge := flavorSpec{name: "e2e-huge", memory: 64 << 20, root: 1, specs: map[string]string{"hw:ephemeral_encryption": "true"}}
 	luksv2 := flavorSpec{name: "e2e-luksv2", memory: 128, root: 1, specs: map[string]string{
 		"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luksv2",
@@ -149,7 +162,7 @@ func TestNoHostCanTakeIt(t *testing.T) {
 
 // A reboot, soft and hard, reads the keys again and keeps disk and TPM.
 func TestReboot(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
 	c.console(t, id, "TG ready", 1)
@@ -164,7 +177,7 @@ func TestReboot(t *testing.T) {
 
 // A guest that powers itself off shows as SHUTOFF, and starts again.
 func TestGuestPowersItselfOff(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	line := c.serial(t, id)
@@ -181,7 +194,7 @@ func TestGuestPowersItselfOff(t *testing.T) {
 
 // The console log of the API is the guest's.
 func TestConsoleOutput(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	c.console(t, id, "TG ready", 1)

@@ -1,11 +1,13 @@
 package integration_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,7 +15,7 @@ import (
 // starts it afterwards, with the same TPM. TPM-31: an administrator without the
 // keys can still delete it.
 func TestAdministratorWithoutTheKeys(t *testing.T) {
-	c := startedCloud(t)
+	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
 	c.console(t, id, "TG ready", 1)
@@ -31,28 +33,63 @@ func TestAdministratorWithoutTheKeys(t *testing.T) {
 	require.Contains(t, c.console(t, id, "TG ready", 2), "nvcount=2", "the TPM is the same")
 
 	require.NoError(t, servers.Delete(t.Context(), stranger, id).ExtractErr())
-	c.gone(t, id)
+	c.goneAs(t, "-reader", id)
+	if c.real != nil {
+		c.keysWait(t, id, 2)
+		c.clearedBy(t, func() { c.compute(t, "-demo"); c.gone(t, id) })
+	}
 	c.nothingIsLeft(t)
 }
 
-// Another project sees and touches nothing; a reader sees and touches nothing.
+// Another project sees and touches nothing; a reader sees and touches nothing; an
+// administrator sees all.
 func TestOtherPeoplesServers(t *testing.T) {
-	c := startedCloud(t)
+	c := sharedCloud(t)
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
-	alt, reader := c.compute(t, "-alt"), c.compute(t, "-reader")
+	alt, reader, admin := c.compute(t, "-alt"), c.compute(t, "-reader"), c.compute(t, "-admin")
 
 	_, err := servers.Get(t.Context(), alt, id).Extract()
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	require.NotContains(t, listed(t, alt, servers.ListOpts{}), id)
+	require.NotContains(t, listed(t, alt, servers.ListOpts{Name: t.Name()}), id)
 	for name, attempt := range map[string]error{
 		"stop":   servers.Stop(t.Context(), alt, id).ExtractErr(),
 		"delete": servers.Delete(t.Context(), alt, id).ExtractErr(),
 	} {
 		require.True(t, gophercloud.ResponseCodeIs(attempt, http.StatusNotFound), "%s: %v", name, attempt)
 	}
+	err = servers.ListSimple(alt, servers.ListOpts{AllTenants: true}).EachPage(t.Context(), func(context.Context, pagination.Page) (bool, error) { return true, nil })
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
+
 	_, err = servers.Get(t.Context(), reader, id).Extract()
 	require.NoError(t, err)
-	err = servers.Delete(t.Context(), reader, id).ExtractErr()
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
+	require.Contains(t, listed(t, reader, servers.ListOpts{}), id)
+	for name, attempt := range map[string]error{
+		"stop":   servers.Stop(t.Context(), reader, id).ExtractErr(),
+		"delete": servers.Delete(t.Context(), reader, id).ExtractErr(),
+		"create": servers.Create(t.Context(), reader, servers.CreateOpts{
+			Name: "no", FlavorRef: c.flavor(t, encrypted), ImageRef: c.image, Networks: "none",
+		}, nil).Err,
+	} {
+		require.True(t, gophercloud.ResponseCodeIs(attempt, http.StatusForbidden), "%s: %v", name, attempt)
+	}
+
+	require.NotContains(t, listed(t, admin, servers.ListOpts{}), id, "it is in another project")
+	require.Contains(t, listed(t, admin, servers.ListOpts{AllTenants: true}), id)
 	require.Equal(t, "ACTIVE", c.settled(t, id).Status)
+}
+
+// listed gives the ids of the servers that a client sees.
+func listed(t *testing.T, client *gophercloud.ServiceClient, opts servers.ListOpts) []string {
+	t.Helper()
+	pages, err := servers.List(client, opts).AllPages(t.Context())
+	require.NoError(t, err)
+	list, err := servers.ExtractServers(pages)
+	require.NoError(t, err)
+	var ids []string
+	for _, s := range list {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }

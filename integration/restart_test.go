@@ -13,13 +13,13 @@ import (
 // Ctrl-C stops everything that `strongroom dev` started, and a second start goes
 // on: the same servers, off by now, with their disks and TPM.
 func TestSecondStartGoesOn(t *testing.T) {
-	c := startedCloud(t)
+	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
 	c.console(t, id, "TG ready", 1)
 
 	c.stop()
-	for _, part := range []string{"api", "control", "host", "devcloud", "postgres", "temporal"} {
+	for _, part := range []string{"api", "control", "host", "devcloud", "postgres", "temporal", "libvirtd"} {
 		_, running := process.Named(c.PIDFile(part))
 		require.False(t, running, part)
 	}

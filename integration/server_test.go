@@ -2,9 +2,7 @@ package integration_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +11,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
-
-	"strongroom/compute"
 )
 
 // settleTimeout bounds the wait for the end of an operation.
@@ -33,7 +29,11 @@ var (
 	encryptedTPM = flavorSpec{"e2e-crb", 192, 1, 1, 64, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}}
 	encryptedTIS = flavorSpec{"e2e-tis20", 192, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}}
 	encrypted12  = flavorSpec{"e2e-tis12", 192, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "1.2", "hw:tpm_model": "tpm-tis"}}
-	encrypted    = flavorSpec{"e2e-luks", 128, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
+	delegated    = flavorSpec{"e2e-host", 192, 1, 0, 0, map[string]string{
+		"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_secret_security": "host",
+		"hw:tpm_version": "2.0", "hw:tpm_secret_security": "host",
+	}}
+	encrypted = flavorSpec{"e2e-luks", 128, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
 )
 
 // flavor makes sure that the flavor exists and gives its id.
@@ -76,7 +76,13 @@ func (c *testCloud) create(t *testing.T, f flavorSpec) string {
 // settled waits until no operation is at work on a server.
 func (c *testCloud) settled(t *testing.T, id string) *servers.Server {
 	t.Helper()
-	client := c.compute(t, "-demo")
+	return c.settledAs(t, "-demo", id)
+}
+
+// settledAs is settled, seen by a user.
+func (c *testCloud) settledAs(t *testing.T, user, id string) *servers.Server {
+	t.Helper()
+	client := c.compute(t, user)
 	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		s, err := servers.Get(context.Background(), client, id).Extract()
 		if err == nil && s.TaskState == "" {
@@ -106,7 +112,13 @@ func (c *testCloud) delete(t *testing.T, id string) {
 
 func (c *testCloud) gone(t *testing.T, id string) {
 	t.Helper()
-	client := c.compute(t, "-demo")
+	c.goneAs(t, "-demo", id)
+}
+
+// goneAs waits until a user sees a server no more.
+func (c *testCloud) goneAs(t *testing.T, user, id string) {
+	t.Helper()
+	client := c.compute(t, user)
 	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		_, err := servers.Get(context.Background(), client, id).Extract()
 		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
@@ -114,36 +126,4 @@ func (c *testCloud) gone(t *testing.T, id string) {
 		}
 	}
 	require.Fail(t, "the server is not gone", id)
-}
-
-// auditResult is what `strongroom audit -o json` prints.
-type auditResult struct {
-	Findings []compute.Finding `json:"findings"`
-	Things   int               `json:"things"`
-	Silent   []string          `json:"silent"`
-}
-
-// audit runs the audit until every host answers; a host worker may have been
-// killed a moment ago.
-func (c *testCloud) audit(t *testing.T) auditResult {
-	t.Helper()
-	var result auditResult
-	var out []byte
-	for range 10 {
-		cmd := exec.Command(c.binary, "--config", c.ConfigFile(), "audit", "-o", "json")
-		out, _ = cmd.Output() // findings are exit code 1
-		result = auditResult{}
-		if json.Unmarshal(out, &result) == nil && len(result.Silent) == 0 {
-			return result
-		}
-		time.Sleep(2 * time.Second)
-	}
-	require.Fail(t, "the audit has no answer", "%s", out)
-	return result
-}
-
-// nothingIsLeft requires that the ledger and the world agree.
-func (c *testCloud) nothingIsLeft(t *testing.T) {
-	t.Helper()
-	require.Empty(t, c.audit(t).Findings)
 }

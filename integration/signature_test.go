@@ -22,6 +22,7 @@ import (
 	"strongroom/activities/record"
 	"strongroom/activities/secret"
 	"strongroom/activities/tpm"
+	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/workflows"
 )
@@ -48,6 +49,7 @@ func everythingRegistered() map[string]any {
 	}
 	(&operation.Activities{}).Register(c)
 	(&key.Activities{}).Register(c)
+	(&trust.Activities{}).Register(c)
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
 	(&tpm.Activities{}).Register(c)
@@ -59,11 +61,12 @@ func everythingRegistered() map[string]any {
 func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", workflows.SweepName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", workflows.SweepName, workflows.ReapName, workflows.AuditName,
 		record.Begin, record.Task, record.Claim, record.Unclaim, record.SaveSecrets, record.ClearSecrets, record.SaveOptions,
 		record.Open, record.Close, record.Things, record.Settle, record.Bury, record.Ledger,
+		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped,
 		operation.CancelRunning, operation.Sweep,
-		key.Create, key.Delete, key.Inventory,
+		key.Create, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
 		disk.CacheImage, disk.Create, disk.Delete, disk.Inventory,
 		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory,
 		tpm.Delete, tpm.Inventory,

@@ -1,0 +1,100 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// auditResult is what `strongroom audit -o json` prints.
+type auditResult struct {
+	Findings []compute.Finding `json:"findings"`
+	Things   int               `json:"things"`
+	Silent   []string          `json:"silent"`
+}
+
+// audit runs the audit until every host answers; a host worker may have been
+// killed a moment ago.
+func (c *testCloud) audit(t *testing.T) auditResult {
+	t.Helper()
+	var result auditResult
+	var out []byte
+	for range 10 {
+		cmd := exec.Command(c.binary, "--config", c.ConfigFile(), "audit", "-o", "json")
+		out, _ = cmd.Output() // findings are exit code 1
+		result = auditResult{}
+		if json.Unmarshal(out, &result) == nil && len(result.Silent) == 0 {
+			return result
+		}
+		time.Sleep(2 * time.Second)
+	}
+	require.Fail(t, "the audit has no answer", "%s", out)
+	return result
+}
+
+// nothingIsLeft requires that the ledger and the world agree, and looks into the
+// real services with eyes of its own: what is there is a living server's.
+func (c *testCloud) nothingIsLeft(t *testing.T) {
+	t.Helper()
+	require.Empty(t, c.audit(t).Findings)
+	if c.real == nil {
+		return
+	}
+	for _, user := range []string{"-demo", "-alt", "-strongroom"} {
+		left := c.ownerless(t, user)
+		if len(left) > 0 {
+			// One that is gone now was its server's when it was seen.
+			still := c.ownerless(t, user)
+			left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(still, name) })
+		}
+		require.Empty(t, left, "what %s sees", user)
+	}
+}
+
+// ownerless gives what a user sees in the cloud's services that is no living
+// server's.
+func (c *testCloud) ownerless(t *testing.T, user string) []string {
+	t.Helper()
+	var names []string
+	for _, s := range c.secrets(t, user) {
+		names = append(names, "secret "+s.Name)
+	}
+	for _, name := range c.trusts(t, user) {
+		names = append(names, "trust "+name)
+	}
+	for _, container := range c.containers(t, user) {
+		names = append(names, "container "+container)
+	}
+	for _, image := range c.images(t, user) {
+		names = append(names, "image "+image)
+	}
+	var out []string
+	for _, name := range names {
+		_, rest, _ := strings.Cut(name, " ")
+		if server, _, ok := compute.SecretOwner(rest); !ok || !c.lives(t, server.String()) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// lives reports whether there is a server of the id.
+func (c *testCloud) lives(t *testing.T, id string) bool {
+	t.Helper()
+	_, err := servers.Get(t.Context(), c.compute(t, ""), id).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return false
+	}
+	require.NoError(t, err)
+	return true
+}

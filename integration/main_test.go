@@ -1,0 +1,146 @@
+package integration_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
+
+	"strongroom/deploy/guest"
+)
+
+// Tests run beside each other, for much of what they do is wait: for workers that
+// died to be missed, and for guests that boot. Those that only use a cloud share
+// one; those that cut it off, hold it or search it have one for themselves. More at
+// once would not be faster: guests boot on emulated CPUs.
+const (
+	sharers   = 2 // tests at once on the shared cloud
+	ownClouds = 2 // clouds for tests of their own
+)
+
+var (
+	shared = &slot{name: "shared"}
+	seats  = semaphore.NewWeighted(sharers)
+	idle   = make(chan *slot, ownClouds)
+)
+
+// slot is a place for a cloud, which starts when it is first needed.
+type slot struct {
+	name  string
+	once  sync.Once
+	cloud *testCloud
+	err   error
+}
+
+func (s *slot) get(t *testing.T) *testCloud {
+	t.Helper()
+	s.once.Do(func() { s.cloud, s.err = startCloud(s.name) })
+	require.NoError(t, s.err)
+	return s.cloud
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// What runs at once is decided here, by seats and clouds.
+	if err := flag.Set("test.parallel", "1000"); err != nil {
+		panic(err)
+	}
+	slots := []*slot{shared}
+	for i := range ownClouds {
+		slots = append(slots, &slot{name: fmt.Sprintf("own%d", i)})
+		idle <- slots[i+1]
+	}
+	code := m.Run()
+	var ending sync.WaitGroup
+	for _, s := range slots {
+		if s.cloud != nil {
+			ending.Go(s.cloud.end)
+		}
+	}
+	ending.Wait()
+	if code == 0 {
+		_ = os.RemoveAll(folder)
+	} else if folder != "" {
+		fmt.Println("state and logs are kept in", folder)
+	}
+	os.Exit(code)
+}
+
+// sharedCloud gives the cloud that tests use side by side.
+func sharedCloud(t *testing.T) *testCloud {
+	t.Helper()
+	return seated(t, 1)
+}
+
+// quietCloud gives the shared cloud to a test that takes much of the machine.
+func quietCloud(t *testing.T) *testCloud {
+	t.Helper()
+	return seated(t, sharers)
+}
+
+func seated(t *testing.T, places int64) *testCloud {
+	t.Helper()
+	seat(t, places)
+	return shared.get(t)
+}
+
+// seat waits until the test may run beside those of the shared cloud.
+func seat(t *testing.T, places int64) {
+	t.Helper()
+	t.Parallel()
+	needRoot(t)
+	require.NoError(t, seats.Acquire(t.Context(), places))
+	t.Cleanup(func() { seats.Release(places) })
+}
+
+// ownCloud gives a cloud that nobody else uses until the test ends.
+func ownCloud(t *testing.T) *testCloud {
+	t.Helper()
+	t.Parallel()
+	needRoot(t)
+	s := <-idle
+	t.Cleanup(func() { idle <- s })
+	return s.get(t)
+}
+
+// needRoot skips a test without root; in CI that is a failure.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("the end-to-end suites need root")
+	}
+	t.Skip("needs root: libvirt, QEMU, PostgreSQL")
+}
+
+// folder holds everything of this run; "" while there is nothing.
+var folder string
+
+// products are what all clouds are made from.
+type products struct{ binary, guest string }
+
+// made makes them, once.
+var made = sync.OnceValues(func() (p products, err error) {
+	if folder, err = os.MkdirTemp("", "sr"); err != nil {
+		return p, err
+	}
+	if err := os.Chmod(folder, 0o711); err != nil {
+		return p, err
+	}
+	p = products{binary: filepath.Join(folder, "strongroom"), guest: filepath.Join(folder, "guest.qcow2")}
+	// The binary of a release, with the points at which tests cut it off.
+	build := exec.Command("go", "build", "-tags", "faultpoints", "-o", p.binary, "strongroom/cmd/strongroom")
+	if out, err := build.CombinedOutput(); err != nil {
+		return p, fmt.Errorf("building strongroom: %w\n%s", err, out)
+	}
+	return p, guest.Build(context.Background(), p.guest, guest.Options{})
+})

@@ -1,0 +1,86 @@
+package integration_test
+
+import (
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/trusts"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
+	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud/cloudtest"
+)
+
+// service gives a client of one of the real cloud's services.
+func (c *testCloud) service(t *testing.T, user string, open func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error)) *gophercloud.ServiceClient {
+	t.Helper()
+	provider, endpoint, err := c.provider(user)
+	require.NoError(t, err)
+	client, err := open(provider, endpoint)
+	require.NoError(t, err)
+	return client
+}
+
+// secrets lists what a user sees in the key manager.
+func (c *testCloud) secrets(t *testing.T, user string) []secrets.Secret {
+	t.Helper()
+	pages, err := secrets.List(c.service(t, user, openstack.NewKeyManagerV1), secrets.ListOpts{Limit: 100}).AllPages(t.Context())
+	require.NoError(t, err)
+	list, err := secrets.ExtractSecrets(pages)
+	require.NoError(t, err)
+	return list
+}
+
+// trusts gives the names of the trusts that a user gave to strongroom.
+func (c *testCloud) trusts(t *testing.T, user string) []string {
+	t.Helper()
+	client := c.service(t, user, openstack.NewIdentityV3)
+	me, _ := cloudtest.Who(t, client.ProviderClient)
+	var given struct {
+		Trusts []struct {
+			Name string `json:"strongroom"`
+		} `json:"trusts"`
+	}
+	page, err := trusts.List(client, trusts.ListOpts{TrustorUserID: me}).AllPages(t.Context())
+	require.NoError(t, err)
+	body, ok := page.(trusts.TrustPage)
+	require.True(t, ok)
+	require.NoError(t, body.ExtractInto(&given))
+	var names []string
+	for _, g := range given.Trusts {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// containers lists what a user's project has in the object store.
+func (c *testCloud) containers(t *testing.T, user string) []string {
+	t.Helper()
+	pages, err := containers.List(c.service(t, user, openstack.NewObjectStorageV1), nil).AllPages(t.Context())
+	require.NoError(t, err)
+	names, err := containers.ExtractNames(pages)
+	require.NoError(t, err)
+	return names
+}
+
+// clientImage is the name of an image that a test uploads, beside the tiny guest.
+const clientImage = "osc-guest"
+
+// images gives the names of the images that a user sees and no test uploaded.
+func (c *testCloud) images(t *testing.T, user string) []string {
+	t.Helper()
+	pages, err := images.List(c.service(t, user, openstack.NewImageV2), nil).AllPages(t.Context())
+	require.NoError(t, err)
+	all, err := images.ExtractImages(pages)
+	require.NoError(t, err)
+	var names []string
+	for _, i := range all {
+		if i.ID != c.image && i.Name != clientImage {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
