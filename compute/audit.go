@@ -59,7 +59,7 @@ func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool
 	for _, e := range books {
 		s := Sighting{Kind: e.Kind, Place: e.Place, Name: e.Name}
 		known[s] = true
-		if e.Busy {
+		if e.Busy || e.State == ThingGiven {
 			continue
 		}
 		there := looked[e.Place] || looked[Looked(e.Place, e.Credential.ProjectID)]

@@ -13,6 +13,22 @@ import (
 	"strongroom/compute"
 )
 
+const giveThing = `-- name: GiveThing :exec
+UPDATE ledger SET state = 'given', updated_at = now()
+WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released'
+`
+
+type GiveThingParams struct {
+	Kind  compute.ThingKind
+	Place string
+	Name  string
+}
+
+func (q *Queries) GiveThing(ctx context.Context, arg GiveThingParams) error {
+	_, err := q.db.Exec(ctx, giveThing, arg.Kind, arg.Place, arg.Name)
+	return err
+}
+
 const intendThing = `-- name: IntendThing :exec
 INSERT INTO ledger (id, kind, place, name, server_id, operation_id, credential_id, project_id, user_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -150,9 +166,10 @@ func (q *Queries) ReleaseThing(ctx context.Context, arg ReleaseThingParams) erro
 }
 
 const serverThings = `-- name: ServerThings :many
-SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY created_at, id
+SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE server_id = $1 AND state NOT IN ('released', 'given') ORDER BY created_at, id
 `
 
+// What a server has in the world; what was given to its owner is not the server's.
 func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) ([]Ledger, error) {
 	rows, err := q.db.Query(ctx, serverThings, serverID)
 	if err != nil {

@@ -48,7 +48,11 @@ func Audit(ctx workflow.Context) (AuditResult, error) {
 		return AuditResult{}, err
 	}
 	a.result.Findings = compute.CompareLedger(settled(before, after), a.world, a.looked)
-	a.result.Things = len(after.Things)
+	for _, e := range after.Things {
+		if e.State != compute.ThingGiven {
+			a.result.Things++
+		}
+	}
 	return a.result, nil
 }
 

@@ -19,8 +19,8 @@ type SettleInput struct {
 	Fault    *compute.Fault         `json:"fault,omitempty"` // nil: none, or the one that a server left in ERROR has
 	Progress int                    `json:"progress"`
 	Launched bool                   `json:"launched,omitempty"`
-	// Given are things that are their owner's from here on: they go off the books
-	// with the commit, and no undo and no delete of the server takes them back.
+	// Given are things that are the user's from here on: no undo and no delete of
+	// the server takes them back.
 	Given []compute.Thing `json:"given,omitempty"`
 }
 
@@ -36,8 +36,10 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 			}
 			in.Fault = was.Fault
 		}
-		if err := release(ctx, q, in.Given); err != nil {
-			return err
+		for _, t := range in.Given {
+			if err := q.GiveThing(ctx, schema.GiveThingParams{Kind: t.Kind, Place: t.Place, Name: t.Name}); err != nil {
+				return err
+			}
 		}
 		_, err := q.SettleServer(ctx, schema.SettleServerParams{
 			ID: in.Server, OperationID: in.Operation, VMState: in.VMState, PowerState: in.Power,

@@ -13,8 +13,13 @@ WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 UPDATE ledger SET state = 'released', released_at = now(), updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 
+-- name: GiveThing :exec
+UPDATE ledger SET state = 'given', updated_at = now()
+WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
+
 -- name: ServerThings :many
-SELECT * FROM ledger WHERE server_id = $1 AND state <> 'released' ORDER BY created_at, id;
+-- What a server has in the world; what was given to its owner is not the server's.
+SELECT * FROM ledger WHERE server_id = $1 AND state NOT IN ('released', 'given') ORDER BY created_at, id;
 
 -- name: OpenThings :many
 SELECT sqlc.embed(l), (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
