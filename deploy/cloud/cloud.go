@@ -1,8 +1,8 @@
 // Package cloud runs real OpenStack services on this machine, for tests and
-// trials: Keystone, Barbican, Glance, Swift and Manila (with its dummy back end)
-// from the distribution's packages, on loopback, with a PostgreSQL of their own
-// and everything they keep in one folder. No file of /etc is read or written and
-// no message broker runs.
+// trials: Keystone, Barbican, Glance, Swift and Manila (with its dummy back end and
+// CephFS) from the distribution's packages, on loopback, with a PostgreSQL and a
+// Ceph of their own and everything they keep in one folder. No file of /etc is read
+// or written and no message broker runs.
 package cloud
 
 import (
@@ -17,12 +17,23 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"strongroom/deploy/cloud/ceph"
 	"strongroom/deploy/dev/postgres"
 	"strongroom/deploy/dev/process"
 )
 
-// All are the services, in the order in which they are stopped.
-var All = []string{"manila", "glance", "swift", "barbican", "keystone"}
+// All are the services. With ceph, Manila has shares of CephFS beside those of its
+// dummy back end.
+var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph"}
+
+// Default gives the services that can run on this machine: All, without ceph where
+// its packages are not installed.
+func Default() []string {
+	if ceph.Installed() {
+		return All
+	}
+	return slices.DeleteFunc(slices.Clone(All), func(name string) bool { return name == "ceph" })
+}
 
 // Config says what to run.
 type Config struct {
@@ -31,7 +42,7 @@ type Config struct {
 	// 70 bytes), and the user postgres must be able to pass through the folders
 	// above it.
 	Dir      string
-	Services []string // nil: All. Keystone always runs.
+	Services []string // nil: Default. Keystone always runs.
 	// Strongroom is the base URL under which the catalog names this project's own
 	// API, as compute and volumev3; default http://127.0.0.1:8774.
 	Strongroom string
@@ -52,6 +63,7 @@ type Cloud struct {
 	cfg       Config
 	settings  settings
 	database  *postgres.Server
+	storage   *ceph.Cluster
 	processes map[string]*process.Process
 }
 
@@ -76,7 +88,7 @@ func (cfg Config) complete() (Config, error) {
 		return cfg, fmt.Errorf("the folder %q must be an absolute path of at most 70 bytes", cfg.Dir)
 	}
 	if cfg.Services == nil {
-		cfg.Services = All
+		cfg.Services = Default()
 	}
 	for _, name := range cfg.Services {
 		if !slices.Contains(All, name) {
@@ -106,11 +118,14 @@ func (c *Cloud) start(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
-	// The services import their code while the database is made: they wait for the
-	// file that says it is there. The group's context ends what waits when one
-	// fails; the processes themselves outlive it.
+	// The services import their code while the database and Ceph are made: they wait
+	// for the files that say it is there. The group's context ends what waits when
+	// one fails; the processes themselves outlive it.
 	group, starting := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.startDatabase(starting) })
+	if c.runs("ceph") {
+		group.Go(func() error { return c.startCeph(starting) })
+	}
 	for _, s := range c.services() {
 		p, err := process.Start(ctx, s.process)
 		if err != nil {
@@ -128,14 +143,14 @@ func (c *Cloud) start(ctx context.Context) error {
 // AuthURL is the identity API, version 3.
 func (c *Cloud) AuthURL() string { return c.url("keystone") + "/v3" }
 
-// CloudsFile is a clouds.yaml with one cloud per user, named as the user, mode
-// 0600.
+// CloudsFile is a clouds.yaml, mode 0600, with one cloud per user, named as the
+// user, and user-project for a user's further projects.
 func (c *Cloud) CloudsFile() string { return filepath.Join(c.cfg.Dir, "clouds.yaml") }
 
 // Process is the running process of a service, for tests that stop one.
 func (c *Cloud) Process(service string) *process.Process { return c.processes[service] }
 
-// Stop stops all services, the database last, and returns once they are gone.
+// Stop stops all services, what they lean on last, and returns once they are gone.
 // The state stays in the folder.
 func (c *Cloud) Stop(ctx context.Context) error {
 	var group errgroup.Group
@@ -146,8 +161,13 @@ func (c *Cloud) Stop(ctx context.Context) error {
 	if c.database != nil {
 		err = errors.Join(err, c.database.Stop(ctx))
 	}
-	if gone := os.Remove(c.databasesFile()); gone != nil && !errors.Is(gone, os.ErrNotExist) {
-		err = errors.Join(err, gone)
+	if c.storage != nil {
+		err = errors.Join(err, c.storage.Stop(ctx))
+	}
+	for _, name := range []string{databasesMade, cephMade} {
+		if gone := os.Remove(c.file(name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }

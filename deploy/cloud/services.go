@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"strongroom/deploy/cloud/ceph"
 	"strongroom/deploy/dev/postgres"
 	"strongroom/deploy/dev/process"
 )
@@ -103,6 +104,9 @@ func (v view) Dir() string { return v.cfg.Dir }
 // Port is what a service listens on.
 func (v view) Port(service string) int { return v.settings.Ports[service] }
 
+// Runs tells whether a service runs.
+func (v view) Runs(service string) bool { return v.runs(service) }
+
 // URL is a service's address without a path.
 func (v view) URL(service string) string { return v.url(service) }
 
@@ -146,7 +150,11 @@ func (v view) WSGI(service string) map[string]any {
 
 func (c *Cloud) file(name string) string { return filepath.Join(c.cfg.Dir, name) }
 
-func (c *Cloud) databasesFile() string { return c.file("run/databases") }
+// The files that services wait for: they tell that what they lean on is there.
+const (
+	databasesMade = "run/databases"
+	cephMade      = "run/ceph"
+)
 
 func (c *Cloud) url(service string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", c.settings.Ports[service])
@@ -182,7 +190,21 @@ func (c *Cloud) startDatabase(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "ALTER ROLE "+postgres.Role+" SET bytea_output = 'escape'"); err != nil {
 		return err
 	}
-	return writeFile(c.databasesFile(), nil)
+	return writeFile(c.file(databasesMade), nil)
+}
+
+// startCeph starts the file system below Manila's CephFS.
+func (c *Cloud) startCeph(ctx context.Context) error {
+	var err error
+	c.storage, err = ceph.Start(ctx, ceph.Config{
+		Dir: c.file("ceph"), RunDir: c.file("run"), LogDir: c.file("log"),
+		Ports:  ceph.Ports{V2: c.settings.Ports["ceph"], V1: c.settings.Ports["ceph-v1"]},
+		Logger: c.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	return writeFile(c.file(cephMade), nil)
 }
 
 // service is a process to run and the address that tells that it is ready.

@@ -21,7 +21,7 @@ import (
 const Supervisor = "supervisor"
 
 // portNames are what listens on a port of its own.
-var portNames = []string{"keystone", "glance", "barbican", "swift", "manila", "swift-object", "swift-container", "swift-account", "memcached"}
+var portNames = []string{"keystone", "glance", "barbican", "swift", "manila", "swift-object", "swift-container", "swift-account", "memcached", "ceph", "ceph-v1"}
 
 // settings are what is chosen at a folder's first start and then stays.
 type settings struct {
@@ -47,7 +47,7 @@ func loadSettings(ctx context.Context, dir string) (settings, error) {
 		if err := json.Unmarshal(text, &s); err != nil {
 			return s, fmt.Errorf("%s: %w", file, err)
 		}
-		return s, nil
+		return s, s.complete(ctx, file)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return settings{}, err
@@ -61,21 +61,39 @@ func loadSettings(ctx context.Context, dir string) (settings, error) {
 			return settings{}, fmt.Errorf("the folder %s is not empty and holds no cloud", dir)
 		}
 	}
-	ports, err := port.Free(ctx, len(portNames))
-	if err != nil {
-		return settings{}, err
-	}
 	s := settings{
 		Ports: map[string]int{}, Passwords: map[string]string{},
 		MasterKey: base64.StdEncoding.EncodeToString(random(32)), SwiftHash: hex.EncodeToString(random(16)),
 	}
-	for i, name := range portNames {
+	return s, s.complete(ctx, file)
+}
+
+// complete chooses the ports and passwords that are missing: all in a new folder, in
+// an older one those of what there was not yet when it was made.
+func (s settings) complete(ctx context.Context, file string) error {
+	var missing []string
+	for _, name := range portNames {
+		if s.Ports[name] == 0 {
+			missing = append(missing, name)
+		}
+	}
+	ports, err := port.Free(ctx, len(missing))
+	if err != nil {
+		return err
+	}
+	for i, name := range missing {
 		s.Ports[name] = ports[i]
 	}
+	changed := len(missing) > 0
 	for _, u := range users {
-		s.Passwords[u.Name] = hex.EncodeToString(random(16))
+		if s.Passwords[u.Name] == "" {
+			s.Passwords[u.Name], changed = hex.EncodeToString(random(16)), true
+		}
 	}
-	return s, writeJSON(file, s)
+	if !changed {
+		return nil
+	}
+	return writeJSON(file, s)
 }
 
 func writeJSON(file string, v any) error {

@@ -10,6 +10,6 @@ import cloud
 
 settings = configparser.RawConfigParser()
 settings.read(cloud.ETC + '/barbican.conf')
-cloud.wait_for_databases()
+cloud.wait_for('databases')
 commands.upgrade(to_version='head', sql_url=settings['database']['connection'])
 application = deploy.loadapp('config:' + cloud.ETC + '/barbican-paste.ini')

@@ -6,10 +6,10 @@ DIR = os.environ['STRONGROOM_CLOUD']
 ETC = DIR + '/etc'
 
 
-def wait_for_databases():
-    """Returns once the databases are made; importing the code goes on meanwhile."""
+def wait_for(what):
+    """Returns once the databases, or ceph, are there; importing code goes on meanwhile."""
     for _ in range(1200):
-        if os.path.exists(DIR + '/run/databases'):
+        if os.path.exists(DIR + '/run/' + what):
             return
         time.sleep(0.05)
-    raise SystemExit('the databases were not made within a minute')
+    raise SystemExit(what + ' did not come up within a minute')

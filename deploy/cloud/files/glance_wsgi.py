@@ -14,7 +14,7 @@ def migrate_then_clean():
     """In the place of the first thing that init_app does with the database."""
     from alembic import command
     from glance.db.sqlalchemy import alembic_migrations
-    cloud.wait_for_databases()
+    cloud.wait_for('databases')
     command.upgrade(alembic_migrations.get_alembic_config(), 'heads')
     clean_staging()
 

@@ -28,7 +28,7 @@ configure = keystone.server.configure
 
 def configure_and_migrate(*args, **kwargs):
     configure(*args, **kwargs)
-    cloud.wait_for_databases()
+    cloud.wait_for('databases')
     upgrades.offline_sync_database_to_version()
 
 

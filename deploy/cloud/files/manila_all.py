@@ -38,13 +38,20 @@ config.verify_share_protocols()
 log.setup(CONF, 'manila')
 utils.monkey_patch()
 
-cloud.wait_for_databases()
+cloud.wait_for('databases')
 migration.upgrade('head')
-try:
-    db.share_type_create(context.get_admin_context(), {'name': 'default', 'is_public': True, 'extra_specs': {
-        'driver_handles_share_servers': 'False', 'snapshot_support': 'True', 'create_share_from_snapshot_support': 'True'}})
-except exception.ShareTypeExists:
-    pass
+backends = CONF.enabled_share_backends
+for name, backend in {'default': 'dummy', 'cephfs': 'cephfs'}.items():
+    if backend not in backends:
+        continue
+    try:
+        db.share_type_create(context.get_admin_context(), {'name': name, 'is_public': True, 'extra_specs': {
+            'share_backend_name': backend, 'driver_handles_share_servers': 'False',
+            'snapshot_support': 'True', 'create_share_from_snapshot_support': 'True'}})
+    except exception.ShareTypeExists:
+        pass
+if 'cephfs' in backends:
+    cloud.wait_for('ceph')
 
 launcher = oslo_service.ServiceLauncher(CONF, restart_method='mutate')
 
@@ -60,7 +67,7 @@ def launch(**kwargs):
 # A back end tells the schedulers of its pools when it starts and then once a
 # minute: each is up before the next, and the API comes last.
 scheduler = launch(binary='manila-scheduler')
-hosts = {f'{CONF.host}@{backend}' for backend in CONF.enabled_share_backends}
+hosts = {f'{CONF.host}@{backend}' for backend in backends}
 for host in hosts:
     launch(host=host, service_name=host.partition('@')[2], binary='manila-share')
 for _ in range(3000):
