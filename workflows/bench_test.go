@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
@@ -55,6 +56,12 @@ func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm f
 	})
 	workflows.Register(env)
 	b.register(env)
+	// This environment does not wait for what it cancels, though a server would.
+	env.SetOnActivityCanceledListener(func(info *activity.Info) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.cut[info.WorkflowExecution.RunID+info.ActivityID] = true
+	})
 	if arm != nil {
 		arm(env)
 	}

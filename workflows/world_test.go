@@ -47,7 +47,8 @@ type world struct {
 
 	hosts []compute.HostID
 	calls []call
-	ids   map[string]int // which call an activity id is
+	ids   map[string]int  // which call an activity id is
+	cut   map[string]bool // the calls that were cancelled before they did anything
 	fault func(call) fault
 	// cancelRunning is what makes room for a delete.
 	cancelRunning func(context.Context, compute.ServerID) error
@@ -87,7 +88,7 @@ func newWorld(encrypted bool) *world {
 		claims: map[compute.OperationID]compute.HostID{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
-		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, trusts: map[string]string{},
+		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*shelved{}, exports: map[string]bool{}, owned: map[string]bool{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
@@ -178,7 +179,11 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 			}
 		}
 		w.mu.Lock()
-		out, err := do(ctx, in)
+		var out O
+		err := context.Canceled
+		if info := activity.GetInfo(ctx); !w.cut[info.WorkflowExecution.RunID+info.ActivityID] {
+			out, err = do(ctx, in)
+		}
 		w.mu.Unlock()
 		if err == nil && f.after != nil {
 			err = f.after()
