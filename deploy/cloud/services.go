@@ -145,7 +145,13 @@ func (v view) Login(user, serviceType string) map[string]any {
 
 // WSGI gives what a service's uwsgi settings are made of.
 func (v view) WSGI(service string) map[string]any {
-	return map[string]any{"Port": v.Port(service), "File": v.file("etc/" + service + "_wsgi.py"), "Path": v.file("etc")}
+	threads := 4
+	if service == "keystone" {
+		// It keeps the token of the request at hand in an object that all threads
+		// share, and answers with what another one may.
+		threads = 1
+	}
+	return map[string]any{"Port": v.Port(service), "File": v.file("etc/" + service + "_wsgi.py"), "Path": v.file("etc"), "Threads": threads}
 }
 
 func (c *Cloud) file(name string) string { return filepath.Join(c.cfg.Dir, name) }
