@@ -149,7 +149,7 @@ func tpmTraits(machine libvirtxml.DomainCaps) []string {
 	if !slices.Contains(can["backendModel"], "emulator") {
 		return nil
 	}
-	traits := []string{compute.TraitTPMUser}
+	traits := []string{compute.TraitTPMUser, compute.TraitTPMHost, compute.TraitTPMDeployment}
 	for _, t := range []struct{ enum, value, trait string }{
 		{"model", string(compute.TPMTIS), compute.TraitTPMTIS},
 		{"model", string(compute.TPMCRB), compute.TraitTPMCRB},

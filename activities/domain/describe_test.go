@@ -28,7 +28,7 @@ func TestDescribe(t *testing.T) {
 	require.Positive(t, got.CPU.Topology.Cells)
 	require.Equal(t, []string{
 		compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitTPM12, compute.TraitTPM20,
-		compute.TraitTPMCRB, compute.TraitTPMUser, compute.TraitTPMTIS,
+		compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS,
 	}, got.Traits)
 	off, err := h.Describe(t.Context(), false)
 	require.NoError(t, err)
