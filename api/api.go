@@ -43,7 +43,6 @@ type API struct {
 	validator *auth.Validator
 	echo      *echo.Echo
 	volume    *volume.API
-	offers    offers
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two

@@ -155,30 +155,17 @@ func (q *Queries) Offers(ctx context.Context) ([]OffersRow, error) {
 	return items, nil
 }
 
-const projectsWaiting = `-- name: ProjectsWaiting :many
-SELECT DISTINCT l.project_id FROM ledger l
-WHERE l.state = 'waiting' AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered)
+const projectWaits = `-- name: ProjectWaits :one
+SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1)
+    AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits
 `
 
-// The projects in which something waits for a credential, and nobody offered one.
-func (q *Queries) ProjectsWaiting(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, projectsWaiting)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var project_id string
-		if err := rows.Scan(&project_id); err != nil {
-			return nil, err
-		}
-		items = append(items, project_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// Whether something of a project waits for a credential, and nobody offered one.
+func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, error) {
+	row := q.db.QueryRow(ctx, projectWaits, projectID)
+	var waits bool
+	err := row.Scan(&waits)
+	return waits, err
 }
 
 const saveTrust = `-- name: SaveTrust :exec

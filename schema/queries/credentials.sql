@@ -36,10 +36,10 @@ SELECT id, project_id, user_id FROM credentials WHERE offered ORDER BY created_a
 -- name: Trusts :many
 SELECT id, project_id, user_id FROM credentials WHERE trust_id IS NOT NULL ORDER BY created_at;
 
--- name: ProjectsWaiting :many
--- The projects in which something waits for a credential, and nobody offered one.
-SELECT DISTINCT l.project_id FROM ledger l
-WHERE l.state = 'waiting' AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered);
+-- name: ProjectWaits :one
+-- Whether something of a project waits for a credential, and nobody offered one.
+SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1)
+    AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits;
 
 -- name: WaitThing :exec
 -- It is to go, and nobody's credential could remove it: again later, at growing intervals.
