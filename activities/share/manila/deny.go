@@ -1,0 +1,115 @@
+package manila
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+
+	"strongroom/activities/openstack"
+	"strongroom/activities/share"
+	"strongroom/compute"
+)
+
+// Deny implements share.Service.
+func (s *Service) Deny(ctx context.Context, in share.DenyInput) error {
+	client, err := s.client(ctx, in.Credential)
+	if err != nil {
+		return err
+	}
+	if _, err := owned(ctx, client, in.Credential, in.Share); err != nil {
+		return notYet(err)
+	}
+	if client, err = negotiate(ctx, client); err != nil {
+		return err
+	}
+	d := &denying{DenyInput: in, client: client, asked: map[share.RuleID]bool{}}
+	return s.until(ctx, d.turn, func() string { return fmt.Sprintf("access to share %s is not gone yet: %s", in.Share, d.state) })
+}
+
+// denying is one Deny at work.
+type denying struct {
+	share.DenyInput
+	client *gophercloud.ServiceClient
+	asked  map[share.RuleID]bool // rules whose removal was asked for
+	state  string                // of a rule that is left, when last seen
+}
+
+func (d *denying) turn(ctx context.Context) (done bool, err error) {
+	rules, err := rulesOf(ctx, d.client, d.Share)
+	if err != nil {
+		return compute.Is(err, compute.NotFound), notYet(err)
+	}
+	done = true
+	for _, r := range slices.DeleteFunc(rules, func(r document) bool { return !d.meant(r) }) {
+		if d.needed(r) {
+			if !r.names(d.Server) {
+				continue
+			}
+			if err := unname(ctx, d.client, r.ID, d.Server); err != nil {
+				return false, err
+			}
+			continue
+		}
+		done = false
+		d.state = fmt.Sprintf("rule %s is %s", r.ID, r.State)
+		if err := d.remove(ctx, r); err != nil {
+			return false, err
+		}
+	}
+	return done, nil
+}
+
+// meant tells whether a rule is one to let go of: a rule of ours that names the
+// server, or nobody any more, and lets in whom it should. Whom a lock hides from us
+// its names must tell.
+func (d *denying) meant(r document) bool {
+	if d.Rule != nil && r.ID == *d.Rule {
+		return true
+	}
+	known := d.To != nil && d.To.Is(r.grantee())
+	return r.names(d.Server) && (d.To == nil || known || r.To == hidden) || known && r.ours() && len(r.servers()) == 0
+}
+
+// needed tells whether other servers have the rule too.
+func (d *denying) needed(r document) bool {
+	return slices.ContainsFunc(r.servers(), func(other compute.ServerID) bool { return other != d.Server })
+}
+
+func (d *denying) remove(ctx context.Context, r document) error {
+	switch {
+	case r.leaving():
+		return nil
+	case r.State == share.StateError && d.asked[r.ID]:
+		return compute.Errorf(compute.Conflict, "the storage could not forget access rule %s of share %s; the log of manila-share says why", r.ID, d.Share)
+	}
+	d.asked[r.ID] = true
+	return remove(ctx, d.client, d.Share, r.ID)
+}
+
+// remove asks that a rule goes, with its locks; it is no error when it has gone.
+func remove(ctx context.Context, client *gophercloud.ServiceClient, id share.ID, rule share.RuleID) error {
+	err := openstack.Error(shares.RevokeAccess(ctx, client, id.String(), removal{rule, locks(client)}).Err, fmt.Sprintf("remove access rule %s of share %s", rule, id))
+	if compute.Is(err, compute.Invalid) {
+		// The share moves, or lost its back end: another state, not a wrong request.
+		err = compute.Errorf(compute.Conflict, "%w", err)
+	}
+	return notYet(err)
+}
+
+// removal is the request to remove a rule.
+type removal struct {
+	rule     share.RuleID
+	unlocked bool
+}
+
+// ToRevokeAccessMap is the request's body.
+func (r removal) ToRevokeAccessMap() (map[string]any, error) {
+	rule := map[string]any{"access_id": r.rule.String()}
+	if r.unlocked {
+		rule["unrestrict"] = true
+	}
+	return map[string]any{"deny_access": rule}, nil
+}

@@ -1,0 +1,243 @@
+package manila_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/share"
+	"strongroom/activities/share/manila"
+	"strongroom/compute"
+)
+
+// fake is a Manila of one share for what the real one at hand does not show: locks,
+// which it is too old for, and faults. It keeps rules as they are asked for.
+type fake struct {
+	share   share.ID
+	newest  string // microversion
+	answer  int    // instead of any other, with Retry-After
+	state   string // of new rules
+	mu      sync.Mutex
+	rules   []map[string]any
+	asked   []map[string]any // bodies of the actions
+	version []string         // with which they came
+}
+
+const fakeProject = "11111111111111111111111111111111"
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	reply := func(body any) { _ = json.NewEncoder(w).Encode(body) }
+	switch {
+	case r.URL.Path == "/":
+		w.WriteHeader(http.StatusMultipleChoices)
+		reply(map[string]any{"versions": []any{
+			map[string]any{"id": "v1.0", "version": ""}, map[string]any{"id": "v2.0", "min_version": "2.0", "version": f.newest},
+		}})
+	case f.answer != 0:
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(f.answer)
+		_, _ = fmt.Fprint(w, "canary: you sent a key")
+	case r.Method == http.MethodPost:
+		var body map[string]map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		f.version = append(f.version, r.Header.Get("X-OpenStack-Manila-API-Version"))
+		if rule := body["allow_access"]; rule != nil {
+			f.asked = append(f.asked, rule)
+			f.rules = append(f.rules, map[string]any{
+				"id": uuid.NewString(), "access_type": rule["access_type"], "access_to": rule["access_to"],
+				"access_level": rule["access_level"], "state": f.state, "metadata": rule["metadata"],
+			})
+			reply(map[string]any{"access": f.rules[len(f.rules)-1]})
+			return
+		}
+		rule := body["deny_access"]
+		f.asked = append(f.asked, rule)
+		f.rules = slices.DeleteFunc(f.rules, func(have map[string]any) bool { return have["id"] == rule["access_id"] })
+		w.WriteHeader(http.StatusAccepted)
+	case strings.HasSuffix(r.URL.Path, "/share-access-rules"):
+		reply(map[string]any{"access_list": f.rules})
+	default:
+		reply(map[string]any{"share": map[string]any{
+			"id": f.share.String(), "project_id": fakeProject, "share_proto": "NFS", "status": "available", "size": 1,
+		}})
+	}
+}
+
+// opened is the fake behind an address.
+type opened struct{ *gophercloud.ServiceClient }
+
+func (o opened) Client(context.Context, compute.Credential) (*gophercloud.ServiceClient, error) {
+	return o.ServiceClient, nil
+}
+
+func open(t *testing.T, f *fake) (*manila.Service, share.AllowInput) {
+	t.Helper()
+	f.share = share.ID{UUID: uuid.New()}
+	if f.newest == "" {
+		f.newest = "2.89"
+	}
+	if f.state == "" {
+		f.state = share.StateActive
+	}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	client := &gophercloud.ServiceClient{
+		ProviderClient: &gophercloud.ProviderClient{TokenID: "canary-token"}, Endpoint: server.URL + "/v2/", Type: "shared-file-system",
+	}
+	return &manila.Service{Clients: opened{client}, Patience: 300 * time.Millisecond}, share.AllowInput{
+		Credential: compute.Credential{ProjectID: fakeProject}, Share: f.share,
+		Server: compute.ServerID{UUID: uuid.New()}, To: somebody, Level: share.ReadWrite,
+	}
+}
+
+// Where there are locks, rules are made with them and removed in spite of them
+// (SH-08, SH-09).
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	for newest, locked := range map[string]bool{"2.45": false, "2.73": false, "2.81": false, "2.82": true, "2.89": true, "3.0": true} {
+		f := &fake{newest: newest}
+		s, in := open(t, f)
+		_, err := s.Allow(t.Context(), in)
+		require.NoError(t, err)
+		require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server}))
+		require.Len(t, f.asked, 2)
+		allow, deny := f.asked[0], f.asked[1]
+		if !locked {
+			require.Equal(t, []string{"2.45", "2.45"}, f.version)
+			require.NotContains(t, allow, "lock_deletion")
+			require.NotContains(t, deny, "unrestrict")
+			continue
+		}
+		require.Equal(t, []string{"2.82", "2.82"}, f.version)
+		require.Equal(t, true, allow["lock_deletion"])
+		require.Equal(t, true, allow["lock_visibility"])
+		require.Contains(t, allow["lock_reason"], in.Server.String())
+		require.Equal(t, true, deny["unrestrict"])
+	}
+}
+
+func TestTooOld(t *testing.T) {
+	t.Parallel()
+	for _, newest := range []string{"2.44", "1.99", "", "soon"} {
+		f := &fake{}
+		s, in := open(t, f)
+		f.newest = newest
+		_, err := s.Allow(t.Context(), in)
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%q: %v", newest, err)
+	}
+}
+
+// A lock hides the grantee from whoever did not make it: the names tell.
+func TestAHiddenGrantee(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	s, in := open(t, f)
+	_, err := s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	f.rules[0]["access_to"] = "******"
+	require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server, To: &in.To}))
+	require.Empty(t, f.rules)
+}
+
+// Rules made at one moment for one grantee are all removed, and one is made.
+func TestTwoRulesForOneGrantee(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	s, in := open(t, f)
+	_, err := s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	twin := map[string]any{}
+	for k, v := range f.rules[0] {
+		twin[k] = v
+	}
+	twin["id"] = uuid.NewString()
+	f.rules = append(f.rules, twin)
+	s.Patience = 10 * time.Second
+	rule, err := s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, f.rules, 1)
+	require.Equal(t, f.rules[0]["id"], rule.ID.String())
+	require.NotEqual(t, twin["id"], rule.ID.String())
+}
+
+// A storage that does not get to it is waited for, and not for ever.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	f := &fake{state: "queued_to_apply"}
+	s, in := open(t, f)
+	_, err := s.Allow(t.Context(), in)
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "queued_to_apply")
+	f.rules[0]["state"] = "denying"
+	err = s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server})
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.Len(t, f.asked, 1, "what is being removed is not removed again")
+}
+
+// A rule that the storage cannot forget is somebody's to look at.
+func TestARuleThatStays(t *testing.T) {
+	t.Parallel()
+	f := &stubborn{fake{state: share.StateError}}
+	s, in := open(t, &f.fake)
+	_, err := s.Allow(t.Context(), in)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	s.Clients = opened{&gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/v2/", Type: "shared-file-system"}}
+	err = s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server})
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "could not forget")
+}
+
+// stubborn accepts a removal and keeps the rule in error.
+type stubborn struct{ fake }
+
+func (s *stubborn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	s.fake.ServeHTTP(w, r)
+}
+
+// A busy service says when to come again; one that is away is unavailable too. No
+// error repeats what was sent or answered.
+func TestAServiceThatIsAway(t *testing.T) {
+	t.Parallel()
+	s, in := open(t, &fake{answer: http.StatusServiceUnavailable})
+	deny := share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server}
+	calls := func() []error {
+		_, get := s.Get(t.Context(), in.Credential, in.Share)
+		_, locations := s.Locations(t.Context(), in.Credential, in.Share)
+		_, allow := s.Allow(t.Context(), in)
+		_, key := s.AccessKey(t.Context(), in.Credential, in.Share, share.RuleID{UUID: uuid.New()})
+		_, list := s.List(t.Context(), in.Credential)
+		return []error{get, locations, allow, key, list, s.Deny(t.Context(), deny)}
+	}
+	for _, err := range calls() {
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+		require.NotContains(t, err.Error(), "canary")
+		var busy interface{ RetryAfter() time.Duration }
+		require.ErrorAs(t, err, &busy)
+		require.Equal(t, 7*time.Second, busy.RetryAfter())
+	}
+	s.Clients = opened{&gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{TokenID: "canary-token"}, Endpoint: "http://127.0.0.1:1/v2/"}}
+	for _, err := range calls() {
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+		require.NotContains(t, err.Error(), "canary")
+	}
+}

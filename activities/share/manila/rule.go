@@ -1,0 +1,139 @@
+package manila
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+
+	"strongroom/activities/openstack"
+	"strongroom/activities/share"
+	"strongroom/compute"
+)
+
+// The metadata of a rule of ours. Each server has a key of its own, so that two
+// that come or go at once do not undo each other's word.
+const (
+	mark       = "strongroom"
+	markText   = "made for the servers named here, and removed after the last of them"
+	serverMark = "strongroom-server-" // and the server's id
+	serverText = "uses this share"
+)
+
+func markOf(server compute.ServerID) string { return serverMark + server.String() }
+
+// document is an access rule in Manila's words. The key is not among them: it is
+// read by AccessKey alone.
+type document struct {
+	ID       share.RuleID      `json:"id"`
+	Kind     share.Kind        `json:"access_type"`
+	To       string            `json:"access_to"`
+	Level    share.Level       `json:"access_level"`
+	State    string            `json:"state"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// hidden is what Manila writes in the place of what a lock hides from the reader.
+const hidden = "******"
+
+func (d document) grantee() share.Grantee { return share.Grantee{Kind: d.Kind, Name: d.To} }
+
+func (d document) ours() bool {
+	_, ok := d.Metadata[mark]
+	return ok || len(d.servers()) > 0
+}
+
+func (d document) names(server compute.ServerID) bool {
+	_, ok := d.Metadata[markOf(server)]
+	return ok
+}
+
+// servers are those that the rule names.
+func (d document) servers() []compute.ServerID {
+	servers := []compute.ServerID{}
+	for key := range d.Metadata {
+		if text, ok := strings.CutPrefix(key, serverMark); ok {
+			if id, err := uuid.Parse(text); err == nil {
+				servers = append(servers, compute.ServerID{UUID: id})
+			}
+		}
+	}
+	return servers
+}
+
+// leaving tells whether the rule is being removed.
+func (d document) leaving() bool { return d.State == "queued_to_deny" || d.State == "denying" }
+
+func (d document) rule(id share.ID) share.Rule {
+	return share.Rule{ID: d.ID, Share: id, To: d.grantee(), Level: d.Level, State: d.State, Servers: d.servers()}
+}
+
+// rulesOf gives all rules of a share, others' too.
+func rulesOf(ctx context.Context, client *gophercloud.ServiceClient, id share.ID) ([]document, error) {
+	var answer struct {
+		Rules []document `json:"access_list"`
+	}
+	address := client.ServiceURL("share-access-rules") + "?" + url.Values{"share_id": {id.String()}}.Encode()
+	response, err := client.Get(ctx, address, &answer, nil)
+	if response != nil {
+		response.Body.Close()
+	}
+	err = openstack.Error(err, fmt.Sprintf("list the access rules of share %s", id))
+	if compute.Is(err, compute.Invalid) { // Manila's answer when there is no such share
+		err = share.Missing(id)
+	}
+	return answer.Rules, err
+}
+
+// name makes sure that the rule names the server.
+func name(ctx context.Context, client *gophercloud.ServiceClient, rule share.RuleID, server compute.ServerID) error {
+	body := map[string]any{"metadata": map[string]string{mark: markText, markOf(server): serverText}}
+	response, err := client.Put(ctx, client.ServiceURL("share-access-rules", rule.String(), "metadata"), body, nil,
+		&gophercloud.RequestOpts{OkCodes: []int{200}})
+	if response != nil {
+		response.Body.Close()
+	}
+	return openstack.Error(err, fmt.Sprintf("name server %s in access rule %s", server, rule))
+}
+
+// unname makes sure that the rule does not name the server.
+func unname(ctx context.Context, client *gophercloud.ServiceClient, rule share.RuleID, server compute.ServerID) error {
+	response, err := client.Delete(ctx, client.ServiceURL("share-access-rules", rule.String(), "metadata", markOf(server)),
+		&gophercloud.RequestOpts{OkCodes: []int{200, 202, 204}})
+	if response != nil {
+		response.Body.Close()
+	}
+	err = openstack.Error(err, fmt.Sprintf("take server %s out of access rule %s", server, rule))
+	if compute.Is(err, compute.NotFound) {
+		return nil
+	}
+	return err
+}
+
+func shareID(text string) (share.ID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return share.ID{}, compute.Errorf(compute.Corrupt, "the shared file systems service gave a share an id that is none")
+	}
+	return share.ID{UUID: id}, nil
+}
+
+// keyText is a text of JSON that is never a string of Go's, which could not be wiped.
+type keyText []byte
+
+// UnmarshalJSON takes a string without escapes, or null.
+func (k *keyText) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	if len(text) < 2 || text[0] != '"' || bytes.IndexByte(text, '\\') >= 0 {
+		return &json.UnmarshalTypeError{Value: "key"}
+	}
+	*k = append((*k)[:0], text[1:len(text)-1]...)
+	return nil
+}

@@ -1,0 +1,46 @@
+package manila
+
+import (
+	"context"
+	"time"
+
+	"strongroom/compute"
+)
+
+// The pauses between two looks.
+const (
+	shortest = 100 * time.Millisecond
+	longest  = time.Second
+)
+
+// until takes turns until one is the last, or fails. late says what is still
+// missing when patience ends.
+func (s *Service) until(parent context.Context, turn func(context.Context) (done bool, err error), late func() string) error {
+	patience := s.Patience
+	if patience == 0 {
+		patience = 40 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(parent, patience)
+	defer cancel()
+	for wait := shortest; ; wait = min(wait*3/2, longest) {
+		done, err := turn(ctx)
+		if err == nil && !done {
+			err = pause(ctx, wait)
+		}
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return compute.Errorf(compute.Unavailable, "%s: %w", late(), ctx.Err())
+		case err != nil || done:
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, wait time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait):
+		return nil
+	}
+}
