@@ -24,9 +24,9 @@ var notFilters = []string{"limit", "marker", "offset", "sort", "sort_key", "sort
 // columns: the standard client looks for a name that way. Extra specs can be asked
 // for from 3.52 on, by administrators at every version.
 func (r *request) filter(may reading) (schema.ListVolumeTypesParams, error) {
-	yes := true
+	public := true
 	f := schema.ListVolumeTypesParams{
-		AllKeys: may.allKeys, VisibleKeys: VisibleExtraSpecs, IsPublic: &yes, ProjectID: may.projectID, Specs: []byte("{}"),
+		AllKeys: may.allKeys, VisibleKeys: VisibleExtraSpecs, IsPublic: &public, ProjectID: may.projectID, Specs: []byte("{}"),
 	}
 	offered := []string{"is_public", "id", "name", "description"}
 	if may.specs && (may.everyones || r.version >= filterVersion) {
