@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"strongroom/activities/openstack"
 	"strongroom/devcloud"
 )
 
@@ -41,7 +42,7 @@ func (l Layout) cloudAccount(ctx context.Context, file string) (account, error) 
 	}
 	client, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
 	if err != nil {
-		return account{}, fmt.Errorf("logging in at %s as %s: %w", auth.IdentityEndpoint, auth.Username, err)
+		return account{}, openstack.Error(err, "log in at "+auth.IdentityEndpoint+" as "+auth.Username)
 	}
 	endpoint.Type, endpoint.Availability = "compute", gophercloud.AvailabilityPublic
 	named, err := client.EndpointLocator(endpoint)
@@ -74,7 +75,7 @@ func (l Layout) cloudAccount(ctx context.Context, file string) (account, error) 
 // stack.
 func (l Layout) serves(named string) error {
 	ours := l.APIURL() + "/v2.1"
-	if strings.TrimSuffix(named, "/") == ours {
+	if named = strings.TrimSuffix(named, "/"); named == ours {
 		return nil
 	}
 	problem := fmt.Sprintf("the catalog names the compute API as %s, and this one is going to be at %s", named, ours)
