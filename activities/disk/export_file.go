@@ -188,10 +188,13 @@ func (a *Activities) KeepExport(ctx context.Context, p compute.ExportPlan) (comp
 	if err != nil {
 		return compute.Export{}, err
 	}
-	if err := os.Rename(x.draft, x.final); err != nil {
-		return compute.Export{}, failed(ctx, err, "copy of disk %s", p.Disk.ID)
+	if err = a.letGo(ctx, x.draft, p.Target.Format); err == nil {
+		err = os.Rename(x.draft, x.final)
 	}
-	done, err := a.describe(ctx, x, p)
+	var done compute.Export
+	if err == nil {
+		done, err = a.describe(ctx, x, p)
+	}
 	if err != nil {
 		return done, failed(ctx, err, "copy of disk %s", p.Disk.ID)
 	}

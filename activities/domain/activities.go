@@ -34,6 +34,7 @@ type Config struct {
 	Client       *Client
 	Keys         KeySource
 	Images       ImageCache
+	Exports      Exports            // where the copies of disks go
 	InstancesDir string             // the folders with the servers' disks and console logs
 	RunDir       string             // sockets of the serial consoles, locks; short: at most 60 bytes
 	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType
@@ -94,6 +95,8 @@ func (a *Activities) Register(r worker.Registry) {
 		Destroy:       a.Destroy,
 		ForgetSecrets: a.ForgetSecrets,
 		Inventory:     a.Inventory,
+		Export:        a.Export,
+		AbortExport:   a.AbortExport,
 	} {
 		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

@@ -35,10 +35,22 @@ type host struct {
 	disks  *disk.Activities
 	daemon *libvirtd.Daemon
 	image  compute.Image
+	rootMB int64 // of servers' root disks
 	keys   *keys
 }
 
 func setup(t *testing.T) *host {
+	t.Helper()
+	return setupGuest(t, guest.Options{})
+}
+
+func setupGuest(t *testing.T, image guest.Options) *host {
+	t.Helper()
+	return setupIn(t, newDir(t), image)
+}
+
+// newDir makes a host's folder, and skips the test where there can be no host.
+func newDir(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("CI") == "" {
 		if _, err := os.Stat("/usr/sbin/libvirtd"); err != nil || os.Getuid() != 0 {
@@ -49,15 +61,21 @@ func setup(t *testing.T) *host {
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o711))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func setupIn(t *testing.T, dir string, image guest.Options) *host {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	h := &host{keys: &keys{values: map[compute.SecretID]string{}}}
+	h := &host{keys: &keys{values: map[compute.SecretID]string{}}, rootMB: max(64, int64(image.SizeMiB))}
+	var err error
 	h.daemon, err = libvirtd.Start(ctx, libvirtd.Config{Dir: filepath.Join(dir, "lv"), CacheDir: libvirtd.DefaultCacheDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.daemon.StopAll(context.Background())) })
 
 	file := filepath.Join(dir, "guest.qcow2")
-	require.NoError(t, guest.Build(ctx, file, guest.Options{}))
+	require.NoError(t, guest.Build(ctx, file, image))
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	sum := sha256.Sum256(data)
@@ -67,7 +85,7 @@ func setup(t *testing.T) *host {
 	require.NoError(t, err)
 	require.NoError(t, h.disks.CacheImage(ctx, disk.CacheImageInput{Image: h.image}))
 	h.Activities, err = domain.New(domain.Config{
-		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks,
+		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks, Exports: h.disks,
 		InstancesDir: h.disks.InstancesDir, RunDir: filepath.Join(dir, "run"), VirtType: "qemu",
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
@@ -81,7 +99,7 @@ func (h *host) server(t *testing.T, encrypted bool, tpm *compute.TPM) compute.Se
 	s := compute.Server{
 		ID: compute.ServerID{UUID: uuid.New()}, Name: "test", Image: h.image, TPM: tpm,
 		Flavor: compute.Flavor{Name: "tiny", VCPUs: 1, MemoryMB: 192},
-		Disks:  []compute.Disk{{Role: compute.RootDisk, DeviceName: "/dev/vda", Image: &h.image.ID, SizeMB: 64}},
+		Disks:  []compute.Disk{{Role: compute.RootDisk, DeviceName: "/dev/vda", Image: &h.image.ID, SizeMB: h.rootMB}},
 	}
 	if encrypted {
 		s.Disks = append(s.Disks,

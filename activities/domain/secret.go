@@ -41,7 +41,7 @@ func loans(s compute.Server, keys compute.Keyring) []loan {
 }
 
 // ofServer matches the names of loans' uses and finds the server in them.
-var ofServer = regexp.MustCompile(`^(?:instance-)?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:_[0-9a-f-]{36}(?:_backing)?)?$`)
+var ofServer = regexp.MustCompile(`^(?:instance-)?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:_[0-9a-f-]{36}(?:_backing|_export)?)?$`)
 
 // lend gives libvirt one secret: in its memory only (ephemeral), and to be read
 // by nobody (private).

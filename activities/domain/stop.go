@@ -10,14 +10,16 @@ import (
 	"strongroom/compute"
 )
 
-// Progress is the heartbeat of a shutdown.
+// Progress is the heartbeat of what takes long.
 type Progress struct {
-	Phase string `json:"phase"` // "shutdown"
-	Done  int64  `json:"done"`  // seconds
+	Phase string `json:"phase"` // "shutdown", "backup"
+	Done  int64  `json:"done"`  // seconds of a shutdown, bytes of a backup
 	Total int64  `json:"total"`
 }
 
 const (
+	progressEvery = 3 * time.Second
+
 	pollEvery  = 200 * time.Millisecond
 	pressEvery = 10 * time.Second // a guest that is still booting does not notice its power button
 )
