@@ -17,6 +17,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
+	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/operation"
 	"strongroom/activities/record"
@@ -50,6 +51,8 @@ func everythingRegistered() map[string]any {
 	(&operation.Activities{}).Register(c)
 	(&key.Activities{}).Register(c)
 	(&trust.Activities{}).Register(c)
+	(&image.Activities{}).Register(c)
+	(&image.HostActivities{}).Register(c)
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
 	(&tpm.Activities{}).Register(c)
@@ -61,14 +64,15 @@ func everythingRegistered() map[string]any {
 func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", workflows.SweepName, workflows.ReapName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", "createImage", workflows.SweepName, workflows.ReapName, workflows.AuditName,
 		record.Begin, record.Task, record.Claim, record.Unclaim, record.SaveSecrets, record.ClearSecrets, record.SaveOptions,
 		record.Open, record.Close, record.Things, record.Settle, record.Bury, record.Ledger,
 		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped,
 		operation.CancelRunning, operation.Sweep,
-		key.Create, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
-		disk.CacheImage, disk.Create, disk.Delete, disk.Inventory,
-		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory,
+		key.Create, key.Copy, key.Look, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
+		image.Create, image.Describe, image.Delete, image.Upload,
+		disk.CacheImage, disk.Create, disk.Delete, disk.Inventory, disk.Export, disk.DeleteExport,
+		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory, domain.Export, domain.AbortExport,
 		tpm.Delete, tpm.Inventory,
 	}
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(everythingRegistered())))
@@ -86,6 +90,9 @@ var allowed = map[string]string{
 	"compute.Disk.EncryptionOptions":      "cipher names and sizes (EE-08)",
 	"disk.CreateResult.EncryptionOptions": "cipher names and sizes (EE-08)",
 	"record.OptionsInput.Options":         "cipher names and sizes (EE-08)",
+	"compute.Export.EncryptionOptions":    "cipher names and sizes (EE-08)",
+	"compute.SnapshotArguments.Metadata":  "an image's properties to be, which everybody who sees the image may read",
+	"image.DescribeInput.Properties":      "an image's properties, which everybody who sees the image may read",
 }
 
 var (

@@ -114,21 +114,26 @@ func (s *snapshot) export(ctx workflow.Context) error {
 	copied := step{event: "export_disk", host: &s.host, do: s.exportOffline, undo: s.deleteExport}
 	copied.makes = []compute.Thing{s.exported()}
 	if s.server.VMState == compute.VMActive || s.server.VMState == compute.VMPaused {
-		copied.do = s.exportLive
+		copied.do, copied.undo = s.exportLive, s.abortExport
 		if s.target.Secret != nil {
 			// Libvirt is lent the image's secret for the copy.
-			lent := s.thing(compute.ThingHypervisorSecret, s.host.String(), s.target.Secret.String())
-			copied.makes, copied.releases = append(copied.makes, lent), []compute.Thing{lent}
-			copied.undo = func(ctx workflow.Context) error {
-				if err := s.deleteExport(ctx); err != nil {
-					return err
-				}
-				in := domain.ForgetSecretsInput{Server: s.Server, Secrets: []compute.SecretID{*s.target.Secret}}
-				return workflow.ExecuteActivity(durable.HostUndo(ctx, s.host), domain.ForgetSecrets, in).Get(ctx, nil)
-			}
+			copied.releases = []compute.Thing{s.thing(compute.ThingHypervisorSecret, s.host.String(), s.target.Secret.String())}
+			copied.makes = append(copied.makes, copied.releases...)
 		}
 	}
 	return s.take(ctx, copied)
+}
+
+// abortExport leaves neither a copy, nor a job that makes one, nor a secret for it.
+func (s *snapshot) abortExport(ctx workflow.Context) error {
+	in := domain.AbortExportInput{Server: s.Server}
+	if s.target.Secret != nil {
+		in.Secrets = []compute.SecretID{*s.target.Secret}
+	}
+	if err := workflow.ExecuteActivity(durable.HostUndo(ctx, s.host), domain.AbortExport, in).Get(ctx, nil); err != nil {
+		return err
+	}
+	return s.deleteExport(ctx)
 }
 
 func (s *snapshot) exported() compute.Thing {

@@ -76,6 +76,12 @@ func (w *world) registerImages(r registry) {
 		}
 		return w.export(ctx, in.Server, in.Operation, in.Target)
 	}))
+	add(domain.AbortExport, act(w, domain.AbortExport, func(ctx context.Context, in domain.AbortExportInput) (none, error) {
+		for _, id := range in.Secrets {
+			delete(w.lent, hostOf(ctx)+" "+id.String())
+		}
+		return none{}, nil
+	}))
 	add(disk.DeleteExport, act(w, disk.DeleteExport, func(ctx context.Context, in disk.DeleteExportInput) (none, error) {
 		delete(w.exports, exported(ctx, in.Server, in.Operation))
 		return none{}, nil

@@ -8,6 +8,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
+	"strongroom/activities/image"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -46,7 +47,7 @@ func (hostCommand) Run(r *run) error {
 	}
 	return worker.Host{
 		ID: compute.HostID{UUID: id}, Name: b.Host.Name, Temporal: b.temporal, Pool: b.pool,
-		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm},
+		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm, rooms.image},
 		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, b.Host) },
 		Running:  rooms.domain.Running, Ready: func() error { return rooms.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
@@ -54,6 +55,7 @@ func (hostCommand) Run(r *run) error {
 
 // rooms are the activities of a host.
 type rooms struct {
+	image  *image.HostActivities
 	disk   *disk.Activities
 	domain *domain.Activities
 	tpm    *tpm.Activities
@@ -80,14 +82,14 @@ func openRooms(r *run, s *services) (*rooms, error) {
 	}
 	r.log.Info("guests run as", "virt_type", virt)
 	domains, err := domain.New(domain.Config{
-		Client: client, Keys: keys, Images: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
+		Client: client, Keys: keys, Images: disks, Exports: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
 		Networks: h.networks(), Logger: r.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	tpms, err := tpm.New(h.SwtpmState)
-	return &rooms{disk: disks, domain: domains, tpm: tpms}, err
+	return &rooms{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, err
 }
 
 func (h HostConfig) networks() map[string]domain.Network {
