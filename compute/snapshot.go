@@ -64,7 +64,9 @@ func (s Server) RootDisk() (d Disk, ok bool) {
 func SnapshotImage(s Server, in SnapshotArguments) Image {
 	properties := map[string]string{}
 	for _, from := range []map[string]string{s.Image.Properties, in.Metadata} {
-		for key, value := range from { //workflowcheck:ignore // into a map again: the order shows nowhere
+		// Into a map again: the order shows nowhere.
+		//workflowcheck:ignore
+		for key, value := range from {
 			if Inherited(key) {
 				properties[key] = value
 			}
