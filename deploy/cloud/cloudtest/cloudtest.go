@@ -16,7 +16,7 @@ import (
 
 const (
 	// Variable names the environment variable that points tests at the clouds.yaml
-	// of a cloud of deploy/cloud. deploy/cloud/with starts one and sets it.
+	// of a cloud of deploy/cloud. deploy/with --cloud starts one and sets it.
 	Variable = "STRONGROOM_TEST_CLOUD"
 	// Required names the variable that makes a missing cloud a failure.
 	Required = "STRONGROOM_TEST_CLOUD_REQUIRED"
@@ -31,9 +31,9 @@ func Open(t testing.TB) string {
 	file := os.Getenv(Variable)
 	if file == "" {
 		if os.Getenv(Required) != "" {
-			t.Fatalf("%s is not set: run the tests through deploy/cloud/with", Variable)
+			t.Fatalf("%s is not set: run the tests through deploy/with --cloud", Variable)
 		}
-		t.Skipf("needs OpenStack: set %s, or run go run ./deploy/cloud/with go test ...", Variable)
+		t.Skipf("needs OpenStack: set %s, or run go run ./deploy/with --cloud go test ...", Variable)
 	}
 	return file
 }
