@@ -163,7 +163,7 @@ func (h *host) ask(t *testing.T, s compute.Server, line, answer string, boots in
 func (h *host) hear(t *testing.T, s compute.Server, line string, boots int) []string {
 	t.Helper()
 	var heard []string
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(4 * time.Minute)
 	for time.Now().Before(deadline) {
 		log, _ := h.Console(t.Context(), domain.ConsoleInput{Server: s.ID}) // not there before the first boot
 		if parts := strings.Split(log, "TG init "); len(parts) > boots+1 {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -142,7 +143,12 @@ func (b bench) requireKind(kind compute.Kind, err error) {
 
 func (b bench) requireQueued(id compute.ImageID) {
 	b.Helper()
-	img := b.get(b.Owner, id)
+	// A store may see only after a moment that nobody sends any more.
+	var img compute.Image
+	require.Eventually(b, func() bool {
+		img = b.get(b.Owner, id)
+		return img.Status != "saving"
+	}, time.Minute, 50*time.Millisecond)
 	require.Equal(b, image.StatusQueued, img.Status)
 	require.Zero(b, img.SizeBytes)
 	require.Empty(b, img.SHA256)
