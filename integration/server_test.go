@@ -33,6 +33,9 @@ var (
 		"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_secret_security": "host",
 		"hw:tpm_version": "2.0", "hw:tpm_secret_security": "host",
 	}}
+	delegatedTPM = flavorSpec{"e2e-host-tpm", 192, 1, 0, 0, map[string]string{
+		"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0", "hw:tpm_secret_security": "host",
+	}}
 	encrypted = flavorSpec{"e2e-luks", 128, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
 )
 

@@ -141,13 +141,14 @@ func TestTokenRevokedInTheMiddle(t *testing.T) {
 	}
 }
 
-// Where the owner delegated, the create fails all the same, and the trust clears up
-// at once and goes itself.
+// Where the owner delegated the TPM's key alone, the create fails all the same, for
+// its disks need the token; the trust clears up at once, and goes itself.
 func TestTokenRevokedInTheMiddleWithATrust(t *testing.T) {
 	onOpenStack(t)
 	c := ownCloud(t)
-	b := c.beginCreate(t, delegated)
+	b := c.beginCreate(t, delegatedTPM)
 	require.Len(t, c.trusts(t, "-demo"), 1)
+	require.Len(t, c.secrets(t, "-demo"), 2, "a disk and a TPM")
 	c.revoke(t, b)
 	b.held.release()
 	s := c.settledAs(t, "-reader", b.id)
