@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"strongroom/activities/secret"
@@ -15,24 +16,32 @@ import (
 // copyAsIs makes the copy of a disk from its file as it is. What the disk has
 // from its source is added to it, under the disk's own key, so that the copy
 // leans on nothing.
-func (a *Activities) copyAsIs(ctx context.Context, from origin, x exportFile, d compute.Disk) error {
+func (a *Activities) copyAsIs(ctx context.Context, from origin, x exportFile, d compute.Disk) (imageInfo, error) {
 	if err := x.clear(d); err != nil {
-		return err
+		return imageInfo{}, err
 	}
-	if err := a.copyFile(ctx, from.path, x.draft); err != nil || from.backing == "" {
-		return err
+	copying, both := errgroup.WithContext(ctx)
+	copying.Go(func() error { return a.copyFile(both, from.path, x.draft) })
+	if from.key != nil { // which the copying itself does not try
+		copying.Go(func() error { return a.opens(both, from.path, from.key) })
 	}
-	cache := cacheMode(x.draft)
-	c := Command{Name: "qemu-img", Args: []string{"rebase", "-p", "-t", cache, "-T", cache, "-b", ""}}
+	if err := copying.Wait(); err != nil || from.backing == "" {
+		return from.info, err
+	}
+	// "unsafe" spares the wait until all that was just copied is on disk.
+	c := Command{Name: "qemu-img", Args: []string{"rebase", "-p", "-t", "unsafe", "-b", ""}}
 	from.lendTo(&c)
 	c.Args = append(c.Args, from.node(x.draft).json())
-	return a.runLong(ctx, c, from.bytes)
+	if err := a.runLong(ctx, c, from.bytes); err != nil {
+		return imageInfo{}, err
+	}
+	return a.idle(ctx, x.draft, compute.ImageQcow2)
 }
 
 // convert makes the copy of a disk in one pass over what the guest sees of it.
-func (a *Activities) convert(ctx context.Context, from origin, x exportFile, p compute.ExportPlan, key *secret.Passphrase) error {
+func (a *Activities) convert(ctx context.Context, from origin, x exportFile, p compute.ExportPlan, key *secret.Passphrase) (imageInfo, error) {
 	if err := a.MakeExportDraft(ctx, p, from.bytes, key); err != nil {
-		return err
+		return imageInfo{}, err
 	}
 	to := rawNode(x.draft)
 	switch {
@@ -53,7 +62,10 @@ func (a *Activities) convert(ctx context.Context, from origin, x exportFile, p c
 		c.lend(targetKey, key)
 	}
 	c.Args = append(c.Args, from.node(from.path).json(), to.options())
-	return a.runLong(ctx, c, from.bytes)
+	if err := a.runLong(ctx, c, from.bytes); err != nil {
+		return imageInfo{}, err
+	}
+	return a.idle(ctx, x.draft, p.Target.Format)
 }
 
 // runLong runs a command with -p and reports how far it is.

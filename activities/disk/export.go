@@ -72,19 +72,21 @@ func (a *Activities) Export(ctx context.Context, in ExportInput) (compute.Export
 		return compute.Export{}, compute.Errorf(compute.KindOf(err), "disk %s: its copy: %w", in.Disk.ID, err)
 	}
 	defer x.discard()
+	var i imageInfo
 	if from.copiesAsIs(in.Target) {
-		err = a.copyAsIs(ctx, from, x, plan.Disk)
+		i, err = a.copyAsIs(ctx, from, x, plan.Disk)
 	} else {
-		err = a.convert(ctx, from, x, plan, key)
+		i, err = a.convert(ctx, from, x, plan, key)
+	}
+	var done compute.Export
+	if err == nil {
+		done, err = x.keep(plan, i)
 	}
 	if err != nil {
 		return compute.Export{}, exportFailure(ctx, in.Disk, err)
 	}
-	done, err := a.KeepExport(ctx, plan)
-	if err == nil {
-		a.Logger.InfoContext(ctx, "exported disk", "server", in.Server, "disk", in.Disk.ID, "key", in.Target.Key, "format", done.Format, "bytes", done.Bytes)
-	}
-	return done, err
+	a.Logger.InfoContext(ctx, "exported disk", "server", in.Server, "disk", in.Disk.ID, "key", in.Target.Key, "format", done.Format, "bytes", done.Bytes)
+	return done, nil
 }
 
 // targetKey reads the passphrase of the copy; nil: it is not encrypted.

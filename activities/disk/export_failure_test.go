@@ -72,9 +72,10 @@ func TestExportRefuses(t *testing.T) {
 		"not encrypted": {compute.Corrupt, func(in *disk.ExportInput) {
 			in.Disk.Encrypted, in.Target = false, compute.ExportTarget{Format: "qcow2", Key: "same"}
 		}},
-		"no such disk":   {compute.Corrupt, func(in *disk.ExportInput) { in.Disk.Index = 7 }},
-		"no such server": {compute.Corrupt, func(in *disk.ExportInput) { in.Server = newServer() }},
-		"a key that does not open": {compute.Corrupt, func(in *disk.ExportInput) {
+		"no such disk":             {compute.Corrupt, func(in *disk.ExportInput) { in.Disk.Index = 7 }},
+		"no such server":           {compute.Corrupt, func(in *disk.ExportInput) { in.Server = newServer() }},
+		"a key that does not open": {compute.Corrupt, func(in *disk.ExportInput) { in.Disk.Secret, in.Target.Secret = other, other }},
+		"nor to encrypt anew": {compute.Corrupt, func(in *disk.ExportInput) {
 			in.Disk.Secret, in.Target.Secret, in.Target.Key = other, copied, compute.KeyNew
 		}},
 	} {

@@ -99,8 +99,12 @@ func (a *Activities) FindExport(ctx context.Context, p compute.ExportPlan, key *
 	if says(err, "Invalid password") {
 		return done, false, compute.Errorf(compute.Conflict, "disk %s was exported under another key than secret %s", p.Disk.ID, p.Target.Secret)
 	}
+	var i imageInfo
 	if err == nil {
-		done, err = a.describe(ctx, x, p)
+		i, err = a.idle(ctx, x.final, p.Target.Format)
+	}
+	if err == nil {
+		done, err = x.describe(p, i)
 	}
 	if err != nil {
 		return done, false, failed(ctx, err, "copy of disk %s", p.Disk.ID)
@@ -181,19 +185,17 @@ func makeRaw(want newDisk) error {
 	return errors.Join(err, f.Truncate(bytes), f.Close())
 }
 
-// KeepExport gives an export that was made its name, and says what it is. The
-// caller holds the lock.
+// KeepExport gives an export that QEMU made for libvirt its name, and says what it
+// is. The caller holds the lock.
 func (a *Activities) KeepExport(ctx context.Context, p compute.ExportPlan) (compute.Export, error) {
 	x, err := a.exportFile(p)
 	if err != nil {
 		return compute.Export{}, err
 	}
-	if err = a.letGo(ctx, x.draft, p.Target.Format); err == nil {
-		err = os.Rename(x.draft, x.final)
-	}
+	i, err := a.letGo(ctx, x.draft, p.Target.Format)
 	var done compute.Export
 	if err == nil {
-		done, err = a.describe(ctx, x, p)
+		done, err = x.keep(p, i)
 	}
 	if err != nil {
 		return done, failed(ctx, err, "copy of disk %s", p.Disk.ID)
@@ -201,12 +203,16 @@ func (a *Activities) KeepExport(ctx context.Context, p compute.ExportPlan) (comp
 	return done, nil
 }
 
-// describe says what a whole export is.
-func (a *Activities) describe(ctx context.Context, x exportFile, p compute.ExportPlan) (compute.Export, error) {
-	i, err := a.idle(ctx, x.final, p.Target.Format)
-	if err != nil {
+// keep gives an export that was made its name.
+func (x exportFile) keep(p compute.ExportPlan, i imageInfo) (compute.Export, error) {
+	if err := os.Rename(x.draft, x.final); err != nil {
 		return compute.Export{}, err
 	}
+	return x.describe(p, i)
+}
+
+// describe says what a whole export is.
+func (x exportFile) describe(p compute.ExportPlan, i imageInfo) (compute.Export, error) {
 	file, err := os.Stat(x.final)
 	if err != nil {
 		return compute.Export{}, err

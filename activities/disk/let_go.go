@@ -17,26 +17,26 @@ const (
 	letGoPoll     = 50 * time.Millisecond
 )
 
-// letGo waits until QEMU and libvirt have let a file go. QEMU writes the last of
+// letGo waits until QEMU and libvirt have let a file go, and looks at it. QEMU writes the last of
 // it when it closes it, and libvirt gives it back to its owner after that: both a
 // moment after they say that the job is done. What libvirt does not come to, since
 // it died, is done here: it would take the file for one in use, by its old name.
-func (a *Activities) letGo(ctx context.Context, path, format string) error {
-	_, err := a.idle(ctx, path, format)
+func (a *Activities) letGo(ctx context.Context, path, format string) (imageInfo, error) {
+	i, err := a.idle(ctx, path, format)
 	for begin := time.Now(); says(err, inUse) && time.Since(begin) < letGoPatience && ctx.Err() == nil; {
 		time.Sleep(letGoPoll)
-		_, err = a.idle(ctx, path, format)
+		i, err = a.idle(ctx, path, format)
 	}
 	for begin := time.Now(); err == nil && time.Since(begin) < ownerPatience && ctx.Err() == nil; time.Sleep(letGoPoll) {
 		var mine bool
 		if mine, err = isMine(path); mine {
-			return nil
+			return i, nil
 		}
 	}
 	if err != nil {
-		return err
+		return i, err
 	}
-	return errors.Join(os.Chown(path, os.Getuid(), os.Getgid()), forgetLabels(path), ctx.Err())
+	return i, errors.Join(os.Chown(path, os.Getuid(), os.Getgid()), forgetLabels(path), ctx.Err())
 }
 
 func isMine(path string) (bool, error) {

@@ -13,6 +13,7 @@ import (
 // origin is a disk that is exported, with all that it is made of.
 type origin struct {
 	path          string
+	info          imageInfo
 	bytes         int64              // that the guest sees
 	stored        int64              // of its files
 	key           *secret.Passphrase // nil: its own clusters are not encrypted
@@ -54,7 +55,7 @@ func (a *Activities) origin(ctx context.Context, in ExportInput) (o origin, err 
 	if i.Encrypted != d.Encrypted || i.BackingFilename != o.backing || i.FormatSpecific.Data.DataFile != "" {
 		return o, compute.Errorf(compute.Corrupt, "disk %s is not what it was made as: encrypted %t, on %q", d.ID, i.Encrypted, i.BackingFilename)
 	}
-	o.bytes = i.VirtualSize
+	o.info, o.bytes = i, i.VirtualSize
 	for _, path := range []string{o.path, o.backing} {
 		if file, err := os.Stat(path); path != "" && err != nil {
 			return o, compute.Errorf(compute.Corrupt, "disk %s: its source is missing", d.ID)
