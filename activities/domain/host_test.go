@@ -168,7 +168,8 @@ func (h *host) hear(t *testing.T, s compute.Server, line string, boots int) []st
 		log, _ := h.Console(t.Context(), domain.ConsoleInput{Server: s.ID}) // not there before the first boot
 		if parts := strings.Split(log, "TG init "); len(parts) > boots+1 {
 			heard = nil
-			for _, l := range strings.Split(parts[boots+1], "\n") {
+			whole := parts[boots+1][:strings.LastIndex(parts[boots+1], "\n")+1] // the last line may still be on its way
+			for _, l := range strings.Split(whole, "\n") {
 				heard = append(heard, strings.TrimSpace(l))
 				if strings.HasPrefix(heard[len(heard)-1], line) {
 					return heard
