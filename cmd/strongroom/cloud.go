@@ -29,6 +29,7 @@ func (c cloud) provider(ctx context.Context) (*gophercloud.ProviderClient, gophe
 	if err != nil {
 		return nil, endpoint, fmt.Errorf("cloud %q: %w", c.OSCloud, err)
 	}
+	auth.AllowReauth = auth.TokenID == "" // a wait may outlive a login
 	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
 	if err != nil {
 		return nil, endpoint, fmt.Errorf("logging in to cloud %q: %w", c.OSCloud, explain(err))
