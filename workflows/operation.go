@@ -80,13 +80,32 @@ func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 	return nil
 }
 
-// settle asks until the record says that the end is written or the server lost:
+// decide is the point from which an operation's effect stands where it must still
+// clear up before it lets its server go. Nothing is undone from here, and no cancel
+// reaches the context that comes back. name is the activity that puts it on record.
+func (o *operation) decide(ctx workflow.Context, name string, in any) (workflow.Context, error) {
+	if err := ctx.Err(); err != nil {
+		return ctx, err
+	}
+	if err := insist(ctx, name, in); err != nil {
+		return ctx, err
+	}
+	o.saga.Commit()
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return ctx, nil
+}
+
+func (o *operation) settle(ctx workflow.Context, end record.SettleInput) error {
+	return insist(ctx, record.Settle, end)
+}
+
+// insist asks until the record says that something is written or the server lost:
 // an answer that got lost may have been a yes, and to undo on a guess would take
 // away what is on record. Only a cancel ends the asking.
-func (o *operation) settle(ctx workflow.Context, end record.SettleInput) error {
+func insist(ctx workflow.Context, name string, in any) error {
 	var lost error
 	err := durable.Persist(ctx, func(ctx workflow.Context) error {
-		err := recorded(ctx, record.Settle, end, nil)
+		err := recorded(ctx, name, in, nil)
 		if record.IsSuperseded(err) {
 			lost = err
 			return nil
