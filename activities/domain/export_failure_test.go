@@ -53,7 +53,7 @@ func (h *host) inTheMiddle(t *testing.T, s compute.Server, export func() error, 
 	var err error
 	var running sync.WaitGroup
 	running.Go(func() { err = export() })
-	h.slow(t, s, 1<<20)
+	h.slow(t, s)
 	meanwhile()
 	running.Wait()
 	return err
@@ -85,7 +85,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 		require.Empty(t, h.secrets(t))
 		h.leaveSecret(t, s, in) // as one leaves it that is killed as soon as the job has begun
 		var beats []domain.Progress
-		err = h.inTheMiddle(t, s, func() error { return h.asActivity(t.Context(), in, &beats) }, func() { h.slow(t, s, 0) })
+		err = h.inTheMiddle(t, s, func() error { return h.asActivity(t.Context(), in, &beats) }, func() { h.hurry(t, s) })
 		require.NoError(t, err)
 		require.NotEmpty(t, beats)
 		require.Equal(t, "backup", beats[0].Phase)
@@ -129,7 +129,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
 		require.NoError(t, h.daemon.Restart(t.Context()))
 		var done compute.Export
-		err = h.inTheMiddle(t, s, func() (err error) { done, err = h.Export(t.Context(), in); return err }, func() { h.slow(t, s, 0) })
+		err = h.inTheMiddle(t, s, func() (err error) { done, err = h.Export(t.Context(), in); return err }, func() { h.hurry(t, s) })
 		require.NoError(t, err)
 		h.requireKeys(t, done, s, in)
 		h.requireNothingLeft(t, s)

@@ -69,26 +69,44 @@ func (h *host) monitor(t *testing.T, s compute.Server, command string, answer an
 	require.NoError(t, json.Unmarshal([]byte(text), &struct{ Return any }{answer}), text)
 }
 
-// slow catches a server's backup job as soon as it is there, and makes it slow.
-func (h *host) slow(t *testing.T, s compute.Server, bytesPerSecond int) {
+// slow catches a server's backup job as soon as it is there, and makes it so slow
+// that what the test does meanwhile is over before it.
+func (h *host) slow(t *testing.T, s compute.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
+	for !h.setSpeed(ctx, t, s, 64<<10) {
+	}
+}
+
+// hurry lets a backup job go on, if it is not over already.
+func (h *host) hurry(t *testing.T, s compute.Server) {
+	t.Helper()
+	h.setSpeed(t.Context(), t, s, 0)
+}
+
+// setSpeed says how many bytes in a second a server's job copies, and whether there
+// is a job.
+func (h *host) setSpeed(ctx context.Context, t *testing.T, s compute.Server, bytes int) (found bool) {
+	t.Helper()
 	require.NoError(t, h.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 		dom, err := l.DomainLookupByUUID(libvirt.UUID(s.ID.UUID))
-		for err == nil {
-			var text string
-			if text, err = l.QEMUDomainMonitorCommand(dom, `{"execute":"query-block-jobs"}`, 0); err != nil {
-				break
-			}
-			if job := regexp.MustCompile(`"device":"([^"]*)"`).FindStringSubmatch(text); job != nil {
-				_, err = l.QEMUDomainMonitorCommand(dom, fmt.Sprintf(
-					`{"execute":"block-job-set-speed","arguments":{"device":%q,"speed":%d}}`, job[1], bytesPerSecond), 0)
-				break
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		text, err := l.QEMUDomainMonitorCommand(dom, `{"execute":"query-block-jobs"}`, 0)
+		if err != nil {
+			return err
+		}
+		job := regexp.MustCompile(`"device":"([^"]*)"`).FindStringSubmatch(text)
+		if job != nil { // and if it is not over by now
+			_, gone := l.QEMUDomainMonitorCommand(dom, fmt.Sprintf(
+				`{"execute":"block-job-set-speed","arguments":{"device":%q,"speed":%d}}`, job[1], bytes), 0)
+			found = gone == nil
+		}
+		return nil
 	}))
+	return found
 }
 
 // requireNothingLeft looks for jobs, secrets and drafts.
@@ -213,11 +231,11 @@ func TestExportOfAGuestThatWrites(t *testing.T) {
 			var err error
 			var export sync.WaitGroup
 			export.Go(func() { done, err = h.Export(t.Context(), in) })
-			h.slow(t, s, 1<<20)
+			h.slow(t, s)
 			began := w.done.Load()
 			require.Empty(t, h.secrets(t), "QEMU has it: libvirt needs it no more")
 			require.Eventually(t, func() bool { return w.done.Load() > began+20 }, time.Minute, 10*time.Millisecond)
-			h.slow(t, s, 0)
+			h.hurry(t, s)
 			export.Wait()
 			require.NoError(t, err)
 			w.end()
