@@ -31,7 +31,7 @@ func (a *API) serverActions() Resource {
 			ruleStart: policy.ProjectMemberOrAdmin, ruleStop: policy.ProjectMemberOrAdmin, ruleReboot: policy.ProjectMemberOrAdmin,
 			ruleLock: policy.ProjectMemberOrAdmin, ruleUnlock: policy.ProjectMemberOrAdmin, ruleUnlockOverride: policy.Admin,
 			ruleResetState: policy.Admin, ruleConsole: policy.ProjectMemberOrAdmin,
-			ruleCreateImage: policy.ProjectMemberOrAdmin,
+			ruleCreateImage: policy.ProjectMemberOrAdmin, ruleCreateBackup: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			on("os-start", bare("os-start"), a.startServer),
@@ -41,6 +41,7 @@ func (a *API) serverActions() Resource {
 			on("unlock", bare("unlock"), a.unlockServer),
 			on("os-resetState", resetBody, a.resetServer),
 			snapshot,
+			on("createBackup", createBackupBody, a.createBackup),
 			console,
 		},
 	}

@@ -61,10 +61,15 @@ func (a *API) createImage(r *Request) (any, error) {
 	}); err != nil {
 		return nil, err
 	}
+	return a.imageMade(r, in.Image)
+}
+
+// imageMade is the answer that names an image.
+func (a *API) imageMade(r *Request, id compute.ImageID) (any, error) {
 	if r.Version >= 45 {
-		return map[string]any{"image_id": in.Image}, nil
+		return map[string]any{"image_id": id}, nil
 	}
-	if address := a.imageURL(r, in.Image.UUID); address != "" {
+	if address := a.imageURL(r, id.UUID); address != "" {
 		r.SetHeader("Location", address)
 	}
 	return nil, nil

@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -88,4 +91,55 @@ func TestCreateImageRefuses(t *testing.T) {
 	c.act(t, member, id, `{"lock": null}`).ok(202)
 	c.shelf.down = true
 	c.act(t, member, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(202)
+}
+
+// EE-22: a backup is Nova's own at every version, and has the server's key.
+func TestCreateBackup(t *testing.T) {
+	t.Parallel()
+	const body = `{"createBackup": {"name": "nightly", "backup_type": "daily", "rotation": %s, "metadata": {"a": "b"}}}`
+	for name, v := range map[string]struct {
+		version, rotation string
+		located           bool
+	}{
+		"by id":                  {"2.45", "2", false},
+		"by address":             {"2.44", `"2"`, true},
+		"one that does not stay": {"2.44", "0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setupCloud(t)
+			id := c.active()
+			got := c.act(t, member, id, fmt.Sprintf(body, v.rotation), at(v.version)).ok(202)
+			ops := c.starter.ops()
+			op := ops[len(ops)-1]
+			require.Equal(t, compute.OpCreateBackup, op.Kind)
+			var in compute.SnapshotArguments
+			require.NoError(t, json.Unmarshal(op.Arguments, &in))
+			require.Equal(t, compute.KeySame, in.Key)
+			require.Equal(t, "daily", in.Backup.Type)
+			require.Equal(t, strings.Trim(v.rotation, `"`), strconv.Itoa(in.Backup.Rotation))
+			img := c.shelf.images[in.Image]
+			require.Equal(t, "backup", img.Properties["image_type"])
+			require.Equal(t, "daily", img.Properties["backup_type"])
+			require.Equal(t, v.located, got.header.Get("Location") != "")
+			if v.version == "2.45" {
+				require.Equal(t, in.Image.String(), got.get("image_id"))
+			}
+			require.Equal(t, compute.TaskBackup, c.row(id).TaskState)
+		})
+	}
+	c := setupCloud(t)
+	id := c.active()
+	for name, v := range map[string]struct{ version, body, message string }{
+		"no rotation":      {"2.90", `{"createBackup": {"name": "n", "backup_type": "daily"}}`, "'rotation' is a required property"},
+		"a negative one":   {"2.90", `{"createBackup": {"name": "n", "backup_type": "daily", "rotation": -1}}`, "rotation"},
+		"no type":          {"2.90", `{"createBackup": {"name": "n", "rotation": 1}}`, "'backup_type' is a required property"},
+		"a key of its own": {extended, `{"createBackup": {"name": "n", "backup_type": "d", "rotation": 1, "encryption": {"key": "new"}}}`, "Additional properties"},
+	} {
+		got := c.act(t, member, id, v.body, at(v.version))
+		require.Equal(t, 400, got.code, name)
+		require.Contains(t, got.body, v.message, name)
+	}
+	c.act(t, reader, id, fmt.Sprintf(body, "1"), at("2.90")).ok(403)
+	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
 }

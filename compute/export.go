@@ -64,16 +64,26 @@ func ExportFolder(op OperationID) string { return "export." + string(op) }
 // opens it. ownKey: the key was made for the image, and may go with it.
 func (e Export) EncryptionProperties(key SecretID, ownKey bool) map[string]string {
 	o := e.EncryptionOptions
-	policy := "False"
+	policy := keyStays
 	if ownKey {
-		policy = "True"
+		policy = keyGoes
 	}
 	return map[string]string{
-		"os_encrypt_format":              "LUKSv1",
-		"os_encrypt_cipher":              o["cipher-alg"] + "-" + o["cipher-mode"] + "-" + o["ivgen-alg"],
-		"os_encrypt_key_id":              key.String(),
-		"os_encrypt_key_deletion_policy": policy,
-		"os_decrypt_container_format":    "bare",
-		"os_decrypt_size":                strconv.FormatInt(e.VirtualBytes, 10),
+		"os_encrypt_format":           "LUKSv1",
+		"os_encrypt_cipher":           o["cipher-alg"] + "-" + o["cipher-mode"] + "-" + o["ivgen-alg"],
+		"os_encrypt_key_id":           key.String(),
+		keyPolicy:                     policy,
+		"os_decrypt_container_format": "bare",
+		"os_decrypt_size":             strconv.FormatInt(e.VirtualBytes, 10),
 	}
 }
+
+// The deletion policy of an image's key.
+const (
+	keyPolicy = "os_encrypt_key_deletion_policy"
+	keyGoes   = "True"
+	keyStays  = "False"
+)
+
+// KeyGoes reports whether the image's key is to go with it.
+func (img Image) KeyGoes() bool { return img.Properties[keyPolicy] == keyGoes }

@@ -17,7 +17,8 @@ const (
 	OpStop   OperationKind = "stop"
 	OpReboot OperationKind = "reboot"
 
-	OpCreateImage OperationKind = "createImage"
+	OpCreateImage  OperationKind = "createImage"
+	OpCreateBackup OperationKind = "createBackup"
 
 	// These end inside the request: a row in the trail, no workflow.
 	OpLock       OperationKind = "lock"

@@ -42,6 +42,7 @@ const (
 
 	TaskSnapshotPending TaskState = "image_snapshot_pending"
 	TaskSnapshot        TaskState = "image_snapshot"
+	TaskBackup          TaskState = "image_backup"
 	TaskPendingUpload   TaskState = "image_pending_upload"
 	TaskUploading       TaskState = "image_uploading"
 )

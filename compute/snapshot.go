@@ -13,13 +13,33 @@ const (
 	KeyNone     KeyChoice = "none"     // not at all
 )
 
-// SnapshotArguments are the arguments of a createImage.
+// SnapshotArguments are the arguments of a createImage or a createBackup.
 type SnapshotArguments struct {
 	Image    ImageID           `json:"image"` // chosen by us
 	Name     string            `json:"name"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Key      KeyChoice         `json:"key"`
 	Secret   *SecretID         `json:"secret,omitempty"` // of KeyExisting
+	Backup   *Backup           `json:"backup,omitempty"` // nil for a createImage
+}
+
+// Backup says of an image that it is one of the newest of its type that a server
+// keeps (EE-22).
+type Backup struct {
+	Type     string `json:"type"`     // the user's word: daily, weekly
+	Rotation int    `json:"rotation"` // how many of the type are kept, this one among them
+}
+
+// The properties of an image by which a backup is known.
+const (
+	imageType  = "image_type"
+	backupType = "backup_type"
+	instanceID = "instance_uuid"
+)
+
+// IsBackup reports whether an image is a backup of a type of a server.
+func (img Image) IsBackup(server ServerID, of string) bool {
+	return img.Properties[imageType] == "backup" && img.Properties[backupType] == of && img.Properties[instanceID] == server.String()
 }
 
 // CheckKeyChoice refuses a choice that names a secret it has no use for, or none
@@ -72,8 +92,11 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 			}
 		}
 	}
-	properties["image_type"] = "snapshot"
-	properties["instance_uuid"] = s.ID.String()
+	properties[imageType] = "snapshot"
+	if in.Backup != nil {
+		properties[imageType], properties[backupType] = "backup", in.Backup.Type
+	}
+	properties[instanceID] = s.ID.String()
 	properties["user_id"] = s.UserID
 	properties["base_image_ref"] = s.Image.ID.String()
 	img := Image{
@@ -88,7 +111,7 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 // key alone. A key that two images named would be destroyed with the first (EE-24).
 var neverInherited = []string{
 	"os_encrypt_", "os_decrypt_", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_", "img_signature", "os_hash_", "stores",
-	"block_device_mapping", "bdm_v2", "root_device_name", "instance_uuid", "base_image_ref", "image_type", "user_id", "checksum",
+	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, "base_image_ref", imageType, backupType, "user_id", "checksum",
 }
 
 // Inherited reports whether an image of a server takes a property over from the

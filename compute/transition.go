@@ -21,9 +21,10 @@ type condition struct {
 var idle = []TaskState{TaskNone}
 
 var conditions = map[OperationKind]condition{
-	OpStart:       {vm: []VMState{VMStopped}, task: idle, launched: true},
-	OpStop:        {vm: []VMState{VMActive, VMError}, task: idle, launched: true},
-	OpCreateImage: {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
+	OpStart:        {vm: []VMState{VMStopped}, task: idle, launched: true},
+	OpStop:         {vm: []VMState{VMActive, VMError}, task: idle, launched: true},
+	OpCreateImage:  {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
+	OpCreateBackup: {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
 	// Delete wins over everything, also over a create that still runs.
 	OpDelete:     {},
 	OpLock:       {},

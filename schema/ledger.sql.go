@@ -29,6 +29,48 @@ func (q *Queries) GiveThing(ctx context.Context, arg GiveThingParams) error {
 	return err
 }
 
+const givenThings = `-- name: GivenThings :many
+SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE server_id = $1 AND state = 'given' ORDER BY created_at, id
+`
+
+func (q *Queries) GivenThings(ctx context.Context, serverID compute.ServerID) ([]Ledger, error) {
+	rows, err := q.db.Query(ctx, givenThings, serverID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Ledger{}
+	for rows.Next() {
+		var i Ledger
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Place,
+			&i.Name,
+			&i.Reference,
+			&i.ServerID,
+			&i.OperationID,
+			&i.CredentialID,
+			&i.ProjectID,
+			&i.UserID,
+			&i.State,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ReleasedAt,
+			&i.Refused,
+			&i.Tries,
+			&i.TryAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const intendThing = `-- name: IntendThing :exec
 INSERT INTO ledger (id, kind, place, name, server_id, operation_id, credential_id, project_id, user_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)

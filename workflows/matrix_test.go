@@ -67,6 +67,11 @@ var subjects = map[string]subject{
 		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeyNew},
 		stopped, always(compute.VMStopped, compute.PowerShutdown), "",
 	},
+	"backup": {
+		compute.OpCreateBackup, compute.TaskSnapshotPending,
+		compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame, Backup: &compute.Backup{Type: "daily", Rotation: 1}},
+		backedUp, always(compute.VMActive, compute.PowerRunning), record.Give,
+	},
 	"start":       {compute.OpStart, compute.TaskPoweringOn, nil, stopped, always(compute.VMStopped, compute.PowerShutdown), ""},
 	"stop":        {compute.OpStop, compute.TaskPoweringOff, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown, ""},

@@ -17,7 +17,8 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpStop:   Stop,
 		compute.OpReboot: Reboot,
 
-		compute.OpCreateImage: Snapshot,
+		compute.OpCreateImage:  Snapshot,
+		compute.OpCreateBackup: Snapshot,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

@@ -27,6 +27,8 @@ type snapshot struct {
 	target compute.ExportTarget
 	copied compute.Export
 	given  []compute.Thing // what is the owner's from the commit on
+
+	pending, uploading compute.TaskState
 }
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {
@@ -37,6 +39,10 @@ func (s *snapshot) run(ctx workflow.Context) (err error) {
 	if s.root, ok = s.server.RootDisk(); !ok {
 		return compute.Errorf(compute.Conflict, "server %s has no local root disk", s.Server)
 	}
+	s.pending, s.uploading = compute.TaskSnapshot, compute.TaskUploading
+	if s.in.Backup != nil {
+		s.pending, s.uploading = compute.TaskBackup, compute.TaskBackup
+	}
 	s.target = compute.ExportTarget{Format: compute.ImageQcow2, Key: s.in.Key, Credential: s.asked.Credential}
 	for _, next := range []func(workflow.Context) error{s.makeKey, s.makeImage, s.export, s.upload, s.tidy} {
 		if err := next(ctx); err != nil {
@@ -44,7 +50,17 @@ func (s *snapshot) run(ctx workflow.Context) (err error) {
 		}
 	}
 	end := s.outcome(nil)
-	end.Given = s.given
+	if s.in.Backup == nil {
+		end.Given = s.given
+		return s.commit(ctx, end)
+	}
+	ctx, err = s.decide(ctx, record.Give, record.GiveInput{OperationInput: s.OperationInput, Things: s.given})
+	if err != nil {
+		return err
+	}
+	if err := s.rotate(ctx); err != nil {
+		return err
+	}
 	return s.commit(ctx, end)
 }
 
@@ -55,7 +71,7 @@ func (s *snapshot) outcome(*compute.Error) record.SettleInput {
 
 // makeKey has the secret of the image: the owner of the image is its owner.
 func (s *snapshot) makeKey(ctx workflow.Context) error {
-	if err := s.task(ctx, compute.TaskSnapshot); err != nil {
+	if err := s.task(ctx, s.pending); err != nil {
 		return err
 	}
 	switch {
@@ -159,7 +175,7 @@ func (s *snapshot) deleteExport(ctx workflow.Context) error {
 
 // upload says how the image is encrypted, and sends the copy.
 func (s *snapshot) upload(ctx workflow.Context) error {
-	if err := s.task(ctx, compute.TaskUploading); err != nil {
+	if err := s.task(ctx, s.uploading); err != nil {
 		return err
 	}
 	if s.target.Secret != nil {

@@ -51,6 +51,16 @@ func (w *world) registerImages(r registry) {
 		}
 		return none{}, nil
 	}))
+	add(image.OldBackups, act(w, image.OldBackups, func(_ context.Context, in image.OldBackupsInput) (image.OldBackupsResult, error) {
+		var old image.OldBackupsResult
+		for _, t := range w.given { // in the order in which they were made
+			if img := w.images[t.Name]; img != nil && img.IsBackup(in.Server, in.Backup.Type) {
+				old.Images = append(old.Images, image.OldBackup{Image: img.ID, TakeKey: img.KeyGoes()})
+			}
+		}
+		old.Images = old.Images[:max(0, len(old.Images)-in.Backup.Rotation)]
+		return old, nil
+	}))
 	add(image.Upload, act(w, image.Upload, func(ctx context.Context, in image.UploadInput) (image.UploadResult, error) {
 		if !w.exports[hostOf(ctx)+" "+in.File] {
 			return image.UploadResult{}, compute.Errorf(compute.NotFound, "no such copy")

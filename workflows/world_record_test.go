@@ -53,6 +53,12 @@ func (w *world) registerRecord(r registry) {
 		}
 		return out, nil
 	}))
+	add(record.Give, act(w, record.Give, func(_ context.Context, in record.GiveInput) (none, error) {
+		return none{}, w.fenced(in.OperationInput, func() { w.give(in.Things) })
+	}))
+	add(record.Given, act(w, record.Given, func(context.Context, compute.ServerID) ([]compute.Thing, error) {
+		return slices.Clone(w.given), nil
+	}))
 	add(record.Settle, act(w, record.Settle, w.settle))
 	add(record.Bury, act(w, record.Bury, w.bury))
 	add(record.Ledger, act(w, record.Ledger, w.book))
@@ -115,7 +121,7 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 			return out, err
 		}
 	}
-	if op.Kind == compute.OpCreateImage {
+	if op.Kind == compute.OpCreateImage || op.Kind == compute.OpCreateBackup {
 		if err := json.Unmarshal(op.Arguments, &out.Snapshot); err != nil {
 			return out, err
 		}
@@ -194,6 +200,17 @@ func (w *world) release(things []compute.Thing) {
 	}
 }
 
+// give makes things their owner's.
+func (w *world) give(things []compute.Thing) {
+	for _, t := range things {
+		if !w.owned[t.Name] {
+			w.owned[t.Name] = true
+			w.given = append(w.given, t)
+		}
+	}
+	w.release(things)
+}
+
 func (w *world) wait(things []compute.Thing) {
 	for _, t := range things {
 		t.State = compute.ThingWaiting
@@ -214,10 +231,7 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 	}
 	s := &w.row.server
 	s.VMState, s.TaskState, s.PowerState = in.VMState, compute.TaskNone, in.Power
-	for _, t := range in.Given {
-		w.owned[t.Name] = true
-	}
-	w.release(in.Given)
+	w.give(in.Given)
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)
 	return none{}, nil

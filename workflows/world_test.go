@@ -28,6 +28,7 @@ type world struct {
 	claims     map[compute.OperationID]compute.HostID
 	ledger     map[compute.Sighting]compute.Thing
 	released   []compute.Thing
+	given      []compute.Thing
 	delegated  string // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name

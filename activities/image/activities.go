@@ -53,6 +53,7 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
 	r.RegisterActivityWithOptions(a.Describe, activity.RegisterOptions{Name: Describe})
 	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
+	r.RegisterActivityWithOptions(a.OldBackups, activity.RegisterOptions{Name: OldBackups})
 }
 
 // Create is the activity image.Create.

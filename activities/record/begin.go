@@ -72,7 +72,7 @@ func (b *BeginResult) arguments(kind compute.OperationKind, text []byte) error {
 	case compute.OpReboot:
 		b.Reboot = &compute.RebootArguments{}
 		into = b.Reboot
-	case compute.OpCreateImage:
+	case compute.OpCreateImage, compute.OpCreateBackup:
 		b.Snapshot = &compute.SnapshotArguments{}
 		into = b.Snapshot
 	default:

@@ -26,6 +26,8 @@ const (
 	Open         = "record.Open"
 	Close        = "record.Close"
 	Things       = "record.Things"
+	Give         = "record.Give"
+	Given        = "record.Given"
 	Settle       = "record.Settle"
 	Bury         = "record.Bury"
 	Ledger       = "record.Ledger"
@@ -50,7 +52,7 @@ func (a *Activities) All() []Activity {
 		{Begin, a.Begin}, {Task, a.Task}, {Claim, a.Claim}, {Unclaim, a.Unclaim},
 		{SaveSecrets, a.SaveSecrets}, {ClearSecrets, a.ClearSecrets}, {SaveOptions, a.SaveOptions},
 		{Open, a.Open}, {Close, a.Close}, {Things, a.Things},
-		{Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
+		{Give, a.Give}, {Given, a.Given}, {Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
 		{SaveTrust, a.SaveTrust}, {ForgetTrust, a.ForgetTrust}, {Waiting, a.Waiting}, {Reaped, a.Reaped},
 	}
 }

@@ -36,10 +36,8 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 			}
 			in.Fault = was.Fault
 		}
-		for _, t := range in.Given {
-			if err := q.GiveThing(ctx, schema.GiveThingParams{Kind: t.Kind, Place: t.Place, Name: t.Name}); err != nil {
-				return err
-			}
+		if err := give(ctx, q, in.Given); err != nil {
+			return err
 		}
 		_, err := q.SettleServer(ctx, schema.SettleServerParams{
 			ID: in.Server, OperationID: in.Operation, VMState: in.VMState, PowerState: in.Power,

@@ -21,6 +21,9 @@ WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 -- What a server has in the world; what was given to its owner is not the server's.
 SELECT * FROM ledger WHERE server_id = $1 AND state NOT IN ('released', 'given') ORDER BY created_at, id;
 
+-- name: GivenThings :many
+SELECT * FROM ledger WHERE server_id = $1 AND state = 'given' ORDER BY created_at, id;
+
 -- name: OpenThings :many
 SELECT sqlc.embed(l), (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
 FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name;

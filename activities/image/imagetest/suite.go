@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"readers outlive a delete":         deleteWhileReading,
 		"activity: describe":               describeActivity,
 		"activity: delete":                 deleteActivity,
+		"activity: old backups":            oldBackupsActivity,
 		"activity: upload":                 uploadActivity,
 		"activity: upload after a break":   uploadActivityAgain,
 		"activity: upload refuses":         uploadActivityRefuses,

@@ -1,0 +1,58 @@
+package image
+
+import (
+	"context"
+	"slices"
+
+	"strongroom/compute"
+)
+
+// OldBackups is the name of the activity; it runs on the cloud queue.
+const OldBackups = "image.OldBackups"
+
+// OldBackupsInput asks which backups of a server are more than are kept.
+type OldBackupsInput struct {
+	Credential compute.Credential `json:"credential"`
+	Server     compute.ServerID   `json:"server"`
+	Backup     compute.Backup     `json:"backup"`
+	Newest     compute.ImageID    `json:"newest"` // the one that was just made
+}
+
+// OldBackup is one that is to go.
+type OldBackup struct {
+	Image compute.ImageID `json:"image"`
+	// TakeKey is whether its key is to go with it, by the image's deletion policy.
+	TakeKey bool `json:"take_key"`
+}
+
+// OldBackupsResult lists them, the oldest first.
+type OldBackupsResult struct {
+	Images []OldBackup `json:"images"`
+}
+
+// OldBackups is the activity image.OldBackups. Only what the credential's own
+// project has counts, and only whole images do: what is half made is no backup yet.
+func (a *Activities) OldBackups(ctx context.Context, in OldBackupsInput) (OldBackupsResult, error) {
+	all, err := a.Library.List(ctx, in.Credential)
+	if err != nil {
+		return OldBackupsResult{}, err
+	}
+	var kept []compute.Image
+	for _, img := range all {
+		if img.Status == StatusActive && Owns(in.Credential, img) && img.IsBackup(in.Server, in.Backup.Type) {
+			kept = append(kept, img)
+		}
+	}
+	slices.SortFunc(kept, func(a, b compute.Image) int {
+		// Image stores tell times in seconds: that it is the newest is known without.
+		if a.ID == in.Newest || b.ID == in.Newest {
+			return map[bool]int{true: 1, false: -1}[a.ID == in.Newest]
+		}
+		return a.CreatedAt.Compare(b.CreatedAt)
+	})
+	var out OldBackupsResult
+	for _, img := range kept[:max(0, len(kept)-in.Backup.Rotation)] {
+		out.Images = append(out.Images, OldBackup{img.ID, img.KeyGoes()})
+	}
+	return out, nil
+}

@@ -1,0 +1,51 @@
+package api
+
+import (
+	"strongroom/api/microversion"
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+const ruleCreateBackup = "os_compute_api:os-create-backup"
+
+// createBackupBody is Nova's at every version: a backup has the server's own key
+// (EE-22).
+var createBackupBody = validation.Since(func(microversion.Version) validation.Schema {
+	return validation.Object([]string{"createBackup"}, validation.Properties{
+		"createBackup": validation.Object([]string{"name", "backup_type", "rotation"}, validation.Properties{
+			"name": validation.Name, "metadata": validation.Metadata(),
+			"backup_type": {"type": "string"},
+			"rotation":    {"type": []string{"integer", "string"}, "pattern": "^[0-9]+$", "minimum": 0, "maximum": validation.MaxInt, "minLength": 1},
+		}),
+	})
+}, microversion.Min)
+
+// createBackup makes an image of a server and removes the oldest of its type.
+func (a *API) createBackup(r *Request) (any, error) {
+	var body struct {
+		CreateBackup struct {
+			Name     string
+			Type     string `json:"backup_type"`
+			Rotation validation.Integer
+			Metadata map[string]string
+		}
+	}
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	in := compute.SnapshotArguments{
+		Image: compute.ImageID{UUID: r.ID.Derive("image")}, Name: body.CreateBackup.Name, Metadata: body.CreateBackup.Metadata, Key: compute.KeySame,
+		Backup: &compute.Backup{Type: body.CreateBackup.Type, Rotation: int(body.CreateBackup.Rotation)},
+	}
+	if _, err := a.act(r, action{
+		rule: ruleCreateBackup, kind: compute.OpCreateBackup, task: compute.TaskBackup, arguments: in, evenLocked: true,
+		accepted: func(s schema.Server) { a.announceImage(r, s, in) },
+	}); err != nil {
+		return nil, err
+	}
+	if r.Version < 45 && in.Backup.Rotation == 0 {
+		return nil, nil // it does not stay
+	}
+	return a.imageMade(r, in.Image)
+}
