@@ -38,12 +38,23 @@ func (c *testCloud) createImage(t *testing.T, server, name string, encryption ma
 	if encryption != nil {
 		body["encryption"] = encryption
 	}
+	id := c.askForImage(t, server, "createImage", body)
+	c.settled(t, server)
+	img, err := images.Get(t.Context(), c.imageService(t, "-demo"), id).Extract()
+	require.NoError(t, err)
+	require.Equal(t, images.ImageStatusActive, img.Status, c.newestAction(t, server).Message)
+	return img
+}
+
+// askForImage asks for an image or a backup of a server, which has a record at once.
+func (c *testCloud) askForImage(t *testing.T, server, action string, body map[string]any) string {
+	t.Helper()
 	client := c.compute(t, "-demo")
 	client.Microversion = "" // the header below says it
 	var made struct {
 		ID string `json:"image_id"`
 	}
-	response, err := client.Post(t.Context(), client.ServiceURL("servers", server, "action"), map[string]any{"createImage": body}, &made,
+	response, err := client.Post(t.Context(), client.ServiceURL("servers", server, "action"), map[string]any{action: body}, &made,
 		&gophercloud.RequestOpts{MoreHeaders: extended, OkCodes: []int{http.StatusAccepted}})
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
@@ -52,11 +63,7 @@ func (c *testCloud) createImage(t *testing.T, server, name string, encryption ma
 	img, err := images.Get(t.Context(), store, made.ID).Extract()
 	require.NoError(t, err, "its record is there when the request is answered")
 	require.Contains(t, []images.ImageStatus{images.ImageStatusQueued, images.ImageStatusSaving, images.ImageStatusActive}, img.Status)
-	c.settled(t, server)
-	img, err = images.Get(t.Context(), store, made.ID).Extract()
-	require.NoError(t, err)
-	require.Equal(t, images.ImageStatusActive, img.Status, c.newestAction(t, server).Message)
-	return img
+	return made.ID
 }
 
 // download gives the file of an image.

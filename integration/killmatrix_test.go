@@ -15,7 +15,7 @@ import (
 
 // cut is where operations are cut off on one back end. Each activity kills its
 // worker once before and once after it.
-type cut struct{ spawn, delete, undo []string }
+type cut struct{ spawn, delete, undo, image, backup []string }
 
 // cuts are all of the host worker's activities and a sample of the control
 // worker's. Real services have those that call them, and a sample of the rest.
@@ -29,12 +29,16 @@ var cuts = map[string]cut{
 			"domain.Destroy", "disk.Delete", "tpm.Delete",
 			"operation.CancelRunning", "key.Delete", "trust.Delete", "record.Bury",
 		},
-		undo: []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+		undo:   []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+		image:  []string{"key.Copy", "image.Create", "domain.Export", "image.Describe", "image.Upload", "disk.DeleteExport", "record.Settle"},
+		backup: []string{"record.Give", "image.OldBackups", "image.Delete", "key.Delete"},
 	},
 	openStack: {
 		spawn:  []string{"disk.CacheImage", "disk.Create", "domain.Start", "key.Create", "trust.Create"},
 		delete: []string{"disk.Delete", "key.Delete", "trust.Delete", "record.Bury"},
 		undo:   []string{"domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+		image:  []string{"key.Copy", "image.Create", "image.Upload"},
+		backup: []string{"image.Delete", "key.Delete"},
 	},
 }
 
