@@ -32,6 +32,7 @@ func (a *API) serverActions() Resource {
 			ruleLock: policy.ProjectMemberOrAdmin, ruleUnlock: policy.ProjectMemberOrAdmin, ruleUnlockOverride: policy.Admin,
 			ruleResetState: policy.Admin, ruleConsole: policy.ProjectMemberOrAdmin,
 			ruleCreateImage: policy.ProjectMemberOrAdmin, ruleCreateBackup: policy.ProjectMemberOrAdmin,
+			ruleResize: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			on("os-start", bare("os-start"), a.startServer),
@@ -41,6 +42,7 @@ func (a *API) serverActions() Resource {
 			on("unlock", bare("unlock"), a.unlockServer),
 			on("os-resetState", resetBody, a.resetServer),
 			snapshot,
+			on("resize", resizeBody, a.resizeServer),
 			on("createBackup", createBackupBody, a.createBackup),
 			console,
 		},

@@ -1,0 +1,40 @@
+package compute_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// EE-33.
+func TestCheckResize(t *testing.T) {
+	t.Parallel()
+	named := func(name string, specs ...string) compute.Flavor {
+		f := flavor(specs...)
+		f.ID, f.Name = name, name
+		return f
+	}
+	plain, luks := named("plain"), named("luks", "hw:"+enc, "true")
+	for name, c := range map[string]struct {
+		from, to compute.Flavor
+		image    compute.Image
+		kind     compute.Kind
+	}{
+		"neither encrypts":         {plain, named("large"), image(), ""},
+		"both encrypt":             {luks, named("large", "hw:"+enc, "true"), image(), ""},
+		"the default in words":     {luks, named("large", "hw:"+enc, "true", "hw:"+encFormat, "luks"), image(), ""},
+		"the image encrypts":       {plain, luks, image("hw_"+enc, "true"), ""},
+		"an encrypted image":       {plain, luks, image("os_encrypt_key_id", keyID, "os_encrypt_format", "luks"), ""},
+		"the same flavor":          {luks, luks, image(), compute.Invalid},
+		"on":                       {plain, luks, image(), compute.Conflict},
+		"off":                      {luks, plain, image(), compute.Conflict},
+		"another format":           {luks, named("v2", "hw:"+enc, "true", "hw:"+encFormat, "luksv2"), image(), compute.Conflict},
+		"keys of another owner":    {luks, named("ours", "hw:"+enc, "true", "hw:ephemeral_encryption_secret_security", "deployment"), image(), compute.Conflict},
+		"keys for whom they serve": {luks, named("host", "hw:"+enc, "true", "hw:ephemeral_encryption_secret_security", "host"), image(), ""},
+		"no boolean":               {luks, named("odd", "hw:"+enc, "maybe"), image(), compute.Invalid},
+	} {
+		require.Equal(t, c.kind, compute.KindOf(compute.CheckResize(c.from, c.to, c.image)), name)
+	}
+}
