@@ -19,7 +19,9 @@ const DefaultDiskFormat = FormatLUKS
 // where the flavor has them, in the order of their device names. Every one is
 // encrypted or none (EE-01, EE-06). Ids are derived from the operation. A flavor
 // with no root size takes the image's; a format left open is DefaultDiskFormat. An
-// operator's own default is put into enc.Format first.
+// operator's own default is put into enc.Format first. What opens the file under
+// the root disk of an encrypted image is a copy of the image's secret, which the
+// operation makes: BackingSecret is its id, never the image's own (EE-11).
 func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 	image := img.ID
 	root := Disk{Role: RootDisk, SizeMB: int64(f.RootGB) * 1024, BootIndex: 0, Image: &image}
@@ -42,7 +44,6 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 			d.Encrypted, d.Format = true, cmp.Or(enc.Format, DefaultDiskFormat)
 		}
 	}
-	disks[0].BackingSecret = enc.SourceSecret
 	return disks
 }
 
@@ -54,14 +55,27 @@ func diskLabel(d Disk) string {
 	return string(d.Role)
 }
 
-// imageBytes is the size that a guest sees of an image.
-func imageBytes(img Image) int64 { return max(img.SizeBytes, img.VirtualBytes) }
+// imageBytes is the size that a guest sees of an image. That of an encrypted one
+// is what it says: its file has a LUKS header beside.
+func imageBytes(img Image) int64 {
+	if img.IsEncrypted() {
+		if bytes, err := img.decryptedBytes(); err == nil && bytes > 0 {
+			return bytes
+		}
+	}
+	return max(img.SizeBytes, img.VirtualBytes)
+}
 
 // CheckImageFits reports whether a flavor is large enough for an image: Invalid
 // if not, with the API's text. A flavor without a root size takes any image.
 func CheckImageFits(f Flavor, img Image) error {
 	if f.MemoryMB < img.MinRAMMB {
 		return Errorf(Invalid, "Flavor's memory is too small for requested image.")
+	}
+	if img.IsEncrypted() {
+		if _, err := img.decryptedBytes(); err != nil {
+			return err
+		}
 	}
 	disk := int64(f.RootGB) << 30
 	if disk == 0 {

@@ -67,13 +67,21 @@ func TestPlanDisksFormat(t *testing.T) {
 	}
 }
 
+// EE-11: a plan never names the image's own secret: what opens the file under a root
+// disk is a copy that is still to be made.
 func TestPlanDisksEncryptedImage(t *testing.T) {
 	t.Parallel()
 	source := &compute.SecretID{UUID: uuid.New()}
 	disks := compute.PlanDisks(operation, compute.Flavor{RootGB: 1, SwapMB: 1}, compute.Image{}, compute.Encryption{Enabled: true, SourceSecret: source})
-	require.Equal(t, source, disks[0].BackingSecret)
-	require.Nil(t, disks[1].BackingSecret, "only the root disk comes from the image")
-	require.Nil(t, disks[0].Secret, "a disk's own secret is never the image's")
+	for _, d := range disks {
+		require.Nil(t, d.BackingSecret)
+		require.Nil(t, d.Secret)
+		require.NotEqual(t, compute.DiskSecret(server, operation, d), compute.BackingSecret(server, operation, d))
+	}
+	owner, op, ours := compute.SecretOwner(compute.BackingSecret(server, operation, disks[0]).Name)
+	require.True(t, ours)
+	require.Equal(t, server, owner)
+	require.Equal(t, operation, op)
 }
 
 // EE-06: every local disk is encrypted or none; a plan made twice is the same;

@@ -1,10 +1,6 @@
 package compute
 
-import (
-	"strings"
-
-	"github.com/google/uuid"
-)
+import "strings"
 
 // Encryption is how flavor and image together want a server's local disks.
 type Encryption struct {
@@ -54,8 +50,12 @@ func EncryptionOf(f Flavor, img Image) (Encryption, error) {
 		return Encryption{}, err
 	}
 	enc := Encryption{}
-	if enc.SourceSecret, enc.SourceFormat, err = imageEncryption(img); err != nil {
+	source, err := img.Encryption()
+	if err != nil {
 		return Encryption{}, err
+	}
+	if source != nil {
+		enc.SourceSecret, enc.SourceFormat = &source.Secret, source.Format
 	}
 	if enc.SourceSecret != nil && wanted != nil && !*wanted {
 		return Encryption{}, Errorf(Conflict, "Image %s is encrypted (os_encrypt_key_id), conflicting with ephemeral encryption "+
@@ -84,41 +84,4 @@ func ParseDiskFormat(text string) (DiskFormat, error) {
 		return FormatLUKSv2, nil
 	}
 	return FormatNone, Errorf(Invalid, "Unknown encryption format '%s'. Allowed values: plain, luks, luksv2.", text)
-}
-
-// imageEncryption reads what an encrypted image says about itself. The names of
-// the image document come before the one that Nova reserved (decision 8).
-func imageEncryption(img Image) (*SecretID, DiskFormat, error) {
-	property := "os_encrypt_key_id"
-	text := img.Properties[property]
-	if text == "" {
-		property = "hw_ephemeral_encryption_secret_uuid"
-		text = img.Properties[property]
-	}
-	if text == "" {
-		return nil, FormatNone, nil
-	}
-	id, err := uuid.Parse(text)
-	if err != nil {
-		return nil, FormatNone, Errorf(Invalid, "Image %s has an invalid %s property: not a UUID.", img.Name, property)
-	}
-	format, err := parseImageFormat(img.Properties["os_encrypt_format"])
-	if err != nil {
-		return nil, FormatNone, Errorf(Invalid, "Image %s has an invalid os_encrypt_format property. %w", img.Name, err)
-	}
-	return &SecretID{id}, format, nil
-}
-
-// parseImageFormat knows, beside the formats of disks, the names that images
-// have for them: LUKS, LUKSv1.
-func parseImageFormat(text string) (DiskFormat, error) {
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "":
-		return FormatNone, nil
-	case "luksv1", "luks1":
-		return FormatLUKS, nil
-	case "luks2":
-		return FormatLUKSv2, nil
-	}
-	return ParseDiskFormat(text)
 }

@@ -12,6 +12,7 @@ const (
 	ThingDomain           ThingKind = "domain"            // a libvirt domain; name: the domain's name
 	ThingHypervisorSecret ThingKind = "hypervisor_secret" // a libvirt secret; name: its uuid
 	ThingDiskFile         ThingKind = "disk_file"         // name: <server uuid>/<file>
+	ThingCachedImage      ThingKind = "cached_image"      // a disk's use of a host's copy of an encrypted image; name: Image.CacheUse
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
 	ThingImage            ThingKind = "image"             // an image that is being made; name: its id
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
@@ -20,7 +21,7 @@ const (
 
 // TeardownOrder lists the kinds in the order of their removal. Trusts go last:
 // with them the rest can be removed.
-var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingTPMState, ThingImage, ThingKeySecret, ThingTrust}
+var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingCachedImage, ThingTPMState, ThingImage, ThingKeySecret, ThingTrust}
 
 // ThingState is how far a thing is.
 type ThingState string

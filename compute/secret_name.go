@@ -19,11 +19,18 @@ const (
 	secretPrefix = "strongroom server "
 	tpmThing     = "vtpm"
 	diskThing    = "disk "
+	backingThing = "source of disk "
 )
 
 // DiskSecret plans the secret of one disk (EE-09): one secret for one disk.
 func DiskSecret(server ServerID, op OperationID, d Disk) SecretPlan {
 	return plan(server, op, diskThing+diskLabel(d), DiskPassphraseBytes)
+}
+
+// BackingSecret plans the copy of an image's secret with which one disk opens the
+// image under it (EE-11): it goes with the disk, and nobody else leans on it.
+func BackingSecret(server ServerID, op OperationID, d Disk) SecretPlan {
+	return plan(server, op, backingThing+diskLabel(d), DiskPassphraseBytes)
 }
 
 // TPMSecret plans the secret of a server's vTPM (TPM-09).

@@ -66,6 +66,9 @@ func TraitsOf(f Flavor, img Image, enc Encryption, tpm *TPM) (Traits, error) {
 		if enc.FormatRequested {
 			required[formatTraits[enc.Format]] = true
 		}
+		if enc.SourceSecret != nil && enc.SourceFormat != FormatNone { // the host reads the image as it is
+			required[formatTraits[enc.SourceFormat]] = true
+		}
 	}
 	if tpm != nil {
 		required[tpmTraits[string(tpm.Version)]] = true

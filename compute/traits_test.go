@@ -26,6 +26,8 @@ func TestTraitsOf(t *testing.T) {
 			want: traits([]string{"COMPUTE_EPHEMERAL_ENCRYPTION", "COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN"}, nil)},
 		"the image's format is no request": {encryption: compute.Encryption{Enabled: true, Format: "luks"},
 			want: traits([]string{"COMPUTE_EPHEMERAL_ENCRYPTION"}, nil)},
+		"the host must read the image": {encryption: compute.Encryption{Enabled: true, Format: "luks", SourceSecret: &compute.SecretID{}, SourceFormat: "luksv2"},
+			want: traits([]string{"COMPUTE_EPHEMERAL_ENCRYPTION", "COMPUTE_EPHEMERAL_ENCRYPTION_LUKSV2"}, nil)},
 		"tpm 2.0 crb": {tpm: &compute.TPM{Version: "2.0", Model: "tpm-crb", Security: "user"},
 			want: traits([]string{"COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_CRB", "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"}, nil)},
 		"tpm 1.2 host": {tpm: &compute.TPM{Version: "1.2", Model: "tpm-tis", Security: "host"},

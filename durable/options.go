@@ -104,3 +104,10 @@ func IsHostSilent(err error) bool {
 	var t *temporal.TimeoutError
 	return asError(err, &t) && t.TimeoutType() == scheduleToStart
 }
+
+// WasTaken reports whether a call that ended in a timeout had once begun: a worker
+// took it, reported something, and died.
+func WasTaken(err error) bool {
+	var t *temporal.TimeoutError
+	return asError(err, &t) && t.HasLastHeartbeatDetails()
+}

@@ -487,6 +487,20 @@ func (q *Queries) SeeHost(ctx context.Context, id compute.HostID) (int64, error)
 	return result.RowsAffected(), nil
 }
 
+const setDiskBackingSecret = `-- name: SetDiskBackingSecret :exec
+UPDATE server_disks SET backing_encryption_secret_uuid = $2 WHERE id = $1
+`
+
+type SetDiskBackingSecretParams struct {
+	ID                      compute.DiskID
+	BackingEncryptionSecret *compute.SecretID
+}
+
+func (q *Queries) SetDiskBackingSecret(ctx context.Context, arg SetDiskBackingSecretParams) error {
+	_, err := q.db.Exec(ctx, setDiskBackingSecret, arg.ID, arg.BackingEncryptionSecret)
+	return err
+}
+
 const setDiskOptions = `-- name: SetDiskOptions :exec
 UPDATE server_disks SET encryption_format = $2, encryption_options = $3 WHERE id = $1
 `

@@ -117,6 +117,7 @@ func (a *audit) host(ctx workflow.Context, h record.AuditHost) {
 	a.see(compute.ThingDomain, place, d.Domains...)
 	a.see(compute.ThingHypervisorSecret, place, d.Secrets...)
 	a.see(compute.ThingDiskFile, place, f.Files...)
+	a.see(compute.ThingCachedImage, place, f.CachedImages...)
 	a.see(compute.ThingTPMState, place, t.Servers...)
 }
 

@@ -138,6 +138,8 @@ func (d *deletion) removal(ctx workflow.Context, t compute.Thing) workflow.Futur
 			return workflow.ExecuteActivity(onHost, disk.DeleteExport, disk.DeleteExportInput{Server: d.Server, Operation: op})
 		}
 		return workflow.ExecuteActivity(onHost, disk.Delete, disk.DeleteInput{Server: d.Server, File: file})
+	case compute.ThingCachedImage:
+		return workflow.ExecuteActivity(onHost, disk.ReleaseImage, disk.ReleaseImageInput{Use: t.Name})
 	case compute.ThingTPMState:
 		return workflow.ExecuteActivity(onHost, tpm.Delete, tpm.DeleteInput{Server: d.Server})
 	default:

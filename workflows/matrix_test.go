@@ -59,6 +59,9 @@ var subjects = map[string]subject{
 	"spawn delegated": {
 		compute.OpCreate, compute.TaskScheduling, nil, delegated, always(compute.VMError, compute.PowerNone), "",
 	},
+	"spawn of an encrypted image": {
+		compute.OpCreate, compute.TaskScheduling, nil, onEncryptedImage, always(compute.VMError, compute.PowerNone), "",
+	},
 	"snapshot of a running server": {
 		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame},
 		spawned, always(compute.VMActive, compute.PowerRunning), "",
@@ -142,6 +145,7 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 		require.Nil(t, b.row.server.Host)
 		for _, d := range b.row.server.Disks {
 			require.Nil(t, d.Secret)
+			require.Nil(t, d.BackingSecret)
 		}
 	}
 }

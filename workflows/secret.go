@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"go.temporal.io/sdk/workflow"
+
 	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/compute"
@@ -9,27 +11,47 @@ import (
 // plannedSecret is a secret that a server needs, and where its id goes.
 type plannedSecret struct {
 	key.CreateInput
+	from *key.CopyInput  // nil: a new passphrase
 	disk *compute.DiskID // nil: the vTPM's
 }
 
-// secretPlan lists the secrets of a server: one per encrypted disk, one for the
-// vTPM. Names and ids derive from the operation, so a second run finds the first's.
-func secretPlan(server compute.Server, op compute.OperationID, keys compute.Keyring) []plannedSecret {
+// secretPlan lists the secrets of a server: one per encrypted disk, a copy of the
+// image's for the disk that is made of an encrypted image (EE-11), one for the vTPM.
+// The copy is read with what the asker may read. Names and ids derive from the
+// operation, so a second run finds the first's.
+func secretPlan(server compute.Server, op compute.OperationID, keys compute.Keyring, asked compute.Credential) ([]plannedSecret, error) {
 	var plan []plannedSecret
-	add := func(cred compute.Credential, p compute.SecretPlan, disk *compute.DiskID) {
+	add := func(cred compute.Credential, p compute.SecretPlan, disk *compute.DiskID) *plannedSecret {
 		plan = append(plan, plannedSecret{disk: disk, CreateInput: key.CreateInput{
 			Credential: cred, ID: p.ID, Name: p.Name, Bytes: p.Bytes,
 		}})
+		return &plan[len(plan)-1]
+	}
+	source, err := server.Image.Encryption()
+	if err != nil {
+		return nil, err
 	}
 	for _, d := range server.Disks {
 		if d.Encrypted {
 			add(keys.Disks, compute.DiskSecret(server.ID, op, d), &d.ID)
 		}
+		if d.Role == compute.RootDisk && source != nil {
+			p := add(keys.Disks, compute.BackingSecret(server.ID, op, d), &d.ID)
+			p.from = &key.CopyInput{Credential: p.Credential, ID: p.ID, Name: p.Name, From: source.Secret, FromCredential: asked}
+		}
 	}
 	if server.TPM != nil {
 		add(keys.TPM, compute.TPMSecret(server.ID, op), nil)
 	}
-	return plan
+	return plan, nil
+}
+
+// make starts the activity that makes the secret.
+func (p plannedSecret) make(ctx workflow.Context) workflow.Future {
+	if p.from != nil {
+		return workflow.ExecuteActivity(ctx, key.Copy, *p.from)
+	}
+	return workflow.ExecuteActivity(ctx, key.Create, p.CreateInput)
 }
 
 // give writes a secret's id where it belongs: into the plan that hosts act on,
@@ -39,11 +61,22 @@ func (p plannedSecret) give(server *compute.Server, ids *record.SecretsInput, id
 		server.TPM.Secret, ids.TPM = &id, &id
 		return
 	}
-	ids.Disks[p.disk.String()] = id
 	for i := range server.Disks {
-		if server.Disks[i].ID == *p.disk {
-			server.Disks[i].Secret = &id
+		switch d := &server.Disks[i]; {
+		case d.ID != *p.disk:
+		case p.from != nil:
+			d.BackingSecret = &id
+		default:
+			d.Secret = &id
 		}
+	}
+	switch {
+	case p.from == nil:
+		ids.Disks[p.disk.String()] = id
+	case ids.Sources == nil:
+		ids.Sources = map[string]compute.SecretID{p.disk.String(): id}
+	default:
+		ids.Sources[p.disk.String()] = id
 	}
 }
 

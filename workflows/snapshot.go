@@ -158,7 +158,8 @@ func (s *snapshot) exported() compute.Thing {
 
 func (s *snapshot) exportOffline(ctx workflow.Context) error {
 	in := disk.ExportInput{
-		Credential: s.keys().Disks, Server: s.Server, Operation: s.Operation, Disk: s.root, Image: &s.server.Image, Target: s.target,
+		Credential: s.keys().Disks, Server: s.Server, Operation: s.Operation,
+		Project: s.server.ProjectID, Disk: s.root, Image: &s.server.Image, Target: s.target,
 	}
 	return workflow.ExecuteActivity(durable.HostBulk(ctx, s.host), disk.Export, in).Get(ctx, &s.copied)
 }

@@ -50,9 +50,18 @@ func (s *spawn) place(ctx workflow.Context) error {
 		if err := s.claim(ctx, silent); err != nil {
 			return err
 		}
-		err := s.take(ctx, step{event: "cache_image", host: &s.host, do: s.cacheImage})
+		cached, err := s.cacheImage(s.host)
+		if err != nil {
+			return err
+		}
+		err = s.take(ctx, cached.step)
 		if !durable.IsHostSilent(err) {
 			return err
+		}
+		if !durable.WasTaken(err) {
+			if err := s.passBy(ctx, cached); err != nil {
+				return err
+			}
 		}
 		silent = append(silent, s.host)
 	}
@@ -70,18 +79,12 @@ func (s *spawn) claim(ctx workflow.Context, not []compute.HostID) error {
 	}})
 }
 
-func (s *spawn) cacheImage(ctx workflow.Context) error {
-	ctx = durable.HostUnbound(ctx, s.host)
-	in := disk.CacheImageInput{Credential: s.asked.Credential, Image: s.server.Image}
-	return workflow.ExecuteActivity(ctx, disk.CacheImage, in).Get(ctx, nil)
-}
-
 // makeSecrets gives every encrypted disk and the vTPM a secret of its own
 // (EE-09, TPM-09) and puts their ids on record (TPM-10).
 func (s *spawn) makeSecrets(ctx workflow.Context) error {
-	plan := secretPlan(s.server, s.Operation, s.keys())
-	if len(plan) == 0 {
-		return nil
+	plan, err := secretPlan(s.server, s.Operation, s.keys(), s.asked.Credential)
+	if err != nil || len(plan) == 0 {
+		return err
 	}
 	things := make([]compute.Thing, len(plan))
 	for i, p := range plan {
@@ -106,7 +109,7 @@ func (s *spawn) createSecrets(ctx workflow.Context, plan []plannedSecret, things
 	cloud := durable.Cloud(ctx)
 	calls := make([]workflow.Future, len(plan))
 	for i, p := range plan {
-		calls[i] = workflow.ExecuteActivity(cloud, key.Create, p.CreateInput)
+		calls[i] = p.make(cloud)
 	}
 	if err := all(ctx, calls); err != nil {
 		return err
@@ -143,7 +146,7 @@ func (s *spawn) createDisks(ctx workflow.Context) error {
 	for i, d := range s.server.Disks {
 		in := disk.CreateInput{Credential: s.keys().Disks, Server: s.Server, Disk: d}
 		if d.Role == compute.RootDisk {
-			in.Image = &s.server.Image
+			in.Project, in.Image = s.server.ProjectID, &s.server.Image
 		}
 		calls[i] = workflow.ExecuteActivity(host, disk.Create, in)
 	}

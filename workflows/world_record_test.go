@@ -148,6 +148,9 @@ func (w *world) saveSecrets(_ context.Context, in record.SecretsInput) (none, er
 			if id, ok := in.Disks[d.ID.String()]; ok {
 				w.row.server.Disks[i].Secret = &id
 			}
+			if id, ok := in.Sources[d.ID.String()]; ok {
+				w.row.server.Disks[i].BackingSecret = &id
+			}
 		}
 		if in.TPM != nil {
 			w.row.server.TPM.Secret = in.TPM
@@ -157,7 +160,8 @@ func (w *world) saveSecrets(_ context.Context, in record.SecretsInput) (none, er
 
 func (w *world) clearSecrets() {
 	for i := range w.row.server.Disks {
-		w.row.server.Disks[i].Secret, w.row.server.Disks[i].EncryptionOptions = nil, nil
+		d := &w.row.server.Disks[i]
+		d.Secret, d.BackingSecret, d.EncryptionOptions = nil, nil, nil
 	}
 	if w.row.server.TPM != nil {
 		w.row.server.TPM.Secret = nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type world struct {
 	trusts  map[string]string // by name
 	images  map[string]*shelved
 	exports map[string]bool // "<host> <server>/<folder>"
+	uses    map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
@@ -90,7 +92,7 @@ func newWorld(encrypted bool) *world {
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
-		images: map[string]*shelved{}, exports: map[string]bool{}, owned: map[string]bool{},
+		images: map[string]*shelved{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}
@@ -215,6 +217,15 @@ func (w *world) leaned(what string) {
 	}
 }
 
+// unused notes that the host's copy of an image went while a disk leaned on it.
+func (w *world) unused(host, use string) {
+	_, server, _ := strings.Cut(use[strings.LastIndex(use, "/"):], "/")
+	server, file, _ := strings.Cut(server, ".")
+	if w.files[host+" "+server+"/"+file] {
+		w.broken = append(w.broken, "an image's copy went before the disk that leans on it")
+	}
+}
+
 // imageLeaned notes that an image's key went while the image, or the copy that was
 // to become its data, still leaned on it.
 func (w *world) imageLeaned() {
@@ -253,6 +264,9 @@ func (w *world) things() []compute.Sighting {
 	}
 	for key := range w.exports {
 		onHost(compute.ThingDiskFile, key)
+	}
+	for key := range w.uses {
+		onHost(compute.ThingCachedImage, key)
 	}
 	for key := range w.files {
 		onHost(compute.ThingDiskFile, key)

@@ -88,14 +88,25 @@ func hostOf(ctx context.Context) string {
 
 func (w *world) registerHost(r registry) {
 	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	add(disk.CacheImage, act(w, disk.CacheImage, func(context.Context, disk.CacheImageInput) (none, error) { return none{}, nil }))
+	add(disk.CacheImage, act(w, disk.CacheImage, func(ctx context.Context, in disk.CacheImageInput) (none, error) {
+		if in.Use != "" {
+			w.made(compute.ThingCachedImage, hostOf(ctx), in.Use)
+			w.uses[hostOf(ctx)+" "+in.Use] = true
+		}
+		return none{}, nil
+	}))
+	add(disk.ReleaseImage, act(w, disk.ReleaseImage, func(ctx context.Context, in disk.ReleaseImageInput) (none, error) {
+		w.unused(hostOf(ctx), in.Use)
+		delete(w.uses, hostOf(ctx)+" "+in.Use)
+		return none{}, nil
+	}))
 	add(disk.Create, act(w, disk.Create, w.createDisk))
 	add(disk.Delete, act(w, disk.Delete, func(ctx context.Context, in disk.DeleteInput) (none, error) {
 		delete(w.files, hostOf(ctx)+" "+in.Server.String()+"/"+in.File)
 		return none{}, nil
 	}))
 	add(disk.Inventory, w.inventory(disk.Inventory, func(host string) any {
-		return disk.InventoryResult{Files: w.on(host, compute.ThingDiskFile)}
+		return disk.InventoryResult{Files: w.on(host, compute.ThingDiskFile), CachedImages: w.on(host, compute.ThingCachedImage)}
 	}))
 	start := act(w, domain.Start, w.startDomain)
 	add(domain.Start, func(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
@@ -159,6 +170,15 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 	if in.Disk.Encrypted && !w.has(in.Disk.Secret) {
 		return disk.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
 	}
+	if in.Image != nil && in.Image.IsEncrypted() {
+		use, err := in.Image.CacheUse(in.Project, in.Server, in.Disk)
+		if err != nil || !w.uses[hostOf(ctx)+" "+use] {
+			return disk.CreateResult{}, compute.Errorf(compute.Unavailable, "the image is not on the host: %v", err)
+		}
+		if !w.has(in.Disk.BackingSecret) {
+			return disk.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
+		}
+	}
 	w.made(compute.ThingDiskFile, hostOf(ctx), in.Server.String()+"/"+in.Disk.Name())
 	w.files[hostOf(ctx)+" "+in.Server.String()+"/"+in.Disk.Name()] = true
 	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
@@ -183,9 +203,11 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 		if d.Encrypted && !w.has(d.Secret) {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
-		if d.Encrypted {
-			w.made(compute.ThingHypervisorSecret, host, d.Secret.String())
-			w.lent[host+" "+d.Secret.String()] = true
+		for _, id := range []*compute.SecretID{d.Secret, d.BackingSecret} {
+			if id != nil {
+				w.made(compute.ThingHypervisorSecret, host, id.String())
+				w.lent[host+" "+id.String()] = true
+			}
 		}
 	}
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())

@@ -90,6 +90,7 @@ func New(cfg Config) (*Activities, error) {
 func (a *Activities) Register(r worker.Registry) {
 	for name, fn := range map[string]any{
 		CacheImage:   a.CacheImage,
+		ReleaseImage: a.ReleaseImage,
 		Create:       a.Create,
 		Delete:       a.Delete,
 		Inventory:    a.Inventory,

@@ -59,6 +59,18 @@ func (b *testBundle) image(format string, data []byte) compute.Image {
 	return img
 }
 
+// project owns the servers of tests.
+const project = "11111111111111111111111111111111"
+
+// use has an image on the host for a server's root disk, and gives the use's name.
+func (b *testBundle) use(t *testing.T, img compute.Image, server compute.ServerID) string {
+	t.Helper()
+	use, err := img.CacheUse(project, server, compute.Disk{Role: compute.RootDisk})
+	require.NoError(t, err)
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img, Use: use}))
+	return use
+}
+
 // cached puts an image into the store and into the host's cache.
 func (b *testBundle) cached(t *testing.T, format string, data []byte) *compute.Image {
 	t.Helper()

@@ -6,35 +6,22 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"syscall"
-
-	"github.com/google/uuid"
 
 	"strongroom/compute"
 )
 
-var (
-	hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	hexSHA512 = regexp.MustCompile(`^[0-9a-f]{128}$`)
-)
-
-// digestOf gives what an image's record says of its bytes, in hex, and the hash
-// that says it; false when it says nothing.
+// digestOf gives what an image's record says of its bytes, and the hash for it.
 func digestOf(img compute.Image) (sum hash.Hash, name, digest string, ok bool) {
-	switch {
-	case hexSHA256.MatchString(img.SHA256):
-		return sha256.New(), "sha256", img.SHA256, true
-	case img.SHA256 == "" && hexSHA512.MatchString(img.SHA512):
-		return sha512.New(), "sha512", img.SHA512, true
+	name, digest, ok = img.Digest()
+	if name == "sha512" {
+		return sha512.New(), name, digest, ok
 	}
-	return nil, "", "", false
+	return sha256.New(), name, digest, ok
 }
 
 // CacheImage is the activity disk.CacheImage: it ensures that the host has a
@@ -42,13 +29,23 @@ func digestOf(img compute.Image) (sum hash.Hash, name, digest string, ok bool) {
 // download leaves nothing that could be taken for an image, and the next one
 // begins anew.
 //
-// Invalid: no format that a host can boot from; Corrupt: the bytes are not those
-// of the record, or no sound qcow2, or one that names other files of the host;
-// NoHost: no room; otherwise as the image store says.
+// Invalid: no format that a host can boot from, or an encrypted image for no use of
+// it; Corrupt: the bytes are not those of the record, or no sound qcow2 or LUKS, or
+// they name other files of the host; NoHost: no room; otherwise as the image store
+// says.
 func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
-	path, err := a.CachedImage(in.Image)
+	u, err := useOf(in)
 	if err != nil {
 		return err
+	}
+	path, err := a.CachedImage(u.project, in.Image)
+	if err != nil {
+		return err
+	}
+	if in.Image.IsEncrypted() {
+		if err := a.markUse(ctx, u); err != nil {
+			return failed(ctx, err, "image %s: note of its use", in.Image.ID)
+		}
 	}
 	if whole(path, in.Image) {
 		return nil
@@ -89,7 +86,7 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 		return failed(ctx, err, "image %s", in.Image.ID)
 	}
 	done = true
-	if err := syncDir(a.CacheDir); err != nil {
+	if err := syncDir(filepath.Dir(path)); err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
 	}
 	a.Logger.InfoContext(ctx, "cached image", "image", in.Image.ID, "bytes", in.Image.SizeBytes)
@@ -97,17 +94,17 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 }
 
 // CachedImage is the path of the host's copy of an image, whether it is there or
-// not. It is named by image and content: an image that gets other bytes under
-// the same id is another file. Invalid: no host can use the image.
-func (a *Activities) CachedImage(img compute.Image) (string, error) {
-	_, _, digest, ok := digestOf(img)
-	if img.ID.UUID == uuid.Nil || !ok {
-		return "", compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", img.ID)
+// not; that of an encrypted image is the project's. Invalid: no host can use the
+// image.
+func (a *Activities) CachedImage(project string, img compute.Image) (string, error) {
+	name, err := img.CacheName(project)
+	if err != nil {
+		return "", err
 	}
-	if img.DiskFormat != "qcow2" && img.DiskFormat != "raw" {
-		return "", compute.Errorf(compute.Invalid, "image %s has disk format %q: a server needs qcow2 or raw", img.ID, img.DiskFormat)
+	if img.IsEncrypted() {
+		return filepath.Join(a.CacheDir, encryptedFolder, name, imageFile), nil
 	}
-	return filepath.Join(a.CacheDir, fmt.Sprintf("%s-%s.%s", img.ID, digest[:16], img.DiskFormat)), nil
+	return filepath.Join(a.CacheDir, name), nil
 }
 
 // whole reports whether the cache has the image. A file has its final name only
@@ -149,35 +146,6 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != digest {
 		return compute.Errorf(compute.Corrupt, "image %s: %s is %s, its record says %s", in.Image.ID, name, got, digest)
-	}
-	return nil
-}
-
-// inspect refuses a qcow2 that would make QEMU open other files of the host, or
-// that it cannot use.
-func (a *Activities) inspect(ctx context.Context, path string, img compute.Image) error {
-	i, err := a.info(ctx, path, img.DiskFormat)
-	if err != nil {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return compute.Errorf(compute.Corrupt, "image %s is no readable %s: %w", img.ID, img.DiskFormat, err)
-	}
-	var wrong []string
-	if i.BackingFilename != "" {
-		wrong = append(wrong, "names a backing file")
-	}
-	if i.FormatSpecific.Data.DataFile != "" {
-		wrong = append(wrong, "names a data file")
-	}
-	if i.Encrypted {
-		wrong = append(wrong, "is encrypted but its record names no key")
-	}
-	if i.FormatSpecific.Data.Corrupt {
-		wrong = append(wrong, "is marked corrupt")
-	}
-	if len(wrong) > 0 {
-		return compute.Errorf(compute.Corrupt, "image %s %s", img.ID, strings.Join(wrong, " and "))
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestCacheImageChecksBySHA512(t *testing.T) {
 	sum := sha512.Sum512(data)
 	img.SHA256, img.SHA512 = "", hex.EncodeToString(sum[:])
 	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
-	path, err := b.CachedImage(img)
+	path, err := b.CachedImage("", img)
 	require.NoError(t, err)
 	require.Contains(t, path, img.SHA512[:16])
 	require.FileExists(t, path)

@@ -21,12 +21,13 @@ const headerRoom = 4 * mib
 // when Disk.SizeMB is 0; ephemeral and swap disks are empty qcow2 files, which
 // the guest formats: here it would mean a second pass over an encrypted file.
 // All of an encrypted disk's own clusters are LUKS; the cached image under it is
-// as it came from the image store (EE-12).
+// as it came from the image store, encrypted or not (EE-12).
 //
 // The file appears under its name when it is complete. One that is there
 // already must be what is asked for, and open with the passphrase: otherwise
 // Conflict. Invalid: the request contradicts itself, or the image is larger
-// than the disk; NoHost: no room; otherwise as the key manager says.
+// than the disk; Corrupt: the secret of its source does not open that; NoHost: no
+// room; otherwise as the key manager says.
 func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
 	dir, err := a.serverDir(in.Server)
 	if err != nil {
@@ -42,6 +43,12 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 		}
 		defer want.passphrase.Wipe()
 	}
+	if in.Disk.BackingSecret != nil {
+		if want.backingKey, err = a.Keys.Passphrase(ctx, in.Credential, *in.Disk.BackingSecret); err != nil {
+			return CreateResult{}, err
+		}
+		defer want.backingKey.Wipe()
+	}
 	path := filepath.Join(dir, in.Disk.Name())
 	unlock, err := lockFile(ctx, path, true)
 	if err != nil {
@@ -51,6 +58,9 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := room(a.InstancesDir, headerRoom); err != nil {
 			return CreateResult{}, compute.Errorf(compute.KindOf(err), "disk %s: %w", in.Disk.ID, err)
+		}
+		if err := a.sourceOpens(ctx, in, want); err != nil {
+			return CreateResult{}, err
 		}
 		if err := a.make(ctx, path, want); err != nil {
 			return CreateResult{}, failed(ctx, err, "disk %s: %s of server %s", in.Disk.ID, in.Disk.Name(), in.Server)
@@ -81,6 +91,10 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 		return want, compute.Errorf(compute.Invalid, "root disk %s names no image", d.ID)
 	case d.Role != compute.RootDisk && in.Image != nil:
 		return want, compute.Errorf(compute.Invalid, "%s disk %s names an image", d.Role, d.ID)
+	case (d.BackingSecret != nil) != (in.Image != nil && in.Image.IsEncrypted()):
+		return want, compute.Errorf(compute.Invalid, "disk %s: the secret of what lies under it is %v, and its source says otherwise", d.ID, d.BackingSecret)
+	case d.BackingSecret != nil && !d.Encrypted:
+		return want, compute.Errorf(compute.Invalid, "disk %s would bare what an encrypted image holds", d.ID)
 	}
 	if in.Image == nil {
 		if want.bytes == 0 {
@@ -89,10 +103,15 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 		return want, nil
 	}
 	var err error
-	if want.backing, err = a.CachedImage(*in.Image); err != nil {
+	if want.backing, err = a.CachedImage(in.Project, *in.Image); err != nil {
 		return want, err
 	}
-	want.backingFormat = in.Image.DiskFormat
+	if want.backingFormat, err = in.Image.BackingFormat(); err != nil {
+		return want, err
+	}
+	if in.Image.IsEncrypted() { // they go with it
+		want.templates = filepath.Dir(want.backing)
+	}
 	if !whole(want.backing, *in.Image) {
 		return want, compute.Errorf(compute.Unavailable, "image %s is not in the host's cache", in.Image.ID)
 	}
@@ -108,6 +127,28 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 			in.Image.ID, (i.VirtualSize+mib-1)/mib, d.SizeMB)
 	}
 	return want, nil
+}
+
+// sourceOpens sees that the passphrase for the image under a disk opens it.
+func (a *Activities) sourceOpens(ctx context.Context, in CreateInput, want newDisk) error {
+	if want.backingKey == nil {
+		return nil
+	}
+	n := luksNode(want.backing, sourceKey)
+	if want.backingFormat == compute.ImageQcow2 {
+		n = qcow2Node(want.backing, sourceKey, nil)
+	}
+	c := Command{Name: "qemu-img", Limited: true, Args: []string{"map", "-U", "--output=json", "--start-offset=0", "--max-length=512"}}
+	c.lend(sourceKey, want.backingKey)
+	c.Args = append(c.Args, n.json())
+	_, err := a.Runner.Run(ctx, c)
+	if says(err, "Invalid password") {
+		return compute.Errorf(compute.Corrupt, "image %s does not open with the passphrase in secret %s", in.Image.ID, in.Disk.BackingSecret)
+	}
+	if err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	return nil
 }
 
 // make makes the file under another name and gives it its own when it is

@@ -101,5 +101,9 @@ func (a *Activities) Inventory(ctx context.Context) (InventoryResult, error) {
 		}
 	}
 	slices.Sort(files)
-	return InventoryResult{Files: slices.Compact(files)}, nil
+	uses, err := a.uses()
+	if err != nil {
+		return InventoryResult{}, failed(ctx, err, "copies of encrypted images")
+	}
+	return InventoryResult{Files: slices.Compact(files), CachedImages: uses}, nil
 }

@@ -19,7 +19,8 @@ const (
 type ExportInput struct {
 	Credential compute.Credential   `json:"credential"` // to read the disk's own secrets with
 	Server     compute.ServerID     `json:"server"`
-	Operation  compute.OperationID  `json:"operation"` // names the folder of the copy
+	Operation  compute.OperationID  `json:"operation"`         // names the folder of the copy
+	Project    string               `json:"project,omitempty"` // as in CreateInput
 	Disk       compute.Disk         `json:"disk"`
 	Image      *compute.Image       `json:"image,omitempty"` // the source of a root disk, as in CreateInput
 	Target     compute.ExportTarget `json:"target"`

@@ -55,7 +55,7 @@ func (i *baseImage) node(key string) map[string]any {
 // exported makes a server with a disk that its guest wrote to.
 func (b *testBundle) exported(t *testing.T, under *baseImage, encrypted bool) *exported {
 	t.Helper()
-	e := &exported{testBundle: b, under: under, ExportInput: disk.ExportInput{Server: newServer(), Operation: compute.NewOperationID()}}
+	e := &exported{testBundle: b, under: under, ExportInput: disk.ExportInput{Server: newServer(), Project: project, Operation: compute.NewOperationID()}}
 	e.Disk = compute.Disk{ID: newDisk(), Role: compute.EphemeralDisk, SizeMB: diskMiB}
 	if under != nil {
 		e.Disk.Role, e.Disk.BackingSecret, e.Image = compute.RootDisk, under.secret, &under.Image
@@ -64,7 +64,7 @@ func (b *testBundle) exported(t *testing.T, under *baseImage, encrypted bool) *e
 		e.Disk.Encrypted, e.Disk.Format = true, compute.FormatLUKS
 		e.Disk.Secret, e.key = b.secret(t)
 	}
-	_, err := b.Create(t.Context(), disk.CreateInput{Server: e.Server, Disk: e.Disk, Image: e.Image})
+	_, err := b.Create(t.Context(), disk.CreateInput{Server: e.Server, Project: project, Disk: e.Disk, Image: e.Image})
 	require.NoError(t, err)
 	commands := written
 	if under == nil {
@@ -76,7 +76,7 @@ func (b *testBundle) exported(t *testing.T, under *baseImage, encrypted bool) *e
 }
 
 // baseImage puts an image into the host's cache: of QEMU's format qcow2 or raw, or
-// encrypted as "luks" or "qcow2+luks". Encrypted ones go there by hand.
+// encrypted as "luks" or "qcow2+luks".
 func (b *testBundle) baseImage(t *testing.T, kind string) *baseImage {
 	t.Helper()
 	i := &baseImage{file: filepath.Join(t.TempDir(), "image"), driver: strings.TrimSuffix(kind, "+luks")}
@@ -105,13 +105,12 @@ func (b *testBundle) baseImage(t *testing.T, kind string) *baseImage {
 		format = "raw"
 	}
 	i.Image = b.image(format, data)
-	i.file, err = b.CachedImage(i.Image)
-	require.NoError(t, err)
 	if i.key != "" {
-		require.NoError(t, os.WriteFile(i.file, data, 0o644))
-	} else {
-		require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: i.Image}))
+		i.Image.Properties = map[string]string{"os_encrypt_key_id": i.secret.String(), "os_encrypt_format": "LUKSv1"}
 	}
+	i.file, err = b.CachedImage(project, i.Image)
+	require.NoError(t, err)
+	b.use(t, i.Image, newServer())
 	return i
 }
 
@@ -219,6 +218,9 @@ func TestExport(t *testing.T) {
 			img = b.baseImage(t, under)
 		}
 		for _, encrypted := range []bool{false, true} {
+			if img != nil && img.secret != nil && !encrypted {
+				continue // there are no such disks
+			}
 			for _, target := range []compute.ExportTarget{
 				{Key: compute.KeySame, Format: "qcow2"}, {Key: compute.KeySame, Format: "luks"},
 				{Key: compute.KeyNew, Format: "qcow2"}, {Key: compute.KeyExisting, Format: "luks"},

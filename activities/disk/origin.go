@@ -39,9 +39,13 @@ func (a *Activities) origin(ctx context.Context, in ExportInput) (o origin, err 
 	switch {
 	case d.Encrypted && (d.Secret == nil || d.Format != compute.FormatLUKS):
 		return o, compute.Errorf(compute.Invalid, "disk %s: this host cannot read the encryption format %q", d.ID, d.Format)
+	case in.Image != nil && in.Image.IsEncrypted() != (d.BackingSecret != nil):
+		return o, compute.Errorf(compute.Invalid, "disk %s: the secret of what lies under it is %v, and its source says otherwise", d.ID, d.BackingSecret)
 	case in.Image != nil:
-		o.backingFormat = in.Image.DiskFormat
-		if o.backing, err = a.CachedImage(*in.Image); err != nil {
+		if o.backing, err = a.CachedImage(in.Project, *in.Image); err != nil {
+			return o, err
+		}
+		if o.backingFormat, err = in.Image.BackingFormat(); err != nil {
 			return o, err
 		}
 	}
@@ -93,9 +97,9 @@ func (o origin) copiesAsIs(t compute.ExportTarget) bool {
 
 // The ids of an origin's passphrases in a command.
 const (
-	originKey  = "disk"
-	backingKey = "source"
-	targetKey  = "copy"
+	originKey = "disk"
+	sourceKey = "source"
+	targetKey = "copy"
 )
 
 // lendTo hands the passphrases to a command.
@@ -104,7 +108,7 @@ func (o origin) lendTo(c *Command) {
 		c.lend(originKey, o.key)
 	}
 	if o.backingKey != nil {
-		c.lend(backingKey, o.backingKey)
+		c.lend(sourceKey, o.backingKey)
 	}
 }
 
@@ -120,15 +124,15 @@ func (o origin) node(path string) node {
 func (o origin) backingNode() node {
 	key := ""
 	if o.backingKey != nil {
-		key = backingKey
+		key = sourceKey
 	}
 	switch {
 	case o.backing == "":
 		return nil
 	case o.backingFormat == compute.ImageQcow2:
 		return qcow2Node(o.backing, key, nil)
-	case o.backingKey != nil:
-		return luksNode(o.backing, backingKey)
+	case o.backingFormat == compute.ImageLUKS:
+		return luksNode(o.backing, sourceKey)
 	}
 	return rawNode(o.backing)
 }

@@ -43,6 +43,8 @@ type newDisk struct {
 	bytes         int64
 	backing       string // "" for none
 	backingFormat string
+	backingKey    *secret.Passphrase // nil: what lies under it is not encrypted
+	templates     string             // the folder of templates, "" for everybody's
 	passphrase    *secret.Passphrase // nil: not encrypted
 }
 

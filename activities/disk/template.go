@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -50,7 +51,7 @@ func (a *Activities) copyTemplate(ctx context.Context, d newDisk) error {
 
 // template gives the path of a disk's template, and makes it at first.
 func (a *Activities) template(ctx context.Context, d newDisk) (string, error) {
-	dir := filepath.Join(a.CacheDir, "templates")
+	dir := cmp.Or(d.templates, filepath.Join(a.CacheDir, "templates"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

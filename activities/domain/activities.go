@@ -26,7 +26,8 @@ type KeySource interface {
 // ImageCache tells where the host keeps its copy of an image, which lies under
 // the root disks made of it.
 type ImageCache interface {
-	CachedImage(img compute.Image) (path string, err error)
+	// A copy of an encrypted image is the project's.
+	CachedImage(project string, img compute.Image) (path string, err error)
 }
 
 // Config of a host's domains.

@@ -138,7 +138,7 @@ func (a *Activities) document(ctx context.Context, s compute.Server) (string, er
 	var err error
 	for _, d := range s.Disks {
 		if d.Role == compute.RootDisk && d.Image != nil {
-			if h.Backing, err = a.Images.CachedImage(s.Image); err != nil {
+			if h.Backing, err = a.Images.CachedImage(s.ProjectID, s.Image); err != nil {
 				return "", err
 			}
 		}

@@ -104,19 +104,34 @@ func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, 
 		}
 		dev.Source.Encryption = luks(*v.Secret)
 	}
-	if v.Role == compute.RootDisk && h.Backing != "" {
-		// Explicit: libvirt would find the file by itself, but not its secret.
-		source := &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: h.Backing}}
-		if v.BackingSecret != nil {
-			source.Encryption = luks(*v.BackingSecret)
-		}
-		dev.BackingStore = &libvirtxml.DomainDiskBackingStore{
-			Format:       &libvirtxml.DomainDiskFormat{Type: s.Image.DiskFormat},
-			Source:       source,
-			BackingStore: &libvirtxml.DomainDiskBackingStore{},
-		}
+	if v.Role != compute.RootDisk || h.Backing == "" {
+		return dev, nil
 	}
-	return dev, nil
+	var err error
+	dev.BackingStore, err = backingXML(s.Image, v, h.Backing)
+	return dev, err
+}
+
+// backingXML names the file under a root disk: libvirt would find it by itself, but
+// not its secret.
+func backingXML(img compute.Image, v compute.Disk, file string) (*libvirtxml.DomainDiskBackingStore, error) {
+	format, err := img.BackingFormat()
+	if err != nil {
+		return nil, err
+	}
+	if img.IsEncrypted() != (v.BackingSecret != nil) {
+		return nil, compute.Errorf(compute.Invalid, "disk %s: its source is encrypted: %t, and the secret for it is %v", v.ID, img.IsEncrypted(), v.BackingSecret)
+	}
+	if format == compute.ImageLUKS {
+		format = compute.ImageRaw // a container's bytes, says libvirt, that are encrypted
+	}
+	source := &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: file}}
+	if v.BackingSecret != nil {
+		source.Encryption = luks(*v.BackingSecret)
+	}
+	return &libvirtxml.DomainDiskBackingStore{
+		Format: &libvirtxml.DomainDiskFormat{Type: format}, Source: source, BackingStore: &libvirtxml.DomainDiskBackingStore{},
+	}, nil
 }
 
 func luks(id compute.SecretID) *libvirtxml.DomainDiskEncryption {

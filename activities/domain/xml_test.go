@@ -69,6 +69,9 @@ func TestXMLGolden(t *testing.T) {
 	networked.Networks = []compute.Network{{UUID: id(6).String()}, {UUID: id(7).String(), MAC: "fa:16:3e:00:00:01"}}
 	encryptedSource := encryptedServer()
 	encryptedSource.Disks[0].BackingSecret = secretID(0x30)
+	encryptedSource.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String(), "os_encrypt_format": "LUKSv1"}
+	container := encryptedSource
+	container.Image.DiskFormat = "luks"
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
@@ -77,6 +80,7 @@ func TestXMLGolden(t *testing.T) {
 		"plain-kvm":        {plainServer(), kvm},
 		"luks":             {encryptedServer(), host},
 		"luks-backing":     {encryptedSource, host},
+		"luks-container":   {container, host},
 		"tpm-crb-2.0":      {withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB), host},
 		"tpm-tis-2.0":      {withTPM(plainServer(), compute.TPM20, compute.TPMTIS), host},
 		"tpm-tis-1.2":      {withTPM(plainServer(), compute.TPM12, compute.TPMTIS), host},
@@ -100,11 +104,15 @@ func TestXMLRefuses(t *testing.T) {
 		"disk without secret": func(s *compute.Server) { s.Disks[1].Secret = nil },
 		"format":              func(s *compute.Server) { s.Disks[1].Format = compute.FormatLUKSv2 },
 		"TPM without secret":  func(s *compute.Server) { s.TPM.Secret = nil },
+		"source's secret":     func(s *compute.Server) { s.Disks[0].BackingSecret = nil },
+		"source of LUKSv2":    func(s *compute.Server) { s.Image.Properties["os_encrypt_format"] = "luksv2" },
 		"network unplugged":   func(s *compute.Server) { s.Networks = []compute.Network{{UUID: id(6).String()}} },
 	} {
 		s := withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB)
+		s.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String()}
+		s.Disks[0].BackingSecret = secretID(0x30)
 		spoil(&s)
-		_, err := domain.XML(s, domain.Shape{VirtType: "qemu", Machine: "q35"})
+		_, err := domain.XML(s, domain.Shape{VirtType: "qemu", Machine: "q35", Backing: "/base"})
 		require.True(t, compute.Is(err, compute.Invalid), "%s: %v", name, err)
 	}
 }

@@ -26,8 +26,9 @@ func (a *Activities) Task(ctx context.Context, in TaskInput) error {
 // SecretsInput says which secrets a server's disks and vTPM have: ids, never values.
 type SecretsInput struct {
 	durable.OperationInput
-	Disks map[string]compute.SecretID `json:"disks"` // by disk id
-	TPM   *compute.SecretID           `json:"tpm,omitempty"`
+	Disks   map[string]compute.SecretID `json:"disks"`             // by disk id
+	Sources map[string]compute.SecretID `json:"sources,omitempty"` // of what lies under them, by disk id (EE-11)
+	TPM     *compute.SecretID           `json:"tpm,omitempty"`
 }
 
 // SaveSecrets is the activity record.SaveSecrets. The ids are on record before
@@ -40,6 +41,15 @@ func (a *Activities) SaveSecrets(ctx context.Context, in SecretsInput) error {
 				return err
 			}
 			if err := q.SetDiskSecret(ctx, schema.SetDiskSecretParams{ID: id, EncryptionSecret: &secret}); err != nil {
+				return err
+			}
+		}
+		for disk, secret := range in.Sources {
+			id, err := parseDisk(disk)
+			if err != nil {
+				return err
+			}
+			if err := q.SetDiskBackingSecret(ctx, schema.SetDiskBackingSecretParams{ID: id, BackingEncryptionSecret: &secret}); err != nil {
 				return err
 			}
 		}

@@ -113,7 +113,7 @@ func newExporting(b *testing.B, onImage bool) *exporting {
 		sum := sha256.Sum256(data)
 		img := compute.Image{ID: compute.ImageID{UUID: uuid.New()}, DiskFormat: "raw", SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 		require.NoError(b, e.disks.CacheImage(b.Context(), disk.CacheImageInput{Image: img}))
-		cached, err := e.disks.CachedImage(img)
+		cached, err := e.disks.CachedImage("", img)
 		require.NoError(b, err)
 		e.Image, e.Disk.Role, e.Disk.SizeMB = &img, compute.RootDisk, exportMiB+64
 		from, backing = 64, fmt.Sprintf(`{"driver":"raw","file":{"driver":"file","filename":%q}}`, cached)

@@ -37,6 +37,9 @@ DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2;
 -- name: SetDiskSecret :exec
 UPDATE server_disks SET encryption_secret_uuid = $2 WHERE id = $1;
 
+-- name: SetDiskBackingSecret :exec
+UPDATE server_disks SET backing_encryption_secret_uuid = $2 WHERE id = $1;
+
 -- name: SetDiskOptions :exec
 UPDATE server_disks SET encryption_format = $2, encryption_options = $3 WHERE id = $1;
 

@@ -1,0 +1,54 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// caching is the step that has the server's image on a host.
+type caching struct {
+	step
+	silent *bool // the host never took the work
+}
+
+// cacheImage plans the step. A plain image stays where it is. An encrypted one is
+// there for the disk that leans on it (EE-12): the use is on the ledger, and the
+// copy goes with its last one.
+func (o *operation) cacheImage(host compute.HostID) (caching, error) {
+	c := caching{step: step{event: "cache_image", host: &host}, silent: new(bool)}
+	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: o.server.Image}
+	c.do = func(ctx workflow.Context) error {
+		return workflow.ExecuteActivity(durable.HostUnbound(ctx, host), disk.CacheImage, in).Get(ctx, nil)
+	}
+	root, ok := o.server.RootDisk()
+	if !ok || !o.server.Image.IsEncrypted() {
+		return c, nil
+	}
+	var err error
+	if in.Use, err = o.server.Image.CacheUse(o.server.ProjectID, o.Server, root); err != nil {
+		return c, err
+	}
+	c.lean = true // disks lie on it
+	c.makes = []compute.Thing{o.thing(compute.ThingCachedImage, host.String(), in.Use)}
+	c.undo = func(ctx workflow.Context) error {
+		if *c.silent {
+			return nil
+		}
+		return workflow.ExecuteActivity(durable.HostUndo(ctx, host), disk.ReleaseImage, disk.ReleaseImageInput{Use: in.Use}).Get(ctx, nil)
+	}
+	return c, nil
+}
+
+// passBy takes off the books what a host was to make that never took the work: it
+// may be silent for ever, and has nothing to be undone.
+func (o *operation) passBy(ctx workflow.Context, c caching) error {
+	if len(c.makes) == 0 {
+		return nil
+	}
+	*c.silent = true
+	return o.close(ctx, record.CloseInput{Event: c.event, Error: compute.NoValidHost, Released: c.makes})
+}

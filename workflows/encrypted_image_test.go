@@ -1,0 +1,105 @@
+package workflows_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/key"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// onEncryptedImage is a bench whose server is to be made of an encrypted image. Its
+// secret is the image's owner's.
+func onEncryptedImage(t *testing.T) *bench {
+	b := newBench(t, true)
+	source := compute.SecretID{UUID: uuid.New()}
+	b.secrets["the image's"], b.owned["the image's"] = source, true
+	img := &b.row.server.Image
+	img.SHA256, img.Properties = strings.Repeat("ab", 32), map[string]string{"os_encrypt_key_id": source.String(), "os_encrypt_format": "LUKSv1"}
+	return b
+}
+
+// EE-11, EE-12: the root disk has a secret of its own and a copy of the image's, and
+// no other disk has one; the image's own is on no record of the server.
+func TestSpawnOfAnEncryptedImage(t *testing.T) {
+	t.Parallel()
+	b := onEncryptedImage(t)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, nil))
+	b.whole(in, compute.OpCreate)
+	s := b.row.server
+	root, _ := s.RootDisk()
+	require.NotNil(t, root.BackingSecret)
+	require.NotEqual(t, *root.Secret, *root.BackingSecret)
+	require.NotEqual(t, b.secrets["the image's"], *root.BackingSecret)
+	require.True(t, b.has(root.BackingSecret))
+	for _, d := range s.Disks[1:] {
+		require.Nil(t, d.BackingSecret)
+	}
+	require.Equal(t, 1, b.count(key.Copy))
+	require.Len(t, b.uses, 1)
+
+	// Its delete takes the copy of the image after the disks, the copy of the key
+	// after both, and leaves the image's key.
+	b.forget()
+	in = b.deletion()
+	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	require.Empty(t, b.broken)
+	require.Empty(t, b.uses)
+	require.Equal(t, map[string]compute.SecretID{"the image's": b.secrets["the image's"]}, b.secrets)
+	names := b.names()
+	last := func(name string) int {
+		for i, c := range slices.Backward(names) {
+			if c.name == name {
+				return i
+			}
+		}
+		return -1
+	}
+	first := slices.IndexFunc(names, func(c call) bool { return c.name == key.Delete })
+	require.Less(t, last(disk.Delete), last(disk.ReleaseImage))
+	require.Less(t, last(disk.ReleaseImage), first)
+}
+
+// EE-15: who may not read the image's secret gets a server in ERROR that says so,
+// and nothing else.
+func TestSpawnOfAnImageThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := onEncryptedImage(t)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	b.fault = func(c call) fault {
+		if c.name != key.Copy {
+			return fault{}
+		}
+		return fault{before: func() error { return compute.Errorf(compute.Forbidden, "secret x: you may not") }}
+	}
+	require.Error(t, b.run(compute.OpCreate, in, nil))
+	b.early(in, subjects["spawn of an encrypted image"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+	require.Equal(t, 403, b.row.fault.Code)
+	require.Contains(t, b.row.fault.Message, "you may not")
+}
+
+// A host that never took the work has nothing to give back, however long it is away.
+func TestSpawnOfAnEncryptedImagePassesASilentHostBy(t *testing.T) {
+	t.Parallel()
+	b := onEncryptedImage(t)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, b.hushed(1)))
+	b.whole(in, compute.OpCreate)
+	for use := range b.uses {
+		require.True(t, strings.HasPrefix(use, b.hosts[1].String()))
+	}
+
+	b = onEncryptedImage(t)
+	in = b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	err := b.run(compute.OpCreate, in, b.hushed(2))
+	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
+	b.early(in, subjects["spawn of an encrypted image"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+	require.Zero(t, b.count(disk.ReleaseImage), "nobody is asked who is not there")
+}
