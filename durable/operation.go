@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -146,4 +148,11 @@ func standing(info *workflowpb.WorkflowExecutionInfo) Run {
 		return Running
 	}
 	return Closed
+}
+
+// ServerOf gives the server on which the operation of a workflow id works.
+func ServerOf(workflowID string) (compute.ServerID, bool) {
+	text, ok := strings.CutPrefix(workflowID, "server/")
+	id, err := uuid.Parse(strings.TrimSuffix(text, "/delete"))
+	return compute.ServerID{UUID: id}, ok && err == nil
 }

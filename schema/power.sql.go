@@ -12,6 +12,22 @@ import (
 	"strongroom/compute"
 )
 
+const reportProgress = `-- name: ReportProgress :exec
+UPDATE servers SET progress = $1 WHERE id = $2 AND current_operation <> ''
+`
+
+type ReportProgressParams struct {
+	Percent int32
+	ID      compute.ServerID
+}
+
+// How far the operation on a server is, in percent of its step. It is no change of
+// the server.
+func (q *Queries) ReportProgress(ctx context.Context, arg ReportProgressParams) error {
+	_, err := q.db.Exec(ctx, reportProgress, arg.Percent, arg.ID)
+	return err
+}
+
 const serversAtRest = `-- name: ServersAtRest :many
 SELECT id, vm_state, power_state, updated_at FROM servers
 WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'stopped')

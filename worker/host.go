@@ -68,9 +68,13 @@ func (h Host) Run(ctx context.Context) error {
 }
 
 func (h Host) options(identity string, slots int) sdk.Options {
-	o := options(identity, slots, h.Interceptors)
+	o := options(identity, slots, append([]interceptor.WorkerInterceptor{&Progress{Report: h.reportProgress, Logger: h.Logger}}, h.Interceptors...))
 	o.DisableWorkflowWorker = true
 	return o
+}
+
+func (h Host) reportProgress(ctx context.Context, server compute.ServerID, percent int) error {
+	return schema.New(h.Pool).ReportProgress(ctx, schema.ReportProgressParams{ID: server, Percent: int32(percent)})
 }
 
 // keepSeen keeps the host's row fresh. A database or a hypervisor that is away

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+
+	"strongroom/compute"
 )
 
 // Progress is the heartbeat of a long transfer.
-type Progress struct {
-	Phase string `json:"phase"` // "download", "copy", "convert"
-	Done  int64  `json:"done"`  // bytes
-	Total int64  `json:"total"` // bytes
-}
+type Progress = compute.Progress
 
 const progressEvery = 3 * time.Second
 

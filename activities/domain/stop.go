@@ -11,11 +11,7 @@ import (
 )
 
 // Progress is the heartbeat of what takes long.
-type Progress struct {
-	Phase string `json:"phase"` // "shutdown", "backup"
-	Done  int64  `json:"done"`  // seconds of a shutdown, bytes of a backup
-	Total int64  `json:"total"`
-}
+type Progress = compute.Progress
 
 const (
 	progressEvery = 3 * time.Second
@@ -47,7 +43,7 @@ func (a *Activities) Stop(ctx context.Context, in StopInput) (PowerResult, error
 		if press {
 			pressed = time.Now()
 			if activity.IsActivity(ctx) {
-				activity.RecordHeartbeat(ctx, Progress{"shutdown", int64(time.Since(begin).Seconds()), int64(in.GraceSeconds)})
+				activity.RecordHeartbeat(ctx, Progress{Phase: "shutdown", Done: int64(time.Since(begin).Seconds()), Total: int64(in.GraceSeconds)})
 			}
 		}
 		select {

@@ -30,11 +30,7 @@ type UploadResult struct {
 }
 
 // Progress is the heartbeat of an upload.
-type Progress struct {
-	Phase string `json:"phase"` // "upload"; "compare" while what is there is looked at
-	Done  int64  `json:"done"`  // bytes
-	Total int64  `json:"total"`
-}
+type Progress = compute.Progress
 
 const progressEvery = 3 * time.Second
 

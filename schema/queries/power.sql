@@ -9,3 +9,8 @@ WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_stat
 UPDATE servers SET vm_state = sqlc.arg(vm_state), power_state = sqlc.arg(power_state), updated_at = now()
 WHERE id = sqlc.arg(id) AND current_operation = '' AND vm_state = sqlc.arg(was)
     AND updated_at IS NOT DISTINCT FROM sqlc.narg(seen);
+
+-- name: ReportProgress :exec
+-- How far the operation on a server is, in percent of its step. It is no change of
+-- the server.
+UPDATE servers SET progress = sqlc.arg(percent) WHERE id = sqlc.arg(id) AND current_operation <> '';
