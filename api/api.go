@@ -23,7 +23,7 @@ type Config struct {
 	IdentityURI string                     // the identity service as clients reach it; default: Identity's own
 	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
 	Images      ImageStore                 // where servers' images are
-	Keys        Checker                    // the key manager
+	Keys        KeyManager                 // the key manager
 	Objects     Checker                    // the object store
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin

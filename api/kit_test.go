@@ -143,6 +143,14 @@ type bundle struct {
 type checker struct {
 	answer error
 	asked  []compute.Credential
+
+	unread error              // why secrets cannot be read
+	looked []compute.SecretID // those that somebody tried to read
+}
+
+func (c *checker) Look(_ context.Context, _ compute.Credential, id compute.SecretID) error {
+	c.looked = append(c.looked, id)
+	return c.unread
 }
 
 func (c *checker) Check(_ context.Context, cred compute.Credential) error {

@@ -33,6 +33,11 @@ func TestCreateRefusesBadInput(t *testing.T) {
 	iso := image(func(i *compute.Image) { i.DiskFormat = "iso" })
 	large := image(func(i *compute.Image) { i.VirtualBytes = 2 << 30 })
 	encrypted := property("os_encrypt_key_id", secret)
+	encryptedAs := func(key, value string) string {
+		return image(func(i *compute.Image) { i.Properties["os_encrypt_key_id"], i.Properties[key] = secret, value })
+	}
+	rot13, luksv2, sizeless := encryptedAs("os_encrypt_format", "rot13"), encryptedAs("os_encrypt_format", "luksv2"), encryptedAs("os_decrypt_size", "0")
+	container := image(func(i *compute.Image) { i.DiskFormat = "luks" })
 	many := map[string]string{}
 	for i := range 129 {
 		many[fmt.Sprint("key", i)] = "v"
@@ -60,11 +65,17 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"Invalid input for field/attribute imageRef. Value: tiny. 'tiny' is not valid under any of the given schemas"},
 		{"image not active", more{"imageRef": queued}, "2.90", 400, "badRequest", "Image " + queued + " is not active."},
 		{"image not bootable", more{"imageRef": iso}, "2.90", 400, "badRequest",
-			"Image " + iso + " is unacceptable: disk format 'iso' cannot be booted. Allowed: qcow2, raw."},
+			"Image " + iso + " is unacceptable: disk format 'iso' cannot be booted. Allowed: qcow2, raw, luks."},
 		{"flavor too small", more{"imageRef": large}, "2.90", 400, "badRequest",
 			"Flavor's disk is too small for requested image. Flavor disk is 1073741824 bytes, image is 2147483648 bytes."},
-		{"encrypted image", more{"imageRef": encrypted}, "2.90", 400, "badRequest",
-			"Image " + encrypted + " is encrypted (os_encrypt_key_id): servers cannot be created from encrypted images."},
+		{"encrypted image of an unknown format", more{"imageRef": rot13}, "2.90", 400, "badRequest",
+			"Image tiny has an invalid os_encrypt_format property. Unknown encryption format 'rot13'. Allowed values: plain, luks, luksv2."},
+		{"encrypted image that no host reads", more{"imageRef": luksv2}, "2.90", 400, "badRequest",
+			"Image " + luksv2 + " is encrypted as luksv2: hosts read images that are encrypted as luks."},
+		{"encrypted image of no size", more{"imageRef": sizeless}, "2.90", 400, "badRequest",
+			"Image tiny has an invalid os_decrypt_size property: '0' is not the size in bytes of what it holds."},
+		{"container without a key", more{"imageRef": container}, "2.90", 400, "badRequest",
+			"Image " + container + " is a LUKS container and does not say which secret opens it (os_encrypt_key_id)."},
 		{"unknown flavor", more{"flavorRef": "nope"}, "2.90", 400, "badRequest", "Flavor nope could not be found."},
 		{"unknown key", more{"key_name": "nope"}, "2.90", 400, "badRequest", "Invalid key_name provided."},
 		{"unknown zone", more{"availability_zone": "moon"}, "2.90", 400, "badRequest", "The requested availability zone is not available"},

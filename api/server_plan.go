@@ -68,7 +68,7 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 	return p, p.decide()
 }
 
-// decide asks the rules of flavor and image (EE-01 … EE-06, TPM-03 … TPM-07).
+// decide asks the rules of flavor and image (EE-01 … EE-06, EE-13, EE-14, TPM-03 … TPM-07).
 func (p *serverPlan) decide() (err error) {
 	if err = compute.CheckImageFits(p.flavor, p.image); err != nil {
 		return err
@@ -76,8 +76,8 @@ func (p *serverPlan) decide() (err error) {
 	if p.encryption, err = compute.EncryptionOf(p.flavor, p.image); err != nil {
 		return err
 	}
-	if p.encryption.SourceSecret != nil {
-		return fault.BadRequest("Image %s is encrypted (os_encrypt_key_id): servers cannot be created from encrypted images.", p.image.ID)
+	if _, err = p.image.BackingFormat(); err != nil {
+		return err
 	}
 	if p.tpm, err = compute.TPMOf(p.flavor, p.image); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (a *API) imageOf(r *Request, ref string) (compute.Image, error) {
 }
 
 // bootable are the disk formats that hosts make root disks of.
-var bootable = []string{"qcow2", "raw"}
+var bootable = []string{compute.ImageQcow2, compute.ImageRaw, compute.ImageLUKS}
 
 // keyOf finds the caller's keypair.
 func (a *API) keyOf(r *Request, name *string) (*string, error) {

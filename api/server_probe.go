@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"strongroom/api/fault"
@@ -13,6 +14,14 @@ import (
 // does not answer.
 type Checker interface {
 	Check(ctx context.Context, cred compute.Credential) error
+}
+
+// KeyManager is a key manager as the api asks it.
+type KeyManager interface {
+	Checker
+	// Look tells whether the credential may read a secret. NotFound, Forbidden: it
+	// may not; Invalid: what it holds opens no disk; otherwise as Check.
+	Look(ctx context.Context, cred compute.Credential, id compute.SecretID) error
 }
 
 // probe tries what a server is going to need of the cloud with the credentials
@@ -34,6 +43,9 @@ func (a *API) probe(r *Request, p *serverPlan) error {
 				"Encrypted disks and vTPMs need that.", "The key manager is not available: encrypted disks and vTPMs cannot be made now.")
 		}
 	}
+	if err := a.probeImage(r, p); err != nil {
+		return err
+	}
 	if p.tpm == nil {
 		return nil
 	}
@@ -42,6 +54,22 @@ func (a *API) probe(r *Request, p *serverPlan) error {
 			"The object store is not available: servers with a vTPM need one to be shelved.")
 	}
 	return nil
+}
+
+// probeImage sees that the caller may read what opens an encrypted image, whoever's
+// it is (EE-15).
+func (a *API) probeImage(r *Request, p *serverPlan) error {
+	source := p.encryption.SourceSecret
+	if source == nil {
+		return nil
+	}
+	err := a.config.Keys.Look(r.Context(), r.Credential(), *source)
+	if compute.Is(err, compute.Invalid) || compute.Is(err, compute.Corrupt) {
+		return fault.BadRequest("Image %s is encrypted, and what secret %s holds is no passphrase.", p.image.ID, source)
+	}
+	return refusal(err, fmt.Sprintf("Image %s is encrypted, and your token may not read secret %s, which opens it. "+
+		"Its owner can let you, with an ACL in the key manager.", p.image.ID, source),
+		"The key manager is not available: servers cannot be made of encrypted images now.")
 }
 
 // securities are the modes of the keys that a server is going to have, each once.
