@@ -108,3 +108,17 @@ func TestSweepGivesItsCounts(t *testing.T) {
 	require.NoError(t, env.GetWorkflowResult(&got))
 	require.Equal(t, opact.SweepResult{Started: 2, Closed: 1}, got)
 }
+
+// A copy of an encrypted image that nobody is known to use is told, and one that is
+// used is not.
+func TestAuditSeesCopiesOfEncryptedImages(t *testing.T) {
+	t.Parallel()
+	b := onEncryptedImage(t)
+	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	delete(b.secrets, "the image's")
+	require.Empty(t, b.runAudit().Findings)
+	b.uses[b.hosts[1].String()+" "+project+"/copy/server.disk"] = true
+	require.Equal(t, []compute.Finding{
+		{Kind: compute.ThingCachedImage, Place: b.hosts[1].String(), Name: project + "/copy/server.disk", What: compute.Unowned},
+	}, b.runAudit().Findings)
+}

@@ -32,9 +32,10 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 
 	_, err := b.Claim(b.ctx, record.ClaimInput{OperationInput: in, Plan: plan(1)})
 	require.NoError(t, err)
-	secret, tpm := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	secret, source, tpm := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
 	require.NoError(t, b.SaveSecrets(b.ctx, record.SecretsInput{
-		OperationInput: in, Disks: map[string]compute.SecretID{b.disk(in).String(): secret}, TPM: &tpm,
+		OperationInput: in, Disks: map[string]compute.SecretID{b.disk(in).String(): secret},
+		Sources: map[string]compute.SecretID{b.disk(in).String(): source}, TPM: &tpm,
 	}))
 	options := map[string]string{"cipher-alg": "aes-256"}
 	require.NoError(t, b.SaveOptions(b.ctx, record.OptionsInput{OperationInput: in, Disk: b.disk(in), Format: compute.FormatLUKS, Options: options}))
@@ -47,6 +48,7 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	require.Equal(t, "h1", got.HostName)
 	require.Equal(t, host, *got.Server.Host)
 	require.Equal(t, secret, *got.Server.Disks[0].Secret)
+	require.Equal(t, source, *got.Server.Disks[0].BackingSecret)
 	require.Equal(t, options, got.Server.Disks[0].EncryptionOptions)
 	require.Equal(t, tpm, *got.Server.TPM.Secret)
 	require.Equal(t, compute.TaskSpawning, got.Server.TaskState)
@@ -55,6 +57,7 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	got, err = b.Begin(b.ctx, reboot)
 	require.NoError(t, err)
 	require.Nil(t, got.Server.Disks[0].Secret)
+	require.Nil(t, got.Server.Disks[0].BackingSecret)
 	require.Nil(t, got.Server.TPM.Secret)
 }
 

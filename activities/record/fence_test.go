@@ -34,7 +34,8 @@ func TestALostOperationChangesNothing(t *testing.T) {
 			return err
 		},
 		"SaveSecrets": func() error {
-			return b.SaveSecrets(b.ctx, record.SecretsInput{OperationInput: in, Disks: map[string]compute.SecretID{disk.String(): other}, TPM: &other})
+			return b.SaveSecrets(b.ctx, record.SecretsInput{OperationInput: in,
+				Disks: map[string]compute.SecretID{disk.String(): other}, Sources: map[string]compute.SecretID{disk.String(): other}, TPM: &other})
 		},
 		"SaveOptions": func() error {
 			return b.SaveOptions(b.ctx, record.OptionsInput{OperationInput: in, Disk: disk, Options: map[string]string{"a": "b"}})
