@@ -58,8 +58,8 @@ func anyToken() *regexp.Regexp {
 	return regexp.MustCompile(`eyJhIjoi[\w-]{60,}|65794a68496a6f69[0-9a-f]{120,}|ZXlKaElqb2[\w+/-]{80,}`)
 }
 
-// Design §4: passphrases and tokens of a spawn and a delete, and strongroom's own
-// password, are found neither in Temporal's histories and database, nor in
+// Design §4: passphrases and tokens of a spawn, of an image, of a server of it and of
+// deletes, and strongroom's own password, are found neither in Temporal's histories and database, nor in
 // PostgreSQL, logs, arguments, environments, or any file of the stack.
 func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	c := ownCloud(t)
@@ -94,6 +94,14 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	require.NoError(t, servers.Start(t.Context(), api, s.ID).ExtractErr())
 	noteToken()
 	c.becomes(t, s.ID, "ACTIVE")
+	img := c.createImage(t, s.ID, "canary", map[string]any{"key": "new"})
+	of := c.createOf(t, unspoken, img.ID)
+	c.becomes(t, of, "ACTIVE")
+	for name, value := range c.passphrases(t) { // the image's, and those of the server of it
+		known.add(name, value)
+	}
+	c.delete(t, of)
+	c.deleteImage(t, img)
 	c.delete(t, s.ID)
 	seen := watch()
 
