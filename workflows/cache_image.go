@@ -50,5 +50,5 @@ func (o *operation) passBy(ctx workflow.Context, c caching) error {
 		return nil
 	}
 	*c.silent = true
-	return o.close(ctx, record.CloseInput{Event: c.event, Error: compute.NoValidHost, Released: c.makes})
+	return o.close(ctx, record.CloseInput{Event: c.event, Error: "the host did not take the work", Released: c.makes})
 }
