@@ -33,6 +33,7 @@ type Disk struct {
 	BootIndex   int      `json:"boot_index"`             // 0 for the root disk, -1 for the others
 	GuestFormat string   `json:"guest_format,omitempty"` // swap, ext4 …: what the guest is meant to make in it, "" for nothing
 	Image       *ImageID `json:"image,omitempty"`        // the root disk's source
+	File        string   `json:"file,omitempty"`         // its file's name, "" for the role's: see Name
 
 	Encrypted         bool              `json:"encrypted"`
 	Secret            *SecretID         `json:"encryption_secret_uuid,omitempty"`
@@ -42,7 +43,12 @@ type Disk struct {
 }
 
 // Name is the disk's file name in the server's folder: disk, disk.eph0, disk.swap.
+// One that took the place of another has a name of its own, so that both exist
+// beside each other until it is decided which stays.
 func (d Disk) Name() string {
+	if d.File != "" {
+		return d.File
+	}
 	switch d.Role {
 	case EphemeralDisk:
 		return "disk.eph" + string(rune('0'+d.Index))

@@ -19,6 +19,7 @@ const (
 
 	OpCreateImage  OperationKind = "createImage"
 	OpCreateBackup OperationKind = "createBackup"
+	OpRebuild      OperationKind = "rebuild"
 
 	// These end inside the request: a row in the trail, no workflow.
 	OpLock       OperationKind = "lock"

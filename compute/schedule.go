@@ -63,11 +63,8 @@ func (h Host) Unfit(want Request, now time.Time) string {
 	case want.Zone != "" && h.Zone != want.Zone:
 		return "in zone " + h.Zone + ", not " + want.Zone
 	}
-	if missing := without(want.Traits.Required, h.Traits); len(missing) > 0 {
-		return "lacks trait " + strings.Join(missing, ", ")
-	}
-	if has := within(want.Traits.Forbidden, h.Traits); len(has) > 0 {
-		return "has forbidden trait " + strings.Join(has, ", ")
+	if why := want.Traits.Unmet(h.Traits); why != "" {
+		return why
 	}
 	if missing := without(want.Networks, h.Networks); len(missing) > 0 {
 		return "lacks network " + strings.Join(missing, ", ")

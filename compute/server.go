@@ -45,6 +45,10 @@ const (
 	TaskBackup          TaskState = "image_backup"
 	TaskPendingUpload   TaskState = "image_pending_upload"
 	TaskUploading       TaskState = "image_uploading"
+
+	TaskRebuilding      TaskState = "rebuilding"
+	TaskRebuildDevices  TaskState = "rebuild_block_device_mapping"
+	TaskRebuildSpawning TaskState = "rebuild_spawning"
 )
 
 // PowerState is the hypervisor's view, with the API's numbers.

@@ -44,9 +44,9 @@ var statusTable = map[VMState]states{
 }
 
 var rebuildTasks = map[TaskState]string{
-	"rebuilding":                   StatusRebuild,
-	"rebuild_block_device_mapping": StatusRebuild,
-	"rebuild_spawning":             StatusRebuild,
+	TaskRebuilding:      StatusRebuild,
+	TaskRebuildDevices:  StatusRebuild,
+	TaskRebuildSpawning: StatusRebuild,
 }
 
 var resizeTasks = map[TaskState]string{

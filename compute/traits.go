@@ -84,6 +84,18 @@ func TraitsOf(f Flavor, img Image, enc Encryption, tpm *TPM) (Traits, error) {
 	return traits, nil
 }
 
+// Unmet says what keeps a host with these traits from taking the server, "" if
+// nothing does.
+func (t Traits) Unmet(has []string) string {
+	if missing := without(t.Required, has); len(missing) > 0 {
+		return "lacks trait " + strings.Join(missing, ", ")
+	}
+	if has := within(t.Forbidden, has); len(has) > 0 {
+		return "has forbidden trait " + strings.Join(has, ", ")
+	}
+	return ""
+}
+
 // traitName gives NAME of trait:NAME and trait<group>:NAME.
 func traitName(key string) (string, bool) {
 	namespace, name, found := strings.Cut(key, ":")

@@ -25,6 +25,7 @@ var conditions = map[OperationKind]condition{
 	OpStop:         {vm: []VMState{VMActive, VMError}, task: idle, launched: true},
 	OpCreateImage:  {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
 	OpCreateBackup: {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
+	OpRebuild:      {vm: []VMState{VMActive, VMStopped, VMError}, task: idle, launched: true},
 	// Delete wins over everything, also over a create that still runs.
 	OpDelete:     {},
 	OpLock:       {},

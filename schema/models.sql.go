@@ -206,6 +206,7 @@ type ServerDisk struct {
 	BackingEncryptionSecret *compute.SecretID
 	EncryptionFormat        compute.DiskFormat
 	EncryptionOptions       string
+	File                    string
 }
 
 type ServerSystemMetadatum struct {

@@ -130,7 +130,7 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 }
 
 const getServerDisks = `-- name: GetServerDisks :many
-SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
+SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
 `
 
 func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID) ([]ServerDisk, error) {
@@ -159,6 +159,7 @@ func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID)
 			&i.BackingEncryptionSecret,
 			&i.EncryptionFormat,
 			&i.EncryptionOptions,
+			&i.File,
 		); err != nil {
 			return nil, err
 		}

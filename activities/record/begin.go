@@ -21,6 +21,7 @@ type BeginResult struct {
 	Server     compute.Server           `json:"server"`
 
 	Snapshot *compute.SnapshotArguments `json:"snapshot,omitempty"`
+	Rebuild  *compute.Rebuild           `json:"rebuild,omitempty"`
 
 	HostName string `json:"host_name,omitempty"`
 }
@@ -75,6 +76,9 @@ func (b *BeginResult) arguments(kind compute.OperationKind, text []byte) error {
 	case compute.OpCreateImage, compute.OpCreateBackup:
 		b.Snapshot = &compute.SnapshotArguments{}
 		into = b.Snapshot
+	case compute.OpRebuild:
+		b.Rebuild = &compute.Rebuild{} // what else it changes is for the record alone
+		into = b.Rebuild
 	default:
 		return nil
 	}

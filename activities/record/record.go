@@ -35,6 +35,7 @@ const (
 	ForgetTrust  = "record.ForgetTrust"
 	Waiting      = "record.Waiting"
 	Reaped       = "record.Reaped"
+	Rebuild      = "record.Rebuild"
 )
 
 // Activities are the local activities on the database.
@@ -54,6 +55,7 @@ func (a *Activities) All() []Activity {
 		{Open, a.Open}, {Close, a.Close}, {Things, a.Things},
 		{Give, a.Give}, {Given, a.Given}, {Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
 		{SaveTrust, a.SaveTrust}, {ForgetTrust, a.ForgetTrust}, {Waiting, a.Waiting}, {Reaped, a.Reaped},
+		{Rebuild, a.Rebuild},
 	}
 }
 

@@ -1,0 +1,94 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+)
+
+// RebuildInput says what a server was rebuilt to.
+type RebuildInput struct {
+	durable.OperationInput
+	Image compute.Image  `json:"image"`
+	Disks []compute.Disk `json:"disks"`
+	TPM   *compute.TPM   `json:"tpm,omitempty"`
+}
+
+// Rebuild is the activity record.Rebuild: the decision of a rebuild. From here on
+// the server is its new image, disks and vTPM, and what the request changed beside
+// (TPM-10, TPM-29, EE-07, EE-08). Running again after it took effect changes nothing.
+func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
+	return a.fencedTx(ctx, in.OperationInput, func(q *schema.Queries) error {
+		op, err := q.GetOperation(ctx, in.Operation)
+		if err != nil {
+			return err
+		}
+		var asked compute.RebuildArguments
+		if err := json.Unmarshal(op.Arguments, &asked); err != nil {
+			return compute.Errorf(compute.Invalid, "operation %s has no arguments of a rebuild", op.ID)
+		}
+		was, err := q.GetServer(ctx, in.Server)
+		if err != nil {
+			return err
+		}
+		if err := rebuildServer(ctx, q, in, was, asked.Change); err != nil {
+			return err
+		}
+		for _, d := range in.Disks {
+			if err := replaceDisk(ctx, q, in.Server, d); err != nil {
+				return err
+			}
+		}
+		if in.TPM == nil || in.TPM.Secret == nil {
+			return q.DeleteSystemMetadata(ctx, schema.DeleteSystemMetadataParams{ServerID: in.Server, Key: compute.SystemTPMSecret})
+		}
+		return q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{
+			ServerID: in.Server, Key: compute.SystemTPMSecret, Value: in.TPM.Secret.String(),
+		})
+	})
+}
+
+func rebuildServer(ctx context.Context, q *schema.Queries, in RebuildInput, was schema.Server, c compute.ServerChange) error {
+	enc, err := compute.EncryptionOf(was.Flavor, in.Image)
+	if err != nil {
+		return err
+	}
+	traits, err := compute.TraitsOf(was.Flavor, in.Image, enc, in.TPM)
+	if err != nil {
+		return err
+	}
+	row := schema.RebuildServerParams{
+		ID: in.Server, OperationID: in.Operation, ImageID: &in.Image.ID, Image: in.Image,
+		RequiredTraits: traits.Required, ForbiddenTraits: traits.Forbidden, Name: c.Name, Hostname: c.Hostname, Metadata: was.Metadata,
+		DiskConfig: c.DiskConfig, AccessIPv4: c.AccessIPv4, AccessIPv6: c.AccessIPv6,
+		Describe: c.Description.Set, Description: c.Description.Text, SetKey: c.KeyName.Set, KeyName: c.KeyName.Text, KeyData: c.KeyData,
+		SetUserData: c.UserData.Set, UserData: c.UserData.Text,
+	}
+	if c.Metadata != nil {
+		row.Metadata = c.Metadata
+	}
+	if in.TPM != nil {
+		asked := *in.TPM // where its secret is told is the system metadata
+		asked.Secret = nil
+		row.TPM = &asked
+	}
+	_, err = q.RebuildServer(ctx, row)
+	return err
+}
+
+func replaceDisk(ctx context.Context, q *schema.Queries, server compute.ServerID, d compute.Disk) error {
+	options := []byte("{}")
+	if d.EncryptionOptions != nil {
+		var err error
+		if options, err = json.Marshal(d.EncryptionOptions); err != nil {
+			return err
+		}
+	}
+	return q.ReplaceServerDisk(ctx, schema.ReplaceServerDiskParams{
+		ServerID: server, Role: d.Role, Index: int32(d.Index), ID: d.ID, File: d.File, SizeMB: d.SizeMB, ImageID: d.Image,
+		Encrypted: d.Encrypted, Secret: d.Secret, BackingSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: string(options),
+	})
+}

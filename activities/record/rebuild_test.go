@@ -1,0 +1,83 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+)
+
+// EE-07, EE-08, TPM-10: the decision of a rebuild is one transaction, may run twice,
+// and takes what the user said from the operation's row.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.server(compute.OpCreate)
+	secret, old := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	require.NoError(t, b.SaveSecrets(b.ctx, record.SecretsInput{
+		OperationInput: first, Disks: map[string]compute.SecretID{b.disk(first).String(): old}, TPM: &old,
+	}))
+	_, err := b.Pool.Exec(b.ctx, `UPDATE servers SET description = 'old', key_name = 'k', user_data = 'eA==', metadata = '{"a": "b"}' WHERE id = $1`, first.Server)
+	require.NoError(t, err)
+	_, err = b.Pool.Exec(b.ctx, `UPDATE server_disks SET tag = 'boot' WHERE server_id = $1`, first.Server)
+	require.NoError(t, err)
+
+	name, data := "anew", "ssh-ed25519 x"
+	image := compute.Image{ID: compute.ImageID{UUID: uuid.New()}, Name: "i", Properties: map[string]string{"hw_ephemeral_encryption": "true", "trait:CUSTOM_A": "forbidden"}}
+	in := b.supersede(first, compute.OpRebuild, compute.RebuildArguments{
+		Rebuild: compute.Rebuild{Image: image, PreserveEphemeral: true},
+		Change: compute.ServerChange{
+			Name: &name, Description: compute.Setting{Set: true}, KeyName: compute.Setting{Set: true, Text: &name}, KeyData: &data,
+		},
+	})
+	begun, err := b.Begin(b.ctx, in)
+	require.NoError(t, err)
+	require.Equal(t, &compute.Rebuild{Image: image, PreserveEphemeral: true}, begun.Rebuild)
+	will, err := begun.Server.RebuiltAs(in.Operation, *begun.Rebuild)
+	require.NoError(t, err)
+	will.Disks[0].Secret, will.Disks[0].EncryptionOptions = &secret, map[string]string{"cipher-alg": "aes-256"}
+	will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser, Secret: &secret}
+	decided := record.RebuildInput{OperationInput: in, Image: will.Image, Disks: will.Disks, TPM: will.TPM}
+	for range 2 {
+		require.NoError(t, b.Rebuild(b.ctx, decided))
+	}
+	row := b.row(in)
+	require.Equal(t, "anew", row.Name)
+	require.Equal(t, "vm", row.Hostname)
+	require.Nil(t, row.Description)
+	require.Equal(t, []*string{&name, &data}, []*string{row.KeyName, row.KeyData})
+	require.Equal(t, "eA==", *row.UserData)
+	require.Equal(t, map[string]string{"a": "b"}, row.Metadata)
+	require.Equal(t, image.ID, *row.ImageID)
+	require.Equal(t, []string{
+		compute.TraitEncryption, compute.TraitTPM12, compute.TraitTPMUser, compute.TraitTPMTIS,
+	}, row.RequiredTraits)
+	require.Equal(t, []string{"CUSTOM_A"}, row.ForbiddenTraits)
+	require.Nil(t, row.TPM.Secret)
+	require.Equal(t, in.Operation, row.CurrentOperation, "it is not over")
+	now, err := record.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	require.Equal(t, will.Disks, now.Disks)
+	require.Equal(t, will.TPM, now.TPM)
+	require.Contains(t, b.dump("server_disks"), "boot", "the tag stays")
+	require.NotContains(t, b.dump("server_disks", "server_system_metadata"), old.String())
+
+	decided.TPM, decided.Disks = nil, now.Disks
+	require.NoError(t, b.Rebuild(b.ctx, decided))
+	require.NotContains(t, b.dump("server_system_metadata"), secret.String())
+	require.Nil(t, b.row(in).TPM)
+
+	// Whoever lost the server decides nothing.
+	next := b.supersede(in, compute.OpDelete, nil)
+	before := b.dump(everything...)
+	require.True(t, record.IsSuperseded(b.Rebuild(b.ctx, decided)))
+	require.Equal(t, before, b.dump(everything...))
+
+	empty := b.supersede(next, compute.OpRebuild, compute.RebuildArguments{Change: compute.ServerChange{Metadata: map[string]string{}}})
+	decided.OperationInput = empty
+	require.NoError(t, b.Rebuild(b.ctx, decided))
+	require.Empty(t, b.row(empty).Metadata)
+}

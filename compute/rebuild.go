@@ -1,0 +1,217 @@
+package compute
+
+import "slices"
+
+// Rebuild is what a rebuild makes a server anew of.
+type Rebuild struct {
+	Image             Image `json:"image"`
+	PreserveEphemeral bool  `json:"preserve_ephemeral,omitempty"`
+}
+
+// RebuildArguments are the arguments of a rebuild.
+type RebuildArguments struct {
+	Rebuild
+	Change ServerChange `json:"change"`
+}
+
+// ServerChange is what a rebuild changes of a server's row beside its image. It is
+// the user's own words, so it goes from the request to the row, past the workflow.
+// nil leaves as it is; where null is a value, Set says whether there is one.
+type ServerChange struct {
+	Name        *string           `json:"name,omitempty"`
+	Hostname    *string           `json:"hostname,omitempty"`
+	Metadata    map[string]string `json:"metadata"` // {}: none
+	DiskConfig  *string           `json:"disk_config,omitempty"`
+	AccessIPv4  *string           `json:"access_ip_v4,omitempty"`
+	AccessIPv6  *string           `json:"access_ip_v6,omitempty"`
+	Description Setting           `json:"description"`
+	KeyName     Setting           `json:"key_name"`
+	KeyData     *string           `json:"key_data,omitempty"` // goes with KeyName
+	UserData    Setting           `json:"user_data"`
+}
+
+// Setting is a text that may be set to null.
+type Setting struct {
+	Set  bool    `json:"set,omitempty"`
+	Text *string `json:"text,omitempty"`
+}
+
+// RebuiltAs plans a server as the operation's rebuild makes it: the image, disks
+// and a vTPM by the rules of a create. Disks that take the place of others have new
+// ids and files, and no secrets yet. Flavor, host and networks stay.
+//
+// A vTPM is made where there was none, left out where nobody asks for one any
+// more, and kept where the same one is asked for (TPM-29).
+//
+// Invalid: the image does not fit; Conflict: flavor and image disagree, the image
+// asks for another vTPM than the server has, or an ephemeral disk cannot stay as it is.
+func (s Server) RebuiltAs(op OperationID, in Rebuild) (Server, error) {
+	if err := CheckImageFits(s.Flavor, in.Image); err != nil {
+		return Server{}, err
+	}
+	enc, err := EncryptionOf(s.Flavor, in.Image)
+	if err != nil {
+		return Server{}, err
+	}
+	wanted, err := TPMOf(s.Flavor, in.Image)
+	if err != nil {
+		return Server{}, err
+	}
+	out := s
+	out.Image = in.Image
+	if out.TPM, err = keptTPM(s, wanted, in.Image); err != nil {
+		return Server{}, err
+	}
+	root := PlanDisks(op, s.Flavor, in.Image, enc)[0]
+	out.Disks = nil
+	for _, d := range s.Disks {
+		if d.Role == EphemeralDisk && in.PreserveEphemeral {
+			if d.Encrypted != root.Encrypted || d.Format != root.Format {
+				return Server{}, Errorf(Conflict, "Image %s asks for other encryption than the ephemeral disks have: they cannot be preserved.", in.Image.ID)
+			}
+			out.Disks = append(out.Disks, d)
+			continue
+		}
+		out.Disks = append(out.Disks, replaced(d, root, op))
+	}
+	return out, nil
+}
+
+// replaced is the disk that takes the place of another one: encrypted as the new
+// root disk is.
+func replaced(d, root Disk, op OperationID) Disk {
+	out := d
+	if d.Role == RootDisk {
+		out.SizeMB, out.Image, out.BackingSecret = root.SizeMB, root.Image, root.BackingSecret
+	}
+	out.ID = DiskID{op.Derive("disk/" + diskLabel(d))}
+	out.File = ""
+	out.File = out.Name() + "." + out.ID.String()[:8]
+	out.Encrypted, out.Format = root.Encrypted, root.Format
+	out.Secret, out.EncryptionOptions = nil, nil
+	return out
+}
+
+func keptTPM(s Server, wanted *TPM, img Image) (*TPM, error) {
+	switch {
+	case s.TPM == nil || wanted == nil:
+		return wanted, nil
+	case s.TPM.Version != wanted.Version || s.TPM.Model != wanted.Model:
+		return nil, Errorf(Conflict, "Image %s asks for a vTPM %s (%s) and server %s has a vTPM %s (%s): a rebuild keeps the vTPM and cannot change it.",
+			img.ID, wanted.Version, wanted.Model, s.ID, s.TPM.Version, s.TPM.Model)
+	}
+	return s.TPM, nil
+}
+
+// CheckRebuilder refuses, with Forbidden, who may not rebuild a server to what it
+// is to be. Another user than its owner may not change how it is encrypted, nor
+// delegate its keys, and new keys must be its own project's: secrets keep their
+// owner (EE-34).
+func (s Server) CheckRebuilder(will Server, asker Credential) error {
+	if asker.ProjectID == s.ProjectID && asker.UserID == s.UserID {
+		return nil
+	}
+	if s.encryptedOtherwise(will) {
+		return Errorf(Forbidden, "Server %s can be rebuilt to an image with other encryption options only by the user who owns it.", s.ID)
+	}
+	if will.Delegates() && !s.Delegates() {
+		return Errorf(Forbidden, "Server %s can be rebuilt to an image that needs its owner's delegation of keys only by the user who owns it.", s.ID)
+	}
+	ring := will.Keyring(asker)
+	for _, d := range will.Disks {
+		if d.Encrypted && d.Secret == nil && !s.mayOwnKeys(ring.Disks) {
+			return s.notOurKeys()
+		}
+	}
+	if will.TPM != nil && s.TPM == nil && !s.mayOwnKeys(ring.TPM) {
+		return s.notOurKeys()
+	}
+	return nil
+}
+
+func (s Server) mayOwnKeys(c Credential) bool {
+	return c.ProjectID == s.ProjectID || c.ProjectID == DeploymentProject
+}
+
+func (s Server) notOurKeys() error {
+	return Errorf(Forbidden, "Server %s keeps its keys in project %s: only a token of that project can make new ones for a rebuild.", s.ID, s.ProjectID)
+}
+
+// encryptedOtherwise reports whether the root disks of two servers differ in how
+// they are encrypted.
+func (s Server) encryptedOtherwise(will Server) bool {
+	was, _ := s.RootDisk()
+	is, _ := will.RootDisk()
+	return was.Encrypted != is.Encrypted || was.Format != is.Format || s.Image.IsEncrypted() != will.Image.IsEncrypted()
+}
+
+// Secrets lists the secrets that open a server's disks and vTPM.
+func (s Server) Secrets() []SecretID {
+	var out []SecretID
+	for _, d := range s.Disks {
+		for _, id := range []*SecretID{d.Secret, d.BackingSecret} {
+			if id != nil {
+				out = append(out, *id)
+			}
+		}
+	}
+	if s.TPM != nil && s.TPM.Secret != nil {
+		out = append(out, *s.TPM.Secret)
+	}
+	return out
+}
+
+// Discarded picks from a server's things those that it has no more use for when it
+// has become another one.
+func (s Server) Discarded(is Server, things []Thing) []Thing {
+	files, tpm, secrets := s.without(is)
+	var out []Thing
+	for _, t := range things {
+		gone := false
+		switch t.Kind {
+		case ThingDiskFile:
+			gone = slices.Contains(files, t.Name)
+		case ThingCachedImage:
+			gone = s.leansOn(t.Name) && !is.leansOn(t.Name)
+		case ThingTPMState:
+			gone = tpm
+		case ThingKeySecret:
+			gone = slices.Contains(secrets, t.Reference)
+		case ThingTrust:
+			gone = s.Delegates() && !is.Delegates()
+		}
+		if gone {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// leansOn reports whether the root disk lies on a host's copy of an encrypted image,
+// by the name of that use.
+func (s Server) leansOn(use string) bool {
+	root, ok := s.RootDisk()
+	name, err := s.Image.CacheUse(s.ProjectID, s.ID, root)
+	return ok && err == nil && s.Image.IsEncrypted() && name == use
+}
+
+// without lists what a server has and another does not: the ledger's names of its
+// disks' files, its vTPM, the ids of its secrets.
+func (s Server) without(is Server) (files []string, tpm bool, secrets []string) {
+	stays := map[string]bool{}
+	for _, d := range is.Disks {
+		stays[d.Name()] = true
+	}
+	for _, d := range s.Disks {
+		if !stays[d.Name()] {
+			files = append(files, s.ID.String()+"/"+d.Name())
+		}
+	}
+	keeps := is.Secrets()
+	for _, id := range s.Secrets() {
+		if !slices.Contains(keeps, id) {
+			secrets = append(secrets, id.String())
+		}
+	}
+	return files, s.TPM != nil && is.TPM == nil, secrets
+}

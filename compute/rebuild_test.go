@@ -1,0 +1,197 @@
+package compute_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+const rebuildOp = compute.OperationID("req-00000000-0000-4000-8000-0000000000aa")
+
+// rebuildable is an encrypted server with a vTPM 2.0 of the image's, all keys made.
+func rebuildable() compute.Server {
+	id := func() *compute.SecretID { return &compute.SecretID{UUID: uuid.New()} }
+	s := compute.Server{
+		ID: server, ProjectID: "p1", UserID: "u1",
+		Flavor: compute.Flavor{ID: "1", Name: "f", MemoryMB: 512, RootGB: 1, EphemeralGB: 2, SwapMB: 64},
+		Image:  compute.Image{ID: compute.ImageID{UUID: uuid.New()}},
+		TPM:    &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB, Security: compute.SecurityUser, Secret: id()},
+	}
+	s.Disks = compute.PlanDisks("req-first", s.Flavor, s.Image, compute.Encryption{Enabled: true})
+	second := s.Disks[1]
+	second.Index, second.SizeMB = 1, 512 // as a request divided them
+	s.Disks = append(s.Disks, second)
+	for i := range s.Disks {
+		s.Disks[i].Secret, s.Disks[i].EncryptionOptions = id(), map[string]string{"cipher-alg": "aes-256"}
+	}
+	return s
+}
+
+func imageAsking(properties map[string]string) compute.Image {
+	return compute.Image{ID: compute.ImageID{UUID: uuid.New()}, Name: "anew", VirtualBytes: 1 << 29, Properties: properties}
+}
+
+var encryptedAndTPM = map[string]string{"hw_ephemeral_encryption": "yes", "hw_tpm_version": "2.0", "hw_tpm_model": "CRB"}
+
+func TestRebuiltAs(t *testing.T) {
+	t.Parallel()
+	s := rebuildable()
+	img := imageAsking(encryptedAndTPM)
+	got, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img})
+	require.NoError(t, err)
+	require.Equal(t, img, got.Image)
+	require.Equal(t, s.TPM, got.TPM)
+	require.Len(t, got.Disks, len(s.Disks))
+	names := map[string]bool{}
+	for i, d := range got.Disks {
+		was := s.Disks[i]
+		require.NotEqual(t, was.ID, d.ID)
+		require.Contains(t, d.Name(), was.Name()+".")
+		names[d.Name()] = true
+		require.Nil(t, d.Secret)
+		require.Nil(t, d.EncryptionOptions)
+		require.Equal(t, compute.FormatLUKS, d.Format)
+		require.Equal(t, []any{was.Role, was.Index, was.DeviceName, was.SizeMB, was.BootIndex}, []any{d.Role, d.Index, d.DeviceName, d.SizeMB, d.BootIndex})
+	}
+	require.Len(t, names, len(s.Disks))
+	require.Equal(t, &img.ID, got.Disks[0].Image)
+	again, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img})
+	require.NoError(t, err)
+	require.Equal(t, got, again, "what runs twice plans the same")
+	require.Equal(t, "disk", s.Disks[0].Name(), "the plan leaves the server alone")
+
+	third, err := got.RebuiltAs("req-third", compute.Rebuild{Image: img})
+	require.NoError(t, err)
+	require.Regexp(t, `^disk\.[0-9a-f]{8}$`, third.Disks[0].Name(), "names do not grow")
+	require.NotEqual(t, got.Disks[0].Name(), third.Disks[0].Name())
+
+	plain, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(nil)})
+	require.NoError(t, err)
+	require.Nil(t, plain.TPM)
+	for _, d := range plain.Disks {
+		require.False(t, d.Encrypted)
+		require.Equal(t, compute.FormatNone, d.Format)
+	}
+	back, err := plain.RebuiltAs("req-back", compute.Rebuild{Image: img})
+	require.NoError(t, err)
+	require.Nil(t, back.TPM.Secret, "a fresh one")
+
+	kept, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img, PreserveEphemeral: true})
+	require.NoError(t, err)
+	for i, d := range kept.Disks {
+		if d.Role == compute.EphemeralDisk {
+			require.Equal(t, s.Disks[i], d)
+		} else {
+			require.NotEqual(t, s.Disks[i].ID, d.ID)
+		}
+	}
+	s.Flavor.RootGB = 0
+	sized, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img})
+	require.NoError(t, err)
+	require.EqualValues(t, 512, sized.Disks[0].SizeMB, "a flavor without a size takes the image's")
+}
+
+func TestRebuiltAsRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		properties map[string]string
+		preserve   bool
+		kind       compute.Kind
+		text       string
+	}{
+		"another version":     {map[string]string{"hw_tpm_version": "1.2"}, false, compute.Conflict, "a rebuild keeps the vTPM"},
+		"another model":       {map[string]string{"hw_tpm_version": "2.0"}, false, compute.Conflict, "a rebuild keeps the vTPM"},
+		"half a TPM":          {map[string]string{"hw_tpm_model": "tpm-crb"}, false, compute.Invalid, "without a TPM version"},
+		"no boolean":          {map[string]string{"hw_ephemeral_encryption": "maybe"}, false, compute.Invalid, "hw_ephemeral_encryption"},
+		"plain and preserved": {nil, true, compute.Conflict, "they cannot be preserved"},
+	} {
+		_, err := rebuildable().RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(c.properties), PreserveEphemeral: c.preserve})
+		require.ErrorContains(t, err, c.text, name)
+		require.Equal(t, c.kind, compute.KindOf(err), name)
+	}
+	small := imageAsking(nil)
+	small.VirtualBytes = 2 << 30
+	_, err := rebuildable().RebuiltAs(rebuildOp, compute.Rebuild{Image: small})
+	require.Equal(t, compute.Invalid, compute.KindOf(err))
+}
+
+func TestCheckRebuilder(t *testing.T) {
+	t.Parallel()
+	owner := compute.Credential{ProjectID: "p1", UserID: "u1"}
+	colleague, stranger := compute.Credential{ProjectID: "p1", UserID: "u2"}, compute.Credential{ProjectID: "p2", UserID: "u1"}
+	host := map[string]string{"hw:ephemeral_encryption_secret_security": "host", "hw:tpm_secret_security": "host"}
+	deployment := map[string]string{"hw:ephemeral_encryption_secret_security": "deployment", "hw:tpm_secret_security": "deployment"}
+	tpmOnly := map[string]string{"hw_tpm_version": "2.0", "hw_tpm_model": "CRB"}
+	plain := func(s *compute.Server) {
+		s.TPM = nil
+		for i := range s.Disks {
+			s.Disks[i].Encrypted, s.Disks[i].Format, s.Disks[i].Secret = false, "", nil
+		}
+	}
+	for name, c := range map[string]struct {
+		asker  compute.Credential
+		specs  map[string]string
+		change func(*compute.Server)
+		to     map[string]string
+		text   string // "": he may
+	}{
+		"the owner, the same":                 {owner, nil, nil, encryptedAndTPM, ""},
+		"the owner, to plain":                 {owner, nil, nil, nil, ""},
+		"the owner, from plain":               {owner, host, plain, encryptedAndTPM, ""},
+		"a colleague, the same":               {colleague, nil, nil, encryptedAndTPM, ""},
+		"a colleague, to plain":               {colleague, nil, nil, nil, "other encryption options"},
+		"a colleague, from plain":             {colleague, nil, plain, encryptedAndTPM, "other encryption options"},
+		"a colleague, a vTPM":                 {colleague, nil, plain, tpmOnly, ""},
+		"a colleague, a vTPM to be delegated": {colleague, host, plain, tpmOnly, "delegation"},
+		"another project, the same":           {stranger, nil, nil, encryptedAndTPM, "keeps its keys in project p1"},
+		"another project, delegated":          {stranger, host, func(s *compute.Server) { s.TPM.Security = compute.SecurityHost }, encryptedAndTPM, ""},
+		"another project, the deployment's":   {stranger, deployment, nil, encryptedAndTPM, ""},
+		"another project, a vTPM":             {stranger, nil, plain, tpmOnly, "keeps its keys in project p1"},
+		"another project, plain to plain":     {stranger, nil, plain, nil, ""},
+	} {
+		s := rebuildable()
+		s.Flavor.ExtraSpecs = c.specs
+		if c.change != nil {
+			c.change(&s)
+		}
+		will, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(c.to)})
+		require.NoError(t, err, name)
+		err = s.CheckRebuilder(will, c.asker)
+		if c.text == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.text, name)
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), name)
+	}
+}
+
+func TestDiscarded(t *testing.T) {
+	t.Parallel()
+	s := rebuildable()
+	s.Flavor.ExtraSpecs = map[string]string{"hw:ephemeral_encryption_secret_security": "host"}
+	file := func(d compute.Disk) compute.Thing {
+		return compute.Thing{Kind: compute.ThingDiskFile, Name: s.ID.String() + "/" + d.Name()}
+	}
+	key := func(id *compute.SecretID) compute.Thing {
+		return compute.Thing{Kind: compute.ThingKeySecret, Name: "strongroom …", Reference: id.String()}
+	}
+	console := compute.Thing{Kind: compute.ThingDiskFile, Name: s.ID.String() + "/console.log"}
+	state, trust := compute.Thing{Kind: compute.ThingTPMState, Name: s.ID.String()}, compute.Thing{Kind: compute.ThingTrust}
+	things := []compute.Thing{{Kind: compute.ThingDomain, Name: s.InstanceName()}, console, state, trust, key(s.TPM.Secret)}
+	for _, d := range s.Disks {
+		things = append(things, file(d), key(d.Secret))
+	}
+
+	same, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(encryptedAndTPM), PreserveEphemeral: true})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []compute.Thing{file(s.Disks[0]), key(s.Disks[0].Secret), file(s.Disks[2]), key(s.Disks[2].Secret)}, s.Discarded(same, things))
+
+	plain, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(nil)})
+	require.NoError(t, err)
+	require.ElementsMatch(t, things[2:], s.Discarded(plain, things), "all but the domain and what it said")
+	require.Empty(t, s.Discarded(s, things))
+}
