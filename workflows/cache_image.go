@@ -17,12 +17,12 @@ type caching struct {
 
 // cacheImage plans the step. A plain image stays where it is. An encrypted one is
 // there for the disk that leans on it (EE-12): the use is on the ledger, and the
-// copy goes with its last one.
-func (o *operation) cacheImage(host compute.HostID) (caching, error) {
+// copy goes with its last one. profile says whether another host would do.
+func (o *operation) cacheImage(host compute.HostID, profile func(workflow.Context, compute.HostID) workflow.Context) (caching, error) {
 	c := caching{step: step{event: "cache_image", host: &host}, silent: new(bool)}
 	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: o.server.Image}
 	c.do = func(ctx workflow.Context) error {
-		return workflow.ExecuteActivity(durable.HostUnbound(ctx, host), disk.CacheImage, in).Get(ctx, nil)
+		return workflow.ExecuteActivity(profile(ctx, host), disk.CacheImage, in).Get(ctx, nil)
 	}
 	root, ok := o.server.RootDisk()
 	if !ok || !o.server.Image.IsEncrypted() {

@@ -79,6 +79,18 @@ var subjects = map[string]subject{
 	"stop":        {compute.OpStop, compute.TaskPoweringOff, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown, ""},
 	"reboot hard": {compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}, spawned, afterShutdown, ""},
+
+	// Running and stopped, and each of the cases of the vTPM that is no refusal (TPM-29).
+	"rebuild":                        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), spawned, running(), record.Rebuild},
+	"rebuild of a stopped":           {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stopped, shutOff(), record.Rebuild},
+	"rebuild without the TPM":        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(luks), spawned, running(), record.Rebuild},
+	"rebuild to plain of a stopped":  {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(nil), stopped, shutOff(), record.Rebuild},
+	"rebuild with a TPM":             {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), withoutTPM, running(), record.Rebuild},
+	"rebuild with a TPM, stopped":    {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stoppedWithoutTPM, shutOff(), record.Rebuild},
+	"rebuild with delegation":        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), mayDelegate, running(), record.Rebuild},
+	"rebuild to an encrypted image":  {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), withTheImagesKey(plain), running(), record.Rebuild},
+	"rebuild to the same of those":   {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), onItself, running(), record.Rebuild},
+	"rebuild, ephemeral disks apart": {compute.OpRebuild, compute.TaskRebuilding, preserving, spawned, running(), record.Rebuild},
 }
 
 // each runs a test for every subject and every call of its undisturbed run.
@@ -140,6 +152,9 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 	require.Equal(t, vm, b.row.server.VMState)
 	require.Equal(t, power, b.row.server.PowerState)
 	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
+	if s.kind == compute.OpRebuild {
+		b.agrees()
+	}
 	if s.kind == compute.OpCreate {
 		require.NotNil(t, b.row.fault)
 		require.Nil(t, b.row.server.Host)
@@ -161,7 +176,12 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	require.Empty(t, b.row.current)
 	require.Nil(t, b.row.fault)
 	vm, power := compute.VMActive, compute.PowerRunning
-	if kind == compute.OpStop || kind == compute.OpCreateImage && slices.Contains(b.power(), compute.PowerShutdown) {
+	if kind == compute.OpRebuild {
+		require.Equal(t, anew(nil).ID, b.row.server.Image.ID)
+		b.agrees()
+	}
+	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild
+	if kind == compute.OpStop || stays && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
 	}
 	require.Equal(t, vm, b.row.server.VMState)
@@ -229,7 +249,8 @@ func TestACancelAnywhereIsUndone(t *testing.T) {
 					b.early(in, s, compute.OperationFailed, compute.VMError, compute.PowerNone)
 					return
 				}
-				if decision := s.decision(calls); index > decision || index == decision && moment != "and it fails" {
+				decision := s.decision(calls)
+				if index > decision || index == decision && (s.decides != "" || moment != "and it fails") {
 					require.NoError(t, err, "it came too late")
 					b.whole(in, s.kind)
 					return

@@ -82,16 +82,17 @@ func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 
 // decide is the point from which an operation's effect stands where it must still
 // clear up before it lets its server go. Nothing is undone from here, and no cancel
-// reaches the context that comes back. name is the activity that puts it on record.
+// reaches the context that comes back. name is the activity that puts it on record;
+// nor does a cancel end the asking for it, since it may be there already.
 func (o *operation) decide(ctx workflow.Context, name string, in any) (workflow.Context, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, err
 	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if err := insist(ctx, name, in); err != nil {
 		return ctx, err
 	}
 	o.saga.Commit()
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return ctx, nil
 }
 
@@ -101,7 +102,7 @@ func (o *operation) settle(ctx workflow.Context, end record.SettleInput) error {
 
 // insist asks until the record says that something is written or the server lost:
 // an answer that got lost may have been a yes, and to undo on a guess would take
-// away what is on record. Only a cancel ends the asking.
+// away what is on record. Only a cancel of ctx ends the asking.
 func insist(ctx workflow.Context, name string, in any) error {
 	var lost error
 	err := durable.Persist(ctx, func(ctx workflow.Context) error {

@@ -110,15 +110,20 @@ func stopped() record.SettleInput {
 // boot is the step that runs the server's domain. Libvirt's secrets are lent
 // for that moment only: when the step is closed they are off the books (TPM-11).
 func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
+	return o.bootAs(o.server, host, power)
+}
+
+// bootAs is boot with the server as it was before the operation, or as it is to be.
+func (o *operation) bootAs(server compute.Server, host compute.HostID, power *compute.PowerState) step {
 	s := step{event: "start_domain", host: &host}
-	for _, id := range serverSecrets(o.server) {
+	for _, id := range server.Secrets() {
 		s.makes = append(s.makes, o.thing(compute.ThingHypervisorSecret, host.String(), id.String()))
 	}
 	s.releases = s.makes
 	s.do = func(ctx workflow.Context) error {
 		quick := durable.HostQuick(ctx, host)
 		var got domain.PowerResult
-		in := domain.StartInput{Keys: o.keys(), Server: o.server}
+		in := domain.StartInput{Keys: server.Keyring(o.asked.Credential), Server: server}
 		err := workflow.ExecuteActivity(quick, domain.Start, in).Get(ctx, &got)
 		*power = got.PowerState
 		return err
@@ -128,14 +133,14 @@ func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
 		if err := workflow.ExecuteActivity(undo, domain.Stop, domain.StopInput{Server: o.Server}).Get(ctx, nil); err != nil {
 			return err
 		}
-		return o.forgetSecrets(ctx, host)
+		return o.forgetSecrets(ctx, host, server)
 	}
 	return s
 }
 
 // forgetSecrets takes back from libvirt what boot lends it.
-func (o *operation) forgetSecrets(ctx workflow.Context, host compute.HostID) error {
-	in := domain.ForgetSecretsInput{Server: o.Server, Secrets: serverSecrets(o.server)}
+func (o *operation) forgetSecrets(ctx workflow.Context, host compute.HostID, server compute.Server) error {
+	in := domain.ForgetSecretsInput{Server: o.Server, Secrets: server.Secrets()}
 	return workflow.ExecuteActivity(durable.HostUndo(ctx, host), domain.ForgetSecrets, in).Get(ctx, nil)
 }
 

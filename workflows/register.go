@@ -19,6 +19,7 @@ func Register(r worker.WorkflowRegistry) {
 
 		compute.OpCreateImage:  Snapshot,
 		compute.OpCreateBackup: Snapshot,
+		compute.OpRebuild:      Rebuild,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

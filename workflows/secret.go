@@ -15,7 +15,7 @@ type plannedSecret struct {
 	disk *compute.DiskID // nil: the vTPM's
 }
 
-// secretPlan lists the secrets of a server: one per encrypted disk, a copy of the
+// secretPlan lists the secrets that a server lacks: one per encrypted disk, a copy of the
 // image's for the disk that is made of an encrypted image (EE-11), one for the vTPM.
 // The copy is read with what the asker may read. Names and ids derive from the
 // operation, so a second run finds the first's.
@@ -32,15 +32,15 @@ func secretPlan(server compute.Server, op compute.OperationID, keys compute.Keyr
 		return nil, err
 	}
 	for _, d := range server.Disks {
-		if d.Encrypted {
+		if d.Encrypted && d.Secret == nil {
 			add(keys.Disks, compute.DiskSecret(server.ID, op, d), &d.ID)
 		}
-		if d.Role == compute.RootDisk && source != nil {
+		if d.Role == compute.RootDisk && source != nil && d.BackingSecret == nil {
 			p := add(keys.Disks, compute.BackingSecret(server.ID, op, d), &d.ID)
 			p.from = &key.CopyInput{Credential: p.Credential, ID: p.ID, Name: p.Name, From: source.Secret, FromCredential: asked}
 		}
 	}
-	if server.TPM != nil {
+	if server.TPM != nil && server.TPM.Secret == nil {
 		add(keys.TPM, compute.TPMSecret(server.ID, op), nil)
 	}
 	return plan, nil
@@ -78,28 +78,4 @@ func (p plannedSecret) give(server *compute.Server, ids *record.SecretsInput, id
 	default:
 		ids.Sources[p.disk.String()] = id
 	}
-}
-
-// serverSecrets lists the secrets that a server's domain needs to start.
-func serverSecrets(server compute.Server) []compute.SecretID {
-	var out []compute.SecretID
-	for _, d := range server.Disks {
-		for _, id := range []*compute.SecretID{d.Secret, d.BackingSecret} {
-			if id != nil {
-				out = append(out, *id)
-			}
-		}
-	}
-	if server.TPM != nil && server.TPM.Secret != nil {
-		out = append(out, *server.TPM.Secret)
-	}
-	return out
-}
-
-func diskFiles(server compute.Server) []string {
-	files := make([]string, len(server.Disks))
-	for i, d := range server.Disks {
-		files[i] = d.Name()
-	}
-	return files
 }

@@ -60,6 +60,7 @@ func (w *world) registerRecord(r registry) {
 		return slices.Clone(w.given), nil
 	}))
 	add(record.Settle, act(w, record.Settle, w.settle))
+	add(record.Rebuild, act(w, record.Rebuild, w.rebuild))
 	add(record.Bury, act(w, record.Bury, w.bury))
 	add(record.Ledger, act(w, record.Ledger, w.book))
 	add(record.SaveTrust, act(w, record.SaveTrust, func(_ context.Context, in record.TrustInput) (none, error) {
@@ -126,7 +127,19 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 			return out, err
 		}
 	}
+	if op.Kind == compute.OpRebuild {
+		if err := json.Unmarshal(op.Arguments, &out.Rebuild); err != nil {
+			return out, err
+		}
+	}
 	return out, nil
+}
+
+func (w *world) rebuild(_ context.Context, in record.RebuildInput) (none, error) {
+	return none{}, w.fenced(in.OperationInput, func() {
+		s := &w.row.server
+		s.Image, s.Disks, s.TPM = in.Image, in.Disks, in.TPM
+	})
 }
 
 func (w *world) claim(_ context.Context, in record.ClaimInput) (record.ClaimResult, error) {
@@ -187,7 +200,7 @@ func (w *world) close(_ context.Context, in record.CloseInput) (none, error) {
 	for _, t := range in.Present {
 		key := compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name}
 		if known, ok := w.ledger[key]; ok {
-			known.State = compute.ThingPresent
+			known.State, known.Reference = compute.ThingPresent, t.Reference
 			w.ledger[key] = known
 		}
 	}

@@ -35,6 +35,7 @@ type world struct {
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"
 	domains map[string]compute.PowerState
+	runs    compute.ImageID   // what the domain that was started last is made of
 	lent    map[string]bool   // libvirt's secrets: "<host> <uuid>"
 	tpms    map[string]bool   // "<host> <server>"
 	trusts  map[string]string // by name
@@ -43,8 +44,9 @@ type world struct {
 	uses    map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
-	offers  []compute.Credential // what passing requests offered
-	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
+	offers  []compute.Credential          // what passing requests offered
+	owned   map[string]bool               // secrets and images that are their owner's, and no more ours
+	locks   map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
 
 	broken []string // promises that were broken on the way
 
@@ -93,6 +95,7 @@ func newWorld(encrypted bool) *world {
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*shelved{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
+		locks:   map[string][]compute.SecretID{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}
@@ -223,6 +226,19 @@ func (w *world) unused(host, use string) {
 	server, file, _ := strings.Cut(server, ".")
 	if w.files[host+" "+server+"/"+file] {
 		w.broken = append(w.broken, "an image's copy went before the disk that leans on it")
+	}
+}
+
+// locked notes that a secret went while a disk, TPM state or domain that it opens
+// was there.
+func (w *world) locked(name string) {
+	for key, opened := range w.locks {
+		if !slices.Contains(opened, w.secrets[name]) {
+			continue
+		}
+		if _, runs := w.domains[key]; w.files[key] || w.tpms[key] || runs {
+			w.broken = append(w.broken, name+" went before what it opens: "+key)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/activity"
@@ -34,7 +35,7 @@ func (w *world) registerCloud(r registry) {
 			if strings.HasPrefix(in.Name, "strongroom image ") {
 				w.imageLeaned()
 			} else {
-				w.leaned("a key")
+				w.locked(in.Name)
 			}
 			delete(w.secrets, in.Name)
 		})
@@ -122,7 +123,7 @@ func (w *world) registerHost(r registry) {
 	add(domain.Stop, act(w, domain.Stop, func(ctx context.Context, in domain.StopInput) (domain.PowerResult, error) {
 		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
 		if _, defined := w.domains[name]; defined {
-			w.domains[name] = compute.PowerShutdown
+			w.domains[name], w.locks[name] = compute.PowerShutdown, nil
 		}
 		return domain.PowerResult{PowerState: compute.PowerShutdown}, nil
 	}))
@@ -180,7 +181,14 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 		}
 	}
 	w.made(compute.ThingDiskFile, hostOf(ctx), in.Server.String()+"/"+in.Disk.Name())
-	w.files[hostOf(ctx)+" "+in.Server.String()+"/"+in.Disk.Name()] = true
+	file := hostOf(ctx) + " " + in.Server.String() + "/" + in.Disk.Name()
+	w.files[file] = true
+	if in.Disk.Encrypted {
+		w.locks[file] = []compute.SecretID{*in.Disk.Secret}
+	}
+	if in.Disk.BackingSecret != nil {
+		w.locks[file] = append(w.locks[file], *in.Disk.BackingSecret)
+	}
 	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
 }
 
@@ -196,6 +204,10 @@ func (w *world) has(id *compute.SecretID) bool {
 
 func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
 	host := hostOf(ctx)
+	name := host + " " + in.Server.InstanceName()
+	if w.domains[name] == compute.PowerRunning {
+		return domain.PowerResult{PowerState: compute.PowerRunning}, nil
+	}
 	for _, d := range in.Server.Disks {
 		if !w.files[host+" "+in.Server.ID.String()+"/"+d.Name()] {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such disk file")
@@ -212,11 +224,18 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	}
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())
 	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))
-	w.domains[host+" "+in.Server.InstanceName()] = compute.PowerRunning
+	w.domains[name], w.locks[name], w.runs = compute.PowerRunning, in.Server.Secrets(), in.Server.Image.ID
 	w.files[host+" "+consoleLog(in.Server.ID)] = true
 	if in.Server.TPM != nil {
+		state := host + " " + in.Server.ID.String()
+		if !w.has(in.Server.TPM.Secret) {
+			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
+		}
+		if known := w.locks[state]; w.tpms[state] && !slices.Equal(known, []compute.SecretID{*in.Server.TPM.Secret}) {
+			return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "the passphrase does not open the state of the TPM")
+		}
 		w.made(compute.ThingTPMState, host, in.Server.ID.String())
-		w.tpms[host+" "+in.Server.ID.String()] = true
+		w.tpms[state], w.locks[state] = true, []compute.SecretID{*in.Server.TPM.Secret}
 	}
 	return domain.PowerResult{PowerState: compute.PowerRunning}, nil
 }

@@ -1,0 +1,198 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/key"
+	"strongroom/activities/record"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// build makes what a server lacks of its plan on a host: secrets, disks, a running
+// domain.
+type build struct {
+	*operation
+	host  compute.HostID
+	power compute.PowerState
+	// was is the server that the plan takes the place of, nil for the first one. While
+	// there is one the record tells of it: of the new one it is told at the decision.
+	was *compute.Server
+}
+
+// makeSecrets gives every encrypted disk and the vTPM a secret of its own
+// (EE-09, TPM-09) and puts their ids on record (TPM-10).
+func (b *build) makeSecrets(ctx workflow.Context) error {
+	plan, err := secretPlan(b.server, b.Operation, b.keys(), b.asked.Credential)
+	if err != nil || len(plan) == 0 {
+		return err
+	}
+	things := make([]compute.Thing, len(plan))
+	for i, p := range plan {
+		things[i] = b.thing(compute.ThingKeySecret, compute.PlaceKeyManager, p.Name)
+		things[i].Credential = p.Credential
+	}
+	return b.take(ctx, step{
+		event: "create_secrets", makes: things,
+		do: func(ctx workflow.Context) error { return b.createSecrets(ctx, plan, things) },
+		undo: func(ctx workflow.Context) error {
+			end := b.removeAll(ctx, things)
+			if b.was != nil {
+				return end
+			}
+			if err := recorded(ctx, record.ClearSecrets, b.OperationInput, nil); err != nil {
+				return err
+			}
+			return end
+		},
+		lean: true, // keys go after the disks and the TPM state that they open
+	})
+}
+
+func (b *build) createSecrets(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) error {
+	cloud := durable.Cloud(ctx)
+	calls := make([]workflow.Future, len(plan))
+	for i, p := range plan {
+		calls[i] = p.make(cloud)
+	}
+	if err := all(ctx, calls); err != nil {
+		return err
+	}
+	ids := record.SecretsInput{OperationInput: b.OperationInput, Disks: map[string]compute.SecretID{}}
+	for i, p := range plan {
+		var got key.CreateResult
+		if err := calls[i].Get(ctx, &got); err != nil {
+			return err
+		}
+		things[i].Reference = got.Secret.String()
+		p.give(&b.server, &ids, got.Secret)
+	}
+	if b.was != nil {
+		return nil
+	}
+	return recorded(ctx, record.SaveSecrets, ids, nil)
+}
+
+// missing are the disks of the plan that are not there yet, by their index.
+func (b *build) missing() []int {
+	there := map[compute.DiskID]bool{}
+	if b.was != nil {
+		for _, d := range b.was.Disks {
+			there[d.ID] = true
+		}
+	}
+	var out []int
+	for i, d := range b.server.Disks {
+		if !there[d.ID] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// makeDisks makes the local disks, each encrypted with its own secret.
+func (b *build) makeDisks(ctx workflow.Context, task compute.TaskState) error {
+	if err := b.task(ctx, task); err != nil {
+		return err
+	}
+	disks := b.missing()
+	made := step{event: "create_disks", host: &b.host}
+	var files []string
+	for _, i := range disks {
+		name := b.server.Disks[i].Name()
+		files = append(files, name)
+		made.makes = append(made.makes, b.thing(compute.ThingDiskFile, b.host.String(), b.Server.String()+"/"+name))
+	}
+	made.do = func(ctx workflow.Context) error { return b.createDisks(ctx, disks) }
+	made.undo = func(ctx workflow.Context) error { return b.deleteFiles(ctx, files) }
+	return b.take(ctx, made)
+}
+
+func (b *build) createDisks(ctx workflow.Context, disks []int) error {
+	host := durable.HostQuick(ctx, b.host)
+	calls := make([]workflow.Future, len(disks))
+	for c, i := range disks {
+		d := b.server.Disks[i]
+		in := disk.CreateInput{Credential: b.keys().Disks, Server: b.Server, Disk: d}
+		if d.Role == compute.RootDisk {
+			in.Project, in.Image = b.server.ProjectID, &b.server.Image
+		}
+		calls[c] = workflow.ExecuteActivity(host, disk.Create, in)
+	}
+	if err := all(ctx, calls); err != nil {
+		return err
+	}
+	for c, i := range disks {
+		var got disk.CreateResult
+		if err := calls[c].Get(ctx, &got); err != nil {
+			return err
+		}
+		if err := b.noteOptions(ctx, i, got.EncryptionOptions); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteOptions keeps how a disk was really encrypted (EE-08).
+func (b *build) noteOptions(ctx workflow.Context, i int, options map[string]string) error {
+	d := &b.server.Disks[i]
+	if !d.Encrypted {
+		return nil
+	}
+	d.EncryptionOptions = options
+	if b.was != nil {
+		return nil
+	}
+	in := record.OptionsInput{OperationInput: b.OperationInput, Disk: d.ID, Format: d.Format, Options: options}
+	return recorded(ctx, record.SaveOptions, in, nil)
+}
+
+func (b *build) deleteFiles(ctx workflow.Context, files []string) error {
+	host := durable.HostUndo(ctx, b.host)
+	calls := make([]workflow.Future, len(files))
+	for i, f := range files {
+		calls[i] = workflow.ExecuteActivity(host, disk.Delete, disk.DeleteInput{Server: b.Server, File: f})
+	}
+	return all(ctx, calls)
+}
+
+// start boots the domain. Where it is the server's first one, its undo leaves
+// neither domain nor console log; TPM state goes when it was made here.
+func (b *build) start(ctx workflow.Context) error {
+	boot := b.boot(b.host, &b.power)
+	place := b.host.String()
+	if b.was == nil {
+		boot.makes = append(boot.makes,
+			b.thing(compute.ThingDomain, place, b.server.InstanceName()),
+			b.thing(compute.ThingDiskFile, place, b.Server.String()+"/"+disk.ConsoleLog))
+	}
+	freshTPM := b.server.TPM != nil && (b.was == nil || b.was.TPM == nil)
+	if freshTPM {
+		boot.makes = append(boot.makes, b.thing(compute.ThingTPMState, place, b.Server.String()))
+	}
+	halt := boot.undo
+	boot.undo = func(ctx workflow.Context) error {
+		if b.was == nil {
+			return b.undoFirst(ctx)
+		}
+		if err := halt(ctx); err != nil || !freshTPM {
+			return err
+		}
+		in := tpm.DeleteInput{Server: b.Server}
+		return workflow.ExecuteActivity(durable.HostUndo(ctx, b.host), tpm.Delete, in).Get(ctx, nil)
+	}
+	return b.take(ctx, boot)
+}
+
+func (b *build) undoFirst(ctx workflow.Context) error {
+	if err := b.destroy(ctx, b.host); err != nil {
+		return err
+	}
+	if err := b.forgetSecrets(ctx, b.host, b.server); err != nil {
+		return err
+	}
+	return b.deleteFiles(ctx, []string{disk.ConsoleLog})
+}

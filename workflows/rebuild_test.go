@@ -1,0 +1,342 @@
+package workflows_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/key"
+	"strongroom/activities/record"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// anew is the image of rebuilds; properties say what it asks for.
+func anew(properties map[string]string) compute.Image {
+	return compute.Image{
+		ID: compute.ImageID{UUID: uuid.MustParse("5f8dd7c2-6de5-44f4-a4b5-0fd9be14b2ad")}, Name: "anew", Status: "active", DiskFormat: "qcow2",
+		Properties: properties,
+	}
+}
+
+func rebuildTo(properties map[string]string) compute.RebuildArguments {
+	return compute.RebuildArguments{Rebuild: compute.Rebuild{Image: anew(properties)}}
+}
+
+var (
+	luks = map[string]string{"hw_ephemeral_encryption": "true"}
+	crb  = map[string]string{"hw_ephemeral_encryption": "true", "hw_tpm_version": "2.0", "hw_tpm_model": "tpm-crb"}
+)
+
+// preserving is a rebuild that keeps the ephemeral disk.
+var preserving = compute.RebuildArguments{Rebuild: compute.Rebuild{Image: anew(crb), PreserveEphemeral: true}}
+
+// withoutTPM is a bench with a running encrypted server that has no vTPM.
+func withoutTPM(t *testing.T) *bench {
+	b := newBench(t, true)
+	b.row.server.TPM = nil
+	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	b.forget()
+	return b
+}
+
+func stoppedWithoutTPM(t *testing.T) *bench {
+	b := withoutTPM(t)
+	require.NoError(t, b.run(compute.OpStop, b.accept(compute.OpStop, compute.TaskPoweringOff, nil), nil))
+	b.forget()
+	return b
+}
+
+// mayDelegate is a bench with a plain server whose flavor wants its keys delegated
+// as soon as it has some.
+func mayDelegate(t *testing.T) *bench {
+	b := newBench(t, false)
+	b.row.server.Flavor.ExtraSpecs = map[string]string{"hw:ephemeral_encryption_secret_security": "host", "hw:tpm_secret_security": "host"}
+	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	b.forget()
+	return b
+}
+
+// imagesKey is the secret of an encrypted image. It is nobody's to remove here.
+var imagesKey = compute.SecretID{UUID: uuid.MustParse("9b5ad71c-e4c5-4a6e-8e5e-0a0a3a8d3c11")}
+
+// toEncrypted is a rebuild to an image that is encrypted.
+func toEncrypted() compute.RebuildArguments {
+	out := rebuildTo(map[string]string{"os_encrypt_key_id": imagesKey.String(), "os_encrypt_format": "LUKSv1"})
+	out.Image.SHA256 = strings.Repeat("cd", 32)
+	return out
+}
+
+func withTheImagesKey(setup func(*testing.T) *bench) func(*testing.T) *bench {
+	return func(t *testing.T) *bench {
+		b := setup(t)
+		b.secrets["the image's"], b.owned["the image's"] = imagesKey, true
+		return b
+	}
+}
+
+// onItself is a bench with a server on the encrypted image that it is rebuilt to.
+func onItself(t *testing.T) *bench {
+	b := withTheImagesKey(withoutTPM)(t)
+	_, err := b.rebuild(toEncrypted())
+	require.NoError(t, err)
+	b.forget()
+	return b
+}
+
+func running() func([]call, int, bool) (compute.VMState, compute.PowerState) {
+	return always(compute.VMActive, compute.PowerRunning)
+}
+
+func shutOff() func([]call, int, bool) (compute.VMState, compute.PowerState) {
+	return always(compute.VMStopped, compute.PowerShutdown)
+}
+
+// agrees requires that what there is in the world is what the record says of the
+// server, and nothing else of it.
+func (b *bench) agrees() {
+	t, s := b.t, b.row.server
+	t.Helper()
+	host := s.Host.String() + " "
+	files := map[string]bool{host + consoleLog(s.ID): true}
+	for _, d := range s.Disks {
+		file := host + s.ID.String() + "/" + d.Name()
+		files[file] = true
+		require.Equal(t, d.Encrypted, d.Secret != nil)
+		onCopy := d.Role == compute.RootDisk && s.Image.IsEncrypted()
+		require.Equal(t, onCopy, d.BackingSecret != nil)
+		if d.Encrypted {
+			require.NotEmpty(t, d.EncryptionOptions)
+			require.Equal(t, compute.Server{Disks: []compute.Disk{d}}.Secrets(), b.locks[file])
+		}
+	}
+	require.Equal(t, files, b.files)
+	require.Len(t, b.uses, map[bool]int{true: 1}[s.Image.IsEncrypted()])
+	require.Len(t, b.secrets, len(s.Secrets())+len(b.owned))
+	for _, id := range s.Secrets() {
+		require.True(t, b.has(&id))
+	}
+	require.Equal(t, s.TPM != nil, b.tpms[host+s.ID.String()])
+	if s.TPM != nil {
+		require.Equal(t, []compute.SecretID{*s.TPM.Secret}, b.locks[host+s.ID.String()])
+	}
+	require.Len(t, b.trusts, map[bool]int{true: 1}[s.Delegates()])
+	if b.domains[host+s.InstanceName()] == compute.PowerRunning {
+		require.Equal(t, s.Image.ID, b.runs)
+		require.ElementsMatch(t, s.Secrets(), b.locks[host+s.InstanceName()])
+	}
+}
+
+func (b *bench) rebuild(asked compute.RebuildArguments) (durable.OperationInput, error) {
+	b.t.Helper()
+	in := b.accept(compute.OpRebuild, compute.TaskRebuilding, asked)
+	return in, b.run(compute.OpRebuild, in, nil)
+}
+
+// TPM-29: none and asked for.
+func TestRebuildMakesATPM(t *testing.T) {
+	t.Parallel()
+	b := withoutTPM(t)
+	in, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	b.whole(in, compute.OpRebuild)
+	require.NotNil(t, b.row.server.TPM.Secret)
+	require.Equal(t, compute.TPMCRB, b.row.server.TPM.Model)
+}
+
+// TPM-29: one and none asked for.
+func TestRebuildDropsTheTPM(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	was := *b.row.server.TPM.Secret
+	in, err := b.rebuild(rebuildTo(luks))
+	require.NoError(t, err)
+	b.whole(in, compute.OpRebuild)
+	require.Nil(t, b.row.server.TPM)
+	require.False(t, b.has(&was))
+	require.Empty(t, b.tpms)
+}
+
+// TPM-29: one and the same asked for.
+func TestRebuildKeepsTheTPM(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	was := *b.row.server.TPM.Secret
+	in, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	b.whole(in, compute.OpRebuild)
+	require.Equal(t, was, *b.row.server.TPM.Secret)
+	require.Zero(t, b.count(tpm.Delete), "its state is not touched")
+	require.Zero(t, b.count(domain.Destroy))
+}
+
+// TPM-29: one and another asked for.
+func TestRebuildRefusesAnotherTPM(t *testing.T) {
+	t.Parallel()
+	for name, asked := range map[string]map[string]string{
+		"version": {"hw_tpm_version": "1.2"},
+		"model":   {"hw_tpm_version": "2.0", "hw_tpm_model": "tpm-tis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := spawned(t)
+			in, err := b.rebuild(rebuildTo(asked))
+			require.ErrorContains(t, err, "a rebuild keeps the vTPM")
+			b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
+			require.Equal(t, []string{record.Begin, record.Settle}, []string{b.names()[0].name, b.names()[1].name}, "nothing was done")
+		})
+	}
+}
+
+// The disks are made anew, and a rebuilt server can be rebuilt.
+func TestRebuildMakesAllDisksAnew(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	for range 2 {
+		before := b.row.server
+		b.forget()
+		in, err := b.rebuild(rebuildTo(crb))
+		require.NoError(t, err)
+		b.whole(in, compute.OpRebuild)
+		for i, d := range b.row.server.Disks {
+			require.NotEqual(t, before.Disks[i].ID, d.ID)
+			require.NotEqual(t, before.Disks[i].Name(), d.Name())
+			require.NotEqual(t, before.Disks[i].Secret, d.Secret)
+			require.False(t, b.has(before.Disks[i].Secret))
+			require.Equal(t, before.Disks[i].DeviceName, d.DeviceName)
+		}
+		names := []string{}
+		for _, c := range b.names() {
+			if c.name == domain.Stop || c.name == disk.Create || c.name == domain.Start || c.name == disk.Delete || c.name == key.Delete || c.name == record.Rebuild {
+				names = append(names, c.name)
+			}
+		}
+		require.Equal(t, []string{
+			disk.Create, disk.Create, disk.Create, domain.Stop, domain.Start, record.Rebuild,
+			disk.Delete, disk.Delete, disk.Delete, key.Delete, key.Delete, key.Delete,
+		}, names, "the old ones stay until the new domain runs")
+	}
+	in := b.deletion()
+	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	b.gone(in)
+}
+
+func TestRebuildPreservesEphemeralDisks(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	before := b.row.server
+	in, err := b.rebuild(preserving)
+	require.NoError(t, err)
+	b.whole(in, compute.OpRebuild)
+	for i, d := range b.row.server.Disks {
+		require.Equal(t, d.Role == compute.EphemeralDisk, d.ID == before.Disks[i].ID)
+		require.Equal(t, d.Role == compute.EphemeralDisk, *d.Secret == *before.Disks[i].Secret)
+	}
+
+	plain := preserving
+	plain.Image = anew(nil)
+	in, err = b.rebuild(plain)
+	require.ErrorContains(t, err, "they cannot be preserved", "a plain server's disks are all plain")
+	b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
+}
+
+// EE-30: who may not read the keys changes nothing, and does not even shut the
+// server down: he could not start it again.
+func TestRebuildByOneWhoMayNotReadTheKeys(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	b.fault = func(c call) fault {
+		if c.name == key.Look && c.nth == 3 {
+			return fault{before: func() error { return compute.Errorf(compute.Forbidden, "you may not") }}
+		}
+		return fault{}
+	}
+	in, err := b.rebuild(rebuildTo(crb))
+	require.True(t, compute.Is(durable.FromTemporal(err), compute.Forbidden))
+	b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
+	require.Zero(t, b.count(domain.Stop))
+	require.Zero(t, b.count(key.Create))
+}
+
+// EE-34: by the record as it is when the rebuild begins, another than the owner
+// changes no encryption.
+func TestRebuildToOtherEncryptionByAnother(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	b.row.server.UserID = "the owner"
+	in, err := b.rebuild(rebuildTo(nil))
+	require.ErrorContains(t, err, "only by the user who owns it")
+	b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
+	require.Zero(t, b.count(domain.Stop))
+	in, err = b.rebuild(rebuildTo(crb))
+	require.NoError(t, err, "to the same he may")
+	b.whole(in, compute.OpRebuild)
+}
+
+// A credential that dies in the middle leaves the server stopped: nobody is there
+// to start it with.
+func TestRebuildThatCannotBeUndoneWhollyLeavesTheServerStopped(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]compute.Kind{"no credential": compute.Forbidden, "it does not start": compute.NoHost} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := spawned(t)
+			b.fault = func(c call) fault {
+				if c.name == domain.Start {
+					return fault{before: func() error { return compute.Errorf(kind, "no") }}
+				}
+				return fault{}
+			}
+			in, err := b.rebuild(rebuildTo(crb))
+			require.True(t, compute.Is(durable.FromTemporal(err), kind))
+			b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMStopped, compute.PowerShutdown)
+			require.Equal(t, map[compute.Kind]int{compute.Forbidden: 2, compute.NoHost: 9}[kind], b.count(domain.Start))
+			b.forget()
+			start := b.accept(compute.OpStart, compute.TaskPoweringOn, nil)
+			require.NoError(t, b.run(compute.OpStart, start, nil), "its owner starts it")
+			b.whole(start, compute.OpStart)
+			b.agrees()
+		})
+	}
+}
+
+// A server in ERROR runs again when it is rebuilt.
+func TestRebuildOfAServerInError(t *testing.T) {
+	t.Parallel()
+	b := stopped(t)
+	b.row.server.VMState = compute.VMError
+	b.row.fault = &compute.Fault{Code: 500, Message: "lost"}
+	for file := range b.files {
+		if strings.HasSuffix(file, "/disk") {
+			delete(b.files, file) // what it is in ERROR for
+		}
+	}
+	in, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	b.whole(in, compute.OpRebuild)
+}
+
+// Keys of the old disks that nobody's credential may remove wait: the rebuild
+// ends all the same.
+func TestRebuildLeavesKeysWaiting(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	b.refuses = func(compute.Credential) bool { return true }
+	in, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
+	found := b.audit()
+	require.Len(t, found, 3)
+	for _, f := range found {
+		require.Equal(t, compute.Waiting, f.What)
+	}
+	b.refuses = func(compute.Credential) bool { return false }
+	require.Equal(t, 3, b.reap().Removed)
+	require.Empty(t, b.audit())
+	b.agrees()
+}
