@@ -32,7 +32,7 @@ func (a *API) serverActions() Resource {
 			ruleLock: policy.ProjectMemberOrAdmin, ruleUnlock: policy.ProjectMemberOrAdmin, ruleUnlockOverride: policy.Admin,
 			ruleResetState: policy.Admin, ruleConsole: policy.ProjectMemberOrAdmin,
 			ruleCreateImage: policy.ProjectMemberOrAdmin, ruleCreateBackup: policy.ProjectMemberOrAdmin,
-			ruleResize: policy.ProjectMemberOrAdmin,
+			ruleResize: policy.ProjectMemberOrAdmin, ruleRebuild: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			on("os-start", bare("os-start"), a.startServer),
@@ -44,6 +44,7 @@ func (a *API) serverActions() Resource {
 			snapshot,
 			on("resize", resizeBody, a.resizeServer),
 			on("createBackup", createBackupBody, a.createBackup),
+			on("rebuild", rebuildBody, a.rebuildServer),
 			console,
 		},
 	}

@@ -68,7 +68,7 @@ func setupClient(t *testing.T) func(args ...string) []byte {
 		_, err := pool.Exec(context.Background(), sql, args...)
 		require.NoError(t, err)
 	}
-	execute(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen) VALUES ($1, 'node-1', 'http://agent', 8, 8192, 100, now())`, uuid.New())
+	execute(`INSERT INTO hosts (id, name, agent_url, traits, vcpus, memory_mb, disk_gb, last_seen) VALUES ($1, 'node-1', 'http://agent', $2, 8, 8192, 100, now())`, uuid.New(), allTraits)
 
 	var handler http.Handler
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
@@ -154,6 +154,9 @@ func TestStandardClient(t *testing.T) {
 		run(append(at, "start", "one")...)
 		run(append(at, "reboot", "--hard", "one")...)
 		require.Len(t, list(append(at, "event", "list", "one")...), map[string]int{"2.1": 4, "2.90": 7}[version])
+	}
+	for _, version := range []string{"2.1", "2.90"} {
+		require.Contains(t, string(run("--os-compute-api-version", version, "server", "rebuild", "one", "--image", "tiny", "--password", "mine", "--wait")), "Complete")
 	}
 	require.Equal(t, "the guest is up\n", string(run("console", "log", "show", "one")))
 	run("server", "set", "--name", "two", "--property", "c=d", "one")

@@ -29,6 +29,7 @@ type serverPlan struct {
 	traits     compute.Traits
 
 	diskSecurity compute.SecretSecurity
+	delegated    bool // its owner gave a trust already
 }
 
 // planServer checks a create against all that can be known before a host is

@@ -33,6 +33,9 @@ func (a *API) probe(r *Request, p *serverPlan) error {
 		case compute.SecurityDeployment:
 			cred = compute.DeploymentCredential()
 		case compute.SecurityHost:
+			if p.delegated {
+				continue
+			}
 			if r.Token.ApplicationCredentialID() != "" {
 				return fault.BadRequest("Flavor %s delegates the use of the server's keys (secret security \"host\"), "+
 					"and a token of an application credential cannot delegate. Log in with a password or single sign-on.", p.flavor.Name)

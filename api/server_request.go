@@ -64,9 +64,9 @@ func readCreate(r *Request) (createRequest, error) {
 	}
 	switch {
 	case len(in.Personality) > 0:
-		return in, fault.BadRequest("personality is not supported: files are not injected into servers. Use user_data.")
+		return in, noPersonality()
 	case len(in.TrustedCerts) > 0:
-		return in, fault.BadRequest("trusted_image_certificates are not supported: image signatures are not verified.")
+		return in, noCertificates()
 	case in.Host != nil || in.Hypervisor != nil:
 		return in, fault.BadRequest("Requesting a host is not supported. Use an availability zone or traits.")
 	case len(in.LegacyDevices) > 0 && len(in.Devices) > 0:
@@ -95,6 +95,14 @@ func (in createRequest) count() (int, error) {
 		return 0, fault.Forbidden("Quota exceeded for instances: Requested %d, but at most %d can be created at once", least, maxServers)
 	}
 	return min(most, maxServers), nil
+}
+
+func noPersonality() error {
+	return fault.BadRequest("personality is not supported: files are not injected into servers. Use user_data.")
+}
+
+func noCertificates() error {
+	return fault.BadRequest("trusted_image_certificates are not supported: image signatures are not verified.")
 }
 
 func tooMuchMetadata() error {

@@ -52,10 +52,7 @@ func createSchema(v microversion.Version) validation.Schema {
 		p["personality"] = personality
 	}
 	if v >= 63 {
-		p["trusted_image_certificates"] = validation.Schema{
-			"type": []string{"array", "null"}, "minItems": 1, "maxItems": maxCertNames, "uniqueItems": true,
-			"items": validation.Schema{"type": "string", "minLength": 1},
-		}
+		p["trusted_image_certificates"] = trustedCertificates
 	}
 	if v >= 74 {
 		p["host"], p["hypervisor_hostname"] = validation.DomainName, validation.DomainName
@@ -77,6 +74,11 @@ func hostnameSchema(v microversion.Version) validation.Schema {
 		return hostFQDN
 	}
 	return hostPart
+}
+
+var trustedCertificates = validation.Schema{
+	"type": []string{"array", "null"}, "minItems": 1, "maxItems": maxCertNames, "uniqueItems": true,
+	"items": validation.Schema{"type": "string", "minLength": 1},
 }
 
 var personality = validation.Schema{"type": "array", "items": validation.Object(nil, validation.Properties{

@@ -73,6 +73,20 @@ func (v serverView) updated(row serverRow) map[string]any {
 	return out
 }
 
+// rebuilt is the answer of a rebuild: that of an update, and what only a rebuild
+// can change.
+func (v serverView) rebuilt(row serverRow, password string) map[string]any {
+	out := v.updated(row)
+	if v.version >= 54 {
+		out["key_name"] = row.Server.KeyName
+	}
+	if v.version >= 57 {
+		out["user_data"] = row.Server.UserData
+	}
+	out["adminPass"] = password
+	return out
+}
+
 func (v serverView) groups(out map[string]any) {
 	if v.version >= 71 {
 		out["server_groups"] = []string{}

@@ -17,6 +17,7 @@ type serverCommand struct {
 	Delete     serverDelete  `cmd:"" help:"Delete servers and everything that they have."`
 	Start      serverStart   `cmd:"" help:"Start a stopped server."`
 	Stop       serverStop    `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
+	Rebuild    serverRebuild `cmd:"" help:"Make a server anew of an image: new disks, the same vTPM."`
 	ConsoleLog serverConsole `cmd:"" help:"Print a server's console."`
 }
 

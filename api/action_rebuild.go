@@ -1,0 +1,206 @@
+package api
+
+import (
+	"crypto/rand"
+
+	"strongroom/api/fault"
+	"strongroom/api/microversion"
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+const ruleRebuild = "os_compute_api:servers:rebuild"
+
+func rebuildSchema(v microversion.Version) validation.Schema {
+	p := validation.Properties{
+		"imageRef": validation.UUID, "name": validation.Name, "adminPass": validation.Text, "metadata": validation.Metadata(),
+		"preserve_ephemeral": validation.BooleanOrText, "OS-DCF:diskConfig": diskConfig, "accessIPv4": ipv4, "accessIPv6": ipv6,
+	}
+	if v >= 19 {
+		p["description"] = validation.Description
+	}
+	if v >= 54 {
+		p["key_name"] = validation.Schema{"oneOf": []validation.Schema{validation.Name, validation.Null}}
+	}
+	if v < 57 {
+		p["personality"] = personality
+	} else {
+		p["user_data"] = validation.Schema{"oneOf": []validation.Schema{
+			{"type": "string", "format": "base64", "maxLength": maxUserData}, validation.Null,
+		}}
+	}
+	if v >= 63 {
+		p["trusted_image_certificates"] = trustedCertificates
+	}
+	if v >= 90 {
+		p["hostname"] = hostnameSchema(v)
+	}
+	return validation.Object([]string{"rebuild"}, validation.Properties{"rebuild": validation.Object([]string{"imageRef"}, p)})
+}
+
+var rebuildBody = validation.Since(rebuildSchema, 1, 19, 54, 57, 63, 90, 94)
+
+// rebuildRequest is the body of a rebuild, below "rebuild".
+type rebuildRequest struct {
+	ImageRef     string             `json:"imageRef"`
+	AdminPass    string             `json:"adminPass"`
+	Preserve     validation.Boolean `json:"preserve_ephemeral"`
+	Name         *string            `json:"name"`
+	Hostname     *string            `json:"hostname"`
+	Metadata     map[string]string  `json:"metadata"`
+	DiskConfig   *string            `json:"OS-DCF:diskConfig"`
+	AccessIPv4   *string            `json:"accessIPv4"`
+	AccessIPv6   *string            `json:"accessIPv6"`
+	Description  *string            `json:"description"`
+	KeyName      *string            `json:"key_name"`
+	UserData     *string            `json:"user_data"`
+	Personality  []any              `json:"personality"`
+	TrustedCerts []string           `json:"trusted_image_certificates"`
+}
+
+// rebuildServer makes a server anew of an image. What can be refused is refused
+// before anything changes (EE-34, TPM-29).
+func (a *API) rebuildServer(r *Request) (any, error) {
+	in, err := readRebuild(r)
+	if err != nil {
+		return nil, err
+	}
+	row, err := a.findServer(r, ruleRebuild)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLock(r, row.Server); err != nil {
+		return nil, err
+	}
+	if err := compute.CheckAction(compute.OpRebuild, situation(row.Server), false); err != nil {
+		return nil, err
+	}
+	asked, err := a.rebuildArguments(r, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.mayRebuild(r, row.Server, asked.Rebuild); err != nil {
+		return nil, err
+	}
+	if _, err := a.act(r, action{rule: ruleRebuild, kind: compute.OpRebuild, task: compute.TaskRebuilding, arguments: asked}); err != nil {
+		return nil, err
+	}
+	password := in.AdminPass
+	if password == "" {
+		password = rand.Text()[:passwordLength]
+	}
+	r.SetHeader("Location", r.URL("servers", row.Server.ID.String()))
+	row.Server.TaskState = compute.TaskRebuilding
+	return map[string]any{"server": a.serverView(r).rebuilt(willBe(row, asked), password)}, nil
+}
+
+func readRebuild(r *Request) (rebuildRequest, error) {
+	var body struct{ Rebuild rebuildRequest }
+	if err := r.Decode(&body); err != nil {
+		return body.Rebuild, err
+	}
+	switch {
+	case len(body.Rebuild.Personality) > 0:
+		return body.Rebuild, noPersonality()
+	case len(body.Rebuild.TrustedCerts) > 0:
+		return body.Rebuild, noCertificates()
+	case len(body.Rebuild.Metadata) > maxMetadata:
+		return body.Rebuild, tooMuchMetadata()
+	}
+	return body.Rebuild, nil
+}
+
+func (a *API) rebuildArguments(r *Request, in rebuildRequest) (compute.RebuildArguments, error) {
+	image, err := a.imageOf(r, in.ImageRef)
+	if err != nil {
+		return compute.RebuildArguments{}, err
+	}
+	data, err := a.keyOf(r, in.KeyName)
+	if err != nil {
+		return compute.RebuildArguments{}, err
+	}
+	setting := func(key string, text *string) compute.Setting {
+		return compute.Setting{Set: r.Has("rebuild", key), Text: text}
+	}
+	return compute.RebuildArguments{
+		Rebuild: compute.Rebuild{Image: image, PreserveEphemeral: bool(in.Preserve)},
+		Change: compute.ServerChange{
+			Name: in.Name, Hostname: in.Hostname, Metadata: in.Metadata, DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: in.AccessIPv6,
+			Description: setting("description", in.Description), KeyName: setting("key_name", in.KeyName), KeyData: data,
+			UserData: setting("user_data", in.UserData),
+		},
+	}, nil
+}
+
+// mayRebuild asks the rules of a create for the image, and those of a rebuild for
+// who asks and for what the server and its host have.
+func (a *API) mayRebuild(r *Request, s schema.Server, in compute.Rebuild) error {
+	plan := &serverPlan{flavor: s.Flavor, image: in.Image}
+	if err := plan.decide(); err != nil {
+		return err
+	}
+	disks, err := a.db.GetServerDisks(r.Context(), s.ID)
+	if err != nil {
+		return err
+	}
+	was := asPlanned(s, disks)
+	will, err := was.RebuiltAs(r.ID, in)
+	if err != nil {
+		return err
+	}
+	if err := was.CheckRebuilder(will, r.Credential()); err != nil {
+		return err
+	}
+	if s.HostID != nil {
+		has, err := a.db.HostTraits(r.Context(), *s.HostID)
+		if err != nil {
+			return err
+		}
+		if why := plan.traits.Unmet(has); why != "" {
+			return fault.Conflict("The host of instance %s %s, so it cannot take image %s.", s.ID, why, in.Image.ID)
+		}
+	}
+	plan.delegated = was.Delegates()
+	if was.TPM != nil {
+		plan.tpm = nil // none is made
+	}
+	return a.probe(r, plan)
+}
+
+// asPlanned gives of a server what its rebuild is planned by.
+func asPlanned(s schema.Server, disks []schema.ServerDisk) compute.Server {
+	out := compute.Server{ID: s.ID, ProjectID: s.ProjectID, UserID: s.UserID, Flavor: s.Flavor, Image: s.Image, TPM: s.TPM}
+	for _, d := range disks {
+		out.Disks = append(out.Disks, compute.Disk{
+			ID: d.ID, Role: d.Role, Index: int(d.Index), SizeMB: d.SizeMB, File: d.File, Image: d.ImageID,
+			Encrypted: d.Encrypted, Format: d.EncryptionFormat, Secret: d.EncryptionSecret, BackingSecret: d.BackingEncryptionSecret,
+		})
+	}
+	return out
+}
+
+// willBe is the row as it is going to be: what the answer shows.
+func willBe(row serverRow, in compute.RebuildArguments) serverRow {
+	s, c := &row.Server, in.Change
+	s.Image, s.ImageID = in.Image, &in.Image.ID
+	for _, change := range []struct{ to, from *string }{
+		{&s.Name, c.Name}, {&s.Hostname, c.Hostname}, {&s.DiskConfig, c.DiskConfig}, {&s.AccessIPv4, c.AccessIPv4}, {&s.AccessIPv6, c.AccessIPv6},
+	} {
+		if change.from != nil {
+			*change.to = *change.from
+		}
+	}
+	for _, change := range []struct {
+		to   **string
+		from compute.Setting
+	}{{&s.Description, c.Description}, {&s.KeyName, c.KeyName}, {&s.UserData, c.UserData}} {
+		if change.from.Set {
+			*change.to = change.from.Text
+		}
+	}
+	if c.Metadata != nil {
+		s.Metadata = c.Metadata
+	}
+	return row
+}
