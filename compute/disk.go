@@ -1,5 +1,10 @@
 package compute
 
+import (
+	"fmt"
+	"strings"
+)
+
 // DiskRole says what a local disk is for.
 type DiskRole string
 
@@ -57,6 +62,42 @@ func (d Disk) Name() string {
 	default:
 		return "disk"
 	}
+}
+
+// serialLength is how much of its serial a virtio disk shows.
+const serialLength = 20
+
+// Serial is by what the guest knows the disk (/dev/disk/by-id/virtio-…): as much
+// of its id as a virtio disk shows.
+func (d Disk) Serial() string { return d.ID.String()[:serialLength] }
+
+// The slots of disks on the first PCI bus: what the machine itself needs is below.
+const (
+	firstDiskSlot = 0x10
+	lastDiskSlot  = 0x1c
+)
+
+// PCISlot is the disk's place on the guest's first PCI bus, by the letter of its
+// device name. That bus has the same number in every guest; those behind bridges
+// are numbered by its firmware. There is none for disks of another bus than
+// virtio, nor behind the thirteenth: libvirt gives these a place.
+func (d Disk) PCISlot() (slot uint, ok bool) {
+	letter, named := strings.CutPrefix(d.DeviceName, "/dev/vd")
+	if d.Bus != "virtio" || !named || len(letter) != 1 || letter < "a" {
+		return 0, false
+	}
+	slot = firstDiskSlot + uint(letter[0]-'a')
+	return slot, slot <= lastDiskSlot
+}
+
+// PCIAddress is where the guest finds the disk on its PCI buses
+// (/sys/bus/pci/devices/…), "" if nobody knows before it starts.
+func (d Disk) PCIAddress() string {
+	slot, ok := d.PCISlot()
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("0000:00:%02x.0", slot)
 }
 
 // TPMVersion is a version of the TPM specification.

@@ -101,6 +101,8 @@ type Server struct {
 	System     map[string]string `json:"system,omitempty"`
 	Traits     []string          `json:"traits,omitempty"`           // what its host must have
 	Forbidden  []string          `json:"forbidden_traits,omitempty"` // what its host must not have
+
+	ConfigDrive bool `json:"config_drive,omitempty"` // it has a CD-ROM with its metadata
 }
 
 // InstanceName is the server's name at the hypervisor.
