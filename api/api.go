@@ -30,9 +30,11 @@ type Config struct {
 	Operations  Starter                    // starts what was committed
 	Consoles    Console                    // reads console logs
 	VolumeType  string                     // name of the default volume type
-	LinkPrefix  string                     // scheme and host of links; default: as the request names them
-	Logger      *slog.Logger               // one line for each request; nil: none
-	Now         func() time.Time           // the clock; default time.Now
+
+	ForceConfigDrive bool             // every new server has a config drive
+	LinkPrefix       string           // scheme and host of links; default: as the request names them
+	Logger           *slog.Logger     // one line for each request; nil: none
+	Now              func() time.Time // the clock; default time.Now
 }
 
 // API is the compute API, with the volume types API beside it. It is an

@@ -81,7 +81,7 @@ func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation,
 		AvailabilityZone: p.AvailabilityZone, Flavor: p.flavor, ImageID: &p.image.ID, Image: p.image, TPM: p.tpm,
 		RequiredTraits: orNone(p.traits.Required), ForbiddenTraits: orNone(p.traits.Forbidden),
 		Networks: interfaces(op.ID, p.attach), Metadata: orEmpty(p.Metadata), Tags: unique(p.Tags),
-		KeyName: p.KeyName, KeyData: p.keyData, UserData: p.UserData, ConfigDrive: bool(p.ConfigDrive), DiskConfig: p.diskConfig(),
+		KeyName: p.KeyName, KeyData: p.keyData, UserData: p.UserData, ConfigDrive: p.configDrive, DiskConfig: p.diskConfig(),
 		AccessIPv4: p.AccessIPv4, AccessIPv6: p.AccessIPv6, CurrentOperation: op.ID,
 	}); err != nil {
 		return err

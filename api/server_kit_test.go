@@ -93,12 +93,12 @@ type cloud struct {
 
 const flavorID = "42"
 
-func setupCloud(t *testing.T) *cloud {
+func setupCloud(t *testing.T, change ...func(*api.Config)) *cloud {
 	t.Helper()
 	c := &cloud{t: t, starter: &starter{}, shelf: &shelf{images: map[compute.ImageID]compute.Image{}}, desk: &desk{}}
-	c.bundle = setup(t, func(config *api.Config) {
+	c.bundle = setup(t, append(change, func(config *api.Config) {
 		config.Images, config.Operations, config.Consoles = c.shelf, c.starter, c.desk
-	})
+	})...)
 	c.image = c.addImage(nil)
 	c.addFlavor(flavorID, nil)
 	c.host = compute.HostID{UUID: uuid.New()}

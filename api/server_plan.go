@@ -30,6 +30,7 @@ type serverPlan struct {
 
 	diskSecurity compute.SecretSecurity
 	delegated    bool // its owner gave a trust already
+	configDrive  bool
 }
 
 // planServer checks a create against all that can be known before a host is
@@ -66,6 +67,7 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 			return nil, err
 		}
 	}
+	p.configDrive = compute.ConfigDriveOf(bool(p.ConfigDrive) || a.config.ForceConfigDrive, p.image)
 	return p, p.decide()
 }
 
@@ -85,6 +87,11 @@ func (p *serverPlan) decide() (err error) {
 	}
 	if p.diskSecurity, err = compute.DiskSecurity(p.flavor); err != nil {
 		return err
+	}
+	if p.configDrive {
+		if _, err = compute.CDROMBus(p.image); err != nil {
+			return err
+		}
 	}
 	p.traits, err = compute.TraitsOf(p.flavor, p.image, p.encryption, p.tpm)
 	return err

@@ -38,7 +38,7 @@ func TestAuditFindsNothingWhereAllIsWell(t *testing.T) {
 	b := spawned(t)
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
-	require.Equal(t, 10, got.Things, "a domain, three disks, a console log, a TPM and four secrets")
+	require.Equal(t, 11, got.Things, "a domain, three disks, a config drive, a console log, a TPM and four secrets")
 	require.Len(t, got.Looked, 4)
 	require.Empty(t, got.Silent)
 }

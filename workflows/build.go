@@ -160,14 +160,16 @@ func (b *build) deleteFiles(ctx workflow.Context, files []string) error {
 }
 
 // start boots the domain. Where it is the server's first one, its undo leaves
-// neither domain nor console log; TPM state goes when it was made here.
+// neither domain nor console log nor config drive; TPM state goes when it was made
+// here.
 func (b *build) start(ctx workflow.Context) error {
 	boot := b.boot(b.host, &b.power)
 	place := b.host.String()
 	if b.was == nil {
-		boot.makes = append(boot.makes,
-			b.thing(compute.ThingDomain, place, b.server.InstanceName()),
-			b.thing(compute.ThingDiskFile, place, b.Server.String()+"/"+disk.ConsoleLog))
+		boot.makes = append(boot.makes, b.thing(compute.ThingDomain, place, b.server.InstanceName()))
+		for _, f := range b.bootFiles() {
+			boot.makes = append(boot.makes, b.thing(compute.ThingDiskFile, place, b.Server.String()+"/"+f))
+		}
 	}
 	freshTPM := b.server.TPM != nil && (b.was == nil || b.was.TPM == nil)
 	if freshTPM {
@@ -194,5 +196,13 @@ func (b *build) undoFirst(ctx workflow.Context) error {
 	if err := b.forgetSecrets(ctx, b.host, b.server); err != nil {
 		return err
 	}
-	return b.deleteFiles(ctx, []string{disk.ConsoleLog})
+	return b.deleteFiles(ctx, b.bootFiles())
+}
+
+// bootFiles are the files that a server has from its first boot on.
+func (b *build) bootFiles() []string {
+	if b.server.ConfigDrive {
+		return []string{disk.ConsoleLog, compute.ConfigDriveFile}
+	}
+	return []string{disk.ConsoleLog}
 }

@@ -55,7 +55,7 @@ func TestDeleteGoesInOrder(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		opact.CancelRunning, domain.Destroy, disk.Delete, disk.Delete, disk.Delete, disk.Delete, tpm.Delete,
+		opact.CancelRunning, domain.Destroy, disk.Delete, disk.Delete, disk.Delete, disk.Delete, disk.Delete, tpm.Delete,
 		key.Delete, key.Delete, key.Delete, key.Delete,
 	}, order)
 }

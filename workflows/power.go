@@ -3,6 +3,7 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
@@ -122,6 +123,9 @@ func (o *operation) bootAs(server compute.Server, host compute.HostID, power *co
 	s.releases = s.makes
 	s.do = func(ctx workflow.Context) error {
 		quick := durable.HostQuick(ctx, host)
+		if err := o.makeConfigDrive(quick, server); err != nil {
+			return err
+		}
 		var got domain.PowerResult
 		in := domain.StartInput{Keys: server.Keyring(o.asked.Credential), Server: server}
 		err := workflow.ExecuteActivity(quick, domain.Start, in).Get(ctx, &got)
@@ -136,6 +140,21 @@ func (o *operation) bootAs(server compute.Server, host compute.HostID, power *co
 		return o.forgetSecrets(ctx, host, server)
 	}
 	return s
+}
+
+// makeConfigDrive has the server's config drive, if it is to have one, made for
+// this boot: with its metadata of now, and with the passphrase that its root disk
+// has now. It is on the ledger since the server's first boot on its host.
+func (o *operation) makeConfigDrive(ctx workflow.Context, server compute.Server) error {
+	if !server.ConfigDrive {
+		return nil
+	}
+	in := disk.ConfigDriveInput{Server: server, Credential: server.Keyring(o.asked.Credential).Disks}
+	onRecord, _ := o.asked.Server.RootDisk()
+	if root, _ := server.RootDisk(); root.ID != onRecord.ID {
+		in.Ahead = &o.Operation
+	}
+	return workflow.ExecuteActivity(ctx, disk.CreateConfigDrive, in).Get(ctx, nil)
 }
 
 // forgetSecrets takes back from libvirt what boot lends it.

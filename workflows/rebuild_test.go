@@ -104,6 +104,9 @@ func (b *bench) agrees() {
 	t.Helper()
 	host := s.Host.String() + " "
 	files := map[string]bool{host + consoleLog(s.ID): true}
+	if s.ConfigDrive {
+		files[host+s.ID.String()+"/"+compute.ConfigDriveFile] = true
+	}
 	for _, d := range s.Disks {
 		file := host + s.ID.String() + "/" + d.Name()
 		files[file] = true

@@ -34,6 +34,7 @@ type world struct {
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"
+	drive   compute.DiskID              // the root disk whose secret opens the config drive
 	domains map[string]compute.PowerState
 	runs    compute.ImageID   // what the domain that was started last is made of
 	lent    map[string]bool   // libvirt's secrets: "<host> <uuid>"
@@ -104,6 +105,8 @@ func newWorld(encrypted bool) *world {
 		ID: id, ProjectID: project, UserID: "u1", Name: "vm", Hostname: "vm", VMState: compute.VMBuilding, TaskState: compute.TaskScheduling,
 		Flavor: compute.Flavor{ID: "1", Name: "small", VCPUs: 1, MemoryMB: 512, RootGB: 1, EphemeralGB: 1, SwapMB: 512},
 		Image:  compute.Image{ID: compute.ImageID{UUID: uuid.New()}, Name: "guest", Status: "active", DiskFormat: "qcow2"},
+
+		ConfigDrive: encrypted,
 	}
 	for i, role := range []compute.DiskRole{compute.RootDisk, compute.EphemeralDisk, compute.SwapDisk} {
 		d := compute.Disk{
@@ -112,6 +115,9 @@ func newWorld(encrypted bool) *world {
 		}
 		if encrypted {
 			d.Format = compute.FormatLUKS
+		}
+		if role == compute.RootDisk {
+			d.Image = &w.row.server.Image.ID
 		}
 		w.row.server.Disks = append(w.row.server.Disks, d)
 	}

@@ -102,6 +102,7 @@ func (w *world) registerHost(r registry) {
 		return none{}, nil
 	}))
 	add(disk.Create, act(w, disk.Create, w.createDisk))
+	add(disk.CreateConfigDrive, act(w, disk.CreateConfigDrive, w.createConfigDrive))
 	add(disk.Delete, act(w, disk.Delete, func(ctx context.Context, in disk.DeleteInput) (none, error) {
 		delete(w.files, hostOf(ctx)+" "+in.Server.String()+"/"+in.File)
 		return none{}, nil
@@ -192,6 +193,18 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
 }
 
+func (w *world) createConfigDrive(ctx context.Context, in disk.ConfigDriveInput) (none, error) {
+	if key := in.Server.ConfigDriveSecret(); key != nil && !w.has(key) {
+		return none{}, compute.Errorf(compute.NotFound, "no such secret")
+	}
+	name := in.Server.ID.String() + "/" + compute.ConfigDriveFile
+	w.made(compute.ThingDiskFile, hostOf(ctx), name)
+	w.files[hostOf(ctx)+" "+name] = true
+	root, _ := in.Server.RootDisk()
+	w.drive = root.ID
+	return none{}, nil
+}
+
 // has reports whether the key manager has the secret.
 func (w *world) has(id *compute.SecretID) bool {
 	for _, known := range w.secrets {
@@ -221,6 +234,10 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 				w.lent[host+" "+id.String()] = true
 			}
 		}
+	}
+	if root, _ := in.Server.RootDisk(); in.Server.ConfigDrive &&
+		(w.drive != root.ID || !w.files[host+" "+in.Server.ID.String()+"/"+compute.ConfigDriveFile]) {
+		return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no config drive that the root disk's secret opens")
 	}
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())
 	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))

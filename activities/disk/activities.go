@@ -38,8 +38,10 @@ type Owner struct{ UID, GID int }
 type Config struct {
 	InstancesDir string // a folder per server; all folders above it must let QEMU's user pass (0711)
 	CacheDir     string // images as they came from the image store; the same holds. Only QEMU's group may enter it
+	MemoryDir    string // a file system in memory, default /dev/shm
 	Images       ImageSource
 	Keys         KeySource
+	Metadata     MetadataSource
 	Owner        *Owner // default libvirt-qemu's
 	Runner       Runner // default Exec
 	Parallel     int    // templates of encrypted disks made at a time, default one per CPU: each keeps a CPU busy for 2 s
@@ -63,6 +65,9 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.Runner == nil {
 		cfg.Runner = Exec{}
+	}
+	if cfg.MemoryDir == "" {
+		cfg.MemoryDir = "/dev/shm"
 	}
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = runtime.NumCPU()
@@ -96,6 +101,8 @@ func (a *Activities) Register(r worker.Registry) {
 		Inventory:    a.Inventory,
 		Export:       a.Export,
 		DeleteExport: a.DeleteExport,
+
+		CreateConfigDrive: a.CreateConfigDrive,
 	} {
 		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

@@ -19,6 +19,7 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/secret"
 	"strongroom/compute"
+	"strongroom/compute/metadata"
 )
 
 // testBundle is a host's disks with an image store and a key manager in memory.
@@ -27,6 +28,7 @@ type testBundle struct {
 	images *imageStore
 	keys   keys
 	runner *runner
+	guests guests
 }
 
 func setup(t *testing.T) *testBundle {
@@ -37,16 +39,19 @@ func setup(t *testing.T) *testBundle {
 		}
 	}
 	dir := t.TempDir()
-	b := &testBundle{images: &imageStore{data: map[compute.ImageID]func() io.Reader{}}, keys: keys{}, runner: &runner{}}
+	b := &testBundle{images: &imageStore{data: map[compute.ImageID]func() io.Reader{}}, keys: keys{}, runner: &runner{}, guests: guests{}}
 	a, err := disk.New(disk.Config{
 		InstancesDir: filepath.Join(dir, "instances"),
 		CacheDir:     filepath.Join(dir, "cache"),
 		Images:       b.images,
 		Keys:         b.keys,
+		Metadata:     b.guests,
+		MemoryDir:    filepath.Join(dir, "memory"),
 		Owner:        &disk.Owner{UID: os.Getuid(), GID: os.Getgid()},
 		Runner:       b.runner,
 	})
 	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(a.MemoryDir, 0o700))
 	b.Activities = a
 	return b
 }
@@ -148,6 +153,17 @@ func (k keys) Passphrase(_ context.Context, _ compute.Credential, id compute.Sec
 		return nil, compute.Errorf(compute.Forbidden, "no secret %s for you", id)
 	}
 	return secret.New([]byte(text)), nil
+}
+
+// guests are the servers that the record knows.
+type guests map[compute.ServerID]metadata.Server
+
+func (g guests) MetadataAfter(_ context.Context, id compute.ServerID, _ *compute.OperationID) (metadata.Server, error) {
+	s, ok := g[id]
+	if !ok {
+		return s, compute.Errorf(compute.NotFound, "there is no server %s", id)
+	}
+	return s, nil
 }
 
 // runner runs commands for real, keeps their arguments, and fails as told.

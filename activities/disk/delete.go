@@ -54,6 +54,9 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 		return failed(ctx, err, "server %s: lock of %s", in.Server, in.File)
 	}
 	err = remove(path)
+	if in.File == compute.ConfigDriveFile {
+		err = errors.Join(err, os.RemoveAll(a.scratch(in.Server)))
+	}
 	unlock()
 	if err != nil {
 		return failed(ctx, err, "server %s: file %s", in.Server, in.File)

@@ -48,7 +48,7 @@ type CreateResult struct {
 // last file.
 type DeleteInput struct {
 	Server compute.ServerID `json:"server"`
-	File   string           `json:"file"` // "disk", "disk.eph0", "disk.swap", "console.log"
+	File   string           `json:"file"` // "disk", "disk.eph0", "disk.swap", "disk.config", "console.log"
 }
 
 // InventoryResult lists the files in all servers' folders as "<server uuid>/<file>",

@@ -25,6 +25,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/secret"
 	"strongroom/compute"
+	"strongroom/compute/metadata"
 	"strongroom/deploy/dev/libvirtd"
 	"strongroom/deploy/guest"
 )
@@ -37,6 +38,7 @@ type host struct {
 	image  compute.Image
 	rootMB int64 // of servers' root disks
 	keys   *keys
+	record record
 }
 
 func setup(t *testing.T) *host {
@@ -68,7 +70,7 @@ func setupIn(t *testing.T, dir string, image guest.Options) *host {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	h := &host{keys: &keys{values: map[compute.SecretID]string{}}, rootMB: max(64, int64(image.SizeMiB))}
+	h := &host{record: record{}, keys: &keys{values: map[compute.SecretID]string{}}, rootMB: max(64, int64(image.SizeMiB))}
 	var err error
 	h.daemon, err = libvirtd.Start(ctx, libvirtd.Config{Dir: filepath.Join(dir, "lv"), CacheDir: libvirtd.DefaultCacheDir()})
 	require.NoError(t, err)
@@ -81,7 +83,8 @@ func setupIn(t *testing.T, dir string, image guest.Options) *host {
 	sum := sha256.Sum256(data)
 	h.image = compute.Image{ID: compute.ImageID{UUID: uuid.New()}, DiskFormat: "qcow2", SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 	h.disks, err = disk.New(disk.Config{
-		InstancesDir: filepath.Join(dir, "instances"), CacheDir: filepath.Join(dir, "images"), Images: imageStore(data), Keys: h.keys})
+		InstancesDir: filepath.Join(dir, "instances"), CacheDir: filepath.Join(dir, "images"), Images: imageStore(data), Keys: h.keys,
+		Metadata: h.record, MemoryDir: t.TempDir()})
 	require.NoError(t, err)
 	require.NoError(t, h.disks.CacheImage(ctx, disk.CacheImageInput{Image: h.image}))
 	h.Activities, err = domain.New(domain.Config{
@@ -205,6 +208,18 @@ func grep(t *testing.T, dir, text string) []string {
 		require.Equal(t, 1, cmd.ProcessState.ExitCode(), "grep: %v", err)
 	}
 	return strings.Fields(string(out))
+}
+
+// record knows a server's disks as they were planned.
+type record map[compute.ServerID]compute.Server
+
+func (r record) MetadataAfter(_ context.Context, id compute.ServerID, _ *compute.OperationID) (metadata.Server, error) {
+	s := r[id]
+	out := metadata.Server{ID: id, Name: s.Name, Hostname: s.Name, UserData: []byte("user data of " + s.Name)}
+	for _, d := range s.Disks {
+		out.Disks = append(out.Disks, metadata.Disk{Disk: d})
+	}
+	return out, nil
 }
 
 type imageStore []byte

@@ -65,6 +65,11 @@ func XML(s compute.Server, h Shape) (string, error) {
 		}
 		d.Devices.Disks = append(d.Devices.Disks, dev)
 	}
+	if s.ConfigDrive {
+		if err := addConfigDrive(d.Devices, s, h); err != nil {
+			return "", err
+		}
+	}
 	for i, n := range s.Networks {
 		d.Devices.Interfaces = append(d.Devices.Interfaces, interfaceXML(s, i, n, h.Interfaces[i]))
 	}
@@ -94,6 +99,10 @@ func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, 
 		Driver: &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "qcow2", Cache: h.Cache, Discard: "unmap"},
 		Source: &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: filepath.Join(h.Dir, v.Name())}},
 		Target: &libvirtxml.DomainDiskTarget{Dev: strings.TrimPrefix(v.DeviceName, "/dev/"), Bus: v.Bus},
+		Serial: v.Serial(),
+	}
+	if slot, ok := v.PCISlot(); ok { // where the server's metadata says it is
+		dev.Address = onFirstBus(slot)
 	}
 	if v.BootIndex >= 0 {
 		dev.Boot = &libvirtxml.DomainDeviceBoot{Order: uint(v.BootIndex) + 1}

@@ -72,19 +72,24 @@ func TestXMLGolden(t *testing.T) {
 	encryptedSource.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String(), "os_encrypt_format": "LUKSv1"}
 	container := encryptedSource
 	container.Image.DiskFormat = "luks"
+	driven, drivenSATA := encryptedServer(), plainServer()
+	driven.ConfigDrive, drivenSATA.ConfigDrive = true, true
+	drivenSATA.Image.Properties = map[string]string{"hw_cdrom_bus": "sata"}
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
 	}{
-		"plain":            {plainServer(), host},
-		"plain-kvm":        {plainServer(), kvm},
-		"luks":             {encryptedServer(), host},
-		"luks-backing":     {encryptedSource, host},
-		"luks-container":   {container, host},
-		"tpm-crb-2.0":      {withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB), host},
-		"tpm-tis-2.0":      {withTPM(plainServer(), compute.TPM20, compute.TPMTIS), host},
-		"tpm-tis-1.2":      {withTPM(plainServer(), compute.TPM12, compute.TPMTIS), host},
-		"network-and-kind": {networked, plugged},
+		"config-drive-luks": {driven, host},
+		"config-drive-sata": {drivenSATA, host},
+		"plain":             {plainServer(), host},
+		"plain-kvm":         {plainServer(), kvm},
+		"luks":              {encryptedServer(), host},
+		"luks-backing":      {encryptedSource, host},
+		"luks-container":    {container, host},
+		"tpm-crb-2.0":       {withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB), host},
+		"tpm-tis-2.0":       {withTPM(plainServer(), compute.TPM20, compute.TPMTIS), host},
+		"tpm-tis-1.2":       {withTPM(plainServer(), compute.TPM12, compute.TPMTIS), host},
+		"network-and-kind":  {networked, plugged},
 	} {
 		got, err := domain.XML(c.server, c.host)
 		require.NoError(t, err, name)
@@ -106,7 +111,10 @@ func TestXMLRefuses(t *testing.T) {
 		"TPM without secret":  func(s *compute.Server) { s.TPM.Secret = nil },
 		"source's secret":     func(s *compute.Server) { s.Disks[0].BackingSecret = nil },
 		"source of LUKSv2":    func(s *compute.Server) { s.Image.Properties["os_encrypt_format"] = "luksv2" },
-		"network unplugged":   func(s *compute.Server) { s.Networks = []compute.Network{{UUID: id(6).String()}} },
+		"CD-ROM's bus": func(s *compute.Server) {
+			s.ConfigDrive, s.Image.Properties = true, map[string]string{"hw_cdrom_bus": "ide"}
+		},
+		"network unplugged": func(s *compute.Server) { s.Networks = []compute.Network{{UUID: id(6).String()}} },
 	} {
 		s := withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB)
 		s.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String()}

@@ -28,7 +28,7 @@ func LoadServer(ctx context.Context, q *schema.Queries, id compute.ServerID) (co
 		ID: row.ID, ProjectID: row.ProjectID, UserID: row.UserID, Name: row.Name, Hostname: row.Hostname,
 		VMState: row.VMState, TaskState: row.TaskState, PowerState: row.PowerState, Host: row.HostID,
 		Flavor: row.Flavor, Image: row.Image, Networks: row.Networks, TPM: row.TPM,
-		Traits: row.RequiredTraits, Forbidden: row.ForbiddenTraits,
+		Traits: row.RequiredTraits, Forbidden: row.ForbiddenTraits, ConfigDrive: row.ConfigDrive,
 	}
 	for _, d := range disks {
 		disk, err := Disk(d)

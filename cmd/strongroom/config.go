@@ -32,7 +32,13 @@ type Config struct {
 		Listen     string `koanf:"listen"`
 		PolicyFile string `koanf:"policy_file"`
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
+
+		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 	} `koanf:"api"`
+	Metadata struct {
+		Listen       string `koanf:"listen"`
+		SharedSecret string `koanf:"proxy_shared_secret"` // file of the secret that Neutron's metadata agent signs with
+	} `koanf:"metadata"`
 	Keys struct {
 		Backend string `koanf:"backend"` // local or barbican
 		Path    string `koanf:"path"`    // local: the folder of sealed files
@@ -150,6 +156,7 @@ func defaults() *Config {
 	cfg := &Config{AgentKey: "/etc/strongroom/agent.key"}
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
+	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"

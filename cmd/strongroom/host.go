@@ -41,7 +41,7 @@ func (hostCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	rooms, err := openRooms(r, s)
+	rooms, err := openRooms(r, s, schema.Metadata{Pool: b.pool})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ type rooms struct {
 	tpm    *tpm.Activities
 }
 
-func openRooms(r *run, s *services) (*rooms, error) {
+func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err
@@ -71,7 +71,9 @@ func openRooms(r *run, s *services) (*rooms, error) {
 		return nil, err
 	}
 	h := s.Host
-	disks, err := disk.New(disk.Config{InstancesDir: h.Instances, CacheDir: h.ImageCache, Images: images, Keys: keys, Logger: r.log})
+	disks, err := disk.New(disk.Config{
+		InstancesDir: h.Instances, CacheDir: h.ImageCache, Images: images, Keys: keys, Metadata: metadata, Logger: r.log,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -216,3 +216,25 @@ func TestTheDriveHasWhatTheServiceHas(t *testing.T) {
 	require.Equal(t, s.UserData, files["ec2/latest/user-data"])
 	require.True(t, json.Valid(files["ec2/2009-04-04/meta-data.json"]))
 }
+
+// TestAsAnOperationBootsIt: disks that are not on record yet, each with the tag of
+// its place.
+func TestAsAnOperationBootsIt(t *testing.T) {
+	t.Parallel()
+	s := vault()
+	plan := compute.Server{Flavor: compute.Flavor{Name: "larger"}, Image: compute.Image{ID: compute.ImageID{UUID: id(20)}}}
+	for i, d := range s.Disks[:2] {
+		d.ID, d.Encrypted = compute.DiskID{UUID: id(byte(0xa0 + i))}, false
+		plan.Disks = append(plan.Disks, d.Disk)
+	}
+	plan.Disks[0].ID.UUID[0] = 0xff
+	got := s.As(plan)
+	require.Len(t, got.Disks, 2)
+	require.Equal(t, "scratch", got.Disks[1].Tag)
+	require.Len(t, devices(t, got, "latest"), 2, "an interface and the tagged disk")
+	require.Equal(t, "larger", look(t, got, "/latest/meta-data/instance-type"))
+	require.Equal(t, "ami-11111111", look(t, got, "/latest/meta-data/ami-id"))
+	require.Len(t, s.Disks, 3)
+	plan.Disks[0].Encrypted = true
+	require.Equal(t, "ff111111-2222-4333-8", devices(t, s.As(plan), "latest")[1]["serial"])
+}

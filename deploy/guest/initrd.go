@@ -10,8 +10,8 @@ import (
 )
 
 // modules of the guest: what the cloud kernel does not have built in of disks,
-// network, console and power button.
-var modules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "evdev", "button"}
+// network, console, power button and CD-ROM.
+var modules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "evdev", "button", "virtio_scsi", "sr_mod", "isofs"}
 
 // initrd packs /init and the kernel modules as /mods/NN-name.ko.
 func initrd(init string, k kernel) ([]byte, error) {

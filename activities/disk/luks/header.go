@@ -77,8 +77,11 @@ func Write(w io.WriterAt, offset int64, passphrase []byte) error {
 	master := make([]byte, KeyBytes)
 	defer clear(master)
 	_, _ = rand.Read(master) // never fails
-	p := newPartition(master)
+	return writeHeader(w, offset, master, passphrase)
+}
 
+func writeHeader(w io.WriterAt, offset int64, master, passphrase []byte) error {
+	p := newPartition(master)
 	material, err := keyMaterial(master, passphrase, p.Slots[0])
 	if err != nil {
 		return err

@@ -39,6 +39,28 @@ func TestOthersOpenTheHeader(t *testing.T) {
 	require.Contains(t, string(out), "Key Slot 1: DISABLED")
 }
 
+// QEMU reads what a container holds.
+func TestOthersReadAContainer(t *testing.T) {
+	t.Parallel()
+	passphrase, content := []byte("correct horse"), bytes.Repeat([]byte("what is in it "), 1000)
+	path := filepath.Join(t.TempDir(), "container")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, luks.WriteContainer(f, passphrase, content))
+	require.NoError(t, f.Close())
+	sealed, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Zero(t, (len(sealed)-luks.Bytes)%512)
+	require.False(t, bytes.Contains(sealed, []byte("what is in it")))
+	plain := path + ".plain"
+	out, err := run(passphrase, "qemu-img", "convert", "-O", "raw", "--object", "secret,id=k,file=/dev/stdin",
+		"--image-opts", "driver=luks,key-secret=k,file.filename="+path, plain)
+	require.NoError(t, err, "%s", out)
+	got, err := os.ReadFile(plain)
+	require.NoError(t, err)
+	require.Equal(t, content, bytes.TrimRight(got, "\x00"))
+}
+
 // No two headers share a master key, and none holds the passphrase.
 func TestEveryHeaderIsAnother(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,8 @@ import (
 //	cat FILE            show at most its first 4096 bytes, up to the first NUL
 //	fill FILE MIB       write random MiB, and sync them
 //	tpm, net            report again (tpm counts up)
+//	link FILE           show where a symbolic link leads to
+//	config              mount the config drive at /config
 //	reboot, poweroff
 //
 // A FILE without a leading slash is on the root disk.
@@ -58,6 +60,11 @@ func obey(c *console) {
 			reportTPM(c)
 		case "net":
 			reportNetwork(c)
+		case "link":
+			to, err := os.Readlink(onRoot(arg(1)))
+			c.say("link %q err=%v", to, err)
+		case "config":
+			c.say("config err=%v", mountConfigDrive())
 		case "reboot":
 			unix.Sync()
 			unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)

@@ -84,3 +84,11 @@ func mountRoot(c *console) {
 	err := writeSynced(counter, strings.NewReader(strconv.Itoa(boots)))
 	c.say("rootdisk boots=%d err=%v", boots, err)
 }
+
+const configDir = "/config"
+
+// mountConfigDrive mounts the first CD-ROM, read-only.
+func mountConfigDrive() error {
+	os.MkdirAll(configDir, 0o755)
+	return unix.Mount("/dev/sr0", configDir, "iso9660", unix.MS_RDONLY, "")
+}

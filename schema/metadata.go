@@ -1,0 +1,85 @@
+package schema
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/compute"
+	"strongroom/compute/metadata"
+)
+
+// Metadata reads what guests may know of themselves.
+type Metadata struct{ Pool *pgxpool.Pool }
+
+// Metadata reads it of one server, in one query. NotFound: there is no such server
+// any more; Unavailable: the database does not answer.
+func (m Metadata) Metadata(ctx context.Context, id compute.ServerID) (metadata.Server, error) {
+	return m.MetadataAfter(ctx, id, nil)
+}
+
+// MetadataAfter is Metadata as it will be when a rebuild that is ahead of the record
+// has come to its decision: with what its request changed. nil: as it is.
+func (m Metadata) MetadataAfter(ctx context.Context, id compute.ServerID, ahead *compute.OperationID) (metadata.Server, error) {
+	row, err := New(m.Pool).ServerMetadata(ctx, id)
+	if err == nil && ahead != nil {
+		err = m.change(ctx, &row, *ahead)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return metadata.Server{}, compute.Errorf(compute.NotFound, "there is no server %s", id)
+	}
+	if err != nil {
+		return metadata.Server{}, compute.Errorf(cmp.Or(compute.KindOf(err), compute.Unavailable), "metadata of server %s: %w", id, err)
+	}
+	s := metadata.Server{
+		ID: id, Number: row.Number, ProjectID: row.ProjectID, Name: row.Name, Hostname: row.Hostname, LaunchIndex: int(row.LaunchIndex),
+		Zone: row.AvailabilityZone, Reservation: row.ReservationID, Flavor: row.Flavor.Name, Image: row.ImageID, Metadata: row.Metadata,
+		Networks: row.Networks,
+	}
+	if row.KeyName != nil && row.KeyData != nil {
+		s.KeyName, s.PublicKey = *row.KeyName, *row.KeyData
+	}
+	if row.UserData != nil {
+		if s.UserData, err = base64.StdEncoding.DecodeString(*row.UserData); err != nil {
+			return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its user data are no base64", id)
+		}
+	}
+	if err := json.Unmarshal(row.Disks, &s.Disks); err != nil {
+		return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its disks cannot be read", id)
+	}
+	return s, nil
+}
+
+// change makes of a row what a rebuild's request makes of it.
+func (m Metadata) change(ctx context.Context, row *ServerMetadataRow, op compute.OperationID) error {
+	rebuild, err := New(m.Pool).GetOperation(ctx, op)
+	if err != nil {
+		return err
+	}
+	var asked compute.RebuildArguments
+	if err := json.Unmarshal(rebuild.Arguments, &asked); err != nil {
+		return compute.Errorf(compute.Invalid, "operation %s has no arguments of a rebuild", op)
+	}
+	c := asked.Change
+	if c.Name != nil {
+		row.Name = *c.Name
+	}
+	if c.Hostname != nil {
+		row.Hostname = *c.Hostname
+	}
+	if c.Metadata != nil {
+		row.Metadata = c.Metadata
+	}
+	if c.KeyName.Set {
+		row.KeyName, row.KeyData = c.KeyName.Text, c.KeyData
+	}
+	if c.UserData.Set {
+		row.UserData = c.UserData.Text
+	}
+	return nil
+}
