@@ -62,12 +62,16 @@ func (c *testCloud) flavor(t *testing.T, f flavorSpec) string {
 
 // create asks for a server of the demo project and gives its id. It is deleted
 // when the test ends.
-func (c *testCloud) create(t *testing.T, f flavorSpec) string {
+func (c *testCloud) create(t *testing.T, f flavorSpec, change ...func(*servers.CreateOpts)) string {
 	t.Helper()
 	client := c.compute(t, "-demo")
-	s, err := servers.Create(t.Context(), client, servers.CreateOpts{
+	opts := servers.CreateOpts{
 		Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
-	}, nil).Extract()
+	}
+	for _, do := range change {
+		do(&opts)
+	}
+	s, err := servers.Create(t.Context(), client, opts, nil).Extract()
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = servers.Delete(context.Background(), client, s.ID).ExtractErr()

@@ -64,14 +64,14 @@ func everythingRegistered() map[string]any {
 func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", workflows.SweepName, workflows.ReapName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", workflows.SweepName, workflows.ReapName, workflows.AuditName,
 		record.Begin, record.Task, record.Claim, record.Unclaim, record.SaveSecrets, record.ClearSecrets, record.SaveOptions,
-		record.Open, record.Close, record.Things, record.Give, record.Given, record.Settle, record.Bury, record.Ledger,
+		record.Open, record.Close, record.Things, record.Give, record.Given, record.Rebuild, record.Settle, record.Bury, record.Ledger,
 		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped,
 		operation.CancelRunning, operation.Sweep,
 		key.Create, key.Copy, key.Look, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
 		image.Create, image.Describe, image.Delete, image.OldBackups, image.Upload,
-		disk.CacheImage, disk.Create, disk.Delete, disk.Inventory, disk.Export, disk.DeleteExport, disk.CreateConfigDrive,
+		disk.CacheImage, disk.ReleaseImage, disk.Create, disk.Delete, disk.Inventory, disk.Export, disk.DeleteExport, disk.CreateConfigDrive,
 		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory, domain.Export, domain.AbortExport,
 		tpm.Delete, tpm.Inventory,
 	}

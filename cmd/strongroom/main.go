@@ -26,6 +26,7 @@ type cli struct {
 	Audit      auditCommand      `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
 
 	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
+	Metadata metadataCommand `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
 	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
 	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host."`
 	Migrate  migrateCommand  `cmd:"" group:"operate" help:"Bring the database up to this release's schema."`

@@ -25,7 +25,7 @@ const (
 const maxState = 56
 
 // ports is how many ports a stack takes.
-const ports = 6
+const ports = 7
 
 // apiPort is the compute API's place in the row.
 const apiPort = 4
@@ -37,6 +37,12 @@ func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
 func (l Layout) apiPort() int        { return l.PortBase + apiPort }
 func (l Layout) apiAddr() string     { return l.port(apiPort) }
 func (l Layout) agentAddr() string   { return l.port(5) }
+
+// MetadataAddr is where the metadata service listens.
+func (l Layout) MetadataAddr() string { return l.port(6) }
+
+// MetadataSecret holds the secret of the metadata service's proxies.
+func (l Layout) MetadataSecret() string { return l.path("metadata.secret") }
 
 // PortsAreFree fails when somebody else listens where a part is going to: its
 // clients would talk to a stranger.

@@ -44,7 +44,10 @@ func (s *Stack) raise(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	children := []*child{s.child("api", s.cfg.apiAddr()), s.child("control", ""), s.child("host", s.cfg.agentAddr())}
+	children := []*child{
+		s.child("api", s.cfg.apiAddr()), s.child("metadata", s.cfg.MetadataAddr()),
+		s.child("control", ""), s.child("host", s.cfg.agentAddr()),
+	}
 	if !in.openstack {
 		children = append([]*child{s.child("devcloud", s.cfg.cloudAddr())}, children...)
 	}
@@ -71,7 +74,7 @@ func (s *Stack) libvirt(ctx context.Context) (socket, swtpm string, err error) {
 // settle writes keys and configuration. What a first start made, later ones keep.
 func (s *Stack) settle(in surroundings) error {
 	l := s.cfg.Layout
-	for _, key := range []string{"agent.key", "credentials.key"} {
+	for _, key := range []string{"agent.key", "credentials.key", "metadata.secret"} {
 		if err := ensureKey(l.path(key)); err != nil {
 			return err
 		}

@@ -45,8 +45,8 @@ type surroundings struct {
 	openstack                bool // keys, images and the rest are kept by the account's cloud
 }
 
-// settings is strongroom.yaml: what `strongroom api`, control, host and
-// devcloud read. Keys are those of the shipped example.
+// settings is strongroom.yaml: what `strongroom api`, metadata, control, host
+// and devcloud read. Keys are those of the shipped example.
 func (l Layout) settings(in surroundings) map[string]any {
 	all := map[string]any{
 		"database": map[string]any{"url": in.database},
@@ -56,6 +56,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
 		},
 		"api":         map[string]any{"listen": l.apiAddr()},
+		"metadata":    map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret()},
 		"keys":        map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
 		"images":      map[string]any{"backend": "local", "path": l.path("images")},
 		"objects":     map[string]any{"backend": "local", "path": l.path("objects")},
