@@ -120,7 +120,7 @@ func TestGuestReadsAPlainConfigDrive(t *testing.T) {
 	h.disksOf(t, s)
 	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 	require.True(t, compute.Is(err, compute.Corrupt), "%v", err)
-	require.True(t, strings.Contains(err.Error(), "a disk is missing"), "%v", err)
+	require.ErrorContains(t, err, "a disk is missing")
 	require.NoError(t, h.disks.CreateConfigDrive(t.Context(), disk.ConfigDriveInput{Server: s}))
 	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
