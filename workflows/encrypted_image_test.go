@@ -14,15 +14,19 @@ import (
 	"strongroom/durable"
 )
 
-// onEncryptedImage is a bench whose server is to be made of an encrypted image. Its
-// secret is the image's owner's.
+// onEncryptedImage is a bench whose server is to be made of an encrypted image.
 func onEncryptedImage(t *testing.T) *bench {
 	b := newBench(t, true)
+	b.encryptImage()
+	return b
+}
+
+// encryptImage has the server's image encrypted. Its secret is its owner's.
+func (b *bench) encryptImage() {
 	source := compute.SecretID{UUID: uuid.New()}
 	b.secrets["the image's"], b.owned["the image's"] = source, true
 	img := &b.row.server.Image
 	img.SHA256, img.Properties = strings.Repeat("ab", 32), map[string]string{"os_encrypt_key_id": source.String(), "os_encrypt_format": "LUKSv1"}
-	return b
 }
 
 // EE-11, EE-12: the root disk has a secret of its own and a copy of the image's, and

@@ -48,10 +48,12 @@ func newStage(t *testing.T, c client.Client, hosts int) *stage {
 	s.registerRecord(control)
 	workers := []worker.Worker{control, s.worker(durable.CloudQueue)}
 	s.registerCloud(workers[1])
+	s.registerImages(workers[1])
 	for _, h := range s.hosts[:hosts] {
 		for _, queue := range []string{durable.HostQueue(h), durable.HostBulkQueue(h)} {
 			w := s.worker(queue)
 			s.registerHost(w)
+			s.registerImages(w)
 			workers = append(workers, w)
 		}
 	}
@@ -221,6 +223,20 @@ func TestOnAServer(t *testing.T) {
 		require.NoError(t, err)
 		s.whole(in, compute.OpCreate)
 		require.Len(t, s.trusts, 1)
+	})
+
+	t.Run("a server of an encrypted image", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		s.encryptImage()
+		in, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "spawn_of_an_encrypted_image")
+		require.NoError(t, err)
+		s.whole(in, compute.OpCreate)
+		require.Len(t, s.uses, 1)
+		in, err = s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete_of_a_server_of_an_encrypted_image")
+		require.NoError(t, err)
+		require.Empty(t, s.uses)
+		require.Empty(t, s.ledger)
+		require.Equal(t, compute.OperationSucceeded, s.operations[in.Operation].State)
 	})
 
 	t.Run("a silent host is passed by", func(t *testing.T) {
