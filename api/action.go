@@ -26,6 +26,8 @@ func (a *API) serverActions() Resource {
 	console.Status = http.StatusOK
 	snapshot := on("createImage", createImageBody(false), a.createImage)
 	snapshot.Extended = createImageBody(true)
+	rotate := on("rotateKeys", rotateKeysBody, a.rotateKeys)
+	rotate.Own = true
 	return Resource{
 		Rules: policy.Rules{
 			ruleStart: policy.ProjectMemberOrAdmin, ruleStop: policy.ProjectMemberOrAdmin, ruleReboot: policy.ProjectMemberOrAdmin,
@@ -33,6 +35,7 @@ func (a *API) serverActions() Resource {
 			ruleResetState: policy.Admin, ruleConsole: policy.ProjectMemberOrAdmin,
 			ruleCreateImage: policy.ProjectMemberOrAdmin, ruleCreateBackup: policy.ProjectMemberOrAdmin,
 			ruleResize: policy.ProjectMemberOrAdmin, ruleRebuild: policy.ProjectMemberOrAdmin,
+			ruleRotateKeys: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			on("os-start", bare("os-start"), a.startServer),
@@ -45,6 +48,7 @@ func (a *API) serverActions() Resource {
 			on("resize", resizeBody, a.resizeServer),
 			on("createBackup", createBackupBody, a.createBackup),
 			on("rebuild", rebuildBody, a.rebuildServer),
+			rotate,
 			console,
 		},
 	}
@@ -64,8 +68,9 @@ type action struct {
 	hard      bool              // of a reboot
 	arguments any
 
-	evenLocked bool                // a lock keeps nobody from it
-	accepted   func(schema.Server) // between the commit and the start
+	evenLocked bool                      // a lock keeps nobody from it
+	check      func(schema.Server) error // what else keeps one from it
+	accepted   func(schema.Server)       // between the commit and the start
 }
 
 // begins is how often an action tries to win its server from a state in which
@@ -90,6 +95,11 @@ func (a *API) act(r *Request, act action) (any, error) {
 		}
 		if err := compute.CheckAction(act.kind, situation(s), act.hard); err != nil {
 			return nil, err
+		}
+		if act.check != nil {
+			if err := act.check(s); err != nil {
+				return nil, err
+			}
 		}
 		op := operation(r, act.kind, s.ID, arguments)
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {

@@ -132,12 +132,12 @@ func (r *Request) action(e *endpoint) (string, error) {
 	}
 	keys := slices.Sorted(maps.Keys(object))
 	if len(keys) == 1 {
-		if !e.knows(keys[0]) {
+		if !e.knows(keys[0], r.Extended) {
 			return "", fault.BadRequest("There is no such action: %s", keys[0])
 		}
 		return keys[0], nil
 	}
-	known := slices.IndexFunc(keys, e.knows)
+	known := slices.IndexFunc(keys, func(key string) bool { return e.knows(key, r.Extended) })
 	if known < 0 {
 		return "", fault.BadRequest("There is no such action: %s", keys[0])
 	}

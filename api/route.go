@@ -30,6 +30,9 @@ type Route struct {
 	// Extended is the schema in place of Body for who speaks strongroom's own
 	// extensions; undefined: Body.
 	Extended validation.Versions
+	// Own marks an action of strongroom's own: who does not speak its extensions is
+	// told that there is no such action.
+	Own bool
 
 	Query  validation.Versions // the schema of the query string; undefined: anything goes
 	Status int                 // of success; default 200
@@ -91,9 +94,9 @@ func (e *endpoint) at(action string, v microversion.Version) (Route, error) {
 	return Route{}, fault.NotFound("API version %s is not supported on this method.", v)
 }
 
-func (e *endpoint) knows(action string) bool {
+func (e *endpoint) knows(action string, extended bool) bool {
 	for _, r := range e.routes {
-		if r.Action == action {
+		if r.Action == action && (extended || !r.Own) {
 			return true
 		}
 	}

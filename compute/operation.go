@@ -21,6 +21,8 @@ const (
 	OpCreateBackup OperationKind = "createBackup"
 	OpRebuild      OperationKind = "rebuild"
 
+	OpRotateKeys OperationKind = "rotateKeys" // strongroom's own
+
 	// These end inside the request: a row in the trail, no workflow.
 	OpLock       OperationKind = "lock"
 	OpUnlock     OperationKind = "unlock"

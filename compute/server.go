@@ -49,6 +49,8 @@ const (
 	TaskRebuilding      TaskState = "rebuilding"
 	TaskRebuildDevices  TaskState = "rebuild_block_device_mapping"
 	TaskRebuildSpawning TaskState = "rebuild_spawning"
+
+	TaskRotatingKeys TaskState = "rotating_keys" // strongroom's own
 )
 
 // PowerState is the hypervisor's view, with the API's numbers.

@@ -91,6 +91,11 @@ var subjects = map[string]subject{
 	"rebuild to an encrypted image":  {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), withTheImagesKey(plain), running(), record.Rebuild},
 	"rebuild to the same of those":   {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), onItself, running(), record.Rebuild},
 	"rebuild, ephemeral disks apart": {compute.OpRebuild, compute.TaskRebuilding, preserving, spawned, running(), record.Rebuild},
+
+	"rotation of a running server": {compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{}, spawned, running(), record.Rotate},
+	"rotation of a stopped server": {
+		compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{Disks: []string{"root"}}, stopped, shutOff(), record.Rotate,
+	},
 }
 
 // each runs a test for every subject and every call of its undisturbed run.
@@ -132,6 +137,7 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 	require.Empty(t, b.broken)
 	require.Empty(t, b.audit())
 	require.Empty(t, b.lent)
+	b.openWithTheirSecrets()
 	op := b.operations[in.Operation]
 	require.Equal(t, state, op.State, op.Message)
 	for event, result := range b.events {
@@ -172,6 +178,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	require.Empty(t, b.broken)
 	require.Empty(t, b.audit())
 	require.Empty(t, b.lent)
+	b.openWithTheirSecrets()
 	require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
 	require.Empty(t, b.row.current)
 	require.Nil(t, b.row.fault)
@@ -180,7 +187,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 		require.Equal(t, anew(nil).ID, b.row.server.Image.ID)
 		b.agrees()
 	}
-	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild
+	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys
 	if kind == compute.OpStop || stays && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
 	}

@@ -20,6 +20,8 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpCreateImage:  Snapshot,
 		compute.OpCreateBackup: Snapshot,
 		compute.OpRebuild:      Rebuild,
+
+		compute.OpRotateKeys: Rotate,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

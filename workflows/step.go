@@ -63,6 +63,25 @@ func (o *operation) untake(ctx workflow.Context, s step) error {
 	return o.close(ctx, end)
 }
 
+// onward is a step behind the point from which nothing is undone: it is tried until
+// it is done, and whoever has the server by then.
+func (o *operation) onward(ctx workflow.Context, s step, do func(workflow.Context, *record.CloseInput) error) error {
+	return durable.Persist(ctx, func(ctx workflow.Context) error {
+		if err := recorded(ctx, record.Open, o.opening(s.event, s, true), nil); err != nil {
+			return err
+		}
+		end := record.CloseInput{Event: s.event}
+		failure := do(ctx, &end)
+		if failure != nil && end.Error == "" {
+			end.Error = durable.FromTemporal(failure).Message
+		}
+		if err := o.close(ctx, end); err != nil {
+			return err
+		}
+		return failure
+	})
+}
+
 func (o *operation) open(ctx workflow.Context, event string, s step) error {
 	return recorded(ctx, record.Open, o.opening(event, s, false), nil)
 }

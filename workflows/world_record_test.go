@@ -44,6 +44,7 @@ func (w *world) registerRecord(r registry) {
 			w.row.server.Disks[i].EncryptionOptions = in.Options
 		})
 	}))
+	add(record.Rotate, act(w, record.Rotate, w.rotate))
 	add(record.Open, act(w, record.Open, w.open))
 	add(record.Close, act(w, record.Close, w.close))
 	add(record.Things, act(w, record.Things, func(context.Context, compute.ServerID) ([]compute.Thing, error) {
@@ -129,6 +130,11 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 	}
 	if op.Kind == compute.OpRebuild {
 		if err := json.Unmarshal(op.Arguments, &out.Rebuild); err != nil {
+			return out, err
+		}
+	}
+	if op.Kind == compute.OpRotateKeys {
+		if err := json.Unmarshal(op.Arguments, &out.Rotate); err != nil {
 			return out, err
 		}
 	}

@@ -45,8 +45,9 @@ type world struct {
 	uses    map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
-	offers  []compute.Credential          // what passing requests offered
-	owned   map[string]bool               // secrets and images that are their owner's, and no more ours
+	offers  []compute.Credential // what passing requests offered
+	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
+	slots   keySlots
 	locks   map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
 
 	broken []string // promises that were broken on the way
@@ -96,7 +97,7 @@ func newWorld(encrypted bool) *world {
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*shelved{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
-		locks:   map[string][]compute.SecretID{},
+		locks: map[string][]compute.SecretID{}, slots: keySlots{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}

@@ -21,6 +21,7 @@ func (w *world) register(r registry) {
 	w.registerCloud(r)
 	w.registerHost(r)
 	w.registerImages(r)
+	w.registerRotation(r)
 }
 
 func (w *world) registerCloud(r registry) {
@@ -36,6 +37,7 @@ func (w *world) registerCloud(r registry) {
 				w.imageLeaned()
 			} else {
 				w.locked(in.Name)
+				w.slotted(in.Name)
 			}
 			delete(w.secrets, in.Name)
 		})

@@ -103,6 +103,9 @@ func (a *Activities) Register(r worker.Registry) {
 		DeleteExport: a.DeleteExport,
 
 		CreateConfigDrive: a.CreateConfigDrive,
+		KeySlots:          a.KeySlots,
+		AddKey:            a.AddKey,
+		EraseKeys:         a.EraseKeys,
 	} {
 		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

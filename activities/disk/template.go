@@ -34,7 +34,10 @@ func (a *Activities) copyTemplate(ctx context.Context, d newDisk) error {
 		return err
 	}
 	defer from.Close()
-	header, err := cryptoHeader(from)
+	header, room, err := cryptoHeader(from)
+	if err == nil && room < luks.Bytes {
+		err = fmt.Errorf("%d bytes of room for a LUKS header of %d", room, luks.Bytes)
+	}
 	if err != nil {
 		return fmt.Errorf("template: %w", err)
 	}
@@ -89,28 +92,30 @@ const (
 	qcow2Last         = 0
 )
 
-// cryptoHeader finds where in a qcow2 file its LUKS header is, and that there
-// is room for one of ours.
-func cryptoHeader(r io.ReaderAt) (int64, error) {
+var errNoHeader = errors.New("no LUKS header")
+
+// cryptoHeader finds where in a qcow2 file its LUKS header is, and how much room
+// that has.
+func cryptoHeader(r io.ReaderAt) (offset, room int64, err error) {
 	first := make([]byte, 4096)
 	if _, err := r.ReadAt(first, 0); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for at := binary.BigEndian.Uint32(first[qcow2HeaderLength:]); int(at)+24 <= len(first); {
 		kind, length := binary.BigEndian.Uint32(first[at:]), binary.BigEndian.Uint32(first[at+4:])
 		switch kind {
 		case qcow2CryptoHeader:
 			offset, room := binary.BigEndian.Uint64(first[at+8:]), binary.BigEndian.Uint64(first[at+16:])
-			if room < luks.Bytes {
-				return 0, fmt.Errorf("%d bytes of room for a LUKS header of %d", room, luks.Bytes)
+			if offset > 1<<62 || room > 1<<32 {
+				return 0, 0, errNoHeader
 			}
-			return int64(offset), nil
+			return int64(offset), int64(room), nil
 		case qcow2Last:
-			return 0, errors.New("no LUKS header")
+			return 0, 0, errNoHeader
 		}
 		at += 8 + (length+7)/8*8
 	}
-	return 0, errors.New("no LUKS header in the first page")
+	return 0, 0, errNoHeader
 }
 
 func syncFile(path string) error {

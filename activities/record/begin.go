@@ -22,6 +22,7 @@ type BeginResult struct {
 
 	Snapshot *compute.SnapshotArguments `json:"snapshot,omitempty"`
 	Rebuild  *compute.Rebuild           `json:"rebuild,omitempty"`
+	Rotate   *compute.RotateArguments   `json:"rotate,omitempty"`
 
 	HostName string `json:"host_name,omitempty"`
 }
@@ -79,6 +80,9 @@ func (b *BeginResult) arguments(kind compute.OperationKind, text []byte) error {
 	case compute.OpRebuild:
 		b.Rebuild = &compute.Rebuild{} // what else it changes is for the record alone
 		into = b.Rebuild
+	case compute.OpRotateKeys:
+		b.Rotate = &compute.RotateArguments{}
+		into = b.Rotate
 	default:
 		return nil
 	}

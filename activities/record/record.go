@@ -36,6 +36,7 @@ const (
 	Waiting      = "record.Waiting"
 	Reaped       = "record.Reaped"
 	Rebuild      = "record.Rebuild"
+	Rotate       = "record.Rotate"
 )
 
 // Activities are the local activities on the database.
@@ -56,6 +57,7 @@ func (a *Activities) All() []Activity {
 		{Give, a.Give}, {Given, a.Given}, {Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
 		{SaveTrust, a.SaveTrust}, {ForgetTrust, a.ForgetTrust}, {Waiting, a.Waiting}, {Reaped, a.Reaped},
 		{Rebuild, a.Rebuild},
+		{Rotate, a.Rotate},
 	}
 }
 

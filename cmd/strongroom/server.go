@@ -18,6 +18,7 @@ type serverCommand struct {
 	Start      serverStart   `cmd:"" help:"Start a stopped server."`
 	Stop       serverStop    `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
 	Rebuild    serverRebuild `cmd:"" help:"Make a server anew of an image: new disks, the same vTPM."`
+	RotateKeys serverRotate  `cmd:"" help:"Give a server's encrypted disks new passphrases."`
 	ConsoleLog serverConsole `cmd:"" help:"Print a server's console."`
 }
 

@@ -84,9 +84,7 @@ func serverDisks(r *run, client *gophercloud.ServiceClient, id string) ([]diskVi
 	// The client would put its own version header in the place of ours.
 	plain := *client
 	plain.Microversion = ""
-	resp, err := plain.Get(r, client.ServiceURL("servers", id, "disks"), &body, &gophercloud.RequestOpts{
-		MoreHeaders: map[string]string{"OpenStack-API-Version": "compute " + clientVersion + ", strongroom 1.0"},
-	})
+	resp, err := plain.Get(r, client.ServiceURL("servers", id, "disks"), &body, &gophercloud.RequestOpts{MoreHeaders: ownVersion})
 	if err != nil {
 		if gophercloud.ResponseCodeIs(err, 404) {
 			return nil, nil // another compute service

@@ -1,4 +1,5 @@
-// Package luks writes LUKS version 1 headers for disks that hold nothing yet.
+// Package luks writes LUKS version 1 headers for disks that hold nothing yet, and
+// changes the key slots of headers that are in use.
 //
 // QEMU's own way to make one runs a benchmark of two CPU seconds, to learn how
 // often to hash a passphrase so that guessing it gets dear. strongroom's

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"io"
 
 	"github.com/google/uuid"
@@ -82,7 +83,7 @@ func Write(w io.WriterAt, offset int64, passphrase []byte) error {
 
 func writeHeader(w io.WriterAt, offset int64, master, passphrase []byte) error {
 	p := newPartition(master)
-	material, err := keyMaterial(master, passphrase, p.Slots[0])
+	material, err := keyMaterial(master, passphrase, p.Slots[0], sha256.New)
 	if err != nil {
 		return err
 	}
@@ -120,17 +121,25 @@ func newPartition(master []byte) partition {
 
 // keyMaterial is the master key, split against forensics and encrypted with a
 // key from the passphrase.
-func keyMaterial(master, passphrase []byte, s slot) ([]byte, error) {
-	derived := pbkdf2.Key(passphrase, s.Salt[:], int(s.Iterations), KeyBytes, sha256.New)
+func keyMaterial(master, passphrase []byte, s slot, newHash func() hash.Hash) ([]byte, error) {
+	material := split(master, int(s.Stripes), newHash)
+	err := crypt(material, passphrase, s, len(master), newHash, (*xts.Cipher).Encrypt)
+	return material, err
+}
+
+// crypt encrypts or decrypts key material, in place.
+func crypt(material, passphrase []byte, s slot, keyBytes int, newHash func() hash.Hash,
+	do func(c *xts.Cipher, to, from []byte, sector uint64),
+) error {
+	derived := pbkdf2.Key(passphrase, s.Salt[:], int(s.Iterations), keyBytes, newHash)
 	defer clear(derived)
 	cipher, err := xts.NewCipher(newAES, derived)
 	if err != nil {
-		return nil, fmt.Errorf("luks: %w", err)
+		return fmt.Errorf("luks: %w", err)
 	}
-	material := split(master)
 	for sector := 0; sector*sectorSize < len(material); sector++ {
 		block := material[sector*sectorSize : min((sector+1)*sectorSize, len(material))]
-		cipher.Encrypt(block, block, uint64(sector))
+		do(cipher, block, block, uint64(sector))
 	}
-	return material, nil
+	return nil
 }

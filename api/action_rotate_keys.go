@@ -1,0 +1,57 @@
+package api
+
+import (
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+const ruleRotateKeys = "strongroom:servers:rotate_keys"
+
+var rotateKeysBody = validation.Always(validation.Object([]string{"rotateKeys"}, validation.Properties{
+	"rotateKeys": {
+		"type": []any{"object", "null"}, "additionalProperties": false,
+		"properties": map[string]any{
+			"disks": map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": "string"}},
+		},
+	},
+}))
+
+// rotateKeys gives a server's encrypted disks new passphrases.
+func (a *API) rotateKeys(r *Request) (any, error) {
+	var body struct{ RotateKeys compute.RotateArguments }
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	return a.act(r, action{
+		rule: ruleRotateKeys, kind: compute.OpRotateKeys, task: compute.TaskRotatingKeys, arguments: body.RotateKeys,
+		check: func(s schema.Server) error { return a.checkRotation(r, s, body.RotateKeys) },
+	})
+}
+
+// checkRotation refuses at once what the operation would fail for.
+func (a *API) checkRotation(r *Request, row schema.Server, in compute.RotateArguments) error {
+	disks, err := a.db.GetServerDisks(r.Context(), row.ID)
+	if err != nil {
+		return err
+	}
+	s := compute.Server{ID: row.ID, ProjectID: row.ProjectID, UserID: row.UserID, Flavor: row.Flavor}
+	for _, d := range disks {
+		s.Disks = append(s.Disks, compute.Disk{
+			ID: d.ID, Role: d.Role, Index: int(d.Index), Encrypted: d.Encrypted, Secret: d.EncryptionSecret, Format: d.EncryptionFormat,
+		})
+	}
+	if _, err := s.DisksToRotate(in.Disks); err != nil {
+		return err
+	}
+	if err := s.CheckRotator(r.Credential()); err != nil {
+		return err
+	}
+	owner := s.Keyring(r.Credential()).Disks
+	if owner == s.Delegated() {
+		return nil // the trust is the workers' to use
+	}
+	return refusal(a.config.Keys.Check(r.Context(), owner),
+		"Your token may not store secrets in the key manager in this project (there the role is usually called creator). New keys need that.",
+		"The key manager is not available: keys cannot be rotated now.")
+}
