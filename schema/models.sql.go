@@ -187,6 +187,7 @@ type Server struct {
 	LaunchedAt       *time.Time
 	TerminatedAt     *time.Time
 	DeletedAt        *time.Time
+	EphemeralKey     *compute.SecretID
 }
 
 type ServerDisk struct {

@@ -21,6 +21,7 @@ import (
 	"strongroom/activities/operation"
 	"strongroom/activities/record"
 	"strongroom/activities/trust"
+	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/workflows"
 )
@@ -41,6 +42,7 @@ type Control struct {
 	Keys         key.Manager
 	Trusts       trust.Keeper
 	Images       image.Library
+	Legacy       compute.LegacyEncryption
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -63,7 +65,7 @@ func (c Control) Run(ctx context.Context) error {
 }
 
 func (c Control) registerControl(r sdk.Registry) {
-	records := &record.Activities{Pool: c.Pool}
+	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy}
 	for _, a := range records.All() {
 		r.RegisterActivityWithOptions(a.Func, activity.RegisterOptions{Name: a.Name})
 	}

@@ -40,15 +40,18 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 			out = BeginResult{Superseded: true}
 			return settle(ctx, q, in.Operation, compute.OperationCancelled, superseded)
 		}
-		out, err = load(ctx, q, in)
+		out, err = a.load(ctx, q, in)
 		return err
 	})
 	return out, err
 }
 
-func load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (BeginResult, error) {
+func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (BeginResult, error) {
 	op, err := q.GetOperation(ctx, in.Operation)
 	if err != nil {
+		return BeginResult{}, err
+	}
+	if err := a.meetsLegacyKey(ctx, q, op); err != nil {
 		return BeginResult{}, err
 	}
 	server, err := LoadServer(ctx, q, in.Server)

@@ -40,7 +40,10 @@ const (
 )
 
 // Activities are the local activities on the database.
-type Activities struct{ Pool *pgxpool.Pool }
+type Activities struct {
+	Pool   *pgxpool.Pool
+	Legacy compute.LegacyEncryption // of disks with a legacy key; default compute.DefaultLegacyEncryption
+}
 
 // Activity pairs a registered name with its function.
 type Activity struct {

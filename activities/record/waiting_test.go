@@ -31,9 +31,9 @@ func (b *bundle) waiting() record.WaitingResult {
 	return got
 }
 
-func (b *bundle) exec(sql string) {
+func (b *bundle) exec(sql string, args ...any) {
 	b.t.Helper()
-	_, err := b.Pool.Exec(b.ctx, sql)
+	_, err := b.Pool.Exec(b.ctx, sql, args...)
 	require.NoError(b.t, err)
 }
 

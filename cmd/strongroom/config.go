@@ -13,6 +13,8 @@ import (
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+
+	"strongroom/compute"
 )
 
 // Config is the configuration file. Every key can be overridden by an
@@ -60,6 +62,10 @@ type Config struct {
 		Key   string   `koanf:"key"`   // file of the keys that seal tokens in the database
 		Roles []string `koanf:"roles"` // with any of which a token may remove keys of its project
 	} `koanf:"credentials"`
+	Legacy struct {
+		Cipher  string `koanf:"cipher"`   // how dm-crypt encrypted the disks of servers with a legacy key
+		KeySize int    `koanf:"key_size"` // bits
+	} `koanf:"legacy"`
 	AgentKey string         `koanf:"agent_key"` // file of the key that api and hosts share
 	Host     HostConfig     `koanf:"host"`
 	DevCloud DevCloudConfig `koanf:"devcloud"`
@@ -162,6 +168,7 @@ func defaults() *Config {
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
 	cfg.Trusts.Backend, cfg.Trusts.Path = "local", "/var/lib/strongroom/trusts"
 	cfg.Credentials.Key, cfg.Credentials.Roles = "/etc/strongroom/credentials.key", []string{"creator", "admin"}
+	cfg.Legacy.Cipher, cfg.Legacy.KeySize = compute.DefaultLegacyEncryption.Cipher, compute.DefaultLegacyEncryption.KeySize
 	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"
 	name, _ := os.Hostname()
 	cfg.Host = HostConfig{

@@ -37,6 +37,6 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	return worker.Control{
-		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Logger: r.log, Interceptors: faultPoints(),
+		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -29,6 +30,7 @@ type cli struct {
 	Metadata metadataCommand `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
 	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
 	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host."`
+	Legacy   legacyCommand   `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
 	Migrate  migrateCommand  `cmd:"" group:"operate" help:"Bring the database up to this release's schema."`
 	Devcloud devcloudCommand `cmd:"" hidden:"" help:"Run the identity and image service of the one-machine mode."`
 }
@@ -58,8 +60,17 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "strongroom: "+err.Error())
 		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
+		os.Exit(exitCode(err)) //nolint:gocritic // stop was called
 	}
+}
+
+// exitCode is 1 for an error that does not ask for another one.
+func exitCode(err error) int {
+	var asks kong.ExitCoder
+	if errors.As(err, &asks) {
+		return asks.ExitCode()
+	}
+	return 1
 }
 
 // run is what a command gets: the context that ends with Ctrl-C, and the flags

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+)
+
+type legacyCommand struct {
+	Migrate legacyMigrate `cmd:"" help:"Move legacy keys to the disks that they open."`
+	Status  legacyStatus  `cmd:"" help:"Report servers whose key is still to be moved."`
+}
+
+// Exit codes of the legacy commands, as operators know them from nova-status and
+// nova-manage.
+const (
+	codeMore  = 1 // something is left that migrate moves
+	codeStuck = 2 // something is left that migrate cannot move
+)
+
+// exit is an error with an exit code of its own.
+type exit struct {
+	error
+	code int
+}
+
+func (e exit) ExitCode() int { return e.code }
+
+func (r *run) legacy() (*record.Activities, func(), error) {
+	cfg, err := r.config()
+	if err != nil {
+		return nil, nil, exit{err, codeStuck}
+	}
+	how := legacyEncryption(cfg)
+	if _, err := how.Options(); err != nil {
+		return nil, nil, exit{err, codeStuck}
+	}
+	pool, err := openDatabase(r, cfg)
+	if err != nil {
+		return nil, nil, exit{err, codeStuck}
+	}
+	return &record.Activities{Pool: pool, Legacy: how}, pool.Close, nil
+}
+
+func legacyEncryption(cfg *Config) compute.LegacyEncryption {
+	return compute.LegacyEncryption{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize}
+}
+
+type legacyMigrate struct {
+	output
+	MaxCount int `help:"Move at most so many; 0 is all." placeholder:"N"`
+}
+
+// Help is shown by --help.
+func (legacyMigrate) Help() string {
+	return `Servers of the legacy implementation (dm-crypt on LVM) have one key for all of
+their disks, in servers.ephemeral_key_uuid. This gives each of their disks the
+key, the format plain and the options of legacy.cipher and legacy.key_size, and
+takes the key from the server, in one transaction for each server.
+
+It may be killed, run again, and run from several places at once. A server that
+is started before it comes to it is moved by its start.
+
+Exit code 0: nothing is left; 1: --max-count was reached, run it again; 2: the
+disks of some servers contradict their key, or it could not work at all.`
+}
+
+// migrated is what migrate prints.
+type migrated struct {
+	Moved int               `json:"moved"`
+	Left  []record.Leftover `json:"left"`
+}
+
+func (c legacyMigrate) Run(r *run) error {
+	if c.MaxCount < 0 {
+		return exit{fmt.Errorf("--max-count %d: it must be 0 or more", c.MaxCount), codeStuck}
+	}
+	records, done, err := r.legacy()
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := records.Leftovers(r)
+	if err != nil {
+		return exit{err, codeStuck}
+	}
+	result := migrated{Left: []record.Leftover{}}
+	for _, l := range all {
+		if l.Why != "" || c.MaxCount > 0 && result.Moved == c.MaxCount {
+			result.Left = append(result.Left, l)
+			continue
+		}
+		moved, err := records.MoveLegacyKey(r, l.Server)
+		switch {
+		case compute.Is(err, compute.Conflict):
+			l.Why = err.Error()
+			result.Left = append(result.Left, l)
+		case err != nil:
+			return exit{fmt.Errorf("%d moved, then: %w", result.Moved, err), codeStuck}
+		case moved:
+			result.Moved++
+		}
+	}
+	if err := c.print(result, func(w *tabwriter.Writer) {
+		row(w, fmt.Sprintf("%d servers moved, %d left", result.Moved, len(result.Left)))
+		leftoverTable(w, result.Left)
+	}); err != nil {
+		return err
+	}
+	return leftoverError(result.Left)
+}
+
+type legacyStatus struct{ output }
+
+// Help is shown by --help.
+func (legacyStatus) Help() string {
+	return `Changes nothing.
+
+Exit code 0: no server has a legacy key; 1: some have, and strongroom legacy
+migrate moves them; 2: the disks of some contradict their key, or the database
+could not be asked.`
+}
+
+func (c legacyStatus) Run(r *run) error {
+	records, done, err := r.legacy()
+	if err != nil {
+		return err
+	}
+	defer done()
+	left, err := records.Leftovers(r)
+	if err != nil {
+		return exit{err, codeStuck}
+	}
+	if err := c.print(map[string]any{"left": left}, func(w *tabwriter.Writer) {
+		row(w, fmt.Sprintf("%d servers have a legacy key", len(left)))
+		leftoverTable(w, left)
+	}); err != nil {
+		return err
+	}
+	return leftoverError(left)
+}
+
+func leftoverTable(w *tabwriter.Writer, left []record.Leftover) {
+	if len(left) > 0 {
+		row(w, "SERVER", "WHY")
+	}
+	for _, l := range left {
+		why := l.Why
+		if why == "" {
+			why = "not moved yet"
+		}
+		row(w, l.Server, why)
+	}
+}
+
+// leftoverError is nil when nothing is left.
+func leftoverError(left []record.Leftover) error {
+	stuck := 0
+	for _, l := range left {
+		if l.Why != "" {
+			stuck++
+		}
+	}
+	switch {
+	case stuck > 0:
+		return exit{fmt.Errorf("%d of %d servers cannot be moved", stuck, len(left)), codeStuck}
+	case len(left) > 0:
+		return exit{fmt.Errorf("%d servers are left: run strongroom legacy migrate", len(left)), codeMore}
+	}
+	return nil
+}
