@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
+	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/key"
 	opact "strongroom/activities/operation"
@@ -54,6 +55,7 @@ func newStage(t *testing.T, c client.Client, hosts int) *stage {
 			w := s.worker(queue)
 			s.registerHost(w)
 			s.registerImages(w)
+			s.registerRotation(w)
 			workers = append(workers, w)
 		}
 	}
@@ -223,6 +225,40 @@ func TestOnAServer(t *testing.T) {
 		require.NoError(t, err)
 		s.whole(in, compute.OpCreate)
 		require.Len(t, s.trusts, 1)
+	})
+
+	t.Run("a rotation of keys", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		in, err := s.play(compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{}, "rotate_keys")
+		require.NoError(t, err)
+		s.whole(in, compute.OpRotateKeys)
+	})
+
+	t.Run("a delete cancels a running rotation and wins", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		started := make(chan struct{}, 3)
+		s.fault = func(c call) fault {
+			if c.name != disk.AddKey {
+				return fault{}
+			}
+			return fault{block: func(ctx context.Context) error {
+				started <- struct{}{}
+				<-ctx.Done()
+				return compute.Errorf(compute.Unavailable, "lock: %w", ctx.Err())
+			}}
+		}
+		rotation := s.accept(compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{})
+		s.start(rotation)
+		<-started
+		in, err := s.play(compute.OpDelete, compute.TaskDeleting, nil, "")
+		require.NoError(t, err)
+		require.Error(t, s.ended(rotation, "rotation_cancelled"))
+		require.Equal(t, compute.OperationCancelled, s.operations[rotation.Operation].State)
+		s.gone(in)
 	})
 
 	t.Run("a server of an encrypted image", func(t *testing.T) {
