@@ -58,7 +58,7 @@ func anyToken() *regexp.Regexp {
 	return regexp.MustCompile(`eyJhIjoi[\w-]{60,}|65794a68496a6f69[0-9a-f]{120,}|ZXlKaElqb2[\w+/-]{80,}`)
 }
 
-// Design §4: passphrases and tokens of a spawn, of an image, of a server of it and of
+// Design §4: passphrases and tokens of a spawn, of a rotation of keys, of an image, of a server of it and of
 // deletes, and strongroom's own password, are found neither in Temporal's histories and database, nor in
 // PostgreSQL, logs, arguments, environments, or any file of the stack.
 func TestNoSecretWhereItShouldNotBe(t *testing.T) {
@@ -93,6 +93,8 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	c.becomes(t, s.ID, "SHUTOFF")
 	require.NoError(t, servers.Start(t.Context(), api, s.ID).ExtractErr())
 	noteToken()
+	c.becomes(t, s.ID, "ACTIVE")
+	require.NoError(t, c.rotate(t, "-demo", s.ID, nil)) // the new passphrases are read below
 	c.becomes(t, s.ID, "ACTIVE")
 	img := c.createImage(t, s.ID, "canary", map[string]any{"key": "new"})
 	of := c.createOf(t, unspoken, img.ID)
