@@ -74,6 +74,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		disk.CacheImage, disk.ReleaseImage, disk.Create, disk.Delete, disk.Inventory, disk.Export, disk.DeleteExport, disk.CreateConfigDrive,
 		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory, domain.Export, domain.AbortExport,
 		tpm.Delete, tpm.Inventory,
+		"rotateKeys", record.Rotate, disk.KeySlots, disk.AddKey, disk.EraseKeys,
 	}
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(everythingRegistered())))
 }
@@ -92,6 +93,8 @@ var allowed = map[string]string{
 	"record.OptionsInput.Options":         "cipher names and sizes (EE-08)",
 	"compute.Export.EncryptionOptions":    "cipher names and sizes (EE-08)",
 	"compute.SnapshotArguments.Metadata":  "an image's properties to be, which everybody who sees the image may read",
+	"disk.AddKeyResult.EncryptionOptions": "cipher names and sizes (EE-08)",
+	"compute.Rotated.Options":             "cipher names and sizes (EE-08)",
 	"image.DescribeInput.Properties":      "an image's properties, which everybody who sees the image may read",
 }
 
