@@ -343,3 +343,35 @@ func TestRebuildLeavesKeysWaiting(t *testing.T) {
 	require.Empty(t, b.audit())
 	b.agrees()
 }
+
+// A server that has no keys any more delegates none: its owner's trust goes with
+// them, and stays while it may be needed to remove them.
+func TestRebuildEndsADelegation(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"removed": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := delegated(t)
+			require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+			b.forget()
+			require.Len(t, b.trusts, 1)
+			b.refuses = func(compute.Credential) bool { return refused }
+			in, err := b.rebuild(rebuildTo(nil))
+			require.NoError(t, err)
+			require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
+			if !refused {
+				b.whole(in, compute.OpRebuild)
+				require.Empty(t, b.trusts)
+				return
+			}
+			require.Len(t, b.audit(), 4)
+			require.Len(t, b.trusts, 1)
+			b.refuses = func(compute.Credential) bool { return false }
+			require.Equal(t, 4, b.reap().Removed)
+			require.Empty(t, b.audit())
+			gone := b.deletion()
+			require.NoError(t, b.run(compute.OpDelete, gone, nil))
+			b.gone(gone)
+		})
+	}
+}

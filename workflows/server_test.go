@@ -143,6 +143,9 @@ func TestOnAServer(t *testing.T) {
 		in, err = s.play(compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, "reboot")
 		require.NoError(t, err)
 		s.whole(in, compute.OpReboot)
+		in, err = s.play(compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), "rebuild")
+		require.NoError(t, err)
+		s.whole(in, compute.OpRebuild)
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: durable.ControlQueue}, workflows.AuditName)
 		require.NoError(t, err)
 		var audit workflows.AuditResult
@@ -199,6 +202,46 @@ func TestOnAServer(t *testing.T) {
 		require.True(t, cut.Load())
 		require.False(t, early.Load(), "something was undone beside the step that made it")
 		require.Equal(t, compute.OperationCancelled, s.operations[spawn.Operation].State)
+		s.gone(in)
+	})
+
+	t.Run("a rebuild that fails starts the old guest again", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		s.fault = func(c call) fault {
+			if c.name == domain.Start && c.nth == 2 {
+				return fault{before: fail}
+			}
+			return fault{}
+		}
+		in, err := s.play(compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), "rebuild_failed")
+		require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
+		s.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
+	})
+
+	t.Run("a delete cancels a running rebuild and wins", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		started := make(chan struct{})
+		s.fault = func(c call) fault {
+			if c.name != domain.Start || c.nth != 2 {
+				return fault{}
+			}
+			return fault{block: func(ctx context.Context) error {
+				close(started)
+				<-ctx.Done()
+				return compute.Errorf(compute.Unavailable, "libvirt: %w", ctx.Err())
+			}}
+		}
+		rebuild := s.accept(compute.OpRebuild, compute.TaskRebuilding, rebuildTo(luks))
+		s.start(rebuild)
+		<-started
+		in, err := s.play(compute.OpDelete, compute.TaskDeleting, nil, "")
+		require.NoError(t, err)
+		require.Error(t, s.ended(rebuild, "rebuild_cancelled"))
+		require.Equal(t, 2, s.count(domain.Start), "nobody starts what is to go")
 		s.gone(in)
 	})
 

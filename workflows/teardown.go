@@ -104,6 +104,9 @@ func (o *operation) discard(ctx workflow.Context, which func([]compute.Thing) []
 		}
 		things = which(things)
 		for _, kind := range compute.TeardownOrder {
+			if kind == compute.ThingTrust && o.waits {
+				continue // it may remove what waits, and goes with the server
+			}
 			if err := o.tearDown(ctx, kind, things, true); err != nil {
 				return err
 			}

@@ -9,7 +9,6 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
-	"strongroom/activities/key"
 	"strongroom/compute"
 )
 
@@ -24,20 +23,6 @@ type shelved struct {
 // registerImages registers what makes images of servers.
 func (w *world) registerImages(r registry) {
 	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	add(key.Copy, act(w, key.Copy, func(_ context.Context, in key.CopyInput) (key.CreateResult, error) {
-		if !w.has(&in.From) {
-			return key.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
-		}
-		w.made(compute.ThingKeySecret, compute.PlaceKeyManager, in.Name)
-		w.secrets[in.Name] = in.ID
-		return key.CreateResult{Secret: in.ID}, nil
-	}))
-	add(key.Look, act(w, key.Look, func(_ context.Context, in key.LookInput) (none, error) {
-		if !w.has(&in.Secret) {
-			return none{}, compute.Errorf(compute.Forbidden, "not yours")
-		}
-		return none{}, nil
-	}))
 	add(image.Create, act(w, image.Create, func(_ context.Context, in image.CreateInput) (image.CreateResult, error) {
 		w.made(compute.ThingImage, compute.PlaceImageStore, in.Image.ID.String())
 		if w.images[in.Image.ID.String()] == nil {

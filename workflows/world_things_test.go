@@ -31,6 +31,20 @@ func (w *world) registerCloud(r registry) {
 		w.secrets[in.Name] = in.ID
 		return key.CreateResult{Secret: in.ID}, nil
 	}))
+	add(key.Copy, act(w, key.Copy, func(_ context.Context, in key.CopyInput) (key.CreateResult, error) {
+		if !w.has(&in.From) {
+			return key.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
+		}
+		w.made(compute.ThingKeySecret, compute.PlaceKeyManager, in.Name)
+		w.secrets[in.Name] = in.ID
+		return key.CreateResult{Secret: in.ID}, nil
+	}))
+	add(key.Look, act(w, key.Look, func(_ context.Context, in key.LookInput) (none, error) {
+		if !w.has(&in.Secret) {
+			return none{}, compute.Errorf(compute.Forbidden, "not yours")
+		}
+		return none{}, nil
+	}))
 	add(key.Delete, act(w, key.Delete, func(_ context.Context, in key.DeleteInput) (none, error) {
 		return none{}, w.with(in.Credential, in.Others, func() {
 			if strings.HasPrefix(in.Name, "strongroom image ") {
