@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/secret"
+	"strongroom/compute"
 )
 
 // rotate asks for new keys of a server's disks.
@@ -48,20 +49,44 @@ func (c *testCloud) diskKeys(t *testing.T, id string) map[string][]byte {
 // diskOpens asks QEMU whether a passphrase opens a disk of a server, which may run.
 func (c *testCloud) diskOpens(t *testing.T, id, file string, passphrase []byte) bool {
 	t.Helper()
+	return qemuOpens(t, passphrase, `{"driver": "qcow2", "backing": null, "encrypt": {"format": "luks", "key-secret": "k"},
+		"file": {"driver": "file", "filename": "`+filepath.Join(c.Instances(), id, file)+`"}}`)
+}
+
+func qemuOpens(t *testing.T, passphrase []byte, node string) bool {
+	t.Helper()
 	p := secret.New(bytes.Clone(passphrase))
 	defer p.Wipe()
 	key, err := p.Pipe()
 	require.NoError(t, err)
 	defer key.Close()
-	cmd := exec.Command("qemu-img", "map", "-U", "--output=json", "--start-offset=0", "--max-length=512", "--object", "secret,id=k,file=/dev/fd/3",
-		`json:{"driver": "qcow2", "backing": null, "encrypt": {"format": "luks", "key-secret": "k"},
-			"file": {"driver": "file", "filename": "`+filepath.Join(c.Instances(), id, file)+`"}}`)
+	cmd := exec.Command("qemu-img", "map", "-U", "--output=json", "--start-offset=0", "--max-length=512",
+		"--object", "secret,id=k,file=/dev/fd/3", "json:"+node)
 	cmd.ExtraFiles = []*os.File{key}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		require.Contains(t, string(out), "Invalid password")
 	}
 	return err == nil
+}
+
+// createWithDrive asks for a server with a config drive.
+func (c *testCloud) createWithDrive(t *testing.T, f flavorSpec) string {
+	t.Helper()
+	client, drive := c.compute(t, "-demo"), true
+	s, err := servers.Create(t.Context(), client, servers.CreateOpts{
+		Name: "rotated", FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none", ConfigDrive: &drive,
+	}, nil).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { c.remove(t, s.ID) })
+	return s.ID
+}
+
+// driveOpens asks QEMU whether a passphrase opens the config drive of a server.
+func (c *testCloud) driveOpens(t *testing.T, id string, passphrase []byte) bool {
+	t.Helper()
+	return qemuOpens(t, passphrase, `{"driver": "luks", "key-secret": "k", "file": {"driver": "file", "filename": "`+
+		filepath.Join(c.Instances(), id, compute.ConfigDriveFile)+`"}}`)
 }
 
 var diskNames = map[string]string{"root": "disk", "ephemeral0": "disk.eph0", "swap": "disk.swap"}
@@ -71,7 +96,7 @@ var diskNames = map[string]string{"root": "disk", "ephemeral0": "disk.eph0", "sw
 // one, and there is one secret for each disk, before and after.
 func TestRotateKeys(t *testing.T) {
 	c := ownCloud(t)
-	id := c.create(t, encryptedTPM)
+	id := c.createWithDrive(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
 	line := c.serial(t, id)
 	line.expect("TG tick=")
@@ -89,6 +114,8 @@ func TestRotateKeys(t *testing.T) {
 		require.True(t, c.diskOpens(t, id, file, second[label]), label)
 		require.False(t, c.diskOpens(t, id, file, first[label]), label)
 	}
+	require.True(t, c.driveOpens(t, id, second["root"]))
+	require.False(t, c.driveOpens(t, id, first["root"]))
 	require.Contains(t, line.ask("write note during", "TG write "), "err=<nil>", "the guest goes on")
 	require.NoError(t, line.conn.Close())
 	c.nothingIsLeft(t)

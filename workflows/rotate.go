@@ -41,6 +41,9 @@ func (r *rotation) run(ctx workflow.Context) error {
 	if err := r.eraseOldKeys(ctx); err != nil {
 		return err
 	}
+	if err := r.renewConfigDrive(ctx); err != nil {
+		return err
+	}
 	if err := r.deleteOldSecrets(ctx); err != nil {
 		return err
 	}
@@ -153,6 +156,29 @@ func (r *rotation) eraseSlots(ctx workflow.Context, others bool) error {
 func (r *rotation) eraseOldKeys(ctx workflow.Context) error {
 	return r.onward(ctx, step{event: "erase_key_slots", host: &r.host}, func(ctx workflow.Context, _ *record.CloseInput) error {
 		return r.eraseSlots(ctx, false)
+	})
+}
+
+// renewConfigDrive has the config drive made with the root disk's new passphrase. A
+// credential that died meanwhile leaves that to the next boot, which always does it.
+func (r *rotation) renewConfigDrive(ctx workflow.Context) error {
+	server := r.server
+	server.Disks = slices.Clone(server.Disks)
+	for i, d := range server.Disks {
+		if to, rotated := r.after[d.ID.String()]; rotated {
+			server.Disks[i].Secret = &to.Secret
+		}
+	}
+	root, _ := server.RootDisk()
+	if _, rotated := r.after[root.ID.String()]; !rotated || !server.ConfigDrive {
+		return nil
+	}
+	return r.onward(ctx, step{event: "create_config_drive", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
+		err := r.makeConfigDrive(durable.HostUndo(ctx, r.host), server)
+		if why := durable.FromTemporal(err); err != nil && why.Kind == compute.Forbidden {
+			end.Error, err = why.Message, nil
+		}
+		return err
 	})
 }
 

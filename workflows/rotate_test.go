@@ -136,6 +136,49 @@ func TestRotationByAnotherProject(t *testing.T) {
 	require.Zero(t, b.count(key.Create))
 }
 
+// The config drive gets the root disk's new passphrase, where there is one and the
+// root disk is among the disks; a credential that died leaves it to the next boot.
+func TestRotationRenewsTheConfigDrive(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]struct {
+		disks   []string
+		drive   bool
+		refuses bool
+		made    int
+	}{
+		"with the root disk": {nil, true, false, 1},
+		"without":            {[]string{"swap"}, true, false, 0},
+		"no drive":           {nil, false, false, 0},
+		"refused":            {nil, true, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := stopped(t)
+			b.row.server.ConfigDrive = v.drive
+			if v.refuses {
+				b.fault = func(c call) fault {
+					if c.name != disk.CreateConfigDrive {
+						return fault{}
+					}
+					return fault{before: func() error { return compute.Errorf(compute.Forbidden, "you may not") }}
+				}
+			}
+			in := b.rotation(v.disks...)
+			require.NoError(t, b.run(compute.OpRotateKeys, in, nil))
+			b.whole(in, compute.OpRotateKeys)
+			require.Equal(t, v.made, b.count(disk.CreateConfigDrive))
+			for _, c := range b.names() {
+				if c.name == disk.CreateConfigDrive {
+					require.Contains(t, c.detail, b.diskSecrets()[compute.RootDisk].String())
+				}
+			}
+			if v.refuses {
+				require.Equal(t, "done: you may not", b.events[string(in.Operation)+" create_config_drive"])
+			}
+		})
+	}
+}
+
 // A delegated key is rotated with what its owner delegated, whoever asks.
 func TestRotationOfDelegatedKeys(t *testing.T) {
 	t.Parallel()
