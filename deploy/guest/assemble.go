@@ -22,7 +22,7 @@ umount "$2"`
 
 // assemble makes the image: an ext4 filesystem on the whole disk, of the kind
 // that extlinux can read, whose first sector SeaBIOS boots.
-func assemble(ctx context.Context, work, out string, k kernel, ramdisk []byte, opts Options) error {
+func assemble(ctx context.Context, work, out string, k Kernel, ramdisk []byte, opts Options) error {
 	raw, mnt, boot := filepath.Join(work, "raw"), filepath.Join(work, "mnt"), filepath.Join(work, "boot")
 	config := strings.Join([]string{
 		"SERIAL 0 115200",
@@ -38,7 +38,7 @@ func assemble(ctx context.Context, work, out string, k kernel, ramdisk []byte, o
 	err := errors.Join(
 		os.Mkdir(mnt, 0o755),
 		os.Mkdir(boot, 0o755),
-		copyFile(k.image, filepath.Join(boot, "vmlinuz")),
+		copyFile(k.Image, filepath.Join(boot, "vmlinuz")),
 		os.WriteFile(filepath.Join(boot, "initrd"), ramdisk, 0o644),
 		os.WriteFile(filepath.Join(boot, "extlinux.conf"), []byte(config), 0o644),
 		os.WriteFile(raw, nil, 0o644),

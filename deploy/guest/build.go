@@ -74,7 +74,7 @@ func Build(ctx context.Context, out string, opts Options) error {
 		if err := assemble(ctx, work, cached, k, ramdisk, opts); err != nil {
 			return err
 		}
-		opts.Logger.Info("built the test guest", "image", cached, "kernel", k.release, "after", time.Since(begin).Round(time.Millisecond))
+		opts.Logger.Info("built the test guest", "image", cached, "kernel", k.Release, "after", time.Since(begin).Round(time.Millisecond))
 	}
 	if err := copyFile(cached, out); err != nil {
 		return fmt.Errorf("guest: %w", err)
@@ -107,8 +107,8 @@ func DefaultCacheDir() string {
 }
 
 // cacheKey names an image by everything that goes into it.
-func cacheKey(k kernel, ramdisk []byte, opts Options) (string, error) {
-	image, err := os.ReadFile(k.image)
+func cacheKey(k Kernel, ramdisk []byte, opts Options) (string, error) {
+	image, err := os.ReadFile(k.Image)
 	if err != nil {
 		return "", err
 	}

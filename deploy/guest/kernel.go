@@ -13,19 +13,34 @@ import (
 	"strings"
 )
 
-// kernel is an unpacked or installed Debian cloud kernel.
-type kernel struct {
-	release string // as uname -r has it
-	image   string // vmlinuz
+// Kernel is an unpacked or installed Debian cloud kernel.
+type Kernel struct {
+	Release string // as uname -r has it
+	Image   string // vmlinuz
 	modules string // folder of the release's modules
 }
 
 // metapackage always depends on the newest cloud kernel.
 const metapackage = "linux-image-cloud-amd64"
 
+// FindKernel gives the kernel that images are built with. Of several at once one
+// downloads it.
+func FindKernel(ctx context.Context, opts Options) (Kernel, error) {
+	opts.defaults()
+	if err := os.MkdirAll(opts.CacheDir, 0o755); err != nil {
+		return Kernel{}, fmt.Errorf("guest: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(opts.CacheDir, "lock"))
+	if err != nil {
+		return Kernel{}, fmt.Errorf("guest: %w", err)
+	}
+	defer unlock()
+	return findKernel(ctx, opts)
+}
+
 // findKernel gives the machine's own cloud kernel, or one in the cache, which
 // it downloads when there is none.
-func findKernel(ctx context.Context, opts Options) (kernel, error) {
+func findKernel(ctx context.Context, opts Options) (Kernel, error) {
 	unpacked := filepath.Join(opts.CacheDir, "kernel")
 	for _, root := range []string{"/", unpacked} {
 		if k, ok := kernelIn(root); ok {
@@ -33,26 +48,26 @@ func findKernel(ctx context.Context, opts Options) (kernel, error) {
 		}
 	}
 	if err := download(ctx, unpacked); err != nil {
-		return kernel{}, err
+		return Kernel{}, err
 	}
 	k, ok := kernelIn(unpacked)
 	if !ok {
-		return kernel{}, fmt.Errorf("guest: no cloud kernel in the package that %s depends on", metapackage)
+		return Kernel{}, fmt.Errorf("guest: no cloud kernel in the package that %s depends on", metapackage)
 	}
-	opts.Logger.Info("downloaded Debian's cloud kernel", "release", k.release)
+	opts.Logger.Info("downloaded Debian's cloud kernel", "release", k.Release)
 	return k, nil
 }
 
-func kernelIn(root string) (kernel, bool) {
+func kernelIn(root string) (Kernel, bool) {
 	images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*-cloud-amd64"))
 	for i := len(images) - 1; i >= 0; i-- {
 		release := strings.TrimPrefix(filepath.Base(images[i]), "vmlinuz-")
 		modules := filepath.Join(root, "lib", "modules", release)
 		if _, err := os.Stat(filepath.Join(modules, "kernel")); err == nil {
-			return kernel{release, images[i], modules}, true
+			return Kernel{release, images[i], modules}, true
 		}
 	}
-	return kernel{}, false
+	return Kernel{}, false
 }
 
 var dependency = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-\S+)`)
@@ -90,9 +105,9 @@ func download(ctx context.Context, folder string) error {
 	return os.Rename(filepath.Join(temp, "x"), folder)
 }
 
-// moduleFiles gives the files of modules and of all that they need, in the
+// ModuleFiles gives the files of modules and of all that they need, in the
 // order in which they can be loaded. One that is not there is built in.
-func (k kernel) moduleFiles(names ...string) ([]string, error) {
+func (k Kernel) ModuleFiles(names ...string) ([]string, error) {
 	byName := map[string]string{}
 	err := filepath.WalkDir(filepath.Join(k.modules, "kernel"), func(path string, _ fs.DirEntry, err error) error {
 		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko"); ok {
@@ -107,6 +122,7 @@ func (k kernel) moduleFiles(names ...string) ([]string, error) {
 	seen := map[string]bool{}
 	var add func(name string) error
 	add = func(name string) error {
+		name = strings.ReplaceAll(name, "-", "_")
 		path, ok := byName[name]
 		if !ok || seen[name] {
 			return nil
@@ -149,7 +165,7 @@ func moduleNeeds(file string) ([]string, error) {
 	}
 	for _, field := range bytes.Split(data, []byte{0}) {
 		if needs, ok := bytes.CutPrefix(field, []byte("depends=")); ok && len(needs) > 0 {
-			return strings.Split(strings.ReplaceAll(string(needs), "-", "_"), ","), nil
+			return strings.Split(string(needs), ","), nil
 		}
 	}
 	return nil, nil
