@@ -26,6 +26,10 @@ const (
 	FormatPlain  DiskFormat = "plain"
 )
 
+// OnDevice reports whether a disk of the format is a block device of the host, which
+// cryptsetup opens. The others are files, and QEMU decrypts them.
+func (f DiskFormat) OnDevice() bool { return f == FormatLUKSv2 || f == FormatPlain }
+
 // Disk is one local block device of a server: the block device mapping of the
 // encryption document (EE-07) and the plan that a host acts on (EE-31).
 type Disk struct {
@@ -46,6 +50,9 @@ type Disk struct {
 	Format            DiskFormat        `json:"encryption_format,omitempty"`
 	EncryptionOptions map[string]string `json:"encryption_options,omitempty"` // what was really used (EE-08)
 }
+
+// OnDevice is that of the disk's format.
+func (d Disk) OnDevice() bool { return d.Encrypted && d.Format.OnDevice() }
 
 // Name is the disk's file name in the server's folder: disk, disk.eph0, disk.swap.
 // One that took the place of another has a name of its own, so that both exist

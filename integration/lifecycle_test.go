@@ -149,10 +149,12 @@ func TestDeleteOfAServerBeingBuilt(t *testing.T) {
 func TestNoHostCanTakeIt(t *testing.T) {
 	c := sharedCloud(t)
 	huge := flavorSpec{name: "e2e-huge", memory: 64 << 20, root: 1, specs: map[string]string{"hw:ephemeral_encryption": "true"}}
-	luksv2 := flavorSpec{name: "e2e-luksv2", memory: 128, root: 1, specs: map[string]string{
-		"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luksv2",
-	}}
-	for _, f := range []flavorSpec{huge, luksv2} {
+	format := func(name string) flavorSpec { // the host has no volume group
+		return flavorSpec{name: "e2e-" + name, memory: 128, root: 1, specs: map[string]string{
+			"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": name,
+		}}
+	}
+	for _, f := range []flavorSpec{huge, format("luksv2"), format("plain")} {
 		id := c.create(t, f)
 		s := c.becomes(t, id, "ERROR")
 		require.Equal(t, "No valid host was found. There are not enough hosts available.", s.Fault.Message)

@@ -42,6 +42,7 @@ type Host struct {
 	Rooms        []Room
 	Describe     func(ctx context.Context) (schema.ReportHostParams, error)   // what the host is, for its row
 	Running      func(ctx context.Context) (map[compute.ServerID]bool, error) // the servers whose domains run
+	CloseIdle    func(ctx context.Context) error                              // closes what no domain uses any more
 	Ready        func() error                                                 // called when the host is on record: what else answers for it may start
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -64,6 +65,7 @@ func (h Host) Run(ctx context.Context) error {
 		room.Register(bulk)
 	}
 	go h.keepSeen(ctx)
+	go h.keepClosed(ctx)
 	return run(ctx, h.Logger, "host worker", quick, bulk)
 }
 
@@ -98,6 +100,23 @@ func (h Host) keepSeen(ctx context.Context) {
 			}
 			if err := errors.Join(err, h.syncPower(ctx)); err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "this host could not be reported", "error", err)
+			}
+		}
+	}
+}
+
+// keepClosed sees that the kernel knows no key for longer than a guest runs, also
+// where the guest ended by itself and no activity looked on.
+func (h Host) keepClosed(ctx context.Context) {
+	tick := time.NewTicker(seenEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := h.CloseIdle(ctx); err != nil && ctx.Err() == nil {
+				h.Logger.WarnContext(ctx, "disks of servers that are off may be open", "error", err)
 			}
 		}
 	}

@@ -119,7 +119,11 @@ func (b *build) createDisks(ctx workflow.Context, disks []int) error {
 		if d.Role == compute.RootDisk {
 			in.Project, in.Image = b.server.ProjectID, &b.server.Image
 		}
-		calls[c] = workflow.ExecuteActivity(host, disk.Create, in)
+		on := host
+		if d.OnDevice() && in.Image != nil { // all of the image is copied
+			on = durable.HostBulk(ctx, b.host)
+		}
+		calls[c] = workflow.ExecuteActivity(on, disk.Create, in)
 	}
 	if err := all(ctx, calls); err != nil {
 		return err

@@ -49,6 +49,23 @@ func TestSpawnGivesEachThingItsOwnSecret(t *testing.T) {
 	require.Less(t, at(record.SaveSecrets), at(domain.Start), "on record before the guest starts")
 }
 
+// A root disk on a block device is a copy of its image, and takes as long (EE-04).
+func TestSpawnOnBlockDevices(t *testing.T) {
+	t.Parallel()
+	for _, format := range []compute.DiskFormat{compute.FormatLUKSv2, compute.FormatPlain} {
+		b := newBench(t, true)
+		in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+		for i := range b.row.server.Disks {
+			b.row.server.Disks[i].Format = format
+		}
+		require.NoError(t, b.run(compute.OpCreate, in, nil))
+		b.whole(in, compute.OpCreate)
+		for _, d := range b.row.server.Disks {
+			require.Equal(t, format, d.Format)
+		}
+	}
+}
+
 func TestSpawnWithoutEncryptionMakesNoSecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, false)

@@ -188,6 +188,10 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 	if in.Disk.Encrypted && !w.has(in.Disk.Secret) {
 		return disk.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
 	}
+	copies := in.Image != nil && in.Disk.OnDevice()
+	if copies != strings.HasSuffix(activity.GetInfo(ctx).TaskQueue, "/bulk") {
+		return disk.CreateResult{}, compute.Errorf(compute.Invalid, "it copies an image: %t, and came by %s", copies, activity.GetInfo(ctx).TaskQueue)
+	}
 	if in.Image != nil && in.Image.IsEncrypted() {
 		use, err := in.Image.CacheUse(in.Project, in.Server, in.Disk)
 		if err != nil || !w.uses[hostOf(ctx)+" "+use] {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 
@@ -39,6 +40,7 @@ type Config struct {
 	InstancesDir string // a folder per server; all folders above it must let QEMU's user pass (0711)
 	CacheDir     string // images as they came from the image store; the same holds. Only QEMU's group may enter it
 	MemoryDir    string // a file system in memory, default /dev/shm
+	VolumeGroup  string // of LVM, for the disks that are block devices; "" where the host has none
 	Images       ImageSource
 	Keys         KeySource
 	Metadata     MetadataSource
@@ -53,6 +55,8 @@ type Activities struct {
 	Config
 	making chan struct{} // a slot per template being made
 }
+
+var groupName = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_.-]*$`)
 
 // New makes the folders and looks up QEMU's user.
 func New(cfg Config) (*Activities, error) {
@@ -74,6 +78,9 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.VolumeGroup != "" && !groupName.MatchString(cfg.VolumeGroup) {
+		return nil, fmt.Errorf("disk: %q is no name of a volume group", cfg.VolumeGroup)
 	}
 	for _, dir := range []string{cfg.InstancesDir, cfg.CacheDir} {
 		if !filepath.IsAbs(dir) {

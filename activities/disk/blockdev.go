@@ -19,6 +19,11 @@ func fileNode(path string) node { return node{"driver": "file", "filename": path
 
 func rawNode(path string) node { return node{"driver": "raw", "file": fileNode(path)} }
 
+// deviceNode is a block device of the host.
+func deviceNode(path string) node {
+	return node{"driver": "raw", "file": node{"driver": "host_device", "filename": path}}
+}
+
 // luksNode is a LUKS container, opened by the secret of that id.
 func luksNode(path, key string) node {
 	return node{"driver": "luks", "key-secret": key, "file": fileNode(path)}

@@ -21,7 +21,9 @@ const headerRoom = 4 * mib
 // when Disk.SizeMB is 0; ephemeral and swap disks are empty qcow2 files, which
 // the guest formats: here it would mean a second pass over an encrypted file.
 // All of an encrypted disk's own clusters are LUKS; the cached image under it is
-// as it came from the image store, encrypted or not (EE-12).
+// as it came from the image store, encrypted or not (EE-12). A disk of the format
+// plain or luksv2 is a logical volume instead, with all of its image in it
+// (createVolume).
 //
 // The file appears under its name when it is complete. One that is there
 // already must be what is asked for, and open with the passphrase: otherwise
@@ -55,6 +57,9 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 		return CreateResult{}, failed(ctx, err, "disk %s: lock", in.Disk.ID)
 	}
 	defer unlock()
+	if in.Disk.OnDevice() {
+		return a.createVolume(ctx, in, want)
+	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := room(a.InstancesDir, headerRoom); err != nil {
 			return CreateResult{}, compute.Errorf(compute.KindOf(err), "disk %s: %w", in.Disk.ID, err)
@@ -85,7 +90,7 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 		return want, compute.Errorf(compute.Invalid, "disk %s has the size %d MiB", d.ID, d.SizeMB)
 	case d.Encrypted && d.Secret == nil:
 		return want, compute.Errorf(compute.Invalid, "disk %s is to be encrypted and names no secret", d.ID)
-	case d.Encrypted && d.Format != compute.FormatLUKS:
+	case d.Encrypted && !a.makes(d.Format):
 		return want, compute.Errorf(compute.Invalid, "disk %s: this host cannot make the encryption format %q", d.ID, d.Format)
 	case d.Role == compute.RootDisk && in.Image == nil:
 		return want, compute.Errorf(compute.Invalid, "root disk %s names no image", d.ID)

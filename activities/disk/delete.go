@@ -34,9 +34,10 @@ func finished(name string) string {
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
 // Delete is the activity disk.Delete: it ensures that the server's folder has
-// no such file, whole or half made, and that there is no empty folder. The
-// clusters are not overwritten: without the key they are noise, and that goes
-// right after. Invalid: not the name of a file in a server's folder.
+// no such file, nor the host a volume of that name, whole or half made, and that
+// there is no empty folder. The clusters are not overwritten: without the key they
+// are noise, and that goes right after. Invalid: not the name of a file in a
+// server's folder.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 	dir, err := a.serverDir(in.Server)
 	if err != nil {
@@ -46,14 +47,16 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 		return compute.Errorf(compute.Invalid, "server %s: %q is no file name", in.Server, in.File)
 	}
 	path := filepath.Join(dir, in.File)
-	unlock, err := lockFile(ctx, path, false)
+	unlock, err := lockFile(ctx, path, a.VolumeGroup != "")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // nor is there a folder
 	}
 	if err != nil {
 		return failed(ctx, err, "server %s: lock of %s", in.Server, in.File)
 	}
-	err = remove(path)
+	if err = a.removeVolumes(ctx, in); err == nil {
+		err = remove(path)
+	}
 	if in.File == compute.ConfigDriveFile {
 		err = errors.Join(err, os.RemoveAll(a.scratch(in.Server)))
 	}
@@ -71,6 +74,22 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 		return failed(ctx, err, "server %s: its folder", in.Server)
 	}
 	return nil
+}
+
+// removeVolumes removes the volume that a disk may be instead of a file, for good.
+func (a *Activities) removeVolumes(ctx context.Context, in DeleteInput) error {
+	if a.VolumeGroup == "" || !strings.HasPrefix(in.File, "disk") {
+		return nil // nor are console logs and exports
+	}
+	v := a.volume(in.Server, in.File)
+	whole, draft, err := a.findVolume(ctx, v)
+	if whole != nil {
+		err = a.removeVolume(ctx, v)
+	}
+	if draft != nil {
+		err = errors.Join(err, a.removeVolume(ctx, v.draft()))
+	}
+	return err
 }
 
 // remove removes a file, whole and half made, or the folder of an export, for good.
@@ -103,10 +122,28 @@ func (a *Activities) Inventory(ctx context.Context) (InventoryResult, error) {
 			files = append(files, s.Name()+"/"+finished(e.Name()))
 		}
 	}
+	volumes, err := a.volumeFiles(ctx)
+	if err != nil {
+		return InventoryResult{}, failed(ctx, err, "volumes of the servers")
+	}
+	files = append(files, volumes...)
 	slices.Sort(files)
 	uses, err := a.uses()
 	if err != nil {
 		return InventoryResult{}, failed(ctx, err, "copies of encrypted images")
 	}
 	return InventoryResult{Files: slices.Compact(files), CachedImages: uses}, nil
+}
+
+// volumeFiles lists our volumes by the names that files would have.
+func (a *Activities) volumeFiles(ctx context.Context) (files []string, err error) {
+	if a.VolumeGroup == "" {
+		return nil, nil
+	}
+	all, err := a.volumes(ctx)
+	for _, v := range all {
+		server, file, _ := strings.Cut(v.Name, "_")
+		files = append(files, server+"/"+finishedVolume(file))
+	}
+	return files, err
 }

@@ -13,6 +13,7 @@ import (
 // origin is a disk that is exported, with all that it is made of.
 type origin struct {
 	path          string
+	device        bool // it is a block device, open, and the key below is the kernel's business
 	info          imageInfo
 	bytes         int64              // that the guest sees
 	stored        int64              // of its files
@@ -20,9 +21,13 @@ type origin struct {
 	backing       string             // "": it leans on nothing
 	backingFormat string
 	backingKey    *secret.Passphrase
+	close         func() // nil, or closes the device
 }
 
 func (o origin) wipe() {
+	if o.close != nil {
+		o.close()
+	}
 	o.key.Wipe()
 	o.backingKey.Wipe()
 }
@@ -34,6 +39,9 @@ func (a *Activities) origin(ctx context.Context, in ExportInput) (o origin, err 
 	dir, err := a.serverDir(in.Server)
 	if err != nil {
 		return o, err
+	}
+	if d.OnDevice() {
+		return a.originOnDevice(ctx, in)
 	}
 	o.path = filepath.Join(dir, d.Name())
 	switch {
@@ -89,7 +97,7 @@ func (o origin) most(t compute.ExportTarget) int64 {
 
 // copiesAsIs reports whether the disk's file, as it is, is a part of the copy.
 func (o origin) copiesAsIs(t compute.ExportTarget) bool {
-	if t.Key != compute.KeySame || t.Format != compute.ImageQcow2 {
+	if o.device || t.Key != compute.KeySame || t.Format != compute.ImageQcow2 {
 		return false
 	}
 	return o.key != nil || o.backing == ""
@@ -104,7 +112,7 @@ const (
 
 // lendTo hands the passphrases to a command.
 func (o origin) lendTo(c *Command) {
-	if o.key != nil {
+	if o.key != nil && !o.device {
 		c.lend(originKey, o.key)
 	}
 	if o.backingKey != nil {
@@ -114,6 +122,9 @@ func (o origin) lendTo(c *Command) {
 
 // node describes the disk, or a copy of its file, on its source.
 func (o origin) node(path string) node {
+	if o.device {
+		return deviceNode(path)
+	}
 	key := ""
 	if o.key != nil {
 		key = originKey

@@ -21,7 +21,8 @@ type Command struct {
 	Name        string
 	Args        []string
 	Passphrases []*secret.Passphrase
-	Limited     bool // at most 1 GiB of memory and 30 s of CPU: it reads what a user made
+	Stdin       *secret.Passphrase // what it reads on its standard input, nil for nothing
+	Limited     bool               // at most 1 GiB of memory and 30 s of CPU: it reads what a user made
 	// Percent is told how far the command says it is; it takes all of its output.
 	Percent func(percent float64)
 }
@@ -74,6 +75,14 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 		}
 		defer pipe.Close()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, pipe)
+	}
+	if c.Stdin != nil {
+		pipe, err := c.Stdin.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		defer pipe.Close()
+		cmd.Stdin = pipe
 	}
 	var out, messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &messages

@@ -30,12 +30,25 @@ type ImageCache interface {
 	CachedImage(project string, img compute.Image) (path string, err error)
 }
 
+// Devices opens the disks of servers that are block devices of the host and not files.
+type Devices interface {
+	// OpenDevices ensures that a server's are open, and gives their paths.
+	OpenDevices(ctx context.Context, cred compute.Credential, s compute.Server) (map[compute.DiskID]string, error)
+	// CloseDevices ensures that none of a server's is open.
+	CloseDevices(ctx context.Context, id compute.ServerID) error
+	// OpenServers are those of which some are open.
+	OpenServers(ctx context.Context) ([]compute.ServerID, error)
+	// DeviceFormats are the encryption formats that it can open here.
+	DeviceFormats(ctx context.Context) ([]compute.DiskFormat, error)
+}
+
 // Config of a host's domains.
 type Config struct {
 	Client       *Client
 	Keys         KeySource
 	Images       ImageCache
 	Exports      Exports            // where the copies of disks go
+	Devices      Devices            // opened when a domain starts, closed when it is off
 	InstancesDir string             // the folders with the servers' disks and console logs
 	RunDir       string             // sockets of the serial consoles, locks; short: at most 60 bytes
 	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType

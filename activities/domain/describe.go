@@ -93,7 +93,7 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 	}
 	got.Capacity.DiskGB = int(int64(fs.Blocks) * fs.Bsize >> 30)
 	got.DiskFreeGB = int(int64(fs.Bavail) * fs.Bsize >> 30)
-	encryption, err := encryptionTraits(ctx)
+	encryption, err := a.encryptionTraits(ctx)
 	if err != nil {
 		return Description{}, err
 	}
@@ -163,8 +163,30 @@ func tpmTraits(machine libvirtxml.DomainCaps) []string {
 	return traits
 }
 
-// encryptionTraits asks qemu-img whether it can make LUKS disks.
-func encryptionTraits(ctx context.Context) ([]string, error) {
+// deviceTraits are those of formats that the host's kernel decrypts.
+var deviceTraits = map[compute.DiskFormat]string{
+	compute.FormatLUKSv2: compute.TraitEncryptionLUKSv2, compute.FormatPlain: compute.TraitEncryptionPlain,
+}
+
+// encryptionTraits gives those of the formats in which disks can really be made here
+// (EE-05): luks by qemu-img, the others by the host itself.
+func (a *Activities) encryptionTraits(ctx context.Context) ([]string, error) {
+	traits, err := luksTraits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	formats, err := a.Devices.DeviceFormats(ctx)
+	for _, f := range formats {
+		traits = append(traits, deviceTraits[f])
+	}
+	if len(formats) > 0 && !slices.Contains(traits, compute.TraitEncryption) {
+		traits = append(traits, compute.TraitEncryption)
+	}
+	return traits, err
+}
+
+// luksTraits asks qemu-img whether it can make LUKS disks.
+func luksTraits(ctx context.Context) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "qemu-img", "--help").Output()
 	if err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "qemu-img: %w", err)

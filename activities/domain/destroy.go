@@ -40,6 +40,9 @@ func (a *Activities) Destroy(ctx context.Context, in DestroyInput) error {
 		}
 	})
 	if err == nil {
+		err = a.Devices.CloseDevices(ctx, in.Server)
+	}
+	if err == nil {
 		if err = os.Remove(a.socket(in.Server)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

@@ -88,7 +88,7 @@ func setupIn(t *testing.T, dir string, image guest.Options) *host {
 	require.NoError(t, err)
 	require.NoError(t, h.disks.CacheImage(ctx, disk.CacheImageInput{Image: h.image}))
 	h.Activities, err = domain.New(domain.Config{
-		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks, Exports: h.disks,
+		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks, Exports: h.disks, Devices: h.disks,
 		InstancesDir: h.disks.InstancesDir, RunDir: filepath.Join(dir, "run"), VirtType: "qemu",
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -27,10 +27,12 @@ func loans(s compute.Server, keys compute.Keyring) []loan {
 	var all []loan
 	for _, d := range s.Disks {
 		name := s.ID.String() + "_" + d.ID.String()
-		if d.Encrypted && d.Secret != nil {
+		// What the host decrypts needs none, but a config drive has its root disk's.
+		lent := !d.OnDevice() || s.ConfigDrive && d.Role == compute.RootDisk
+		if d.Encrypted && d.Secret != nil && lent {
 			all = append(all, loan{*d.Secret, keys.Disks, libvirt.SecretUsageTypeVolume, name})
 		}
-		if d.BackingSecret != nil {
+		if d.BackingSecret != nil && !d.OnDevice() {
 			all = append(all, loan{*d.BackingSecret, keys.Disks, libvirt.SecretUsageTypeVolume, name + "_backing"})
 		}
 	}

@@ -60,10 +60,28 @@ func (a *Activities) resume(ctx context.Context, id compute.ServerID) error {
 	})
 }
 
-// boot defines the domain and starts it with its secrets on loan.
+// boot opens the disks that the host decrypts, and starts the domain. They are closed
+// again where it does not start.
 func (a *Activities) boot(ctx context.Context, in StartInput) error {
+	devices, err := a.Devices.OpenDevices(ctx, in.Keys.Disks, in.Server)
+	if err != nil {
+		return err
+	}
+	if err = a.bootOn(ctx, in, devices); err == nil || len(devices) == 0 {
+		return err
+	}
+	aside, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
+	defer cancel()
+	if left := a.Devices.CloseDevices(aside, in.Server.ID); left != nil {
+		a.Logger.WarnContext(ctx, "disks of a server that did not start may be open", "server", in.Server.ID, "error", left)
+	}
+	return err
+}
+
+// bootOn defines the domain and starts it with its secrets on loan.
+func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[compute.DiskID]string) error {
 	s := in.Server
-	doc, err := a.document(ctx, s)
+	doc, err := a.document(ctx, s, devices)
 	if err != nil {
 		return err
 	}
@@ -127,17 +145,18 @@ func (a *Activities) boot(ctx context.Context, in StartInput) error {
 const startAttempts = 5
 
 // document gives the server's domain on this host.
-func (a *Activities) document(ctx context.Context, s compute.Server) (string, error) {
+func (a *Activities) document(ctx context.Context, s compute.Server, devices map[compute.DiskID]string) (string, error) {
 	h := Shape{
 		VirtType: a.VirtType,
 		Machine:  a.Machine,
 		Cache:    a.cache,
 		Dir:      filepath.Join(a.InstancesDir, s.ID.String()),
 		Socket:   a.socket(s.ID),
+		Devices:  devices,
 	}
 	var err error
 	for _, d := range s.Disks {
-		if d.Role == compute.RootDisk && d.Image != nil {
+		if d.Role == compute.RootDisk && d.Image != nil && !d.OnDevice() {
 			if h.Backing, err = a.Images.CachedImage(s.ProjectID, s.Image); err != nil {
 				return "", err
 			}

@@ -21,14 +21,22 @@ const (
 )
 
 // Stop is the activity domain.Stop. A domain that is off, or that is not there,
-// is a success.
+// is a success. What the host decrypted for it is closed.
 func (a *Activities) Stop(ctx context.Context, in StopInput) (PowerResult, error) {
-	off := PowerResult{PowerState: compute.PowerShutdown}
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
 		return PowerResult{}, err
 	}
 	defer unlock()
+	off, err := a.turnOff(ctx, in)
+	if err == nil {
+		err = a.Devices.CloseDevices(ctx, in.Server)
+	}
+	return off, err
+}
+
+func (a *Activities) turnOff(ctx context.Context, in StopInput) (PowerResult, error) {
+	off := PowerResult{PowerState: compute.PowerShutdown}
 	grace := time.Duration(in.GraceSeconds) * time.Second
 	begin, pressed := time.Now(), time.Time{}
 	for time.Since(begin) < grace {

@@ -17,11 +17,12 @@ import (
 type Shape struct {
 	VirtType   string // kvm, qemu
 	Machine    string
-	Cache      string    // of the disks
-	Dir        string    // the server's folder
-	Socket     string    // of its serial console
-	Backing    string    // path of the root disk's source, "" for none
-	Interfaces []Network // one for each of the server's networks
+	Cache      string                    // of the disks
+	Dir        string                    // the server's folder
+	Devices    map[compute.DiskID]string // paths of the disks that are block devices
+	Socket     string                    // of its serial console
+	Backing    string                    // path of the root disk's source, "" for none
+	Interfaces []Network                 // one for each of the server's networks
 }
 
 // consoleLog is the file in a server's folder that keeps its serial output.
@@ -106,6 +107,14 @@ func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, 
 	}
 	if v.BootIndex >= 0 {
 		dev.Boot = &libvirtxml.DomainDeviceBoot{Order: uint(v.BootIndex) + 1}
+	}
+	if v.OnDevice() { // the host decrypts it
+		dev.Driver.Type, dev.Driver.Cache, dev.Driver.Discard = "raw", "none", ""
+		dev.Source = &libvirtxml.DomainDiskSource{Block: &libvirtxml.DomainDiskSourceBlock{Dev: h.Devices[v.ID]}}
+		if h.Devices[v.ID] == "" {
+			return dev, compute.Errorf(compute.Invalid, "disk %s of the format %s is not open", v.ID, v.Format)
+		}
+		return dev, nil
 	}
 	if v.Encrypted {
 		if v.Secret == nil || v.Format != compute.FormatLUKS {

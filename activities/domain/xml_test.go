@@ -75,10 +75,18 @@ func TestXMLGolden(t *testing.T) {
 	driven, drivenSATA := encryptedServer(), plainServer()
 	driven.ConfigDrive, drivenSATA.ConfigDrive = true, true
 	drivenSATA.Image.Properties = map[string]string{"hw_cdrom_bus": "sata"}
+	decrypted := encryptedServer()
+	for i, format := range []compute.DiskFormat{compute.FormatLUKSv2, compute.FormatLUKS, compute.FormatPlain} {
+		decrypted.Disks[i].Format = format
+	}
+	device := host
+	device.Devices = map[compute.DiskID]string{
+		decrypted.Disks[0].ID: "/dev/mapper/" + id(1).String() + "_disk-dmcrypt", decrypted.Disks[2].ID: "/dev/mapper/" + id(1).String() + "_disk.swap-dmcrypt"}
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
 	}{
+		"device":            {decrypted, device},
 		"config-drive-luks": {driven, host},
 		"config-drive-sata": {drivenSATA, host},
 		"plain":             {plainServer(), host},
@@ -107,7 +115,8 @@ func TestXMLRefuses(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*compute.Server){
 		"disk without secret": func(s *compute.Server) { s.Disks[1].Secret = nil },
-		"format":              func(s *compute.Server) { s.Disks[1].Format = compute.FormatLUKSv2 },
+		"format":              func(s *compute.Server) { s.Disks[1].Format = "rot13" },
+		"device not open":     func(s *compute.Server) { s.Disks[1].Format = compute.FormatLUKSv2 },
 		"TPM without secret":  func(s *compute.Server) { s.TPM.Secret = nil },
 		"source's secret":     func(s *compute.Server) { s.Disks[0].BackingSecret = nil },
 		"source of LUKSv2":    func(s *compute.Server) { s.Image.Properties["os_encrypt_format"] = "luksv2" },

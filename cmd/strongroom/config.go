@@ -88,7 +88,8 @@ type HostConfig struct {
 	Name             string          `koanf:"name"`
 	Instances        string          `koanf:"instances"` // servers' folders
 	ImageCache       string          `koanf:"image_cache"`
-	Run              string          `koanf:"run"` // serial sockets; a short path
+	VolumeGroup      string          `koanf:"volume_group"` // of LVM, for disks of the formats luksv2 and plain
+	Run              string          `koanf:"run"`          // serial sockets; a short path
 	LibvirtSocket    string          `koanf:"libvirt_socket"`
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
 	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`

@@ -49,7 +49,7 @@ func (hostCommand) Run(r *run) error {
 		ID: compute.HostID{UUID: id}, Name: b.Host.Name, Temporal: b.temporal, Pool: b.pool,
 		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm, rooms.image},
 		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, b.Host) },
-		Running:  rooms.domain.Running, Ready: func() error { return rooms.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
+		Running:  rooms.domain.Running, CloseIdle: rooms.domain.CloseIdle, Ready: func() error { return rooms.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }
 
@@ -72,7 +72,8 @@ func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error
 	}
 	h := s.Host
 	disks, err := disk.New(disk.Config{
-		InstancesDir: h.Instances, CacheDir: h.ImageCache, Images: images, Keys: keys, Metadata: metadata, Logger: r.log,
+		InstancesDir: h.Instances, CacheDir: h.ImageCache, VolumeGroup: h.VolumeGroup,
+		Images: images, Keys: keys, Metadata: metadata, Logger: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error
 	}
 	r.log.Info("guests run as", "virt_type", virt)
 	domains, err := domain.New(domain.Config{
-		Client: client, Keys: keys, Images: disks, Exports: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
+		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
 		Networks: h.networks(), Logger: r.log,
 	})
 	if err != nil {
