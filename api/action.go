@@ -70,7 +70,11 @@ type action struct {
 
 	evenLocked bool                      // a lock keeps nobody from it
 	check      func(schema.Server) error // what else keeps one from it
-	accepted   func(schema.Server)       // between the commit and the start
+
+	// accepted makes something between the commit and the start: what makes names, so
+	// that it is on the ledger before.
+	makes    func(compute.Operation) compute.Thing
+	accepted func(compute.Operation, schema.Server)
 }
 
 // begins is how often an action tries to win its server from a state in which
@@ -103,23 +107,34 @@ func (a *API) act(r *Request, act action) (any, error) {
 		}
 		op := operation(r, act.kind, s.ID, arguments)
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {
-			return q.TakeServer(r.Context(), schema.TakeServerParams{
+			rows, err := q.TakeServer(r.Context(), schema.TakeServerParams{
 				ID: s.ID, Task: act.task, OperationID: op.ID, FromVmState: s.VMState, FromTaskState: s.TaskState,
 				ThroughLock: act.evenLocked || r.IsAdmin(),
 			})
+			if err != nil || rows == 0 || act.makes == nil {
+				return rows, err
+			}
+			return rows, intend(r, q, act.makes(op))
 		})
 		if err != nil {
 			return nil, err
 		}
 		if won {
 			if act.accepted != nil {
-				act.accepted(s)
+				act.accepted(op, s)
 			}
 			a.launch(r.Context(), []compute.Operation{op})
 			return nil, nil
 		}
 	}
 	return nil, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
+}
+
+func intend(r *Request, q *schema.Queries, t compute.Thing) error {
+	return q.IntendThing(r.Context(), schema.IntendThingParams{
+		ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
+		CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
+	})
 }
 
 func situation(s schema.Server) compute.Situation {

@@ -4,7 +4,6 @@ import (
 	"strongroom/api/microversion"
 	"strongroom/api/validation"
 	"strongroom/compute"
-	"strongroom/schema"
 )
 
 const ruleCreateBackup = "os_compute_api:os-create-backup"
@@ -38,14 +37,5 @@ func (a *API) createBackup(r *Request) (any, error) {
 		Image: compute.ImageID{UUID: r.ID.Derive("image")}, Name: body.CreateBackup.Name, Metadata: body.CreateBackup.Metadata, Key: compute.KeySame,
 		Backup: &compute.Backup{Type: body.CreateBackup.Type, Rotation: int(body.CreateBackup.Rotation)},
 	}
-	if _, err := a.act(r, action{
-		rule: ruleCreateBackup, kind: compute.OpCreateBackup, task: compute.TaskBackup, arguments: in, evenLocked: true,
-		accepted: func(s schema.Server) { a.announceImage(r, s, in) },
-	}); err != nil {
-		return nil, err
-	}
-	if r.Version < 45 && in.Backup.Rotation == 0 {
-		return nil, nil // it does not stay
-	}
-	return a.imageMade(r, in.Image)
+	return a.imageOfServer(r, in, action{rule: ruleCreateBackup, kind: compute.OpCreateBackup, task: compute.TaskBackup})
 }

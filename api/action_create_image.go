@@ -55,21 +55,27 @@ func (a *API) createImage(r *Request) (any, error) {
 	if err := compute.CheckKeyChoice(in.Key, in.Secret); err != nil {
 		return nil, err
 	}
-	if _, err := a.act(r, action{
-		rule: ruleCreateImage, kind: compute.OpCreateImage, task: compute.TaskSnapshotPending, arguments: in, evenLocked: true,
-		accepted: func(s schema.Server) { a.announceImage(r, s, in) },
-	}); err != nil {
-		return nil, err
-	}
-	return a.imageMade(r, in.Image)
+	return a.imageOfServer(r, in, action{rule: ruleCreateImage, kind: compute.OpCreateImage, task: compute.TaskSnapshotPending})
 }
 
-// imageMade is the answer that names an image.
-func (a *API) imageMade(r *Request, id compute.ImageID) (any, error) {
-	if r.Version >= 45 {
-		return map[string]any{"image_id": id}, nil
+// imageOfServer begins an operation that makes an image of a server, and answers
+// with the image. A lock keeps nobody from it.
+func (a *API) imageOfServer(r *Request, in compute.SnapshotArguments, act action) (any, error) {
+	act.arguments, act.evenLocked = in, true
+	act.makes = func(op compute.Operation) compute.Thing {
+		return op.Thing(compute.ThingImage, compute.PlaceImageStore, in.Image.String())
 	}
-	if address := a.imageURL(r, id.UUID); address != "" {
+	act.accepted = func(op compute.Operation, s schema.Server) { a.announceImage(r, op, s, in) }
+	if _, err := a.act(r, act); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Version >= 45:
+		return map[string]any{"image_id": in.Image}, nil
+	case in.Backup != nil && in.Backup.Rotation == 0:
+		return nil, nil // it does not stay
+	}
+	if address := a.imageURL(r, in.Image.UUID); address != "" {
 		r.SetHeader("Location", address)
 	}
 	return nil, nil
@@ -80,13 +86,30 @@ const announceWait = 5 * time.Second
 
 // announceImage makes the image's record before the client is answered. The
 // workflow makes the same one if this does not come through.
-func (a *API) announceImage(r *Request, s schema.Server, in compute.SnapshotArguments) {
+func (a *API) announceImage(r *Request, op compute.Operation, s schema.Server, in compute.SnapshotArguments) {
 	ctx, cancel := context.WithTimeout(r.Context(), announceWait)
 	defer cancel()
 	img := compute.SnapshotImage(compute.Server{ID: s.ID, UserID: s.UserID, Image: s.Image, Flavor: s.Flavor}, in)
 	if err := a.config.Images.Create(ctx, r.Credential(), img); err != nil {
 		a.config.Logger.WarnContext(ctx, "the record of an image will be made later", "image", in.Image, "server", s.ID, "error", err)
 	}
+	// A delete of the server that came in between may have found no image to remove.
+	if lost, err := a.lost(ctx, op); err != nil || !lost {
+		return
+	}
+	if err := a.config.Images.Delete(ctx, r.Credential(), in.Image); err != nil && !compute.Is(err, compute.NotFound) {
+		a.config.Logger.WarnContext(ctx, "an image of a deleted server could not be removed", "image", in.Image, "server", s.ID, "error", err)
+	}
+}
+
+// lost reports whether an operation will not begin any more, or was undone.
+func (a *API) lost(ctx context.Context, op compute.Operation) (bool, error) {
+	s, err := a.db.GetServer(ctx, op.ServerID)
+	if err != nil || s.CurrentOperation == op.ID {
+		return false, err
+	}
+	now, err := a.db.GetOperation(ctx, op.ID)
+	return now.State != compute.OperationRunning && now.State != compute.OperationSucceeded, err
 }
 
 // imageURL is an image's address at the image service, "" if the caller's catalog

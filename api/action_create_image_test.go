@@ -143,3 +143,24 @@ func TestCreateBackup(t *testing.T) {
 	c.act(t, reader, id, fmt.Sprintf(body, "1"), at("2.90")).ok(403)
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
 }
+
+// The image that is announced is on the ledger with its operation; one whose server
+// is deleted at that very moment does not stay.
+func TestAnAnnouncedImageIsOnTheLedger(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	onLedger := func() int {
+		return c.count("SELECT count(*) FROM ledger WHERE kind = 'image' AND server_id = $1 AND state = 'intended'", id)
+	}
+	c.shelf.made = func() { require.Equal(t, 1, onLedger(), "before the image") }
+	made := c.act(t, member, id, `{"createImage": {"name": "copy"}}`, at("2.90")).ok(202).get("image_id")
+	require.Len(t, c.shelf.images, 2, made)
+	c.act(t, member, id, `{"createImage": {"name": "again"}}`, at("2.90")).ok(409)
+	require.Equal(t, 1, onLedger(), "an action that was refused makes nothing")
+
+	id = c.active()
+	c.shelf.made = func() { c.do(t, member, "DELETE", "/servers/"+id, "", at("2.90")).ok(204) }
+	c.act(t, member, id, `{"createImage": {"name": "late"}}`, at("2.90")).ok(202)
+	require.Len(t, c.shelf.images, 2)
+}

@@ -45,6 +45,7 @@ func (s *starter) ops() []compute.Operation {
 type shelf struct {
 	images map[compute.ImageID]compute.Image
 	down   bool
+	made   func() // an image was created
 }
 
 func (s *shelf) Image(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
@@ -64,6 +65,14 @@ func (s *shelf) Create(_ context.Context, cred compute.Credential, img compute.I
 	}
 	img.Owner, img.Status = cred.ProjectID, "queued"
 	s.images[img.ID] = img
+	if s.made != nil {
+		s.made()
+	}
+	return nil
+}
+
+func (s *shelf) Delete(_ context.Context, _ compute.Credential, id compute.ImageID) error {
+	delete(s.images, id)
 	return nil
 }
 

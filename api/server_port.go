@@ -13,6 +13,8 @@ type ImageStore interface {
 	Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
 	// Create ensures that an image's record is there, without data.
 	Create(ctx context.Context, cred compute.Credential, img compute.Image) error
+	// Delete removes an image. NotFound: it is not there.
+	Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error
 }
 
 // Starter starts the workflows of committed operations; durable.Starter is one.

@@ -82,3 +82,12 @@ func (t Thing) Removers(asked ...Credential) []Credential {
 	}
 	return append(out, MemberCredential(project))
 }
+
+// Thing names something that an operation is about to make for its server: a row of
+// the ledger that is the same whoever writes it, and however often.
+func (op Operation) Thing(kind ThingKind, place, name string) Thing {
+	return Thing{
+		ID:   op.ID.Derive("ledger/" + string(kind) + "/" + place + "/" + name),
+		Kind: kind, Place: place, Name: name, Server: op.ServerID, Operation: op.ID, Credential: op.Credential,
+	}
+}

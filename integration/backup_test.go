@@ -90,21 +90,21 @@ func TestKillMatrixImages(t *testing.T) {
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
-	each := func(activities []string, run func(t *testing.T)) {
+	each := func(activities []string, run func()) {
 		for _, activity := range activities {
 			for _, when := range []string{"before", "after"} {
 				t.Run(activity+"@"+when, func(t *testing.T) {
 					c.arm(t, activity+"@"+when)
-					run(t)
+					run()
 					require.Empty(t, c.audit(t).Findings)
 				})
 			}
 		}
 	}
 	points := cuts[leansOn()]
-	each(points.image, func(t *testing.T) { c.deleteImage(t, c.createImage(t, id, "cut", nil)) })
+	each(points.image, func() { c.deleteImage(t, c.createImage(t, id, "cut", nil)) })
 	last := c.createBackup(t, id)
-	each(points.backup, func(t *testing.T) {
+	each(points.backup, func() {
 		last = c.createBackup(t, id)
 		left, _ := c.backups(t, id)
 		require.Equal(t, []string{last.ID}, left)

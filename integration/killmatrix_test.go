@@ -30,15 +30,15 @@ var cuts = map[string]cut{
 			"operation.CancelRunning", "key.Delete", "trust.Delete", "record.Bury",
 		},
 		undo:   []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete", "trust.Delete"},
-		image:  []string{"key.Copy", "image.Create", "domain.Export", "image.Describe", "image.Upload", "disk.DeleteExport", "record.Settle"},
-		backup: []string{"record.Give", "image.OldBackups", "image.Delete", "key.Delete"},
+		image:  []string{"image.Create", "domain.Export", "image.Upload"},
+		backup: []string{"record.Give", "image.Delete"},
 	},
 	openStack: {
 		spawn:  []string{"disk.CacheImage", "disk.Create", "domain.Start", "key.Create", "trust.Create"},
 		delete: []string{"disk.Delete", "key.Delete", "trust.Delete", "record.Bury"},
 		undo:   []string{"domain.ForgetSecrets", "key.Delete", "trust.Delete"},
-		image:  []string{"key.Copy", "image.Create", "image.Upload"},
-		backup: []string{"image.Delete", "key.Delete"},
+		image:  []string{"image.Upload"},
+		backup: []string{"image.Delete"},
 	},
 }
 

@@ -144,10 +144,8 @@ func (o *operation) task(ctx workflow.Context, task compute.TaskState) error {
 
 // thing names something on the operation's server that is about to be made.
 func (o *operation) thing(kind compute.ThingKind, place, name string) compute.Thing {
-	return compute.Thing{
-		ID:   o.Operation.Derive("ledger/" + string(kind) + "/" + place + "/" + name),
-		Kind: kind, Place: place, Name: name, Server: o.Server, Operation: o.Operation, Credential: o.asked.Credential,
-	}
+	op := compute.Operation{ID: o.Operation, ServerID: o.Server, Credential: o.asked.Credential}
+	return op.Thing(kind, place, name)
 }
 
 // keys are the credentials for the server's keys in this operation.

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
@@ -32,19 +34,12 @@ type snapshot struct {
 }
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {
-	if s.host, err = s.operation.host(); err != nil {
-		return err
-	}
-	var ok bool
-	if s.root, ok = s.server.RootDisk(); !ok {
-		return compute.Errorf(compute.Conflict, "server %s has no local root disk", s.Server)
-	}
 	s.pending, s.uploading = compute.TaskSnapshot, compute.TaskUploading
 	if s.in.Backup != nil {
 		s.pending, s.uploading = compute.TaskBackup, compute.TaskBackup
 	}
 	s.target = compute.ExportTarget{Format: compute.ImageQcow2, Key: s.in.Key, Credential: s.asked.Credential}
-	for _, next := range []func(workflow.Context) error{s.makeKey, s.makeImage, s.export, s.upload, s.tidy} {
+	for _, next := range []func(workflow.Context) error{s.makeImage, s.look, s.makeKey, s.export, s.upload, s.tidy} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -69,6 +64,38 @@ func (s *snapshot) outcome(*compute.Error) record.SettleInput {
 	return record.SettleInput{VMState: s.server.VMState, Power: s.server.PowerState}
 }
 
+// makeImage has the image's record, which the api may have made already: so it
+// comes first, and whatever ends the operation early takes it away.
+func (s *snapshot) makeImage(ctx workflow.Context) error {
+	things := []compute.Thing{s.image()}
+	s.given = append(s.given, things...)
+	return s.take(ctx, step{
+		event: "create_image", makes: things,
+		do: func(ctx workflow.Context) error {
+			in := image.CreateInput{Credential: s.asked.Credential, Image: compute.SnapshotImage(s.server, s.in)}
+			return workflow.ExecuteActivity(durable.Cloud(ctx), image.Create, in).Get(ctx, nil)
+		},
+		undo: func(ctx workflow.Context) error { return s.removeAll(ctx, things) },
+		lean: true, // it goes after the copy that is being sent to it
+	})
+}
+
+func (s *snapshot) image() compute.Thing {
+	return s.thing(compute.ThingImage, compute.PlaceImageStore, s.in.Image.String())
+}
+
+// look finds what is to be copied.
+func (s *snapshot) look(workflow.Context) (err error) {
+	if s.host, err = s.operation.host(); err != nil {
+		return err
+	}
+	var ok bool
+	if s.root, ok = s.server.RootDisk(); !ok {
+		return compute.Errorf(compute.Conflict, "server %s has no local root disk", s.Server)
+	}
+	return nil
+}
+
 // makeKey has the secret of the image: the owner of the image is its owner.
 func (s *snapshot) makeKey(ctx workflow.Context) error {
 	if err := s.task(ctx, s.pending); err != nil {
@@ -77,8 +104,10 @@ func (s *snapshot) makeKey(ctx workflow.Context) error {
 	switch {
 	case s.in.Key == compute.KeyExisting:
 		s.target.Secret = s.in.Secret
-		look := key.LookInput{Credential: s.asked.Credential, Secret: *s.in.Secret}
-		return workflow.ExecuteActivity(durable.Cloud(ctx), key.Look, look).Get(ctx, nil)
+		return s.take(ctx, step{event: "read_image_secret", do: func(ctx workflow.Context) error {
+			look := key.LookInput{Credential: s.asked.Credential, Secret: *s.in.Secret}
+			return workflow.ExecuteActivity(durable.Cloud(ctx), key.Look, look).Get(ctx, nil)
+		}})
 	case s.in.Key == compute.KeyNone, s.in.Key == compute.KeySame && !s.root.Encrypted:
 		return nil
 	}
@@ -87,9 +116,15 @@ func (s *snapshot) makeKey(ctx workflow.Context) error {
 	s.given = append(s.given, things...)
 	return s.take(ctx, step{
 		event: "create_image_secret", makes: things,
-		do:   func(ctx workflow.Context) error { return s.createKey(ctx, plan, &things[0]) },
-		undo: func(ctx workflow.Context) error { return s.removeAll(ctx, things) },
-		lean: true, // the key goes after the data that it opens
+		do: func(ctx workflow.Context) error { return s.createKey(ctx, plan, &things[0]) },
+		undo: func(ctx workflow.Context) error {
+			var refused *refusal
+			if err := s.removeAll(ctx, []compute.Thing{s.image()}); err != nil && !errors.As(err, &refused) {
+				return err // the key goes after what it opens
+			}
+			return s.removeAll(ctx, things)
+		},
+		lean: true,
 	})
 }
 
@@ -107,21 +142,6 @@ func (s *snapshot) createKey(ctx workflow.Context, plan compute.SecretPlan, t *c
 	}
 	t.Reference, s.target.Secret = got.Secret.String(), &got.Secret
 	return nil
-}
-
-// makeImage has the image's record, which the api may have made already.
-func (s *snapshot) makeImage(ctx workflow.Context) error {
-	things := []compute.Thing{s.thing(compute.ThingImage, compute.PlaceImageStore, s.in.Image.String())}
-	s.given = append(s.given, things...)
-	return s.take(ctx, step{
-		event: "create_image", makes: things,
-		do: func(ctx workflow.Context) error {
-			in := image.CreateInput{Credential: s.asked.Credential, Image: compute.SnapshotImage(s.server, s.in)}
-			return workflow.ExecuteActivity(durable.Cloud(ctx), image.Create, in).Get(ctx, nil)
-		},
-		undo: func(ctx workflow.Context) error { return s.removeAll(ctx, things) },
-		lean: true, // it goes after the copy that is being sent to it
-	})
 }
 
 // export copies the root disk on its host: of a running server as it is at one

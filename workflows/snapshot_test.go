@@ -84,7 +84,8 @@ func plain(t *testing.T) *bench {
 	return b
 }
 
-// EE-18: a key that the caller may not read fails the action before anything is made.
+// EE-18: a key that the caller may not read fails the action, and takes back the
+// image's record.
 func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
@@ -93,5 +94,6 @@ func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	require.Empty(t, b.images)
 	require.Equal(t, compute.VMActive, b.row.server.VMState)
 	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
-	require.Zero(t, b.count(image.Create))
+	require.Zero(t, b.count(domain.Export))
+	require.Equal(t, 1, b.count(image.Delete))
 }
