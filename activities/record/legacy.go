@@ -115,7 +115,7 @@ func (a *Activities) legacyDisks(ctx context.Context, q *schema.Queries, server 
 // What cannot be moved is left to the operator: `strongroom legacy status` tells.
 func (a *Activities) meetsLegacyKey(ctx context.Context, q *schema.Queries, op schema.Operation) error {
 	switch op.Kind {
-	case compute.OpCreate, compute.OpStart, compute.OpReboot:
+	case compute.OpCreate, compute.OpStart, compute.OpReboot, compute.OpRebuild:
 		_, err := a.moveLegacyKey(ctx, q, op.ServerID)
 		if compute.Is(err, compute.Conflict) {
 			return nil

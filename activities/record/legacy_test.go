@@ -174,9 +174,15 @@ func TestBeginMovesLegacyKeys(t *testing.T) {
 			b.untouched(in, key)
 		}
 	}
+	in, key := b.legacy(compute.OpStop)
+	in = b.supersede(in, compute.OpRebuild, compute.Rebuild{})
+	_, err := b.Begin(b.ctx, in)
+	require.NoError(t, err)
+	b.moved(in, key)
+
 	// The host's own options, where they are not the default.
 	b.Legacy = compute.LegacyEncryption{Cipher: "aes-cbc-essiv:sha256", KeySize: 256}
-	in, _ := b.legacy(compute.OpStart)
+	in, _ = b.legacy(compute.OpStart)
 	got, err := b.Begin(b.ctx, in)
 	require.NoError(t, err)
 	require.Equal(t, "essiv:sha256", got.Server.Disks[0].EncryptionOptions["ivgen-alg"])

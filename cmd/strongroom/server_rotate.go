@@ -67,3 +67,27 @@ func (c serverRotate) Run(r *run) error {
 
 // ownVersion asks for strongroom's own extensions beside the compute API.
 var ownVersion = map[string]string{"OpenStack-API-Version": "compute " + clientVersion + ", strongroom 1.0"}
+
+// whyFailed is what strongroom says of an operation beyond that it failed, as the
+// end of a sentence; "" from another compute service.
+func whyFailed(r *run, client *gophercloud.ServiceClient, server, request string) string {
+	var body struct {
+		Operations []struct {
+			ID      string `json:"id"`
+			Message string `json:"message"`
+		} `json:"operations"`
+	}
+	plain := *client
+	plain.Microversion = ""
+	resp, err := plain.Get(r, client.ServiceURL("servers", server, "operations"), &body, &gophercloud.RequestOpts{MoreHeaders: ownVersion})
+	if err != nil {
+		return ""
+	}
+	_ = resp.Body.Close()
+	for _, op := range body.Operations {
+		if op.ID == request && op.Message != "" {
+			return ": " + op.Message
+		}
+	}
+	return ""
+}
