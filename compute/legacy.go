@@ -30,7 +30,8 @@ func (l LegacyEncryption) Options() (map[string]string, error) {
 		return nil, Errorf(Invalid, "legacy.key_size %d: it must be the key's size in bits, like 512", l.KeySize)
 	}
 	return map[string]string{
-		"format": string(FormatPlain), "cipher-alg": parts[0] + "-" + strconv.Itoa(bits), "cipher-mode": parts[1], "ivgen-alg": parts[2],
+		"format": string(FormatPlain), "key-size": strconv.Itoa(l.KeySize), "hash-alg": "ripemd160", // as hosts say of their plain disks
+		"cipher-alg": parts[0] + "-" + strconv.Itoa(bits), "cipher-mode": parts[1], "ivgen-alg": parts[2],
 	}, nil
 }
 

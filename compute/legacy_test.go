@@ -25,7 +25,7 @@ func TestLegacyEncryptionOptions(t *testing.T) {
 	}
 	got, err := compute.DefaultLegacyEncryption.Options()
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"format": "plain", "cipher-alg": "aes-256", "cipher-mode": "xts", "ivgen-alg": "plain64"}, got)
+	require.Equal(t, map[string]string{"format": "plain", "key-size": "512", "hash-alg": "ripemd160", "cipher-alg": "aes-256", "cipher-mode": "xts", "ivgen-alg": "plain64"}, got)
 }
 
 // EE-35: all disks get the one key, and nothing else that they had is lost.

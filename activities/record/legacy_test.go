@@ -35,7 +35,9 @@ func (b *bundle) moved(in durable.OperationInput, key compute.SecretID) {
 		require.True(b.t, d.Encrypted)
 		require.Equal(b.t, key, *d.Secret)
 		require.Equal(b.t, compute.FormatPlain, d.Format)
-		require.Equal(b.t, map[string]string{"format": "plain", "cipher-alg": "aes-256", "cipher-mode": "xts", "ivgen-alg": "plain64"}, d.EncryptionOptions)
+		require.Equal(b.t, map[string]string{
+			"format": "plain", "key-size": "512", "hash-alg": "ripemd160", "cipher-alg": "aes-256", "cipher-mode": "xts", "ivgen-alg": "plain64",
+		}, d.EncryptionOptions)
 	}
 }
 
