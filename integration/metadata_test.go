@@ -74,6 +74,31 @@ func knows(t *testing.T, text string) map[string]any {
 	return m
 }
 
+// tells requires that service and config drive say the same of a server, and that
+// its disks are where they say, and gives its id as they say it.
+func (c *testCloud) tells(t *testing.T, server *servers.Server, line *serial, role string) any {
+	t.Helper()
+	code, served := c.metadata(t, server, "/openstack/latest/meta_data.json")
+	require.Equal(t, http.StatusOK, code)
+	t.Log(served)
+	told := knows(t, served)
+	require.Equal(t, told, knows(t, line.cat("/config/openstack/latest/meta_data.json")))
+	require.Equal(t, map[string]any{"role": role}, told["meta"])
+
+	var meta struct {
+		Devices []struct{ Address, Serial, Path, Encrypted string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(served), &meta))
+	require.Len(t, meta.Devices, 3)
+	for _, d := range meta.Devices {
+		require.Equal(t, "True", d.Encrypted)
+		name := filepath.Base(d.Path)
+		require.Equal(t, d.Serial, line.cat("/sys/block/"+name+"/serial"))
+		require.Contains(t, line.ask("link /sys/block/"+name, "TG link "), fmt.Sprintf("/pci0000:00/%s/", d.Address))
+	}
+	return told["uuid"]
+}
+
 // EE-32: a guest reads from its config drive what the metadata service says of it,
 // and finds its disks where they say, encrypted. The drive lies encrypted on its
 // host, no workflow knows what is on it, each boot brings it up to date, and nothing
@@ -90,25 +115,7 @@ func TestAGuestKnowsItself(t *testing.T) {
 	code, served := c.metadata(t, server, "/openstack/latest/user_data")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, userData, served)
-	code, served = c.metadata(t, server, "/openstack/latest/meta_data.json")
-	require.Equal(t, http.StatusOK, code)
-	t.Log(served)
-	told := knows(t, served)
-	require.Equal(t, told, knows(t, line.cat("/config/openstack/latest/meta_data.json")))
-	require.Equal(t, id, told["uuid"])
-	require.Equal(t, map[string]any{"role": "vault"}, told["meta"])
-
-	var meta struct {
-		Devices []struct{ Type, Bus, Address, Serial, Path, Encrypted string }
-	}
-	require.NoError(t, json.Unmarshal([]byte(served), &meta))
-	require.Len(t, meta.Devices, 3)
-	for _, d := range meta.Devices {
-		require.Equal(t, "True", d.Encrypted)
-		name := filepath.Base(d.Path)
-		require.Equal(t, d.Serial, line.cat("/sys/block/"+name+"/serial"))
-		require.Contains(t, line.ask("link /sys/block/"+name, "TG link "), fmt.Sprintf("/pci0000:00/%s/", d.Address))
-	}
+	require.Equal(t, id, c.tells(t, server, line, "vault"))
 
 	onHost, err := os.ReadFile(filepath.Join(c.Instances(), id, compute.ConfigDriveFile))
 	require.NoError(t, err)
@@ -124,8 +131,18 @@ func TestAGuestKnowsItself(t *testing.T) {
 	c.console(t, id, "TG ready", 2)
 	line = c.serial(t, id)
 	require.Contains(t, line.ask("config", "TG config "), "err=<nil>")
-	again := knows(t, line.cat("/config/openstack/latest/meta_data.json"))
-	require.Equal(t, map[string]any{"role": "cellar"}, again["meta"])
+	c.tells(t, server, line, "cellar")
+
+	// A rebuilt one has other disks, and what the rebuild changed.
+	_, err = servers.Rebuild(t.Context(), client, id, servers.RebuildOpts{ImageRef: c.image, Metadata: map[string]string{"role": "attic"}}).Extract()
+	require.NoError(t, err)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 3)
+	line = c.serial(t, id)
+	require.Contains(t, line.ask("config", "TG config "), "err=<nil>")
+	require.Equal(t, userData, line.cat("/config/openstack/latest/user_data"))
+	c.tells(t, server, line, "attic")
+	require.Empty(t, c.audit(t).Findings)
 
 	c.delete(t, id)
 	c.nothingIsLeft(t)
