@@ -13,9 +13,6 @@ import (
 // profile waits for a cancelled activity to end, so that an undo never runs
 // beside the step that it undoes.
 
-// HeartbeatTimeout is how long a killed worker goes unnoticed.
-const HeartbeatTimeout = 10 * time.Second
-
 var unlimited = temporal.RetryPolicy{
 	InitialInterval:    500 * time.Millisecond,
 	BackoffCoefficient: 2,

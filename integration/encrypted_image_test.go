@@ -301,11 +301,11 @@ func (c *testCloud) allow(t *testing.T, img *images.Image) {
 // The points at which creates from encrypted images, and what undoes them, are cut.
 var encryptedImageCuts = map[string]cut{
 	local: {
-		spawn:  []string{"disk.CacheImage", "key.Copy", "record.SaveSecrets", "disk.Create", "domain.Start"},
-		delete: []string{"disk.ReleaseImage", "key.Delete"},
+		spawn:  []string{"disk.CacheImage", "key.Copy"},
+		delete: []string{"disk.ReleaseImage"},
 		undo:   []string{"disk.ReleaseImage"},
 	},
-	openStack: {spawn: []string{"key.Copy"}, delete: []string{"disk.ReleaseImage"}},
+	openStack: {spawn: []string{"key.Copy"}},
 }
 
 // TestKillMatrixEncryptedImage cuts them one after the other: they share an image,

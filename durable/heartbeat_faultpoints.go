@@ -1,0 +1,8 @@
+//go:build faultpoints
+
+package durable
+
+import "time"
+
+// HeartbeatTimeout is shorter where workers are killed all the time.
+const HeartbeatTimeout = 4 * time.Second
