@@ -13,6 +13,7 @@ const (
 	RootDisk      DiskRole = "root"
 	EphemeralDisk DiskRole = "ephemeral"
 	SwapDisk      DiskRole = "swap"
+	RescueDisk    DiskRole = "rescue" // only while a server is rescued, see PlanRescue
 )
 
 // DiskFormat is how a disk is encrypted at rest.
@@ -41,7 +42,8 @@ type Disk struct {
 	SizeMB      int64    `json:"size_mb"`
 	BootIndex   int      `json:"boot_index"`             // 0 for the root disk, -1 for the others
 	GuestFormat string   `json:"guest_format,omitempty"` // swap, ext4 …: what the guest is meant to make in it, "" for nothing
-	Image       *ImageID `json:"image,omitempty"`        // the root disk's source
+	Image       *ImageID `json:"image,omitempty"`        // the source of a root or rescue disk
+	Source      *Image   `json:"source,omitempty"`       // its record, where that is not the server's
 	File        string   `json:"file,omitempty"`         // its file's name, "" for the role's: see Name
 
 	Encrypted         bool              `json:"encrypted"`
@@ -54,8 +56,8 @@ type Disk struct {
 // OnDevice is that of the disk's format.
 func (d Disk) OnDevice() bool { return d.Encrypted && d.Format.OnDevice() }
 
-// Name is the disk's file name in the server's folder: disk, disk.eph0, disk.swap.
-// One that took the place of another has a name of its own, so that both exist
+// Name is the disk's file name in the server's folder: disk, disk.eph0, disk.swap,
+// disk.rescue. One that took the place of another has a name of its own, so that both exist
 // beside each other until it is decided which stays.
 func (d Disk) Name() string {
 	if d.File != "" {
@@ -66,6 +68,8 @@ func (d Disk) Name() string {
 		return "disk.eph" + string(rune('0'+d.Index))
 	case SwapDisk:
 		return "disk.swap"
+	case RescueDisk:
+		return "disk.rescue"
 	default:
 		return "disk"
 	}

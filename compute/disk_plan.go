@@ -38,7 +38,7 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 	for i := range disks {
 		d := &disks[i]
 		d.ID = DiskID{op.Derive("disk/" + diskLabel(*d))}
-		d.DeviceName = "/dev/vd" + string(rune('a'+i))
+		d.DeviceName = devicePrefix + string(rune('a'+i))
 		d.Bus = "virtio"
 		if enc.Enabled {
 			d.Encrypted, d.Format = true, cmp.Or(enc.Format, DefaultDiskFormat)

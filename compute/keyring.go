@@ -4,6 +4,9 @@ package compute
 type Keyring struct {
 	Disks Credential `json:"disks"`
 	TPM   Credential `json:"tpm"`
+	// Rescue reads the key of the image that the server is rescued with: whoever
+	// boots from an image must be allowed to.
+	Rescue Credential `json:"rescue"`
 }
 
 // Keyring gives the credentials for a server's keys in an operation that asked
@@ -19,11 +22,19 @@ func (s Server) Keyring(asked Credential) Keyring {
 		}
 		return asked
 	}
-	ring := Keyring{Disks: of(s.diskSecurity()), TPM: asked}
+	ring := Keyring{Disks: of(s.diskSecurity()), TPM: asked, Rescue: asked}
 	if s.TPM != nil {
 		ring.TPM = of(s.TPM.Security)
 	}
 	return ring
+}
+
+// OfDisk is the credential for the keys of one disk.
+func (k Keyring) OfDisk(d Disk) Credential {
+	if d.Role == RescueDisk {
+		return k.Rescue
+	}
+	return k.Disks
 }
 
 // Delegates reports whether the server's owner delegates the use of its keys.
@@ -32,7 +43,7 @@ func (s Server) Delegates() bool {
 		return true
 	}
 	for _, d := range s.Disks {
-		if d.Encrypted {
+		if d.Encrypted && d.Role != RescueDisk {
 			return s.diskSecurity() == SecurityHost
 		}
 	}

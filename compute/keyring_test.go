@@ -37,6 +37,7 @@ func TestKeyring(t *testing.T) {
 			tpm.Security = c.tpm
 			s.TPM = &tpm
 		}
+		c.want.Rescue = asker
 		require.Equal(t, c.want, s.Keyring(asker), name)
 		require.Equal(t, c.delegates, s.Delegates(), name)
 	}

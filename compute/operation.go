@@ -23,6 +23,9 @@ const (
 
 	OpRotateKeys OperationKind = "rotateKeys" // strongroom's own
 
+	OpRescue   OperationKind = "rescue"
+	OpUnrescue OperationKind = "unrescue"
+
 	// These end inside the request: a row in the trail, no workflow.
 	OpLock       OperationKind = "lock"
 	OpUnlock     OperationKind = "unlock"

@@ -46,6 +46,9 @@ type Setting struct {
 // Invalid: the image does not fit; Conflict: flavor and image disagree, the image
 // asks for another vTPM than the server has, or an ephemeral disk cannot stay as it is.
 func (s Server) RebuiltAs(op OperationID, in Rebuild) (Server, error) {
+	if err := s.CheckNotRescued(); err != nil {
+		return Server{}, err
+	}
 	if err := CheckImageFits(s.Flavor, in.Image); err != nil {
 		return Server{}, err
 	}
@@ -150,7 +153,7 @@ func (s Server) Secrets() []SecretID {
 	var out []SecretID
 	for _, d := range s.Disks {
 		for _, id := range []*SecretID{d.Secret, d.BackingSecret} {
-			if id != nil {
+			if id != nil && !slices.Contains(out, *id) {
 				out = append(out, *id)
 			}
 		}

@@ -15,6 +15,9 @@ type RotateArguments struct {
 // Invalid: a label that is no disk's, or one said twice; Conflict: a disk that is
 // not encrypted, or not in a format that has key slots.
 func (s Server) DisksToRotate(labels []string) ([]Disk, error) {
+	if err := s.CheckNotRescued(); err != nil {
+		return nil, err
+	}
 	var disks []Disk
 	for i, label := range labels {
 		at := slices.IndexFunc(s.Disks, func(d Disk) bool { return diskLabel(d) == label })

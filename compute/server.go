@@ -51,6 +51,9 @@ const (
 	TaskRebuildSpawning TaskState = "rebuild_spawning"
 
 	TaskRotatingKeys TaskState = "rotating_keys" // strongroom's own
+
+	TaskRescuing   TaskState = "rescuing"
+	TaskUnrescuing TaskState = "unrescuing"
 )
 
 // PowerState is the hypervisor's view, with the API's numbers.

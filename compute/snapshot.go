@@ -69,9 +69,10 @@ func ExportedBy(folder string) (op OperationID, ok bool) {
 	return OperationID(id), ok
 }
 
-// RootDisk gives the server's root disk. ok is false when it has none.
+// RootDisk gives the server's root disk as its machine has it. ok is false when
+// there is none.
 func (s Server) RootDisk() (d Disk, ok bool) {
-	for _, d := range s.Disks {
+	for _, d := range s.Attached() {
 		if d.Role == RootDisk {
 			return d, true
 		}

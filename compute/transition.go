@@ -26,8 +26,11 @@ var conditions = map[OperationKind]condition{
 	OpCreateImage:  {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
 	OpCreateBackup: {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
 	OpRebuild:      {vm: []VMState{VMActive, VMStopped, VMError}, task: idle, launched: true},
+	OpRescue:       {vm: []VMState{VMActive, VMStopped, VMError}, task: idle, launched: true},
+	OpUnrescue:     {vm: []VMState{VMRescued}, task: idle, launched: true},
 	// A header is changed beside a guest that runs as well as without one.
 	OpRotateKeys: {vm: []VMState{VMActive, VMStopped, VMPaused}, task: idle, launched: true},
+
 	// Delete wins over everything, also over a create that still runs.
 	OpDelete:     {},
 	OpLock:       {},

@@ -52,6 +52,19 @@ func TestCheckAction(t *testing.T) {
 		{"reboot", true, "active", "rebooting_hard", "Cannot 'reboot' instance " + server.String() + " while it is in task_state rebooting_hard"},
 		{"reboot", true, "active", "powering-off", "Cannot 'reboot' instance " + server.String() + " while it is in task_state powering-off"},
 		{"reboot", true, "rescued", "", "Cannot 'reboot' instance " + server.String() + " while it is in vm_state rescued"},
+		{"rescue", false, "active", "", ""},
+		{"rescue", false, "stopped", "", ""},
+		{"rescue", false, "error", "", ""},
+		{"rescue", false, "rescued", "", "Cannot 'rescue' instance " + server.String() + " while it is in vm_state rescued"},
+		{"rescue", false, "paused", "", "Cannot 'rescue' instance " + server.String() + " while it is in vm_state paused"},
+		{"rescue", false, "active", "rescuing", "Cannot 'rescue' instance " + server.String() + " while it is in task_state rescuing"},
+		{"unrescue", false, "rescued", "", ""},
+		{"unrescue", false, "active", "", "Cannot 'unrescue' instance " + server.String() + " while it is in vm_state active"},
+		{"unrescue", false, "rescued", "unrescuing", "Cannot 'unrescue' instance " + server.String() + " while it is in task_state unrescuing"},
+		{"stop", false, "rescued", "", "Cannot 'stop' instance " + server.String() + " while it is in vm_state rescued"},
+		{"start", false, "rescued", "", "Cannot 'start' instance " + server.String() + " while it is in vm_state rescued"},
+		{"reboot", false, "rescued", "", "Cannot 'reboot' instance " + server.String() + " while it is in vm_state rescued"},
+		{"createImage", false, "rescued", "", "Cannot 'createImage' instance " + server.String() + " while it is in vm_state rescued"},
 	} {
 		err := compute.CheckAction(c.kind, compute.Situation{Server: server, VM: c.vm, Task: c.task, Launched: true}, c.hard)
 		if c.text == "" {

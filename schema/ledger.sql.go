@@ -72,8 +72,14 @@ func (q *Queries) GivenThings(ctx context.Context, serverID compute.ServerID) ([
 }
 
 const intendThing = `-- name: IntendThing :exec
+WITH again AS (
+    UPDATE ledger l SET state = 'intended', released_at = NULL, updated_at = now()
+    WHERE l.id = $1 AND l.state = 'released'
+        AND NOT EXISTS (SELECT FROM ledger o WHERE o.kind = l.kind AND o.place = l.place AND o.name = l.name AND o.state <> 'released')
+    RETURNING l.id
+)
 INSERT INTO ledger (id, kind, place, name, server_id, operation_id, credential_id, project_id, user_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE NOT EXISTS (SELECT FROM again)
 ON CONFLICT (kind, place, name) WHERE state <> 'released' DO NOTHING
 `
 
@@ -90,7 +96,8 @@ type IntendThingParams struct {
 }
 
 // A row before the thing. An open row of the same thing stays as it is: the
-// step runs a second time.
+// step runs a second time. What the operation has taken away itself it may make
+// again: an undo does.
 func (q *Queries) IntendThing(ctx context.Context, arg IntendThingParams) error {
 	_, err := q.db.Exec(ctx, intendThing,
 		arg.ID,

@@ -52,7 +52,7 @@ func (m Metadata) MetadataAfter(ctx context.Context, id compute.ServerID, ahead 
 	if err := json.Unmarshal(row.Disks, &s.Disks); err != nil {
 		return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its disks cannot be read", id)
 	}
-	return s, nil
+	return s.Attached(), nil
 }
 
 // change makes of a row what a rebuild's request makes of it.

@@ -207,6 +207,7 @@ type ServerDisk struct {
 	BackingEncryptionSecret *compute.SecretID
 	EncryptionFormat        compute.DiskFormat
 	EncryptionOptions       string
+	Source                  *compute.Image
 	File                    string
 }
 

@@ -12,6 +12,49 @@ import (
 	"strongroom/compute"
 )
 
+const attachDisk = `-- name: AttachDisk :exec
+INSERT INTO server_disks (id, server_id, role, device_name, bus, size_mb, boot_index, image_id, source, encrypted,
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+`
+
+type AttachDiskParams struct {
+	ID                      compute.DiskID
+	ServerID                compute.ServerID
+	Role                    compute.DiskRole
+	DeviceName              string
+	Bus                     string
+	SizeMB                  int64
+	BootIndex               int32
+	ImageID                 *compute.ImageID
+	Source                  *compute.Image
+	Encrypted               bool
+	EncryptionSecret        *compute.SecretID
+	BackingEncryptionSecret *compute.SecretID
+	EncryptionFormat        compute.DiskFormat
+	EncryptionOptions       string
+}
+
+func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
+	_, err := q.db.Exec(ctx, attachDisk,
+		arg.ID,
+		arg.ServerID,
+		arg.Role,
+		arg.DeviceName,
+		arg.Bus,
+		arg.SizeMB,
+		arg.BootIndex,
+		arg.ImageID,
+		arg.Source,
+		arg.Encrypted,
+		arg.EncryptionSecret,
+		arg.BackingEncryptionSecret,
+		arg.EncryptionFormat,
+		arg.EncryptionOptions,
+	)
+	return err
+}
+
 const clearServerSecrets = `-- name: ClearServerSecrets :exec
 UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret_uuid = NULL, encryption_options = '{}' WHERE server_id = $1
 `
@@ -55,6 +98,20 @@ type DeleteSystemMetadataParams struct {
 
 func (q *Queries) DeleteSystemMetadata(ctx context.Context, arg DeleteSystemMetadataParams) error {
 	_, err := q.db.Exec(ctx, deleteSystemMetadata, arg.ServerID, arg.Key)
+	return err
+}
+
+const detachDisks = `-- name: DetachDisks :exec
+DELETE FROM server_disks WHERE server_id = $1 AND role = $2
+`
+
+type DetachDisksParams struct {
+	ServerID compute.ServerID
+	Role     compute.DiskRole
+}
+
+func (q *Queries) DetachDisks(ctx context.Context, arg DetachDisksParams) error {
+	_, err := q.db.Exec(ctx, detachDisks, arg.ServerID, arg.Role)
 	return err
 }
 
@@ -131,7 +188,7 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 }
 
 const getServerDisks = `-- name: GetServerDisks :many
-SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
+SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, source, file FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
 `
 
 func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID) ([]ServerDisk, error) {
@@ -160,6 +217,7 @@ func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID)
 			&i.BackingEncryptionSecret,
 			&i.EncryptionFormat,
 			&i.EncryptionOptions,
+			&i.Source,
 			&i.File,
 		); err != nil {
 			return nil, err

@@ -28,7 +28,10 @@ func (h Host) syncPower(ctx context.Context) error {
 		if running[row.ID] {
 			vm, power = compute.VMActive, compute.PowerRunning
 		}
-		if vm == row.VMState {
+		if row.VMState == compute.VMRescued {
+			vm = row.VMState // on or off, it is what its rescue disk makes it
+		}
+		if vm == row.VMState && (vm != compute.VMRescued || power == row.PowerState) {
 			continue
 		}
 		changed, err := q.SyncPower(ctx, schema.SyncPowerParams{ID: row.ID, VMState: vm, PowerState: power, Was: row.VMState, Seen: row.UpdatedAt})

@@ -17,7 +17,7 @@ const mib = 1 << 20
 const headerRoom = 4 * mib
 
 // Create is the activity disk.Create: it ensures that the server's folder has
-// the disk. A root disk is a qcow2 overlay on the cached image, of its size
+// the disk. A root or rescue disk is a qcow2 overlay on the cached image, of its size
 // when Disk.SizeMB is 0; ephemeral and swap disks are empty qcow2 files, which
 // the guest formats: here it would mean a second pass over an encrypted file.
 // All of an encrypted disk's own clusters are LUKS; the cached image under it is
@@ -92,9 +92,9 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 		return want, compute.Errorf(compute.Invalid, "disk %s is to be encrypted and names no secret", d.ID)
 	case d.Encrypted && !a.makes(d.Format):
 		return want, compute.Errorf(compute.Invalid, "disk %s: this host cannot make the encryption format %q", d.ID, d.Format)
-	case d.Role == compute.RootDisk && in.Image == nil:
-		return want, compute.Errorf(compute.Invalid, "root disk %s names no image", d.ID)
-	case d.Role != compute.RootDisk && in.Image != nil:
+	case leansOnImage(d) && in.Image == nil:
+		return want, compute.Errorf(compute.Invalid, "%s disk %s names no image", d.Role, d.ID)
+	case !leansOnImage(d) && in.Image != nil:
 		return want, compute.Errorf(compute.Invalid, "%s disk %s names an image", d.Role, d.ID)
 	case (d.BackingSecret != nil) != (in.Image != nil && in.Image.IsEncrypted()):
 		return want, compute.Errorf(compute.Invalid, "disk %s: the secret of what lies under it is %v, and its source says otherwise", d.ID, d.BackingSecret)
@@ -128,8 +128,8 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 		want.bytes = i.VirtualSize
 	}
 	if want.bytes < i.VirtualSize {
-		return want, compute.Errorf(compute.Invalid, "image %s needs a root disk of %d MiB, the flavor gives %d MiB",
-			in.Image.ID, (i.VirtualSize+mib-1)/mib, d.SizeMB)
+		return want, compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, this one has %d MiB",
+			in.Image.ID, d.Role, (i.VirtualSize+mib-1)/mib, d.SizeMB)
 	}
 	return want, nil
 }
@@ -154,6 +154,11 @@ func (a *Activities) sourceOpens(ctx context.Context, in CreateInput, want newDi
 		return failed(ctx, err, "image %s", in.Image.ID)
 	}
 	return nil
+}
+
+// leansOnImage reports whether a disk is an overlay on an image.
+func leansOnImage(d compute.Disk) bool {
+	return d.Role == compute.RootDisk || d.Role == compute.RescueDisk
 }
 
 // make makes the file under another name and gives it its own when it is

@@ -28,9 +28,9 @@ type ReleaseImageInput struct {
 }
 
 // CreateInput asks for one disk of a server. Disk.Secret names the passphrase
-// when Disk.Encrypted. Image is the cached source of a root disk; Project, the
-// server's, says whose copy of it when it is encrypted, and Disk.BackingSecret
-// opens that.
+// when Disk.Encrypted. Image is the cached source of a root or rescue disk;
+// Project, the server's, says whose copy of it when it is encrypted, and
+// Disk.BackingSecret opens that.
 type CreateInput struct {
 	Credential compute.Credential `json:"credential"`
 	Server     compute.ServerID   `json:"server"`
@@ -48,7 +48,7 @@ type CreateResult struct {
 // last file.
 type DeleteInput struct {
 	Server compute.ServerID `json:"server"`
-	File   string           `json:"file"` // "disk", "disk.eph0", "disk.swap", "disk.config", "console.log"
+	File   string           `json:"file"` // "disk", "disk.eph0", "disk.swap", "disk.rescue", "disk.config", "console.log"
 }
 
 // InventoryResult lists the files in all servers' folders as "<server uuid>/<file>",

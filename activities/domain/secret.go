@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -22,22 +23,29 @@ type loan struct {
 	name  string // of its use: libvirt refuses a second secret of the same
 }
 
-// loans are the secrets that a server's domain needs to start.
+// loans are the secrets that a server's domain needs to start, each once: libvirt
+// refuses a second one of the same uuid. A rescue disk and the image under it have
+// one, for all that libvirt cares about its use.
 func loans(s compute.Server, keys compute.Keyring) []loan {
 	var all []loan
-	for _, d := range s.Disks {
+	add := func(n loan) {
+		if !slices.ContainsFunc(all, func(have loan) bool { return have.id == n.id }) {
+			all = append(all, n)
+		}
+	}
+	for _, d := range s.Attached() {
 		name := s.ID.String() + "_" + d.ID.String()
 		// What the host decrypts needs none, but a config drive has its root disk's.
 		lent := !d.OnDevice() || s.ConfigDrive && d.Role == compute.RootDisk
 		if d.Encrypted && d.Secret != nil && lent {
-			all = append(all, loan{*d.Secret, keys.Disks, libvirt.SecretUsageTypeVolume, name})
+			add(loan{*d.Secret, keys.OfDisk(d), libvirt.SecretUsageTypeVolume, name})
 		}
 		if d.BackingSecret != nil && !d.OnDevice() {
-			all = append(all, loan{*d.BackingSecret, keys.Disks, libvirt.SecretUsageTypeVolume, name + "_backing"})
+			add(loan{*d.BackingSecret, keys.OfDisk(d), libvirt.SecretUsageTypeVolume, name + "_backing"})
 		}
 	}
 	if s.TPM != nil && s.TPM.Secret != nil {
-		all = append(all, loan{*s.TPM.Secret, keys.TPM, libvirt.SecretUsageTypeVtpm, s.InstanceName()})
+		add(loan{*s.TPM.Secret, keys.TPM, libvirt.SecretUsageTypeVtpm, s.InstanceName()})
 	}
 	return all
 }

@@ -153,11 +153,12 @@ func (a *Activities) document(ctx context.Context, s compute.Server, devices map
 		Dir:      filepath.Join(a.InstancesDir, s.ID.String()),
 		Socket:   a.socket(s.ID),
 		Devices:  devices,
+		Backing:  map[compute.DiskID]string{},
 	}
 	var err error
 	for _, d := range s.Disks {
-		if d.Role == compute.RootDisk && d.Image != nil && !d.OnDevice() {
-			if h.Backing, err = a.Images.CachedImage(s.ProjectID, s.Image); err != nil {
+		if img := s.SourceOf(d); img != nil {
+			if h.Backing[d.ID], err = a.Images.CachedImage(s.ProjectID, *img); err != nil {
 				return "", err
 			}
 		}
@@ -224,7 +225,7 @@ var refusals = []struct {
 	{"TPM result for CMD_INIT", compute.Corrupt, "the passphrase does not open the state of the TPM"},
 	{"Cannot access storage file", compute.Corrupt, "a disk is missing"},
 	{consoleLog + "': No such file or directory", compute.Corrupt, "its folder is missing"},
-	{"Could not open backing file", compute.Corrupt, "the source of its root disk is missing"},
+	{"Could not open backing file", compute.Corrupt, "the image under a disk is missing"},
 	{"cannot set up guest memory", compute.NoHost, "the host has not enough memory"},
 }
 

@@ -21,7 +21,7 @@ type Shape struct {
 	Dir        string                    // the server's folder
 	Devices    map[compute.DiskID]string // paths of the disks that are block devices
 	Socket     string                    // of its serial console
-	Backing    string                    // path of the root disk's source, "" for none
+	Backing    map[compute.DiskID]string // paths of the images that disks are overlays on
 	Interfaces []Network                 // one for each of the server's networks
 }
 
@@ -59,7 +59,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 	if h.VirtType == "kvm" {
 		d.Clock.Timer = []libvirtxml.DomainTimer{{Name: "pit", TickPolicy: "delay"}, {Name: "rtc", TickPolicy: "catchup"}, {Name: "hpet", Present: "no"}}
 	}
-	for _, v := range s.Disks {
+	for _, v := range s.Attached() {
 		dev, err := diskXML(s, v, h)
 		if err != nil {
 			return "", err
@@ -122,16 +122,17 @@ func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, 
 		}
 		dev.Source.Encryption = luks(*v.Secret)
 	}
-	if v.Role != compute.RootDisk || h.Backing == "" {
+	img := s.SourceOf(v)
+	if img == nil {
 		return dev, nil
 	}
 	var err error
-	dev.BackingStore, err = backingXML(s.Image, v, h.Backing)
+	dev.BackingStore, err = backingXML(*img, v, h.Backing[v.ID])
 	return dev, err
 }
 
-// backingXML names the file under a root disk: libvirt would find it by itself, but
-// not its secret.
+// backingXML names the file under a root or rescue disk: libvirt would find it by itself,
+// but not its secret.
 func backingXML(img compute.Image, v compute.Disk, file string) (*libvirtxml.DomainDiskBackingStore, error) {
 	format, err := img.BackingFormat()
 	if err != nil {

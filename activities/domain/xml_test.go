@@ -48,6 +48,17 @@ func encryptedServer() compute.Server {
 	return s
 }
 
+// rescued is the server on a rescue disk, which is encrypted if the image is.
+func rescued(s compute.Server, encrypted bool) compute.Server {
+	image := compute.Image{ID: compute.ImageID{UUID: id(9)}, DiskFormat: "qcow2"}
+	d := compute.Disk{ID: compute.DiskID{UUID: id(8)}, Role: compute.RescueDisk, DeviceName: "/dev/vda", Bus: "virtio", Image: &image.ID, Source: &image}
+	if encrypted {
+		image.Properties = map[string]string{"os_encrypt_key_id": id(0x40).String()}
+		d.Encrypted, d.Format, d.Secret, d.BackingSecret = true, compute.FormatLUKS, secretID(0x40), secretID(0x40)
+	}
+	return s.RescuedWith(d)
+}
+
 func withTPM(s compute.Server, v compute.TPMVersion, m compute.TPMModel) compute.Server {
 	s.TPM = &compute.TPM{Version: v, Model: m, Security: compute.SecurityUser, Secret: secretID(0x20)}
 	return s
@@ -59,7 +70,7 @@ func TestXMLGolden(t *testing.T) {
 		VirtType: "qemu", Machine: "q35", Cache: "none",
 		Dir:     "/var/lib/strongroom/instances/" + id(1).String(),
 		Socket:  "/run/strongroom/" + id(1).String() + ".sock",
-		Backing: "/var/lib/strongroom/images/base.qcow2",
+		Backing: map[compute.DiskID]string{{UUID: id(3)}: "/var/lib/strongroom/images/base.qcow2", {UUID: id(8)}: "/var/lib/strongroom/images/rescue.qcow2"},
 	}
 	kvm := host
 	kvm.VirtType = "kvm"
@@ -98,6 +109,8 @@ func TestXMLGolden(t *testing.T) {
 		"tpm-tis-2.0":       {withTPM(plainServer(), compute.TPM20, compute.TPMTIS), host},
 		"tpm-tis-1.2":       {withTPM(plainServer(), compute.TPM12, compute.TPMTIS), host},
 		"network-and-kind":  {networked, plugged},
+		"rescue":            {rescued(withTPM(encryptedSource, compute.TPM20, compute.TPMCRB), false), host},
+		"rescue-luks":       {rescued(plainServer(), true), host},
 	} {
 		got, err := domain.XML(c.server, c.host)
 		require.NoError(t, err, name)
@@ -129,7 +142,7 @@ func TestXMLRefuses(t *testing.T) {
 		s.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String()}
 		s.Disks[0].BackingSecret = secretID(0x30)
 		spoil(&s)
-		_, err := domain.XML(s, domain.Shape{VirtType: "qemu", Machine: "q35", Backing: "/base"})
+		_, err := domain.XML(s, domain.Shape{VirtType: "qemu", Machine: "q35", Backing: map[compute.DiskID]string{{UUID: id(3)}: "/base"}})
 		require.True(t, compute.Is(err, compute.Invalid), "%s: %v", name, err)
 	}
 }

@@ -24,6 +24,8 @@ type BeginResult struct {
 	Rebuild  *compute.Rebuild           `json:"rebuild,omitempty"`
 	Rotate   *compute.RotateArguments   `json:"rotate,omitempty"`
 
+	Rescue *compute.RescueArguments `json:"rescue,omitempty"`
+
 	HostName string `json:"host_name,omitempty"`
 }
 
@@ -86,6 +88,9 @@ func (b *BeginResult) arguments(kind compute.OperationKind, text []byte) error {
 	case compute.OpRotateKeys:
 		b.Rotate = &compute.RotateArguments{}
 		into = b.Rotate
+	case compute.OpRescue:
+		b.Rescue = &compute.RescueArguments{}
+		into = b.Rescue
 	default:
 		return nil
 	}

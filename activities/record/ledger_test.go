@@ -40,6 +40,13 @@ func TestAStepMayRunTwiceAndAtOnce(t *testing.T) {
 	require.Equal(t, "b", things[0].Name)
 	require.Equal(t, owner, things[0].Credential)
 
+	// The operation makes it again, as an undo does, and takes it away again.
+	for _, err := range atOnce(8, func(int) error { return b.Open(b.ctx, open) }) {
+		require.NoError(t, err)
+	}
+	require.ElementsMatch(t, []compute.ThingState{compute.ThingIntended, compute.ThingPresent}, b.states(in.Server))
+	require.NoError(t, b.Close(b.ctx, undo))
+
 	// The next operation makes the same thing again: a row of its own.
 	next := b.supersede(in, compute.OpStart, nil)
 	again := thing(next, compute.ThingKeySecret, "a")
@@ -48,6 +55,9 @@ func TestAStepMayRunTwiceAndAtOnce(t *testing.T) {
 	var rows int
 	require.NoError(t, b.Pool.QueryRow(b.ctx, "SELECT count(*) FROM ledger WHERE name = 'a'").Scan(&rows))
 	require.Equal(t, 2, rows, "what was released stays on the books")
+	open.Undo = true // by an operation that has lost its server
+	require.NoError(t, b.Open(b.ctx, open), "and beside it the first one's needs none")
+	require.Len(t, b.states(in.Server), 2)
 }
 
 func (b *bundle) states(server compute.ServerID) []compute.ThingState {

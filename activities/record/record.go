@@ -37,6 +37,7 @@ const (
 	Reaped       = "record.Reaped"
 	Rebuild      = "record.Rebuild"
 	Rotate       = "record.Rotate"
+	Unrescue     = "record.Unrescue"
 )
 
 // Activities are the local activities on the database.
@@ -60,7 +61,7 @@ func (a *Activities) All() []Activity {
 		{Give, a.Give}, {Given, a.Given}, {Settle, a.Settle}, {Bury, a.Bury}, {Ledger, a.Ledger},
 		{SaveTrust, a.SaveTrust}, {ForgetTrust, a.ForgetTrust}, {Waiting, a.Waiting}, {Reaped, a.Reaped},
 		{Rebuild, a.Rebuild},
-		{Rotate, a.Rotate},
+		{Rotate, a.Rotate}, {Unrescue, a.Unrescue},
 	}
 }
 

@@ -55,7 +55,7 @@ func LoadServer(ctx context.Context, q *schema.Queries, id compute.ServerID) (co
 func Disk(row schema.ServerDisk) (compute.Disk, error) {
 	d := compute.Disk{
 		ID: row.ID, Role: row.Role, Index: int(row.Index), DeviceName: row.DeviceName, Bus: row.Bus, SizeMB: row.SizeMB,
-		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, File: row.File, Encrypted: row.Encrypted,
+		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Encrypted: row.Encrypted,
 		Secret: row.EncryptionSecret, BackingSecret: row.BackingEncryptionSecret, Format: row.EncryptionFormat,
 	}
 	if err := json.Unmarshal([]byte(row.EncryptionOptions), &d.EncryptionOptions); err != nil {

@@ -22,6 +22,8 @@ type SettleInput struct {
 	// Given are things that are the user's from here on: no undo and no delete of
 	// the server takes them back.
 	Given []compute.Thing `json:"given,omitempty"`
+	// Rescue is the disk that the server is rescued with from here on.
+	Rescue *compute.Disk `json:"rescue,omitempty"`
 }
 
 // Settle is the activity record.Settle. Running again after it took effect is
@@ -38,6 +40,11 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 		}
 		if err := give(ctx, q, in.Given); err != nil {
 			return err
+		}
+		if in.Rescue != nil {
+			if err := attach(ctx, q, in.Server, *in.Rescue); err != nil {
+				return err
+			}
 		}
 		_, err := q.SettleServer(ctx, schema.SettleServerParams{
 			ID: in.Server, OperationID: in.Operation, VMState: in.VMState, PowerState: in.Power,

@@ -239,3 +239,19 @@ func TestAsAnOperationBootsIt(t *testing.T) {
 	plan.Disks[0].Encrypted = true
 	require.Equal(t, "ff111111-2222-4333-8", devices(t, s.As(plan), "latest")[1]["serial"])
 }
+
+// A server that is rescued reads where its disks are meanwhile, by the tags that
+// they always have.
+func TestRescued(t *testing.T) {
+	t.Parallel()
+	s := metadata.Server{Disks: []metadata.Disk{
+		{Disk: compute.Disk{Role: compute.RescueDisk, DeviceName: "/dev/vda", Bus: "virtio"}},
+		{Disk: compute.Disk{Role: compute.RootDisk, DeviceName: "/dev/vda", Bus: "virtio", Encrypted: true}, Tag: "system"},
+		{Disk: compute.Disk{Role: compute.EphemeralDisk, DeviceName: "/dev/vdb", Bus: "virtio"}, Tag: "data"},
+	}}
+	var got []string
+	for _, d := range s.Attached().Disks {
+		got = append(got, string(d.Role)+" "+d.DeviceName+" "+d.PCIAddress()+" "+d.Tag)
+	}
+	require.Equal(t, []string{"rescue /dev/vda 0000:00:10.0 ", "root /dev/vdb 0000:00:11.0 system", "ephemeral /dev/vdc 0000:00:12.0 data"}, got)
+}

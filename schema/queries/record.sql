@@ -34,6 +34,14 @@ ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value;
 -- name: DeleteSystemMetadata :exec
 DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2;
 
+-- name: AttachDisk :exec
+INSERT INTO server_disks (id, server_id, role, device_name, bus, size_mb, boot_index, image_id, source, encrypted,
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
+-- name: DetachDisks :exec
+DELETE FROM server_disks WHERE server_id = $1 AND role = $2;
+
 -- name: SetDiskSecret :exec
 UPDATE server_disks SET encryption_secret_uuid = $2 WHERE id = $1;
 

@@ -1,0 +1,35 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+)
+
+// attach puts a disk that a server was not created with on record. Ids of secrets
+// are on it, never values.
+func attach(ctx context.Context, q *schema.Queries, server compute.ServerID, d compute.Disk) error {
+	options := []byte("{}")
+	if len(d.EncryptionOptions) > 0 {
+		var err error
+		if options, err = json.Marshal(d.EncryptionOptions); err != nil {
+			return err
+		}
+	}
+	return q.AttachDisk(ctx, schema.AttachDiskParams{
+		ID: d.ID, ServerID: server, Role: d.Role, DeviceName: d.DeviceName, Bus: d.Bus, SizeMB: d.SizeMB, BootIndex: int32(d.BootIndex),
+		ImageID: d.Image, Source: d.Source, Encrypted: d.Encrypted, EncryptionSecret: d.Secret, BackingEncryptionSecret: d.BackingSecret,
+		EncryptionFormat: d.Format, EncryptionOptions: string(options),
+	})
+}
+
+// Unrescue is the activity record.Unrescue: from here on the server has no rescue
+// disk. The file is still there.
+func (a *Activities) Unrescue(ctx context.Context, in durable.OperationInput) error {
+	return a.fencedTx(ctx, in, func(q *schema.Queries) error {
+		return q.DetachDisks(ctx, schema.DetachDisksParams{ServerID: in.Server, Role: compute.RescueDisk})
+	})
+}

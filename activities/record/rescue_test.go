@@ -1,0 +1,54 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+)
+
+// EE-26: the rescue disk is on record from the end of the rescue on, with its own
+// image and the id of that image's key, until the unrescue decides.
+func TestRescueDiskOnRecord(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.server(compute.OpCreate)
+	key := compute.SecretID{UUID: uuid.New()}
+	img := compute.Image{
+		ID: compute.ImageID{UUID: uuid.New()}, Name: "rescue", DiskFormat: "qcow2", VirtualBytes: 3 << 20, SHA256: "abc",
+		Properties: map[string]string{"os_encrypt_key_id": key.String()},
+	}
+	rescue := b.supersede(in, compute.OpRescue, compute.RescueArguments{Image: img})
+	begun, err := b.Begin(b.ctx, rescue)
+	require.NoError(t, err)
+	require.Equal(t, img.ID, begun.Rescue.Image.ID)
+	d, err := compute.PlanRescue(rescue.Operation, begun.Rescue.Image)
+	require.NoError(t, err)
+	d.EncryptionOptions = map[string]string{"cipher-alg": "aes-256"}
+	end := record.SettleInput{
+		OperationInput: rescue, State: compute.OperationSucceeded, VMState: compute.VMRescued, Power: compute.PowerRunning, Rescue: &d,
+	}
+	for _, err := range atOnce(4, func(int) error { return b.Settle(b.ctx, end) }) {
+		require.NoError(t, err)
+	}
+
+	unrescue := b.supersede(in, compute.OpUnrescue, nil)
+	begun, err = b.Begin(b.ctx, unrescue)
+	require.NoError(t, err)
+	require.Equal(t, compute.VMRescued, begun.Server.VMState)
+	require.Len(t, begun.Server.Disks, 2)
+	require.Equal(t, d, begun.Server.Disks[0], "it comes first")
+	require.Equal(t, compute.RootDisk, begun.Server.Disks[1].Role)
+	for _, err := range atOnce(4, func(int) error { return b.Unrescue(b.ctx, unrescue) }) {
+		require.NoError(t, err)
+	}
+	server, err := record.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	require.Len(t, server.Disks, 1)
+
+	b.supersede(in, compute.OpDelete, nil)
+	require.True(t, record.IsSuperseded(b.Unrescue(b.ctx, unrescue)))
+}

@@ -1,0 +1,130 @@
+package compute_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// EE-26: a rescue disk is encrypted if its image is, with the image's secret.
+func TestPlanRescue(t *testing.T) {
+	t.Parallel()
+	key := compute.SecretID{UUID: uuid.New()}
+	image := compute.ImageID{UUID: uuid.New()}
+	for name, c := range map[string]struct {
+		image  compute.Image
+		sizeMB int64
+		format compute.DiskFormat // none: not encrypted
+		wrong  string
+	}{
+		"plain":           {compute.Image{DiskFormat: "qcow2", SizeBytes: 5, VirtualBytes: 3<<20 + 1}, 4, "", ""},
+		"of unknown size": {compute.Image{DiskFormat: "qcow2", SizeBytes: 5 << 20}, 0, "", ""},
+		"raw":             {compute.Image{DiskFormat: "raw", SizeBytes: 5 << 20}, 5, "", ""},
+		"encrypted":       {of("qcow2", "os_encrypt_key_id", key.String(), "os_encrypt_format", "LUKSv1"), 0, "luks", ""},
+		"of known size":   {of("qcow2", "os_encrypt_key_id", key.String(), "os_decrypt_size", "5242881"), 6, "luks", ""},
+		"a container":     {of("luks", "os_encrypt_key_id", key.String()), 0, "luks", ""},
+		"LUKS 2":          {of("qcow2", "os_encrypt_key_id", key.String(), "os_encrypt_format", "luks2"), 0, "", "is encrypted as luksv2"},
+		"no secret":       {of("qcow2", "os_encrypt_key_id", "x"), 0, "", "invalid os_encrypt_key_id property: not a UUID."},
+		"no size":         {of("qcow2", "os_encrypt_key_id", key.String(), "os_decrypt_size", "x"), 0, "", "invalid os_decrypt_size"},
+		"vmdk":            {of("vmdk"), 0, "", "has the disk format 'vmdk'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.image.ID = image
+			d, err := compute.PlanRescue("req-1", c.image)
+			if c.wrong != "" {
+				require.ErrorContains(t, err, c.wrong)
+				require.Equal(t, compute.Invalid, compute.KindOf(err))
+				return
+			}
+			require.NoError(t, err)
+			again, _ := compute.PlanRescue("req-1", c.image)
+			require.Equal(t, again, d)
+			require.Equal(t, "disk.rescue", d.Name())
+			require.Equal(t, c.sizeMB, d.SizeMB)
+			require.Equal(t, image, *d.Image)
+			require.Equal(t, c.image, *d.Source)
+			require.Equal(t, c.format != "", d.Encrypted)
+			require.Equal(t, c.format, d.Format)
+			if d.Encrypted {
+				require.Equal(t, []compute.SecretID{key, key}, []compute.SecretID{*d.Secret, *d.BackingSecret})
+			} else {
+				require.Nil(t, d.Secret)
+				require.Nil(t, d.BackingSecret)
+			}
+		})
+	}
+}
+
+// A rescue disk comes first, and the server's own disks keep their order after it.
+func TestAttached(t *testing.T) {
+	t.Parallel()
+	image := compute.ImageID{UUID: uuid.New()}
+	s := compute.Server{Image: compute.Image{ID: image, Name: "own"}, Disks: []compute.Disk{
+		{Role: compute.RootDisk, DeviceName: "/dev/vda", Image: &image},
+		{Role: compute.EphemeralDisk, DeviceName: "/dev/vdb", BootIndex: -1},
+		{Role: compute.SwapDisk, DeviceName: "/dev/vdc", BootIndex: -1},
+	}}
+	require.Equal(t, s.Disks, s.Attached())
+	require.Equal(t, compute.VMActive, s.RunningState())
+	require.Equal(t, &s.Image, s.SourceOf(s.Disks[0]))
+	require.Nil(t, s.SourceOf(s.Disks[1]))
+
+	d, err := compute.PlanRescue("req-1", compute.Image{Name: "rescue", DiskFormat: "qcow2"})
+	require.NoError(t, err)
+	r := s.RescuedWith(d)
+	require.Equal(t, compute.VMRescued, r.RunningState())
+	require.Equal(t, "rescue", r.SourceOf(r.Attached()[0]).Name)
+	type place struct {
+		role compute.DiskRole
+		name string
+		boot int
+	}
+	var places []place
+	for _, a := range r.Attached() {
+		places = append(places, place{a.Role, a.DeviceName, a.BootIndex})
+	}
+	require.Equal(t, []place{{"rescue", "/dev/vda", 0}, {"root", "/dev/vdb", -1}, {"ephemeral", "/dev/vdc", -1}, {"swap", "/dev/vdd", -1}}, places)
+	root, _ := r.RootDisk()
+	require.Equal(t, "/dev/vdb", root.DeviceName)
+	require.Equal(t, s, r.Unrescued())
+	_, err = r.RebuiltAs("req-2", compute.Rebuild{Image: s.Image})
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	_, err = r.DisksToRotate(nil)
+	require.ErrorContains(t, err, "is on its rescue disk")
+	require.Len(t, s.Disks, 3, "the plan that it was made of is as it was")
+}
+
+// The image's key is read with the credential of whoever asks; the server's own
+// are read as its flavor says.
+func TestKeyOfARescueDisk(t *testing.T) {
+	t.Parallel()
+	s := compute.Server{
+		ID: server, ProjectID: "owner's", UserID: "owner", Disks: []compute.Disk{{Role: compute.RescueDisk, Encrypted: true}, {Role: compute.RootDisk}},
+		Flavor: compute.Flavor{ExtraSpecs: map[string]string{"hw:ephemeral_encryption_secret_security": "host"}},
+	}
+	ring := s.Keyring(asker)
+	require.Equal(t, asker, ring.OfDisk(s.Disks[0]))
+	require.Equal(t, s.Delegated(), ring.OfDisk(s.Disks[1]))
+	require.False(t, s.Delegates(), "no disk of its own is encrypted")
+}
+
+// What an unrescue takes away is the rescue disk and its use of an image, and
+// nothing else.
+func TestRescueThings(t *testing.T) {
+	t.Parallel()
+	s := compute.Server{ID: server}
+	own := []compute.Thing{
+		{Kind: compute.ThingDiskFile, Name: server.String() + "/disk.rescue"},
+		{Kind: compute.ThingCachedImage, Name: "p/copy/" + server.String() + ".disk.rescue"},
+	}
+	others := []compute.Thing{
+		{Kind: compute.ThingDiskFile, Name: server.String() + "/disk"},
+		{Kind: compute.ThingCachedImage, Name: "p/copy/" + server.String() + ".disk"},
+		{Kind: compute.ThingKeySecret, Name: server.String() + "/disk.rescue"},
+	}
+	require.Equal(t, own, s.RescueThings(append(others, own...)))
+}
