@@ -28,6 +28,8 @@ func (a *API) serverActions() Resource {
 	snapshot.Extended = createImageBody(true)
 	rotate := on("rotateKeys", rotateKeysBody, a.rotateKeys)
 	rotate.Own = true
+	rescue := on("rescue", rescueBody, a.rescueServer)
+	rescue.Status = http.StatusOK
 	return Resource{
 		Rules: policy.Rules{
 			ruleStart: policy.ProjectMemberOrAdmin, ruleStop: policy.ProjectMemberOrAdmin, ruleReboot: policy.ProjectMemberOrAdmin,
@@ -36,6 +38,7 @@ func (a *API) serverActions() Resource {
 			ruleCreateImage: policy.ProjectMemberOrAdmin, ruleCreateBackup: policy.ProjectMemberOrAdmin,
 			ruleResize: policy.ProjectMemberOrAdmin, ruleRebuild: policy.ProjectMemberOrAdmin,
 			ruleRotateKeys: policy.ProjectMemberOrAdmin,
+			ruleRescue:     policy.ProjectMemberOrAdmin, ruleUnrescue: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			on("os-start", bare("os-start"), a.startServer),
@@ -50,6 +53,8 @@ func (a *API) serverActions() Resource {
 			on("rebuild", rebuildBody, a.rebuildServer),
 			rotate,
 			console,
+			rescue,
+			on("unrescue", bare("unrescue"), a.unrescueServer),
 		},
 	}
 }
@@ -69,7 +74,7 @@ type action struct {
 	arguments any
 
 	evenLocked bool                      // a lock keeps nobody from it
-	check      func(schema.Server) error // what else keeps one from it
+	check      func(schema.Server) error // what else keeps one from it; it may complete the arguments
 
 	// accepted makes something between the commit and the start: what makes names, so
 	// that it is on the ledger before.
@@ -84,10 +89,6 @@ const begins = 5
 // act begins an action. Of any number at once one wins: the row changes only
 // from the very state in which the action was found to be allowed.
 func (a *API) act(r *Request, act action) (any, error) {
-	arguments, err := json.Marshal(act.arguments)
-	if err != nil {
-		return nil, err
-	}
 	for range begins {
 		row, err := a.findServer(r, act.rule)
 		if err != nil {
@@ -104,6 +105,10 @@ func (a *API) act(r *Request, act action) (any, error) {
 			if err := act.check(s); err != nil {
 				return nil, err
 			}
+		}
+		arguments, err := json.Marshal(act.arguments)
+		if err != nil {
+			return nil, err
 		}
 		op := operation(r, act.kind, s.ID, arguments)
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {

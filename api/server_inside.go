@@ -67,15 +67,30 @@ func (a *API) listDisks(r *Request) (any, error) {
 		return nil, err
 	}
 	out := []diskView{}
+	names := attachedNames(disks)
 	for _, d := range disks {
 		out = append(out, diskView{
-			ID: d.ID, Role: d.Role, DeviceName: d.DeviceName, Bus: d.Bus, SizeMB: d.SizeMB, BootIndex: d.BootIndex,
+			ID: d.ID, Role: d.Role, DeviceName: names[d.ID], Bus: d.Bus, SizeMB: d.SizeMB, BootIndex: d.BootIndex,
 			GuestFormat: orNull(d.GuestFormat), ImageID: d.ImageID, Tag: d.Tag, Encrypted: d.Encrypted,
 			EncryptionFormat: orNull(string(d.EncryptionFormat)), EncryptionSecret: d.EncryptionSecret,
 			BackingSecret: d.BackingEncryptionSecret, EncryptionOptions: json.RawMessage(d.EncryptionOptions),
 		})
 	}
 	return map[string]any{"disks": out}, nil
+}
+
+// attachedNames gives the device names that disks have in their machine: those of a
+// server that is rescued are others than they were.
+func attachedNames(rows []schema.ServerDisk) map[compute.DiskID]string {
+	var s compute.Server
+	for _, d := range rows {
+		s.Disks = append(s.Disks, compute.Disk{ID: d.ID, Role: d.Role, DeviceName: d.DeviceName})
+	}
+	names := map[compute.DiskID]string{}
+	for _, d := range s.Attached() {
+		names[d.ID] = d.DeviceName
+	}
+	return names
 }
 
 // listOperations shows the newest operations with their steps.

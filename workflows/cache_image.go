@@ -15,21 +15,30 @@ type caching struct {
 	silent *bool // the host never took the work
 }
 
-// cacheImage plans the step. A plain image stays where it is. An encrypted one is
-// there for the disk that leans on it (EE-12): the use is on the ledger, and the
-// copy goes with its last one. profile says whether another host would do.
-func (o *operation) cacheImage(host compute.HostID, profile func(workflow.Context, compute.HostID) workflow.Context) (caching, error) {
+// cacheImage plans the step for the server's root disk. profile says whether another
+// host would do.
+func (o *operation) cacheImage(host compute.HostID, profile profile) (caching, error) {
+	root, _ := o.server.RootDisk()
+	return o.cacheImageUnder(root, o.server.Image, host, profile)
+}
+
+// profile is how work is given to a host.
+type profile func(workflow.Context, compute.HostID) workflow.Context
+
+// cacheImageUnder plans the step for a disk. A plain image stays where it is. An
+// encrypted one is there for the disk that leans on it (EE-12): the use is on the
+// ledger, and the copy goes with its last one.
+func (o *operation) cacheImageUnder(d compute.Disk, img compute.Image, host compute.HostID, profile profile) (caching, error) {
 	c := caching{step: step{event: "cache_image", host: &host}, silent: new(bool)}
-	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: o.server.Image}
+	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: img}
 	c.do = func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(profile(ctx, host), disk.CacheImage, in).Get(ctx, nil)
 	}
-	root, ok := o.server.RootDisk()
-	if !ok || !o.server.Image.IsEncrypted() {
+	if d.Role == "" || !img.IsEncrypted() {
 		return c, nil
 	}
 	var err error
-	if in.Use, err = o.server.Image.CacheUse(o.server.ProjectID, o.Server, root); err != nil {
+	if in.Use, err = img.CacheUse(o.server.ProjectID, o.Server, d); err != nil {
 		return c, err
 	}
 	c.lean = true // disks lie on it

@@ -96,6 +96,26 @@ var subjects = map[string]subject{
 	"rotation of a stopped server": {
 		compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{Disks: []string{"root"}}, stopped, shutOff(), record.Rotate,
 	},
+
+	"rescue": {
+		compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: rescueImage}, spawned, always(compute.VMActive, compute.PowerRunning), "",
+	},
+	"rescue of a stopped server": {
+		compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: rescueImage}, stopped,
+		always(compute.VMStopped, compute.PowerShutdown), "",
+	},
+	"rescue of a plain server with an encrypted image": {
+		compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: sealedImage}, withRescueKey(plain),
+		always(compute.VMActive, compute.PowerRunning), "",
+	},
+	"unrescue": {
+		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(rescueImage),
+		always(compute.VMRescued, compute.PowerRunning), record.Unrescue,
+	},
+	"unrescue from an encrypted image": {
+		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(sealedImage),
+		always(compute.VMRescued, compute.PowerRunning), record.Unrescue,
+	},
 }
 
 // each runs a test for every subject and every call of its undisturbed run.
@@ -154,6 +174,9 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 	if vm == "" {
 		return // it is another operation's
 	}
+	if switches(s.kind) && vm != compute.VMError {
+		b.bootsAs(vm, power)
+	}
 	require.Empty(t, b.row.current)
 	require.Equal(t, vm, b.row.server.VMState)
 	require.Equal(t, power, b.row.server.PowerState)
@@ -190,6 +213,12 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys
 	if kind == compute.OpStop || stays && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
+	}
+	if kind == compute.OpRescue {
+		vm = compute.VMRescued
+	}
+	if switches(kind) {
+		b.bootsAs(vm, power)
 	}
 	require.Equal(t, vm, b.row.server.VMState)
 	require.Equal(t, power, b.row.server.PowerState)

@@ -31,7 +31,7 @@ func (s *start) run(ctx workflow.Context) error {
 	if err := s.take(ctx, s.boot(host, &power)); err != nil {
 		return err
 	}
-	return s.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: power, Launched: true})
+	return s.commit(ctx, record.SettleInput{VMState: s.server.RunningState(), Power: power, Launched: true})
 }
 
 func (s *start) outcome(*compute.Error) record.SettleInput { return stopped() }
@@ -92,7 +92,7 @@ func (r *reboot) run(ctx workflow.Context) error {
 	if err := r.take(ctx, r.boot(host, &power)); err != nil {
 		return err
 	}
-	return r.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: power, Launched: true})
+	return r.commit(ctx, record.SettleInput{VMState: r.server.RunningState(), Power: power, Launched: true})
 }
 
 // outcome tells the truth about a server that went down and could not come up
@@ -108,8 +108,7 @@ func stopped() record.SettleInput {
 	return record.SettleInput{VMState: compute.VMStopped, Power: compute.PowerShutdown}
 }
 
-// boot is the step that runs the server's domain. Libvirt's secrets are lent
-// for that moment only: when the step is closed they are off the books (TPM-11).
+// boot is the step that runs the server's domain.
 func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
 	return o.bootAs(o.server, host, power)
 }

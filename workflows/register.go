@@ -22,6 +22,9 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpRebuild:      Rebuild,
 
 		compute.OpRotateKeys: Rotate,
+
+		compute.OpRescue:   Rescue,
+		compute.OpUnrescue: Unrescue,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

@@ -146,6 +146,12 @@ func TestOnAServer(t *testing.T) {
 		in, err = s.play(compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), "rebuild")
 		require.NoError(t, err)
 		s.whole(in, compute.OpRebuild)
+		in, err = s.play(compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: rescueImage}, "rescue")
+		require.NoError(t, err)
+		s.whole(in, compute.OpRescue)
+		in, err = s.play(compute.OpUnrescue, compute.TaskUnrescuing, nil, "unrescue")
+		require.NoError(t, err)
+		s.whole(in, compute.OpUnrescue)
 		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: durable.ControlQueue}, workflows.AuditName)
 		require.NoError(t, err)
 		var audit workflows.AuditResult

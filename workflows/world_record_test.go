@@ -87,6 +87,9 @@ func (w *world) registerRecord(r registry) {
 		w.wait(in.Waiting)
 		return none{}, nil
 	}))
+	add(record.Unrescue, act(w, record.Unrescue, func(_ context.Context, in durable.OperationInput) (none, error) {
+		return none{}, w.fenced(in, func() { w.row.server = w.row.server.Unrescued() })
+	}))
 	note := act(w, opact.CancelRunning, func(context.Context, compute.ServerID) (none, error) { return none{}, nil })
 	add(opact.CancelRunning, func(ctx context.Context, server compute.ServerID) error {
 		if err := w.cancelRunning(ctx, server); err != nil {
@@ -135,6 +138,11 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 	}
 	if op.Kind == compute.OpRotateKeys {
 		if err := json.Unmarshal(op.Arguments, &out.Rotate); err != nil {
+			return out, err
+		}
+	}
+	if op.Kind == compute.OpRescue {
+		if err := json.Unmarshal(op.Arguments, &out.Rescue); err != nil {
 			return out, err
 		}
 	}
@@ -254,6 +262,9 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 	}
 	s := &w.row.server
 	s.VMState, s.TaskState, s.PowerState = in.VMState, compute.TaskNone, in.Power
+	if in.Rescue != nil {
+		*s = s.RescuedWith(*in.Rescue)
+	}
 	w.give(in.Given)
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)

@@ -36,10 +36,11 @@ type world struct {
 	files   map[string]bool             // "<host> <server>/<file>"
 	drive   compute.DiskID              // the root disk whose secret opens the config drive
 	domains map[string]compute.PowerState
-	runs    compute.ImageID   // what the domain that was started last is made of
-	lent    map[string]bool   // libvirt's secrets: "<host> <uuid>"
-	tpms    map[string]bool   // "<host> <server>"
-	trusts  map[string]string // by name
+	runs    compute.ImageID             // what the domain that was started last is made of
+	booted  map[string]compute.DiskRole // what a machine last booted from, by its key in domains
+	lent    map[string]bool             // libvirt's secrets: "<host> <uuid>"
+	tpms    map[string]bool             // "<host> <server>"
+	trusts  map[string]string           // by name
 	images  map[string]*shelved
 	exports map[string]bool // "<host> <server>/<folder>"
 	uses    map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
@@ -95,6 +96,7 @@ func newWorld(encrypted bool) *world {
 		claims: map[compute.OperationID]compute.HostID{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
+		booted:        map[string]compute.DiskRole{},
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*shelved{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
 		locks: map[string][]compute.SecretID{}, slots: keySlots{},

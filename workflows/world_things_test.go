@@ -120,6 +120,10 @@ func (w *world) registerHost(r registry) {
 	add(disk.Create, act(w, disk.Create, w.createDisk))
 	add(disk.CreateConfigDrive, act(w, disk.CreateConfigDrive, w.createConfigDrive))
 	add(disk.Delete, act(w, disk.Delete, func(ctx context.Context, in disk.DeleteInput) (none, error) {
+		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
+		if in.File == rescueFile && w.domains[name] == compute.PowerRunning && w.booted[name] == compute.RescueDisk {
+			w.broken = append(w.broken, "a rescue disk went before the machine that runs from it")
+		}
 		delete(w.files, hostOf(ctx)+" "+in.Server.String()+"/"+in.File)
 		return none{}, nil
 	}))
@@ -213,6 +217,8 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
 }
 
+const rescueFile = "disk.rescue"
+
 func (w *world) createConfigDrive(ctx context.Context, in disk.ConfigDriveInput) (none, error) {
 	if key := in.Server.ConfigDriveSecret(); key != nil && !w.has(key) {
 		return none{}, compute.Errorf(compute.NotFound, "no such secret")
@@ -241,7 +247,7 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	if w.domains[name] == compute.PowerRunning {
 		return domain.PowerResult{PowerState: compute.PowerRunning}, nil
 	}
-	for _, d := range in.Server.Disks {
+	for _, d := range in.Server.Attached() {
 		if !w.files[host+" "+in.Server.ID.String()+"/"+d.Name()] {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such disk file")
 		}
@@ -262,6 +268,7 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())
 	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))
 	w.domains[name], w.locks[name], w.runs = compute.PowerRunning, in.Server.Secrets(), in.Server.Image.ID
+	w.booted[name] = in.Server.Attached()[0].Role
 	w.files[host+" "+consoleLog(in.Server.ID)] = true
 	if in.Server.TPM != nil {
 		state := host + " " + in.Server.ID.String()

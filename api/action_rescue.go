@@ -1,0 +1,77 @@
+package api
+
+import (
+	"crypto/rand"
+
+	"github.com/google/uuid"
+
+	"strongroom/api/fault"
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+const (
+	ruleRescue   = "os_compute_api:os-rescue"
+	ruleUnrescue = "os_compute_api:os-unrescue"
+)
+
+var rescueBody = validation.Always(validation.Object([]string{"rescue"}, validation.Properties{
+	"rescue": {
+		"type": []string{"object", "null"}, "additionalProperties": false,
+		"properties": validation.Properties{"adminPass": validation.Text, "rescue_image_ref": {"type": "string", "format": "uuid"}},
+	},
+}))
+
+// rescueServer boots a server from an image, its own by default. The password of
+// the answer is the compute API's custom; it is kept nowhere.
+func (a *API) rescueServer(r *Request) (any, error) {
+	var body struct {
+		Rescue struct {
+			AdminPass string
+			Image     *uuid.UUID `json:"rescue_image_ref"`
+		}
+	}
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	var in compute.RescueArguments
+	if _, err := a.act(r, action{
+		rule: ruleRescue, kind: compute.OpRescue, task: compute.TaskRescuing, arguments: &in,
+		check: func(s schema.Server) (err error) {
+			in.Image, err = a.rescueImage(r, s, body.Rescue.Image)
+			return err
+		},
+	}); err != nil {
+		return nil, err
+	}
+	password := body.Rescue.AdminPass
+	if password == "" {
+		password = rand.Text()[:passwordLength]
+	}
+	return map[string]string{"adminPass": password}, nil
+}
+
+// rescueImage finds the image that a server is to be rescued with. What no host
+// could do is refused now.
+func (a *API) rescueImage(r *Request, s schema.Server, ref *uuid.UUID) (compute.Image, error) {
+	img := s.Image
+	if ref != nil {
+		var err error
+		img, err = a.config.Images.Image(r.Context(), r.Credential(), compute.ImageID{UUID: *ref})
+		switch {
+		case compute.Is(err, compute.NotFound), compute.Is(err, compute.Forbidden):
+			return img, fault.BadRequest("Requested rescue image '%s' is not supported", ref)
+		case err != nil:
+			return img, err
+		case img.Status != "active":
+			return img, fault.BadRequest("Image %s is not active.", img.ID)
+		}
+	}
+	_, err := compute.PlanRescue(r.ID, img)
+	return img, err
+}
+
+func (a *API) unrescueServer(r *Request) (any, error) {
+	return a.act(r, action{rule: ruleUnrescue, kind: compute.OpUnrescue, task: compute.TaskUnrescuing, arguments: struct{}{}})
+}
