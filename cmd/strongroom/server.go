@@ -11,15 +11,17 @@ import (
 )
 
 type serverCommand struct {
-	Create     serverCreate  `cmd:"" help:"Create a server."`
-	List       serverList    `cmd:"" help:"List servers."`
-	Show       serverShow    `cmd:"" help:"Show a server with its disks' encryption and its operations."`
-	Delete     serverDelete  `cmd:"" help:"Delete servers and everything that they have."`
-	Start      serverStart   `cmd:"" help:"Start a stopped server."`
-	Stop       serverStop    `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
-	Rebuild    serverRebuild `cmd:"" help:"Make a server anew of an image: new disks, the same vTPM."`
-	RotateKeys serverRotate  `cmd:"" help:"Give a server's encrypted disks new passphrases."`
-	ConsoleLog serverConsole `cmd:"" help:"Print a server's console."`
+	Create     serverCreate   `cmd:"" help:"Create a server."`
+	List       serverList     `cmd:"" help:"List servers."`
+	Show       serverShow     `cmd:"" help:"Show a server with its disks' encryption and its operations."`
+	Delete     serverDelete   `cmd:"" help:"Delete servers and everything that they have."`
+	Start      serverStart    `cmd:"" help:"Start a stopped server."`
+	Stop       serverStop     `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
+	Rebuild    serverRebuild  `cmd:"" help:"Make a server anew of an image: new disks, the same vTPM."`
+	RotateKeys serverRotate   `cmd:"" help:"Give a server's encrypted disks new passphrases."`
+	Rescue     serverRescue   `cmd:"" help:"Boot a server from an image, with its own disks beside it."`
+	Unrescue   serverUnrescue `cmd:"" help:"Boot a rescued server from its own disk again."`
+	ConsoleLog serverConsole  `cmd:"" help:"Print a server's console."`
 }
 
 // wait is for commands that can wait for the end of what they asked for.

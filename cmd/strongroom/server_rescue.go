@@ -1,0 +1,46 @@
+package main
+
+import (
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+)
+
+type serverRescue struct {
+	cloud
+	output
+	wait
+	Server string `arg:"" help:"Server, by id or name."`
+	Image  string `help:"Image to boot from, by id or name; the server's own by default."`
+}
+
+func (c serverRescue) Run(r *run) error {
+	var opts servers.RescueOpts
+	if c.Image != "" {
+		provider, endpoint, err := c.provider(r)
+		if err != nil {
+			return err
+		}
+		image, err := findImage(r, provider, endpoint, c.Image)
+		if err != nil {
+			return err
+		}
+		opts.RescueImageRef = image.ID
+	}
+	return act(r, c.cloud, c.output, c.wait, c.Server, "RESCUE", func(client *gophercloud.ServiceClient, id string) error {
+		_, err := servers.Rescue(r, client, id, opts).Extract()
+		return err
+	})
+}
+
+type serverUnrescue struct {
+	cloud
+	output
+	wait
+	Server string `arg:"" help:"Server, by id or name."`
+}
+
+func (c serverUnrescue) Run(r *run) error {
+	return act(r, c.cloud, c.output, c.wait, c.Server, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
+		return servers.Unrescue(r, client, id).ExtractErr()
+	})
+}
