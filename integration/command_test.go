@@ -50,6 +50,8 @@ func TestClientCommands(t *testing.T) {
 		{[]string{"server", "console-log", "cli"}, "TG ready"},
 		{[]string{"server", "stop", "cli", "--wait"}, "SHUTOFF"},
 		{[]string{"server", "start", "cli", "--wait"}, "ACTIVE"},
+		{[]string{"server", "rescue", "cli", "--image", "tiny", "--wait"}, "RESCUE"},
+		{[]string{"server", "unrescue", "cli", "--wait"}, "ACTIVE"},
 		{[]string{"server", "delete", "cli", "--wait"}, ""},
 		{[]string{"--config", c.ConfigFile(), "audit"}, "0 findings"},
 	} {

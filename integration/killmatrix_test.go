@@ -15,7 +15,7 @@ import (
 
 // cut is where operations are cut off on one back end. Each activity kills its
 // worker once before and once after it.
-type cut struct{ spawn, delete, undo, image, backup []string }
+type cut struct{ spawn, delete, undo, image, backup, rescue, unrescue []string }
 
 // cuts are all of the host worker's activities and a sample of the control
 // worker's. Real services have those that call them, and a sample of the rest.
@@ -29,16 +29,20 @@ var cuts = map[string]cut{
 			"domain.Destroy", "disk.Delete", "tpm.Delete",
 			"operation.CancelRunning", "key.Delete", "trust.Delete", "record.Bury",
 		},
-		undo:   []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete", "trust.Delete"},
-		image:  []string{"image.Create", "domain.Export", "image.Upload"},
-		backup: []string{"record.Give", "image.Delete"},
+		undo:     []string{"disk.Delete", "domain.Destroy", "domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+		image:    []string{"image.Create", "domain.Export", "image.Upload"},
+		backup:   []string{"record.Give", "image.Delete"},
+		rescue:   []string{"disk.Create", "domain.Stop", "domain.Start"},
+		unrescue: []string{"domain.Start", "record.Unrescue", "disk.Delete"},
 	},
 	openStack: {
-		spawn:  []string{"disk.CacheImage", "disk.Create", "domain.Start", "key.Create", "trust.Create"},
-		delete: []string{"disk.Delete", "key.Delete", "trust.Delete", "record.Bury"},
-		undo:   []string{"domain.ForgetSecrets", "key.Delete", "trust.Delete"},
-		image:  []string{"image.Upload"},
-		backup: []string{"image.Delete"},
+		spawn:    []string{"disk.CacheImage", "disk.Create", "domain.Start", "key.Create", "trust.Create"},
+		delete:   []string{"disk.Delete", "key.Delete", "trust.Delete", "record.Bury"},
+		undo:     []string{"domain.ForgetSecrets", "key.Delete", "trust.Delete"},
+		image:    []string{"image.Upload"},
+		backup:   []string{"image.Delete"},
+		rescue:   []string{"domain.Start"},
+		unrescue: []string{"disk.Delete"},
 	},
 }
 

@@ -64,10 +64,10 @@ func everythingRegistered() map[string]any {
 func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", workflows.SweepName, workflows.ReapName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", workflows.SweepName, workflows.ReapName, workflows.AuditName,
 		record.Begin, record.Task, record.Claim, record.Unclaim, record.SaveSecrets, record.ClearSecrets, record.SaveOptions,
 		record.Open, record.Close, record.Things, record.Give, record.Given, record.Rebuild, record.Settle, record.Bury, record.Ledger,
-		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped,
+		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped, record.Unrescue,
 		operation.CancelRunning, operation.Sweep,
 		key.Create, key.Copy, key.Look, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
 		image.Create, image.Describe, image.Delete, image.OldBackups, image.Upload,
