@@ -64,10 +64,14 @@ func (p *typist) said(begin string) (all []string) {
 	return all
 }
 
-// cat gives a file of the guest.
+// cat gives a file of the guest. A serial line has no checksums, and a busy host
+// loses a character of it now and then: it is asked until it says the same twice.
 func (p *typist) cat(file string) string {
 	p.t.Helper()
 	said := p.ask("cat "+file, "TG cat ")
+	for again := ""; again != said; {
+		again, said = said, p.ask("cat "+file, "TG cat ")
+	}
 	quoted, ok := strings.CutSuffix(said, " err=<nil>")
 	require.True(p.t, ok, said)
 	text, err := strconv.Unquote(quoted)
