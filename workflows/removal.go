@@ -51,8 +51,8 @@ func (o *operation) removeAll(ctx workflow.Context, things []compute.Thing) erro
 	}
 	var failure error
 	var refused refusal
-	for i, c := range calls {
-		gone, err := o.removed(ctx, things[i], c)
+	for i, t := range things {
+		gone, err := o.removed(ctx, t, calls[i])
 		if err != nil {
 			failure = err
 		} else if gone.Refused != "" {
