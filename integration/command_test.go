@@ -52,6 +52,7 @@ func TestClientCommands(t *testing.T) {
 		{[]string{"server", "start", "cli", "--wait"}, "ACTIVE"},
 		{[]string{"server", "rescue", "cli", "--image", "tiny", "--wait"}, "RESCUE"},
 		{[]string{"server", "unrescue", "cli", "--wait"}, "ACTIVE"},
+		{[]string{"server", "rebuild", "cli", "--image", "tiny", "--preserve-ephemeral", "--wait"}, "encrypted luks aes-256 xts"},
 		{[]string{"server", "delete", "cli", "--wait"}, ""},
 		{[]string{"--config", c.ConfigFile(), "audit"}, "0 findings"},
 	} {
