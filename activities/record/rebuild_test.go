@@ -81,3 +81,24 @@ func TestRebuild(t *testing.T) {
 	require.NoError(t, b.Rebuild(b.ctx, decided))
 	require.Empty(t, b.row(empty).Metadata)
 }
+
+// What an operation lends, takes back and lends again has one row all the while.
+func TestAThingIsMadeOnceMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.server(compute.OpRebuild)
+	lent := []compute.Thing{thing(in, compute.ThingHypervisorSecret, "s")}
+	for range 3 {
+		for range 2 { // the step may run twice
+			require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "start_domain", Things: lent}))
+		}
+		open, err := b.Things(b.ctx, in.Server)
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		require.Equal(t, compute.ThingIntended, open[0].State)
+		require.NoError(t, b.Close(b.ctx, record.CloseInput{OperationInput: in, Event: "start_domain", Present: lent, Released: lent}))
+		open, err = b.Things(b.ctx, in.Server)
+		require.NoError(t, err)
+		require.Empty(t, open)
+	}
+}
