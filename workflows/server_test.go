@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -161,6 +162,23 @@ func TestOnAServer(t *testing.T) {
 		in, err = s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete")
 		require.NoError(t, err)
 		s.gone(in)
+	})
+
+	t.Run("images of a server", func(t *testing.T) {
+		s := newStage(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		copied := compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame}
+		in, err := s.play(compute.OpCreateImage, compute.TaskSnapshotPending, copied, "create_image")
+		require.NoError(t, err)
+		s.whole(in, compute.OpCreateImage)
+		for _, name := range []string{"create_backup", "create_backup_and_remove_one"} {
+			backup := compute.SnapshotArguments{Image: compute.ImageID{UUID: uuid.New()}, Name: "backup", Key: compute.KeySame}
+			backup.Backup = &compute.Backup{Type: "daily", Rotation: 1}
+			in, err = s.play(compute.OpCreateBackup, compute.TaskBackup, backup, name)
+			require.NoError(t, err)
+			s.whole(in, compute.OpCreateBackup)
+		}
 	})
 
 	t.Run("a spawn that fails is undone", func(t *testing.T) {
