@@ -10,8 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
