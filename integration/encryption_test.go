@@ -3,7 +3,6 @@ package integration_test
 import (
 	"net/http"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -130,6 +129,6 @@ func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	}
 	out, code = legacy("status")
 	require.Equal(t, 0, code, out)
-	require.False(t, strings.Contains(out, key))
+	require.NotContains(t, out, key)
 	c.delete(t, id)
 }
