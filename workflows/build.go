@@ -4,7 +4,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
-	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
@@ -29,11 +28,7 @@ func (b *build) makeSecrets(ctx workflow.Context) error {
 	if err != nil || len(plan) == 0 {
 		return err
 	}
-	things := make([]compute.Thing, len(plan))
-	for i, p := range plan {
-		things[i] = b.thing(compute.ThingKeySecret, compute.PlaceKeyManager, p.Name)
-		things[i].Credential = p.Credential
-	}
+	things := b.secretThings(plan)
 	return b.take(ctx, step{
 		event: "create_secrets", makes: things,
 		do: func(ctx workflow.Context) error { return b.createSecrets(ctx, plan, things) },
@@ -52,22 +47,13 @@ func (b *build) makeSecrets(ctx workflow.Context) error {
 }
 
 func (b *build) createSecrets(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) error {
-	cloud := durable.Cloud(ctx)
-	calls := make([]workflow.Future, len(plan))
-	for i, p := range plan {
-		calls[i] = p.make(cloud)
-	}
-	if err := all(ctx, calls); err != nil {
+	made, err := makeSecrets(ctx, plan, things)
+	if err != nil {
 		return err
 	}
 	ids := record.SecretsInput{OperationInput: b.OperationInput, Disks: map[string]compute.SecretID{}}
 	for i, p := range plan {
-		var got key.CreateResult
-		if err := calls[i].Get(ctx, &got); err != nil {
-			return err
-		}
-		things[i].Reference = got.Secret.String()
-		p.give(&b.server, &ids, got.Secret)
+		p.give(&b.server, &ids, made[i])
 	}
 	if b.was != nil {
 		return nil
@@ -103,10 +89,10 @@ func (b *build) makeDisks(ctx workflow.Context, task compute.TaskState) error {
 	for _, i := range disks {
 		name := b.server.Disks[i].Name()
 		files = append(files, name)
-		made.makes = append(made.makes, b.thing(compute.ThingDiskFile, b.host.String(), b.Server.String()+"/"+name))
+		made.makes = append(made.makes, b.file(b.host, name))
 	}
 	made.do = func(ctx workflow.Context) error { return b.createDisks(ctx, disks) }
-	made.undo = func(ctx workflow.Context) error { return b.deleteFiles(ctx, files) }
+	made.undo = func(ctx workflow.Context) error { return b.deleteFiles(ctx, b.host, files...) }
 	return b.take(ctx, made)
 }
 
@@ -154,15 +140,6 @@ func (b *build) noteOptions(ctx workflow.Context, i int, options map[string]stri
 	return recorded(ctx, record.SaveOptions, in, nil)
 }
 
-func (b *build) deleteFiles(ctx workflow.Context, files []string) error {
-	host := durable.HostUndo(ctx, b.host)
-	calls := make([]workflow.Future, len(files))
-	for i, f := range files {
-		calls[i] = workflow.ExecuteActivity(host, disk.Delete, disk.DeleteInput{Server: b.Server, File: f})
-	}
-	return all(ctx, calls)
-}
-
 // start boots the domain. Where it is the server's first one, its undo leaves
 // neither domain nor console log nor config drive; TPM state goes when it was made
 // here.
@@ -172,7 +149,7 @@ func (b *build) start(ctx workflow.Context) error {
 	if b.was == nil {
 		boot.makes = append(boot.makes, b.thing(compute.ThingDomain, place, b.server.InstanceName()))
 		for _, f := range b.bootFiles() {
-			boot.makes = append(boot.makes, b.thing(compute.ThingDiskFile, place, b.Server.String()+"/"+f))
+			boot.makes = append(boot.makes, b.file(b.host, f))
 		}
 	}
 	freshTPM := b.server.TPM != nil && (b.was == nil || b.was.TPM == nil)
@@ -200,7 +177,7 @@ func (b *build) undoFirst(ctx workflow.Context) error {
 	if err := b.forgetSecrets(ctx, b.host, b.server); err != nil {
 		return err
 	}
-	return b.deleteFiles(ctx, b.bootFiles())
+	return b.deleteFiles(ctx, b.host, b.bootFiles()...)
 }
 
 // bootFiles are the files that a server has from its first boot on.

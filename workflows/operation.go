@@ -148,6 +148,16 @@ func (o *operation) thing(kind compute.ThingKind, place, name string) compute.Th
 	return op.Thing(kind, place, name)
 }
 
+// file names a file in the server's folder on a host.
+func (o *operation) file(host compute.HostID, name string) compute.Thing {
+	return o.thing(compute.ThingDiskFile, host.String(), o.Server.String()+"/"+name)
+}
+
+// unchanged settles the server as it was when the operation began.
+func (o *operation) unchanged() record.SettleInput {
+	return record.SettleInput{VMState: o.server.VMState, Power: o.server.PowerState}
+}
+
 // keys are the credentials for the server's keys in this operation.
 func (o *operation) keys() compute.Keyring { return o.server.Keyring(o.asked.Credential) }
 

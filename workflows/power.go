@@ -57,7 +57,7 @@ func (s *stop) run(ctx workflow.Context) error {
 
 // outcome leaves the server as it was: a stop that failed did not stop it.
 func (s *stop) outcome(*compute.Error) record.SettleInput {
-	return record.SettleInput{VMState: s.server.VMState, Power: s.server.PowerState}
+	return s.unchanged()
 }
 
 // Reboot shuts a server down, softly or by force, and boots it afresh: its keys
@@ -101,7 +101,7 @@ func (r *reboot) outcome(*compute.Error) record.SettleInput {
 	if r.down {
 		return stopped()
 	}
-	return record.SettleInput{VMState: r.server.VMState, Power: r.server.PowerState}
+	return r.unchanged()
 }
 
 func stopped() record.SettleInput {
@@ -168,6 +168,16 @@ func (o *operation) shutdown(host compute.HostID, grace int) step {
 		quick := durable.HostQuick(ctx, host)
 		return workflow.ExecuteActivity(quick, domain.Stop, domain.StopInput{Server: o.Server, GraceSeconds: grace}).Get(ctx, nil)
 	}}
+}
+
+// deleteFiles removes files from the server's folder on a host.
+func (o *operation) deleteFiles(ctx workflow.Context, host compute.HostID, files ...string) error {
+	onHost := durable.HostUndo(ctx, host)
+	calls := make([]workflow.Future, len(files))
+	for i, f := range files {
+		calls[i] = workflow.ExecuteActivity(onHost, disk.Delete, disk.DeleteInput{Server: o.Server, File: f})
+	}
+	return all(ctx, calls)
 }
 
 // destroy leaves neither a domain nor TPM state.

@@ -107,7 +107,7 @@ func (r *rebuild) end(ctx workflow.Context) error {
 		end = stopped()
 		halt := r.shutdown(r.host, shutdownGrace)
 		halt.event = "stop_new_domain"
-		if err := r.finish(ctx, halt); err != nil {
+		if err := r.onward(ctx, halt, func(ctx workflow.Context, _ *record.CloseInput) error { return halt.do(ctx) }); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (r *rescue) fetch(ctx workflow.Context) error {
 // makeDisk makes the rescue disk while the server still runs.
 func (r *rescue) makeDisk(ctx workflow.Context) error {
 	return r.take(ctx, step{
-		event: "create_rescue_disk", host: &r.host, makes: []compute.Thing{r.thing(compute.ThingDiskFile, r.host.String(), r.Server.String()+"/"+r.disk.Name())},
+		event: "create_rescue_disk", host: &r.host, makes: []compute.Thing{r.file(r.host, r.disk.Name())},
 		do: func(ctx workflow.Context) error {
 			var got disk.CreateResult
 			in := disk.CreateInput{
@@ -68,10 +68,7 @@ func (r *rescue) makeDisk(ctx workflow.Context) error {
 			r.disk.EncryptionOptions = got.EncryptionOptions
 			return err
 		},
-		undo: func(ctx workflow.Context) error {
-			in := disk.DeleteInput{Server: r.Server, File: r.disk.Name()}
-			return workflow.ExecuteActivity(durable.HostUndo(ctx, r.host), disk.Delete, in).Get(ctx, nil)
-		},
+		undo: func(ctx workflow.Context) error { return r.deleteFiles(ctx, r.host, r.disk.Name()) },
 		lean: true, // it goes after the machine that runs from it
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
-	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -52,7 +51,7 @@ func (r *rotation) run(ctx workflow.Context) error {
 
 // outcome leaves the server as it was: its guest notices nothing.
 func (r *rotation) outcome(*compute.Error) record.SettleInput {
-	return record.SettleInput{VMState: r.server.VMState, Power: r.server.PowerState}
+	return r.unchanged()
 }
 
 // look sees which disks it is about, and which of their key slots are in use: what
@@ -77,38 +76,27 @@ func (r *rotation) look(ctx workflow.Context) (err error) {
 }
 
 func (r *rotation) makeKeys(ctx workflow.Context) error {
-	owner := r.keys().Disks
-	things := make([]compute.Thing, len(r.disks))
+	plan := make([]plannedSecret, len(r.disks))
 	for i, d := range r.disks {
-		things[i] = r.thing(compute.ThingKeySecret, compute.PlaceKeyManager, compute.DiskSecret(r.Server, r.Operation, d).Name)
-		things[i].Credential = owner
+		plan[i] = planSecret(r.keys().Disks, compute.DiskSecret(r.Server, r.Operation, d), &d.ID)
 	}
+	things := r.secretThings(plan)
 	return r.take(ctx, step{
 		event: "create_secrets", makes: things,
-		do:   func(ctx workflow.Context) error { return r.createKeys(ctx, owner, things) },
+		do:   func(ctx workflow.Context) error { return r.createKeys(ctx, plan, things) },
 		undo: func(ctx workflow.Context) error { return r.removeAll(ctx, things) },
 		lean: true, // keys go after the slots that they open
 	})
 }
 
-func (r *rotation) createKeys(ctx workflow.Context, owner compute.Credential, things []compute.Thing) error {
-	calls := make([]workflow.Future, len(r.disks))
-	for i, d := range r.disks {
-		p := compute.DiskSecret(r.Server, r.Operation, d)
-		in := key.CreateInput{Credential: owner, ID: p.ID, Name: p.Name, Bytes: p.Bytes}
-		calls[i] = workflow.ExecuteActivity(durable.Cloud(ctx), key.Create, in)
-	}
-	if err := all(ctx, calls); err != nil {
+func (r *rotation) createKeys(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) error {
+	made, err := makeSecrets(ctx, plan, things)
+	if err != nil {
 		return err
 	}
 	r.after = map[string]compute.Rotated{}
 	for i, d := range r.disks {
-		var got key.CreateResult
-		if err := calls[i].Get(ctx, &got); err != nil {
-			return err
-		}
-		things[i].Reference = got.Secret.String()
-		r.after[d.ID.String()] = compute.Rotated{Secret: got.Secret}
+		r.after[d.ID.String()] = compute.Rotated{Secret: made[i]}
 	}
 	return nil
 }
@@ -198,6 +186,6 @@ func (r *rotation) deleteOldSecrets(ctx workflow.Context) error {
 		return nil
 	}
 	return r.onward(ctx, step{event: "delete_secrets"}, func(ctx workflow.Context, end *record.CloseInput) error {
-		return (&deletion{r.operation}).remove(ctx, old, end)
+		return r.remove(ctx, old, end)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 // plannedSecret is a secret that a server needs, and where its id goes.
@@ -21,29 +22,60 @@ type plannedSecret struct {
 // operation, so a second run finds the first's.
 func secretPlan(server compute.Server, op compute.OperationID, keys compute.Keyring, asked compute.Credential) ([]plannedSecret, error) {
 	var plan []plannedSecret
-	add := func(cred compute.Credential, p compute.SecretPlan, disk *compute.DiskID) *plannedSecret {
-		plan = append(plan, plannedSecret{disk: disk, CreateInput: key.CreateInput{
-			Credential: cred, ID: p.ID, Name: p.Name, Bytes: p.Bytes,
-		}})
-		return &plan[len(plan)-1]
-	}
 	source, err := server.Image.Encryption()
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range server.Disks {
 		if d.Encrypted && d.Secret == nil {
-			add(keys.Disks, compute.DiskSecret(server.ID, op, d), &d.ID)
+			plan = append(plan, planSecret(keys.Disks, compute.DiskSecret(server.ID, op, d), &d.ID))
 		}
 		if d.Role == compute.RootDisk && source != nil && d.BackingSecret == nil {
-			p := add(keys.Disks, compute.BackingSecret(server.ID, op, d), &d.ID)
+			p := planSecret(keys.Disks, compute.BackingSecret(server.ID, op, d), &d.ID)
 			p.from = &key.CopyInput{Credential: p.Credential, ID: p.ID, Name: p.Name, From: source.Secret, FromCredential: asked}
+			plan = append(plan, p)
 		}
 	}
 	if server.TPM != nil && server.TPM.Secret == nil {
-		add(keys.TPM, compute.TPMSecret(server.ID, op), nil)
+		plan = append(plan, planSecret(keys.TPM, compute.TPMSecret(server.ID, op), nil))
 	}
 	return plan, nil
+}
+
+func planSecret(cred compute.Credential, p compute.SecretPlan, disk *compute.DiskID) plannedSecret {
+	return plannedSecret{disk: disk, CreateInput: key.CreateInput{Credential: cred, ID: p.ID, Name: p.Name, Bytes: p.Bytes}}
+}
+
+// secretThings names planned secrets for the ledger.
+func (o *operation) secretThings(plan []plannedSecret) []compute.Thing {
+	things := make([]compute.Thing, len(plan))
+	for i, p := range plan {
+		things[i] = o.thing(compute.ThingKeySecret, compute.PlaceKeyManager, p.Name)
+		things[i].Credential = p.Credential
+	}
+	return things
+}
+
+// makeSecrets makes planned secrets, all at once, and gives their ids, which things
+// get too.
+func makeSecrets(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) ([]compute.SecretID, error) {
+	cloud := durable.Cloud(ctx)
+	calls := make([]workflow.Future, len(plan))
+	for i, p := range plan {
+		calls[i] = p.make(cloud)
+	}
+	if err := all(ctx, calls); err != nil {
+		return nil, err
+	}
+	made := make([]compute.SecretID, len(plan))
+	for i, c := range calls {
+		var got key.CreateResult
+		if err := c.Get(ctx, &got); err != nil {
+			return nil, err
+		}
+		made[i], things[i].Reference = got.Secret, got.Secret.String()
+	}
+	return made, nil
 }
 
 // make starts the activity that makes the secret.

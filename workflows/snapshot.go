@@ -29,15 +29,9 @@ type snapshot struct {
 	target compute.ExportTarget
 	copied compute.Export
 	given  []compute.Thing // what is the owner's from the commit on
-
-	pending, uploading compute.TaskState
 }
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {
-	s.pending, s.uploading = compute.TaskSnapshot, compute.TaskUploading
-	if s.in.Backup != nil {
-		s.pending, s.uploading = compute.TaskBackup, compute.TaskBackup
-	}
 	s.target = compute.ExportTarget{Format: compute.ImageQcow2, Key: s.in.Key, Credential: s.asked.Credential}
 	for _, next := range []func(workflow.Context) error{s.makeImage, s.look, s.makeKey, s.export, s.upload, s.tidy} {
 		if err := next(ctx); err != nil {
@@ -60,8 +54,14 @@ func (s *snapshot) run(ctx workflow.Context) (err error) {
 }
 
 // outcome leaves the server as it was: an image of it changes nothing.
-func (s *snapshot) outcome(*compute.Error) record.SettleInput {
-	return record.SettleInput{VMState: s.server.VMState, Power: s.server.PowerState}
+func (s *snapshot) outcome(*compute.Error) record.SettleInput { return s.unchanged() }
+
+// progress says what is being done; a backup is one thing throughout.
+func (s *snapshot) progress(ctx workflow.Context, task compute.TaskState) error {
+	if s.in.Backup != nil {
+		task = compute.TaskBackup
+	}
+	return s.task(ctx, task)
 }
 
 // makeImage has the image's record, which the api may have made already: so it
@@ -98,7 +98,7 @@ func (s *snapshot) look(workflow.Context) (err error) {
 
 // makeKey has the secret of the image: the owner of the image is its owner.
 func (s *snapshot) makeKey(ctx workflow.Context) error {
-	if err := s.task(ctx, s.pending); err != nil {
+	if err := s.progress(ctx, compute.TaskSnapshot); err != nil {
 		return err
 	}
 	switch {
@@ -173,7 +173,7 @@ func (s *snapshot) abortExport(ctx workflow.Context) error {
 }
 
 func (s *snapshot) exported() compute.Thing {
-	return s.thing(compute.ThingDiskFile, s.host.String(), s.Server.String()+"/"+compute.ExportFolder(s.Operation))
+	return s.file(s.host, compute.ExportFolder(s.Operation))
 }
 
 func (s *snapshot) exportOffline(ctx workflow.Context) error {
@@ -196,7 +196,7 @@ func (s *snapshot) deleteExport(ctx workflow.Context) error {
 
 // upload says how the image is encrypted, and sends the copy.
 func (s *snapshot) upload(ctx workflow.Context) error {
-	if err := s.task(ctx, s.uploading); err != nil {
+	if err := s.progress(ctx, compute.TaskUploading); err != nil {
 		return err
 	}
 	if s.target.Secret != nil {

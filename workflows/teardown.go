@@ -114,18 +114,3 @@ func (o *operation) discard(ctx workflow.Context, which func([]compute.Thing) []
 		return nil
 	})
 }
-
-// finish takes a step after the decision: it is not undone, it is tried until it
-// succeeds, and it goes on when the server was lost meanwhile.
-func (o *operation) finish(ctx workflow.Context, s step) error {
-	return durable.Persist(ctx, func(ctx workflow.Context) error {
-		if err := recorded(ctx, record.Open, o.opening(s.event, s, true), nil); err != nil {
-			return err
-		}
-		if err := s.do(ctx); err != nil {
-			o.report(ctx, s.event, err)
-			return err
-		}
-		return o.close(ctx, record.CloseInput{Event: s.event, Present: s.makes, Released: s.releases})
-	})
-}
