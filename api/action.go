@@ -73,8 +73,8 @@ type action struct {
 	hard      bool              // of a reboot
 	arguments any
 
-	evenLocked bool                      // a lock keeps nobody from it
-	check      func(schema.Server) error // what else keeps one from it; it may complete the arguments
+	evenLocked bool                  // a lock keeps nobody from it
+	check      func(serverRow) error // what else keeps one from it; it may complete the arguments
 
 	// accepted makes something between the commit and the start: what makes names, so
 	// that it is on the ledger before.
@@ -102,7 +102,7 @@ func (a *API) act(r *Request, act action) (any, error) {
 			return nil, err
 		}
 		if act.check != nil {
-			if err := act.check(s); err != nil {
+			if err := act.check(row); err != nil {
 				return nil, err
 			}
 		}
@@ -119,7 +119,7 @@ func (a *API) act(r *Request, act action) (any, error) {
 			if err != nil || rows == 0 || act.makes == nil {
 				return rows, err
 			}
-			return rows, intend(r, q, act.makes(op))
+			return rows, q.IntendThing(r.Context(), schema.Intention(act.makes(op)))
 		})
 		if err != nil {
 			return nil, err
@@ -133,13 +133,6 @@ func (a *API) act(r *Request, act action) (any, error) {
 		}
 	}
 	return nil, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
-}
-
-func intend(r *Request, q *schema.Queries, t compute.Thing) error {
-	return q.IntendThing(r.Context(), schema.IntendThingParams{
-		ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
-		CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
-	})
 }
 
 func situation(s schema.Server) compute.Situation {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"strongroom/api/microversion"
 	"strongroom/api/validation"
 	"strongroom/compute"
 )
@@ -10,15 +9,13 @@ const ruleCreateBackup = "os_compute_api:os-create-backup"
 
 // createBackupBody is Nova's at every version: a backup has the server's own key
 // (EE-22).
-var createBackupBody = validation.Since(func(microversion.Version) validation.Schema {
-	return validation.Object([]string{"createBackup"}, validation.Properties{
-		"createBackup": validation.Object([]string{"name", "backup_type", "rotation"}, validation.Properties{
-			"name": validation.Name, "metadata": validation.Metadata(),
-			"backup_type": {"type": "string"},
-			"rotation":    {"type": []string{"integer", "string"}, "pattern": "^[0-9]+$", "minimum": 0, "maximum": validation.MaxInt, "minLength": 1},
-		}),
-	})
-}, microversion.Min)
+var createBackupBody = validation.Always(validation.Object([]string{"createBackup"}, validation.Properties{
+	"createBackup": validation.Object([]string{"name", "backup_type", "rotation"}, validation.Properties{
+		"name": validation.Name, "metadata": validation.Metadata(),
+		"backup_type": {"type": "string"},
+		"rotation":    validation.WholeNumber(0),
+	}),
+}))
 
 // createBackup makes an image of a server and removes the oldest of its type.
 func (a *API) createBackup(r *Request) (any, error) {

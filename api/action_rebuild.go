@@ -1,8 +1,6 @@
 package api
 
 import (
-	"crypto/rand"
-
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
 	"strongroom/api/validation"
@@ -66,33 +64,23 @@ func (a *API) rebuildServer(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	row, err := a.findServer(r, ruleRebuild)
-	if err != nil {
+	var row serverRow // that was rebuilt
+	var asked compute.RebuildArguments
+	if _, err := a.act(r, action{
+		rule: ruleRebuild, kind: compute.OpRebuild, task: compute.TaskRebuilding, arguments: &asked,
+		check: func(found serverRow) (err error) {
+			row = found
+			if asked, err = a.rebuildArguments(r, in); err != nil {
+				return err
+			}
+			return a.mayRebuild(r, row.Server, asked.Rebuild)
+		},
+	}); err != nil {
 		return nil, err
-	}
-	if err := checkLock(r, row.Server); err != nil {
-		return nil, err
-	}
-	if err := compute.CheckAction(compute.OpRebuild, situation(row.Server), false); err != nil {
-		return nil, err
-	}
-	asked, err := a.rebuildArguments(r, in)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.mayRebuild(r, row.Server, asked.Rebuild); err != nil {
-		return nil, err
-	}
-	if _, err := a.act(r, action{rule: ruleRebuild, kind: compute.OpRebuild, task: compute.TaskRebuilding, arguments: asked}); err != nil {
-		return nil, err
-	}
-	password := in.AdminPass
-	if password == "" {
-		password = rand.Text()[:passwordLength]
 	}
 	r.SetHeader("Location", r.URL("servers", row.Server.ID.String()))
 	row.Server.TaskState = compute.TaskRebuilding
-	return map[string]any{"server": a.serverView(r).rebuilt(willBe(row, asked), password)}, nil
+	return map[string]any{"server": a.serverView(r).rebuilt(willBe(row, asked), adminPassword(in.AdminPass))}, nil
 }
 
 func readRebuild(r *Request) (rebuildRequest, error) {
@@ -144,7 +132,10 @@ func (a *API) mayRebuild(r *Request, s schema.Server, in compute.Rebuild) error 
 	if err != nil {
 		return err
 	}
-	was := asPlanned(s, disks)
+	was, err := s.WithDisks(disks)
+	if err != nil {
+		return err
+	}
 	will, err := was.RebuiltAs(r.ID, in)
 	if err != nil {
 		return err
@@ -166,18 +157,6 @@ func (a *API) mayRebuild(r *Request, s schema.Server, in compute.Rebuild) error 
 		plan.tpm = nil // none is made
 	}
 	return a.probe(r, plan)
-}
-
-// asPlanned gives of a server what its rebuild is planned by.
-func asPlanned(s schema.Server, disks []schema.ServerDisk) compute.Server {
-	out := compute.Server{ID: s.ID, ProjectID: s.ProjectID, UserID: s.UserID, Flavor: s.Flavor, Image: s.Image, TPM: s.TPM}
-	for _, d := range disks {
-		out.Disks = append(out.Disks, compute.Disk{
-			ID: d.ID, Role: d.Role, Index: int(d.Index), SizeMB: d.SizeMB, File: d.File, Image: d.ImageID,
-			Encrypted: d.Encrypted, Format: d.EncryptionFormat, Secret: d.EncryptionSecret, BackingSecret: d.BackingEncryptionSecret,
-		})
-	}
-	return out
 }
 
 // willBe is the row as it is going to be: what the answer shows.

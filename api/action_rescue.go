@@ -1,8 +1,6 @@
 package api
 
 import (
-	"crypto/rand"
-
 	"github.com/google/uuid"
 
 	"strongroom/api/fault"
@@ -38,18 +36,14 @@ func (a *API) rescueServer(r *Request) (any, error) {
 	var in compute.RescueArguments
 	if _, err := a.act(r, action{
 		rule: ruleRescue, kind: compute.OpRescue, task: compute.TaskRescuing, arguments: &in,
-		check: func(s schema.Server) (err error) {
-			in.Image, err = a.rescueImage(r, s, body.Rescue.Image)
+		check: func(row serverRow) (err error) {
+			in.Image, err = a.rescueImage(r, row.Server, body.Rescue.Image)
 			return err
 		},
 	}); err != nil {
 		return nil, err
 	}
-	password := body.Rescue.AdminPass
-	if password == "" {
-		password = rand.Text()[:passwordLength]
-	}
-	return map[string]string{"adminPass": password}, nil
+	return map[string]string{"adminPass": adminPassword(body.Rescue.AdminPass)}, nil
 }
 
 // rescueImage finds the image that a server is to be rescued with. What no host

@@ -25,7 +25,7 @@ func (a *API) rotateKeys(r *Request) (any, error) {
 	}
 	return a.act(r, action{
 		rule: ruleRotateKeys, kind: compute.OpRotateKeys, task: compute.TaskRotatingKeys, arguments: body.RotateKeys,
-		check: func(s schema.Server) error { return a.checkRotation(r, s, body.RotateKeys) },
+		check: func(row serverRow) error { return a.checkRotation(r, row.Server, body.RotateKeys) },
 	})
 }
 
@@ -35,11 +35,9 @@ func (a *API) checkRotation(r *Request, row schema.Server, in compute.RotateArgu
 	if err != nil {
 		return err
 	}
-	s := compute.Server{ID: row.ID, ProjectID: row.ProjectID, UserID: row.UserID, Flavor: row.Flavor}
-	for _, d := range disks {
-		s.Disks = append(s.Disks, compute.Disk{
-			ID: d.ID, Role: d.Role, Index: int(d.Index), Encrypted: d.Encrypted, Secret: d.EncryptionSecret, Format: d.EncryptionFormat,
-		})
+	s, err := row.WithDisks(disks)
+	if err != nil {
+		return err
 	}
 	if _, err := s.DisksToRotate(in.Disks); err != nil {
 		return err
@@ -52,6 +50,6 @@ func (a *API) checkRotation(r *Request, row schema.Server, in compute.RotateArgu
 		return nil // the trust is the workers' to use
 	}
 	return refusal(a.config.Keys.Check(r.Context(), owner),
-		"Your token may not store secrets in the key manager in this project (there the role is usually called creator). New keys need that.",
+		mayNotStore+"New keys need that.",
 		"The key manager is not available: keys cannot be rotated now.")
 }

@@ -34,17 +34,12 @@ func (a *API) flavorManage() Resource {
 }
 
 var flavorCreate = validation.Since(func(v microversion.Version) validation.Schema {
-	size := func(least int) validation.Schema {
-		return validation.Schema{
-			"type": []string{"integer", "string"}, "pattern": "^[0-9]+$", "minimum": least, "maximum": validation.MaxInt, "minLength": 1,
-		}
-	}
 	p := validation.Properties{
 		"name": validation.Name,
 		"id": {
 			"type": []string{"string", "number", "null"}, "minLength": 1, "maxLength": 255, "pattern": "^(?! )[a-zA-Z0-9. _-]+(?<! )$",
 		},
-		"ram": size(1), "vcpus": size(1), "disk": size(0), "OS-FLV-EXT-DATA:ephemeral": size(0), "swap": size(0),
+		"ram": validation.WholeNumber(1), "vcpus": validation.WholeNumber(1), "disk": validation.WholeNumber(0), "OS-FLV-EXT-DATA:ephemeral": validation.WholeNumber(0), "swap": validation.WholeNumber(0),
 		"rxtx_factor": {
 			"type": []string{"number", "string"}, "pattern": `^[0-9]+(\.[0-9]+)?$`, "minimum": 0, "exclusiveMinimum": true, "maximum": 3.40282e+38,
 		},

@@ -12,6 +12,15 @@ import (
 // passwordLength is how long a password is that a server is given: 60 random bits.
 const passwordLength = 12
 
+// adminPassword is the password of an answer: the one that was asked for, or a new
+// one. It is kept nowhere.
+func adminPassword(asked string) string {
+	if asked != "" {
+		return asked
+	}
+	return rand.Text()[:passwordLength]
+}
+
 // createServers answers POST /servers: the rules first, then all rows of all
 // servers in one transaction, then their workflows. Temporal may be away by
 // then: what was committed is started later.
@@ -43,13 +52,9 @@ func (a *API) createServers(r *Request) (any, error) {
 		return map[string]any{"reservation_id": reservation}, nil
 	}
 	first := operations[0].ServerID
-	password := plan.AdminPass
-	if password == "" {
-		password = rand.Text()[:passwordLength]
-	}
 	r.SetHeader("Location", r.URL("servers", first.String()))
 	view := a.serverView(r)
-	return map[string]any{"server": view.created(first, plan.diskConfig(), password)}, nil
+	return map[string]any{"server": view.created(first, plan.diskConfig(), adminPassword(plan.AdminPass))}, nil
 }
 
 // operationOf is the create of a request's i-th server. The first one has the

@@ -66,8 +66,15 @@ func (a *API) listDisks(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	server, err := row.Server.WithDisks(disks)
+	if err != nil {
+		return nil, err
+	}
+	names := map[compute.DiskID]string{} // of a server that is rescued they are others than they were
+	for _, d := range server.Attached() {
+		names[d.ID] = d.DeviceName
+	}
 	out := []diskView{}
-	names := attachedNames(disks)
 	for _, d := range disks {
 		out = append(out, diskView{
 			ID: d.ID, Role: d.Role, DeviceName: names[d.ID], Bus: d.Bus, SizeMB: d.SizeMB, BootIndex: d.BootIndex,
@@ -77,20 +84,6 @@ func (a *API) listDisks(r *Request) (any, error) {
 		})
 	}
 	return map[string]any{"disks": out}, nil
-}
-
-// attachedNames gives the device names that disks have in their machine: those of a
-// server that is rescued are others than they were.
-func attachedNames(rows []schema.ServerDisk) map[compute.DiskID]string {
-	var s compute.Server
-	for _, d := range rows {
-		s.Disks = append(s.Disks, compute.Disk{ID: d.ID, Role: d.Role, DeviceName: d.DeviceName})
-	}
-	names := map[compute.DiskID]string{}
-	for _, d := range s.Attached() {
-		names[d.ID] = d.DeviceName
-	}
-	return names
 }
 
 // listOperations shows the newest operations with their steps.

@@ -24,6 +24,8 @@ type KeyManager interface {
 	Look(ctx context.Context, cred compute.Credential, id compute.SecretID) error
 }
 
+const mayNotStore = "Your token may not store secrets in the key manager in this project (there the role is usually called creator). "
+
 // probe tries what a server is going to need of the cloud with the credentials
 // that it is going to use: what would fail later is refused now (EE-10, TPM-08).
 func (a *API) probe(r *Request, p *serverPlan) error {
@@ -42,8 +44,8 @@ func (a *API) probe(r *Request, p *serverPlan) error {
 			}
 		}
 		if err := a.config.Keys.Check(r.Context(), cred); err != nil {
-			return refusal(err, "Your token may not store secrets in the key manager in this project (there the role is usually called creator). "+
-				"Encrypted disks and vTPMs need that.", "The key manager is not available: encrypted disks and vTPMs cannot be made now.")
+			return refusal(err, mayNotStore+"Encrypted disks and vTPMs need that.",
+				"The key manager is not available: encrypted disks and vTPMs cannot be made now.")
 		}
 	}
 	if err := a.probeImage(r, p); err != nil {

@@ -61,9 +61,9 @@ func (m Metadata) change(ctx context.Context, row *ServerMetadataRow, op compute
 	if err != nil {
 		return err
 	}
-	var asked compute.RebuildArguments
-	if err := json.Unmarshal(rebuild.Arguments, &asked); err != nil {
-		return compute.Errorf(compute.Invalid, "operation %s has no arguments of a rebuild", op)
+	asked, err := rebuild.Rebuild()
+	if err != nil {
+		return err
 	}
 	c := asked.Change
 	if c.Name != nil {

@@ -33,10 +33,7 @@ func (a *Activities) Open(ctx context.Context, in OpenInput) error {
 
 func open(ctx context.Context, q *schema.Queries, in OpenInput) error {
 	for _, t := range in.Things {
-		if err := q.IntendThing(ctx, schema.IntendThingParams{
-			ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
-			CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
-		}); err != nil {
+		if err := q.IntendThing(ctx, schema.Intention(t)); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -26,9 +25,9 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 		if err != nil {
 			return err
 		}
-		var asked compute.RebuildArguments
-		if err := json.Unmarshal(op.Arguments, &asked); err != nil {
-			return compute.Errorf(compute.Invalid, "operation %s has no arguments of a rebuild", op.ID)
+		asked, err := op.Rebuild()
+		if err != nil {
+			return err
 		}
 		was, err := q.GetServer(ctx, in.Server)
 		if err != nil {
@@ -80,15 +79,12 @@ func rebuildServer(ctx context.Context, q *schema.Queries, in RebuildInput, was 
 }
 
 func replaceDisk(ctx context.Context, q *schema.Queries, server compute.ServerID, d compute.Disk) error {
-	options := []byte("{}")
-	if d.EncryptionOptions != nil {
-		var err error
-		if options, err = json.Marshal(d.EncryptionOptions); err != nil {
-			return err
-		}
+	options, err := optionsText(d.EncryptionOptions)
+	if err != nil {
+		return err
 	}
 	return q.ReplaceServerDisk(ctx, schema.ReplaceServerDiskParams{
 		ServerID: server, Role: d.Role, Index: int32(d.Index), ID: d.ID, File: d.File, SizeMB: d.SizeMB, ImageID: d.Image,
-		Encrypted: d.Encrypted, Secret: d.Secret, BackingSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: string(options),
+		Encrypted: d.Encrypted, Secret: d.Secret, BackingSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: options,
 	})
 }

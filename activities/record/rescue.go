@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -12,17 +11,14 @@ import (
 // attach puts a disk that a server was not created with on record. Ids of secrets
 // are on it, never values.
 func attach(ctx context.Context, q *schema.Queries, server compute.ServerID, d compute.Disk) error {
-	options := []byte("{}")
-	if len(d.EncryptionOptions) > 0 {
-		var err error
-		if options, err = json.Marshal(d.EncryptionOptions); err != nil {
-			return err
-		}
+	options, err := optionsText(d.EncryptionOptions)
+	if err != nil {
+		return err
 	}
 	return q.AttachDisk(ctx, schema.AttachDiskParams{
 		ID: d.ID, ServerID: server, Role: d.Role, DeviceName: d.DeviceName, Bus: d.Bus, SizeMB: d.SizeMB, BootIndex: int32(d.BootIndex),
 		ImageID: d.Image, Source: d.Source, Encrypted: d.Encrypted, EncryptionSecret: d.Secret, BackingEncryptionSecret: d.BackingSecret,
-		EncryptionFormat: d.Format, EncryptionOptions: string(options),
+		EncryptionFormat: d.Format, EncryptionOptions: options,
 	})
 }
 

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/google/uuid"
 
@@ -24,18 +23,9 @@ func LoadServer(ctx context.Context, q *schema.Queries, id compute.ServerID) (co
 	if err != nil {
 		return compute.Server{}, err
 	}
-	s := compute.Server{
-		ID: row.ID, ProjectID: row.ProjectID, UserID: row.UserID, Name: row.Name, Hostname: row.Hostname,
-		VMState: row.VMState, TaskState: row.TaskState, PowerState: row.PowerState, Host: row.HostID,
-		Flavor: row.Flavor, Image: row.Image, Networks: row.Networks, TPM: row.TPM,
-		Traits: row.RequiredTraits, Forbidden: row.ForbiddenTraits, ConfigDrive: row.ConfigDrive,
-	}
-	for _, d := range disks {
-		disk, err := Disk(d)
-		if err != nil {
-			return compute.Server{}, err
-		}
-		s.Disks = append(s.Disks, disk)
+	s, err := row.WithDisks(disks)
+	if err != nil {
+		return compute.Server{}, err
 	}
 	for _, m := range system {
 		if s.System == nil {
@@ -49,17 +39,4 @@ func LoadServer(ctx context.Context, q *schema.Queries, id compute.ServerID) (co
 		}
 	}
 	return s, nil
-}
-
-// Disk gives a server_disks row as the field knows it.
-func Disk(row schema.ServerDisk) (compute.Disk, error) {
-	d := compute.Disk{
-		ID: row.ID, Role: row.Role, Index: int(row.Index), DeviceName: row.DeviceName, Bus: row.Bus, SizeMB: row.SizeMB,
-		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Encrypted: row.Encrypted,
-		Secret: row.EncryptionSecret, BackingSecret: row.BackingEncryptionSecret, Format: row.EncryptionFormat,
-	}
-	if err := json.Unmarshal([]byte(row.EncryptionOptions), &d.EncryptionOptions); err != nil {
-		return d, compute.Errorf(compute.Corrupt, "disk %s: encryption options are no JSON object", row.ID)
-	}
-	return d, nil
 }

@@ -79,6 +79,15 @@ func clearSecrets(ctx context.Context, q *schema.Queries, server compute.ServerI
 	return q.DeleteSystemMetadata(ctx, schema.DeleteSystemMetadataParams{ServerID: server, Key: compute.SystemTPMSecret})
 }
 
+// optionsText is a disk's encryption options as its row has them.
+func optionsText(options map[string]string) (string, error) {
+	if len(options) == 0 {
+		return "{}", nil
+	}
+	text, err := json.Marshal(options)
+	return string(text), err
+}
+
 // OptionsInput says how a disk was really encrypted (EE-08).
 type OptionsInput struct {
 	durable.OperationInput

@@ -25,6 +25,11 @@ var booleans = []any{
 // MaxInt is the largest number that the database's integers hold.
 const MaxInt = 0x7FFFFFFF
 
+// WholeNumber is a number of at least so much, or the text of one.
+func WholeNumber(least int) Schema {
+	return Schema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+$", "minimum": least, "maximum": MaxInt, "minLength": 1}
+}
+
 // Enum is a text out of a list.
 func Enum(values ...string) Schema { return Schema{"type": "string", "enum": values} }
 

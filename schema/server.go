@@ -1,0 +1,55 @@
+package schema
+
+import (
+	"encoding/json"
+
+	"strongroom/compute"
+)
+
+// WithDisks gives a server's rows as the field knows it, but for what the system
+// metadata say. Corrupt: a disk's encryption options are no JSON object.
+func (s Server) WithDisks(disks []ServerDisk) (compute.Server, error) {
+	out := compute.Server{
+		ID: s.ID, ProjectID: s.ProjectID, UserID: s.UserID, Name: s.Name, Hostname: s.Hostname,
+		VMState: s.VMState, TaskState: s.TaskState, PowerState: s.PowerState, Host: s.HostID,
+		Flavor: s.Flavor, Image: s.Image, Networks: s.Networks, TPM: s.TPM,
+		Traits: s.RequiredTraits, Forbidden: s.ForbiddenTraits, ConfigDrive: s.ConfigDrive,
+	}
+	for _, row := range disks {
+		d, err := row.Disk()
+		if err != nil {
+			return compute.Server{}, err
+		}
+		out.Disks = append(out.Disks, d)
+	}
+	return out, nil
+}
+
+// Disk gives the row as the field knows it. Corrupt: see WithDisks.
+func (row ServerDisk) Disk() (compute.Disk, error) {
+	d := compute.Disk{
+		ID: row.ID, Role: row.Role, Index: int(row.Index), DeviceName: row.DeviceName, Bus: row.Bus, SizeMB: row.SizeMB,
+		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Encrypted: row.Encrypted,
+		Secret: row.EncryptionSecret, BackingSecret: row.BackingEncryptionSecret, Format: row.EncryptionFormat,
+	}
+	if err := json.Unmarshal([]byte(row.EncryptionOptions), &d.EncryptionOptions); err != nil {
+		return d, compute.Errorf(compute.Corrupt, "disk %s: encryption options are no JSON object", row.ID)
+	}
+	return d, nil
+}
+
+// Rebuild reads the arguments of a rebuild. Invalid: the operation has none.
+func (op Operation) Rebuild() (asked compute.RebuildArguments, err error) {
+	if err := json.Unmarshal(op.Arguments, &asked); err != nil {
+		return asked, compute.Errorf(compute.Invalid, "operation %s has no arguments of a rebuild", op.ID)
+	}
+	return asked, nil
+}
+
+// Intention is the row of a thing that is about to be made.
+func Intention(t compute.Thing) IntendThingParams {
+	return IntendThingParams{
+		ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
+		CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
+	}
+}
