@@ -27,7 +27,7 @@ func (d demoCommand) prove(ctx context.Context, layout stack.Layout, s *servers.
 		}
 		fmt.Printf("disk      %-10s %s\n", file, line)
 	}
-	left, err := stack.HypervisorSecrets(ctx, layout)
+	left, err := stack.HypervisorSecrets(ctx, layout, s.ID)
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,9 @@ func (l *libvirtService) done() <-chan struct{} { return l.daemon.Done() }
 
 func (l *libvirtService) stop(ctx context.Context) error { return l.daemon.StopAll(ctx) }
 
-// HypervisorSecrets counts the secrets that the stack's libvirt knows of
-// strongroom's servers.
-func HypervisorSecrets(ctx context.Context, layout Layout) (int, error) {
+// HypervisorSecrets counts the secrets that the stack's libvirt knows of one server.
+// Others may be starting at the same time, and theirs are not counted.
+func HypervisorSecrets(ctx context.Context, layout Layout, server string) (int, error) {
 	socket := layout.path("libvirt", "run", "libvirt-sock")
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err != nil {
@@ -65,13 +65,13 @@ func HypervisorSecrets(ctx context.Context, layout Layout) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ours := 0
+	count := 0
 	for _, s := range secrets {
-		if strings.Contains(s.UsageID, "-") {
-			ours++
+		if strings.Contains(s.UsageID, server) { // which all names of uses hold
+			count++
 		}
 	}
-	return ours, nil
+	return count, nil
 }
 
 type dialed struct{ net.Conn }
