@@ -16,9 +16,9 @@ import (
 // is as it was, and no image is left that looks as if it were being saved.
 func TestImageWithAKeyThatCannotBeRead(t *testing.T) {
 	c := sharedCloud(t)
-	id := c.create(t, encrypted)
+	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
-	image := c.askForImage(t, id, "createImage", map[string]any{
+	image := c.postForImage(t, id, "createImage", map[string]any{
 		"name": "mine", "encryption": map[string]any{"key": "existing", "secret_uuid": uuid.NewString()},
 	})
 	c.becomes(t, id, "ACTIVE")
