@@ -88,7 +88,7 @@ func TestBackupsOfAServer(t *testing.T) {
 // Workers die in the middle of images and backups of one server, which goes on.
 func TestKillMatrixImages(t *testing.T) {
 	c := ownCloud(t)
-	id := c.create(t, encryptedTIS)
+	id := c.createIdle(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
 	each := func(activities []string, run func()) {
 		for _, activity := range activities {
@@ -121,7 +121,7 @@ func TestKillMatrixCancelledImage(t *testing.T) {
 	for held, armed := range map[string]string{"domain.Export@after": "disk.DeleteExport@before", "image.Upload@before": "image.Delete@after"} {
 		t.Run(held, func(t *testing.T) {
 			c := ownCloud(t)
-			id := c.create(t, encryptedTIS)
+			id := c.createIdle(t, encryptedTIS)
 			c.becomes(t, id, "ACTIVE")
 			point := c.hold(t, held)
 			image := c.askForImage(t, id, "createImage", map[string]any{"name": "cut"})

@@ -33,6 +33,7 @@ type testCloud struct {
 	faults string       // the folder of armed fault points
 	cmd    *exec.Cmd
 	image  string // the tiny guest's
+	idler  string // the image of the guest that does nothing
 }
 
 func startCloud(name string) (*testCloud, error) {
@@ -55,7 +56,7 @@ func startCloud(name string) (*testCloud, error) {
 		}
 	}
 	if err = c.launch(); err == nil {
-		c.image, err = c.uploadGuest()
+		err = c.uploadGuests()
 	}
 	return c, err
 }

@@ -312,7 +312,8 @@ var encryptedImageCuts = map[string]cut{
 // whose making takes longer than they do.
 func TestKillMatrixEncryptedImage(t *testing.T) {
 	c := ownCloud(t)
-	first, _ := c.noted(t, encrypted, c.image)
+	first := c.createIdle(t, encrypted)
+	c.becomes(t, first, "ACTIVE")
 	img := c.createImage(t, first, "source", map[string]any{"key": "new"})
 	c.delete(t, first)
 	points := encryptedImageCuts[leansOn()]

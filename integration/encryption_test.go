@@ -77,7 +77,7 @@ func TestEncryptionByFlavorAndImage(t *testing.T) {
 	require.Len(t, secrets, 3)
 	c.delete(t, id)
 
-	plain := c.createOf(t, unspoken, c.image)
+	plain := c.createOf(t, unspoken, c.idler)
 	c.becomes(t, plain, "ACTIVE")
 	for _, d := range c.disks(t, plain) {
 		require.False(t, d.Encrypted)
@@ -95,7 +95,7 @@ func TestEncryptionByFlavorAndImage(t *testing.T) {
 // disks moves to them, once, and its start needs a host that can open them.
 func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	c := sharedCloud(t)
-	id := c.createOf(t, flavorSpec{"e2e-legacy", 128, 1, 1, 0, nil}, c.image)
+	id := c.createOf(t, flavorSpec{"e2e-legacy", 128, 1, 1, 0, nil}, c.idler)
 	c.becomes(t, id, "ACTIVE")
 	client := c.compute(t, "-demo")
 	require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())

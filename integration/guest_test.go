@@ -11,30 +11,39 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
 )
 
-// uploadGuest uploads the tiny guest as a public image.
-func (c *testCloud) uploadGuest() (string, error) {
+// uploadGuests uploads the guests as public images.
+func (c *testCloud) uploadGuests() error {
 	provider, endpoint, err := c.provider("")
 	if err != nil {
-		return "", err
+		return err
 	}
 	client, err := openstack.NewImageV2(provider, endpoint)
 	if err != nil {
-		return "", err
+		return err
 	}
+	if c.image, err = uploadGuest(client, "tiny", c.guest); err != nil {
+		return err
+	}
+	c.idler, err = uploadGuest(client, "idle", c.idle)
+	return err
+}
+
+func uploadGuest(client *gophercloud.ServiceClient, name, file string) (string, error) {
 	public := images.ImageVisibilityPublic
 	img, err := images.Create(context.Background(), client, images.CreateOpts{
-		Name: "tiny", DiskFormat: "qcow2", ContainerFormat: "bare", Visibility: &public,
+		Name: name, DiskFormat: "qcow2", ContainerFormat: "bare", Visibility: &public,
 	}).Extract()
 	if err != nil {
 		return "", err
 	}
-	data, err := os.Open(c.guest)
+	data, err := os.Open(file)
 	if err != nil {
 		return "", err
 	}

@@ -57,7 +57,7 @@ func cutFlavor(point string) flavorSpec {
 func TestKillMatrixSpawn(t *testing.T) {
 	eachPoint(t, cuts[leansOn()].spawn, func(t *testing.T, c *testCloud, point string) {
 		c.arm(t, point)
-		id := c.create(t, cutFlavor(point))
+		id := c.createIdle(t, cutFlavor(point))
 		s := c.settled(t, id)
 		require.Contains(t, []string{"ACTIVE", "ERROR"}, s.Status)
 		require.Equal(t, "ACTIVE", s.Status, "a worker that comes back completes the create; fault: %s", s.Fault.Message)
@@ -69,7 +69,7 @@ func TestKillMatrixSpawn(t *testing.T) {
 
 func TestKillMatrixDelete(t *testing.T) {
 	eachPoint(t, cuts[leansOn()].delete, func(t *testing.T, c *testCloud, point string) {
-		id := c.create(t, cutFlavor(point))
+		id := c.createIdle(t, cutFlavor(point))
 		c.becomes(t, id, "ACTIVE")
 		c.arm(t, point)
 		c.delete(t, id)
@@ -81,7 +81,7 @@ func TestKillMatrixDelete(t *testing.T) {
 // undo.
 func TestKillMatrixUndo(t *testing.T) {
 	eachPoint(t, cuts[leansOn()].undo, func(t *testing.T, c *testCloud, point string) {
-		id := c.create(t, cutFlavor(point))
+		id := c.createIdle(t, cutFlavor(point))
 		c.reaches(t, id, "start_domain")
 		c.arm(t, point)
 		c.delete(t, id)
@@ -102,7 +102,7 @@ func TestKillMatrixServices(t *testing.T) {
 		for _, after := range moments {
 			t.Run(part+"/create/"+after.String(), func(t *testing.T) {
 				c := ownCloud(t)
-				id := c.create(t, encryptedTIS)
+				id := c.createIdle(t, encryptedTIS)
 				time.Sleep(after)
 				c.kill(t, part)
 				s := c.settled(t, id)
@@ -114,7 +114,7 @@ func TestKillMatrixServices(t *testing.T) {
 		}
 		t.Run(part+"/delete", func(t *testing.T) {
 			c := ownCloud(t)
-			id := c.create(t, encryptedTIS)
+			id := c.createIdle(t, encryptedTIS)
 			c.becomes(t, id, "ACTIVE")
 			require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 			time.Sleep(200 * time.Millisecond)

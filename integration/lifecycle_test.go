@@ -105,7 +105,7 @@ func TestTwentyCreatesAtOnce(t *testing.T) {
 	for i := range ids {
 		asking.Go(func() error {
 			s, err := servers.Create(t.Context(), client, servers.CreateOpts{
-				Name: fmt.Sprintf("burst-%d", i), FlavorRef: flavor, ImageRef: c.image, Networks: "none",
+				Name: fmt.Sprintf("burst-%d", i), FlavorRef: flavor, ImageRef: c.idler, Networks: "none",
 			}, nil).Extract()
 			if err == nil {
 				ids[i] = s.ID
@@ -129,7 +129,7 @@ func TestTwentyCreatesAtOnce(t *testing.T) {
 // A second operation on a busy server is refused and changes nothing.
 func TestBusyServerRefusesASecondOperation(t *testing.T) {
 	c := sharedCloud(t)
-	id := c.create(t, encrypted)
+	id := c.createIdle(t, encrypted)
 	client := c.compute(t, "-demo")
 	err := servers.Stop(t.Context(), client, id).ExtractErr()
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
@@ -147,7 +147,7 @@ func TestBusyServerRefusesASecondOperation(t *testing.T) {
 func TestDeleteOfAServerBeingBuilt(t *testing.T) {
 	c := sharedCloud(t)
 	for range 3 {
-		id := c.create(t, encryptedTPM)
+		id := c.createIdle(t, encryptedTPM)
 		c.delete(t, id)
 		c.nothingIsLeft(t)
 	}

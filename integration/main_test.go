@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 // once would not be faster: guests boot on emulated CPUs.
 const (
 	sharers   = 2 // tests at once on the shared cloud
-	ownClouds = 2 // clouds for tests of their own
+	ownClouds = 3 // clouds for tests of their own
 )
 
 var (
@@ -126,7 +127,7 @@ func needRoot(t *testing.T) {
 var folder string
 
 // products are what all clouds are made from.
-type products struct{ binary, guest string }
+type products struct{ binary, guest, idle string }
 
 // made makes them, once.
 var made = sync.OnceValues(func() (p products, err error) {
@@ -136,11 +137,12 @@ var made = sync.OnceValues(func() (p products, err error) {
 	if err := os.Chmod(folder, 0o711); err != nil {
 		return p, err
 	}
-	p = products{binary: filepath.Join(folder, "strongroom"), guest: filepath.Join(folder, "guest.qcow2")}
+	p = products{binary: filepath.Join(folder, "strongroom"), guest: filepath.Join(folder, "guest.qcow2"), idle: filepath.Join(folder, "idle.qcow2")}
 	// The binary of a release, with the points at which tests cut it off.
 	build := exec.Command("go", "build", "-tags", "faultpoints", "-o", p.binary, "strongroom/cmd/strongroom")
 	if out, err := build.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("building strongroom: %w\n%s", err, out)
 	}
-	return p, guest.Build(context.Background(), p.guest, guest.Options{})
+	ctx := context.Background()
+	return p, errors.Join(guest.Build(ctx, p.guest, guest.Options{}), guest.BuildIdle(ctx, p.idle))
 })

@@ -163,7 +163,7 @@ func TestAGuestKnowsItself(t *testing.T) {
 func TestKillMatrixConfigDrive(t *testing.T) {
 	eachPoint(t, []string{"disk.CreateConfigDrive"}, func(t *testing.T, c *testCloud, point string) {
 		c.arm(t, point)
-		id := c.create(t, encryptedTIS, driven)
+		id := c.createIdle(t, encryptedTIS, driven)
 		s := c.settled(t, id)
 		require.Equal(t, "ACTIVE", s.Status, "a worker that comes back completes the create; fault: %s", s.Fault.Message)
 		c.nothingIsLeft(t)
@@ -172,7 +172,7 @@ func TestKillMatrixConfigDrive(t *testing.T) {
 		require.NoDirExists(t, "/dev/shm/strongroom-"+id)
 
 		c.arm(t, point)
-		id = c.create(t, encryptedTIS, driven)
+		id = c.createIdle(t, encryptedTIS, driven)
 		c.reaches(t, id, "start_domain")
 		c.delete(t, id)
 		c.nothingIsLeft(t)

@@ -45,7 +45,7 @@ func TestAdministratorWithoutTheKeys(t *testing.T) {
 // administrator sees all.
 func TestOtherPeoplesServers(t *testing.T) {
 	c := sharedCloud(t)
-	id := c.create(t, encrypted)
+	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	alt, reader, admin := c.compute(t, "-alt"), c.compute(t, "-reader"), c.compute(t, "-admin")
 

@@ -299,10 +299,10 @@ var rebuildCuts = map[string][]string{
 
 func TestKillMatrixRebuild(t *testing.T) {
 	eachPoint(t, rebuildCuts[leansOn()], func(t *testing.T, c *testCloud, point string) {
-		id := c.create(t, encryptedTIS)
+		id := c.createIdle(t, encryptedTIS)
 		c.becomes(t, id, "ACTIVE")
 		c.arm(t, point)
-		require.NoError(t, c.tryRebuild(t, "-demo", id, c.image))
+		require.NoError(t, c.tryRebuild(t, "-demo", id, c.idler))
 		c.becomes(t, id, "ACTIVE")
 		require.Empty(t, c.newestAction(t, id).Message, "a worker that comes back completes it")
 		require.NotEqual(t, []string{"disk"}, c.diskFiles(t, id, 1))
@@ -316,9 +316,9 @@ func TestKillMatrixRebuild(t *testing.T) {
 func TestDeleteOfAServerBeingRebuilt(t *testing.T) {
 	c := ownCloud(t)
 	for _, event := range []string{"check_secrets", "create_disks", "stop_domain", "start_domain", "delete_disk_file", "delete_key_secret"} {
-		id := c.create(t, encryptedTIS)
+		id := c.createIdle(t, encryptedTIS)
 		c.becomes(t, id, "ACTIVE")
-		require.NoError(t, c.tryRebuild(t, "-demo", id, c.image))
+		require.NoError(t, c.tryRebuild(t, "-demo", id, c.idler))
 		c.reaches(t, id, event)
 		c.delete(t, id)
 		c.nothingIsLeft(t)

@@ -185,7 +185,7 @@ func (c *testCloud) startsAfresh(t *testing.T, id string) {
 func TestDeleteOfAServerWhoseKeysAreRotated(t *testing.T) {
 	c := ownCloud(t)
 	for _, point := range []string{"disk.AddKey@after", "disk.EraseKeys@before"} {
-		id := c.create(t, encrypted)
+		id := c.createIdle(t, encrypted)
 		c.becomes(t, id, "ACTIVE")
 		h := c.hold(t, point)
 		require.NoError(t, c.rotate(t, "-demo", id, nil))

@@ -80,6 +80,12 @@ func (c *testCloud) create(t *testing.T, f flavorSpec, change ...func(*servers.C
 	return s.ID
 }
 
+// createIdle is create for a test of what goes on around a guest, which does nothing.
+func (c *testCloud) createIdle(t *testing.T, f flavorSpec, change ...func(*servers.CreateOpts)) string {
+	t.Helper()
+	return c.create(t, f, append(change, func(o *servers.CreateOpts) { o.ImageRef = c.idler })...)
+}
+
 // settled waits until no operation is at work on a server.
 func (c *testCloud) settled(t *testing.T, id string) *servers.Server {
 	t.Helper()

@@ -78,7 +78,7 @@ func (c *testCloud) images(t *testing.T, user string) []string {
 	require.NoError(t, err)
 	var names []string
 	for _, i := range all {
-		if i.ID != c.image && i.Name != clientImage {
+		if i.ID != c.image && i.ID != c.idler && i.Name != clientImage {
 			names = append(names, i.Name)
 		}
 	}

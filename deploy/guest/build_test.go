@@ -70,6 +70,31 @@ func TestBuildUsesItsCache(t *testing.T) {
 	require.ErrorContains(t, guest.Build(ctx, second, guest.Options{Format: "vmdk"}), "vmdk")
 }
 
+// The idle guest obeys the power button.
+func TestIdleGuestPowersOff(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	image := filepath.Join(t.TempDir(), "idle.qcow2")
+	require.NoError(t, guest.BuildIdle(ctx, image))
+	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-m", "128", "-nodefaults", "-nographic",
+		"-monitor", "stdio", "-drive", "file="+image+",format=qcow2,if=virtio")
+	monitor, err := qemu.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, qemu.Start())
+	done := make(chan error, 1)
+	go func() { done <- qemu.Wait() }()
+	for press := time.NewTicker(100 * time.Millisecond); ; {
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			return
+		case <-press.C: // until the guest is there to see it
+			_, _ = monitor.Write([]byte("system_powerdown\n"))
+		}
+	}
+}
+
 // talk boots an image, sends it commands once it is ready, and gives its lines.
 func talk(ctx context.Context, t *testing.T, image string, commands ...string) []string {
 	t.Helper()
