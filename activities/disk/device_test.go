@@ -26,6 +26,7 @@ var deviceOptions = map[compute.DiskFormat]map[string]string{
 // Disks of the formats luksv2 and plain are what they say, and gone when they are to
 // be gone, on a stock kernel with LVM and cryptsetup (EE-04, EE-05, EE-08).
 func TestDevices(t *testing.T) {
+	t.Parallel()
 	b := inMachine(t)
 	if b == nil {
 		return

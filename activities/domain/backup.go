@@ -97,7 +97,7 @@ func (b *backup) begin(ctx context.Context, key *secret.Passphrase) error {
 	if err != nil {
 		return err
 	}
-	return b.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+	return b.Client.Finish(ctx, func(l *libvirt.Libvirt) error {
 		for _, n := range b.lent {
 			if err := lend(l, n, key); err != nil {
 				return err

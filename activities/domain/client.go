@@ -49,6 +49,19 @@ func (c *Client) Do(ctx context.Context, fn func(l *libvirt.Libvirt) error) erro
 	return translate(err)
 }
 
+// Finish is Do for what leaves traces: once begun it comes to its end, also when ctx
+// ends meanwhile, so that who clears up afterwards finds them.
+func (c *Client) Finish(ctx context.Context, fn func(l *libvirt.Libvirt) error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err := c.Do(context.WithoutCancel(ctx), fn)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
 func (c *Client) do(ctx context.Context, fn func(l *libvirt.Libvirt) error) error {
 	socket := c.Socket
 	if socket == "" {

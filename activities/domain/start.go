@@ -100,7 +100,7 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 			a.Logger.WarnContext(ctx, "libvirt may still know secrets of a server", "server", s.ID, "error", err)
 		}
 	}()
-	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+	err = a.Client.Finish(ctx, func(l *libvirt.Libvirt) error {
 		if _, err := l.DomainDefineXML(doc); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (m Machine) Run(t *testing.T) {
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", "tcg", "-cpu", "max", "-m", fmt.Sprint(memoryMiB), "-nodefaults", "-no-reboot", "-nographic", "-serial", "stdio",
 		"-kernel", k.Image, "-initrd", ramdisk,
-		"-append", "console=ttyS0 quiet panic=-1 PATH=/bin -- -test.v -test.run=^"+regexp.QuoteMeta(t.Name())+"$",
+		"-append", "console=ttyS0 quiet panic=-1 "+guest.InHaste+" PATH=/bin -- -test.v -test.run=^"+regexp.QuoteMeta(t.Name())+"$",
 		"-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe,discard=unmap")
 	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	qemu.Stderr = t.Output()
