@@ -36,7 +36,7 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 	switch state {
 	case compute.PowerRunning:
 	case compute.PowerPaused:
-		if err := a.resume(ctx, s.ID); err != nil {
+		if err := a.resume(ctx, in); err != nil {
 			return PowerResult{}, err
 		}
 	default:
@@ -54,10 +54,20 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 	return PowerResult{PowerState: state}, err
 }
 
-func (a *Activities) resume(ctx context.Context, id compute.ServerID) error {
-	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
-		return l.DomainResume(libvirt.Domain{UUID: libvirt.UUID(id.UUID)})
+// resume resumes the domain. One that was being started when libvirtd was restarted
+// shows as paused, until libvirtd gives it up: it is started.
+func (a *Activities) resume(ctx context.Context, in StartInput) error {
+	err := a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		return l.DomainResume(libvirt.Domain{UUID: libvirt.UUID(in.Server.ID.UUID)})
 	})
+	if !isCode(err, libvirt.ErrOperationInvalid) {
+		return err
+	}
+	switch state, unknown := a.Client.Power(ctx, in.Server.ID); {
+	case unknown != nil, state == compute.PowerRunning, state == compute.PowerPaused:
+		return err
+	}
+	return a.boot(ctx, in)
 }
 
 // boot opens the disks that the host decrypts, and starts the domain. They are closed
