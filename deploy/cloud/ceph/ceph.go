@@ -75,6 +75,13 @@ func (c *Cluster) Monitor() string { return fmt.Sprintf("127.0.0.1:%d", c.cfg.Po
 // ConfFile is what Manila reads. Beside it lies the keyring of each entity.
 func (c *Cluster) ConfFile() string { return c.file("ceph.conf") }
 
+// Pool makes a pool for RBD images, and a user who may use it and no other. conf is
+// what the user's commands read, keyring has the user's key.
+func (c *Cluster) Pool(ctx context.Context, name, user string) (conf, keyring string, err error) {
+	conf, keyring = c.file("client.conf"), c.file("keyring.client."+user)
+	return conf, keyring, c.setup(ctx, "pool", name, user, keyring)
+}
+
 // Stop ends the daemons, as a crash would: what they acknowledged is on the disk,
 // and an orderly end takes seconds. The state stays in the folder.
 func (c *Cluster) Stop(ctx context.Context) error {
