@@ -45,6 +45,12 @@ func HostQuick(ctx workflow.Context, host compute.HostID) workflow.Context {
 	return with(ctx, HostQueue(host), 10*time.Minute, 0)
 }
 
+// HostMake is for making a disk, on a host that the server is bound to. Mostly that is
+// short, but where disks lean on nothing all of an image is copied.
+func HostMake(ctx workflow.Context, host compute.HostID) workflow.Context {
+	return with(ctx, HostQueue(host), 6*time.Hour, 0)
+}
+
 // HostUnbound is for the first bulk work on a host that could still be another
 // one: if no worker there takes it within a minute, it fails with a
 // ScheduleToStart timeout and the caller chooses again.

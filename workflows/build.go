@@ -97,7 +97,7 @@ func (b *build) makeDisks(ctx workflow.Context, task compute.TaskState) error {
 }
 
 func (b *build) createDisks(ctx workflow.Context, disks []int) error {
-	host := durable.HostQuick(ctx, b.host)
+	host := durable.HostMake(ctx, b.host)
 	calls := make([]workflow.Future, len(disks))
 	for c, i := range disks {
 		d := b.server.Disks[i]

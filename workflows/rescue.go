@@ -64,7 +64,7 @@ func (r *rescue) makeDisk(ctx workflow.Context) error {
 			in := disk.CreateInput{
 				Credential: r.keys().OfDisk(r.disk), Server: r.Server, Project: r.server.ProjectID, Disk: r.disk, Image: r.disk.Source,
 			}
-			err := workflow.ExecuteActivity(durable.HostQuick(ctx, r.host), disk.Create, in).Get(ctx, &got)
+			err := workflow.ExecuteActivity(durable.HostMake(ctx, r.host), disk.Create, in).Get(ctx, &got)
 			r.disk.EncryptionOptions = got.EncryptionOptions
 			return err
 		},

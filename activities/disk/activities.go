@@ -41,6 +41,7 @@ type Config struct {
 	CacheDir     string // images as they came from the image store; the same holds. Only QEMU's group may enter it
 	MemoryDir    string // a file system in memory, default /dev/shm
 	VolumeGroup  string // of LVM, for the disks that are block devices; "" where the host has none
+	Pool         Pool   // of Ceph, for all other disks
 	Images       ImageSource
 	Keys         KeySource
 	Metadata     MetadataSource
@@ -81,6 +82,9 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.VolumeGroup != "" && !groupName.MatchString(cfg.VolumeGroup) {
 		return nil, fmt.Errorf("disk: %q is no name of a volume group", cfg.VolumeGroup)
+	}
+	if err := cfg.Pool.check(); err != nil {
+		return nil, err
 	}
 	for _, dir := range []string{cfg.InstancesDir, cfg.CacheDir} {
 		if !filepath.IsAbs(dir) {

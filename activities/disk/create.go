@@ -23,7 +23,8 @@ const headerRoom = 4 * mib
 // All of an encrypted disk's own clusters are LUKS; the cached image under it is
 // as it came from the image store, encrypted or not (EE-12). A disk of the format
 // plain or luksv2 is a logical volume instead, with all of its image in it
-// (createVolume).
+// (createVolume), and on a host with a Ceph pool any other is an RBD image
+// (createInPool).
 //
 // The file appears under its name when it is complete. One that is there
 // already must be what is asked for, and open with the passphrase: otherwise
@@ -59,6 +60,11 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 	defer unlock()
 	if in.Disk.OnDevice() {
 		return a.createVolume(ctx, in, want)
+	}
+	if i, linked, inPool, err := a.placeOf(in.Server, path); err != nil {
+		return CreateResult{}, err
+	} else if inPool {
+		return a.createInPool(ctx, in, want, i, linked)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := room(a.InstancesDir, headerRoom); err != nil {

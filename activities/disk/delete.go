@@ -34,8 +34,8 @@ func finished(name string) string {
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
 // Delete is the activity disk.Delete: it ensures that the server's folder has
-// no such file, nor the host a volume of that name, whole or half made, and that
-// there is no empty folder. The clusters are not overwritten: without the key they
+// no such file, nor the host a volume or an image in its pool of that name, whole or
+// half made, and that there is no empty folder. The clusters are not overwritten: without the key they
 // are noise, and that goes right after. Invalid: not the name of a file in a
 // server's folder.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
@@ -54,7 +54,7 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 	if err != nil {
 		return failed(ctx, err, "server %s: lock of %s", in.Server, in.File)
 	}
-	if err = a.removeVolumes(ctx, in); err == nil {
+	if err = errors.Join(a.removeVolumes(ctx, in), a.removePooled(ctx, path)); err == nil {
 		err = remove(path)
 	}
 	if in.File == compute.ConfigDriveFile {
@@ -90,6 +90,15 @@ func (a *Activities) removeVolumes(ctx context.Context, in DeleteInput) error {
 		err = errors.Join(err, a.removeVolume(ctx, v.draft()))
 	}
 	return err
+}
+
+// removePooled removes the image that a disk may be instead of a file, for good.
+func (a *Activities) removePooled(ctx context.Context, path string) error {
+	i, linked, err := a.pooled(path)
+	if err != nil || !linked {
+		return err
+	}
+	return a.removeImage(ctx, i)
 }
 
 // remove removes a file, whole and half made, or the folder of an export, for good.

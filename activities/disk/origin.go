@@ -21,7 +21,9 @@ type origin struct {
 	backing       string             // "": it leans on nothing
 	backingFormat string
 	backingKey    *secret.Passphrase
-	close         func() // nil, or closes the device
+	close         func()             // nil, or closes the device
+	image         node               // of a disk in a pool, nil for others
+	cluster       *secret.Passphrase // opens the pool
 }
 
 func (o origin) wipe() {
@@ -30,6 +32,7 @@ func (o origin) wipe() {
 	}
 	o.key.Wipe()
 	o.backingKey.Wipe()
+	o.cluster.Wipe()
 }
 
 // origin looks at a disk, and reads its passphrases, which must be wiped also
@@ -44,6 +47,11 @@ func (a *Activities) origin(ctx context.Context, in ExportInput) (o origin, err 
 		return a.originOnDevice(ctx, in)
 	}
 	o.path = filepath.Join(dir, d.Name())
+	if i, linked, err := a.pooled(o.path); err != nil {
+		return o, err
+	} else if linked {
+		return a.originInPool(ctx, in, o.path, i)
+	}
 	switch {
 	case d.Encrypted && (d.Secret == nil || d.Format != compute.FormatLUKS):
 		return o, compute.Errorf(compute.Invalid, "disk %s: this host cannot read the encryption format %q", d.ID, d.Format)
@@ -97,7 +105,7 @@ func (o origin) most(t compute.ExportTarget) int64 {
 
 // copiesAsIs reports whether the disk's file, as it is, is a part of the copy.
 func (o origin) copiesAsIs(t compute.ExportTarget) bool {
-	if o.device || t.Key != compute.KeySame || t.Format != compute.ImageQcow2 {
+	if o.device || o.image != nil || t.Key != compute.KeySame || t.Format != compute.ImageQcow2 {
 		return false
 	}
 	return o.key != nil || o.backing == ""
@@ -118,12 +126,18 @@ func (o origin) lendTo(c *Command) {
 	if o.backingKey != nil {
 		c.lend(sourceKey, o.backingKey)
 	}
+	if o.cluster != nil {
+		c.lendCluster(o.cluster)
+	}
 }
 
 // node describes the disk, or a copy of its file, on its source.
 func (o origin) node(path string) node {
 	if o.device {
 		return deviceNode(path)
+	}
+	if o.image != nil {
+		return o.image
 	}
 	key := ""
 	if o.key != nil {

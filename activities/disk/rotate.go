@@ -59,7 +59,7 @@ type EraseKeysInput struct {
 }
 
 // KeySlots is the activity disk.KeySlots. Corrupt: a disk is not there, or has no
-// LUKS header.
+// LUKS header; Conflict: it is in a Ceph pool, where keys are not rotated.
 func (a *Activities) KeySlots(ctx context.Context, in KeySlotsInput) (KeySlotsResult, error) {
 	out := KeySlotsResult{Slots: map[string][]int{}}
 	for _, d := range in.Disks {
@@ -152,6 +152,11 @@ func (a *Activities) withHeader(ctx context.Context, server compute.ServerID, d 
 		return err
 	}
 	path := filepath.Join(dir, d.Name())
+	if _, linked, err := a.pooled(path); err != nil {
+		return err
+	} else if linked {
+		return compute.Errorf(compute.Conflict, "disk %s is in the rbd back end: its keys cannot be rotated", d.ID)
+	}
 	unlock, err := lockFile(ctx, path, false)
 	if err == nil {
 		defer unlock()

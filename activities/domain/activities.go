@@ -30,7 +30,8 @@ type ImageCache interface {
 	CachedImage(project string, img compute.Image) (path string, err error)
 }
 
-// Devices opens the disks of servers that are block devices of the host and not files.
+// Devices knows the disks of servers that are not files: it opens those that are block
+// devices of the host.
 type Devices interface {
 	// OpenDevices ensures that a server's are open, and gives their paths.
 	OpenDevices(ctx context.Context, cred compute.Credential, s compute.Server) (map[compute.DiskID]string, error)
@@ -38,6 +39,12 @@ type Devices interface {
 	CloseDevices(ctx context.Context, id compute.ServerID) error
 	// OpenServers are those of which some are open.
 	OpenServers(ctx context.Context) ([]compute.ServerID, error)
+	// PoolImages gives those of a server's that are in the host's Ceph pool, as
+	// "<pool>/<image>". They are there, and the cluster answers.
+	PoolImages(ctx context.Context, s compute.Server) (map[compute.DiskID]string, error)
+	// PoolRoom is what the pool holds at most, and can still take, in bytes. ok is false
+	// when there is no pool.
+	PoolRoom(ctx context.Context) (total, free int64, ok bool, err error)
 	// DeviceFormats are the encryption formats that it can open here.
 	DeviceFormats(ctx context.Context) ([]compute.DiskFormat, error)
 }
@@ -53,8 +60,16 @@ type Config struct {
 	RunDir       string             // sockets of the serial consoles, locks; short: at most 60 bytes
 	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType
 	Machine      string             // default "q35"
+	Ceph         Ceph               // where disks in a pool are
 	Networks     map[string]Network // by uuid; others are looked up among libvirt's networks
 	Logger       *slog.Logger
+}
+
+// Ceph says how QEMU gets to the disks in the host's pool.
+type Ceph struct {
+	User     string
+	ConfFile string
+	Key      func() (*secret.Passphrase, error) // in base64
 }
 
 // Network is what a server's interface is plugged into: one of the two.

@@ -93,6 +93,7 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 	}
 	got.Capacity.DiskGB = int(int64(fs.Blocks) * fs.Bsize >> 30)
 	got.DiskFreeGB = int(int64(fs.Bavail) * fs.Bsize >> 30)
+	a.describePool(ctx, &got)
 	encryption, err := a.encryptionTraits(ctx)
 	if err != nil {
 		return Description{}, err

@@ -62,6 +62,14 @@ func (l *loops) OpenServers(context.Context) ([]compute.ServerID, error) {
 	return []compute.ServerID{l.server}, nil
 }
 
+func (l *loops) PoolImages(context.Context, compute.Server) (map[compute.DiskID]string, error) {
+	return nil, nil
+}
+
+func (l *loops) PoolRoom(context.Context) (total, free int64, ok bool, err error) {
+	return 0, 0, false, nil
+}
+
 func (l *loops) DeviceFormats(context.Context) ([]compute.DiskFormat, error) {
 	return []compute.DiskFormat{compute.FormatLUKSv2}, nil
 }

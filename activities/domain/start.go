@@ -91,18 +91,27 @@ func (a *Activities) boot(ctx context.Context, in StartInput) error {
 // bootOn defines the domain and starts it with its secrets on loan.
 func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[compute.DiskID]string) error {
 	s := in.Server
-	doc, err := a.document(ctx, s, devices)
+	pool, err := a.Devices.PoolImages(ctx, s)
+	if err != nil {
+		return err
+	}
+	doc, err := a.document(ctx, s, devices, pool)
 	if err != nil {
 		return err
 	}
 	if err := trimConsole(filepath.Join(a.InstancesDir, s.ID.String(), consoleLog)); err != nil {
 		return compute.Errorf(compute.Unavailable, "server %s: console log: %w", s.ID, err)
 	}
-	needs := loans(s, in.Keys)
+	needs := loans(leaningOnNothing(s, pool), in.Keys)
 	passphrases, err := a.read(ctx, needs)
 	defer wipe(passphrases)
 	if err != nil {
 		return err
+	}
+	if len(pool) > 0 {
+		if err := a.lendCluster(ctx); err != nil {
+			return err
+		}
 	}
 	begin := time.Now()
 	defer func() {
@@ -155,7 +164,7 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 const startAttempts = 5
 
 // document gives the server's domain on this host.
-func (a *Activities) document(ctx context.Context, s compute.Server, devices map[compute.DiskID]string) (string, error) {
+func (a *Activities) document(ctx context.Context, s compute.Server, devices, pool map[compute.DiskID]string) (string, error) {
 	h := Shape{
 		VirtType: a.VirtType,
 		Machine:  a.Machine,
@@ -163,6 +172,8 @@ func (a *Activities) document(ctx context.Context, s compute.Server, devices map
 		Dir:      filepath.Join(a.InstancesDir, s.ID.String()),
 		Socket:   a.socket(s.ID),
 		Devices:  devices,
+		Pool:     pool,
+		Ceph:     a.Ceph,
 		Backing:  map[compute.DiskID]string{},
 	}
 	var err error

@@ -20,6 +20,8 @@ type Shape struct {
 	Cache      string                    // of the disks
 	Dir        string                    // the server's folder
 	Devices    map[compute.DiskID]string // paths of the disks that are block devices
+	Pool       map[compute.DiskID]string // images of the disks that are in a Ceph pool
+	Ceph       Ceph                      // opens that pool
 	Socket     string                    // of its serial console
 	Backing    map[compute.DiskID]string // paths of the images that disks are overlays on
 	Interfaces []Network                 // one for each of the server's networks
@@ -121,6 +123,10 @@ func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, 
 			return dev, compute.Errorf(compute.Invalid, "disk %s is encrypted and has no LUKS secret", v.ID)
 		}
 		dev.Source.Encryption = luks(*v.Secret)
+	}
+	if image := h.Pool[v.ID]; image != "" { // which leans on nothing
+		usePool(&dev, image, h.Ceph)
+		return dev, nil
 	}
 	img := s.SourceOf(v)
 	if img == nil {

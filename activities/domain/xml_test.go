@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -93,10 +94,20 @@ func TestXMLGolden(t *testing.T) {
 	device := host
 	device.Devices = map[compute.DiskID]string{
 		decrypted.Disks[0].ID: "/dev/mapper/" + id(1).String() + "_disk-dmcrypt", decrypted.Disks[2].ID: "/dev/mapper/" + id(1).String() + "_disk.swap-dmcrypt"}
+	inPool, pool := encryptedSource, host
+	inPool.ConfigDrive = true
+	inPool.Disks = slices.Clone(inPool.Disks)
+	inPool.Disks[1].Encrypted = false
+	pool.Ceph = domain.Ceph{User: "strongroom", ConfFile: "/etc/ceph/ceph.conf"}
+	pool.Pool = map[compute.DiskID]string{}
+	for _, d := range inPool.Disks {
+		pool.Pool[d.ID] = "vms/" + id(1).String() + "_" + d.Name()
+	}
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
 	}{
+		"pool":              {inPool, pool},
 		"device":            {decrypted, device},
 		"config-drive-luks": {driven, host},
 		"config-drive-sata": {drivenSATA, host},

@@ -89,6 +89,7 @@ type HostConfig struct {
 	Instances        string          `koanf:"instances"` // servers' folders
 	ImageCache       string          `koanf:"image_cache"`
 	VolumeGroup      string          `koanf:"volume_group"` // of LVM, for disks of the formats luksv2 and plain
+	RBD              RBDConfig       `koanf:"rbd"`          // for all other disks
 	Run              string          `koanf:"run"`          // serial sockets; a short path
 	LibvirtSocket    string          `koanf:"libvirt_socket"`
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
@@ -103,6 +104,14 @@ type HostConfig struct {
 	DiskRatio        float64         `koanf:"disk_ratio"`
 	ReservedMemoryMB int             `koanf:"reserved_memory_mb"`
 	Networks         []NetworkConfig `koanf:"networks"`
+}
+
+// RBDConfig is the Ceph pool in which a host keeps the disks of its servers.
+type RBDConfig struct {
+	Pool    string `koanf:"pool"` // empty: disks are files
+	User    string `koanf:"user"` // of Ceph, without "client."
+	Conf    string `koanf:"conf"` // readable for QEMU's user
+	Keyring string `koanf:"keyring"`
 }
 
 // NetworkConfig is a network that servers of this host can be attached to.
@@ -177,6 +186,7 @@ func defaults() *Config {
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
 		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "http://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1,
+		RBD: RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
 	}
 	return cfg
 }

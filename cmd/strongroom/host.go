@@ -73,6 +73,7 @@ func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error
 	h := s.Host
 	disks, err := disk.New(disk.Config{
 		InstancesDir: h.Instances, CacheDir: h.ImageCache, VolumeGroup: h.VolumeGroup,
+		Pool:   disk.Pool{Name: h.RBD.Pool, User: h.RBD.User, ConfFile: h.RBD.Conf, Keyring: h.RBD.Keyring},
 		Images: images, Keys: keys, Metadata: metadata, Logger: r.log,
 	})
 	if err != nil {
@@ -86,6 +87,7 @@ func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error
 	r.log.Info("guests run as", "virt_type", virt)
 	domains, err := domain.New(domain.Config{
 		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
+		Ceph:     domain.Ceph{User: h.RBD.User, ConfFile: h.RBD.Conf, Key: disks.ClusterKey},
 		Networks: h.networks(), Logger: r.log,
 	})
 	if err != nil {
