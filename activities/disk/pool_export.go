@@ -2,6 +2,12 @@ package disk
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"strongroom/compute"
 )
@@ -47,4 +53,61 @@ func (a *Activities) originInPool(ctx context.Context, in ExportInput, path stri
 	o.bytes = o.info.VirtualSize
 	o.stored = o.bytes
 	return o, nil
+}
+
+// keepsParentKey is the last version of Ceph that cannot make a cloned image with
+// another key than its parent's.
+const keepsParentKey = 17
+
+// AllowExport refuses a copy that cannot be made of a disk where it is. With the rbd
+// back end on Ceph 17 and before there are no images with a new key (EE-21).
+// Conflict: it is refused; Unavailable: the cluster does not answer.
+func (a *Activities) AllowExport(ctx context.Context, p compute.ExportPlan) error {
+	dir, err := a.serverDir(p.Server)
+	if err != nil || p.Target.Key != compute.KeyNew {
+		return err
+	}
+	_, linked, err := a.pooled(filepath.Join(dir, p.Disk.Name()))
+	if err != nil || !linked {
+		return err
+	}
+	version, err := a.clusterVersion(ctx)
+	if err != nil {
+		return failed(ctx, err, "disk %s: the version of Ceph", p.Disk.ID)
+	}
+	if version > keepsParentKey {
+		return nil
+	}
+	return compute.Errorf(compute.Conflict, "encryption.key 'new' is not supported in this deployment: disks are in the rbd back end, "+
+		"on Ceph %d, which cannot give an image another key than its disk's; ask for 'same', 'existing' or 'none', or use Ceph %d or newer",
+		version, keepsParentKey+1)
+}
+
+var versionText = regexp.MustCompile(`^ceph version (\d+)\.`)
+
+// clusterVersion is the oldest version that one of the cluster's monitors has.
+func (a *Activities) clusterVersion(ctx context.Context) (oldest int, err error) {
+	out, err := a.ceph(ctx, "ceph", "versions", "--format", "json")
+	if err != nil {
+		return 0, err
+	}
+	var versions struct {
+		Monitors map[string]int `json:"mon"`
+	}
+	if err := json.Unmarshal(out, &versions); err != nil {
+		return 0, fmt.Errorf("output of ceph versions: %w", err)
+	}
+	for text := range versions.Monitors {
+		m := versionText.FindStringSubmatch(text)
+		if m == nil {
+			return 0, compute.Errorf(compute.Unavailable, "a monitor says %q", strings.TrimSpace(text))
+		}
+		if n, err := strconv.Atoi(m[1]); err == nil && (oldest == 0 || n < oldest) {
+			oldest = n
+		}
+	}
+	if oldest == 0 {
+		return 0, compute.Errorf(compute.Unavailable, "no monitor says one")
+	}
+	return oldest, nil
 }

@@ -176,7 +176,8 @@ func (p *pooled) gone(t *testing.T) {
 	require.Empty(t, p.files(t))
 }
 
-// becomesAnImage copies a stopped server's disk with each choice of a key (EE-17 … EE-19).
+// becomesAnImage copies a stopped server's disk with each choice of a key. On Ceph 17
+// and before one of them is refused, before anything is made (EE-17 … EE-19, EE-21).
 func (p *pooled) becomesAnImage(t *testing.T) {
 	_, err := p.Create(t.Context(), p.CreateInput)
 	require.NoError(t, err)
@@ -204,6 +205,25 @@ func (p *pooled) becomesAnImage(t *testing.T) {
 		readImage(t, copied)
 		require.NoError(t, p.DeleteExport(t.Context(), disk.DeleteExportInput{Server: in.Server, Operation: in.Operation}))
 	}
+	files := p.files(t)
+	in.Target = compute.ExportTarget{Format: compute.ImageQcow2, Key: compute.KeyNew}
+	in.Target.Secret, _ = p.secret(t)
+	_, err = p.Export(t.Context(), in)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	for _, said := range []string{"encryption.key 'new'", "rbd", "Ceph 16", "'same'", "Ceph 18"} {
+		require.ErrorContains(t, err, said)
+	}
+	require.Equal(t, files, p.files(t))
+	answer := `{"mon":{"ceph version 18.2.7 (6b0e988052ec84cf2d4a54ff9bbbc5e720b621ad) reef (stable)":3}}`
+	p.runner.before = func(c *disk.Command) {
+		if c.Name == "ceph" {
+			*c = disk.Command{Name: "echo", Args: []string{answer}}
+		}
+	}
+	defer func() { p.runner.before = nil }()
+	_, err = p.Export(t.Context(), in)
+	require.NoError(t, err, "newer ones can")
+	require.NoError(t, p.DeleteExport(t.Context(), disk.DeleteExportInput{Server: in.Server, Operation: in.Operation}))
 	p.runsMeanwhile(t, in)
 	p.gone(t)
 }

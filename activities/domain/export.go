@@ -40,6 +40,8 @@ type AbortExportInput struct {
 // Exports are the files that a host's disks are copied into. Each method takes the
 // whole plan; who works on one holds its lock.
 type Exports interface {
+	// AllowExport refuses what cannot be made of the disk where it is.
+	AllowExport(ctx context.Context, p compute.ExportPlan) error
 	LockExport(ctx context.Context, p compute.ExportPlan) (unlock func(), err error)
 	// FindExport gives an export that is whole, if there is one.
 	FindExport(ctx context.Context, p compute.ExportPlan, key *secret.Passphrase) (done compute.Export, found bool, err error)
@@ -61,9 +63,13 @@ type Exports interface {
 // activity was cancelled, or failed, also with no job.
 //
 // Conflict: the server does not run, so that its disk can be copied at rest, or it
-// stopped meanwhile; otherwise as disk.Export.
+// stopped meanwhile, or its disk cannot have such a copy (EE-21); otherwise as
+// disk.Export.
 func (a *Activities) Export(ctx context.Context, in ExportInput) (compute.Export, error) {
 	plan := compute.ExportPlan{Server: in.Server, Operation: in.Operation, Disk: in.Disk, Target: in.Target}
+	if err := a.Exports.AllowExport(ctx, plan); err != nil {
+		return compute.Export{}, err
+	}
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
 		return compute.Export{}, err

@@ -14,8 +14,8 @@ import (
 	"strongroom/deploy/cloud/cloudtest"
 )
 
-// A server whose disks are in a Ceph pool runs, and becomes an image as any other.
-// libvirt keeps the host's key alone.
+// A server whose disks are in a Ceph pool runs, and becomes an image as any other but
+// not one with a new key (EE-21). libvirt keeps the host's key alone.
 func TestServerInAPool(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -45,6 +45,11 @@ func TestServerInAPool(t *testing.T) {
 
 	in := domain.ExportInput{Server: s.ID, Operation: compute.NewOperationID(), Disk: s.Disks[0],
 		Target: compute.ExportTarget{Format: compute.ImageQcow2, Key: compute.KeyNew, Secret: h.keys.make(t, compute.DiskPassphraseBytes)}}
+	_, err = h.Export(t.Context(), in)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "encryption.key 'new'")
+	folder := filepath.Join(h.InstancesDir, s.ID.String(), compute.ExportFolder(in.Operation))
+	require.NoDirExists(t, folder, "nothing was begun")
 	in.Target.Key = compute.KeyExisting
 	done, err := h.Export(t.Context(), in)
 	require.NoError(t, err)
