@@ -31,18 +31,19 @@ type testCloud struct {
 	dir    string
 	real   *cloud.Cloud // nil: strongroom dev stands in for it
 	faults string       // the folder of armed fault points
+	env    []string     // settings of its own
 	cmd    *exec.Cmd
 	image  string // the tiny guest's
 	idler  string // the image of the guest that does nothing
 }
 
-func startCloud(name string) (*testCloud, error) {
+func startCloud(name string, env ...string) (*testCloud, error) {
 	p, err := made()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(folder, name)
-	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults")}
+	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env}
 	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (c *testCloud) launch() error {
 		args = append(args, "--cloud", c.real.CloudsFile())
 	}
 	c.cmd = exec.Command(c.binary, args...)
-	c.cmd.Env = append(os.Environ(), "STRONGROOM_FAULTPOINTS="+c.faults)
+	c.cmd.Env = append(append(os.Environ(), "STRONGROOM_FAULTPOINTS="+c.faults), c.env...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := c.cmd.Start(); err != nil {
