@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ import (
 //	ping WORD...        pong WORD...
 //	write FILE TEXT...  put the text into a file or at the start of a device, and sync it
 //	cat FILE            show at most its first 4096 bytes, up to the first NUL
+//	part FILE OFFSET    show 128 of its bytes, after their CRC-32
 //	fill FILE MIB       write random MiB, and sync them
 //	tpm, net            report again (tpm counts up)
 //	link FILE           show where a symbolic link leads to
@@ -50,6 +52,9 @@ func obey(c *console) {
 		case "cat":
 			b, err := head(onRoot(arg(1)))
 			c.say("cat %q err=%v", b, err)
+		case "part":
+			b, err := part(onRoot(arg(1)), arg(2))
+			c.say("part %08x %q err=%v", crc32.ChecksumIEEE(b), b, err)
 		case "fill":
 			mib, err := strconv.ParseInt(arg(2), 10, 32)
 			if err == nil {
@@ -101,6 +106,16 @@ func head(file string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, 4096))
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return text, err
+}
+
+func part(file, offset string) ([]byte, error) {
+	at, err := strconv.Atoi(offset)
+	if err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(file)
+	b = b[min(at, len(b)):]
+	return b[:min(128, len(b))], err
 }
 
 func reportNetwork(c *console) {
