@@ -11,14 +11,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/guest"
 )
 
 const userData = "#!/bin/sh\necho what only the guest may know\n"
@@ -55,13 +54,7 @@ func (c *testCloud) metadata(t *testing.T, s *servers.Server, path string) (int,
 // cat gives a file of the guest.
 func (s *serial) cat(file string) string {
 	s.t.Helper()
-	said := s.ask("cat "+file, "TG cat ")
-	for again := ""; again != said; { // a busy host loses a character now and then
-		again, said = said, s.ask("cat "+file, "TG cat ")
-	}
-	quoted, ok := strings.CutSuffix(said, " err=<nil>")
-	require.True(s.t, ok, said)
-	text, err := strconv.Unquote(quoted)
+	text, err := guest.ReadFile(s.ask, file)
 	require.NoError(s.t, err)
 	return text
 }

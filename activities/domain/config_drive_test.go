@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/compute"
+	"strongroom/deploy/guest"
 )
 
 // typist types on a guest's serial line and reads the answers in its console log.
@@ -65,26 +64,12 @@ func (p *typist) said(begin string) (all []string) {
 	return all
 }
 
-// cat gives a file of the guest, part by part: a serial line has no checksums, and this
-// one doubles or loses a character every few thousand.
-func (p *typist) cat(file string) (text string) {
+// cat gives a file of the guest.
+func (p *typist) cat(file string) string {
 	p.t.Helper()
-	for damaged := 0; damaged < 50; {
-		said := p.ask(fmt.Sprintf("part %s %d", file, len(text)), "TG part ")
-		sum, quoted, _ := strings.Cut(strings.TrimSuffix(said, " err=<nil>"), " ")
-		part, err := strconv.Unquote(quoted)
-		switch {
-		case err != nil, fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(part))) != sum:
-			damaged++
-			p.t.Logf("damaged, or not there: %s", said)
-		case part == "":
-			return text
-		default:
-			text += part
-		}
-	}
-	require.FailNow(p.t, "it cannot be read: "+file)
-	return ""
+	text, err := guest.ReadFile(p.ask, file)
+	require.NoError(p.t, err)
+	return text
 }
 
 // TestGuestReadsItsConfigDrive (EE-32): the disks are where it says and have the
@@ -101,20 +86,20 @@ func TestGuestReadsItsConfigDrive(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, h.secrets(t))
 	h.hear(t, s, "TG ready", 0)
-	guest := h.typist(t, s)
-	require.Equal(t, "err=<nil>", guest.ask("config", "TG config "))
-	require.Equal(t, "user data of test", guest.cat("/config/openstack/latest/user_data"))
+	inside := h.typist(t, s)
+	require.Equal(t, "err=<nil>", inside.ask("config", "TG config "))
+	require.Equal(t, "user data of test", inside.cat("/config/openstack/latest/user_data"))
 
 	var meta struct {
 		Devices []struct{ Type, Address, Serial, Path, Encrypted string }
 	}
-	require.NoError(t, json.Unmarshal([]byte(guest.cat("/config/openstack/latest/meta_data.json")), &meta))
+	require.NoError(t, json.Unmarshal([]byte(inside.cat("/config/openstack/latest/meta_data.json")), &meta))
 	require.Len(t, meta.Devices, len(s.Disks))
 	for _, d := range meta.Devices {
 		name := filepath.Base(d.Path)
 		require.Equal(t, "True", d.Encrypted)
-		require.Equal(t, d.Serial, guest.cat("/sys/block/"+name+"/serial"))
-		require.Contains(t, guest.ask("link /sys/block/"+name, "TG link "), "/pci0000:00/"+d.Address+"/")
+		require.Equal(t, d.Serial, inside.cat("/sys/block/"+name+"/serial"))
+		require.Contains(t, inside.ask("link /sys/block/"+name, "TG link "), "/pci0000:00/"+d.Address+"/")
 	}
 	raw, err := os.ReadFile(filepath.Join(h.InstancesDir, s.ID.String(), compute.ConfigDriveFile))
 	require.NoError(t, err)
@@ -137,8 +122,8 @@ func TestGuestReadsAPlainConfigDrive(t *testing.T) {
 	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
 	h.hear(t, s, "TG ready", 0)
-	guest := h.typist(t, s)
-	require.Equal(t, "err=<nil>", guest.ask("config", "TG config "))
-	require.Equal(t, "user data of test", guest.cat("/config/openstack/latest/user_data"))
+	inside := h.typist(t, s)
+	require.Equal(t, "err=<nil>", inside.ask("config", "TG config "))
+	require.Equal(t, "user data of test", inside.cat("/config/openstack/latest/user_data"))
 	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
 }
