@@ -55,7 +55,7 @@ func run(ctx context.Context, services []service, command []string) error {
 		}
 	}()
 	if err != nil {
-		return err
+		return fmt.Errorf("starting services: %v", err) //nolint:errorlint // an exit code in it is not the command's
 	}
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
