@@ -68,7 +68,7 @@ func (c *testCloud) serial(t *testing.T, server string) *serial {
 		var err error
 		conn, err = net.Dial("unix", c.ConsoleSocket(server))
 		return err == nil
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &serial{t: t, conn: conn, in: bufio.NewReader(conn)}
 }

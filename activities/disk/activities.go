@@ -10,7 +10,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -47,15 +46,11 @@ type Config struct {
 	Metadata     MetadataSource
 	Owner        *Owner // default libvirt-qemu's
 	Runner       Runner // default Exec
-	Parallel     int    // templates of encrypted disks made at a time, default one per CPU: each keeps a CPU busy for 2 s
 	Logger       *slog.Logger
 }
 
 // Activities are what workflows call of a host's disks.
-type Activities struct {
-	Config
-	making chan struct{} // a slot per template being made
-}
+type Activities struct{ Config }
 
 var groupName = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_.-]*$`)
 
@@ -73,9 +68,6 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.MemoryDir == "" {
 		cfg.MemoryDir = "/dev/shm"
-	}
-	if cfg.Parallel <= 0 {
-		cfg.Parallel = runtime.NumCPU()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -99,7 +91,7 @@ func New(cfg Config) (*Activities, error) {
 	if err := errors.Join(os.Chown(cfg.CacheDir, -1, cfg.Owner.GID), os.Chmod(cfg.CacheDir, 0o710)); err != nil {
 		return nil, fmt.Errorf("disk: %w", err)
 	}
-	return &Activities{Config: cfg, making: make(chan struct{}, cfg.Parallel)}, nil
+	return &Activities{Config: cfg}, nil
 }
 
 // Register registers the activities under their names.

@@ -17,9 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/disk/disktest"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/compute/metadata"
+	"strongroom/deploy/guest/vm"
 )
 
 // testBundle is a host's disks with an image store and a key manager in memory.
@@ -52,6 +54,9 @@ func setup(t *testing.T) *testBundle {
 	})
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(a.MemoryDir, 0o700))
+	if !vm.Inside() {
+		disktest.Warm(t, a)
+	}
 	b.Activities = a
 	return b
 }

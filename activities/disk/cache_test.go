@@ -21,6 +21,19 @@ import (
 	"strongroom/compute"
 )
 
+// cachedImages gives the files of the cache, templates aside.
+func (b *testBundle) cachedImages(t *testing.T) (files []string) {
+	t.Helper()
+	entries, err := os.ReadDir(b.CacheDir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() != filepath.Dir(disk.BlankTemplate) {
+			files = append(files, filepath.Join(b.CacheDir, e.Name()))
+		}
+	}
+	return files
+}
+
 func TestCacheImageDownloadsOnce(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"qcow2", "raw"} {
@@ -36,10 +49,9 @@ func TestCacheImageDownloadsOnce(t *testing.T) {
 		all.Wait()
 		require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
 		require.Equal(t, 1, b.images.opened)
-		entries, err := os.ReadDir(b.CacheDir)
-		require.NoError(t, err)
-		require.Len(t, entries, 1, "nothing but the image")
-		got, err := os.ReadFile(filepath.Join(b.CacheDir, entries[0].Name()))
+		found := b.cachedImages(t)
+		require.Len(t, found, 1, "nothing but the image")
+		got, err := os.ReadFile(found[0])
 		require.NoError(t, err)
 		require.Equal(t, data, got)
 	}
@@ -65,9 +77,7 @@ func TestCacheImageBeginsAnewAfterAKill(t *testing.T) {
 	b := setup(t)
 	img := b.image("raw", bytes.Repeat([]byte("image"), 2000))
 	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
-	entries, err := os.ReadDir(b.CacheDir)
-	require.NoError(t, err)
-	whole := filepath.Join(b.CacheDir, entries[0].Name())
+	whole := b.cachedImages(t)[0]
 	require.NoError(t, os.Remove(whole))
 	require.NoError(t, os.WriteFile(whole+".part", []byte("what a killed download left, longer than the image is"), 0o600))
 	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
@@ -114,9 +124,7 @@ func TestCacheImageRefuses(t *testing.T) {
 			}
 			err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
 			require.Equal(t, c.kind, compute.KindOf(err), "%v", err)
-			entries, err := os.ReadDir(b.CacheDir)
-			require.NoError(t, err)
-			require.Empty(t, entries)
+			require.Empty(t, b.cachedImages(t))
 		})
 	}
 }
@@ -147,7 +155,5 @@ func TestCacheImageReturnsOnCancel(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	err := b.CacheImage(ctx, disk.CacheImageInput{Image: img})
 	require.ErrorIs(t, err, context.Canceled)
-	entries, err := os.ReadDir(b.CacheDir)
-	require.NoError(t, err)
-	require.Empty(t, entries)
+	require.Empty(t, b.cachedImages(t))
 }

@@ -58,6 +58,18 @@ func (a *Activities) ceph(ctx context.Context, name string, args ...string) ([]b
 	return a.Runner.Run(ctx, Command{Name: name, Args: args})
 }
 
+// cephDoc runs one of Ceph's commands that answer with a document.
+func (a *Activities) cephDoc(ctx context.Context, doc any, name, command string, args ...string) error {
+	out, err := a.ceph(ctx, name, append([]string{command, "--format", "json"}, args...)...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, doc); err != nil {
+		return fmt.Errorf("output of %s %s: %w", name, command, err)
+	}
+	return nil
+}
+
 // ClusterKey reads the host's key, as base64 text, from its keyring. The caller wipes
 // it. Unavailable: it is not there.
 func (a *Activities) ClusterKey() (*secret.Passphrase, error) {
@@ -108,36 +120,24 @@ func missing(err error) bool {
 
 // findImage gives the bytes of an image. found is false when there is none.
 func (a *Activities) findImage(ctx context.Context, i poolImage) (bytes int64, found bool, err error) {
-	out, err := a.ceph(ctx, "rbd", "info", "--format", "json", i.String())
-	if missing(err) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
 	var info struct {
 		Bytes int64 `json:"size"`
 	}
-	if err := json.Unmarshal(out, &info); err != nil {
-		return 0, false, fmt.Errorf("output of rbd info: %w", err)
+	err = a.cephDoc(ctx, &info, "rbd", "info", i.String())
+	if missing(err) {
+		return 0, false, nil
 	}
-	return info.Bytes, true, nil
+	return info.Bytes, err == nil, err
 }
 
 // imageInUse reports whether somebody has an image open to write to it. A client that was
 // killed counts for half a minute more.
 func (a *Activities) imageInUse(ctx context.Context, i poolImage) (bool, error) {
-	out, err := a.ceph(ctx, "rbd", "status", "--format", "json", i.String())
-	if err != nil {
-		return false, err
-	}
 	var status struct {
 		Watchers []json.RawMessage `json:"watchers"`
 	}
-	if err := json.Unmarshal(out, &status); err != nil {
-		return false, fmt.Errorf("output of rbd status: %w", err)
-	}
-	return len(status.Watchers) > 0, nil
+	err := a.cephDoc(ctx, &status, "rbd", "status", i.String())
+	return len(status.Watchers) > 0, err
 }
 
 // removeImage ensures that there is no such image, whole or half made. One that a
@@ -160,15 +160,8 @@ func (a *Activities) imageInfo(ctx context.Context, i poolImage, encrypted bool,
 	if encrypted { // its header needs no key
 		at["driver"] = "luks"
 	}
-	c := Command{Name: "qemu-img", Args: []string{"info", "--output=json"}}
+	var c Command
 	c.lendCluster(cluster)
 	c.Args = append(c.Args, at.json())
-	out, err := a.Runner.Run(ctx, c)
-	if err != nil {
-		return info, err
-	}
-	if err := json.Unmarshal(out, &info); err != nil {
-		return info, fmt.Errorf("output of qemu-img info: %w", err)
-	}
-	return info, nil
+	return a.infoOf(ctx, c)
 }

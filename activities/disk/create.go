@@ -149,10 +149,9 @@ func (a *Activities) sourceOpens(ctx context.Context, in CreateInput, want newDi
 	if want.backingFormat == compute.ImageQcow2 {
 		n = qcow2Node(want.backing, sourceKey, nil)
 	}
-	c := Command{Name: "qemu-img", Limited: true, Args: []string{"map", "-U", "--output=json", "--start-offset=0", "--max-length=512"}}
+	c := Command{Limited: true}
 	c.lend(sourceKey, want.backingKey)
-	c.Args = append(c.Args, n.json())
-	_, err := a.Runner.Run(ctx, c)
+	err := a.reads(ctx, c, n)
 	if says(err, "Invalid password") {
 		return compute.Errorf(compute.Corrupt, "image %s does not open with the passphrase in secret %s", in.Image.ID, in.Disk.BackingSecret)
 	}

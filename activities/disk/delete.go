@@ -35,9 +35,9 @@ var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
 // Delete is the activity disk.Delete: it ensures that the server's folder has
 // no such file, nor the host a volume or an image in its pool of that name, whole or
-// half made, and that there is no empty folder. The clusters are not overwritten: without the key they
-// are noise, and that goes right after. Invalid: not the name of a file in a
-// server's folder.
+// half made, and that there is no empty folder. The clusters are not overwritten:
+// without the key they are noise, and that goes right after. Invalid: not the name of
+// a file in a server's folder.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 	dir, err := a.serverDir(in.Server)
 	if err != nil {

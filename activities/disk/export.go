@@ -43,9 +43,9 @@ type DeleteExportInput struct {
 //
 // A killed attempt's file is begun anew. Conflict: the server runs, or the
 // secret that is said to be the disk's own is another, or the disk cannot have such a
-// copy (EE-21); Corrupt: a passphrase does
-// not open its disk, or the disk is not what it should be; Invalid: the request
-// contradicts itself; NoHost: no room; otherwise as the key manager says.
+// copy (EE-21); Corrupt: a passphrase does not open its disk, or the disk is not what
+// it should be; Invalid: the request contradicts itself; NoHost: no room; otherwise as
+// the key manager says.
 func (a *Activities) Export(ctx context.Context, in ExportInput) (compute.Export, error) {
 	plan := compute.ExportPlan{Server: in.Server, Operation: in.Operation, Disk: in.Disk, Target: in.Target}
 	x, err := a.exportFile(plan)

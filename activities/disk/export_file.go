@@ -117,11 +117,9 @@ func (a *Activities) exportOpens(ctx context.Context, path, format string, key *
 	if format != compute.ImageLUKS {
 		return a.opens(ctx, path, key)
 	}
-	c := Command{Name: "qemu-img", Args: []string{"map", "--output=json", "--start-offset=0", "--max-length=512"}}
+	var c Command
 	c.lend("key", key)
-	c.Args = append(c.Args, luksNode(path, "key").json())
-	_, err := a.Runner.Run(ctx, c)
-	return err
+	return a.reads(ctx, c, luksNode(path, "key"))
 }
 
 // ExportDraft is the path at which an export is made.

@@ -17,10 +17,10 @@ const (
 	letGoPoll     = 50 * time.Millisecond
 )
 
-// letGo waits until QEMU and libvirt have let a file go, and looks at it. QEMU writes the last of
-// it when it closes it, and libvirt gives it back to its owner after that: both a
-// moment after they say that the job is done. What libvirt does not come to, since
-// it died, is done here: it would take the file for one in use, by its old name.
+// letGo waits until QEMU and libvirt have let a file go, and looks at it. QEMU writes
+// the last of it when it closes it, and libvirt gives it back to its owner after that:
+// both a moment after they say that the job is done. What libvirt does not come to,
+// since it died, is done here: it would take the file for one in use, by its old name.
 func (a *Activities) letGo(ctx context.Context, path, format string) (imageInfo, error) {
 	i, err := a.idle(ctx, path, format)
 	for begin := time.Now(); says(err, inUse) && time.Since(begin) < letGoPatience && ctx.Err() == nil; {

@@ -162,15 +162,14 @@ func (m *poolDisk) verify(ctx context.Context) (map[string]string, error) {
 	if !m.disk.Encrypted {
 		return nil, nil
 	}
-	c := Command{Name: "qemu-img", Args: []string{"map", "-U", "--output=json", "--start-offset=0", "--max-length=512"}}
+	var c Command
 	c.lendCluster(m.cluster)
 	c.lend(targetKey, m.want.passphrase)
 	at, err := m.imageNode(m.poolImage, targetKey)
 	if err != nil {
 		return nil, err
 	}
-	c.Args = append(c.Args, at.json())
-	if _, err := m.Runner.Run(ctx, c); says(err, "Invalid password") || says(err, "not in LUKS format") {
+	if err := m.reads(ctx, c, at); says(err, "Invalid password") || says(err, "not in LUKS format") {
 		return nil, compute.Errorf(compute.Conflict, "it exists and does not open with secret %s", m.disk.Secret)
 	} else if err != nil {
 		return nil, err

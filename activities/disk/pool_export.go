@@ -2,8 +2,6 @@ package disk
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -87,15 +85,11 @@ var versionText = regexp.MustCompile(`^ceph version (\d+)\.`)
 
 // clusterVersion is the oldest version that one of the cluster's monitors has.
 func (a *Activities) clusterVersion(ctx context.Context) (oldest int, err error) {
-	out, err := a.ceph(ctx, "ceph", "versions", "--format", "json")
-	if err != nil {
-		return 0, err
-	}
 	var versions struct {
 		Monitors map[string]int `json:"mon"`
 	}
-	if err := json.Unmarshal(out, &versions); err != nil {
-		return 0, fmt.Errorf("output of ceph versions: %w", err)
+	if err := a.cephDoc(ctx, &versions, "ceph", "versions"); err != nil {
+		return 0, err
 	}
 	for text := range versions.Monitors {
 		m := versionText.FindStringSubmatch(text)

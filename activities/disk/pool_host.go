@@ -2,7 +2,6 @@ package disk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 
@@ -50,10 +49,6 @@ func (a *Activities) PoolRoom(ctx context.Context) (total, free int64, ok bool, 
 	if a.Pool.Name == "" {
 		return 0, 0, false, nil
 	}
-	out, err := a.ceph(ctx, "ceph", "df", "--format", "json")
-	if err != nil {
-		return 0, 0, true, failed(ctx, err, "room in the Ceph pool %s", a.Pool.Name)
-	}
 	var doc struct {
 		Pools []struct {
 			Name  string `json:"name"`
@@ -63,8 +58,8 @@ func (a *Activities) PoolRoom(ctx context.Context) (total, free int64, ok bool, 
 			} `json:"stats"`
 		} `json:"pools"`
 	}
-	if err := json.Unmarshal(out, &doc); err != nil {
-		return 0, 0, true, compute.Errorf(compute.Unavailable, "output of ceph df: %w", err)
+	if err := a.cephDoc(ctx, &doc, "ceph", "df"); err != nil {
+		return 0, 0, true, failed(ctx, err, "room in the Ceph pool %s", a.Pool.Name)
 	}
 	for _, p := range doc.Pools {
 		if p.Name == a.Pool.Name {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"strongroom/compute"
 )
 
-// templateOptions are the encryption options of a template. Its key slot is
+// templateOptions are the encryption options of the blank template. Its key slot is
 // never used, so its iter-time, the milliseconds of hashing that a guess at the
 // passphrase must cost, is QEMU's least; and its hash is the slower one: QEMU
 // times it first and gives up when the clock shows no time at all, which
@@ -37,7 +38,7 @@ const clocklessAttempts = 20
 // inUse is what QEMU says of a file that another QEMU has open.
 const inUse = "Failed to get "
 
-// newDisk is what createFile makes.
+// newDisk is a disk that is to be made.
 type newDisk struct {
 	path          string
 	bytes         int64
@@ -48,27 +49,27 @@ type newDisk struct {
 	passphrase    *secret.Passphrase // nil: not encrypted
 }
 
-// createFile makes a qcow2 file.
+// createFile makes a qcow2 file that is not encrypted.
 func (a *Activities) createFile(ctx context.Context, d newDisk) error {
 	c := Command{Name: "qemu-img", Args: []string{"create", "-q", "-f", "qcow2"}}
-	if d.passphrase != nil {
-		options := "encrypt.key-secret=key"
-		for _, o := range templateOptions {
-			options += ",encrypt." + o.name + "=" + o.value
-		}
-		c.Args = append(c.Args, "--object", "secret,id=key,file="+fd(0), "-o", options)
-		c.Passphrases = []*secret.Passphrase{d.passphrase}
-		select { // the benchmark behind iter-time takes a CPU for 2 s
-		case a.making <- struct{}{}:
-			defer func() { <-a.making }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 	if d.backing != "" {
 		c.Args = append(c.Args, "-u", "-b", d.backing, "-F", d.backingFormat)
 	}
 	c.Args = append(c.Args, d.path, strconv.FormatInt(d.bytes, 10))
+	_, err := a.Runner.Run(ctx, c)
+	return err
+}
+
+// createBlank makes the blank template. The benchmark behind iter-time keeps a CPU busy
+// for two seconds.
+func (a *Activities) createBlank(ctx context.Context, path string, p *secret.Passphrase) error {
+	options := "encrypt.key-secret=" + originKey
+	for _, o := range templateOptions {
+		options += ",encrypt." + o.name + "=" + o.value
+	}
+	c := Command{Name: "qemu-img", Args: []string{"create", "-q", "-f", "qcow2", "-o", options}}
+	c.lend(originKey, p)
+	c.Args = append(c.Args, path, strconv.Itoa(blankBytes))
 	for attempt := 1; ; attempt++ {
 		_, err := a.Runner.Run(ctx, c)
 		if !says(err, clockless) || attempt == clocklessAttempts {
@@ -117,22 +118,19 @@ type cryptoInfo struct {
 // guess from the content would let a raw image's bytes choose the format. The
 // file may come from a user, who may have made it to eat the host.
 func (a *Activities) info(ctx context.Context, path, format string) (imageInfo, error) {
-	return a.infoOf(ctx, "-U", "-f", format, path)
+	return a.infoOf(ctx, Command{Limited: true, Args: []string{"-U", "-f", format, path}})
 }
 
 // idle is info of one of our files that no QEMU writes to: otherwise the error
 // says so.
 func (a *Activities) idle(ctx context.Context, path, format string) (imageInfo, error) {
-	return a.infoOf(ctx, "-f", format, path)
+	return a.infoOf(ctx, Command{Limited: true, Args: []string{"-f", format, path}})
 }
 
-func (a *Activities) infoOf(ctx context.Context, args ...string) (imageInfo, error) {
-	var i imageInfo
-	out, err := a.Runner.Run(ctx, Command{
-		Name:    "qemu-img",
-		Args:    append([]string{"info", "--output=json"}, args...),
-		Limited: true,
-	})
+// infoOf runs qemu-img info with a command's arguments and passphrases.
+func (a *Activities) infoOf(ctx context.Context, c Command) (i imageInfo, err error) {
+	c.Name, c.Args = "qemu-img", append([]string{"info", "--output=json"}, c.Args...)
+	out, err := a.Runner.Run(ctx, c)
 	if err != nil {
 		return i, err
 	}
@@ -140,6 +138,16 @@ func (a *Activities) infoOf(ctx context.Context, args ...string) (imageInfo, err
 		return i, fmt.Errorf("output of qemu-img info: %w", err)
 	}
 	return i, nil
+}
+
+// reads has QEMU open what a node describes, with a command's passphrases, and look at
+// its first sector. A server may run on it: qemu-img check would take what changes
+// meanwhile for damage.
+func (a *Activities) reads(ctx context.Context, c Command, n node) error {
+	first := []string{"map", "-U", "--output=json", "--start-offset=0", "--max-length=512"}
+	c.Name, c.Args = "qemu-img", slices.Concat(first, c.Args, []string{n.json()})
+	_, err := a.Runner.Run(ctx, c)
+	return err
 }
 
 // opens tries a passphrase on an encrypted qcow2 file, without its backing file.

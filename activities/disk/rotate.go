@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"strongroom/activities/disk/luks"
-	"strongroom/activities/secret"
 	"strongroom/compute"
 )
 
@@ -107,7 +106,9 @@ func (a *Activities) AddKey(ctx context.Context, in AddKeyInput) (AddKeyResult, 
 	if err != nil {
 		return AddKeyResult{}, err
 	}
-	if err := a.reads(ctx, filepath.Join(dir, in.Disk.Name()), add); err != nil {
+	var c Command
+	c.lend("key", add)
+	if err := a.reads(ctx, c, qcow2Node(filepath.Join(dir, in.Disk.Name()), "key", nil)); err != nil {
 		return AddKeyResult{}, failed(ctx, err, "disk %s with secret %s", in.Disk.ID, in.Secret)
 	}
 	a.Logger.InfoContext(ctx, "added a key to a disk", "server", in.Server, "disk", in.Disk.ID, "secret", in.Secret)
@@ -133,16 +134,6 @@ func (a *Activities) EraseKeys(ctx context.Context, in EraseKeysInput) error {
 	return a.withHeader(ctx, in.Server, in.Disk, func(h luks.Header) error {
 		return h.EraseSlots(func(slot int) bool { return slices.Contains(in.Slots, slot) != in.Others })
 	})
-}
-
-// reads has QEMU open the disk with a passphrase and look at its first sector. A
-// server may run on it: qemu-img check would take what changes meanwhile for damage.
-func (a *Activities) reads(ctx context.Context, path string, p *secret.Passphrase) error {
-	c := Command{Name: "qemu-img", Args: []string{"map", "-U", "--output=json", "--start-offset=0", "--max-length=512"}}
-	c.lend("key", p)
-	c.Args = append(c.Args, qcow2Node(path, "key", nil).json())
-	_, err := a.Runner.Run(ctx, c)
-	return err
 }
 
 // withHeader does something to the LUKS header of a disk while it holds the disk's lock.

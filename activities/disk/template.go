@@ -12,16 +12,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"strongroom/activities/disk/luks"
 	"strongroom/activities/secret"
 )
 
-// A template is an empty encrypted qcow2 file of one size and source, made by
-// qemu-img with a passphrase that nobody keeps. An encrypted disk is a copy of
-// it with a LUKS header of its own: new master key, the disk's passphrase. So
-// QEMU's two seconds of benchmark are spent once per host, size and image, and
-// not per disk.
+// A template is an empty encrypted qcow2 file of one size and source, with a
+// passphrase that nobody keeps. An encrypted disk is a copy of it with a LUKS header of
+// its own: new master key, the disk's passphrase. A template is such a copy too, of the
+// host's blank one, with size and source of its own; QEMU's two seconds of benchmark are
+// spent once per host, on that.
+
+// BlankTemplate is the file in Config.CacheDir of which all templates are made.
+const BlankTemplate = "templates/blank.qcow2"
+
+// blankBytes is the size of the blank template: all others are larger.
+const blankBytes = 512
 
 // copyTemplate makes an encrypted disk.
 func (a *Activities) copyTemplate(ctx context.Context, d newDisk) error {
@@ -29,6 +36,11 @@ func (a *Activities) copyTemplate(ctx context.Context, d newDisk) error {
 	if err != nil {
 		return err
 	}
+	return copyEncrypted(template, d.path, d.passphrase)
+}
+
+// copyEncrypted copies an empty encrypted file and gives it a LUKS header of its own.
+func copyEncrypted(template, path string, p *secret.Passphrase) error {
 	from, err := os.Open(template)
 	if err != nil {
 		return err
@@ -41,47 +53,88 @@ func (a *Activities) copyTemplate(ctx context.Context, d newDisk) error {
 	if err != nil {
 		return fmt.Errorf("template: %w", err)
 	}
-	to, err := os.OpenFile(d.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(to, from)
 	if err == nil {
-		err = d.passphrase.Use(func(value []byte) error { return luks.Write(to, header, value) })
+		err = p.Use(func(value []byte) error { return luks.Write(to, header, value) })
 	}
 	return errors.Join(err, to.Close())
 }
 
 // template gives the path of a disk's template, and makes it at first.
 func (a *Activities) template(ctx context.Context, d newDisk) (string, error) {
-	dir := cmp.Or(d.templates, filepath.Join(a.CacheDir, "templates"))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
 	name := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s", d.bytes, d.backingFormat, d.backing))
+	dir := cmp.Or(d.templates, filepath.Join(a.CacheDir, filepath.Dir(BlankTemplate)))
 	path := filepath.Join(dir, hex.EncodeToString(name[:])+".qcow2")
+	return path, makeOnce(ctx, path, func(draft string, p *secret.Passphrase) error {
+		blank := filepath.Join(a.CacheDir, BlankTemplate)
+		err := makeOnce(ctx, blank, func(draft string, p *secret.Passphrase) error {
+			return a.createBlank(ctx, draft, p)
+		})
+		if err == nil {
+			err = copyEncrypted(blank, draft, p)
+		}
+		if err == nil {
+			err = a.reshape(ctx, draft, p, d)
+		}
+		return err
+	})
+}
+
+// reshape gives an empty encrypted file the size and the source of a disk.
+func (a *Activities) reshape(ctx context.Context, path string, p *secret.Passphrase, d newDisk) error {
+	file := qcow2Node(path, originKey, nil).json()
+	grow := Command{Name: "qemu-img", Args: []string{"resize", "-q"}}
+	grow.lend(originKey, p)
+	grow.Args = append(grow.Args, file, strconv.FormatInt(d.bytes, 10))
+	if _, err := a.Runner.Run(ctx, grow); err != nil || d.backing == "" {
+		return err
+	}
+	lean := Command{Name: "qemu-img", Args: []string{"rebase", "-q", "-u", "-b", d.backing, "-F", d.backingFormat}}
+	lean.lend(originKey, p)
+	lean.Args = append(lean.Args, file)
+	_, err := a.Runner.Run(ctx, lean)
+	return err
+}
+
+// makeOnce ensures that a file is there: it appears whole, and one attempt at a time
+// makes it, with a passphrase that is forgotten.
+func makeOnce(ctx context.Context, path string, build func(draft string, p *secret.Passphrase) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
 	if _, err := os.Stat(path); err == nil {
-		return path, nil
+		return nil
 	}
 	unlock, err := lockFile(ctx, path, false)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer unlock()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return path, err
+		return err
 	}
-	t := d
-	t.path = hidden(path, ".new")
-	defer os.Remove(t.path)
-	if t.passphrase, err = secret.Generate(32); err != nil {
-		return "", err
+	p, err := secret.Generate(32)
+	if err != nil {
+		return err
 	}
-	defer t.passphrase.Wipe()
-	if err := a.createFile(ctx, t); err != nil {
-		return "", err
+	defer p.Wipe()
+	draft := hidden(path, ".new")
+	defer os.Remove(draft)
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was killed
+		return err
 	}
-	return path, errors.Join(syncFile(t.path), os.Rename(t.path, path), syncDir(dir))
+	if err := build(draft, p); err != nil {
+		return err
+	}
+	if err := syncFile(draft); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(draft, path), syncDir(dir))
 }
 
 // The parts of a qcow2 header that say where its LUKS header is
