@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
@@ -144,7 +145,8 @@ func (b *build) noteOptions(ctx workflow.Context, i int, options map[string]stri
 // neither domain nor console log nor config drive; TPM state goes when it was made
 // here.
 func (b *build) start(ctx workflow.Context) error {
-	boot := b.boot(b.host, &b.power)
+	freshTPM := b.server.TPM != nil && (b.was == nil || b.was.TPM == nil)
+	boot := b.bootAs(domain.StartInput{Server: b.server, NewTPM: freshTPM}, b.host, &b.power)
 	place := b.host.String()
 	if b.was == nil {
 		boot.makes = append(boot.makes, b.thing(compute.ThingDomain, place, b.server.InstanceName()))
@@ -152,7 +154,6 @@ func (b *build) start(ctx workflow.Context) error {
 			boot.makes = append(boot.makes, b.file(b.host, f))
 		}
 	}
-	freshTPM := b.server.TPM != nil && (b.was == nil || b.was.TPM == nil)
 	if freshTPM {
 		boot.makes = append(boot.makes, b.thing(compute.ThingTPMState, place, b.Server.String()))
 	}

@@ -110,11 +110,13 @@ func stopped() record.SettleInput {
 
 // boot is the step that runs the server's domain.
 func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
-	return o.bootAs(o.server, host, power)
+	return o.bootAs(domain.StartInput{Server: o.server}, host, power)
 }
 
 // bootAs is boot with the server as it was before the operation, or as it is to be.
-func (o *operation) bootAs(server compute.Server, host compute.HostID, power *compute.PowerState) step {
+func (o *operation) bootAs(in domain.StartInput, host compute.HostID, power *compute.PowerState) step {
+	server := in.Server
+	in.Keys = server.Keyring(o.asked.Credential)
 	s := step{event: "start_domain", host: &host}
 	for _, id := range server.Secrets() {
 		s.makes = append(s.makes, o.thing(compute.ThingHypervisorSecret, host.String(), id.String()))
@@ -126,7 +128,6 @@ func (o *operation) bootAs(server compute.Server, host compute.HostID, power *co
 			return err
 		}
 		var got domain.PowerResult
-		in := domain.StartInput{Keys: server.Keyring(o.asked.Credential), Server: server}
 		err := workflow.ExecuteActivity(quick, domain.Start, in).Get(ctx, &got)
 		*power = got.PowerState
 		return err

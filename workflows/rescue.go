@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -74,7 +75,7 @@ func (r *rescue) makeDisk(ctx workflow.Context) error {
 }
 
 func (r *rescue) start(ctx workflow.Context) error {
-	return r.take(ctx, r.bootAs(r.server.RescuedWith(r.disk), r.host, &r.power))
+	return r.take(ctx, r.bootAs(domain.StartInput{Server: r.server.RescuedWith(r.disk)}, r.host, &r.power))
 }
 
 // Unrescue boots a rescued server from its own disk again. When it fails or is
@@ -111,5 +112,5 @@ func (u *unrescue) run(ctx workflow.Context) (err error) {
 func (u *unrescue) outcome(*compute.Error) record.SettleInput { return u.switchover.outcome() }
 
 func (u *unrescue) start(ctx workflow.Context) error {
-	return u.take(ctx, u.bootAs(u.was.Unrescued(), u.host, &u.power))
+	return u.take(ctx, u.bootAs(domain.StartInput{Server: u.was.Unrescued()}, u.host, &u.power))
 }

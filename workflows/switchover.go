@@ -64,7 +64,7 @@ func (s *switchover) restart(ctx workflow.Context, task compute.TaskState) error
 		return err
 	}
 	power := compute.PowerNone
-	boot := s.bootAs(s.was, s.host, &power)
+	boot := s.bootAs(domain.StartInput{Server: s.was}, s.host, &power)
 	boot.event, boot.undo = "restart_domain", nil
 	start, failure := boot.do, error(nil)
 	boot.do = func(ctx workflow.Context) error { failure = start(ctx); return failure }

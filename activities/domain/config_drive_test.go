@@ -76,7 +76,7 @@ func (p *typist) cat(file string) string {
 // serials that it says; it lies encrypted on the host.
 func TestGuestReadsItsConfigDrive(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.server(t, true, nil)
 	s.ConfigDrive = true
 	h.record[s.ID] = s
@@ -110,7 +110,7 @@ func TestGuestReadsItsConfigDrive(t *testing.T) {
 // TestGuestReadsAPlainConfigDrive, of a server whose disks are not encrypted.
 func TestGuestReadsAPlainConfigDrive(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.server(t, false, nil)
 	s.ConfigDrive = true
 	h.record[s.ID] = s

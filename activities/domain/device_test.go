@@ -78,7 +78,7 @@ func (l *loops) DeviceFormats(context.Context) ([]compute.DiskFormat, error) {
 // otherwise; a running one becomes an image as any other (EE-04, EE-05).
 func TestServerOnADevice(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	l := &loops{dir: t.TempDir(), open: map[compute.DiskID]string{}}
 	h.Devices = l
 	t.Cleanup(func() { require.NoError(t, l.CloseDevices(context.Background(), compute.ServerID{})) })

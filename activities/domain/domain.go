@@ -19,6 +19,9 @@ const (
 type StartInput struct {
 	Keys   compute.Keyring `json:"keys"`
 	Server compute.Server  `json:"server"`
+	// NewTPM says that no guest has used the vTPM yet: state that does not open is what
+	// a setup left that was killed, and is made anew.
+	NewTPM bool `json:"new_tpm,omitempty"`
 }
 
 // StopInput asks that a server's domain is shut off: by its power button, and

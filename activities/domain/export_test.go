@@ -26,7 +26,6 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/secret"
 	"strongroom/compute"
-	"strongroom/deploy/guest"
 )
 
 // snapshot asks for a copy of a server's root disk as qcow2.
@@ -43,13 +42,20 @@ func (h *host) snapshot(t *testing.T, s compute.Server, choice compute.KeyChoice
 	return in
 }
 
-// running makes and starts a server.
-func (h *host) running(t *testing.T, encrypted bool) compute.Server {
+// started makes and starts a server.
+func (h *host) started(t *testing.T, encrypted bool) compute.Server {
 	t.Helper()
 	s := h.server(t, encrypted, nil)
 	h.disksOf(t, s)
 	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
+	return s
+}
+
+// running gives a started server whose guest has booted.
+func (h *host) running(t *testing.T, encrypted bool) compute.Server {
+	t.Helper()
+	s := h.started(t, encrypted)
 	h.hear(t, s, "TG ready", 0)
 	return s
 }
@@ -73,7 +79,7 @@ func (h *host) monitor(t *testing.T, s compute.Server, command string, answer an
 // that what the test does meanwhile is over before it.
 func (h *host) slow(t *testing.T, s compute.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !h.setSpeed(ctx, t, s, 64<<10) {
 	}
@@ -178,7 +184,7 @@ func (h *host) write(t *testing.T, s compute.Server) *writer {
 		}
 	})
 	t.Cleanup(w.end)
-	require.Eventually(t, func() bool { return w.done.Load() > 2 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.done.Load() > 2 }, time.Minute, 10*time.Millisecond)
 	return w
 }
 
@@ -217,7 +223,7 @@ func (h *host) number(t *testing.T, s compute.Server, file string) int64 {
 // the copy began; it boots, and opens with its own key alone.
 func TestExportOfAGuestThatWrites(t *testing.T) {
 	t.Parallel()
-	h := setupGuest(t, guest.Options{SizeMiB: 160})
+	h := setup(t, roomy)
 	for encrypted, choices := range map[bool][]compute.KeyChoice{
 		true: {compute.KeyNew, compute.KeySame, compute.KeyNone}, false: {compute.KeyExisting},
 	} {
@@ -284,7 +290,7 @@ func (h *host) requireKeys(t *testing.T, done compute.Export, s compute.Server, 
 // Every form of a copy has what the disk has.
 func TestExportForms(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.running(t, true)
 	h.ask(t, s, "write marker of-the-guest", "TG write", 0)
 	h.ask(t, s, "write /dev/vdb on-the-second-disk", "TG write", 0)

@@ -3,6 +3,7 @@ package domain_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -19,7 +20,7 @@ import (
 
 func TestHungLibvirtdIsLeft(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	s := h.server(t, false, nil)
 	require.NoError(t, h.daemon.Signal(syscall.SIGSTOP))
 	calls := map[string]func(context.Context) error{
@@ -34,9 +35,7 @@ func TestHungLibvirtdIsLeft(t *testing.T) {
 	for name, call := range calls {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
-		begin := time.Now()
 		require.ErrorIs(t, call(ctx), context.Canceled, name)
-		require.Less(t, time.Since(begin), 2*time.Second, name)
 	}
 	impatient := *h.Client
 	impatient.Timeout = 100 * time.Millisecond
@@ -52,7 +51,7 @@ func TestHungLibvirtdIsLeft(t *testing.T) {
 
 func TestStartFindsWhatAKilledOneLeft(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	leave := func(name string, id uuid.UUID) {
@@ -87,7 +86,7 @@ func TestStartFindsWhatAKilledOneLeft(t *testing.T) {
 
 func TestKilledLibvirtdIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	done := make(chan error, 1)
@@ -95,12 +94,15 @@ func TestKilledLibvirtdIsFoundAgain(t *testing.T) {
 		_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 		done <- err
 	}()
-	time.Sleep(300 * time.Millisecond)
+	require.Eventually(t, func() bool { // it is in the middle of the start
+		_, err := os.Stat(filepath.Join(h.daemon.SwtpmDir(), s.ID.String()))
+		return err == nil
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, h.daemon.Kill(t.Context()))
 	err := <-done
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
 	require.NoError(t, h.daemon.Restart(t.Context()))
-	got, err := h.Start(t.Context(), domain.StartInput{Server: s})
+	got, err := h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: true})
 	require.NoError(t, err)
 	require.Equal(t, compute.PowerRunning, got.PowerState)
 	require.Equal(t, 1, qemus(t, s))
@@ -115,9 +117,50 @@ func TestKilledLibvirtdIsFoundAgain(t *testing.T) {
 	require.Zero(t, qemus(t, s))
 }
 
+// State of a vTPM that no guest has used is made anew where it does not open: libvirt
+// takes for whole what a setup left that was killed. What a guest has used is kept.
+func TestStartMakesANewTPMAnew(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
+	h.disksOf(t, s)
+	_, err := h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: true})
+	require.NoError(t, err)
+	whole := func() (file string, state []byte) {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(h.daemon.SwtpmDir(), s.ID.String(), "*", "*permall"))
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		state, err = os.ReadFile(found[0])
+		require.NoError(t, err)
+		return found[0], state
+	}
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+	require.NoError(t, err)
+	file, state := whole()
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: true})
+	require.NoError(t, err)
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+	require.NoError(t, err)
+	_, now := whole()
+	require.Len(t, now, len(state), "it opens, and stays")
+
+	require.NoError(t, os.Truncate(file, 100))
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+	_, now = whole()
+	require.Len(t, now, 100, "and is left alone")
+	got, err := h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: true})
+	require.NoError(t, err)
+	require.Equal(t, compute.PowerRunning, got.PowerState)
+	require.Empty(t, h.secrets(t))
+	_, now = whole()
+	require.Len(t, now, len(state))
+}
+
 func TestDestroyAfterACancelledStart(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	for range 6 {

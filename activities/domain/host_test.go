@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/disk/disktest"
 	"strongroom/activities/domain"
 	"strongroom/activities/secret"
 	"strongroom/compute"
@@ -41,12 +42,40 @@ type host struct {
 	record record
 }
 
-func setup(t *testing.T) *host {
-	t.Helper()
-	return setupGuest(t, guest.Options{})
+// guestImage is what the servers of a host run, made once for all tests.
+type guestImage struct {
+	rootMB int64 // of the servers' root disks
+	build  func() ([]byte, error)
 }
 
-func setupGuest(t *testing.T, image guest.Options) *host {
+var (
+	tiny  = guestImage{64, once(talking(guest.Options{}))}
+	roomy = guestImage{160, once(talking(guest.Options{SizeMiB: 160}))}
+	idle  = guestImage{64, once(guest.BuildIdle)} // for what goes on around a guest: it says nothing
+)
+
+func talking(o guest.Options) func(context.Context, string) error {
+	return func(ctx context.Context, out string) error { return guest.Build(ctx, out, o) }
+}
+
+func once(build func(ctx context.Context, out string) error) func() ([]byte, error) {
+	return sync.OnceValues(func() ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		dir, err := os.MkdirTemp("", "sr-image-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		file := filepath.Join(dir, "guest.qcow2")
+		if err := build(ctx, file); err != nil {
+			return nil, err
+		}
+		return os.ReadFile(file)
+	})
+}
+
+func setup(t *testing.T, image guestImage) *host {
 	t.Helper()
 	return setupIn(t, newDir(t), image)
 }
@@ -66,26 +95,24 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
-func setupIn(t *testing.T, dir string, image guest.Options) *host {
+func setupIn(t *testing.T, dir string, image guestImage) *host {
 	t.Helper()
+	data, err := image.build()
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	h := &host{record: record{}, keys: &keys{values: map[compute.SecretID]string{}}, rootMB: max(64, int64(image.SizeMiB))}
-	var err error
+	h := &host{record: record{}, keys: &keys{values: map[compute.SecretID]string{}}, rootMB: image.rootMB}
 	h.daemon, err = libvirtd.Start(ctx, libvirtd.Config{Dir: filepath.Join(dir, "lv"), CacheDir: libvirtd.DefaultCacheDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.daemon.StopAll(context.Background())) })
 
-	file := filepath.Join(dir, "guest.qcow2")
-	require.NoError(t, guest.Build(ctx, file, image))
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
 	sum := sha256.Sum256(data)
 	h.image = compute.Image{ID: compute.ImageID{UUID: uuid.New()}, DiskFormat: "qcow2", SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 	h.disks, err = disk.New(disk.Config{
 		InstancesDir: filepath.Join(dir, "instances"), CacheDir: filepath.Join(dir, "images"), Images: imageStore(data), Keys: h.keys,
 		Metadata: h.record, MemoryDir: t.TempDir()})
 	require.NoError(t, err)
+	disktest.Warm(t, h.disks)
 	require.NoError(t, h.disks.CacheImage(ctx, disk.CacheImageInput{Image: h.image}))
 	h.Activities, err = domain.New(domain.Config{
 		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks, Exports: h.disks, Devices: h.disks,

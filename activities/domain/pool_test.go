@@ -18,7 +18,7 @@ import (
 // not one with a new key (EE-21). libvirt keeps the host's key alone.
 func TestServerInAPool(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	p := cloudtest.StartPool(t)
 	h.disks.Pool = disk.Pool{Name: p.Name, User: p.User, ConfFile: p.Conf, Keyring: p.Keyring}
 	h.Ceph = domain.Ceph{User: p.User, ConfFile: p.Conf, Key: h.disks.ClusterKey}

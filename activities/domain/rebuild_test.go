@@ -16,7 +16,7 @@ import (
 // undone: the old disks and all that the vTPM holds.
 func TestServerIsMadeAnewAndBack(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	state := filepath.Join(h.daemon.SwtpmDir(), s.ID.String())

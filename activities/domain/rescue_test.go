@@ -20,7 +20,7 @@ import (
 // it, each with its own key; its TPM goes on. Unrescued it is as it was.
 func TestRescue(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	image := h.image
@@ -60,7 +60,7 @@ func (h *host) boots(t *testing.T, s compute.Server, boots int, lines ...string)
 // secret, also for a server that is not; libvirt is lent it once for both files.
 func TestRescueWithAnEncryptedImage(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.server(t, false, nil)
 	h.disksOf(t, s)
 	key := h.keys.make(t, compute.DiskPassphraseBytes)

@@ -147,8 +147,12 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 			return ctx.Err()
 		case isCode(err, libvirt.ErrOperationInvalid): // it runs: an attempt before was cut off while libvirt went on
 			return nil
-		case attempt == startAttempts, !isCode(err, libvirt.ErrInternalError), refused(err) != "":
+		case attempt == startAttempts, !isCode(err, libvirt.ErrInternalError), isFinal(err, attempt, in.NewTPM):
 			return startFailure(s.ID, err)
+		case refused(err) == tpmClosed && attempt == tpmAttempts:
+			if err := a.renewTPM(ctx, s.ID, doc); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -156,6 +160,34 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 		case <-time.After(time.Duration(attempt) * time.Second):
 		}
 	}
+}
+
+// tpmAttempts is how often a start is tried that fails on the state of the TPM: the
+// setup of a start that was cut off may still be at it.
+const tpmAttempts = 3
+
+// isFinal reports whether no other attempt can change a failure.
+func isFinal(err error, attempt int, newTPM bool) bool {
+	why := refused(err)
+	if why == tpmClosed {
+		return attempt >= tpmAttempts && !newTPM
+	}
+	return why != ""
+}
+
+// renewTPM defines a domain anew, without the state that its vTPM has.
+func (a *Activities) renewTPM(ctx context.Context, server compute.ServerID, doc string) error {
+	a.Logger.WarnContext(ctx, "the state of a new TPM was left half made, and is made anew", "server", server)
+	return a.Client.Finish(ctx, func(l *libvirt.Libvirt) error {
+		dom, found, err := lookup(l, server)
+		if err == nil && found {
+			err = gone(l.DomainUndefineFlags(dom, libvirt.DomainUndefineTpm|libvirt.DomainUndefineKeepNvram))
+		}
+		if err == nil {
+			_, err = l.DomainDefineXML(doc)
+		}
+		return err
+	})
 }
 
 // startAttempts is how often, in some ten seconds, a start is tried that fails
@@ -236,6 +268,10 @@ func ids(all []loan) []compute.SecretID {
 	return ids
 }
 
+// tpmClosed is what QEMU says when swtpm cannot take up its state: another swtpm has
+// it, or it does not open with the passphrase, or is damaged.
+const tpmClosed = "TPM result for CMD_INIT"
+
 // refusals are texts of failures that no retry changes.
 var refusals = []struct {
 	text string
@@ -243,7 +279,7 @@ var refusals = []struct {
 	why  string
 }{
 	{"Invalid password, cannot unlock any keyslot", compute.Corrupt, "a passphrase does not open its disk"},
-	{"TPM result for CMD_INIT", compute.Corrupt, "the passphrase does not open the state of the TPM"},
+	{tpmClosed, compute.Corrupt, "the passphrase does not open the state of the TPM"},
 	{"Cannot access storage file", compute.Corrupt, "a disk is missing"},
 	{consoleLog + "': No such file or directory", compute.Corrupt, "its folder is missing"},
 	{"Could not open backing file", compute.Corrupt, "the image under a disk is missing"},

@@ -15,7 +15,7 @@ import (
 
 func TestServerLivesThroughStopAndStart(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	state := filepath.Join(h.daemon.SwtpmDir(), s.ID.String())
@@ -78,7 +78,7 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 
 func TestStartOlderTPMs(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, tiny)
 	for _, version := range []compute.TPMVersion{compute.TPM12, compute.TPM20} {
 		t.Run(string(version), func(t *testing.T) {
 			s := h.server(t, false, &compute.TPM{Version: version, Model: compute.TPMTIS})
@@ -95,7 +95,7 @@ func TestStartOlderTPMs(t *testing.T) {
 
 func TestStartWithTheWrongKey(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMTIS})
 	d := &s.Disks[0]
 	d.Encrypted, d.Format, d.Secret = true, compute.FormatLUKS, h.keys.make(t, compute.DiskPassphraseBytes)
@@ -124,7 +124,7 @@ func TestStartWithTheWrongKey(t *testing.T) {
 
 func TestStartRefuses(t *testing.T) {
 	t.Parallel()
-	h := setup(t)
+	h := setup(t, idle)
 	for name, c := range map[string]struct {
 		kind  compute.Kind
 		spoil func(*compute.Server)
