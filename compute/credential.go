@@ -46,3 +46,43 @@ func (c Credential) IsDeployment() bool { return c.ID == ownID }
 
 // IsMember reports whether the credential is a MemberCredential.
 func (c Credential) IsMember() bool { return c.ID == memberID }
+
+// WithAny calls do with one credential after the other until one is not refused, with
+// Forbidden.
+func WithAny(credentials []Credential, do func(Credential) error) error {
+	err := error(Errorf(Forbidden, "there is no credential"))
+	for _, c := range credentials {
+		if err = do(c); !Is(err, Forbidden) {
+			break
+		}
+	}
+	return err
+}
+
+// Access is a project with the credentials to look into it with, in turn.
+type Access struct {
+	Project     string       `json:"project"`
+	Credentials []Credential `json:"credentials"`
+}
+
+// Looks tells which projects one of their credentials opened, and which none did.
+type Looks struct {
+	Projects []string `json:"projects,omitempty"`
+	Closed   []string `json:"closed,omitempty"`
+}
+
+// LookInto looks into one project after the other.
+func LookInto(projects []Access, look func(Credential) error) (out Looks, err error) {
+	for _, p := range projects {
+		err := WithAny(p.Credentials, look)
+		switch {
+		case Is(err, Forbidden):
+			out.Closed = append(out.Closed, p.Project)
+		case err != nil:
+			return out, err
+		default:
+			out.Projects = append(out.Projects, p.Project)
+		}
+	}
+	return out, nil
+}

@@ -37,6 +37,9 @@ const (
 	instanceID = "instance_uuid"
 )
 
+// IsOfServer reports whether an image was made of a server.
+func (img Image) IsOfServer() bool { return img.Properties[instanceID] != "" }
+
 // IsBackup reports whether an image is a backup of a type of a server.
 func (img Image) IsBackup(server ServerID, of string) bool {
 	return img.Properties[imageType] == "backup" && img.Properties[backupType] == of && img.Properties[instanceID] == server.String()

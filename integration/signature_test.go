@@ -70,7 +70,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped, record.Unrescue,
 		operation.CancelRunning, operation.Sweep,
 		key.Create, key.Copy, key.Look, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
-		image.Create, image.Describe, image.Delete, image.OldBackups, image.Upload,
+		image.Create, image.Describe, image.Delete, image.Inventory, image.OldBackups, image.Upload,
 		disk.CacheImage, disk.ReleaseImage, disk.Create, disk.Delete, disk.Inventory, disk.Export, disk.DeleteExport, disk.CreateConfigDrive,
 		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory, domain.Export, domain.AbortExport,
 		tpm.Delete, tpm.Inventory,

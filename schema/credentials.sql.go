@@ -62,33 +62,6 @@ func (q *Queries) InsertCredential(ctx context.Context, arg InsertCredentialPara
 	return err
 }
 
-const keyProjects = `-- name: KeyProjects :many
-SELECT DISTINCT project_id FROM ledger
-WHERE kind = 'key_secret' AND (state <> 'released' OR released_at > now() - interval '7 days')
-ORDER BY project_id
-`
-
-// The projects that have, or lately had, secrets of ours in the key manager.
-func (q *Queries) KeyProjects(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, keyProjects)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var project_id string
-		if err := rows.Scan(&project_id); err != nil {
-			return nil, err
-		}
-		items = append(items, project_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockCredentialOf = `-- name: LockCredentialOf :exec
 SELECT c.id FROM credentials c JOIN operations o ON o.credential_id = c.id WHERE o.id = $1 FOR UPDATE OF c
 `
@@ -166,6 +139,33 @@ func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, err
 	var waits bool
 	err := row.Scan(&waits)
 	return waits, err
+}
+
+const projectsWith = `-- name: ProjectsWith :many
+SELECT DISTINCT project_id FROM ledger
+WHERE kind = $1 AND (state <> 'released' OR released_at > now() - interval '7 days')
+ORDER BY project_id
+`
+
+// The projects that have, or lately had, things of a kind.
+func (q *Queries) ProjectsWith(ctx context.Context, kind compute.ThingKind) ([]string, error) {
+	rows, err := q.db.Query(ctx, projectsWith, kind)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var project_id string
+		if err := rows.Scan(&project_id); err != nil {
+			return nil, err
+		}
+		items = append(items, project_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const saveTrust = `-- name: SaveTrust :exec

@@ -8,6 +8,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
+	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
@@ -39,7 +40,8 @@ func Audit(ctx workflow.Context) (AuditResult, error) {
 		return AuditResult{}, err
 	}
 	a := &audit{looked: map[string]bool{}}
-	a.keyManager(ctx, before.Projects)
+	a.keyManager(ctx, before.Keys)
+	a.imageStore(ctx, before)
 	a.identity(ctx)
 	for _, h := range before.Hosts {
 		a.host(ctx, h)
@@ -62,30 +64,35 @@ type audit struct {
 	result AuditResult
 }
 
-func (a *audit) keyManager(ctx workflow.Context, projects []record.AuditProject) {
-	in := key.InventoryInput{}
-	for _, p := range projects {
-		in.Projects = append(in.Projects, key.Access{Project: p.ID, Credentials: p.Credentials})
-	}
+func (a *audit) keyManager(ctx workflow.Context, projects []compute.Access) {
 	var got key.InventoryResult
+	in := key.InventoryInput{Projects: projects}
 	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), key.Inventory, in).Get(ctx, &got)
 	for _, s := range got.Items {
 		a.see(compute.ThingKeySecret, compute.PlaceKeyManager, cmp.Or(s.Name, s.ID.String()))
 	}
-	switch {
-	case err != nil:
-		a.result.Silent = append(a.result.Silent, "the key manager")
-		return
-	case got.All:
+	if err == nil && got.All {
 		a.looked[compute.PlaceKeyManager] = true
 	}
-	a.result.Looked = append(a.result.Looked, "the key manager")
-	for _, p := range got.Projects {
-		a.looked[compute.Looked(compute.PlaceKeyManager, p)] = true
+	a.noteProjects(compute.PlaceKeyManager, "the key manager", got.Looks, err)
+}
+
+func (a *audit) imageStore(ctx workflow.Context, book record.Book) {
+	if workflow.GetVersion(ctx, "the image store is looked at", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
 	}
-	for _, p := range got.Closed {
-		a.result.Closed = append(a.result.Closed, "the key manager's project "+p)
+	in := image.InventoryInput{Projects: book.Images}
+	for _, e := range book.Things {
+		if id, err := uuid.Parse(e.Name); err == nil && e.Kind == compute.ThingImage && e.State != compute.ThingGiven {
+			in.Known = append(in.Known, compute.ImageID{UUID: id})
+		}
 	}
+	var got image.InventoryResult
+	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), image.Inventory, in).Get(ctx, &got)
+	for _, id := range got.Images {
+		a.see(compute.ThingImage, compute.PlaceImageStore, id.String())
+	}
+	a.noteProjects(compute.PlaceImageStore, "the image store", got.Looks, err)
 }
 
 func (a *audit) identity(ctx workflow.Context) {
@@ -121,13 +128,33 @@ func (a *audit) host(ctx workflow.Context, h record.AuditHost) {
 	a.see(compute.ThingTPMState, place, t.Servers...)
 }
 
-func (a *audit) note(place, name string, err error) {
+// answered notes whether a host or a service let itself be looked at.
+func (a *audit) answered(name string, err error) bool {
 	if err != nil {
 		a.result.Silent = append(a.result.Silent, name)
+		return false
+	}
+	a.result.Looked = append(a.result.Looked, name)
+	return true
+}
+
+func (a *audit) note(place, name string, err error) {
+	if a.answered(name, err) {
+		a.looked[place] = true
+	}
+}
+
+// noteProjects is note for a service that is looked at project by project.
+func (a *audit) noteProjects(place, name string, looks compute.Looks, err error) {
+	if !a.answered(name, err) {
 		return
 	}
-	a.looked[place] = true
-	a.result.Looked = append(a.result.Looked, name)
+	for _, p := range looks.Projects {
+		a.looked[compute.Looked(place, p)] = true
+	}
+	for _, p := range looks.Closed {
+		a.result.Closed = append(a.result.Closed, name+"'s project "+p)
+	}
 }
 
 func (a *audit) see(kind compute.ThingKind, place string, names ...string) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
@@ -39,7 +40,7 @@ func TestAuditFindsNothingWhereAllIsWell(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Equal(t, 11, got.Things, "a domain, three disks, a config drive, a console log, a TPM and four secrets")
-	require.Len(t, got.Looked, 4)
+	require.Len(t, got.Looked, 5)
 	require.Empty(t, got.Silent)
 }
 
@@ -72,7 +73,7 @@ func TestAuditTellsWhoWasSilent(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Len(t, got.Silent, 2)
-	require.Equal(t, []string{"the key manager", "the identity service"}, got.Looked)
+	require.Equal(t, []string{"the key manager", "the image store", "the identity service"}, got.Looked)
 }
 
 // TestAuditLeavesWhatIsInMotionAlone: a delete goes through while it looks.
@@ -120,5 +121,19 @@ func TestAuditSeesCopiesOfEncryptedImages(t *testing.T) {
 	b.uses[b.hosts[1].String()+" "+project+"/copy/server.disk"] = true
 	require.Equal(t, []compute.Finding{
 		{Kind: compute.ThingCachedImage, Place: b.hosts[1].String(), Name: project + "/copy/server.disk", What: compute.Unowned},
+	}, b.runAudit().Findings)
+}
+
+// An image that was announced and that nobody makes any more is told; one that is
+// whole is its owner's.
+func TestAuditSeesHalfMadeImages(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	require.NoError(t, b.snapshot(compute.KeyNone, nil))
+	require.Empty(t, b.runAudit().Findings)
+	lost := compute.ImageID{UUID: uuid.New()}
+	b.images[lost.String()] = &shelved{Image: compute.Image{ID: lost}}
+	require.Equal(t, []compute.Finding{
+		{Kind: compute.ThingImage, Place: compute.PlaceImageStore, Name: lost.String(), What: compute.Unowned},
 	}, b.runAudit().Findings)
 }

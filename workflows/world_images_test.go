@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
@@ -55,6 +56,15 @@ func (w *world) registerImages(r registry) {
 	}))
 	add(image.Delete, act(w, image.Delete, func(_ context.Context, in image.DeleteInput) (none, error) {
 		return none{}, w.with(in.Credential, in.Others, func() { delete(w.images, in.Image.String()) })
+	}))
+	add(image.Inventory, act(w, image.Inventory, func(_ context.Context, in image.InventoryInput) (image.InventoryResult, error) {
+		out := image.InventoryResult{Looks: compute.Looks{Projects: []string{project}}}
+		for _, img := range w.images {
+			if img.data == "" || slices.Contains(in.Known, img.ID) {
+				out.Images = append(out.Images, img.ID)
+			}
+		}
+		return out, nil
 	}))
 	add(disk.Export, act(w, disk.Export, func(ctx context.Context, in disk.ExportInput) (compute.Export, error) {
 		if w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)] == compute.PowerRunning {

@@ -16,6 +16,8 @@ const (
 	Describe = "image.Describe" // cloud queue
 	Delete   = "image.Delete"   // cloud queue
 	Upload   = "image.Upload"   // a host's bulk queue
+
+	Inventory = "image.Inventory" // cloud queue
 )
 
 // CreateInput asks for the record of an image with an id of the operation's.
@@ -53,6 +55,7 @@ func (a *Activities) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
 	r.RegisterActivityWithOptions(a.Describe, activity.RegisterOptions{Name: Describe})
 	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
+	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
 	r.RegisterActivityWithOptions(a.OldBackups, activity.RegisterOptions{Name: OldBackups})
 }
 
@@ -84,13 +87,9 @@ func (a *Activities) Describe(ctx context.Context, in DescribeInput) error {
 // Delete is the activity image.Delete. One that is not there is a success.
 // Forbidden: none of the credentials may, or the image is protected.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	err := a.Library.Delete(ctx, in.Credential, in.Image)
-	for _, other := range in.Others {
-		if !compute.Is(err, compute.Forbidden) {
-			break
-		}
-		err = a.Library.Delete(ctx, other, in.Image)
-	}
+	err := compute.WithAny(append([]compute.Credential{in.Credential}, in.Others...), func(cred compute.Credential) error {
+		return a.Library.Delete(ctx, cred, in.Image)
+	})
 	if compute.Is(err, compute.NotFound) {
 		return nil
 	}

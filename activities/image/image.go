@@ -27,6 +27,9 @@ const (
 	StatusActive = "active" // its data is whole and never changes again
 )
 
+// halfMade are the statuses of an image whose data is not whole yet.
+var halfMade = []string{StatusQueued, "saving", "uploading", "importing"}
+
 // The visibilities of an image. Whoever may not see an image gets NotFound.
 const (
 	Public    = "public"    // everybody reads and lists it

@@ -77,22 +77,15 @@ type DeleteInput struct {
 // InventoryInput asks what secrets exist. Projects are looked into one by one
 // where the key manager shows nobody all of them.
 type InventoryInput struct {
-	Projects []Access `json:"projects,omitempty"`
-}
-
-// Access is a project and the credentials to look into it with, in turn.
-type Access struct {
-	Project     string               `json:"project"`
-	Credentials []compute.Credential `json:"credentials"`
+	Projects []compute.Access `json:"projects,omitempty"`
 }
 
 // InventoryResult is what secrets were seen, and what was looked at: all, or the
 // projects that a credential opened.
 type InventoryResult struct {
-	Items    []Item   `json:"items"`
-	All      bool     `json:"all,omitempty"`
-	Projects []string `json:"projects,omitempty"`
-	Closed   []string `json:"closed,omitempty"` // projects that none of their credentials opens
+	Items []Item `json:"items"`
+	All   bool   `json:"all,omitempty"`
+	compute.Looks
 }
 
 // Item is a secret as the audit sees it.
@@ -120,15 +113,10 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 
 // Delete is the activity key.Delete. Forbidden: none of the credentials may.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	err := a.Manager.Delete(ctx, in)
-	for _, other := range in.Others {
-		if !compute.Is(err, compute.Forbidden) {
-			break
-		}
-		in.Credential = other
-		err = a.Manager.Delete(ctx, in)
-	}
-	return err
+	return compute.WithAny(append([]compute.Credential{in.Credential}, in.Others...), func(cred compute.Credential) error {
+		in.Credential = cred
+		return a.Manager.Delete(ctx, in)
+	})
 }
 
 // Inventory is the activity key.Inventory.
@@ -138,28 +126,12 @@ func (a *Activities) Inventory(ctx context.Context, in InventoryInput) (Inventor
 		return InventoryResult{Items: items, All: true}, err
 	}
 	var out InventoryResult
-	for _, p := range in.Projects {
-		items, err := a.look(ctx, p)
-		switch {
-		case compute.Is(err, compute.Forbidden):
-			out.Closed = append(out.Closed, p.Project)
-		case err != nil:
-			return out, err
-		default:
-			out.Items, out.Projects = append(out.Items, items...), append(out.Projects, p.Project)
-		}
-	}
-	return out, nil
-}
-
-func (a *Activities) look(ctx context.Context, p Access) (items []Item, err error) {
-	err = compute.Errorf(compute.Forbidden, "no credential for project %s", p.Project)
-	for _, cred := range p.Credentials {
-		if items, err = a.Manager.List(ctx, cred); !compute.Is(err, compute.Forbidden) {
-			break
-		}
-	}
-	return items, err
+	out.Looks, err = compute.LookInto(in.Projects, func(cred compute.Credential) error {
+		items, err := a.Manager.List(ctx, cred)
+		out.Items = append(out.Items, items...)
+		return err
+	})
+	return out, err
 }
 
 // Register registers the activities under their names.

@@ -13,8 +13,9 @@ type Book struct {
 	At     time.Time             `json:"at"` // when it was read, by the database's clock
 	Hosts  []AuditHost           `json:"hosts"`
 	Things []compute.LedgerEntry `json:"things"`
-	// Projects are those whose secrets are to be looked at.
-	Projects []AuditProject `json:"projects,omitempty"`
+	// Keys and Images are the projects to look for secrets and for images in.
+	Keys   []compute.Access `json:"keys,omitempty"`
+	Images []compute.Access `json:"images,omitempty"`
 	// Gone are things that went off the books since LedgerInput.Since.
 	Gone []compute.Thing `json:"gone,omitempty"`
 }
@@ -29,12 +30,6 @@ type AuditHost struct {
 	ID   compute.HostID `json:"id"`
 	Name string         `json:"name"`
 	Up   bool           `json:"up"`
-}
-
-// AuditProject is a project in which the audit looks for secrets.
-type AuditProject struct {
-	ID          string               `json:"id"`
-	Credentials []compute.Credential `json:"credentials"` // to look with, in turn
 }
 
 // commitTime is how long before its commit a transaction may have begun. A row
@@ -56,7 +51,13 @@ func (a *Activities) Ledger(ctx context.Context, in LedgerInput) (Book, error) {
 			return err
 		}
 		if in.Since == nil {
-			out.Projects, err = keyProjects(ctx, q)
+			trusts, err := q.Trusts(ctx)
+			if err != nil {
+				return err
+			}
+			if out.Keys, err = projectsWith(ctx, q, compute.ThingKeySecret, trusts); err == nil {
+				out.Images, err = projectsWith(ctx, q, compute.ThingImage, trusts)
+			}
 			return err
 		}
 		rows, err := q.ThingsReleasedSince(ctx, in.Since.Add(-commitTime))
@@ -87,17 +88,13 @@ func openThings(ctx context.Context, q *schema.Queries) ([]compute.LedgerEntry, 
 	return out, err
 }
 
-// keyProjects gives the projects that have secrets, each with the credentials with
-// which it can be looked into.
-func keyProjects(ctx context.Context, q *schema.Queries) ([]AuditProject, error) {
-	trusts, err := q.Trusts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []AuditProject
-	ids, err := q.KeyProjects(ctx)
+// projectsWith gives the projects that have things of a kind, each with the
+// credentials with which it can be looked into.
+func projectsWith(ctx context.Context, q *schema.Queries, kind compute.ThingKind, trusts []schema.TrustsRow) ([]compute.Access, error) {
+	var out []compute.Access
+	ids, err := q.ProjectsWith(ctx, kind)
 	for _, id := range ids {
-		p := AuditProject{ID: id}
+		p := compute.Access{Project: id}
 		if id == compute.DeploymentProject {
 			p.Credentials = []compute.Credential{compute.DeploymentCredential()}
 		} else {

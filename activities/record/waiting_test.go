@@ -101,10 +101,11 @@ func TestTheBooksTellWhereToLookForKeys(t *testing.T) {
 	require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: other, Event: "e", Things: []compute.Thing{deployed}}))
 	book, err := b.Ledger(b.ctx, record.LedgerInput{})
 	require.NoError(t, err)
-	require.Equal(t, []record.AuditProject{
-		{ID: compute.DeploymentProject, Credentials: []compute.Credential{compute.DeploymentCredential()}},
-		{ID: owner.ProjectID, Credentials: []compute.Credential{compute.MemberCredential(owner.ProjectID), delegated}},
-	}, book.Projects)
+	require.Equal(t, []compute.Access{
+		{Project: compute.DeploymentProject, Credentials: []compute.Credential{compute.DeploymentCredential()}},
+		{Project: owner.ProjectID, Credentials: []compute.Credential{compute.MemberCredential(owner.ProjectID), delegated}},
+	}, book.Keys)
+	require.Empty(t, book.Images)
 	for _, e := range book.Things {
 		if e.Kind == compute.ThingTrust {
 			require.Equal(t, "kept", e.Refused)

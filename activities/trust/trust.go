@@ -78,15 +78,10 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 
 // Delete is the activity trust.Delete. Forbidden: none of the credentials may.
 func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	err := a.Keeper.Delete(ctx, in)
-	for _, other := range in.Others {
-		if !compute.Is(err, compute.Forbidden) {
-			break
-		}
-		in.Credential = other
-		err = a.Keeper.Delete(ctx, in)
-	}
-	return err
+	return compute.WithAny(append([]compute.Credential{in.Credential}, in.Others...), func(cred compute.Credential) error {
+		in.Credential = cred
+		return a.Keeper.Delete(ctx, in)
+	})
 }
 
 // Inventory is the activity trust.Inventory.

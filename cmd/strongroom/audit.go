@@ -18,8 +18,8 @@ type auditCommand struct {
 // Help is shown by --help.
 func (auditCommand) Help() string {
 	return `Everything that strongroom makes outside its database has a row in the ledger
-before it is made. The audit asks every host, the key manager and the identity
-service what is really there and compares in both directions:
+before it is made. The audit asks every host, the key manager, the image store and
+the identity service what is really there and compares in both directions:
 
   unowned    it exists and the ledger does not know it
   leftover   its server is deleted and it is still on the books
@@ -29,8 +29,9 @@ service what is really there and compares in both directions:
              it is to go, and everybody who could remove it was refused: it goes
              with the next request of a creator of its project (docs/secrets.md)
 
-A key manager that shows nobody all secrets is looked into project by project;
-where no credential opens a project, the last line says so.
+Of images it knows those that are being made: a whole one is its owner's. Where
+nobody is shown all projects, they are looked into one by one, and where no
+credential opens a project, the last line says so.
 
 No findings is the normal answer. Exit code 0: nothing found; 1: something was
 found, or a host or service did not answer.`

@@ -57,8 +57,8 @@ WHERE l.state = 'waiting' AND s.current_operation = ''
     AND (l.try_at <= now() OR EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
 ORDER BY l.server_id, l.created_at, l.id LIMIT 500;
 
--- name: KeyProjects :many
--- The projects that have, or lately had, secrets of ours in the key manager.
+-- name: ProjectsWith :many
+-- The projects that have, or lately had, things of a kind.
 SELECT DISTINCT project_id FROM ledger
-WHERE kind = 'key_secret' AND (state <> 'released' OR released_at > now() - interval '7 days')
+WHERE kind = $1 AND (state <> 'released' OR released_at > now() - interval '7 days')
 ORDER BY project_id;

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"activity: describe":               describeActivity,
 		"activity: delete":                 deleteActivity,
 		"activity: old backups":            oldBackupsActivity,
+		"activity: inventory":              inventoryActivity,
 		"activity: upload":                 uploadActivity,
 		"activity: upload after a break":   uploadActivityAgain,
 		"activity: upload refuses":         uploadActivityRefuses,
