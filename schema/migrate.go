@@ -12,8 +12,10 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
+// Migrations are the files that bring a database to this release's schema.
+//
 //go:embed migrations/*.sql
-var migrations embed.FS
+var Migrations embed.FS
 
 // Migrate brings the database up to this release's schema. Several processes
 // may call it at once: one migrates, the others wait.
@@ -46,7 +48,7 @@ func withProvider(pool *pgxpool.Pool, use func(*goose.Provider) error) error {
 }
 
 func provider(db *sql.DB) (*goose.Provider, error) {
-	dir, err := fs.Sub(migrations, "migrations")
+	dir, err := fs.Sub(Migrations, "migrations")
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func (b *bundle) state(op compute.Operation) compute.OperationState {
 // becomes waits for a state.
 func (b *bundle) becomes(op compute.Operation, want compute.OperationState) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.state(op) == want }, 20*time.Second, 20*time.Millisecond, "it never became %s", want)
+	require.Eventually(b.t, func() bool { return b.state(op) == want }, time.Minute, 20*time.Millisecond, "it never became %s", want)
 }
 
 func id(op compute.Operation) string { return durable.WorkflowID(op.ServerID, op.Kind) }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/dev/postgres"
 )
@@ -24,7 +26,7 @@ var (
 )
 
 func startDatabase(ctx context.Context) (string, func() error, error) {
-	dir, err := folder("sr-pg-")
+	dir, err := folder(inMemory(), "sr-pg-")
 	if err != nil {
 		return "", nil, err
 	}
@@ -40,7 +42,7 @@ func startDatabase(ctx context.Context) (string, func() error, error) {
 }
 
 func startCloud(ctx context.Context) (string, func() error, error) {
-	dir, err := folder("sr-cloud-")
+	dir, err := folder("/tmp", "sr-cloud-")
 	if err != nil {
 		return "", nil, err
 	}
@@ -57,10 +59,24 @@ func startCloud(ctx context.Context) (string, func() error, error) {
 
 // folder makes a folder that other users can pass through. Its path is short:
 // unix sockets are below it.
-func folder(prefix string) (string, error) {
-	dir, err := os.MkdirTemp("/tmp", prefix)
+func folder(in, prefix string) (string, error) {
+	dir, err := os.MkdirTemp(in, prefix)
 	if err != nil {
 		return "", err
 	}
 	return dir, os.Chmod(dir, 0o711)
+}
+
+// memoryNeeded is what the databases of tests that run at once take at most.
+const memoryNeeded = 4 << 30
+
+// inMemory gives the folder for what need not outlive the command: in memory where
+// there is enough of it. A new database is hundreds of files.
+func inMemory() string {
+	const memory = "/dev/shm"
+	var room unix.Statfs_t
+	if err := unix.Statfs(memory, &room); err != nil || int64(room.Bavail)*room.Bsize < memoryNeeded {
+		return "/tmp"
+	}
+	return memory
 }

@@ -3,7 +3,9 @@ package schematest
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -23,6 +25,19 @@ const URLVariable = "STRONGROOM_TEST_POSTGRES"
 // Empty gives a new database with nothing in it, dropped when the test ends.
 func Empty(t testing.TB) *pgxpool.Pool {
 	t.Helper()
+	return create(t, connect(t, server(t)), "template1")
+}
+
+// New gives a new database with this release's schema, dropped when the test ends.
+func New(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	admin := connect(t, server(t))
+	return create(t, admin, template(t, admin))
+}
+
+// server gives the URL of the tests' server, and skips the test where there is none.
+func server(t testing.TB) string {
+	t.Helper()
 	server := os.Getenv(URLVariable)
 	if server == "" {
 		if os.Getenv("CI") != "" {
@@ -30,27 +45,74 @@ func Empty(t testing.TB) *pgxpool.Pool {
 		}
 		t.Skipf("needs PostgreSQL: set %s, or run ./task test", URLVariable)
 	}
-	ctx := context.Background()
-	admin, err := pgxpool.New(ctx, server)
-	require.NoError(t, err)
-	t.Cleanup(admin.Close)
-	name := "t_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	_, err = admin.Exec(ctx, "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = admin.Exec(ctx, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
+	return server
+}
 
-	pool, err := pgxpool.New(ctx, database(t, server, name))
+// connect gives connections that are closed when the test ends.
+func connect(t testing.TB, server string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), server)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
-// New gives a new database with this release's schema.
-func New(t testing.TB) *pgxpool.Pool {
+// create makes a copy of a database for the test.
+func create(t testing.TB, admin *pgxpool.Pool, template string) *pgxpool.Pool {
 	t.Helper()
-	pool := Empty(t)
-	require.NoError(t, schema.Migrate(context.Background(), pool))
-	return pool
+	ctx := context.Background()
+	name := "t_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	_, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = admin.Exec(ctx, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
+	return connect(t, database(t, server(t), name))
+}
+
+// template names the database with this release's schema that new ones are copies of.
+// The first test that needs it makes it, and what a killed one left half made is made
+// anew.
+func template(t testing.TB, admin *pgxpool.Pool) string {
+	t.Helper()
+	ctx := context.Background()
+	name := fmt.Sprintf("schema_%x", migrations(t))
+	only, err := admin.Acquire(ctx)
+	require.NoError(t, err)
+	defer only.Release()
+	_, err = only.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name)
+	require.NoError(t, err)
+	defer func() { _, _ = only.Exec(ctx, "SELECT pg_advisory_unlock(hashtext($1))", name) }()
+	var made bool
+	require.NoError(t, only.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&made))
+	if made {
+		return name
+	}
+	for _, command := range []string{"DROP DATABASE IF EXISTS %s", "CREATE DATABASE %s"} {
+		_, err = only.Exec(ctx, fmt.Sprintf(command, name))
+		require.NoError(t, err)
+	}
+	pool, err := pgxpool.New(ctx, database(t, server(t), name))
+	require.NoError(t, err)
+	err = schema.Migrate(ctx, pool)
+	pool.Close() // one that is in use cannot be copied
+	require.NoError(t, err)
+	_, err = only.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s IS_TEMPLATE true", name))
+	require.NoError(t, err)
+	return name
+}
+
+// migrations gives a sum that changes with every migration.
+func migrations(t testing.TB) []byte {
+	t.Helper()
+	sum := sha256.New()
+	require.NoError(t, fs.WalkDir(schema.Migrations, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := schema.Migrations.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
+		return err
+	}))
+	return sum.Sum(nil)[:8]
 }
 
 func database(t testing.TB, server, name string) string {

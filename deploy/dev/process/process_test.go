@@ -60,7 +60,7 @@ func TestStopEndsAndTidies(t *testing.T) {
 	require.Equal(t, p.PID(), pid)
 	require.NoError(t, p.Ended())
 	log := func() string { b, _ := os.ReadFile(filepath.Join(dir, "log")); return string(b) }
-	require.Eventually(t, func() bool { return strings.Contains(log(), "hello") }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(log(), "hello") }, time.Minute, 10*time.Millisecond)
 
 	require.NoError(t, p.Stop(t.Context()))
 	require.False(t, p.Running())
@@ -79,9 +79,9 @@ func TestStopKillsTheStubbornWithTheirChildren(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(dir, "child"))
 		child, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 		return child > 0
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, p.Stop(t.Context()))
-	require.Eventually(t, func() bool { return !alive(child) }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(child) }, time.Minute, 10*time.Millisecond)
 }
 
 func TestUntilTellsTheLastWords(t *testing.T) {
@@ -146,7 +146,7 @@ func TestParentKilled(t *testing.T) {
 			_ = parent.Wait()
 
 			if signal != 0 {
-				require.Eventually(t, func() bool { return !alive(orphan) }, 5*time.Second, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return !alive(orphan) }, time.Minute, 10*time.Millisecond)
 			} else {
 				require.True(t, alive(orphan))
 			}

@@ -92,7 +92,7 @@ func TestUI(t *testing.T) {
 		require.NoError(c, err)
 		require.Equal(c, http.StatusOK, page.StatusCode)
 		require.Contains(c, string(body), "<html")
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 func TestTwoAtOnceAreRefused(t *testing.T) {
