@@ -1,6 +1,7 @@
 package keystone
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"runtime"
@@ -71,8 +72,16 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // send sends a copy of the request, as a RoundTripper must not change what it is given.
+//
+// A service finishes what it was asked to make, whether or not anybody still waits
+// for the answer. Who gave up waiting would look for the thing to undo it before it is
+// there, so what makes something is not given up once it was sent.
 func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*http.Response, error) {
-	copied := request.Clone(request.Context())
+	ctx := request.Context()
+	if makesAtOnce(request) && ctx.Err() == nil {
+		ctx = context.WithoutCancel(ctx) // bounded by the transport's patience
+	}
+	copied := request.Clone(ctx)
 	copied.Body = body
 	own := authToken
 	if c.user != nil {
@@ -87,6 +96,19 @@ func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*
 		return nil, err
 	}
 	return c.transport.RoundTrip(copied)
+}
+
+// smallBytes is more than any document or passphrase has, and less than data.
+const smallBytes = 64 << 10
+
+// makesAtOnce reports whether a request makes something and carries all that is needed
+// for it, unlike a transfer, which ends where it is cut off.
+func makesAtOnce(request *http.Request) bool {
+	if request.Method != http.MethodPost && request.Method != http.MethodPut {
+		return false
+	}
+	nothing := request.Body == nil || request.Body == http.NoBody
+	return nothing || request.ContentLength > 0 && request.ContentLength <= smallBytes
 }
 
 func put(request *http.Request, header string, token *secret.Passphrase) error {
