@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
@@ -64,17 +63,15 @@ func anyToken() *regexp.Regexp {
 // PostgreSQL, logs, arguments, environments, or any file of the stack.
 func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	c := ownCloud(t)
-	provider, endpoint, err := c.provider("-demo")
+	owner, err := c.login("-demo")
 	require.NoError(t, err)
-	api, err := openstack.NewComputeV2(provider, endpoint)
-	require.NoError(t, err)
-	api.Microversion = microversion
+	api := owner.compute(t)
 	known := canaries{}
 	passwordFile := filepath.Join(c.State, "service.password")
 	password, err := os.ReadFile(passwordFile)
 	require.NoError(t, err)
 	known.add("the service user's password", bytes.TrimSpace(password))
-	noteToken := func() { known.add("the user's token at "+time.Now().String(), []byte(provider.Token())) }
+	noteToken := func() { known.add("the user's token at "+time.Now().String(), []byte(api.Token())) }
 	noteToken()
 
 	watch := watchProcesses()
@@ -112,9 +109,9 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	seen := watch()
 
 	tokens := anyToken()
-	require.Regexp(t, tokens, provider.Token(), "the search finds what is there")
-	require.NotEmpty(t, known.in([]byte("x"+provider.Token()+"x")))
-	require.NotEmpty(t, known.in([]byte(base64.StdEncoding.EncodeToString([]byte("xx"+provider.Token()+"x")))))
+	require.Regexp(t, tokens, api.Token(), "the search finds what is there")
+	require.NotEmpty(t, known.in([]byte("x"+api.Token()+"x")))
+	require.NotEmpty(t, known.in([]byte(base64.StdEncoding.EncodeToString([]byte("xx"+api.Token()+"x")))))
 	nowhere := func(text []byte, where string) {
 		t.Helper()
 		require.Empty(t, known.in(text), where)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +36,10 @@ type testCloud struct {
 	cmd    *exec.Cmd
 	image  string // the tiny guest's
 	idler  string // the image of the guest that does nothing
+	logins struct {
+		sync.Mutex
+		of map[string]session
+	}
 }
 
 func startCloud(name string, env ...string) (*testCloud, error) {
@@ -44,6 +49,7 @@ func startCloud(name string, env ...string) (*testCloud, error) {
 	}
 	dir := filepath.Join(folder, name)
 	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env}
+	c.logins.of = map[string]session{}
 	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -128,23 +134,49 @@ func (c *testCloud) kill(t *testing.T, part string) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// provider logs in as a user, by its cloud's name (see entry).
-func (c *testCloud) provider(user string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
+// session is a user's login.
+type session struct {
+	provider *gophercloud.ProviderClient
+	endpoint gophercloud.EndpointOpts
+}
+
+// session gives a login of a user, by its cloud's name (see entry), that all tests
+// use: logging in costs Keystone more than most of what is then asked for.
+func (c *testCloud) session(user string) (session, error) {
+	c.logins.Lock()
+	defer c.logins.Unlock()
+	if s, ok := c.logins.of[user]; ok {
+		return s, nil
+	}
+	s, err := c.login(user)
+	if err == nil {
+		c.logins.of[user] = s
+	}
+	return s, err
+}
+
+// login logs in anew, for a test that looks at the token or ends it.
+func (c *testCloud) login(user string) (session, error) {
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(c.entry(user)), clouds.WithLocations(c.CloudsFile()))
 	if err != nil {
-		return nil, endpoint, err
+		return session{}, err
 	}
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(context.Background(), auth, config.WithTLSConfig(tls))
-	return provider, endpoint, err
+	return session{provider: provider, endpoint: endpoint}, err
 }
 
 // compute gives a client of the compute API.
 func (c *testCloud) compute(t *testing.T, user string) *gophercloud.ServiceClient {
 	t.Helper()
-	provider, endpoint, err := c.provider(user)
+	s, err := c.session(user)
 	require.NoError(t, err)
-	client, err := openstack.NewComputeV2(provider, endpoint)
+	return s.compute(t)
+}
+
+func (s session) compute(t *testing.T) *gophercloud.ServiceClient {
+	t.Helper()
+	client, err := openstack.NewComputeV2(s.provider, s.endpoint)
 	require.NoError(t, err)
 	client.Microversion = microversion
 	return client

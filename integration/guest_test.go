@@ -20,11 +20,11 @@ import (
 
 // uploadGuests uploads the guests as public images.
 func (c *testCloud) uploadGuests() error {
-	provider, endpoint, err := c.provider("")
+	admin, err := c.session("")
 	if err != nil {
 		return err
 	}
-	client, err := openstack.NewImageV2(provider, endpoint)
+	client, err := openstack.NewImageV2(admin.provider, admin.endpoint)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 // service gives a client of one of the real cloud's services.
 func (c *testCloud) service(t *testing.T, user string, open func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error)) *gophercloud.ServiceClient {
 	t.Helper()
-	provider, endpoint, err := c.provider(user)
+	s, err := c.session(user)
 	require.NoError(t, err)
-	client, err := open(provider, endpoint)
+	client, err := open(s.provider, s.endpoint)
 	require.NoError(t, err)
 	return client
 }

@@ -33,7 +33,9 @@ type begun struct {
 func (c *testCloud) beginCreate(t *testing.T, f flavorSpec) begun {
 	t.Helper()
 	b := begun{held: c.hold(t, "disk.Create@before")}
-	client := c.compute(t, "-demo")
+	owner, err := c.login("-demo") // its token may be revoked
+	require.NoError(t, err)
+	client := owner.compute(t)
 	b.token = client.Token()
 	s, err := servers.Create(t.Context(), client, servers.CreateOpts{
 		Name: "credential", FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
