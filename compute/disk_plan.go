@@ -1,7 +1,6 @@
 package compute
 
 import (
-	"cmp"
 	"fmt"
 )
 
@@ -41,7 +40,7 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 		d.DeviceName = devicePrefix + string(rune('a'+i))
 		d.Bus = "virtio"
 		if enc.Enabled {
-			d.Encrypted, d.Format = true, cmp.Or(enc.Format, DefaultDiskFormat)
+			d.Encrypted, d.Format = true, enc.DiskFormat()
 		}
 	}
 	return disks

@@ -1,6 +1,9 @@
 package compute
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Encryption is how flavor and image together want a server's local disks.
 type Encryption struct {
@@ -16,6 +19,14 @@ type Encryption struct {
 	// is how (FormatNone: the image does not say).
 	SourceSecret *SecretID
 	SourceFormat DiskFormat
+}
+
+// DiskFormat gives what new disks are encrypted as: FormatNone where they are not.
+func (e Encryption) DiskFormat() DiskFormat {
+	if !e.Enabled {
+		return FormatNone
+	}
+	return cmp.Or(e.Format, DefaultDiskFormat)
 }
 
 // DiskSecurity reads who may open the keys of a server's disks: the flavor's

@@ -18,16 +18,10 @@ func CheckResize(from, to Flavor, img Image) error {
 	if err != nil {
 		return err
 	}
-	is := func(e Encryption) DiskFormat {
-		if !e.Enabled {
-			return FormatNone
-		}
-		return cmp.Or(e.Format, DefaultDiskFormat)
-	}
-	if is(had) != is(wants) {
+	if had.DiskFormat() != wants.DiskFormat() {
 		return Errorf(Conflict, "Flavor %s and flavor %s differ in the encryption of disks (%s and %s): "+
 			"a resize does not encrypt, decrypt or convert disks. Make an image of the server and create a new one from it.",
-			from.Name, to.Name, cmp.Or(is(had), "none"), cmp.Or(is(wants), "none"))
+			from.Name, to.Name, cmp.Or(had.DiskFormat(), "none"), cmp.Or(wants.DiskFormat(), "none"))
 	}
 	before, err := DiskSecurity(from)
 	if err != nil {

@@ -106,11 +106,5 @@ func (a *Activities) writeConfigDrive(path string, iso []byte, key *secret.Passp
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(draft, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return a.finish(f, path)
 }

@@ -185,10 +185,15 @@ func (a *Activities) make(ctx context.Context, path string, want newDisk) error 
 	if err != nil {
 		return err
 	}
+	return a.finish(f, path)
+}
+
+// finish gives a whole file to QEMU's user and puts it on disk, under the name path.
+func (a *Activities) finish(f *os.File, path string) error {
 	if err := errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(want.path, path); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -55,14 +55,7 @@ func (a *Activities) lendCluster(ctx context.Context) error {
 		return err
 	}
 	defer text.Wipe()
-	x := libvirtxml.Secret{
-		Ephemeral: "yes", Private: "yes", UUID: a.Ceph.secret().String(),
-		Usage: &libvirtxml.SecretUsage{Type: "ceph", Name: "strongroom client." + a.Ceph.User},
-	}
-	doc, err := x.Marshal()
-	if err != nil {
-		return err
-	}
+	usage := libvirtxml.SecretUsage{Type: "ceph", Name: "strongroom client." + a.Ceph.User}
 	return text.Use(func(value []byte) error {
 		key := make([]byte, base64.StdEncoding.DecodedLen(len(value)))
 		defer clear(key)
@@ -70,13 +63,7 @@ func (a *Activities) lendCluster(ctx context.Context) error {
 		if err != nil {
 			return compute.Errorf(compute.Unavailable, "the key of client.%s is not base64", a.Ceph.User)
 		}
-		return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
-			defined, err := l.SecretDefineXML(doc, 0)
-			if err != nil {
-				return err
-			}
-			return l.SecretSetValue(defined, key[:n], 0)
-		})
+		return a.Client.Do(ctx, func(l *libvirt.Libvirt) error { return tell(l, a.Ceph.secret(), usage, key[:n]) })
 	})
 }
 

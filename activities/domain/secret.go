@@ -8,6 +8,7 @@ import (
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
 	"libvirt.org/go/libvirtxml"
 
 	"strongroom/activities/secret"
@@ -71,13 +72,16 @@ func lend(l *libvirt.Libvirt, n loan, p *secret.Passphrase) error {
 	} else if !isCode(err, libvirt.ErrNoSecret) {
 		return err
 	}
-	x := libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: n.id.String(), Usage: &libvirtxml.SecretUsage{}}
-	switch n.usage {
-	case libvirt.SecretUsageTypeVtpm:
-		x.Usage.Type, x.Usage.Name = "vtpm", n.name
-	default:
-		x.Usage.Type, x.Usage.Volume = "volume", n.name
+	usage := libvirtxml.SecretUsage{Type: "volume", Volume: n.name}
+	if n.usage == libvirt.SecretUsageTypeVtpm {
+		usage = libvirtxml.SecretUsage{Type: "vtpm", Name: n.name}
 	}
+	return p.Use(func(value []byte) error { return tell(l, n.id.UUID, usage, value) })
+}
+
+// tell gives libvirt a secret, or a new value of it, as lend says.
+func tell(l *libvirt.Libvirt, id uuid.UUID, usage libvirtxml.SecretUsage, value []byte) error {
+	x := libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: id.String(), Usage: &usage}
 	doc, err := x.Marshal()
 	if err != nil {
 		return err
@@ -86,7 +90,7 @@ func lend(l *libvirt.Libvirt, n loan, p *secret.Passphrase) error {
 	if err != nil {
 		return err
 	}
-	return p.Use(func(value []byte) error { return l.SecretSetValue(defined, value, 0) })
+	return l.SecretSetValue(defined, value, 0)
 }
 
 func forget(l *libvirt.Libvirt, s libvirt.Secret) error {
