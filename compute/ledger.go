@@ -15,6 +15,7 @@ const (
 	ThingCachedImage      ThingKind = "cached_image"      // a disk's use of a host's copy of an encrypted image; name: Image.CacheUse
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
 	ThingImage            ThingKind = "image"             // an image that is being made; name: its id
+	ThingObject           ThingKind = "object"            // an object of the object store; name: the object's name
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
 	ThingTrust            ThingKind = "trust"             // an owner's trust in strongroom; name: the trust's name
 )
@@ -44,6 +45,7 @@ const (
 	PlaceKeyManager = "key-manager"
 	PlaceIdentity   = "identity"
 	PlaceImageStore = "image-store"
+	PlaceObjects    = "object-store"
 )
 
 // Thing is one row of the ledger: something that exists, or may exist, in the

@@ -19,6 +19,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/record"
 	"strongroom/activities/secret"
@@ -52,6 +53,7 @@ func everythingRegistered() map[string]any {
 	(&key.Activities{}).Register(c)
 	(&trust.Activities{}).Register(c)
 	(&image.Activities{}).Register(c)
+	(&object.Activities{}).Register(c)
 	(&image.HostActivities{}).Register(c)
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
@@ -70,7 +72,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		record.SaveTrust, record.ForgetTrust, record.Waiting, record.Reaped, record.Unrescue,
 		operation.CancelRunning, operation.Sweep,
 		key.Create, key.Copy, key.Look, key.Delete, key.Inventory, trust.Create, trust.Delete, trust.Inventory,
-		image.Create, image.Describe, image.Delete, image.Inventory, image.OldBackups, image.Upload,
+		image.Create, image.Describe, image.Delete, image.Inventory, image.OldBackups, image.Upload, object.Inventory,
 		disk.CacheImage, disk.ReleaseImage, disk.Create, disk.Delete, disk.Inventory, disk.Export, disk.DeleteExport, disk.CreateConfigDrive,
 		domain.Start, domain.Stop, domain.Destroy, domain.ForgetSecrets, domain.Inventory, domain.Export, domain.AbortExport,
 		tpm.Delete, tpm.Inventory,

@@ -18,6 +18,7 @@ import (
 
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/record"
 	"strongroom/activities/trust"
@@ -42,6 +43,7 @@ type Control struct {
 	Keys         key.Manager
 	Trusts       trust.Keeper
 	Images       image.Library
+	Objects      object.Store
 	Legacy       compute.LegacyEncryption
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -61,6 +63,7 @@ func (c Control) Run(ctx context.Context) error {
 	(&key.Activities{Manager: c.Keys}).Register(cloud)
 	(&trust.Activities{Keeper: c.Trusts}).Register(cloud)
 	(&image.Activities{Library: c.Images}).Register(cloud)
+	(&object.Activities{Store: c.Objects}).Register(cloud)
 	return run(ctx, c.Logger, "control worker", control, cloud)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/object"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
@@ -41,7 +42,10 @@ func Audit(ctx workflow.Context) (AuditResult, error) {
 	}
 	a := &audit{looked: map[string]bool{}}
 	a.keyManager(ctx, before.Keys)
-	a.imageStore(ctx, before)
+	if workflow.GetVersion(ctx, "the image and the object store are looked at", workflow.DefaultVersion, 1) == 1 {
+		a.imageStore(ctx, before)
+		a.objectStore(ctx, before.Objects)
+	}
 	a.identity(ctx)
 	for _, h := range before.Hosts {
 		a.host(ctx, h)
@@ -78,9 +82,6 @@ func (a *audit) keyManager(ctx workflow.Context, projects []compute.Access) {
 }
 
 func (a *audit) imageStore(ctx workflow.Context, book record.Book) {
-	if workflow.GetVersion(ctx, "the image store is looked at", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		return
-	}
 	in := image.InventoryInput{Projects: book.Images}
 	for _, e := range book.Things {
 		if id, err := uuid.Parse(e.Name); err == nil && e.Kind == compute.ThingImage && e.State != compute.ThingGiven {
@@ -93,6 +94,14 @@ func (a *audit) imageStore(ctx workflow.Context, book record.Book) {
 		a.see(compute.ThingImage, compute.PlaceImageStore, id.String())
 	}
 	a.noteProjects(compute.PlaceImageStore, "the image store", got.Looks, err)
+}
+
+func (a *audit) objectStore(ctx workflow.Context, projects []compute.Access) {
+	var got object.InventoryResult
+	in := object.InventoryInput{Projects: projects}
+	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), object.Inventory, in).Get(ctx, &got)
+	a.see(compute.ThingObject, compute.PlaceObjects, got.Names...)
+	a.noteProjects(compute.PlaceObjects, "the object store", got.Looks, err)
 }
 
 func (a *audit) identity(ctx workflow.Context) {

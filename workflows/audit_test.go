@@ -40,7 +40,7 @@ func TestAuditFindsNothingWhereAllIsWell(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Equal(t, 11, got.Things, "a domain, three disks, a config drive, a console log, a TPM and four secrets")
-	require.Len(t, got.Looked, 5)
+	require.Len(t, got.Looked, 6)
 	require.Empty(t, got.Silent)
 }
 
@@ -51,11 +51,13 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 	clear(b.tpms)
 	b.files[host+" 00000000-0000-0000-0000-000000000000/disk"] = true
 	b.secrets[""] = compute.SecretID{} // too damaged to tell its name
+	b.objects = []string{"nobody's"}
 	got := b.runAudit()
 	require.ElementsMatch(t, []compute.Finding{
 		{Kind: compute.ThingTPMState, Place: host, Name: b.row.server.ID.String(), Server: b.row.server.ID.String(), What: compute.Missing},
 		{Kind: compute.ThingDiskFile, Place: host, Name: "00000000-0000-0000-0000-000000000000/disk", What: compute.Unowned},
 		{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: "00000000-0000-0000-0000-000000000000", What: compute.Unowned},
+		{Kind: compute.ThingObject, Place: compute.PlaceObjects, Name: "nobody's", What: compute.Unowned},
 	}, got.Findings)
 }
 
@@ -73,7 +75,7 @@ func TestAuditTellsWhoWasSilent(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Len(t, got.Silent, 2)
-	require.Equal(t, []string{"the key manager", "the image store", "the identity service"}, got.Looked)
+	require.Equal(t, []string{"the key manager", "the image store", "the object store", "the identity service"}, got.Looked)
 }
 
 // TestAuditLeavesWhatIsInMotionAlone: a delete goes through while it looks.

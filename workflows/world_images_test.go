@@ -10,6 +10,7 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
+	"strongroom/activities/object"
 	"strongroom/compute"
 )
 
@@ -63,6 +64,13 @@ func (w *world) registerImages(r registry) {
 			if img.data == "" || slices.Contains(in.Known, img.ID) {
 				out.Images = append(out.Images, img.ID)
 			}
+		}
+		return out, nil
+	}))
+	add(object.Inventory, act(w, object.Inventory, func(_ context.Context, in object.InventoryInput) (out object.InventoryResult, err error) {
+		for _, p := range in.Projects {
+			out.Looks.Projects = append(out.Looks.Projects, p.Project)
+			out.Names = append(out.Names, w.objects...)
 		}
 		return out, nil
 	}))

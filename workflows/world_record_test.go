@@ -304,7 +304,7 @@ func (w *world) end(id compute.OperationID, state compute.OperationState, messag
 }
 
 func (w *world) book(_ context.Context, in record.LedgerInput) (record.Book, error) {
-	out := record.Book{At: time.Now()}
+	out := record.Book{At: time.Now(), Objects: []compute.Access{{Project: project}}}
 	if in.Since != nil {
 		out.Gone = w.released
 	}

@@ -42,6 +42,7 @@ type world struct {
 	tpms    map[string]bool             // "<host> <server>"
 	trusts  map[string]string           // by name
 	images  map[string]*shelved
+	objects []string
 	exports map[string]bool // "<host> <server>/<folder>"
 	uses    map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.

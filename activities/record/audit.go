@@ -13,9 +13,11 @@ type Book struct {
 	At     time.Time             `json:"at"` // when it was read, by the database's clock
 	Hosts  []AuditHost           `json:"hosts"`
 	Things []compute.LedgerEntry `json:"things"`
-	// Keys and Images are the projects to look for secrets and for images in.
-	Keys   []compute.Access `json:"keys,omitempty"`
-	Images []compute.Access `json:"images,omitempty"`
+	// Keys, Images and Objects are the projects to look for secrets, for images and for
+	// objects in. Objects are the state of vTPMs, so those without any have none.
+	Keys    []compute.Access `json:"keys,omitempty"`
+	Images  []compute.Access `json:"images,omitempty"`
+	Objects []compute.Access `json:"objects,omitempty"`
 	// Gone are things that went off the books since LedgerInput.Since.
 	Gone []compute.Thing `json:"gone,omitempty"`
 }
@@ -51,14 +53,7 @@ func (a *Activities) Ledger(ctx context.Context, in LedgerInput) (Book, error) {
 			return err
 		}
 		if in.Since == nil {
-			trusts, err := q.Trusts(ctx)
-			if err != nil {
-				return err
-			}
-			if out.Keys, err = projectsWith(ctx, q, compute.ThingKeySecret, trusts); err == nil {
-				out.Images, err = projectsWith(ctx, q, compute.ThingImage, trusts)
-			}
-			return err
+			return out.findProjects(ctx, q)
 		}
 		rows, err := q.ThingsReleasedSince(ctx, in.Since.Add(-commitTime))
 		for _, row := range rows {
@@ -67,6 +62,25 @@ func (a *Activities) Ledger(ctx context.Context, in LedgerInput) (Book, error) {
 		return err
 	})
 	return out, err
+}
+
+// findProjects finds where to look for what services keep project by project.
+func (b *Book) findProjects(ctx context.Context, q *schema.Queries) error {
+	trusts, err := q.Trusts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, find := range []struct {
+		kind compute.ThingKind
+		in   *[]compute.Access
+	}{
+		{compute.ThingKeySecret, &b.Keys}, {compute.ThingImage, &b.Images}, {compute.ThingTPMState, &b.Objects},
+	} {
+		if *find.in, err = projectsWith(ctx, q, find.kind, trusts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func auditHosts(ctx context.Context, q *schema.Queries) ([]AuditHost, error) {

@@ -89,7 +89,7 @@ func TestWaitingThingsOfABusyServer(t *testing.T) {
 	require.Empty(t, b.waiting().Things)
 }
 
-func TestTheBooksTellWhereToLookForKeys(t *testing.T) {
+func TestTheBooksTellWhereToLook(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	in, _, _ := b.left()
@@ -98,14 +98,17 @@ func TestTheBooksTellWhereToLookForKeys(t *testing.T) {
 	other := b.server(compute.OpCreate)
 	deployed := thing(other, compute.ThingKeySecret, "deployed")
 	deployed.Credential = compute.DeploymentCredential()
-	require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: other, Event: "e", Things: []compute.Thing{deployed}}))
+	require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: other, Event: "e", Things: []compute.Thing{
+		deployed, thing(other, compute.ThingTPMState, other.Server.String()),
+	}}))
 	book, err := b.Ledger(b.ctx, record.LedgerInput{})
 	require.NoError(t, err)
+	owners := compute.Access{Project: owner.ProjectID, Credentials: []compute.Credential{compute.MemberCredential(owner.ProjectID), delegated}}
 	require.Equal(t, []compute.Access{
-		{Project: compute.DeploymentProject, Credentials: []compute.Credential{compute.DeploymentCredential()}},
-		{Project: owner.ProjectID, Credentials: []compute.Credential{compute.MemberCredential(owner.ProjectID), delegated}},
+		{Project: compute.DeploymentProject, Credentials: []compute.Credential{compute.DeploymentCredential()}}, owners,
 	}, book.Keys)
 	require.Empty(t, book.Images)
+	require.Equal(t, []compute.Access{owners}, book.Objects)
 	for _, e := range book.Things {
 		if e.Kind == compute.ThingTrust {
 			require.Equal(t, "kept", e.Refused)

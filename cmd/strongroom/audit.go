@@ -18,8 +18,9 @@ type auditCommand struct {
 // Help is shown by --help.
 func (auditCommand) Help() string {
 	return `Everything that strongroom makes outside its database has a row in the ledger
-before it is made. The audit asks every host, the key manager, the image store and
-the identity service what is really there and compares in both directions:
+before it is made. The audit asks every host, the key manager, the image store, the
+object store and the identity service what is really there and compares in both
+directions:
 
   unowned    it exists and the ledger does not know it
   leftover   its server is deleted and it is still on the books

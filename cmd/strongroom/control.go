@@ -36,7 +36,12 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	objects, err := s.objects()
+	if err != nil {
+		return err
+	}
 	return worker.Control{
-		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(),
+		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
+		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }

@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"another project is kept out":      otherProject,
 		"nonsense is refused":              nonsense,
 		"a broken put is listed as broken": list,
+		"the audit sees what is there":     inventory,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -303,6 +304,25 @@ func list(b bench) {
 	require.NoError(b, err)
 	require.Contains(b, items, object.Item{Name: whole.Name, Whole: true})
 	require.Contains(b, items, object.Item{Name: broken.Name})
+}
+
+// inventory is what the audit sees of projects.
+func inventory(b bench) {
+	data := noise(2 * segment)
+	whole, broken := b.input(len(data)), b.input(len(data))
+	b.put(whole, data)
+	b.breakOff(broken, data)
+	of := func(name string, cred compute.Credential) compute.Access {
+		return compute.Access{Project: name, Credentials: []compute.Credential{cred}}
+	}
+	a := object.Activities{Store: b.Again}
+	got, err := a.Inventory(b.ctx, object.InventoryInput{Projects: []compute.Access{of("mine", b.Owner), of("nobody's", compute.Credential{})}})
+	require.NoError(b, err)
+	require.Equal(b, compute.Looks{Projects: []string{"mine"}, Closed: []string{"nobody's"}}, got.Looks)
+	require.Subset(b, got.Names, []string{whole.Name, broken.Name})
+	got, err = a.Inventory(b.ctx, object.InventoryInput{Projects: []compute.Access{of("theirs", b.Other)}})
+	require.NoError(b, err)
+	require.NotContains(b, got.Names, whole.Name)
 }
 
 // large sends 128 MiB through and counts what is allocated on the way.
