@@ -22,8 +22,15 @@ func hidden(path, suffix string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
 
+// rotated matches the older parts of a console log: virtlogd, which libvirt keeps the
+// logs with where it is told nothing else, begins a new file when one is full.
+var rotated = regexp.MustCompile(`^` + regexp.QuoteMeta(ConsoleLog) + `\.[0-9]+$`)
+
 // finished is the name of the file that one in a server's folder belongs to.
 func finished(name string) string {
+	if rotated.MatchString(name) {
+		return ConsoleLog
+	}
 	inner, ok := strings.CutPrefix(name, ".")
 	if !ok {
 		return name
@@ -57,8 +64,11 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 	if err = errors.Join(a.removeVolumes(ctx, in), a.removePooled(ctx, path)); err == nil {
 		err = remove(path)
 	}
-	if in.File == compute.ConfigDriveFile {
+	switch in.File {
+	case compute.ConfigDriveFile:
 		err = errors.Join(err, os.RemoveAll(a.scratch(in.Server)))
+	case ConsoleLog:
+		err = errors.Join(err, removeRotated(dir))
 	}
 	unlock()
 	if err != nil {
@@ -109,6 +119,17 @@ func remove(path string) error {
 		}
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// removeRotated removes the older parts of a server's console log.
+func removeRotated(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if rotated.MatchString(e.Name()) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // Inventory is the activity disk.Inventory. A half-made file counts under the

@@ -28,6 +28,9 @@ func TestDeleteTakesTheFolderWithTheLastFile(t *testing.T) {
 	}
 	folder := filepath.Join(b.InstancesDir, server.String())
 	require.NoError(t, os.WriteFile(filepath.Join(folder, disk.ConsoleLog), []byte("boot"), 0o600))
+	for _, old := range []string{".0", ".12"} { // as virtlogd leaves them
+		require.NoError(t, os.WriteFile(filepath.Join(folder, disk.ConsoleLog+old), []byte("boot"), 0o600))
+	}
 	require.NoError(t, os.Mkdir(filepath.Join(b.InstancesDir, "not-a-server"), 0o700))
 	got, err := b.Inventory(t.Context())
 	require.NoError(t, err)

@@ -25,19 +25,31 @@ const ConsoleBytes = 100 << 10
 // Console gives the end of what a server's guest said on its serial port, with
 // bytes that are no text replaced. NotFound: the server never ran here.
 func (a *Activities) Console(_ context.Context, in ConsoleInput) (string, error) {
-	f, err := os.Open(filepath.Join(a.InstancesDir, in.Server.String(), consoleLog))
+	path := filepath.Join(a.InstancesDir, in.Server.String(), consoleLog)
+	tail, err := tailOfFile(path, ConsoleBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", compute.Errorf(compute.NotFound, "server %s has no console log on this host", in.Server)
 	}
-	if err != nil {
-		return "", compute.Errorf(compute.Unavailable, "server %s: console log: %w", in.Server, err)
+	if missing := ConsoleBytes - len(tail); err == nil && missing > 0 { // virtlogd has just begun a new file
+		var before []byte
+		if before, err = tailOfFile(path+".0", int64(missing)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		tail = append(before, tail...)
 	}
-	defer f.Close()
-	tail, err := tailOf(f, ConsoleBytes)
 	if err != nil {
 		return "", compute.Errorf(compute.Unavailable, "server %s: console log: %w", in.Server, err)
 	}
 	return strings.ToValidUTF8(string(lastLines(tail, in.Lines)), "\uFFFD"), nil
+}
+
+func tailOfFile(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return tailOf(f, most)
 }
 
 // tailOf reads at most the last so many bytes.

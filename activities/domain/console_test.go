@@ -45,6 +45,16 @@ func TestConsole(t *testing.T) {
 		require.Equal(t, c.want, got, "%d lines of %q", c.lines, c.content)
 	}
 
+	// What virtlogd has put aside counts too, where the log alone is short.
+	require.NoError(t, os.WriteFile(log, []byte("three\n"), 0o600))
+	require.NoError(t, os.WriteFile(log+".0", []byte(strings.Repeat("x", domain.ConsoleBytes)+"\none\ntwo\n"), 0o600))
+	got, err := a.Console(t.Context(), domain.ConsoleInput{Server: server, Lines: 3})
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree\n", got)
+	got, err = a.Console(t.Context(), domain.ConsoleInput{Server: server})
+	require.NoError(t, err)
+	require.Len(t, got, domain.ConsoleBytes)
+
 	// A log of any size is read from its end.
 	require.NoError(t, os.WriteFile(log, []byte("end of the log\n"), 0o600))
 	require.NoError(t, os.Truncate(log, 0))
@@ -53,7 +63,7 @@ func TestConsole(t *testing.T) {
 	_, err = f.WriteAt([]byte("end of the log\n"), 1<<40)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	got, err := a.Console(t.Context(), domain.ConsoleInput{Server: server})
+	got, err = a.Console(t.Context(), domain.ConsoleInput{Server: server})
 	require.NoError(t, err)
 	require.Len(t, got, domain.ConsoleBytes)
 	require.True(t, strings.HasSuffix(got, "end of the log\n"))
