@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/google/uuid"
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/file"
@@ -202,24 +200,4 @@ func secretFile(path string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(path)
 	return []byte(strings.TrimSpace(string(text))), err
-}
-
-// hostID reads the host's uuid from its file and makes it at the first start.
-func hostID(path string) (uuid.UUID, error) {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		id, err := uuid.ParseBytes([]byte(strings.TrimSpace(string(text))))
-		if err != nil {
-			return uuid.Nil, fmt.Errorf("%s does not hold a uuid", path)
-		}
-		return id, nil
-	}
-	if !os.IsNotExist(err) {
-		return uuid.Nil, err
-	}
-	id := uuid.New()
-	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
-		return uuid.Nil, err
-	}
-	return id, os.WriteFile(path, []byte(id.String()+"\n"), 0o644)
 }

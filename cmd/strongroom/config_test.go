@@ -42,16 +42,3 @@ func TestSecretFilesAreTheirOwnersAlone(t *testing.T) {
 	require.ErrorContains(t, err, "chmod 600")
 	require.NotContains(t, err.Error(), "value")
 }
-
-func TestHostIDIsMadeOnce(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "below", "host.id")
-	first, err := hostID(path)
-	require.NoError(t, err)
-	second, err := hostID(path)
-	require.NoError(t, err)
-	require.Equal(t, first, second)
-	require.NoError(t, os.WriteFile(path, []byte("no uuid"), 0o600))
-	_, err = hostID(path)
-	require.ErrorContains(t, err, "uuid")
-}

@@ -33,9 +33,14 @@ func (hostCommand) Run(r *run) error {
 		return err
 	}
 	defer b.close()
-	id, err := hostID(b.Host.IDFile)
+	id, isNew, err := hostID(b.Host.IDFile)
 	if err != nil {
 		return err
+	}
+	for _, dir := range []string{b.Host.Instances, b.Host.ImageCache} {
+		if err := claimFolder(dir, id, isNew); err != nil {
+			return err
+		}
 	}
 	s, err := b.services(r)
 	if err != nil {
