@@ -13,9 +13,10 @@ import (
 
 // rotate removes the server's oldest backups of the type, until as many are left
 // as were asked for. The key of each goes with it where the image's deletion
-// policy says so and the key was made for it (EE-22). What cannot be removed, for
-// it is protected or its store is away, is told in the trail and tried again by
-// the next backup: the new one is there, and that is what was asked for.
+// policy says so and the key was made for it (EE-22). An image that cannot be removed,
+// for it is protected or its store is away, is told in the trail and tried again by
+// the next backup, and a key waits on the ledger: the new backup is there, and that is
+// what was asked for.
 func (s *snapshot) rotate(ctx workflow.Context) error {
 	const event = "rotate_backups"
 	if err := insist(ctx, record.Open, s.opening(event, step{}, false)); err != nil {
@@ -52,6 +53,10 @@ func (s *snapshot) removeOld(ctx workflow.Context, end *record.CloseInput) error
 			}
 			if err := remove(cloud, *t, t.Removers(s.asked.Credential)).Get(ctx, nil); err != nil {
 				first = cmp.Or(first, err)
+				if t == key { // no later backup finds it by its image
+					t.Refused = durable.FromTemporal(err).Message
+					end.Waiting = append(end.Waiting, *t)
+				}
 				break // the key goes after what it opens
 			}
 			end.Released = append(end.Released, *t)

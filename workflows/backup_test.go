@@ -9,6 +9,7 @@ import (
 	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/compute"
+	"strongroom/workflows"
 )
 
 func (b *bench) backup(name string, rotation int) (compute.ImageID, error) {
@@ -61,6 +62,30 @@ func TestBackupsRotate(t *testing.T) {
 	in := b.deletion()
 	require.NoError(t, b.run(compute.OpDelete, in, nil))
 	b.gone(in)
+}
+
+// A key of a backup that is gone is found by no later backup: it waits (EE-22).
+func TestTheKeyOfABackupThatCannotBeRemoved(t *testing.T) {
+	t.Parallel()
+	b := backedUp(t)
+	b.fault = func(c call) fault {
+		if c.name == key.Delete {
+			return fault{before: func() error { return compute.Errorf(compute.Unavailable, "away") }}
+		}
+		return fault{}
+	}
+	_, err := b.backup("today's", 1)
+	require.NoError(t, err)
+	require.Len(t, b.images, 1)
+	found := b.audit()
+	require.Len(t, found, 1)
+	require.Equal(t, compute.Waiting, found[0].What)
+	require.Equal(t, "away", found[0].Why)
+	require.Equal(t, workflows.ReapResult{Waiting: 1}, b.reap())
+	b.fault = nil
+	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	require.Empty(t, b.audit())
+	require.Empty(t, b.broken)
 }
 
 // A backup that may not be removed is told of, and the new one stands.

@@ -86,7 +86,11 @@ func remove(ctx workflow.Context, t compute.Thing, with []compute.Credential) wo
 		in := image.DeleteInput{Credential: with[0], Others: with[1:], Image: compute.ImageID{UUID: id}}
 		return workflow.ExecuteActivity(ctx, image.Delete, in)
 	}
-	return workflow.ExecuteActivity(ctx, key.Delete, key.DeleteInput{Credential: with[0], Others: with[1:], Name: t.Name})
+	in := key.DeleteInput{Credential: with[0], Others: with[1:], Name: t.Name}
+	if id, err := uuid.Parse(t.Reference); err == nil {
+		in.ID = &compute.SecretID{UUID: id}
+	}
+	return workflow.ExecuteActivity(ctx, key.Delete, in)
 }
 
 func refused(ctx workflow.Context, why string) workflow.Future {
