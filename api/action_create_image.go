@@ -85,20 +85,24 @@ func (a *API) imageOfServer(r *Request, in compute.SnapshotArguments, act action
 const announceWait = 5 * time.Second
 
 // announceImage makes the image's record before the client is answered. The
-// workflow makes the same one if this does not come through.
+// workflow makes the same one if this does not come through. An image store that is
+// slow keeps nobody waiting, but what it was asked for is seen through to its end.
 func (a *API) announceImage(r *Request, op compute.Operation, s schema.Server, in compute.SnapshotArguments) {
-	ctx, cancel := context.WithTimeout(r.Context(), announceWait)
-	defer cancel()
+	cred := r.Credential()
 	img := compute.SnapshotImage(compute.Server{ID: s.ID, UserID: s.UserID, Image: s.Image, Flavor: s.Flavor}, in)
-	if err := a.config.Images.Create(ctx, r.Credential(), img); err != nil {
-		a.config.Logger.WarnContext(ctx, "the record of an image will be made later", "image", in.Image, "server", s.ID, "error", err)
+	seeThrough(r.Context(), announceWait, func(ctx context.Context) { a.announce(ctx, cred, op, img) })
+}
+
+func (a *API) announce(ctx context.Context, cred compute.Credential, op compute.Operation, img compute.Image) {
+	if err := a.config.Images.Create(ctx, cred, img); err != nil {
+		a.config.Logger.WarnContext(ctx, "the record of an image will be made later", "image", img.ID, "server", op.ServerID, "error", err)
 	}
 	// A delete of the server that came in between may have found no image to remove.
 	if lost, err := a.lost(ctx, op); err != nil || !lost {
 		return
 	}
-	if err := a.config.Images.Delete(ctx, r.Credential(), in.Image); err != nil && !compute.Is(err, compute.NotFound) {
-		a.config.Logger.WarnContext(ctx, "an image of a deleted server could not be removed", "image", in.Image, "server", s.ID, "error", err)
+	if err := a.config.Images.Delete(ctx, cred, img.ID); err != nil && !compute.Is(err, compute.NotFound) {
+		a.config.Logger.WarnContext(ctx, "an image of a deleted server could not be removed", "image", img.ID, "server", op.ServerID, "error", err)
 	}
 }
 

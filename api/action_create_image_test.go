@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -162,5 +164,14 @@ func TestAnAnnouncedImageIsOnTheLedger(t *testing.T) {
 	id = c.active()
 	c.shelf.made = func() { c.do(t, member, "DELETE", "/servers/"+id, "", at("2.90")).ok(204) }
 	c.act(t, member, id, `{"createImage": {"name": "late"}}`, at("2.90")).ok(202)
+	require.Len(t, c.shelf.images, 2)
+
+	id = c.active()
+	client, leave := context.WithCancel(t.Context())
+	c.shelf.made = func() {
+		leave()
+		c.do(t, member, "DELETE", "/servers/"+id, "", at("2.90")).ok(204)
+	}
+	c.act(t, member, id, `{"createImage": {"name": "left"}}`, at("2.90"), func(r *http.Request) { *r = *r.WithContext(client) })
 	require.Len(t, c.shelf.images, 2)
 }

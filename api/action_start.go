@@ -20,21 +20,30 @@ const (
 // launch starts the workflows of committed operations. From the commit on the
 // client's answer is a success: whatever fails here is not his.
 func (a *API) launch(ctx context.Context, operations []compute.Operation) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchLimit)
-	done := make(chan struct{})
-	go func() {
+	seeThrough(ctx, launchWait, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, launchLimit)
 		defer cancel()
-		defer close(done)
 		for _, op := range operations {
 			if err := a.start(ctx, op); err != nil {
 				a.config.Logger.WarnContext(ctx, "starting an operation: it will be started later",
 					"operation", op.ID, "kind", op.Kind, "server", op.ServerID, "error", err)
 			}
 		}
+	})
+}
+
+// seeThrough does what is to come to its end also when the client goes away, and
+// waits for that at most so long.
+func seeThrough(ctx context.Context, wait time.Duration, do func(context.Context)) {
+	ctx = context.WithoutCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(ctx)
 	}()
 	select {
 	case <-done:
-	case <-time.After(launchWait):
+	case <-time.After(wait):
 	}
 }
 
