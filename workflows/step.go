@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -27,8 +28,9 @@ func (o *operation) take(ctx workflow.Context, s step) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	var failure error
 	if s.undo != nil {
-		undo := func(ctx workflow.Context) error { return o.untake(ctx, s) }
+		undo := func(ctx workflow.Context) error { return o.untake(ctx, s, failure) }
 		if s.lean {
 			o.saga.DeferLast(s.event, undo)
 		} else {
@@ -38,21 +40,22 @@ func (o *operation) take(ctx workflow.Context, s step) error {
 	if err := o.open(ctx, s.event, s); err != nil {
 		return err
 	}
-	if err := s.do(ctx); err != nil {
-		o.report(ctx, s.event, err)
-		return err
+	if failure = s.do(ctx); failure != nil {
+		o.report(ctx, s.event, failure)
+		return failure
 	}
 	return o.close(ctx, record.CloseInput{Event: s.event, Present: s.makes, Released: s.releases})
 }
 
-// untake undoes a step and takes its things off the books, as an event of its own.
-func (o *operation) untake(ctx workflow.Context, s step) error {
+// untake undoes a step, whatever came of it, and takes its things off the books, as an
+// event of its own.
+func (o *operation) untake(ctx workflow.Context, s step, failure error) error {
 	event := "undo_" + s.event
 	if err := recorded(ctx, record.Open, o.opening(event, step{host: s.host}, true), nil); err != nil {
 		return err
 	}
 	var refused *refusal
-	if err := s.undo(ctx); err != nil && !errors.As(err, &refused) {
+	if err := s.undoTwice(ctx, failure); err != nil && !errors.As(err, &refused) {
 		o.report(ctx, event, err)
 		return err
 	}
@@ -61,6 +64,33 @@ func (o *operation) untake(ctx workflow.Context, s step) error {
 		end = refused.end(event, s.makes)
 	}
 	return o.close(ctx, end)
+}
+
+// undoTwice undoes a step. A service that gave no answer may make later what it was
+// asked for, and what is not there yet cannot be removed: then it is undone once more.
+func (s step) undoTwice(ctx workflow.Context, failure error) error {
+	err := s.undo(ctx)
+	if err != nil || !slices.ContainsFunc(s.makes, isOfCloud) || !isUnanswered(failure) {
+		return err
+	}
+	if workflow.GetVersion(ctx, "what comes late is undone", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	if err := workflow.Sleep(ctx, durable.Lateness); err != nil {
+		return err
+	}
+	return s.undo(ctx)
+}
+
+// unanswered is the failure of one call, when another one beside it got no answer.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// isUnanswered reports whether what failed may still be done.
+func isUnanswered(failure error) bool {
+	var beside unanswered
+	return failure != nil && (errors.As(failure, &beside) || durable.FromTemporal(failure).Kind == compute.Unavailable)
 }
 
 // onward is a step behind the point from which nothing is undone: it is tried until
@@ -112,10 +142,15 @@ func (o *operation) close(ctx workflow.Context, in record.CloseInput) error {
 // one is still under way: an undo may follow at once.
 func all(ctx workflow.Context, calls []workflow.Future) error {
 	var first error
+	open := false
 	for _, c := range calls {
-		if err := c.Get(ctx, nil); err != nil && first == nil {
+		err := c.Get(ctx, nil)
+		if open = open || isUnanswered(err); first == nil {
 			first = err
 		}
+	}
+	if open {
+		return unanswered{first}
 	}
 	return first
 }

@@ -2,9 +2,11 @@ package keystone
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"time"
 
 	"strongroom/activities/secret"
 	"strongroom/compute"
@@ -75,14 +77,18 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 //
 // A service finishes what it was asked to make, whether or not anybody still waits
 // for the answer. Who gave up waiting would look for the thing to undo it before it is
-// there, so what makes something is not given up once it was sent.
+// there, so what makes something is not given up once it was sent, and not sent where
+// its caller may be gone before the answer.
 func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*http.Response, error) {
-	ctx := request.Context()
-	if makesAtOnce(request) && ctx.Err() == nil {
-		ctx = context.WithoutCancel(ctx) // bounded by the transport's patience
-	}
-	copied := request.Clone(ctx)
+	copied := request.Clone(request.Context())
 	copied.Body = body
+	if ctx := request.Context(); makesAtOnce(request) && ctx.Err() == nil {
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < patience {
+			closeBody(copied)
+			return nil, errTooLate
+		}
+		copied = copied.WithContext(context.WithoutCancel(ctx)) // bounded by the transport's patience
+	}
 	own := authToken
 	if c.user != nil {
 		own = serviceToken
@@ -97,6 +103,9 @@ func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*
 	}
 	return c.transport.RoundTrip(copied)
 }
+
+// errTooLate comes instead of an answer that the caller may not live to see.
+var errTooLate = fmt.Errorf("there is no time left for the answer: %w", context.DeadlineExceeded)
 
 // smallBytes is more than any document or passphrase has, and less than data.
 const smallBytes = 64 << 10

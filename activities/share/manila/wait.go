@@ -15,16 +15,19 @@ const (
 
 // until takes turns until one is the last, or fails. late says what is still
 // missing when patience ends.
-func (s *Service) until(parent context.Context, turn func(context.Context) (done bool, err error), late func() string) error {
+func (s *Service) until(ctx context.Context, turn func(context.Context) (done bool, err error), late func() string) error {
 	patience := s.Patience
 	if patience == 0 {
 		patience = 40 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(parent, patience)
-	defer cancel()
+	// A turn is not cut off when the time is over: what it makes would come later.
+	end := time.Now().Add(patience)
 	for wait := shortest; ; wait = min(wait*3/2, longest) {
 		done, err := turn(ctx)
 		if err == nil && !done {
+			if time.Now().After(end) {
+				return compute.Errorf(compute.Unavailable, "%s: %w", late(), context.DeadlineExceeded)
+			}
 			err = pause(ctx, wait)
 		}
 		switch {
