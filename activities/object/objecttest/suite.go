@@ -308,7 +308,7 @@ func list(b bench) {
 
 // inventory is what the audit sees of projects.
 func inventory(b bench) {
-	data := noise(2 * segment)
+	data := noise(5 * segment)
 	whole, broken := b.input(len(data)), b.input(len(data))
 	b.put(whole, data)
 	b.breakOff(broken, data)
