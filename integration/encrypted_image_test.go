@@ -35,7 +35,7 @@ var (
 // tryCreateOf asks for a server of an image.
 func (c *testCloud) tryCreateOf(t *testing.T, user string, f flavorSpec, image string) (string, error) {
 	t.Helper()
-	client := c.compute(t, user)
+	client := c.asking(t, user)
 	s, err := servers.Create(t.Context(), client, servers.CreateOpts{
 		Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), FlavorRef: c.flavor(t, f), ImageRef: image, Networks: "none",
 	}, nil).Extract()

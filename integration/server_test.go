@@ -64,7 +64,7 @@ func (c *testCloud) flavor(t *testing.T, f flavorSpec) string {
 // when the test ends.
 func (c *testCloud) create(t *testing.T, f flavorSpec, change ...func(*servers.CreateOpts)) string {
 	t.Helper()
-	client := c.compute(t, "-demo")
+	client := c.asking(t, "-demo")
 	opts := servers.CreateOpts{
 		Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
 	}
