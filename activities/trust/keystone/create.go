@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -15,13 +17,24 @@ import (
 	"strongroom/compute"
 )
 
-// Create implements trust.Keeper. Keystone keeps deleted trusts until its
-// administrator flushes them, and their ends stay taken: then the name's next one is
-// tried.
+// Create implements trust.Keeper. Keystone makes no trust with a token that has ended,
+// but one that was made before it ended is there.
 func (k *Keeper) Create(ctx context.Context, in trust.CreateInput) (string, error) {
 	if err := in.Check(); err != nil {
 		return "", err
 	}
+	id, err := k.create(ctx, in)
+	if compute.Is(err, compute.Forbidden) {
+		if made, look := k.given(ctx, in); look == nil && made != "" {
+			return made, nil
+		}
+	}
+	return id, err
+}
+
+// create makes the trust. Keystone keeps deleted trusts until its administrator
+// flushes them, and their ends stay taken: then the name's next one is tried.
+func (k *Keeper) create(ctx context.Context, in trust.CreateInput) (string, error) {
 	client, err := k.Cloud.Clients(identity).Client(ctx, in.Credential)
 	if err != nil {
 		return "", openstack.Error(err, "log in to the identity service")
@@ -103,7 +116,11 @@ func (k *Keeper) give(ctx context.Context, client *gophercloud.ServiceClient, ro
 			break
 		}
 	}
-	if compute.Is(err, compute.NotFound) {
+	var answer *openstack.Answer
+	switch {
+	case errors.As(err, &answer) && answer.Status == http.StatusUnauthorized:
+		err = compute.Errorf(compute.Forbidden, "the token ended before it could delegate anything, ask again with a new one: %w", err)
+	case compute.Is(err, compute.NotFound):
 		err = compute.Errorf(compute.Forbidden, "a role of the token, or a user, is gone: %w", err)
 	}
 	return "", err
