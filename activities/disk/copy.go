@@ -32,7 +32,7 @@ func (a *Activities) copyAsIs(ctx context.Context, from origin, x exportFile, d 
 	c := Command{Name: "qemu-img", Args: []string{"rebase", "-p", "-t", "unsafe", "-b", ""}}
 	from.lendTo(&c)
 	c.Args = append(c.Args, from.node(x.draft).json())
-	if err := a.runLong(ctx, c, from.bytes); err != nil {
+	if err := a.runLong(ctx, c, from.bytes()); err != nil {
 		return imageInfo{}, err
 	}
 	return a.idle(ctx, x.draft, compute.ImageQcow2)
@@ -40,7 +40,7 @@ func (a *Activities) copyAsIs(ctx context.Context, from origin, x exportFile, d 
 
 // convert makes the copy of a disk in one pass over what the guest sees of it.
 func (a *Activities) convert(ctx context.Context, from origin, x exportFile, p compute.ExportPlan, key *secret.Passphrase) (imageInfo, error) {
-	if err := a.MakeExportDraft(ctx, p, from.bytes, key); err != nil {
+	if err := a.MakeExportDraft(ctx, p, from.bytes(), key); err != nil {
 		return imageInfo{}, err
 	}
 	to := rawNode(x.draft)
@@ -62,7 +62,7 @@ func (a *Activities) convert(ctx context.Context, from origin, x exportFile, p c
 		c.lend(targetKey, key)
 	}
 	c.Args = append(c.Args, from.node(from.path).json(), to.options())
-	if err := a.runLong(ctx, c, from.bytes); err != nil {
+	if err := a.runLong(ctx, c, from.bytes()); err != nil {
 		return imageInfo{}, err
 	}
 	return a.idle(ctx, x.draft, p.Target.Format)

@@ -2,9 +2,6 @@ package disk
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"strongroom/compute"
@@ -23,8 +20,8 @@ const headerRoom = 4 * mib
 // All of an encrypted disk's own clusters are LUKS; the cached image under it is
 // as it came from the image store, encrypted or not (EE-12). A disk of the format
 // plain or luksv2 is a logical volume instead, with all of its image in it
-// (createVolume), and on a host with a Ceph pool any other is an RBD image
-// (createInPool).
+// (volumePlace), and on a host with a Ceph pool any other is an RBD image
+// (poolPlace).
 //
 // The file appears under its name when it is complete. One that is there
 // already must be what is asked for, and open with the passphrase: otherwise
@@ -32,10 +29,6 @@ const headerRoom = 4 * mib
 // than the disk; Corrupt: the secret of its source does not open that; NoHost: no
 // room; otherwise as the key manager says.
 func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
-	dir, err := a.serverDir(in.Server)
-	if err != nil {
-		return CreateResult{}, err
-	}
 	want, err := a.plan(ctx, in)
 	if err != nil {
 		return CreateResult{}, err
@@ -52,39 +45,21 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 		}
 		defer want.backingKey.Wipe()
 	}
-	path := filepath.Join(dir, in.Disk.Name())
+	path, err := a.diskPath(in.Server, in.Disk)
+	if err != nil {
+		return CreateResult{}, err
+	}
 	unlock, err := lockFile(ctx, path, true)
 	if err != nil {
 		return CreateResult{}, failed(ctx, err, "disk %s: lock", in.Disk.ID)
 	}
 	defer unlock()
-	if in.Disk.OnDevice() {
-		return a.createVolume(ctx, in, want)
-	}
-	if i, linked, inPool, err := a.placeOf(in.Server, path); err != nil {
+	at, err := a.place(in.Server, in.Disk)
+	if err != nil {
 		return CreateResult{}, err
-	} else if inPool {
-		return a.createInPool(ctx, in, want, i, linked)
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := room(a.InstancesDir, headerRoom); err != nil {
-			return CreateResult{}, compute.Errorf(compute.KindOf(err), "disk %s: %w", in.Disk.ID, err)
-		}
-		if err := a.sourceOpens(ctx, in, want); err != nil {
-			return CreateResult{}, err
-		}
-		if err := a.make(ctx, path, want); err != nil {
-			return CreateResult{}, failed(ctx, err, "disk %s: %s of server %s", in.Disk.ID, in.Disk.Name(), in.Server)
-		}
-		a.Logger.InfoContext(ctx, "made disk", "server", in.Server, "disk", in.Disk.ID, "file", in.Disk.Name(), "bytes", want.bytes, "encrypted", in.Disk.Encrypted)
-		i, err := a.info(ctx, path, "qcow2")
-		if err != nil {
-			return CreateResult{}, failed(ctx, err, "disk %s", in.Disk.ID)
-		}
-		return CreateResult{EncryptionOptions: i.usedOptions()}, nil
-	}
-	i, err := a.verify(ctx, path, in.Disk, want)
-	return CreateResult{EncryptionOptions: i.usedOptions()}, err
+	options, err := at.create(ctx, in, want)
+	return CreateResult{EncryptionOptions: options}, err
 }
 
 // plan works out what the file must be.
@@ -164,62 +139,4 @@ func (a *Activities) sourceOpens(ctx context.Context, in CreateInput, want newDi
 // leansOnImage reports whether a disk is an overlay on an image.
 func leansOnImage(d compute.Disk) bool {
 	return d.Role == compute.RootDisk || d.Role == compute.RescueDisk
-}
-
-// make makes the file under another name and gives it its own when it is
-// complete and on disk.
-func (a *Activities) make(ctx context.Context, path string, want newDisk) error {
-	want.path = hidden(path, ".new")
-	defer os.Remove(want.path)
-	if err := os.Remove(want.path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was killed
-		return err
-	}
-	create := a.createFile
-	if want.passphrase != nil {
-		create = a.copyTemplate
-	}
-	if err := create(ctx, want); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(want.path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return a.finish(f, path)
-}
-
-// finish gives a whole file to QEMU's user and puts it on disk, under the name path.
-func (a *Activities) finish(f *os.File, path string) error {
-	if err := errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// verify checks that a file that is there is the one that is asked for.
-func (a *Activities) verify(ctx context.Context, path string, d compute.Disk, want newDisk) (imageInfo, error) {
-	i, err := a.info(ctx, path, "qcow2")
-	if err != nil {
-		return i, failed(ctx, err, "disk %s", d.ID)
-	}
-	switch {
-	case i.VirtualSize != want.bytes:
-		return i, compute.Errorf(compute.Conflict, "disk %s exists with %d bytes, not %d", d.ID, i.VirtualSize, want.bytes)
-	case i.BackingFilename != want.backing:
-		return i, compute.Errorf(compute.Conflict, "disk %s exists with another source", d.ID)
-	case i.Encrypted != d.Encrypted:
-		return i, compute.Errorf(compute.Conflict, "disk %s exists and encrypted is %t", d.ID, i.Encrypted)
-	case d.Encrypted:
-		err = a.opens(ctx, path, want.passphrase)
-	}
-	if says(err, "Invalid password") {
-		return i, compute.Errorf(compute.Conflict, "disk %s exists and does not open with secret %s", d.ID, d.Secret)
-	}
-	if err != nil {
-		return i, failed(ctx, err, "disk %s", d.ID)
-	}
-	return i, nil
 }

@@ -61,8 +61,11 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 	if err != nil {
 		return failed(ctx, err, "server %s: lock of %s", in.Server, in.File)
 	}
-	if err = errors.Join(a.removeVolumes(ctx, in), a.removePooled(ctx, path)); err == nil {
-		err = remove(path)
+	places, err := a.everyPlace(in.Server, path)
+	for _, at := range places {
+		if err == nil {
+			err = at.remove(ctx)
+		}
 	}
 	switch in.File {
 	case compute.ConfigDriveFile:
@@ -84,41 +87,6 @@ func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
 		return failed(ctx, err, "server %s: its folder", in.Server)
 	}
 	return nil
-}
-
-// removeVolumes removes the volume that a disk may be instead of a file, for good.
-func (a *Activities) removeVolumes(ctx context.Context, in DeleteInput) error {
-	if a.VolumeGroup == "" || !strings.HasPrefix(in.File, "disk") {
-		return nil // nor are console logs and exports
-	}
-	v := a.volume(in.Server, in.File)
-	whole, draft, err := a.findVolume(ctx, v)
-	if whole != nil {
-		err = a.removeVolume(ctx, v)
-	}
-	if draft != nil {
-		err = errors.Join(err, a.removeVolume(ctx, v.draft()))
-	}
-	return err
-}
-
-// removePooled removes the image that a disk may be instead of a file, for good.
-func (a *Activities) removePooled(ctx context.Context, path string) error {
-	i, linked, err := a.pooled(path)
-	if err != nil || !linked {
-		return err
-	}
-	return a.removeImage(ctx, i)
-}
-
-// remove removes a file, whole and half made, or the folder of an export, for good.
-func remove(path string) error {
-	for _, p := range []string{path, hidden(path, ".new")} {
-		if err := os.RemoveAll(p); err != nil {
-			return err
-		}
-	}
-	return syncDir(filepath.Dir(path))
 }
 
 // removeRotated removes the older parts of a server's console log.

@@ -94,6 +94,16 @@ func (a *Activities) Export(ctx context.Context, in ExportInput) (compute.Export
 	return done, nil
 }
 
+// AllowExport refuses a copy that cannot be made of a disk where it is. Conflict: it is
+// refused; Unavailable: what says so does not answer.
+func (a *Activities) AllowExport(ctx context.Context, p compute.ExportPlan) error {
+	at, err := a.place(p.Server, p.Disk)
+	if err != nil {
+		return err
+	}
+	return at.allows(ctx, p.Disk, p.Target)
+}
+
 // targetKey reads the passphrase of the copy; nil: it is not encrypted.
 func (a *Activities) targetKey(ctx context.Context, t compute.ExportTarget, from origin) (*secret.Passphrase, error) {
 	if t.Secret == nil {

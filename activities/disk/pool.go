@@ -1,9 +1,7 @@
 package disk
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,14 +67,7 @@ func (a *Activities) pooled(path string) (i poolImage, ok bool, err error) {
 	return i, true, nil
 }
 
-// placeOf gives the image that a disk is, or is to be; linked tells which. in is false
-// when the disk is a file, or is to be one.
-func (a *Activities) placeOf(server compute.ServerID, path string) (i poolImage, linked, in bool, err error) {
-	if i, linked, err = a.pooled(path); linked || err != nil {
-		return i, linked, linked, err
-	}
-	if _, err := os.Lstat(path); a.Pool.Name == "" || !errors.Is(err, fs.ErrNotExist) {
-		return i, false, false, nil
-	}
-	return poolImage{a.Pool.Name, server.String() + "_" + filepath.Base(path)}, false, true, nil
+// imageFor is the image that a disk of this host is to be.
+func (a *Activities) imageFor(server compute.ServerID, file string) poolImage {
+	return poolImage{pool: a.Pool.Name, name: server.String() + "_" + file}
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -58,7 +57,7 @@ type EraseKeysInput struct {
 }
 
 // KeySlots is the activity disk.KeySlots. Corrupt: a disk is not there, or has no
-// LUKS header; Conflict: it is in a Ceph pool, where keys are not rotated.
+// LUKS header; Conflict: it is no file, and its keys are not rotated.
 func (a *Activities) KeySlots(ctx context.Context, in KeySlotsInput) (KeySlotsResult, error) {
 	out := KeySlotsResult{Slots: map[string][]int{}}
 	for _, d := range in.Disks {
@@ -102,13 +101,13 @@ func (a *Activities) AddKey(ctx context.Context, in AddKeyInput) (AddKeyResult, 
 	if err != nil {
 		return AddKeyResult{}, err
 	}
-	dir, err := a.serverDir(in.Server)
+	path, err := a.diskPath(in.Server, in.Disk)
 	if err != nil {
 		return AddKeyResult{}, err
 	}
 	var c Command
 	c.lend("key", add)
-	if err := a.reads(ctx, c, qcow2Node(filepath.Join(dir, in.Disk.Name()), "key", nil)); err != nil {
+	if err := a.reads(ctx, c, qcow2Node(path, "key", nil)); err != nil {
 		return AddKeyResult{}, failed(ctx, err, "disk %s with secret %s", in.Disk.ID, in.Secret)
 	}
 	a.Logger.InfoContext(ctx, "added a key to a disk", "server", in.Server, "disk", in.Disk.ID, "secret", in.Secret)
@@ -124,11 +123,11 @@ func (a *Activities) AddKey(ctx context.Context, in AddKeyInput) (AddKeyResult, 
 // numbers. A disk that is not there has none. Corrupt, having done nothing: no
 // other slot would open the disk.
 func (a *Activities) EraseKeys(ctx context.Context, in EraseKeysInput) error {
-	dir, err := a.serverDir(in.Server)
+	path, err := a.diskPath(in.Server, in.Disk)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, in.Disk.Name())); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return a.withHeader(ctx, in.Server, in.Disk, func(h luks.Header) error {
@@ -136,26 +135,29 @@ func (a *Activities) EraseKeys(ctx context.Context, in EraseKeysInput) error {
 	})
 }
 
+// errFixedKeys: the keys of disks there are not changed.
+var errFixedKeys = errors.New("its keys cannot be rotated")
+
 // withHeader does something to the LUKS header of a disk while it holds the disk's lock.
 func (a *Activities) withHeader(ctx context.Context, server compute.ServerID, d compute.Disk, do func(luks.Header) error) error {
-	dir, err := a.serverDir(server)
+	path, err := a.diskPath(server, d)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, d.Name())
-	if _, linked, err := a.pooled(path); err != nil {
+	at, err := a.place(server, d)
+	if err != nil {
 		return err
-	} else if linked {
-		return compute.Errorf(compute.Conflict, "disk %s is in the rbd back end: its keys cannot be rotated", d.ID)
 	}
 	unlock, err := lockFile(ctx, path, false)
 	if err == nil {
 		defer unlock()
-		err = onHeader(path, do)
+		err = at.onHeader(do)
 	}
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errFixedKeys):
+		return compute.Errorf(compute.Conflict, "disk %s: %w", d.ID, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return compute.Errorf(compute.Corrupt, "disk %s of server %s is not on this host", d.ID, server)
 	case errors.Is(err, luks.ErrFull):
@@ -166,16 +168,4 @@ func (a *Activities) withHeader(ctx context.Context, server compute.ServerID, d 
 		return compute.Errorf(compute.Corrupt, "disk %s: %w", d.ID, err)
 	}
 	return failed(ctx, err, "disk %s: its LUKS header", d.ID)
-}
-
-func onHeader(path string, do func(luks.Header) error) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	offset, bytes, err := cryptoHeader(f)
-	if err == nil {
-		err = do(luks.Header{File: f, Offset: offset, Room: bytes})
-	}
-	return errors.Join(err, f.Close())
 }

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,48 +13,57 @@ import (
 	"strongroom/compute"
 )
 
-// A disk in a pool is raw, in a LUKS container if it is encrypted, which QEMU opens.
-// It gets its name when it is complete, as a file does. A root disk is a copy of its
-// image: images in the pool lean on nothing.
+// poolPlace keeps a disk as an RBD image: raw, in a LUKS container if it is encrypted,
+// which QEMU opens. It gets its name when it is complete, as a file does. A root disk is
+// a copy of its image: images in the pool lean on nothing.
+type poolPlace struct {
+	*Activities
+	poolImage
 
-// createInPool is Create for such a disk. The caller has the disk's lock.
-func (a *Activities) createInPool(ctx context.Context, in CreateInput, want newDisk, i poolImage, linked bool) (CreateResult, error) {
-	cluster, err := a.ClusterKey()
+	link   string // its path in the server's folder
+	linked bool   // it is there
+}
+
+func (p poolPlace) create(ctx context.Context, in CreateInput, want newDisk) (options map[string]string, err error) {
+	cluster, err := p.ClusterKey()
 	if err != nil {
-		return CreateResult{}, err
+		return nil, err
 	}
 	defer cluster.Wipe()
-	m := &poolDisk{Activities: a, poolImage: i, linked: linked, disk: in.Disk, want: want, cluster: cluster, bytes: want.bytes}
+	m := poolDisk{poolPlace: p, disk: in.Disk, want: want, cluster: cluster, bytes: want.bytes}
 	if in.Disk.Encrypted {
 		m.bytes += luks.Bytes
 	}
-	bytes, found, err := a.findImage(ctx, i)
-	var options map[string]string
+	bytes, found, err := p.findImage(ctx, p.poolImage)
 	switch {
 	case err != nil:
-	case found && !linked:
-		err = compute.Errorf(compute.Conflict, "%s is in the pool already, and is not this host's", i)
+	case found && !p.linked:
+		err = compute.Errorf(compute.Conflict, "%s is in the pool already, and is not this host's", p)
 	case found && bytes != m.bytes:
-		err = compute.Errorf(compute.Conflict, "%s exists with %d bytes, not %d", i, bytes, m.bytes)
+		err = compute.Errorf(compute.Conflict, "%s exists with %d bytes, not %d", p, bytes, m.bytes)
 	case found:
 		options, err = m.verify(ctx)
 	default:
-		if err = a.sourceOpens(ctx, in, want); err == nil {
+		if err = p.sourceOpens(ctx, in, want); err == nil {
 			options, err = m.make(ctx, in.Server)
 		}
 	}
 	if err != nil {
-		return CreateResult{}, failed(ctx, err, "disk %s", in.Disk.ID)
+		return nil, failed(ctx, err, "disk %s", in.Disk.ID)
 	}
-	return CreateResult{EncryptionOptions: options}, nil
+	return options, nil
 }
+
+func (p poolPlace) onHeader(func(luks.Header) error) error {
+	return fmt.Errorf("it is in the rbd back end: %w", errFixedKeys)
+}
+
+func (p poolPlace) remove(ctx context.Context) error { return p.removeImage(ctx, p.poolImage) }
 
 // poolDisk is a disk that is being made, or looked at, in a pool.
 type poolDisk struct {
-	*Activities
-	poolImage
+	poolPlace
 
-	linked  bool // an attempt before began it
 	disk    compute.Disk
 	want    newDisk
 	bytes   int64 // of the image: the disk's, and its header's
@@ -62,16 +72,11 @@ type poolDisk struct {
 
 // make makes the image under another name and gives it its own when it is complete.
 // What fails leaves nothing; what is killed is replaced by the next attempt.
-func (m *poolDisk) make(ctx context.Context, server compute.ServerID) (options map[string]string, err error) {
-	dir, err := m.serverDir(server)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, m.disk.Name())
+func (m poolDisk) make(ctx context.Context, server compute.ServerID) (options map[string]string, err error) {
 	if m.linked {
 		err = m.removeImage(ctx, m.poolImage) // half made, by one that was killed
 	} else {
-		err = m.link(path)
+		err = m.makeLink()
 	}
 	if err != nil {
 		return nil, err
@@ -85,13 +90,13 @@ func (m *poolDisk) make(ctx context.Context, server compute.ServerID) (options m
 		defer cancel()
 		undo := m.removeImage(aside, m.poolImage)
 		if undo == nil {
-			undo = os.Remove(path)
+			undo = os.Remove(m.link)
 		}
 		if undo != nil {
 			m.Logger.WarnContext(ctx, "a half made image is left to the next attempt", "image", m.poolImage, "error", undo)
 		}
 	}()
-	if err := m.allot(ctx, path); err != nil {
+	if err := m.allot(ctx); err != nil {
 		return nil, err
 	}
 	if m.want.backing != "" {
@@ -102,27 +107,27 @@ func (m *poolDisk) make(ctx context.Context, server compute.ServerID) (options m
 	if options, err = m.options(ctx, m.draft()); err != nil {
 		return nil, err
 	}
-	_, err = m.ceph(ctx, "rbd", "rename", m.draft().String(), m.poolImage.String())
+	_, err = m.ceph(ctx, "rbd", "rename", m.draft().String(), m.String())
 	return options, err
 }
 
-// link makes the disk's name in its server's folder lead to the image.
-func (m *poolDisk) link(path string) error {
-	if err := os.Symlink(poolLink+m.poolImage.String(), path); err != nil {
+// makeLink makes the disk's name in its server's folder lead to the image.
+func (p poolPlace) makeLink() error {
+	if err := os.Symlink(poolLink+p.String(), p.link); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return syncDir(filepath.Dir(p.link))
 }
 
 // allot makes the image, with a LUKS header of its own if it is encrypted. The header
 // is not written by QEMU, which would first time its hash for seconds.
-func (m *poolDisk) allot(ctx context.Context, path string) error {
+func (m poolDisk) allot(ctx context.Context) error {
 	size := strconv.FormatInt(m.bytes, 10) + "B"
 	if !m.disk.Encrypted {
 		_, err := m.ceph(ctx, "rbd", "create", "--size", size, m.draft().String())
 		return err
 	}
-	header := newDisk{path: hidden(path, ".new"), passphrase: m.want.passphrase}
+	header := newDisk{path: hidden(m.link, ".new"), passphrase: m.want.passphrase}
 	defer os.Remove(header.path)
 	if err := errors.Join(os.RemoveAll(header.path), makeRaw(header)); err != nil {
 		return err
@@ -136,7 +141,7 @@ func (m *poolDisk) allot(ctx context.Context, path string) error {
 
 // fill copies the source to the disk. A new image reads as zeros, and so what is empty
 // in the source may stay empty; but not below LUKS, where that reads as noise.
-func (m *poolDisk) fill(ctx context.Context) error {
+func (m poolDisk) fill(ctx context.Context) error {
 	source := origin{backing: m.want.backing, backingFormat: m.want.backingFormat, backingKey: m.want.backingKey}
 	c := Command{Name: "qemu-img", Args: []string{
 		"convert", "-p", "-n", "-W", "-m", "16", "-t", "none", "-T", cacheMode(m.want.backing), "--target-image-opts"}}
@@ -158,7 +163,7 @@ func (m *poolDisk) fill(ctx context.Context) error {
 }
 
 // verify checks that an image that is there opens with the disk's passphrase.
-func (m *poolDisk) verify(ctx context.Context) (map[string]string, error) {
+func (m poolDisk) verify(ctx context.Context) (map[string]string, error) {
 	if !m.disk.Encrypted {
 		return nil, nil
 	}
@@ -178,7 +183,7 @@ func (m *poolDisk) verify(ctx context.Context) (map[string]string, error) {
 }
 
 // options reads how an image was really encrypted.
-func (m *poolDisk) options(ctx context.Context, i poolImage) (map[string]string, error) {
+func (m poolDisk) options(ctx context.Context, i poolImage) (map[string]string, error) {
 	if !m.disk.Encrypted {
 		return nil, nil
 	}

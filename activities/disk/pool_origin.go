@@ -2,7 +2,6 @@ package disk
 
 import (
 	"context"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,46 +9,40 @@ import (
 	"strongroom/compute"
 )
 
-// originInPool is origin for a disk in a pool, which is under its lock until it is
-// wiped.
-func (a *Activities) originInPool(ctx context.Context, in ExportInput, path string, i poolImage) (o origin, err error) {
+// origin keeps the disk's lock until what it gives is wiped.
+func (p poolPlace) origin(ctx context.Context, in ExportInput) (o origin, err error) {
 	d := in.Disk
-	if d.Encrypted && (d.Secret == nil || d.Format != compute.FormatLUKS) {
-		return o, compute.Errorf(compute.Invalid, "disk %s: this host cannot read the encryption format %q", d.ID, d.Format)
+	if !p.linked {
+		return o, compute.Errorf(compute.Corrupt, "disk %s is missing", d.ID)
 	}
-	if o.close, err = lockFile(ctx, path, false); err != nil {
+	if o.close, err = lockFile(ctx, p.link, false); err != nil {
 		return o, failed(ctx, err, "disk %s: lock", d.ID)
 	}
-	if o.cluster, err = a.ClusterKey(); err != nil {
+	if o.cluster, err = p.ClusterKey(); err != nil {
 		return o, err
 	}
-	_, found, err := a.findImage(ctx, i)
+	_, found, err := p.findImage(ctx, p.poolImage)
 	if err == nil && !found {
 		err = compute.Errorf(compute.Corrupt, "it is missing")
 	}
 	if err != nil {
 		return o, exportFailure(ctx, d, err)
 	}
-	if used, err := a.imageInUse(ctx, i); err != nil {
+	if used, err := p.imageInUse(ctx, p.poolImage); err != nil {
 		return o, exportFailure(ctx, d, err)
 	} else if used {
 		return o, compute.Errorf(compute.Conflict, "disk %s is in use by a server that runs, or was until half a minute ago", d.ID)
 	}
-	key := ""
-	if d.Encrypted {
-		key = originKey
-		if o.key, err = a.Keys.Passphrase(ctx, in.Credential, *d.Secret); err != nil {
-			return o, err
-		}
+	if err = o.lend(ctx, p.Keys, in); err != nil {
+		return o, err
 	}
-	if o.info, err = a.imageInfo(ctx, i, d.Encrypted, o.cluster); err == nil {
-		o.image, err = a.imageNode(i, key)
+	if o.info, err = p.imageInfo(ctx, p.poolImage, d.Encrypted, o.cluster); err == nil {
+		o.own, err = p.imageNode(p.poolImage, o.keyID)
 	}
 	if err != nil {
 		return o, exportFailure(ctx, d, err)
 	}
-	o.bytes = o.info.VirtualSize
-	o.stored = o.bytes
+	o.stored = o.bytes()
 	return o, nil
 }
 
@@ -57,21 +50,15 @@ func (a *Activities) originInPool(ctx context.Context, in ExportInput, path stri
 // another key than its parent's.
 const keepsParentKey = 17
 
-// AllowExport refuses a copy that cannot be made of a disk where it is. With the rbd
-// back end on Ceph 17 and before there are no images with a new key (EE-21).
-// Conflict: it is refused; Unavailable: the cluster does not answer.
-func (a *Activities) AllowExport(ctx context.Context, p compute.ExportPlan) error {
-	dir, err := a.serverDir(p.Server)
-	if err != nil || p.Target.Key != compute.KeyNew {
-		return err
+// allows refuses what cannot be had with the rbd back end on Ceph 17 and before:
+// images with a new key (EE-21).
+func (p poolPlace) allows(ctx context.Context, d compute.Disk, t compute.ExportTarget) error {
+	if t.Key != compute.KeyNew || !p.linked {
+		return nil
 	}
-	_, linked, err := a.pooled(filepath.Join(dir, p.Disk.Name()))
-	if err != nil || !linked {
-		return err
-	}
-	version, err := a.clusterVersion(ctx)
+	version, err := p.clusterVersion(ctx)
 	if err != nil {
-		return failed(ctx, err, "disk %s: the version of Ceph", p.Disk.ID)
+		return failed(ctx, err, "disk %s: the version of Ceph", d.ID)
 	}
 	if version > keepsParentKey {
 		return nil
