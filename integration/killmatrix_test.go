@@ -77,12 +77,13 @@ func TestKillMatrixDelete(t *testing.T) {
 	})
 }
 
-// A create that is undone, since its server is deleted meanwhile, is cut in its
-// undo.
+// A create that is undone, since its server is deleted when its domain has just
+// started, is cut in its undo.
 func TestKillMatrixUndo(t *testing.T) {
 	eachPoint(t, cuts[leansOn()].undo, func(t *testing.T, c *testCloud, point string) {
+		started := c.hold(t, "domain.Start@after")
 		id := c.createIdle(t, cutFlavor(point))
-		c.reaches(t, id, "start_domain")
+		require.Eventually(t, started.reached, settleTimeout, 50*time.Millisecond)
 		c.arm(t, point)
 		c.delete(t, id)
 		c.nothingIsLeft(t)

@@ -32,7 +32,7 @@ func (c *testCloud) guestAsking(t *testing.T, properties map[string]string) (id 
 	t.Helper()
 	store := c.imageService(t, "-demo")
 	img, err := images.Create(t.Context(), store, images.CreateOpts{
-		Name: "asking", DiskFormat: "qcow2", ContainerFormat: "bare", Properties: properties,
+		Name: askingImage, DiskFormat: "qcow2", ContainerFormat: "bare", Properties: properties,
 	}).Extract()
 	require.NoError(t, err)
 	remove = func() { _ = images.Delete(context.Background(), store, img.ID).ExtractErr() }

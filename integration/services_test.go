@@ -66,8 +66,11 @@ func (c *testCloud) containers(t *testing.T, user string) []string {
 	return names
 }
 
-// clientImage is the name of an image that a test uploads, beside the tiny guest.
-const clientImage = "osc-guest"
+// The names of the images that tests upload beside the tiny guest.
+const (
+	clientImage = "osc-guest"
+	askingImage = "asking"
+)
 
 // images gives the names of the images that a user sees and no test uploaded.
 func (c *testCloud) images(t *testing.T, user string) []string {
@@ -78,7 +81,7 @@ func (c *testCloud) images(t *testing.T, user string) []string {
 	require.NoError(t, err)
 	var names []string
 	for _, i := range all {
-		if i.ID != c.image && i.ID != c.idler && i.Name != clientImage {
+		if i.ID != c.image && i.ID != c.idler && i.Name != clientImage && i.Name != askingImage {
 			names = append(names, i.Name)
 		}
 	}
