@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"slices"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -18,9 +19,11 @@ type RebuildInput struct {
 
 // Rebuild is the activity record.Rebuild: the decision of a rebuild. From here on
 // the server is its new image, disks and vTPM, and what the request changed beside
-// (TPM-10, TPM-29, EE-07, EE-08). Running again after it took effect changes nothing.
+// (TPM-10, TPM-29, EE-07, EE-08). Running again after it took effect is a success and
+// changes nothing.
 func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
-	return a.fencedTx(ctx, in.OperationInput, func(q *schema.Queries) error {
+	stands := func(q *schema.Queries) (bool, error) { return hasDisks(ctx, q, in.Server, in.Disks) }
+	return a.decisionTx(ctx, in.OperationInput, stands, func(q *schema.Queries) error {
 		op, err := q.GetOperation(ctx, in.Operation)
 		if err != nil {
 			return err
@@ -48,6 +51,15 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 			ServerID: in.Server, Key: compute.SystemTPMSecret, Value: in.TPM.Secret.String(),
 		})
 	})
+}
+
+// hasDisks reports whether a server has disks, and all of these.
+func hasDisks(ctx context.Context, q *schema.Queries, server compute.ServerID, disks []compute.Disk) (bool, error) {
+	rows, err := q.GetServerDisks(ctx, server)
+	left := slices.DeleteFunc(slices.Clone(disks), func(d compute.Disk) bool {
+		return slices.ContainsFunc(rows, func(row schema.ServerDisk) bool { return row.ID == d.ID })
+	})
+	return len(disks) > 0 && len(left) == 0, err
 }
 
 func rebuildServer(ctx context.Context, q *schema.Queries, in RebuildInput, was schema.Server, c compute.ServerChange) error {

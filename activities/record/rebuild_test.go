@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -70,10 +71,14 @@ func TestRebuild(t *testing.T) {
 	require.NotContains(t, b.dump("server_system_metadata"), secret.String())
 	require.Nil(t, b.row(in).TPM)
 
-	// Whoever lost the server decides nothing.
+	// Whoever lost the server decides nothing, but what he had decided stands.
 	next := b.supersede(in, compute.OpDelete, nil)
 	before := b.dump(everything...)
-	require.True(t, record.IsSuperseded(b.Rebuild(b.ctx, decided)))
+	require.NoError(t, b.Rebuild(b.ctx, decided))
+	late := decided
+	late.Disks = slices.Clone(decided.Disks)
+	late.Disks[0].ID = compute.DiskID{UUID: uuid.New()}
+	require.True(t, record.IsSuperseded(b.Rebuild(b.ctx, late)))
 	require.Equal(t, before, b.dump(everything...))
 
 	empty := b.supersede(next, compute.OpRebuild, compute.RebuildArguments{Change: compute.ServerChange{Metadata: map[string]string{}}})

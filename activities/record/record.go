@@ -107,6 +107,30 @@ func (a *Activities) fencedTx(ctx context.Context, in durable.OperationInput, do
 	})
 }
 
+// decisionTx is fencedTx for a point from which an operation goes only onward. stands
+// tells whether it was passed. Running again after it was is a success, also when the
+// server has gone over to another operation by then: an undo would take away what is
+// on record.
+func (a *Activities) decisionTx(ctx context.Context, in durable.OperationInput,
+	stands func(*schema.Queries) (bool, error), decide func(*schema.Queries) error,
+) error {
+	return a.tx(ctx, func(q *schema.Queries) error {
+		// The lock first: an earlier attempt may be about to commit.
+		held, err := hold(ctx, q, in)
+		if err != nil {
+			return err
+		}
+		if held {
+			return decide(q)
+		}
+		passed, err := stands(q)
+		if err == nil && !passed {
+			err = Superseded()
+		}
+		return err
+	})
+}
+
 // hold locks the server's row for as long as the transaction lasts, if the
 // server is still the operation's.
 func hold(ctx context.Context, q *schema.Queries, in durable.OperationInput) (bool, error) {

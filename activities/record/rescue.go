@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"slices"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -23,9 +24,14 @@ func attach(ctx context.Context, q *schema.Queries, server compute.ServerID, d c
 }
 
 // Unrescue is the activity record.Unrescue: from here on the server has no rescue
-// disk. The file is still there.
+// disk. The file is still there. Running again after it took effect is a success.
 func (a *Activities) Unrescue(ctx context.Context, in durable.OperationInput) error {
-	return a.fencedTx(ctx, in, func(q *schema.Queries) error {
+	stands := func(q *schema.Queries) (bool, error) {
+		rows, err := q.GetServerDisks(ctx, in.Server)
+		rescued := slices.ContainsFunc(rows, func(d schema.ServerDisk) bool { return d.Role == compute.RescueDisk })
+		return !rescued, err
+	}
+	return a.decisionTx(ctx, in, stands, func(q *schema.Queries) error {
 		return q.DetachDisks(ctx, schema.DetachDisksParams{ServerID: in.Server, Role: compute.RescueDisk})
 	})
 }

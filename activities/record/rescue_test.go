@@ -42,6 +42,11 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	require.Len(t, begun.Server.Disks, 2)
 	require.Equal(t, d, begun.Server.Disks[0], "it comes first")
 	require.Equal(t, compute.RootDisk, begun.Server.Disks[1].Role)
+	_, err = b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = 'another' WHERE id = $1", in.Server)
+	require.NoError(t, err)
+	require.True(t, record.IsSuperseded(b.Unrescue(b.ctx, unrescue)))
+	_, err = b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = $2 WHERE id = $1", in.Server, unrescue.Operation)
+	require.NoError(t, err)
 	for _, err := range atOnce(4, func(int) error { return b.Unrescue(b.ctx, unrescue) }) {
 		require.NoError(t, err)
 	}
@@ -50,5 +55,5 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	require.Len(t, server.Disks, 1)
 
 	b.supersede(in, compute.OpDelete, nil)
-	require.True(t, record.IsSuperseded(b.Unrescue(b.ctx, unrescue)))
+	require.NoError(t, b.Unrescue(b.ctx, unrescue), "what was decided stands")
 }

@@ -17,27 +17,16 @@ type RotateInput struct {
 
 // Rotate is the activity record.Rotate: the point at which a rotation of keys is
 // decided. All disks change in one transaction. Running again after it took effect
-// is a success, also when the server has gone over to another operation by then:
-// an undo would take away what is on record.
+// is a success.
 func (a *Activities) Rotate(ctx context.Context, in RotateInput) error {
-	return a.tx(ctx, func(q *schema.Queries) error {
-		// The lock first: an earlier attempt may be about to commit.
-		held, err := hold(ctx, q, in.OperationInput)
+	stands := func(q *schema.Queries) (bool, error) {
+		left, err := unrotated(ctx, q, in)
+		return len(left) == 0, err
+	}
+	return a.decisionTx(ctx, in.OperationInput, stands, func(q *schema.Queries) error {
+		left, err := unrotated(ctx, q, in)
 		if err != nil {
 			return err
-		}
-		rows, err := q.GetServerDisks(ctx, in.Server)
-		if err != nil {
-			return err
-		}
-		var left []schema.ServerDisk
-		for _, row := range rows {
-			if to, ok := in.Disks[row.ID.String()]; ok && (row.EncryptionSecret == nil || *row.EncryptionSecret != to.Secret) {
-				left = append(left, row)
-			}
-		}
-		if len(left) > 0 && !held {
-			return Superseded()
 		}
 		for _, row := range left {
 			if err := rotate(ctx, q, row, in.Disks[row.ID.String()]); err != nil {
@@ -46,6 +35,17 @@ func (a *Activities) Rotate(ctx context.Context, in RotateInput) error {
 		}
 		return nil
 	})
+}
+
+// unrotated gives those of the disks that other secrets open.
+func unrotated(ctx context.Context, q *schema.Queries, in RotateInput) (left []schema.ServerDisk, err error) {
+	rows, err := q.GetServerDisks(ctx, in.Server)
+	for _, row := range rows {
+		if to, ok := in.Disks[row.ID.String()]; ok && (row.EncryptionSecret == nil || *row.EncryptionSecret != to.Secret) {
+			left = append(left, row)
+		}
+	}
+	return left, err
 }
 
 func rotate(ctx context.Context, q *schema.Queries, row schema.ServerDisk, to compute.Rotated) error {
