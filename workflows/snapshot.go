@@ -16,7 +16,7 @@ import (
 
 // Snapshot makes an image of a server's root disk, encrypted with the key that was
 // asked for (EE-16 … EE-19). A running server goes on meanwhile. When it fails or
-// is cancelled neither image nor key nor copy is left.
+// is cancelled before the image is whole, neither image nor key nor copy is left.
 func Snapshot(ctx workflow.Context, in durable.OperationInput) error {
 	return operate(ctx, in, func(o *operation) story { return &snapshot{operation: o, in: *o.asked.Snapshot} })
 }
@@ -33,24 +33,56 @@ type snapshot struct {
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {
 	s.target = compute.ExportTarget{Format: compute.ImageQcow2, Key: s.in.Key, Credential: s.asked.Credential}
-	for _, next := range []func(workflow.Context) error{s.makeImage, s.look, s.makeKey, s.export, s.upload, s.tidy} {
+	for _, next := range []func(workflow.Context) error{s.makeImage, s.look, s.makeKey, s.export, s.upload} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
-	end := s.outcome(nil)
-	if s.in.Backup == nil {
-		end.Given = s.given
-		return s.commit(ctx, end)
+	if workflow.GetVersion(ctx, "a whole image stays", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return s.endAsBefore(ctx)
 	}
-	ctx, err = s.decide(ctx, record.Give, record.GiveInput{OperationInput: s.OperationInput, Things: s.given})
+	// Everybody sees the image now, and somebody may have deleted the server because of
+	// it: a cancel comes too late.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if ctx, err = s.give(ctx); err != nil {
+		return err
+	}
+	if err := s.tidy(ctx); err != nil {
+		return err
+	}
+	return s.end(ctx)
+}
+
+// give makes the image, and its key, the owner's.
+func (s *snapshot) give(ctx workflow.Context) (workflow.Context, error) {
+	return s.decide(ctx, record.Give, record.GiveInput{OperationInput: s.OperationInput, Things: s.given})
+}
+
+func (s *snapshot) end(ctx workflow.Context) error {
+	if s.in.Backup != nil {
+		if err := s.rotate(ctx); err != nil {
+			return err
+		}
+	}
+	return s.commit(ctx, s.outcome(nil))
+}
+
+// endAsBefore is how operations end that began when an image was still undone once it
+// was whole.
+func (s *snapshot) endAsBefore(ctx workflow.Context) error {
+	err := s.take(ctx, step{event: "delete_export", host: &s.host, do: s.deleteExport, releases: []compute.Thing{s.exported()}})
 	if err != nil {
 		return err
 	}
-	if err := s.rotate(ctx); err != nil {
+	if s.in.Backup == nil {
+		end := s.outcome(nil)
+		end.Given = s.given
+		return s.commit(ctx, end)
+	}
+	if ctx, err = s.give(ctx); err != nil {
 		return err
 	}
-	return s.commit(ctx, end)
+	return s.end(ctx)
 }
 
 // outcome leaves the server as it was: an image of it changes nothing.
@@ -214,6 +246,13 @@ func (s *snapshot) upload(ctx workflow.Context) error {
 	}})
 }
 
+// tidy removes the copy.
 func (s *snapshot) tidy(ctx workflow.Context) error {
-	return s.take(ctx, step{event: "delete_export", host: &s.host, do: s.deleteExport, releases: []compute.Thing{s.exported()}})
+	return s.onward(ctx, step{event: "delete_export", host: &s.host}, func(ctx workflow.Context, end *record.CloseInput) error {
+		if err := s.deleteExport(ctx); err != nil {
+			return err
+		}
+		end.Released = []compute.Thing{s.exported()}
+		return nil
+	})
 }

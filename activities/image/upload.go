@@ -57,6 +57,8 @@ func (a *HostActivities) Register(r worker.Registry) {
 // and the next one begins anew. An image that has exactly this data is a success:
 // the answer to an attempt before got lost.
 //
+// One that is cancelled when the image store has it all still succeeds.
+//
 // NotFound: no such image or file; Conflict: the image has other data, or the
 // file must be made anew; otherwise as Library.Upload.
 func (a *HostActivities) Upload(ctx context.Context, in UploadInput) (UploadResult, error) {
@@ -80,6 +82,9 @@ func (a *HostActivities) Upload(ctx context.Context, in UploadInput) (UploadResu
 			return UploadResult{}, err
 		}
 		conflict := err
+		if err == nil { // it is there for everybody: to be cancelled now would be a lie
+			ctx = context.WithoutCancel(ctx)
+		}
 		if img, err = a.Library.Get(ctx, in.Credential, in.Image); err != nil {
 			return UploadResult{}, err
 		}

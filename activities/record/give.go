@@ -15,9 +15,10 @@ type GiveInput struct {
 }
 
 // Give is the activity record.Give: from here on no undo and no delete of the
-// server takes the things back.
+// server takes the things back. It is not fenced: what is whole is the user's, whoever
+// has the server, and a delete waits for the operation before it looks what is left.
 func (a *Activities) Give(ctx context.Context, in GiveInput) error {
-	return a.fencedTx(ctx, in.OperationInput, func(q *schema.Queries) error { return give(ctx, q, in.Things) })
+	return a.tx(ctx, func(q *schema.Queries) error { return give(ctx, q, in.Things) })
 }
 
 func give(ctx context.Context, q *schema.Queries, things []compute.Thing) error {

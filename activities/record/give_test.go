@@ -32,6 +32,12 @@ func TestGiven(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, given[1:], left)
 
+	// Who lost the server may give what he made; what is gone stays off the books.
+	whole := thing(in, compute.ThingImage, "whole")
+	require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "create_image", Things: []compute.Thing{whole}}))
 	b.supersede(in, compute.OpDelete, nil)
-	require.True(t, record.IsSuperseded(b.Give(b.ctx, record.GiveInput{OperationInput: in, Things: made})))
+	require.NoError(t, b.Give(b.ctx, record.GiveInput{OperationInput: in, Things: append(given, whole)}))
+	left, err = b.Given(b.ctx, in.Server)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
 }
