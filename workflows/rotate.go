@@ -25,6 +25,8 @@ type rotation struct {
 	disks  []compute.Disk // with their old secrets
 	before disk.KeySlotsResult
 	after  map[string]compute.Rotated
+
+	damaged bool // the old keys could not be erased
 }
 
 func (r *rotation) run(ctx workflow.Context) error {
@@ -141,14 +143,28 @@ func (r *rotation) eraseSlots(ctx workflow.Context, others bool) error {
 	return all(ctx, calls)
 }
 
+// badHeaders is how often a disk is found damaged before it is believed.
+const badHeaders = 5
+
+// eraseOldKeys takes the old keys from the disks. The header of one may have gone bad
+// since the new key was added to it: then the trail says so, and the old secrets stay,
+// since nobody can tell what still opens that disk.
 func (r *rotation) eraseOldKeys(ctx workflow.Context) error {
-	return r.onward(ctx, step{event: "erase_key_slots", host: &r.host}, func(ctx workflow.Context, _ *record.CloseInput) error {
-		return r.eraseSlots(ctx, false)
+	found := 0
+	return r.onward(ctx, step{event: "erase_key_slots", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
+		err := r.eraseSlots(ctx, false)
+		if why := durable.FromTemporal(err); err != nil && why.Kind == compute.Corrupt {
+			if found++; found == badHeaders {
+				r.damaged, end.Error, err = true, why.Message, nil
+			}
+		}
+		return err
 	})
 }
 
-// renewConfigDrive has the config drive made with the root disk's new passphrase. A
-// credential that died meanwhile leaves that to the next boot, which always does it.
+// renewConfigDrive has the config drive made with the root disk's new passphrase. What
+// cannot be helped by waiting, a credential that died or a disk that is full, leaves
+// that to the next boot, which always does it.
 func (r *rotation) renewConfigDrive(ctx workflow.Context) error {
 	server := r.server
 	server.Disks = slices.Clone(server.Disks)
@@ -163,7 +179,7 @@ func (r *rotation) renewConfigDrive(ctx workflow.Context) error {
 	}
 	return r.onward(ctx, step{event: "create_config_drive", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
 		err := r.makeConfigDrive(durable.HostUndo(ctx, r.host), server)
-		if why := durable.FromTemporal(err); err != nil && why.Kind == compute.Forbidden {
+		if why := durable.FromTemporal(err); err != nil && why.Kind != compute.Unavailable {
 			end.Error, err = why.Message, nil
 		}
 		return err
@@ -173,6 +189,9 @@ func (r *rotation) renewConfigDrive(ctx workflow.Context) error {
 // deleteOldSecrets deletes what strongroom made for the disks before. A secret that
 // is not on the server's books is somebody else's and stays.
 func (r *rotation) deleteOldSecrets(ctx workflow.Context) error {
+	if r.damaged {
+		return nil
+	}
 	var things []compute.Thing
 	if err := durable.Persist(ctx, func(ctx workflow.Context) error {
 		return recorded(ctx, record.Things, r.Server, &things)

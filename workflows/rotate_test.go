@@ -143,24 +143,25 @@ func TestRotationRenewsTheConfigDrive(t *testing.T) {
 	for name, v := range map[string]struct {
 		disks   []string
 		drive   bool
-		refuses bool
+		refuses compute.Kind
 		made    int
 	}{
-		"with the root disk": {nil, true, false, 1},
-		"without":            {[]string{"swap"}, true, false, 0},
-		"no drive":           {nil, false, false, 0},
-		"refused":            {nil, true, true, 1},
+		"with the root disk": {nil, true, "", 1},
+		"without":            {[]string{"swap"}, true, "", 0},
+		"no drive":           {nil, false, "", 0},
+		"refused":            {nil, true, compute.Forbidden, 1},
+		"no room for it":     {nil, true, compute.NoHost, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := stopped(t)
 			b.row.server.ConfigDrive = v.drive
-			if v.refuses {
+			if v.refuses != "" {
 				b.fault = func(c call) fault {
 					if c.name != disk.CreateConfigDrive {
 						return fault{}
 					}
-					return fault{before: func() error { return compute.Errorf(compute.Forbidden, "you may not") }}
+					return fault{before: func() error { return compute.Errorf(v.refuses, "you may not") }}
 				}
 			}
 			in := b.rotation(v.disks...)
@@ -172,11 +173,37 @@ func TestRotationRenewsTheConfigDrive(t *testing.T) {
 					require.Contains(t, c.detail, b.diskSecrets()[compute.RootDisk].String())
 				}
 			}
-			if v.refuses {
+			if v.refuses != "" {
 				require.Equal(t, "done: you may not", b.events[string(in.Operation)+" create_config_drive"])
 			}
 		})
 	}
+}
+
+// A disk whose header went bad in the middle of a rotation holds neither its end nor a
+// delete up, and keeps all keys that may open it.
+func TestADiskThatLosesItsHeader(t *testing.T) {
+	t.Parallel()
+	b := stopped(t)
+	before := maps.Clone(b.secrets)
+	b.fault = func(c call) fault {
+		if c.name != disk.EraseKeys {
+			return fault{}
+		}
+		return fault{before: func() error { return compute.Errorf(compute.Corrupt, "no LUKS header") }}
+	}
+	in := b.rotation()
+	require.NoError(t, b.run(compute.OpRotateKeys, in, nil))
+	require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
+	require.Equal(t, "done: no LUKS header", b.events[string(in.Operation)+" erase_key_slots"])
+	for name := range before {
+		require.Contains(t, b.secrets, name)
+	}
+	require.Empty(t, b.audit())
+	b.fault = nil
+	require.NoError(t, b.run(compute.OpDelete, b.deletion(), nil))
+	require.Empty(t, b.secrets)
+	require.Empty(t, b.audit())
 }
 
 // A delegated key is rotated with what its owner delegated, whoever asks.
