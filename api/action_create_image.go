@@ -90,7 +90,7 @@ const announceWait = 5 * time.Second
 func (a *API) announceImage(r *Request, op compute.Operation, s schema.Server, in compute.SnapshotArguments) {
 	cred := r.Credential()
 	img := compute.SnapshotImage(compute.Server{ID: s.ID, UserID: s.UserID, Image: s.Image, Flavor: s.Flavor}, in)
-	seeThrough(r.Context(), announceWait, func(ctx context.Context) { a.announce(ctx, cred, op, img) })
+	a.seeThrough(r.Context(), announceWait, func(ctx context.Context) { a.announce(ctx, cred, op, img) })
 }
 
 func (a *API) announce(ctx context.Context, cred compute.Credential, op compute.Operation, img compute.Image) {

@@ -20,7 +20,7 @@ const (
 // launch starts the workflows of committed operations. From the commit on the
 // client's answer is a success: whatever fails here is not his.
 func (a *API) launch(ctx context.Context, operations []compute.Operation) {
-	seeThrough(ctx, launchWait, func(ctx context.Context) {
+	a.seeThrough(ctx, launchWait, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, launchLimit)
 		defer cancel()
 		for _, op := range operations {
@@ -34,16 +34,30 @@ func (a *API) launch(ctx context.Context, operations []compute.Operation) {
 
 // seeThrough does what is to come to its end also when the client goes away, and
 // waits for that at most so long.
-func seeThrough(ctx context.Context, wait time.Duration, do func(context.Context)) {
+func (a *API) seeThrough(ctx context.Context, wait time.Duration, do func(context.Context)) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
-	go func() {
+	a.begun.Go(func() {
 		defer close(done)
 		do(ctx)
-	}()
+	})
 	select {
 	case <-done:
 	case <-time.After(wait):
+	}
+}
+
+// Wait waits until what answered requests began is through, or the context ends. No
+// request may come any more.
+func (a *API) Wait(ctx context.Context) {
+	through := make(chan struct{})
+	go func() {
+		defer close(through)
+		a.begun.Wait()
+	}()
+	select {
+	case <-through:
+	case <-ctx.Done():
 	}
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -45,6 +46,7 @@ type API struct {
 	validator *auth.Validator
 	echo      *echo.Echo
 	volume    *volume.API
+	begun     sync.WaitGroup // by requests that were answered
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two

@@ -64,7 +64,11 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return serve(r, "api", b.API.Listen, handler)
+	err = serve(r, "api", b.API.Listen, handler)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r), stopPatience)
+	defer cancel()
+	handler.Wait(ctx)
+	return err
 }
 
 // identityClient logs in with strongroom's own user; its token is renewed when

@@ -26,17 +26,23 @@ func listen(name, address string) (net.Listener, error) {
 	return listener, nil
 }
 
+// stopPatience bounds how long a service that is told to stop sees things through.
+const stopPatience = 10 * time.Second
+
 func serveOn(r *run, name string, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	stopped := context.AfterFunc(r, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r), 10*time.Second)
+	stopped := make(chan struct{})
+	disarm := context.AfterFunc(r, func() {
+		defer close(stopped)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r), stopPatience)
 		defer cancel()
 		_ = server.Shutdown(ctx)
 	})
-	defer stopped()
+	defer disarm()
 	r.log.Info("ready", "service", name, "address", listener.Addr().String())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-stopped // Serve returns when the stop begins
 	return nil
 }
