@@ -39,6 +39,7 @@ const (
 	Missing  Verdict = "missing"  // the books say it is there and it is not
 	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
 	Waiting  Verdict = "waiting for a credential"
+	Stranded Verdict = "waiting for its host"
 )
 
 // Looked names what was looked at when it is less than a whole place: what one
@@ -78,7 +79,10 @@ func CompareLedger(books []LedgerEntry, world []Sighting, looked map[string]bool
 }
 
 func judge(e LedgerEntry, seen, looked bool) Verdict {
+	_, onHost := e.Host()
 	switch {
+	case e.State == ThingWaiting && onHost:
+		return Stranded
 	case e.State == ThingWaiting:
 		return Waiting
 	case e.ServerDeleted:

@@ -29,7 +29,7 @@ type ThingState string
 
 // The states of a ledger row. A row is closed (released) only when the thing
 // was seen to be gone. One that is to go and that nobody's credential could
-// remove yet is waiting. One that an operation made for its user is given when the
+// remove yet, or that its operation ended without, is waiting. One that an operation made for its user is given when the
 // operation commits: the audit knows it, and nothing removes it.
 const (
 	ThingIntended ThingState = "intended"
@@ -61,6 +61,12 @@ type Thing struct {
 	Credential Credential  `json:"credential"` // who made it
 	State      ThingState  `json:"state"`
 	Refused    string      `json:"refused,omitempty"` // why it is waiting
+}
+
+// Host gives the host on which a thing is, if it is on one.
+func (t Thing) Host() (HostID, bool) {
+	id, err := uuid.Parse(t.Place)
+	return HostID{UUID: id}, err == nil
 }
 
 // Removers are the credentials with which a thing of a cloud service can be

@@ -21,6 +21,23 @@ func (q *Queries) ForgetTrust(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
+const forsakeThings = `-- name: ForsakeThings :exec
+UPDATE ledger SET state = 'waiting', refused = $1::text, try_at = now(), updated_at = now()
+WHERE server_id = $2 AND operation_id = $3 AND state = 'intended'
+`
+
+type ForsakeThingsParams struct {
+	Refused     string
+	ServerID    compute.ServerID
+	OperationID compute.OperationID
+}
+
+// What an operation that is over began to make, and neither finished nor undid, is to go.
+func (q *Queries) ForsakeThings(ctx context.Context, arg ForsakeThingsParams) error {
+	_, err := q.db.Exec(ctx, forsakeThings, arg.Refused, arg.ServerID, arg.OperationID)
+	return err
+}
+
 const getCredential = `-- name: GetCredential :one
 SELECT id, project_id, user_id, sealed, trust_id, offered, created_at FROM credentials WHERE id = $1
 `

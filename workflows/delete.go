@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
 	opact "strongroom/activities/operation"
@@ -63,10 +62,4 @@ func (d *deletion) run(ctx workflow.Context) error {
 func (d *deletion) cancelRunning(ctx workflow.Context) error {
 	control := durable.ControlUndo(ctx)
 	return workflow.ExecuteActivity(control, opact.CancelRunning, d.Server).Get(ctx, nil)
-}
-
-// hostOf gives the host on which a thing is, if it is on one.
-func hostOf(t compute.Thing) (compute.HostID, bool) {
-	id, err := uuid.Parse(t.Place)
-	return compute.HostID{UUID: id}, err == nil
 }

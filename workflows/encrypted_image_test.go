@@ -12,6 +12,7 @@ import (
 	"strongroom/activities/key"
 	"strongroom/compute"
 	"strongroom/durable"
+	"strongroom/workflows"
 )
 
 // onEncryptedImage is a bench whose server is to be made of an encrypted image.
@@ -106,4 +107,50 @@ func TestSpawnOfAnEncryptedImagePassesASilentHostBy(t *testing.T) {
 	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
 	b.early(in, subjects["spawn of an encrypted image"], compute.OperationFailed, compute.VMError, compute.PowerNone)
 	require.Zero(t, b.count(disk.ReleaseImage), "nobody is asked who is not there")
+}
+
+// A host that took the work and died of it has the image, and is given up all the same.
+// What it has is on the books until it is back, and holds nothing up.
+func TestAHostThatDiesWithTheImage(t *testing.T) {
+	t.Parallel()
+	died := func() *bench {
+		b := onEncryptedImage(t)
+		in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+		require.NoError(t, b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts[:1], die: true})))
+		require.Equal(t, compute.VMActive, b.row.server.VMState)
+		require.Equal(t, b.hosts[1], *b.row.server.Host)
+		require.Len(t, b.uses, 2)
+		found := b.audit()
+		require.Len(t, found, 1)
+		require.Equal(t, compute.Stranded, found[0].What)
+		require.Equal(t, b.hosts[0].String(), found[0].Place)
+		return b
+	}
+	b := died()
+	b.fault = func(c call) fault { // it is still away
+		if c.name != disk.ReleaseImage {
+			return fault{}
+		}
+		return fault{before: func() error { return compute.Errorf(compute.Corrupt, "away") }}
+	}
+	require.Equal(t, workflows.ReapResult{Waiting: 1}, b.reap())
+	require.Equal(t, "away", b.audit()[0].Why)
+	b.fault = nil
+	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	require.Len(t, b.uses, 1)
+	require.Empty(t, b.audit())
+
+	b = died()
+	b.fault = func(c call) fault {
+		if c.name == disk.ReleaseImage && c.nth > 1 {
+			return fault{before: func() error { return compute.Errorf(compute.Corrupt, "away") }}
+		}
+		return fault{}
+	}
+	require.NoError(t, b.run(compute.OpDelete, b.deletion(), nil))
+	b.fault = nil
+	require.Len(t, b.uses, 1)
+	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	require.Empty(t, b.uses)
+	require.Empty(t, b.audit())
 }

@@ -16,9 +16,10 @@ type ReapResult struct {
 	Waiting int `json:"waiting"`
 }
 
-// Reap tries again to remove what waits for a credential: with what passing
-// requests of its project offered, with its owner's trust, and with the role that
-// the operator gave strongroom there. A schedule runs it.
+// Reap tries again to remove what waits. That is what waits for a credential: with
+// what passing requests of its project offered, with its owner's trust, and with the
+// role that the operator gave strongroom there; and what an operation ended without: a
+// host that it gave up may be back. A schedule runs it.
 func Reap(ctx workflow.Context) (ReapResult, error) {
 	var waiting record.WaitingResult
 	if err := recorded(ctx, record.Waiting, record.WaitingInput{}, &waiting); err != nil {
@@ -31,10 +32,17 @@ func Reap(ctx workflow.Context) (ReapResult, error) {
 	cloud := durable.Peek(ctx, durable.CloudQueue)
 	calls := make([]workflow.Future, len(waiting.Things))
 	for i, t := range waiting.Things {
+		if host, ok := t.Host(); ok {
+			calls[i] = removeFromHost(durable.Peek(ctx, durable.HostQueue(host)), t)
+			continue
+		}
 		calls[i] = remove(cloud, t, t.Removers(waiting.Offers...))
 	}
 	for i, c := range calls {
 		switch t, err := settleRemoval(ctx, waiting.Things[i], c); {
+		case err != nil && !isOfCloud(t): // its host is still away
+			t.Refused = durable.FromTemporal(err).Message
+			end.Waiting = append(end.Waiting, t)
 		case err != nil: // it cannot be told now
 		case t.Refused != "":
 			end.Waiting = append(end.Waiting, t)

@@ -127,6 +127,6 @@ func mayWait(ctx workflow.Context) bool {
 }
 
 func isOfCloud(t compute.Thing) bool {
-	_, onHost := hostOf(t)
+	_, onHost := t.Host()
 	return !onHost
 }

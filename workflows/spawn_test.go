@@ -79,10 +79,11 @@ func TestSpawnWithoutEncryptionMakesNoSecret(t *testing.T) {
 }
 
 // silence lets bulk work on hosts time out untaken, as the server does where no
-// worker polls.
+// worker polls. Where they die of it, it is done and nobody hears of it.
 type silence struct {
 	interceptor.WorkerInterceptorBase
 	hosts []compute.HostID
+	die   bool
 }
 
 func (s *silence) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
@@ -115,7 +116,12 @@ func (o *silentOutbound) ExecuteActivity(ctx workflow.Context, name string, args
 				set.SetError(err)
 				return
 			}
-			set.SetError(temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil))
+			var reported []any
+			if o.s.die {
+				_ = o.Next.ExecuteActivity(ctx, name, args...).Get(ctx, nil)
+				reported = []any{"begun"}
+			}
+			set.SetError(temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil, reported...))
 		})
 		return f
 	}
@@ -124,10 +130,14 @@ func (o *silentOutbound) ExecuteActivity(ctx workflow.Context, name string, args
 
 // hushed makes the first n hosts of the bench silent.
 func (b *bench) hushed(n int) func(*testsuite.TestWorkflowEnvironment) {
+	return silenced(&silence{hosts: b.hosts[:n]})
+}
+
+func silenced(s *silence) func(*testsuite.TestWorkflowEnvironment) {
 	return func(env *testsuite.TestWorkflowEnvironment) {
 		env.SetWorkerOptions(worker.Options{
 			DisableRegistrationAliasing: true,
-			Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}, &silence{hosts: b.hosts[:n]}},
+			Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}, s},
 		})
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 // tearDown removes the server's things of one kind, all at once. What could not
 // be removed yet does not hold up the others of its kind, but it does hold up
-// the kinds that come after. lost says that it goes on when the server was lost to
-// another operation.
+// the kinds that come after. What waits for its host is left to Reap. lost says that it
+// goes on when the server was lost to another operation.
 func (o *operation) tearDown(ctx workflow.Context, kind compute.ThingKind, things []compute.Thing, lost bool) error {
 	var mine []compute.Thing
 	for _, t := range things {
-		if t.Kind == kind {
+		if t.Kind == kind && !(t.State == compute.ThingWaiting && !isOfCloud(t)) {
 			mine = append(mine, t)
 		}
 	}
@@ -30,7 +30,7 @@ func (o *operation) tearDown(ctx workflow.Context, kind compute.ThingKind, thing
 	}
 	event := "delete_" + string(kind)
 	s := step{}
-	if host, ok := hostOf(mine[0]); ok {
+	if host, ok := mine[0].Host(); ok {
 		s.host = &host
 	}
 	if err := recorded(ctx, record.Open, o.opening(event, s, lost), nil); err != nil {
@@ -68,28 +68,30 @@ func (o *operation) remove(ctx workflow.Context, things []compute.Thing, end *re
 
 // removal starts the activity that removes a thing.
 func (o *operation) removal(ctx workflow.Context, t compute.Thing) workflow.Future {
-	host, _ := hostOf(t)
-	onHost := durable.HostUndo(ctx, host)
+	if host, ok := t.Host(); ok {
+		return removeFromHost(durable.HostUndo(ctx, host), t)
+	}
+	return o.cloudRemoval(durable.CloudUndo(ctx), t)
+}
+
+func removeFromHost(ctx workflow.Context, t compute.Thing) workflow.Future {
 	switch t.Kind {
 	case compute.ThingDomain:
-		return workflow.ExecuteActivity(onHost, domain.Destroy, domain.DestroyInput{Server: o.Server})
+		return workflow.ExecuteActivity(ctx, domain.Destroy, domain.DestroyInput{Server: t.Server})
 	case compute.ThingHypervisorSecret:
 		id, _ := uuid.Parse(t.Name)
-		in := domain.ForgetSecretsInput{Server: o.Server, Secrets: []compute.SecretID{{UUID: id}}}
-		return workflow.ExecuteActivity(onHost, domain.ForgetSecrets, in)
-	case compute.ThingDiskFile:
-		_, file, _ := strings.Cut(t.Name, "/")
-		if op, ok := compute.ExportedBy(file); ok {
-			return workflow.ExecuteActivity(onHost, disk.DeleteExport, disk.DeleteExportInput{Server: o.Server, Operation: op})
-		}
-		return workflow.ExecuteActivity(onHost, disk.Delete, disk.DeleteInput{Server: o.Server, File: file})
+		in := domain.ForgetSecretsInput{Server: t.Server, Secrets: []compute.SecretID{{UUID: id}}}
+		return workflow.ExecuteActivity(ctx, domain.ForgetSecrets, in)
 	case compute.ThingCachedImage:
-		return workflow.ExecuteActivity(onHost, disk.ReleaseImage, disk.ReleaseImageInput{Use: t.Name})
+		return workflow.ExecuteActivity(ctx, disk.ReleaseImage, disk.ReleaseImageInput{Use: t.Name})
 	case compute.ThingTPMState:
-		return workflow.ExecuteActivity(onHost, tpm.Delete, tpm.DeleteInput{Server: o.Server})
-	default:
-		return o.cloudRemoval(durable.CloudUndo(ctx), t)
+		return workflow.ExecuteActivity(ctx, tpm.Delete, tpm.DeleteInput{Server: t.Server})
 	}
+	_, file, _ := strings.Cut(t.Name, "/")
+	if op, ok := compute.ExportedBy(file); ok {
+		return workflow.ExecuteActivity(ctx, disk.DeleteExport, disk.DeleteExportInput{Server: t.Server, Operation: op})
+	}
+	return workflow.ExecuteActivity(ctx, disk.Delete, disk.DeleteInput{Server: t.Server, File: file})
 }
 
 // discard removes things that an operation decided to part with, in the order of a

@@ -297,6 +297,12 @@ func (w *world) end(id compute.OperationID, state compute.OperationState, messag
 		return
 	}
 	op.State, op.Message = state, message
+	for key, t := range w.ledger {
+		if t.Operation == id && t.State == compute.ThingIntended {
+			t.State, t.Refused = compute.ThingWaiting, "forsaken"
+			w.ledger[key] = t
+		}
+	}
 	for key, result := range w.events {
 		if result == "" {
 			w.events[key] = "done"

@@ -40,7 +40,7 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 		}
 		if rows == 0 {
 			out = BeginResult{Superseded: true}
-			return settle(ctx, q, in.Operation, compute.OperationCancelled, superseded)
+			return settle(ctx, q, in, compute.OperationCancelled, superseded)
 		}
 		out, err = a.load(ctx, q, in)
 		return err

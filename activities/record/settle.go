@@ -104,12 +104,18 @@ func (a *Activities) end(ctx context.Context, in durable.OperationInput, state c
 		default:
 			state, message = compute.OperationCancelled, superseded
 		}
-		return settle(ctx, q, in.Operation, state, message)
+		return settle(ctx, q, in, state, message)
 	})
 }
 
+// forsaken is why something waits that its operation neither finished nor undid: its
+// host fell silent, and another took its place, or the operation never began.
+const forsaken = "its operation ended without it"
+
 // settle ends an operation's row and trail, and wipes the token that it acted with.
-func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
+// What it still meant to make is nobody's now, and is to be removed.
+func settle(ctx context.Context, q *schema.Queries, in durable.OperationInput, state compute.OperationState, message string) error {
+	op := in.Operation
 	if err := q.LockCredentialOf(ctx, op); err != nil {
 		return err
 	}
@@ -125,6 +131,9 @@ func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, stat
 		params.Message = &message
 	}
 	if _, err := q.SettleOperation(ctx, params); err != nil {
+		return err
+	}
+	if err := q.ForsakeThings(ctx, schema.ForsakeThingsParams{ServerID: in.Server, OperationID: op, Refused: forsaken}); err != nil {
 		return err
 	}
 	return q.WipeCredentialOf(ctx, op)

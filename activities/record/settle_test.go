@@ -9,6 +9,7 @@ import (
 
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 func TestSettleGivesTheServerBack(t *testing.T) {
@@ -101,4 +102,39 @@ func TestBuryEndsADelete(t *testing.T) {
 	require.Equal(t, compute.OperationSucceeded, b.op(in).State)
 	require.Equal(t, "claims:\n\n", b.dump("claims"))
 	require.NotContains(t, b.dump("server_disks", "server_system_metadata"), secret.String())
+}
+
+// What an operation began to make, and neither finished nor undid, is removed later:
+// the image of one that never began, or what a host has that was given up.
+func TestWhatAnOperationEndedWithoutWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for name, end := range map[string]func(durable.OperationInput) error{
+		"succeeded": func(in durable.OperationInput) error {
+			return b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMActive})
+		},
+		"failed": func(in durable.OperationInput) error {
+			return b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed, VMState: compute.VMError})
+		},
+		"never began": func(in durable.OperationInput) error {
+			_, err := b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = '' WHERE id = $1", in.Server)
+			require.NoError(t, err)
+			begun, err := b.Begin(b.ctx, in)
+			require.True(t, begun.Superseded)
+			return err
+		},
+	} {
+		in := b.server(compute.OpCreate)
+		begun, made, another := thing(in, compute.ThingImage, name+" a"), thing(in, compute.ThingImage, name+" b"), thing(in, compute.ThingImage, name+" c")
+		another.Operation = compute.NewOperationID()
+		require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "e", Things: []compute.Thing{begun, made, another}}))
+		require.NoError(t, b.Close(b.ctx, record.CloseInput{OperationInput: in, Event: "e", Present: []compute.Thing{made}}))
+		require.NoError(t, end(in), name)
+		require.ElementsMatch(t, []compute.ThingState{compute.ThingWaiting, compute.ThingPresent, compute.ThingIntended}, b.states(in.Server), name)
+		waiting := b.waiting().Things
+		require.Len(t, waiting, 1, name)
+		require.Equal(t, begun.ID, waiting[0].ID)
+		require.NotEmpty(t, waiting[0].Refused)
+		require.NoError(t, b.Reaped(b.ctx, record.ReapedInput{Released: waiting}))
+	}
 }

@@ -29,6 +29,8 @@ directions:
   waiting for a credential
              it is to go, and everybody who could remove it was refused: it goes
              with the next request of a creator of its project (docs/secrets.md)
+  waiting for its host
+             it is to go, and its host does not answer: it goes when the host is back
 
 Of images it knows those that are being made: a whole one is its owner's. Where
 nobody is shown all projects, they are looked into one by one, and where no

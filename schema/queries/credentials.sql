@@ -47,6 +47,11 @@ UPDATE ledger SET state = 'waiting', refused = sqlc.arg(refused)::text, tries = 
     try_at = now() + least(interval '15 seconds' * power(2, least(tries, 10)), interval '1 hour'), updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 
+-- name: ForsakeThings :exec
+-- What an operation that is over began to make, and neither finished nor undid, is to go.
+UPDATE ledger SET state = 'waiting', refused = sqlc.arg(refused)::text, try_at = now(), updated_at = now()
+WHERE server_id = sqlc.arg(server_id) AND operation_id = sqlc.arg(operation_id) AND state = 'intended';
+
 -- name: WaitingThings :many
 -- What is to be tried now: its time has come, or somebody of its project offered
 -- a credential. What a running operation is at is left to it, and a trust stays
