@@ -232,6 +232,7 @@ func (c *Cloud) services() []service {
 			// No proxy of this process's environment, and no language.
 			Env: []string{
 				"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + home, "STRONGROOM_CLOUD=" + c.cfg.Dir,
+				fmt.Sprintf("STRONGROOM_TOKEN_LIFE=%.0f", c.cfg.TokenExpiry.Seconds()),
 				"PYTHONUNBUFFERED=1", "MALLOC_ARENA_MAX=2",
 			},
 			LogFile: c.file("log/" + name + ".log"), PIDFile: c.file("run/" + name + ".pid"),

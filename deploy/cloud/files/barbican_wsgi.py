@@ -8,6 +8,7 @@ from barbican.model.migration import commands
 
 import cloud
 
+cloud.keep_logins()
 settings = configparser.RawConfigParser()
 settings.read(cloud.ETC + '/barbican.conf')
 cloud.wait_for('databases')

@@ -13,3 +13,11 @@ def wait_for(what):
             return
         time.sleep(0.05)
     raise SystemExit(what + ' did not come up within a minute')
+
+
+def keep_logins():
+    """A service logs in anew when its token has two minutes left. Where tokens live
+    less than that, for tests, it would do so for every request."""
+    from keystoneauth1.identity.base import BaseIdentityPlugin as plugin
+    life = int(os.environ['STRONGROOM_TOKEN_LIFE'])
+    plugin.MIN_TOKEN_LIFE_SECONDS = min(plugin.MIN_TOKEN_LIFE_SECONDS, life // 4)

@@ -7,6 +7,7 @@ os.environ['OS_GLANCE_CONFIG_DIR'] = cloud.ETC + '/glance'
 
 from glance.common import wsgi_app  # noqa: E402
 
+cloud.keep_logins()
 clean_staging = wsgi_app.run_staging_cleanup
 
 
