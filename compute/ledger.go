@@ -29,8 +29,8 @@ type ThingState string
 
 // The states of a ledger row. A row is closed (released) only when the thing
 // was seen to be gone. One that is to go and that nobody's credential could
-// remove yet, or that its operation ended without, is waiting. One that an operation made for its user is given when the
-// operation commits: the audit knows it, and nothing removes it.
+// remove yet, or whose host is away, is waiting. One that an operation made for its
+// user is given when it is whole: the audit knows it, and nothing removes it.
 const (
 	ThingIntended ThingState = "intended"
 	ThingPresent  ThingState = "present"

@@ -21,20 +21,20 @@ func (q *Queries) ForgetTrust(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-const forsakeThings = `-- name: ForsakeThings :exec
+const forsakeImages = `-- name: ForsakeImages :exec
 UPDATE ledger SET state = 'waiting', refused = $1::text, try_at = now(), updated_at = now()
-WHERE server_id = $2 AND operation_id = $3 AND state = 'intended'
+WHERE server_id = $2 AND operation_id = $3 AND kind = 'image' AND state = 'intended'
 `
 
-type ForsakeThingsParams struct {
+type ForsakeImagesParams struct {
 	Refused     string
 	ServerID    compute.ServerID
 	OperationID compute.OperationID
 }
 
-// What an operation that is over began to make, and neither finished nor undid, is to go.
-func (q *Queries) ForsakeThings(ctx context.Context, arg ForsakeThingsParams) error {
-	_, err := q.db.Exec(ctx, forsakeThings, arg.Refused, arg.ServerID, arg.OperationID)
+// An image that was announced for an operation which is over, and never began, is to go.
+func (q *Queries) ForsakeImages(ctx context.Context, arg ForsakeImagesParams) error {
+	_, err := q.db.Exec(ctx, forsakeImages, arg.Refused, arg.ServerID, arg.OperationID)
 	return err
 }
 
@@ -146,11 +146,12 @@ func (q *Queries) Offers(ctx context.Context) ([]OffersRow, error) {
 }
 
 const projectWaits = `-- name: ProjectWaits :one
-SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1)
+SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.kind <> 'cached_image')
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits
 `
 
-// Whether something of a project waits for a credential, and nobody offered one.
+// Whether something of a project waits for a credential, and nobody offered one. A
+// cached image waits for its host.
 func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, error) {
 	row := q.db.QueryRow(ctx, projectWaits, projectID)
 	var waits bool
@@ -250,7 +251,8 @@ type WaitThingParams struct {
 	Refused string
 }
 
-// It is to go, and nobody's credential could remove it: again later, at growing intervals.
+// It is to go, and nobody's credential could remove it, or its host is away: again
+// later, at growing intervals.
 func (q *Queries) WaitThing(ctx context.Context, arg WaitThingParams) error {
 	_, err := q.db.Exec(ctx, waitThing,
 		arg.Kind,
@@ -264,8 +266,9 @@ func (q *Queries) WaitThing(ctx context.Context, arg WaitThingParams) error {
 const waitingThings = `-- name: WaitingThings :many
 SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.refused, l.tries, l.try_at FROM ledger l JOIN servers s ON s.id = l.server_id
 WHERE l.state = 'waiting' AND s.current_operation = ''
-    AND NOT (l.kind = 'trust' AND EXISTS (SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind <> 'trust' AND k.state = 'waiting'))
-    AND (l.try_at <= now() OR EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
+    AND NOT (l.kind = 'trust' AND EXISTS (
+        SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind NOT IN ('trust', 'cached_image') AND k.state = 'waiting'))
+    AND (l.try_at <= now() OR l.kind <> 'cached_image' AND EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
 ORDER BY l.server_id, l.created_at, l.id LIMIT 500
 `
 

@@ -30,7 +30,7 @@ import (
 // sweepEvery is how soon a committed operation that never started is started.
 const sweepEvery = 10 * time.Second
 
-// reapEvery is how often what waits for a credential is tried again.
+// reapEvery is how often what waits for a credential, or a host, is tried again.
 const reapEvery = 15 * time.Second
 
 // cloudSlots bounds the calls of cloud services under way at once.

@@ -12,7 +12,13 @@ import (
 // caching is the step that has the server's image on a host.
 type caching struct {
 	step
-	silent *bool // the host never took the work
+	left *leaving
+}
+
+// leaving is how a host was given up.
+type leaving struct {
+	passedBy bool
+	waiting  []compute.Thing // that it has, or a part of it
 }
 
 // cacheImage plans the step for the server's root disk. profile says whether another
@@ -29,7 +35,7 @@ type profile func(workflow.Context, compute.HostID) workflow.Context
 // encrypted one is there for the disk that leans on it (EE-12): the use is on the
 // ledger, and the copy goes with its last one.
 func (o *operation) cacheImageUnder(d compute.Disk, img compute.Image, host compute.HostID, profile profile) (caching, error) {
-	c := caching{step: step{event: "cache_image", host: &host}, silent: new(bool)}
+	c := caching{step: step{event: "cache_image", host: &host}, left: &leaving{}}
 	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: img}
 	c.do = func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(profile(ctx, host), disk.CacheImage, in).Get(ctx, nil)
@@ -44,7 +50,10 @@ func (o *operation) cacheImageUnder(d compute.Disk, img compute.Image, host comp
 	c.lean = true // disks lie on it
 	c.makes = []compute.Thing{o.thing(compute.ThingCachedImage, host.String(), in.Use)}
 	c.undo = func(ctx workflow.Context) error {
-		if *c.silent {
+		switch {
+		case len(c.left.waiting) > 0:
+			return &refusal{c.left.waiting}
+		case c.left.passedBy:
 			return nil
 		}
 		return workflow.ExecuteActivity(durable.HostUndo(ctx, host), disk.ReleaseImage, disk.ReleaseImageInput{Use: in.Use}).Get(ctx, nil)
@@ -52,12 +61,25 @@ func (o *operation) cacheImageUnder(d compute.Disk, img compute.Image, host comp
 	return c, nil
 }
 
-// passBy takes off the books what a host was to make that never took the work: it
-// may be silent for ever, and has nothing to be undone.
-func (o *operation) passBy(ctx workflow.Context, c caching) error {
+// passBy gives a host up for another one. It may be silent for ever, and nothing waits
+// for it. One that never took the work has nothing to be undone, and what it was to make
+// goes off the books. One that took it and fell silent may have that: it waits for its
+// host (Reap).
+func (o *operation) passBy(ctx workflow.Context, c caching, took bool) error {
 	if len(c.makes) == 0 {
 		return nil
 	}
-	*c.silent = true
-	return o.close(ctx, record.CloseInput{Event: c.event, Error: "the host did not take the work", Released: c.makes})
+	if !took {
+		c.left.passedBy = true
+		return o.close(ctx, record.CloseInput{Event: c.event, Error: "the host did not take the work", Released: c.makes})
+	}
+	if workflow.GetVersion(ctx, "what a lost host has waits for it", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	const why = "the host fell silent"
+	for _, t := range c.makes {
+		t.Refused = why
+		c.left.waiting = append(c.left.waiting, t)
+	}
+	return o.close(ctx, record.CloseInput{Event: c.event, Error: why, Waiting: c.left.waiting})
 }

@@ -12,7 +12,8 @@ import (
 // Delete removes a server and everything that it has in the world. It always
 // wins: a running operation is cancelled and undone first. It is told by the
 // ledger, so it clears what any operation left, and it does not end before all
-// of it was seen to be gone. Keys go last, after the disks (EE-27, TPM-31).
+// of it was seen to be gone, or waits where Reap finds it. Keys go last, after the disks
+// (EE-27, TPM-31).
 func Delete(ctx workflow.Context, in durable.OperationInput) error {
 	o, err := begin(ctx, in)
 	if o == nil {

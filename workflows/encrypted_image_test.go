@@ -140,6 +140,19 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	require.Len(t, b.uses, 1)
 	require.Empty(t, b.audit())
 
+	// Nor does the undo of a create wait for it,
+	b = onEncryptedImage(t)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	err := b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts, die: true}))
+	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
+	require.Equal(t, compute.VMError, b.row.server.VMState)
+	require.Zero(t, b.count(disk.ReleaseImage))
+	require.Len(t, b.audit(), len(b.hosts))
+	require.Equal(t, workflows.ReapResult{Removed: len(b.hosts)}, b.reap())
+	require.Empty(t, b.uses)
+	require.Empty(t, b.audit())
+
+	// nor a delete.
 	b = died()
 	b.fault = func(c call) fault {
 		if c.name == disk.ReleaseImage && c.nth > 1 {

@@ -18,8 +18,8 @@ type ReapResult struct {
 
 // Reap tries again to remove what waits. That is what waits for a credential: with
 // what passing requests of its project offered, with its owner's trust, and with the
-// role that the operator gave strongroom there; and what an operation ended without: a
-// host that it gave up may be back. A schedule runs it.
+// role that the operator gave strongroom there; and what a host has that an operation
+// gave up, until the host is back. A schedule runs it.
 func Reap(ctx workflow.Context) (ReapResult, error) {
 	var waiting record.WaitingResult
 	if err := recorded(ctx, record.Waiting, record.WaitingInput{}, &waiting); err != nil {

@@ -146,6 +146,11 @@ func (r *rotation) eraseSlots(ctx workflow.Context, others bool) error {
 // badHeaders is how often a disk is found damaged before it is believed.
 const badHeaders = 5
 
+// givesUp is false for rotations that began when they still tried for ever.
+func givesUp(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, "a rotation gives up what cannot be helped", workflow.DefaultVersion, 1) == 1
+}
+
 // eraseOldKeys takes the old keys from the disks. The header of one may have gone bad
 // since the new key was added to it: then the trail says so, and the old secrets stay,
 // since nobody can tell what still opens that disk.
@@ -154,7 +159,7 @@ func (r *rotation) eraseOldKeys(ctx workflow.Context) error {
 	return r.onward(ctx, step{event: "erase_key_slots", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
 		err := r.eraseSlots(ctx, false)
 		if why := durable.FromTemporal(err); err != nil && why.Kind == compute.Corrupt {
-			if found++; found == badHeaders {
+			if found++; found == badHeaders && givesUp(ctx) {
 				r.damaged, end.Error, err = true, why.Message, nil
 			}
 		}
@@ -179,7 +184,7 @@ func (r *rotation) renewConfigDrive(ctx workflow.Context) error {
 	}
 	return r.onward(ctx, step{event: "create_config_drive", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
 		err := r.makeConfigDrive(durable.HostUndo(ctx, r.host), server)
-		if why := durable.FromTemporal(err); err != nil && why.Kind != compute.Unavailable {
+		if why := durable.FromTemporal(err); err != nil && (why.Kind == compute.Forbidden || why.Kind != compute.Unavailable && givesUp(ctx)) {
 			end.Error, err = why.Message, nil
 		}
 		return err

@@ -28,7 +28,7 @@ type snapshot struct {
 	root   compute.Disk
 	target compute.ExportTarget
 	copied compute.Export
-	given  []compute.Thing // what is the owner's from the commit on
+	given  []compute.Thing // what is the owner's once it is whole
 }
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {

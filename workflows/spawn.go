@@ -54,10 +54,8 @@ func (s *spawn) place(ctx workflow.Context) error {
 		if !durable.IsHostSilent(err) {
 			return err
 		}
-		if !durable.WasTaken(err) {
-			if err := s.passBy(ctx, cached); err != nil {
-				return err
-			}
+		if err := s.passBy(ctx, cached, durable.WasTaken(err)); err != nil {
+			return err
 		}
 		silent = append(silent, s.host)
 	}

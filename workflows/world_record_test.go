@@ -298,7 +298,7 @@ func (w *world) end(id compute.OperationID, state compute.OperationState, messag
 	}
 	op.State, op.Message = state, message
 	for key, t := range w.ledger {
-		if t.Operation == id && t.State == compute.ThingIntended {
+		if t.Operation == id && t.Kind == compute.ThingImage && t.State == compute.ThingIntended {
 			t.State, t.Refused = compute.ThingWaiting, "forsaken"
 			w.ledger[key] = t
 		}

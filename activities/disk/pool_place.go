@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,6 +56,9 @@ func (p poolPlace) create(ctx context.Context, in CreateInput, want newDisk) (op
 }
 
 func (p poolPlace) onHeader(func(luks.Header) error) error {
+	if !p.linked {
+		return fs.ErrNotExist
+	}
 	return fmt.Errorf("it is in the rbd back end: %w", errFixedKeys)
 }
 

@@ -57,7 +57,8 @@ func (a *HostActivities) Register(r worker.Registry) {
 // and the next one begins anew. An image that has exactly this data is a success:
 // the answer to an attempt before got lost.
 //
-// One that is cancelled when the image store has it all still succeeds.
+// One that is cancelled when the image store has it all still succeeds: everybody sees
+// the image by then.
 //
 // NotFound: no such image or file; Conflict: the image has other data, or the
 // file must be made anew; otherwise as Library.Upload.
@@ -82,7 +83,7 @@ func (a *HostActivities) Upload(ctx context.Context, in UploadInput) (UploadResu
 			return UploadResult{}, err
 		}
 		conflict := err
-		if err == nil { // it is there for everybody: to be cancelled now would be a lie
+		if err == nil {
 			ctx = context.WithoutCancel(ctx)
 		}
 		if img, err = a.Library.Get(ctx, in.Credential, in.Image); err != nil {
@@ -93,7 +94,7 @@ func (a *HostActivities) Upload(ctx context.Context, in UploadInput) (UploadResu
 		}
 	}
 	if taken {
-		err = compare(ctx, img, file)
+		err = compare(context.WithoutCancel(ctx), img, file)
 	}
 	return UploadResult{Bytes: img.SizeBytes, SHA256: img.SHA256, SHA512: img.SHA512}, err
 }

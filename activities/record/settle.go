@@ -56,7 +56,7 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 
 // Bury is the activity record.Bury: the end of a delete. The server's row is
 // marked deleted and its claim is given back. Conflict: something of it is
-// still on the ledger, and not because it waits for a credential.
+// still on the ledger, and not because it waits for a credential or a host.
 func (a *Activities) Bury(ctx context.Context, in durable.OperationInput) error {
 	return a.end(ctx, in, compute.OperationSucceeded, "", func(q *schema.Queries) error {
 		left, err := q.ServerThings(ctx, in.Server)
@@ -108,12 +108,11 @@ func (a *Activities) end(ctx context.Context, in durable.OperationInput, state c
 	})
 }
 
-// forsaken is why something waits that its operation neither finished nor undid: its
-// host fell silent, and another took its place, or the operation never began.
+// forsaken is why an image waits that was announced for an operation which never began.
 const forsaken = "its operation ended without it"
 
-// settle ends an operation's row and trail, and wipes the token that it acted with.
-// What it still meant to make is nobody's now, and is to be removed.
+// settle ends an operation's row and trail, and wipes the token that it acted with. An
+// image that it still meant to make, as the api announced, is to be removed.
 func settle(ctx context.Context, q *schema.Queries, in durable.OperationInput, state compute.OperationState, message string) error {
 	op := in.Operation
 	if err := q.LockCredentialOf(ctx, op); err != nil {
@@ -133,7 +132,7 @@ func settle(ctx context.Context, q *schema.Queries, in durable.OperationInput, s
 	if _, err := q.SettleOperation(ctx, params); err != nil {
 		return err
 	}
-	if err := q.ForsakeThings(ctx, schema.ForsakeThingsParams{ServerID: in.Server, OperationID: op, Refused: forsaken}); err != nil {
+	if err := q.ForsakeImages(ctx, schema.ForsakeImagesParams{ServerID: in.Server, OperationID: op, Refused: forsaken}); err != nil {
 		return err
 	}
 	return q.WipeCredentialOf(ctx, op)

@@ -104,9 +104,9 @@ func TestBuryEndsADelete(t *testing.T) {
 	require.NotContains(t, b.dump("server_disks", "server_system_metadata"), secret.String())
 }
 
-// What an operation began to make, and neither finished nor undid, is removed later:
-// the image of one that never began, or what a host has that was given up.
-func TestWhatAnOperationEndedWithoutWaits(t *testing.T) {
+// An image that was announced for an operation which never began, or was terminated, is
+// removed later; nothing else is: a server may run on it.
+func TestAnImageWithoutItsOperationWaits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for name, end := range map[string]func(durable.OperationInput) error{
@@ -127,10 +127,14 @@ func TestWhatAnOperationEndedWithoutWaits(t *testing.T) {
 		in := b.server(compute.OpCreate)
 		begun, made, another := thing(in, compute.ThingImage, name+" a"), thing(in, compute.ThingImage, name+" b"), thing(in, compute.ThingImage, name+" c")
 		another.Operation = compute.NewOperationID()
-		require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "e", Things: []compute.Thing{begun, made, another}}))
+		domain := thing(in, compute.ThingDomain, name)
+		things := []compute.Thing{begun, made, another, domain}
+		require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "e", Things: things}))
 		require.NoError(t, b.Close(b.ctx, record.CloseInput{OperationInput: in, Event: "e", Present: []compute.Thing{made}}))
 		require.NoError(t, end(in), name)
-		require.ElementsMatch(t, []compute.ThingState{compute.ThingWaiting, compute.ThingPresent, compute.ThingIntended}, b.states(in.Server), name)
+		require.ElementsMatch(t, []compute.ThingState{
+			compute.ThingWaiting, compute.ThingPresent, compute.ThingIntended, compute.ThingIntended,
+		}, b.states(in.Server), name)
 		waiting := b.waiting().Things
 		require.Len(t, waiting, 1, name)
 		require.Equal(t, begun.ID, waiting[0].ID)

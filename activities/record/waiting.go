@@ -7,7 +7,7 @@ import (
 	"strongroom/schema"
 )
 
-// WaitingResult is what waits for a credential and is to be tried now, and the
+// WaitingResult is what waits for a credential or a host and is to be tried now, and the
 // credentials that passing requests offered.
 type WaitingResult struct {
 	Things []compute.Thing      `json:"things,omitempty"`

@@ -37,20 +37,22 @@ SELECT id, project_id, user_id FROM credentials WHERE offered ORDER BY created_a
 SELECT id, project_id, user_id FROM credentials WHERE trust_id IS NOT NULL ORDER BY created_at;
 
 -- name: ProjectWaits :one
--- Whether something of a project waits for a credential, and nobody offered one.
-SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1)
+-- Whether something of a project waits for a credential, and nobody offered one. A
+-- cached image waits for its host.
+SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.kind <> 'cached_image')
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits;
 
 -- name: WaitThing :exec
--- It is to go, and nobody's credential could remove it: again later, at growing intervals.
+-- It is to go, and nobody's credential could remove it, or its host is away: again
+-- later, at growing intervals.
 UPDATE ledger SET state = 'waiting', refused = sqlc.arg(refused)::text, tries = tries + 1,
     try_at = now() + least(interval '15 seconds' * power(2, least(tries, 10)), interval '1 hour'), updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 
--- name: ForsakeThings :exec
--- What an operation that is over began to make, and neither finished nor undid, is to go.
+-- name: ForsakeImages :exec
+-- An image that was announced for an operation which is over, and never began, is to go.
 UPDATE ledger SET state = 'waiting', refused = sqlc.arg(refused)::text, try_at = now(), updated_at = now()
-WHERE server_id = sqlc.arg(server_id) AND operation_id = sqlc.arg(operation_id) AND state = 'intended';
+WHERE server_id = sqlc.arg(server_id) AND operation_id = sqlc.arg(operation_id) AND kind = 'image' AND state = 'intended';
 
 -- name: WaitingThings :many
 -- What is to be tried now: its time has come, or somebody of its project offered
@@ -58,8 +60,9 @@ WHERE server_id = sqlc.arg(server_id) AND operation_id = sqlc.arg(operation_id) 
 -- while its server's keys wait: it may remove them.
 SELECT l.* FROM ledger l JOIN servers s ON s.id = l.server_id
 WHERE l.state = 'waiting' AND s.current_operation = ''
-    AND NOT (l.kind = 'trust' AND EXISTS (SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind <> 'trust' AND k.state = 'waiting'))
-    AND (l.try_at <= now() OR EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
+    AND NOT (l.kind = 'trust' AND EXISTS (
+        SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind NOT IN ('trust', 'cached_image') AND k.state = 'waiting'))
+    AND (l.try_at <= now() OR l.kind <> 'cached_image' AND EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
 ORDER BY l.server_id, l.created_at, l.id LIMIT 500;
 
 -- name: ProjectsWith :many
