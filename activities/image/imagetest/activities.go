@@ -107,6 +107,29 @@ func (c cut) Upload(ctx context.Context, cred compute.Credential, id compute.Ima
 	return c.Library.Upload(ctx, cred, id, io.MultiReader(io.LimitReader(data, 200_000), iotest.ErrReader(errors.New("the host died"))))
 }
 
+// late cancels what asked for an upload when the image store has it all.
+type late struct {
+	image.Library
+	cancel context.CancelFunc
+}
+
+func (l late) Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error {
+	err := l.Library.Upload(ctx, cred, id, data)
+	l.cancel()
+	return err
+}
+
+// A cancel that comes when everybody sees the image comes too late (EE-16).
+func uploadActivityTooLate(b bench) {
+	img := b.create("raw", image.Private)
+	a, file := b.export(bytes.Repeat([]byte("disk"), 100_000))
+	in := image.UploadInput{Credential: b.Owner, Image: img.ID, File: file}
+	ctx, cancel := context.WithCancel(b.ctx)
+	_, err := (&image.HostActivities{Library: late{b.Library, cancel}, Files: a.Files}).Upload(ctx, in)
+	require.NoError(b, err)
+	require.Error(b, ctx.Err())
+}
+
 func uploadActivityAgain(b bench) {
 	img := b.create("raw", image.Private)
 	data := bytes.Repeat([]byte("disk"), 100_000)

@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"activity: inventory":              inventoryActivity,
 		"activity: upload":                 uploadActivity,
 		"activity: upload after a break":   uploadActivityAgain,
+		"activity: a cancel too late":      uploadActivityTooLate,
 		"activity: upload refuses":         uploadActivityRefuses,
 		"activity: upload reports":         uploadActivityReports,
 	} {
