@@ -85,9 +85,11 @@ func settled(ctx context.Context, client *gophercloud.ServiceClient, cred comput
 }
 
 // outcome says how the upload went. The world counts: an answer may be lost, and
-// Glance may still be writing when the client has gone.
+// Glance may still be writing when the client has gone, or begin only then. Who meets
+// such an upload is refused, and may try again when it broke off.
 func outcome(ctx context.Context, client *gophercloud.ServiceClient, cred compute.Credential, img record, body *body, failed error) error {
-	if failed != nil && !compute.Is(failed, compute.Unavailable) && !compute.Is(failed, compute.NotFound) {
+	met := compute.Is(failed, compute.Conflict)
+	if failed != nil && !met && !compute.Is(failed, compute.Unavailable) && !compute.Is(failed, compute.NotFound) {
 		return failed
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle+10*time.Second)
@@ -104,7 +106,9 @@ func outcome(ctx context.Context, client *gophercloud.ServiceClient, cred comput
 	}
 	switch {
 	case err != nil:
-		return errors.Join(failed, err)
+		return errors.Join(err, failed)
+	case met && now.Status == image.StatusQueued:
+		return compute.Errorf(compute.Unavailable, "another upload of image %s broke off: %w", img.ID, failed)
 	case now.Status != image.StatusActive && failed != nil:
 		return failed
 	case now.Status != image.StatusActive:
