@@ -16,8 +16,8 @@ import (
 
 // tearDown removes the server's things of one kind, all at once. What could not
 // be removed yet does not hold up the others of its kind, but it does hold up
-// the kinds that come after. A cached image that waits for its host is left to Reap. lost says that it
-// goes on when the server was lost to another operation.
+// the kinds that come after. A cached image that waits for its host is left to Reap.
+// lost says that it goes on when the server was lost to another operation.
 func (o *operation) tearDown(ctx workflow.Context, kind compute.ThingKind, things []compute.Thing, lost bool) error {
 	var mine []compute.Thing
 	for _, t := range things {

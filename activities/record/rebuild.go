@@ -56,10 +56,10 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 // hasDisks reports whether a server has disks, and all of these.
 func hasDisks(ctx context.Context, q *schema.Queries, server compute.ServerID, disks []compute.Disk) (bool, error) {
 	rows, err := q.GetServerDisks(ctx, server)
-	left := slices.DeleteFunc(slices.Clone(disks), func(d compute.Disk) bool {
-		return slices.ContainsFunc(rows, func(row schema.ServerDisk) bool { return row.ID == d.ID })
-	})
-	return len(disks) > 0 && len(left) == 0, err
+	missing := func(d compute.Disk) bool {
+		return !slices.ContainsFunc(rows, func(row schema.ServerDisk) bool { return row.ID == d.ID })
+	}
+	return len(disks) > 0 && !slices.ContainsFunc(disks, missing), err
 }
 
 func rebuildServer(ctx context.Context, q *schema.Queries, in RebuildInput, was schema.Server, c compute.ServerChange) error {

@@ -95,16 +95,8 @@ func (a *Activities) tx(ctx context.Context, do func(*schema.Queries) error) err
 // the server has gone over to another one, and the server cannot go over before
 // it is through.
 func (a *Activities) fencedTx(ctx context.Context, in durable.OperationInput, do func(*schema.Queries) error) error {
-	return a.tx(ctx, func(q *schema.Queries) error {
-		held, err := hold(ctx, q, in)
-		if err != nil {
-			return err
-		}
-		if !held {
-			return Superseded()
-		}
-		return do(q)
-	})
+	never := func(*schema.Queries) (bool, error) { return false, nil }
+	return a.decisionTx(ctx, in, never, do)
 }
 
 // decisionTx is fencedTx for a point from which an operation goes only onward. stands
