@@ -8,6 +8,7 @@ import (
 	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 )
 
@@ -15,47 +16,40 @@ const actionPath = "/servers/:id/action"
 
 // serverActions are the actions on a server that change or read it through
 // POST /servers/{id}/action.
-func (a *API) serverActions() Resource {
-	on := func(key string, body validation.Versions, handle func(*Request) (any, error)) Route {
-		return Route{
-			Method: http.MethodPost, Path: actionPath, Action: key, Body: body, Status: http.StatusAccepted,
-			Handle: handle,
-		}
+func (a *API) serverActions() []Resource {
+	return []Resource{
+		a.plainAction("os-start", "os_compute_api:servers:start", compute.Start),
+		a.plainAction("os-stop", "os_compute_api:servers:stop", compute.Stop),
+		a.rebootAction(),
+		a.lockAction(),
+		a.unlockAction(),
+		a.resetStateAction(),
+		a.createImageAction(),
+		a.createBackupAction(),
+		a.resizeAction(),
+		a.rebuildAction(),
+		a.rotateKeysAction(),
+		a.consoleOutputAction(),
+		a.rescueAction(),
+		a.plainAction("unrescue", "os_compute_api:os-unrescue", compute.Unrescue),
 	}
-	console := on("os-getConsoleOutput", consoleBody, a.consoleOutput)
-	console.Status = http.StatusOK
-	snapshot := on("createImage", createImageBody(false), a.createImage)
-	snapshot.Extended = createImageBody(true)
-	rotate := on("rotateKeys", rotateKeysBody, a.rotateKeys)
-	rotate.Own = true
-	rescue := on("rescue", rescueBody, a.rescueServer)
-	rescue.Status = http.StatusOK
+}
+
+// plainAction is an action that a member of the project may ask for, and whose
+// request says nothing but its name.
+func (a *API) plainAction(key, rule string, of compute.Action[compute.None]) Resource {
 	return Resource{
-		Rules: policy.Rules{
-			ruleStart: policy.ProjectMemberOrAdmin, ruleStop: policy.ProjectMemberOrAdmin, ruleReboot: policy.ProjectMemberOrAdmin,
-			ruleLock: policy.ProjectMemberOrAdmin, ruleUnlock: policy.ProjectMemberOrAdmin, ruleUnlockOverride: policy.Admin,
-			ruleResetState: policy.Admin, ruleConsole: policy.ProjectMemberOrAdmin,
-			ruleCreateImage: policy.ProjectMemberOrAdmin, ruleCreateBackup: policy.ProjectMemberOrAdmin,
-			ruleResize: policy.ProjectMemberOrAdmin, ruleRebuild: policy.ProjectMemberOrAdmin,
-			ruleRotateKeys: policy.ProjectMemberOrAdmin,
-			ruleRescue:     policy.ProjectMemberOrAdmin, ruleUnrescue: policy.ProjectMemberOrAdmin,
-		},
-		Routes: []Route{
-			on("os-start", bare("os-start"), a.startServer),
-			on("os-stop", bare("os-stop"), a.stopServer),
-			on("reboot", rebootBody, a.rebootServer),
-			on("lock", lockBody, a.lockServer),
-			on("unlock", bare("unlock"), a.unlockServer),
-			on("os-resetState", resetBody, a.resetServer),
-			snapshot,
-			on("resize", resizeBody, a.resizeServer),
-			on("createBackup", createBackupBody, a.createBackup),
-			on("rebuild", rebuildBody, a.rebuildServer),
-			rotate,
-			console,
-			rescue,
-			on("unrescue", bare("unrescue"), a.unrescueServer),
-		},
+		Rules: policy.Rules{rule: policy.ProjectMemberOrAdmin},
+		Routes: []Route{actionRoute(key, bare(key), func(r *Request) (any, error) {
+			return a.act(r, action{Facts: of.Facts, rule: rule, arguments: compute.None{}})
+		})},
+	}
+}
+
+// actionRoute is the route of an action: key names it in the body.
+func actionRoute(key string, body validation.Versions, handle func(*Request) (any, error)) Route {
+	return Route{
+		Method: http.MethodPost, Path: actionPath, Action: key, Body: body, Status: http.StatusAccepted, Handle: handle,
 	}
 }
 
@@ -67,76 +61,68 @@ func bare(key string) validation.Versions {
 
 // action is an action that becomes an operation with a workflow.
 type action struct {
+	compute.Facts
 	rule      string
-	kind      compute.OperationKind
-	task      compute.TaskState // while it is on its way
-	hard      bool              // of a reboot
-	arguments any
+	arguments any // as the operations row keeps them
 
-	evenLocked bool                  // a lock keeps nobody from it
-	check      func(serverRow) error // what else keeps one from it; it may complete the arguments
-
-	// accepted makes something between the commit and the start: what makes names, so
-	// that it is on the ledger before.
-	makes    func(compute.Operation) compute.Thing
-	accepted func(compute.Operation, schema.Server)
+	check func(serverRow) error // what else keeps one from it; it may complete the arguments
 }
 
-// begins is how often an action tries to win its server from a state in which
+// takeAttempts is how often an action tries to win its server from a state in which
 // it may begin.
-const begins = 5
+const takeAttempts = 5
 
-// act begins an action. Of any number at once one wins: the row changes only
-// from the very state in which the action was found to be allowed.
+// act begins an action whose answer has no body.
 func (a *API) act(r *Request, act action) (any, error) {
-	for range begins {
+	_, err := a.launch(r, act)
+	return nil, err
+}
+
+// launch begins an action. Of any number at once one wins: the row changes only
+// from the very state in which the action was found to be allowed.
+func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
+	for range takeAttempts {
 		row, err := a.findServer(r, act.rule)
 		if err != nil {
-			return nil, err
+			return op, err
 		}
 		s := row.Server
-		if err := checkLock(r, s); err != nil && !act.evenLocked {
-			return nil, err
-		}
-		if err := compute.CheckAction(act.kind, situation(s), act.hard); err != nil {
-			return nil, err
+		if err := mayBegin(r, act.Facts, s); err != nil {
+			return op, err
 		}
 		if act.check != nil {
 			if err := act.check(row); err != nil {
-				return nil, err
+				return op, err
 			}
 		}
 		arguments, err := json.Marshal(act.arguments)
 		if err != nil {
-			return nil, err
+			return op, err
 		}
-		op := operation(r, act.kind, s.ID, arguments)
+		op = operation(r, act.Kind, s.ID, arguments)
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {
-			rows, err := q.TakeServer(r.Context(), schema.TakeServerParams{
-				ID: s.ID, Task: act.task, OperationID: op.ID, FromVmState: s.VMState, FromTaskState: s.TaskState,
-				ThroughLock: act.evenLocked || r.IsAdmin(),
+			return q.TakeServer(r.Context(), schema.TakeServerParams{
+				ID: s.ID, Task: act.Transition.Task, OperationID: op.ID, FromVmState: s.VMState, FromTaskState: s.TaskState,
+				ThroughLock: act.EvenLocked || r.IsAdmin(),
 			})
-			if err != nil || rows == 0 || act.makes == nil {
-				return rows, err
-			}
-			return rows, q.IntendThing(r.Context(), schema.Intention(act.makes(op)))
 		})
 		if err != nil {
-			return nil, err
+			return op, err
 		}
 		if won {
-			if act.accepted != nil {
-				act.accepted(op, s)
-			}
-			a.launch(r.Context(), []compute.Operation{op})
-			return nil, nil
+			a.outbox.Launch(r.Context(), []compute.Operation{op})
+			return op, nil
 		}
 	}
-	return nil, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
+	return op, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
 }
 
-func situation(s schema.Server) compute.Situation {
-	return compute.Situation{Server: s.ID, VM: s.VMState, Task: s.TaskState, Launched: s.LaunchedAt != nil}
+// mayBegin refuses an action that the server's lock or its states forbid.
+func mayBegin(r *Request, of compute.Facts, s schema.Server) error {
+	if err := checkLock(r, s); err != nil && !of.EvenLocked {
+		return err
+	}
+	return of.Check(compute.Situation{Server: s.ID, VM: s.VMState, Task: s.TaskState, Launched: s.LaunchedAt != nil})
 }
 
 func operation(r *Request, kind compute.OperationKind, server compute.ServerID, arguments []byte) compute.Operation {
@@ -153,15 +139,18 @@ func (a *API) take(r *Request, op compute.Operation, win func(*schema.Queries) (
 			return err
 		}
 		won = true
-		return insertOperation(r, q, op)
+		return outbox.Accept(r.Context(), q, op, r.sealed(op.Credential.ID))
 	})
 	return won && err == nil, err
 }
 
 // done writes down an operation that ends inside its request: there is a row in
 // the trail and no workflow.
-func (a *API) done(r *Request, kind compute.OperationKind, s schema.Server, change func(*schema.Queries) (int64, error)) (any, error) {
-	op := operation(r, kind, s.ID, []byte("{}"))
+func (a *API) done(r *Request, of compute.Facts, s schema.Server, change func(*schema.Queries) (int64, error)) (any, error) {
+	if err := mayBegin(r, of, s); err != nil {
+		return nil, err
+	}
+	op := operation(r, of.Kind, s.ID, []byte("{}"))
 	op.State = compute.OperationSucceeded
 	won, err := a.take(r, op, change)
 	if err == nil && !won {

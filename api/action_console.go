@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"net/http"
 	"strings"
 
 	"strongroom/api/fault"
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 )
@@ -16,6 +18,12 @@ var consoleBody = validation.Always(validation.Object([]string{"os-getConsoleOut
 		"length": {"type": []string{"integer", "string", "null"}, "pattern": "^-?[0-9]+$", "minimum": -1},
 	}),
 }))
+
+func (a *API) consoleOutputAction() Resource {
+	route := actionRoute("os-getConsoleOutput", consoleBody, a.consoleOutput)
+	route.Status = http.StatusOK
+	return Resource{Rules: policy.Rules{ruleConsole: policy.ProjectMemberOrAdmin}, Routes: []Route{route}}
+}
 
 // consoleOutput reads a server's console log from its host. It is not an
 // operation: nothing changes, and the text is nowhere kept.

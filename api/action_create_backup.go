@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 )
@@ -16,6 +17,13 @@ var createBackupBody = validation.Always(validation.Object([]string{"createBacku
 		"rotation":    validation.WholeNumber(0),
 	}),
 }))
+
+func (a *API) createBackupAction() Resource {
+	return Resource{
+		Rules:  policy.Rules{ruleCreateBackup: policy.ProjectMemberOrAdmin},
+		Routes: []Route{actionRoute("createBackup", createBackupBody, a.createBackup)},
+	}
+}
 
 // createBackup makes an image of a server and removes the oldest of its type.
 func (a *API) createBackup(r *Request) (any, error) {
@@ -34,5 +42,5 @@ func (a *API) createBackup(r *Request) (any, error) {
 		Image: compute.ImageID{UUID: r.ID.Derive("image")}, Name: body.CreateBackup.Name, Metadata: body.CreateBackup.Metadata, Key: compute.KeySame,
 		Backup: &compute.Backup{Type: body.CreateBackup.Type, Rotation: int(body.CreateBackup.Rotation)},
 	}
-	return a.imageOfServer(r, in, action{rule: ruleCreateBackup, kind: compute.OpCreateBackup, task: compute.TaskBackup})
+	return a.imageOfServer(r, in, action{Facts: compute.CreateBackup.Facts, rule: ruleCreateBackup})
 }

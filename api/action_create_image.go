@@ -8,9 +8,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"strongroom/api/microversion"
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
-	"strongroom/schema"
+	"strongroom/schema/fence"
 )
 
 const ruleCreateImage = "os_compute_api:servers:create_image"
@@ -30,8 +31,14 @@ func createImageBody(extended bool) validation.Versions {
 	}, microversion.Min)
 }
 
-// createImage makes an image of a server. Its record is there when the request is
-// answered, its data follow.
+func (a *API) createImageAction() Resource {
+	route := actionRoute("createImage", createImageBody(false), a.createImage)
+	route.Extended = createImageBody(true)
+	return Resource{Rules: policy.Rules{ruleCreateImage: policy.ProjectMemberOrAdmin}, Routes: []Route{route}}
+}
+
+// createImage makes an image of a server. As a rule its record is there when the request
+// is answered (awaitRecord); its data follow.
 func (a *API) createImage(r *Request) (any, error) {
 	var body struct {
 		CreateImage struct {
@@ -55,18 +62,18 @@ func (a *API) createImage(r *Request) (any, error) {
 	if err := compute.CheckKeyChoice(in.Key, in.Secret); err != nil {
 		return nil, err
 	}
-	return a.imageOfServer(r, in, action{rule: ruleCreateImage, kind: compute.OpCreateImage, task: compute.TaskSnapshotPending})
+	return a.imageOfServer(r, in, action{Facts: compute.CreateImage.Facts, rule: ruleCreateImage})
 }
 
 // imageOfServer begins an operation that makes an image of a server, and answers
-// with the image. A lock keeps nobody from it.
+// with the image.
 func (a *API) imageOfServer(r *Request, in compute.SnapshotArguments, act action) (any, error) {
-	act.arguments, act.evenLocked = in, true
-	act.makes = func(op compute.Operation) compute.Thing {
-		return op.Thing(compute.ThingImage, compute.PlaceImageStore, in.Image.String())
+	act.arguments = in
+	op, err := a.launch(r, act)
+	if err != nil {
+		return nil, err
 	}
-	act.accepted = func(op compute.Operation, s schema.Server) { a.announceImage(r, op, s, in) }
-	if _, err := a.act(r, act); err != nil {
+	if err := a.awaitRecord(r, op, act.rule); err != nil {
 		return nil, err
 	}
 	switch {
@@ -81,39 +88,55 @@ func (a *API) imageOfServer(r *Request, in compute.SnapshotArguments, act action
 	return nil, nil
 }
 
-// announceWait bounds how long a client waits for the record of his image.
-const announceWait = 5 * time.Second
+// recordWait bounds how long a client waits for the record of his image.
+const recordWait = 5 * time.Second
 
-// announceImage makes the image's record before the client is answered. The
-// workflow makes the same one if this does not come through. An image store that is
-// slow keeps nobody waiting, but what it was asked for is seen through to its end.
-func (a *API) announceImage(r *Request, op compute.Operation, s schema.Server, in compute.SnapshotArguments) {
-	cred := r.Credential()
-	img := compute.SnapshotImage(compute.Server{ID: s.ID, UserID: s.UserID, Image: s.Image, Flavor: s.Flavor}, in)
-	a.seeThrough(r.Context(), announceWait, func(ctx context.Context) { a.announce(ctx, cred, op, img) })
+// awaitRecord waits until the operation has made the image's record: the client is to
+// find it. An operation that ended without it is the request's failure. Where neither is
+// known in time, for the image store or Temporal is slow or away, the client is answered
+// all the same: the operation is on record, and begins when it can. One that lost its server
+// never does: that is a conflict, or the server is gone.
+func (a *API) awaitRecord(r *Request, op compute.Operation, rule string) error {
+	ctx, cancel := context.WithTimeout(r.Context(), recordWait)
+	defer cancel()
+	failure, err := a.config.Operations.ImageRecord(ctx, op)
+	if err != nil && r.Context().Err() == nil {
+		failure = a.lostServer(r, op)
+	}
+	if failure != nil && failure.Kind == compute.Conflict {
+		if _, gone := a.findServer(r, rule); gone != nil {
+			return gone
+		}
+	}
+	if err != nil && failure == nil {
+		a.config.Logger.WarnContext(ctx, "the record of an image will be made later", "operation", op.ID, "server", op.ServerID, "error", err)
+	}
+	if failure != nil {
+		return failure
+	}
+	return nil
 }
 
-func (a *API) announce(ctx context.Context, cred compute.Credential, op compute.Operation, img compute.Image) {
-	if err := a.config.Images.Create(ctx, cred, img); err != nil {
-		a.config.Logger.WarnContext(ctx, "the record of an image will be made later", "image", img.ID, "server", op.ServerID, "error", err)
+// lostServer says why an operation that has not told what became of it will do nothing any
+// more, as far as the database knows.
+func (a *API) lostServer(r *Request, op compute.Operation) *compute.Error {
+	row, err := a.db.GetOperation(r.Context(), op.ID)
+	known := err == nil
+	switch {
+	case !known:
+	case row.State == compute.OperationFailed, row.State == compute.OperationCancelled:
+		message := "the operation was cancelled"
+		if row.Message != nil {
+			message = *row.Message
+		}
+		return compute.Errorf(compute.Conflict, "%s", message)
+	case row.State == compute.OperationAccepted: // once it begins, it finds who has its server
+		server, err := a.db.GetServer(r.Context(), op.ServerID)
+		if err == nil && server.CurrentOperation != op.ID {
+			return compute.Errorf(compute.Conflict, fence.Message)
+		}
 	}
-	// A delete of the server that came in between may have found no image to remove.
-	if lost, err := a.lost(ctx, op); err != nil || !lost {
-		return
-	}
-	if err := a.config.Images.Delete(ctx, cred, img.ID); err != nil && !compute.Is(err, compute.NotFound) {
-		a.config.Logger.WarnContext(ctx, "an image of a deleted server could not be removed", "image", img.ID, "server", op.ServerID, "error", err)
-	}
-}
-
-// lost reports whether an operation will not begin any more, or was undone.
-func (a *API) lost(ctx context.Context, op compute.Operation) (bool, error) {
-	s, err := a.db.GetServer(ctx, op.ServerID)
-	if err != nil || s.CurrentOperation == op.ID {
-		return false, err
-	}
-	now, err := a.db.GetOperation(ctx, op.ID)
-	return now.State != compute.OperationRunning && now.State != compute.OperationSucceeded, err
+	return nil
 }
 
 // imageURL is an image's address at the image service, "" if the caller's catalog

@@ -1,10 +1,8 @@
 package api_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,10 +47,8 @@ func TestCreateImage(t *testing.T) {
 			if v.secret != "" {
 				require.Equal(t, v.secret, in.Secret.String())
 			}
-			img := c.shelf.images[in.Image]
-			require.Equal(t, "copy", img.Name)
-			require.Equal(t, "queued", img.Status, "the record is there")
-			require.Equal(t, "snapshot", img.Properties["image_type"])
+			require.Equal(t, "copy", in.Name)
+			require.Equal(t, []compute.Operation{op}, c.starter.waited)
 			if v.version == "2.44" {
 				require.Empty(t, got.body)
 				require.Contains(t, got.header.Get("Location"), "/images/"+in.Image.String())
@@ -88,10 +84,10 @@ func TestCreateImageRefuses(t *testing.T) {
 	c.act(t, reader, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(403)
 	c.act(t, stranger, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(404)
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
+	require.Empty(t, c.starter.waited)
 
-	// A lock keeps nobody from it, and an image store that is away only delays.
+	// A lock keeps nobody from it.
 	c.act(t, member, id, `{"lock": null}`).ok(202)
-	c.shelf.down = true
 	c.act(t, member, id, `{"createImage": {"name": "n"}}`, at("2.90")).ok(202)
 }
 
@@ -120,9 +116,7 @@ func TestCreateBackup(t *testing.T) {
 			require.Equal(t, compute.KeySame, in.Key)
 			require.Equal(t, "daily", in.Backup.Type)
 			require.Equal(t, strings.Trim(v.rotation, `"`), strconv.Itoa(in.Backup.Rotation))
-			img := c.shelf.images[in.Image]
-			require.Equal(t, "backup", img.Properties["image_type"])
-			require.Equal(t, "daily", img.Properties["backup_type"])
+			require.Equal(t, []compute.Operation{op}, c.starter.waited)
 			require.Equal(t, v.located, got.header.Get("Location") != "")
 			if v.version == "2.45" {
 				require.Equal(t, in.Image.String(), got.get("image_id"))
@@ -144,34 +138,4 @@ func TestCreateBackup(t *testing.T) {
 	}
 	c.act(t, reader, id, fmt.Sprintf(body, "1"), at("2.90")).ok(403)
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
-}
-
-// The image that is announced is on the ledger with its operation; one whose server
-// is deleted at that very moment does not stay.
-func TestAnAnnouncedImageIsOnTheLedger(t *testing.T) {
-	t.Parallel()
-	c := setupCloud(t)
-	id := c.active()
-	onLedger := func() int {
-		return c.count("SELECT count(*) FROM ledger WHERE kind = 'image' AND server_id = $1 AND state = 'intended'", id)
-	}
-	c.shelf.made = func() { require.Equal(t, 1, onLedger(), "before the image") }
-	made := c.act(t, member, id, `{"createImage": {"name": "copy"}}`, at("2.90")).ok(202).get("image_id")
-	require.Len(t, c.shelf.images, 2, made)
-	c.act(t, member, id, `{"createImage": {"name": "again"}}`, at("2.90")).ok(409)
-	require.Equal(t, 1, onLedger(), "an action that was refused makes nothing")
-
-	id = c.active()
-	c.shelf.made = func() { c.do(t, member, "DELETE", "/servers/"+id, "", at("2.90")).ok(204) }
-	c.act(t, member, id, `{"createImage": {"name": "late"}}`, at("2.90")).ok(202)
-	require.Len(t, c.shelf.images, 2)
-
-	id = c.active()
-	client, leave := context.WithCancel(t.Context())
-	c.shelf.made = func() {
-		leave()
-		c.do(t, member, "DELETE", "/servers/"+id, "", at("2.90")).ok(204)
-	}
-	c.act(t, member, id, `{"createImage": {"name": "left"}}`, at("2.90"), func(r *http.Request) { *r = *r.WithContext(client) })
-	require.Len(t, c.shelf.images, 2)
 }

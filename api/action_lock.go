@@ -2,6 +2,7 @@ package api
 
 import (
 	"strongroom/api/microversion"
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 	"strongroom/schema"
@@ -28,6 +29,20 @@ var lockBody = validation.Since(func(v microversion.Version) validation.Schema {
 	return validation.Object([]string{"lock"}, validation.Properties{"lock": lock})
 }, 1, 73)
 
+func (a *API) lockAction() Resource {
+	return Resource{
+		Rules:  policy.Rules{ruleLock: policy.ProjectMemberOrAdmin},
+		Routes: []Route{actionRoute("lock", lockBody, a.lockServer)},
+	}
+}
+
+func (a *API) unlockAction() Resource {
+	return Resource{
+		Rules:  policy.Rules{ruleUnlock: policy.ProjectMemberOrAdmin, ruleUnlockOverride: policy.Admin},
+		Routes: []Route{actionRoute("unlock", bare("unlock"), a.unlockServer)},
+	}
+}
+
 func (a *API) lockServer(r *Request) (any, error) {
 	var body struct{ Lock any }
 	if err := r.Decode(&body); err != nil {
@@ -49,7 +64,7 @@ func (a *API) lockServer(r *Request) (any, error) {
 	if deref(s.LockedBy) == lockedByAdmin && by == lockedByOwner {
 		lock.LockedBy, lock.LockedReason = s.LockedBy, s.LockedReason
 	}
-	return a.done(r, compute.OpLock, s, func(q *schema.Queries) (int64, error) { return q.SetServerLock(r.Context(), lock) })
+	return a.done(r, compute.Lock.Facts, s, func(q *schema.Queries) (int64, error) { return q.SetServerLock(r.Context(), lock) })
 }
 
 func (a *API) unlockServer(r *Request) (any, error) {
@@ -63,7 +78,7 @@ func (a *API) unlockServer(r *Request) (any, error) {
 			return nil, err
 		}
 	}
-	return a.done(r, compute.OpUnlock, s, func(q *schema.Queries) (int64, error) {
+	return a.done(r, compute.Unlock.Facts, s, func(q *schema.Queries) (int64, error) {
 		return q.SetServerLock(r.Context(), schema.SetServerLockParams{ID: s.ID})
 	})
 }

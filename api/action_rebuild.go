@@ -3,6 +3,7 @@ package api
 import (
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 	"strongroom/schema"
@@ -39,6 +40,13 @@ func rebuildSchema(v microversion.Version) validation.Schema {
 
 var rebuildBody = validation.Since(rebuildSchema, 1, 19, 54, 57, 63, 90, 94)
 
+func (a *API) rebuildAction() Resource {
+	return Resource{
+		Rules:  policy.Rules{ruleRebuild: policy.ProjectMemberOrAdmin},
+		Routes: []Route{actionRoute("rebuild", rebuildBody, a.rebuildServer)},
+	}
+}
+
 // rebuildRequest is the body of a rebuild, below "rebuild".
 type rebuildRequest struct {
 	ImageRef     string             `json:"imageRef"`
@@ -57,7 +65,7 @@ type rebuildRequest struct {
 	TrustedCerts []string           `json:"trusted_image_certificates"`
 }
 
-// rebuildServer makes a server anew of an image. What can be refused is refused
+// rebuildServer rebuilds a server from an image. What can be refused is refused
 // before anything changes (EE-34, TPM-29).
 func (a *API) rebuildServer(r *Request) (any, error) {
 	in, err := readRebuild(r)
@@ -65,21 +73,21 @@ func (a *API) rebuildServer(r *Request) (any, error) {
 		return nil, err
 	}
 	var row serverRow // that was rebuilt
-	var asked compute.RebuildArguments
+	var asked compute.RebuildRequest
 	if _, err := a.act(r, action{
-		rule: ruleRebuild, kind: compute.OpRebuild, task: compute.TaskRebuilding, arguments: &asked,
+		Facts: compute.Rebuild.Facts, rule: ruleRebuild, arguments: &asked,
 		check: func(found serverRow) (err error) {
 			row = found
 			if asked, err = a.rebuildArguments(r, in); err != nil {
 				return err
 			}
-			return a.mayRebuild(r, row.Server, asked.Rebuild)
+			return a.mayRebuild(r, row.Server, asked.RebuildArguments)
 		},
 	}); err != nil {
 		return nil, err
 	}
 	r.SetHeader("Location", r.URL("servers", row.Server.ID.String()))
-	row.Server.TaskState = compute.TaskRebuilding
+	row.Server.TaskState = compute.Rebuild.Transition.Task
 	return map[string]any{"server": a.serverView(r).rebuilt(willBe(row, asked), adminPassword(in.AdminPass))}, nil
 }
 
@@ -99,20 +107,20 @@ func readRebuild(r *Request) (rebuildRequest, error) {
 	return body.Rebuild, nil
 }
 
-func (a *API) rebuildArguments(r *Request, in rebuildRequest) (compute.RebuildArguments, error) {
+func (a *API) rebuildArguments(r *Request, in rebuildRequest) (compute.RebuildRequest, error) {
 	image, err := a.imageOf(r, in.ImageRef)
 	if err != nil {
-		return compute.RebuildArguments{}, err
+		return compute.RebuildRequest{}, err
 	}
 	data, err := a.keyOf(r, in.KeyName)
 	if err != nil {
-		return compute.RebuildArguments{}, err
+		return compute.RebuildRequest{}, err
 	}
 	setting := func(key string, text *string) compute.Setting {
 		return compute.Setting{Set: r.Has("rebuild", key), Text: text}
 	}
-	return compute.RebuildArguments{
-		Rebuild: compute.Rebuild{Image: image, PreserveEphemeral: bool(in.Preserve)},
+	return compute.RebuildRequest{
+		RebuildArguments: compute.RebuildArguments{Image: image, PreserveEphemeral: bool(in.Preserve)},
 		Change: compute.ServerChange{
 			Name: in.Name, Hostname: in.Hostname, Metadata: in.Metadata, DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: in.AccessIPv6,
 			Description: setting("description", in.Description), KeyName: setting("key_name", in.KeyName), KeyData: data,
@@ -123,7 +131,7 @@ func (a *API) rebuildArguments(r *Request, in rebuildRequest) (compute.RebuildAr
 
 // mayRebuild asks the rules of a create for the image, and those of a rebuild for
 // who asks and for what the server and its host have.
-func (a *API) mayRebuild(r *Request, s schema.Server, in compute.Rebuild) error {
+func (a *API) mayRebuild(r *Request, s schema.Server, in compute.RebuildArguments) error {
 	plan := &serverPlan{flavor: s.Flavor, image: in.Image}
 	if err := plan.decide(); err != nil {
 		return err
@@ -160,7 +168,7 @@ func (a *API) mayRebuild(r *Request, s schema.Server, in compute.Rebuild) error 
 }
 
 // willBe is the row as it is going to be: what the answer shows.
-func willBe(row serverRow, in compute.RebuildArguments) serverRow {
+func willBe(row serverRow, in compute.RebuildRequest) serverRow {
 	s, c := &row.Server, in.Change
 	s.Image, s.ImageID = in.Image, &in.Image.ID
 	for _, change := range []struct{ to, from *string }{

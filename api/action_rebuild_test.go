@@ -23,7 +23,7 @@ func setupRebuild(t *testing.T) *cloud {
 	return c
 }
 
-// imageOf puts an image with properties on the shelf.
+// imageOf adds an image with properties to the image store.
 func (c *cloud) imageOf(properties map[string]string) string {
 	return c.addImage(func(img *compute.Image) { img.Properties = properties })
 }
@@ -61,7 +61,7 @@ func TestRebuild(t *testing.T) {
 			ops := c.starter.ops()
 			op := ops[len(ops)-1]
 			require.Equal(t, compute.OpRebuild, op.Kind)
-			var asked compute.RebuildArguments
+			var asked compute.RebuildRequest
 			require.NoError(t, json.Unmarshal(op.Arguments, &asked))
 			require.Equal(t, image, asked.Image.ID.String())
 			row := c.row(id)
@@ -91,7 +91,7 @@ func TestRebuild(t *testing.T) {
 	}
 	given := c.rebuild(t, member, c.active(), image, `, "adminPass": "mine"`, "2.1").ok(202)
 	require.Equal(t, "mine", given.get("server", "adminPass"))
-	require.Zero(t, c.count(`SELECT count(*) FROM operations WHERE arguments::text LIKE '%mine%'`), "a password is told and forgotten")
+	require.Zero(t, c.count(`SELECT count(*) FROM operations WHERE arguments::text LIKE '%mine%'`), "a password is shown once and not kept")
 }
 
 func TestRebuildRefuses(t *testing.T) {

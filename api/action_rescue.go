@@ -1,18 +1,18 @@
 package api
 
 import (
+	"net/http"
+
 	"github.com/google/uuid"
 
 	"strongroom/api/fault"
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 	"strongroom/schema"
 )
 
-const (
-	ruleRescue   = "os_compute_api:os-rescue"
-	ruleUnrescue = "os_compute_api:os-unrescue"
-)
+const ruleRescue = "os_compute_api:os-rescue"
 
 var rescueBody = validation.Always(validation.Object([]string{"rescue"}, validation.Properties{
 	"rescue": {
@@ -20,6 +20,12 @@ var rescueBody = validation.Always(validation.Object([]string{"rescue"}, validat
 		"properties": validation.Properties{"adminPass": validation.Text, "rescue_image_ref": {"type": "string", "format": "uuid"}},
 	},
 }))
+
+func (a *API) rescueAction() Resource {
+	route := actionRoute("rescue", rescueBody, a.rescueServer)
+	route.Status = http.StatusOK
+	return Resource{Rules: policy.Rules{ruleRescue: policy.ProjectMemberOrAdmin}, Routes: []Route{route}}
+}
 
 // rescueServer boots a server from an image, its own by default. The password of
 // the answer is the compute API's custom; it is kept nowhere.
@@ -35,7 +41,7 @@ func (a *API) rescueServer(r *Request) (any, error) {
 	}
 	var in compute.RescueArguments
 	if _, err := a.act(r, action{
-		rule: ruleRescue, kind: compute.OpRescue, task: compute.TaskRescuing, arguments: &in,
+		Facts: compute.Rescue.Facts, rule: ruleRescue, arguments: &in,
 		check: func(row serverRow) (err error) {
 			in.Image, err = a.rescueImage(r, row.Server, body.Rescue.Image)
 			return err
@@ -64,8 +70,4 @@ func (a *API) rescueImage(r *Request, s schema.Server, ref *uuid.UUID) (compute.
 	}
 	_, err := compute.PlanRescue(r.ID, img)
 	return img, err
-}
-
-func (a *API) unrescueServer(r *Request) (any, error) {
-	return a.act(r, action{rule: ruleUnrescue, kind: compute.OpUnrescue, task: compute.TaskUnrescuing, arguments: struct{}{}})
 }

@@ -98,7 +98,7 @@ func TestRescueRefuses(t *testing.T) {
 		require.Equal(t, v.code, got.code, "%s: %s", name, got.body)
 		require.Contains(t, got.body, v.message, name)
 	}
-	c.shelf.down = true
+	c.imageStore.down = true
 	c.act(t, member, id, with(missing)).ok(503)
 	for _, body := range []string{`{"rescue": null}`, `{"unrescue": null}`} {
 		c.act(t, reader, id, body).ok(403)

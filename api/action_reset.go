@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 	"strongroom/schema"
@@ -11,6 +12,13 @@ const ruleResetState = "os_compute_api:os-admin-actions:reset_state"
 var resetBody = validation.Always(validation.Object([]string{"os-resetState"}, validation.Properties{
 	"os-resetState": validation.Object([]string{"state"}, validation.Properties{"state": validation.Enum("active", "error")}),
 }))
+
+func (a *API) resetStateAction() Resource {
+	return Resource{
+		Rules:  policy.Rules{ruleResetState: policy.Admin},
+		Routes: []Route{actionRoute("os-resetState", resetBody, a.resetServer)},
+	}
+}
 
 // resetServer says what a server is, whatever it does. An operation that runs
 // loses the server and undoes its work.
@@ -25,7 +33,7 @@ func (a *API) resetServer(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.done(r, compute.OpResetState, row.Server, func(q *schema.Queries) (int64, error) {
+	return a.done(r, compute.ResetState.Facts, row.Server, func(q *schema.Queries) (int64, error) {
 		return q.ResetServerState(r.Context(), schema.ResetServerStateParams{ID: row.Server.ID, VMState: body.Reset.State})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"strongroom/api/fault"
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 )
@@ -15,6 +16,13 @@ var resizeBody = validation.Always(validation.Object([]string{"resize"}, validat
 		"flavorRef": {"type": []string{"string", "integer"}, "minLength": 1}, "OS-DCF:diskConfig": validation.Enum("AUTO", "MANUAL"),
 	}),
 }))
+
+func (a *API) resizeAction() Resource {
+	return Resource{
+		Rules:  policy.Rules{ruleResize: policy.ProjectMemberOrAdmin},
+		Routes: []Route{actionRoute("resize", resizeBody, a.resizeServer)},
+	}
+}
 
 // resizeServer says which resizes there cannot be, before anything is changed
 // (EE-33). The others are not offered yet.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
 	"strongroom/schema"
@@ -17,6 +18,12 @@ var rotateKeysBody = validation.Always(validation.Object([]string{"rotateKeys"},
 	},
 }))
 
+func (a *API) rotateKeysAction() Resource {
+	route := actionRoute("rotateKeys", rotateKeysBody, a.rotateKeys)
+	route.Own = true
+	return Resource{Rules: policy.Rules{ruleRotateKeys: policy.ProjectMemberOrAdmin}, Routes: []Route{route}}
+}
+
 // rotateKeys gives a server's encrypted disks new passphrases.
 func (a *API) rotateKeys(r *Request) (any, error) {
 	var body struct{ RotateKeys compute.RotateArguments }
@@ -24,7 +31,7 @@ func (a *API) rotateKeys(r *Request) (any, error) {
 		return nil, err
 	}
 	return a.act(r, action{
-		rule: ruleRotateKeys, kind: compute.OpRotateKeys, task: compute.TaskRotatingKeys, arguments: body.RotateKeys,
+		Facts: compute.RotateKeys.Facts, rule: ruleRotateKeys, arguments: body.RotateKeys,
 		check: func(row serverRow) error { return a.checkRotation(r, row.Server, body.RotateKeys) },
 	})
 }

@@ -221,18 +221,18 @@ func TestConsoleOutput(t *testing.T) {
 	ask := func(arguments string) answer { return c.act(t, member, id, `{"os-getConsoleOutput":`+arguments+`}`) }
 	ask(`{}`).fails(409, "conflictingRequest", "Instance "+id+" is not ready")
 	c.settle(id, compute.VMActive, compute.TaskNone)
-	c.desk.text = "boot\r\n\x1b[0mready\xff\n"
+	c.consoles.text = "boot\r\n\x1b[0mready\xff\n"
 	ask(`{"length":"7"}`).is(200, `{"output":"boot\n[0mready\ufffd\n"}`)
-	require.Equal(t, []any{"http://agent", 7}, []any{c.desk.url, c.desk.lines})
+	require.Equal(t, []any{"http://agent", 7}, []any{c.consoles.url, c.consoles.lines})
 	for _, whole := range []string{`{}`, `{"length":null}`, `{"length":-1}`} {
 		ask(whole).ok(200)
-		require.Equal(t, -1, c.desk.lines)
+		require.Equal(t, -1, c.consoles.lines)
 	}
 	ask(`{"length":-2}`).fails(400, "badRequest", "Invalid input for field/attribute length. Value: -2. -2 is less than the minimum of -1")
 	ask(`{"length":"x"}`).ok(400)
-	c.desk.err = compute.Errorf(compute.NotFound, "none")
+	c.consoles.err = compute.Errorf(compute.NotFound, "none")
 	ask(`{}`).fails(404, "itemNotFound", "Guest does not have a console available.")
-	c.desk.err = compute.Errorf(compute.Unavailable, "the host of server %s does not answer", id)
+	c.consoles.err = compute.Errorf(compute.Unavailable, "the host of server %s does not answer", id)
 	ask(`{}`).fails(503, "serviceUnavailable", "the host of server "+id+" does not answer")
 	c.act(t, reader, id, `{"os-getConsoleOutput":{}}`).ok(403)
 }

@@ -1,9 +1,9 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -12,23 +12,25 @@ import (
 
 	"strongroom/api/auth"
 	"strongroom/api/policy"
+	"strongroom/api/urlpath"
 	"strongroom/api/volume"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/schema/seal"
 )
 
-// Config is what the front door needs.
+// Config is what the API needs.
 type Config struct {
 	Pool        *pgxpool.Pool
 	Identity    *gophercloud.ServiceClient // identity v3, with credentials that may validate tokens
 	IdentityURI string                     // the identity service as clients reach it; default: Identity's own
 	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
-	Images      ImageStore                 // where servers' images are
+	Images      ImageStore                 // where the images of servers are read
 	Keys        KeyManager                 // the key manager
 	Objects     Checker                    // the object store
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin
-	Operations  Starter                    // starts what was committed
+	Operations  Operations                 // starts what was committed
 	Consoles    Console                    // reads console logs
 	VolumeType  string                     // name of the default volume type
 
@@ -46,7 +48,7 @@ type API struct {
 	validator *auth.Validator
 	echo      *echo.Echo
 	volume    *volume.API
-	begun     sync.WaitGroup // by requests that were answered
+	outbox    *outbox.Launcher
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two
@@ -64,7 +66,10 @@ func New(config Config) (*API, error) {
 	if config.IdentityURI == "" {
 		config.IdentityURI = config.Identity.Endpoint
 	}
-	a := &API{config: config, db: schema.New(config.Pool)}
+	a := &API{
+		config: config, db: schema.New(config.Pool),
+		outbox: &outbox.Launcher{Starter: config.Operations, Logger: config.Logger},
+	}
 	resources := a.resources()
 
 	rules := []policy.Rules{volume.Rules}
@@ -94,9 +99,13 @@ func New(config Config) (*API, error) {
 	return a, nil
 }
 
+// Wait waits until what answered requests began has ended, or the context ends. No
+// request may come any more.
+func (a *API) Wait(ctx context.Context) { a.outbox.Wait(ctx) }
+
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if volume.Owns(r.URL.Path) {
+	if volume.Owns(urlpath.Written(r)) {
 		a.volume.ServeHTTP(w, r)
 		return
 	}
@@ -109,6 +118,7 @@ func (a *API) build(routes []*endpoint) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = a.refuse
+	e.IPExtractor = echo.ExtractIPDirect() // anybody may send X-Forwarded-For
 	e.Pre(a.begin)
 	e.Use(a.authenticate)
 	for _, path := range []string{"/", "/v2", "/v2.1"} {

@@ -98,8 +98,8 @@ func TestAPassingRequestOffersItsToken(t *testing.T) {
 	pass := func(as who) { c.do(t, as, "GET", "/servers", "").ok(200) }
 	pass(creator)
 	require.Zero(t, offered(), "nothing waits")
-	c.exec(`INSERT INTO ledger (id, kind, place, name, server_id, operation_id, credential_id, project_id, user_id, state)
-		SELECT $1, 'key_secret', 'key-manager', 'a key', id, 'req-1', $1, $2, 'u', 'waiting' FROM servers`, uuid.New(), project)
+	c.exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
+		SELECT $1, 'key_secret', 'key-manager', 'a key', 'server', id, 'req-1', $1, $2, 'u', 'waiting', 'credential', now() FROM servers`, uuid.New(), project)
 	for _, as := range []who{reader, member, stranger} {
 		pass(as)
 		require.Zero(t, offered(), string(as))

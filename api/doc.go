@@ -1,4 +1,4 @@
-// Package api is the front door: the OpenStack compute API over strongroom's
+// Package api serves the OpenStack compute API over strongroom's
 // record.
 //
 // A resource is one file: a method of API that gives its Resource (routes,

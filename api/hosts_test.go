@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -133,6 +134,27 @@ func TestServiceUpdatedByID(t *testing.T) {
 	b.do(t, admin, "PUT", "/os-services/"+project, `{"forced_down":true}`, at("2.53")).fails(404, "itemNotFound", "Service "+project+" not found.")
 }
 
+// An operator's word that a host is down is what operations and the janitor go by: they
+// leave what is on it to the ledger instead of waiting for an answer (A2).
+func TestAForcedDownHostIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := newHost(t, b, "host-a", "nova")
+	down := func() bool {
+		got, err := schema.New(b.pool).HostCondition(t.Context(), schema.HostConditionParams{ID: host, HostTimeout: compute.HostTimeout.Seconds()})
+		require.NoError(t, err)
+		return got.Down || got.Stale
+	}
+	for _, forced := range []bool{true, false} {
+		b.do(t, admin, "PUT", "/os-services/force-down", fmt.Sprintf(`{"host":"host-a","binary":"nova-compute","forced_down":%t}`, forced), at("2.11")).ok(200)
+		require.Equal(t, forced, down())
+	}
+	for _, forced := range []bool{true, false} {
+		b.do(t, admin, "PUT", "/os-services/"+host.String(), fmt.Sprintf(`{"forced_down":%t}`, forced), at("2.53")).ok(200)
+		require.Equal(t, forced, down())
+	}
+}
+
 func TestServiceDelete(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -148,7 +170,13 @@ func TestServiceDelete(t *testing.T) {
 	_, err = b.pool.Exec(t.Context(), "DELETE FROM claims")
 	require.NoError(t, err)
 	b.do(t, member, "DELETE", path, "", at("2.53")).fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-services:delete to be performed.")
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
+		VALUES ($1, 'disk_file', $2, 'f', 'server', $3, 'req-1', $1, 'p', 'u', 'waiting', 'host', now())`, uuid.New(), host.String(), server.UUID)
+	require.NoError(t, err)
 	remove().is(204, "")
+	var state compute.ThingState
+	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT state FROM ledger").Scan(&state))
+	require.Equal(t, compute.ThingReleased, state, "nobody is there to remove it")
 	remove().fails(404, "itemNotFound", "Service "+host.String()+" not found.")
 	b.do(t, admin, "DELETE", "/os-services/x", "", at("2.53")).fails(400, "badRequest", "Invalid uuid x")
 	b.do(t, admin, "DELETE", "/os-services/1", "").fails(404, "itemNotFound", "Service 1 not found.")

@@ -17,7 +17,7 @@ const (
 	ruleShowQuotas  = "os_compute_api:os-quota-sets:show"
 )
 
-// limits tells a project what it uses and what it may use: there are no quotas,
+// limits shows a project what it uses and what it may use: there are no quotas,
 // so each limit is -1.
 func (a *API) limits() Resource {
 	const limits = "os_compute_api:limits"

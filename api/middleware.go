@@ -18,6 +18,7 @@ import (
 	"strongroom/api/auth"
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
+	"strongroom/api/urlpath"
 	"strongroom/compute"
 )
 
@@ -55,7 +56,7 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		if !s.legacy {
 			s.spoken.Write(h)
 		}
-		trim(c.Request())
+		urlpath.TrimSlash(c.Request().URL)
 		defer func() {
 			if p := recover(); p != nil {
 				a.config.Logger.Error("panic", "request_id", s.id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
@@ -70,26 +71,15 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// trim takes a trailing slash off the path.
-func trim(r *http.Request) {
-	if len(r.URL.Path) > 1 && strings.HasSuffix(r.URL.Path, "/") {
-		r.URL.Path = strings.TrimRight(r.URL.Path, "/")
-		r.URL.RawPath = strings.TrimRight(r.URL.RawPath, "/")
-		if r.URL.Path == "" {
-			r.URL.Path = "/"
-		}
-	}
-}
-
 func below(c echo.Context, root string) bool {
-	path := c.Request().URL.Path
+	path := urlpath.Written(c.Request())
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
 // authenticate checks the token of everything below an endpoint.
 func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		path := c.Request().URL.Path
+		path := urlpath.Written(c.Request())
 		if !strings.HasPrefix(path, rootV21+"/") && !strings.HasPrefix(path, rootV2+"/") {
 			return next(c)
 		}

@@ -2,7 +2,7 @@ package api
 
 // resources lists the parts of the API.
 func (a *API) resources() []Resource {
-	return []Resource{
+	return append(a.serverActions(),
 		a.extensions(),
 		a.flavors(),
 		a.flavorManage(),
@@ -16,11 +16,10 @@ func (a *API) resources() []Resource {
 		a.limits(),
 		a.quotaSets(),
 		a.servers(),
-		a.serverActions(),
 		a.serverMetadata(),
 		a.serverTags(),
 		a.serverAttachments(),
 		a.serverInside(),
 		a.instanceActions(),
-	}
+	)
 }

@@ -143,7 +143,7 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"', 'name': 'one'}. Additional properties are not allowed ('colour' was unexpected)")
 	c.do(t, reader, "POST", "/servers", c.body(nil), at("2.90")).
 		fails(403, "forbidden", "Policy doesn't allow os_compute_api:servers:create to be performed.")
-	c.shelf.down = true
+	c.imageStore.down = true
 	c.do(t, member, "POST", "/servers", c.body(nil), at("2.90")).fails(503, "serviceUnavailable", "the image store does not answer")
 
 	for _, table := range []string{"servers", "server_disks", "server_system_metadata", "operations", "ledger", "claims"} {

@@ -54,22 +54,19 @@ func (a *API) updateServer(r *Request) (any, error) {
 // deleteServer begins a delete. It wins over whatever the server is doing; a
 // second one finds the first under way and has nothing to add.
 func (a *API) deleteServer(r *Request) (any, error) {
-	for range begins {
+	for range takeAttempts {
 		row, err := a.findServer(r, ruleDelete)
 		if err != nil {
 			return nil, err
 		}
 		s := row.Server
-		if err := checkLock(r, s); err != nil {
+		if err := mayBegin(r, compute.Delete.Facts, s); err != nil {
 			return nil, err
 		}
-		if err := compute.CheckAction(compute.OpDelete, situation(s), false); err != nil {
-			return nil, err
-		}
-		if s.TaskState == compute.TaskDeleting {
+		if s.TaskState == compute.Delete.Transition.Task {
 			return nil, nil
 		}
-		op := operation(r, compute.OpDelete, s.ID, []byte("{}"))
+		op := operation(r, compute.Delete.Kind, s.ID, []byte("{}"))
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {
 			return q.TakeServerToDelete(r.Context(), schema.TakeServerToDeleteParams{
 				ID: s.ID, OperationID: op.ID, ThroughLock: r.IsAdmin(),
@@ -79,7 +76,7 @@ func (a *API) deleteServer(r *Request) (any, error) {
 			return nil, err
 		}
 		if won {
-			a.launch(r.Context(), []compute.Operation{op})
+			a.outbox.Launch(r.Context(), []compute.Operation{op})
 			return nil, nil
 		}
 	}

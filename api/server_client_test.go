@@ -63,7 +63,7 @@ func TestGophercloud(t *testing.T) {
 			require.NoError(t, servers.Unlock(ctx, client, made.ID).ExtractErr())
 			_, err = servers.UpdateMetadata(ctx, client, made.ID, servers.MetadataOpts{"c": "d"}).Extract()
 			require.NoError(t, err)
-			c.desk.text = "boot\n"
+			c.consoles.text = "boot\n"
 			output, err := servers.ShowConsoleOutput(ctx, client, made.ID, servers.ShowConsoleOutputOpts{Length: 5}).Extract()
 			require.NoError(t, err)
 			require.Equal(t, "boot\n", output)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"strongroom/compute"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 )
 
@@ -47,7 +48,7 @@ func (a *API) createServers(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.launch(r.Context(), operations)
+	a.outbox.Launch(r.Context(), operations)
 	if plan.ReservationOnly {
 		return map[string]any{"reservation_id": reservation}, nil
 	}
@@ -65,7 +66,7 @@ func operationOf(r *Request, i int) compute.Operation {
 		id = compute.OperationID("req-" + r.ID.Derive(fmt.Sprintf("create/%d", i)).String())
 	}
 	return compute.Operation{
-		ID: id, ServerID: compute.ServerID{UUID: id.Derive("server")}, Kind: compute.OpCreate,
+		ID: id, ServerID: compute.ServerID{UUID: id.Derive("server")}, Kind: compute.Create.Kind,
 		State: compute.OperationAccepted, Credential: r.Credential(), Arguments: []byte("{}"),
 	}
 }
@@ -82,7 +83,7 @@ func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation,
 	name, host := p.names(i, p.count, op.ServerID.String())
 	if err := q.InsertServer(r.Context(), schema.InsertServerParams{
 		ID: op.ServerID, ProjectID: r.ProjectID(), UserID: r.UserID(), Name: name, Description: p.Description, Hostname: host,
-		ReservationID: reservation, LaunchIndex: int32(i), VMState: compute.VMBuilding, TaskState: compute.TaskScheduling,
+		ReservationID: reservation, LaunchIndex: int32(i), VMState: compute.VMBuilding, TaskState: compute.Create.Transition.Task,
 		AvailabilityZone: p.AvailabilityZone, Flavor: p.flavor, ImageID: &p.image.ID, Image: p.image, TPM: p.tpm,
 		RequiredTraits: orNone(p.traits.Required), ForbiddenTraits: orNone(p.traits.Forbidden),
 		Networks: interfaces(op.ID, p.attach), Metadata: orEmpty(p.Metadata), Tags: unique(p.Tags),
@@ -106,5 +107,5 @@ func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation,
 			return err
 		}
 	}
-	return insertOperation(r, q, op)
+	return outbox.Accept(r.Context(), q, op, r.sealed(op.Credential.ID))
 }

@@ -40,6 +40,11 @@ func noVolumes() error {
 		"Boot from an image (imageRef); only local disks can be mapped.")
 }
 
+func ephemeralTooLarge() error {
+	return fault.BadRequest("Ephemeral disks requested are larger than the instance type allows. " +
+		"If no size is given in one block device mapping, flavor ephemeral size will be used.")
+}
+
 func invalidMapping(format string, args ...any) error {
 	return fault.BadRequest("Block Device Mapping is Invalid: %s", fmt.Sprintf(format, args...))
 }
@@ -70,15 +75,15 @@ func readDevices(in createRequest, f compute.Flavor) (localDevices, error) {
 			}
 			out.swap = d
 		case d.Source == "blank":
+			// Each is compared before it is added, so that no sum overflows.
+			if f.EphemeralGB == 0 || len(out.ephemeral) == maxEphemeral || d.size(f.EphemeralGB) > f.EphemeralGB-space {
+				return out, ephemeralTooLarge()
+			}
 			out.ephemeral = append(out.ephemeral, *d)
 			space += d.size(f.EphemeralGB)
 		default:
 			return out, invalidMapping("source_type is missing.")
 		}
-	}
-	if n := len(out.ephemeral); n > 0 && f.EphemeralGB == 0 || space > f.EphemeralGB || n > maxEphemeral {
-		return out, fault.BadRequest("Ephemeral disks requested are larger than the instance type allows. " +
-			"If no size is given in one block device mapping, flavor ephemeral size will be used.")
 	}
 	return out, nil
 }

@@ -52,7 +52,7 @@ func checkLock(r *Request, s schema.Server) error {
 // transact runs do in one transaction.
 func (a *API) transact(ctx context.Context, do func(*schema.Queries) error) error {
 	return unstorable(pgx.BeginFunc(ctx, a.config.Pool, func(tx pgx.Tx) error {
-		// Whoever waits longer than this for a row is told to try again.
+		// Whoever waits longer than this for a row gets an answer to try again.
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '5s'"); err != nil {
 			return err
 		}

@@ -20,6 +20,20 @@ type starter struct {
 	started []compute.Operation
 	calls   int
 	answer  func(call int) error
+	waited  []compute.Operation // whose image's record a request waited for
+	record  func(context.Context, compute.Operation) (*compute.Error, error)
+}
+
+// ImageRecord is there at once unless a test says otherwise.
+func (s *starter) ImageRecord(ctx context.Context, op compute.Operation) (*compute.Error, error) {
+	s.mu.Lock()
+	s.waited = append(s.waited, op)
+	record := s.record
+	s.mu.Unlock()
+	if record == nil {
+		return nil, nil
+	}
+	return record(ctx, op)
 }
 
 func (s *starter) Start(_ context.Context, op compute.Operation) error {
@@ -41,14 +55,13 @@ func (s *starter) ops() []compute.Operation {
 	return append([]compute.Operation{}, s.started...)
 }
 
-// shelf is an image store that holds what a test puts there.
-type shelf struct {
+// imageStore holds what a test puts there.
+type imageStore struct {
 	images map[compute.ImageID]compute.Image
 	down   bool
-	made   func() // an image was created
 }
 
-func (s *shelf) Image(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+func (s *imageStore) Image(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
 	if s.down {
 		return compute.Image{}, compute.Errorf(compute.Unavailable, "the image store does not answer")
 	}
@@ -59,32 +72,15 @@ func (s *shelf) Image(_ context.Context, cred compute.Credential, id compute.Ima
 	return img, nil
 }
 
-func (s *shelf) Create(_ context.Context, cred compute.Credential, img compute.Image) error {
-	if s.down {
-		return compute.Errorf(compute.Unavailable, "the image store does not answer")
-	}
-	img.Owner, img.Status = cred.ProjectID, "queued"
-	s.images[img.ID] = img
-	if s.made != nil {
-		s.made()
-	}
-	return nil
-}
-
-func (s *shelf) Delete(_ context.Context, _ compute.Credential, id compute.ImageID) error {
-	delete(s.images, id)
-	return nil
-}
-
-// desk hands out console logs as agents do.
-type desk struct {
+// consoles gives console logs as agents do.
+type consoles struct {
 	err   error
 	text  string
 	url   string
 	lines int
 }
 
-func (d *desk) Console(_ context.Context, url string, _ compute.ServerID, lines int) ([]byte, error) {
+func (d *consoles) Console(_ context.Context, url string, _ compute.ServerID, lines int) ([]byte, error) {
 	d.url, d.lines = url, lines
 	return []byte(d.text), d.err
 }
@@ -92,21 +88,21 @@ func (d *desk) Console(_ context.Context, url string, _ compute.ServerID, lines 
 // cloud is an API with a flavor, an image and a host.
 type cloud struct {
 	*bundle
-	t       *testing.T
-	starter *starter
-	shelf   *shelf
-	desk    *desk
-	image   string
-	host    compute.HostID
+	t          *testing.T
+	starter    *starter
+	imageStore *imageStore
+	consoles   *consoles
+	image      string
+	host       compute.HostID
 }
 
 const flavorID = "42"
 
 func setupCloud(t *testing.T, change ...func(*api.Config)) *cloud {
 	t.Helper()
-	c := &cloud{t: t, starter: &starter{}, shelf: &shelf{images: map[compute.ImageID]compute.Image{}}, desk: &desk{}}
+	c := &cloud{t: t, starter: &starter{}, imageStore: &imageStore{images: map[compute.ImageID]compute.Image{}}, consoles: &consoles{}}
 	c.bundle = setup(t, append(change, func(config *api.Config) {
-		config.Images, config.Operations, config.Consoles = c.shelf, c.starter, c.desk
+		config.Images, config.Operations, config.Consoles = c.imageStore, c.starter, c.consoles
 	})...)
 	c.image = c.addImage(nil)
 	c.addFlavor(flavorID, nil)
@@ -136,7 +132,7 @@ func (c *cloud) addFlavor(id string, specs map[string]string) {
 	}
 }
 
-// addImage puts a public image on the shelf; change alters it first.
+// addImage adds a public image; change alters it first.
 func (c *cloud) addImage(change func(*compute.Image)) string {
 	img := compute.Image{
 		ID: compute.ImageID{UUID: uuid.New()}, Name: "tiny", Status: "active", DiskFormat: "qcow2", ContainerFormat: "bare",
@@ -145,7 +141,7 @@ func (c *cloud) addImage(change func(*compute.Image)) string {
 	if change != nil {
 		change(&img)
 	}
-	c.shelf.images[img.ID] = img
+	c.imageStore.images[img.ID] = img
 	return img.ID.String()
 }
 

@@ -1,13 +1,11 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	imagelocal "strongroom/activities/image/local"
 	"strongroom/api"
 	"strongroom/compute"
+	"strongroom/deploy/cloud/clienttest"
 	"strongroom/devcloud"
 	"strongroom/schema/schematest"
 	"strongroom/schema/seal"
@@ -43,26 +42,20 @@ func (s settler) Start(_ context.Context, op compute.Operation) error {
 	return nil
 }
 
+func (settler) ImageRecord(context.Context, compute.Operation) (*compute.Error, error) {
+	return nil, nil
+}
+
 type imageRecords struct{ *imagelocal.Library }
 
 func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
 	return i.Get(ctx, cred, id)
 }
 
-func (i imageRecords) Create(ctx context.Context, cred compute.Credential, img compute.Image) error {
-	_, err := i.Library.Create(ctx, cred, img)
-	return err
-}
-
 // setupClient serves a cloud of an identity service, images and the API, and
 // gives a function that runs the python client against it.
 func setupClient(t *testing.T) func(args ...string) []byte {
 	t.Helper()
-	program, err := exec.LookPath("openstack")
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skip("python3-openstackclient is not installed")
-	}
-	require.NoError(t, err)
 	pool, dir := schematest.New(t), t.TempDir()
 	execute := func(sql string, args ...any) {
 		_, err := pool.Exec(context.Background(), sql, args...)
@@ -100,22 +93,17 @@ func setupClient(t *testing.T) func(args ...string) []byte {
 	handler, err = api.New(api.Config{
 		Keys: &checker{}, Objects: &checker{}, Seal: box,
 		Pool: pool, Identity: client, Images: imageRecords{images}, Operations: settler{execute},
-		Consoles: &desk{text: "the guest is up\n"}, Logger: slog.New(slog.DiscardHandler),
+		Consoles: &consoles{text: "the guest is up\n"}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
+	python := clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+identity.AuthURL(),
+		"OS_USERNAME=admin", "OS_PASSWORD="+passwords["admin"], "OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default",
+		"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne")
 	return func(args ...string) []byte {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C.UTF-8", "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL=" + identity.AuthURL(),
-			"OS_USERNAME=admin", "OS_PASSWORD=" + passwords["admin"], "OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default",
-			"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne",
-		}
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		require.NoError(t, err, "openstack %v: %s%s", args, out, said.String())
-		return out
+		out, said, err := python.Run(t, args...)
+		require.NoError(t, err, "%s%s", out, said)
+		return []byte(out)
 	}
 }
 

@@ -4,24 +4,22 @@ import (
 	"context"
 
 	"strongroom/compute"
+	"strongroom/durable/outbox"
 )
 
-// ImageStore is where the images of servers are.
+// Operations starts the workflows of operations and waits for them; durable.Starter is one.
+type Operations interface {
+	outbox.Starter
+	// ImageRecord waits until op has made the record of its image. failure says why it
+	// ended without one. Unavailable: ctx ended before either was known.
+	ImageRecord(ctx context.Context, op compute.Operation) (failure *compute.Error, err error)
+}
+
+// ImageStore is where the images of servers are. The api reads them; workflows write.
 type ImageStore interface {
 	// Image gives an image's record. NotFound: no such image that this credential
 	// may see; Unavailable: the store does not answer.
 	Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
-	// Create ensures that an image's record is there, without data.
-	Create(ctx context.Context, cred compute.Credential, img compute.Image) error
-	// Delete removes an image. NotFound: it is not there.
-	Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error
-}
-
-// Starter starts the workflows of committed operations; durable.Starter is one.
-type Starter interface {
-	// Start starts op's workflow; starting one that runs is a success. Conflict:
-	// another operation of the server is at its very end, call again.
-	Start(ctx context.Context, op compute.Operation) error
 }
 
 // Console reads console logs where servers run; worker/agent.Client is one.

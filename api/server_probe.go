@@ -9,7 +9,7 @@ import (
 	"strongroom/compute"
 )
 
-// Checker tells whether a credential may use a service for what servers need of
+// Checker reports whether a credential may use a service for what servers need of
 // it. Forbidden: it may not, or there is no such service; Unavailable: the service
 // does not answer.
 type Checker interface {
@@ -19,7 +19,7 @@ type Checker interface {
 // KeyManager is a key manager as the api asks it.
 type KeyManager interface {
 	Checker
-	// Look tells whether the credential may read a secret. NotFound, Forbidden: it
+	// Look reports whether the credential may read a secret. NotFound, Forbidden: it
 	// may not; Invalid: what it holds opens no disk; otherwise as Check.
 	Look(ctx context.Context, cred compute.Credential, id compute.SecretID) error
 }

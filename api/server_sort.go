@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -59,7 +60,8 @@ var sortable = map[string]string{
 const hostNameOf = "coalesce((SELECT name FROM hosts WHERE id = @.host_id), '')"
 
 // order reads sort_key and sort_dir: without them, the newest come first. Keys
-// that the schema lets pass and that are not here have never meant anything.
+// that the schema lets pass and that are not here have never meant anything; one that is
+// named again changes no order, and is left out.
 func (q *serverQuery) order(r *Request) error {
 	keys, directions := r.Query["sort_key"], r.Query["sort_dir"]
 	if len(keys) == 0 {
@@ -79,7 +81,9 @@ func (q *serverQuery) order(r *Request) error {
 				return fault.BadRequest("Unknown sort direction, must be one of: asc, desc")
 			}
 		}
-		if expression, ok := sortable[key]; ok && (key != "locked" || r.Version >= 73) {
+		expression, ok := sortable[key]
+		again := slices.ContainsFunc(q.keys, func(k sortKey) bool { return k.expression == expression })
+		if ok && !again && (key != "locked" || r.Version >= 73) {
 			q.keys = append(q.keys, sortKey{expression, descending})
 		}
 	}

@@ -158,6 +158,9 @@ func (a *API) deleteService(r *Request) (any, error) {
 		if err := db.ForgetHostOfDeleted(r.Context(), &h.ID); err != nil {
 			return err
 		}
+		if _, err := db.ReleaseWaitingOn(r.Context(), &h.ID); err != nil {
+			return err
+		}
 		_, err = db.DeleteHost(r.Context(), h.ID)
 		return err
 	})

@@ -1,3 +1,3 @@
-// Package cmd is the house of the programs: strongroom, the one binary, which is
-// also the only place that wires the rooms together.
+// Package cmd holds the programs: strongroom, the one binary, is also the only place that
+// wires the packages together.
 package cmd

@@ -1,11 +1,11 @@
 package compute_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"strongroom/compute"
 )
@@ -13,7 +13,7 @@ import (
 var auditServer = compute.ServerID{UUID: uuid.MustParse("5f0f3a52-0000-4000-8000-000000000001")}
 
 func entry(name string, state compute.ThingState, change func(*compute.LedgerEntry)) compute.LedgerEntry {
-	e := compute.LedgerEntry{Thing: compute.Thing{Kind: compute.ThingDiskFile, Place: "h1", Name: name, Server: auditServer, State: state}}
+	e := compute.LedgerEntry{Thing: compute.Thing{Kind: compute.ThingDiskFile, Place: "h1", Name: name, Owner: compute.ServerOwner(auditServer), State: state}}
 	if change != nil {
 		change(&e)
 	}
@@ -25,22 +25,31 @@ func sighting(name string) compute.Sighting {
 }
 
 func finding(name string, what compute.Verdict) compute.Finding {
-	f := compute.Finding{Kind: compute.ThingDiskFile, Place: "h1", Name: name, What: what}
-	if what != compute.Unowned {
-		f.Server = auditServer.String()
-	}
-	return f
+	return compute.Finding{Kind: compute.ThingDiskFile, Place: "h1", Name: name, What: what, Owner: compute.ServerOwner(auditServer).String()}
 }
 
 func busy(e *compute.LedgerEntry)    { e.Busy = true }
-func deleted(e *compute.LedgerEntry) { e.ServerDeleted = true }
+func deleted(e *compute.LedgerEntry) { e.OwnerDeleted = true }
 
-func TestCompareLedger(t *testing.T) {
+// blocked is a thing that waits.
+func blocked(name string, by compute.Blocker) compute.LedgerEntry {
+	e := entry(name, compute.ThingPresent, nil)
+	e.Thing = e.Waits(by, "why")
+	return e
+}
+
+func findingWhy(name string, what compute.Verdict) compute.Finding {
+	f := finding(name, what)
+	f.Why = "why"
+	return f
+}
+
+func TestJudge(t *testing.T) {
 	t.Parallel()
 	h1 := map[string]bool{"h1": true}
 	for _, tt := range []struct {
 		name   string
-		books  []compute.LedgerEntry
+		ledger []compute.LedgerEntry
 		world  []compute.Sighting
 		looked map[string]bool
 		want   []compute.Finding
@@ -52,19 +61,25 @@ func TestCompareLedger(t *testing.T) {
 		{"meant to be made and there", []compute.LedgerEntry{entry("a", compute.ThingIntended, nil)}, []compute.Sighting{sighting("a")}, h1, []compute.Finding{finding("a", compute.Unsure)}},
 		{"meant to be made and not there", []compute.LedgerEntry{entry("a", compute.ThingIntended, nil)}, nil, h1, []compute.Finding{finding("a", compute.Unsure)}},
 		{"meant to be made, not looked at", []compute.LedgerEntry{entry("a", compute.ThingIntended, nil)}, nil, nil, nil},
-		{"unowned", nil, []compute.Sighting{sighting("a")}, h1, []compute.Finding{finding("a", compute.Unowned)}},
-		{"seen twice, told once", nil, []compute.Sighting{sighting("a"), sighting("a")}, h1, []compute.Finding{finding("a", compute.Unowned)}},
 		{
 			"its server is gone and it is not", []compute.LedgerEntry{entry("a", compute.ThingPresent, deleted)}, []compute.Sighting{sighting("a")}, h1,
 			[]compute.Finding{finding("a", compute.Leftover)},
 		},
 		{
-			"both are gone and the books say otherwise", []compute.LedgerEntry{entry("a", compute.ThingPresent, deleted)}, nil, h1,
+			"both are gone and the ledger say otherwise", []compute.LedgerEntry{entry("a", compute.ThingPresent, deleted)}, nil, h1,
 			[]compute.Finding{finding("a", compute.Leftover)},
 		},
 		{
 			"a leftover needs no look", []compute.LedgerEntry{entry("a", compute.ThingIntended, deleted)}, nil, nil,
 			[]compute.Finding{finding("a", compute.Leftover)},
+		},
+		{
+			"waiting, whatever for", []compute.LedgerEntry{
+				blocked("a", compute.BlockedByCredential), blocked("b", compute.BlockedByHost), blocked("c", compute.BlockedByTime),
+				blocked("d", compute.BlockedByThings), blocked("e", compute.BlockedByError),
+			}, nil, h1, []compute.Finding{
+				findingWhy("a", compute.Waiting), findingWhy("b", compute.Stranded), findingWhy("c", compute.Late), findingWhy("d", compute.Behind), findingWhy("e", compute.Failing),
+			},
 		},
 		{
 			"in motion", []compute.LedgerEntry{
@@ -76,51 +91,19 @@ func TestCompareLedger(t *testing.T) {
 			"the same name of another kind and at another place", []compute.LedgerEntry{entry("a", compute.ThingPresent, nil)},
 			[]compute.Sighting{{Kind: compute.ThingDomain, Place: "h1", Name: "a"}, {Kind: compute.ThingDiskFile, Place: "h2", Name: "a"}},
 			map[string]bool{"h1": true, "h2": true},
-			[]compute.Finding{
-				finding("a", compute.Missing), {Kind: compute.ThingDomain, Place: "h1", Name: "a", What: compute.Unowned},
-				{Kind: compute.ThingDiskFile, Place: "h2", Name: "a", What: compute.Unowned},
-			},
+			[]compute.Finding{finding("a", compute.Missing)},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, compute.CompareLedger(tt.books, tt.world, tt.looked))
+			var got []compute.Finding
+			for _, e := range tt.ledger {
+				seen := slices.Contains(tt.world, compute.Sighting{Kind: e.Kind, Place: e.Place, Name: e.Name})
+				if verdict := e.Judge(seen, tt.looked[e.Place]); verdict != "" {
+					got = append(got, e.Finding(verdict))
+				}
+			}
+			require.Equal(t, tt.want, got)
 		})
 	}
-}
-
-// TestCompareLedgerHasOneAnswer: it runs inside a workflow, where the order in
-// which hosts answered must not matter.
-func TestCompareLedgerHasOneAnswer(t *testing.T) {
-	t.Parallel()
-	names := []string{"a", "b", "c", "d", "e"}
-	rapid.Check(t, func(t *rapid.T) {
-		var books []compute.LedgerEntry
-		var world []compute.Sighting
-		for _, name := range names {
-			switch rapid.IntRange(0, 4).Draw(t, name) {
-			case 0:
-				books = append(books, entry(name, compute.ThingPresent, nil))
-			case 1:
-				world = append(world, sighting(name))
-			case 2:
-				books, world = append(books, entry(name, compute.ThingPresent, nil)), append(world, sighting(name))
-			case 3:
-				books = append(books, entry(name, compute.ThingIntended, nil))
-			case 4:
-				books = append(books, entry(name, compute.ThingPresent, deleted))
-			}
-		}
-		looked := map[string]bool{"h1": rapid.Bool().Draw(t, "looked")}
-		want := compute.CompareLedger(books, world, looked)
-		got := compute.CompareLedger(rapid.Permutation(books).Draw(t, "books"), rapid.Permutation(world).Draw(t, "world"), looked)
-		if len(want) != len(got) {
-			t.Fatalf("%v is not %v", got, want)
-		}
-		for i := range want {
-			if want[i] != got[i] {
-				t.Fatalf("%v is not %v", got, want)
-			}
-		}
-	})
 }

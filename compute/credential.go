@@ -64,25 +64,3 @@ type Access struct {
 	Project     string       `json:"project"`
 	Credentials []Credential `json:"credentials"`
 }
-
-// Looks tells which projects one of their credentials opened, and which none did.
-type Looks struct {
-	Projects []string `json:"projects,omitempty"`
-	Closed   []string `json:"closed,omitempty"`
-}
-
-// LookInto looks into one project after the other.
-func LookInto(projects []Access, look func(Credential) error) (out Looks, err error) {
-	for _, p := range projects {
-		err := WithAny(p.Credentials, look)
-		switch {
-		case Is(err, Forbidden):
-			out.Closed = append(out.Closed, p.Project)
-		case err != nil:
-			return out, err
-		default:
-			out.Projects = append(out.Projects, p.Project)
-		}
-	}
-	return out, nil
-}

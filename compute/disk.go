@@ -69,7 +69,7 @@ func (d Disk) Name() string {
 	case SwapDisk:
 		return "disk.swap"
 	case RescueDisk:
-		return "disk.rescue"
+		return rescueFile
 	default:
 		return "disk"
 	}

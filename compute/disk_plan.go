@@ -46,13 +46,15 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 	return disks
 }
 
-// diskLabel names a disk within its server: root, ephemeral0, swap.
-func diskLabel(d Disk) string {
+// Label names the disk within its server: root, ephemeral0, swap.
+func (d Disk) Label() string {
 	if d.Role == EphemeralDisk {
 		return fmt.Sprintf("%s%d", d.Role, d.Index)
 	}
 	return string(d.Role)
 }
+
+func diskLabel(d Disk) string { return d.Label() }
 
 // imageBytes is the size that a guest sees of an image. That of an encrypted one
 // is what it says: its file has a LUKS header beside.

@@ -1,6 +1,9 @@
 package compute
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // The disk formats of images, as an image's record says them.
 const (
@@ -9,8 +12,8 @@ const (
 	ImageLUKS  = "luks"  // a LUKS container around raw bytes
 )
 
-// ExportTarget is what the exported copy of a disk shall be. The copy stands by
-// itself: it leans on no other file.
+// ExportTarget is what the exported copy of a disk shall be. The copy is
+// complete in itself: it has no backing file.
 type ExportTarget struct {
 	Format     string     `json:"format"` // ImageQcow2, ImageRaw, ImageLUKS
 	Key        KeyChoice  `json:"key"`
@@ -58,7 +61,12 @@ type Export struct {
 // ExportFolder is the folder in a server's folder that holds what an operation
 // exports. "<server uuid>/<folder>" is its name on the ledger, of the kind
 // ThingDiskFile.
-func ExportFolder(op OperationID) string { return "export." + string(op) }
+func ExportFolder(op OperationID) string { return exportPrefix + string(op) }
+
+// IsExportFolder reports whether ExportFolder may have given a name.
+func IsExportFolder(name string) bool { return strings.HasPrefix(name, exportPrefix) }
+
+const exportPrefix = "export."
 
 // EncryptionProperties gives what an image says of its encryption (EE-23). key
 // opens it. ownKey: the key was made for the image, and may go with it.

@@ -43,7 +43,7 @@ func (img Image) CacheName(project string) (string, error) {
 	return project + "/" + name, nil
 }
 
-// CacheUse names, for the ledger, that a disk of a server leans on a host's copy of
+// CacheUse names, for the ledger, that a disk of a server depends on a host's copy of
 // an encrypted image: "<project>/<copy>/<server>.<file>". The copy goes with its
 // last use.
 func (img Image) CacheUse(project string, server ServerID, d Disk) (string, error) {

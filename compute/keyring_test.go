@@ -54,7 +54,7 @@ func TestKeyring(t *testing.T) {
 func TestRemovers(t *testing.T) {
 	t.Parallel()
 	owners := compute.Credential{ID: uuid.New(), ProjectID: "p", UserID: "owner"}
-	thing := compute.Thing{Kind: compute.ThingKeySecret, Server: server, Credential: owners}
+	thing := compute.Thing{Kind: compute.ThingKeySecret, Owner: compute.ServerOwner(server), Credential: owners}
 	delegated, member := compute.DelegatedCredential(server, "p", "owner"), compute.MemberCredential("p")
 	require.Equal(t, []compute.Credential{owners, delegated, member}, thing.Removers(owners))
 	require.Equal(t, []compute.Credential{delegated, member}, thing.Removers(asker))

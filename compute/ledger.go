@@ -1,16 +1,21 @@
 package compute
 
-import "github.com/google/uuid"
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // ThingKind is a kind of thing that strongroom makes outside its database.
 type ThingKind string
 
-// The kinds of the ledger, in the order in which a server's things are torn
-// down: secrets of the key manager go last, after every disk that they open
-// (EE-27, TPM-31).
+// The kinds of the ledger.
 const (
 	ThingDomain           ThingKind = "domain"            // a libvirt domain; name: the domain's name
+	ThingRunningDomain    ThingKind = "running_domain"    // that a domain runs, while it is not decided that it does; name: the domain's name
 	ThingHypervisorSecret ThingKind = "hypervisor_secret" // a libvirt secret; name: its uuid
+	ThingKeySlot          ThingKind = "key_slot"          // key slots of a LUKS disk; name: AddedKeySlots or OldKeySlots
 	ThingDiskFile         ThingKind = "disk_file"         // name: <server uuid>/<file>
 	ThingCachedImage      ThingKind = "cached_image"      // a disk's use of a host's copy of an encrypted image; name: Image.CacheUse
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
@@ -20,24 +25,69 @@ const (
 	ThingTrust            ThingKind = "trust"             // an owner's trust in strongroom; name: the trust's name
 )
 
-// TeardownOrder lists the kinds in the order of their removal. Trusts go last:
-// with them the rest can be removed.
-var TeardownOrder = []ThingKind{ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingCachedImage, ThingTPMState, ThingImage, ThingKeySecret, ThingTrust}
+// TeardownOrder lists the kinds in the order of their removal: secrets of the key
+// manager go after every disk that they open (EE-27, TPM-31), and trusts go last,
+// since with them the rest can be removed.
+var TeardownOrder = []ThingKind{
+	ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingKeySlot, ThingCachedImage, ThingTPMState,
+	ThingImage, ThingObject, ThingKeySecret, ThingTrust,
+}
+
+// GoneFirst gives the kinds of which nothing may wait to be removed before a thing of the
+// kind is removed: things of the same owner, at the same place or, where the thing is a
+// cloud service's, anywhere.
+func GoneFirst(kind ThingKind) []ThingKind {
+	switch kind {
+	case ThingDiskFile, ThingTPMState:
+		return []ThingKind{ThingRunningDomain, ThingDomain}
+	case ThingCachedImage:
+		return []ThingKind{ThingRunningDomain, ThingDomain, ThingDiskFile}
+	case ThingKeySecret:
+		return []ThingKind{ThingRunningDomain, ThingDomain, ThingKeySlot, ThingDiskFile, ThingTPMState, ThingImage, ThingObject}
+	case ThingTrust:
+		return []ThingKind{ThingImage, ThingObject, ThingKeySecret}
+	case ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingObject:
+	}
+	return nil
+}
+
+// MustWaitFor reports whether a thing can be removed only after another one, which waits
+// to be removed itself. What is in use keeps nobody: a server that goes on with new disks
+// parts with the keys of its old ones.
+func (t Thing) MustWaitFor(other Thing) bool {
+	return other.State == ThingWaiting && t.Owner == other.Owner && slices.Contains(GoneFirst(t.Kind), other.Kind) && (t.Place == other.Place || !t.OnHost())
+}
 
 // ThingState is how far a thing is.
 type ThingState string
 
 // The states of a ledger row. A row is closed (released) only when the thing
-// was seen to be gone. One that is to go and that nobody's credential could
-// remove yet, or whose host is away, is waiting. One that an operation made for its
-// user is given when it is whole: the audit knows it, and nothing removes it.
+// was seen to be gone. One that is to go and cannot yet is waiting (Blocker says for
+// what). One that an operation made for its user is handed over when it is whole: the
+// audit knows it, and nothing removes it.
 const (
-	ThingIntended ThingState = "intended"
-	ThingPresent  ThingState = "present"
-	ThingWaiting  ThingState = "waiting"
-	ThingGiven    ThingState = "given"
-	ThingReleased ThingState = "released"
+	ThingIntended   ThingState = "intended"
+	ThingPresent    ThingState = "present"
+	ThingWaiting    ThingState = "waiting"
+	ThingHandedOver ThingState = "handed_over"
+	ThingReleased   ThingState = "released"
 )
+
+// Blocker is what the removal of a waiting thing waits for.
+type Blocker string
+
+// The blockers.
+const (
+	BlockedByCredential Blocker = "credential" // every credential was refused
+	BlockedByHost       Blocker = "host"       // its host does not answer
+	BlockedByTime       Blocker = "time"       // its making got no answer and may still happen
+	BlockedByThings     Blocker = "things"     // what must be gone first is still there (GoneFirst)
+	BlockedByError      Blocker = "error"      // its removal failed; it is tried again
+)
+
+// LateEffectWindow is how long a service may still be at something after whoever asked
+// for it got no answer: longer than anybody waits for one.
+const LateEffectWindow = 150 * time.Second
 
 // The ledger's places that are services; things on a host have the host's uuid
 // as their place.
@@ -48,25 +98,69 @@ const (
 	PlaceObjects    = "object-store"
 )
 
+// OwnerKind is a kind of owner of things.
+type OwnerKind string
+
+// The kinds of owners.
+const (
+	OwnerServer    OwnerKind = "server"
+	OwnerImage     OwnerKind = "image"
+	OwnerShare     OwnerKind = "share"
+	OwnerVolume    OwnerKind = "volume"
+	OwnerHost      OwnerKind = "host"
+	OwnerOperation OwnerKind = "operation"
+)
+
+// Owner is whose a thing is: it goes when its owner goes.
+type Owner struct {
+	Kind OwnerKind `json:"kind"`
+	ID   uuid.UUID `json:"id"`
+}
+
+// ServerOwner is a server as an owner.
+func ServerOwner(id ServerID) Owner { return Owner{Kind: OwnerServer, ID: id.UUID} }
+
+// String is how people read it: "server 8f3c…".
+func (o Owner) String() string { return string(o.Kind) + " " + o.ID.String() }
+
 // Thing is one row of the ledger: something that exists, or may exist, in the
 // world because strongroom meant to make it.
 type Thing struct {
 	ID         uuid.UUID   `json:"id"`
 	Kind       ThingKind   `json:"kind"`
-	Place      string      `json:"place"`               // PlaceKeyManager or a host's uuid
+	Place      string      `json:"place"`               // PlaceKeyManager … or a host's uuid
 	Name       string      `json:"name"`                // unique within kind and place
 	Reference  string      `json:"reference,omitempty"` // the id that the service gave it, where that is not its name
-	Server     ServerID    `json:"server_id"`
+	Owner      Owner       `json:"owner"`
 	Operation  OperationID `json:"operation_id"`
 	Credential Credential  `json:"credential"` // who made it
 	State      ThingState  `json:"state"`
-	Refused    string      `json:"refused,omitempty"` // why it is waiting
+	BlockedBy  Blocker     `json:"blocked_by,omitempty"` // of a waiting thing
+	Reason     string      `json:"reason,omitempty"`     // why it is waiting, for people
+	HostName   string      `json:"host_name,omitempty"`  // of a thing on a host, where it is known
+}
+
+// Server gives the server whose thing it is, if a server owns it.
+func (t Thing) Server() (ServerID, bool) {
+	return ServerID{UUID: t.Owner.ID}, t.Owner.Kind == OwnerServer
 }
 
 // Host gives the host on which a thing is, if it is on one.
 func (t Thing) Host() (HostID, bool) {
 	id, err := uuid.Parse(t.Place)
 	return HostID{UUID: id}, err == nil
+}
+
+// OnHost reports whether a thing is on a host.
+func (t Thing) OnHost() bool {
+	_, ok := t.Host()
+	return ok
+}
+
+// Waits gives the thing as one whose removal has to wait. A long reason is cut (ShortReason).
+func (t Thing) Waits(by Blocker, reason string) Thing {
+	t.State, t.BlockedBy, t.Reason = ThingWaiting, by, ShortReason(reason)
+	return t
 }
 
 // Removers are the credentials with which a thing of a cloud service can be
@@ -84,9 +178,11 @@ func (t Thing) Removers(asked ...Credential) []Credential {
 			out = append(out, c)
 		}
 	}
-	delegated := DelegatedCredential(t.Server, project, t.Credential.UserID)
-	if len(out) == 0 || out[0].ID != delegated.ID {
-		out = append(out, delegated)
+	if server, ok := t.Server(); ok {
+		delegated := DelegatedCredential(server, project, t.Credential.UserID)
+		if len(out) == 0 || out[0].ID != delegated.ID {
+			out = append(out, delegated)
+		}
 	}
 	return append(out, MemberCredential(project))
 }
@@ -96,6 +192,6 @@ func (t Thing) Removers(asked ...Credential) []Credential {
 func (op Operation) Thing(kind ThingKind, place, name string) Thing {
 	return Thing{
 		ID:   op.ID.Derive("ledger/" + string(kind) + "/" + place + "/" + name),
-		Kind: kind, Place: place, Name: name, Server: op.ServerID, Operation: op.ID, Credential: op.Credential,
+		Kind: kind, Place: place, Name: name, Owner: ServerOwner(op.ServerID), Operation: op.ID, Credential: op.Credential,
 	}
 }

@@ -12,7 +12,7 @@ type LegacyEncryption struct {
 	KeySize int    // bits; XTS uses half of them for each of its two keys
 }
 
-// DefaultLegacyEncryption is what hosts used that were not told otherwise.
+// DefaultLegacyEncryption is what hosts used that were not configured otherwise.
 var DefaultLegacyEncryption = LegacyEncryption{Cipher: "aes-xts-plain64", KeySize: 512}
 
 // Options gives the encryption options of a disk (EE-08), in QEMU's words where it

@@ -5,32 +5,9 @@ import (
 	"time"
 )
 
-// OperationKind is the API's word for an operation (the action name of
-// os-instance-actions).
+// OperationKind is the API's word for an operation: the action name of
+// os-instance-actions, of the operations row and of the workflow.
 type OperationKind string
-
-// The operations of this release.
-const (
-	OpCreate OperationKind = "create"
-	OpDelete OperationKind = "delete"
-	OpStart  OperationKind = "start"
-	OpStop   OperationKind = "stop"
-	OpReboot OperationKind = "reboot"
-
-	OpCreateImage  OperationKind = "createImage"
-	OpCreateBackup OperationKind = "createBackup"
-	OpRebuild      OperationKind = "rebuild"
-
-	OpRotateKeys OperationKind = "rotateKeys" // strongroom's own
-
-	OpRescue   OperationKind = "rescue"
-	OpUnrescue OperationKind = "unrescue"
-
-	// These end inside the request: a row in the trail, no workflow.
-	OpLock       OperationKind = "lock"
-	OpUnlock     OperationKind = "unlock"
-	OpResetState OperationKind = "resetState"
-)
 
 // OperationState is how far an operation is.
 type OperationState string
@@ -49,10 +26,11 @@ func (s OperationState) Settled() bool {
 	return s == OperationSucceeded || s == OperationFailed || s == OperationCancelled
 }
 
-// Operation is one lifecycle operation on one server, as its row says.
+// Operation is one lifecycle operation, as its row says.
 type Operation struct {
 	ID         OperationID     `json:"id"`
-	ServerID   ServerID        `json:"server_id"`
+	ServerID   ServerID        `json:"server_id,omitzero"` // the server that it works on
+	Subject    Owner           `json:"subject,omitzero"`   // what an operation that has no server works on
 	Kind       OperationKind   `json:"kind"`
 	State      OperationState  `json:"state"`
 	Credential Credential      `json:"credential"`
@@ -61,7 +39,10 @@ type Operation struct {
 	AcceptedAt time.Time       `json:"accepted_at"`
 }
 
-// RebootArguments are the arguments of a reboot.
-type RebootArguments struct {
-	Hard bool `json:"hard"`
+// On is what the operation works on.
+func (op Operation) On() Owner {
+	if op.Subject != (Owner{}) {
+		return op.Subject
+	}
+	return ServerOwner(op.ServerID)
 }

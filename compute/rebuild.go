@@ -2,15 +2,25 @@ package compute
 
 import "slices"
 
-// Rebuild is what a rebuild makes a server anew of.
-type Rebuild struct {
+// OpRebuild is the kind of a rebuild.
+const OpRebuild OperationKind = "rebuild"
+
+// Rebuild replaces a server's disks by new ones of an image.
+var Rebuild = declare(Action[RebuildArguments]{Facts: Facts{
+	Kind:       OpRebuild,
+	Transition: Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
+	Boots:      true,
+}})
+
+// RebuildArguments are the arguments of a rebuild.
+type RebuildArguments struct {
 	Image             Image `json:"image"`
 	PreserveEphemeral bool  `json:"preserve_ephemeral,omitempty"`
 }
 
-// RebuildArguments are the arguments of a rebuild.
-type RebuildArguments struct {
-	Rebuild
+// RebuildRequest is what the operations row of a rebuild keeps of its request.
+type RebuildRequest struct {
+	RebuildArguments
 	Change ServerChange `json:"change"`
 }
 
@@ -45,7 +55,7 @@ type Setting struct {
 //
 // Invalid: the image does not fit; Conflict: flavor and image disagree, the image
 // asks for another vTPM than the server has, or an ephemeral disk cannot stay as it is.
-func (s Server) RebuiltAs(op OperationID, in Rebuild) (Server, error) {
+func (s Server) RebuiltAs(op OperationID, in RebuildArguments) (Server, error) {
 	if err := s.CheckNotRescued(); err != nil {
 		return Server{}, err
 	}
@@ -162,59 +172,4 @@ func (s Server) Secrets() []SecretID {
 		out = append(out, *s.TPM.Secret)
 	}
 	return out
-}
-
-// Discarded picks from a server's things those that it has no more use for when it
-// has become another one.
-func (s Server) Discarded(is Server, things []Thing) []Thing {
-	files, tpm, secrets := s.without(is)
-	var out []Thing
-	for _, t := range things {
-		gone := false
-		switch t.Kind {
-		case ThingDiskFile:
-			gone = slices.Contains(files, t.Name)
-		case ThingCachedImage:
-			gone = s.leansOn(t.Name) && !is.leansOn(t.Name)
-		case ThingTPMState:
-			gone = tpm
-		case ThingKeySecret:
-			gone = slices.Contains(secrets, t.Reference)
-		case ThingTrust:
-			gone = s.Delegates() && !is.Delegates()
-		}
-		if gone {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// leansOn reports whether the root disk lies on a host's copy of an encrypted image,
-// by the name of that use.
-func (s Server) leansOn(use string) bool {
-	root, ok := s.RootDisk()
-	name, err := s.Image.CacheUse(s.ProjectID, s.ID, root)
-	return ok && err == nil && s.Image.IsEncrypted() && name == use
-}
-
-// without lists what a server has and another does not: the ledger's names of its
-// disks' files, its vTPM, the ids of its secrets.
-func (s Server) without(is Server) (files []string, tpm bool, secrets []string) {
-	stays := map[string]bool{}
-	for _, d := range is.Disks {
-		stays[d.Name()] = true
-	}
-	for _, d := range s.Disks {
-		if !stays[d.Name()] {
-			files = append(files, s.ID.String()+"/"+d.Name())
-		}
-	}
-	keeps := is.Secrets()
-	for _, id := range s.Secrets() {
-		if !slices.Contains(keeps, id) {
-			secrets = append(secrets, id.String())
-		}
-	}
-	return files, s.TPM != nil && is.TPM == nil, secrets
 }

@@ -40,7 +40,7 @@ func TestRebuiltAs(t *testing.T) {
 	t.Parallel()
 	s := rebuildable()
 	img := imageAsking(encryptedAndTPM)
-	got, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img})
+	got, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img})
 	require.NoError(t, err)
 	require.Equal(t, img, got.Image)
 	require.Equal(t, s.TPM, got.TPM)
@@ -58,28 +58,28 @@ func TestRebuiltAs(t *testing.T) {
 	}
 	require.Len(t, names, len(s.Disks))
 	require.Equal(t, &img.ID, got.Disks[0].Image)
-	again, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img})
+	again, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img})
 	require.NoError(t, err)
 	require.Equal(t, got, again, "what runs twice plans the same")
 	require.Equal(t, "disk", s.Disks[0].Name(), "the plan leaves the server alone")
 
-	third, err := got.RebuiltAs("req-third", compute.Rebuild{Image: img})
+	third, err := got.RebuiltAs("req-third", compute.RebuildArguments{Image: img})
 	require.NoError(t, err)
 	require.Regexp(t, `^disk\.[0-9a-f]{8}$`, third.Disks[0].Name(), "names do not grow")
 	require.NotEqual(t, got.Disks[0].Name(), third.Disks[0].Name())
 
-	plain, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(nil)})
+	plain, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(nil)})
 	require.NoError(t, err)
 	require.Nil(t, plain.TPM)
 	for _, d := range plain.Disks {
 		require.False(t, d.Encrypted)
 		require.Equal(t, compute.FormatNone, d.Format)
 	}
-	back, err := plain.RebuiltAs("req-back", compute.Rebuild{Image: img})
+	back, err := plain.RebuiltAs("req-back", compute.RebuildArguments{Image: img})
 	require.NoError(t, err)
 	require.Nil(t, back.TPM.Secret, "a fresh one")
 
-	kept, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img, PreserveEphemeral: true})
+	kept, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img, PreserveEphemeral: true})
 	require.NoError(t, err)
 	for i, d := range kept.Disks {
 		if d.Role == compute.EphemeralDisk {
@@ -89,7 +89,7 @@ func TestRebuiltAs(t *testing.T) {
 		}
 	}
 	s.Flavor.RootGB = 0
-	sized, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: img})
+	sized, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img})
 	require.NoError(t, err)
 	require.EqualValues(t, 512, sized.Disks[0].SizeMB, "a flavor without a size takes the image's")
 }
@@ -108,13 +108,13 @@ func TestRebuiltAsRefuses(t *testing.T) {
 		"no boolean":          {map[string]string{"hw_ephemeral_encryption": "maybe"}, false, compute.Invalid, "hw_ephemeral_encryption"},
 		"plain and preserved": {nil, true, compute.Conflict, "they cannot be preserved"},
 	} {
-		_, err := rebuildable().RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(c.properties), PreserveEphemeral: c.preserve})
+		_, err := rebuildable().RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(c.properties), PreserveEphemeral: c.preserve})
 		require.ErrorContains(t, err, c.text, name)
 		require.Equal(t, c.kind, compute.KindOf(err), name)
 	}
 	small := imageAsking(nil)
 	small.VirtualBytes = 2 << 30
-	_, err := rebuildable().RebuiltAs(rebuildOp, compute.Rebuild{Image: small})
+	_, err := rebuildable().RebuiltAs(rebuildOp, compute.RebuildArguments{Image: small})
 	require.Equal(t, compute.Invalid, compute.KindOf(err))
 }
 
@@ -157,7 +157,7 @@ func TestCheckRebuilder(t *testing.T) {
 		if c.change != nil {
 			c.change(&s)
 		}
-		will, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(c.to)})
+		will, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(c.to)})
 		require.NoError(t, err, name)
 		err = s.CheckRebuilder(will, c.asker)
 		if c.text == "" {
@@ -169,29 +169,71 @@ func TestCheckRebuilder(t *testing.T) {
 	}
 }
 
-func TestDiscarded(t *testing.T) {
-	t.Parallel()
-	s := rebuildable()
+// onlyOf gives the things that a server uses on a host and another server does not on
+// another host.
+func onlyOf(was compute.Server, on compute.HostID, is compute.Server, then compute.HostID, things []compute.Thing) []compute.Thing {
+	var out []compute.Thing
+	for _, t := range things {
+		if was.Uses(on, t) && !is.Uses(then, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// uses is what a rebuildable server of the mode host has on a host, of every kind.
+type uses struct {
+	server                 compute.Server
+	host                   compute.HostID
+	domain, console, state compute.Thing
+	things                 []compute.Thing
+}
+
+func (u uses) file(d compute.Disk) compute.Thing {
+	return compute.Thing{Kind: compute.ThingDiskFile, Place: u.host.String(), Name: u.server.ID.String() + "/" + d.Name()}
+}
+
+func (u uses) key(id *compute.SecretID) compute.Thing {
+	return compute.Thing{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: "strongroom …", Reference: id.String()}
+}
+
+func usesOf(s compute.Server) uses {
 	s.Flavor.ExtraSpecs = map[string]string{"hw:ephemeral_encryption_secret_security": "host"}
-	file := func(d compute.Disk) compute.Thing {
-		return compute.Thing{Kind: compute.ThingDiskFile, Name: s.ID.String() + "/" + d.Name()}
-	}
-	key := func(id *compute.SecretID) compute.Thing {
-		return compute.Thing{Kind: compute.ThingKeySecret, Name: "strongroom …", Reference: id.String()}
-	}
-	console := compute.Thing{Kind: compute.ThingDiskFile, Name: s.ID.String() + "/console.log"}
-	state, trust := compute.Thing{Kind: compute.ThingTPMState, Name: s.ID.String()}, compute.Thing{Kind: compute.ThingTrust}
-	things := []compute.Thing{{Kind: compute.ThingDomain, Name: s.InstanceName()}, console, state, trust, key(s.TPM.Secret)}
+	u := uses{server: s, host: compute.HostID{UUID: uuid.New()}}
+	u.console = compute.Thing{Kind: compute.ThingDiskFile, Place: u.host.String(), Name: s.ID.String() + "/console.log"}
+	u.domain = compute.Thing{Kind: compute.ThingDomain, Place: u.host.String(), Name: s.InstanceName()}
+	u.state = compute.Thing{Kind: compute.ThingTPMState, Place: u.host.String(), Name: s.ID.String()}
+	u.things = []compute.Thing{u.domain, u.console, u.state, {Kind: compute.ThingTrust, Place: compute.PlaceIdentity}, u.key(s.TPM.Secret)}
 	for _, d := range s.Disks {
-		things = append(things, file(d), key(d.Secret))
+		u.things = append(u.things, u.file(d), u.key(d.Secret))
 	}
+	return u
+}
 
-	same, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(encryptedAndTPM), PreserveEphemeral: true})
+// A rebuild removes what its server does not use any more, and nothing else.
+func TestUsesOfARebuild(t *testing.T) {
+	t.Parallel()
+	u := usesOf(rebuildable())
+	s := u.server
+	same, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(encryptedAndTPM), PreserveEphemeral: true})
 	require.NoError(t, err)
-	require.ElementsMatch(t, []compute.Thing{file(s.Disks[0]), key(s.Disks[0].Secret), file(s.Disks[2]), key(s.Disks[2].Secret)}, s.Discarded(same, things))
+	require.ElementsMatch(t, []compute.Thing{u.file(s.Disks[0]), u.key(s.Disks[0].Secret), u.file(s.Disks[2]), u.key(s.Disks[2].Secret)},
+		onlyOf(s, u.host, same, u.host, u.things))
+	plain, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(nil)})
+	require.NoError(t, err)
+	require.ElementsMatch(t, u.things[2:], onlyOf(s, u.host, plain, u.host, u.things), "all but the domain and its console log")
+	require.Empty(t, onlyOf(s, u.host, s, u.host, u.things))
+}
 
-	plain, err := s.RebuiltAs(rebuildOp, compute.Rebuild{Image: imageAsking(nil)})
-	require.NoError(t, err)
-	require.ElementsMatch(t, things[2:], s.Discarded(plain, things), "all but the domain and what it said")
-	require.Empty(t, s.Discarded(s, things))
+// B4: "disk" on one host is not "disk" on another: a server that moved, and changed in
+// nothing else, has no use for anything on the host that it left.
+func TestB4AServerUsesFilesOnItsHostOnly(t *testing.T) {
+	t.Parallel()
+	u := usesOf(rebuildable())
+	left := []compute.Thing{u.domain, u.console, u.state}
+	for _, d := range u.server.Disks {
+		left = append(left, u.file(d))
+	}
+	other := compute.HostID{UUID: uuid.New()}
+	require.ElementsMatch(t, left, onlyOf(u.server, u.host, u.server, other, u.things), "all that is on the host, and no key")
 }

@@ -1,11 +1,23 @@
 package compute
 
-import "strings"
+// OpRescue is the kind of a rescue.
+const OpRescue OperationKind = "rescue"
+
+// Rescue boots a server from a disk made of an image.
+var Rescue = declare(Action[RescueArguments]{Facts: Facts{
+	Kind:       OpRescue,
+	Transition: Transition{Task: TaskRescuing, From: []VMState{VMActive, VMStopped, VMError}},
+	Boots:      true,
+}})
 
 // RescueArguments are the arguments of a rescue.
 type RescueArguments struct {
 	Image Image `json:"image"` // what the server boots from meanwhile, as its record says now
 }
+
+// rescueFile begins the name of a rescue disk's file. The rest is the operation's, so that
+// what an earlier rescue left, to be removed when its host is back, is not taken for it.
+const rescueFile = "disk.rescue"
 
 // PlanRescue gives the disk that a server boots from while it is rescued: an
 // overlay on the image, and as large. It is encrypted if the image is, and only
@@ -19,8 +31,9 @@ func PlanRescue(op OperationID, img Image) (Disk, error) {
 	if _, err := img.BackingFormat(); err != nil {
 		return Disk{}, err
 	}
+	id := DiskID{op.Derive("disk/" + string(RescueDisk))}
 	d := Disk{
-		ID: DiskID{op.Derive("disk/" + string(RescueDisk))}, Role: RescueDisk, DeviceName: devicePrefix + "a", Bus: "virtio",
+		ID: id, Role: RescueDisk, File: rescueFile + "." + id.String()[:8], DeviceName: devicePrefix + "a", Bus: "virtio",
 		SizeMB: (bytes + bytesPerMB - 1) / bytesPerMB, Image: &img.ID, Source: &img,
 	}
 	enc, err := img.Encryption()
@@ -31,7 +44,7 @@ func PlanRescue(op OperationID, img Image) (Disk, error) {
 	return d, nil
 }
 
-// guestBytes is the size of the disk in an image, 0 where only its bytes tell.
+// guestBytes is the size of the disk in an image, 0 where only its bytes show it.
 func guestBytes(img Image) (int64, error) {
 	switch {
 	case img.IsEncrypted():
@@ -68,32 +81,6 @@ func (s Server) RescuedWith(d Disk) Server {
 	return s
 }
 
-// Unrescued gives the server without its rescue disk.
-func (s Server) Unrescued() Server {
-	var own []Disk
-	for _, d := range s.Disks {
-		if d.Role != RescueDisk {
-			own = append(own, d)
-		}
-	}
-	s.Disks = own
-	return s
-}
-
-// RescueThings picks from a server's things its rescue disk and the use that this
-// makes of a host's copy of an encrypted image.
-func (s Server) RescueThings(things []Thing) []Thing {
-	file := Disk{Role: RescueDisk}.Name()
-	var out []Thing
-	for _, t := range things {
-		if t.Kind == ThingDiskFile && t.Name == s.ID.String()+"/"+file ||
-			t.Kind == ThingCachedImage && strings.HasSuffix(t.Name, "/"+s.ID.String()+"."+file) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
 // RunningState is the vm_state of the server when its machine runs.
 func (s Server) RunningState() VMState {
 	if _, rescued := s.RescueDisk(); rescued {
@@ -123,7 +110,7 @@ func (s Server) Attached() []Disk {
 }
 
 // SourceOf gives the image that a disk of the server is an overlay on; nil: the
-// disk leans on nothing.
+// disk has no backing file.
 func (s Server) SourceOf(d Disk) *Image {
 	switch {
 	case d.Source != nil:

@@ -1,6 +1,7 @@
 package compute_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -43,7 +44,9 @@ func TestPlanRescue(t *testing.T) {
 			require.NoError(t, err)
 			again, _ := compute.PlanRescue("req-1", c.image)
 			require.Equal(t, again, d)
-			require.Equal(t, "disk.rescue", d.Name())
+			require.Equal(t, "disk.rescue."+d.ID.String()[:8], d.Name())
+			other, _ := compute.PlanRescue("req-2", c.image)
+			require.NotEqual(t, other.Name(), d.Name(), "what another rescue left is not taken for it")
 			require.Equal(t, c.sizeMB, d.SizeMB)
 			require.Equal(t, image, *d.Image)
 			require.Equal(t, c.image, *d.Source)
@@ -91,7 +94,7 @@ func TestAttached(t *testing.T) {
 	root, _ := r.RootDisk()
 	require.Equal(t, "/dev/vdb", root.DeviceName)
 	require.Equal(t, s, r.Unrescued())
-	_, err = r.RebuiltAs("req-2", compute.Rebuild{Image: s.Image})
+	_, err = r.RebuiltAs("req-2", compute.RebuildArguments{Image: s.Image})
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
 	_, err = r.DisksToRotate(nil)
 	require.ErrorContains(t, err, "is on its rescue disk")
@@ -114,17 +117,24 @@ func TestKeyOfARescueDisk(t *testing.T) {
 
 // What an unrescue takes away is the rescue disk and its use of an image, and
 // nothing else.
-func TestRescueThings(t *testing.T) {
+func TestRescueDiskIsOnlyOfTheRescued(t *testing.T) {
 	t.Parallel()
-	s := compute.Server{ID: server}
+	host := compute.HostID{UUID: uuid.New()}
+	s := compute.Server{ID: server, ProjectID: "p", Disks: []compute.Disk{{Role: compute.RootDisk}}}
+	img := of("qcow2", "os_encrypt_key_id", keyID, "os_decrypt_size", "1073741824")
+	img.ID, img.SHA256 = compute.ImageID{UUID: uuid.MustParse(keyID)}, strings.Repeat("ab", 32)
+	disk, err := compute.PlanRescue(compute.NewOperationID(), img)
+	require.NoError(t, err)
+	use, err := disk.Source.CacheUse("p", server, disk)
+	require.NoError(t, err)
 	own := []compute.Thing{
-		{Kind: compute.ThingDiskFile, Name: server.String() + "/disk.rescue"},
-		{Kind: compute.ThingCachedImage, Name: "p/copy/" + server.String() + ".disk.rescue"},
+		{Kind: compute.ThingDiskFile, Place: host.String(), Name: server.String() + "/" + disk.Name()},
+		{Kind: compute.ThingCachedImage, Place: host.String(), Name: use},
 	}
 	others := []compute.Thing{
-		{Kind: compute.ThingDiskFile, Name: server.String() + "/disk"},
-		{Kind: compute.ThingCachedImage, Name: "p/copy/" + server.String() + ".disk"},
-		{Kind: compute.ThingKeySecret, Name: server.String() + "/disk.rescue"},
+		{Kind: compute.ThingDiskFile, Place: host.String(), Name: server.String() + "/disk"},
+		{Kind: compute.ThingCachedImage, Place: host.String(), Name: "p/copy/" + server.String() + ".disk"},
+		{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: server.String() + "/" + disk.Name()},
 	}
-	require.Equal(t, own, s.RescueThings(append(others, own...)))
+	require.Equal(t, own, onlyOf(s.RescuedWith(disk), host, s, host, append(others, own...)))
 }

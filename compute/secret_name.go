@@ -28,7 +28,7 @@ func DiskSecret(server ServerID, op OperationID, d Disk) SecretPlan {
 }
 
 // BackingSecret plans the copy of an image's secret with which one disk opens the
-// image under it (EE-11): it goes with the disk, and nobody else leans on it.
+// image under it (EE-11): it goes with the disk, and nobody else uses it.
 func BackingSecret(server ServerID, op OperationID, d Disk) SecretPlan {
 	return plan(server, op, backingThing+diskLabel(d), DiskPassphraseBytes)
 }
@@ -46,7 +46,7 @@ func plan(server ServerID, op OperationID, thing string, bytes int) SecretPlan {
 	}
 }
 
-// SecretOwner tells whose secret a key manager's name says it is; ok is false
+// SecretOwner gives whose secret a key manager's name says it is; ok is false
 // for a name that is not of this form, which is not ours to touch.
 func SecretOwner(name string) (server ServerID, op OperationID, ok bool) {
 	rest, ours := strings.CutPrefix(name, secretPrefix)
@@ -59,6 +59,21 @@ func SecretOwner(name string) (server ServerID, op OperationID, ok bool) {
 		return ServerID{}, "", false
 	}
 	return ServerID{id}, OperationID(words[len(words)-1]), true
+}
+
+// SecretUse says, for people, what a secret or a trust of ours is for: "disk root",
+// "vtpm", "trust", "image <id>". Another name is given as it is.
+func SecretUse(name string) string {
+	rest, ours := strings.CutPrefix(name, "strongroom ")
+	words := strings.Fields(rest)
+	if !ours || len(words) < 3 || !strings.HasPrefix(words[len(words)-1], "req-") {
+		return name
+	}
+	words = words[:len(words)-1]
+	if words[0] == "server" && len(words) > 2 {
+		words = words[2:]
+	}
+	return strings.Join(words, " ")
 }
 
 // TrustName names the trust that a server's owner gives when the server is

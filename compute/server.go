@@ -40,6 +40,11 @@ const (
 	TaskRebootStartedHard TaskState = "reboot_started_hard"
 	TaskDeleting          TaskState = "deleting"
 
+	TaskPausing    TaskState = "pausing"
+	TaskUnpausing  TaskState = "unpausing"
+	TaskSuspending TaskState = "suspending"
+	TaskResuming   TaskState = "resuming"
+
 	TaskSnapshotPending TaskState = "image_snapshot_pending"
 	TaskSnapshot        TaskState = "image_snapshot"
 	TaskBackup          TaskState = "image_backup"

@@ -10,70 +10,36 @@ type Situation struct {
 	Launched bool // it was ACTIVE once: launched_at is set
 }
 
-// condition says from where an action may begin.
-type condition struct {
-	vm       []VMState   // nil: any
-	task     []TaskState // nil: any
-	launched bool        // only for servers that were active once
+// Transition says from where an action may begin, and what the server does then.
+type Transition struct {
+	Task TaskState // the server's task_state from the moment the action is accepted
+
+	// From are the vm_states from which it may begin, if the server was active once
+	// and has no task_state.
+	From []VMState
+	// Through are task_states that do not keep it from beginning.
+	Through []TaskState
+	// Always lets it begin from every state.
+	Always bool
 }
 
-// idle is the condition on the task of most actions.
-var idle = []TaskState{TaskNone}
-
-var conditions = map[OperationKind]condition{
-	OpStart:        {vm: []VMState{VMStopped}, task: idle, launched: true},
-	OpStop:         {vm: []VMState{VMActive, VMError}, task: idle, launched: true},
-	OpCreateImage:  {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
-	OpCreateBackup: {vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}, task: idle, launched: true},
-	OpRebuild:      {vm: []VMState{VMActive, VMStopped, VMError}, task: idle, launched: true},
-	OpRescue:       {vm: []VMState{VMActive, VMStopped, VMError}, task: idle, launched: true},
-	OpUnrescue:     {vm: []VMState{VMRescued}, task: idle, launched: true},
-	// A header is changed beside a guest that runs as well as without one.
-	OpRotateKeys: {vm: []VMState{VMActive, VMStopped, VMPaused}, task: idle, launched: true},
-
-	// Delete wins over everything, also over a create that still runs.
-	OpDelete:     {},
-	OpLock:       {},
-	OpUnlock:     {},
-	OpResetState: {},
-}
-
-var softReboot = condition{vm: []VMState{VMActive}, task: idle, launched: true}
-
-// hardReboot may break into what a guest that hangs keeps waiting (A.6).
-var hardReboot = condition{
-	vm: []VMState{VMActive, VMStopped, VMPaused, VMSuspended, VMError},
-	task: []TaskState{
-		TaskNone, TaskRebooting, TaskRebootPending, TaskRebootStarted,
-		"resuming", "pausing", "unpausing", "suspending",
-	},
-	launched: true,
-}
-
-// CheckAction reports whether an action may begin, as compute-api A.6 has it.
-// hard matters to a reboot only. The error is a Conflict with the text that
-// clients match; Invalid for a kind that is no action on a server.
-func CheckAction(kind OperationKind, at Situation, hard bool) error {
-	allowed, known := conditions[kind]
-	if kind == OpReboot {
-		allowed, known = softReboot, true
-		if hard {
-			allowed = hardReboot
-		}
-	}
+// Check reports whether the action may begin, as compute-api A.6 has it. The error
+// is a Conflict with the text that clients match.
+func (f Facts) Check(at Situation) error {
+	allowed := f.Transition
 	switch {
-	case !known:
-		return Errorf(Invalid, "There is no such action: %s", kind)
-	case allowed.vm != nil && !slices.Contains(allowed.vm, at.VM):
-		return wrongState(kind, at.Server, "vm_state", string(at.VM))
-	case allowed.task != nil && !slices.Contains(allowed.task, at.Task):
-		return wrongState(kind, at.Server, "task_state", string(at.Task))
-	case allowed.launched && !at.Launched:
-		return Errorf(Conflict, "Cannot '%s' an instance which has never been active", kind)
+	case allowed.Always:
+		return nil
+	case !slices.Contains(allowed.From, at.VM):
+		return f.wrongState(at.Server, "vm_state", string(at.VM))
+	case at.Task != TaskNone && !slices.Contains(allowed.Through, at.Task):
+		return f.wrongState(at.Server, "task_state", string(at.Task))
+	case !at.Launched:
+		return Errorf(Conflict, "Cannot '%s' an instance which has never been active", f.Kind)
 	}
 	return nil
 }
 
-func wrongState(kind OperationKind, server ServerID, attribute, value string) error {
-	return Errorf(Conflict, "Cannot '%s' instance %s while it is in %s %s", kind, server, attribute, value)
+func (f Facts) wrongState(server ServerID, attribute, value string) error {
+	return Errorf(Conflict, "Cannot '%s' instance %s while it is in %s %s", f.Kind, server, attribute, value)
 }

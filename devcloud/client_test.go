@@ -10,29 +10,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud/clienttest"
 )
 
 // openstackClient gives a function that runs the python client as a user in project demo.
 func (b *bench) openstackClient(t *testing.T, user string) func(args ...string) []byte {
 	t.Helper()
-	program, err := exec.LookPath("openstack")
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skip("python3-openstackclient is not installed")
-	}
-	require.NoError(t, err)
+	python := clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+b.AuthURL(), "OS_USERNAME="+user,
+		"OS_PASSWORD="+b.passwords[user], "OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default",
+		"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne")
 	return func(args ...string) []byte {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LC_ALL=C.UTF-8", "OS_IDENTITY_API_VERSION=3",
-			"OS_AUTH_URL=" + b.AuthURL(), "OS_USERNAME=" + user, "OS_PASSWORD=" + b.passwords[user], "OS_PROJECT_NAME=demo",
-			"OS_USER_DOMAIN_NAME=Default", "OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne",
-		}
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		require.NoError(t, err, "openstack %v: %s", args, said.String())
-		return out
+		out, said, err := python.Run(t, args...)
+		require.NoError(t, err, said)
+		return []byte(out)
 	}
 }
 

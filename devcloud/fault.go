@@ -22,7 +22,7 @@ func fault(status int, format string, args ...any) error {
 	return &requestFault{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// unauthorized is all that a failed login or a bad token is told.
+// unauthorized is the answer to a failed login and to a bad token: it says no more.
 func unauthorized() error {
 	return fault(http.StatusUnauthorized, "The request you have made requires authentication.")
 }

@@ -72,12 +72,12 @@ func (i *images) find(c echo.Context) (compute.Image, compute.Credential, error)
 	id := compute.ImageID{UUID: parsed}
 	ctx := c.Request().Context()
 	if caller.has("admin") {
-		all, err := i.library.List(ctx, compute.Credential{})
+		found, err := i.everybodys(ctx, image.ListInput{IDs: []compute.ImageID{id}})
 		if err != nil {
 			return compute.Image{}, cred, err
 		}
-		if img := find(all, func(img *compute.Image) bool { return img.ID == id }); img != nil {
-			cred.ProjectID = img.Owner
+		if len(found) > 0 {
+			cred.ProjectID = found[0].Owner
 		}
 	}
 	img, err := i.library.Get(ctx, cred, id)

@@ -50,10 +50,10 @@ func (i *images) create(c echo.Context) error {
 }
 
 // taken reports whether an id is in use: the library would take a repeated
-// create for the first one, the API's clients are told.
+// create for the first one, the API answers with a conflict.
 func (i *images) taken(c echo.Context, id compute.ImageID) bool {
-	all, err := i.library.List(c.Request().Context(), compute.Credential{})
-	return err == nil && find(all, func(img *compute.Image) bool { return img.ID == id }) != nil
+	found, err := i.everybodys(c.Request().Context(), image.ListInput{IDs: []compute.ImageID{id}})
+	return err == nil && len(found) > 0
 }
 
 // assignOwner: an administrator may make an image for another project.

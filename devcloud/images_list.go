@@ -2,6 +2,7 @@ package devcloud
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +22,7 @@ const (
 
 // list is GET /v2/images: what the caller may see and the query asks for.
 func (i *images) list(c echo.Context) error {
-	all, err := i.library.List(c.Request().Context(), compute.Credential{})
+	all, err := i.everybodys(c.Request().Context(), image.ListInput{})
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,17 @@ func (i *images) list(c echo.Context) error {
 		answer["next"] = "/v2/images" + queryString(query, next)
 	}
 	return c.JSON(http.StatusOK, answer)
+}
+
+// everybodys gives all projects' images.
+func (i *images) everybodys(ctx context.Context, in image.ListInput) (all []compute.Image, err error) {
+	for img, err := range image.All(ctx, i.library, compute.Credential{}, in) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, img)
+	}
+	return all, nil
 }
 
 // listed reports whether a caller sees an image in a list. Other projects'

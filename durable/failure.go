@@ -14,11 +14,14 @@ import (
 	"strongroom/compute"
 )
 
-const scheduleToStart = enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+const (
+	scheduleToStart = enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+	heartbeat       = enumspb.TIMEOUT_TYPE_HEARTBEAT
+)
 
-// unkindAttempts is how often an error without a kind is tried: it is a bug or
-// something unforeseen, and trying for ever would hide it.
-const unkindAttempts = 5
+// unclassifiedAttempts is how often an activity that fails with an error without a kind is
+// tried: such an error is a bug, and endless retries would hide it.
+const unclassifiedAttempts = 5
 
 func asError[T error](err error, target *T) bool { return errors.As(err, target) }
 
@@ -47,7 +50,7 @@ func toTemporal(ctx context.Context, err error) error {
 	case compute.Unavailable:
 		options.NextRetryDelay = retryAfter(err)
 	case "":
-		options.NonRetryable = activity.GetInfo(ctx).Attempt >= unkindAttempts
+		options.NonRetryable = activity.GetInfo(ctx).Attempt >= unclassifiedAttempts
 	default:
 		options.NonRetryable = true
 	}
@@ -61,6 +64,16 @@ func retryAfter(err error) time.Duration {
 		return busy.RetryAfter()
 	}
 	return 0
+}
+
+// WorkflowError is what a workflow ends with that fails with err. An error of its own keeps
+// its kind (FromTemporal); that of an activity is Temporal's already.
+func WorkflowError(err error) error {
+	var own *compute.Error
+	if errors.As(err, &own) {
+		return temporal.NewNonRetryableApplicationError(own.Message, string(own.Kind), nil)
+	}
+	return err
 }
 
 // FromTemporal turns a failed activity's or workflow's error back into the

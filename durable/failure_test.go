@@ -40,8 +40,8 @@ func cross(t *testing.T, local bool, retry *temporal.RetryPolicy, work func(cont
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, RetryPolicy: retry})
 		seen = workflow.ExecuteActivity(ctx, "work").Get(ctx, nil)
 		return nil
-	}, workflow.RegisterOptions{Name: "story"})
-	env.ExecuteWorkflow("story")
+	}, workflow.RegisterOptions{Name: "workflow"})
+	env.ExecuteWorkflow("workflow")
 	require.NoError(t, env.GetWorkflowError())
 	return seen
 }

@@ -12,7 +12,6 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 
 	"strongroom/compute"
 )
@@ -21,19 +20,22 @@ import (
 // rest is read from the record when the workflow begins.
 type OperationInput struct {
 	Operation compute.OperationID `json:"operation"`
-	Server    compute.ServerID    `json:"server"`
+	Server    compute.ServerID    `json:"server,omitzero"`
+	Subject   compute.Owner       `json:"subject,omitzero"` // what an operation that has no server works on
 }
 
-// memoOperation is the memo key that tells which operation an execution is.
+// memoOperation is the memo key of the id of the operation that an execution runs.
 const memoOperation = "operation"
 
-// WorkflowID is the id under which an operation runs. It is the lock: one
-// operation per server at a time, and beside it one delete, which wins.
-func WorkflowID(server compute.ServerID, kind compute.OperationKind) string {
-	if kind == compute.OpDelete {
-		return "server/" + server.String() + "/delete"
+// WorkflowID is the id under which an operation runs. It is the lock. On a server there is
+// one operation at a time, and beside it one delete, which wins: server/<uuid> and
+// server/<uuid>/delete. Of other things each kind of operation has its own: host/<uuid>/<kind>.
+func WorkflowID(on compute.Owner, kind compute.OperationKind) string {
+	id := string(on.Kind) + "/" + on.ID.String()
+	if on.Kind != compute.OwnerServer || kind == compute.OpDelete {
+		id += "/" + string(kind)
 	}
-	return "server/" + server.String()
+	return id
 }
 
 // WorkflowType is the registered name of an operation's workflow.
@@ -43,10 +45,10 @@ func WorkflowType(kind compute.OperationKind) string { return string(kind) }
 type Starter struct{ Client client.Client }
 
 // Start starts op's workflow. Starting one that runs already is a success.
-// Conflict: another operation holds the server; since the record let op pass,
+// Conflict: another operation has the lock; since the record let op pass,
 // that one is at its very end and Start may be called again.
 func (s Starter) Start(ctx context.Context, op compute.Operation) error {
-	id := WorkflowID(op.ServerID, op.Kind)
+	id := WorkflowID(op.On(), op.Kind)
 	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:        id,
 		TaskQueue: ControlQueue,
@@ -55,18 +57,22 @@ func (s Starter) Start(ctx context.Context, op compute.Operation) error {
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{memoOperation: string(op.ID)},
-		StaticSummary:                            fmt.Sprintf("%s of server %s (%s)", op.Kind, op.ServerID, op.ID),
-	}, WorkflowType(op.Kind), OperationInput{Operation: op.ID, Server: op.ServerID})
+		TypedSearchAttributes:                    started(op),
+		StaticSummary:                            fmt.Sprintf("%s of %s (%s)", op.Kind, op.On(), op.ID),
+	}, WorkflowType(op.Kind), OperationInput{Operation: op.ID, Server: op.ServerID, Subject: op.Subject})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &started) {
-		run, found, lookErr := s.Look(ctx, op)
-		if lookErr != nil {
-			return lookErr
+		state, found, findErr := s.FindExecution(ctx, op)
+		if findErr != nil {
+			return findErr
 		}
-		if found && run == Running {
+		if found && state == Running {
 			return nil
 		}
-		return compute.Errorf(compute.Conflict, "another operation of server %s is ending", op.ServerID)
+		return compute.Errorf(compute.Conflict, "another operation of %s is ending", op.On())
+	}
+	if isUnregistered(err) {
+		return compute.Errorf(compute.Unavailable, "starting %s: Temporal does not know strongroom's search attributes, run strongroom migrate: %w", id, err)
 	}
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "starting %s: %w", id, err)
@@ -74,26 +80,26 @@ func (s Starter) Start(ctx context.Context, op compute.Operation) error {
 	return nil
 }
 
-// Run says how an operation's execution stands.
-type Run string
+// ExecutionState says whether an operation's execution still runs.
+type ExecutionState string
 
-// The standings of an execution.
+// The states of an execution.
 const (
-	Running Run = "running"
-	Closed  Run = "closed"
+	Running ExecutionState = "running"
+	Closed  ExecutionState = "closed"
 )
 
-// Look finds op's own execution. found is false when the last execution under
+// FindExecution finds op's own execution. found is false when the last execution under
 // its workflow id is another operation's, or there is none.
-func (s Starter) Look(ctx context.Context, op compute.Operation) (run Run, found bool, err error) {
-	info, err := s.describe(ctx, WorkflowID(op.ServerID, op.Kind))
+func (s Starter) FindExecution(ctx context.Context, op compute.Operation) (state ExecutionState, found bool, err error) {
+	info, err := s.describe(ctx, WorkflowID(op.On(), op.Kind))
 	if err != nil || info == nil {
 		return "", false, err
 	}
 	if owner(info) != op.ID {
 		return "", false, nil
 	}
-	return standing(info), true, nil
+	return stateOf(info), true, nil
 }
 
 // owner is the operation that an execution says it is, "" if it says nothing.
@@ -105,30 +111,21 @@ func owner(info *workflowpb.WorkflowExecutionInfo) compute.OperationID {
 	return compute.OperationID(id)
 }
 
-// CancelRunning asks the operation that holds the server's lock to end, and
-// waits until it has undone its work. It never terminates one. Unavailable: it
-// has not ended when ctx did; call again.
-func (s Starter) CancelRunning(ctx context.Context, server compute.ServerID) error {
-	id := WorkflowID(server, "")
-	for {
-		info, err := s.describe(ctx, id)
-		if err != nil {
-			return err
-		}
-		if info == nil || standing(info) == Closed {
-			return nil
-		}
-		run := info.GetExecution().GetRunId()
-		var missing *serviceerror.NotFound
-		if err := s.Client.CancelWorkflow(ctx, id, run); err != nil && !errors.As(err, &missing) {
-			return compute.Errorf(compute.Unavailable, "cancelling %s: %w", id, err)
-		}
-		// How it ended is its own business; that the wait ended otherwise is ours.
-		var ended *temporal.WorkflowExecutionError
-		if err := s.Client.GetWorkflow(ctx, id, run).Get(ctx, nil); err != nil && !errors.As(err, &ended) {
-			return compute.Errorf(compute.Unavailable, "still waiting for the end of %s: %w", id, err)
-		}
+// Cancel cancels the operation that has the server's lock. ended is true when no
+// operation has the lock any more. It never terminates one.
+func (s Starter) Cancel(ctx context.Context, server compute.ServerID) (ended bool, err error) {
+	id := WorkflowID(compute.ServerOwner(server), "")
+	info, err := s.describe(ctx, id)
+	if err != nil || info == nil || stateOf(info) == Closed {
+		return err == nil, err
 	}
+	err = s.Client.CancelWorkflow(ctx, id, info.GetExecution().GetRunId())
+	var missing *serviceerror.NotFound
+	var asked *serviceerror.CancellationAlreadyRequested
+	if err != nil && !errors.As(err, &missing) && !errors.As(err, &asked) {
+		return false, compute.Errorf(compute.Unavailable, "cancelling %s: %w", id, err)
+	}
+	return false, nil
 }
 
 func (s Starter) describe(ctx context.Context, id string) (*workflowpb.WorkflowExecutionInfo, error) {
@@ -143,7 +140,7 @@ func (s Starter) describe(ctx context.Context, id string) (*workflowpb.WorkflowE
 	return desc.GetWorkflowExecutionInfo(), nil
 }
 
-func standing(info *workflowpb.WorkflowExecutionInfo) Run {
+func stateOf(info *workflowpb.WorkflowExecutionInfo) ExecutionState {
 	if info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return Running
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -52,15 +54,15 @@ func TestStarter(t *testing.T) {
 	require.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	s := durable.Starter{Client: c}
-	look := func(t *testing.T, op compute.Operation) (durable.Run, bool) {
+	look := func(t *testing.T, op compute.Operation) (durable.ExecutionState, bool) {
 		t.Helper()
-		run, found, err := s.Look(t.Context(), op)
+		run, found, err := s.FindExecution(t.Context(), op)
 		require.NoError(t, err)
 		return run, found
 	}
 	end := func(t *testing.T, op compute.Operation) {
 		t.Helper()
-		id := durable.WorkflowID(op.ServerID, op.Kind)
+		id := durable.WorkflowID(op.On(), op.Kind)
 		require.NoError(t, c.SignalWorkflow(t.Context(), id, "", "end", nil))
 		require.NoError(t, c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil))
 	}
@@ -71,9 +73,9 @@ func TestStarter(t *testing.T) {
 		_, found := look(t, op)
 		require.False(t, found)
 		require.NoError(t, s.Start(t.Context(), op))
-		first := c.GetWorkflow(t.Context(), durable.WorkflowID(op.ServerID, op.Kind), "").GetRunID()
+		first := c.GetWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "").GetRunID()
 		require.NoError(t, s.Start(t.Context(), op))
-		require.Equal(t, first, c.GetWorkflow(t.Context(), durable.WorkflowID(op.ServerID, op.Kind), "").GetRunID())
+		require.Equal(t, first, c.GetWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "").GetRunID())
 		run, found := look(t, op)
 		require.True(t, found)
 		require.Equal(t, durable.Running, run)
@@ -115,45 +117,51 @@ func TestStarter(t *testing.T) {
 		require.Equal(t, durable.Running, run)
 	})
 
-	t.Run("a cancel waits for the undo", func(t *testing.T) {
+	t.Run("a cancel asks, and says when the undo has ended", func(t *testing.T) {
 		t.Parallel()
 		op := newOperation(newServer(), compute.OpCreate)
-		require.NoError(t, s.CancelRunning(t.Context(), op.ServerID), "nothing runs")
+		ended, err := s.Cancel(t.Context(), op.ServerID)
+		require.NoError(t, err)
+		require.True(t, ended, "nothing runs")
 		require.NoError(t, s.Start(t.Context(), op))
-		begin := time.Now()
-		errs := make(chan error)
-		for range 3 {
-			go func() { errs <- s.CancelRunning(t.Context(), op.ServerID) }()
-		}
-		for range 3 {
-			require.NoError(t, <-errs)
-			require.GreaterOrEqual(t, time.Since(begin), undoTime)
-			run, _ := look(t, op)
-			require.Equal(t, durable.Closed, run)
-		}
-		require.NoError(t, s.CancelRunning(t.Context(), op.ServerID), "it is over")
+		ended, err = s.Cancel(t.Context(), op.ServerID)
+		require.NoError(t, err)
+		require.False(t, ended)
+		require.Eventually(t, func() bool { // asked again and again
+			ended, err = s.Cancel(t.Context(), op.ServerID)
+			return err != nil || ended
+		}, time.Minute, undoTime/20)
+		require.NoError(t, err)
+		run, _ := look(t, op)
+		require.Equal(t, durable.Closed, run)
 	})
 
 	t.Run("a cancel leaves a delete alone", func(t *testing.T) {
 		t.Parallel()
 		op := newOperation(newServer(), compute.OpDelete)
 		require.NoError(t, s.Start(t.Context(), op))
-		require.NoError(t, s.CancelRunning(t.Context(), op.ServerID))
+		ended, err := s.Cancel(t.Context(), op.ServerID)
+		require.NoError(t, err)
+		require.True(t, ended)
 		run, _ := look(t, op)
 		require.Equal(t, durable.Running, run)
 	})
 
-	t.Run("a cancel that is cut short may be made again", func(t *testing.T) {
+	t.Run("an operation on a host is told what it works on", func(t *testing.T) {
 		t.Parallel()
-		op := newOperation(newServer(), compute.OpCreate)
+		host := compute.Owner{Kind: compute.OwnerHost, ID: uuid.New()}
+		op, other := newOperation(compute.ServerID{}, compute.OpStop), newOperation(compute.ServerID{}, compute.OpCreate)
+		op.Subject, other.Subject = host, host
 		require.NoError(t, s.Start(t.Context(), op))
-		ctx, cancel := context.WithTimeout(t.Context(), undoTime/3)
-		defer cancel()
-		err := s.CancelRunning(ctx, op.ServerID)
-		require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
-		require.NoError(t, s.CancelRunning(t.Context(), op.ServerID))
+		require.NoError(t, s.Start(t.Context(), other), "of a host each kind has its own lock")
 		run, _ := look(t, op)
-		require.Equal(t, durable.Closed, run)
+		require.Equal(t, durable.Running, run)
+		history := c.GetWorkflowHistory(t.Context(), "host/"+host.ID.String()+"/stop", "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		first, err := history.Next()
+		require.NoError(t, err)
+		var in durable.OperationInput
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(first.GetWorkflowExecutionStartedEventAttributes().GetInput(), &in))
+		require.Equal(t, durable.OperationInput{Operation: op.ID, Subject: host}, in)
 	})
 
 	t.Run("a server that is away is worth a retry", func(t *testing.T) {
@@ -165,5 +173,28 @@ func TestStarter(t *testing.T) {
 		defer nobody.Close()
 		op := newOperation(newServer(), compute.OpCreate)
 		require.True(t, compute.Is(durable.Starter{Client: nobody}.Start(ctx, op), compute.Unavailable))
+		_, err = durable.Starter{Client: nobody}.Cancel(ctx, op.ServerID)
+		require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
+		_, err = durable.Starter{Client: nobody}.ImageRecord(ctx, op)
+		require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
 	})
+}
+
+func TestB6TheWorkflowIDNamesWhatAnOperationWorksOn(t *testing.T) {
+	t.Parallel()
+	id := uuid.New()
+	for want, got := range map[string]string{
+		"server/" + id.String():             durable.WorkflowID(compute.ServerOwner(compute.ServerID{UUID: id}), compute.OpStop),
+		"server/" + id.String() + "/delete": durable.WorkflowID(compute.ServerOwner(compute.ServerID{UUID: id}), compute.OpDelete),
+		"host/" + id.String() + "/drain":    durable.WorkflowID(compute.Owner{Kind: compute.OwnerHost, ID: id}, "drain"),
+	} {
+		require.Equal(t, want, got)
+	}
+	op := compute.Operation{ServerID: compute.ServerID{UUID: id}}
+	require.Equal(t, compute.ServerOwner(op.ServerID), op.On())
+	server, ok := durable.ServerOf("server/" + id.String() + "/delete")
+	require.True(t, ok)
+	require.Equal(t, op.ServerID, server)
+	_, ok = durable.ServerOf("host/" + id.String() + "/drain")
+	require.False(t, ok)
 }

@@ -18,7 +18,7 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// backendVariable chooses what strongroom leans on in this run.
+// backendVariable chooses the back end of this run.
 const backendVariable = "STRONGROOM_TEST_BACKEND"
 
 // The back ends: what strongroom dev brings along, the default; real Keystone,
@@ -33,14 +33,6 @@ func leansOn() string {
 		return b
 	}
 	return local
-}
-
-// onOpenStack is for tests of what only a real cloud has.
-func onOpenStack(t *testing.T) {
-	t.Helper()
-	if leansOn() != openStack {
-		t.Skipf("needs %s=%s", backendVariable, openStack)
-	}
 }
 
 // tokenLife is so short that tokens end in the middle of what tests do.

@@ -15,12 +15,7 @@ import (
 // createBackup makes a backup of a server, of which one of the type is kept.
 func (c *testCloud) createBackup(t *testing.T, server string) *images.Image {
 	t.Helper()
-	id := c.askForImage(t, server, "createBackup", map[string]any{"name": "nightly", "backup_type": "daily", "rotation": 1})
-	c.settled(t, server)
-	img, err := images.Get(t.Context(), c.imageService(t, "-demo"), id).Extract()
-	require.NoError(t, err, c.newestAction(t, server).Message)
-	require.Equal(t, images.ImageStatusActive, img.Status)
-	return img
+	return c.whole(t, server, c.postForImage(t, server, "createBackup", map[string]any{"name": "nightly", "backup_type": "daily", "rotation": 1}))
 }
 
 // backups gives the ids of a server's backups, and how many keys they have.
@@ -47,6 +42,7 @@ func (c *testCloud) backups(t *testing.T, server string) (ids []string, keys int
 // before goes, and its key with it. Neither a backup nor an image of a server has
 // anything of its TPM, which goes on as if nothing had been.
 func TestBackupsOfAServer(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
@@ -87,24 +83,22 @@ func TestBackupsOfAServer(t *testing.T) {
 
 // Workers die in the middle of images and backups of one server, which goes on.
 func TestKillMatrixImages(t *testing.T) {
+	everywhere(t)
 	c := ownCloud(t)
 	id := c.createIdle(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
-	each := func(activities []string, run func()) {
-		for _, activity := range activities {
-			for _, when := range []string{"before", "after"} {
-				t.Run(activity+"@"+when, func(t *testing.T) {
-					c.arm(t, activity+"@"+when)
-					run()
-					require.Empty(t, c.audit(t).Findings)
-				})
-			}
+	each := func(points []string, run func()) {
+		for _, point := range points {
+			t.Run(point, func(t *testing.T) {
+				c.arm(t, point)
+				run()
+				require.Empty(t, c.audit(t).Findings)
+			})
 		}
 	}
-	points := cuts[leansOn()]
-	each(points.image, func() { c.deleteImage(t, c.createImage(t, id, "cut", nil)) })
+	each(cutsOf("image", cuts.image), func() { c.deleteImage(t, c.createImage(t, id, "cut", nil)) })
 	last := c.createBackup(t, id)
-	each(points.backup, func() {
+	each(cutsOf("backup", cuts.backup), func() {
 		last = c.createBackup(t, id)
 		left, _ := c.backups(t, id)
 		require.Equal(t, []string{last.ID}, left)
@@ -117,8 +111,9 @@ func TestKillMatrixImages(t *testing.T) {
 // An image that is under way when its server is deleted goes with it, and what
 // takes it away may die meanwhile.
 func TestKillMatrixCancelledImage(t *testing.T) {
+	backends(t, local, openStack)
 	t.Parallel()
-	for held, armed := range map[string]string{"domain.Export@after": "disk.DeleteExport@before", "image.Upload@before": "image.Delete@after"} {
+	for held, armed := range map[string]string{"domain.Export@after": "disk.Remove.disk_file@before", "image.Upload@before": "image.Remove.image@after"} {
 		t.Run(held, func(t *testing.T) {
 			c := ownCloud(t)
 			id := c.createIdle(t, encryptedTIS)

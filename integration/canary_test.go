@@ -62,6 +62,7 @@ func anyToken() *regexp.Regexp {
 // deletes, and strongroom's own password, are found neither in Temporal's histories and database, nor in
 // PostgreSQL, logs, arguments, environments, or any file of the stack.
 func TestNoSecretWhereItShouldNotBe(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	owner, err := c.login("-demo")
 	require.NoError(t, err)
@@ -74,9 +75,9 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	noteToken := func() { known.add("the user's token at "+time.Now().String(), []byte(api.Token())) }
 	noteToken()
 
-	watch := watchProcesses()
+	watch := watchProcesses(t)
 	s, err := servers.Create(t.Context(), api, servers.CreateOpts{
-		Name: "canary", FlavorRef: c.flavor(t, encryptedTPM), ImageRef: c.image, Networks: "none",
+		Name: "canary", FlavorRef: c.flavor(t, encryptedTPM), ImageRef: c.idler, Networks: "none",
 	}, nil).Extract()
 	require.NoError(t, err)
 	noteToken()
@@ -140,10 +141,12 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 }
 
 // watchProcesses collects arguments and environments of all processes until the
-// returned function is called, which gives them. Those of a young process are
-// read again and again: it may still become another program.
-func watchProcesses() func() []byte {
+// returned function is called, which gives them, or the test ends. Those of a young
+// process are read again and again: it may still become another program.
+func watchProcesses(t *testing.T) func() []byte {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
 	seen, looks := map[string]bool{}, map[string]int{}
 	var watching sync.WaitGroup
 	watching.Go(func() {

@@ -15,7 +15,7 @@ import (
 // server lives, the user's project has one secret per encrypted disk and one for the
 // TPM, and none afterwards.
 func TestRealCloudThroughCatalog(t *testing.T) {
-	onOpenStack(t)
+	backends(t, openStack)
 	c := ownCloud(t)
 	admin, demo, alt := c.python(t, ""), c.python(t, "-demo"), c.python(t, "-alt")
 	admin.run("flavor", "create", "catalog", "--vcpus", "1", "--ram", "192", "--disk", "1", "--ephemeral", "1", "--swap", "64",
@@ -59,7 +59,7 @@ func TestRealCloudThroughCatalog(t *testing.T) {
 
 // EE-10: who may not make secrets is told so at once, and nothing is left.
 func TestMemberMayNotMakeSecrets(t *testing.T) {
-	onOpenStack(t)
+	backends(t, openStack)
 	c := sharedCloud(t)
 	member := c.compute(t, "-member")
 	err := servers.Create(t.Context(), member, servers.CreateOpts{

@@ -25,7 +25,7 @@ import (
 // microversion is what the suites speak unless they say otherwise.
 const microversion = "2.90"
 
-// testCloud is one running strongroom, and the cloud that it leans on.
+// testCloud is one running strongroom, and the cloud that it uses.
 type testCloud struct {
 	products
 	stack.Layout

@@ -12,9 +12,7 @@ import (
 
 // The demo proves what it promises, and does so again when it is run again.
 func TestDemoTwice(t *testing.T) {
-	if leansOn() != local {
-		t.Skip("the demo brings along what it leans on")
-	}
+	backends(t, local)
 	seat(t, 1)
 	products, err := made()
 	require.NoError(t, err)

@@ -111,8 +111,9 @@ func (c *testCloud) cachedImages(t *testing.T) []string {
 // EE-11 … EE-13, EE-20, EE-28, TPM-12: servers boot from images that were made with
 // each choice of a key, of a running and of a stopped server, after that server is
 // gone, though their flavor says nothing of encryption. What the first guest wrote is
-// there, and a vTPM is fresh and empty. Images of such servers lean on nothing.
+// there, and a vTPM is fresh and empty. Images of such servers have no backing file.
 func TestServersOfEncryptedImages(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	first, note := c.noted(t, encryptedTIS, c.image)
 	require.Contains(t, c.console(t, first, "TG ready", 1), "nvcount=1")
@@ -165,6 +166,7 @@ func (c *testCloud) imagesOfThat(t *testing.T, id, before string) {
 // delete of one leaves the other what it needs to start; that of the last takes the
 // copy away.
 func TestServersShareAnEncryptedImage(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	first, note := c.noted(t, encrypted, c.image)
 	img := c.createImage(t, first, "qcow2", map[string]any{"key": "new"})
@@ -232,6 +234,7 @@ func (c *testCloud) uploadContainer(t *testing.T, img *images.Image) string {
 // the flavor forbids, a secret that the caller may not read. Where the owner of the
 // secret lets him, by an ACL, he gets his server, which outlives image and key.
 func TestEncryptedImageRefused(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	first, note := c.noted(t, encrypted, c.image)
 	img := c.createImage(t, first, "shared", map[string]any{"key": "new"})
@@ -298,37 +301,25 @@ func (c *testCloud) allow(t *testing.T, img *images.Image) {
 	require.NoError(t, err)
 }
 
-// The points at which creates from encrypted images, and what undoes them, are cut.
-var encryptedImageCuts = map[string]cut{
-	local: {
-		spawn:  []string{"disk.CacheImage", "key.Copy"},
-		delete: []string{"disk.ReleaseImage"},
-		undo:   []string{"disk.ReleaseImage"},
-	},
-	openStack: {spawn: []string{"key.Copy"}},
-}
-
-// TestKillMatrixEncryptedImage cuts them one after the other: they share an image,
-// whose making takes longer than they do.
+// TestKillMatrixEncryptedImage cuts creates from encrypted images, and what undoes
+// them, one after the other: they share an image, whose making takes longer than they
+// do.
 func TestKillMatrixEncryptedImage(t *testing.T) {
+	everywhere(t)
 	c := ownCloud(t)
 	first := c.createIdle(t, encrypted)
 	c.becomes(t, first, "ACTIVE")
 	img := c.createImage(t, first, "source", map[string]any{"key": "new"})
 	c.delete(t, first)
-	points := encryptedImageCuts[leansOn()]
 	each := func(what string, activities []string, run func(t *testing.T, point string)) {
-		for _, activity := range activities {
-			for _, when := range []string{"before", "after"} {
-				point := activity + "@" + when
-				t.Run(what+"/"+point, func(t *testing.T) {
-					run(t, point)
-					require.Empty(t, c.audit(t).Findings)
-				})
-			}
+		for _, point := range cutsOf("encrypted image "+what, activities) {
+			t.Run(what+"/"+point, func(t *testing.T) {
+				run(t, point)
+				require.Empty(t, c.audit(t).Findings)
+			})
 		}
 	}
-	each("spawn", points.spawn, func(t *testing.T, point string) {
+	each("spawn", []string{"disk.CacheImage", "key.Copy"}, func(t *testing.T, point string) {
 		c.arm(t, point)
 		id := c.createOf(t, unspoken, img.ID)
 		c.becomes(t, id, "ACTIVE")
@@ -336,14 +327,14 @@ func TestKillMatrixEncryptedImage(t *testing.T) {
 		c.delete(t, id)
 		require.Empty(t, c.cachedImages(t))
 	})
-	each("delete", points.delete, func(t *testing.T, point string) {
+	each("delete", []string{"disk.Remove.cached_image"}, func(t *testing.T, point string) {
 		id := c.createOf(t, unspoken, img.ID)
 		c.becomes(t, id, "ACTIVE")
 		c.arm(t, point)
 		c.delete(t, id)
 		require.Empty(t, c.cachedImages(t))
 	})
-	each("undo", points.undo, func(t *testing.T, point string) {
+	each("undo", []string{"disk.Remove.cached_image"}, func(t *testing.T, point string) {
 		id := c.createOf(t, unspoken, img.ID)
 		c.reaches(t, id, "start_domain")
 		c.arm(t, point)

@@ -38,6 +38,7 @@ func (c *testCloud) disks(t *testing.T, id string) []shownDisk {
 // the disks of a server are encrypted; what they cannot agree on is refused, and
 // nothing is made.
 func TestEncryptionByFlavorAndImage(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	asks, removeAsks := c.guestAsking(t, map[string]string{"hw_ephemeral_encryption": "true", "hw_ephemeral_encryption_format": "luks"})
 	defer removeAsks()
@@ -94,6 +95,7 @@ func TestEncryptionByFlavorAndImage(t *testing.T) {
 // EE-35: the one key that a server of the legacy disk encryption has for all of its
 // disks moves to them, once, and its start needs a host that can open them.
 func TestLegacyKeysMoveToTheDisks(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.createOf(t, flavorSpec{"e2e-legacy", 128, 1, 1, 0, nil}, c.idler)
 	c.becomes(t, id, "ACTIVE")

@@ -15,6 +15,7 @@ import (
 // made with the key that was asked for fails with a word that says why. The server
 // is as it was, and no image is left that looks as if it were being saved.
 func TestImageWithAKeyThatCannotBeRead(t *testing.T) {
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")

@@ -19,6 +19,7 @@ import (
 // EE-01, EE-09, EE-27, EE-36, TPM-03, TPM-09, TPM-11, TPM-13, TPM-31: a server
 // with encrypted disks and a vTPM lives through stop and start and leaves nothing.
 func TestEncryptedServerWithTPM(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	kinds := []struct {
 		flavor  flavorSpec
@@ -98,6 +99,7 @@ func requireEncrypted(t *testing.T, c *testCloud, id string, files []string) {
 
 // The claims of many creates at once fit the host, and all of them boot.
 func TestTwentyCreatesAtOnce(t *testing.T) {
+	backends(t, local, openStack)
 	c := quietCloud(t)
 	client, flavor := c.compute(t, "-demo"), c.flavor(t, encrypted)
 	ids := make([]string, 20)
@@ -128,6 +130,7 @@ func TestTwentyCreatesAtOnce(t *testing.T) {
 
 // A second operation on a busy server is refused and changes nothing.
 func TestBusyServerRefusesASecondOperation(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.createIdle(t, encrypted)
 	client := c.compute(t, "-demo")
@@ -145,6 +148,7 @@ func TestBusyServerRefusesASecondOperation(t *testing.T) {
 
 // Delete wins over a create that still runs, at whatever step it is.
 func TestDeleteOfAServerBeingBuilt(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	for range 3 {
 		id := c.createIdle(t, encryptedTPM)
@@ -155,6 +159,7 @@ func TestDeleteOfAServerBeingBuilt(t *testing.T) {
 
 // No host can take it: ERROR with Nova's words, and nothing left (EE-05).
 func TestNoHostCanTakeIt(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	huge := flavorSpec{name: "e2e-huge", memory: 64 << 20, root: 1, specs: map[string]string{"hw:ephemeral_encryption": "true"}}
 	format := func(name string) flavorSpec { // the host has no volume group
@@ -172,6 +177,7 @@ func TestNoHostCanTakeIt(t *testing.T) {
 
 // A reboot, soft and hard, reads the keys again and keeps disk and TPM.
 func TestReboot(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
@@ -187,6 +193,7 @@ func TestReboot(t *testing.T) {
 
 // A guest that powers itself off shows as SHUTOFF, and starts again.
 func TestGuestPowersItselfOff(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
@@ -204,6 +211,7 @@ func TestGuestPowersItselfOff(t *testing.T) {
 
 // The console log of the API is the guest's.
 func TestConsoleOutput(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")

@@ -49,6 +49,9 @@ func (s *slot) get(t *testing.T) *testCloud {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := choose(); err != nil {
+		panic(err)
+	}
 	// What runs at once is decided here, by seats and clouds.
 	if err := flag.Set("test.parallel", "1000"); err != nil {
 		panic(err)
@@ -59,6 +62,7 @@ func TestMain(m *testing.M) {
 		idle <- slots[i+1]
 	}
 	code := m.Run()
+	printTally()
 	var ending sync.WaitGroup
 	for _, s := range slots {
 		if s.cloud != nil {

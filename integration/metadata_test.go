@@ -100,6 +100,7 @@ func (c *testCloud) tells(t *testing.T, server *servers.Server, line *serial, ro
 // host, no workflow knows what is on it, each boot brings it up to date, and nothing
 // of it is left.
 func TestAGuestKnowsItself(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTPM, driven)
 	server := c.becomes(t, id, "ACTIVE")
@@ -154,7 +155,8 @@ func TestAGuestKnowsItself(t *testing.T) {
 // A host's worker is killed before and after it makes the config drive: the create
 // completes, and an undone one leaves nothing.
 func TestKillMatrixConfigDrive(t *testing.T) {
-	eachPoint(t, []string{"disk.CreateConfigDrive"}, func(t *testing.T, c *testCloud, point string) {
+	backends(t, local, openStack)
+	eachPoint(t, cutsOf("config drive", []string{"disk.CreateConfigDrive"}), func(t *testing.T, c *testCloud, point string) {
 		c.arm(t, point)
 		id := c.createIdle(t, encryptedTIS, driven)
 		s := c.settled(t, id)

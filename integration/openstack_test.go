@@ -2,36 +2,30 @@ package integration_test
 
 import (
 	"encoding/json"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud/clienttest"
 )
 
 // python is Debian's client, as one user (see entry).
 type python struct {
-	t    *testing.T
-	c    *testCloud
-	user string
+	t      *testing.T
+	client clienttest.Client
 }
 
 // try runs the client and gives what it printed, and its complaint.
 func (p python) try(args ...string) (out, complaint string, err error) {
-	cmd := exec.Command("openstack", append([]string{"--os-cloud", p.c.entry(p.user)}, args...)...)
-	cmd.Env = append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+p.c.CloudsFile())
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
-	return string(text), stderr.String(), err
+	p.t.Helper()
+	return p.client.Run(p.t, args...)
 }
 
 // run is try that must succeed.
 func (p python) run(args ...string) string {
 	p.t.Helper()
 	out, complaint, err := p.try(args...)
-	require.NoError(p.t, err, "openstack %s: %s%s", strings.Join(args, " "), out, complaint)
+	require.NoError(p.t, err, "%s%s", out, complaint)
 	return out
 }
 
@@ -53,21 +47,15 @@ func unmarshal[T any](t *testing.T, text string) (out T) {
 	return out
 }
 
-// python gives the standard client; where it is not installed, the test is
-// skipped outside CI.
+// python gives the standard client.
 func (c *testCloud) python(t *testing.T, user string) python {
 	t.Helper()
-	if _, err := exec.LookPath("openstack"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("python3-openstackclient is not installed")
-		}
-		t.Skip("needs python3-openstackclient")
-	}
-	return python{t: t, c: c, user: user}
+	return python{t: t, client: clienttest.Open(t, "OS_CLIENT_CONFIG_FILE="+c.CloudsFile(), "OS_CLOUD="+c.entry(user))}
 }
 
 // The standard client, from the upload of an image to the delete of a server.
 func TestOpenStackClient(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	openstack := c.python(t, "")
 	openstack.run("image", "create", clientImage, "--file", c.guest, "--disk-format", "qcow2", "--property", "hw_tpm_version=2.0")

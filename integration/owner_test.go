@@ -15,6 +15,7 @@ import (
 // starts it afterwards, with the same TPM. TPM-31: an administrator without the
 // keys can still delete it.
 func TestAdministratorWithoutTheKeys(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
@@ -44,6 +45,7 @@ func TestAdministratorWithoutTheKeys(t *testing.T) {
 // Another project sees and touches nothing; a reader sees and touches nothing; an
 // administrator sees all.
 func TestOtherPeoplesServers(t *testing.T) {
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")

@@ -65,6 +65,7 @@ func (c poolCloud) pooled(t *testing.T) (names []string) {
 // lives there, encrypted; images of it are made with any key but a new one, which fails
 // with a word that says why, leaves the server as it was, and no image.
 func TestServersOnRBD(t *testing.T) {
+	backends(t, local, openStack)
 	c := startPoolCloud(t)
 	id, note := c.noted(t, pooledFlavor, c.image)
 	require.ElementsMatch(t, []string{id + "_disk", id + "_disk.eph0", id + "_disk.swap"}, c.pooled(t))

@@ -82,6 +82,7 @@ func keyNames(passphrases map[string][]byte, server, thing string) []string {
 // TPM-29, EE-09: an encrypted server with a vTPM is made anew: its disks have new
 // keys and nothing of what was on them, its vTPM is what it was.
 func TestRebuildKeepsTheTPM(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id, _ := c.noted(t, encryptedTPM, c.image)
 	require.Contains(t, c.console(t, id, "TG ready", 1), "nvcount=1")
@@ -128,6 +129,7 @@ func (c *testCloud) diskFiles(t *testing.T, id string, n int) []string {
 
 // EE-34: to other encryption and back, by the owner and nobody else.
 func TestRebuildToOtherEncryption(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id, _ := c.noted(t, asked, c.image)
 	luks, remove := c.guestAsking(t, asksLUKS)
@@ -168,6 +170,7 @@ func TestRebuildToOtherEncryption(t *testing.T) {
 
 // TPM-29: none and asked for, the same, another, none any more, and a fresh one.
 func TestRebuildAndTheTPM(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.createOf(t, asked, c.image)
 	c.becomes(t, id, "ACTIVE")
@@ -202,6 +205,7 @@ func TestRebuildAndTheTPM(t *testing.T) {
 // A rebuild that fails leaves the old disk and the old vTPM: before the server is
 // shut down, and after that.
 func TestRebuildThatFails(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id, note := c.noted(t, encryptedTIS, c.image)
 	boots := 1
@@ -270,6 +274,7 @@ func damage(t *testing.T, path string) {
 // EE-30: an administrator without the keys cannot rebuild what is encrypted, and
 // does not even stop it.
 func TestRebuildByAnAdministratorWithoutTheKeys(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
@@ -290,15 +295,9 @@ func TestRebuildByAnAdministratorWithoutTheKeys(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
-// The points at which rebuilds are cut: of a host, of the cloud, at the decision
-// and after it.
-var rebuildCuts = map[string][]string{
-	local:     {"disk.Create", "domain.Start", "record.Rebuild", "disk.Delete"},
-	openStack: {"key.Delete"},
-}
-
 func TestKillMatrixRebuild(t *testing.T) {
-	eachPoint(t, rebuildCuts[leansOn()], func(t *testing.T, c *testCloud, point string) {
+	backends(t, local, openStack)
+	eachPoint(t, cutsOf("rebuild", cuts.rebuild), func(t *testing.T, c *testCloud, point string) {
 		id := c.createIdle(t, encryptedTIS)
 		c.becomes(t, id, "ACTIVE")
 		c.arm(t, point)
@@ -314,8 +313,9 @@ func TestKillMatrixRebuild(t *testing.T) {
 
 // Delete wins over a rebuild wherever it is, before the decision and after.
 func TestDeleteOfAServerBeingRebuilt(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
-	for _, event := range []string{"check_secrets", "create_disks", "stop_domain", "start_domain", "delete_disk_file", "delete_key_secret"} {
+	for _, event := range stepsOf("rebuild", []string{"check_secrets", "create_disks", "stop_domain", "start_domain", "remove_old"}) {
 		id := c.createIdle(t, encryptedTIS)
 		c.becomes(t, id, "ACTIVE")
 		require.NoError(t, c.tryRebuild(t, "-demo", id, c.idler))

@@ -37,14 +37,22 @@ func (c *testCloud) unrescue(t *testing.T, id string) {
 	c.becomes(t, id, "ACTIVE")
 }
 
-func (c *testCloud) rescueFile(id string) string {
-	return filepath.Join(c.Instances(), id, "disk.rescue")
+// rescueFiles are the names of the rescue disks in a server's folder.
+func (c *testCloud) rescueFiles(t *testing.T, id string) (names []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(c.Instances(), id, "disk.rescue*"))
+	require.NoError(t, err)
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
 }
 
 // EE-26, TPM-13: an encrypted server with a vTPM is rescued: it boots from the rescue
 // disk and has its own disks after it, and its TPM goes on; unrescued it has what it
 // had and what was repaired. The standard client does it.
 func TestRescue(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
@@ -58,8 +66,9 @@ func TestRescue(t *testing.T) {
 	python := c.python(t, "-demo")
 	python.run("server", "rescue", id)
 	c.becomes(t, id, "RESCUE")
-	require.FileExists(t, c.rescueFile(id))
-	out, err := exec.Command("qemu-img", "info", "-U", c.rescueFile(id)).CombinedOutput()
+	files := c.rescueFiles(t, id)
+	require.Len(t, files, 1)
+	out, err := exec.Command("qemu-img", "info", "-U", filepath.Join(c.Instances(), id, files[0])).CombinedOutput()
 	require.NoError(t, err)
 	require.NotContains(t, string(out), "encrypted: yes", "its image is not")
 	log := c.console(t, id, "TG ready", 2)
@@ -108,7 +117,7 @@ func TestRescue(t *testing.T) {
 
 	python.run("server", "unrescue", id)
 	c.becomes(t, id, "ACTIVE")
-	require.NoFileExists(t, c.rescueFile(id))
+	require.Empty(t, c.rescueFiles(t, id))
 	log = c.console(t, id, "TG ready", 4)
 	require.Contains(t, log[strings.LastIndex(log, "TG init"):], "rootdisk boots=2")
 	require.Contains(t, log, "nvcount=4")
@@ -125,6 +134,7 @@ func TestRescue(t *testing.T) {
 // also for a server that is not encrypted; neither is a secret made, nor is the
 // image's deleted, also by the delete of a rescued server.
 func TestRescueWithAnEncryptedImage(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	source := c.create(t, encrypted)
 	c.becomes(t, source, "ACTIVE")
@@ -139,7 +149,9 @@ func TestRescueWithAnEncryptedImage(t *testing.T) {
 	c.console(t, id, "TG ready", 1)
 	for round := range 2 {
 		c.rescue(t, id, img.ID)
-		requireEncrypted(t, c, id, []string{"disk.rescue"})
+		files := c.rescueFiles(t, id)
+		require.Len(t, files, 1)
+		requireEncrypted(t, c, id, files)
 		log := c.console(t, id, "TG ready", 2+2*round)
 		log = log[strings.LastIndex(log, "TG init"):]
 		require.Contains(t, log, "rootdisk boots=", "it boots from what the image holds")
@@ -149,7 +161,7 @@ func TestRescueWithAnEncryptedImage(t *testing.T) {
 		require.Empty(t, c.audit(t).Findings)
 		if round == 0 {
 			c.unrescue(t, id)
-			require.NoFileExists(t, c.rescueFile(id))
+			require.Empty(t, c.rescueFiles(t, id))
 			require.Empty(t, c.audit(t).Findings)
 			c.console(t, id, "TG ready", 3)
 		}
@@ -163,33 +175,33 @@ func TestRescueWithAnEncryptedImage(t *testing.T) {
 
 // Workers die in the middle of rescues and unrescues of one server.
 func TestKillMatrixRescue(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
-	points, boots := cuts[leansOn()], 1
+	boots := 1
 	c.console(t, id, "TG ready", boots)
-	for i := range max(len(points.rescue), len(points.unrescue)) {
-		for _, when := range []string{"before", "after"} {
-			rescue, unrescue := points.rescue[i%len(points.rescue)], points.unrescue[i%len(points.unrescue)]
-			t.Run(rescue+" and "+unrescue+"@"+when, func(t *testing.T) {
-				t.Run("rescue", func(t *testing.T) {
-					c.arm(t, rescue+"@"+when)
-					c.rescue(t, id, "")
-				})
-				require.Empty(t, c.audit(t).Findings)
-				boots++
-				c.console(t, id, "TG ready", boots)
-				t.Run("unrescue", func(t *testing.T) {
-					c.arm(t, unrescue+"@"+when)
-					c.unrescue(t, id)
-				})
-				require.NoFileExists(t, c.rescueFile(id))
-				require.Empty(t, c.audit(t).Findings)
-				boots++
-				log := c.console(t, id, "TG ready", boots)
-				require.Contains(t, log, fmt.Sprintf("nvcount=%d", boots))
+	rescues, unrescues := cutsOf("rescue", cuts.rescue), cutsOf("unrescue", cuts.unrescue)
+	for i := range max(len(rescues), len(unrescues)) {
+		rescue, unrescue := rescues[i%len(rescues)], unrescues[i%len(unrescues)]
+		t.Run(rescue+" and "+unrescue, func(t *testing.T) {
+			t.Run("rescue", func(t *testing.T) {
+				c.arm(t, rescue)
+				c.rescue(t, id, "")
 			})
-		}
+			require.Empty(t, c.audit(t).Findings)
+			boots++
+			c.console(t, id, "TG ready", boots)
+			t.Run("unrescue", func(t *testing.T) {
+				c.arm(t, unrescue)
+				c.unrescue(t, id)
+			})
+			require.Empty(t, c.rescueFiles(t, id))
+			require.Empty(t, c.audit(t).Findings)
+			boots++
+			log := c.console(t, id, "TG ready", boots)
+			require.Contains(t, log, fmt.Sprintf("nvcount=%d", boots))
+		})
 	}
 	c.delete(t, id)
 	c.nothingIsLeft(t)
@@ -199,6 +211,7 @@ func TestKillMatrixRescue(t *testing.T) {
 // rescued; what undoes them may die meanwhile. Cancelled by a delete, they leave
 // nothing.
 func TestKillMatrixCancelledRescue(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
@@ -221,14 +234,14 @@ func TestKillMatrixCancelledRescue(t *testing.T) {
 		})
 	}
 	rescue := func(t *testing.T) { c.askRescue(t, id, "") }
-	cut("a rescue that has shut it down", "domain.Start@before", "disk.Delete@before", "ACTIVE", "rootdisk boots=2", rescue)
-	require.NoFileExists(t, c.rescueFile(id))
+	cut("a rescue that has shut it down", "domain.Start@before", "disk.Remove.disk_file@before", "ACTIVE", "rootdisk boots=2", rescue)
+	require.Empty(t, c.rescueFiles(t, id))
 	c.rescue(t, id, "")
 	boots++
-	cut("an unrescue", "domain.Start@before", "domain.ForgetSecrets@after", "RESCUE", "rootdisk boots=2", func(t *testing.T) {
+	cut("an unrescue", "domain.Start@before", "domain.Remove.hypervisor_secret@after", "RESCUE", "rootdisk boots=2", func(t *testing.T) {
 		require.NoError(t, servers.Unrescue(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 	})
-	require.FileExists(t, c.rescueFile(id))
+	require.Len(t, c.rescueFiles(t, id), 1)
 	c.unrescue(t, id)
 
 	point := c.hold(t, "disk.Create@after")

@@ -13,6 +13,7 @@ import (
 // Ctrl-C stops everything that `strongroom dev` started, and a second start goes
 // on: the same servers, off by now, with their disks and TPM.
 func TestSecondStartGoesOn(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")

@@ -95,6 +95,7 @@ var diskNames = map[string]string{"root": "disk", "ephemeral0": "disk.eph0", "sw
 // nothing, its data stay, each disk opens with the new key and no more with the old
 // one, and there is one secret for each disk, before and after.
 func TestRotateKeys(t *testing.T) {
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.createWithDrive(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
@@ -148,28 +149,23 @@ func TestRotateKeys(t *testing.T) {
 // A rotation that is cut off anywhere is completed by the worker that comes back:
 // the keys of one server are rotated once for each point.
 func TestKillMatrixRotation(t *testing.T) {
-	points := []string{"disk.AddKey", "record.Rotate", "disk.EraseKeys"}
-	if leansOn() == openStack {
-		points = []string{"key.Delete"}
-	}
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	c.console(t, id, "TG ready", 1)
-	for _, point := range points {
-		for _, when := range []string{"@before", "@after"} {
-			t.Run(point+when, func(t *testing.T) {
-				was := c.diskKeys(t, id)["root"]
-				c.arm(t, point+when)
-				require.NoError(t, c.rotate(t, "-demo", id, nil))
-				c.becomes(t, id, "ACTIVE")
-				require.Empty(t, c.newestAction(t, id).Message)
-				is := c.diskKeys(t, id)["root"]
-				require.True(t, c.diskOpens(t, id, "disk", is))
-				require.False(t, c.diskOpens(t, id, "disk", was))
-				c.nothingIsLeft(t)
-			})
-		}
+	for _, point := range cutsOf("rotation", cuts.rotation) {
+		t.Run(point, func(t *testing.T) {
+			was := c.diskKeys(t, id)["root"]
+			c.arm(t, point)
+			require.NoError(t, c.rotate(t, "-demo", id, nil))
+			c.becomes(t, id, "ACTIVE")
+			require.Empty(t, c.newestAction(t, id).Message)
+			is := c.diskKeys(t, id)["root"]
+			require.True(t, c.diskOpens(t, id, "disk", is))
+			require.False(t, c.diskOpens(t, id, "disk", was))
+			c.nothingIsLeft(t)
+		})
 	}
 	c.startsAfresh(t, id)
 }
@@ -183,8 +179,9 @@ func (c *testCloud) startsAfresh(t *testing.T, id string) {
 
 // A delete wins over a rotation, before and after its decision.
 func TestDeleteOfAServerWhoseKeysAreRotated(t *testing.T) {
+	backends(t, local, openStack)
 	c := ownCloud(t)
-	for _, point := range []string{"disk.AddKey@after", "disk.EraseKeys@before"} {
+	for _, point := range []string{"disk.AddKey@after", "disk.Remove.key_slot@before"} {
 		id := c.createIdle(t, encrypted)
 		c.becomes(t, id, "ACTIVE")
 		h := c.hold(t, point)

@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/key"
 	keylocal "strongroom/activities/key/local"
 	"strongroom/compute"
 )
@@ -33,10 +34,10 @@ func (c *testCloud) localPassphrases(t *testing.T) map[string][]byte {
 	t.Helper()
 	keys, err := keylocal.Open(filepath.Join(c.State, "keys"), filepath.Join(c.State, "master.key"))
 	require.NoError(t, err)
-	items, err := keys.List(t.Context(), compute.Credential{})
+	all, err := keys.List(t.Context(), compute.Credential{}, key.ListInput{})
 	require.NoError(t, err)
 	out := map[string][]byte{}
-	for _, item := range items {
+	for _, item := range all.Items {
 		p, err := keys.Passphrase(t.Context(), compute.Credential{ProjectID: item.ProjectID}, item.ID)
 		require.NoError(t, err)
 		require.NoError(t, p.Use(func(value []byte) error {

@@ -1,10 +1,12 @@
 package integration_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +25,8 @@ func (c *testCloud) newestAction(t *testing.T, id string) instanceactions.Instan
 func (c *testCloud) reaches(t *testing.T, id, event string) {
 	t.Helper()
 	client := c.compute(t, "")
-	require.Eventually(t, func() bool {
+	var begun []string
+	reached := func() bool {
 		pages, err := instanceactions.List(client, id, nil).AllPages(t.Context())
 		if err != nil {
 			return false
@@ -36,11 +39,13 @@ func (c *testCloud) reaches(t *testing.T, id, event string) {
 		if err != nil || detail.Events == nil {
 			return false
 		}
+		begun = begun[:0]
 		for _, e := range *detail.Events {
-			if e.Event == event {
-				return true
-			}
+			begun = append(begun, e.Event)
 		}
-		return false
-	}, settleTimeout, 30*time.Millisecond)
+		return slices.Contains(begun, event)
+	}
+	if !assert.Eventually(t, reached, settleTimeout, 30*time.Millisecond) {
+		t.Fatalf("no step %s; begun: %v", event, begun)
+	}
 }

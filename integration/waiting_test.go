@@ -85,7 +85,7 @@ func (c *testCloud) keysWait(t *testing.T, id string, keys int) {
 	for _, f := range found {
 		require.Equal(t, compute.Waiting, f.What)
 		require.Equal(t, compute.ThingKeySecret, f.Kind)
-		require.Equal(t, id, f.Server)
+		require.Equal(t, "server "+id, f.Owner)
 		require.NotEmpty(t, f.Why)
 	}
 }
@@ -106,7 +106,7 @@ func (c *testCloud) clearedBy(t *testing.T, done func()) {
 
 // A token that expires in the middle of a create does not fail it.
 func TestTokenExpiresInTheMiddle(t *testing.T) {
-	onOpenStack(t)
+	backends(t, openStack)
 	c := ownCloud(t)
 	b := c.beginCreate(t, encryptedTIS)
 	require.Eventually(t, func() bool { return !c.accepted(t, b.token) }, 2*tokenLife, time.Second)
@@ -118,7 +118,7 @@ func TestTokenExpiresInTheMiddle(t *testing.T) {
 // A token that is revoked in the middle of a create fails it, and says why. Its
 // keys wait until somebody of the project who may remove them comes by.
 func TestTokenRevokedInTheMiddle(t *testing.T) {
-	onOpenStack(t)
+	backends(t, openStack)
 	t.Parallel()
 	for name, clear := range map[string]func(t *testing.T, c *testCloud){
 		"the next request of a creator clears up": func(t *testing.T, c *testCloud) {
@@ -147,7 +147,7 @@ func TestTokenRevokedInTheMiddle(t *testing.T) {
 // Where the owner delegated the TPM's key alone, the create fails all the same, for
 // its disks need the token; the trust clears up at once, and goes itself.
 func TestTokenRevokedInTheMiddleWithATrust(t *testing.T) {
-	onOpenStack(t)
+	backends(t, openStack)
 	c := ownCloud(t)
 	b := c.beginCreate(t, delegatedTPM)
 	require.Len(t, c.trusts(t, "-demo"), 1)

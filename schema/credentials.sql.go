@@ -21,23 +21,6 @@ func (q *Queries) ForgetTrust(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-const forsakeImages = `-- name: ForsakeImages :exec
-UPDATE ledger SET state = 'waiting', refused = $1::text, try_at = now(), updated_at = now()
-WHERE server_id = $2 AND operation_id = $3 AND kind = 'image' AND state = 'intended'
-`
-
-type ForsakeImagesParams struct {
-	Refused     string
-	ServerID    compute.ServerID
-	OperationID compute.OperationID
-}
-
-// An image that was announced for an operation which is over, and never began, is to go.
-func (q *Queries) ForsakeImages(ctx context.Context, arg ForsakeImagesParams) error {
-	_, err := q.db.Exec(ctx, forsakeImages, arg.Refused, arg.ServerID, arg.OperationID)
-	return err
-}
-
 const getCredential = `-- name: GetCredential :one
 SELECT id, project_id, user_id, sealed, trust_id, offered, created_at FROM credentials WHERE id = $1
 `
@@ -101,7 +84,7 @@ type OfferCredentialParams struct {
 	Sealed    []byte
 }
 
-// A token for what waits in its project. While another offer stands, none is needed.
+// A request's token for things that wait in its project. One offer in a project is enough.
 func (q *Queries) OfferCredential(ctx context.Context, arg OfferCredentialParams) (int64, error) {
 	result, err := q.db.Exec(ctx, offerCredential,
 		arg.ID,
@@ -116,7 +99,7 @@ func (q *Queries) OfferCredential(ctx context.Context, arg OfferCredentialParams
 }
 
 const offers = `-- name: Offers :many
-SELECT id, project_id, user_id FROM credentials WHERE offered ORDER BY created_at LIMIT 1000
+SELECT id, project_id, user_id FROM credentials WHERE offered ORDER BY created_at LIMIT 100
 `
 
 type OffersRow struct {
@@ -146,44 +129,16 @@ func (q *Queries) Offers(ctx context.Context) ([]OffersRow, error) {
 }
 
 const projectWaits = `-- name: ProjectWaits :one
-SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.kind <> 'cached_image')
+SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits
 `
 
-// Whether something of a project waits for a credential, and nobody offered one. A
-// cached image waits for its host.
+// Whether something of a project waits for a credential, and nobody offered one.
 func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, error) {
 	row := q.db.QueryRow(ctx, projectWaits, projectID)
 	var waits bool
 	err := row.Scan(&waits)
 	return waits, err
-}
-
-const projectsWith = `-- name: ProjectsWith :many
-SELECT DISTINCT project_id FROM ledger
-WHERE kind = $1 AND (state <> 'released' OR released_at > now() - interval '7 days')
-ORDER BY project_id
-`
-
-// The projects that have, or lately had, things of a kind.
-func (q *Queries) ProjectsWith(ctx context.Context, kind compute.ThingKind) ([]string, error) {
-	rows, err := q.db.Query(ctx, projectsWith, kind)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var project_id string
-		if err := rows.Scan(&project_id); err != nil {
-			return nil, err
-		}
-		items = append(items, project_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const saveTrust = `-- name: SaveTrust :exec
@@ -208,101 +163,30 @@ func (q *Queries) SaveTrust(ctx context.Context, arg SaveTrustParams) error {
 	return err
 }
 
-const trusts = `-- name: Trusts :many
-SELECT id, project_id, user_id FROM credentials WHERE trust_id IS NOT NULL ORDER BY created_at
+const trustsOf = `-- name: TrustsOf :many
+SELECT id, project_id, user_id FROM (
+    SELECT c.id, c.project_id, c.user_id, c.sealed, c.trust_id, c.offered, c.created_at, row_number() OVER (PARTITION BY project_id ORDER BY created_at DESC) AS nth
+    FROM credentials c WHERE trust_id IS NOT NULL AND project_id = ANY($1::text[])
+) t WHERE nth <= 5 ORDER BY created_at
 `
 
-type TrustsRow struct {
+type TrustsOfRow struct {
 	ID        uuid.UUID
 	ProjectID string
 	UserID    string
 }
 
-func (q *Queries) Trusts(ctx context.Context) ([]TrustsRow, error) {
-	rows, err := q.db.Query(ctx, trusts)
+// Trusts in these projects, a few of each: one that opens the project is enough.
+func (q *Queries) TrustsOf(ctx context.Context, projects []string) ([]TrustsOfRow, error) {
+	rows, err := q.db.Query(ctx, trustsOf, projects)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []TrustsRow{}
+	items := []TrustsOfRow{}
 	for rows.Next() {
-		var i TrustsRow
+		var i TrustsOfRow
 		if err := rows.Scan(&i.ID, &i.ProjectID, &i.UserID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const waitThing = `-- name: WaitThing :exec
-UPDATE ledger SET state = 'waiting', refused = $4::text, tries = tries + 1,
-    try_at = now() + least(interval '15 seconds' * power(2, least(tries, 10)), interval '1 hour'), updated_at = now()
-WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released'
-`
-
-type WaitThingParams struct {
-	Kind    compute.ThingKind
-	Place   string
-	Name    string
-	Refused string
-}
-
-// It is to go, and nobody's credential could remove it, or its host is away: again
-// later, at growing intervals.
-func (q *Queries) WaitThing(ctx context.Context, arg WaitThingParams) error {
-	_, err := q.db.Exec(ctx, waitThing,
-		arg.Kind,
-		arg.Place,
-		arg.Name,
-		arg.Refused,
-	)
-	return err
-}
-
-const waitingThings = `-- name: WaitingThings :many
-SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.refused, l.tries, l.try_at FROM ledger l JOIN servers s ON s.id = l.server_id
-WHERE l.state = 'waiting' AND s.current_operation = ''
-    AND NOT (l.kind = 'trust' AND EXISTS (
-        SELECT 1 FROM ledger k WHERE k.server_id = l.server_id AND k.kind NOT IN ('trust', 'cached_image') AND k.state = 'waiting'))
-    AND (l.try_at <= now() OR l.kind <> 'cached_image' AND EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = l.project_id AND c.offered))
-ORDER BY l.server_id, l.created_at, l.id LIMIT 500
-`
-
-// What is to be tried now: its time has come, or somebody of its project offered
-// a credential. What a running operation is at is left to it, and a trust stays
-// while its server's keys wait: it may remove them.
-func (q *Queries) WaitingThings(ctx context.Context) ([]Ledger, error) {
-	rows, err := q.db.Query(ctx, waitingThings)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []Ledger{}
-	for rows.Next() {
-		var i Ledger
-		if err := rows.Scan(
-			&i.ID,
-			&i.Kind,
-			&i.Place,
-			&i.Name,
-			&i.Reference,
-			&i.ServerID,
-			&i.OperationID,
-			&i.CredentialID,
-			&i.ProjectID,
-			&i.UserID,
-			&i.State,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.ReleasedAt,
-			&i.Refused,
-			&i.Tries,
-			&i.TryAt,
-		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -11,21 +11,34 @@ import (
 	"strongroom/compute"
 )
 
-const holdServer = `-- name: HoldServer :execrows
+const lockOperation = `-- name: LockOperation :execrows
+SELECT id FROM operations WHERE id = $1 AND server_id IS NULL AND state IN ('accepted', 'running') FOR NO KEY UPDATE
+`
+
+// The fence of an operation that has no server: nobody takes anything from it before it ends.
+func (q *Queries) LockOperation(ctx context.Context, id compute.OperationID) (int64, error) {
+	result, err := q.db.Exec(ctx, lockOperation, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const lockServerOf = `-- name: LockServerOf :execrows
 SELECT id FROM servers WHERE id = $1 AND current_operation = $2 FOR NO KEY UPDATE
 `
 
-type HoldServerParams struct {
+type LockServerOfParams struct {
 	ID               compute.ServerID
 	CurrentOperation compute.OperationID
 }
 
-// The fence of every write that belongs to an operation: no row means that the
-// server has gone over to another one. The lock keeps it from doing so before
+// The fence of every write that belongs to an operation: no row means that another
+// operation has taken over the server. The lock keeps others from doing so before
 // the transaction ends, and makes a second attempt of the same activity wait
 // for the first.
-func (q *Queries) HoldServer(ctx context.Context, arg HoldServerParams) (int64, error) {
-	result, err := q.db.Exec(ctx, holdServer, arg.ID, arg.CurrentOperation)
+func (q *Queries) LockServerOf(ctx context.Context, arg LockServerOfParams) (int64, error) {
+	result, err := q.db.Exec(ctx, lockServerOf, arg.ID, arg.CurrentOperation)
 	if err != nil {
 		return 0, err
 	}

@@ -24,6 +24,15 @@ func (q *Queries) CountServersOnHost(ctx context.Context, hostID *compute.HostID
 	return servers, err
 }
 
+const deleteClaimsOfDeleted = `-- name: DeleteClaimsOfDeleted :exec
+DELETE FROM claims c USING servers s WHERE c.host_id = $1 AND s.id = c.server_id AND s.deleted_at IS NOT NULL
+`
+
+func (q *Queries) DeleteClaimsOfDeleted(ctx context.Context, hostID compute.HostID) error {
+	_, err := q.db.Exec(ctx, deleteClaimsOfDeleted, hostID)
+	return err
+}
+
 const deleteHost = `-- name: DeleteHost :execrows
 DELETE FROM hosts WHERE id = $1
 `
@@ -36,14 +45,132 @@ func (q *Queries) DeleteHost(ctx context.Context, id compute.HostID) (int64, err
 	return result.RowsAffected(), nil
 }
 
+const findHost = `-- name: FindHost :one
+SELECT id, name FROM hosts WHERE name = $1::text OR id::text = lower($1::text)
+ORDER BY name = $1::text DESC LIMIT 1
+`
+
+type FindHostRow struct {
+	ID   compute.HostID
+	Name string
+}
+
+// A host by its name or uuid.
+func (q *Queries) FindHost(ctx context.Context, host string) (FindHostRow, error) {
+	row := q.db.QueryRow(ctx, findHost, host)
+	var i FindHostRow
+	err := row.Scan(&i.ID, &i.Name)
+	return i, err
+}
+
+const forgetHost = `-- name: ForgetHost :exec
+UPDATE hosts SET forgotten_at = coalesce(forgotten_at, now()) WHERE id = $1
+`
+
+func (q *Queries) ForgetHost(ctx context.Context, id compute.HostID) error {
+	_, err := q.db.Exec(ctx, forgetHost, id)
+	return err
+}
+
 const forgetHostOfDeleted = `-- name: ForgetHostOfDeleted :exec
 UPDATE servers SET host_id = NULL WHERE host_id = $1 AND deleted_at IS NOT NULL
 `
 
-// Deleted servers stay in the record and let go of a host that goes away.
+// Rows of deleted servers stay and must not refer to a host that is deleted.
 func (q *Queries) ForgetHostOfDeleted(ctx context.Context, hostID *compute.HostID) error {
 	_, err := q.db.Exec(ctx, forgetHostOfDeleted, hostID)
 	return err
+}
+
+const hostCondition = `-- name: HostCondition :one
+SELECT (forced_down OR forgotten_at IS NOT NULL)::boolean AS down,
+       (last_seen <= now() - make_interval(secs => $1::float8))::boolean AS stale
+FROM hosts WHERE id = $2
+`
+
+type HostConditionParams struct {
+	HostTimeout float64
+	ID          compute.HostID
+}
+
+type HostConditionRow struct {
+	Down  bool
+	Stale bool
+}
+
+// down: an operator said that nothing answers there, and what is on it can wait. stale: it
+// has not reported itself for host_timeout, which may be the database's own outage.
+func (q *Queries) HostCondition(ctx context.Context, arg HostConditionParams) (HostConditionRow, error) {
+	row := q.db.QueryRow(ctx, hostCondition, arg.HostTimeout, arg.ID)
+	var i HostConditionRow
+	err := row.Scan(&i.Down, &i.Stale)
+	return i, err
+}
+
+const releaseWaitingOn = `-- name: ReleaseWaitingOn :many
+UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
+WHERE host_id = $1 AND state = 'waiting' RETURNING id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id
+`
+
+// Nobody will remove them any more. The reason stays, for people.
+func (q *Queries) ReleaseWaitingOn(ctx context.Context, hostID *compute.HostID) ([]Ledger, error) {
+	rows, err := q.db.Query(ctx, releaseWaitingOn, hostID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Ledger{}
+	for rows.Next() {
+		var i Ledger
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Place,
+			&i.Name,
+			&i.Reference,
+			&i.OperationID,
+			&i.CredentialID,
+			&i.ProjectID,
+			&i.UserID,
+			&i.State,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ReleasedAt,
+			&i.Reason,
+			&i.Tries,
+			&i.TryAt,
+			&i.OwnerKind,
+			&i.OwnerID,
+			&i.BlockedBy,
+			&i.HostID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const serversHere = `-- name: ServersHere :one
+SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
+        AND (s.host_id = $1 OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = $1))) AS servers,
+    (SELECT count(*) FROM ledger l WHERE l.host_id = $1 AND l.state NOT IN ('released', 'waiting')) AS things
+`
+
+type ServersHereRow struct {
+	Servers int64
+	Things  int64
+}
+
+// What keeps a host from being forgotten: servers on it, and things there that do not wait.
+func (q *Queries) ServersHere(ctx context.Context, hostID *compute.HostID) (ServersHereRow, error) {
+	row := q.db.QueryRow(ctx, serversHere, hostID)
+	var i ServersHereRow
+	err := row.Scan(&i.Servers, &i.Things)
+	return i, err
 }
 
 const serversOnHosts = `-- name: ServersOnHosts :many
@@ -82,7 +209,7 @@ UPDATE hosts SET
     disabled = coalesce($1, disabled),
     disabled_reason = CASE WHEN $1::boolean IS NULL THEN disabled_reason ELSE $2 END,
     forced_down = coalesce($3, forced_down)
-WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at
+WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at
 `
 
 type SwitchHostParams struct {
@@ -128,6 +255,52 @@ func (q *Queries) SwitchHost(ctx context.Context, arg SwitchHostParams) (Host, e
 		&i.ForcedDown,
 		&i.LastSeen,
 		&i.CreatedAt,
+		&i.ForgottenAt,
 	)
 	return i, err
+}
+
+const waitingOn = `-- name: WaitingOn :many
+SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name
+`
+
+func (q *Queries) WaitingOn(ctx context.Context, hostID *compute.HostID) ([]Ledger, error) {
+	rows, err := q.db.Query(ctx, waitingOn, hostID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Ledger{}
+	for rows.Next() {
+		var i Ledger
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Place,
+			&i.Name,
+			&i.Reference,
+			&i.OperationID,
+			&i.CredentialID,
+			&i.ProjectID,
+			&i.UserID,
+			&i.State,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.ReleasedAt,
+			&i.Reason,
+			&i.Tries,
+			&i.TryAt,
+			&i.OwnerKind,
+			&i.OwnerID,
+			&i.BlockedBy,
+			&i.HostID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

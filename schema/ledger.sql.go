@@ -7,34 +7,134 @@ package schema
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"strongroom/compute"
 )
 
-const giveThing = `-- name: GiveThing :exec
-UPDATE ledger SET state = 'given', updated_at = now()
+const dueThings = `-- name: DueThings :many
+SELECT d.id, d.kind, d.place, d.name, d.reference, d.operation_id, d.credential_id, d.project_id, d.user_id, d.state, d.created_at, d.updated_at, d.released_at, d.reason, d.tries, d.try_at, d.owner_kind, d.owner_id, d.blocked_by, d.host_id, coalesce(due.host_name, '')::text AS host_name
+FROM (
+    SELECT l.id, l.host_id, h.name AS host_name, row_number() OVER (PARTITION BY l.place ORDER BY l.try_at, l.id) AS nth
+    FROM ledger l LEFT JOIN hosts h ON h.id = l.host_id
+    WHERE l.state = 'waiting'
+        AND ($1::text IS NULL OR l.project_id = $1)
+        AND (l.try_at <= now() OR l.blocked_by = 'credential' AND EXISTS (
+            SELECT FROM credentials c WHERE c.project_id = l.project_id AND c.offered AND c.created_at > l.updated_at))
+        AND (l.host_id IS NULL
+            OR NOT h.forced_down AND h.forgotten_at IS NULL AND h.last_seen > now() - make_interval(secs => $2::float8))
+        AND NOT EXISTS (SELECT FROM servers s WHERE l.owner_kind = 'server' AND s.id = l.owner_id AND s.current_operation <> '')
+        AND NOT EXISTS (SELECT FROM operations o
+            WHERE o.subject_kind = l.owner_kind AND o.subject_id = l.owner_id AND o.state IN ('accepted', 'running'))
+        AND NOT EXISTS (
+            SELECT FROM ledger g LEFT JOIN hosts gh ON gh.id = g.host_id
+            WHERE g.owner_kind = l.owner_kind AND g.owner_id = l.owner_id AND g.state = 'waiting'
+                AND (g.place = l.place OR l.host_id IS NULL)
+                AND (l.kind || ' ' || g.kind) = ANY($3::text[])
+                AND NOT coalesce(gh.forced_down OR gh.forgotten_at IS NOT NULL, g.host_id IS NOT NULL))
+) due JOIN ledger d ON d.id = due.id
+WHERE nth <= CASE WHEN due.host_id IS NULL THEN $4::int ELSE $5::int END
+    AND (d.id = ANY($6::uuid[])) IS NOT TRUE
+ORDER BY d.try_at, d.id LIMIT $7::int
+`
+
+type DueThingsParams struct {
+	ProjectID   *string
+	HostTimeout float64
+	GoneFirst   []string
+	PerPlace    int32
+	PerHost     int32
+	UnderWay    []uuid.UUID
+	Most        int32
+}
+
+type DueThingsRow struct {
+	Ledger   Ledger
+	HostName string
+}
+
+// What may be removed now: its time has come, or somebody of its project offered a
+// credential that it was not tried with. At most per_place things of a service and per_host
+// of a host, so that none starves the others; those of under_way count, and are left out.
+// gone_first has "<kind> <kind that goes before it>"; things on a
+// host that is forced down, forgotten or deleted are not waited for.
+func (q *Queries) DueThings(ctx context.Context, arg DueThingsParams) ([]DueThingsRow, error) {
+	rows, err := q.db.Query(ctx, dueThings,
+		arg.ProjectID,
+		arg.HostTimeout,
+		arg.GoneFirst,
+		arg.PerPlace,
+		arg.PerHost,
+		arg.UnderWay,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DueThingsRow{}
+	for rows.Next() {
+		var i DueThingsRow
+		if err := rows.Scan(
+			&i.Ledger.ID,
+			&i.Ledger.Kind,
+			&i.Ledger.Place,
+			&i.Ledger.Name,
+			&i.Ledger.Reference,
+			&i.Ledger.OperationID,
+			&i.Ledger.CredentialID,
+			&i.Ledger.ProjectID,
+			&i.Ledger.UserID,
+			&i.Ledger.State,
+			&i.Ledger.CreatedAt,
+			&i.Ledger.UpdatedAt,
+			&i.Ledger.ReleasedAt,
+			&i.Ledger.Reason,
+			&i.Ledger.Tries,
+			&i.Ledger.TryAt,
+			&i.Ledger.OwnerKind,
+			&i.Ledger.OwnerID,
+			&i.Ledger.BlockedBy,
+			&i.Ledger.HostID,
+			&i.HostName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const handOverThing = `-- name: HandOverThing :exec
+UPDATE ledger SET state = 'handed_over', blocked_by = '', updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released'
 `
 
-type GiveThingParams struct {
+type HandOverThingParams struct {
 	Kind  compute.ThingKind
 	Place string
 	Name  string
 }
 
-func (q *Queries) GiveThing(ctx context.Context, arg GiveThingParams) error {
-	_, err := q.db.Exec(ctx, giveThing, arg.Kind, arg.Place, arg.Name)
+func (q *Queries) HandOverThing(ctx context.Context, arg HandOverThingParams) error {
+	_, err := q.db.Exec(ctx, handOverThing, arg.Kind, arg.Place, arg.Name)
 	return err
 }
 
-const givenThings = `-- name: GivenThings :many
-SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE server_id = $1 AND state = 'given' ORDER BY created_at, id
+const handedOverThings = `-- name: HandedOverThings :many
+SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id FROM ledger WHERE owner_kind = $1 AND owner_id = $2 AND state = 'handed_over' ORDER BY created_at, id
 `
 
-func (q *Queries) GivenThings(ctx context.Context, serverID compute.ServerID) ([]Ledger, error) {
-	rows, err := q.db.Query(ctx, givenThings, serverID)
+type HandedOverThingsParams struct {
+	OwnerKind compute.OwnerKind
+	OwnerID   uuid.UUID
+}
+
+func (q *Queries) HandedOverThings(ctx context.Context, arg HandedOverThingsParams) ([]Ledger, error) {
+	rows, err := q.db.Query(ctx, handedOverThings, arg.OwnerKind, arg.OwnerID)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +148,6 @@ func (q *Queries) GivenThings(ctx context.Context, serverID compute.ServerID) ([
 			&i.Place,
 			&i.Name,
 			&i.Reference,
-			&i.ServerID,
 			&i.OperationID,
 			&i.CredentialID,
 			&i.ProjectID,
@@ -57,9 +156,13 @@ func (q *Queries) GivenThings(ctx context.Context, serverID compute.ServerID) ([
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.ReleasedAt,
-			&i.Refused,
+			&i.Reason,
 			&i.Tries,
 			&i.TryAt,
+			&i.OwnerKind,
+			&i.OwnerID,
+			&i.BlockedBy,
+			&i.HostID,
 		); err != nil {
 			return nil, err
 		}
@@ -73,14 +176,17 @@ func (q *Queries) GivenThings(ctx context.Context, serverID compute.ServerID) ([
 
 const intendThing = `-- name: IntendThing :exec
 WITH again AS (
-    UPDATE ledger l SET state = 'intended', released_at = NULL, updated_at = now()
+    UPDATE ledger l SET state = 'intended', reason = '', released_at = NULL, updated_at = now()
     WHERE l.id = $1 AND l.state = 'released'
         AND NOT EXISTS (SELECT FROM ledger o WHERE o.kind = l.kind AND o.place = l.place AND o.name = l.name AND o.state <> 'released')
     RETURNING l.id
 )
-INSERT INTO ledger (id, kind, place, name, server_id, operation_id, credential_id, project_id, user_id)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE NOT EXISTS (SELECT FROM again)
-ON CONFLICT (kind, place, name) WHERE state <> 'released' DO NOTHING
+INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 WHERE NOT EXISTS (SELECT FROM again)
+ON CONFLICT (kind, place, name) WHERE state <> 'released' DO UPDATE
+    SET operation_id = EXCLUDED.operation_id, credential_id = EXCLUDED.credential_id, project_id = EXCLUDED.project_id,
+        user_id = EXCLUDED.user_id, state = 'intended', reason = '', blocked_by = '', updated_at = now()
+    WHERE (ledger.kind = 'running_domain' OR ledger.state = 'waiting') AND ledger.operation_id <> EXCLUDED.operation_id
 `
 
 type IntendThingParams struct {
@@ -88,23 +194,30 @@ type IntendThingParams struct {
 	Kind         compute.ThingKind
 	Place        string
 	Name         string
-	ServerID     compute.ServerID
+	Reference    string
+	OwnerKind    compute.OwnerKind
+	OwnerID      uuid.UUID
 	OperationID  compute.OperationID
 	CredentialID uuid.UUID
 	ProjectID    string
 	UserID       string
 }
 
-// A row before the thing. An open row of the same thing stays as it is: the
-// step runs a second time. What the operation has taken away itself it may make
-// again: an undo does.
+// A row is written before its thing is made. An open row of the same thing stays as it
+// is: the step runs a second time. A thing that the same operation has removed may be made
+// again: an undo that restarts a server does that. A thing that waits to be removed and is
+// now made by another operation is that one's, so that nothing is released under it. That a
+// domain runs is always the thing of the operation that is about to start it: its undo, or
+// the janitor later, stops what it started.
 func (q *Queries) IntendThing(ctx context.Context, arg IntendThingParams) error {
 	_, err := q.db.Exec(ctx, intendThing,
 		arg.ID,
 		arg.Kind,
 		arg.Place,
 		arg.Name,
-		arg.ServerID,
+		arg.Reference,
+		arg.OwnerKind,
+		arg.OwnerID,
 		arg.OperationID,
 		arg.CredentialID,
 		arg.ProjectID,
@@ -113,71 +226,8 @@ func (q *Queries) IntendThing(ctx context.Context, arg IntendThingParams) error 
 	return err
 }
 
-const now = `-- name: Now :one
-SELECT clock_timestamp()::timestamptz
-`
-
-// The database's clock, by which the ledger's times are.
-func (q *Queries) Now(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, now)
-	var column_1 time.Time
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const openThings = `-- name: OpenThings :many
-SELECT l.id, l.kind, l.place, l.name, l.reference, l.server_id, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.refused, l.tries, l.try_at, (s.deleted_at IS NOT NULL)::boolean AS server_deleted, s.current_operation
-FROM ledger l JOIN servers s ON s.id = l.server_id WHERE l.state <> 'released' ORDER BY l.place, l.kind, l.name
-`
-
-type OpenThingsRow struct {
-	Ledger           Ledger
-	ServerDeleted    bool
-	CurrentOperation compute.OperationID
-}
-
-func (q *Queries) OpenThings(ctx context.Context) ([]OpenThingsRow, error) {
-	rows, err := q.db.Query(ctx, openThings)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []OpenThingsRow{}
-	for rows.Next() {
-		var i OpenThingsRow
-		if err := rows.Scan(
-			&i.Ledger.ID,
-			&i.Ledger.Kind,
-			&i.Ledger.Place,
-			&i.Ledger.Name,
-			&i.Ledger.Reference,
-			&i.Ledger.ServerID,
-			&i.Ledger.OperationID,
-			&i.Ledger.CredentialID,
-			&i.Ledger.ProjectID,
-			&i.Ledger.UserID,
-			&i.Ledger.State,
-			&i.Ledger.CreatedAt,
-			&i.Ledger.UpdatedAt,
-			&i.Ledger.ReleasedAt,
-			&i.Ledger.Refused,
-			&i.Ledger.Tries,
-			&i.Ledger.TryAt,
-			&i.ServerDeleted,
-			&i.CurrentOperation,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const presentThing = `-- name: PresentThing :exec
-UPDATE ledger SET state = 'present', reference = $4, updated_at = now()
+UPDATE ledger SET state = 'present', reference = $4, blocked_by = '', updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released'
 `
 
@@ -199,7 +249,7 @@ func (q *Queries) PresentThing(ctx context.Context, arg PresentThingParams) erro
 }
 
 const releaseThing = `-- name: ReleaseThing :exec
-UPDATE ledger SET state = 'released', released_at = now(), updated_at = now()
+UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released'
 `
 
@@ -214,38 +264,84 @@ func (q *Queries) ReleaseThing(ctx context.Context, arg ReleaseThingParams) erro
 	return err
 }
 
-const serverThings = `-- name: ServerThings :many
-SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE server_id = $1 AND state NOT IN ('released', 'given') ORDER BY created_at, id
+const stillWaiting = `-- name: StillWaiting :many
+SELECT id, operation_id FROM ledger WHERE id = ANY($1::uuid[]) AND state = 'waiting' FOR UPDATE
 `
 
-// What a server has in the world; what was given to its owner is not the server's.
-func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) ([]Ledger, error) {
-	rows, err := q.db.Query(ctx, serverThings, serverID)
+type StillWaitingRow struct {
+	ID          uuid.UUID
+	OperationID compute.OperationID
+}
+
+// Those of some things that still wait to be removed, each with its operation.
+func (q *Queries) StillWaiting(ctx context.Context, ids []uuid.UUID) ([]StillWaitingRow, error) {
+	rows, err := q.db.Query(ctx, stillWaiting, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []Ledger{}
+	items := []StillWaitingRow{}
 	for rows.Next() {
-		var i Ledger
+		var i StillWaitingRow
+		if err := rows.Scan(&i.ID, &i.OperationID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const thingsOf = `-- name: ThingsOf :many
+SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, coalesce(h.name, '')::text AS host_name
+FROM ledger l LEFT JOIN hosts h ON h.id = l.host_id
+WHERE l.owner_kind = $1 AND l.owner_id = $2 AND l.state NOT IN ('released', 'handed_over') ORDER BY l.created_at, l.id
+`
+
+type ThingsOfParams struct {
+	OwnerKind compute.OwnerKind
+	OwnerID   uuid.UUID
+}
+
+type ThingsOfRow struct {
+	Ledger   Ledger
+	HostName string
+}
+
+// What an owner has; what was handed over to a user is not the owner's.
+func (q *Queries) ThingsOf(ctx context.Context, arg ThingsOfParams) ([]ThingsOfRow, error) {
+	rows, err := q.db.Query(ctx, thingsOf, arg.OwnerKind, arg.OwnerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ThingsOfRow{}
+	for rows.Next() {
+		var i ThingsOfRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Kind,
-			&i.Place,
-			&i.Name,
-			&i.Reference,
-			&i.ServerID,
-			&i.OperationID,
-			&i.CredentialID,
-			&i.ProjectID,
-			&i.UserID,
-			&i.State,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.ReleasedAt,
-			&i.Refused,
-			&i.Tries,
-			&i.TryAt,
+			&i.Ledger.ID,
+			&i.Ledger.Kind,
+			&i.Ledger.Place,
+			&i.Ledger.Name,
+			&i.Ledger.Reference,
+			&i.Ledger.OperationID,
+			&i.Ledger.CredentialID,
+			&i.Ledger.ProjectID,
+			&i.Ledger.UserID,
+			&i.Ledger.State,
+			&i.Ledger.CreatedAt,
+			&i.Ledger.UpdatedAt,
+			&i.Ledger.ReleasedAt,
+			&i.Ledger.Reason,
+			&i.Ledger.Tries,
+			&i.Ledger.TryAt,
+			&i.Ledger.OwnerKind,
+			&i.Ledger.OwnerID,
+			&i.Ledger.BlockedBy,
+			&i.Ledger.HostID,
+			&i.HostName,
 		); err != nil {
 			return nil, err
 		}
@@ -257,45 +353,39 @@ func (q *Queries) ServerThings(ctx context.Context, serverID compute.ServerID) (
 	return items, nil
 }
 
-const thingsReleasedSince = `-- name: ThingsReleasedSince :many
-SELECT id, kind, place, name, reference, server_id, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, refused, tries, try_at FROM ledger WHERE state = 'released' AND released_at >= $1::timestamptz ORDER BY place, kind, name
+const waitThing = `-- name: WaitThing :exec
+UPDATE ledger SET state = 'waiting', blocked_by = $1, reason = $2,
+    tries = tries + CASE WHEN $1 IN ('credential', 'error') THEN 1 ELSE 0 END,
+    try_at = now() + CASE $1
+        WHEN 'time' THEN make_interval(secs => $3::float8)
+        WHEN 'host' THEN CASE WHEN state = 'waiting' THEN interval '1 minute' ELSE interval '0' END
+        WHEN 'things' THEN interval '0'
+        ELSE least(interval '15 seconds' * power(2, least(tries, 10)), interval '1 hour') END,
+    updated_at = now()
+WHERE kind = $4 AND place = $5 AND name = $6 AND state <> 'released'
 `
 
-// What went off the books while somebody looked at the world.
-func (q *Queries) ThingsReleasedSince(ctx context.Context, since time.Time) ([]Ledger, error) {
-	rows, err := q.db.Query(ctx, thingsReleasedSince, since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []Ledger{}
-	for rows.Next() {
-		var i Ledger
-		if err := rows.Scan(
-			&i.ID,
-			&i.Kind,
-			&i.Place,
-			&i.Name,
-			&i.Reference,
-			&i.ServerID,
-			&i.OperationID,
-			&i.CredentialID,
-			&i.ProjectID,
-			&i.UserID,
-			&i.State,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.ReleasedAt,
-			&i.Refused,
-			&i.Tries,
-			&i.TryAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+type WaitThingParams struct {
+	BlockedBy compute.Blocker
+	Reason    string
+	Late      float64
+	Kind      compute.ThingKind
+	Place     string
+	Name      string
+}
+
+// A thing that is to be removed and cannot be yet. After an error or a refusal it is tried
+// again at growing intervals; one that waits for a host or for other things is due as
+// soon as DueThings sees that these are there or gone. A host that says that it lives
+// and takes no work is asked again after a minute.
+func (q *Queries) WaitThing(ctx context.Context, arg WaitThingParams) error {
+	_, err := q.db.Exec(ctx, waitThing,
+		arg.BlockedBy,
+		arg.Reason,
+		arg.Late,
+		arg.Kind,
+		arg.Place,
+		arg.Name,
+	)
+	return err
 }

@@ -11,6 +11,22 @@ import (
 	"strongroom/compute"
 )
 
+type Audit struct {
+	ID        uuid.UUID
+	StartedAt time.Time
+}
+
+type AuditLooked struct {
+	AuditID uuid.UUID
+	Place   string
+	Project string
+}
+
+type AuditSeen struct {
+	AuditID  uuid.UUID
+	LedgerID uuid.UUID
+}
+
 type Claim struct {
 	ServerID    compute.ServerID
 	HostID      compute.HostID
@@ -85,6 +101,7 @@ type Host struct {
 	ForcedDown        bool
 	LastSeen          time.Time
 	CreatedAt         time.Time
+	ForgottenAt       *time.Time
 }
 
 type Keypair struct {
@@ -103,7 +120,6 @@ type Ledger struct {
 	Place        string
 	Name         string
 	Reference    string
-	ServerID     compute.ServerID
 	OperationID  compute.OperationID
 	CredentialID uuid.UUID
 	ProjectID    string
@@ -112,9 +128,13 @@ type Ledger struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	ReleasedAt   *time.Time
-	Refused      *string
+	Reason       string
 	Tries        int32
 	TryAt        *time.Time
+	OwnerKind    compute.OwnerKind
+	OwnerID      uuid.UUID
+	BlockedBy    compute.Blocker
+	HostID       *compute.HostID
 }
 
 type Operation struct {
@@ -132,6 +152,9 @@ type Operation struct {
 	StartedAt    *time.Time
 	FinishedAt   *time.Time
 	UpdatedAt    time.Time
+	SubjectKind  compute.OwnerKind
+	SubjectID    *uuid.UUID
+	LookedAt     *time.Time
 }
 
 type OperationEvent struct {
@@ -144,6 +167,10 @@ type OperationEvent struct {
 	FinishedAt  *time.Time
 	Result      *string
 	Details     *string
+}
+
+type SchemaCompatibility struct {
+	OldestRelease int64
 }
 
 type Server struct {

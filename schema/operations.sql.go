@@ -7,7 +7,6 @@ package schema
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"strongroom/compute"
@@ -15,11 +14,11 @@ import (
 
 const beginOperation = `-- name: BeginOperation :execrows
 UPDATE operations o SET state = 'running', started_at = coalesce(o.started_at, now()), updated_at = now()
-FROM servers s
-WHERE o.id = $1 AND s.id = o.server_id AND s.current_operation = o.id AND o.state IN ('accepted', 'running')
+WHERE o.id = $1 AND o.state IN ('accepted', 'running')
+    AND (o.server_id IS NULL OR EXISTS (SELECT FROM servers s WHERE s.id = o.server_id AND s.current_operation = o.id))
 `
 
-// The fence: only the server's current operation may begin.
+// The fence: only the current operation of a server may begin.
 func (q *Queries) BeginOperation(ctx context.Context, id compute.OperationID) (int64, error) {
 	result, err := q.db.Exec(ctx, beginOperation, id)
 	if err != nil {
@@ -44,29 +43,32 @@ func (q *Queries) CloseEvents(ctx context.Context, arg CloseEventsParams) error 
 }
 
 const finishEvent = `-- name: FinishEvent :exec
-UPDATE operation_events SET finished_at = now(), result = $3, details = $4
-WHERE operation_id = $1 AND event = $2
+UPDATE operation_events SET finished_at = now(), result = $1, details = $2
+WHERE operation_id = $3 AND event = $4 AND finished_at IS NULL
+    AND host_id IS NOT DISTINCT FROM $5
 `
 
 type FinishEventParams struct {
-	OperationID compute.OperationID
-	Event       string
 	Result      *string
 	Details     *string
+	OperationID compute.OperationID
+	Event       string
+	HostID      *compute.HostID
 }
 
 func (q *Queries) FinishEvent(ctx context.Context, arg FinishEventParams) error {
 	_, err := q.db.Exec(ctx, finishEvent,
-		arg.OperationID,
-		arg.Event,
 		arg.Result,
 		arg.Details,
+		arg.OperationID,
+		arg.Event,
+		arg.HostID,
 	)
 	return err
 }
 
 const getOperation = `-- name: GetOperation :one
-SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at FROM operations WHERE id = $1
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations WHERE id = $1
 `
 
 func (q *Queries) GetOperation(ctx context.Context, id compute.OperationID) (Operation, error) {
@@ -87,53 +89,75 @@ func (q *Queries) GetOperation(ctx context.Context, id compute.OperationID) (Ope
 		&i.StartedAt,
 		&i.FinishedAt,
 		&i.UpdatedAt,
+		&i.SubjectKind,
+		&i.SubjectID,
+		&i.LookedAt,
 	)
 	return i, err
 }
 
 const insertOperation = `-- name: InsertOperation :exec
-INSERT INTO operations (id, server_id, kind, project_id, user_id, credential_id, arguments, state, started_at, finished_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO operations (id, server_id, subject_kind, subject_id, kind, project_id, user_id, credential_id, arguments, state, started_at, finished_at)
+VALUES ($1, nullif($10::uuid, '00000000-0000-0000-0000-000000000000'), $2, $3, $4, $5, $6, $7, $8, $9,
+    CASE WHEN $11::boolean THEN now() END, CASE WHEN $11 THEN now() END)
 `
 
 type InsertOperationParams struct {
 	ID           compute.OperationID
-	ServerID     compute.ServerID
+	SubjectKind  compute.OwnerKind
+	SubjectID    *uuid.UUID
 	Kind         compute.OperationKind
 	ProjectID    string
 	UserID       string
 	CredentialID uuid.UUID
 	Arguments    []byte
 	State        compute.OperationState
-	StartedAt    *time.Time
-	FinishedAt   *time.Time
+	ServerID     uuid.UUID
+	Settled      bool
 }
 
 func (q *Queries) InsertOperation(ctx context.Context, arg InsertOperationParams) error {
 	_, err := q.db.Exec(ctx, insertOperation,
 		arg.ID,
-		arg.ServerID,
+		arg.SubjectKind,
+		arg.SubjectID,
 		arg.Kind,
 		arg.ProjectID,
 		arg.UserID,
 		arg.CredentialID,
 		arg.Arguments,
 		arg.State,
-		arg.StartedAt,
-		arg.FinishedAt,
+		arg.ServerID,
+		arg.Settled,
 	)
 	return err
 }
 
-const openOperations = `-- name: OpenOperations :many
-SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at FROM operations
-WHERE state IN ('accepted', 'running') AND updated_at < now() - make_interval(secs => $1::float8)
-ORDER BY accepted_at LIMIT 500
+const noteLook = `-- name: NoteLook :exec
+UPDATE operations SET looked_at = clock_timestamp() WHERE id = $1
 `
 
-// What the sweeper looks at: accepted or running, and not touched for a while.
-func (q *Queries) OpenOperations(ctx context.Context, seconds float64) ([]Operation, error) {
-	rows, err := q.db.Query(ctx, openOperations, seconds)
+// A pass of the repair has tried it, successfully or not.
+func (q *Queries) NoteLook(ctx context.Context, id compute.OperationID) error {
+	_, err := q.db.Exec(ctx, noteLook, id)
+	return err
+}
+
+const openOperations = `-- name: OpenOperations :many
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations
+WHERE state IN ('accepted', 'running') AND updated_at < now() - make_interval(secs => $1::float8)
+ORDER BY (started_at IS NOT NULL), looked_at NULLS FIRST, accepted_at LIMIT $2
+`
+
+type OpenOperationsParams struct {
+	Seconds float64
+	Most    int32
+}
+
+// Accepted or running, and not touched for a while: those first that never started, then
+// those that nobody looked at for the longest time.
+func (q *Queries) OpenOperations(ctx context.Context, arg OpenOperationsParams) ([]Operation, error) {
+	rows, err := q.db.Query(ctx, openOperations, arg.Seconds, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +180,9 @@ func (q *Queries) OpenOperations(ctx context.Context, seconds float64) ([]Operat
 			&i.StartedAt,
 			&i.FinishedAt,
 			&i.UpdatedAt,
+			&i.SubjectKind,
+			&i.SubjectID,
+			&i.LookedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -189,7 +216,7 @@ func (q *Queries) SettleOperation(ctx context.Context, arg SettleOperationParams
 const startEvent = `-- name: StartEvent :exec
 INSERT INTO operation_events (operation_id, event, host_id, host, started_at)
 VALUES ($1, $2, $3, $4, now())
-ON CONFLICT (operation_id, event) DO UPDATE SET host_id = excluded.host_id, host = excluded.host, finished_at = NULL, result = NULL, details = NULL
+ON CONFLICT (operation_id, event, host_id) DO UPDATE SET host = excluded.host, finished_at = NULL, result = NULL, details = NULL
 `
 
 type StartEventParams struct {

@@ -30,7 +30,7 @@ func (q *Queries) ReportProgress(ctx context.Context, arg ReportProgressParams) 
 
 const serversAtRest = `-- name: ServersAtRest :many
 SELECT id, vm_state, power_state, updated_at FROM servers
-WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'stopped', 'rescued')
+WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'rescued')
 `
 
 type ServersAtRestRow struct {

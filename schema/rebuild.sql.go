@@ -59,7 +59,7 @@ type RebuildServerParams struct {
 	OperationID     compute.OperationID
 }
 
-// The decision of a rebuild: what the server is made of from here on.
+// The point of no return of a rebuild: the server's image, vTPM and properties from here on.
 func (q *Queries) RebuildServer(ctx context.Context, arg RebuildServerParams) (int64, error) {
 	result, err := q.db.Exec(ctx, rebuildServer,
 		arg.ImageID,

@@ -14,8 +14,8 @@ import (
 
 const attachDisk = `-- name: AttachDisk :exec
 INSERT INTO server_disks (id, server_id, role, device_name, bus, size_mb, boot_index, image_id, source, encrypted,
-    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 `
 
 type AttachDiskParams struct {
@@ -33,6 +33,7 @@ type AttachDiskParams struct {
 	BackingEncryptionSecret *compute.SecretID
 	EncryptionFormat        compute.DiskFormat
 	EncryptionOptions       string
+	File                    string
 }
 
 func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
@@ -51,6 +52,7 @@ func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
 		arg.BackingEncryptionSecret,
 		arg.EncryptionFormat,
 		arg.EncryptionOptions,
+		arg.File,
 	)
 	return err
 }
@@ -61,15 +63,6 @@ UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret
 
 func (q *Queries) ClearServerSecrets(ctx context.Context, serverID compute.ServerID) error {
 	_, err := q.db.Exec(ctx, clearServerSecrets, serverID)
-	return err
-}
-
-const deleteClaim = `-- name: DeleteClaim :exec
-DELETE FROM claims WHERE server_id = $1
-`
-
-func (q *Queries) DeleteClaim(ctx context.Context, serverID compute.ServerID) error {
-	_, err := q.db.Exec(ctx, deleteClaim, serverID)
 	return err
 }
 
@@ -84,6 +77,15 @@ type DeleteClaimOfParams struct {
 
 func (q *Queries) DeleteClaimOf(ctx context.Context, arg DeleteClaimOfParams) error {
 	_, err := q.db.Exec(ctx, deleteClaimOf, arg.ServerID, arg.OperationID)
+	return err
+}
+
+const deleteClaims = `-- name: DeleteClaims :exec
+DELETE FROM claims WHERE server_id = $1
+`
+
+func (q *Queries) DeleteClaims(ctx context.Context, serverID compute.ServerID) error {
+	_, err := q.db.Exec(ctx, deleteClaims, serverID)
 	return err
 }
 
@@ -116,11 +118,17 @@ func (q *Queries) DetachDisks(ctx context.Context, arg DetachDisksParams) error 
 }
 
 const getClaim = `-- name: GetClaim :one
-SELECT server_id, host_id, operation_id, vcpus, memory_mb, disk_gb, created_at FROM claims WHERE server_id = $1
+SELECT server_id, host_id, operation_id, vcpus, memory_mb, disk_gb, created_at FROM claims WHERE server_id = $1 AND operation_id = $2
 `
 
-func (q *Queries) GetClaim(ctx context.Context, serverID compute.ServerID) (Claim, error) {
-	row := q.db.QueryRow(ctx, getClaim, serverID)
+type GetClaimParams struct {
+	ServerID    compute.ServerID
+	OperationID compute.OperationID
+}
+
+// The claim that an operation has for its server.
+func (q *Queries) GetClaim(ctx context.Context, arg GetClaimParams) (Claim, error) {
+	row := q.db.QueryRow(ctx, getClaim, arg.ServerID, arg.OperationID)
 	var i Claim
 	err := row.Scan(
 		&i.ServerID,
@@ -259,40 +267,21 @@ func (q *Queries) GetServerSystemMetadata(ctx context.Context, serverID compute.
 	return items, nil
 }
 
-const hostIDs = `-- name: HostIDs :many
-SELECT id, name, last_seen, forced_down FROM hosts ORDER BY name
+const hasOtherClaim = `-- name: HasOtherClaim :one
+SELECT EXISTS (SELECT FROM claims WHERE server_id = $1 AND operation_id <> $2)::boolean
 `
 
-type HostIDsRow struct {
-	ID         compute.HostID
-	Name       string
-	LastSeen   time.Time
-	ForcedDown bool
+type HasOtherClaimParams struct {
+	ServerID    compute.ServerID
+	OperationID compute.OperationID
 }
 
-func (q *Queries) HostIDs(ctx context.Context) ([]HostIDsRow, error) {
-	rows, err := q.db.Query(ctx, hostIDs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []HostIDsRow{}
-	for rows.Next() {
-		var i HostIDsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Name,
-			&i.LastSeen,
-			&i.ForcedDown,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// Whether a server has a claim of another operation.
+func (q *Queries) HasOtherClaim(ctx context.Context, arg HasOtherClaimParams) (bool, error) {
+	row := q.db.QueryRow(ctx, hasOtherClaim, arg.ServerID, arg.OperationID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const hostName = `-- name: HostName :one
@@ -326,8 +315,8 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(c.server_id) AS servers
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
 
@@ -357,6 +346,7 @@ type HostsWithUseRow struct {
 	ForcedDown        bool
 	LastSeen          time.Time
 	CreatedAt         time.Time
+	ForgottenAt       *time.Time
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
@@ -398,6 +388,7 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.ForcedDown,
 			&i.LastSeen,
 			&i.CreatedAt,
+			&i.ForgottenAt,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
@@ -439,7 +430,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -471,6 +462,7 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.ForcedDown,
 		&i.LastSeen,
 		&i.CreatedAt,
+		&i.ForgottenAt,
 	)
 	return i, err
 }
@@ -484,7 +476,7 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
     reserved_memory_mb = excluded.reserved_memory_mb, hypervisor_type = excluded.hypervisor_type,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
-    uptime = excluded.uptime, release = excluded.release, last_seen = now()
+    uptime = excluded.uptime, release = excluded.release, last_seen = now(), forgotten_at = NULL
 `
 
 type ReportHostParams struct {
@@ -509,7 +501,7 @@ type ReportHostParams struct {
 	Release           string
 }
 
-// A host says what it is and that it lives. The operator's switches stay as they are.
+// A host reports its description and that it runs. disabled and forced_down stay as they are.
 func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
 	_, err := q.db.Exec(ctx, reportHost,
 		arg.ID,
@@ -536,9 +528,10 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
 }
 
 const seeHost = `-- name: SeeHost :execrows
-UPDATE hosts SET last_seen = now() WHERE id = $1
+UPDATE hosts SET last_seen = now() WHERE id = $1 AND forgotten_at IS NULL
 `
 
+// 0 rows: it was forgotten, and must report its description again.
 func (q *Queries) SeeHost(ctx context.Context, id compute.HostID) (int64, error) {
 	result, err := q.db.Exec(ctx, seeHost, id)
 	if err != nil {
@@ -652,9 +645,8 @@ const settleServer = `-- name: SettleServer :execrows
 UPDATE servers SET vm_state = $1, task_state = '', power_state = $2,
     fault = $3, progress = $4,
     launched_at = CASE WHEN $5::boolean THEN coalesce(launched_at, now()) ELSE launched_at END,
-    terminated_at = CASE WHEN $6::boolean THEN coalesce(terminated_at, now()) ELSE terminated_at END,
     current_operation = '', updated_at = now()
-WHERE id = $7 AND current_operation = $8
+WHERE id = $6 AND current_operation = $7
 `
 
 type SettleServerParams struct {
@@ -663,7 +655,6 @@ type SettleServerParams struct {
 	Fault       *compute.Fault
 	Progress    int32
 	Launched    bool
-	Terminated  bool
 	ID          compute.ServerID
 	OperationID compute.OperationID
 }
@@ -676,7 +667,6 @@ func (q *Queries) SettleServer(ctx context.Context, arg SettleServerParams) (int
 		arg.Fault,
 		arg.Progress,
 		arg.Launched,
-		arg.Terminated,
 		arg.ID,
 		arg.OperationID,
 	)
@@ -687,7 +677,7 @@ func (q *Queries) SettleServer(ctx context.Context, arg SettleServerParams) (int
 }
 
 const settleServerDeleted = `-- name: SettleServerDeleted :execrows
-UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, host_id = host_id, fault = NULL, progress = 0,
+UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, fault = NULL, progress = 0,
     terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now()
 WHERE id = $1 AND current_operation = $2
 `

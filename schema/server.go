@@ -39,17 +39,9 @@ func (row ServerDisk) Disk() (compute.Disk, error) {
 }
 
 // Rebuild reads the arguments of a rebuild. Invalid: the operation has none.
-func (op Operation) Rebuild() (asked compute.RebuildArguments, err error) {
+func (op Operation) Rebuild() (asked compute.RebuildRequest, err error) {
 	if err := json.Unmarshal(op.Arguments, &asked); err != nil {
 		return asked, compute.Errorf(compute.Invalid, "operation %s has no arguments of a rebuild", op.ID)
 	}
 	return asked, nil
-}
-
-// Intention is the row of a thing that is about to be made.
-func Intention(t compute.Thing) IntendThingParams {
-	return IntendThingParams{
-		ID: t.ID, Kind: t.Kind, Place: t.Place, Name: t.Name, ServerID: t.Server, OperationID: t.Operation,
-		CredentialID: t.Credential.ID, ProjectID: t.Credential.ProjectID, UserID: t.Credential.UserID,
-	}
 }

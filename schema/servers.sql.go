@@ -420,7 +420,7 @@ func (q *Queries) ResetServerState(ctx context.Context, arg ResetServerStatePara
 }
 
 const serverOperation = `-- name: ServerOperation :one
-SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at FROM operations WHERE id = $1 AND server_id = $2
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations WHERE id = $1 AND server_id = $2
 `
 
 type ServerOperationParams struct {
@@ -446,12 +446,15 @@ func (q *Queries) ServerOperation(ctx context.Context, arg ServerOperationParams
 		&i.StartedAt,
 		&i.FinishedAt,
 		&i.UpdatedAt,
+		&i.SubjectKind,
+		&i.SubjectID,
+		&i.LookedAt,
 	)
 	return i, err
 }
 
 const serverOperations = `-- name: ServerOperations :many
-SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at FROM operations
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations
 WHERE server_id = $1 AND ($2::bigint IS NULL OR number < $2)
     AND ($3::timestamptz IS NULL OR updated_at >= $3)
     AND ($4::timestamptz IS NULL OR updated_at <= $4)
@@ -497,6 +500,9 @@ func (q *Queries) ServerOperations(ctx context.Context, arg ServerOperationsPara
 			&i.StartedAt,
 			&i.FinishedAt,
 			&i.UpdatedAt,
+			&i.SubjectKind,
+			&i.SubjectID,
+			&i.LookedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -569,8 +575,8 @@ type TakeServerParams struct {
 	ThroughLock   bool
 }
 
-// The compare-and-set in which an operation wins its server: 0 rows mean that
-// somebody moved first.
+// The compare-and-set by which an operation takes its server: 0 rows mean that another
+// one was first, or the server is in a state that does not allow it.
 func (q *Queries) TakeServer(ctx context.Context, arg TakeServerParams) (int64, error) {
 	result, err := q.db.Exec(ctx, takeServer,
 		arg.Task,

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,16 +9,16 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
-	"go.temporal.io/sdk/temporal"
 	sdk "go.temporal.io/sdk/worker"
 
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/ledger"
 	"strongroom/activities/object"
 	"strongroom/activities/operation"
+	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -27,18 +26,19 @@ import (
 	"strongroom/workflows"
 )
 
-// sweepEvery is how soon a committed operation that never started is started.
-const sweepEvery = 10 * time.Second
-
-// reapEvery is how often what waits for a credential, or a host, is tried again.
-const reapEvery = 15 * time.Second
+// janitorEvery is how soon a janitor that somebody terminated is there again. While one
+// runs, the schedule starts none.
+const janitorEvery = time.Minute
 
 // cloudSlots bounds the calls of cloud services under way at once.
 const cloudSlots = 64
 
-// Control is a control worker. Any number may run.
+// Control is a control worker. Any number may run, of several versions.
 type Control struct {
 	Temporal     client.Client
+	Namespace    string
+	Version      string        // of this build
+	Drain        time.Duration // see Deployment
 	Pool         *pgxpool.Pool
 	Keys         key.Manager
 	Trusts       trust.Keeper
@@ -51,64 +51,49 @@ type Control struct {
 
 // Run works until ctx ends, then drains.
 func (c Control) Run(ctx context.Context) error {
-	if err := c.schedule(ctx); err != nil {
-		return err
-	}
 	hostname, _ := os.Hostname()
 	identity := fmt.Sprintf("control/%s/%d", hostname, os.Getpid())
-	control := sdk.New(c.Temporal, durable.ControlQueue, options(identity, cloudSlots, c.Interceptors))
+	deployment := Deployment{
+		Temporal: c.Temporal, Namespace: c.Namespace, Version: c.Version, Drain: c.Drain, Register: func(r sdk.WorkflowRegistry) { workflows.Register(r) }, Logger: c.Logger,
+	}
+	// Calls of cloud services are versioned too, unlike those of hosts: the process is
+	// the same, so they cost no worker more, and an operation's calls reach the code
+	// that was built with its workflow.
+	o := options(identity, cloudSlots, c.Interceptors)
+	o.DeploymentOptions = deployment.Options()
+	group := NewGroup("control worker", c.Logger)
+	control := group.New(c.Temporal, durable.ControlQueue, o)
 	workflows.Register(control)
 	c.registerControl(control)
-	cloud := sdk.New(c.Temporal, durable.CloudQueue, options(identity, cloudSlots, c.Interceptors))
+	o.DisableWorkflowWorker = true
+	cloud := group.New(c.Temporal, durable.CloudQueue, o)
 	(&key.Activities{Manager: c.Keys}).Register(cloud)
 	(&trust.Activities{Keeper: c.Trusts}).Register(cloud)
 	(&image.Activities{Library: c.Images}).Register(cloud)
 	(&object.Activities{Store: c.Objects}).Register(cloud)
-	return run(ctx, c.Logger, "control worker", control, cloud)
+	return deployment.Run(ctx, group, c.schedule)
 }
 
 func (c Control) registerControl(r sdk.Registry) {
 	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy}
-	for _, a := range records.All() {
-		r.RegisterActivityWithOptions(a.Func, activity.RegisterOptions{Name: a.Name})
-	}
+	records.Register(r)
+	(&ledger.Activities{Pool: c.Pool}).Register(r)
+	(&placement.Activities{Pool: c.Pool}).Register(r)
 	(&operation.Activities{
 		Pool: c.Pool, Starter: durable.Starter{Client: c.Temporal}, Record: records, Logger: c.Logger,
 	}).Register(r)
 }
 
-// schedule makes sure that the sweeper and the reaper run, once for all control
-// workers.
+// schedule makes sure that the janitor runs, once for all control workers, as this
+// release wants it. It is the current version's to say: the schedule starts its
+// workflow there.
 func (c Control) schedule(ctx context.Context) error {
-	for name, every := range map[string]time.Duration{workflows.SweepName: sweepEvery, workflows.ReapName: reapEvery} {
-		_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-			ID:      name,
-			Spec:    client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}},
-			Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
-			Action:  &client.ScheduleWorkflowAction{ID: name, Workflow: name, TaskQueue: durable.ControlQueue},
-		})
-		if err != nil && !errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-			return fmt.Errorf("scheduling %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// run starts workers, waits for ctx, and drains them.
-func run(ctx context.Context, logger *slog.Logger, name string, workers ...sdk.Worker) error {
-	for i, w := range workers {
-		if err := w.Start(); err != nil {
-			for _, started := range workers[:i] {
-				started.Stop()
-			}
-			return fmt.Errorf("starting the %s: %w", name, err)
-		}
-	}
-	logger.InfoContext(ctx, "worker is ready", "worker", name)
-	<-ctx.Done()
-	logger.InfoContext(ctx, "worker drains", "worker", name)
-	for _, w := range workers {
-		w.Stop()
-	}
-	return nil
+	const name = workflows.JanitorName
+	return durable.EnsureSchedule(ctx, c.Temporal.ScheduleClient(), client.ScheduleOptions{
+		ID:                 name,
+		Spec:               client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: janitorEvery}}},
+		Overlap:            enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
+		TriggerImmediately: true,
+		Action:             &client.ScheduleWorkflowAction{ID: name, Workflow: name, TaskQueue: durable.ControlQueue},
+	})
 }

@@ -24,14 +24,14 @@ const (
 	bulkSlots  = 3
 )
 
-// The host tells that it lives every seen, and what it is every described.
+// How often a host writes into its row that it runs, and all of its description.
 const (
 	seenEvery      = 10 * time.Second
 	describedEvery = time.Minute
 )
 
-// Room is a set of activities.
-type Room interface{ Register(r sdk.Registry) }
+// ActivitySet is what registers the activities of one thing.
+type ActivitySet interface{ Register(r durable.Registry) }
 
 // Host is the worker of one compute host. It runs activities and no workflows.
 type Host struct {
@@ -39,11 +39,11 @@ type Host struct {
 	Name         string
 	Temporal     client.Client
 	Pool         *pgxpool.Pool
-	Rooms        []Room
-	Describe     func(ctx context.Context) (schema.ReportHostParams, error)   // what the host is, for its row
-	Running      func(ctx context.Context) (map[compute.ServerID]bool, error) // the servers whose domains run
-	CloseIdle    func(ctx context.Context) error                              // closes what no domain uses any more
-	Ready        func() error                                                 // called when the host is on record: what else answers for it may start
+	Activities   []ActivitySet
+	Describe     func(ctx context.Context) (schema.ReportHostParams, error)                 // what the host is, for its row
+	PowerStates  func(ctx context.Context) (map[compute.ServerID]compute.PowerState, error) // of the servers whose domains are active
+	CloseIdle    func(ctx context.Context) error                                            // closes what no domain uses any more
+	Ready        func() error                                                               // called once the host has its row
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -58,15 +58,16 @@ func (h Host) Run(ctx context.Context) error {
 		return err
 	}
 	identity := "host/" + h.Name
-	quick := sdk.New(h.Temporal, durable.HostQueue(h.ID), h.options(identity, quickSlots))
-	bulk := sdk.New(h.Temporal, durable.HostBulkQueue(h.ID), h.options(identity, bulkSlots))
-	for _, room := range h.Rooms {
-		room.Register(quick)
-		room.Register(bulk)
+	group := NewGroup("host worker", h.Logger)
+	quick := group.New(h.Temporal, durable.HostQueue(h.ID), h.options(identity, quickSlots))
+	bulk := group.New(h.Temporal, durable.HostBulkQueue(h.ID), h.options(identity, bulkSlots))
+	for _, set := range h.Activities {
+		set.Register(quick)
+		set.Register(bulk)
 	}
 	go h.keepSeen(ctx)
 	go h.keepClosed(ctx)
-	return run(ctx, h.Logger, "host worker", quick, bulk)
+	return group.Run(ctx, nil)
 }
 
 func (h Host) options(identity string, slots int) sdk.Options {
@@ -98,15 +99,15 @@ func (h Host) keepSeen(ctx context.Context) {
 			} else {
 				_, err = schema.New(h.Pool).SeeHost(ctx, h.ID)
 			}
-			if err := errors.Join(err, h.syncPower(ctx)); err != nil && ctx.Err() == nil {
+			if err := errors.Join(err, h.SyncPower(ctx)); err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "this host could not be reported", "error", err)
 			}
 		}
 	}
 }
 
-// keepClosed sees that the kernel knows no key for longer than a guest runs, also
-// where the guest ended by itself and no activity looked on.
+// keepClosed closes the encrypted devices of guests that ended by themselves: no activity
+// does it then, and the kernel would keep their keys.
 func (h Host) keepClosed(ctx context.Context) {
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()

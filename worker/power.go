@@ -7,11 +7,11 @@ import (
 	"strongroom/schema"
 )
 
-// syncPower writes down what became of servers behind strongroom's back: a
-// guest that shut itself down, or a host that lost its guests, shows as
-// SHUTOFF. It only follows the world, it never starts or stops anything, and a
-// server with an operation at work is left alone.
-func (h Host) syncPower(ctx context.Context) error {
+// SyncPower records the power state of servers that changed without an operation: a guest
+// that shut itself down, or that went with its host, shows as SHUTOFF, and one that QEMU or
+// somebody at the host paused as PAUSED, until it is resumed there. It never starts or
+// stops anything, and leaves out servers with a running operation.
+func (h Host) SyncPower(ctx context.Context) error {
 	q := schema.New(h.Pool)
 	rows, err := q.ServersAtRest(ctx, &h.ID)
 	if err != nil || len(rows) == 0 {
@@ -19,19 +19,13 @@ func (h Host) syncPower(ctx context.Context) error {
 	}
 	// The hypervisor is asked after the record: a server that an operation took
 	// or gave back in between has another updated_at and is left alone.
-	running, err := h.Running(ctx)
+	found, err := h.PowerStates(ctx)
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		vm, power := compute.VMStopped, compute.PowerShutdown
-		if running[row.ID] {
-			vm, power = compute.VMActive, compute.PowerRunning
-		}
-		if row.VMState == compute.VMRescued {
-			vm = row.VMState // on or off, it is what its rescue disk makes it
-		}
-		if vm == row.VMState && (vm != compute.VMRescued || power == row.PowerState) {
+		vm, power := compute.Found(row.VMState, found[row.ID])
+		if vm == row.VMState && power == row.PowerState {
 			continue
 		}
 		changed, err := q.SyncPower(ctx, schema.SyncPowerParams{ID: row.ID, VMState: vm, PowerState: power, Was: row.VMState, Seen: row.UpdatedAt})

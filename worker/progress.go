@@ -13,18 +13,18 @@ import (
 )
 
 // Progress is the worker interceptor that shows users how far the long work on
-// their servers is: what an activity tells Temporal with its heartbeat, it reports
-// too. A report that fails is left out, for the next one tells more.
+// their servers is: what an activity sends to Temporal with its heartbeat, it reports
+// too. A report that fails is not retried: the next one is newer.
 type Progress struct {
 	interceptor.WorkerInterceptorBase
 	Report func(ctx context.Context, server compute.ServerID, percent int) error
 	Logger *slog.Logger
 }
 
-// reportTime bounds what a report may cost the work that it tells of.
+// reportTime bounds how long a report may delay the work that it is about.
 const reportTime = 2 * time.Second
 
-// InterceptActivity listens to one activity.
+// InterceptActivity reports the heartbeats of one activity.
 func (p *Progress) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	a := &progressInbound{all: p}
 	a.Next = next

@@ -22,15 +22,15 @@ import (
 	"strongroom/worker"
 )
 
-// What an activity tells of its progress is told of its server; what it tells of
-// other things, and a report that fails, disturb nothing.
+// The progress in an activity's heartbeats is reported for its server. Heartbeats with other
+// details, and a report that fails, disturb nothing.
 func TestProgressIsReported(t *testing.T) {
 	t.Parallel()
 	server := compute.ServerID{UUID: uuid.New()}
-	var told []int
+	var reported []int
 	p := &worker.Progress{Logger: slog.New(slog.DiscardHandler), Report: func(_ context.Context, of compute.ServerID, percent int) error {
 		require.Equal(t, server, of)
-		told = append(told, percent)
+		reported = append(reported, percent)
 		return errors.New("the database is away")
 	}}
 	work := func(ctx context.Context) error {
@@ -41,7 +41,7 @@ func TestProgressIsReported(t *testing.T) {
 		}
 		return nil
 	}
-	for _, id := range []string{durable.WorkflowID(server, compute.OpCreateImage), "audit"} {
+	for _, id := range []string{durable.WorkflowID(compute.ServerOwner(server), compute.OpCreateImage), "audit"} {
 		var suite testsuite.WorkflowTestSuite
 		suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 		env := suite.NewTestWorkflowEnvironment()
@@ -51,9 +51,9 @@ func TestProgressIsReported(t *testing.T) {
 		env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
 			ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 			return workflow.ExecuteActivity(ctx, "work").Get(ctx, nil)
-		}, workflow.RegisterOptions{Name: "story"})
-		env.ExecuteWorkflow("story")
+		}, workflow.RegisterOptions{Name: "workflow"})
+		env.ExecuteWorkflow("workflow")
 		require.NoError(t, env.GetWorkflowError())
 	}
-	require.Equal(t, []int{0, 50, 100}, told)
+	require.Equal(t, []int{0, 50, 100}, reported)
 }

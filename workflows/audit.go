@@ -1,19 +1,12 @@
 package workflows
 
 import (
-	"cmp"
+	"slices"
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/disk"
-	"strongroom/activities/domain"
-	"strongroom/activities/image"
-	"strongroom/activities/key"
-	"strongroom/activities/object"
-	"strongroom/activities/record"
-	"strongroom/activities/tpm"
-	"strongroom/activities/trust"
+	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -23,177 +16,300 @@ const AuditName = "audit"
 
 // AuditResult is the ledger against the world. No findings is the normal answer.
 type AuditResult struct {
-	Findings []compute.Finding `json:"findings"`
-	Things   int               `json:"things"` // open ledger rows
-	Looked   []string          `json:"looked"` // hosts and services that answered
-	Silent   []string          `json:"silent"` // those that did not
-	Closed   []string          `json:"closed"` // where no credential lets strongroom look
+	Findings   []compute.Finding `json:"findings"`              // at most mostFindings of them
+	More       int               `json:"more,omitempty"`        // how many there are besides
+	Things     int               `json:"things"`                // open ledger rows
+	Looked     []string          `json:"looked"`                // hosts and services that answered
+	Silent     []string          `json:"silent"`                // those that did not
+	Closed     []string          `json:"closed"`                // where no credential lets strongroom look; at most mostClosed of them
+	MoreClosed int               `json:"more_closed,omitempty"` // how many there are besides
 }
 
-// Audit compares the ledger with what hosts and cloud services really have,
-// in both directions.
-func Audit(ctx workflow.Context) (AuditResult, error) {
-	// The books are read on both sides of the look. A row comes before its thing
-	// and goes after it, so whatever is seen is on the later books or went off
-	// them meanwhile, and what is only on the later ones was made meanwhile.
-	var before, after record.Book
-	if err := recorded(ctx, record.Ledger, record.LedgerInput{}, &before); err != nil {
-		return AuditResult{}, err
-	}
-	a := &audit{looked: map[string]bool{}}
-	a.keyManager(ctx, before.Keys)
-	if workflow.GetVersion(ctx, "the image and the object store are looked at", workflow.DefaultVersion, 1) == 1 {
-		a.imageStore(ctx, before)
-		a.objectStore(ctx, before.Objects)
-	}
-	a.identity(ctx)
-	for _, h := range before.Hosts {
-		a.host(ctx, h)
-	}
-	if err := recorded(ctx, record.Ledger, record.LedgerInput{Since: &before.At}, &after); err != nil {
-		return AuditResult{}, err
-	}
-	a.result.Findings = compute.CompareLedger(settled(before, after), a.world, a.looked)
-	for _, e := range after.Things {
-		if e.State != compute.ThingGiven {
-			a.result.Things++
+const (
+	// mostFindings is how many findings an audit tells: who has more has one cause for them.
+	// It tells fewer when they are long: all that a run knows is the next one's input.
+	mostFindings  = 500
+	findingsBytes = 96 << 10
+	mostClosed    = 200
+	// asked is how many hosts and services are asked at once.
+	asked = 8
+	// auditHistory is how large a history may grow before the audit goes on in a new run.
+	auditHistory = 2 << 20
+)
+
+// AuditInput is how far an audit is. The empty one begins a new audit.
+type AuditInput struct {
+	Audit  uuid.UUID      `json:"audit,omitzero"`
+	Places []auditPlace   `json:"places,omitempty"` // still to be looked at
+	After  *ledger.Cursor `json:"after,omitempty"`  // how far the ledger has been compared
+	Result AuditResult    `json:"result"`
+}
+
+// auditPlace is a host or a service, and how far it has been looked at.
+type auditPlace struct {
+	Place string            `json:"place"`
+	Name  string            `json:"name"`
+	Kind  compute.ThingKind `json:"kind,omitempty"` // of what a service has; its projects are those that have some
+	Seer  int               `json:"seer,omitempty"` // of the host
+	// Projects are those that are looked into now. They are read once: a page of a
+	// service's list is only good with the same ones.
+	Projects *ledger.ProjectsResult `json:"projects,omitempty"`
+	After    string                 `json:"after,omitempty"` // the projects up to here are done
+	Page     string                 `json:"page,omitempty"`
+	// Known are images on the ledger, which are looked at one by one: whole images are
+	// their owners', and are not listed. Where there are more, all projects are looked
+	// into once more for each page of them.
+	Known      *ledger.NamesResult `json:"known,omitempty"`
+	KnownAfter string              `json:"known_after,omitempty"` // those up to here were looked at
+	Done       bool                `json:"done,omitempty"`
+}
+
+// host gives the host that the place is, if it is one.
+func (p *auditPlace) host() (durable.Host, bool) {
+	id, err := uuid.Parse(p.Place)
+	return durable.Host{ID: compute.HostID{UUID: id}, Name: p.Name}, err == nil
+}
+
+// lastKnown reports whether this is the last time that the projects are looked into.
+func (p *auditPlace) lastKnown() bool { return p.Known == nil || p.Known.Next == "" }
+
+// services are what an audit looks into beside hosts. Objects are the state of vTPMs, so
+// those without any have none.
+var services = []auditPlace{
+	{Place: compute.PlaceKeyManager, Name: "the key manager", Kind: compute.ThingKeySecret},
+	{Place: compute.PlaceImageStore, Name: "the image store", Kind: compute.ThingImage},
+	{Place: compute.PlaceObjects, Name: "the object store", Kind: compute.ThingTPMState},
+	{Place: compute.PlaceIdentity, Name: "the identity service"},
+}
+
+// Audit compares the ledger with what hosts and cloud services really have, in both
+// directions. Both are read in pages and compared in the database, so that neither a
+// history nor a worker holds all of them; a run whose history grows large goes on in a
+// new one.
+func Audit(ctx workflow.Context, in AuditInput) (AuditResult, error) {
+	a := &audit{AuditInput: in}
+	if a.Audit == uuid.Nil {
+		if err := a.start(ctx); err != nil {
+			return AuditResult{}, err
 		}
 	}
-	return a.result, nil
+	a.look(ctx)
+	for a.more(ctx) {
+		if err := a.compare(ctx); err != nil {
+			return AuditResult{}, err
+		}
+	}
+	if !a.compared {
+		return AuditResult{}, workflow.NewContinueAsNewError(ctx, AuditName, a.AuditInput)
+	}
+	slices.SortFunc(a.Result.Findings, compute.ByPlace)
+	a.Result.Findings = slices.Compact(a.Result.Findings) // a place whose list changes may show a thing on two pages
+	return a.Result, ledger.EndAudit.Do(ctx, ledger.EndAuditInput{Audit: a.Audit})
 }
 
 type audit struct {
-	world  []compute.Sighting
-	looked map[string]bool
-	result AuditResult
+	AuditInput
+	compared bool
 }
 
-func (a *audit) keyManager(ctx workflow.Context, projects []compute.Access) {
-	var got key.InventoryResult
-	in := key.InventoryInput{Projects: projects}
-	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), key.Inventory, in).Get(ctx, &got)
-	for _, s := range got.Items {
-		a.see(compute.ThingKeySecret, compute.PlaceKeyManager, cmp.Or(s.Name, s.ID.String()))
-	}
-	if err == nil && got.All {
-		a.looked[compute.PlaceKeyManager] = true
-	}
-	a.noteProjects(compute.PlaceKeyManager, "the key manager", got.Looks, err)
-}
-
-func (a *audit) imageStore(ctx workflow.Context, book record.Book) {
-	in := image.InventoryInput{Projects: book.Images}
-	for _, e := range book.Things {
-		if id, err := uuid.Parse(e.Name); err == nil && e.Kind == compute.ThingImage && e.State != compute.ThingGiven {
-			in.Known = append(in.Known, compute.ImageID{UUID: id})
-		}
-	}
-	var got image.InventoryResult
-	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), image.Inventory, in).Get(ctx, &got)
-	for _, id := range got.Images {
-		a.see(compute.ThingImage, compute.PlaceImageStore, id.String())
-	}
-	a.noteProjects(compute.PlaceImageStore, "the image store", got.Looks, err)
-}
-
-func (a *audit) objectStore(ctx workflow.Context, projects []compute.Access) {
-	var got object.InventoryResult
-	in := object.InventoryInput{Projects: projects}
-	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), object.Inventory, in).Get(ctx, &got)
-	a.see(compute.ThingObject, compute.PlaceObjects, got.Names...)
-	a.noteProjects(compute.PlaceObjects, "the object store", got.Looks, err)
-}
-
-func (a *audit) identity(ctx workflow.Context) {
-	var trusts []trust.Item
-	err := workflow.ExecuteActivity(durable.Peek(ctx, durable.CloudQueue), trust.Inventory).Get(ctx, &trusts)
-	a.note(compute.PlaceIdentity, "the identity service", err)
-	for _, t := range trusts {
-		a.see(compute.ThingTrust, compute.PlaceIdentity, t.Name)
-	}
-}
-
-func (a *audit) host(ctx workflow.Context, h record.AuditHost) {
-	if !h.Up {
-		a.result.Silent = append(a.result.Silent, h.Name)
-		return
-	}
-	place := h.ID.String()
-	ctx = durable.Peek(ctx, durable.HostQueue(h.ID))
-	domains := workflow.ExecuteActivity(ctx, domain.Inventory)
-	disks := workflow.ExecuteActivity(ctx, disk.Inventory)
-	tpms := workflow.ExecuteActivity(ctx, tpm.Inventory)
-	var d domain.InventoryResult
-	var f disk.InventoryResult
-	var t tpm.InventoryResult
-	err := firstError(domains.Get(ctx, &d), disks.Get(ctx, &f), tpms.Get(ctx, &t))
-	if a.note(place, h.Name, err); err != nil {
-		return
-	}
-	a.see(compute.ThingDomain, place, d.Domains...)
-	a.see(compute.ThingHypervisorSecret, place, d.Secrets...)
-	a.see(compute.ThingDiskFile, place, f.Files...)
-	a.see(compute.ThingCachedImage, place, f.CachedImages...)
-	a.see(compute.ThingTPMState, place, t.Servers...)
-}
-
-// answered notes whether a host or a service let itself be looked at.
-func (a *audit) answered(name string, err error) bool {
+func (a *audit) start(ctx workflow.Context) error {
+	got, err := ledger.StartAudit.Run(ctx, ledger.StartAuditInput{})
 	if err != nil {
-		a.result.Silent = append(a.result.Silent, name)
-		return false
+		return err
 	}
-	a.result.Looked = append(a.result.Looked, name)
-	return true
-}
-
-func (a *audit) note(place, name string, err error) {
-	if a.answered(name, err) {
-		a.looked[place] = true
-	}
-}
-
-// noteProjects is note for a service that is looked at project by project.
-func (a *audit) noteProjects(place, name string, looks compute.Looks, err error) {
-	if !a.answered(name, err) {
-		return
-	}
-	for _, p := range looks.Projects {
-		a.looked[compute.Looked(place, p)] = true
-	}
-	for _, p := range looks.Closed {
-		a.result.Closed = append(a.result.Closed, name+"'s project "+p)
-	}
-}
-
-func (a *audit) see(kind compute.ThingKind, place string, names ...string) {
-	for _, name := range names {
-		a.world = append(a.world, compute.Sighting{Kind: kind, Place: place, Name: name})
-	}
-}
-
-// settled marks as busy what came onto the books or went off them while the
-// audit looked.
-func settled(before, after record.Book) []compute.LedgerEntry {
-	old := map[uuid.UUID]bool{}
-	for _, e := range before.Things {
-		old[e.ID] = !e.Busy
-	}
-	out := after.Things
-	for i := range out {
-		out[i].Busy = out[i].Busy || !old[out[i].ID]
-	}
-	for _, t := range after.Gone {
-		out = append(out, compute.LedgerEntry{Thing: t, Busy: true})
-	}
-	return out
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+	a.Audit, a.Places = got.Audit, slices.Clone(services)
+	for _, h := range got.Hosts {
+		if h.Up {
+			a.Places = append(a.Places, auditPlace{Place: h.ID.String(), Name: h.Name})
+		} else {
+			a.Result.Silent = append(a.Result.Silent, h.Name)
 		}
 	}
 	return nil
+}
+
+// full reports whether the run's history has grown so large that a new one goes on.
+func (a *audit) full(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return info.GetCurrentHistorySize() > auditHistory || info.GetContinueAsNewSuggested()
+}
+
+// look looks at the places, some at once, until all are done or the history is full.
+func (a *audit) look(ctx workflow.Context) {
+	slots := workflow.NewSemaphore(ctx, asked)
+	all := workflow.NewWaitGroup(ctx)
+	for i := range a.Places {
+		p := &a.Places[i]
+		all.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer all.Done()
+			if slots.Acquire(ctx, 1) != nil {
+				return
+			}
+			defer slots.Release(1)
+			for !p.Done && !a.full(ctx) {
+				a.lookAt(ctx, p)
+			}
+		})
+	}
+	all.Wait(ctx)
+	a.Places = slices.DeleteFunc(a.Places, func(p auditPlace) bool { return p.Done })
+}
+
+// lookAt looks at one page of a place.
+func (a *audit) lookAt(ctx workflow.Context, p *auditPlace) {
+	var err error
+	if host, ok := p.host(); ok {
+		err = a.lookAtHost(ctx, p, host)
+	} else {
+		err = a.lookAtService(ctx, p)
+	}
+	if err != nil {
+		p.Done = true
+		a.Result.Silent = append(a.Result.Silent, p.Name)
+	} else if p.Done {
+		a.Result.Looked = append(a.Result.Looked, p.Name)
+	}
+}
+
+func (a *audit) lookAtHost(ctx workflow.Context, p *auditPlace, host durable.Host) error {
+	got, err := seersOnHost[p.Seer].On(host).BestEffort().Run(ctx, compute.SeenInput{Page: p.Page})
+	if err != nil {
+		return err
+	}
+	if err := a.note(ctx, p.Place, got.Seen); err != nil {
+		return err
+	}
+	if p.Page = got.Next; p.Page == "" {
+		p.Seer++
+	}
+	if p.Seer < len(seersOnHost) {
+		return nil
+	}
+	p.Done = true
+	return a.noteLooked(ctx, p.Place, []string{compute.LookedAll})
+}
+
+func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
+	in, err := askService(ctx, p)
+	if err != nil {
+		return err
+	}
+	got, err := seersInCloud[p.Place].BestEffort().Run(ctx, in)
+	if err != nil {
+		return err
+	}
+	if err := a.note(ctx, p.Place, got.Seen); err != nil {
+		return err
+	}
+	last := p.lastKnown()
+	p.turn(got)
+	if !last {
+		return nil // what is known was not all looked at
+	}
+	a.closed(p.Name, got.Closed)
+	if len(got.Looked) == 0 {
+		return nil
+	}
+	return a.noteLooked(ctx, p.Place, got.Looked)
+}
+
+// askService gives what a service is asked for its next page.
+func askService(ctx workflow.Context, p *auditPlace) (compute.SeenInput, error) {
+	in := compute.SeenInput{Page: p.Page}
+	if p.Kind == compute.ThingImage {
+		if p.Known == nil {
+			known, err := ledger.Names.Run(ctx, ledger.NamesInput{Place: p.Place, Kind: p.Kind, After: p.KnownAfter})
+			if err != nil {
+				return in, err
+			}
+			p.Known = &known
+		}
+		in.Known = p.Known.Names
+	}
+	if p.Kind == "" || p.Page != "" && in.IsWhole() {
+		return in, nil
+	}
+	if p.Projects == nil {
+		projects, err := ledger.Projects.Run(ctx, ledger.ProjectsInput{Kind: p.Kind, After: p.After})
+		if err != nil {
+			return in, err
+		}
+		p.Projects = &projects
+	}
+	in.Projects = p.Projects.Projects
+	return in, nil
+}
+
+// turn goes on to what comes after a page.
+func (p *auditPlace) turn(got compute.SeenResult) {
+	if p.Page = got.Next; p.Page != "" {
+		return
+	}
+	more := p.Projects != nil && p.Projects.Next != "" && !slices.Contains(got.Looked, compute.LookedAll)
+	switch {
+	case more:
+		p.After, p.Projects = p.Projects.Next, nil
+	case !p.lastKnown():
+		p.KnownAfter, p.Known = p.Known.Next, nil
+		p.After, p.Projects = "", nil
+	default:
+		p.Done = true
+	}
+}
+
+func (a *audit) closed(name string, projects []string) {
+	for _, project := range projects {
+		if len(a.Result.Closed) == mostClosed {
+			a.Result.MoreClosed++
+		} else {
+			a.Result.Closed = append(a.Result.Closed, name+"'s project "+project)
+		}
+	}
+}
+
+func (a *audit) note(ctx workflow.Context, place string, seen []compute.Seen) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	got, err := ledger.NoteSeen.Run(ctx, ledger.NoteSeenInput{Audit: a.Audit, Place: place, Seen: seen})
+	a.addFindings(got.Unowned, got.More)
+	return err
+}
+
+func (a *audit) noteLooked(ctx workflow.Context, place string, projects []string) error {
+	return ledger.NoteLooked.Do(ctx, ledger.NoteLookedInput{Audit: a.Audit, Place: place, Projects: projects})
+}
+
+// more reports whether the ledger is still to be compared, now that all was looked at.
+func (a *audit) more(ctx workflow.Context) bool {
+	return len(a.Places) == 0 && !a.compared && !a.full(ctx)
+}
+
+// compare compares a page of the ledger with what was seen.
+func (a *audit) compare(ctx workflow.Context) error {
+	got, err := ledger.Differences.Run(ctx, ledger.DifferencesInput{Audit: a.Audit, After: a.After})
+	if err != nil {
+		return err
+	}
+	a.addFindings(got.Findings, 0)
+	a.Result.Things += got.Rows
+	a.After, a.compared = got.Next, got.Next == nil
+	return nil
+}
+
+// addFindings adds what was found, and more that is only counted.
+func (a *audit) addFindings(found []compute.Finding, more int) {
+	limit := ledger.PayloadLimit{Findings: mostFindings, Bytes: findingsBytes}
+	for _, f := range a.Result.Findings {
+		limit.Take(f)
+	}
+	for _, f := range found {
+		if limit.Take(f) {
+			a.Result.Findings = append(a.Result.Findings, f)
+		} else {
+			more++
+		}
+	}
+	a.Result.More += more
 }

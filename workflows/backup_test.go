@@ -6,10 +6,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/compute"
-	"strongroom/workflows"
 )
 
 func (b *bench) backup(name string, rotation int) (compute.ImageID, error) {
@@ -53,7 +51,7 @@ func TestBackupsRotate(t *testing.T) {
 	}
 	require.Equal(t, "backup", b.images[made[3].String()].Properties["image_type"])
 	require.Equal(t, "daily", b.images[made[3].String()].Properties["backup_type"])
-	require.Equal(t, 4, b.count(key.Copy))
+	require.Equal(t, 4, b.count(key.Copy.Name))
 	require.Len(t, b.secrets, keys+3, "those of two backups, and the one that its owner kept")
 
 	_, err := b.backup("none", 0)
@@ -69,7 +67,7 @@ func TestTheKeyOfABackupThatCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	b := backedUp(t)
 	b.fault = func(c call) fault {
-		if c.name == key.Delete {
+		if c.name == removal(compute.ThingKeySecret) {
 			return fault{before: func() error { return compute.Errorf(compute.Unavailable, "away") }}
 		}
 		return fault{}
@@ -79,21 +77,21 @@ func TestTheKeyOfABackupThatCannotBeRemoved(t *testing.T) {
 	require.Len(t, b.images, 1)
 	found := b.audit()
 	require.Len(t, found, 1)
-	require.Equal(t, compute.Waiting, found[0].What)
+	require.Equal(t, compute.Failing, found[0].What)
 	require.Equal(t, "away", found[0].Why)
-	require.Equal(t, workflows.ReapResult{Waiting: 1}, b.reap())
+	b.reaps(0, 1)
 	b.fault = nil
-	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	b.reaps(1, 0)
 	require.Empty(t, b.audit())
 	require.Empty(t, b.broken)
 }
 
-// A backup that may not be removed is told of, and the new one stands.
+// A backup that may not be removed is shown in the trail, and the new one stays.
 func TestABackupThatCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	b := backedUp(t)
 	b.fault = func(c call) fault {
-		if c.name == image.Delete {
+		if c.name == removal(compute.ThingImage) {
 			return fault{before: func() error { return compute.Errorf(compute.Forbidden, "image is protected") }}
 		}
 		return fault{}
@@ -102,14 +100,14 @@ func TestABackupThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b.images, 2)
 	require.Empty(t, b.audit())
-	require.Zero(t, b.count(key.Delete), "its key stays with it")
-	told := ""
+	require.Zero(t, b.count(removal(compute.ThingKeySecret)), "its key stays with it")
+	trail := ""
 	for event, result := range b.events {
 		if len(event) > 40 && event[41:] == "rotate_backups" {
-			told += result
+			trail += result
 		}
 	}
-	require.Contains(t, told, "image is protected")
+	require.Contains(t, trail, "image is protected")
 	b.fault = nil
 	_, err = b.backup("tomorrow's", 1)
 	require.NoError(t, err)

@@ -69,3 +69,6 @@ func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm f
 	require.True(b.t, env.IsWorkflowCompleted(), "it never ended")
 	return env.GetWorkflowError()
 }
+
+// host gives one of the bench's hosts as workflows name it.
+func (b *bench) host(i int) *durable.Host { return &durable.Host{ID: b.hosts[i]} }

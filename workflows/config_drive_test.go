@@ -34,13 +34,13 @@ func TestEveryBootMakesTheConfigDrive(t *testing.T) {
 			in := b.accept(step.kind, step.task, step.arguments)
 			require.NoError(t, b.run(step.kind, in, nil), i)
 			b.whole(in, step.kind)
-			require.Equal(t, step.boots, b.count(disk.CreateConfigDrive), i)
+			require.Equal(t, step.boots, b.count(disk.CreateConfigDrive.Name), i)
 			if step.boots == 0 {
 				continue
 			}
 			calls := b.names()
-			made := slices.IndexFunc(calls, func(c call) bool { return c.name == disk.CreateConfigDrive })
-			started := slices.IndexFunc(calls, func(c call) bool { return c.name == domain.Start })
+			made := slices.IndexFunc(calls, func(c call) bool { return c.name == disk.CreateConfigDrive.Name })
+			started := slices.IndexFunc(calls, func(c call) bool { return c.name == domain.Start.Name })
 			require.Less(t, made, started)
 			root, _ := b.row.server.RootDisk()
 			var got disk.ConfigDriveInput
@@ -62,11 +62,11 @@ func TestAServerWithoutAConfigDriveMakesNone(t *testing.T) {
 	b := newBench(t, true)
 	b.row.server.ConfigDrive = false
 	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
-	require.Zero(t, b.count(disk.CreateConfigDrive))
+	require.Zero(t, b.count(disk.CreateConfigDrive.Name))
 }
 
-// A rebuild boots the new server before the record tells of it, so the config drive
-// is told whose change it is to have; the old server's is made again in the undo.
+// A rebuild boots the new server before the record has it, so the config drive's input
+// names the operation whose change it is to have; the old server's is made again in the undo.
 func TestARebuildsConfigDriveIsTheNewServers(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []bool{false, true} {
@@ -74,7 +74,7 @@ func TestARebuildsConfigDriveIsTheNewServers(t *testing.T) {
 		old, _ := b.row.server.RootDisk()
 		if fails {
 			b.fault = func(c call) fault {
-				if c.name == domain.Start && c.nth == 1 {
+				if c.name == domain.Start.Name && c.nth == 1 {
 					return fault{after: fail}
 				}
 				return fault{}
@@ -84,7 +84,7 @@ func TestARebuildsConfigDriveIsTheNewServers(t *testing.T) {
 		require.Equal(t, fails, err != nil)
 		var drives []disk.ConfigDriveInput
 		for _, c := range b.names() {
-			if c.name == disk.CreateConfigDrive {
+			if c.name == disk.CreateConfigDrive.Name {
 				var got disk.ConfigDriveInput
 				require.NoError(t, json.Unmarshal([]byte(c.detail), &got))
 				drives = append(drives, got)

@@ -6,31 +6,27 @@ import (
 	"strongroom/activities/record"
 	"strongroom/activities/trust"
 	"strongroom/compute"
-	"strongroom/durable"
 )
 
-// delegate keeps the owner's trust, where the flavor says that strongroom may use
-// the server's keys in his name for as long as the server lives.
-func (b *build) delegate(ctx workflow.Context) error {
-	if !b.server.Delegates() || b.was != nil && b.was.Delegates() {
+// delegate creates a Keystone trust of the owner in strongroom, where the flavor says that
+// strongroom may use the server's keys in the owner's name for as long as the server lives.
+func (s *switchover) delegate(ctx workflow.Context) error {
+	if !s.to.server.Delegates() || s.from != nil && s.from.server.Delegates() {
 		return nil
 	}
-	things := []compute.Thing{b.thing(compute.ThingTrust, compute.PlaceIdentity, compute.TrustName(b.Server, b.Operation))}
-	return b.take(ctx, step{
-		event: "create_trust", makes: things,
-		do:   func(ctx workflow.Context) error { return b.createTrust(ctx, &things[0]) },
-		undo: func(ctx workflow.Context) error { return b.removeAll(ctx, things) },
-		lean: true, // with it, keys are removed
+	made := []compute.Thing{s.thing(compute.ThingTrust, compute.PlaceIdentity, compute.TrustName(s.Server, s.Operation))}
+	return s.take(ctx, step{
+		event: "create_trust", makes: made, undoLast: true, // with it, keys are removed
+		do: func(ctx workflow.Context) error { return s.createTrust(ctx, &made[0]) },
 	})
 }
 
-func (b *build) createTrust(ctx workflow.Context, t *compute.Thing) error {
-	var got trust.CreateResult
-	in := trust.CreateInput{Credential: b.asked.Credential, Name: t.Name}
-	if err := workflow.ExecuteActivity(durable.Cloud(ctx), trust.Create, in).Get(ctx, &got); err != nil {
+func (s *switchover) createTrust(ctx workflow.Context, t *compute.Thing) error {
+	got, err := trust.Create.Run(ctx, trust.CreateInput{Credential: s.asked.Credential, Name: t.Name})
+	if err != nil {
 		return err
 	}
 	t.Reference = got.Trust
-	save := record.TrustInput{OperationInput: b.OperationInput, Delegated: b.server.Delegated(), Trust: got.Trust}
-	return recorded(ctx, record.SaveTrust, save, nil)
+	s.unwritten.Trust = &record.Trust{Delegated: s.to.server.Delegated(), Trust: got.Trust}
+	return nil
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/ledger"
 	opact "strongroom/activities/operation"
 	"strongroom/activities/record"
 	"strongroom/compute"
@@ -10,10 +11,9 @@ import (
 )
 
 // Delete removes a server and everything that it has in the world. It always
-// wins: a running operation is cancelled and undone first. It is told by the
-// ledger, so it clears what any operation left, and it does not end before all
-// of it was seen to be gone, or waits where Reap finds it. Keys go last, after the disks
-// (EE-27, TPM-31).
+// wins: a running operation is cancelled and undone first. It works through the
+// ledger, so it removes what any operation left, and it ends when all of that is gone or
+// waits on the ledger for the janitor: a host that does not answer does not delay it. Keys go last, after the disks (EE-27, TPM-31, TPM-33).
 func Delete(ctx workflow.Context, in durable.OperationInput) error {
 	o, err := begin(ctx, in)
 	if o == nil {
@@ -21,8 +21,9 @@ func Delete(ctx workflow.Context, in durable.OperationInput) error {
 	}
 	// Nothing cancels a delete: half a server helps nobody.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	ctx = durable.WithUndo(ctx)
 	var end error
-	_ = durable.Persist(ctx, func(ctx workflow.Context) error {
+	_ = durable.RetryForever(ctx, func(ctx workflow.Context) error {
 		end = (&deletion{o}).run(ctx)
 		switch {
 		case end == nil:
@@ -30,8 +31,8 @@ func Delete(ctx workflow.Context, in durable.OperationInput) error {
 			// Another delete has the server; what is gone already stays gone.
 			end = o.fail(ctx, end, record.SettleInput{})
 		case workflow.GetInfo(ctx).GetContinueAsNewSuggested():
-			// The ledger tells all, so a history that grew long is no loss.
-			end = workflow.NewContinueAsNewError(ctx, durable.WorkflowType(compute.OpDelete), in)
+			// A new run reads from the ledger what is left.
+			end = workflow.NewContinueAsNewError(ctx, workflow.GetInfo(ctx).WorkflowType.Name, in)
 		default:
 			return end
 		}
@@ -42,25 +43,30 @@ func Delete(ctx workflow.Context, in durable.OperationInput) error {
 
 type deletion struct{ *operation }
 
-// run tears down what it can, in order. It fails when something is left, and
-// may run again.
+// run removes what it can, in order. It may run again.
 func (d *deletion) run(ctx workflow.Context) error {
-	if err := d.cancelRunning(ctx); err != nil {
+	if err := opact.CancelRunning.Do(ctx, d.Server); err != nil {
 		return err
 	}
-	var things []compute.Thing
-	if err := recorded(ctx, record.Things, d.Server, &things); err != nil {
+	has, err := ledger.Things.Run(ctx, compute.ServerOwner(d.Server))
+	if err != nil {
 		return err
 	}
-	for _, kind := range compute.TeardownOrder {
-		if err := d.tearDown(ctx, kind, things, false); err != nil {
-			return err
-		}
+	d.waiting, d.silent = nil, nil
+	if err := eachPlace(ctx, has, d.tearDown); err != nil {
+		return err
 	}
-	return recorded(ctx, record.Bury, d.OperationInput, nil)
+	return record.FinishDelete.Do(ctx, record.FinishDeleteInput{OperationInput: d.OperationInput, Close: d.closing()})
 }
 
-func (d *deletion) cancelRunning(ctx workflow.Context) error {
-	control := durable.ControlUndo(ctx)
-	return workflow.ExecuteActivity(control, opact.CancelRunning, d.Server).Get(ctx, nil)
+// tearDown removes the server's things on a host, or in the cloud.
+func (d *deletion) tearDown(ctx workflow.Context, host *durable.Host, things []compute.Thing) error {
+	s := step{event: "delete_from_cloud", host: host}
+	if host != nil {
+		s.event = "delete_from_host"
+	}
+	return d.runAfterCommit(ctx, s, func(ctx workflow.Context, hostDown bool, end *record.Close) error {
+		d.remove(ctx, removals{things: things, hostDown: hostDown}, end)
+		return nil
+	})
 }

@@ -10,12 +10,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/disk"
-	"strongroom/activities/domain"
-	"strongroom/activities/key"
 	opact "strongroom/activities/operation"
 	"strongroom/activities/record"
-	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -28,6 +24,7 @@ func (b *bench) deletion() durable.OperationInput {
 func (b *bench) gone(in durable.OperationInput) {
 	t := b.t
 	t.Helper()
+	b.reapAll()
 	require.Empty(t, b.broken)
 	require.Empty(t, b.things())
 	require.Empty(t, b.ledger)
@@ -50,13 +47,13 @@ func TestDeleteGoesInOrder(t *testing.T) {
 	b.gone(in)
 	var order []string
 	for _, c := range b.names() {
-		if !strings.HasPrefix(c.name, "record.") {
+		if !c.local {
 			order = append(order, c.name)
 		}
 	}
 	require.Equal(t, []string{
-		opact.CancelRunning, domain.Destroy, disk.Delete, disk.Delete, disk.Delete, disk.Delete, disk.Delete, tpm.Delete,
-		key.Delete, key.Delete, key.Delete, key.Delete,
+		opact.CancelRunning.Name, removal(compute.ThingDomain), removal(compute.ThingDiskFile), removal(compute.ThingDiskFile), removal(compute.ThingDiskFile), removal(compute.ThingDiskFile), removal(compute.ThingDiskFile), removal(compute.ThingTPMState),
+		removal(compute.ThingKeySecret), removal(compute.ThingKeySecret), removal(compute.ThingKeySecret), removal(compute.ThingKeySecret),
 	}, order)
 }
 
@@ -74,7 +71,7 @@ func TestDeleteReachesItsEnd(t *testing.T) {
 		},
 	} {
 		for _, c := range b.names() {
-			if c.name == record.Begin && strings.HasPrefix(trouble, "fails") {
+			if c.name == record.Begin.Name && strings.HasPrefix(trouble, "fails") {
 				continue // see TestADeleteThatCannotBegin
 			}
 			t.Run(c.String()+" "+trouble, func(t *testing.T) {
@@ -93,7 +90,7 @@ func TestADeleteThatCannotBegin(t *testing.T) {
 	b := spawned(t)
 	in := b.deletion()
 	b.fault = func(c call) fault {
-		if c.name == record.Begin {
+		if c.name == record.Begin.Name {
 			return fault{before: fail}
 		}
 		return fault{}
@@ -108,60 +105,55 @@ func TestADeleteThatCannotBegin(t *testing.T) {
 	b.gone(in)
 }
 
-// TestDeleteKeepsTrying: a key manager that is broken for a day.
-func TestDeleteKeepsTrying(t *testing.T) {
+// TestDeleteLeavesToTheJanitorWhatItCannotRemove: a key manager that is broken for a day
+// holds up no delete.
+func TestDeleteLeavesToTheJanitorWhatItCannotRemove(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	in := b.deletion()
-	var first, last time.Time
-	noes := map[string]int{}
-	require.NoError(t, b.run(compute.OpDelete, in, func(env *testsuite.TestWorkflowEnvironment) {
-		b.fault = func(c call) fault {
-			if c.name != key.Delete {
-				return fault{}
-			}
-			return fault{before: func() error {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				if first.IsZero() {
-					first = env.Now()
-				}
-				last = env.Now()
-				if noes[c.detail]++; noes[c.detail] <= 150 {
-					return errBroken
-				}
-				return nil
-			}}
+	b.fault = func(c call) fault {
+		if c.name == removal(compute.ThingKeySecret) {
+			return fault{before: fail}
 		}
-	}))
+		return fault{}
+	}
+	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	require.True(t, b.row.deleted)
+	require.Len(t, b.secrets, 4)
+	require.Len(t, b.things(), 4)
+	for range 5 {
+		b.reaps(0, 4)
+	}
+	for _, f := range b.audit() {
+		require.Equal(t, compute.Failing, f.What)
+		require.Equal(t, errBroken.Message, f.Why)
+	}
+	b.fault = nil
+	b.reaps(4, 0)
 	b.gone(in)
-	require.Len(t, noes, 4, "each of the four secrets")
-	require.Greater(t, last.Sub(first), 22*time.Hour)
 }
 
 // TestDeleteRemovesWhatItCan: one disk that does not go holds up the keys, and
-// nothing else.
+// nothing else (EE-27).
 func TestDeleteRemovesWhatItCan(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	in := b.deletion()
-	noes := 0
 	b.fault = func(c call) fault {
-		if c.name != disk.Delete || !strings.Contains(c.detail, "disk.swap") {
+		if c.name != removal(compute.ThingDiskFile) || !strings.Contains(c.detail, "disk.swap") {
 			return fault{}
 		}
-		return fault{before: func() error {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if noes++; noes < 3 {
-				return errBroken
-			}
-			require.Len(t, b.files, 1)
-			require.Len(t, b.secrets, 4)
-			return nil
-		}}
+		return fault{before: fail}
 	}
 	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	require.True(t, b.row.deleted)
+	require.Len(t, b.files, 1)
+	require.Len(t, b.secrets, 4)
+	require.Zero(t, b.count(removal(compute.ThingKeySecret)), "not even tried")
+	b.reaps(0, 5)
+	b.fault = nil
+	b.reaps(1, 4)
+	b.reaps(4, 0)
 	b.gone(in)
 }
 
@@ -233,7 +225,7 @@ func TestALongDeleteStartsAfresh(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	in := b.deletion()
-	b.fault = at(call{name: key.Delete, nth: 1}, fault{before: fail})
+	b.fault = at(call{name: opact.CancelRunning.Name, nth: 1}, fault{before: fail})
 	err := b.run(compute.OpDelete, in, func(env *testsuite.TestWorkflowEnvironment) { env.SetContinueAsNewSuggested(true) })
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, err, &again)
@@ -251,5 +243,5 @@ func TestAnAdministratorDeletes(t *testing.T) {
 	b.operations[in.Operation].Credential.ProjectID = "99999999999999999999999999999999"
 	require.NoError(t, b.run(compute.OpDelete, in, nil))
 	b.gone(in)
-	require.True(t, slices.ContainsFunc(b.calls, func(c call) bool { return c.name == key.Delete }))
+	require.True(t, slices.ContainsFunc(b.calls, func(c call) bool { return c.name == removal(compute.ThingKeySecret) }))
 }

@@ -1,4 +1,4 @@
-// Package workflows holds one file per lifecycle operation. A workflow tells
-// the story of its operation; what touches the world is an activity, and what
-// is a rule is in compute.
+// Package workflows holds one file per lifecycle operation. A workflow is the
+// sequence of an operation's steps; calls of hosts and services are activities, and rules
+// are in compute.
 package workflows

@@ -8,11 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"strongroom/activities/disk"
 	"strongroom/activities/key"
 	"strongroom/compute"
 	"strongroom/durable"
-	"strongroom/workflows"
 )
 
 // onEncryptedImage is a bench whose server is to be made of an encrypted image.
@@ -47,7 +45,7 @@ func TestSpawnOfAnEncryptedImage(t *testing.T) {
 	for _, d := range s.Disks[1:] {
 		require.Nil(t, d.BackingSecret)
 	}
-	require.Equal(t, 1, b.count(key.Copy))
+	require.Equal(t, 1, b.count(key.Copy.Name))
 	require.Len(t, b.uses, 1)
 
 	// Its delete takes the copy of the image after the disks, the copy of the key
@@ -67,9 +65,9 @@ func TestSpawnOfAnEncryptedImage(t *testing.T) {
 		}
 		return -1
 	}
-	first := slices.IndexFunc(names, func(c call) bool { return c.name == key.Delete })
-	require.Less(t, last(disk.Delete), last(disk.ReleaseImage))
-	require.Less(t, last(disk.ReleaseImage), first)
+	first := slices.IndexFunc(names, func(c call) bool { return c.name == removal(compute.ThingKeySecret) })
+	require.Less(t, last(removal(compute.ThingDiskFile)), last(removal(compute.ThingCachedImage)))
+	require.Less(t, last(removal(compute.ThingCachedImage)), first)
 }
 
 // EE-15: who may not read the image's secret gets a server in ERROR that says so,
@@ -79,7 +77,7 @@ func TestSpawnOfAnImageThatCannotBeRead(t *testing.T) {
 	b := onEncryptedImage(t)
 	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
 	b.fault = func(c call) fault {
-		if c.name != key.Copy {
+		if c.name != key.Copy.Name {
 			return fault{}
 		}
 		return fault{before: func() error { return compute.Errorf(compute.Forbidden, "secret x: you may not") }}
@@ -106,11 +104,11 @@ func TestSpawnOfAnEncryptedImagePassesASilentHostBy(t *testing.T) {
 	err := b.run(compute.OpCreate, in, b.hushed(2))
 	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
 	b.early(in, subjects["spawn of an encrypted image"], compute.OperationFailed, compute.VMError, compute.PowerNone)
-	require.Zero(t, b.count(disk.ReleaseImage), "nobody is asked who is not there")
+	require.Zero(t, b.count(removal(compute.ThingCachedImage)), "nobody is asked who is not there")
 }
 
 // A host that took the work and died of it has the image, and is given up all the same.
-// What it has is on the books until it is back, and holds nothing up.
+// What it has is on the ledger until it is back, and holds nothing up.
 func TestAHostThatDiesWithTheImage(t *testing.T) {
 	t.Parallel()
 	died := func() *bench {
@@ -128,15 +126,15 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	}
 	b := died()
 	b.fault = func(c call) fault { // it is still away
-		if c.name != disk.ReleaseImage {
+		if c.name != removal(compute.ThingCachedImage) {
 			return fault{}
 		}
 		return fault{before: func() error { return compute.Errorf(compute.Corrupt, "away") }}
 	}
-	require.Equal(t, workflows.ReapResult{Waiting: 1}, b.reap())
+	b.reaps(0, 1)
 	require.Equal(t, "away", b.audit()[0].Why)
 	b.fault = nil
-	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	b.reaps(1, 0)
 	require.Len(t, b.uses, 1)
 	require.Empty(t, b.audit())
 
@@ -146,16 +144,16 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	err := b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts, die: true}))
 	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
 	require.Equal(t, compute.VMError, b.row.server.VMState)
-	require.Zero(t, b.count(disk.ReleaseImage))
+	require.Zero(t, b.count(removal(compute.ThingCachedImage)))
 	require.Len(t, b.audit(), len(b.hosts))
-	require.Equal(t, workflows.ReapResult{Removed: len(b.hosts)}, b.reap())
+	b.reaps(len(b.hosts), 0)
 	require.Empty(t, b.uses)
 	require.Empty(t, b.audit())
 
 	// nor a delete.
 	b = died()
 	b.fault = func(c call) fault {
-		if c.name == disk.ReleaseImage && c.nth > 1 {
+		if c.name == removal(compute.ThingCachedImage) && strings.Contains(c.detail, b.hosts[0].String()) {
 			return fault{before: func() error { return compute.Errorf(compute.Corrupt, "away") }}
 		}
 		return fault{}
@@ -163,7 +161,7 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	require.NoError(t, b.run(compute.OpDelete, b.deletion(), nil))
 	b.fault = nil
 	require.Len(t, b.uses, 1)
-	require.Equal(t, workflows.ReapResult{Removed: 1}, b.reap())
+	b.reaps(1, 0)
 	require.Empty(t, b.uses)
 	require.Empty(t, b.audit())
 }

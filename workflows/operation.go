@@ -2,111 +2,154 @@ package workflows
 
 import (
 	"cmp"
+	"slices"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/ledger"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
 )
 
-// operation is what every workflow of this package shares: who asked, which
-// server, what was done so far and how to undo it.
+// operation is the state that every operation's workflow has: what it was asked, its
+// server, what it has made so far, and the undos of that.
 type operation struct {
 	durable.OperationInput
-	asked    record.BeginResult
-	server   compute.Server
-	hostName string
-	saga     durable.Saga
-	waits    bool // a key of the server waits for a credential
+	asked  record.BeginResult
+	server compute.Server // as it was when the operation began
+	saga   durable.Saga
+	trail  trail
+	// unwritten is what is still to be written about the last step. It is written in one
+	// transaction with the opening of the next one (C7).
+	unwritten record.AdvanceInput
+	made      []compute.Thing // what it made, or may have made, and what is not removed yet
+	waiting   []compute.Thing // what could not be removed and waits on the ledger
+	// silent are hosts that did not take, or not end, what an undo or a clean-up asked for:
+	// nothing more is tried there, for each try would take as long.
+	silent []compute.HostID
 }
 
-// story is one operation told in steps. run ends with a commit; when it fails,
-// its steps are undone and the server is left as outcome says.
-type story interface {
+// body is what one operation does. run ends with a commit; when it fails, its steps
+// are undone and the server is left as outcome says.
+type body interface {
 	run(workflow.Context) error
-	outcome(*compute.Error) record.SettleInput
+	outcome(workflow.Context, *compute.Error) record.SettleInput
 }
 
-// operate lets an operation in, tells its story, and settles it either way. An
+// operate begins an operation, runs its body, and settles it either way. An
 // operation that lost its server before it began ends quietly.
-func operate(ctx workflow.Context, in durable.OperationInput, tell func(*operation) story) error {
+func operate(ctx workflow.Context, in durable.OperationInput, newBody func(*operation) body) error {
 	o, err := begin(ctx, in)
 	if o == nil {
 		return err
 	}
-	s := tell(o)
-	if err = s.run(ctx); err == nil {
+	b := newBody(o)
+	if err = b.run(ctx); err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err() // what a step says once it is cancelled is how it was cut off
 	}
-	o.saga.Unwind(ctx)
-	return o.fail(ctx, err, s.outcome(durable.FromTemporal(err)))
+	o.undo(ctx)
+	return o.fail(ctx, err, b.outcome(ctx, durable.FromTemporal(err)))
 }
 
 func begin(ctx workflow.Context, in durable.OperationInput) (*operation, error) {
-	var b record.BeginResult
-	if err := recorded(ctx, record.Begin, in, &b); err != nil {
-		// Unsettled, the sweeper would start it again and again.
+	b, err := record.Begin.Run(ctx, in)
+	if err != nil {
+		// Unsettled, it would be started again and again by the janitor.
 		o := &operation{OperationInput: in}
 		return nil, o.fail(ctx, err, record.SettleInput{VMState: compute.VMError, Fault: faultOf(ctx, durable.FromTemporal(err))})
 	}
 	if b.Superseded {
 		return nil, nil
 	}
-	return &operation{OperationInput: in, asked: b, server: b.Server, hostName: b.HostName}, nil
+	o := &operation{OperationInput: in, asked: b, server: b.Server}
+	o.describe(ctx)
+	return o, nil
 }
 
-// recorded runs a local activity on the record. A cancel does not reach it: a
-// write that was cut off might still happen, after the undo that answers it.
-func recorded(ctx workflow.Context, name string, in, out any) error {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return workflow.ExecuteLocalActivity(durable.Record(ctx), name, in).Get(ctx, out)
+// describe lets the operation be found by its server's name, project and host.
+func (o *operation) describe(ctx workflow.Context) {
+	var hosts []string
+	if o.asked.Host != nil {
+		hosts = append(hosts, o.asked.Host.Name)
+	}
+	if err := durable.DescribeServer(ctx, o.server.Name, o.server.ProjectID, hosts...); err != nil {
+		workflow.GetLogger(ctx).Warn("the server is not shown", "error", err)
+	}
 }
 
-// commit is the one point from which the operation's effect stands.
+// undo undoes the steps taken so far.
+func (o *operation) undo(ctx workflow.Context) {
+	o.trail.undoing(ctx)
+	o.unwritten = record.AdvanceInput{Close: o.unwritten.Close} // the rest is undone
+	o.saga.Unwind(ctx)
+}
+
+// advance writes what the last step left unwritten and what the next one needs, in one
+// transaction.
+func (o *operation) advance(ctx workflow.Context, open *record.Open, task compute.TaskState) (record.AdvanceResult, error) {
+	in := o.unwritten
+	in.OperationInput, in.Open = o.OperationInput, open
+	if task != compute.TaskNone {
+		in.Task = &task
+	}
+	got, err := record.Advance.Run(ctx, in)
+	if err == nil || record.IsSuperseded(err) { // how the last step ended is written either way
+		o.unwritten = record.AdvanceInput{}
+	}
+	return got, err
+}
+
+// closing gives the end of the last step, for whoever writes next.
+func (o *operation) closing() *record.Close {
+	end := o.unwritten.Close
+	o.unwritten.Close = nil
+	return end
+}
+
+// commit settles the operation as succeeded. After it nothing is undone.
 func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	end.OperationInput, end.State = o.OperationInput, compute.OperationSucceeded
-	if err := o.settle(ctx, end); err != nil {
+	end.OperationInput, end.State, end.Close = o.OperationInput, compute.OperationSucceeded, o.closing()
+	if err := recordUntilAnswered(ctx, record.Settle, end); err != nil {
 		return err
 	}
 	o.saga.Commit()
 	return nil
 }
 
-// decide is the point from which an operation's effect stands where it must still
-// clear up before it lets its server go. Nothing is undone from here, and no cancel
-// reaches the context that comes back. name is the activity that puts it on record;
-// nor does a cancel end the asking for it, since it may be there already.
-func (o *operation) decide(ctx workflow.Context, name string, in any) (workflow.Context, error) {
+// passPointOfNoReturn records the decision of an operation that still has to remove things
+// before it ends: after it nothing is undone, and the returned context is never cancelled.
+// A cancel does not stop the attempts to record it either, since an attempt without an
+// answer may have been written. in is told the end of the last step, once it is certain that
+// the decision is asked for: an undo writes it otherwise.
+func passPointOfNoReturn[In any](
+	ctx workflow.Context, o *operation, decide durable.Activity[In, durable.None], in func(last *record.Close) In,
+) (workflow.Context, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, err
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if err := insist(ctx, name, in); err != nil {
+	if err := recordUntilAnswered(ctx, decide, in(o.closing())); err != nil {
 		return ctx, err
 	}
 	o.saga.Commit()
 	return ctx, nil
 }
 
-func (o *operation) settle(ctx workflow.Context, end record.SettleInput) error {
-	return insist(ctx, record.Settle, end)
-}
-
-// insist asks until the record says that something is written or the server lost:
-// an answer that got lost may have been a yes, and to undo on a guess would take
-// away what is on record. Only a cancel of ctx ends the asking.
-func insist(ctx workflow.Context, name string, in any) error {
+// recordUntilAnswered retries a write until it has succeeded or another operation has taken
+// over the server. An attempt without an answer may have been written: to undo then would
+// remove what is on record. Only a cancel of ctx ends the retries.
+func recordUntilAnswered[In any](ctx workflow.Context, write durable.Activity[In, durable.None], in In) error {
 	var lost error
-	err := durable.Persist(ctx, func(ctx workflow.Context) error {
-		err := recorded(ctx, name, in, nil)
+	err := durable.RetryForever(ctx, func(ctx workflow.Context) error {
+		err := write.Do(ctx, in)
 		if record.IsSuperseded(err) {
 			lost = err
 			return nil
@@ -116,41 +159,62 @@ func insist(ctx workflow.Context, name string, in any) error {
 	return cmp.Or(lost, err)
 }
 
+// things reads what the server has, after the point of no return: until the record answers.
+func (o *operation) things(ctx workflow.Context) (has []compute.Thing, err error) {
+	err = durable.RetryForever(ctx, func(ctx workflow.Context) (err error) {
+		has, err = ledger.Things.Run(ctx, compute.ServerOwner(o.Server))
+		return err
+	})
+	return has, err
+}
+
 // fail settles an operation that was undone. The workflow's own error is the
 // original one, so that the operation's row in Temporal shows it.
 func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInput) error {
-	end.OperationInput = o.OperationInput
+	end.OperationInput, end.Close = o.OperationInput, o.closing()
 	end.State, end.Message = compute.OperationFailed, durable.FromTemporal(cause).Message
 	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
 		end.State, end.Message = compute.OperationCancelled, "cancelled"
 	}
-	if err := o.settle(ctx, end); err != nil {
-		workflow.GetLogger(ctx).Error("left to the sweeper", "operation", o.Operation, "error", err)
+	if err := recordUntilAnswered(ctx, record.Settle, end); err != nil {
+		workflow.GetLogger(ctx).Error("left to the janitor", "operation", o.Operation, "error", err)
 	}
 	return cause
 }
 
-// host is where a server that was active once is.
-func (o *operation) host() (compute.HostID, error) {
-	if o.server.Host == nil {
-		return compute.HostID{}, compute.Errorf(compute.Conflict, "server %s is on no host", o.Server)
+// host gives the host that the server is on.
+func (o *operation) host() (durable.Host, error) {
+	if o.asked.Host == nil {
+		return durable.Host{}, compute.Errorf(compute.Conflict, "server %s is on no host", o.Server)
 	}
-	return *o.server.Host, nil
+	return *o.asked.Host, nil
 }
 
-func (o *operation) task(ctx workflow.Context, task compute.TaskState) error {
-	return recorded(ctx, record.Task, record.TaskInput{OperationInput: o.OperationInput, Task: task}, nil)
-}
-
-// thing names something on the operation's server that is about to be made.
+// thing names something that is about to be made for the operation's server.
 func (o *operation) thing(kind compute.ThingKind, place, name string) compute.Thing {
 	op := compute.Operation{ID: o.Operation, ServerID: o.Server, Credential: o.asked.Credential}
 	return op.Thing(kind, place, name)
 }
 
+// onHost is thing for what is on a host.
+func (o *operation) onHost(kind compute.ThingKind, host durable.Host, name string) compute.Thing {
+	t := o.thing(kind, host.ID.String(), name)
+	t.HostName = host.Name
+	return t
+}
+
+// fellSilent notes that a host did not answer.
+func (o *operation) fellSilent(host compute.HostID) {
+	if !o.isSilent(host) {
+		o.silent = append(o.silent, host)
+	}
+}
+
+func (o *operation) isSilent(host compute.HostID) bool { return slices.Contains(o.silent, host) }
+
 // file names a file in the server's folder on a host.
-func (o *operation) file(host compute.HostID, name string) compute.Thing {
-	return o.thing(compute.ThingDiskFile, host.String(), o.Server.String()+"/"+name)
+func (o *operation) file(host durable.Host, name string) compute.Thing {
+	return o.onHost(compute.ThingDiskFile, host, o.Server.String()+"/"+name)
 }
 
 // unchanged settles the server as it was when the operation began.

@@ -23,7 +23,7 @@ func TestHostsGetTheWholePlanOfEachDisk(t *testing.T) {
 	var booted []compute.Disk
 	for _, c := range b.names() {
 		switch c.name {
-		case disk.Create:
+		case disk.Create.Name:
 			var in disk.CreateInput
 			require.NoError(t, json.Unmarshal([]byte(c.detail), &in))
 			require.Equal(t, in.Disk.Role == compute.RootDisk, in.Image != nil)
@@ -31,7 +31,7 @@ func TestHostsGetTheWholePlanOfEachDisk(t *testing.T) {
 				require.Equal(t, server.Image.ID, in.Image.ID)
 			}
 			made = append(made, in.Disk)
-		case domain.Start:
+		case domain.Start.Name:
 			var in domain.StartInput
 			require.NoError(t, json.Unmarshal([]byte(c.detail), &in))
 			booted = in.Server.Disks

@@ -3,10 +3,8 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/record"
-	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -14,90 +12,108 @@ import (
 // shutdownGrace is how long a guest may take to shut itself down, in seconds.
 const shutdownGrace = 60
 
+// onMachine is operate for an operation on the machine that a server is.
+func onMachine(ctx workflow.Context, in durable.OperationInput, newBody func(*machine) body) error {
+	return operate(ctx, in, func(o *operation) body {
+		host, err := o.host()
+		if err != nil {
+			return refused{o, err}
+		}
+		return newBody(&machine{operation: o, server: o.server, host: host})
+	})
+}
+
+// onMachineWith is onMachine for an operation with arguments.
+func onMachineWith[A any](ctx workflow.Context, in durable.OperationInput, action compute.Action[A], newBody func(*machine, A) body) error {
+	return onMachine(ctx, in, func(m *machine) body {
+		arguments, err := action.Read(m.asked.Arguments)
+		if err != nil {
+			return refused{m.operation, err}
+		}
+		return newBody(m, arguments)
+	})
+}
+
+// refused is what an operation does that cannot begin: its server is on no host, or its
+// arguments are another kind's.
+type refused struct {
+	*operation
+	err error
+}
+
+func (n refused) run(workflow.Context) error { return n.err }
+
+func (n refused) outcome(workflow.Context, *compute.Error) record.SettleInput { return n.unchanged() }
+
 // Start boots a stopped server. Who may not read its keys changes nothing: the
 // server stays stopped, its TPM and secrets intact (TPM-13, TPM-14).
 func Start(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story { return &start{o} })
+	return onMachine(ctx, in, func(m *machine) body { return &start{m} })
 }
 
-type start struct{ *operation }
+type start struct{ *machine }
 
 func (s *start) run(ctx workflow.Context) error {
-	host, err := s.host()
-	if err != nil {
+	if err := s.take(ctx, s.boot(domain.StartInput{})); err != nil {
 		return err
 	}
-	power := compute.PowerNone
-	if err := s.take(ctx, s.boot(host, &power)); err != nil {
-		return err
-	}
-	return s.commit(ctx, record.SettleInput{VMState: s.server.RunningState(), Power: power, Launched: true})
+	return s.commit(ctx, record.SettleInput{VMState: s.server.RunningState(), Power: s.power, Launched: true})
 }
 
-func (s *start) outcome(*compute.Error) record.SettleInput { return stopped() }
+func (s *start) outcome(workflow.Context, *compute.Error) record.SettleInput { return stopped() }
 
 // Stop shuts a server down: by its power button, and by force when it does not
 // listen.
 func Stop(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story { return &stop{o} })
+	return onMachine(ctx, in, func(m *machine) body { return &stop{m} })
 }
 
-type stop struct{ *operation }
+type stop struct{ *machine }
 
 func (s *stop) run(ctx workflow.Context) error {
-	host, err := s.host()
-	if err != nil {
-		return err
-	}
-	if err := s.take(ctx, s.shutdown(host, shutdownGrace)); err != nil {
+	if err := s.take(ctx, s.shutdown(shutdownGrace)); err != nil {
 		return err
 	}
 	return s.commit(ctx, stopped())
 }
 
 // outcome leaves the server as it was: a stop that failed did not stop it.
-func (s *stop) outcome(*compute.Error) record.SettleInput {
-	return s.unchanged()
-}
+func (s *stop) outcome(workflow.Context, *compute.Error) record.SettleInput { return s.unchanged() }
 
 // Reboot shuts a server down, softly or by force, and boots it afresh: its keys
 // are read again (TPM-13).
 func Reboot(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story { return &reboot{operation: o, hard: o.asked.Reboot.Hard} })
+	return onMachineWith(ctx, in, compute.Reboot, func(m *machine, in compute.RebootArguments) body {
+		return &reboot{machine: m, hard: in.Hard}
+	})
 }
 
 type reboot struct {
-	*operation
+	*machine
 	hard bool
 	down bool // it was shut down, so an end now leaves it stopped
 }
 
 func (r *reboot) run(ctx workflow.Context) error {
-	host, err := r.host()
-	if err != nil {
-		return err
-	}
 	grace, begun := shutdownGrace, compute.TaskRebootStarted
 	if r.hard {
 		grace, begun = 0, compute.TaskRebootStartedHard
 	}
-	if err := r.task(ctx, begun); err != nil {
-		return err
-	}
-	if err := r.take(ctx, r.shutdown(host, grace)); err != nil {
+	down := r.shutdown(grace)
+	down.task = begun
+	if err := r.take(ctx, down); err != nil {
 		return err
 	}
 	r.down = true
-	power := compute.PowerNone
-	if err := r.take(ctx, r.boot(host, &power)); err != nil {
+	if err := r.take(ctx, r.boot(domain.StartInput{})); err != nil {
 		return err
 	}
-	return r.commit(ctx, record.SettleInput{VMState: r.server.RunningState(), Power: power, Launched: true})
+	return r.commit(ctx, record.SettleInput{VMState: r.server.RunningState(), Power: r.power, Launched: true})
 }
 
 // outcome tells the truth about a server that went down and could not come up
 // again: it is stopped, and its owner can start it.
-func (r *reboot) outcome(*compute.Error) record.SettleInput {
+func (r *reboot) outcome(workflow.Context, *compute.Error) record.SettleInput {
 	if r.down {
 		return stopped()
 	}
@@ -106,86 +122,4 @@ func (r *reboot) outcome(*compute.Error) record.SettleInput {
 
 func stopped() record.SettleInput {
 	return record.SettleInput{VMState: compute.VMStopped, Power: compute.PowerShutdown}
-}
-
-// boot is the step that runs the server's domain.
-func (o *operation) boot(host compute.HostID, power *compute.PowerState) step {
-	return o.bootAs(domain.StartInput{Server: o.server}, host, power)
-}
-
-// bootAs is boot with the server as it was before the operation, or as it is to be.
-func (o *operation) bootAs(in domain.StartInput, host compute.HostID, power *compute.PowerState) step {
-	server := in.Server
-	in.Keys = server.Keyring(o.asked.Credential)
-	s := step{event: "start_domain", host: &host}
-	for _, id := range server.Secrets() {
-		s.makes = append(s.makes, o.thing(compute.ThingHypervisorSecret, host.String(), id.String()))
-	}
-	s.releases = s.makes
-	s.do = func(ctx workflow.Context) error {
-		quick := durable.HostQuick(ctx, host)
-		if err := o.makeConfigDrive(quick, server); err != nil {
-			return err
-		}
-		var got domain.PowerResult
-		err := workflow.ExecuteActivity(quick, domain.Start, in).Get(ctx, &got)
-		*power = got.PowerState
-		return err
-	}
-	s.undo = func(ctx workflow.Context) error {
-		undo := durable.HostUndo(ctx, host)
-		if err := workflow.ExecuteActivity(undo, domain.Stop, domain.StopInput{Server: o.Server}).Get(ctx, nil); err != nil {
-			return err
-		}
-		return o.forgetSecrets(ctx, host, server)
-	}
-	return s
-}
-
-// makeConfigDrive has the server's config drive, if it is to have one, made for
-// this boot: with its metadata of now, and with the passphrase that its root disk
-// has now. It is on the ledger since the server's first boot on its host.
-func (o *operation) makeConfigDrive(ctx workflow.Context, server compute.Server) error {
-	if !server.ConfigDrive {
-		return nil
-	}
-	in := disk.ConfigDriveInput{Server: server, Credential: server.Keyring(o.asked.Credential).Disks}
-	onRecord, _ := o.asked.Server.RootDisk()
-	if root, _ := server.RootDisk(); root.ID != onRecord.ID {
-		in.Ahead = &o.Operation
-	}
-	return workflow.ExecuteActivity(ctx, disk.CreateConfigDrive, in).Get(ctx, nil)
-}
-
-// forgetSecrets takes back from libvirt what boot lends it.
-func (o *operation) forgetSecrets(ctx workflow.Context, host compute.HostID, server compute.Server) error {
-	in := domain.ForgetSecretsInput{Server: o.Server, Secrets: server.Secrets()}
-	return workflow.ExecuteActivity(durable.HostUndo(ctx, host), domain.ForgetSecrets, in).Get(ctx, nil)
-}
-
-// shutdown is the step that takes the server's domain down.
-func (o *operation) shutdown(host compute.HostID, grace int) step {
-	return step{event: "stop_domain", host: &host, do: func(ctx workflow.Context) error {
-		quick := durable.HostQuick(ctx, host)
-		return workflow.ExecuteActivity(quick, domain.Stop, domain.StopInput{Server: o.Server, GraceSeconds: grace}).Get(ctx, nil)
-	}}
-}
-
-// deleteFiles removes files from the server's folder on a host.
-func (o *operation) deleteFiles(ctx workflow.Context, host compute.HostID, files ...string) error {
-	onHost := durable.HostUndo(ctx, host)
-	calls := make([]workflow.Future, len(files))
-	for i, f := range files {
-		calls[i] = workflow.ExecuteActivity(onHost, disk.Delete, disk.DeleteInput{Server: o.Server, File: f})
-	}
-	return all(ctx, calls)
-}
-
-// destroy leaves neither a domain nor TPM state.
-func (o *operation) destroy(ctx workflow.Context, host compute.HostID) error {
-	undo := durable.HostUndo(ctx, host)
-	if err := workflow.ExecuteActivity(undo, domain.Destroy, domain.DestroyInput{Server: o.Server}).Get(ctx, nil); err != nil {
-		return err
-	}
-	return workflow.ExecuteActivity(undo, tpm.Delete, tpm.DeleteInput{Server: o.Server}).Get(ctx, nil)
 }

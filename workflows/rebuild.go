@@ -9,22 +9,20 @@ import (
 	"strongroom/durable"
 )
 
-// Rebuild makes a server anew of an image, on its host: new disks with secrets of
+// Rebuild rebuilds a server from an image, on its host: new disks with secrets of
 // their own (EE-34), its vTPM kept, made or dropped (TPM-29). The new disks are made
-// beside the old ones, which stay until the new domain runs. Then one transaction
-// decides: whatever ends it before leaves the server as it was, and after it what
-// the server was made of goes, keys last.
+// beside the old ones, which stay until the new domain runs. Then one transaction is the
+// point of no return: an operation that ends before it leaves the server as it was; after
+// it the old disks, TPM state and keys are removed, keys last.
 func Rebuild(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story {
-		was := o.server
-		return &rebuild{build: build{operation: o, was: &was}, in: *o.asked.Rebuild, old: switchover{operation: o, was: was}}
+	return onMachineWith(ctx, in, compute.Rebuild, func(m *machine, in compute.RebuildArguments) body {
+		return &rebuild{in: in, switchover: switchover{operation: m.operation, from: m}}
 	})
 }
 
 type rebuild struct {
-	build
-	in  compute.Rebuild
-	old switchover // from the old domain
+	switchover
+	in compute.RebuildArguments
 }
 
 func (r *rebuild) run(ctx workflow.Context) error {
@@ -32,14 +30,16 @@ func (r *rebuild) run(ctx workflow.Context) error {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		r.look, r.fetch, r.delegate, r.makeSecrets, r.rebuildDisks, r.old.halt, r.start,
+		r.checkSecrets, r.fetch, r.delegate, r.makeSecrets, r.rebuildDisks, r.halt, r.start,
 	} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
-	ctx, err := r.decide(ctx, record.Rebuild, record.RebuildInput{
-		OperationInput: r.OperationInput, Image: r.server.Image, Disks: r.server.Disks, TPM: r.server.TPM,
+	ctx, err := passPointOfNoReturn(ctx, r.operation, record.Rebuild, func(last *record.Close) record.RebuildInput {
+		return record.RebuildInput{
+			OperationInput: r.OperationInput, Image: r.to.server.Image, Disks: r.to.server.Disks, TPM: r.to.server.TPM, Close: last,
+		}
 	})
 	if err != nil {
 		return err
@@ -47,71 +47,77 @@ func (r *rebuild) run(ctx workflow.Context) error {
 	return r.end(ctx)
 }
 
-// plan asks the rules once more, by what is on record now.
-func (r *rebuild) plan() (err error) {
-	if r.host, err = r.operation.host(); err != nil {
+// plan applies the rules again, to the record of now: the api applied them to an earlier one.
+func (r *rebuild) plan() error {
+	was := r.from.server
+	server, err := was.RebuiltAs(r.Operation, r.in)
+	if err != nil {
 		return err
 	}
-	r.old.host = r.host
-	if r.server, err = r.was.RebuiltAs(r.Operation, r.in); err != nil {
-		return err
-	}
-	return r.was.CheckRebuilder(r.server, r.asked.Credential)
+	r.to = &machine{operation: r.operation, server: server, host: r.from.host}
+	return was.CheckRebuilder(server, r.asked.Credential)
 }
 
-func (r *rebuild) outcome(*compute.Error) record.SettleInput { return r.old.outcome() }
-
-// look reads the keys that the server will need to come up again, as it was or as
-// it is to be: who may not read them changes nothing (TPM-14, EE-30).
-func (r *rebuild) look(ctx workflow.Context) error {
-	needs := r.server.Secrets()
-	if r.old.ran() {
-		needs = r.was.Secrets() // those that stay are among them
+// checkSecrets reads the keys that the server will need to come up again, as it was or
+// as it is to be: who may not read them changes nothing (TPM-14, EE-30).
+func (r *rebuild) checkSecrets(ctx workflow.Context) error {
+	was := r.from.server
+	needs := r.to.server.Secrets()
+	if r.ran() {
+		needs = was.Secrets() // those that stay are among them
 	}
 	if len(needs) == 0 {
 		return nil
 	}
 	return r.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
-		cloud, ring := durable.Cloud(ctx), r.was.Keyring(r.asked.Credential)
-		calls := make([]workflow.Future, len(needs))
+		ring := was.Keyring(r.asked.Credential)
+		calls := make([]durable.Future[durable.None], len(needs))
 		for i, id := range needs {
-			in := key.LookInput{Credential: ring.Disks, Secret: id}
-			if r.was.TPM != nil && r.was.TPM.Secret != nil && *r.was.TPM.Secret == id {
+			in := key.CheckInput{Credential: ring.Disks, Secret: id}
+			if was.TPM != nil && was.TPM.Secret != nil && *was.TPM.Secret == id {
 				in.Credential = ring.TPM
 			}
-			calls[i] = workflow.ExecuteActivity(cloud, key.Look, in)
+			calls[i] = key.Check.Start(ctx, in)
 		}
-		return all(ctx, calls)
+		_, err := awaitAll(ctx, calls)
+		return err
 	}})
 }
 
 func (r *rebuild) fetch(ctx workflow.Context) error {
-	if err := r.task(ctx, compute.TaskRebuildDevices); err != nil {
-		return err
-	}
-	cached, err := r.cacheImage(r.host, durable.HostBulk)
+	root, _ := r.to.server.RootDisk()
+	cached, err := r.cacheImage(root, r.to.server.Image, r.to.host, hereOnly)
 	if err != nil {
 		return err
 	}
-	return r.take(ctx, cached.step)
+	cached.task = compute.TaskRebuildDevices
+	return r.take(ctx, cached)
 }
 
 func (r *rebuild) rebuildDisks(ctx workflow.Context) error {
 	return r.makeDisks(ctx, compute.TaskRebuildSpawning)
 }
 
-// end clears up after the decision and lets the server go: stopped, if it was.
+// end stops the server again if it was stopped, removes what it does not use any more, and
+// settles the operation.
 func (r *rebuild) end(ctx workflow.Context) error {
-	end := record.SettleInput{VMState: compute.VMActive, Power: r.power, Launched: true}
-	if r.was.VMState == compute.VMStopped {
+	end := record.SettleInput{VMState: compute.VMActive, Power: r.to.power, Launched: true}
+	if r.from.server.VMState == compute.VMStopped {
 		end = stopped()
-		halt := r.shutdown(r.host, shutdownGrace)
+		halt := r.to.shutdown(shutdownGrace)
 		halt.event = "stop_new_domain"
-		if err := r.onward(ctx, halt, func(ctx workflow.Context, _ *record.CloseInput) error { return halt.do(ctx) }); err != nil {
-			return err
+		down := func(ctx workflow.Context, hostDown bool, _ *record.Close) error {
+			if hostDown {
+				return compute.Errorf(compute.Unavailable, reasonHostDown)
+			}
+			return r.tryUndo(ctx, halt.host, halt.do)
+		}
+		if err := r.runAfterCommit(durable.WithUndo(ctx), halt, down); err != nil {
+			// It still runs, or its host does not answer: the host reports its power state.
+			end = record.SettleInput{VMState: compute.VMActive, Power: r.to.power, Launched: true}
 		}
 	}
-	if err := r.discard(ctx, func(things []compute.Thing) []compute.Thing { return r.was.Discarded(r.server, things) }); err != nil {
+	if err := r.removeOld(ctx); err != nil {
 		return err
 	}
 	return r.commit(ctx, end)

@@ -11,21 +11,20 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/key"
 	"strongroom/activities/record"
-	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
 )
 
-// anew is the image of rebuilds; properties say what it asks for.
-func anew(properties map[string]string) compute.Image {
+// newImage is the image of rebuilds; properties say what it asks for.
+func newImage(properties map[string]string) compute.Image {
 	return compute.Image{
-		ID: compute.ImageID{UUID: uuid.MustParse("5f8dd7c2-6de5-44f4-a4b5-0fd9be14b2ad")}, Name: "anew", Status: "active", DiskFormat: "qcow2",
+		ID: compute.ImageID{UUID: uuid.MustParse("5f8dd7c2-6de5-44f4-a4b5-0fd9be14b2ad")}, Name: "new image", Status: "active", DiskFormat: "qcow2",
 		Properties: properties,
 	}
 }
 
-func rebuildTo(properties map[string]string) compute.RebuildArguments {
-	return compute.RebuildArguments{Rebuild: compute.Rebuild{Image: anew(properties)}}
+func rebuildTo(properties map[string]string) compute.RebuildRequest {
+	return compute.RebuildRequest{RebuildArguments: compute.RebuildArguments{Image: newImage(properties)}}
 }
 
 var (
@@ -34,7 +33,7 @@ var (
 )
 
 // preserving is a rebuild that keeps the ephemeral disk.
-var preserving = compute.RebuildArguments{Rebuild: compute.Rebuild{Image: anew(crb), PreserveEphemeral: true}}
+var preserving = compute.RebuildRequest{RebuildArguments: compute.RebuildArguments{Image: newImage(crb), PreserveEphemeral: true}}
 
 // withoutTPM is a bench with a running encrypted server that has no vTPM.
 func withoutTPM(t *testing.T) *bench {
@@ -66,7 +65,7 @@ func mayDelegate(t *testing.T) *bench {
 var imagesKey = compute.SecretID{UUID: uuid.MustParse("9b5ad71c-e4c5-4a6e-8e5e-0a0a3a8d3c11")}
 
 // toEncrypted is a rebuild to an image that is encrypted.
-func toEncrypted() compute.RebuildArguments {
+func toEncrypted() compute.RebuildRequest {
 	out := rebuildTo(map[string]string{"os_encrypt_key_id": imagesKey.String(), "os_encrypt_format": "LUKSv1"})
 	out.Image.SHA256 = strings.Repeat("cd", 32)
 	return out
@@ -135,7 +134,7 @@ func (b *bench) agrees() {
 	}
 }
 
-func (b *bench) rebuild(asked compute.RebuildArguments) (durable.OperationInput, error) {
+func (b *bench) rebuild(asked compute.RebuildRequest) (durable.OperationInput, error) {
 	b.t.Helper()
 	in := b.accept(compute.OpRebuild, compute.TaskRebuilding, asked)
 	return in, b.run(compute.OpRebuild, in, nil)
@@ -174,8 +173,8 @@ func TestRebuildKeepsTheTPM(t *testing.T) {
 	require.NoError(t, err)
 	b.whole(in, compute.OpRebuild)
 	require.Equal(t, was, *b.row.server.TPM.Secret)
-	require.Zero(t, b.count(tpm.Delete), "its state is not touched")
-	require.Zero(t, b.count(domain.Destroy))
+	require.Zero(t, b.count(removal(compute.ThingTPMState)), "its state is not touched")
+	require.Zero(t, b.count(removal(compute.ThingDomain)))
 }
 
 // TPM-29: one and another asked for.
@@ -191,13 +190,13 @@ func TestRebuildRefusesAnotherTPM(t *testing.T) {
 			in, err := b.rebuild(rebuildTo(asked))
 			require.ErrorContains(t, err, "a rebuild keeps the vTPM")
 			b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
-			require.Equal(t, []string{record.Begin, record.Settle}, []string{b.names()[0].name, b.names()[1].name}, "nothing was done")
+			require.Equal(t, []string{record.Begin.Name, record.Settle.Name}, []string{b.names()[0].name, b.names()[1].name}, "nothing was done")
 		})
 	}
 }
 
-// The disks are made anew, and a rebuilt server can be rebuilt.
-func TestRebuildMakesAllDisksAnew(t *testing.T) {
+// All disks are replaced, and a rebuilt server can be rebuilt.
+func TestRebuildReplacesAllDisks(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	for range 2 {
@@ -215,13 +214,13 @@ func TestRebuildMakesAllDisksAnew(t *testing.T) {
 		}
 		names := []string{}
 		for _, c := range b.names() {
-			if c.name == domain.Stop || c.name == disk.Create || c.name == domain.Start || c.name == disk.Delete || c.name == key.Delete || c.name == record.Rebuild {
+			if c.name == domain.Stop.Name || c.name == disk.Create.Name || c.name == domain.Start.Name || c.name == removal(compute.ThingDiskFile) || c.name == removal(compute.ThingKeySecret) || c.name == record.Rebuild.Name {
 				names = append(names, c.name)
 			}
 		}
 		require.Equal(t, []string{
-			disk.Create, disk.Create, disk.Create, domain.Stop, domain.Start, record.Rebuild,
-			disk.Delete, disk.Delete, disk.Delete, key.Delete, key.Delete, key.Delete,
+			disk.Create.Name, disk.Create.Name, disk.Create.Name, domain.Stop.Name, domain.Start.Name, record.Rebuild.Name,
+			removal(compute.ThingDiskFile), removal(compute.ThingDiskFile), removal(compute.ThingDiskFile), removal(compute.ThingKeySecret), removal(compute.ThingKeySecret), removal(compute.ThingKeySecret),
 		}, names, "the old ones stay until the new domain runs")
 	}
 	in := b.deletion()
@@ -242,7 +241,7 @@ func TestRebuildPreservesEphemeralDisks(t *testing.T) {
 	}
 
 	plain := preserving
-	plain.Image = anew(nil)
+	plain.Image = newImage(nil)
 	in, err = b.rebuild(plain)
 	require.ErrorContains(t, err, "they cannot be preserved", "a plain server's disks are all plain")
 	b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
@@ -254,7 +253,7 @@ func TestRebuildByOneWhoMayNotReadTheKeys(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	b.fault = func(c call) fault {
-		if c.name == key.Look && c.nth == 3 {
+		if c.name == key.Check.Name && c.nth == 3 {
 			return fault{before: func() error { return compute.Errorf(compute.Forbidden, "you may not") }}
 		}
 		return fault{}
@@ -262,8 +261,8 @@ func TestRebuildByOneWhoMayNotReadTheKeys(t *testing.T) {
 	in, err := b.rebuild(rebuildTo(crb))
 	require.True(t, compute.Is(durable.FromTemporal(err), compute.Forbidden))
 	b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
-	require.Zero(t, b.count(domain.Stop))
-	require.Zero(t, b.count(key.Create))
+	require.Zero(t, b.count(domain.Stop.Name))
+	require.Zero(t, b.count(key.Create.Name))
 }
 
 // EE-34: by the record as it is when the rebuild begins, another than the owner
@@ -275,7 +274,7 @@ func TestRebuildToOtherEncryptionByAnother(t *testing.T) {
 	in, err := b.rebuild(rebuildTo(nil))
 	require.ErrorContains(t, err, "only by the user who owns it")
 	b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
-	require.Zero(t, b.count(domain.Stop))
+	require.Zero(t, b.count(domain.Stop.Name))
 	in, err = b.rebuild(rebuildTo(crb))
 	require.NoError(t, err, "to the same he may")
 	b.whole(in, compute.OpRebuild)
@@ -290,7 +289,7 @@ func TestRebuildThatCannotBeUndoneWhollyLeavesTheServerStopped(t *testing.T) {
 			t.Parallel()
 			b := spawned(t)
 			b.fault = func(c call) fault {
-				if c.name == domain.Start {
+				if c.name == domain.Start.Name {
 					return fault{before: func() error { return compute.Errorf(kind, "no") }}
 				}
 				return fault{}
@@ -298,7 +297,7 @@ func TestRebuildThatCannotBeUndoneWhollyLeavesTheServerStopped(t *testing.T) {
 			in, err := b.rebuild(rebuildTo(crb))
 			require.True(t, compute.Is(durable.FromTemporal(err), kind))
 			b.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMStopped, compute.PowerShutdown)
-			require.Equal(t, map[compute.Kind]int{compute.Forbidden: 2, compute.NoHost: 9}[kind], b.count(domain.Start))
+			require.Equal(t, map[compute.Kind]int{compute.Forbidden: 2, compute.NoHost: 17}[kind], b.count(domain.Start.Name))
 			b.forget()
 			start := b.accept(compute.OpStart, compute.TaskPoweringOn, nil)
 			require.NoError(t, b.run(compute.OpStart, start, nil), "its owner starts it")
@@ -339,7 +338,7 @@ func TestRebuildLeavesKeysWaiting(t *testing.T) {
 		require.Equal(t, compute.Waiting, f.What)
 	}
 	b.refuses = func(compute.Credential) bool { return false }
-	require.Equal(t, 3, b.reap().Removed)
+	b.reaps(3, 0)
 	require.Empty(t, b.audit())
 	b.agrees()
 }
@@ -364,14 +363,47 @@ func TestRebuildEndsADelegation(t *testing.T) {
 				require.Empty(t, b.trusts)
 				return
 			}
-			require.Len(t, b.audit(), 4)
+			require.Len(t, b.audit(), 5, "four keys, and the trust that may remove them")
 			require.Len(t, b.trusts, 1)
 			b.refuses = func(compute.Credential) bool { return false }
-			require.Equal(t, 4, b.reap().Removed)
+			b.reaps(4, 1)
+			b.reaps(1, 0)
 			require.Empty(t, b.audit())
 			gone := b.deletion()
 			require.NoError(t, b.run(compute.OpDelete, gone, nil))
 			b.gone(gone)
+		})
+	}
+}
+
+// A server that was paused when its state was reset to error runs again when its
+// rebuild is undone: what its guest had in memory went when it was shut down.
+func TestAPausedServerRunsAfterARebuildThatFailed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		failing int // starts, from the first on
+		power   compute.PowerState
+	}{"the old guest starts": {1, compute.PowerRunning}, "it does not start": {100, compute.PowerShutdown}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := spawned(t)
+			b.row.server.VMState, b.row.server.PowerState = compute.VMError, compute.PowerPaused
+			for machine := range b.domains {
+				b.domains[machine] = compute.PowerPaused
+			}
+			b.fault = func(called call) fault {
+				if called.name == domain.Start.Name && called.nth <= c.failing {
+					return fault{before: fail}
+				}
+				return fault{}
+			}
+			_, err := b.rebuild(rebuildTo(crb))
+			require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
+			require.Equal(t, compute.VMError, b.row.server.VMState)
+			require.Equal(t, c.power, b.row.server.PowerState)
+			require.Equal(t, []compute.PowerState{c.power}, b.power())
+			require.Empty(t, b.broken)
+			require.Empty(t, b.audit())
 		})
 	}
 }

@@ -10,15 +10,15 @@ import (
 
 // Register registers every workflow under its name.
 func Register(r worker.WorkflowRegistry) {
-	for kind, run := range map[compute.OperationKind]any{
+	for kind, run := range map[compute.OperationKind]func(workflow.Context, durable.OperationInput) error{
 		compute.OpCreate: Spawn,
 		compute.OpDelete: Delete,
 		compute.OpStart:  Start,
 		compute.OpStop:   Stop,
 		compute.OpReboot: Reboot,
 
-		compute.OpCreateImage:  Snapshot,
-		compute.OpCreateBackup: Snapshot,
+		compute.OpCreateImage:  CreateImage,
+		compute.OpCreateBackup: CreateBackup,
 		compute.OpRebuild:      Rebuild,
 
 		compute.OpRotateKeys: Rotate,
@@ -28,7 +28,8 @@ func Register(r worker.WorkflowRegistry) {
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}
-	r.RegisterWorkflowWithOptions(Sweep, workflow.RegisterOptions{Name: SweepName})
-	r.RegisterWorkflowWithOptions(Reap, workflow.RegisterOptions{Name: ReapName})
+	// It never ends, so it goes over to each new version: what it does between two
+	// continue-as-new must replay in the next version.
+	r.RegisterWorkflowWithOptions(Janitor, workflow.RegisterOptions{Name: JanitorName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(Audit, workflow.RegisterOptions{Name: AuditName})
 }

@@ -1,132 +1,249 @@
 package workflows
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 
-	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/image"
-	"strongroom/activities/key"
 	"strongroom/activities/record"
-	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
 )
 
-// Things of cloud services belong to projects of users, and only credentials of
-// their projects remove them. One that was good when the thing was made may be
-// dead when it is to go: its token was revoked, its user lost the role. Then every
-// other credential that may do it is tried, and where all are refused the thing
-// waits on the ledger for the next one (Reap).
-
-// refusal is how an undo ends that did all that anybody's credential let it do.
-type refusal struct{ waiting []compute.Thing }
-
-func (r *refusal) Error() string {
-	return fmt.Sprintf("%d things wait for a credential", len(r.waiting))
+// removals are things that an operation removes at one place or at several, as an undo,
+// a delete, or after its point of no return.
+type removals struct {
+	things   []compute.Thing
+	hostDown bool            // their host is down: things on it are not tried and wait for it
+	late     []compute.Thing // the call that was to make them got no answer, and may still make them
 }
 
-// end closes an undo of things of which some wait.
-func (r *refusal) end(event string, things []compute.Thing) record.CloseInput {
-	end := record.CloseInput{Event: event, Waiting: r.waiting, Error: r.waiting[0].Refused}
-	waits := map[string]bool{}
-	for _, t := range r.waiting {
-		waits[t.Name] = true
-	}
-	for _, t := range things {
-		if !waits[t.Name] {
-			end.Released = append(end.Released, t)
+// isLate reports whether a cloud service may still make a thing.
+func (r removals) isLate(t compute.Thing) bool {
+	return !t.OnHost() && slices.ContainsFunc(r.late, func(l compute.Thing) bool { return l.ID == t.ID })
+}
+
+// reasonLate is the reason of a thing that may still be made.
+const reasonLate = "its making got no answer"
+
+// reasonHostDown is the reason of a thing that waits for its host.
+const reasonHostDown = "its host does not answer"
+
+// reasonNotUndone is the error of a step whose own undo was not tried.
+const reasonNotUndone = "not undone: " + reasonHostDown
+
+// removeAfter runs a step's own undo and then removes things. If the undo fails for good,
+// the things wait on the ledger.
+func (o *operation) removeAfter(ctx workflow.Context, s *step, r removals, end *record.Close) {
+	if s.undo != nil && r.hostDown {
+		end.Error = reasonNotUndone // what the undo would have done is on no ledger
+	} else if s.undo != nil {
+		if err := o.tryUndo(ctx, s.host, s.undo); err != nil {
+			end.Error = durable.FromTemporal(err).Message
+			for _, t := range r.things {
+				if t.OnHost() && durable.IsHostAway(err) {
+					t = t.Waits(compute.BlockedByHost, reasonHostDown)
+				} else {
+					t = t.Waits(compute.BlockedByError, end.Error)
+				}
+				o.wait(end, t)
+			}
+			return
 		}
 	}
-	return end
+	o.remove(ctx, r, end)
 }
 
-// removeAll is the undo of things of cloud services. It ends with a refusal when
-// some of them must wait.
-func (o *operation) removeAll(ctx workflow.Context, things []compute.Thing) error {
-	calls := make([]workflow.Future, len(things))
-	for i, t := range things {
-		calls[i] = o.cloudRemoval(durable.CloudUndo(ctx), t)
+// undoAttempts is how often a step's own undo is tried: where it fails at once, that
+// takes more than an hour.
+const undoAttempts = 12
+
+// tryUndo retries an undo until it succeeds, times out (its host or service is away), or
+// has failed undoAttempts times.
+func (o *operation) tryUndo(ctx workflow.Context, host *durable.Host, undo func(workflow.Context) error) (err error) {
+	attempt := 0
+	_ = durable.RetryForever(ctx, func(ctx workflow.Context) error {
+		attempt++
+		if err = undo(ctx); err == nil || durable.IsTimeout(err) || attempt == undoAttempts {
+			return nil
+		}
+		return err
+	})
+	if host != nil && durable.IsTimeout(err) {
+		o.fellSilent(host.ID)
 	}
-	var failure error
-	var refused refusal
-	for i, t := range things {
-		gone, err := o.removed(ctx, t, calls[i])
-		if err != nil {
-			failure = err
-		} else if gone.Refused != "" {
-			refused.waiting = append(refused.waiting, gone)
+	return err
+}
+
+// withDependents adds to things those that the operation made, must be gone before them
+// (compute.GoneFirst), and whose own undo comes later: an image goes before its key, though
+// it was made first.
+func (o *operation) withDependents(things []compute.Thing) []compute.Thing {
+	out := slices.Clone(things)
+	for _, m := range o.made {
+		dependsOn := func(t compute.Thing) bool { return t.MustWaitFor(m.Waits("", "")) }
+		same := func(t compute.Thing) bool { return t.ID == m.ID }
+		if slices.ContainsFunc(things, dependsOn) && !slices.ContainsFunc(out, same) && !slices.ContainsFunc(o.waiting, same) {
+			out = append(out, m)
 		}
 	}
-	if failure == nil && len(refused.waiting) > 0 {
-		return &refused
+	return out
+}
+
+// remove tries to remove each thing, in compute.TeardownOrder, and notes in end which are
+// released and which wait. A thing that has to wait is not a failure.
+func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) {
+	for _, kind := range compute.TeardownOrder {
+		var calls []removalCall
+		for _, t := range r.things {
+			switch {
+			case t.Kind != kind:
+			case t.BlockedBy == compute.BlockedByTime:
+				o.waiting = append(o.waiting, t) // it may still be made: the janitor removes it then (A8)
+			case t.OnHost() && (r.hostDown || o.isSilentAt(t)):
+				o.wait(end, t.Waits(compute.BlockedByHost, reasonHostDown))
+			case r.isLate(t) && slices.ContainsFunc(o.waiting, t.MustWaitFor):
+				o.wait(end, t.Waits(compute.BlockedByTime, reasonLate))
+			case slices.ContainsFunc(o.waiting, t.MustWaitFor):
+				o.wait(end, t.Waits(compute.BlockedByThings, "what must go first is still there"))
+			default:
+				calls = append(calls, startRemoval(ctx, t, o.asked.Credential))
+			}
+		}
+		for _, c := range calls {
+			t, timedOut := c.await(ctx)
+			if r.isLate(t) && t.State != compute.ThingWaiting {
+				t = t.Waits(compute.BlockedByTime, reasonLate)
+			}
+			if t.State == compute.ThingWaiting {
+				o.wait(end, t)
+				if host, ok := t.Host(); ok && timedOut {
+					o.fellSilent(host)
+				}
+			} else {
+				end.Released = append(end.Released, t)
+				o.made = slices.DeleteFunc(o.made, func(m compute.Thing) bool { return m.ID == t.ID })
+			}
+		}
 	}
-	return failure
 }
 
-// cloudRemoval starts the activity that removes a thing of a cloud service, with
-// the first credential that may.
-func (o *operation) cloudRemoval(ctx workflow.Context, t compute.Thing) workflow.Future {
-	if t.Kind == compute.ThingTrust && o.waits {
-		return refused(ctx, "kept, since it may remove keys that wait for a credential")
+// isSilentAt reports whether the host of a thing did not answer.
+func (o *operation) isSilentAt(t compute.Thing) bool {
+	host, onHost := t.Host()
+	return onHost && o.isSilent(host)
+}
+
+func (o *operation) wait(end *record.Close, t compute.Thing) {
+	o.waiting = append(o.waiting, t)
+	end.Waiting = append(end.Waiting, t)
+	if end.Error == "" && t.BlockedBy != compute.BlockedByTime {
+		end.Error = t.Reason
 	}
-	return remove(ctx, t, t.Removers(o.asked.Credential))
 }
 
-// remove starts the activity that removes a thing of a cloud service, with the
-// first of the credentials that may.
-func remove(ctx workflow.Context, t compute.Thing, with []compute.Credential) workflow.Future {
-	switch t.Kind {
-	case compute.ThingTrust:
-		in := trust.DeleteInput{Credential: with[0], Others: with[1:], Name: t.Name, ID: t.Reference}
-		return workflow.ExecuteActivity(ctx, trust.Delete, in)
-	case compute.ThingImage:
-		id, _ := uuid.Parse(t.Name)
-		in := image.DeleteInput{Credential: with[0], Others: with[1:], Image: compute.ImageID{UUID: id}}
-		return workflow.ExecuteActivity(ctx, image.Delete, in)
+// removalCall is the removal of one thing under way.
+type removalCall struct {
+	thing compute.Thing
+	call  durable.Future[durable.None]
+	err   error // it could not be started
+}
+
+// startRemoval starts the removal of a thing. The credentials that asked for it are tried
+// before those that the ledger knows (Thing.Removers).
+func startRemoval(ctx workflow.Context, t compute.Thing, asked ...compute.Credential) removalCall {
+	remove, err := removerOf(t)
+	if err != nil {
+		return removalCall{thing: t, err: err}
 	}
-	in := key.DeleteInput{Credential: with[0], Others: with[1:], Name: t.Name}
-	if id, err := uuid.Parse(t.Reference); err == nil {
-		in.ID = &compute.SecretID{UUID: id}
+	return removalCall{thing: t, call: remove.Start(ctx, removalOf(t, asked))}
+}
+
+func removalOf(t compute.Thing, asked []compute.Credential) compute.Removal {
+	in := compute.Removal{Thing: t}
+	if !t.OnHost() {
+		in.Credentials = t.Removers(asked...)
 	}
-	return workflow.ExecuteActivity(ctx, key.Delete, in)
+	return in
 }
 
-func refused(ctx workflow.Context, why string) workflow.Future {
-	future, settable := workflow.NewFuture(ctx)
-	settable.SetError(compute.Errorf(compute.Forbidden, "%s", why))
-	return future
-}
-
-// removed waits for the end of a removal. The thing comes back with the reason
-// when nobody's credential may remove it.
-func (o *operation) removed(ctx workflow.Context, t compute.Thing, call workflow.Future) (compute.Thing, error) {
-	t, err := settleRemoval(ctx, t, call)
-	o.waits = o.waits || t.Refused != "" && t.Kind == compute.ThingKeySecret
-	return t, err
-}
-
-func settleRemoval(ctx workflow.Context, t compute.Thing, call workflow.Future) (compute.Thing, error) {
-	err := call.Get(ctx, nil)
-	t.Refused = ""
-	if why := durable.FromTemporal(err); err != nil && why.Kind == compute.Forbidden && isOfCloud(t) && mayWait(ctx) {
-		t.Refused = why.Message
-		return t, nil
+// await waits for the end of a removal. The thing comes back waiting when it could not
+// be removed: for its host where that takes no work or dies at it, after an error also where
+// the removal takes too long. timedOut says that each further try there may take as long.
+func (c removalCall) await(ctx workflow.Context) (t compute.Thing, timedOut bool) {
+	t, err := c.thing, c.err
+	t.State, t.BlockedBy, t.Reason = compute.ThingReleased, "", ""
+	if err == nil {
+		err = c.call.Get(ctx, nil)
 	}
 	if err == nil && t.Kind == compute.ThingTrust {
-		delegated := compute.DelegatedCredential(t.Server, t.Credential.ProjectID, t.Credential.UserID)
-		err = recorded(ctx, record.ForgetTrust, delegated, nil)
+		err = forgetTrust(ctx, t)
 	}
-	return t, err
+	if err == nil {
+		return t, false
+	}
+	why, timedOut := durable.FromTemporal(err), durable.IsTimeout(err)
+	switch {
+	case t.OnHost() && durable.IsHostAway(err):
+		return t.Waits(compute.BlockedByHost, reasonHostDown), timedOut
+	case !t.OnHost() && why.Kind == compute.Forbidden:
+		return t.Waits(compute.BlockedByCredential, why.Message), timedOut
+	}
+	return t.Waits(compute.BlockedByError, why.Message), timedOut
 }
 
-// mayWait is false for operations that began to insist, before there was waiting.
-func mayWait(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, "things wait for a credential", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+func forgetTrust(ctx workflow.Context, t compute.Thing) error {
+	server, ok := t.Server()
+	if !ok {
+		return nil
+	}
+	return record.ForgetTrust.Do(ctx, compute.DelegatedCredential(server, t.Credential.ProjectID, t.Credential.UserID))
 }
 
-func isOfCloud(t compute.Thing) bool {
-	_, onHost := t.Host()
-	return !onHost
+// removeAfterCommit removes things that the server does not use since the operation's point
+// of no return, also when another operation has taken over the server: no other operation
+// knows that they are unused. What cannot be removed now waits on the ledger.
+func (o *operation) removeAfterCommit(ctx workflow.Context, event string, things []compute.Thing) error {
+	ctx = durable.WithUndo(ctx)
+	return eachPlace(ctx, things, func(ctx workflow.Context, host *durable.Host, here []compute.Thing) error {
+		return o.runAfterCommit(ctx, step{event: event, host: host}, func(ctx workflow.Context, hostDown bool, end *record.Close) error {
+			o.remove(ctx, removals{things: here, hostDown: hostDown}, end)
+			return nil
+		})
+	})
+}
+
+// eachPlace runs do for the things on each host, side by side, and then for those in the
+// cloud, with no host: keys go after what they open. It gives the first error.
+func eachPlace(ctx workflow.Context, things []compute.Thing, do func(workflow.Context, *durable.Host, []compute.Thing) error) error {
+	var hosts []durable.Host
+	on := map[compute.HostID][]compute.Thing{}
+	var cloud []compute.Thing
+	for _, t := range things {
+		id, onHost := t.Host()
+		if !onHost {
+			cloud = append(cloud, t)
+			continue
+		}
+		if on[id] == nil {
+			hosts = append(hosts, durable.Host{ID: id, Name: t.HostName})
+		}
+		on[id] = append(on[id], t)
+	}
+	var first error
+	all := workflow.NewWaitGroup(ctx)
+	for _, host := range hosts {
+		all.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer all.Done()
+			err := do(ctx, &host, on[host.ID])
+			first = cmp.Or(first, err) // after the call: another place may have failed meanwhile
+		})
+	}
+	all.Wait(ctx)
+	if first != nil || len(cloud) == 0 {
+		return first
+	}
+	return do(ctx, nil, cloud)
 }

@@ -3,8 +3,6 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/disk"
-	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -14,103 +12,79 @@ import (
 // and its TPM as it is (EE-26). When it fails or is cancelled the server is as it
 // was, and there is no such disk.
 func Rescue(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story { return &rescue{switchover: switchover{operation: o, was: o.server}} })
+	return onMachineWith(ctx, in, compute.Rescue, func(m *machine, in compute.RescueArguments) body {
+		return &rescue{in: in, switchover: switchover{operation: m.operation, from: m}}
+	})
 }
 
 type rescue struct {
 	switchover
-	power compute.PowerState
-	disk  compute.Disk
+	in compute.RescueArguments
 }
 
 func (r *rescue) run(ctx workflow.Context) error {
-	if err := r.plan(); err != nil {
+	disk, err := r.plan()
+	if err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{r.fetch, r.makeDisk, r.halt, r.start} {
+	for _, next := range []func(workflow.Context) error{r.fetch, r.rescueDisk, r.halt, r.start} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
-	return r.commit(ctx, record.SettleInput{VMState: compute.VMRescued, Power: r.power, Launched: true, Rescue: &r.disk})
+	disk, _ = r.to.server.RescueDisk()
+	return r.commit(ctx, record.SettleInput{VMState: compute.VMRescued, Power: r.to.power, Launched: true, Rescue: &disk})
 }
 
-func (r *rescue) outcome(*compute.Error) record.SettleInput { return r.switchover.outcome() }
-
-func (r *rescue) plan() (err error) {
-	if r.host, err = r.operation.host(); err != nil {
-		return err
+func (r *rescue) plan() (compute.Disk, error) {
+	was := r.from.server
+	if err := was.CheckNotRescued(); err != nil {
+		return compute.Disk{}, err
 	}
-	if err := r.server.CheckNotRescued(); err != nil {
-		return err
-	}
-	r.disk, err = compute.PlanRescue(r.Operation, r.asked.Rescue.Image)
-	return err
+	disk, err := compute.PlanRescue(r.Operation, r.in.Image)
+	r.to = &machine{operation: r.operation, server: was.RescuedWith(disk), host: r.from.host}
+	return disk, err
 }
 
 func (r *rescue) fetch(ctx workflow.Context) error {
-	cached, err := r.cacheImageUnder(r.disk, *r.disk.Source, r.host, durable.HostBulk)
+	disk, _ := r.to.server.RescueDisk()
+	cached, err := r.cacheImage(disk, *disk.Source, r.to.host, hereOnly)
 	if err != nil {
 		return err
 	}
-	return r.take(ctx, cached.step)
+	return r.take(ctx, cached)
 }
 
-// makeDisk makes the rescue disk while the server still runs.
-func (r *rescue) makeDisk(ctx workflow.Context) error {
-	return r.take(ctx, step{
-		event: "create_rescue_disk", host: &r.host, makes: []compute.Thing{r.file(r.host, r.disk.Name())},
-		do: func(ctx workflow.Context) error {
-			var got disk.CreateResult
-			in := disk.CreateInput{
-				Credential: r.keys().OfDisk(r.disk), Server: r.Server, Project: r.server.ProjectID, Disk: r.disk, Image: r.disk.Source,
-			}
-			err := workflow.ExecuteActivity(durable.HostMake(ctx, r.host), disk.Create, in).Get(ctx, &got)
-			r.disk.EncryptionOptions = got.EncryptionOptions
-			return err
-		},
-		undo: func(ctx workflow.Context) error { return r.deleteFiles(ctx, r.host, r.disk.Name()) },
-		lean: true, // it goes after the machine that runs from it
-	})
-}
-
-func (r *rescue) start(ctx workflow.Context) error {
-	return r.take(ctx, r.bootAs(domain.StartInput{Server: r.server.RescuedWith(r.disk)}, r.host, &r.power))
+// rescueDisk makes the rescue disk while the server still runs.
+func (r *rescue) rescueDisk(ctx workflow.Context) error {
+	return r.makeDisks(ctx, compute.TaskNone)
 }
 
 // Unrescue boots a rescued server from its own disk again. When it fails or is
 // cancelled before the rescue disk goes, the server is rescued as it was.
 func Unrescue(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story {
-		return &unrescue{switchover: switchover{operation: o, was: o.server}}
+	return onMachine(ctx, in, func(m *machine) body {
+		own := &machine{operation: m.operation, server: m.server.Unrescued(), host: m.host}
+		return &unrescue{switchover{operation: m.operation, from: m, to: own}}
 	})
 }
 
-type unrescue struct {
-	switchover
-	power compute.PowerState
-}
+type unrescue struct{ switchover }
 
 func (u *unrescue) run(ctx workflow.Context) (err error) {
-	if u.host, err = u.operation.host(); err != nil {
-		return err
-	}
 	for _, next := range []func(workflow.Context) error{u.halt, u.start} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
-	if ctx, err = u.decide(ctx, record.Unrescue, u.OperationInput); err != nil {
+	ctx, err = passPointOfNoReturn(ctx, u.operation, record.Unrescue, func(last *record.Close) record.UnrescueInput {
+		return record.UnrescueInput{OperationInput: u.OperationInput, Close: last}
+	})
+	if err != nil {
 		return err
 	}
-	if err := u.discard(ctx, u.was.RescueThings); err != nil {
+	if err := u.removeOld(ctx); err != nil {
 		return err
 	}
-	return u.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: u.power, Launched: true})
-}
-
-func (u *unrescue) outcome(*compute.Error) record.SettleInput { return u.switchover.outcome() }
-
-func (u *unrescue) start(ctx workflow.Context) error {
-	return u.take(ctx, u.bootAs(domain.StartInput{Server: u.was.Unrescued()}, u.host, &u.power))
+	return u.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: u.to.power, Launched: true})
 }

@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -13,67 +15,58 @@ import (
 
 // Rotate gives the encrypted disks of a server new passphrases, each in a new
 // secret. Until the record names the new secrets, both open the disks and an undo
-// takes the new ones away; from then on nothing is undone, and the old ones go.
+// removes the new ones; after that nothing is undone, and the old ones are removed.
 func Rotate(ctx workflow.Context, in durable.OperationInput) error {
-	return operate(ctx, in, func(o *operation) story { return &rotation{operation: o, in: *o.asked.Rotate} })
+	return onMachineWith(ctx, in, compute.RotateKeys, func(m *machine, in compute.RotateArguments) body {
+		return &rotation{machine: m, in: in}
+	})
 }
 
 type rotation struct {
-	*operation
+	*machine
 	in     compute.RotateArguments
-	host   compute.HostID
 	disks  []compute.Disk // with their old secrets
 	before disk.KeySlotsResult
-	after  map[string]compute.Rotated
-
-	damaged bool // the old keys could not be erased
+	after  map[string]compute.Rotated // by disk id
 }
 
 func (r *rotation) run(ctx workflow.Context) error {
-	for _, next := range []func(workflow.Context) error{r.look, r.makeKeys, r.addKeys} {
+	for _, next := range []func(workflow.Context) error{r.readKeySlots, r.makeKeys, r.addKeys} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
-	ctx, err := r.decide(ctx, record.Rotate, record.RotateInput{OperationInput: r.OperationInput, Disks: r.after})
+	ctx, err := r.decide(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.eraseOldKeys(ctx); err != nil {
+	if err := r.removeAfterCommit(ctx, "erase_key_slots", r.oldSlots()); err != nil {
 		return err
 	}
 	if err := r.renewConfigDrive(ctx); err != nil {
 		return err
 	}
-	if err := r.deleteOldSecrets(ctx); err != nil {
+	if err := r.removeOldSecrets(ctx); err != nil {
 		return err
 	}
-	return r.commit(ctx, r.outcome(nil))
+	return r.commit(ctx, r.unchanged())
 }
 
-// outcome leaves the server as it was: its guest notices nothing.
-func (r *rotation) outcome(*compute.Error) record.SettleInput {
-	return r.unchanged()
-}
+// outcome leaves the server as it was: the guest ran all the time.
+func (r *rotation) outcome(workflow.Context, *compute.Error) record.SettleInput { return r.unchanged() }
 
-// look sees which disks it is about, and which of their key slots are in use: what
-// comes beside those is this operation's.
-func (r *rotation) look(ctx workflow.Context) (err error) {
-	if r.host, err = r.operation.host(); err != nil {
-		return err
-	}
+// readKeySlots reads which key slots of the disks are in use: an undo erases all slots but
+// those.
+func (r *rotation) readKeySlots(ctx workflow.Context) (err error) {
 	if r.disks, err = r.server.DisksToRotate(r.in.Disks); err != nil {
 		return err
 	}
 	if err = r.server.CheckRotator(r.asked.Credential); err != nil {
 		return err
 	}
-	if err = r.task(ctx, compute.TaskRotatingKeys); err != nil {
+	return r.take(ctx, step{event: "read_key_slots", host: &r.host, task: compute.TaskRotatingKeys, do: func(ctx workflow.Context) (err error) {
+		r.before, err = disk.KeySlots.On(r.host).Run(ctx, disk.KeySlotsInput{Server: r.Server, Disks: r.disks})
 		return err
-	}
-	return r.take(ctx, step{event: "read_key_slots", host: &r.host, do: func(ctx workflow.Context) error {
-		in := disk.KeySlotsInput{Server: r.Server, Disks: r.disks}
-		return workflow.ExecuteActivity(durable.HostQuick(ctx, r.host), disk.KeySlots, in).Get(ctx, &r.before)
 	}})
 }
 
@@ -82,134 +75,109 @@ func (r *rotation) makeKeys(ctx workflow.Context) error {
 	for i, d := range r.disks {
 		plan[i] = planSecret(r.keys().Disks, compute.DiskSecret(r.Server, r.Operation, d), &d.ID)
 	}
-	things := r.secretThings(plan)
+	made := r.secretThings(plan)
 	return r.take(ctx, step{
-		event: "create_secrets", makes: things,
-		do:   func(ctx workflow.Context) error { return r.createKeys(ctx, plan, things) },
-		undo: func(ctx workflow.Context) error { return r.removeAll(ctx, things) },
-		lean: true, // keys go after the slots that they open
+		event: "create_secrets", makes: made, undoLast: true, // keys go after the slots that they open
+		do: func(ctx workflow.Context) error { return r.createKeys(ctx, plan, made) },
 	})
 }
 
-func (r *rotation) createKeys(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) error {
-	made, err := makeSecrets(ctx, plan, things)
+func (r *rotation) createKeys(ctx workflow.Context, plan []plannedSecret, made []compute.Thing) error {
+	ids, err := createSecrets(ctx, plan, made)
 	if err != nil {
 		return err
 	}
 	r.after = map[string]compute.Rotated{}
 	for i, d := range r.disks {
-		r.after[d.ID.String()] = compute.Rotated{Secret: made[i]}
+		r.after[d.ID.String()] = compute.Rotated{Secret: ids[i]}
 	}
 	return nil
 }
 
 // addKeys lets the new secrets open the disks too.
 func (r *rotation) addKeys(ctx workflow.Context) error {
-	return r.take(ctx, step{
-		event: "add_key_slots", host: &r.host, do: r.addSlots,
-		undo: func(ctx workflow.Context) error { return r.eraseSlots(ctx, true) },
-	})
+	return r.take(ctx, step{event: "add_key_slots", host: &r.host, makes: r.slots(compute.AddedKeySlots), do: r.addSlots})
 }
 
-func (r *rotation) addSlots(ctx workflow.Context) error {
-	calls := make([]workflow.Future, len(r.disks))
+// slots names key slots of the disks for the ledger, each with the slots of before.
+func (r *rotation) slots(name func(compute.ServerID, string, compute.OperationID) string) []compute.Thing {
+	out := make([]compute.Thing, len(r.disks))
 	for i, d := range r.disks {
-		in := disk.AddKeyInput{
-			Credential: r.keys().Disks, Server: r.Server, Disk: d, Secret: r.after[d.ID.String()].Secret, Before: r.before.Slots[d.ID.String()],
+		out[i] = r.onHost(compute.ThingKeySlot, r.host, name(r.Server, d.Name(), r.Operation))
+		var numbers []string
+		for _, n := range r.before.Slots[d.ID.String()] {
+			numbers = append(numbers, strconv.Itoa(n))
 		}
-		calls[i] = workflow.ExecuteActivity(durable.HostQuick(ctx, r.host), disk.AddKey, in)
+		out[i].Reference = strings.Join(numbers, ",")
 	}
-	if err := all(ctx, calls); err != nil {
+	return out
+}
+
+func (r *rotation) oldSlots() []compute.Thing { return r.slots(compute.OldKeySlots) }
+
+func (r *rotation) addSlots(ctx workflow.Context) error {
+	calls := make([]durable.Future[disk.AddKeyResult], len(r.disks))
+	for i, d := range r.disks {
+		calls[i] = disk.AddKey.On(r.host).Start(ctx, disk.AddKeyInput{
+			Credential: r.keys().Disks, Server: r.Server, Disk: d, Secret: r.after[d.ID.String()].Secret, Before: r.before.Slots[d.ID.String()],
+		})
+	}
+	added, err := awaitAll(ctx, calls)
+	if err != nil {
 		return err
 	}
 	for i, d := range r.disks {
-		var got disk.AddKeyResult
-		if err := calls[i].Get(ctx, &got); err != nil {
-			return err
-		}
 		id := d.ID.String()
-		r.after[id] = compute.Rotated{Secret: r.after[id].Secret, Options: got.EncryptionOptions}
+		r.after[id] = compute.Rotated{Secret: r.after[id].Secret, Options: added[i].EncryptionOptions}
 	}
 	return nil
 }
 
-// eraseSlots closes the slots of the time before, or all the others.
-func (r *rotation) eraseSlots(ctx workflow.Context, others bool) error {
-	calls := make([]workflow.Future, len(r.disks))
-	for i, d := range r.disks {
-		in := disk.EraseKeysInput{Server: r.Server, Disk: d, Slots: r.before.Slots[d.ID.String()], Others: others}
-		calls[i] = workflow.ExecuteActivity(durable.HostUndo(ctx, r.host), disk.EraseKeys, in)
-	}
-	return all(ctx, calls)
-}
-
-// badHeaders is how often a disk is found damaged before it is believed.
-const badHeaders = 5
-
-// givesUp is false for rotations that began when they still tried for ever.
-func givesUp(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, "a rotation gives up what cannot be helped", workflow.DefaultVersion, 1) == 1
-}
-
-// eraseOldKeys takes the old keys from the disks. The header of one may have gone bad
-// since the new key was added to it: then the trail says so, and the old secrets stay,
-// since nobody can tell what still opens that disk.
-func (r *rotation) eraseOldKeys(ctx workflow.Context) error {
-	found := 0
-	return r.onward(ctx, step{event: "erase_key_slots", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
-		err := r.eraseSlots(ctx, false)
-		if why := durable.FromTemporal(err); err != nil && why.Kind == compute.Corrupt {
-			if found++; found == badHeaders && givesUp(ctx) {
-				r.damaged, end.Error, err = true, why.Message, nil
-			}
+// decide is the point of no return: the record names the new secrets, the added slots leave
+// the ledger (they are part of the disks now), and the old slots are put on it.
+func (r *rotation) decide(ctx workflow.Context) (workflow.Context, error) {
+	return passPointOfNoReturn(ctx, r.operation, record.Rotate, func(added *record.Close) record.RotateInput {
+		added.Released, added.Present = added.Present, nil
+		return record.RotateInput{
+			OperationInput: r.OperationInput, Disks: r.after, Close: added,
+			Open: (&step{event: "erase_key_slots", host: &r.host}).opening(r.oldSlots()),
 		}
-		return err
 	})
 }
 
-// renewConfigDrive has the config drive made with the root disk's new passphrase. What
-// cannot be helped by waiting, a credential that died or a disk that is full, leaves
-// that to the next boot, which always does it.
+// renewConfigDrive encrypts the config drive with the root disk's new passphrase. A failure
+// does no harm: every boot writes the config drive anew.
 func (r *rotation) renewConfigDrive(ctx workflow.Context) error {
-	server := r.server
-	server.Disks = slices.Clone(server.Disks)
-	for i, d := range server.Disks {
-		if to, rotated := r.after[d.ID.String()]; rotated {
-			server.Disks[i].Secret = &to.Secret
-		}
-	}
-	root, _ := server.RootDisk()
-	if _, rotated := r.after[root.ID.String()]; !rotated || !server.ConfigDrive {
+	root, _ := r.server.RootDisk()
+	if _, rotated := r.after[root.ID.String()]; !rotated || !r.server.ConfigDrive {
 		return nil
 	}
-	return r.onward(ctx, step{event: "create_config_drive", host: &r.host}, func(ctx workflow.Context, end *record.CloseInput) error {
-		err := r.makeConfigDrive(durable.HostUndo(ctx, r.host), server)
-		if why := durable.FromTemporal(err); err != nil && (why.Kind == compute.Forbidden || why.Kind != compute.Unavailable && givesUp(ctx)) {
-			end.Error, err = why.Message, nil
+	r.server.Disks = slices.Clone(r.server.Disks)
+	for i, d := range r.server.Disks {
+		if to, rotated := r.after[d.ID.String()]; rotated {
+			r.server.Disks[i].Secret = &to.Secret
 		}
-		return err
+	}
+	s := step{event: "create_config_drive", host: &r.host}
+	return r.runAfterCommit(durable.WithUndo(ctx), s, func(ctx workflow.Context, hostDown bool, end *record.Close) error {
+		if hostDown {
+			end.Error = reasonHostDown
+		} else if err := r.makeConfigDrive(ctx); err != nil {
+			end.Error = durable.FromTemporal(err).Message
+		}
+		return nil
 	})
 }
 
-// deleteOldSecrets deletes what strongroom made for the disks before. A secret that
-// is not on the server's books is somebody else's and stays.
-func (r *rotation) deleteOldSecrets(ctx workflow.Context) error {
-	if r.damaged {
-		return nil
-	}
-	var things []compute.Thing
-	if err := durable.Persist(ctx, func(ctx workflow.Context) error {
-		return recorded(ctx, record.Things, r.Server, &things)
-	}); err != nil {
+// removeOldSecrets removes the secrets that opened the disks before. One that is not on the
+// ledger was not made by strongroom and stays.
+func (r *rotation) removeOldSecrets(ctx workflow.Context) error {
+	has, err := r.things(ctx)
+	if err != nil {
 		return err
 	}
-	old := slices.DeleteFunc(things, func(t compute.Thing) bool {
-		return t.Kind != compute.ThingKeySecret || !slices.ContainsFunc(r.disks, func(d compute.Disk) bool { return d.Secret.String() == t.Reference })
-	})
-	if len(old) == 0 {
-		return nil
-	}
-	return r.onward(ctx, step{event: "delete_secrets"}, func(ctx workflow.Context, end *record.CloseInput) error {
-		return r.remove(ctx, old, end)
-	})
+	return r.removeAfterCommit(ctx, "delete_secrets", slices.DeleteFunc(has, func(t compute.Thing) bool {
+		opened := func(d compute.Disk) bool { return d.Secret.String() == t.Reference }
+		return t.Kind != compute.ThingKeySecret || !slices.ContainsFunc(r.disks, opened)
+	}))
 }

@@ -18,7 +18,7 @@ type plannedSecret struct {
 
 // secretPlan lists the secrets that a server lacks: one per encrypted disk, a copy of the
 // image's for the disk that is made of an encrypted image (EE-11), one for the vTPM.
-// The copy is read with what the asker may read. Names and ids derive from the
+// The image's secret is read with the credential of whoever asked. Names and ids derive from the
 // operation, so a second run finds the first's.
 func secretPlan(server compute.Server, op compute.OperationID, keys compute.Keyring, asked compute.Credential) ([]plannedSecret, error) {
 	var plan []plannedSecret
@@ -56,39 +56,34 @@ func (o *operation) secretThings(plan []plannedSecret) []compute.Thing {
 	return things
 }
 
-// makeSecrets makes planned secrets, all at once, and gives their ids, which things
-// get too.
-func makeSecrets(ctx workflow.Context, plan []plannedSecret, things []compute.Thing) ([]compute.SecretID, error) {
-	cloud := durable.Cloud(ctx)
-	calls := make([]workflow.Future, len(plan))
+// createSecrets creates planned secrets, all at once, and gives their ids, which made
+// gets too.
+func createSecrets(ctx workflow.Context, plan []plannedSecret, made []compute.Thing) ([]compute.SecretID, error) {
+	calls := make([]durable.Future[key.CreateResult], len(plan))
 	for i, p := range plan {
-		calls[i] = p.make(cloud)
+		calls[i] = p.start(ctx)
 	}
-	if err := all(ctx, calls); err != nil {
+	got, err := awaitAll(ctx, calls)
+	if err != nil {
 		return nil, err
 	}
-	made := make([]compute.SecretID, len(plan))
-	for i, c := range calls {
-		var got key.CreateResult
-		if err := c.Get(ctx, &got); err != nil {
-			return nil, err
-		}
-		made[i], things[i].Reference = got.Secret, got.Secret.String()
+	ids := make([]compute.SecretID, len(plan))
+	for i := range plan {
+		ids[i], made[i].Reference = got[i].Secret, got[i].Secret.String()
 	}
-	return made, nil
+	return ids, nil
 }
 
-// make starts the activity that makes the secret.
-func (p plannedSecret) make(ctx workflow.Context) workflow.Future {
+// start starts the activity that creates the secret.
+func (p plannedSecret) start(ctx workflow.Context) durable.Future[key.CreateResult] {
 	if p.from != nil {
-		return workflow.ExecuteActivity(ctx, key.Copy, *p.from)
+		return key.Copy.Start(ctx, *p.from)
 	}
-	return workflow.ExecuteActivity(ctx, key.Create, p.CreateInput)
+	return key.Create.Start(ctx, p.CreateInput)
 }
 
-// give writes a secret's id where it belongs: into the plan that hosts act on,
-// and into what is recorded.
-func (p plannedSecret) give(server *compute.Server, ids *record.SecretsInput, id compute.SecretID) {
+// assign sets a secret's id in the planned server and in what is recorded.
+func (p plannedSecret) assign(server *compute.Server, ids *record.Secrets, id compute.SecretID) {
 	if p.disk == nil {
 		server.TPM.Secret, ids.TPM = &id, &id
 		return

@@ -8,7 +8,6 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
-	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/compute"
 )
@@ -32,20 +31,20 @@ func TestSnapshotKeys(t *testing.T) {
 		made   string // how the image's key was made
 		policy string // "": the image is plain
 	}{
-		"same":                {spawned, compute.KeySame, nil, key.Copy, "True"},
+		"same":                {spawned, compute.KeySame, nil, key.Copy.Name, "True"},
 		"same of a plain":     {plain, compute.KeySame, nil, "", ""},
-		"new":                 {spawned, compute.KeyNew, nil, key.Create, "True"},
-		"new of a plain":      {plain, compute.KeyNew, nil, key.Create, "True"},
+		"new":                 {spawned, compute.KeyNew, nil, key.Create.Name, "True"},
+		"new of a plain":      {plain, compute.KeyNew, nil, key.Create.Name, "True"},
 		"existing":            {spawned, compute.KeyExisting, &own, "", "False"},
 		"existing of a plain": {plain, compute.KeyExisting, &own, "", "False"},
 		"none":                {spawned, compute.KeyNone, nil, "", ""},
-		"of a stopped":        {stopped, compute.KeySame, nil, key.Copy, "True"},
+		"of a stopped":        {stopped, compute.KeySame, nil, key.Copy.Name, "True"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := v.setup(t)
 			b.secrets["somebody's"], b.owned["somebody's"] = own, true
-			keys := b.count(key.Create)
+			keys := b.count(key.Create.Name)
 			require.NoError(t, b.snapshot(v.choice, v.secret))
 			require.Empty(t, b.broken)
 			require.Empty(t, b.audit())
@@ -54,10 +53,10 @@ func TestSnapshotKeys(t *testing.T) {
 			require.NotEmpty(t, img.data)
 			require.Equal(t, "b", img.Properties["a"])
 			require.Equal(t, v.policy, img.Properties["os_encrypt_key_deletion_policy"])
-			require.Equal(t, b.row.server.VMState == compute.VMActive, b.count(domain.Export) == 1)
-			require.Equal(t, b.row.server.VMState == compute.VMStopped, b.count(disk.Export) == 1)
-			require.Equal(t, v.made == key.Copy, b.count(key.Copy) == 1)
-			require.Equal(t, v.made == key.Create, b.count(key.Create) == keys+1)
+			require.Equal(t, b.row.server.VMState == compute.VMActive, b.count(domain.Export.Name) == 1)
+			require.Equal(t, b.row.server.VMState == compute.VMStopped, b.count(disk.Export.Name) == 1)
+			require.Equal(t, v.made == key.Copy.Name, b.count(key.Copy.Name) == 1)
+			require.Equal(t, v.made == key.Create.Name, b.count(key.Create.Name) == keys+1)
 			if id := img.Properties["os_encrypt_key_id"]; v.secret != nil {
 				require.Equal(t, own.String(), id)
 			} else if v.made != "" {
@@ -94,6 +93,6 @@ func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	require.Empty(t, b.images)
 	require.Equal(t, compute.VMActive, b.row.server.VMState)
 	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
-	require.Zero(t, b.count(domain.Export))
-	require.Equal(t, 1, b.count(image.Delete))
+	require.Zero(t, b.count(domain.Export.Name))
+	require.Equal(t, 1, b.count(removal(compute.ThingImage)))
 }

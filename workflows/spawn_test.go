@@ -1,8 +1,11 @@
 package workflows_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,8 +50,10 @@ func TestSpawnGivesEachThingItsOwnSecret(t *testing.T) {
 	}
 	names := b.names()
 	at := func(name string) int { return slices.IndexFunc(names, func(c call) bool { return c.name == name }) }
-	require.Less(t, at(key.Create), at(disk.Create))
-	require.Less(t, at(record.SaveSecrets), at(domain.Start), "on record before the guest starts")
+	require.Less(t, at(key.Create.Name), at(disk.Create.Name))
+	saved := slices.IndexFunc(names, func(c call) bool { return c.name == record.Advance.Name && strings.Contains(c.detail, `"secrets":`) })
+	require.Positive(t, saved)
+	require.Less(t, saved, at(domain.Start.Name), "on record before the guest starts")
 }
 
 // A root disk on a block device is a copy of its image, and takes as long (EE-04).
@@ -74,7 +79,7 @@ func TestSpawnWithoutEncryptionMakesNoSecret(t *testing.T) {
 	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
 	require.NoError(t, b.run(compute.OpCreate, in, nil))
 	b.whole(in, compute.OpCreate)
-	require.Zero(t, b.count(key.Create))
+	require.Zero(t, b.count(key.Create.Name))
 	require.Empty(t, b.secrets)
 }
 
@@ -84,6 +89,16 @@ type silence struct {
 	interceptor.WorkerInterceptorBase
 	hosts []compute.HostID
 	die   bool
+	quick bool         // of short work too
+	since *atomic.Bool // nil: from the beginning; else, whether it has begun
+	tried *atomic.Int32
+}
+
+// keepsQuiet reports whether nobody takes what comes by a queue.
+func (s *silence) keepsQuiet(queue durable.Queue) bool {
+	return (s.since == nil || s.since.Load()) && slices.ContainsFunc(s.hosts, func(h compute.HostID) bool {
+		return queue == durable.HostBulkQueue(h) || s.quick && queue == durable.HostQueue(h)
+	})
 }
 
 func (s *silence) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
@@ -106,26 +121,30 @@ type silentOutbound struct {
 
 func (o *silentOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	options := workflow.GetActivityOptions(ctx)
-	for _, h := range o.s.hosts {
-		if options.TaskQueue != durable.HostBulkQueue(h) {
-			continue
-		}
-		f, set := workflow.NewFuture(ctx)
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			if err := workflow.Sleep(ctx, options.ScheduleToStartTimeout); err != nil {
-				set.SetError(err)
-				return
-			}
-			var reported []any
-			if o.s.die {
-				_ = o.Next.ExecuteActivity(ctx, name, args...).Get(ctx, nil)
-				reported = []any{"begun"}
-			}
-			set.SetError(temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil, reported...))
-		})
-		return f
+	if !o.s.keepsQuiet(options.TaskQueue) {
+		return o.Next.ExecuteActivity(ctx, name, args...)
 	}
-	return o.Next.ExecuteActivity(ctx, name, args...)
+	if o.s.tried != nil {
+		o.s.tried.Add(1)
+	}
+	limit := options.ScheduleToStartTimeout
+	if limit == 0 {
+		limit = cmp.Or(options.ScheduleToCloseTimeout, 365*24*time.Hour)
+	}
+	f, set := workflow.NewFuture(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if err := workflow.Sleep(ctx, limit); err != nil {
+			set.SetError(err)
+			return
+		}
+		var reported []any
+		if o.s.die {
+			_ = o.Next.ExecuteActivity(ctx, name, args...).Get(ctx, nil)
+			reported = []any{"begun"}
+		}
+		set.SetError(temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil, reported...))
+	})
+	return f
 }
 
 // hushed makes the first n hosts of the bench silent.
@@ -166,7 +185,7 @@ func TestSpawnOnSilentHostsOnlyFindsNone(t *testing.T) {
 	require.Equal(t, 500, b.row.fault.Code)
 	require.WithinDuration(t, time.Now(), b.row.fault.Created, 10*time.Minute)
 	require.Equal(t, compute.NoValidHost, b.operations[in.Operation].Message)
-	require.Zero(t, b.count(key.Create), "no secret before there is a host")
+	require.Zero(t, b.count(key.Create.Name), "no secret before there is a host")
 }
 
 // TestACancelOnASilentHost: the wait for a worker can be cut short.
@@ -193,7 +212,7 @@ func TestAFaultSaysWhatWentWrong(t *testing.T) {
 			b := newBench(t, true)
 			in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
 			b.fault = func(c call) fault {
-				if c.name != disk.CacheImage {
+				if c.name != disk.CacheImage.Name {
 					return fault{}
 				}
 				return fault{before: func() error { return compute.Errorf(kind, "image x: no") }}
@@ -202,7 +221,7 @@ func TestAFaultSaysWhatWentWrong(t *testing.T) {
 			b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
 			require.Equal(t, code, b.row.fault.Code)
 			require.Equal(t, "image x: no", b.row.fault.Message)
-			trail := b.events[string(in.Operation)+" cache_image"]
+			trail := b.events[eventKey(in, "cache_image", b.host(0))]
 			require.Equal(t, "done: image x: no", trail)
 			require.NotContains(t, trail, "activity error")
 		})
@@ -216,7 +235,7 @@ func TestAServiceThatStaysAwayEndsTheSpawn(t *testing.T) {
 	b := newBench(t, true)
 	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
 	b.fault = func(c call) fault {
-		if c.name != key.Create {
+		if c.name != key.Create.Name {
 			return fault{}
 		}
 		return fault{after: func() error { return compute.Errorf(compute.Unavailable, "away") }}
@@ -225,23 +244,75 @@ func TestAServiceThatStaysAwayEndsTheSpawn(t *testing.T) {
 	b.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
 }
 
-// TestWhatComesLateIsUndone: the key manager gives no answer, and makes a secret after
-// the undo found none.
-func TestWhatComesLateIsUndone(t *testing.T) {
+// A8: the key of an image that may still be made is looked for when it cannot be any more,
+// and the image, whose making was answered, goes at once.
+func TestA8TheKeyOfAnImageThatComesLate(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	in := b.accept(compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeyNew})
+	b.fault = func(c call) fault {
+		if c.name == key.Create.Name {
+			return fault{before: func() error { return compute.Errorf(compute.Unavailable, "no answer") }}
+		}
+		return fault{}
+	}
+	require.Error(t, b.run(compute.OpCreateImage, in, nil))
+	var waiting []compute.Thing
+	for _, thing := range b.ledger {
+		if thing.State == compute.ThingWaiting {
+			waiting = append(waiting, thing)
+		}
+	}
+	require.Len(t, waiting, 1)
+	require.Equal(t, compute.ThingKeySecret, waiting[0].Kind)
+	require.Equal(t, compute.BlockedByTime, waiting[0].BlockedBy)
+	require.Empty(t, b.images)
+	b.fault = nil
+	b.reaps(1, 0)
+}
+
+// A8: a delete that comes while a key may still be made leaves it to the janitor.
+func TestA8ADeleteLeavesWhatMayStillHappen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	b.fault = func(c call) fault {
+		if c.name == key.Create.Name {
+			return fault{before: func() error { return compute.Errorf(compute.Unavailable, "no answer") }}
+		}
+		return fault{}
+	}
+	require.Error(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	b.fault = nil
+	require.Len(t, b.ledger, 4)
+	for _, waits := range b.ledger {
+		require.Equal(t, compute.BlockedByTime, waits.BlockedBy)
+	}
+	b.forget()
+	in := b.deletion()
+	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	require.True(t, b.row.deleted)
+	require.Zero(t, b.count(removal(compute.ThingKeySecret)))
+	require.Len(t, b.ledger, 4)
+	b.gone(in)
+}
+
+// A8: the key manager gives no answer, and makes a secret after the undo found none. The
+// server is not held for it.
+func TestA8WhatComesLateIsRemovedLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
 	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
 	b.fault = func(c call) fault {
 		switch {
-		case c.name == key.Create:
+		case c.name == key.Create.Name:
 			return fault{before: func() error { return compute.Errorf(compute.Unavailable, "no answer") }}
-		case c.name == key.Delete && c.nth == 1:
+		case c.name == removal(compute.ThingKeySecret) && c.nth == 1:
 			return fault{after: func() error {
-				var asked key.DeleteInput
+				var asked compute.Removal
 				require.NoError(t, json.Unmarshal([]byte(c.detail), &asked))
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				b.secrets[asked.Name] = compute.SecretID{UUID: uuid.New()}
+				b.secrets[asked.Thing.Name] = compute.SecretID{UUID: uuid.New()}
 				return nil
 			}}
 		}

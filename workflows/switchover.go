@@ -1,93 +1,242 @@
 package workflows
 
 import (
+	"slices"
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
 )
 
-// switchover takes a server's domain down so that another one can take its place,
-// and brings it back when that is undone.
+// switchover replaces the machine that a server runs as: none by its first one (spawn), or
+// one by another on the same host (rebuild, rescue, unrescue). What the new machine needs
+// is made while the old one runs. Undone, the old machine runs again and nothing of the
+// new one is left.
 type switchover struct {
 	*operation
-	host     compute.HostID
-	was      compute.Server // that the old domain is made of
-	restarts int            // of the old domain that failed
-	down     bool           // the old domain could not be started again
+	// from is the old machine, nil: there is none. While it is set, nothing about the new
+	// one is recorded before the point of no return.
+	from *machine
+	to   *machine
+
+	halted bool // the old domain was told to shut down; from.power is its power state since
+	off    bool // the undo has seen it off
 }
 
-// ran reports whether the server is to run when the operation is undone.
+// makeSecrets gives every encrypted disk and the vTPM that the old machine does not have
+// a secret of its own (EE-09, TPM-09) and puts their ids on record (TPM-10).
+func (s *switchover) makeSecrets(ctx workflow.Context) error {
+	plan, err := secretPlan(s.to.server, s.Operation, s.to.server.Keyring(s.asked.Credential), s.asked.Credential)
+	if err != nil || len(plan) == 0 {
+		return err
+	}
+	made := s.secretThings(plan)
+	keys := step{
+		event: "create_secrets", makes: made, undoLast: true, // keys go after the disks and the TPM state that they open
+		do: func(ctx workflow.Context) error { return s.createSecrets(ctx, plan, made) },
+	}
+	if s.from == nil {
+		keys.undo = func(ctx workflow.Context) error { return record.ClearSecrets.Do(ctx, s.OperationInput) }
+	}
+	return s.take(ctx, keys)
+}
+
+func (s *switchover) createSecrets(ctx workflow.Context, plan []plannedSecret, made []compute.Thing) error {
+	ids, err := createSecrets(ctx, plan, made)
+	if err != nil {
+		return err
+	}
+	onRecord := record.Secrets{Disks: map[string]compute.SecretID{}}
+	for i, p := range plan {
+		p.assign(&s.to.server, &onRecord, ids[i])
+	}
+	if s.from == nil {
+		s.unwritten.Secrets = &onRecord
+	}
+	return nil
+}
+
+// missing are the disks of the new machine that the old one does not have, by their index.
+func (s *switchover) missing() []int {
+	var out []int
+	for i, d := range s.to.server.Disks {
+		same := func(old compute.Disk) bool { return old.ID == d.ID }
+		if s.from == nil || s.from.host != s.to.host || !slices.ContainsFunc(s.from.server.Disks, same) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// makeDisks makes the new machine's disks, each encrypted with its own secret.
+func (s *switchover) makeDisks(ctx workflow.Context, task compute.TaskState) error {
+	disks := s.missing()
+	made := step{event: "create_disks", host: &s.to.host, task: task, undoLast: true} // the domain runs from them
+	for _, i := range disks {
+		made.makes = append(made.makes, s.file(s.to.host, s.to.server.Disks[i].Name()))
+	}
+	made.do = func(ctx workflow.Context) error { return s.createDisks(ctx, disks) }
+	return s.take(ctx, made)
+}
+
+func (s *switchover) createDisks(ctx workflow.Context, disks []int) error {
+	calls := make([]durable.Future[disk.CreateResult], len(disks))
+	for c, i := range disks {
+		calls[c] = s.to.createDisk(ctx, s.to.server.Disks[i])
+	}
+	made, err := awaitAll(ctx, calls)
+	if err != nil {
+		return err
+	}
+	for c, i := range disks {
+		if option, ok := s.to.noteOptions(i, made[c].EncryptionOptions); ok && s.from == nil {
+			s.unwritten.Options = append(s.unwritten.Options, option)
+		}
+	}
+	return nil
+}
+
+// ran reports whether the old machine is to run when the operation is undone.
 func (s *switchover) ran() bool {
-	return s.was.VMState == compute.VMActive || s.was.PowerState == compute.PowerRunning
+	was := s.from.server
+	return was.VMState == compute.VMActive || was.VMState == compute.VMPaused ||
+		was.PowerState == compute.PowerRunning || was.PowerState == compute.PowerPaused
 }
 
-// outcome leaves the server as it was, if it could be.
-func (s *switchover) outcome() record.SettleInput {
-	end := record.SettleInput{VMState: s.was.VMState, Power: s.was.PowerState}
-	if s.down {
-		end.Power = compute.PowerShutdown
-		if end.VMState == compute.VMActive {
-			end.VMState = compute.VMStopped
+// halt shuts the old domain down, once everything is ready for the new one.
+func (s *switchover) halt(ctx workflow.Context) error {
+	down := s.from.shutdown(shutdownGrace)
+	if s.ran() {
+		stop := down.do
+		down.do = func(ctx workflow.Context) error {
+			s.halted, s.from.power = true, compute.PowerShutdown
+			return stop(ctx)
+		}
+		down.undo = s.restart
+		down.undoLast = true // after the new domain is gone
+	}
+	return s.take(ctx, down)
+}
+
+// start boots the new domain. Where it is the server's first one on its host, its undo
+// leaves neither domain nor console log nor config drive; TPM state goes when it was
+// made here.
+func (s *switchover) start(ctx workflow.Context) error {
+	first := s.from == nil || s.from.host != s.to.host
+	freshTPM := s.to.server.TPM != nil && (s.from == nil || s.from.server.TPM == nil)
+	boot := s.to.boot(domain.StartInput{NewTPM: freshTPM})
+	if first {
+		boot.makes = append(boot.makes, s.onHost(compute.ThingDomain, s.to.host, s.to.server.InstanceName()))
+		for _, f := range s.to.server.BootFiles() {
+			boot.makes = append(boot.makes, s.file(s.to.host, f))
+		}
+	}
+	if freshTPM {
+		boot.makes = append(boot.makes, s.onHost(compute.ThingTPMState, s.to.host, s.Server.String()))
+	}
+	return s.take(ctx, boot)
+}
+
+// Bounds of the attempts to restart the old domain: about half an hour in all where each
+// fails at once, longestRestart where each takes long.
+const (
+	maxRestarts      = 16
+	longestRestart   = time.Hour
+	firstRestartWait = 5 * time.Second
+	maxRestartWait   = 2 * time.Minute
+)
+
+// restart is the undo of halt. A server that does not start, or whose keys no credential
+// opens any more, is left stopped for its owner to start. If another operation has taken
+// over the server, starting it is up to that one.
+func (s *switchover) restart(ctx workflow.Context) error {
+	wait, until := firstRestartWait, workflow.Now(ctx).Add(longestRestart)
+	for attempt := 1; ; attempt++ {
+		failure, err := s.restartOnce(ctx)
+		switch {
+		case record.IsSuperseded(err):
+			return nil
+		case err != nil:
+			return err
+		case failure == nil:
+			return nil
+		case !s.off, attempt == maxRestarts, workflow.Now(ctx).After(until), durable.IsTimeout(failure), durable.FromTemporal(failure).Kind == compute.Forbidden:
+			return nil
+		}
+		if err := workflow.Sleep(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, maxRestartWait)
+	}
+}
+
+// restartOnce starts the old domain. failure is why it does not start.
+func (s *switchover) restartOnce(ctx workflow.Context) (failure, err error) {
+	boot := s.from.boot(domain.StartInput{})
+	boot.event = "restart_domain"
+	task := s.from.server.TaskState
+	opened, err := record.Advance.Run(ctx, record.AdvanceInput{
+		OperationInput: s.OperationInput, Task: &task, Open: boot.opening(boot.borrows),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.trail.begin(ctx, &boot, opened.HostDown || opened.HostStale)
+	ctx = durable.WithStaleHost(ctx, opened.HostStale)
+	// The guest may still be shutting down: it must be off before it is started.
+	if !s.off {
+		failure = s.tryUndo(ctx, &s.from.host, func(ctx workflow.Context) error {
+			return domain.Stop.On(s.from.host).Do(ctx, domain.StopInput{Server: s.Server, GraceSeconds: shutdownGrace})
+		})
+		s.off = failure == nil
+	}
+	if failure == nil {
+		failure = boot.do(ctx)
+	}
+	if durable.IsTimeout(failure) {
+		s.fellSilent(s.from.host.ID)
+	}
+	if failure == nil {
+		end := boot.ended()
+		end.Released = boot.borrows
+		return nil, s.close(ctx, end)
+	}
+	end := boot.failed(failure)
+	s.remove(ctx, removals{things: boot.borrows}, end)
+	return failure, s.close(ctx, *end)
+}
+
+// outcome leaves the server as it was, or stopped if it could not be restarted; a server
+// without an old machine is left in ERROR.
+func (s *switchover) outcome(ctx workflow.Context, err *compute.Error) record.SettleInput {
+	if s.from == nil {
+		return record.SettleInput{VMState: compute.VMError, Fault: faultOf(ctx, err)}
+	}
+	end := record.SettleInput{VMState: s.from.server.VMState, Power: s.from.server.PowerState}
+	if s.halted { // one that was paused has lost its memory: it runs, or it is off
+		vm, power := compute.Found(end.VMState, s.from.power)
+		end.Power = power
+		if end.VMState != compute.VMError {
+			end.VMState = vm
 		}
 	}
 	return end
 }
 
-// halt shuts the old domain down, when everything is ready for the new one.
-func (s *switchover) halt(ctx workflow.Context) error {
-	down := s.shutdown(s.host, shutdownGrace)
-	if s.ran() {
-		task := s.was.TaskState
-		down.undo = func(ctx workflow.Context) error { return s.restart(ctx, task) }
-		down.lean = true // after the new domain is gone
-	}
-	return s.take(ctx, down)
-}
-
-// mostRestarts is how often the old domain is started before it is given up: in
-// some ten minutes.
-const mostRestarts = 8
-
-// restart is the undo of halt. A server that nobody's credential starts any more,
-// or that does not start, is left stopped, for its owner to see to it. One that
-// was lost is another operation's to start.
-func (s *switchover) restart(ctx workflow.Context, task compute.TaskState) error {
-	if err := s.task(ctx, task); err != nil {
-		return lostIsFine(err)
-	}
-	// A guest that was told to shut down does so, now or in a moment.
-	stop := domain.StopInput{Server: s.Server, GraceSeconds: shutdownGrace}
-	if err := workflow.ExecuteActivity(durable.HostUndo(ctx, s.host), domain.Stop, stop).Get(ctx, nil); err != nil {
+// removeOld removes what the old machine used and the new one does not, after the point of
+// no return.
+func (s *switchover) removeOld(ctx workflow.Context) error {
+	has, err := s.things(ctx)
+	if err != nil {
 		return err
 	}
-	power := compute.PowerNone
-	boot := s.bootAs(domain.StartInput{Server: s.was}, s.host, &power)
-	boot.event, boot.undo = "restart_domain", nil
-	start, failure := boot.do, error(nil)
-	boot.do = func(ctx workflow.Context) error { failure = start(ctx); return failure }
-	if err := s.take(ctx, boot); failure == nil {
-		return lostIsFine(err)
-	}
-	if err := s.forgetSecrets(ctx, s.host, s.was); err != nil {
-		return err
-	}
-	why := durable.FromTemporal(failure)
-	if err := s.close(ctx, record.CloseInput{Event: boot.event, Error: why.Message, Released: boot.releases}); err != nil {
-		return err
-	}
-	if s.restarts++; why.Kind == compute.Forbidden || s.restarts == mostRestarts {
-		s.down = true
-		return nil
-	}
-	return failure
-}
-
-func lostIsFine(err error) error {
-	if record.IsSuperseded(err) {
-		return nil
-	}
-	return err
+	old := slices.DeleteFunc(has, func(t compute.Thing) bool {
+		return !s.from.server.Uses(s.from.host.ID, t) || s.to.server.Uses(s.to.host.ID, t)
+	})
+	return s.removeAfterCommit(ctx, "remove_old", old)
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
 
 	"strongroom/activities/disk"
 	"strongroom/activities/record"
@@ -19,15 +20,14 @@ type keySlots map[string]map[int]compute.SecretID
 
 // registerRotation registers what changes the keys of disks that are there.
 func (w *world) registerRotation(r registry) {
-	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	add(disk.KeySlots, act(w, disk.KeySlots, func(ctx context.Context, in disk.KeySlotsInput) (disk.KeySlotsResult, error) {
+	registerOnHost(w, r, disk.KeySlots, func(ctx context.Context, in disk.KeySlotsInput) (disk.KeySlotsResult, error) {
 		out := disk.KeySlotsResult{Slots: map[string][]int{}}
 		for _, d := range in.Disks {
 			out.Slots[d.ID.String()] = slices.Sorted(maps.Keys(w.slotsOf(diskFile(ctx, in.Server, d))))
 		}
 		return out, nil
-	}))
-	add(disk.AddKey, act(w, disk.AddKey, func(ctx context.Context, in disk.AddKeyInput) (disk.AddKeyResult, error) {
+	})
+	registerOnHost(w, r, disk.AddKey, func(ctx context.Context, in disk.AddKeyInput) (disk.AddKeyResult, error) {
 		file := diskFile(ctx, in.Server, in.Disk)
 		if !w.has(in.Disk.Secret) || !w.has(&in.Secret) {
 			return disk.AddKeyResult{}, compute.Errorf(compute.Forbidden, "no such secret")
@@ -44,26 +44,34 @@ func (w *world) registerRotation(r registry) {
 			w.slots[file][free] = in.Secret
 		}
 		return disk.AddKeyResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
-	}))
-	add(disk.EraseKeys, act(w, disk.EraseKeys, func(ctx context.Context, in disk.EraseKeysInput) (none, error) {
-		file := diskFile(ctx, in.Server, in.Disk)
-		left := maps.Clone(w.slotsOf(file))
-		maps.DeleteFunc(left, func(slot int, _ compute.SecretID) bool { return slices.Contains(in.Slots, slot) != in.Others })
-		if len(left) == 0 && len(w.slots[file]) > 0 {
-			return none{}, compute.Errorf(compute.Corrupt, "the last slot stays")
+	})
+}
+
+// eraseSlots erases the key slots of a disk that the ledger names.
+func (w *world) eraseSlots(host string, t compute.Thing) error {
+	server, name, old, _ := compute.KeySlotsOf(t.Name)
+	file := host + " " + server.String() + "/" + name
+	left := maps.Clone(w.slotsOf(file))
+	maps.DeleteFunc(left, func(slot int, _ compute.SecretID) bool {
+		return slices.Contains(strings.Split(t.Reference, ","), strconv.Itoa(slot)) == old
+	})
+	if len(left) == 0 && len(w.slots[file]) > 0 && w.files[file] {
+		return compute.Errorf(compute.Corrupt, "the last slot stays")
+	}
+	for _, was := range w.slots[file] {
+		for _, now := range left {
+			w.replaced(was, now)
 		}
-		if len(left) > 0 {
-			w.slots[file] = left
-		}
-		for now := range maps.Values(left) {
-			w.replaced(*in.Disk.Secret, now)
-		}
-		w.recordOpens()
-		return none{}, nil
-	}))
+	}
+	if len(left) > 0 {
+		w.slots[file] = left
+	}
+	w.recordOpens()
+	return nil
 }
 
 func (w *world) rotate(_ context.Context, in record.RotateInput) (none, error) {
+	w.close(in.OperationInput, in.Close)
 	done := true
 	for _, d := range w.row.server.Disks {
 		if to, ok := in.Disks[d.ID.String()]; ok && *d.Secret != to.Secret {
@@ -79,6 +87,7 @@ func (w *world) rotate(_ context.Context, in record.RotateInput) (none, error) {
 				w.row.server.Disks[i].Secret, w.row.server.Disks[i].EncryptionOptions = &to.Secret, to.Options
 			}
 		}
+		w.open(in.OperationInput, in.Open)
 		w.recordOpens()
 	})
 }
@@ -137,7 +146,7 @@ func (w *world) replaced(old, now compute.SecretID) {
 // slotted notes that a secret went that a disk still has a key slot for.
 func (w *world) slotted(name string) {
 	for file := range w.slots {
-		if w.files[file] && w.opens(file, w.secrets[name]) {
+		if w.files[file] && w.opens(file, w.secrets[name]) && !w.givenUp(file) {
 			w.broken = append(w.broken, name+" went before its key slot in "+file)
 		}
 	}

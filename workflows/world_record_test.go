@@ -2,14 +2,13 @@ package workflows_test
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	opact "strongroom/activities/operation"
+	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -21,87 +20,57 @@ type registry interface {
 }
 
 func (w *world) registerRecord(r registry) {
-	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	add(record.Begin, act(w, record.Begin, w.begin))
-	add(record.Task, act(w, record.Task, func(_ context.Context, in record.TaskInput) (none, error) {
-		return none{}, w.fenced(in.OperationInput, func() { w.row.server.TaskState = in.Task })
-	}))
-	add(record.Claim, act(w, record.Claim, w.claim))
-	add(record.Unclaim, act(w, record.Unclaim, func(_ context.Context, in durable.OperationInput) (none, error) {
-		w.leaned("the claim")
+	register(w, r, record.Begin, w.begin)
+	register(w, r, record.Advance, w.advance)
+	register(w, r, placement.Claim, w.claim)
+	register(w, r, placement.Unclaim, func(_ context.Context, in durable.OperationInput) (none, error) {
+		w.checkDependents("the claim")
 		delete(w.claims, in.Operation)
 		_ = w.fenced(in, func() { w.row.server.Host = nil })
 		return none{}, nil
-	}))
-	add(record.SaveSecrets, act(w, record.SaveSecrets, w.saveSecrets))
-	add(record.ClearSecrets, act(w, record.ClearSecrets, func(_ context.Context, in durable.OperationInput) (none, error) {
+	})
+	register(w, r, record.ClearSecrets, func(_ context.Context, in durable.OperationInput) (none, error) {
 		_ = w.fenced(in, w.clearSecrets)
 		return none{}, nil
-	}))
-	add(record.SaveOptions, act(w, record.SaveOptions, func(_ context.Context, in record.OptionsInput) (none, error) {
-		return none{}, w.fenced(in.OperationInput, func() {
-			i := slices.IndexFunc(w.row.server.Disks, func(d compute.Disk) bool { return d.ID == in.Disk })
-			w.row.server.Disks[i].EncryptionOptions = in.Options
-		})
-	}))
-	add(record.Rotate, act(w, record.Rotate, w.rotate))
-	add(record.Open, act(w, record.Open, w.open))
-	add(record.Close, act(w, record.Close, w.close))
-	add(record.Things, act(w, record.Things, func(context.Context, compute.ServerID) ([]compute.Thing, error) {
-		var out []compute.Thing
-		for _, t := range w.ledger {
-			out = append(out, t)
-		}
-		return out, nil
-	}))
-	add(record.Give, act(w, record.Give, func(_ context.Context, in record.GiveInput) (none, error) {
-		w.give(in.Things)
+	})
+	register(w, r, record.Rotate, w.rotate)
+	register(w, r, record.HandOver, func(_ context.Context, in record.HandOverInput) (none, error) {
+		w.close(in.OperationInput, in.Close)
+		w.handOver(in.Things)
 		return none{}, nil
-	}))
-	add(record.Given, act(w, record.Given, func(context.Context, compute.ServerID) ([]compute.Thing, error) {
-		return slices.Clone(w.given), nil
-	}))
-	add(record.Settle, act(w, record.Settle, w.settle))
-	add(record.Rebuild, act(w, record.Rebuild, w.rebuild))
-	add(record.Bury, act(w, record.Bury, w.bury))
-	add(record.Ledger, act(w, record.Ledger, w.book))
-	add(record.SaveTrust, act(w, record.SaveTrust, func(_ context.Context, in record.TrustInput) (none, error) {
-		return none{}, w.fenced(in.OperationInput, func() { w.delegated = in.Trust })
-	}))
-	add(record.ForgetTrust, act(w, record.ForgetTrust, func(context.Context, compute.Credential) (none, error) {
+	})
+	register(w, r, record.Settle, w.settle)
+	register(w, r, record.Rebuild, w.rebuild)
+	register(w, r, record.FinishDelete, w.finishDelete)
+	register(w, r, record.ForgetTrust, func(context.Context, compute.Credential) (none, error) {
 		w.delegated = ""
 		return none{}, nil
-	}))
-	add(record.Waiting, act(w, record.Waiting, func(context.Context, record.WaitingInput) (record.WaitingResult, error) {
-		out := record.WaitingResult{Offers: w.offers}
-		keys := slices.ContainsFunc(slices.Collect(maps.Values(w.ledger)), func(t compute.Thing) bool { return t.Kind == compute.ThingKeySecret })
-		for _, t := range w.ledger {
-			if t.State == compute.ThingWaiting && !(t.Kind == compute.ThingTrust && keys) {
-				out.Things = append(out.Things, t)
-			}
-		}
-		return out, nil
-	}))
-	add(record.Reaped, act(w, record.Reaped, func(_ context.Context, in record.ReapedInput) (none, error) {
-		w.offers = nil
-		w.release(in.Released)
-		w.wait(in.Waiting)
-		return none{}, nil
-	}))
-	add(record.Unrescue, act(w, record.Unrescue, func(_ context.Context, in durable.OperationInput) (none, error) {
-		return none{}, w.fenced(in, func() { w.row.server = w.row.server.Unrescued() })
-	}))
-	note := act(w, opact.CancelRunning, func(context.Context, compute.ServerID) (none, error) { return none{}, nil })
-	add(opact.CancelRunning, func(ctx context.Context, server compute.ServerID) error {
+	})
+	register(w, r, record.Unrescue, func(_ context.Context, in record.UnrescueInput) (none, error) {
+		w.close(in.OperationInput, in.Close)
+		return none{}, w.fenced(in.OperationInput, func() { w.row.server = w.row.server.Unrescued() })
+	})
+	w.registerLedger(r)
+	note := act(w, opact.CancelRunning.Name, func(context.Context, compute.ServerID) (none, error) { return none{}, nil })
+	opact.CancelRunning.Register(r, func(ctx context.Context, server compute.ServerID) (none, error) {
 		if err := w.cancelRunning(ctx, server); err != nil {
-			return err
+			return none{}, err
 		}
-		_, err := note(ctx, server)
-		return err
+		return note(ctx, server)
 	})
 }
 
-type none struct{}
+// register registers what an activity does to the world.
+func register[I, O any](w *world, r registry, a durable.Activity[I, O], do func(context.Context, I) (O, error)) {
+	a.Register(r, act(w, a.Name, do))
+}
+
+// registerOnHost is register for an activity on hosts.
+func registerOnHost[I, O any](w *world, r registry, a durable.HostActivity[I, O], do func(context.Context, I) (O, error)) {
+	a.Register(r, act(w, a.Name, do))
+}
+
+type none = durable.None
 
 func (w *world) holds(in durable.OperationInput) bool { return w.row.current == in.Operation }
 
@@ -121,69 +90,78 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 	}
 	op.State = compute.OperationRunning
 	out := record.BeginResult{Credential: op.Credential, Server: w.row.server}
+	if host := w.row.server.Host; host != nil {
+		out.Host = &durable.Host{ID: *host, Name: "host-" + host.String()[:4]}
+	}
 	out.Server.Disks = slices.Clone(out.Server.Disks)
-	if op.Kind == compute.OpReboot {
-		if err := json.Unmarshal(op.Arguments, &out.Reboot); err != nil {
-			return out, err
-		}
+	action, err := compute.ActionOf(op.Kind)
+	if err != nil {
+		return out, err
 	}
-	if op.Kind == compute.OpCreateImage || op.Kind == compute.OpCreateBackup {
-		if err := json.Unmarshal(op.Arguments, &out.Snapshot); err != nil {
-			return out, err
-		}
-	}
-	if op.Kind == compute.OpRebuild {
-		if err := json.Unmarshal(op.Arguments, &out.Rebuild); err != nil {
-			return out, err
-		}
-	}
-	if op.Kind == compute.OpRotateKeys {
-		if err := json.Unmarshal(op.Arguments, &out.Rotate); err != nil {
-			return out, err
-		}
-	}
-	if op.Kind == compute.OpRescue {
-		if err := json.Unmarshal(op.Arguments, &out.Rescue); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+	out.Arguments, err = action.Keep(op.Arguments)
+	return out, err
 }
 
 func (w *world) rebuild(_ context.Context, in record.RebuildInput) (none, error) {
+	w.close(in.OperationInput, in.Close)
 	return none{}, w.fenced(in.OperationInput, func() {
 		s := &w.row.server
 		s.Image, s.Disks, s.TPM = in.Image, in.Disks, in.TPM
 	})
 }
 
-func (w *world) claim(_ context.Context, in record.ClaimInput) (record.ClaimResult, error) {
+func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.ClaimResult, error) {
 	if !w.holds(in.OperationInput) {
-		return record.ClaimResult{}, record.Superseded()
+		return placement.ClaimResult{}, record.Superseded()
 	}
 	for _, h := range w.hosts {
 		if !slices.Contains(in.Not, h) {
 			w.claims[in.Operation], w.row.server.Host = h, &h
-			return record.ClaimResult{Host: h, Name: "host-" + h.String()[:4]}, nil
+			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4]}, nil
 		}
 	}
-	return record.ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)
+	return placement.ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)
 }
 
-func (w *world) saveSecrets(_ context.Context, in record.SecretsInput) (none, error) {
-	return none{}, w.fenced(in.OperationInput, func() {
-		for i, d := range w.row.server.Disks {
-			if id, ok := in.Disks[d.ID.String()]; ok {
-				w.row.server.Disks[i].Secret = &id
-			}
-			if id, ok := in.Sources[d.ID.String()]; ok {
-				w.row.server.Disks[i].BackingSecret = &id
-			}
+// advance is the one write between two steps.
+func (w *world) advance(_ context.Context, in record.AdvanceInput) (record.AdvanceResult, error) {
+	w.close(in.OperationInput, in.Close)
+	if !in.Unfenced && !w.holds(in.OperationInput) {
+		return record.AdvanceResult{}, record.Superseded()
+	}
+	if in.Task != nil {
+		w.row.server.TaskState = *in.Task
+	}
+	if in.Secrets != nil {
+		w.saveSecrets(*in.Secrets)
+	}
+	for _, o := range in.Options {
+		i := slices.IndexFunc(w.row.server.Disks, func(d compute.Disk) bool { return d.ID == o.Disk })
+		w.row.server.Disks[i].EncryptionOptions = o.Options
+	}
+	if in.Trust != nil {
+		w.delegated = in.Trust.Trust
+	}
+	w.open(in.OperationInput, in.Open)
+	if in.Open == nil || in.Open.Host == nil {
+		return record.AdvanceResult{}, nil
+	}
+	host := in.Open.Host.ID
+	return record.AdvanceResult{HostDown: w.down[host], HostStale: w.stale[host]}, nil
+}
+
+func (w *world) saveSecrets(in record.Secrets) {
+	for i, d := range w.row.server.Disks {
+		if id, ok := in.Disks[d.ID.String()]; ok {
+			w.row.server.Disks[i].Secret = &id
 		}
-		if in.TPM != nil {
-			w.row.server.TPM.Secret = in.TPM
+		if id, ok := in.Sources[d.ID.String()]; ok {
+			w.row.server.Disks[i].BackingSecret = &id
 		}
-	})
+	}
+	if in.TPM != nil {
+		w.row.server.TPM.Secret = in.TPM
+	}
 }
 
 func (w *world) clearSecrets() {
@@ -196,22 +174,24 @@ func (w *world) clearSecrets() {
 	}
 }
 
-func (w *world) open(_ context.Context, in record.OpenInput) (none, error) {
-	if !in.Undo && !w.holds(in.OperationInput) {
-		return none{}, record.Superseded()
+func (w *world) open(op durable.OperationInput, in *record.Open) {
+	if in == nil {
+		return
 	}
 	for _, t := range in.Things {
 		key := compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name}
-		if _, known := w.ledger[key]; !known {
+		if known, ok := w.ledger[key]; !ok || (t.Kind == compute.ThingRunningDomain || known.State == compute.ThingWaiting) && known.Operation != t.Operation {
 			t.State = compute.ThingIntended
 			w.ledger[key] = t
 		}
 	}
-	w.events[string(in.Operation)+" "+in.Event] = ""
-	return none{}, nil
+	w.events[eventKey(op, in.Event, in.Host)] = ""
 }
 
-func (w *world) close(_ context.Context, in record.CloseInput) (none, error) {
+func (w *world) close(op durable.OperationInput, in *record.Close) {
+	if in == nil {
+		return
+	}
 	for _, t := range in.Present {
 		key := compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name}
 		if known, ok := w.ledger[key]; ok {
@@ -221,8 +201,20 @@ func (w *world) close(_ context.Context, in record.CloseInput) (none, error) {
 	}
 	w.release(in.Released)
 	w.wait(in.Waiting)
-	w.events[string(in.Operation)+" "+in.Event] = "done: " + in.Error
-	return none{}, nil
+	key := eventKey(op, in.Event, in.Host)
+	if _, opened := w.events[key]; !opened {
+		w.broken = append(w.broken, "a step ended that was not begun there: "+key)
+	}
+	w.events[key] = "done: " + in.Error
+}
+
+// eventKey names a step of an operation on a host, or on none.
+func eventKey(op durable.OperationInput, event string, host *durable.Host) string {
+	key := string(op.Operation) + " " + event
+	if host != nil {
+		key += " " + host.ID.String()
+	}
+	return key
 }
 
 func (w *world) release(things []compute.Thing) {
@@ -232,12 +224,12 @@ func (w *world) release(things []compute.Thing) {
 	}
 }
 
-// give makes things their owner's.
-func (w *world) give(things []compute.Thing) {
+// handOver makes things their owner's.
+func (w *world) handOver(things []compute.Thing) {
 	for _, t := range things {
 		if !w.owned[t.Name] {
 			w.owned[t.Name] = true
-			w.given = append(w.given, t)
+			w.handedOver = append(w.handedOver, t)
 		}
 	}
 	w.release(things)
@@ -251,6 +243,7 @@ func (w *world) wait(things []compute.Thing) {
 }
 
 func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
+	w.close(in.OperationInput, in.Close)
 	if w.operations[in.Operation].State.Settled() {
 		return none{}, nil
 	}
@@ -266,17 +259,17 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 	if in.Rescue != nil {
 		*s = s.RescuedWith(*in.Rescue)
 	}
-	w.give(in.Given)
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)
 	return none{}, nil
 }
 
-func (w *world) bury(_ context.Context, in durable.OperationInput) (none, error) {
+func (w *world) finishDelete(_ context.Context, in record.FinishDeleteInput) (none, error) {
+	w.close(in.OperationInput, in.Close)
 	if w.operations[in.Operation].State.Settled() {
 		return none{}, nil
 	}
-	if !w.holds(in) {
+	if !w.holds(in.OperationInput) {
 		return none{}, record.Superseded()
 	}
 	if slices.ContainsFunc(slices.Collect(maps.Values(w.ledger)), func(t compute.Thing) bool { return t.State != compute.ThingWaiting }) {
@@ -297,29 +290,12 @@ func (w *world) end(id compute.OperationID, state compute.OperationState, messag
 		return
 	}
 	op.State, op.Message = state, message
-	for key, t := range w.ledger {
-		if t.Operation == id && t.Kind == compute.ThingImage && t.State == compute.ThingIntended {
-			t.State, t.Refused = compute.ThingWaiting, "forsaken"
-			w.ledger[key] = t
-		}
-	}
 	for key, result := range w.events {
 		if result == "" {
-			w.events[key] = "done"
+			w.events[key] = leftOpen
 		}
 	}
 }
 
-func (w *world) book(_ context.Context, in record.LedgerInput) (record.Book, error) {
-	out := record.Book{At: time.Now(), Objects: []compute.Access{{Project: project}}}
-	if in.Since != nil {
-		out.Gone = w.released
-	}
-	for _, h := range w.hosts {
-		out.Hosts = append(out.Hosts, record.AuditHost{ID: h, Name: h.String()[:4], Up: true})
-	}
-	for _, t := range w.ledger {
-		out.Things = append(out.Things, compute.LedgerEntry{Thing: t, ServerDeleted: w.row.deleted, Busy: w.row.current != ""})
-	}
-	return out, nil
-}
+// leftOpen is the result of a step that was still open when its operation ended.
+const leftOpen = "done"

@@ -25,12 +25,16 @@ type world struct {
 	// The record.
 	row        row
 	operations map[compute.OperationID]*compute.Operation
-	events     map[string]string // "<operation> <event>": "" while open, else its result
+	events     map[string]string // by eventKey: "" while open, else the result
 	claims     map[compute.OperationID]compute.HostID
 	ledger     map[compute.Sighting]compute.Thing
 	released   []compute.Thing
-	given      []compute.Thing
-	delegated  string // the trust that the server's delegated credential stands for
+	handedOver []compute.Thing
+	down       map[compute.HostID]bool // hosts that are down, as the record says
+	stale      map[compute.HostID]bool // hosts that have not reported themselves lately
+	later      []uuid.UUID             // things that were tried since the janitor's last watch: their time has not come
+	forced     map[compute.HostID]bool // hosts that were forced down: what waits for one holds no key back
+	delegated  string                  // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"
@@ -38,18 +42,22 @@ type world struct {
 	domains map[string]compute.PowerState
 	runs    compute.ImageID             // what the domain that was started last is made of
 	booted  map[string]compute.DiskRole // what a machine last booted from, by its key in domains
-	lent    map[string]bool             // libvirt's secrets: "<host> <uuid>"
-	tpms    map[string]bool             // "<host> <server>"
-	trusts  map[string]string           // by name
-	images  map[string]*shelved
-	objects []string
-	exports map[string]bool // "<host> <server>/<folder>"
-	uses    map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	runsOn  map[string][]string         // the files that it runs from, by its key in domains
+	// startedBy is the operation that a domain runs because of, by its key in domains.
+	startedBy map[string]compute.OperationID
+	lent      map[string]bool   // libvirt's secrets: "<host> <uuid>"
+	tpms      map[string]bool   // "<host> <server>"
+	trusts    map[string]string // by name
+	images    map[string]*storedImage
+	objects   []string
+	exports   map[string]bool // "<host> <server>/<folder>"
+	uses      map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
 	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
 	slots   keySlots
+	audited notes
 	locks   map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
 
 	broken []string // promises that were broken on the way
@@ -59,6 +67,8 @@ type world struct {
 	ids   map[string]int  // which call an activity id is
 	cut   map[string]bool // the calls that were cancelled before they did anything
 	fault func(call) fault
+	// repeats are local activities that run twice.
+	repeats repeats
 	// cancelRunning is what makes room for a delete.
 	cancelRunning func(context.Context, compute.ServerID) error
 }
@@ -94,12 +104,14 @@ type fault struct {
 func newWorld(encrypted bool) *world {
 	w := &world{
 		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
-		claims: map[compute.OperationID]compute.HostID{}, ledger: map[compute.Sighting]compute.Thing{},
+		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		booted:        map[string]compute.DiskRole{},
+		runsOn:        map[string][]string{},
+		startedBy:     map[string]compute.OperationID{},
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
-		images: map[string]*shelved{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
+		images: map[string]*storedImage{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
 		locks: map[string][]compute.SecretID{}, slots: keySlots{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
@@ -183,7 +195,7 @@ func (w *world) count(name string) int {
 func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O, error)) func(context.Context, I) (O, error) {
 	return func(ctx context.Context, in I) (O, error) {
 		var none O
-		f := w.enter(ctx, name, detailOf(in))
+		f := w.enter(ctx, nameOf(name, in), detailOf(in))
 		if f.block != nil {
 			if err := f.block(ctx); err != nil {
 				return none, err
@@ -197,8 +209,15 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 		w.mu.Lock()
 		var out O
 		err := context.Canceled
-		if info := activity.GetInfo(ctx); !w.cut[info.WorkflowExecution.RunID+info.ActivityID] {
+		info := activity.GetInfo(ctx)
+		if !info.IsLocalActivity {
+			w.workflowTask()
+		}
+		if !w.cut[info.WorkflowExecution.RunID+info.ActivityID] {
 			out, err = do(ctx, in)
+		}
+		if info.IsLocalActivity {
+			repeated(ctx, w, name, do, in, out, err)
 		}
 		w.mu.Unlock()
 		if err == nil && f.after != nil {
@@ -210,6 +229,17 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 		return out, nil
 	}
 }
+
+// nameOf names a removal by the kind of what is removed.
+func nameOf(name string, in any) string {
+	if r, ok := in.(compute.Removal); ok {
+		return removal(r.Thing.Kind)
+	}
+	return name
+}
+
+// removal is the name of the calls that remove things of a kind.
+func removal(kind compute.ThingKind) string { return "remove " + string(kind) }
 
 func detailOf(in any) string {
 	text, _ := json.Marshal(in)
@@ -223,27 +253,39 @@ func (w *world) made(kind compute.ThingKind, place, name string) {
 	}
 }
 
-// leaned notes that something went while disks or TPM state still leaned on it.
-func (w *world) leaned(what string) {
-	if len(w.files)+len(w.tpms)+len(w.domains) > 0 {
+// checkDependents notes that something went while disks, TPM state or a domain depended on
+// it that do not wait to be removed.
+func (w *world) checkDependents(what string) {
+	here := slices.DeleteFunc(w.things(), func(s compute.Sighting) bool {
+		kinds := []compute.ThingKind{compute.ThingDiskFile, compute.ThingTPMState, compute.ThingDomain}
+		return w.ledger[s].State == compute.ThingWaiting || !slices.Contains(kinds, s.Kind)
+	})
+	if len(here) > 0 {
 		w.broken = append(w.broken, what+" went before the disks, the TPM state and the domain")
 	}
 }
 
-// unused notes that the host's copy of an image went while a disk leaned on it.
+// unused notes that the host's copy of an image went while a disk depended on it.
 func (w *world) unused(host, use string) {
 	_, server, _ := strings.Cut(use[strings.LastIndex(use, "/"):], "/")
 	server, file, _ := strings.Cut(server, ".")
 	if w.files[host+" "+server+"/"+file] {
-		w.broken = append(w.broken, "an image's copy went before the disk that leans on it")
+		w.broken = append(w.broken, "an image's copy went before the disk that depends on it")
 	}
+}
+
+// givenUp reports whether something is on a host that was forced down.
+func (w *world) givenUp(key string) bool {
+	host, _, _ := strings.Cut(key, " ")
+	id, err := uuid.Parse(host)
+	return err == nil && w.forced[compute.HostID{UUID: id}]
 }
 
 // locked notes that a secret went while a disk, TPM state or domain that it opens
 // was there.
 func (w *world) locked(name string) {
 	for key, opened := range w.locks {
-		if !slices.Contains(opened, w.secrets[name]) {
+		if !slices.Contains(opened, w.secrets[name]) || w.givenUp(key) {
 			continue
 		}
 		if _, runs := w.domains[key]; w.files[key] || w.tpms[key] || runs {
@@ -252,16 +294,19 @@ func (w *world) locked(name string) {
 	}
 }
 
-// imageLeaned notes that an image's key went while the image, or the copy that was
-// to become its data, still leaned on it.
-func (w *world) imageLeaned() {
+// checkImage notes that an image's key went while the image, or the copy that was
+// to become its data, still depended on it.
+func (w *world) checkImage(name string) {
 	for id := range w.images {
 		if !w.owned[id] {
 			w.broken = append(w.broken, "an image's key went before the image")
 		}
 	}
-	if len(w.exports) > 0 {
-		w.broken = append(w.broken, "an image's key went before the copy")
+	op := compute.OperationID(name[strings.LastIndex(name, " ")+1:])
+	for file := range w.exports {
+		if strings.HasSuffix(file, "/"+compute.ExportFolder(op)) && !w.givenUp(file) {
+			w.broken = append(w.broken, "an image's key went before the copy")
+		}
 	}
 }
 
@@ -309,17 +354,17 @@ func (w *world) things() []compute.Sighting {
 	return out
 }
 
-// audit is compute's own comparison of books and world; nothing is the good answer.
+// audit compares the ledger with what exists; no finding: all is well.
 func (w *world) audit() []compute.Finding {
-	var books []compute.LedgerEntry
+	var rows []compute.LedgerEntry
 	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true}
 	for _, h := range w.hosts {
 		looked[h.String()] = true
 	}
 	for _, t := range w.ledger {
-		books = append(books, compute.LedgerEntry{Thing: t, ServerDeleted: w.row.deleted})
+		rows = append(rows, compute.LedgerEntry{Thing: t, OwnerDeleted: w.row.deleted})
 	}
-	return compute.CompareLedger(books, w.things(), looked)
+	return compareLedger(rows, w.things(), looked)
 }
 
 // names lists the calls made so far, without repetition of attempts.

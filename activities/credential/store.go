@@ -1,5 +1,5 @@
-// Package credential tells what the references to credentials stand for: sealed
-// tokens and trusts, which the record keeps for as long as they are needed.
+// Package credential resolves references to credentials: to sealed tokens and to trusts,
+// which the database keeps as long as they are needed.
 package credential
 
 import (
@@ -24,8 +24,8 @@ type Store struct {
 
 var _ openstack.Authorities = (*Store)(nil)
 
-// Authority implements openstack.Authorities. A token is gone from the end of its
-// operation on, a trust from the end of its server.
+// Authority implements openstack.Authorities. A token is kept until its operation
+// ends, a trust until its server is deleted.
 func (s *Store) Authority(ctx context.Context, cred compute.Credential) (openstack.Authority, error) {
 	row, err := schema.New(s.Pool).GetCredential(ctx, cred.ID)
 	switch {

@@ -13,8 +13,6 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
 
 	"strongroom/activities/secret"
 	"strongroom/compute"
@@ -46,7 +44,14 @@ type Config struct {
 	Metadata     MetadataSource
 	Owner        *Owner // default libvirt-qemu's
 	Runner       Runner // default Exec
+	Copies       Copies // nil: no hypervisor writes into this host's exports
 	Logger       *slog.Logger
+}
+
+// Copies are the hypervisor's jobs that copy disks of running servers into exports.
+type Copies interface {
+	// EndCopy ensures that none of a server's writes into a folder.
+	EndCopy(ctx context.Context, server compute.ServerID, folder string) error
 }
 
 // Activities are what workflows call of a host's disks.
@@ -92,26 +97,6 @@ func New(cfg Config) (*Activities, error) {
 		return nil, fmt.Errorf("disk: %w", err)
 	}
 	return &Activities{Config: cfg}, nil
-}
-
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.Registry) {
-	for name, fn := range map[string]any{
-		CacheImage:   a.CacheImage,
-		ReleaseImage: a.ReleaseImage,
-		Create:       a.Create,
-		Delete:       a.Delete,
-		Inventory:    a.Inventory,
-		Export:       a.Export,
-		DeleteExport: a.DeleteExport,
-
-		CreateConfigDrive: a.CreateConfigDrive,
-		KeySlots:          a.KeySlots,
-		AddKey:            a.AddKey,
-		EraseKeys:         a.EraseKeys,
-	} {
-		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
-	}
 }
 
 func qemuOwner() (Owner, error) {

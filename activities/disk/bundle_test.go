@@ -197,3 +197,27 @@ func (r *runner) Run(ctx context.Context, c disk.Command) ([]byte, error) {
 
 func newServer() compute.ServerID { return compute.ServerID{UUID: uuid.New()} }
 func newDisk() compute.DiskID     { return compute.DiskID{UUID: uuid.New()} }
+
+func ofFile(server compute.ServerID, file string) compute.Removal {
+	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingDiskFile, Name: server.String() + "/" + file}}
+}
+
+func ofUse(use string) compute.Removal {
+	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingCachedImage, Name: use}}
+}
+
+// seen gives the names of what the audit sees of a kind.
+func (b *testBundle) seen(t *testing.T, kind compute.ThingKind) []string {
+	t.Helper()
+	var names []string
+	got, err := b.Seen(t.Context(), compute.SeenInput{})
+	require.NoError(t, err)
+	require.Empty(t, got.Next)
+	require.Equal(t, []string{compute.LookedAll}, got.Looked)
+	for _, s := range got.Seen {
+		if s.Kind == kind {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}

@@ -90,10 +90,9 @@ func (a *Activities) markUse(ctx context.Context, u use) error {
 	return errors.Join(f.Close(), syncDir(dir), syncDir(project), syncDir(filepath.Dir(project)), syncDir(a.CacheDir))
 }
 
-// ReleaseImage is the activity disk.ReleaseImage: it ensures that the host keeps no
-// copy of an encrypted image for that use. The copy goes with its last use.
-func (a *Activities) ReleaseImage(ctx context.Context, in ReleaseImageInput) error {
-	u, err := parseUse(in.Use)
+// releaseImage ends a use of a copy of an encrypted image, as Remove says.
+func (a *Activities) releaseImage(ctx context.Context, name string) error {
+	u, err := parseUse(name)
 	if err != nil {
 		return err
 	}
@@ -103,12 +102,12 @@ func (a *Activities) ReleaseImage(ctx context.Context, in ReleaseImageInput) err
 		return nil // the project has nothing here
 	}
 	if err != nil {
-		return failed(ctx, err, "use %s of an image: lock", in.Use)
+		return failed(ctx, err, "use %s of an image: lock", name)
 	}
 	last, err := a.release(dir, u)
 	unlock()
 	if err != nil {
-		return failed(ctx, err, "use %s of an image", in.Use)
+		return failed(ctx, err, "use %s of an image", name)
 	}
 	// The folder of a project that has no copies; one who is about to make one makes
 	// it again.

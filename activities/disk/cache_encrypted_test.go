@@ -32,26 +32,18 @@ func (b *testBundle) cacheFiles(t *testing.T) []string {
 	return out
 }
 
-func (b *testBundle) uses(t *testing.T) []string {
-	t.Helper()
-	got, err := b.Inventory(t.Context())
-	require.NoError(t, err)
-	slices.Sort(got.CachedImages)
-	return got.CachedImages
-}
-
 // EE-12: a project's servers share one copy, as it came; it goes with the last of
 // them, and with it all that was made beside it.
 func TestAnEncryptedImageIsKeptWhileItIsUsed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	img := b.baseImage(t, "qcow2+luks")
-	uses := b.uses(t)
+	uses := b.seen(t, compute.ThingCachedImage)
 	first, second := newServer(), newServer()
 	uses = append(uses, b.use(t, img.Image, first), b.use(t, img.Image, second))
 	require.Equal(t, 1, b.images.opened)
 	slices.Sort(uses)
-	require.Equal(t, uses, b.uses(t))
+	require.Equal(t, uses, b.seen(t, compute.ThingCachedImage))
 	stored, err := os.ReadFile(img.file)
 	require.NoError(t, err)
 	require.Contains(t, img.file, "/"+project+"/")
@@ -68,12 +60,12 @@ func TestAnEncryptedImageIsKeptWhileItIsUsed(t *testing.T) {
 	for i, use := range uses {
 		require.FileExists(t, img.file)
 		for range 2 {
-			require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}))
+			require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 		}
-		require.Len(t, b.uses(t), len(uses)-i-1)
+		require.Len(t, b.seen(t, compute.ThingCachedImage), len(uses)-i-1)
 	}
 	require.Empty(t, b.cacheFiles(t))
-	require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: uses[0]}))
+	require.NoError(t, b.Remove(t.Context(), ofUse(uses[0])))
 }
 
 // Uses that begin and end at once never lose the copy under one that lasts.
@@ -81,18 +73,18 @@ func TestUsesThatComeAndGoAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	img := b.baseImage(t, "luks")
-	begun := b.uses(t)
+	begun := b.seen(t, compute.ThingCachedImage)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 5 {
 				use := b.use(t, img.Image, newServer())
 				require.FileExists(t, img.file)
-				require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}))
+				require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 			}
 		})
 	}
-	all.Go(func() { require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: begun[0]})) })
+	all.Go(func() { require.NoError(t, b.Remove(t.Context(), ofUse(begun[0]))) })
 	all.Wait()
 	require.Empty(t, b.cacheFiles(t))
 }
@@ -107,23 +99,23 @@ func TestACopyIsOneProjects(t *testing.T) {
 	require.NoError(t, err)
 	err = b.CacheImage(t.Context(), disk.CacheImageInput{Image: img.Image, Use: use})
 	require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
-	require.Contains(t, b.uses(t), use, "its undo ends the use")
-	require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}))
+	require.Contains(t, b.seen(t, compute.ThingCachedImage), use, "its undo ends the use")
+	require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 	require.FileExists(t, img.file)
-	require.Len(t, b.uses(t), 1)
+	require.Len(t, b.seen(t, compute.ThingCachedImage), 1)
 }
 
 func TestReleaseGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	img := b.baseImage(t, "luks")
-	use := b.uses(t)[0]
+	use := b.seen(t, compute.ThingCachedImage)[0]
 	dir := filepath.Dir(img.file)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "image.part"), []byte("of a download that was killed"), 0o600))
 	mark := filepath.Join(b.CacheDir, "encrypted", use)
 	require.NoError(t, os.Remove(mark)) // the last one that a release removes before the folder
-	require.Equal(t, []string{strings.TrimSuffix(use, "/"+filepath.Base(use))}, b.uses(t), "the audit sees it")
-	require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}))
+	require.Equal(t, []string{strings.TrimSuffix(use, "/"+filepath.Base(use))}, b.seen(t, compute.ThingCachedImage), "the audit sees it")
+	require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 	require.Empty(t, b.cacheFiles(t))
 }
 
@@ -147,7 +139,7 @@ func TestCacheImageRefusesEncrypted(t *testing.T) {
 		use        string // "" for the right one
 	}{
 		"for no use":          {compute.Invalid, "raw", data(luks), "luks", "none"},
-		"for another's use":   {compute.Invalid, "raw", data(luks), "luks", b.uses(t)[0]},
+		"for another's use":   {compute.Invalid, "raw", data(luks), "luks", b.seen(t, compute.ThingCachedImage)[0]},
 		"of LUKS version 2":   {compute.Invalid, "raw", data(luks), "luksv2", ""},
 		"a plain raw":         {compute.Corrupt, "raw", bytes.Repeat([]byte{7}, 1<<16), "luks", ""},
 		"a plain qcow2":       {compute.Corrupt, "qcow2", qemuImage(t, "qcow2", "1M"), "luks", ""},
@@ -167,12 +159,12 @@ func TestCacheImageRefusesEncrypted(t *testing.T) {
 		err := b.CacheImage(t.Context(), in)
 		require.Equal(t, c.kind, compute.KindOf(err), "%s: %v", name, err)
 		if c.kind == compute.Corrupt {
-			require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}))
+			require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 		}
 		require.Equal(t, before, b.cacheFiles(t), name)
 	}
-	for _, use := range []string{"", "../../etc/passwd", project + "/x/y", "../" + b.uses(t)[0]} {
-		require.True(t, compute.Is(b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}), compute.Invalid), use)
+	for _, use := range []string{"", "../../etc/passwd", project + "/x/y", "../" + b.seen(t, compute.ThingCachedImage)[0]} {
+		require.True(t, compute.Is(b.Remove(t.Context(), ofUse(use)), compute.Invalid), use)
 	}
 }
 
@@ -227,15 +219,15 @@ func TestAnEncryptedImageThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	img := b.baseImage(t, "luks")
-	require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: b.uses(t)[0]}))
+	require.NoError(t, b.Remove(t.Context(), ofUse(b.seen(t, compute.ThingCachedImage)[0])))
 	b.images.data[img.ID] = func() io.Reader { return &broken{} }
 	use, err := img.CacheUse(project, newServer(), compute.Disk{Role: compute.RootDisk})
 	require.NoError(t, err)
 	err = b.CacheImage(context.Background(), disk.CacheImageInput{Image: img.Image, Use: use})
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
 	require.NoFileExists(t, img.file)
-	require.Equal(t, []string{use}, b.uses(t))
-	require.NoError(t, b.ReleaseImage(t.Context(), disk.ReleaseImageInput{Use: use}))
+	require.Equal(t, []string{use}, b.seen(t, compute.ThingCachedImage))
+	require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 	require.Empty(t, b.cacheFiles(t))
 }
 

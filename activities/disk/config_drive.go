@@ -15,9 +15,6 @@ import (
 	"strongroom/compute/metadata"
 )
 
-// CreateConfigDrive is the registered name of the activity.
-const CreateConfigDrive = "disk.CreateConfigDrive"
-
 // MetadataSource reads what a guest may know of itself, as it will be when an
 // operation that is ahead of the record has come to its decision; nil: as it is.
 // NotFound: no such server.

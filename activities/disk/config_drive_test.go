@@ -201,14 +201,13 @@ func TestConfigDriveAfterAKill(t *testing.T) {
 		dir := filepath.Dir(b.configDrive(s.ID))
 		require.NoError(t, os.Mkdir(dir, 0o711))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ".disk.config.new"), []byte("half"), 0o600))
-		found, err := b.Inventory(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, []string{s.ID.String() + "/disk.config"}, found.Files)
+		found := b.seen(t, compute.ThingDiskFile)
+		require.Equal(t, []string{s.ID.String() + "/disk.config"}, found)
 		if next == "create" {
 			require.NoError(t, b.CreateConfigDrive(t.Context(), drive(s, nil)))
 			require.NoDirExists(t, filepath.Join(unpack(t, b.configDrive(s.ID), "-R"), "openstack", "gone"))
 		}
-		require.NoError(t, b.Delete(t.Context(), disk.DeleteInput{Server: s.ID, File: compute.ConfigDriveFile}))
+		require.NoError(t, b.Remove(t.Context(), ofFile(s.ID, compute.ConfigDriveFile)))
 		require.NoDirExists(t, scratch)
 		require.Empty(t, b.files(t))
 	}

@@ -192,7 +192,7 @@ func volumes(t *testing.T) []string {
 // gone deletes the disk and sees that nothing of it is left.
 func (d *device) gone(t *testing.T) {
 	t.Helper()
-	require.NoError(t, d.Delete(t.Context(), disk.DeleteInput{Server: d.Server, File: d.Disk.Name()}))
+	require.NoError(t, d.Remove(t.Context(), ofFile(d.Server, d.Disk.Name())))
 	require.Empty(t, opened(t))
 	require.Empty(t, volumes(t))
 	require.Empty(t, d.files(t))

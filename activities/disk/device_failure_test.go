@@ -138,7 +138,7 @@ func (b *testBundle) refuses(t *testing.T) {
 			Target: compute.ExportTarget{Format: compute.ImageQcow2, Key: compute.KeyNone}}
 		_, err = d.Export(t.Context(), in)
 		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
-		require.NoError(t, d.DeleteExport(t.Context(), disk.DeleteExportInput{Server: d.Server, Operation: in.Operation}))
+		require.NoError(t, d.Remove(t.Context(), ofFile(d.Server, compute.ExportFolder(in.Operation))))
 		err = d.CloseDevices(t.Context(), d.Server)
 		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
 		require.NoError(t, held.Close())

@@ -69,9 +69,8 @@ func (d *device) livesThrough(t *testing.T) {
 	both.Wait()
 	require.Empty(t, opened(t), "a disk is open for as long as it must be")
 	require.Equal(t, []string{d.volume()}, volumes(t))
-	got, err := d.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{d.Server.String() + "/" + d.Disk.Name()}, got.Files)
+	got := d.seen(t, compute.ThingDiskFile)
+	require.Equal(t, []string{d.Server.String() + "/" + d.Disk.Name()}, got)
 
 	path := d.open(t)
 	require.Equal(t, path, d.open(t), "twice is once")
@@ -99,11 +98,10 @@ func (d *device) livesThrough(t *testing.T) {
 	}
 	require.NotContains(t, strings.Join(d.runner.args, " "), d.key)
 	d.gone(t)
-	require.NoError(t, d.Delete(t.Context(), disk.DeleteInput{Server: d.Server, File: d.Disk.Name()}))
+	require.NoError(t, d.Remove(t.Context(), ofFile(d.Server, d.Disk.Name())))
 	require.Empty(t, d.files(t))
-	got, err = d.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, got.Files)
+	got = d.seen(t, compute.ThingDiskFile)
+	require.Empty(t, got)
 }
 
 // becomesAnImage copies a stopped server's disk (EE-16, EE-19).
@@ -132,7 +130,7 @@ func (d *device) becomesAnImage(t *testing.T, choice compute.KeyChoice) {
 	out, err := qemu(t, "qemu-img", key, "", "convert", "--image-opts", options, "-O", "raw", copied)
 	require.NoError(t, err, string(out))
 	readGuest(t, copied)
-	require.NoError(t, d.DeleteExport(t.Context(), disk.DeleteExportInput{Server: in.Server, Operation: in.Operation}))
+	require.NoError(t, d.Remove(t.Context(), ofFile(in.Server, compute.ExportFolder(in.Operation))))
 	d.guest(t, readGuest)
 	d.gone(t)
 }
@@ -152,7 +150,7 @@ func (b *testBundle) opensWhatNovaMade(t *testing.T) {
 	require.NoError(t, os.Mkdir(folder, 0o711))
 	_, err := d.OpenDevices(t.Context(), compute.Credential{}, d.server())
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "not ours yet: %v", err)
-	require.NoError(t, d.Delete(t.Context(), disk.DeleteInput{Server: d.Server, File: d.Disk.Name()}))
+	require.NoError(t, d.Remove(t.Context(), ofFile(d.Server, d.Disk.Name())))
 	require.Len(t, volumes(t), 1, "and so it stays")
 
 	run(t, "lvm", "lvchange", "--quiet", "--addtag", "strongroom", volumeGroup+"/"+d.volume())

@@ -2,16 +2,52 @@
 // the image cache, qcow2 overlays and raw files, LUKS by qemu-img.
 package disk
 
-import "strongroom/compute"
+import (
+	"strconv"
+	"time"
 
-// The registered names of the activities; they run on the host's queues.
-const (
-	CacheImage   = "disk.CacheImage" // bulk queue
-	ReleaseImage = "disk.ReleaseImage"
-	Create       = "disk.Create"
-	Delete       = "disk.Delete"
-	Inventory    = "disk.Inventory"
+	"strongroom/compute"
+	"strongroom/durable"
 )
+
+// The activities on a host's queues.
+var (
+	CacheImage = durable.HostActivity[CacheImageInput, durable.None]{Name: "disk.CacheImage", Bulk: true,
+		Summary: func(in CacheImageInput) string { return "cache image " + in.Image.ID.String() }}
+	// Create is for disks of which little is written. It may still have to copy an image,
+	// where the host alone knows that it must.
+	Create = durable.HostActivity[CreateInput, CreateResult]{Name: "disk.Create", Attempt: 6 * time.Hour,
+		Summary: createSummary}
+	// CreateCopy is Create for disks that all of an image is copied to.
+	CreateCopy = durable.HostActivity[CreateInput, CreateResult]{Name: "disk.CreateCopy", Bulk: true,
+		Summary: createSummary}
+	CreateConfigDrive = durable.HostActivity[ConfigDriveInput, durable.None]{Name: "disk.CreateConfigDrive",
+		Summary: func(ConfigDriveInput) string { return "create config drive" }}
+	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "disk.Export", Bulk: true,
+		Summary: func(in ExportInput) string { return "export disk " + in.Disk.Label() }}
+	KeySlots = durable.HostActivity[KeySlotsInput, KeySlotsResult]{Name: "disk.KeySlots",
+		Summary: func(in KeySlotsInput) string { return "read key slots of " + strconv.Itoa(len(in.Disks)) + " disks" }}
+	AddKey = durable.HostActivity[AddKeyInput, AddKeyResult]{Name: "disk.AddKey",
+		Summary: func(in AddKeyInput) string { return "add key to disk " + in.Disk.Label() }}
+	Remove = durable.HostActivity[compute.Removal, durable.None]{Name: "disk.Remove", Summary: compute.Removal.String}
+	Seen   = durable.HostActivity[compute.SeenInput, compute.SeenResult]{Name: "disk.Seen",
+		Summary: func(compute.SeenInput) string { return "list disk files and cached images" }}
+)
+
+func createSummary(in CreateInput) string { return "create disk " + in.Disk.Label() }
+
+// Register registers the activities.
+func (a *Activities) Register(r durable.Registry) {
+	CacheImage.Register(r, durable.NoResult(a.CacheImage))
+	Create.Register(r, a.Create)
+	CreateCopy.Register(r, a.Create)
+	CreateConfigDrive.Register(r, durable.NoResult(a.CreateConfigDrive))
+	Export.Register(r, a.Export)
+	KeySlots.Register(r, a.KeySlots)
+	AddKey.Register(r, a.AddKey)
+	Remove.Register(r, durable.NoResult(a.Remove))
+	Seen.Register(r, a.Seen)
+}
 
 // CacheImageInput asks that the host's image cache holds an image. A plain image is
 // anybody's and stays. An encrypted one is kept, as it came, for one project and for
@@ -20,11 +56,6 @@ type CacheImageInput struct {
 	Credential compute.Credential `json:"credential"`
 	Image      compute.Image      `json:"image"`
 	Use        string             `json:"use,omitempty"`
-}
-
-// ReleaseImageInput names a use of an encrypted image that is over.
-type ReleaseImageInput struct {
-	Use string `json:"use"`
 }
 
 // CreateInput asks for one disk of a server. Disk.Secret names the passphrase
@@ -44,20 +75,5 @@ type CreateResult struct {
 	EncryptionOptions map[string]string `json:"encryption_options,omitempty"`
 }
 
-// DeleteInput names one file in a server's folder; the folder goes with its
-// last file.
-type DeleteInput struct {
-	Server compute.ServerID `json:"server"`
-	File   string           `json:"file"` // "disk", "disk.eph0", "disk.swap", "disk.rescue", "disk.config", "console.log"
-}
-
-// InventoryResult lists the files in all servers' folders as "<server uuid>/<file>",
-// and who uses the copies of encrypted images (compute.Image.CacheUse). A copy that
-// nobody uses is listed by its own name.
-type InventoryResult struct {
-	Files        []string `json:"files"`
-	CachedImages []string `json:"cached_images,omitempty"`
-}
-
 // ConsoleLog is the file in a server's folder that keeps its serial output.
-const ConsoleLog = "console.log"
+const ConsoleLog = compute.ConsoleLogFile

@@ -9,12 +9,6 @@ import (
 	"strongroom/compute"
 )
 
-// The registered names of what makes copies of disks for the image store.
-const (
-	Export       = "disk.Export" // bulk queue
-	DeleteExport = "disk.DeleteExport"
-)
-
 // ExportInput asks for a copy of a disk of a server that does not run.
 type ExportInput struct {
 	Credential compute.Credential   `json:"credential"` // to read the disk's own secrets with
@@ -24,12 +18,6 @@ type ExportInput struct {
 	Disk       compute.Disk         `json:"disk"`
 	Image      *compute.Image       `json:"image,omitempty"` // the source of a root disk, as in CreateInput
 	Target     compute.ExportTarget `json:"target"`
-}
-
-// DeleteExportInput names what an operation exported, of one disk or of several.
-type DeleteExportInput struct {
-	Server    compute.ServerID    `json:"server"`
-	Operation compute.OperationID `json:"operation"`
 }
 
 // Export is the activity disk.Export: it ensures that the operation's folder has
@@ -137,12 +125,6 @@ func exportFailure(ctx context.Context, d compute.Disk, err error) error {
 		return compute.Errorf(compute.Conflict, "disk %s is in use by a server that runs", d.ID)
 	}
 	return failed(ctx, err, "copy of disk %s", d.ID)
-}
-
-// DeleteExport is the activity disk.DeleteExport: it ensures that nothing is left
-// of what the operation exported.
-func (a *Activities) DeleteExport(ctx context.Context, in DeleteExportInput) error {
-	return a.Delete(ctx, DeleteInput{Server: in.Server, File: compute.ExportFolder(in.Operation)})
 }
 
 // name is an export's file, relative to the folder of the servers.

@@ -85,9 +85,8 @@ func TestExportRefuses(t *testing.T) {
 		require.Equal(t, c.kind, compute.KindOf(err), "%s: %v", name, err)
 		require.Empty(t, e.inside(t), name)
 	}
-	got, err := b.Inventory(t.Context())
-	require.NoError(t, err)
-	require.NotContains(t, strings.Join(got.Files, " "), "..")
+	got := b.seen(t, compute.ThingDiskFile)
+	require.NotContains(t, strings.Join(got, " "), "..")
 }
 
 // A guest that broke out may have made its disk's header name any file of the host.
@@ -181,9 +180,8 @@ func TestExportIsFoundAndRemoved(t *testing.T) {
 	done, err := b.Export(t.Context(), e.ExportInput)
 	require.NoError(t, err)
 	name := e.Server.String() + "/" + compute.ExportFolder(e.Operation)
-	got, err := b.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{e.Server.String() + "/" + e.Disk.Name(), name}, got.Files)
+	got := b.seen(t, compute.ThingDiskFile)
+	require.Equal(t, []string{e.Server.String() + "/" + e.Disk.Name(), name}, got)
 
 	f, err := b.OpenExport(done.File)
 	require.NoError(t, err)
@@ -205,16 +203,16 @@ func TestExportIsFoundAndRemoved(t *testing.T) {
 	}
 
 	for range 2 {
-		require.NoError(t, b.DeleteExport(t.Context(), disk.DeleteExportInput{Server: e.Server, Operation: e.Operation}))
+		require.NoError(t, b.Remove(t.Context(), ofFile(e.Server, compute.ExportFolder(e.Operation))))
 		require.NoDirExists(t, e.folder())
 	}
-	require.True(t, compute.Is(b.DeleteExport(t.Context(), disk.DeleteExportInput{Server: e.Server, Operation: "../" + e.Operation}), compute.Invalid))
+	require.True(t, compute.Is(b.Remove(t.Context(), ofFile(e.Server, compute.ExportFolder("../"+e.Operation))), compute.Invalid))
 	_, err = b.OpenExport(done.File)
 	require.True(t, compute.Is(err, compute.NotFound))
 	_, err = b.Export(t.Context(), e.ExportInput)
 	require.NoError(t, err)
 	for _, file := range []string{compute.ExportFolder(e.Operation), e.Disk.Name()} { // as the ledger names them
-		require.NoError(t, b.Delete(t.Context(), disk.DeleteInput{Server: e.Server, File: file}))
+		require.NoError(t, b.Remove(t.Context(), ofFile(e.Server, file)))
 	}
 	require.Empty(t, b.files(t))
 }
@@ -243,7 +241,7 @@ func TestExportTellsItsProgress(t *testing.T) {
 		e.Target.Key = choice
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
-		env.RegisterActivityWithOptions(b.Export, activity.RegisterOptions{Name: disk.Export})
+		disk.Export.Register(env, b.Export)
 		beats := make(chan disk.Progress, 100)
 		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 			var p disk.Progress
@@ -251,7 +249,7 @@ func TestExportTellsItsProgress(t *testing.T) {
 				beats <- p
 			}
 		})
-		_, err := env.ExecuteActivity(disk.Export, e.ExportInput)
+		_, err := env.ExecuteActivity(disk.Export.Name, e.ExportInput)
 		require.NoError(t, err)
 		select {
 		case p := <-beats:

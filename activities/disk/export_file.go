@@ -216,7 +216,7 @@ func (x exportFile) describe(p compute.ExportPlan, i imageInfo) (compute.Export,
 		return compute.Export{}, err
 	}
 	if i.Encrypted != (p.Target.Secret != nil) || i.BackingFilename != "" {
-		return compute.Export{}, compute.Errorf(compute.Corrupt, "it is encrypted: %t, it leans on %q", i.Encrypted, i.BackingFilename)
+		return compute.Export{}, compute.Errorf(compute.Corrupt, "it is encrypted: %t, its backing file is %q", i.Encrypted, i.BackingFilename)
 	}
 	return compute.Export{
 		File: x.name(), Format: p.Target.Format, VirtualBytes: i.VirtualSize, Bytes: file.Size(), EncryptionOptions: i.usedOptions(),

@@ -16,7 +16,7 @@ type origin struct {
 	stored        int64              // bytes of its files
 	key           *secret.Passphrase // nil: its own clusters are not encrypted
 	keyID         string             // "": QEMU needs none, for the kernel has it
-	backing       string             // "": it leans on nothing
+	backing       string             // "": none
 	backingFormat string
 	backingKey    *secret.Passphrase
 	cluster       *secret.Passphrase // opens the pool that it is in

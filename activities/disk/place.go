@@ -58,6 +58,21 @@ func (a *Activities) place(server compute.ServerID, d compute.Disk) (place, erro
 	return filePlace{a, path}, nil
 }
 
+// placeOf finds the place of a disk that is there, by its path in its server's folder.
+func (a *Activities) placeOf(server compute.ServerID, path string) (place, error) {
+	i, linked, err := a.pooled(path)
+	if err != nil {
+		return nil, err
+	}
+	if linked {
+		return poolPlace{a, i, path, true}, nil
+	}
+	if v := a.volume(server, filepath.Base(path)); a.VolumeGroup != "" && v.linkedAt(path) {
+		return volumePlace{a, v, path}, nil
+	}
+	return filePlace{a, path}, nil
+}
+
 // everyPlace gives all places at which something of the name of a file in a server's
 // folder may be; the folder is the last.
 func (a *Activities) everyPlace(server compute.ServerID, path string) (all []place, err error) {

@@ -84,7 +84,7 @@ func (p *pooled) qemuIO(t *testing.T, key string, commands ...string) (string, e
 	return string(out), err
 }
 
-// Disks of a host with a pool are images there, which lean on nothing and hold what
+// Disks of a host with a pool are images there, which have no backing file and hold what
 // they must (EE-04, EE-08, EE-09).
 func TestDisksInAPool(t *testing.T) {
 	t.Parallel()
@@ -139,9 +139,8 @@ func (p *pooled) livesThrough(t *testing.T) {
 	require.Equal(t, []string{p.name()}, p.images(t))
 	folder := p.Server.String()
 	require.Equal(t, []string{folder, folder + "/" + p.Disk.Name()}, p.files(t))
-	got, err := p.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{folder + "/" + p.Disk.Name()}, got.Files)
+	got := p.seen(t, compute.ThingDiskFile)
+	require.Equal(t, []string{folder + "/" + p.Disk.Name()}, got)
 	at, err := p.PoolImages(t.Context(), p.plan())
 	require.NoError(t, err)
 	require.Equal(t, map[compute.DiskID]string{p.Disk.ID: "vms/" + p.name()}, at)
@@ -172,7 +171,7 @@ func (p *pooled) livesThrough(t *testing.T) {
 
 func (p *pooled) gone(t *testing.T) {
 	t.Helper()
-	require.NoError(t, p.Delete(t.Context(), disk.DeleteInput{Server: p.Server, File: p.Disk.Name()}))
+	require.NoError(t, p.Remove(t.Context(), ofFile(p.Server, p.Disk.Name())))
 	require.Empty(t, p.images(t))
 	require.Empty(t, p.files(t))
 }
@@ -204,7 +203,7 @@ func (p *pooled) becomesAnImage(t *testing.T) {
 		out, err := qemu(t, "qemu-img", key, "", "convert", "--image-opts", options, "-O", "raw", copied)
 		require.NoError(t, err, string(out))
 		readImage(t, copied)
-		require.NoError(t, p.DeleteExport(t.Context(), disk.DeleteExportInput{Server: in.Server, Operation: in.Operation}))
+		require.NoError(t, p.Remove(t.Context(), ofFile(in.Server, compute.ExportFolder(in.Operation))))
 	}
 	files := p.files(t)
 	in.Target = compute.ExportTarget{Format: compute.ImageQcow2, Key: compute.KeyNew}
@@ -224,7 +223,7 @@ func (p *pooled) becomesAnImage(t *testing.T) {
 	defer func() { p.runner.before = nil }()
 	_, err = p.Export(t.Context(), in)
 	require.NoError(t, err, "newer ones can")
-	require.NoError(t, p.DeleteExport(t.Context(), disk.DeleteExportInput{Server: in.Server, Operation: in.Operation}))
+	require.NoError(t, p.Remove(t.Context(), ofFile(in.Server, compute.ExportFolder(in.Operation))))
 	p.runsMeanwhile(t, in)
 	p.gone(t)
 }
@@ -247,7 +246,7 @@ func (p *pooled) runsMeanwhile(t *testing.T, in disk.ExportInput) {
 	}, time.Minute, 100*time.Millisecond)
 	_, err = p.Export(t.Context(), in)
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
-	err = p.Delete(t.Context(), disk.DeleteInput{Server: p.Server, File: p.Disk.Name()})
+	err = p.Remove(t.Context(), ofFile(p.Server, p.Disk.Name()))
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
 	require.Equal(t, []string{p.name()}, p.images(t))
 }
@@ -321,7 +320,7 @@ func (p *pooled) isKept(t *testing.T) {
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 	_, err = p.PoolImages(t.Context(), p.plan())
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
-	require.NoError(t, p.DeleteExport(t.Context(), disk.DeleteExportInput{Server: in.Server, Operation: in.Operation}))
+	require.NoError(t, p.Remove(t.Context(), ofFile(in.Server, compute.ExportFolder(in.Operation))))
 	p.gone(t)
 }
 
@@ -330,11 +329,10 @@ func (p *pooled) isAnothers(t *testing.T) {
 	p.rbd(t, "create", "--size", "8M", "vms/"+p.name())
 	_, err := p.Create(t.Context(), p.CreateInput)
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
-	require.NoError(t, p.Delete(t.Context(), disk.DeleteInput{Server: p.Server, File: p.Disk.Name()}))
+	require.NoError(t, p.Remove(t.Context(), ofFile(p.Server, p.Disk.Name())))
 	require.Equal(t, []string{p.name()}, p.images(t))
-	got, err := p.Inventory(t.Context())
-	require.NoError(t, err)
-	require.NotContains(t, got.Files, p.Server.String()+"/"+p.Disk.Name())
+	got := p.seen(t, compute.ThingDiskFile)
+	require.NotContains(t, got, p.Server.String()+"/"+p.Disk.Name())
 	p.rbd(t, "rm", "--no-progress", "vms/"+p.name())
 }
 
@@ -351,7 +349,7 @@ func (p *pooled) meetsSilence(t *testing.T) {
 		"start":  func(ctx context.Context) error { _, err := p.PoolImages(ctx, p.plan()); return err },
 		"room":   func(ctx context.Context) error { _, _, _, err := p.PoolRoom(ctx); return err },
 		"delete": func(ctx context.Context) error {
-			return p.Delete(ctx, disk.DeleteInput{Server: p.Server, File: p.Disk.Name()})
+			return p.Remove(ctx, ofFile(p.Server, p.Disk.Name()))
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // by itself a command waits for five
@@ -360,7 +358,7 @@ func (p *pooled) meetsSilence(t *testing.T) {
 		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%s: %v", name, err)
 	}
 	p.Activities.Pool = disk.Pool{}
-	err = p.Delete(t.Context(), disk.DeleteInput{Server: p.Server, File: p.Disk.Name()})
+	err = p.Remove(t.Context(), ofFile(p.Server, p.Disk.Name()))
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "no pool any more: %v", err)
 	p.Activities.Pool = live
 	p.gone(t)

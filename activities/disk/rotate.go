@@ -3,23 +3,14 @@ package disk
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 
 	"strongroom/activities/disk/luks"
 	"strongroom/compute"
-)
-
-// The registered names of what changes the keys of disks that are there. The disk's
-// server may run meanwhile: QEMU reads the header when it opens the file, and
-// writes to it only when it is told to amend it, which nobody does.
-const (
-	KeySlots  = "disk.KeySlots"
-	AddKey    = "disk.AddKey"
-	EraseKeys = "disk.EraseKeys"
 )
 
 // KeySlotsInput asks for the key slots of a server's disks.
@@ -47,16 +38,9 @@ type AddKeyResult struct {
 	EncryptionOptions map[string]string `json:"encryption_options"`
 }
 
-// EraseKeysInput asks that key slots of a disk open it no more: those of Slots, or
-// with Others all but those.
-type EraseKeysInput struct {
-	Server compute.ServerID `json:"server"`
-	Disk   compute.Disk     `json:"disk"`
-	Slots  []int            `json:"slots"`
-	Others bool             `json:"others,omitempty"`
-}
-
-// KeySlots is the activity disk.KeySlots. Corrupt: a disk is not there, or has no
+// KeySlots is the activity disk.KeySlots. The disks' server may run meanwhile, as with
+// all that changes the keys of a disk: QEMU reads the header when it opens the file, and
+// writes to it only when it is told to amend it, which nobody does. Corrupt: a disk is not there, or has no
 // LUKS header; Conflict: it is no file, and its keys are not rotated.
 func (a *Activities) KeySlots(ctx context.Context, in KeySlotsInput) (KeySlotsResult, error) {
 	out := KeySlotsResult{Slots: map[string][]int{}}
@@ -119,20 +103,33 @@ func (a *Activities) AddKey(ctx context.Context, in AddKeyInput) (AddKeyResult, 
 	return AddKeyResult{EncryptionOptions: options}, nil
 }
 
-// EraseKeys is the activity disk.EraseKeys. It needs no secret: slots go by their
-// numbers. A disk that is not there has none. Corrupt, having done nothing: no
-// other slot would open the disk.
-func (a *Activities) EraseKeys(ctx context.Context, in EraseKeysInput) error {
-	path, err := a.diskPath(in.Server, in.Disk)
+// eraseSlots erases key slots, as Remove says.
+func (a *Activities) eraseSlots(ctx context.Context, t compute.Thing) error {
+	server, file, old, ok := compute.KeySlotsOf(t.Name)
+	if !ok {
+		return compute.Errorf(compute.Invalid, "%q is no name of key slots", t.Name)
+	}
+	slots, err := compute.ParseSlots(t.Reference)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	path, err := a.filePath(server, file)
+	if err != nil {
+		return err
+	}
+	at, err := a.placeOf(server, path)
+	if err != nil {
+		return err
+	}
+	err = locked(ctx, path, func() error {
+		return at.onHeader(func(h luks.Header) error {
+			return h.EraseSlots(func(slot int) bool { return slices.Contains(slots, slot) == old })
+		})
+	})
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return a.withHeader(ctx, in.Server, in.Disk, func(h luks.Header) error {
-		return h.EraseSlots(func(slot int) bool { return slices.Contains(in.Slots, slot) != in.Others })
-	})
+	return headerFailure(ctx, err, "disk "+file+" of server "+server.String())
 }
 
 // errFixedKeys: the keys of disks there are not changed.
@@ -148,24 +145,36 @@ func (a *Activities) withHeader(ctx context.Context, server compute.ServerID, d 
 	if err != nil {
 		return err
 	}
-	unlock, err := lockFile(ctx, path, false)
-	if err == nil {
-		defer unlock()
-		err = at.onHeader(do)
+	err = locked(ctx, path, func() error { return at.onHeader(do) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return compute.Errorf(compute.Corrupt, "disk %s of server %s is not on this host", d.ID, server)
+	case errors.Is(err, luks.ErrPassphrase):
+		return compute.Errorf(compute.Corrupt, "disk %s: secret %s does not open it", d.ID, d.Secret)
 	}
+	return headerFailure(ctx, err, "disk "+d.ID.String())
+}
+
+// locked does something while it holds the lock of a file.
+func locked(ctx context.Context, path string, do func() error) error {
+	unlock, err := lockFile(ctx, path, false)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do()
+}
+
+// headerFailure gives the kind to a failure of something that was done to a LUKS header.
+func headerFailure(ctx context.Context, err error, disk string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errFixedKeys):
-		return compute.Errorf(compute.Conflict, "disk %s: %w", d.ID, err)
-	case errors.Is(err, fs.ErrNotExist):
-		return compute.Errorf(compute.Corrupt, "disk %s of server %s is not on this host", d.ID, server)
-	case errors.Is(err, luks.ErrFull):
-		return compute.Errorf(compute.Conflict, "disk %s: %w", d.ID, err)
-	case errors.Is(err, luks.ErrPassphrase):
-		return compute.Errorf(compute.Corrupt, "disk %s: secret %s does not open it", d.ID, d.Secret)
-	case errors.Is(err, luks.ErrForeign), errors.Is(err, luks.ErrLast), errors.Is(err, errNoHeader):
-		return compute.Errorf(compute.Corrupt, "disk %s: %w", d.ID, err)
+	case errors.Is(err, errFixedKeys), errors.Is(err, luks.ErrFull):
+		return compute.Errorf(compute.Conflict, "%s: %w", disk, err)
+	case errors.Is(err, luks.ErrForeign), errors.Is(err, luks.ErrLast), errors.Is(err, errNoHeader),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the file ends within its header
+		return compute.Errorf(compute.Corrupt, "%s: %w", disk, err)
 	}
-	return failed(ctx, err, "disk %s: its LUKS header", d.ID)
+	return failed(ctx, err, "%s: its LUKS header", disk)
 }

@@ -53,6 +53,18 @@ func (r *rotating) add(before []int) disk.AddKeyInput {
 	return disk.AddKeyInput{Server: r.server, Disk: r.disk, Secret: r.secret, Before: before}
 }
 
+// added and old name key slots as the ledger does: those that an operation added beside
+// others, and those that it parts with.
+func (r *rotating) added(others []int) compute.Removal {
+	name := compute.AddedKeySlots(r.server, r.disk.Name(), compute.NewOperationID())
+	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingKeySlot, Name: name, Reference: compute.FormatSlots(others)}}
+}
+
+func (r *rotating) old(slots []int) compute.Removal {
+	name := compute.OldKeySlots(r.server, r.disk.Name(), compute.NewOperationID())
+	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingKeySlot, Name: name, Reference: compute.FormatSlots(slots)}}
+}
+
 // reads asks QEMU whether a passphrase opens the disk and what is at its start.
 func (r *rotating) reads(t *testing.T, passphrase, pattern string) bool {
 	t.Helper()
@@ -141,7 +153,7 @@ func TestRotateKeysOfADiskInUse(t *testing.T) {
 	require.True(t, r.reads(t, r.first, "0x22"))
 	require.True(t, r.reads(t, r.second, "0x22"))
 	for range 2 {
-		require.NoError(t, r.EraseKeys(t.Context(), disk.EraseKeysInput{Server: r.server, Disk: r.disk, Slots: before}))
+		require.NoError(t, r.Remove(t.Context(), r.old(before)))
 	}
 	u.write("0x33")
 	u.end()
@@ -168,18 +180,18 @@ func TestRotateKeysUndone(t *testing.T) {
 	_, err := r.AddKey(t.Context(), r.add(before))
 	require.NoError(t, err)
 	clear(r.keys)
-	undo := disk.EraseKeysInput{Server: r.server, Disk: r.disk, Slots: before, Others: true}
+	undo := r.added(before)
 	for range 2 {
-		require.NoError(t, r.EraseKeys(t.Context(), undo))
+		require.NoError(t, r.Remove(t.Context(), undo))
 	}
 	require.Equal(t, before, r.slots(t))
 	require.True(t, r.reads(t, r.first, "0"))
 	require.False(t, r.reads(t, r.second, "0"))
 
 	require.NoError(t, os.Remove(r.path))
-	require.NoError(t, r.EraseKeys(t.Context(), undo), "what is not there has no keys")
+	require.NoError(t, r.Remove(t.Context(), undo), "what is not there has no keys")
 	require.NoError(t, os.RemoveAll(filepath.Dir(r.path)))
-	require.NoError(t, r.EraseKeys(t.Context(), undo))
+	require.NoError(t, r.Remove(t.Context(), undo))
 }
 
 func TestRotateKeysRefuses(t *testing.T) {
@@ -219,13 +231,49 @@ func TestRotateKeysRefuses(t *testing.T) {
 }
 
 // The last slot stays, whoever asks.
-func TestEraseKeysLeavesOne(t *testing.T) {
+func TestRemoveLeavesAKeySlot(t *testing.T) {
 	t.Parallel()
 	r := newRotating(t)
-	for _, in := range []disk.EraseKeysInput{{Slots: []int{0}}, {Others: true}} {
-		in.Server, in.Disk = r.server, r.disk
-		err := r.EraseKeys(t.Context(), in)
+	for _, in := range []compute.Removal{r.old([]int{0}), r.added([]int{7})} {
+		err := r.Remove(t.Context(), in)
 		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 		require.True(t, r.reads(t, r.first, "0"))
 	}
+}
+
+// What tells of no slots erases none.
+func TestRemoveRefusesKeySlots(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(r *rotating, in *compute.Thing)
+		kind   compute.Kind
+	}{
+		"no slots":               {func(_ *rotating, in *compute.Thing) { in.Reference = "" }, compute.Invalid},
+		"slots that are none":    {func(_ *rotating, in *compute.Thing) { in.Reference = "0,x" }, compute.Invalid},
+		"no operation":           {func(r *rotating, in *compute.Thing) { in.Name = r.server.String() + "/disk.eph0" }, compute.Invalid},
+		"a file elsewhere":       {func(r *rotating, in *compute.Thing) { in.Name = r.server.String() + "/../x#req-1" }, compute.Invalid},
+		"a header of no LUKS":    {func(r *rotating, _ *compute.Thing) { r.damage(t, 1<<20) }, compute.Corrupt},
+		"a file that was cut":    {func(r *rotating, _ *compute.Thing) { require.NoError(t, os.Truncate(r.path, 100)) }, compute.Corrupt},
+		"an empty file":          {func(r *rotating, _ *compute.Thing) { require.NoError(t, os.Truncate(r.path, 0)) }, compute.Corrupt},
+		"a header that is noise": {func(r *rotating, _ *compute.Thing) { r.damage(t, 4096) }, compute.Corrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRotating(t)
+			in := r.added([]int{0})
+			c.change(r, &in.Thing)
+			err := r.Remove(t.Context(), in)
+			require.Equal(t, c.kind, compute.KindOf(err), "%v", err)
+		})
+	}
+}
+
+// damage overwrites the beginning of the disk's file.
+func (r *rotating) damage(t *testing.T, bytes int) {
+	t.Helper()
+	f, err := os.OpenFile(r.path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(make([]byte, bytes), 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }

@@ -93,10 +93,10 @@ func (a *Activities) reshape(ctx context.Context, path string, p *secret.Passphr
 	if _, err := a.Runner.Run(ctx, grow); err != nil || d.backing == "" {
 		return err
 	}
-	lean := Command{Name: "qemu-img", Args: []string{"rebase", "-q", "-u", "-b", d.backing, "-F", d.backingFormat}}
-	lean.lend(originKey, p)
-	lean.Args = append(lean.Args, file)
-	_, err := a.Runner.Run(ctx, lean)
+	rebase := Command{Name: "qemu-img", Args: []string{"rebase", "-q", "-u", "-b", d.backing, "-F", d.backingFormat}}
+	rebase.lend(originKey, p)
+	rebase.Args = append(rebase.Args, file)
+	_, err := a.Runner.Run(ctx, rebase)
 	return err
 }
 
@@ -154,8 +154,8 @@ func cryptoHeader(r io.ReaderAt) (offset, room int64, err error) {
 	if _, err := r.ReadAt(first, 0); err != nil {
 		return 0, 0, err
 	}
-	for at := binary.BigEndian.Uint32(first[qcow2HeaderLength:]); int(at)+24 <= len(first); {
-		kind, length := binary.BigEndian.Uint32(first[at:]), binary.BigEndian.Uint32(first[at+4:])
+	for at := int64(binary.BigEndian.Uint32(first[qcow2HeaderLength:])); at+24 <= int64(len(first)); {
+		kind, length := binary.BigEndian.Uint32(first[at:]), int64(binary.BigEndian.Uint32(first[at+4:]))
 		switch kind {
 		case qcow2CryptoHeader:
 			offset, room := binary.BigEndian.Uint64(first[at+8:]), binary.BigEndian.Uint64(first[at+16:])

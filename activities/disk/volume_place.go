@@ -75,13 +75,18 @@ func (p volumePlace) remove(ctx context.Context) error {
 	return err
 }
 
+// linkedAt reports whether a path leads to the volume.
+func (v volume) linkedAt(path string) bool {
+	to, err := os.Readlink(path)
+	return err == nil && to == v.path()
+}
+
 // ensureLink ensures that a disk's name in its server's folder leads to the volume.
 func (p volumePlace) ensureLink() error {
-	to := p.volume.path()
-	if have, err := os.Readlink(p.link); err == nil && have == to {
+	if p.linkedAt(p.link) {
 		return nil
 	}
-	if err := os.Symlink(to, p.link); errors.Is(err, fs.ErrExist) {
+	if err := os.Symlink(p.volume.path(), p.link); errors.Is(err, fs.ErrExist) {
 		return compute.Errorf(compute.Conflict, "there is a file in its place")
 	} else if err != nil {
 		return err

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
 	"golang.org/x/sys/unix"
 
 	"strongroom/activities/secret"
@@ -114,21 +112,6 @@ func New(cfg Config) (*Activities, error) {
 		return nil, fmt.Errorf("domain: %w", err)
 	}
 	return &Activities{Config: cfg, cache: cache}, nil
-}
-
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.Registry) {
-	for name, fn := range map[string]any{
-		Start:         a.Start,
-		Stop:          a.Stop,
-		Destroy:       a.Destroy,
-		ForgetSecrets: a.ForgetSecrets,
-		Inventory:     a.Inventory,
-		Export:        a.Export,
-		AbortExport:   a.AbortExport,
-	} {
-		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
-	}
 }
 
 // cacheMode is "none", past the host's page cache, where the file system can do

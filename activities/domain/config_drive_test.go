@@ -104,7 +104,7 @@ func TestGuestReadsItsConfigDrive(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(h.InstancesDir, s.ID.String(), compute.ConfigDriveFile))
 	require.NoError(t, err)
 	require.False(t, bytes.Contains(raw, []byte("user data of")))
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 }
 
 // TestGuestReadsAPlainConfigDrive, of a server whose disks are not encrypted.
@@ -125,5 +125,5 @@ func TestGuestReadsAPlainConfigDrive(t *testing.T) {
 	inside := h.typist(t, s)
 	require.Equal(t, "err=<nil>", inside.ask("config", "TG config "))
 	require.Equal(t, "user data of test", inside.cat("/config/openstack/latest/user_data"))
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 }

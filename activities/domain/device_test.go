@@ -119,7 +119,7 @@ func TestServerOnADevice(t *testing.T) {
 			done, err := h.Export(t.Context(), in)
 			require.NoError(t, err)
 			require.Equal(t, "aes-256", done.EncryptionOptions["cipher-alg"])
-			require.NoError(t, h.disks.DeleteExport(t.Context(), disk.DeleteExportInput{Server: s.ID, Operation: in.Operation}))
+			require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))))
 		}
 		_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
 		require.NoError(t, err)
@@ -137,6 +137,6 @@ func TestServerOnADevice(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond, "it shut itself down")
 	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	require.Empty(t, l.open)
 }

@@ -2,23 +2,47 @@
 // libvirt's own secrets private, in memory, and short-lived.
 package domain
 
-import "strongroom/compute"
-
-// The registered names of the activities; they run on the host's queue.
-const (
-	Start         = "domain.Start"
-	Stop          = "domain.Stop"
-	Destroy       = "domain.Destroy"
-	ForgetSecrets = "domain.ForgetSecrets"
-	Inventory     = "domain.Inventory"
+import (
+	"strongroom/compute"
+	"strongroom/durable"
 )
+
+// The activities on a host's queues.
+var (
+	Start = durable.HostActivity[StartInput, PowerResult]{Name: "domain.Start",
+		Summary: func(in StartInput) string { return "start domain " + in.Server.InstanceName() }}
+	Stop = durable.HostActivity[StopInput, PowerResult]{Name: "domain.Stop",
+		Summary: func(in StopInput) string { return "stop domain " + compute.InstanceName(in.Server) }}
+	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "domain.Export", Bulk: true,
+		Summary: func(in ExportInput) string {
+			return "export disk " + in.Disk.Label() + " of running domain " + compute.InstanceName(in.Server)
+		}}
+	AbortExport = durable.HostActivity[AbortExportInput, durable.None]{Name: "domain.AbortExport",
+		Summary: func(in AbortExportInput) string {
+			return "abort exports of domain " + compute.InstanceName(in.Server)
+		}}
+	Remove = durable.HostActivity[compute.Removal, durable.None]{Name: "domain.Remove", Summary: compute.Removal.String}
+	Seen   = durable.HostActivity[compute.SeenInput, compute.SeenResult]{Name: "domain.Seen",
+		Summary: func(compute.SeenInput) string { return "list domains and libvirt secrets" }}
+)
+
+// Register registers the activities.
+func (a *Activities) Register(r durable.Registry) {
+	Start.Register(r, a.Start)
+	Stop.Register(r, a.Stop)
+	Export.Register(r, a.Export)
+	AbortExport.Register(r, durable.NoResult(a.AbortExport))
+	Remove.Register(r, durable.NoResult(a.Remove))
+	Seen.Register(r, a.Seen)
+}
 
 // StartInput asks that a server's domain exists and runs. The passphrases of
 // its disks and TPM are read with the keyring, lent to libvirt as private
 // ephemeral secrets, and taken back before the activity ends, whichever way.
 type StartInput struct {
-	Keys   compute.Keyring `json:"keys"`
-	Server compute.Server  `json:"server"`
+	Keys      compute.Keyring     `json:"keys"`
+	Server    compute.Server      `json:"server"`
+	Operation compute.OperationID `json:"operation,omitempty"` // that starts it
 	// NewTPM says that no guest has used the vTPM yet: state that does not open is what
 	// a setup left that was killed, and is made anew.
 	NewTPM bool `json:"new_tpm,omitempty"`
@@ -34,23 +58,4 @@ type StopInput struct {
 // PowerResult is the state in which the domain was left.
 type PowerResult struct {
 	PowerState compute.PowerState `json:"power_state"`
-}
-
-// DestroyInput asks that a server has no domain, running or defined. Its TPM
-// state goes with it unless KeepTPM.
-type DestroyInput struct {
-	Server  compute.ServerID `json:"server"`
-	KeepTPM bool             `json:"keep_tpm"`
-}
-
-// ForgetSecretsInput asks that libvirt knows none of these secrets any more.
-type ForgetSecretsInput struct {
-	Server  compute.ServerID   `json:"server"`
-	Secrets []compute.SecretID `json:"secrets"`
-}
-
-// InventoryResult lists what libvirt has of ours.
-type InventoryResult struct {
-	Domains []string `json:"domains"` // names "instance-<server uuid>"
-	Secrets []string `json:"secrets"` // uuids of libvirt secrets that name one of our servers in their usage
 }

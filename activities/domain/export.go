@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -12,12 +13,6 @@ import (
 
 	"strongroom/activities/secret"
 	"strongroom/compute"
-)
-
-// The registered names of what copies the disks of running servers.
-const (
-	Export      = "domain.Export" // bulk queue
-	AbortExport = "domain.AbortExport"
 )
 
 // ExportInput asks for a copy of a disk of a running server, as the disk was at
@@ -124,8 +119,8 @@ func (b *backup) giveUp(ctx context.Context, failure error) error {
 	return exportFailure(b.plan, failure)
 }
 
-// AbortExport is the activity domain.AbortExport, the undo of Export beside
-// disk.DeleteExport.
+// AbortExport is the activity domain.AbortExport, the undo of Export beside the removal
+// of what it wrote (disk.Remove).
 func (a *Activities) AbortExport(ctx context.Context, in AbortExportInput) error {
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
@@ -140,6 +135,28 @@ func (a *Activities) AbortExport(ctx context.Context, in AbortExportInput) error
 		return compute.Errorf(kind(err), "server %s: end of the copy of a disk: %w", in.Server, err)
 	}
 	return nil
+}
+
+// EndCopy ensures that no job copies a disk of a server into a folder: its operation may
+// have ended while the host did not answer. A job of another operation goes on.
+func (a *Activities) EndCopy(ctx context.Context, server compute.ServerID, folder string) error {
+	unlock, err := a.lock(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b := backup{Activities: a, plan: compute.ExportPlan{Server: server}}
+	file, err := b.target(ctx)
+	if err == nil && filepath.Dir(file) == filepath.Clean(folder) {
+		err = b.abort(ctx)
+	}
+	if err == nil || compute.Is(err, compute.NotFound) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return compute.Errorf(kind(err), "server %s: end of the copy of a disk: %w", server, err)
 }
 
 // exportFailure gives a failed copy its kind.

@@ -3,6 +3,7 @@ package domain_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -105,7 +106,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 		undo := domain.AbortExportInput{Server: s.ID, Secrets: []compute.SecretID{*in.Target.Secret}}
 		for range 2 {
 			require.NoError(t, h.AbortExport(t.Context(), undo))
-			require.NoError(t, h.disks.DeleteExport(t.Context(), disk.DeleteExportInput{Server: s.ID, Operation: in.Operation}))
+			require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))))
 		}
 		h.requireNothingLeft(t, s)
 		undo.Server.UUID = uuid.New()
@@ -117,7 +118,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 		require.Error(t, h.inTheMiddle(t, s, func() error { return h.asActivity(ctx, first, nil) }, stop))
 		_, err := h.Export(t.Context(), second)
 		require.NoError(t, err)
-		require.NoError(t, h.disks.DeleteExport(t.Context(), disk.DeleteExportInput{Server: s.ID, Operation: first.Operation}))
+		require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(first.Operation))))
 		h.requireNothingLeft(t, s)
 	})
 	t.Run("a libvirtd that dies", func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, h.daemon.Signal(syscall.SIGCONT))
 		require.NoError(t, h.AbortExport(t.Context(), domain.AbortExportInput{Server: s.ID}))
-		require.NoError(t, h.disks.DeleteExport(t.Context(), disk.DeleteExportInput{Server: s.ID, Operation: in.Operation}))
+		require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))))
 		h.requireNothingLeft(t, s)
 	})
 	t.Run("the server stops", func(t *testing.T) {
@@ -163,7 +164,38 @@ func TestExportThatIsCutOff(t *testing.T) {
 		})
 		require.NoError(t, err, "at rest it goes")
 		h.requireKeys(t, done, s, in)
+		require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))), "of a server that is off")
 	})
+}
+
+// An export whose undo found its host silent is ended by the removal of what it wrote.
+func TestRemoveEndsACopy(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	s := h.server(t, false, nil)
+	s.Disks[0].SizeMB = 1024
+	h.disksOf(t, s)
+	root := filepath.Join(h.InstancesDir, s.ID.String(), s.Disks[0].Name())
+	out, err := exec.CommandContext(t.Context(), "qemu-io", "-f", "qcow2", "-c", "write -P 7 512M 512M", root).CombinedOutput()
+	require.NoError(t, err, "%s", out) // so much that its copy takes a while
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	in := h.snapshot(t, s, compute.KeyNone)
+	ctx, stop := context.WithCancel(t.Context())
+	require.Error(t, h.inTheMiddle(t, s, func() error { return h.asActivity(ctx, in, nil) }, stop))
+	require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(compute.NewOperationID()))))
+	var jobs []any
+	h.monitor(t, s, `{"execute":"query-jobs"}`, &jobs)
+	require.NotEmpty(t, jobs, "another operation's job goes on")
+	for range 2 {
+		require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))))
+		h.requireNothingLeft(t, s)
+	}
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+	require.NoError(t, err)
+	require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))), "of a server that is off")
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
+	require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, compute.ExportFolder(in.Operation))), "of no domain")
 }
 
 // leaveSecret lends libvirt the secret of an export, and does not take it back.
@@ -175,9 +207,7 @@ func (h *host) leaveSecret(t *testing.T, s compute.Server, in domain.ExportInput
 	doc, err := x.Marshal()
 	require.NoError(t, err)
 	require.NoError(t, h.Client.Do(t.Context(), func(l *libvirt.Libvirt) error { _, err := l.SecretDefineXML(doc, 0); return err }))
-	known, err := h.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{in.Target.Secret.String()}, known.Secrets, "the audit finds it")
+	require.Contains(t, h.seen(t), compute.Seen{Kind: compute.ThingHypervisorSecret, Name: in.Target.Secret.String()}, "the audit finds it")
 }
 
 // asActivity runs an export as a worker does; the end of ctx is the worker's end.
@@ -186,7 +216,7 @@ func (h *host) asActivity(ctx context.Context, in domain.ExportInput, beats *[]d
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
 	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
-	env.RegisterActivityWithOptions(h.Export, activity.RegisterOptions{Name: domain.Export})
+	domain.Export.Register(env, h.Export)
 	var mu sync.Mutex
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 		mu.Lock()
@@ -196,7 +226,7 @@ func (h *host) asActivity(ctx context.Context, in domain.ExportInput, beats *[]d
 			*beats = append(*beats, p)
 		}
 	})
-	_, err := env.ExecuteActivity(domain.Export, in)
+	_, err := env.ExecuteActivity(domain.Export.Name, in)
 	return err
 }
 
@@ -241,5 +271,5 @@ func TestExportWhenTheHostIsFull(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "filler")))
 	_, err = h.Export(t.Context(), in)
 	require.NoError(t, err)
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 }

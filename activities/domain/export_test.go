@@ -257,9 +257,9 @@ func TestExportOfAGuestThatWrites(t *testing.T) {
 			require.Contains(t, []int64{second, second + 1}, first)
 			require.GreaterOrEqual(t, first, before)
 			require.LessOrEqual(t, first, began+1, "not what was written while it was copied")
-			require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: copied.ID}))
+			require.NoError(t, h.Remove(t.Context(), ofDomain(copied.ID)))
 		}
-		require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+		require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	}
 }
 
@@ -325,7 +325,7 @@ func TestExportForms(t *testing.T) {
 		h.requireNothingLeft(t, s)
 		done = append(done, x)
 	}
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	for i, x := range done {
 		raw := h.decrypted(t, x, copies[i])
 		want, err := h.disks.Export(t.Context(), disk.ExportInput{

@@ -24,11 +24,11 @@ func TestHungLibvirtdIsLeft(t *testing.T) {
 	s := h.server(t, false, nil)
 	require.NoError(t, h.daemon.Signal(syscall.SIGSTOP))
 	calls := map[string]func(context.Context) error{
-		"start":   func(ctx context.Context) error { _, err := h.Start(ctx, domain.StartInput{Server: s}); return err },
-		"stop":    func(ctx context.Context) error { _, err := h.Stop(ctx, domain.StopInput{Server: s.ID}); return err },
-		"destroy": func(ctx context.Context) error { return h.Destroy(ctx, domain.DestroyInput{Server: s.ID}) },
-		"inventory": func(ctx context.Context) error {
-			_, err := h.Inventory(ctx)
+		"start":  func(ctx context.Context) error { _, err := h.Start(ctx, domain.StartInput{Server: s}); return err },
+		"stop":   func(ctx context.Context) error { _, err := h.Stop(ctx, domain.StopInput{Server: s.ID}); return err },
+		"remove": func(ctx context.Context) error { return h.Remove(ctx, ofDomain(s.ID)) },
+		"seen": func(ctx context.Context) error {
+			_, err := h.Seen(ctx, compute.SeenInput{})
 			return err
 		},
 	}
@@ -72,14 +72,14 @@ func TestStartFindsWhatAKilledOneLeft(t *testing.T) {
 		names = append(names, left.UsageID)
 	}
 	require.ElementsMatch(t, []string{other, "not a server's"}, names, "others' secrets are none of its business")
-	got, err := h.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Len(t, got.Secrets, 1)
+	seen := h.seen(t)
+	require.Len(t, seen, 2)
+	require.Equal(t, compute.Seen{Kind: compute.ThingDomain, Name: s.InstanceName()}, seen[0])
+	require.Equal(t, compute.ThingHypervisorSecret, seen[1].Kind, "the other server's")
 
 	leave(s.InstanceName(), s.TPM.Secret.UUID)
-	forgotten := domain.ForgetSecretsInput{Server: s.ID, Secrets: []compute.SecretID{*s.TPM.Secret}}
 	for range 2 {
-		require.NoError(t, h.ForgetSecrets(t.Context(), forgotten))
+		require.NoError(t, h.Remove(t.Context(), ofSecret(s.ID, *s.TPM.Secret)))
 	}
 	require.Len(t, h.secrets(t), 2)
 }
@@ -113,7 +113,7 @@ func TestKilledLibvirtdIsFoundAgain(t *testing.T) {
 	state, err := h.Client.Power(t.Context(), s.ID)
 	require.NoError(t, err)
 	require.Equal(t, compute.PowerRunning, state, "the guest outlived libvirtd")
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	require.Zero(t, qemus(t, s))
 }
 
@@ -172,12 +172,10 @@ func TestDestroyAfterACancelledStart(t *testing.T) {
 		}
 		stop.Stop()
 		cancel()
-		require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+		require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 		require.Zero(t, qemus(t, s))
 		require.Empty(t, h.secrets(t))
-		got, err := h.Inventory(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, got)
-		require.NoDirExists(t, filepath.Join(h.daemon.SwtpmDir(), s.ID.String()))
+		require.Empty(t, h.seen(t))
+		h.removeTPM(t, s)
 	}
 }

@@ -120,6 +120,7 @@ func setupIn(t *testing.T, dir string, image guestImage) *host {
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
+	h.disks.Copies = h.Activities
 	return h
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/compute"
 )
@@ -33,7 +32,7 @@ func TestServerIsMadeAnewAndBack(t *testing.T) {
 
 	image := s.Image
 	image.VirtualBytes, image.Properties = h.rootMB<<20, map[string]string{"hw_ephemeral_encryption": "true"}
-	anew, err := s.RebuiltAs("req-rebuild", compute.Rebuild{Image: image})
+	anew, err := s.RebuiltAs("req-rebuild", compute.RebuildArguments{Image: image})
 	require.NoError(t, err)
 	require.Nil(t, anew.TPM)
 	for i := range anew.Disks {
@@ -48,10 +47,12 @@ func TestServerIsMadeAnewAndBack(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, d := range anew.Disks {
-		require.NoError(t, h.disks.Delete(t.Context(), disk.DeleteInput{Server: s.ID, File: d.Name()}))
+		require.NoError(t, h.disks.Remove(t.Context(), ofFile(s.ID, d.Name())))
 	}
 	boot(s, 2, "TG rootdisk boots=2 err=<nil>", "TG tpm nvcount=2 err=<nil>")
 	require.Empty(t, h.secrets(t))
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
+	require.DirExists(t, state, "it is a thing of its own")
+	h.removeTPM(t, s)
 	require.NoDirExists(t, state)
 }

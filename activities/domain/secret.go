@@ -143,19 +143,6 @@ func oneOf(s libvirt.Secret, ids []compute.SecretID) bool {
 	return false
 }
 
-// ForgetSecrets is the activity domain.ForgetSecrets.
-func (a *Activities) ForgetSecrets(ctx context.Context, in ForgetSecretsInput) error {
-	unlock, err := a.lock(ctx, in.Server)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := a.takeBack(ctx, in.Server, in.Secrets); err != nil {
-		return compute.Errorf(kind(err), "server %s: secrets of its domain: %w", in.Server, err)
-	}
-	return nil
-}
-
 // kind is an error's kind; one without is worth another try.
 func kind(err error) compute.Kind {
 	if k := compute.KindOf(err); k != "" {

@@ -44,6 +44,9 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 			return PowerResult{}, err
 		}
 	}
+	if err := a.mark(ctx, s.ID, in.Operation); err != nil {
+		return PowerResult{}, err
+	}
 	if err := a.takeBack(ctx, s.ID, ids(loans(s, in.Keys))); err != nil {
 		return PowerResult{}, err
 	}
@@ -95,7 +98,7 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err != nil {
 		return err
 	}
-	doc, err := a.document(ctx, s, devices, pool)
+	doc, err := a.document(ctx, in, devices, pool)
 	if err != nil {
 		return err
 	}
@@ -196,17 +199,19 @@ func (a *Activities) renewTPM(ctx context.Context, server compute.ServerID, doc 
 const startAttempts = 5
 
 // document gives the server's domain on this host.
-func (a *Activities) document(ctx context.Context, s compute.Server, devices, pool map[compute.DiskID]string) (string, error) {
+func (a *Activities) document(ctx context.Context, in StartInput, devices, pool map[compute.DiskID]string) (string, error) {
+	s := in.Server
 	h := Shape{
-		VirtType: a.VirtType,
-		Machine:  a.Machine,
-		Cache:    a.cache,
-		Dir:      filepath.Join(a.InstancesDir, s.ID.String()),
-		Socket:   a.socket(s.ID),
-		Devices:  devices,
-		Pool:     pool,
-		Ceph:     a.Ceph,
-		Backing:  map[compute.DiskID]string{},
+		Operation: in.Operation,
+		VirtType:  a.VirtType,
+		Machine:   a.Machine,
+		Cache:     a.cache,
+		Dir:       filepath.Join(a.InstancesDir, s.ID.String()),
+		Socket:    a.socket(s.ID),
+		Devices:   devices,
+		Pool:      pool,
+		Ceph:      a.Ceph,
+		Backing:   map[compute.DiskID]string{},
 	}
 	var err error
 	for _, d := range s.Disks {

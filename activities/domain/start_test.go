@@ -31,9 +31,7 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 		}
 		both.Wait()
 		require.Empty(t, h.secrets(t), "libvirt has given back what it was lent")
-		got, err := h.Inventory(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, domain.InventoryResult{Domains: []string{s.InstanceName()}}, got)
+		require.Equal(t, []compute.Seen{{Kind: compute.ThingDomain, Name: s.InstanceName()}}, h.seen(t))
 
 		said := h.hear(t, s, "TG ready", boot)
 		n := string(rune('1' + boot))
@@ -60,18 +58,18 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 	}
 	require.Empty(t, grep(t, filepath.Join(h.InstancesDir, s.ID.String(), "disk.eph0"), "kept"), "what the guest wrote is not on the host's disk")
 
-	require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID, KeepTPM: true}))
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	require.DirExists(t, state)
 	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+		require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	}
+	require.DirExists(t, state, "it is a thing of its own")
+	h.removeTPM(t, s)
 	require.NoDirExists(t, state)
 	require.NoFileExists(t, filepath.Join(h.RunDir, s.ID.String()+".sock"))
-	got, err := h.Inventory(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, got)
+	require.Empty(t, h.seen(t))
 	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID, GraceSeconds: 5})
 	require.NoError(t, err, "no domain is off")
 }
@@ -88,7 +86,7 @@ func TestStartOlderTPMs(t *testing.T) {
 			require.Empty(t, h.secrets(t))
 			said := h.hear(t, s, "TG tpm version="+string(version)+" interface=tis pcr0=", 0)
 			require.Contains(t, said[len(said)-1], "err=<nil>")
-			require.NoError(t, h.Destroy(t.Context(), domain.DestroyInput{Server: s.ID}))
+			require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 		})
 	}
 }

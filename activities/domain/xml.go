@@ -1,9 +1,7 @@
 package domain
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/xml"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -25,6 +23,7 @@ type Shape struct {
 	Socket     string                    // of its serial console
 	Backing    map[compute.DiskID]string // paths of the images that disks are overlays on
 	Interfaces []Network                 // one for each of the server's networks
+	Operation  compute.OperationID       // that starts it
 }
 
 // consoleLog is the file in a server's folder that keeps its serial output.
@@ -41,7 +40,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 		Type:       h.VirtType,
 		Name:       s.InstanceName(),
 		UUID:       s.ID.String(),
-		Metadata:   metadata(s),
+		Metadata:   metadata(s, h.Operation),
 		Memory:     &libvirtxml.DomainMemory{Value: uint(s.Flavor.MemoryMB), Unit: "MiB"},
 		VCPU:       &libvirtxml.DomainVCPU{Placement: "static", Value: uint(s.Flavor.VCPUs)},
 		OS:         &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Arch: "x86_64", Machine: h.Machine, Type: "hvm"}},
@@ -130,6 +129,9 @@ func diskXML(s compute.Server, v compute.Disk, h Shape) (libvirtxml.DomainDisk, 
 	}
 	img := s.SourceOf(v)
 	if img == nil {
+		// It leans on nothing, whatever its header says: QEMU can write that, and a guest
+		// may have broken into QEMU (M4).
+		dev.BackingStore = &libvirtxml.DomainDiskBackingStore{}
 		return dev, nil
 	}
 	var err error
@@ -205,15 +207,16 @@ func interfaceXML(s compute.Server, index int, n compute.Network, plug Network) 
 	return dev
 }
 
-// metadata tells who looks at the host whose domain this is.
-func metadata(s compute.Server) *libvirtxml.DomainMetadata {
-	var b bytes.Buffer
+// metadata tells who looks at the host whose domain this is, and which operation started it.
+func metadata(s compute.Server, op compute.OperationID) *libvirtxml.DomainMetadata {
+	var b strings.Builder
 	b.WriteString(`<strongroom:server xmlns:strongroom="urn:strongroom:server:1">`)
 	for _, e := range []struct{ name, text string }{{"name", s.Name}, {"project", s.ProjectID}, {"user", s.UserID}, {"flavor", s.Flavor.Name}, {"image", s.Image.ID.String()}} {
-		b.WriteString("<strongroom:" + e.name + ">")
-		_ = xml.EscapeText(&b, []byte(e.text)) // never fails on a buffer
-		b.WriteString("</strongroom:" + e.name + ">")
+		b.WriteString("<strongroom:" + e.name + ">" + escaped(e.text) + "</strongroom:" + e.name + ">")
 	}
 	b.WriteString("</strongroom:server>")
+	if op != "" {
+		b.WriteString(markXML(op))
+	}
 	return &libvirtxml.DomainMetadata{XML: b.String()}
 }

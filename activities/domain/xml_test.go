@@ -74,7 +74,7 @@ func TestXMLGolden(t *testing.T) {
 		Backing: map[compute.DiskID]string{{UUID: id(3)}: "/var/lib/strongroom/images/base.qcow2", {UUID: id(8)}: "/var/lib/strongroom/images/rescue.qcow2"},
 	}
 	kvm := host
-	kvm.VirtType = "kvm"
+	kvm.VirtType, kvm.Operation = "kvm", "req-<1>"
 	plugged := host
 	plugged.Interfaces = []domain.Network{{Name: "default"}, {Bridge: "br0"}}
 	networked := plainServer()

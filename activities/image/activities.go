@@ -4,20 +4,24 @@ import (
 	"context"
 	"maps"
 
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
+	"github.com/google/uuid"
 
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
-// The registered names of the activities.
-const (
-	Create   = "image.Create"   // cloud queue
-	Describe = "image.Describe" // cloud queue
-	Delete   = "image.Delete"   // cloud queue
-	Upload   = "image.Upload"   // a host's bulk queue
-
-	Inventory = "image.Inventory" // cloud queue
+// The activities on the cloud queue.
+var (
+	Create = durable.Activity[CreateInput, CreateResult]{Name: "image.Create", Queue: durable.CloudQueue,
+		Summary: func(in CreateInput) string { return "create image " + in.Image.ID.String() }}
+	Describe = durable.Activity[DescribeInput, durable.None]{Name: "image.Describe", Queue: durable.CloudQueue,
+		Summary: func(in DescribeInput) string { return "set properties of image " + in.Image.String() }}
+	OldBackups = durable.Activity[OldBackupsInput, OldBackupsResult]{Name: "image.OldBackups", Queue: durable.CloudQueue,
+		Summary: func(in OldBackupsInput) string { return "list old backups of server " + in.Server.String() }}
+	Remove = durable.Activity[compute.Removal, durable.None]{Name: "image.Remove", Queue: durable.CloudQueue,
+		Summary: compute.Removal.String}
+	Seen = durable.Activity[compute.SeenInput, compute.SeenResult]{Name: "image.Seen", Queue: durable.CloudQueue,
+		Summary: func(compute.SeenInput) string { return "list images" }}
 )
 
 // CreateInput asks for the record of an image with an id of the operation's.
@@ -38,25 +42,16 @@ type DescribeInput struct {
 	Properties map[string]string  `json:"properties"`
 }
 
-// DeleteInput names the image to remove, record and data. All credentials are of
-// the image's project: to another's it may look gone.
-type DeleteInput struct {
-	Credential compute.Credential `json:"credential"`
-	// Others are tried in turn where the image store refuses Credential.
-	Others []compute.Credential `json:"others,omitempty"`
-	Image  compute.ImageID      `json:"image"`
-}
-
 // Activities are what workflows call of the image store.
 type Activities struct{ Library Library }
 
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
-	r.RegisterActivityWithOptions(a.Describe, activity.RegisterOptions{Name: Describe})
-	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
-	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
-	r.RegisterActivityWithOptions(a.OldBackups, activity.RegisterOptions{Name: OldBackups})
+// Register registers the activities.
+func (a *Activities) Register(r durable.Registry) {
+	Create.Register(r, a.Create)
+	Describe.Register(r, durable.NoResult(a.Describe))
+	OldBackups.Register(r, a.OldBackups)
+	Remove.Register(r, durable.NoResult(a.Remove))
+	Seen.Register(r, a.Seen)
 }
 
 // Create is the activity image.Create.
@@ -84,11 +79,16 @@ func (a *Activities) Describe(ctx context.Context, in DescribeInput) error {
 	return err
 }
 
-// Delete is the activity image.Delete. One that is not there is a success.
-// Forbidden: none of the credentials may, or the image is protected.
-func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	err := compute.WithAny(append([]compute.Credential{in.Credential}, in.Others...), func(cred compute.Credential) error {
-		return a.Library.Delete(ctx, cred, in.Image)
+// Remove is the activity image.Remove: it ensures that there is no image of the thing's
+// name, record nor data. All credentials are of the image's project: to another's it may
+// look gone. Forbidden: none of the credentials may, or the image is protected.
+func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
+	id, err := uuid.Parse(in.Thing.Name)
+	if err != nil || in.Thing.Kind != compute.ThingImage {
+		return in.Misdirected()
+	}
+	err = compute.WithAny(in.Credentials, func(cred compute.Credential) error {
+		return a.Library.Delete(ctx, cred, compute.ImageID{UUID: id})
 	})
 	if compute.Is(err, compute.NotFound) {
 		return nil

@@ -7,9 +7,6 @@ import (
 	"strongroom/compute"
 )
 
-// OldBackups is the name of the activity; it runs on the cloud queue.
-const OldBackups = "image.OldBackups"
-
 // OldBackupsInput asks which backups of a server are more than are kept.
 type OldBackupsInput struct {
 	Credential compute.Credential `json:"credential"`
@@ -33,18 +30,17 @@ type OldBackupsResult struct {
 // OldBackups is the activity image.OldBackups. Only what the credential's own
 // project has counts, and only whole images do: what is half made is no backup yet.
 func (a *Activities) OldBackups(ctx context.Context, in OldBackupsInput) (OldBackupsResult, error) {
-	all, err := a.Library.List(ctx, in.Credential)
-	if err != nil {
-		return OldBackupsResult{}, err
-	}
 	var kept []compute.Image
-	for _, img := range all {
-		if img.Status == StatusActive && Owns(in.Credential, img) && img.IsBackup(in.Server, in.Backup.Type) {
+	for img, err := range All(ctx, a.Library, in.Credential, ListInput{Own: true, Statuses: []string{StatusActive}}) {
+		if err != nil {
+			return OldBackupsResult{}, err
+		}
+		if img.IsBackup(in.Server, in.Backup.Type) {
 			kept = append(kept, img)
 		}
 	}
 	slices.SortFunc(kept, func(a, b compute.Image) int {
-		// Image stores tell times in seconds: that it is the newest is known without.
+		// Image stores keep times in whole seconds, and this one is known to be the newest.
 		if a.ID == in.Newest || b.ID == in.Newest {
 			return map[bool]int{true: 1, false: -1}[a.ID == in.Newest]
 		}

@@ -51,7 +51,7 @@ func CheckHead(img compute.Image, head []byte) error {
 	return nil
 }
 
-// RefersElsewhere is the refusal of data that leans on another file.
+// RefersElsewhere is the refusal of data that refers to another file.
 func RefersElsewhere(img compute.Image) error {
 	return compute.Errorf(compute.Invalid, "the data of image %s refers to another file, which an image may not", img.ID)
 }

@@ -1,6 +1,6 @@
-// Package image reads (and later writes) images of an image store.
+// Package image reads and writes images of an image store.
 //
-// Store is the port; each adapter lives in a folder of its own and passes the
+// Library is the port; each adapter lives in a folder of its own and passes the
 // suite in imagetest.
 package image
 
@@ -38,8 +38,7 @@ const (
 	Private   = "private"   // its owner alone
 )
 
-// Library is a Store that can also be written: what the image API v2 of
-// devcloud and, later, snapshots need. An image is changed and deleted by its
+// Library is a Store that can also be written. An image is changed and deleted by its
 // owner's project: another project's credential gets Forbidden, or NotFound if
 // it may not even see the image. All methods may be called at once, also from
 // several processes.
@@ -48,6 +47,7 @@ type Library interface {
 	// Create ensures a record with the id in img, status "queued", owned by the
 	// credential's project. Without an id one is made. Conflict: the id exists
 	// with other content. Invalid: unknown formats or visibility, negative sizes.
+	// Forbidden: the project may make no images, or no more of them.
 	Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
 	// Update changes name, visibility, tags, protected, min_* and properties, and
 	// the formats while the image is queued (Forbidden afterwards).
@@ -60,7 +60,9 @@ type Library interface {
 	// Delete removes record and data. NotFound when it is not there; Forbidden
 	// when it is protected or another project's.
 	Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error
-	// List gives the images that the credential may see: its own, public ones.
-	// A credential without a project is the operator's own and is given all.
-	List(ctx context.Context, cred compute.Credential) ([]compute.Image, error)
+	// List gives a part of the images that the credential may see: its own, public ones.
+	// A credential without a project is the operator's own and is given all. An image that
+	// is there from the first part to the last is in one of them, or in several, whatever
+	// comes and goes meanwhile. A marker outlives the process.
+	List(ctx context.Context, cred compute.Credential, in ListInput) (ListResult, error)
 }

@@ -10,10 +10,14 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
 
 	"strongroom/compute"
+	"strongroom/durable"
 )
+
+// Upload runs on the host that has the data, on its bulk queue.
+var Upload = durable.HostActivity[UploadInput, UploadResult]{Name: "image.Upload", Bulk: true,
+	Summary: func(in UploadInput) string { return "upload image " + in.Image.String() }}
 
 // UploadInput asks that an exported file becomes the data of a queued image.
 type UploadInput struct {
@@ -37,7 +41,7 @@ const progressEvery = 3 * time.Second
 // Files are the copies of disks that a host made.
 type Files interface {
 	// OpenExport opens one by compute.Export.File. NotFound: it is not there;
-	// Conflict: it may not be whole any more, and must be made anew.
+	// Conflict: it may not be whole any more, and must be made again.
 	OpenExport(file string) (*os.File, error)
 }
 
@@ -48,20 +52,18 @@ type HostActivities struct {
 	Files   Files
 }
 
-// Register registers the activities under their names.
-func (a *HostActivities) Register(r worker.Registry) {
-	r.RegisterActivityWithOptions(a.Upload, activity.RegisterOptions{Name: Upload})
-}
+// Register registers the activities.
+func (a *HostActivities) Register(r durable.Registry) { Upload.Register(r, a.Upload) }
 
 // Upload is the activity image.Upload. A broken upload leaves the image queued
-// and the next one begins anew. An image that has exactly this data is a success:
+// and the next one begins again. An image that has exactly this data is a success:
 // the answer to an attempt before got lost.
 //
 // One that is cancelled when the image store has it all still succeeds: everybody sees
 // the image by then.
 //
 // NotFound: no such image or file; Conflict: the image has other data, or the
-// file must be made anew; otherwise as Library.Upload.
+// file must be made again; otherwise as Library.Upload.
 func (a *HostActivities) Upload(ctx context.Context, in UploadInput) (UploadResult, error) {
 	file, err := a.Files.OpenExport(in.File)
 	if err != nil {

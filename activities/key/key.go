@@ -8,9 +8,6 @@ package key
 import (
 	"context"
 
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
-
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
@@ -20,7 +17,7 @@ import (
 // NotFound, never a value. No error text carries a value. All methods may be
 // called at once, also from several processes.
 type Manager interface {
-	// Check tells whether the credential may make secrets in its project, without
+	// Check reports whether the credential may make secrets in its project, without
 	// making any. Forbidden: it may not; Unavailable: the manager does not answer.
 	Check(ctx context.Context, cred compute.Credential) error
 	// Create ensures that one secret of this name exists in the credential's
@@ -45,11 +42,13 @@ type Manager interface {
 	// success. Forbidden: the id is another project's secret. A name is looked for
 	// in the credential's project only: another project's of the same name stays.
 	Delete(ctx context.Context, in DeleteInput) error
-	// List gives the secrets that strongroom made and the credential can see, in
-	// no order. A credential without a project is the operator's own: where the
-	// manager lets it, it sees every project's. A secret too damaged to tell its
-	// name is listed by its id alone, to the operator only.
-	List(ctx context.Context, cred compute.Credential) ([]Item, error)
+	// List gives a part of the secrets that strongroom made and the credential can
+	// see. One that is there from the first part to the last is in one of them, or in
+	// several, whatever comes and goes meanwhile. A marker outlives the process. A
+	// credential without a project is the operator's own: where the manager lets it, it
+	// sees every project's. A secret too damaged to tell its name is listed by its id
+	// alone, to the operator only.
+	List(ctx context.Context, cred compute.Credential, in ListInput) (ListResult, error)
 }
 
 // CreateInput asks for a secret.
@@ -67,78 +66,26 @@ type CreateResult struct {
 
 // DeleteInput names the secret to remove.
 type DeleteInput struct {
-	Credential compute.Credential `json:"credential"`
-	// Others are tried in turn where the key manager refuses Credential.
-	Others []compute.Credential `json:"others,omitempty"`
-	Name   string               `json:"name"`
-	ID     *compute.SecretID    `json:"id,omitempty"`
+	Credential compute.Credential
+	Name       string
+	ID         *compute.SecretID
 }
 
-// InventoryInput asks what secrets exist. Projects are looked into one by one
-// where the key manager shows nobody all of them.
-type InventoryInput struct {
-	Projects []compute.Access `json:"projects,omitempty"`
+// ListInput asks for a part of a list.
+type ListInput struct {
+	Marker string // "": from the beginning; else ListResult.Next of the part before
+	Limit  int    // how many at most; the manager may give fewer. 0: as many as it likes
 }
 
-// InventoryResult is what secrets were seen, and what was looked at: all, or the
-// projects that a credential opened.
-type InventoryResult struct {
-	Items []Item `json:"items"`
-	All   bool   `json:"all,omitempty"`
-	compute.Looks
+// ListResult is a part of a list.
+type ListResult struct {
+	Items []Item
+	Next  string // "": that is all
 }
 
 // Item is a secret as the audit sees it.
 type Item struct {
-	ID        compute.SecretID `json:"id"`
-	Name      string           `json:"name"`
-	ProjectID string           `json:"project_id"`
-}
-
-// The registered names of the activities; they run on the cloud queue.
-const (
-	Create    = "key.Create"
-	Delete    = "key.Delete"
-	Inventory = "key.Inventory"
-)
-
-// Activities are what workflows call of the key manager.
-type Activities struct{ Manager Manager }
-
-// Create is the activity key.Create.
-func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
-	id, err := a.Manager.Create(ctx, in)
-	return CreateResult{Secret: id}, err
-}
-
-// Delete is the activity key.Delete. Forbidden: none of the credentials may.
-func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	return compute.WithAny(append([]compute.Credential{in.Credential}, in.Others...), func(cred compute.Credential) error {
-		in.Credential = cred
-		return a.Manager.Delete(ctx, in)
-	})
-}
-
-// Inventory is the activity key.Inventory.
-func (a *Activities) Inventory(ctx context.Context, in InventoryInput) (InventoryResult, error) {
-	items, err := a.Manager.List(ctx, compute.Credential{})
-	if !compute.Is(err, compute.Forbidden) {
-		return InventoryResult{Items: items, All: true}, err
-	}
-	var out InventoryResult
-	out.Looks, err = compute.LookInto(in.Projects, func(cred compute.Credential) error {
-		items, err := a.Manager.List(ctx, cred)
-		out.Items = append(out.Items, items...)
-		return err
-	})
-	return out, err
-}
-
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
-	r.RegisterActivityWithOptions(a.Copy, activity.RegisterOptions{Name: Copy})
-	r.RegisterActivityWithOptions(a.Look, activity.RegisterOptions{Name: Look})
-	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
-	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
+	ID        compute.SecretID
+	Name      string
+	ProjectID string
 }

@@ -24,7 +24,7 @@ const SegmentBytes = 64 << 20
 // No error text carries data. Two writers of one name at once are the caller's to
 // prevent; the rest may be called at once.
 type Store interface {
-	// Check tells whether the credential may use the store, without storing anything.
+	// Check reports whether the credential may use the store, without storing anything.
 	Check(ctx context.Context, cred compute.Credential) error
 	// Put ensures that the object has the data. An object of the same data stays as
 	// it is; Conflict: there is one of other data. Segments that an earlier attempt
@@ -38,9 +38,11 @@ type Store interface {
 	Open(ctx context.Context, cred compute.Credential, name string, offset int64) (io.ReadCloser, error)
 	// Delete ensures that neither the object nor a segment of it is left.
 	Delete(ctx context.Context, cred compute.Credential, name string) error
-	// List gives the names of what the project has: objects, and what a broken Put
-	// left, whose Whole is false.
-	List(ctx context.Context, cred compute.Credential) ([]Item, error)
+	// List gives a part of the names of what the project has: objects, and what a broken
+	// Put left, whose Whole is false. One that is there from the first part to the last is
+	// in one of them, or in several, whatever comes and goes meanwhile. A marker outlives
+	// the process.
+	List(ctx context.Context, cred compute.Credential, in ListInput) (ListResult, error)
 }
 
 // PutInput says what to store.
@@ -49,7 +51,7 @@ type PutInput struct {
 	Name         string // lower case letters, digits, and /_- within; at most 100 bytes
 	Size         int64  // of the data, in bytes
 	SegmentBytes int64  // 0: SegmentBytes
-	// Progress is told how many bytes are stored for sure; nil for nobody.
+	// Progress is called with the number of bytes that are stored for sure; nil: nobody asks.
 	Progress func(done int64)
 }
 
@@ -73,6 +75,18 @@ type Segment struct {
 	SHA256    string `json:"sha256"`
 }
 
+// ListInput asks for a part of a list.
+type ListInput struct {
+	Marker string // "": from the beginning; else ListResult.Next of the part before
+	Limit  int    // how many at most; the store may give fewer. 0: as many as it likes
+}
+
+// ListResult is a part of a list.
+type ListResult struct {
+	Items []Item
+	Next  string // "": that is all
+}
+
 // Item is a name in a List.
 type Item struct {
 	Name  string
@@ -90,8 +104,9 @@ type Blobs interface {
 	Open(ctx context.Context, cred compute.Credential, name string) (io.ReadCloser, error)
 	// Delete ensures that there is none of the name.
 	Delete(ctx context.Context, cred compute.Credential, name string) error
-	// List gives the names that begin with prefix, in order.
-	List(ctx context.Context, cred compute.Credential, prefix string) ([]string, error)
+	// List gives names that begin with prefix and come after another name, in the order
+	// of their bytes: the first of them, at most limit.
+	List(ctx context.Context, cred compute.Credential, prefix, after string, limit int) ([]string, error)
 }
 
 var goodName = regexp.MustCompile(`^[a-z0-9][a-z0-9/_-]{0,99}$`)

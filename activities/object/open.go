@@ -63,7 +63,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		r.current, r.left, r.sum = blob, segment.SizeBytes, sha256.New()
 		r.next++
 	}
-	n, err := r.current.Read(p[:min(int64(len(p)), r.left+1)]) // one byte more tells that there is more
+	n, err := r.current.Read(p[:min(int64(len(p)), r.left+1)]) // one byte more shows that there is more
 	r.sum.Write(p[:n])
 	if r.whole != nil {
 		r.whole.Write(p[:n])

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"strongroom/compute"
@@ -22,9 +20,6 @@ type Segmented struct {
 }
 
 var _ Store = (*Segmented)(nil)
-
-// segmentsOf is what the names of an object's segments begin with.
-func segmentsOf(name string) string { return name + ".segments/" }
 
 func (s Segment) blob(name string, number int) string {
 	return fmt.Sprintf("%s%08d-%s", segmentsOf(name), number, s.SHA256)
@@ -134,22 +129,28 @@ func (s *Segmented) ensure(ctx context.Context, in PutInput, segment Segment, nu
 // clear removes the segments that the manifest does not name: an earlier attempt
 // had other data.
 func (s *Segmented) clear(ctx context.Context, cred compute.Credential, name string, keep Manifest) error {
-	names := make([]string, len(keep.Segments))
+	names := make(map[string]bool, len(keep.Segments))
 	for i, segment := range keep.Segments {
-		names[i] = segment.blob(name, i)
+		names[segment.blob(name, i)] = true
 	}
-	found, err := s.Blobs.List(ctx, cred, segmentsOf(name))
-	if err != nil {
-		return err
-	}
-	for _, blob := range found {
-		if !slices.Contains(names, blob) {
+	for after := ""; ; {
+		found, err := s.Blobs.List(ctx, cred, segmentsOf(name), after, listedAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, blob := range found {
+			after = blob
+			if names[blob] {
+				continue
+			}
 			if err := s.Blobs.Delete(ctx, cred, blob); err != nil {
 				return err
 			}
 		}
+		if len(found) < listedAtOnce {
+			return nil
+		}
 	}
-	return nil
 }
 
 func (s *Segmented) now() time.Time {
@@ -165,7 +166,7 @@ func (s *Segmented) Check(ctx context.Context, cred compute.Credential) error {
 	if cred.ProjectID == "" {
 		return compute.Errorf(compute.Forbidden, "an object is used with a credential of the project that owns it")
 	}
-	_, err := s.Blobs.List(ctx, cred, "check.")
+	_, err := s.Blobs.List(ctx, cred, "check.", "", 1)
 	return err
 }
 
@@ -206,28 +207,6 @@ func (s *Segmented) Delete(ctx context.Context, cred compute.Credential, name st
 		}
 	}
 	return s.clear(ctx, cred, name, Manifest{})
-}
-
-// List implements Store.
-func (s *Segmented) List(ctx context.Context, cred compute.Credential) ([]Item, error) {
-	if cred.ProjectID == "" {
-		return nil, compute.Errorf(compute.Forbidden, "objects are listed with a credential of the project that owns them")
-	}
-	blobs, err := s.Blobs.List(ctx, cred, "")
-	if err != nil {
-		return nil, err
-	}
-	whole := map[string]bool{}
-	for _, blob := range blobs {
-		name, _, isSegment := strings.Cut(blob, ".segments/")
-		whole[name] = whole[name] || !isSegment
-	}
-	items := make([]Item, 0, len(whole))
-	for name, is := range whole {
-		items = append(items, Item{Name: name, Whole: is})
-	}
-	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
-	return items, nil
 }
 
 // steady ends reading with its context.

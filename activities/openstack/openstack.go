@@ -97,17 +97,17 @@ func kindOf(status int) compute.Kind {
 	return compute.Unavailable
 }
 
-// most bounds how long a service can make us wait.
-const most = 5 * time.Minute
+// maxRetryAfter bounds what a service may ask for with Retry-After.
+const maxRetryAfter = 5 * time.Minute
 
 // retryAfter reads the header: seconds, or a date.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := header.Get("Retry-After")
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
-		wait = time.Duration(min(seconds, int(most/time.Second))) * time.Second
+		wait = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 	} else if date, err := http.ParseTime(text); err == nil {
 		wait = date.Sub(now)
 	}
-	return min(max(wait, 0), most)
+	return min(max(wait, 0), maxRetryAfter)
 }

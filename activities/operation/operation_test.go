@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
@@ -20,12 +19,13 @@ import (
 	"strongroom/compute"
 	"strongroom/deploy/dev/temporal/temporaltest"
 	"strongroom/durable"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/schema/schematest"
 )
 
 // bundle is a database and a Temporal server of their own, and a control worker
-// whose operations begin and then stand still until they are told to end.
+// whose operations begin and then stand still until a signal ends them.
 type bundle struct {
 	*operation.Activities
 	t      *testing.T
@@ -37,25 +37,25 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	pool, c := schematest.New(t), temporaltest.Client(t)
 	records := &record.Activities{Pool: pool}
-	w := worker.New(c, durable.ControlQueue, worker.Options{Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
-	for _, a := range records.All() {
-		w.RegisterActivityWithOptions(a.Func, activity.RegisterOptions{Name: a.Name})
+	b := &bundle{
+		t: t, q: schema.New(pool), client: c, Activities: &operation.Activities{
+			Pool: pool, Starter: durable.Starter{Client: c}, Record: records, Logger: slog.New(slog.DiscardHandler),
+		},
 	}
+	w := worker.New(c, durable.ControlQueue, worker.Options{
+		LocalActivityWorkerOnly: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}},
+	})
+	records.Register(w)
 	for _, kind := range []compute.OperationKind{compute.OpCreate, compute.OpStop, compute.OpDelete} {
 		w.RegisterWorkflowWithOptions(standStill, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}
 	require.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
-	return &bundle{
-		t: t, q: schema.New(pool), client: c, Activities: &operation.Activities{
-			Pool: pool, Starter: durable.Starter{Client: c}, Record: records, Logger: slog.New(slog.DiscardHandler),
-		},
-	}
+	return b
 }
 
 func standStill(ctx workflow.Context, in durable.OperationInput) error {
-	var b record.BeginResult
-	err := workflow.ExecuteLocalActivity(durable.Record(ctx), record.Begin, in).Get(ctx, &b)
+	b, err := record.Begin.Run(ctx, in)
 	if err != nil || b.Superseded {
 		return err
 	}
@@ -71,7 +71,7 @@ func (b *bundle) operation(server compute.ServerID, kind compute.OperationKind) 
 	b.t.Helper()
 	op := compute.Operation{ID: compute.NewOperationID(), ServerID: server, Kind: kind, State: compute.OperationAccepted}
 	require.NoError(b.t, b.q.InsertOperation(b.t.Context(), schema.InsertOperationParams{
-		ID: op.ID, ServerID: server, Kind: kind, ProjectID: "p", UserID: "u", Arguments: []byte(`{}`), State: compute.OperationAccepted,
+		ID: op.ID, ServerID: server.UUID, Kind: kind, ProjectID: "p", UserID: "u", Arguments: []byte(`{}`), State: compute.OperationAccepted,
 	}))
 	b.exec("UPDATE servers SET current_operation = $1 WHERE id = $2", op.ID, server)
 	b.age(op)
@@ -101,7 +101,7 @@ func (b *bundle) age(op compute.Operation) {
 	b.exec("UPDATE operations SET updated_at = now() - interval '1 minute' WHERE id = $1", op.ID)
 }
 
-func (b *bundle) sweep() operation.SweepResult {
+func (b *bundle) sweep() outbox.Repaired {
 	b.t.Helper()
 	out, err := b.Sweep(b.t.Context())
 	require.NoError(b.t, err)
@@ -121,7 +121,7 @@ func (b *bundle) becomes(op compute.Operation, want compute.OperationState) {
 	require.Eventually(b.t, func() bool { return b.state(op) == want }, time.Minute, 20*time.Millisecond, "it never became %s", want)
 }
 
-func id(op compute.Operation) string { return durable.WorkflowID(op.ServerID, op.Kind) }
+func id(op compute.Operation) string { return durable.WorkflowID(op.On(), op.Kind) }
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestSweep(t *testing.T) {
 
 	t.Run("starts what was accepted and never started", func(t *testing.T) {
 		op := b.operation(b.server(), compute.OpCreate)
-		require.Equal(t, operation.SweepResult{Started: 1}, b.sweep())
+		require.Equal(t, outbox.Repaired{Started: 1}, b.sweep())
 		b.becomes(op, compute.OperationRunning)
 		require.Zero(t, b.sweep(), "it was just looked at")
 		b.age(op)
@@ -143,7 +143,7 @@ func TestSweep(t *testing.T) {
 		op := b.operation(b.server(), compute.OpCreate)
 		b.exec("UPDATE operations SET updated_at = now() WHERE id = $1", op.ID)
 		require.Zero(t, b.sweep())
-		_, found, err := b.Starter.Look(ctx, op)
+		_, found, err := b.Starter.FindExecution(ctx, op)
 		require.NoError(t, err)
 		require.False(t, found)
 		b.exec("DELETE FROM operations WHERE id = $1", op.ID)
@@ -155,7 +155,7 @@ func TestSweep(t *testing.T) {
 		b.becomes(op, compute.OperationRunning)
 		require.NoError(t, b.client.TerminateWorkflow(ctx, id(op), "", "test"))
 		b.age(op)
-		require.Equal(t, operation.SweepResult{Closed: 1}, b.sweep())
+		require.Equal(t, outbox.Repaired{Closed: 1}, b.sweep())
 		require.Equal(t, compute.OperationFailed, b.state(op))
 		row, err := b.q.GetServer(ctx, op.ServerID)
 		require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestSweep(t *testing.T) {
 		require.Error(t, b.client.GetWorkflow(ctx, id(ended), "").Get(ctx, nil))
 		b.exec("UPDATE operations SET state = 'running' WHERE id = $1", traceless.ID)
 		b.age(ended)
-		require.Equal(t, operation.SweepResult{Closed: 2}, b.sweep())
+		require.Equal(t, outbox.Repaired{Closed: 2}, b.sweep())
 		require.Equal(t, compute.OperationFailed, b.state(ended))
 		require.Equal(t, compute.OperationFailed, b.state(traceless))
 	})
@@ -190,7 +190,7 @@ func TestSweep(t *testing.T) {
 		require.NoError(t, b.client.TerminateWorkflow(ctx, id(cut), "", "test"))
 		first, second := b.operation(server, compute.OpDelete), b.operation(cut.ServerID, compute.OpDelete)
 		b.age(cut)
-		require.Equal(t, operation.SweepResult{Started: 3, Closed: 1}, b.sweep())
+		require.Equal(t, outbox.Repaired{Started: 3, Closed: 1}, b.sweep())
 		b.becomes(never, compute.OperationCancelled)
 		require.Equal(t, compute.OperationCancelled, b.state(cut))
 		b.becomes(first, compute.OperationRunning)
@@ -210,8 +210,11 @@ func TestSweep(t *testing.T) {
 		b.exec("UPDATE operations SET state = 'succeeded' WHERE id = $1", old.ID)
 		require.Zero(t, b.sweep())
 		require.Equal(t, compute.OperationAccepted, b.state(next))
-		require.NoError(t, b.CancelRunning(ctx, server))
-		require.Equal(t, operation.SweepResult{Started: 1}, b.sweep(), "it stays in sight until it could be started")
+		require.Eventually(t, func() bool {
+			ended, err := b.Starter.Cancel(ctx, server)
+			return err == nil && ended
+		}, time.Minute, 20*time.Millisecond)
+		require.Equal(t, outbox.Repaired{Started: 1}, b.sweep(), "it stays in sight until it could be started")
 		b.becomes(next, compute.OperationRunning)
 	})
 

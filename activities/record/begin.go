@@ -3,44 +3,42 @@ package record
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/schema"
+	"strongroom/schema/fence"
 )
 
-// BeginResult is what an operation works with. Superseded says that the
-// operation may not begin: the server belongs to another one by now. The
-// arguments have a type for each kind: what a request said in its own words has
-// no place in a history.
-type BeginResult struct {
-	Superseded bool                     `json:"superseded,omitempty"`
-	Credential compute.Credential       `json:"credential"`
-	Reboot     *compute.RebootArguments `json:"reboot,omitempty"`
-	Server     compute.Server           `json:"server"`
-
-	Snapshot *compute.SnapshotArguments `json:"snapshot,omitempty"`
-	Rebuild  *compute.Rebuild           `json:"rebuild,omitempty"`
-	Rotate   *compute.RotateArguments   `json:"rotate,omitempty"`
-
-	Rescue *compute.RescueArguments `json:"rescue,omitempty"`
-
-	HostName string `json:"host_name,omitempty"`
+// Begin checks that an operation may begin, and gives it its server.
+var Begin = durable.Activity[durable.OperationInput, BeginResult]{
+	Name: "record.Begin", Queue: durable.RecordQueue,
+	Summary: func(durable.OperationInput) string { return "begin the operation" },
 }
 
-// Begin is the activity record.Begin: the fence at an operation's start. It may
-// run again for the operation that it let in.
+// BeginResult is what an operation works with. Superseded says that the operation
+// may not begin: another one has taken over the server. Arguments are only what the
+// kind's Action declares: other text of the request must not get into a history.
+type BeginResult struct {
+	Superseded bool               `json:"superseded,omitempty"`
+	Credential compute.Credential `json:"credential"`
+	Server     compute.Server     `json:"server"`
+	Host       *durable.Host      `json:"host,omitempty"` // where the server is
+	Arguments  json.RawMessage    `json:"arguments,omitempty"`
+}
+
+// Begin is the activity record.Begin: the fence at an operation's start. Run
+// again for an operation that has begun, it gives the same.
 func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (BeginResult, error) {
 	var out BeginResult
-	err := a.tx(ctx, func(q *schema.Queries) error {
+	err := a.transaction(ctx, func(q *schema.Queries) error {
 		rows, err := q.BeginOperation(ctx, in.Operation)
 		if err != nil {
 			return err
 		}
 		if rows == 0 {
 			out = BeginResult{Superseded: true}
-			return settle(ctx, q, in, compute.OperationCancelled, superseded)
+			return settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
 		}
 		out, err = a.load(ctx, q, in)
 		return err
@@ -53,64 +51,36 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	if err != nil {
 		return BeginResult{}, err
 	}
-	if err := a.meetsLegacyKey(ctx, q, op); err != nil {
-		return BeginResult{}, err
-	}
-	server, err := LoadServer(ctx, q, in.Server)
+	action, err := compute.ActionOf(op.Kind)
 	if err != nil {
 		return BeginResult{}, err
 	}
-	out := BeginResult{Credential: Operation(op).Credential, Server: server}
-	if err := out.arguments(op.Kind, op.Arguments); err != nil {
-		return BeginResult{}, compute.Errorf(compute.Invalid, "operation %s has no arguments of a %s", op.ID, op.Kind)
-	}
-	if server.Host != nil {
-		if out.HostName, err = q.HostName(ctx, *server.Host); err != nil {
+	if action.Boots {
+		if err := a.meetsLegacyKey(ctx, q, op.ServerID); err != nil {
 			return BeginResult{}, err
 		}
 	}
-	return out, nil
+	out := BeginResult{Credential: op.Operation().Credential}
+	if out.Arguments, err = action.Keep(op.Arguments); err != nil {
+		return BeginResult{}, compute.Errorf(compute.Invalid, "operation %s has no arguments of a %s", op.ID, op.Kind)
+	}
+	if in.Server == (compute.ServerID{}) {
+		return out, nil
+	}
+	if out.Server, err = schema.LoadServer(ctx, q, in.Server); err != nil || out.Server.Host == nil {
+		return out, err
+	}
+	name, err := q.HostName(ctx, *out.Server.Host)
+	out.Host = &durable.Host{ID: *out.Server.Host, Name: name}
+	return out, err
 }
 
-// arguments reads those of the kinds that have some.
-func (b *BeginResult) arguments(kind compute.OperationKind, text []byte) error {
-	var into any
-	switch kind {
-	case compute.OpReboot:
-		b.Reboot = &compute.RebootArguments{}
-		into = b.Reboot
-	case compute.OpCreateImage, compute.OpCreateBackup:
-		b.Snapshot = &compute.SnapshotArguments{}
-		into = b.Snapshot
-	case compute.OpRebuild:
-		b.Rebuild = &compute.Rebuild{} // what else it changes is for the record alone
-		into = b.Rebuild
-	case compute.OpRotateKeys:
-		b.Rotate = &compute.RotateArguments{}
-		into = b.Rotate
-	case compute.OpRescue:
-		b.Rescue = &compute.RescueArguments{}
-		into = b.Rescue
-	default:
+// meetsLegacyKey moves the legacy key of a server that is about to be booted.
+// One that cannot be moved stays, and `strongroom legacy status` says why.
+func (a *Activities) meetsLegacyKey(ctx context.Context, q *schema.Queries, server compute.ServerID) error {
+	_, err := a.legacyKeys().MoveWith(ctx, q, server)
+	if compute.Is(err, compute.Conflict) {
 		return nil
 	}
-	if string(text) == "null" {
-		return errNone
-	}
-	return json.Unmarshal(text, into)
-}
-
-var errNone = errors.New("no arguments")
-
-// Operation gives an operations row as the field knows it.
-func Operation(row schema.Operation) compute.Operation {
-	op := compute.Operation{
-		ID: row.ID, ServerID: row.ServerID, Kind: row.Kind, State: row.State,
-		Credential: compute.Credential{ID: row.CredentialID, ProjectID: row.ProjectID, UserID: row.UserID},
-		Arguments:  row.Arguments, AcceptedAt: row.AcceptedAt,
-	}
-	if row.Message != nil {
-		op.Message = *row.Message
-	}
-	return op
+	return err
 }

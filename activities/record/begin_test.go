@@ -6,14 +6,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	host := b.host("h1", 8, 8192)
+	host := b.Host("h1", 8, 8192)
 	in := b.server(compute.OpCreate)
 	for range 2 {
 		got, err := b.Begin(b.ctx, in)
@@ -23,29 +25,28 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 		require.Equal(t, in.Server, got.Server.ID)
 		require.Len(t, got.Server.Disks, 1)
 		require.Nil(t, got.Server.TPM.Secret)
-		require.Nil(t, got.Reboot)
-		require.Empty(t, got.HostName)
+		require.Nil(t, got.Arguments)
+		require.Nil(t, got.Host)
 	}
 	op := b.op(in)
 	require.Equal(t, compute.OperationRunning, op.State)
 	require.NotNil(t, op.StartedAt)
 
-	_, err := b.Claim(b.ctx, record.ClaimInput{OperationInput: in, Plan: plan(1)})
+	_, err := b.placement.Claim(b.ctx, placement.ClaimInput{OperationInput: in, Plan: plan})
 	require.NoError(t, err)
 	secret, source, tpm := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
-	require.NoError(t, b.SaveSecrets(b.ctx, record.SecretsInput{
-		OperationInput: in, Disks: map[string]compute.SecretID{b.disk(in).String(): secret},
+	require.NoError(t, b.saveSecrets(in, record.Secrets{Disks: map[string]compute.SecretID{b.disk(in).String(): secret},
 		Sources: map[string]compute.SecretID{b.disk(in).String(): source}, TPM: &tpm,
 	}))
 	options := map[string]string{"cipher-alg": "aes-256"}
-	require.NoError(t, b.SaveOptions(b.ctx, record.OptionsInput{OperationInput: in, Disk: b.disk(in), Format: compute.FormatLUKS, Options: options}))
-	require.NoError(t, b.Task(b.ctx, record.TaskInput{OperationInput: in, Task: compute.TaskSpawning}))
+	require.NoError(t, b.saveOptions(in, record.Option{Disk: b.disk(in), Format: compute.FormatLUKS, Options: options}))
+	require.NoError(t, b.task(in, compute.TaskSpawning))
 
 	reboot := b.supersede(in, compute.OpReboot, compute.RebootArguments{Hard: true})
 	got, err := b.Begin(b.ctx, reboot)
 	require.NoError(t, err)
-	require.Equal(t, &compute.RebootArguments{Hard: true}, got.Reboot)
-	require.Equal(t, "h1", got.HostName)
+	require.JSONEq(t, `{"hard": true}`, string(got.Arguments))
+	require.Equal(t, &durable.Host{ID: host, Name: "h1"}, got.Host)
 	require.Equal(t, host, *got.Server.Host)
 	require.Equal(t, secret, *got.Server.Disks[0].Secret)
 	require.Equal(t, source, *got.Server.Disks[0].BackingSecret)
@@ -66,14 +67,14 @@ func TestBeginKeepsOutWhoLostTheServer(t *testing.T) {
 	b := setup(t)
 	in := b.server(compute.OpCreate)
 	b.supersede(in, compute.OpDelete, nil)
-	before := b.dump("servers")
+	before := b.Dump("servers")
 	for range 2 {
 		got, err := b.Begin(b.ctx, in)
 		require.NoError(t, err)
 		require.Equal(t, record.BeginResult{Superseded: true}, got)
 		require.Equal(t, compute.OperationCancelled, b.op(in).State)
 	}
-	require.Equal(t, before, b.dump("servers"))
+	require.Equal(t, before, b.Dump("servers"))
 }
 
 func TestBeginKeepsOutWhoIsSettled(t *testing.T) {

@@ -49,7 +49,7 @@ func TestATokenEndsWithItsLastOperation(t *testing.T) {
 		}
 		_, err = store.Authority(b.ctx, owner)
 		require.True(t, compute.Is(err, compute.Forbidden), "%v", err)
-		require.Equal(t, "credentials:\n\n", b.dump("credentials"))
+		require.Equal(t, "credentials:\n\n", b.Dump("credentials"))
 	}
 }
 
@@ -64,7 +64,7 @@ func TestATokenEndsWithAnOperationThatWasSuperseded(t *testing.T) {
 	got, err := b.Begin(b.ctx, in)
 	require.NoError(t, err)
 	require.True(t, got.Superseded)
-	require.Equal(t, "credentials:\n\n", b.dump("credentials"))
+	require.Equal(t, "credentials:\n\n", b.Dump("credentials"))
 }
 
 func TestACredentialOpensWithItsKeyOnly(t *testing.T) {
@@ -88,9 +88,9 @@ func TestATrust(t *testing.T) {
 	b := setup(t)
 	store := b.keep(uuid.New(), "another's token")
 	in := b.server(compute.OpCreate)
-	save := record.TrustInput{OperationInput: in, Delegated: compute.DelegatedCredential(in.Server, "p1", "u1"), Trust: "t-1"}
+	save := record.Trust{Delegated: compute.DelegatedCredential(in.Server, "p1", "u1"), Trust: "t-1"}
 	for range 2 {
-		require.NoError(t, b.SaveTrust(b.ctx, save))
+		require.NoError(t, b.saveTrust(in, save))
 	}
 	got, err := store.Authority(b.ctx, save.Delegated)
 	require.NoError(t, err)
@@ -103,5 +103,5 @@ func TestATrust(t *testing.T) {
 	require.True(t, compute.Is(err, compute.Forbidden), "%v", err)
 
 	b.supersede(in, compute.OpDelete, nil)
-	require.True(t, record.IsSuperseded(b.SaveTrust(b.ctx, save)), "fenced")
+	require.True(t, record.IsSuperseded(b.saveTrust(in, save)), "fenced")
 }

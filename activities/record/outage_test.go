@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -21,10 +22,9 @@ func TestAnOutageIsWorthARetry(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	nobody := &record.Activities{Pool: pool}
-	require.True(t, compute.Is(nobody.Task(t.Context(), record.TaskInput{OperationInput: in}), compute.Unavailable))
-	_, err = nobody.Claim(t.Context(), record.ClaimInput{OperationInput: in})
+	_, err = nobody.Advance(t.Context(), record.AdvanceInput{OperationInput: in, Close: &record.Close{}, Open: &record.Open{}})
 	require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
-	_, err = nobody.Ledger(t.Context(), record.LedgerInput{})
+	err = nobody.Settle(t.Context(), record.SettleInput{OperationInput: in})
 	require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
 }
 
@@ -39,7 +39,7 @@ func TestALostConnectionIsWorthARetry(t *testing.T) {
 	_, err = tx.Exec(b.ctx, "SELECT 1 FROM servers FOR UPDATE")
 	require.NoError(t, err)
 	result := make(chan error, 1)
-	go func() { result <- b.Task(b.ctx, record.TaskInput{OperationInput: in, Task: compute.TaskSpawning}) }()
+	go func() { result <- b.task(in, compute.TaskSpawning) }()
 	require.Eventually(t, func() bool {
 		var killed int
 		err := b.Pool.QueryRow(b.ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -58,7 +58,7 @@ func TestALockThatDoesNotComeIsWorthARetry(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(b.ctx)) }()
 	_, err = tx.Exec(b.ctx, "SELECT 1 FROM servers FOR UPDATE")
 	require.NoError(t, err)
-	err = b.Task(b.ctx, record.TaskInput{OperationInput: in, Task: compute.TaskSpawning})
+	err = b.task(in, compute.TaskSpawning)
 	require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
 }
 
@@ -67,10 +67,7 @@ func TestWhatTheDatabaseRefusesIsNoOutage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	in := b.server(compute.OpCreate)
-	host := b.host("h1", 8, 8192)
-	_, err := b.Pool.Exec(b.ctx, "INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, 'req-0', 1, 1, 1)", in.Server, host)
-	require.NoError(t, err)
-	_, err = b.Claim(b.ctx, record.ClaimInput{OperationInput: in, Plan: plan(1)})
-	require.Error(t, err, "another operation's claim is in the way")
+	err := b.saveOptions(in, record.Option{Disk: b.disk(in), Format: compute.DiskFormat(strings.Repeat("x", 200))})
+	require.Error(t, err, "there is no room for it")
 	require.Empty(t, compute.KindOf(err), "%v", err)
 }

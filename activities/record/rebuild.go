@@ -9,21 +9,30 @@ import (
 	"strongroom/schema"
 )
 
+// Rebuild decides a rebuild.
+var Rebuild = durable.Activity[RebuildInput, durable.None]{
+	Name: "record.Rebuild", Queue: durable.RecordQueue,
+	Summary: func(in RebuildInput) string { return stepSummary("decide the rebuild", in.Close, in.Open) },
+}
+
 // RebuildInput says what a server was rebuilt to.
 type RebuildInput struct {
 	durable.OperationInput
 	Image compute.Image  `json:"image"`
 	Disks []compute.Disk `json:"disks"`
 	TPM   *compute.TPM   `json:"tpm,omitempty"`
+	Close *Close         `json:"close,omitempty"`
+	Open  *Open          `json:"open,omitempty"`
 }
 
 // Rebuild is the activity record.Rebuild: the decision of a rebuild. From here on
-// the server is its new image, disks and vTPM, and what the request changed beside
+// the server has its new image, disks and vTPM, and what else the request changed
 // (TPM-10, TPM-29, EE-07, EE-08). Running again after it took effect is a success and
 // changes nothing.
 func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
-	stands := func(q *schema.Queries) (bool, error) { return hasDisks(ctx, q, in.Server, in.Disks) }
-	return a.decisionTx(ctx, in.OperationInput, stands, func(q *schema.Queries) error {
+	d := decision{OperationInput: in.OperationInput, close: in.Close, open: in.Open}
+	d.alreadyDecided = func(q *schema.Queries) (bool, error) { return hasDisks(ctx, q, in.Server, in.Disks) }
+	d.do = func(q *schema.Queries) error {
 		op, err := q.GetOperation(ctx, in.Operation)
 		if err != nil {
 			return err
@@ -44,13 +53,9 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 				return err
 			}
 		}
-		if in.TPM == nil || in.TPM.Secret == nil {
-			return q.DeleteSystemMetadata(ctx, schema.DeleteSystemMetadataParams{ServerID: in.Server, Key: compute.SystemTPMSecret})
-		}
-		return q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{
-			ServerID: in.Server, Key: compute.SystemTPMSecret, Value: in.TPM.Secret.String(),
-		})
-	})
+		return setTPMSecret(ctx, q, in.Server, in.TPM)
+	}
+	return a.decide(ctx, d)
 }
 
 // hasDisks reports whether a server has disks, and all of these.
@@ -82,7 +87,7 @@ func rebuildServer(ctx context.Context, q *schema.Queries, in RebuildInput, was 
 		row.Metadata = c.Metadata
 	}
 	if in.TPM != nil {
-		asked := *in.TPM // where its secret is told is the system metadata
+		asked := *in.TPM // the secret's id is kept in the system metadata only
 		asked.Secret = nil
 		row.TPM = &asked
 	}

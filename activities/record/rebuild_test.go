@@ -9,6 +9,7 @@ import (
 
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/schema"
 )
 
 // EE-07, EE-08, TPM-10: the decision of a rebuild is one transaction, may run twice,
@@ -18,9 +19,7 @@ func TestRebuild(t *testing.T) {
 	b := setup(t)
 	first := b.server(compute.OpCreate)
 	secret, old := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
-	require.NoError(t, b.SaveSecrets(b.ctx, record.SecretsInput{
-		OperationInput: first, Disks: map[string]compute.SecretID{b.disk(first).String(): old}, TPM: &old,
-	}))
+	require.NoError(t, b.saveSecrets(first, record.Secrets{Disks: map[string]compute.SecretID{b.disk(first).String(): old}, TPM: &old}))
 	_, err := b.Pool.Exec(b.ctx, `UPDATE servers SET description = 'old', key_name = 'k', user_data = 'eA==', metadata = '{"a": "b"}' WHERE id = $1`, first.Server)
 	require.NoError(t, err)
 	_, err = b.Pool.Exec(b.ctx, `UPDATE server_disks SET tag = 'boot' WHERE server_id = $1`, first.Server)
@@ -28,16 +27,19 @@ func TestRebuild(t *testing.T) {
 
 	name, data := "anew", "ssh-ed25519 x"
 	image := compute.Image{ID: compute.ImageID{UUID: uuid.New()}, Name: "i", Properties: map[string]string{"hw_ephemeral_encryption": "true", "trait:CUSTOM_A": "forbidden"}}
-	in := b.supersede(first, compute.OpRebuild, compute.RebuildArguments{
-		Rebuild: compute.Rebuild{Image: image, PreserveEphemeral: true},
+	in := b.supersede(first, compute.OpRebuild, compute.RebuildRequest{
+		RebuildArguments: compute.RebuildArguments{Image: image, PreserveEphemeral: true},
 		Change: compute.ServerChange{
 			Name: &name, Description: compute.Setting{Set: true}, KeyName: compute.Setting{Set: true, Text: &name}, KeyData: &data,
 		},
 	})
 	begun, err := b.Begin(b.ctx, in)
 	require.NoError(t, err)
-	require.Equal(t, &compute.Rebuild{Image: image, PreserveEphemeral: true}, begun.Rebuild)
-	will, err := begun.Server.RebuiltAs(in.Operation, *begun.Rebuild)
+	asked, err := compute.Rebuild.Read(begun.Arguments)
+	require.NoError(t, err)
+	require.Equal(t, compute.RebuildArguments{Image: image, PreserveEphemeral: true}, asked)
+	require.NotContains(t, string(begun.Arguments), data, "the request's own words are for the record alone")
+	will, err := begun.Server.RebuiltAs(in.Operation, asked)
 	require.NoError(t, err)
 	will.Disks[0].Secret, will.Disks[0].EncryptionOptions = &secret, map[string]string{"cipher-alg": "aes-256"}
 	will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser, Secret: &secret}
@@ -59,29 +61,29 @@ func TestRebuild(t *testing.T) {
 	require.Equal(t, []string{"CUSTOM_A"}, row.ForbiddenTraits)
 	require.Nil(t, row.TPM.Secret)
 	require.Equal(t, in.Operation, row.CurrentOperation, "it is not over")
-	now, err := record.LoadServer(b.ctx, b.q, in.Server)
+	now, err := schema.LoadServer(b.ctx, b.q, in.Server)
 	require.NoError(t, err)
 	require.Equal(t, will.Disks, now.Disks)
 	require.Equal(t, will.TPM, now.TPM)
-	require.Contains(t, b.dump("server_disks"), "boot", "the tag stays")
-	require.NotContains(t, b.dump("server_disks", "server_system_metadata"), old.String())
+	require.Contains(t, b.Dump("server_disks"), "boot", "the tag stays")
+	require.NotContains(t, b.Dump("server_disks", "server_system_metadata"), old.String())
 
 	decided.TPM, decided.Disks = nil, now.Disks
 	require.NoError(t, b.Rebuild(b.ctx, decided))
-	require.NotContains(t, b.dump("server_system_metadata"), secret.String())
+	require.NotContains(t, b.Dump("server_system_metadata"), secret.String())
 	require.Nil(t, b.row(in).TPM)
 
-	// Whoever lost the server decides nothing, but what he had decided stands.
+	// An operation that lost the server decides nothing, but what it had decided is decided.
 	next := b.supersede(in, compute.OpDelete, nil)
-	before := b.dump(everything...)
+	before := b.Dump(everything...)
 	require.NoError(t, b.Rebuild(b.ctx, decided))
 	late := decided
 	late.Disks = slices.Clone(decided.Disks)
 	late.Disks[0].ID = compute.DiskID{UUID: uuid.New()}
 	require.True(t, record.IsSuperseded(b.Rebuild(b.ctx, late)))
-	require.Equal(t, before, b.dump(everything...))
+	require.Equal(t, before, b.Dump(everything...))
 
-	empty := b.supersede(next, compute.OpRebuild, compute.RebuildArguments{Change: compute.ServerChange{Metadata: map[string]string{}}})
+	empty := b.supersede(next, compute.OpRebuild, compute.RebuildRequest{Change: compute.ServerChange{Metadata: map[string]string{}}})
 	decided.OperationInput = empty
 	require.NoError(t, b.Rebuild(b.ctx, decided))
 	require.Empty(t, b.row(empty).Metadata)
@@ -95,14 +97,14 @@ func TestAThingIsMadeOnceMore(t *testing.T) {
 	lent := []compute.Thing{thing(in, compute.ThingHypervisorSecret, "s")}
 	for range 3 {
 		for range 2 { // the step may run twice
-			require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "start_domain", Things: lent}))
+			require.NoError(t, b.open(in, record.Open{Event: "start_domain", Things: lent}))
 		}
-		open, err := b.Things(b.ctx, in.Server)
+		open, err := b.ledger.Things(b.ctx, compute.ServerOwner(in.Server))
 		require.NoError(t, err)
 		require.Len(t, open, 1)
 		require.Equal(t, compute.ThingIntended, open[0].State)
-		require.NoError(t, b.Close(b.ctx, record.CloseInput{OperationInput: in, Event: "start_domain", Present: lent, Released: lent}))
-		open, err = b.Things(b.ctx, in.Server)
+		require.NoError(t, b.close(in, record.Close{Event: "start_domain", Present: lent, Released: lent}))
+		open, err = b.ledger.Things(b.ctx, compute.ServerOwner(in.Server))
 		require.NoError(t, err)
 		require.Empty(t, open)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/schema"
 )
 
 // EE-26: the rescue disk is on record from the end of the rescue on, with its own
@@ -24,8 +25,10 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	rescue := b.supersede(in, compute.OpRescue, compute.RescueArguments{Image: img})
 	begun, err := b.Begin(b.ctx, rescue)
 	require.NoError(t, err)
-	require.Equal(t, img.ID, begun.Rescue.Image.ID)
-	d, err := compute.PlanRescue(rescue.Operation, begun.Rescue.Image)
+	asked, err := compute.Rescue.Read(begun.Arguments)
+	require.NoError(t, err)
+	require.Equal(t, img.ID, asked.Image.ID)
+	d, err := compute.PlanRescue(rescue.Operation, asked.Image)
 	require.NoError(t, err)
 	d.EncryptionOptions = map[string]string{"cipher-alg": "aes-256"}
 	end := record.SettleInput{
@@ -44,16 +47,16 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	require.Equal(t, compute.RootDisk, begun.Server.Disks[1].Role)
 	_, err = b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = 'another' WHERE id = $1", in.Server)
 	require.NoError(t, err)
-	require.True(t, record.IsSuperseded(b.Unrescue(b.ctx, unrescue)))
+	require.True(t, record.IsSuperseded(b.Unrescue(b.ctx, record.UnrescueInput{OperationInput: unrescue})))
 	_, err = b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = $2 WHERE id = $1", in.Server, unrescue.Operation)
 	require.NoError(t, err)
-	for _, err := range atOnce(4, func(int) error { return b.Unrescue(b.ctx, unrescue) }) {
+	for _, err := range atOnce(4, func(int) error { return b.Unrescue(b.ctx, record.UnrescueInput{OperationInput: unrescue}) }) {
 		require.NoError(t, err)
 	}
-	server, err := record.LoadServer(b.ctx, b.q, in.Server)
+	server, err := schema.LoadServer(b.ctx, b.q, in.Server)
 	require.NoError(t, err)
 	require.Len(t, server.Disks, 1)
 
 	b.supersede(in, compute.OpDelete, nil)
-	require.NoError(t, b.Unrescue(b.ctx, unrescue), "what was decided stands")
+	require.NoError(t, b.Unrescue(b.ctx, record.UnrescueInput{OperationInput: unrescue}), "what was decided is decided")
 }

@@ -2,28 +2,36 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/schema"
 )
 
+// Rotate decides a rotation of keys.
+var Rotate = durable.Activity[RotateInput, durable.None]{
+	Name: "record.Rotate", Queue: durable.RecordQueue,
+	Summary: func(in RotateInput) string { return stepSummary("decide the rotation of keys", in.Close, in.Open) },
+}
+
 // RotateInput says which secrets open a server's disks from now on.
 type RotateInput struct {
 	durable.OperationInput
 	Disks map[string]compute.Rotated `json:"disks"` // by disk id
+	Close *Close                     `json:"close,omitempty"`
+	Open  *Open                      `json:"open,omitempty"`
 }
 
 // Rotate is the activity record.Rotate: the point at which a rotation of keys is
 // decided. All disks change in one transaction. Running again after it took effect
 // is a success.
 func (a *Activities) Rotate(ctx context.Context, in RotateInput) error {
-	stands := func(q *schema.Queries) (bool, error) {
+	d := decision{OperationInput: in.OperationInput, close: in.Close, open: in.Open}
+	d.alreadyDecided = func(q *schema.Queries) (bool, error) {
 		left, err := unrotated(ctx, q, in)
 		return len(left) == 0, err
 	}
-	return a.decisionTx(ctx, in.OperationInput, stands, func(q *schema.Queries) error {
+	d.do = func(q *schema.Queries) error {
 		left, err := unrotated(ctx, q, in)
 		if err != nil {
 			return err
@@ -34,7 +42,8 @@ func (a *Activities) Rotate(ctx context.Context, in RotateInput) error {
 			}
 		}
 		return nil
-	})
+	}
+	return a.decide(ctx, d)
 }
 
 // unrotated gives those of the disks that other secrets open.
@@ -49,12 +58,12 @@ func unrotated(ctx context.Context, q *schema.Queries, in RotateInput) (left []s
 }
 
 func rotate(ctx context.Context, q *schema.Queries, row schema.ServerDisk, to compute.Rotated) error {
-	options, err := json.Marshal(to.Options)
+	options, err := optionsText(to.Options)
 	if err != nil {
 		return err
 	}
 	if err := q.SetDiskSecret(ctx, schema.SetDiskSecretParams{ID: row.ID, EncryptionSecret: &to.Secret}); err != nil {
 		return err
 	}
-	return q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: row.ID, EncryptionFormat: row.EncryptionFormat, EncryptionOptions: string(options)})
+	return q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: row.ID, EncryptionFormat: row.EncryptionFormat, EncryptionOptions: options})
 }

@@ -8,6 +8,7 @@ import (
 
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/schema"
 )
 
 func TestRotate(t *testing.T) {
@@ -22,7 +23,7 @@ func TestRotate(t *testing.T) {
 	for _, err := range atOnce(8, func(int) error { return b.Rotate(b.ctx, rotate) }) {
 		require.NoError(t, err)
 	}
-	got, err := record.LoadServer(b.ctx, b.q, in.Server)
+	got, err := schema.LoadServer(b.ctx, b.q, in.Server)
 	require.NoError(t, err)
 	require.Equal(t, to.Secret, *got.Disks[0].Secret)
 	require.Equal(t, to.Options, got.Disks[0].EncryptionOptions)
@@ -34,9 +35,9 @@ func TestRotate(t *testing.T) {
 	b.supersede(in, compute.OpDelete, nil)
 	require.NoError(t, b.Rotate(b.ctx, rotate))
 	rotate.Disks[b.disk(in).String()] = compute.Rotated{Secret: compute.SecretID{UUID: uuid.New()}}
-	before := b.dump(everything...)
+	before := b.Dump(everything...)
 	require.True(t, record.IsSuperseded(b.Rotate(b.ctx, rotate)))
-	require.Equal(t, before, b.dump(everything...))
+	require.Equal(t, before, b.Dump(everything...))
 }
 
 func TestBeginGivesTheArgumentsOfARotation(t *testing.T) {
@@ -46,5 +47,5 @@ func TestBeginGivesTheArgumentsOfARotation(t *testing.T) {
 	next := b.supersede(in, compute.OpRotateKeys, compute.RotateArguments{Disks: []string{"root"}})
 	got, err := b.Begin(b.ctx, next)
 	require.NoError(t, err)
-	require.Equal(t, &compute.RotateArguments{Disks: []string{"root"}}, got.Rotate)
+	require.JSONEq(t, `{"disks": ["root"]}`, string(got.Arguments))
 }

@@ -4,14 +4,31 @@ import (
 	"context"
 	"slices"
 
+	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+// The ends of operations.
+var (
+	// Settle ends an operation and gives the server back.
+	Settle = durable.Activity[SettleInput, durable.None]{
+		Name: "record.Settle", Queue: durable.RecordQueue,
+		Summary: func(in SettleInput) string { return stepSummary("settle as "+string(in.State), in.Close, nil) },
+	}
+	// FinishDelete ends a delete.
+	FinishDelete = durable.Activity[FinishDeleteInput, durable.None]{
+		Name: "record.FinishDelete", Queue: durable.RecordQueue,
+		Summary: func(in FinishDeleteInput) string { return stepSummary("mark the server deleted", in.Close, nil) },
+	}
 )
 
 // SettleInput ends an operation and gives the server back.
 type SettleInput struct {
 	durable.OperationInput
+	Close    *Close                 `json:"close,omitempty"` // the last step
 	State    compute.OperationState `json:"state"`
 	Message  string                 `json:"message,omitempty"`
 	VMState  compute.VMState        `json:"vm_state"`
@@ -19,27 +36,28 @@ type SettleInput struct {
 	Fault    *compute.Fault         `json:"fault,omitempty"` // nil: none, or the one that a server left in ERROR has
 	Progress int                    `json:"progress"`
 	Launched bool                   `json:"launched,omitempty"`
-	// Given are things that are the user's from here on: no undo and no delete of
-	// the server takes them back.
-	Given []compute.Thing `json:"given,omitempty"`
+	// HandedOver are things that are the user's from here on: no undo and no delete of
+	// the server removes them.
+	HandedOver []compute.Thing `json:"handed_over,omitempty"`
 	// Rescue is the disk that the server is rescued with from here on.
 	Rescue *compute.Disk `json:"rescue,omitempty"`
 }
 
-// Settle is the activity record.Settle. Running again after it took effect is
-// a success. Losing the server to another operation is not, when the operation
-// is to succeed; else it ends as cancelled.
+// Settle is the activity record.Settle. Running again after it took effect is a success.
+// If another operation has taken over the server, an operation that is to succeed gets
+// Superseded, and any other one is settled as cancelled.
 func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
-	return a.end(ctx, in.OperationInput, in.State, in.Message, func(q *schema.Queries) error {
+	e := ending{OperationInput: in.OperationInput, close: in.Close, state: in.State, message: in.Message}
+	return a.end(ctx, e, func(q *schema.Queries) error {
+		if err := ledger.HandOver(ctx, q, in.HandedOver); err != nil || in.Server == (compute.ServerID{}) {
+			return err
+		}
 		if in.Fault == nil && in.VMState == compute.VMError {
 			was, err := q.GetServer(ctx, in.Server)
 			if err != nil {
 				return err
 			}
 			in.Fault = was.Fault
-		}
-		if err := give(ctx, q, in.Given); err != nil {
-			return err
 		}
 		if in.Rescue != nil {
 			if err := attach(ctx, q, in.Server, *in.Rescue); err != nil {
@@ -54,20 +72,28 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 	})
 }
 
-// Bury is the activity record.Bury: the end of a delete. The server's row is
-// marked deleted and its claim is given back. Conflict: something of it is
-// still on the ledger, and not because it waits for a credential or a host.
-func (a *Activities) Bury(ctx context.Context, in durable.OperationInput) error {
-	return a.end(ctx, in, compute.OperationSucceeded, "", func(q *schema.Queries) error {
-		left, err := q.ServerThings(ctx, in.Server)
+// FinishDeleteInput ends a delete.
+type FinishDeleteInput struct {
+	durable.OperationInput
+	Close *Close `json:"close,omitempty"` // the last step
+}
+
+// FinishDelete is the activity record.FinishDelete: the end of a delete. The server's row
+// is marked deleted and its claims are given back. Conflict: something of it is
+// still on the ledger and not waiting.
+func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) error {
+	e := ending{OperationInput: in.OperationInput, close: in.Close, state: compute.OperationSucceeded}
+	return a.end(ctx, e, func(q *schema.Queries) error {
+		owner := compute.ServerOwner(in.Server)
+		left, err := q.ThingsOf(ctx, schema.ThingsOfParams{OwnerKind: owner.Kind, OwnerID: owner.ID})
 		if err != nil {
 			return err
 		}
-		left = slices.DeleteFunc(left, func(t schema.Ledger) bool { return t.State == compute.ThingWaiting })
+		left = slices.DeleteFunc(left, func(t schema.ThingsOfRow) bool { return t.Ledger.State == compute.ThingWaiting })
 		if len(left) > 0 {
-			return compute.Errorf(compute.Conflict, "server %s still has %d things in the world", in.Server, len(left))
+			return compute.Errorf(compute.Conflict, "server %s still has %d things that are neither removed nor waiting", in.Server, len(left))
 		}
-		if err := q.DeleteClaim(ctx, in.Server); err != nil {
+		if err := q.DeleteClaims(ctx, in.Server); err != nil {
 			return err
 		}
 		if err := clearSecrets(ctx, q, in.Server); err != nil {
@@ -78,43 +104,51 @@ func (a *Activities) Bury(ctx context.Context, in durable.OperationInput) error 
 	})
 }
 
-// end settles the operations row, closes its events and lets the server go, in
+// ending is how an operation ends.
+type ending struct {
+	durable.OperationInput
+	close   *Close
+	state   compute.OperationState
+	message string
+}
+
+// end settles the operations row, closes its events and gives the server back, in
 // one transaction.
-func (a *Activities) end(ctx context.Context, in durable.OperationInput, state compute.OperationState, message string,
-	letGo func(*schema.Queries) error,
-) error {
-	return a.tx(ctx, func(q *schema.Queries) error {
-		// The lock first: an earlier attempt may be about to commit, and what it
-		// did must not look like the loss of the server.
-		held, err := hold(ctx, q, in)
-		if err != nil {
-			return err
-		}
-		op, err := q.GetOperation(ctx, in.Operation)
-		if err != nil || op.State.Settled() {
-			return err
-		}
-		switch {
-		case held:
-			if err := letGo(q); err != nil {
-				return err
-			}
-		case state == compute.OperationSucceeded:
-			return Superseded() // to be undone, and settled then
-		default:
-			state, message = compute.OperationCancelled, superseded
-		}
-		return settle(ctx, q, in, state, message)
+func (a *Activities) end(ctx context.Context, e ending, giveBack func(*schema.Queries) error) error {
+	return a.closing(ctx, e.Operation, e.close, func() error {
+		return a.transaction(ctx, func(q *schema.Queries) error { return e.write(ctx, q, giveBack) })
 	})
 }
 
-// forsaken is why an image waits that was announced for an operation which never began.
-const forsaken = "its operation ended without it"
+func (e ending) write(ctx context.Context, q *schema.Queries, giveBack func(*schema.Queries) error) error {
+	// The lock first: an earlier attempt may be about to commit, and its effect must not
+	// be mistaken for another operation's.
+	owned, err := fence.LockIfOwned(ctx, q, e.Operation, e.Server)
+	if err != nil {
+		return err
+	}
+	if err := closeStep(ctx, q, e.Operation, e.close); err != nil {
+		return err
+	}
+	op, err := q.GetOperation(ctx, e.Operation)
+	if err != nil || op.State.Settled() {
+		return err
+	}
+	switch {
+	case owned:
+		if err := giveBack(q); err != nil {
+			return err
+		}
+	case e.state == compute.OperationSucceeded:
+		return Superseded() // the operation is undone and then settled as cancelled
+	default:
+		e.state, e.message = compute.OperationCancelled, fence.Message
+	}
+	return settle(ctx, q, e.Operation, e.state, e.message)
+}
 
-// settle ends an operation's row and trail, and wipes the token that it acted with. An
-// image that it still meant to make, as the api announced, is to be removed.
-func settle(ctx context.Context, q *schema.Queries, in durable.OperationInput, state compute.OperationState, message string) error {
-	op := in.Operation
+// settle ends an operation's row and trail, and wipes the token that it acted with.
+func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
 	if err := q.LockCredentialOf(ctx, op); err != nil {
 		return err
 	}
@@ -130,9 +164,6 @@ func settle(ctx context.Context, q *schema.Queries, in durable.OperationInput, s
 		params.Message = &message
 	}
 	if _, err := q.SettleOperation(ctx, params); err != nil {
-		return err
-	}
-	if err := q.ForsakeImages(ctx, schema.ForsakeImagesParams{ServerID: in.Server, OperationID: op, Refused: forsaken}); err != nil {
 		return err
 	}
 	return q.WipeCredentialOf(ctx, op)

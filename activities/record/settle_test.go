@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -18,7 +19,7 @@ func TestSettleGivesTheServerBack(t *testing.T) {
 	in := b.server(compute.OpCreate)
 	_, err := b.Begin(b.ctx, in)
 	require.NoError(t, err)
-	require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "left open"}))
+	require.NoError(t, b.open(in, record.Open{Event: "left open"}))
 	end := record.SettleInput{OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMActive, Power: compute.PowerRunning, Launched: true}
 	require.NoError(t, b.Settle(b.ctx, end))
 	row := b.row(in)
@@ -29,11 +30,11 @@ func TestSettleGivesTheServerBack(t *testing.T) {
 	require.NotNil(t, row.LaunchedAt)
 	require.Nil(t, row.Fault)
 
-	before := b.dump(everything...)
+	before := b.Dump(everything...)
 	require.NoError(t, b.Settle(b.ctx, end), "twice")
 	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed, VMState: compute.VMError}), "an end is an end")
-	require.NoError(t, b.Bury(b.ctx, in))
-	require.Equal(t, before, b.dump(everything...))
+	require.NoError(t, b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: in}))
+	require.Equal(t, before, b.Dump(everything...))
 }
 
 // TestSettleAtOnce: an attempt that overtakes another one's commit is no loss of
@@ -71,27 +72,25 @@ func TestAFailureLeavesItsFault(t *testing.T) {
 	require.Nil(t, b.row(in).Fault, "one that came out of it has none")
 }
 
-func TestBuryEndsADelete(t *testing.T) {
+func TestFinishDelete(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.host("h1", 8, 8192)
+	b.Host("h1", 8, 8192)
 	spawn := b.server(compute.OpCreate)
-	_, err := b.Claim(b.ctx, record.ClaimInput{OperationInput: spawn, Plan: plan(1)})
+	_, err := b.placement.Claim(b.ctx, placement.ClaimInput{OperationInput: spawn, Plan: plan})
 	require.NoError(t, err)
 	secret := compute.SecretID{UUID: uuid.New()}
-	require.NoError(t, b.SaveSecrets(b.ctx, record.SecretsInput{
-		OperationInput: spawn, Disks: map[string]compute.SecretID{b.disk(spawn).String(): secret}, TPM: &secret,
-	}))
+	require.NoError(t, b.saveSecrets(spawn, record.Secrets{Disks: map[string]compute.SecretID{b.disk(spawn).String(): secret}, TPM: &secret}))
 	made := []compute.Thing{thing(spawn, compute.ThingKeySecret, "s")}
-	require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: spawn, Event: "e", Things: made}))
+	require.NoError(t, b.open(spawn, record.Open{Event: "e", Things: made}))
 	in := b.supersede(spawn, compute.OpDelete, nil)
 
-	before := b.dump(everything...)
-	require.True(t, compute.Is(b.Bury(b.ctx, in), compute.Conflict), "not while something is left")
-	require.Equal(t, before, b.dump(everything...))
+	before := b.Dump(everything...)
+	require.True(t, compute.Is(b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: in}), compute.Conflict), "not while something is left")
+	require.Equal(t, before, b.Dump(everything...))
 
-	require.NoError(t, b.Close(b.ctx, record.CloseInput{OperationInput: in, Event: "delete", Released: made}))
-	for _, err := range atOnce(4, func(int) error { return b.Bury(b.ctx, in) }) {
+	require.NoError(t, b.close(in, record.Close{Event: "delete", Released: made}))
+	for _, err := range atOnce(4, func(int) error { return b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: in}) }) {
 		require.NoError(t, err)
 	}
 	row := b.row(in)
@@ -100,45 +99,82 @@ func TestBuryEndsADelete(t *testing.T) {
 	require.NotNil(t, row.TerminatedAt)
 	require.Empty(t, row.CurrentOperation)
 	require.Equal(t, compute.OperationSucceeded, b.op(in).State)
-	require.Equal(t, "claims:\n\n", b.dump("claims"))
-	require.NotContains(t, b.dump("server_disks", "server_system_metadata"), secret.String())
+	require.Equal(t, "claims:\n\n", b.Dump("claims"))
+	require.NotContains(t, b.Dump("server_disks", "server_system_metadata"), secret.String())
 }
 
-// An image that was announced for an operation which never began, or was terminated, is
-// removed later; nothing else is: a server may run on it.
-func TestAnImageWithoutItsOperationWaits(t *testing.T) {
+// The close of the last step is in the end's transaction, and is written also where the
+// end is refused (C7).
+func TestTheLastStepClosesWithTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for name, end := range map[string]func(durable.OperationInput) error{
-		"succeeded": func(in durable.OperationInput) error {
-			return b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMActive})
-		},
-		"failed": func(in durable.OperationInput) error {
-			return b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed, VMState: compute.VMError})
-		},
-		"never began": func(in durable.OperationInput) error {
-			_, err := b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = '' WHERE id = $1", in.Server)
-			require.NoError(t, err)
-			begun, err := b.Begin(b.ctx, in)
-			require.True(t, begun.Superseded)
-			return err
-		},
-	} {
-		in := b.server(compute.OpCreate)
-		begun, made, another := thing(in, compute.ThingImage, name+" a"), thing(in, compute.ThingImage, name+" b"), thing(in, compute.ThingImage, name+" c")
-		another.Operation = compute.NewOperationID()
-		domain := thing(in, compute.ThingDomain, name)
-		things := []compute.Thing{begun, made, another, domain}
-		require.NoError(t, b.Open(b.ctx, record.OpenInput{OperationInput: in, Event: "e", Things: things}))
-		require.NoError(t, b.Close(b.ctx, record.CloseInput{OperationInput: in, Event: "e", Present: []compute.Thing{made}}))
-		require.NoError(t, end(in), name)
-		require.ElementsMatch(t, []compute.ThingState{
-			compute.ThingWaiting, compute.ThingPresent, compute.ThingIntended, compute.ThingIntended,
-		}, b.states(in.Server), name)
-		waiting := b.waiting().Things
-		require.Len(t, waiting, 1, name)
-		require.Equal(t, begun.ID, waiting[0].ID)
-		require.NotEmpty(t, waiting[0].Refused)
-		require.NoError(t, b.Reaped(b.ctx, record.ReapedInput{Released: waiting}))
+	begin := func(in durable.OperationInput, name string) (compute.Thing, *record.Close) {
+		made := thing(in, compute.ThingKeySecret, name)
+		require.NoError(t, b.open(in, record.Open{Event: name, Things: []compute.Thing{made}}))
+		return made, &record.Close{Event: name, Present: []compute.Thing{made}}
+	}
+	results := func(event string) int {
+		return b.CountRows("SELECT count(*) FROM operation_events WHERE event = $1 AND result = 'Success'", event)
+	}
+	in := b.server(compute.OpCreate)
+	_, end := begin(in, "a")
+	require.NoError(t, b.Settle(b.ctx, record.SettleInput{
+		OperationInput: in, Close: end, State: compute.OperationFailed, VMState: compute.VMError,
+	}))
+	require.Equal(t, 1, results("a"), "though the operation failed")
+	require.Equal(t, []compute.ThingState{compute.ThingPresent}, b.states(in.Server))
+
+	in = b.server(compute.OpCreate)
+	_, end = begin(in, "b")
+	b.supersede(in, compute.OpDelete, nil)
+	err := b.Settle(b.ctx, record.SettleInput{OperationInput: in, Close: end, State: compute.OperationSucceeded, VMState: compute.VMActive})
+	require.True(t, record.IsSuperseded(err), "%v", err)
+	require.Equal(t, 1, results("b"))
+	require.Equal(t, []compute.ThingState{compute.ThingPresent}, b.states(in.Server))
+	require.Equal(t, compute.OperationAccepted, b.op(in).State, "it is still to be undone")
+
+	in = b.server(compute.OpDelete)
+	_, end = begin(in, "c")
+	err = b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: in, Close: end})
+	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+	require.Equal(t, 1, results("c"))
+	require.Nil(t, b.row(in).DeletedAt)
+	end.Present, end.Released = nil, end.Present
+	require.NoError(t, b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: in, Close: end}))
+	require.NotNil(t, b.row(in).DeletedAt)
+	require.Empty(t, b.things(in.Server))
+}
+
+// B6: an operation that works on a host, or on anything but a server, begins, writes and ends
+// as any other.
+func TestB6AnOperationOnAVolumeBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	volume := compute.Owner{Kind: compute.OwnerVolume, ID: uuid.New()}
+	for _, kind := range []compute.OperationKind{compute.OpStop, compute.OpReboot} {
+		op := compute.Operation{ID: compute.NewOperationID(), Kind: kind, Subject: volume}
+		b.Operation(op, compute.RebootArguments{Hard: true})
+		in := input(op)
+		begun, err := b.Begin(b.ctx, in)
+		require.NoError(t, err)
+		require.False(t, begun.Superseded)
+		require.Equal(t, owner, begun.Credential)
+		require.Zero(t, begun.Server)
+		require.Nil(t, begun.Host)
+		require.Equal(t, volume, b.op(in).Operation().On())
+
+		made := thing(in, compute.ThingKeySecret, string(kind))
+		made.Owner = volume
+		require.NoError(t, b.open(in, record.Open{Event: "e", Things: []compute.Thing{made}}))
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{
+			OperationInput: in, Close: &record.Close{Event: "e", Released: []compute.Thing{made}}, State: compute.OperationSucceeded,
+		}))
+		require.Equal(t, compute.OperationSucceeded, b.op(in).State)
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed}), "an end is an end")
+		require.Equal(t, compute.OperationSucceeded, b.op(in).State)
+		require.True(t, record.IsSuperseded(b.open(in, record.Open{Event: "f"})), "what is over writes nothing")
+		begun, err = b.Begin(b.ctx, in)
+		require.NoError(t, err)
+		require.True(t, begun.Superseded)
 	}
 }

@@ -3,18 +3,20 @@ package share
 import (
 	"context"
 
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
-
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
-// The registered names of the activities; they run on the cloud queue.
-const (
-	Look      = "share.Look"
-	Allow     = "share.Allow"
-	Deny      = "share.Deny"
-	Inventory = "share.Inventory"
+// The activities; they run on the cloud queue.
+var (
+	Look = durable.Activity[LookInput, Share]{Name: "share.Look", Queue: durable.CloudQueue,
+		Summary: func(in LookInput) string { return "look at share " + in.Share.String() }}
+	Allow = durable.Activity[AllowInput, AllowResult]{Name: "share.Allow", Queue: durable.CloudQueue,
+		Summary: func(in AllowInput) string { return "allow access to share " + in.Share.String() }}
+	Deny = durable.Activity[DenyInput, durable.None]{Name: "share.Deny", Queue: durable.CloudQueue,
+		Summary: func(in DenyInput) string { return "deny access to share " + in.Share.String() }}
+	Inventory = durable.Activity[InventoryInput, []Rule]{Name: "share.Inventory", Queue: durable.CloudQueue,
+		Summary: func(InventoryInput) string { return "list access rules" }}
 )
 
 // LookInput asks for a share.
@@ -67,10 +69,10 @@ func (a *Activities) Inventory(ctx context.Context, in InventoryInput) ([]Rule, 
 	return a.Service.List(ctx, in.Credential)
 }
 
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.Look, activity.RegisterOptions{Name: Look})
-	r.RegisterActivityWithOptions(a.Allow, activity.RegisterOptions{Name: Allow})
-	r.RegisterActivityWithOptions(a.Deny, activity.RegisterOptions{Name: Deny})
-	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
+// Register registers the activities.
+func (a *Activities) Register(r durable.Registry) {
+	Look.Register(r, a.Look)
+	Allow.Register(r, a.Allow)
+	Deny.Register(r, durable.NoResult(a.Deny))
+	Inventory.Register(r, a.Inventory)
 }

@@ -19,7 +19,7 @@ const (
 	Local  Protocol = "LOCAL" // the export location is a folder of the host itself
 )
 
-// Grantees tells what kind of grantee the protocol's rules have; ok is false for
+// Grantees gives the kind of grantee that the protocol's rules have; ok is false for
 // a protocol that a host cannot mount.
 func (p Protocol) Grantees() (kind Kind, ok bool) {
 	switch p {
@@ -53,7 +53,7 @@ func UserOf(server compute.ServerID, share ID) Grantee {
 	return Grantee{Kind: CephUser, Name: "strongroom-" + id.String()}
 }
 
-// Is tells whether both are the same: addresses may be written in several ways.
+// Is reports whether both are the same: addresses may be written in several ways.
 func (g Grantee) Is(other Grantee) bool {
 	if g.Kind != other.Kind {
 		return false

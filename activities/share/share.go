@@ -126,7 +126,7 @@ type DenyInput struct {
 	Share      ID                 `json:"share_id"`
 	Server     compute.ServerID   `json:"server_id"`
 	To         *Grantee           `json:"to,omitempty"` // nil: whoever the server's rules let in
-	// Rule is the rule's id where it is known: that rule goes even if users took
-	// away what told that it was strongroom's.
+	// Rule is the rule's id where it is known: that rule goes even if users removed
+	// what marked it as strongroom's.
 	Rule *RuleID `json:"rule_id,omitempty"`
 }

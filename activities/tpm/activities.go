@@ -7,13 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/google/uuid"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
 
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 // DefaultSwtpmDir is where a distribution's libvirt keeps the guests' TPM state:
@@ -37,36 +35,39 @@ func New(dir string) (*Activities, error) {
 	return &Activities{SwtpmDir: dir}, nil
 }
 
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.Registry) {
-	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
-	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
+// Register registers the activities.
+func (a *Activities) Register(r durable.Registry) {
+	Remove.Register(r, durable.NoResult(a.Remove))
+	Seen.Register(r, a.Seen)
 }
 
-// Delete is the activity tpm.Delete (TPM-31). State that is not there is a success.
-func (a *Activities) Delete(_ context.Context, in DeleteInput) error {
-	if in.Server.UUID == uuid.Nil {
-		return compute.Errorf(compute.Invalid, "TPM state of no server")
+// Remove is the activity tpm.Remove (TPM-31). State that is not there is a success.
+func (a *Activities) Remove(_ context.Context, in compute.Removal) error {
+	if in.Thing.Kind != compute.ThingTPMState {
+		return in.Misdirected()
+	}
+	server, err := uuid.Parse(in.Thing.Name)
+	if err != nil || server == uuid.Nil {
+		return compute.Errorf(compute.Invalid, "%q is no server that could have TPM state", in.Thing.Name)
 	}
 	// A uuid is a name in this folder and nowhere else.
-	if err := os.RemoveAll(filepath.Join(a.SwtpmDir, in.Server.String())); err != nil {
-		return compute.Errorf(compute.Unavailable, "server %s: its TPM state: %w", in.Server, err)
+	if err := os.RemoveAll(filepath.Join(a.SwtpmDir, server.String())); err != nil {
+		return compute.Errorf(compute.Unavailable, "server %s: its TPM state: %w", server, err)
 	}
 	return nil
 }
 
-// Inventory is the activity tpm.Inventory.
-func (a *Activities) Inventory(_ context.Context) (InventoryResult, error) {
+// Seen is the activity tpm.Seen.
+func (a *Activities) Seen(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 	entries, err := os.ReadDir(a.SwtpmDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return InventoryResult{}, compute.Errorf(compute.Unavailable, "folder of the TPM states: %w", err)
+		return compute.SeenResult{}, compute.Errorf(compute.Unavailable, "folder of the TPM states: %w", err)
 	}
-	var servers []string
+	var states []compute.Seen
 	for _, e := range entries {
 		if _, err := uuid.Parse(e.Name()); err == nil && e.IsDir() {
-			servers = append(servers, e.Name())
+			states = append(states, compute.Seen{Kind: compute.ThingTPMState, Name: e.Name()})
 		}
 	}
-	slices.Sort(servers)
-	return InventoryResult{Servers: servers}, nil
+	return in.PageOf(states), nil
 }

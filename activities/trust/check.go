@@ -17,7 +17,7 @@ func (in CreateInput) Check() error {
 	return nil
 }
 
-// Check refuses what tells of no project, with Forbidden.
+// Check refuses a credential without a project, with Forbidden.
 func (in DeleteInput) Check() error {
 	if in.Credential.ProjectID == "" {
 		return compute.Errorf(compute.Forbidden, "a trust is deleted with a credential of its project")

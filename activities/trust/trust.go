@@ -7,10 +7,9 @@
 package trust
 
 import (
+	"cmp"
 	"context"
-
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
+	"slices"
 
 	"strongroom/compute"
 )
@@ -26,9 +25,9 @@ type Keeper interface {
 	// Delete ensures that no trust of this name, and of this id where it is known,
 	// is left. One that is not there is a success. Forbidden: the credential may not.
 	Delete(ctx context.Context, in DeleteInput) error
-	// List gives the trusts in strongroom's own user that strongroom made, in no
-	// order.
-	List(ctx context.Context) ([]Item, error)
+	// List gives a part of the trusts in strongroom's own user that strongroom made, by
+	// their ids in order: a marker is the last id.
+	List(ctx context.Context, in ListInput) (ListResult, error)
 }
 
 // CreateInput asks for a trust.
@@ -45,11 +44,21 @@ type CreateResult struct {
 
 // DeleteInput names the trust to remove.
 type DeleteInput struct {
-	Credential compute.Credential `json:"credential"`
-	// Others are tried in turn where the identity service refuses Credential.
-	Others []compute.Credential `json:"others,omitempty"`
-	Name   string               `json:"name"`
-	ID     string               `json:"id,omitempty"`
+	Credential compute.Credential
+	Name       string
+	ID         string // "" where it is not known
+}
+
+// ListInput asks for a part of a list.
+type ListInput struct {
+	Marker string // "": from the beginning; else ListResult.Next of the part before
+	Limit  int    // how many at most; 0: all
+}
+
+// ListResult is a part of a list.
+type ListResult struct {
+	Items []Item
+	Next  string // "": that is all
 }
 
 // Item is a trust as the audit sees it.
@@ -60,36 +69,12 @@ type Item struct {
 	UserID    string `json:"user_id"` // who delegated
 }
 
-// The registered names of the activities; they run on the cloud queue.
-const (
-	Create    = "trust.Create"
-	Delete    = "trust.Delete"
-	Inventory = "trust.Inventory"
-)
-
-// Activities are what workflows call.
-type Activities struct{ Keeper Keeper }
-
-// Create is the activity trust.Create.
-func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
-	id, err := a.Keeper.Create(ctx, in)
-	return CreateResult{Trust: id}, err
-}
-
-// Delete is the activity trust.Delete. Forbidden: none of the credentials may.
-func (a *Activities) Delete(ctx context.Context, in DeleteInput) error {
-	return compute.WithAny(append([]compute.Credential{in.Credential}, in.Others...), func(cred compute.Credential) error {
-		in.Credential = cred
-		return a.Keeper.Delete(ctx, in)
-	})
-}
-
-// Inventory is the activity trust.Inventory.
-func (a *Activities) Inventory(ctx context.Context) ([]Item, error) { return a.Keeper.List(ctx) }
-
-// Register registers the activities under their names.
-func (a *Activities) Register(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(a.Create, activity.RegisterOptions{Name: Create})
-	r.RegisterActivityWithOptions(a.Delete, activity.RegisterOptions{Name: Delete})
-	r.RegisterActivityWithOptions(a.Inventory, activity.RegisterOptions{Name: Inventory})
+// PartOf cuts the part that is asked for out of all trusts, for keepers that cannot.
+func (in ListInput) PartOf(all []Item) ListResult {
+	all = slices.DeleteFunc(all, func(t Item) bool { return t.ID <= in.Marker })
+	slices.SortFunc(all, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
+	if in.Limit <= 0 || len(all) <= in.Limit {
+		return ListResult{Items: all}
+	}
+	return ListResult{Items: all[:in.Limit], Next: all[in.Limit-1].ID}
 }

@@ -19,7 +19,7 @@ type Validator struct {
 	Identity *gophercloud.ServiceClient // identity v3, with credentials that may validate tokens
 	Enforcer gopherpolicy.Enforcer
 	Cache    gopherpolicy.Cacher
-	URI      string // the identity service as clients reach it, told in a 401
+	URI      string // the identity service as clients reach it, named in a 401
 }
 
 // Token validates the request's token. The error is a *Refusal. Its text never

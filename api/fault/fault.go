@@ -66,7 +66,7 @@ var codes = map[compute.Kind]int{
 	compute.Corrupt:     http.StatusInternalServerError,
 }
 
-// From makes a Fault of any error. What is not known becomes a 500 that tells
+// From makes a Fault of any error. What is not known becomes a 500 that shows
 // the client the error's type and nothing else.
 func From(err error) *Fault {
 	var f *Fault

@@ -220,7 +220,7 @@ func TestMetadataAheadOfTheRecord(t *testing.T) {
 	k := setup(t)
 	id, op := compute.ServerID{UUID: uuid.MustParse(k.id)}, compute.NewOperationID()
 	name, key, data, user := "Other", "other", "ssh-ed25519 BBBB me", "b3RoZXI="
-	arguments, err := json.Marshal(compute.RebuildArguments{Change: compute.ServerChange{
+	arguments, err := json.Marshal(compute.RebuildRequest{Change: compute.ServerChange{
 		Name: &name, Hostname: &name, Metadata: map[string]string{}, KeyName: compute.Setting{Set: true, Text: &key}, KeyData: &data,
 		UserData: compute.Setting{Set: true, Text: &user},
 	}})

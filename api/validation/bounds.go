@@ -45,7 +45,7 @@ func (b bounds) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	if !ok {
 		return
 	}
-	n := rational(json.Number(strings.TrimSpace(text)))
+	n := ofText(strings.TrimSpace(text))
 	if n == nil {
 		return
 	}
@@ -61,6 +61,28 @@ func (b bounds) Validate(ctx *jsonschema.ValidatorContext, v any) {
 		ctx.AddError(&kind.Maximum{Got: n, Want: b.max})
 	}
 }
+
+// ofText is the number that a text holds, of however many digits. Leading zeros count
+// for nothing; what has more digits than any bound is as good as the largest number that
+// is compared.
+func ofText(text string) *big.Rat {
+	digits := strings.TrimLeft(text, "+-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(text)-len(digits) > 1 {
+		return rational(json.Number(text))
+	}
+	digits = strings.TrimLeft(digits, "0")
+	if len(digits) > boundDigits {
+		digits = "1" + strings.Repeat("0", boundDigits)
+	}
+	n := rational(json.Number("0" + digits))
+	if strings.HasPrefix(text, "-") {
+		n.Neg(n)
+	}
+	return n
+}
+
+// boundDigits are more than any bound of a schema has.
+const boundDigits = 40
 
 func rational(v any) *big.Rat {
 	n, ok := v.(json.Number)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -16,6 +15,7 @@ import (
 	"strongroom/api/auth"
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
+	"strongroom/api/urlpath"
 	"strongroom/compute"
 )
 
@@ -63,8 +63,7 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Set(stateKey, s)
 		s.negotiate(c.Request().Header)
 		s.writeHeaders(c.Response().Header())
-		u := c.Request().URL // a slash at the end changes nothing
-		u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+		urlpath.TrimSlash(c.Request().URL)
 		defer func() {
 			if p := recover(); p != nil {
 				a.config.Logger.Error("panic", "request_id", s.id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
@@ -82,7 +81,7 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 // authenticate checks the token of everything but version discovery.
 func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if c.Request().URL.Path == Root {
+		if urlpath.Written(c.Request()) == Root {
 			return next(c)
 		}
 		token, err := a.config.Validator.Token(c.Request())

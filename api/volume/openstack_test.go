@@ -1,13 +1,12 @@
 package volume_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud/clienttest"
 )
 
 // TestStandardClient drives the API with the python client, which finds it in the
@@ -62,37 +61,25 @@ func standardClient(t *testing.T, c cloud, address, version string) {
 
 // python is the standard client as a caller runs it.
 type python struct {
-	t           *testing.T
-	program     string
-	version     string
-	environment []string
+	t       *testing.T
+	version string
+	client  clienttest.Client
 }
 
 func newPython(t *testing.T, c cloud, caller, address, version string) *python {
 	t.Helper()
-	program, err := exec.LookPath("openstack")
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skip("python3-openstackclient is not installed")
-	}
-	require.NoError(t, err)
-	return &python{t: t, program: program, version: version, environment: append(c.environment(t, caller, address),
-		"PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")}
+	return &python{t: t, version: version, client: clienttest.Open(t, c.environment(t, caller, address)...)}
 }
 
 func (p *python) start(args []string) (out, said string, err error) {
-	cmd := exec.CommandContext(p.t.Context(), p.program, append([]string{"--os-volume-api-version", p.version}, args...)...)
-	cmd.Env = p.environment
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
-	return stdout.String(), stderr.String(), err
+	return p.client.Run(p.t, append([]string{"--os-volume-api-version", p.version}, args...)...)
 }
 
 // run gives what a command that succeeds prints.
 func (p *python) run(args ...string) string {
 	p.t.Helper()
 	out, said, err := p.start(args)
-	require.NoError(p.t, err, "openstack %v: %s%s", args, out, said)
+	require.NoError(p.t, err, "%s%s", out, said)
 	return out
 }
 

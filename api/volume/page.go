@@ -101,6 +101,9 @@ func order(q url.Values) ([]sortKey, error) {
 		}
 		switch direction {
 		case "asc", "desc", "":
+			if slices.ContainsFunc(keys, func(k sortKey) bool { return k.name == name }) {
+				continue // named again, it changes no order
+			}
 			keys = append(keys, sortKey{name: name, descending: direction != "asc"})
 		default:
 			return nil, fault.BadRequest("Invalid input received: Unknown sort direction, must be 'desc' or 'asc'.")

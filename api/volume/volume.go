@@ -43,6 +43,7 @@ func New(config Config) *API {
 	a := &API{config: config, db: schema.New(config.Pool), echo: echo.New()}
 	a.echo.HideBanner, a.echo.HidePort = true, true
 	a.echo.HTTPErrorHandler = a.refuse
+	a.echo.IPExtractor = echo.ExtractIPDirect() // anybody may send X-Forwarded-For
 	a.echo.Pre(a.begin)
 	a.echo.Use(a.authenticate)
 	a.echo.GET(Root, a.discover)

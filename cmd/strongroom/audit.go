@@ -5,6 +5,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"strongroom/durable"
@@ -23,16 +24,24 @@ object store and the identity service what is really there and compares in both
 directions:
 
   unowned    it exists and the ledger does not know it
-  leftover   its server is deleted and it is still on the books
-  missing    the books say it is there and it is not
+  leftover   its owner is deleted and it is still on the ledger
+  missing    the ledger says it is there and it is not
   unsure     it was meant to be made and nobody is at work on it
   waiting for a credential
              it is to go, and everybody who could remove it was refused: it goes
              with the next request of a creator of its project (docs/secrets.md)
   waiting for its host
-             it is to go, and its host does not answer: it goes when the host is back
+             it is to go, and its host does not answer: it goes when the host is back,
+             or with "strongroom host forget HOST" if it never will be
+  waiting for what may still happen
+             the service that was to make it gave no answer: it is looked for once more
+  waiting for what must go first
+             a key waits for the disks that it opens
+  waiting to be tried again
+             its removal failed, the last column says why
 
-Of images it knows those that are being made: a whole one is its owner's. Where
+An audit that is cut off goes on where it was: ask again. At most 500 findings are
+told; their number is. Of images it knows those that are being made: a whole one is its owner's. Where
 nobody is shown all projects, they are looked into one by one, and where no
 credential opens a project, the last line says so.
 
@@ -52,20 +61,23 @@ func (a auditCommand) Run(r *run) error {
 	defer temporal.Close()
 	run, err := temporal.ExecuteWorkflow(r, client.StartWorkflowOptions{
 		ID: workflows.AuditName, TaskQueue: durable.ControlQueue,
-	}, workflows.AuditName)
+		// Who asks while an audit runs gets its answer.
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, workflows.AuditName, workflows.AuditInput{})
 	if err != nil {
-		return err
+		return fmt.Errorf("the audit could not be started: %w", err)
 	}
 	var result workflows.AuditResult
 	if err := run.Get(r, &result); err != nil {
-		return err
+		why := durable.FromTemporal(err).Message
+		return fmt.Errorf("the audit did not reach its end: %s. Ask again; the Temporal UI shows under %q how far it came", why, workflows.AuditName)
 	}
 	if err := a.print(result, auditTable(result)); err != nil {
 		return err
 	}
 	switch {
 	case len(result.Findings) > 0:
-		return fmt.Errorf("%d findings", len(result.Findings))
+		return fmt.Errorf("%d findings", len(result.Findings)+result.More)
 	case len(result.Silent) > 0:
 		return fmt.Errorf("no answer from %s", strings.Join(result.Silent, ", "))
 	}
@@ -75,14 +87,21 @@ func (a auditCommand) Run(r *run) error {
 func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {
 	return func(w *tabwriter.Writer) {
 		if len(result.Findings) > 0 {
-			row(w, "FINDING", "KIND", "PLACE", "NAME", "SERVER", "WHY")
+			row(w, "FINDING", "KIND", "PLACE", "NAME", "OWNER", "WHY")
 		}
 		for _, f := range result.Findings {
-			row(w, f.What, f.Kind, f.Place, f.Name, f.Server, f.Why)
+			row(w, f.What, f.Kind, f.Place, f.Name, f.Owner, f.Why)
 		}
-		row(w, fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings), result.Things, strings.Join(result.Looked, ", ")))
+		if result.More > 0 {
+			row(w, fmt.Sprintf("… and %d more", result.More))
+		}
+		row(w, fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings)+result.More, result.Things, strings.Join(result.Looked, ", ")))
 		if len(result.Closed) > 0 {
-			row(w, "no credential opens "+strings.Join(result.Closed, ", "))
+			closed := "no credential opens " + strings.Join(result.Closed, ", ")
+			if result.MoreClosed > 0 {
+				closed += fmt.Sprintf(" and %d more", result.MoreClosed)
+			}
+			row(w, closed)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
@@ -35,6 +36,9 @@ type Config struct {
 
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 	} `koanf:"api"`
+	Control struct {
+		Drain time.Duration `koanf:"drain"` // how long an older version waits for its operations
+	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
 		SharedSecret string `koanf:"proxy_shared_secret"` // file of the secret that Neutron's metadata agent signs with
@@ -53,8 +57,9 @@ type Config struct {
 		Path    string `koanf:"path"`
 	} `koanf:"objects"`
 	Trusts struct {
-		Backend string `koanf:"backend"` // local or keystone
-		Path    string `koanf:"path"`
+		Backend string   `koanf:"backend"` // local or keystone
+		Path    string   `koanf:"path"`
+		Roles   []string `koanf:"roles"` // which of its owner's roles a trust delegates
 	} `koanf:"trusts"`
 	Credentials struct {
 		Key   string   `koanf:"key"`   // file of the keys that seal tokens in the database
@@ -157,7 +162,7 @@ func loadConfig(path string) (*Config, error) {
 func onlyKeys(k *koanf.Koanf) error {
 	var found mapstructure.Metadata
 	err := k.UnmarshalWithConf("", &Config{}, koanf.UnmarshalConf{
-		DecoderConfig: &mapstructure.DecoderConfig{WeaklyTypedInput: true, Metadata: &found},
+		DecoderConfig: &mapstructure.DecoderConfig{WeaklyTypedInput: true, Metadata: &found, DecodeHook: mapstructure.StringToTimeDurationHookFunc()},
 	})
 	if err == nil && len(found.Unused) > 0 {
 		slices.Sort(found.Unused)
@@ -170,11 +175,12 @@ func defaults() *Config {
 	cfg := &Config{AgentKey: "/etc/strongroom/agent.key"}
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
+	cfg.Control.Drain = 10 * time.Minute
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
-	cfg.Trusts.Backend, cfg.Trusts.Path = "local", "/var/lib/strongroom/trusts"
+	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
 	cfg.Credentials.Key, cfg.Credentials.Roles = "/etc/strongroom/credentials.key", []string{"creator", "admin"}
 	cfg.Legacy.Cipher, cfg.Legacy.KeySize = compute.DefaultLegacyEncryption.Cipher, compute.DefaultLegacyEncryption.KeySize
 	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strongroom"
 	"strongroom/durable"
 	"strongroom/worker"
 )
@@ -11,7 +12,12 @@ type controlCommand struct{}
 func (controlCommand) Help() string {
 	return `Run as many as you like, on any machine that reaches Temporal, PostgreSQL and
 the cloud's services. A control worker may be killed at any moment: another one,
-or its successor, goes on where it stopped.`
+or its successor, goes on where it stopped.
+
+Control workers of two versions work side by side: an operation ends on the version
+on which it began. The one that starts becomes current, that is, new operations begin
+on it; one of an older version that is told to stop waits for the operations that
+began there, for control.drain at most.`
 }
 
 func (controlCommand) Run(r *run) error {
@@ -41,7 +47,7 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	return worker.Control{
-		Temporal: b.temporal, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
+		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }

@@ -48,7 +48,7 @@ func (d demoCommand) boot(ctx context.Context, layout stack.Layout) (*servers.Se
 	return await(ctx, client, s.ID, d.Timeout, "ACTIVE")
 }
 
-// image uploads the guest once; its name tells which bytes it has.
+// image uploads the guest once; its name has the sum of its bytes.
 func (d demoCommand) image(ctx context.Context, provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, layout stack.Layout) (string, error) {
 	client, err := openstack.NewImageV2(provider, endpoint)
 	if err != nil {

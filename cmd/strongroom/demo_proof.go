@@ -56,7 +56,7 @@ func diskProof(ctx context.Context, path string) (string, error) {
 	return strings.Join([]string{info.Format, fmt.Sprintf("%d MiB", info.Virtual>>20), "encrypted", e.Format, e.CipherAlg, e.CipherMode}, "  "), nil
 }
 
-// imageInfo is what qemu-img tells of a file.
+// imageInfo is what qemu-img info prints of a file.
 type imageInfo struct {
 	Format    string `json:"format"`
 	Encrypted bool   `json:"encrypted"`

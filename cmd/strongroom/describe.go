@@ -8,7 +8,7 @@ import (
 )
 
 // describe is what the host's row says.
-func (s *rooms) describe(ctx context.Context, h HostConfig) (schema.ReportHostParams, error) {
+func (s *hostActivities) describe(ctx context.Context, h HostConfig) (schema.ReportHostParams, error) {
 	d, err := s.domain.Describe(ctx, h.SwtpmEnabled)
 	if err != nil {
 		return schema.ReportHostParams{}, err

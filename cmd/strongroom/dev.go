@@ -28,7 +28,7 @@ func (d devFlags) stackConfig(r *run) (stack.Config, error) {
 
 type devCommand struct {
 	devFlags
-	Cloud string `type:"existingfile" placeholder:"FILE" help:"Lean on the OpenStack of this clouds.yaml, as strongroom's own user of the entry 'strongroom', and run no identity and image service. Its catalog names the compute API: see --port-base."`
+	Cloud string `type:"existingfile" placeholder:"FILE" help:"Use the OpenStack of this clouds.yaml, as strongroom's own user of the entry 'strongroom', and run no identity and image service. Its catalog names the compute API: see --port-base."`
 }
 
 // Help is shown by --help.

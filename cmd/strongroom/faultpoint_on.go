@@ -14,10 +14,14 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/compute"
 )
 
 // faultPointVariable names a folder. A file in it called <activity>@before or
-// <activity>@after arms that point of every worker. An empty one makes the worker
+// <activity>@after arms that point of every worker; of what removes things the kind is
+// told too, disk.Remove.disk_file@before. An empty one makes the worker
 // that reaches the point remove the file and kill itself, as if the machine's
 // power went: the kill matrix arms one point at a time. One that says hold makes
 // each call that reaches the point wait until the file is gone; the file
@@ -34,6 +38,9 @@ func faultPoints() []interceptor.WorkerInterceptor {
 	return []interceptor.WorkerInterceptor{&faults{dir: os.Getenv(faultPointVariable)}}
 }
 
+// testHeartbeatTimeout is shorter than a release's, since tests kill workers all the time.
+const testHeartbeatTimeout = 4 * time.Second
+
 type faults struct {
 	interceptor.WorkerInterceptorBase
 	dir string
@@ -45,13 +52,40 @@ func (f *faults) InterceptActivity(_ context.Context, next interceptor.ActivityI
 	return a
 }
 
+// InterceptWorkflow shortens the heartbeat timeout of every activity. An interceptor may
+// do that, and workflow code need not know of it: a replay compares an activity's id
+// and type, not its timeouts.
+func (f *faults) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	in := &testHeartbeatInbound{}
+	in.Next = next
+	return in
+}
+
+type testHeartbeatInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+}
+
+func (i *testHeartbeatInbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	o := &testHeartbeatOutbound{}
+	o.Next = out
+	return i.Next.Init(o)
+}
+
+type testHeartbeatOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+func (o *testHeartbeatOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	return o.Next.ExecuteActivity(workflow.WithHeartbeatTimeout(ctx, testHeartbeatTimeout), name, args...)
+}
+
 type faulty struct {
 	interceptor.ActivityInboundInterceptorBase
 	dir string
 }
 
 func (f *faulty) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
-	name := activity.GetInfo(ctx).ActivityType.Name
+	name := pointOf(ctx, in)
 	if err := f.reach(ctx, name+"@before"); err != nil {
 		return nil, err
 	}
@@ -60,6 +94,17 @@ func (f *faulty) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAct
 		return nil, cut
 	}
 	return result, err
+}
+
+// pointOf names an activity, and of what it removes the kind: disk.Remove.disk_file.
+func pointOf(ctx context.Context, in *interceptor.ExecuteActivityInput) string {
+	name := activity.GetInfo(ctx).ActivityType.Name
+	if len(in.Args) > 0 {
+		if r, ok := in.Args[0].(compute.Removal); ok {
+			name += "." + string(r.Thing.Kind)
+		}
+	}
+	return name
 }
 
 // reach does what the point is armed for. A call that is held ends early when it

@@ -17,17 +17,28 @@ import (
 	"strongroom/worker/agent"
 )
 
-type hostCommand struct{}
+type hostCommand struct {
+	Run    hostRun    `cmd:"" default:"1" help:"Run the host worker; strongroom host alone does the same."`
+	Forget hostForget `cmd:"" help:"Mark a host as one that never comes back."`
+}
 
 // Help is shown by --help.
 func (hostCommand) Help() string {
+	return `On a compute host, strongroom host runs the worker. strongroom host forget is for a
+machine with access to the database: a controller.`
+}
+
+type hostRun struct{}
+
+// Help is shown by --help.
+func (hostRun) Help() string {
 	return `Runs on a compute host, as root, beside libvirtd. It takes this host's work from
 Temporal and reports the host; it may be killed and upgraded at any moment, guests
 go on. It also hands console logs to the api, to requests that are signed with
 the key of agent_key.`
 }
 
-func (hostCommand) Run(r *run) error {
+func (hostRun) Run(r *run) error {
 	b, err := r.openBackends(durable.Dial)
 	if err != nil {
 		return err
@@ -46,27 +57,27 @@ func (hostCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	rooms, err := openRooms(r, s, schema.Metadata{Pool: b.pool})
+	activities, err := openHostActivities(r, s, schema.Metadata{Pool: b.pool})
 	if err != nil {
 		return err
 	}
 	return worker.Host{
 		ID: compute.HostID{UUID: id}, Name: b.Host.Name, Temporal: b.temporal, Pool: b.pool,
-		Rooms:    []worker.Room{rooms.disk, rooms.domain, rooms.tpm, rooms.image},
-		Describe: func(ctx context.Context) (schema.ReportHostParams, error) { return rooms.describe(ctx, b.Host) },
-		Running:  rooms.domain.Running, CloseIdle: rooms.domain.CloseIdle, Ready: func() error { return rooms.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
+		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},
+		Describe:    func(ctx context.Context) (schema.ReportHostParams, error) { return activities.describe(ctx, b.Host) },
+		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle, Ready: func() error { return activities.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }
 
-// rooms are the activities of a host.
-type rooms struct {
+// hostActivities are the activities of a host worker.
+type hostActivities struct {
 	image  *image.HostActivities
 	disk   *disk.Activities
 	domain *domain.Activities
 	tpm    *tpm.Activities
 }
 
-func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error) {
+func openHostActivities(r *run, s *services, metadata disk.MetadataSource) (*hostActivities, error) {
 	keys, err := s.keys()
 	if err != nil {
 		return nil, err
@@ -98,8 +109,9 @@ func openRooms(r *run, s *services, metadata disk.MetadataSource) (*rooms, error
 	if err != nil {
 		return nil, err
 	}
+	disks.Copies = domains
 	tpms, err := tpm.New(h.SwtpmState)
-	return &rooms{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, err
+	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, err
 }
 
 func (h HostConfig) networks() map[string]domain.Network {
@@ -111,7 +123,7 @@ func (h HostConfig) networks() map[string]domain.Network {
 }
 
 // serveAgent hands out console logs in the background, until the context ends.
-func (s *rooms) serveAgent(r *run, cfg *Config) error {
+func (s *hostActivities) serveAgent(r *run, cfg *Config) error {
 	key, err := secretFile(cfg.AgentKey)
 	if err != nil {
 		return fmt.Errorf("agent_key: %w", err)

@@ -30,7 +30,7 @@ func hostID(path string) (id uuid.UUID, isNew bool, err error) {
 	return id, true, os.WriteFile(path, []byte(id.String()+"\n"), 0o644)
 }
 
-// hostMark is the file that tells whose folder it is.
+// hostMark is the file with the id of the host whose folder it is.
 const hostMark = ".strongroom-host"
 
 // claimFolder sees that a folder is the host's. An empty one in the place of a file

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"strongroom/activities/record"
+	"strongroom/activities/legacy"
 	"strongroom/compute"
 )
 
@@ -28,7 +28,7 @@ type exit struct {
 
 func (e exit) ExitCode() int { return e.code }
 
-func (r *run) legacy() (*record.Activities, func(), error) {
+func (r *run) legacy() (*legacy.Keys, func(), error) {
 	cfg, err := r.config()
 	if err != nil {
 		return nil, nil, exit{err, codeStuck}
@@ -41,7 +41,7 @@ func (r *run) legacy() (*record.Activities, func(), error) {
 	if err != nil {
 		return nil, nil, exit{err, codeStuck}
 	}
-	return &record.Activities{Pool: pool, Legacy: how}, pool.Close, nil
+	return &legacy.Keys{Pool: pool, Encryption: how}, pool.Close, nil
 }
 
 func legacyEncryption(cfg *Config) compute.LegacyEncryption {
@@ -70,29 +70,29 @@ disks of some servers contradict their key, or it could not work at all.`
 // migrated is what migrate prints.
 type migrated struct {
 	Moved int               `json:"moved"`
-	Left  []record.Leftover `json:"left"`
+	Left  []legacy.Leftover `json:"left"`
 }
 
 func (c legacyMigrate) Run(r *run) error {
 	if c.MaxCount < 0 {
 		return exit{fmt.Errorf("--max-count %d: it must be 0 or more", c.MaxCount), codeStuck}
 	}
-	records, done, err := r.legacy()
+	keys, done, err := r.legacy()
 	if err != nil {
 		return err
 	}
 	defer done()
-	all, err := records.Leftovers(r)
+	all, err := keys.Leftovers(r)
 	if err != nil {
 		return exit{err, codeStuck}
 	}
-	result := migrated{Left: []record.Leftover{}}
+	result := migrated{Left: []legacy.Leftover{}}
 	for _, l := range all {
 		if l.Why != "" || c.MaxCount > 0 && result.Moved == c.MaxCount {
 			result.Left = append(result.Left, l)
 			continue
 		}
-		moved, err := records.MoveLegacyKey(r, l.Server)
+		moved, err := keys.Move(r, l.Server)
 		switch {
 		case compute.Is(err, compute.Conflict):
 			l.Why = err.Error()
@@ -124,12 +124,12 @@ could not be asked.`
 }
 
 func (c legacyStatus) Run(r *run) error {
-	records, done, err := r.legacy()
+	keys, done, err := r.legacy()
 	if err != nil {
 		return err
 	}
 	defer done()
-	left, err := records.Leftovers(r)
+	left, err := keys.Leftovers(r)
 	if err != nil {
 		return exit{err, codeStuck}
 	}
@@ -142,7 +142,7 @@ func (c legacyStatus) Run(r *run) error {
 	return leftoverError(left)
 }
 
-func leftoverTable(w *tabwriter.Writer, left []record.Leftover) {
+func leftoverTable(w *tabwriter.Writer, left []legacy.Leftover) {
 	if len(left) > 0 {
 		row(w, "SERVER", "WHY")
 	}
@@ -156,7 +156,7 @@ func leftoverTable(w *tabwriter.Writer, left []record.Leftover) {
 }
 
 // leftoverError is nil when nothing is left.
-func leftoverError(left []record.Leftover) error {
+func leftoverError(left []legacy.Leftover) error {
 	stuck := 0
 	for _, l := range left {
 		if l.Why != "" {

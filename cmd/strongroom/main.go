@@ -29,9 +29,10 @@ type cli struct {
 	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
 	Metadata metadataCommand `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
 	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
-	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host."`
+	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host; forget a host that never comes back."`
 	Legacy   legacyCommand   `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
-	Migrate  migrateCommand  `cmd:"" group:"operate" help:"Bring the database up to this release's schema."`
+	Migrate  migrateCommand  `cmd:"" group:"operate" help:"Bring the database and Temporal's namespace up to this release."`
+	Version  versionCommand  `cmd:"" group:"operate" help:"Print the version of this binary."`
 	Devcloud devcloudCommand `cmd:"" hidden:"" help:"Run the identity and image service of the one-machine mode."`
 }
 

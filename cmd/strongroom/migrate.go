@@ -1,24 +1,52 @@
 package main
 
-import "strongroom/schema"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"strongroom/durable"
+	"strongroom/schema"
+)
 
 type migrateCommand struct{}
 
 // Help is shown by --help.
 func (migrateCommand) Help() string {
-	return `Safe to run at any time and from several places at once: one migrates, the
-others wait, and a database that is up to date stays as it is.`
+	return `Brings the database up to this release's schema, and makes the search attributes
+of operations known to Temporal's namespace: both services must answer.
+
+Safe to run at any time and from several places at once: one migrates, the
+others wait, and what is up to date stays as it is.`
 }
+
+// registerTime bounds the wait for a Temporal that does not answer.
+const registerTime = 30 * time.Second
 
 func (migrateCommand) Run(r *run) error {
 	cfg, err := r.config()
 	if err != nil {
 		return err
 	}
-	pool, err := openDatabase(r, cfg)
+	pool, err := connectDatabase(r, cfg)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	return schema.Migrate(r, pool)
+	if err := schema.Migrate(r, pool); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r, registerTime)
+	defer cancel()
+	// The database is migrated by now: it needs no Temporal.
+	const away = "the database is up to date, but no answer from Temporal at %s: run migrate again when it is back: %w"
+	temporal, err := durable.Dial(clientConfig(cfg, r.log))
+	if err != nil {
+		return fmt.Errorf(away, cfg.Temporal.Address, err)
+	}
+	defer temporal.Close()
+	if err := durable.RegisterSearchAttributes(ctx, temporal, cfg.Temporal.Namespace); err != nil {
+		return fmt.Errorf(away, cfg.Temporal.Address, err)
+	}
+	return nil
 }

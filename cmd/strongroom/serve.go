@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // serve answers HTTP until the context ends, and lets what is under way finish.
@@ -19,18 +21,37 @@ func serve(r *run, name, address string, handler http.Handler) error {
 }
 
 func listen(name, address string) (net.Listener, error) {
+	return listenFor(name, address, maxConnections)
+}
+
+// listenFor lets so many connections in at once; those beyond wait until one ends.
+func listenFor(name, address string, connections int) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return listener, nil
+	return netutil.LimitListener(listener, connections), nil
 }
 
 // stopPatience bounds how long a service that is told to stop sees things through.
 const stopPatience = 10 * time.Second
 
+// The limits of a service that anybody can reach (M10).
+const (
+	maxConnections = 4096
+	maxHeaderBytes = 64 << 10 // a token is some hundred bytes
+)
+
+// newServer makes a server that waits for no client without end.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, MaxHeaderBytes: maxHeaderBytes,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+	}
+}
+
 func serveOn(r *run, name string, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := newServer(handler)
 	stopped := make(chan struct{})
 	disarm := context.AfterFunc(r, func() {
 		defer close(stopped)

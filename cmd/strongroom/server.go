@@ -17,7 +17,7 @@ type serverCommand struct {
 	Delete     serverDelete   `cmd:"" help:"Delete servers and everything that they have."`
 	Start      serverStart    `cmd:"" help:"Start a stopped server."`
 	Stop       serverStop     `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
-	Rebuild    serverRebuild  `cmd:"" help:"Make a server anew of an image: new disks, the same vTPM."`
+	Rebuild    serverRebuild  `cmd:"" help:"Rebuild a server from an image: new disks, the same vTPM."`
 	RotateKeys serverRotate   `cmd:"" help:"Give a server's encrypted disks new passphrases."`
 	Rescue     serverRescue   `cmd:"" help:"Boot a server from an image, with its own disks beside it."`
 	Unrescue   serverUnrescue `cmd:"" help:"Boot a rescued server from its own disk again."`
@@ -155,46 +155,46 @@ func (c serverDelete) Run(r *run) error {
 	return nil
 }
 
-type serverStart struct {
-	cloud
-	output
-	wait
-	Server string `arg:"" help:"Server, by id or name."`
-}
+type serverStart struct{ serverAction }
 
 func (c serverStart) Run(r *run) error {
-	return act(r, c.cloud, c.output, c.wait, c.Server, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
+	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
 		return servers.Start(r, client, id).ExtractErr()
 	})
 }
 
-type serverStop struct {
+type serverStop struct{ serverAction }
+
+func (c serverStop) Run(r *run) error {
+	return c.act(r, "SHUTOFF", func(client *gophercloud.ServiceClient, id string) error {
+		return servers.Stop(r, client, id).ExtractErr()
+	})
+}
+
+// serverAction is what every action on one server is told.
+type serverAction struct {
 	cloud
 	output
 	wait
 	Server string `arg:"" help:"Server, by id or name."`
 }
 
-func (c serverStop) Run(r *run) error {
-	return act(r, c.cloud, c.output, c.wait, c.Server, "SHUTOFF", func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Stop(r, client, id).ExtractErr()
-	})
-}
-
-func act(r *run, where cloud, out output, w wait, name, target string, do func(*gophercloud.ServiceClient, string) error) error {
-	client, s, err := where.server(r, name)
+// act asks for an action, waits for the status that it leads to where that is wanted, and
+// shows the server.
+func (c serverAction) act(r *run, target string, do func(*gophercloud.ServiceClient, string) error) error {
+	client, s, err := c.server(r, c.Server)
 	if err != nil {
 		return err
 	}
 	if err := do(client, s.ID); err != nil {
 		return explain(err)
 	}
-	if w.Wait {
-		if _, err := await(r, client, s.ID, w.Timeout, target); err != nil {
+	if c.Wait {
+		if _, err := await(r, client, s.ID, c.Timeout, target); err != nil {
 			return err
 		}
 	}
-	return serverShow{cloud: where, output: out, Server: s.ID}.Run(r)
+	return serverShow{cloud: c.cloud, output: c.output, Server: s.ID}.Run(r)
 }
 
 type serverConsole struct {

@@ -6,11 +6,8 @@ import (
 )
 
 type serverRescue struct {
-	cloud
-	output
-	wait
-	Server string `arg:"" help:"Server, by id or name."`
-	Image  string `help:"Image to boot from, by id or name; the server's own by default."`
+	serverAction
+	Image string `help:"Image to boot from, by id or name; the server's own by default."`
 }
 
 func (c serverRescue) Run(r *run) error {
@@ -26,21 +23,16 @@ func (c serverRescue) Run(r *run) error {
 		}
 		opts.RescueImageRef = image.ID
 	}
-	return act(r, c.cloud, c.output, c.wait, c.Server, "RESCUE", func(client *gophercloud.ServiceClient, id string) error {
+	return c.act(r, "RESCUE", func(client *gophercloud.ServiceClient, id string) error {
 		_, err := servers.Rescue(r, client, id, opts).Extract()
 		return err
 	})
 }
 
-type serverUnrescue struct {
-	cloud
-	output
-	wait
-	Server string `arg:"" help:"Server, by id or name."`
-}
+type serverUnrescue struct{ serverAction }
 
 func (c serverUnrescue) Run(r *run) error {
-	return act(r, c.cloud, c.output, c.wait, c.Server, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
+	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
 		return servers.Unrescue(r, client, id).ExtractErr()
 	})
 }

@@ -97,7 +97,7 @@ func (s *services) trusts() (trust.Keeper, error) {
 		return trustlocal.Open(s.Trusts.Path)
 	case "keystone":
 		_, err := s.clients("identity")
-		return &trustkeystone.Keeper{Cloud: s.cloud}, err
+		return &trustkeystone.Keeper{Cloud: s.cloud, Roles: s.Trusts.Roles}, err
 	}
 	return nil, unknownBackend("trusts", s.Trusts.Backend, "local or keystone")
 }

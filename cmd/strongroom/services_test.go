@@ -10,10 +10,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/image"
 	"strongroom/activities/image/glance"
 	"strongroom/activities/key/barbican"
 	"strongroom/activities/object"
 	"strongroom/activities/object/swift"
+	"strongroom/activities/trust"
 	trustkeystone "strongroom/activities/trust/keystone"
 	"strongroom/compute"
 	openstack "strongroom/deploy/cloud"
@@ -90,17 +92,17 @@ func TestServicesOfTheCloudShareOneLogin(t *testing.T) {
 	images, err := s.images()
 	require.NoError(t, err)
 	require.IsType(t, &glance.Library{}, images)
-	_, err = images.List(t.Context(), compute.Credential{})
+	_, err = images.List(t.Context(), compute.Credential{}, image.ListInput{})
 	require.NoError(t, err)
 	objects, err := s.objects()
 	require.NoError(t, err)
 	require.IsType(t, &swift.Blobs{}, objects.(*object.Segmented).Blobs)
-	_, err = objects.List(t.Context(), compute.DeploymentCredential())
+	_, err = objects.List(t.Context(), compute.DeploymentCredential(), object.ListInput{})
 	require.NoError(t, err)
 	trusts, err := s.trusts()
 	require.NoError(t, err)
 	require.IsType(t, &trustkeystone.Keeper{}, trusts)
-	_, err = trusts.List(t.Context())
+	_, err = trusts.List(t.Context(), trust.ListInput{})
 	require.NoError(t, err)
 	require.Same(t, first, s.cloud)
 }

@@ -20,7 +20,7 @@ type volumeTypeCommand struct {
 	Set     volumeTypeSet     `cmd:"" help:"Change a volume type, its extra specs, access or encryption."`
 	Unset   volumeTypeUnset   `cmd:"" help:"Take extra specs, access or encryption off a volume type."`
 	Delete  volumeTypeDelete  `cmd:"" help:"Delete volume types."`
-	History volumeTypeHistory `cmd:"" help:"Tell who changed what of a volume type."`
+	History volumeTypeHistory `cmd:"" help:"Show who changed what of a volume type."`
 	Import  volumeTypeImport  `cmd:"" help:"Copy the volume types of another cloud, such as those of a Cinder."`
 }
 

@@ -9,9 +9,10 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"strongroom/durable"
+	"strongroom/schema"
 )
 
-// backends are what every service of strongroom leans on.
+// backends are what every service of strongroom depends on.
 type backends struct {
 	*Config
 	pool     *pgxpool.Pool
@@ -49,7 +50,21 @@ func (b *backends) close() {
 	b.pool.Close()
 }
 
+// openDatabase connects to a database that has this release's schema.
 func openDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
+	pool, err := connectDatabase(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := schema.CheckVersion(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// connectDatabase connects to a database of any schema.
+func connectDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.New(ctx, cfg.Database.URL)
 	if err != nil {
 		return nil, fmt.Errorf("database.url: %w", err)

@@ -12,5 +12,5 @@ type keyAccess struct{ key.Manager }
 
 // Look implements api.KeyManager.
 func (k keyAccess) Look(ctx context.Context, cred compute.Credential, id compute.SecretID) error {
-	return (&key.Activities{Manager: k.Manager}).Look(ctx, key.LookInput{Credential: cred, Secret: id})
+	return (&key.Activities{Manager: k.Manager}).Check(ctx, key.CheckInput{Credential: cred, Secret: id})
 }

@@ -2,7 +2,7 @@ package metadata
 
 import "strongroom/compute"
 
-// device is a disk or an interface that the guest is told of.
+// device is a disk or an interface that the guest is shown.
 type device struct {
 	Type      string   `json:"type"`
 	Bus       string   `json:"bus"`

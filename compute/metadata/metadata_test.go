@@ -32,7 +32,7 @@ func id(last byte) uuid.UUID {
 	return u
 }
 
-// vault is a server with everything that a guest can be told of.
+// vault is a server with everything that a guest can be shown.
 func vault() metadata.Server {
 	disk := func(last byte, role compute.DiskRole, name, tag string, encrypted bool) metadata.Disk {
 		return metadata.Disk{Tag: tag, Disk: compute.Disk{

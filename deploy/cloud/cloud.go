@@ -150,7 +150,7 @@ func (c *Cloud) CloudsFile() string { return filepath.Join(c.cfg.Dir, "clouds.ya
 // Process is the running process of a service, for tests that stop one.
 func (c *Cloud) Process(service string) *process.Process { return c.processes[service] }
 
-// Stop stops all services, what they lean on last, and returns once they are gone.
+// Stop stops all services, what they depend on last, and returns once they are gone.
 // The state stays in the folder.
 func (c *Cloud) Stop(ctx context.Context) error {
 	var group errgroup.Group

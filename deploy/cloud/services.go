@@ -104,7 +104,7 @@ func (v view) Dir() string { return v.cfg.Dir }
 // Port is what a service listens on.
 func (v view) Port(service string) int { return v.settings.Ports[service] }
 
-// Runs tells whether a service runs.
+// Runs reports whether a service runs.
 func (v view) Runs(service string) bool { return v.runs(service) }
 
 // URL is a service's address without a path.
@@ -156,7 +156,7 @@ func (v view) WSGI(service string) map[string]any {
 
 func (c *Cloud) file(name string) string { return filepath.Join(c.cfg.Dir, name) }
 
-// The files that services wait for: they tell that what they lean on is there.
+// The files that services wait for: they say that what a service needs is up.
 const (
 	databasesMade = "run/databases"
 	cephMade      = "run/ceph"

@@ -3,16 +3,19 @@
 //
 //	go run ./deploy/with go test ./schema/...
 //	go run ./deploy/with --cloud go test ./activities/key/...
+//	go run ./deploy/with --results .task/unit.json go test -json ./...
 //
 // The command finds the database server's address in STRONGROOM_TEST_POSTGRES and
 // the cloud's clouds.yaml in STRONGROOM_TEST_CLOUD. Where one of them is set
-// already, what it names is used and nothing is started for it. The exit code is
-// the command's.
+// already, what it names is used and nothing is started for it. With --results the
+// command is `go test -json`: what it says is kept in the file and printed for people.
+// The exit code is the command's; in CI, a test that was skipped is a failure too.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,15 +26,21 @@ import (
 )
 
 func main() {
-	services, command := []service{database}, os.Args[1:]
-	if len(command) > 0 && command[0] == "--cloud" {
-		services, command = append(services, openstack), command[1:]
+	flags := flag.NewFlagSet("with", flag.ExitOnError)
+	flags.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: with [--cloud] [--results FILE] COMMAND [ARGUMENT…]")
+	}
+	cloud, into := flags.Bool("cloud", false, ""), flags.String("results", "", "")
+	_ = flags.Parse(os.Args[1:]) // it exits
+	services, command := []service{database}, flags.Args()
+	if *cloud {
+		services = append(services, openstack)
 	}
 	if len(command) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: with [--cloud] COMMAND [ARGUMENT…]")
+		flags.Usage()
 		os.Exit(2)
 	}
-	err := run(context.Background(), services, command)
+	err := run(context.Background(), services, command, *into)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -42,7 +51,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, services []service, command []string) error {
+func run(ctx context.Context, services []service, command []string, into string) error {
 	// This process stays to tidy up after the command. It must not ignore the
 	// signals: the command would inherit that.
 	signals := make(chan os.Signal, 4)
@@ -60,11 +69,17 @@ func run(ctx context.Context, services []service, command []string) error {
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), variables...)
+	wait := child.Wait
+	if into != "" {
+		if wait, err = keepResults(child, into); err != nil {
+			return err
+		}
+	}
 	if err := child.Start(); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- child.Wait() }()
+	go func() { ended <- wait() }()
 	for {
 		select {
 		case err := <-ended:

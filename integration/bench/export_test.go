@@ -150,7 +150,9 @@ func (e *exporting) export() time.Duration {
 		_, err := e.disks.Export(e.Context(), e.ExportInput)
 		require.NoError(e, err)
 	})
-	require.NoError(e, e.disks.DeleteExport(e.Context(), disk.DeleteExportInput{Server: e.Server, Operation: e.Operation}))
+	require.NoError(e, e.disks.Remove(e.Context(), compute.Removal{Thing: compute.Thing{
+		Kind: compute.ThingDiskFile, Name: e.Server.String() + "/" + compute.ExportFolder(e.Operation),
+	}}))
 	return took
 }
 

@@ -1,4 +1,4 @@
-// Package bench_test measures what the API's answers cost, on a real PostgreSQL:
+// Package bench_test measures what answers of the API, audits, exports and creates cost:
 //
 //	./task bench
 package bench_test

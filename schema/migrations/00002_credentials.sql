@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What a credential stands for: the sealed token of a request, for as long as an
--- operation acts with it, or a trust, for as long as its server lives.
+-- Credentials: the sealed token of a request, as long as an operation acts with it, or a
+-- trust, as long as its server exists.
 CREATE TABLE credentials (
     id         uuid PRIMARY KEY,
     project_id text NOT NULL,

@@ -7,4 +7,4 @@ WHERE config_drive AND NOT EXISTS (
     SELECT FROM operations o WHERE o.id = s.current_operation AND o.kind = 'create' AND o.state = 'accepted');
 
 -- +goose Down
--- What they had asked for is not known any more, and nobody misses it.
+-- What they had asked for is not known any more, and nothing needs it.

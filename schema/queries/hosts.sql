@@ -12,7 +12,7 @@ UPDATE hosts SET
 WHERE id = sqlc.arg(id) RETURNING *;
 
 -- name: ForgetHostOfDeleted :exec
--- Deleted servers stay in the record and let go of a host that goes away.
+-- Rows of deleted servers stay and must not refer to a host that is deleted.
 UPDATE servers SET host_id = NULL WHERE host_id = $1 AND deleted_at IS NOT NULL;
 
 -- name: CountServersOnHost :one
@@ -21,3 +21,35 @@ SELECT (SELECT count(*) FROM servers s WHERE s.host_id = sqlc.arg(host_id) AND s
 
 -- name: DeleteHost :execrows
 DELETE FROM hosts WHERE id = $1;
+
+-- name: FindHost :one
+-- A host by its name or uuid.
+SELECT id, name FROM hosts WHERE name = sqlc.arg(host)::text OR id::text = lower(sqlc.arg(host)::text)
+ORDER BY name = sqlc.arg(host)::text DESC LIMIT 1;
+
+-- name: ServersHere :one
+-- What keeps a host from being forgotten: servers on it, and things there that do not wait.
+SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
+        AND (s.host_id = sqlc.arg(host_id) OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = sqlc.arg(host_id)))) AS servers,
+    (SELECT count(*) FROM ledger l WHERE l.host_id = sqlc.arg(host_id) AND l.state NOT IN ('released', 'waiting')) AS things;
+
+-- name: ForgetHost :exec
+UPDATE hosts SET forgotten_at = coalesce(forgotten_at, now()) WHERE id = $1;
+
+-- name: DeleteClaimsOfDeleted :exec
+DELETE FROM claims c USING servers s WHERE c.host_id = $1 AND s.id = c.server_id AND s.deleted_at IS NOT NULL;
+
+-- name: WaitingOn :many
+SELECT * FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name;
+
+-- name: ReleaseWaitingOn :many
+-- Nobody will remove them any more. The reason stays, for people.
+UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
+WHERE host_id = $1 AND state = 'waiting' RETURNING *;
+
+-- name: HostCondition :one
+-- down: an operator said that nothing answers there, and what is on it can wait. stale: it
+-- has not reported itself for host_timeout, which may be the database's own outage.
+SELECT (forced_down OR forgotten_at IS NOT NULL)::boolean AS down,
+       (last_seen <= now() - make_interval(secs => sqlc.arg(host_timeout)::float8))::boolean AS stale
+FROM hosts WHERE id = sqlc.arg(id);

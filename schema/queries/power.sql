@@ -1,7 +1,7 @@
 -- name: ServersAtRest :many
 -- Servers of a host that no operation is at work on, with what the record says.
 SELECT id, vm_state, power_state, updated_at FROM servers
-WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'stopped', 'rescued');
+WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'rescued');
 
 -- name: SyncPower :execrows
 -- What the hypervisor shows of a server that nobody is at work on. Nothing

@@ -1,5 +1,5 @@
 -- name: RebuildServer :execrows
--- The decision of a rebuild: what the server is made of from here on.
+-- The point of no return of a rebuild: the server's image, vTPM and properties from here on.
 UPDATE servers SET image_id = sqlc.arg(image_id), image = sqlc.arg(image), tpm = sqlc.narg(tpm),
     required_traits = sqlc.arg(required_traits), forbidden_traits = sqlc.arg(forbidden_traits),
     name = coalesce(sqlc.narg(name), name), hostname = coalesce(sqlc.narg(hostname), hostname),

@@ -18,12 +18,11 @@ UPDATE servers SET host_id = $3, availability_zone = $4, updated_at = now() WHER
 UPDATE servers SET vm_state = sqlc.arg(vm_state), task_state = '', power_state = sqlc.arg(power_state),
     fault = sqlc.narg(fault), progress = sqlc.arg(progress),
     launched_at = CASE WHEN sqlc.arg(launched)::boolean THEN coalesce(launched_at, now()) ELSE launched_at END,
-    terminated_at = CASE WHEN sqlc.arg(terminated)::boolean THEN coalesce(terminated_at, now()) ELSE terminated_at END,
     current_operation = '', updated_at = now()
 WHERE id = sqlc.arg(id) AND current_operation = sqlc.arg(operation_id);
 
 -- name: SettleServerDeleted :execrows
-UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, host_id = host_id, fault = NULL, progress = 0,
+UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, fault = NULL, progress = 0,
     terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now()
 WHERE id = $1 AND current_operation = $2;
 
@@ -36,8 +35,8 @@ DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2;
 
 -- name: AttachDisk :exec
 INSERT INTO server_disks (id, server_id, role, device_name, bus, size_mb, boot_index, image_id, source, encrypted,
-    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
 
 -- name: DetachDisks :exec
 DELETE FROM server_disks WHERE server_id = $1 AND role = $2;
@@ -56,7 +55,7 @@ UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret
 
 -- name: HostsWithUse :many
 SELECT h.*, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(c.server_id) AS servers
+    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name;
 
 -- name: LockHost :one
@@ -68,19 +67,24 @@ SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bi
 FROM claims WHERE host_id = $1;
 
 -- name: GetClaim :one
-SELECT * FROM claims WHERE server_id = $1;
+-- The claim that an operation has for its server.
+SELECT * FROM claims WHERE server_id = $1 AND operation_id = $2;
+
+-- name: HasOtherClaim :one
+-- Whether a server has a claim of another operation.
+SELECT EXISTS (SELECT FROM claims WHERE server_id = $1 AND operation_id <> $2)::boolean;
 
 -- name: InsertClaim :exec
 INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, $4, $5, $6);
 
--- name: DeleteClaim :exec
+-- name: DeleteClaims :exec
 DELETE FROM claims WHERE server_id = $1;
 
 -- name: DeleteClaimOf :exec
 DELETE FROM claims WHERE server_id = $1 AND operation_id = $2;
 
 -- name: ReportHost :exec
--- A host says what it is and that it lives. The operator's switches stay as they are.
+-- A host reports its description and that it runs. disabled and forced_down stay as they are.
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, last_seen)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now())
@@ -89,13 +93,11 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
     reserved_memory_mb = excluded.reserved_memory_mb, hypervisor_type = excluded.hypervisor_type,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
-    uptime = excluded.uptime, release = excluded.release, last_seen = now();
+    uptime = excluded.uptime, release = excluded.release, last_seen = now(), forgotten_at = NULL;
 
 -- name: SeeHost :execrows
-UPDATE hosts SET last_seen = now() WHERE id = $1;
+-- 0 rows: it was forgotten, and must report its description again.
+UPDATE hosts SET last_seen = now() WHERE id = $1 AND forgotten_at IS NULL;
 
 -- name: HostName :one
 SELECT name FROM hosts WHERE id = $1;
-
--- name: HostIDs :many
-SELECT id, name, last_seen, forced_down FROM hosts ORDER BY name;

@@ -28,8 +28,8 @@ INSERT INTO server_disks (id, server_id, role, index, device_name, bus, size_mb,
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- name: TakeServer :execrows
--- The compare-and-set in which an operation wins its server: 0 rows mean that
--- somebody moved first.
+-- The compare-and-set by which an operation takes its server: 0 rows mean that another
+-- one was first, or the server is in a state that does not allow it.
 UPDATE servers SET task_state = sqlc.arg(task), current_operation = sqlc.arg(operation_id), updated_at = now()
 WHERE id = sqlc.arg(id) AND vm_state = sqlc.arg(from_vm_state) AND task_state = sqlc.arg(from_task_state)
     AND deleted_at IS NULL AND (locked_by IS NULL OR sqlc.arg(through_lock)::boolean);

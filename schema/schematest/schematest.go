@@ -70,7 +70,7 @@ func create(t testing.TB, admin *pgxpool.Pool, template string) *pgxpool.Pool {
 
 // template names the database with this release's schema that new ones are copies of.
 // The first test that needs it makes it, and what a killed one left half made is made
-// anew.
+// again.
 func template(t testing.TB, admin *pgxpool.Pool) string {
 	t.Helper()
 	ctx := context.Background()

@@ -6,8 +6,9 @@ package glance
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"net/http"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
@@ -71,44 +72,6 @@ func own(ctx context.Context, client *gophercloud.ServiceClient, cred compute.Cr
 	return r, err
 }
 
-// List implements image.Library, newest first. Images that another project shared
-// with the credential's are among them.
-func (l *Library) List(ctx context.Context, cred compute.Credential) ([]compute.Image, error) {
-	client, err := l.client(ctx, cred)
-	if err != nil {
-		return nil, err
-	}
-	options := images.ListOpts{Limit: pageSize}
-	if cred.ProjectID == "" {
-		options.Visibility = "all" // with other projects' community images
-	}
-	pages, err := images.List(client, options).AllPages(ctx)
-	if err != nil {
-		return nil, openstack.Error(err, "list images")
-	}
-	docs, err := images.ExtractImages(pages)
-	if err != nil {
-		return nil, openstack.Error(err, "read the list of images")
-	}
-	listed := make([]compute.Image, 0, len(docs))
-	for i := range docs {
-		r, err := recordOf(&docs[i])
-		if err != nil {
-			return nil, err
-		}
-		// An administrator of a project sees others' private images.
-		if cred.ProjectID != "" && r.Visibility == image.Private && !image.Owns(cred, r.Image) {
-			continue
-		}
-		listed = append(listed, r.Image)
-	}
-	slices.SortStableFunc(listed, func(a, b compute.Image) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	return listed, nil
-}
-
-// pageSize is how many images are asked for at once.
-const pageSize = 200
-
 // Create implements image.Library. Glance keeps the ids of deleted images: they
 // cannot be used again and give Conflict.
 func (l *Library) Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
@@ -126,6 +89,11 @@ func (l *Library) Create(ctx context.Context, cred compute.Credential, img compu
 	}
 	doc, err := images.Create(ctx, client, body).Extract()
 	err = openstack.Error(err, fmt.Sprintf("create image %s", img.ID))
+	var answer *openstack.Answer
+	if errors.As(err, &answer) && answer.Status == http.StatusRequestEntityTooLarge {
+		// The project's quota; Nova, too, makes a 403 of it.
+		return compute.Image{}, compute.Errorf(compute.Forbidden, "the image store's quota allows no image %s: %w", img.ID, answer)
+	}
 	if err == nil {
 		r, err := recordOf(doc)
 		return r.Image, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -154,6 +155,19 @@ func (c *cutting) Read(p []byte) (int, error) {
 		c.cut()
 	}
 	return n, err
+}
+
+// A13: a quota that is used up is the caller's to see, as with Nova.
+func TestA13AQuotaIsForbidden(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}))
+	defer server.Close()
+	lib := &glance.Library{Clients: logins{"p": {ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/v2/"}}}
+	_, err := lib.Create(t.Context(), compute.Credential{ProjectID: "p"}, compute.Image{Name: "one"})
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "quota")
 }
 
 // A connection that is lost leaves the image queued, and the next upload fills it.

@@ -65,7 +65,7 @@ func (l *Library) Upload(ctx context.Context, cred compute.Credential, id comput
 	return outcome(ctx, client, cred, img, body, err)
 }
 
-// settled waits until no upload of the image is under way, and gives it anew.
+// settled waits until no upload of the image is under way, and reads the image again.
 func settled(ctx context.Context, client *gophercloud.ServiceClient, cred compute.Credential, img record) (record, error) {
 	for deadline := time.Now().Add(settle); img.Status == "saving"; {
 		if time.Now().After(deadline) {
@@ -96,7 +96,7 @@ func outcome(ctx context.Context, client *gophercloud.ServiceClient, cred comput
 	defer cancel()
 	now, err := own(ctx, client, cred, img.ID)
 	if compute.Is(failed, compute.NotFound) {
-		if err == nil { // the slower of two uploads that began at once is told so, too
+		if err == nil { // the slower of two uploads that began at once gets a Conflict, too
 			err = compute.Errorf(compute.Conflict, "image %s was given other data meanwhile", img.ID)
 		}
 		return err
@@ -182,7 +182,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek refuses to send again what was sent: a client that has logged in anew would
+// Seek refuses to send again what was sent: a client that has logged in again would
 // go on in the middle, and Glance would take the rest for the whole.
 func (b *body) Seek(int64, int) (int64, error) {
 	b.mu.Lock()

@@ -57,21 +57,29 @@ func describeActivity(b bench) {
 	in.Credential, in.Properties = b.Other, map[string]string{"os_distro": "theirs"}
 	b.requireKind(compute.NotFound, a.Describe(b.ctx, in))
 	for range 2 {
-		require.NoError(b, a.Delete(b.ctx, image.DeleteInput{Credential: b.Owner, Image: want.ID}))
+		require.NoError(b, a.Remove(b.ctx, removal(want.ID, b.Owner)))
 	}
 }
 
+func removal(id compute.ImageID, with ...compute.Credential) compute.Removal {
+	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingImage, Name: id.String()}, Credentials: with}
+}
+
 // An undo finds a credential that may.
-func deleteActivity(b bench) {
+func removeActivity(b bench) {
 	img := b.active(image.Public, []byte("data"))
 	a := image.Activities{Library: b.Library}
-	b.requireKind(compute.Forbidden, a.Delete(b.ctx, image.DeleteInput{Credential: b.Other, Others: []compute.Credential{{}}, Image: img.ID}))
-	require.NoError(b, a.Delete(b.ctx, image.DeleteInput{Credential: b.Other, Others: []compute.Credential{b.Owner}, Image: img.ID}))
+	b.requireKind(compute.Forbidden, a.Remove(b.ctx, removal(img.ID, b.Other, compute.Credential{})))
+	b.requireKind(compute.Forbidden, a.Remove(b.ctx, removal(img.ID)))
+	wrong := removal(img.ID, b.Owner)
+	wrong.Thing.Kind = compute.ThingObject
+	b.requireKind(compute.Invalid, a.Remove(b.ctx, wrong))
+	require.NoError(b, a.Remove(b.ctx, removal(img.ID, b.Other, b.Owner)))
 	_, err := b.Again.Get(b.ctx, b.Owner, img.ID)
 	b.requireKind(compute.NotFound, err)
 }
 
-// Two attempts at once, and one whose predecessor's answer got lost, are told that
+// Two attempts at once, and one whose predecessor's answer got lost, learn that
 // the image has its data; another file's upload is refused.
 func uploadActivity(b bench) {
 	img := b.create("raw", image.Private)
@@ -166,14 +174,14 @@ func uploadActivityReports(b bench) {
 	a, file := b.export(data)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	env.RegisterActivityWithOptions(a.Upload, activity.RegisterOptions{Name: image.Upload})
+	a.Register(env)
 	var beats []image.Progress
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 		var p image.Progress
 		require.NoError(b, details.Get(&p))
 		beats = append(beats, p)
 	})
-	_, err := env.ExecuteActivity(image.Upload, image.UploadInput{Credential: b.Owner, Image: img.ID, File: file})
+	_, err := env.ExecuteActivity(image.Upload.Name, image.UploadInput{Credential: b.Owner, Image: img.ID, File: file})
 	require.NoError(b, err)
 	require.NotEmpty(b, beats)
 	require.Equal(b, "upload", beats[0].Phase)

@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"create at once makes one":         createAtOnce,
 		"create refuses nonsense":          createNonsense,
 		"upload makes it active":           uploadActivates,
-		"qcow2 tells its virtual size":     uploadQcow2,
+		"qcow2 has its virtual size":       uploadQcow2,
 		"a second upload is refused":       uploadTwice,
 		"one of two uploads at once wins":  uploadAtOnce,
 		"a broken upload leaves it queued": uploadBroken,
@@ -61,13 +61,15 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"update":                           update,
 		"another project is refused":       otherProject,
 		"protected":                        protected,
+		"list in parts misses nothing":     listInParts,
+		"list gives what is asked for":     listAsked,
 		"delete":                           deleteImage,
 		"delete during an upload":          deleteDuringUpload,
 		"readers outlive a delete":         deleteWhileReading,
 		"activity: describe":               describeActivity,
-		"activity: delete":                 deleteActivity,
+		"activity: remove":                 removeActivity,
 		"activity: old backups":            oldBackupsActivity,
-		"activity: inventory":              inventoryActivity,
+		"activity: seen":                   seenActivity,
 		"activity: upload":                 uploadActivity,
 		"activity: upload after a break":   uploadActivityAgain,
 		"activity: a cancel too late":      uploadActivityTooLate,
@@ -125,18 +127,6 @@ func (b bench) read(cred compute.Credential, id compute.ImageID) []byte {
 	data, err := io.ReadAll(r)
 	require.NoError(b, err)
 	return data
-}
-
-func (b bench) listed(cred compute.Credential, id compute.ImageID) bool {
-	b.Helper()
-	all, err := b.Again.List(b.ctx, cred)
-	require.NoError(b, err)
-	for _, img := range all {
-		if img.ID == id {
-			return true
-		}
-	}
-	return false
 }
 
 func (b bench) requireKind(kind compute.Kind, err error) {

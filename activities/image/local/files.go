@@ -71,25 +71,17 @@ func (f files) remove(img compute.Image) error {
 	return nil
 }
 
-// all gives every image whose record can be read; a damaged one is seen by Get.
-func (f files) all() ([]compute.Image, error) {
+// ids gives the ids of all records, in order.
+func (f files) ids() ([]compute.ImageID, error) {
 	entries, err := os.ReadDir(f.Path)
 	if err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "list the images: %w", err)
 	}
-	var out []compute.Image
+	var out []compute.ImageID
 	for _, e := range entries {
 		name, isRecord := strings.CutSuffix(e.Name(), recordSuffix)
-		id, err := uuid.Parse(name)
-		if !isRecord || err != nil {
-			continue
-		}
-		img, err := f.read(compute.ImageID{UUID: id})
-		switch {
-		case err == nil:
-			out = append(out, img)
-		case !compute.Is(err, compute.NotFound) && !compute.Is(err, compute.Corrupt):
-			return nil, err
+		if id, err := uuid.Parse(name); isRecord && err == nil {
+			out = append(out, compute.ImageID{UUID: id})
 		}
 	}
 	return out, nil

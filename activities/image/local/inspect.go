@@ -28,7 +28,7 @@ const (
 type inspector struct{ program string }
 
 // virtualSize gives the size in bytes of the disk in an image's data, or Invalid
-// if the data is not what the image's disk_format says or leans on other files.
+// if the data is not what the image's disk_format says or refers to other files.
 func (i inspector) virtualSize(ctx context.Context, img compute.Image, path string, size int64) (int64, error) {
 	if size == 0 {
 		return 0, compute.Errorf(compute.Invalid, "image %s has no bytes", img.ID)

@@ -78,22 +78,36 @@ func (l *Library) own(cred compute.Credential, id compute.ImageID) (compute.Imag
 	return img, err
 }
 
-// List implements image.Library, newest first.
-func (l *Library) List(_ context.Context, cred compute.Credential) ([]compute.Image, error) {
-	all, err := l.files.all()
+// List implements image.Library, in the order of the ids: a marker is the last one.
+func (l *Library) List(_ context.Context, cred compute.Credential, in image.ListInput) (image.ListResult, error) {
+	ids, err := l.files.ids()
 	if err != nil {
-		return nil, err
+		return image.ListResult{}, err
 	}
-	listed := slices.DeleteFunc(all, func(img compute.Image) bool {
-		return cred.ProjectID != "" && !image.Owns(cred, img) && img.Visibility != image.Public
-	})
-	slices.SortFunc(listed, func(a, b compute.Image) int {
-		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
-			return c
+	var out image.ListResult
+	last := ""
+	for _, id := range ids {
+		if id.String() <= in.Marker || in.IDs != nil && !slices.Contains(in.IDs, id) {
+			continue
 		}
-		return slices.Compare(a.ID.UUID[:], b.ID.UUID[:])
-	})
-	return listed, nil
+		if in.Limit > 0 && len(out.Images) == in.Limit {
+			out.Next = last
+			break
+		}
+		last = id.String()
+		img, err := l.files.read(id)
+		switch {
+		case compute.Is(err, compute.NotFound), compute.Is(err, compute.Corrupt): // Get reports a damaged one
+			continue
+		case err != nil:
+			return image.ListResult{}, err
+		}
+		visible := cred.ProjectID == "" || image.Owns(cred, img) || img.Visibility == image.Public
+		if visible && in.Wants(cred, img) {
+			out.Images = append(out.Images, img)
+		}
+	}
+	return out, nil
 }
 
 // Create implements image.Library.

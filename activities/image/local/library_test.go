@@ -149,9 +149,9 @@ func TestDamageIsSeen(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(b.cfg.Dir, img.ID.String()+".json"), []byte("{"), 0o600))
 	_, err = b.Get(t.Context(), owner, img.ID)
 	require.Equal(t, compute.Corrupt, compute.KindOf(err))
-	all, err := b.List(t.Context(), owner)
+	all, err := b.List(t.Context(), owner, image.ListInput{})
 	require.NoError(t, err, "one damaged record does not hide the others")
-	require.Empty(t, all)
+	require.Empty(t, all.Images)
 }
 
 func TestWhatQemuImgMayDo(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// rounds bounds how often a Create begins anew because others interfere.
+	// rounds bounds how often a Create starts over because others interfere.
 	rounds = 200
 	// pause is the wait for another Create to fill its secret, patience how long
 	// that may take before it counts as dead.
@@ -99,7 +99,7 @@ func (c *creation) step(ctx context.Context, entries []entry) (done bool, err er
 	if c.waiting != first.id {
 		c.waiting, c.since = first.id, time.Now()
 	}
-	if time.Since(c.since) > patience { // whoever made it died; if not, it begins anew
+	if time.Since(c.since) > patience { // whoever made it died; if not, it starts over
 		return false, remove(ctx, c.client, first.id)
 	}
 	select {

@@ -113,18 +113,3 @@ func present(err error) error {
 	}
 	return err
 }
-
-// List implements key.Manager. Barbican shows a token its own project's secrets
-// and nobody all of them: a credential without a project gets Forbidden.
-func (m *Manager) List(ctx context.Context, cred compute.Credential) ([]key.Item, error) {
-	client, err := m.client(ctx, cred)
-	if err != nil {
-		return nil, err
-	}
-	all, err := list(ctx, client, secrets.ListOpts{})
-	items := make([]key.Item, 0, len(all))
-	for _, s := range all {
-		items = append(items, key.Item{ID: compute.SecretID{UUID: s.id}, Name: s.name, ProjectID: cred.ProjectID})
-	}
-	return items, err
-}

@@ -12,53 +12,49 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"strongroom/activities/openstack"
 	"strongroom/compute"
 )
 
-// pageSize is the most that Barbican lists at once.
-const pageSize = 100
-
-// entry is one of our secrets in a list.
+// entry is a secret in a list.
 type entry struct {
 	id      uuid.UUID
 	name    string
 	created time.Time
 	filled  bool // it has its payload
+	ours    bool // strongroom made it
 }
 
-// list gives our secrets in the client's project. Barbican reads the filters as
-// patterns, so what comes is looked at again.
-func list(ctx context.Context, client *gophercloud.ServiceClient, options secrets.ListOpts) ([]entry, error) {
-	options.Limit = pageSize
-	pages, err := secrets.List(client, options).AllPages(ctx)
-	if err != nil {
-		return nil, openstack.Error(err, "list secrets")
-	}
-	all, err := secrets.ExtractSecrets(pages)
+func entriesOf(page pagination.Page) ([]entry, error) {
+	all, err := secrets.ExtractSecrets(page)
 	if err != nil {
 		return nil, openstack.Error(err, "read the list of secrets")
 	}
-	entries := make([]entry, 0, len(all))
-	for _, s := range all {
-		if s.Mode != Mode {
-			continue
-		}
+	entries := make([]entry, len(all))
+	for i, s := range all {
 		id, err := idOf(s)
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, entry{id: id, name: s.Name, created: s.Created, filled: len(s.ContentTypes) > 0})
+		entries[i] = entry{id: id, name: s.Name, created: s.Created, filled: len(s.ContentTypes) > 0, ours: s.Mode == Mode}
 	}
 	return entries, nil
 }
 
 // named gives our secrets of a name, the one to keep first: one with a payload,
-// then the oldest.
+// then the oldest. Barbican reads the filters as patterns, so what comes is looked at
+// again.
 func named(ctx context.Context, client *gophercloud.ServiceClient, name string) ([]entry, error) {
-	entries, err := list(ctx, client, secrets.ListOpts{Name: name})
-	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.name != name })
+	var entries []entry
+	err := secrets.List(client, secrets.ListOpts{Name: name, Mode: Mode, Limit: pageSize}).EachPage(ctx,
+		func(_ context.Context, page pagination.Page) (bool, error) {
+			read, err := entriesOf(page)
+			entries = append(entries, read...)
+			return true, err
+		})
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.name != name || !e.ours })
 	slices.SortFunc(entries, func(a, b entry) int {
 		if a.filled != b.filled {
 			if a.filled {
@@ -68,7 +64,7 @@ func named(ctx context.Context, client *gophercloud.ServiceClient, name string) 
 		}
 		return cmp.Or(a.created.Compare(b.created), slices.Compare(a.id[:], b.id[:]))
 	})
-	return entries, err
+	return entries, openstack.Error(err, "list secrets")
 }
 
 // idOf reads the id, which is the end of the secret's address.

@@ -1,8 +1,10 @@
 package keytest
 
 import (
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/key"
 	"strongroom/compute"
 )
 
@@ -15,4 +17,15 @@ func checkMakesNothing(b bench) {
 	require.Equal(b, before, b.names(b.Owner))
 	err := b.Manager.Check(b.ctx, compute.Credential{})
 	require.Equal(b, compute.Forbidden, compute.KindOf(err), "a project is needed: %v", err)
+}
+
+// checkActivity: the activity succeeds for whoever may read a secret.
+func checkActivity(b bench) {
+	a := key.Activities{Manager: b.Manager}
+	id := b.create(b.input("checked"))
+	require.NoError(b, a.Check(b.ctx, key.CheckInput{Credential: b.Owner, Secret: id}))
+	for _, in := range []key.CheckInput{{Credential: b.Other, Secret: id}, {Secret: id}, {Credential: b.Owner, Secret: compute.SecretID{UUID: uuid.New()}}} {
+		err := a.Check(b.ctx, in)
+		require.Contains(b, []compute.Kind{compute.Forbidden, compute.NotFound}, compute.KindOf(err), "%v", err)
+	}
 }

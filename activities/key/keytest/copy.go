@@ -107,13 +107,3 @@ func (b bench) taken() string {
 	b.create(b.input("taken"))
 	return "taken"
 }
-
-func look(b bench) {
-	a := key.Activities{Manager: b.Manager}
-	id := b.create(b.input("looked at"))
-	require.NoError(b, a.Look(b.ctx, key.LookInput{Credential: b.Owner, Secret: id}))
-	for _, in := range []key.LookInput{{Credential: b.Other, Secret: id}, {Secret: id}, {Credential: b.Owner, Secret: compute.SecretID{UUID: uuid.New()}}} {
-		err := a.Look(b.ctx, in)
-		require.Contains(b, []compute.Kind{compute.Forbidden, compute.NotFound}, compute.KindOf(err), "%v", err)
-	}
-}

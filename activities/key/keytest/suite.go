@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"delete by name alone":               deleteByName,
 		"delete at once with create settles": deleteAtOnce,
 		"list gives what is there":           list,
+		"list in parts misses nothing":       listInParts,
 		"a name is free again after delete":  recreate,
 		"no error carries a value":           silentErrors,
 		"check makes nothing":                checkMakesNothing,
@@ -52,7 +53,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"copy at once makes one":             copyAtOnce,
 		"copy across projects":               copyAcross,
 		"copy refuses":                       copyRefused,
-		"look tells who may read":            look,
+		"activity: check":                    checkActivity,
+		"activity: remove":                   remove,
+		"activity: seen":                     seen,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,19 +104,6 @@ func (b bench) gone(cred compute.Credential, id compute.SecretID) {
 	}
 }
 
-func (b bench) names(cred compute.Credential) map[string]compute.SecretID {
-	b.Helper()
-	items, err := b.Again.List(b.ctx, cred)
-	require.NoError(b, err)
-	out := map[string]compute.SecretID{}
-	for _, item := range items {
-		require.NotContains(b, out, item.Name, "two secrets of one name")
-		require.Equal(b, cred.ProjectID, item.ProjectID)
-		out[item.Name] = item.ID
-	}
-	return out
-}
-
 // reveal copies a value out, which only a test may do.
 func reveal(t testing.TB, p *secret.Passphrase) string {
 	t.Helper()
@@ -150,15 +140,6 @@ func wiped(b bench) {
 
 func unknown(b bench) {
 	b.gone(b.Owner, compute.SecretID{UUID: uuid.New()})
-}
-
-func list(b bench) {
-	require.NotContains(b, b.names(b.Owner), "list one")
-	one, two := b.create(b.input("list one")), b.create(b.input("list two"))
-	got := b.names(b.Owner)
-	require.Equal(b, one, got["list one"])
-	require.Equal(b, two, got["list two"])
-	require.NotContains(b, b.names(b.Other), "list one")
 }
 
 // atOnce calls fn n times together, half through each client.

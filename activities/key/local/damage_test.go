@@ -47,12 +47,16 @@ func TestCutFilesAreCorruptAndDeletable(t *testing.T) {
 	_, err = b.Create(t.Context(), key.CreateInput{Credential: owner, Name: "cut", Bytes: 64})
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "a server must not be built on it")
 
-	mine, err := b.List(t.Context(), owner)
+	mine, err := b.List(t.Context(), owner, key.ListInput{})
 	require.NoError(t, err)
 	require.Empty(t, mine)
-	all, err := b.List(t.Context(), compute.Credential{})
+	all, err := b.List(t.Context(), compute.Credential{}, key.ListInput{})
 	require.NoError(t, err)
-	require.Equal(t, []key.Item{{ID: id}}, all)
+	require.Equal(t, key.ListResult{Items: []key.Item{{ID: id}}}, all)
+	seen, err := (&key.Activities{Manager: b}).Seen(t.Context(), compute.SeenInput{})
+	require.NoError(t, err)
+	want := []compute.Seen{{Kind: compute.ThingKeySecret, Name: id.String()}}
+	require.Equal(t, compute.SeenResult{Seen: want, Looked: []string{compute.LookedAll}}, seen)
 
 	require.Equal(t, compute.Corrupt, compute.KindOf(b.Delete(t.Context(), key.DeleteInput{Credential: other, Name: "x", ID: &id})))
 	require.NoError(t, b.Delete(t.Context(), key.DeleteInput{Credential: owner, Name: "cut"}))
@@ -126,9 +130,9 @@ func TestWhatACrashLeftIsCleared(t *testing.T) {
 	id := b.make(t, owner, "before")
 	left := filepath.Join(b.dir, ".new-123")
 	require.NoError(t, os.WriteFile(left, []byte(`{"id":"`+uuid.NewString()), 0o600))
-	all, err := b.List(t.Context(), compute.Credential{})
+	all, err := b.List(t.Context(), compute.Credential{}, key.ListInput{})
 	require.NoError(t, err)
-	require.Equal(t, []key.Item{{ID: id, Name: "before", ProjectID: owner.ProjectID}}, all)
+	require.Equal(t, []key.Item{{ID: id, Name: "before", ProjectID: owner.ProjectID}}, all.Items)
 	b.reopen(t)
 	require.NoFileExists(t, left)
 }
@@ -151,7 +155,7 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.NoError(t, filler.Close())
 
-	in := key.CreateInput{Credential: owner, ID: compute.SecretID{UUID: uuid.New()}, Name: "no room", Bytes: 64}
+	in := key.CreateInput{Credential: owner, ID: compute.SecretID{UUID: uuid.New()}, Name: "disk full", Bytes: 64}
 	_, err = b.Create(t.Context(), in)
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
 	files, err := os.ReadDir(b.dir)

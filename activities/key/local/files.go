@@ -33,7 +33,7 @@ func (f files) lock(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// entries lists the secrets by their files' names.
+// entries lists the secrets by their files' names, in the order of their ids.
 func (f files) entries() ([]entry, error) {
 	listed, err := os.ReadDir(f.Path)
 	if err != nil {

@@ -180,14 +180,24 @@ func (m *Manager) Delete(ctx context.Context, in key.DeleteInput) error {
 	return m.files.remove(doomed)
 }
 
-// List implements key.Manager. A credential without a project sees all.
-func (m *Manager) List(_ context.Context, cred compute.Credential) ([]key.Item, error) {
+// List implements key.Manager, in the order of the ids: a marker is the last one. A
+// credential without a project sees all.
+func (m *Manager) List(_ context.Context, cred compute.Credential, in key.ListInput) (key.ListResult, error) {
 	entries, err := m.files.entries()
 	if err != nil {
-		return nil, err
+		return key.ListResult{}, err
 	}
-	items := make([]key.Item, 0, len(entries))
+	var out key.ListResult
+	last := ""
 	for _, e := range entries {
+		if e.id.String() <= in.Marker {
+			continue
+		}
+		if in.Limit > 0 && len(out.Items) == in.Limit {
+			out.Next = last
+			break
+		}
+		last = e.id.String()
 		r, err := m.files.read(e)
 		switch {
 		case compute.Is(err, compute.NotFound): // deleted since
@@ -195,13 +205,13 @@ func (m *Manager) List(_ context.Context, cred compute.Credential) ([]key.Item, 
 		case compute.Is(err, compute.Corrupt):
 			r = record{ID: e.id}
 		case err != nil:
-			return nil, err
+			return key.ListResult{}, err
 		}
 		if cred.ProjectID == "" || r.ProjectID == cred.ProjectID {
-			items = append(items, key.Item{ID: r.ID, Name: r.Name, ProjectID: r.ProjectID})
+			out.Items = append(out.Items, key.Item{ID: r.ID, Name: r.Name, ProjectID: r.ProjectID})
 		}
 	}
-	return items, nil
+	return out, nil
 }
 
 // Check implements key.Manager: whoever has a project may.

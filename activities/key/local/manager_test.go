@@ -119,12 +119,12 @@ func TestListForTheOperatorSeesAll(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	mine, theirs := b.make(t, owner, "mine"), b.make(t, other, "theirs")
-	items, err := b.List(t.Context(), compute.Credential{})
+	got, err := b.List(t.Context(), compute.Credential{}, key.ListInput{})
 	require.NoError(t, err)
 	require.ElementsMatch(t, []key.Item{
 		{ID: mine, Name: "mine", ProjectID: owner.ProjectID},
 		{ID: theirs, Name: "theirs", ProjectID: other.ProjectID},
-	}, items)
+	}, got.Items)
 }
 
 func TestALockHeldElsewhereEndsWithTheContext(t *testing.T) {

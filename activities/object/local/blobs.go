@@ -113,7 +113,7 @@ func (b *Blobs) Delete(_ context.Context, cred compute.Credential, name string) 
 }
 
 // List implements object.Blobs.
-func (b *Blobs) List(_ context.Context, cred compute.Credential, prefix string) ([]string, error) {
+func (b *Blobs) List(_ context.Context, cred compute.Credential, prefix, after string, limit int) ([]string, error) {
 	project, err := b.project(cred)
 	if err != nil {
 		return nil, err
@@ -125,10 +125,10 @@ func (b *Blobs) List(_ context.Context, cred compute.Credential, prefix string) 
 	var names []string
 	for _, e := range entries {
 		name, err := url.PathUnescape(e.Name())
-		if err == nil && !strings.HasPrefix(name, ".") && strings.HasPrefix(name, prefix) {
+		if err == nil && !strings.HasPrefix(name, ".") && strings.HasPrefix(name, prefix) && name > after {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names[:min(limit, len(names))], nil
 }

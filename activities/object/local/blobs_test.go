@@ -36,7 +36,7 @@ func TestAProjectIsNoPath(t *testing.T) {
 	for _, project := range []string{"..", ".", "a/b", "../a"} {
 		_, err := s.Get(t.Context(), compute.Credential{ProjectID: project}, "x")
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
-		_, err = s.List(t.Context(), compute.Credential{ProjectID: project})
+		_, err = s.List(t.Context(), compute.Credential{ProjectID: project}, object.ListInput{})
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 	}
 }

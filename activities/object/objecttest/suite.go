@@ -51,8 +51,10 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"delete leaves nothing":            deleteAll,
 		"another project is kept out":      otherProject,
 		"nonsense is refused":              nonsense,
-		"a broken put is listed as broken": list,
-		"the audit sees what is there":     inventory,
+		"a broken put is listed as broken": listBroken,
+		"list in parts misses nothing":     listInParts,
+		"activity: seen":                   seen,
+		"activity: remove":                 remove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,11 +101,11 @@ func putAndRead(b bench) {
 	for _, size := range []int{0, 1, segment - 1, segment, segment + 1, 5*segment + 7} {
 		data := noise(size)
 		in := b.input(size)
-		var told []int64
-		in.Progress = func(done int64) { told = append(told, done) }
+		var reported []int64
+		in.Progress = func(done int64) { reported = append(reported, done) }
 		r := b.put(in, data)
 		require.EqualValues(b, size, r.SentBytes)
-		require.Len(b, told, (size+segment-1)/segment)
+		require.Len(b, reported, (size+segment-1)/segment)
 		m, err := b.Again.Get(b.ctx, b.Owner, in.Name)
 		require.NoError(b, err)
 		require.Equal(b, r.Manifest, m)
@@ -175,7 +177,7 @@ func resume(b bench) {
 
 func (b bench) segments(name string) []string {
 	b.Helper()
-	names, err := b.Blobs.List(b.ctx, b.Owner, name+".segments/")
+	names, err := b.Blobs.List(b.ctx, b.Owner, name+".segments/", "", 1000)
 	require.NoError(b, err)
 	return names
 }
@@ -268,9 +270,7 @@ func otherProject(b bench) {
 	_, err = b.Store.Open(b.ctx, b.Other, in.Name, 0)
 	b.requireKind(compute.NotFound, err)
 	require.NoError(b, b.Store.Delete(b.ctx, b.Other, in.Name))
-	items, err := b.Store.List(b.ctx, b.Other)
-	require.NoError(b, err)
-	require.NotContains(b, items, object.Item{Name: in.Name, Whole: true})
+	require.NotContains(b, b.list(b.Store, b.Other, object.ListInput{}), in.Name)
 	got, err := b.read(in.Name, 0)
 	require.NoError(b, err)
 	require.True(b, bytes.Equal(data, got))
@@ -288,41 +288,11 @@ func nonsense(b bench) {
 	}
 	_, err := b.Store.Put(b.ctx, object.PutInput{Name: "a"}, bytes.NewReader(nil))
 	b.requireKind(compute.Forbidden, err)
-	_, err = b.Store.List(b.ctx, compute.Credential{})
+	_, err = b.Store.List(b.ctx, compute.Credential{}, object.ListInput{})
 	b.requireKind(compute.Forbidden, err)
 	short := b.input(10)
 	_, err = b.Store.Put(b.ctx, short, bytes.NewReader(noise(5)))
 	b.requireKind(compute.Unavailable, err)
-}
-
-func list(b bench) {
-	data := noise(5 * segment)
-	whole, broken := b.input(len(data)), b.input(len(data))
-	b.put(whole, data)
-	b.breakOff(broken, data)
-	items, err := b.Again.List(b.ctx, b.Owner)
-	require.NoError(b, err)
-	require.Contains(b, items, object.Item{Name: whole.Name, Whole: true})
-	require.Contains(b, items, object.Item{Name: broken.Name})
-}
-
-// inventory is what the audit sees of projects.
-func inventory(b bench) {
-	data := noise(5 * segment)
-	whole, broken := b.input(len(data)), b.input(len(data))
-	b.put(whole, data)
-	b.breakOff(broken, data)
-	of := func(name string, cred compute.Credential) compute.Access {
-		return compute.Access{Project: name, Credentials: []compute.Credential{cred}}
-	}
-	a := object.Activities{Store: b.Again}
-	got, err := a.Inventory(b.ctx, object.InventoryInput{Projects: []compute.Access{of("mine", b.Owner), of("nobody's", compute.Credential{})}})
-	require.NoError(b, err)
-	require.Equal(b, compute.Looks{Projects: []string{"mine"}, Closed: []string{"nobody's"}}, got.Looks)
-	require.Subset(b, got.Names, []string{whole.Name, broken.Name})
-	got, err = a.Inventory(b.ctx, object.InventoryInput{Projects: []compute.Access{of("theirs", b.Other)}})
-	require.NoError(b, err)
-	require.NotContains(b, got.Names, whole.Name)
 }
 
 // large sends 128 MiB through and counts what is allocated on the way.

@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
 	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/objects"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"strongroom/activities/object"
 	"strongroom/activities/openstack"
@@ -96,21 +97,20 @@ func (b *Blobs) Delete(ctx context.Context, cred compute.Credential, name string
 }
 
 // List implements object.Blobs.
-func (b *Blobs) List(ctx context.Context, cred compute.Credential, prefix string) ([]string, error) {
+func (b *Blobs) List(ctx context.Context, cred compute.Credential, prefix, after string, limit int) ([]string, error) {
 	client, err := b.client(ctx, cred)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := objects.List(client, Container, objects.ListOpts{Prefix: prefix}).AllPages(ctx)
-	if err == nil {
-		var names []string
-		if names, err = objects.ExtractNames(pages); err == nil {
-			return names, nil
-		}
-	}
+	var names []string
+	options := objects.ListOpts{Prefix: prefix, Marker: after, Limit: limit}
+	err = objects.List(client, Container, options).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+		names, err = objects.ExtractNames(page)
+		return false, err
+	})
 	err = openstack.Error(err, "list objects")
 	if compute.Is(err, compute.NotFound) {
 		return nil, nil // nothing was ever stored
 	}
-	return nil, err
+	return names, err
 }

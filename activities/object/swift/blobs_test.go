@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	owner, other := one.add(t, mine.Login(t)), one.add(t, theirs.Login(t))
 	two.add(t, mine.Login(t))
 	blobs := &swift.Blobs{Clients: one}
-	_, err := blobs.List(t.Context(), owner, "") // makes the account, as a project's first request does
+	_, err := blobs.List(t.Context(), owner, "", "", 1) // makes the account, as a project's first request does
 	require.NoError(t, err)
 	t.Run("suite", func(t *testing.T) { // returns once its parallel tests are through
 		objecttest.Run(t, func(*testing.T) objecttest.Harness {

@@ -190,7 +190,7 @@ func works(t *testing.T, cloud *keystone.Cloud, cred compute.Credential) {
 // refused makes sure that a credential opens nothing, and gives what is said.
 func refused(t *testing.T, cloud *keystone.Cloud, cred compute.Credential) string {
 	t.Helper()
-	_, err := keys(cloud).List(t.Context(), cred)
+	_, err := keys(cloud).List(t.Context(), cred, key.ListInput{})
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 	return err.Error()
 }

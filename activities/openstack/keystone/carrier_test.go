@@ -54,9 +54,9 @@ func TestWhatIsGivenUpIsNotMadeLater(t *testing.T) {
 	}
 	require.NoError(t, work.Wait())
 	for range 10 {
-		items, err := keys.List(t.Context(), cred)
+		got, err := keys.List(t.Context(), cred, key.ListInput{})
 		require.NoError(t, err)
-		require.Empty(t, items)
+		require.Empty(t, got.Items)
 		time.Sleep(100 * time.Millisecond)
 	}
 }

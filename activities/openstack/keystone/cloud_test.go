@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/key"
 	"strongroom/activities/openstack/keystone"
 	"strongroom/activities/secret"
 	"strongroom/compute"
@@ -233,7 +234,7 @@ func TestStrongroomsPasswordChanges(t *testing.T) {
 	require.NoError(t, users.Update(t.Context(), b.admin, a.id, users.UpdateOpts{Password: "another"}).Err)
 	pause(t)
 	for i, cred := range creds {
-		_, err := keys(cloud).List(t.Context(), cred)
+		_, err := keys(cloud).List(t.Context(), cred, key.ListInput{})
 		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%d: %v", i, err)
 		require.ErrorContains(t, err, "strongroom's own user", i)
 	}

@@ -62,9 +62,9 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 	return done, nil
 }
 
-// meant tells whether a rule is one to let go of: a rule of ours that names the
-// server, or nobody any more, and lets in whom it should. Whom a lock hides from us
-// its names must tell.
+// meant reports whether a rule is one to let go of: a rule of ours that names the
+// server, or nobody any more, and lets in whom it should. Where a lock hides the grantee, the
+// lock's names must say who it is.
 func (d *denying) meant(r document) bool {
 	if d.Rule != nil && r.ID == *d.Rule {
 		return true
@@ -73,7 +73,7 @@ func (d *denying) meant(r document) bool {
 	return r.names(d.Server) && (d.To == nil || known || r.To == hidden) || known && r.ours() && len(r.servers()) == 0
 }
 
-// needed tells whether other servers have the rule too.
+// needed reports whether other servers have the rule too.
 func (d *denying) needed(r document) bool {
 	return slices.ContainsFunc(r.servers(), func(other compute.ServerID) bool { return other != d.Server })
 }

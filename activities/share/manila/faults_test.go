@@ -141,7 +141,7 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
-// A lock hides the grantee from whoever did not make it: the names tell.
+// A lock hides the grantee from whoever did not make it: the names show it.
 func TestAHiddenGrantee(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -66,7 +66,7 @@ func (d document) servers() []compute.ServerID {
 	return servers
 }
 
-// leaving tells whether the rule is being removed.
+// leaving reports whether the rule is being removed.
 func (d document) leaving() bool { return d.State == "queued_to_deny" || d.State == "denying" }
 
 func (d document) rule(id share.ID) share.Rule {

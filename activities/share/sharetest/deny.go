@@ -70,7 +70,7 @@ func list(b bench) {
 	two.Server, two.To, two.Level = b.newServer(), b.grantee(), share.ReadOnly
 	first, second := b.allow(one), b.allow(two)
 	require.ElementsMatch(b, []share.Rule{first, second}, b.rules())
-	for _, r := range b.rules() { // what a list tells is enough to remove what it lists
+	for _, r := range b.rules() { // what a list shows is enough to remove what it lists
 		for _, server := range r.Servers {
 			require.NoError(b, b.Service.Deny(b.ctx, share.DenyInput{Credential: b.Owner, Share: r.Share, Server: server, To: &r.To}))
 		}
@@ -91,15 +91,15 @@ func activities(b bench) {
 	rules, err := a.Inventory(b.ctx, share.InventoryInput{Credential: b.Owner})
 	require.NoError(b, err)
 
-	told, err := json.Marshal([]any{in, looked, allowed, rules})
+	shown, err := json.Marshal([]any{in, looked, allowed, rules})
 	require.NoError(b, err)
 	locations, err := b.Service.Locations(b.ctx, b.Owner, b.share.ID)
 	require.NoError(b, err)
 	for _, l := range locations {
-		require.NotContains(b, string(told), l.Path())
+		require.NotContains(b, string(shown), l.Path())
 	}
 	if key, err := b.Service.AccessKey(b.ctx, b.Owner, b.share.ID, allowed.Rule); err == nil {
-		require.NoError(b, key.Use(func(v []byte) error { require.NotContains(b, string(told), string(v)); return nil }))
+		require.NoError(b, key.Use(func(v []byte) error { require.NotContains(b, string(shown), string(v)); return nil }))
 		key.Wipe()
 	} else {
 		b.kind(compute.Conflict, err)

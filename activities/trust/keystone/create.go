@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -39,7 +41,7 @@ func (k *Keeper) create(ctx context.Context, in trust.CreateInput) (string, erro
 	if err != nil {
 		return "", openstack.Error(err, "log in to the identity service")
 	}
-	roles, err := delegable(client)
+	roles, err := k.delegable(client)
 	if err != nil {
 		return "", err
 	}
@@ -64,10 +66,11 @@ func (k *Keeper) create(ctx context.Context, in trust.CreateInput) (string, erro
 	return "", compute.Errorf(compute.Conflict, "trusts of the name %s were made and deleted %d times", in.Name, lives)
 }
 
-// delegable gives the roles of the client's token. Forbidden: it cannot delegate.
+// delegable gives those roles of the client's token that trusts delegate. Forbidden: it has
+// none of them, or cannot delegate.
 // The identity service would refuse as well, but not for sure: one that works with
 // threads may look at the token of another request.
-func delegable(client *gophercloud.ServiceClient) ([]trusts.Role, error) {
+func (k *Keeper) delegable(client *gophercloud.ServiceClient) ([]trusts.Role, error) {
 	var token struct {
 		Roles                 []trusts.Role `json:"roles"`
 		ApplicationCredential *struct{}     `json:"application_credential"`
@@ -87,10 +90,16 @@ func delegable(client *gophercloud.ServiceClient) ([]trusts.Role, error) {
 	case token.Trust != nil:
 		return nil, compute.Errorf(compute.Forbidden, "what was delegated by a trust cannot be passed on by another one")
 	}
-	for i, r := range token.Roles {
-		token.Roles[i] = trusts.Role{ID: r.ID} // by id or by name, not by both
+	var roles []trusts.Role
+	for _, r := range token.Roles {
+		if slices.Contains(k.Roles, r.Name) {
+			roles = append(roles, trusts.Role{ID: r.ID}) // by id or by name, not by both
+		}
 	}
-	return token.Roles, nil
+	if len(roles) == 0 {
+		return nil, compute.Errorf(compute.Forbidden, "a server whose keys are delegated needs a token with one of the roles %s", strings.Join(k.Roles, ", "))
+	}
+	return roles, nil
 }
 
 // refusals is how often a token that can delegate must be refused to be believed: see
@@ -128,7 +137,7 @@ func (k *Keeper) give(ctx context.Context, client *gophercloud.ServiceClient, ro
 
 // given finds the trust of the name.
 func (k *Keeper) given(ctx context.Context, in trust.CreateInput) (string, error) {
-	all, err := k.List(ctx)
+	all, err := k.all(ctx)
 	for _, t := range all {
 		if t == (trust.Item{ID: t.ID, Name: in.Name, ProjectID: in.Credential.ProjectID, UserID: in.Credential.UserID}) {
 			return t.ID, err

@@ -3,7 +3,7 @@
 // Keystone's trusts have no names, but it keeps what else a trust is made with: the
 // attribute "strongroom" is the name, and marks the trusts that strongroom made. That
 // there is one of a name is Keystone's own doing: it lets no two trusts of the same
-// users and project end at the same moment, so the name tells when a trust ends, some
+// users and project end at the same moment, so the name says when a trust ends, some
 // centuries from now.
 package keystone
 
@@ -33,7 +33,12 @@ type Cloud interface {
 }
 
 // Keeper is a trust.Keeper in Keystone.
-type Keeper struct{ Cloud Cloud }
+type Keeper struct {
+	Cloud Cloud
+	// Roles are the names of the roles that trusts delegate, of those that their owner
+	// has: what servers' keys need, and no more (H2).
+	Roles []string
+}
 
 var _ trust.Keeper = (*Keeper)(nil)
 
@@ -65,12 +70,12 @@ func (k *Keeper) Delete(ctx context.Context, in trust.DeleteInput) error {
 			}
 		}
 	}
-	return compute.Errorf(compute.Unavailable, "trusts of the name %s are made anew all the time", in.Name)
+	return compute.Errorf(compute.Unavailable, "trusts of the name %s are made again and again", in.Name)
 }
 
 // picked gives the trusts that are to go.
 func (k *Keeper) picked(ctx context.Context, in trust.DeleteInput) ([]trust.Item, error) {
-	all, err := k.List(ctx)
+	all, err := k.all(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,13 +114,22 @@ func erase(ctx context.Context, client *gophercloud.ServiceClient, id string) er
 	return err
 }
 
-// List implements trust.Keeper. Keystone has no pages here.
-func (k *Keeper) List(ctx context.Context) ([]trust.Item, error) {
+// List implements trust.Keeper. Keystone gives all trusts at once: it has no pages here.
+func (k *Keeper) List(ctx context.Context, in trust.ListInput) (trust.ListResult, error) {
+	all, err := k.all(ctx)
+	if err != nil {
+		return trust.ListResult{}, err
+	}
+	return in.PartOf(all), nil
+}
+
+// all gives the trusts that strongroom made.
+func (k *Keeper) all(ctx context.Context) ([]trust.Item, error) {
 	client, err := k.Cloud.Clients(identity).Client(ctx, compute.Credential{})
 	if err != nil {
 		return nil, openstack.Error(err, "log in to the identity service")
 	}
-	items := []trust.Item{}
+	var items []trust.Item
 	err = trusts.List(client, trusts.ListOpts{TrusteeUserID: k.Cloud.User()}).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 		var said struct {
 			Trusts []record `json:"trusts"`

@@ -62,7 +62,7 @@ func open(t *testing.T, authorities known) *keystone.Keeper {
 		Project: "service", Domain: "Default", Region: cloud.Region, Authorities: authorities,
 	})
 	require.NoError(t, err)
-	return &keystone.Keeper{Cloud: c}
+	return &keystone.Keeper{Cloud: c, Roles: []string{"creator", "member"}}
 }
 
 func TestConformance(t *testing.T) {
@@ -104,10 +104,10 @@ func (b bench) create(t *testing.T, name string) string {
 
 func (b bench) names(t *testing.T) []string {
 	t.Helper()
-	all, err := b.List(t.Context())
+	all, err := b.List(t.Context(), trust.ListInput{})
 	require.NoError(t, err)
 	names := []string{}
-	for _, item := range all {
+	for _, item := range all.Items {
 		if item.ProjectID == b.project.ID {
 			names = append(names, item.Name)
 		}
@@ -122,10 +122,11 @@ func (b bench) identity(t *testing.T, provider *gophercloud.ProviderClient) *gop
 	return client
 }
 
-// A trust passes on what the owner may do, in his name, and does not end by itself.
-func TestWhatIsDelegated(t *testing.T) {
+// H2: a trust passes on the configured roles of its owner and no other, in his name, and
+// does not end by itself.
+func TestH2TrustsDelegateTheConfiguredRolesAlone(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, "member", "creator", "admin")
 	client, err := b.Cloud.ByTrust(t.Context(), "identity", b.create(t, "server"))
 	require.NoError(t, err)
 	said, ok := client.GetAuthResult().(tokens.CreateResult)
@@ -143,6 +144,16 @@ func TestWhatIsDelegated(t *testing.T) {
 	expires, err := said.ExtractToken()
 	require.NoError(t, err)
 	require.Greater(t, time.Until(expires.ExpiresAt), 30*time.Minute)
+}
+
+// H2: who has none of the roles delegates nothing, and is told which are needed.
+func TestH2NoneOfTheRolesDelegatesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "reader")
+	_, err := b.Create(t.Context(), trust.CreateInput{Credential: b.owner, Name: "server"})
+	require.True(t, compute.Is(err, compute.Forbidden), "%v", err)
+	require.ErrorContains(t, err, "needs a token with one of the roles creator, member")
+	require.Empty(t, b.names(t))
 }
 
 // No token of a user is needed to remove a trust: strongroom acts by the trust itself.
@@ -187,6 +198,7 @@ func TestATrustThatIsGoodNoMore(t *testing.T) {
 func TestTheOwnerTakesItBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t, "member", "creator", "observer")
+	b.Roles = append(b.Roles, "observer")
 	id := b.create(t, "server")
 	admin := b.identity(t, cloudtest.Login(t, "admin"))
 	pages, err := roles.List(admin, roles.ListOpts{Name: "observer"}).AllPages(t.Context())

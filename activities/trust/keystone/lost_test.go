@@ -62,12 +62,12 @@ func (l lossyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestALostAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	made := &keystone.Keeper{Cloud: lossy{b.Cloud, http.MethodPost}}
+	made := &keystone.Keeper{Cloud: lossy{b.Cloud, http.MethodPost}, Roles: b.Roles}
 	id, err := made.Create(t.Context(), trust.CreateInput{Credential: b.owner, Name: "server"})
 	require.NoError(t, err, "it was made, and is found")
 	require.Equal(t, id, b.create(t, "server"))
 
-	erase := &keystone.Keeper{Cloud: lossy{b.Cloud, http.MethodDelete}}
+	erase := &keystone.Keeper{Cloud: lossy{b.Cloud, http.MethodDelete}, Roles: b.Roles}
 	in := trust.DeleteInput{Credential: b.owner, Name: "server", ID: id}
 	err = erase.Delete(t.Context(), in)
 	require.True(t, err == nil || compute.Is(err, compute.Unavailable), "%v", err)

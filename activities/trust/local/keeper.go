@@ -62,12 +62,12 @@ func (k *Keeper) Delete(ctx context.Context, in trust.DeleteInput) error {
 	if err := in.Check(); err != nil {
 		return err
 	}
-	all, err := k.List(ctx)
+	all, err := k.List(ctx, trust.ListInput{})
 	if err != nil {
 		return err
 	}
 	var doomed []string
-	for _, t := range all {
+	for _, t := range all.Items {
 		switch picked, err := in.Picks(t); {
 		case err != nil:
 			return err
@@ -82,29 +82,33 @@ func (k *Keeper) Delete(ctx context.Context, in trust.DeleteInput) error {
 }
 
 // List implements trust.Keeper.
-func (k *Keeper) List(context.Context) ([]trust.Item, error) {
+func (k *Keeper) List(_ context.Context, in trust.ListInput) (trust.ListResult, error) {
 	entries, err := os.ReadDir(k.files.Path)
 	if err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "list the trusts: %w", err)
+		return trust.ListResult{}, compute.Errorf(compute.Unavailable, "list the trusts: %w", err)
 	}
-	var all []trust.Item
-	for _, e := range entries {
+	var out trust.ListResult
+	for _, e := range entries { // in the order of the ids
 		id, ok := strings.CutSuffix(e.Name(), suffix)
-		if !ok || strings.HasPrefix(id, ".") {
+		if !ok || strings.HasPrefix(id, ".") || id <= in.Marker {
 			continue
+		}
+		if in.Limit > 0 && len(out.Items) == in.Limit {
+			out.Next = out.Items[in.Limit-1].ID
+			break
 		}
 		data, err := os.ReadFile(k.files.File(e.Name()))
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // deleted since
 			continue
 		case err != nil:
-			return nil, compute.Errorf(compute.Unavailable, "read trust %s: %w", id, err)
+			return trust.ListResult{}, compute.Errorf(compute.Unavailable, "read trust %s: %w", id, err)
 		}
 		var t trust.Item
 		if err := json.Unmarshal(data, &t); err != nil || t.ID != id {
-			return nil, compute.Errorf(compute.Corrupt, "the file of trust %s is damaged", id)
+			return trust.ListResult{}, compute.Errorf(compute.Corrupt, "the file of trust %s is damaged", id)
 		}
-		all = append(all, t)
+		out.Items = append(out.Items, t)
 	}
-	return all, nil
+	return out, nil
 }

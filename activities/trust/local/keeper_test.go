@@ -38,6 +38,6 @@ func TestADamagedFileIsSaidToBe(t *testing.T) {
 	id, err := k.Create(t.Context(), trust.CreateInput{Credential: compute.Credential{ProjectID: "p", UserID: "u"}, Name: "x"})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, id+".json"), []byte("{}"), 0o600))
-	_, err = k.List(t.Context())
+	_, err = k.List(t.Context(), trust.ListInput{})
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 }

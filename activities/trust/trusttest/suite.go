@@ -3,6 +3,7 @@ package trusttest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -39,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"another project is refused":         otherProject,
 		"delete at once with create settles": deleteAtOnce,
 		"a name is free again after delete":  recreate,
+		"list in parts misses nothing":       listInParts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,17 +63,63 @@ func (b bench) create(cred compute.Credential, name string) string {
 // names gives the ids of the trusts of a project.
 func (b bench) names(cred compute.Credential) map[string]string {
 	b.Helper()
-	items, err := b.Again.List(b.ctx)
-	require.NoError(b, err)
-	out := map[string]string{}
-	for _, item := range items {
-		if item.ProjectID == cred.ProjectID {
-			require.NotContains(b, out, item.Name, "two trusts of one name")
-			require.Equal(b, cred.UserID, item.UserID)
-			out[item.Name] = item.ID
+	out, _ := b.listed(cred, trust.ListInput{})
+	return out
+}
+
+// listed gives the ids of the trusts of a project that a list has from a place on, and how
+// many parts the list has.
+func (b bench) listed(cred compute.Credential, in trust.ListInput) (ids map[string]string, parts int) {
+	b.Helper()
+	ids = map[string]string{}
+	for last := in.Marker; ; {
+		got, err := b.Again.List(b.ctx, in)
+		require.NoError(b, err)
+		for _, item := range got.Items {
+			require.Greater(b, item.ID, last, "they come in the order of their ids")
+			last = item.ID
+			if item.ProjectID == cred.ProjectID {
+				require.NotContains(b, ids, item.Name, "two trusts of one name")
+				require.Equal(b, cred.UserID, item.UserID)
+				ids[item.Name] = item.ID
+			}
+		}
+		if in.Limit > 0 {
+			require.LessOrEqual(b, len(got.Items), in.Limit)
+		}
+		parts++
+		if in.Marker = got.Next; in.Marker == "" {
+			return ids, parts
 		}
 	}
-	return out
+}
+
+// What is there all the time is listed, whatever else comes and goes between two parts.
+func listInParts(b bench) {
+	made := map[string]string{}
+	for i := range 25 {
+		name := fmt.Sprintf("one of many %02d", i)
+		made[name] = b.create(b.Owner, name)
+	}
+	for _, limit := range []int{10, 25} {
+		got, parts := b.listed(b.Owner, trust.ListInput{Limit: limit})
+		require.Equal(b, made, got)
+		require.GreaterOrEqual(b, parts, len(made)/limit)
+	}
+	first, err := b.Keeper.List(b.ctx, trust.ListInput{Limit: 10})
+	require.NoError(b, err)
+	require.Len(b, first.Items, 10)
+	for name, id := range made {
+		if id <= first.Next { // the last one that was given, too
+			require.NoError(b, b.Keeper.Delete(b.ctx, trust.DeleteInput{Credential: b.Owner, Name: name, ID: id}))
+			delete(made, name)
+		}
+	}
+	b.create(b.Owner, "made meanwhile")
+	rest, _ := b.listed(b.Owner, trust.ListInput{Limit: 10, Marker: first.Next})
+	for name, id := range made {
+		require.Equal(b, id, rest[name], name)
+	}
 }
 
 // atOnce calls fn n times together, half through each client.

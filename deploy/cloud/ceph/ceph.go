@@ -176,7 +176,7 @@ func (c *Cluster) setup(ctx context.Context, arguments ...string) error {
 	return err
 }
 
-// Installed tells whether the packages are.
+// Installed reports whether the packages are.
 func Installed() bool {
 	for _, program := range []string{"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-fuse"} {
 		if _, err := exec.LookPath(program); err != nil {

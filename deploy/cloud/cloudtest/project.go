@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,19 +19,56 @@ import (
 
 // Project is a project of one test, in which nobody else works.
 type Project struct {
-	ID       string
+	ID string
+	operator
+}
+
+// operator is the administrator who makes projects.
+type operator struct {
 	identity *gophercloud.ServiceClient
+	roles    map[string]string // ids by name
+}
+
+// operators are those of this process, by the cloud's clouds.yaml: to log in and look
+// for the roles costs Keystone as much as to make a project.
+var operators struct {
+	sync.Mutex
+	of map[string]operator
+}
+
+func openOperator(t testing.TB) operator {
+	t.Helper()
+	operators.Lock()
+	defer operators.Unlock()
+	file := Open(t)
+	if o, ok := operators.of[file]; ok {
+		return o
+	}
+	identity, err := openstack.NewIdentityV3(Login(t, "admin"), Endpoint)
+	require.NoError(t, err)
+	pages, err := roles.List(identity, nil).AllPages(t.Context())
+	require.NoError(t, err)
+	found, err := roles.ExtractRoles(pages)
+	require.NoError(t, err)
+	o := operator{identity: identity, roles: map[string]string{}}
+	for _, role := range found {
+		o.roles[role.Name] = role.ID
+	}
+	if operators.of == nil {
+		operators.of = map[string]operator{}
+	}
+	operators.of[file] = o
+	return o
 }
 
 // NewProject makes a project that goes with the test.
 func NewProject(t testing.TB) Project {
 	t.Helper()
-	identity, err := openstack.NewIdentityV3(Login(t, "admin"), Endpoint)
+	o := openOperator(t)
+	project, err := projects.Create(t.Context(), o.identity, projects.CreateOpts{Name: "test-" + uuid.NewString(), DomainID: "default"}).Extract()
 	require.NoError(t, err)
-	project, err := projects.Create(t.Context(), identity, projects.CreateOpts{Name: "test-" + uuid.NewString(), DomainID: "default"}).Extract()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, projects.Delete(context.Background(), identity, project.ID).ExtractErr()) })
-	return Project{ID: project.ID, identity: identity}
+	t.Cleanup(func() { require.NoError(t, projects.Delete(context.Background(), o.identity, project.ID).ExtractErr()) })
+	return Project{ID: project.ID, operator: o}
 }
 
 // Login makes a user with the roles in the project, who goes with the test, and
@@ -45,12 +83,8 @@ func (p Project) Login(t testing.TB, granted ...string) *gophercloud.ProviderCli
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, users.Delete(context.Background(), p.identity, user.ID).ExtractErr()) })
 	for _, role := range granted {
-		pages, err := roles.List(p.identity, roles.ListOpts{Name: role}).AllPages(t.Context())
-		require.NoError(t, err)
-		found, err := roles.ExtractRoles(pages)
-		require.NoError(t, err)
-		require.Len(t, found, 1)
-		require.NoError(t, roles.Assign(t.Context(), p.identity, found[0].ID, roles.AssignOpts{UserID: user.ID, ProjectID: p.ID}).ExtractErr())
+		require.Contains(t, p.roles, role)
+		require.NoError(t, roles.Assign(t.Context(), p.identity, p.roles[role], roles.AssignOpts{UserID: user.ID, ProjectID: p.ID}).ExtractErr())
 	}
 	client, err := openstack.NewClient(p.identity.IdentityEndpoint)
 	require.NoError(t, err)

@@ -3,10 +3,12 @@ import configparser
 
 from paste import deploy
 
-import barbican.api.app  # noqa: F401
-from barbican.model.migration import commands
-
 import cloud
+
+cloud.log_with_threads()
+
+import barbican.api.app  # noqa: E402, F401
+from barbican.model.migration import commands  # noqa: E402
 
 cloud.keep_logins()
 settings = configparser.RawConfigParser()

@@ -15,6 +15,14 @@ def wait_for(what):
     raise SystemExit(what + ' did not come up within a minute')
 
 
+def log_with_threads():
+    """Where eventlet is loaded, oslo.log gives logging its locks. In a server of threads
+    one that waits for such a lock may wait for ever (greenlet.error: cannot switch to a
+    different thread), and all others behind it."""
+    from oslo_log import log
+    log._fix_eventlet_logging = lambda: None
+
+
 def keep_logins():
     """A service logs in anew when its token has two minutes left. Where tokens live
     less than that, for tests, it would do so for every request."""

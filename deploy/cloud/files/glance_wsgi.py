@@ -4,6 +4,7 @@ import os
 import cloud
 
 os.environ['OS_GLANCE_CONFIG_DIR'] = cloud.ETC + '/glance'
+cloud.log_with_threads()
 
 from glance.common import wsgi_app  # noqa: E402
 

@@ -8,6 +8,7 @@ import uuid
 import cloud
 
 os.environ['OS_KEYSTONE_CONFIG_FILES'] = cloud.ETC + '/keystone.conf'
+cloud.log_with_threads()
 with open(cloud.ETC + '/seed.json') as file:
     SEED = json.load(file)
 

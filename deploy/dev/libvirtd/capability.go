@@ -17,7 +17,7 @@ import (
 )
 
 // capabilities is where libvirtd remembers what it probed of each QEMU binary.
-// An entry names the versions and times it was made with and is probed anew
+// An entry names the versions and times it was made with and is probed again
 // when they changed, so an old copy does no harm.
 const capabilities = "qemu/capabilities"
 

@@ -29,7 +29,7 @@ const (
 // Config says which libvirtd to run.
 type Config struct {
 	Dir      string // state folder; its path must be short (sockets live below it: at most 80 bytes)
-	CacheDir string // shared by many libvirtds: keeps what was probed of QEMU, so that a new Dir starts fast; "" probes anew (8 s)
+	CacheDir string // shared by many libvirtds: keeps what was probed of QEMU, so that a new Dir starts fast; "" probes again (8 s)
 	Mode     Mode
 	HostUUID string // what libvirt reports as the host's uuid; "" makes one and keeps it in Dir
 	Hostname string // of libvirtd's uts namespace; "" keeps the machine's

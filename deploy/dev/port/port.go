@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"time"
 )
 
 // The ports to choose from lie below those that the kernel hands out to clients
@@ -53,12 +54,27 @@ func Or(ctx context.Context, wanted int) (int, error) {
 	return ports[0], nil
 }
 
-// Check reports whether nobody listens on the port.
+// Others that look for free ports hold one for a moment.
+const (
+	checks     = 20
+	checkPause = 50 * time.Millisecond
+)
+
+// Check reports whether nobody listens on the port, or nobody does in a moment.
 func Check(ctx context.Context, port int) error {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return fmt.Errorf("port %d is taken: %w", port, err)
+	for check := 1; ; check++ {
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		switch {
+		case err == nil:
+			return l.Close()
+		case check == checks:
+			return fmt.Errorf("port %d is taken: %w", port, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(checkPause):
+		}
 	}
-	return l.Close()
 }

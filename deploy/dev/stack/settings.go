@@ -16,7 +16,7 @@ import (
 const CloudName = "strongroom-dev"
 
 // sameKeys fails when the servers of the folder have their keys elsewhere: an
-// earlier start leaned on something else.
+// earlier start depended on something else.
 func (l Layout) sameKeys(openstack bool) error {
 	text, err := os.ReadFile(l.ConfigFile())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ type Config struct {
 	Temporal   string // the temporal command; "" looks for it
 	OwnLibvirt bool   // run a libvirtd even where the machine's answers
 	CloudsYAML string // the clients' file to which the stack's clouds are added; "" for none
-	Cloud      string // clouds.yaml of the OpenStack to lean on, with ServiceEntry; "" runs devcloud
+	Cloud      string // clouds.yaml of the OpenStack to use, with ServiceEntry; "" runs devcloud
 	Quiet      bool   // keep the parts' logs in their files
 	Logger     *slog.Logger
 	Output     io.Writer // where the parts' logs and the welcome go

@@ -37,6 +37,8 @@ type Config struct {
 	Namespace string // default "default"
 	// SearchAttributes are those of the namespace: name to type (Keyword, Int, …).
 	SearchAttributes map[string]string
+	// Dynamic are values of the server's dynamic configuration, as JSON.
+	Dynamic map[string]string
 	// PIDFile and LogFile are Dir/temporal.pid and Dir/temporal.log by default.
 	PIDFile, LogFile string
 	Logger           *slog.Logger
@@ -156,10 +158,13 @@ func (c *Config) command() []string {
 	for _, name := range slices.Sorted(maps.Keys(c.SearchAttributes)) {
 		args = append(args, "--search-attribute", name+"="+c.SearchAttributes[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Dynamic)) {
+		args = append(args, "--dynamic-config-value", name+"="+c.Dynamic[name])
+	}
 	return args
 }
 
-// portsAreFree keeps a neighbour that has the port from being taken for ours.
+// portsAreFree keeps another process that has the port from being taken for our server.
 func (c *Config) portsAreFree(ctx context.Context) error {
 	ports := []int{c.Port}
 	if !c.Headless {

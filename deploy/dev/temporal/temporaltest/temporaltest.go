@@ -20,8 +20,8 @@ import (
 const BinaryVariable = "STRONGROOM_TEMPORAL_BIN"
 
 // Start runs a server until the test ends. Where no CLI is built the test is
-// skipped, in CI it fails.
-func Start(t testing.TB) *temporal.Server {
+// skipped, in CI it fails. with changes how the server is set up.
+func Start(t testing.TB, with ...func(*temporal.Config)) *temporal.Server {
 	t.Helper()
 	binary := os.Getenv(BinaryVariable)
 	if binary == "" {
@@ -35,20 +35,31 @@ func Start(t testing.TB) *temporal.Server {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	server, err := temporal.Start(ctx, temporal.Config{Binary: binary, Dir: t.TempDir(), Headless: true})
+	cfg := temporal.Config{Binary: binary, Dir: t.TempDir(), Headless: true}
+	for _, change := range with {
+		change(&cfg)
+	}
+	server, err := temporal.Start(ctx, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
 	return server
 }
 
-// Client is a client of a server of its own.
+// Client is a client of a server of its own, which knows strongroom's search
+// attributes.
 func Client(t testing.TB) client.Client {
 	t.Helper()
-	server := Start(t)
+	return Dial(t, Start(t))
+}
+
+// Dial is a client of a server that Start started, as Client is.
+func Dial(t testing.TB, server *temporal.Server) client.Client {
+	t.Helper()
 	c, err := durable.Dial(durable.ClientConfig{
 		Address: server.Address(), Namespace: server.Namespace(), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
+	require.NoError(t, durable.RegisterSearchAttributes(t.Context(), c, server.Namespace()))
 	return c
 }

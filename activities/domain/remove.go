@@ -1,0 +1,130 @@
+package domain
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+)
+
+// Remove is the activity domain.Remove. Invalid: the thing's name is none of its kind's.
+//
+// Of a domain it ensures that libvirt has none of that name, running or defined. Its TPM
+// state stays: it is a thing of its own.
+//
+// Of a running_domain it ensures that the domain is off. One that waited to be removed is
+// left alone where another operation than the thing's started the domain: its owner started
+// the server again meanwhile. A domain that does not say who started it is stopped.
+//
+// Of a hypervisor_secret it ensures that libvirt knows none of that id, nor any that is
+// lent to the thing's server. Whoever is lent one holds the server's lock for as long as it
+// is needed, so only those are taken back that nobody needs any more.
+func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
+	server, err := in.OfServer()
+	if err != nil {
+		return err
+	}
+	remove, err := a.removal(in, server)
+	if err != nil {
+		return err
+	}
+	unlock, err := a.lock(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return remove(ctx)
+}
+
+func (a *Activities) removal(in compute.Removal, server compute.ServerID) (func(context.Context) error, error) {
+	name := in.Thing.Name
+	switch in.Thing.Kind {
+	case compute.ThingDomain:
+		if name != compute.InstanceName(server) {
+			return nil, compute.Errorf(compute.Invalid, "%s is not the domain of server %s", name, server)
+		}
+		return func(ctx context.Context) error { return a.undefine(ctx, server) }, nil
+	case compute.ThingRunningDomain:
+		if name != compute.InstanceName(server) {
+			return nil, compute.Errorf(compute.Invalid, "%s is not the domain of server %s", name, server)
+		}
+		return func(ctx context.Context) error { return a.stop(ctx, in.Thing, server) }, nil
+	case compute.ThingHypervisorSecret:
+		id, err := uuid.Parse(name)
+		if err != nil {
+			return nil, compute.Errorf(compute.Invalid, "%q is no id of a libvirt secret", name)
+		}
+		return func(ctx context.Context) error { return a.forgetSecret(ctx, server, compute.SecretID{UUID: id}) }, nil
+	}
+	return nil, in.Misdirected()
+}
+
+// stop leaves the domain off, and closed what the host decrypted for it. What has not waited
+// is removed by the operation that started it, or by a delete that took the server from it,
+// which ends with no domain either.
+func (a *Activities) stop(ctx context.Context, running compute.Thing, server compute.ServerID) error {
+	if running.State == compute.ThingWaiting {
+		switch op, err := a.startedBy(ctx, server); {
+		case err != nil:
+			return err
+		case op != "" && op != running.Operation:
+			a.Logger.InfoContext(ctx, "left a domain running that was started again", "server", server, "by", op, "instead_of", running.Operation)
+			return nil
+		}
+	}
+	if _, err := a.turnOff(ctx, StopInput{Server: server}); err != nil {
+		return err
+	}
+	return a.Devices.CloseDevices(ctx, server)
+}
+
+func (a *Activities) forgetSecret(ctx context.Context, server compute.ServerID, id compute.SecretID) error {
+	if err := a.takeBack(ctx, server, []compute.SecretID{id}); err != nil {
+		return compute.Errorf(kind(err), "server %s: secrets of its domain: %w", server, err)
+	}
+	return nil
+}
+
+// undefine removes a server's domain. A start that was cut off may go on inside libvirtd,
+// so the domain is looked for until it is not there.
+func (a *Activities) undefine(ctx context.Context, server compute.ServerID) error {
+	err := a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		for {
+			dom, found, err := lookup(l, server)
+			if err != nil || !found {
+				return err
+			}
+			if err := cut(l, server); err != nil {
+				return err
+			}
+			if err := l.DomainUndefineFlags(dom, undefineAll); gone(err) != nil {
+				return err
+			}
+		}
+	})
+	if err == nil {
+		err = a.Devices.CloseDevices(ctx, server)
+	}
+	if err == nil {
+		if err = os.Remove(a.socket(server)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return compute.Errorf(kind(err), "server %s: removal of its machine: %w", server, err)
+	}
+	return nil
+}
+
+// undefineAll takes along what libvirt keeps of a domain, but for its TPM state, which
+// libvirt would remove if it were not told.
+const undefineAll = libvirt.DomainUndefineKeepTpm | libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave |
+	libvirt.DomainUndefineSnapshotsMetadata | libvirt.DomainUndefineCheckpointsMetadata

@@ -1,0 +1,98 @@
+package imagetest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/image"
+	"strongroom/compute"
+)
+
+func (b bench) listed(cred compute.Credential, id compute.ImageID) bool {
+	b.Helper()
+	return b.list(cred, image.ListInput{})[id]
+}
+
+// list gives what a list has from a place on.
+func (b bench) list(cred compute.Credential, in image.ListInput) map[compute.ImageID]bool {
+	b.Helper()
+	out := map[compute.ImageID]bool{}
+	for {
+		got, err := b.Again.List(b.ctx, cred, in)
+		require.NoError(b, err)
+		for _, img := range got.Images {
+			out[img.ID] = true
+		}
+		if in.Limit > 0 {
+			require.LessOrEqual(b, len(got.Images), in.Limit)
+		}
+		if got.Next == "" {
+			return out
+		}
+		require.NotEqual(b, in.Marker, got.Next, "the list goes on for ever")
+		in.Marker = got.Next
+	}
+}
+
+// What is there all the time is listed, whatever else comes and goes between two parts.
+func listInParts(b bench) {
+	made := map[compute.ImageID]bool{}
+	for range 25 {
+		made[b.create("raw", image.Private).ID] = true
+	}
+	for _, limit := range []int{7, 10, 25} {
+		got := b.list(b.Owner, image.ListInput{Limit: limit, Own: true})
+		require.Subset(b, slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(made)), "parts of %d", limit)
+	}
+	in := image.ListInput{Limit: 10, Own: true, IDs: slices.Collect(maps.Keys(made))}
+	first, err := b.Library.List(b.ctx, b.Owner, in)
+	require.NoError(b, err)
+	require.Len(b, first.Images, 10)
+	require.NotEmpty(b, first.Next)
+	for _, img := range first.Images {
+		delete(made, img.ID)
+	}
+	for _, img := range first.Images[3:] { // the last one that was given, too
+		require.NoError(b, b.Library.Delete(b.ctx, b.Owner, img.ID))
+	}
+	in.IDs = append(in.IDs, b.create("raw", image.Private).ID)
+	in.Marker = first.Next
+	rest := b.list(b.Owner, in)
+	for id := range made {
+		require.True(b, rest[id])
+	}
+	for _, img := range first.Images[3:] {
+		require.False(b, rest[img.ID])
+	}
+}
+
+func listAsked(b bench) {
+	whole, half := b.active(image.Public, []byte("data")), b.create("raw", image.Public)
+	gone := compute.ImageID{UUID: uuid.New()}
+	these := []compute.ImageID{whole.ID, half.ID, gone}
+	for _, c := range []struct {
+		cred compute.Credential
+		in   image.ListInput
+		want []compute.ImageID
+	}{
+		{b.Owner, image.ListInput{IDs: these}, []compute.ImageID{whole.ID, half.ID}},
+		{b.Other, image.ListInput{IDs: these}, []compute.ImageID{whole.ID, half.ID}},
+		{b.Other, image.ListInput{IDs: these, Own: true}, nil},
+		{b.Owner, image.ListInput{IDs: these, Statuses: []string{image.StatusActive}}, []compute.ImageID{whole.ID}},
+		{b.Owner, image.ListInput{IDs: these, Statuses: []string{image.StatusQueued, "saving"}}, []compute.ImageID{half.ID}},
+		{b.Owner, image.ListInput{IDs: these[2:]}, nil},
+		{b.Owner, image.ListInput{IDs: these[:2], Own: true, Limit: 1}, []compute.ImageID{whole.ID, half.ID}},
+	} {
+		got := b.list(c.cred, c.in)
+		require.ElementsMatch(b, c.want, slices.Collect(maps.Keys(got)), "%+v", c.in)
+	}
+	var all []compute.ImageID
+	for img, err := range image.All(b.ctx, b.Library, b.Owner, image.ListInput{IDs: these, Limit: 1}) {
+		require.NoError(b, err)
+		all = append(all, img.ID)
+	}
+	require.ElementsMatch(b, these[:2], all)
+}

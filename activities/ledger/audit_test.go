@@ -1,0 +1,345 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/ledger"
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/schema/schematest"
+)
+
+// audit is an audit that has begun.
+type audit struct {
+	*bundle
+	ledger.StartAuditResult
+}
+
+func (b *bundle) startAudit() audit {
+	b.t.Helper()
+	got, err := b.StartAudit(b.Ctx, ledger.StartAuditInput{})
+	require.NoError(b.t, err)
+	return audit{b, got}
+}
+
+// sees notes a page of what exists and gives what nobody knows.
+func (a audit) sees(place string, seen ...compute.Seen) []compute.Finding {
+	a.t.Helper()
+	got, err := a.NoteSeen(a.Ctx, ledger.NoteSeenInput{Audit: a.Audit, Place: place, Seen: seen})
+	require.NoError(a.t, err)
+	return got.Unowned
+}
+
+func (a audit) looked(place string, projects ...string) {
+	a.t.Helper()
+	require.NoError(a.t, a.NoteLooked(a.Ctx, ledger.NoteLookedInput{Audit: a.Audit, Place: place, Projects: projects}))
+}
+
+// differences gives all of them, and how many rows and pages there were.
+func (a audit) differences() (found []compute.Finding, rows, pages int) {
+	a.t.Helper()
+	in := ledger.DifferencesInput{Audit: a.Audit}
+	for {
+		got, err := a.Differences(a.Ctx, in)
+		require.NoError(a.t, err)
+		require.LessOrEqual(a.t, len(got.Findings), 500)
+		found, rows, pages = append(found, got.Findings...), rows+got.Rows, pages+1
+		if got.Next == nil {
+			return found, rows, pages
+		}
+		in.After = got.Next
+	}
+}
+
+func verdicts(found []compute.Finding) map[string]compute.Verdict {
+	out := map[string]compute.Verdict{}
+	for _, f := range found {
+		out[f.Name] = f.What
+	}
+	return out
+}
+
+func TestAuditComparesBothWays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	up, down := b.Host("h1", 8, 8192), b.Host("h2", 8, 8192)
+	b.Exec("UPDATE hosts SET last_seen = now() - interval '1 hour' WHERE id = $1", down)
+	owner, deleted := b.idle(), b.idle()
+	b.Exec("UPDATE servers SET deleted_at = now() WHERE id = $1", deleted.ID)
+	place := up.String()
+	b.present(
+		thing(owner, compute.ThingDomain, place, "there"), thing(owner, compute.ThingDomain, place, "missing"),
+		thing(owner, compute.ThingDomain, down.String(), "on a silent host"),
+		thing(owner, compute.ThingImage, compute.PlaceImageStore, "not looked at"),
+		thing(deleted, compute.ThingDiskFile, place, "leftover"), thing(deleted, compute.ThingKeySlot, place, "slot of a deleted server"),
+		thing(owner, compute.ThingKeySlot, place, "slot"),
+	)
+	b.open(thing(owner, compute.ThingDiskFile, place, "unsure"))
+	b.waits(compute.BlockedByCredential, thing(deleted, compute.ThingKeySecret, compute.PlaceKeyManager, "waits"))
+	handed := thing(owner, compute.ThingImage, compute.PlaceImageStore, "the user's")
+	b.present(handed)
+	b.write(func(q *schema.Queries) error { return ledger.HandOver(b.Ctx, q, []compute.Thing{handed}) })
+	foreign := thing(owner, compute.ThingKeySecret, compute.PlaceKeyManager, "another project's")
+	foreign.Credential.ProjectID = "p2"
+	b.present(thing(owner, compute.ThingKeySecret, compute.PlaceKeyManager, "missing key"), foreign)
+
+	a := b.startAudit()
+	require.WithinDuration(t, time.Now(), a.At, time.Minute)
+	require.Equal(t, []ledger.AuditHost{
+		{Host: durable.Host{ID: up, Name: "h1"}, Up: true}, {Host: durable.Host{ID: down, Name: "h2"}, Up: false},
+	}, a.Hosts)
+	for range 2 { // a page may be noted twice
+		require.Equal(t, []compute.Finding{
+			{Kind: compute.ThingDiskFile, Place: place, Name: "nobody's", What: compute.Unowned},
+			{Kind: compute.ThingDomain, Place: place, Name: "nobody's", What: compute.Unowned},
+		}, a.sees(place, compute.Seen{Kind: compute.ThingDomain, Name: "there"}, compute.Seen{Kind: compute.ThingDomain, Name: "nobody's"},
+			compute.Seen{Kind: compute.ThingDomain, Name: "nobody's"}, compute.Seen{Kind: compute.ThingDiskFile, Name: "nobody's"},
+			compute.Seen{Kind: compute.ThingDiskFile, Name: "leftover"}))
+	}
+	require.Empty(t, a.sees(compute.PlaceImageStore, compute.Seen{Kind: compute.ThingImage, Name: "the user's"}))
+	require.Empty(t, a.sees(compute.PlaceKeyManager))
+	a.looked(place, compute.LookedAll)
+	a.looked(compute.PlaceKeyManager, schematest.Owner.ProjectID)
+	found, rows, _ := a.differences()
+	require.Equal(t, map[string]compute.Verdict{
+		"missing": compute.Missing, "missing key": compute.Missing, "leftover": compute.Leftover, "slot of a deleted server": compute.Leftover,
+		"unsure": compute.Unsure, "waits": compute.Waiting,
+	}, verdicts(found))
+	require.True(t, slices.IsSortedFunc(found, compute.ByPlace))
+	require.Equal(t, 11, rows)
+	for _, f := range found {
+		if f.Name == "waits" {
+			require.Equal(t, "why", f.Why)
+			require.Equal(t, deleted.String(), f.Owner)
+		}
+	}
+	count, err := b.Count(b.Ctx, ledger.CountInput{})
+	require.NoError(t, err)
+	require.Equal(t, ledger.CountResult{Open: 11, Waiting: 1, HandedOver: 1}, count)
+
+	require.NoError(t, b.EndAudit(b.Ctx, ledger.EndAuditInput{Audit: a.Audit}))
+	require.Zero(t, b.CountRows("SELECT (SELECT count(*) FROM audit_seen) + (SELECT count(*) FROM audit_looked) + (SELECT count(*) FROM audits)"))
+	_, err = b.Differences(b.Ctx, ledger.DifferencesInput{Audit: a.Audit})
+	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+	_, err = b.NoteSeen(b.Ctx, ledger.NoteSeenInput{Audit: a.Audit})
+	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+}
+
+// What is in motion while an audit looks is no difference.
+func TestAuditLeavesOutWhatChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	place := b.Host("h1", 8, 8192).String()
+	busy, ended, still := b.idle(), b.idle(), b.idle()
+	volume := compute.Owner{Kind: compute.OwnerVolume, ID: uuid.New()}
+	op := compute.Operation{ID: compute.NewOperationID(), Kind: "secure", Subject: volume}
+	b.Operation(op, nil)
+	gone := thing(still, compute.ThingDomain, place, "gone meanwhile")
+	b.present(thing(busy, compute.ThingDomain, place, "busy"), thing(ended, compute.ThingDomain, place, "was busy"),
+		thing(volume, "mount", place, "a volume's"), thing(still, compute.ThingDomain, place, "missing"), gone,
+		thing(still, compute.ThingDomain, place, "changed"))
+	b.Exec("UPDATE servers SET current_operation = 'req-1' WHERE id = $1", busy.ID)
+	a := b.startAudit()
+	b.Exec("UPDATE servers SET updated_at = now() WHERE id = $1", ended.ID) // as the end of an operation does
+	b.present(thing(still, compute.ThingDomain, place, "changed"), thing(still, compute.ThingDomain, place, "new"))
+	b.release(gone)
+	require.Empty(t, a.sees(place, compute.Seen{Kind: compute.ThingDomain, Name: "gone meanwhile"}))
+	a.looked(place, compute.LookedAll)
+	found, _, _ := a.differences()
+	require.Equal(t, map[string]compute.Verdict{"missing": compute.Missing}, verdicts(found))
+
+	b.Exec("UPDATE operations SET state = 'succeeded', finished_at = now() WHERE id = $1", op.ID)
+	found, _, _ = a.differences()
+	require.Equal(t, map[string]compute.Verdict{"missing": compute.Missing}, verdicts(found))
+	a = b.startAudit()
+	a.looked(place, compute.LookedAll)
+	found, _, _ = a.differences()
+	require.Contains(t, verdicts(found), "a volume's", "its operation ended before")
+
+	// What was released long ago is nobody's when it is seen.
+	b.Exec("UPDATE ledger SET released_at = now() - interval '1 hour' WHERE name = 'gone meanwhile'")
+	require.Len(t, a.sees(place, compute.Seen{Kind: compute.ThingDomain, Name: "gone meanwhile"}), 1)
+}
+
+// What an operation owns is left over when it has ended.
+func TestAuditOfAnOperationsThings(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	op := b.Server(compute.OpCreate)
+	owner := compute.Owner{Kind: compute.OwnerOperation, ID: uuid.MustParse(string(op.ID)[len("req-"):])}
+	b.present(thing(owner, compute.ThingObject, compute.PlaceObjects, "part"))
+	a := b.startAudit()
+	found, rows, _ := a.differences()
+	require.Empty(t, found)
+	require.Equal(t, 1, rows)
+	b.Exec("UPDATE operations SET state = 'failed', finished_at = now() - interval '1 hour'")
+	found, _, _ = a.differences()
+	require.Equal(t, map[string]compute.Verdict{"part": compute.Leftover}, verdicts(found))
+}
+
+// A1: neither the ledger nor the world fits into one answer.
+func TestA1AuditOfALargeLedger(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 10000
+	owner, place := b.idle(), b.Host("h1", 8, 8192).String()
+	b.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		SELECT gen_random_uuid(), 'disk_file', $1, 'disk ' || n, 'server', $2::uuid, 'req-1', $2::uuid, 'p', 'u', 'present'
+		FROM generate_series(1, $3::int) n`, place, owner.ID, n)
+	a := b.startAudit()
+	missing := map[string]compute.Verdict{}
+	var seen []compute.Seen
+	for i := 1; i <= n; i++ {
+		name := fmt.Sprintf("disk %d", i)
+		if i%9 == 0 { // more than one page of findings
+			missing[name] = compute.Missing
+		} else {
+			seen = append(seen, compute.Seen{Kind: compute.ThingDiskFile, Name: name})
+		}
+	}
+	seen = append(seen, compute.Seen{Kind: compute.ThingDiskFile, Name: "nobody's"})
+	var unowned []compute.Finding
+	for page := range slices.Chunk(seen, compute.SeenPage) {
+		unowned = append(unowned, a.sees(place, page...)...)
+	}
+	require.Equal(t, map[string]compute.Verdict{"nobody's": compute.Unowned}, verdicts(unowned))
+	a.looked(place, compute.LookedAll)
+	found, rows, pages := a.differences()
+	require.Equal(t, n, rows)
+	require.Greater(t, pages, 2)
+	require.Len(t, found, len(missing))
+	require.Equal(t, missing, verdicts(found))
+}
+
+// A1: a disaster is told within the limits of a payload, whatever services said.
+func TestA1AnAuditOfADisaster(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 2000
+	owner, place := b.idle(), b.Host("h1", 8, 8192).String()
+	b.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at, reason)
+		SELECT gen_random_uuid(), 'disk_file', $1, 'disk ' || n, 'server', $2::uuid, 'req-1', $2::uuid, 'p', 'u', 'waiting', 'error', now(), repeat('<"ä">', 2000)
+		FROM generate_series(1, $3::int) n`, place, owner.ID, n)
+	a := b.startAudit()
+	small := func(result any) {
+		text, err := json.Marshal(result)
+		require.NoError(t, err)
+		require.Less(t, len(text), 256<<10)
+	}
+	found := map[string]bool{}
+	for in := (ledger.DifferencesInput{Audit: a.Audit}); ; {
+		got, err := a.Differences(a.Ctx, in)
+		require.NoError(t, err)
+		small(got)
+		for _, f := range got.Findings {
+			require.True(t, utf8.ValidString(f.Why))
+			found[f.Name] = true
+		}
+		if in.After = got.Next; in.After == nil {
+			break
+		}
+	}
+	require.Len(t, found, n)
+
+	in := ledger.NoteSeenInput{Audit: a.Audit, Place: place}
+	for i := range compute.SeenPage {
+		in.Seen = append(in.Seen, compute.Seen{Kind: compute.ThingDiskFile, Name: fmt.Sprintf("%s %d", strings.Repeat("<", 200), i)})
+	}
+	got, err := a.NoteSeen(a.Ctx, in)
+	require.NoError(t, err)
+	small(got)
+	require.NotEmpty(t, got.Unowned)
+	require.Equal(t, compute.SeenPage, len(got.Unowned)+got.More)
+}
+
+// Old audits that nobody ended leave nothing.
+func TestStartAuditRemovesOldOnes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	old := b.startAudit()
+	old.looked("place", "p")
+	b.Exec("UPDATE audits SET started_at = now() - interval '25 hours'")
+	fresh := b.startAudit()
+	fresh.looked("place", "p")
+	b.startAudit()
+	require.Equal(t, 2, b.CountRows("SELECT count(*) FROM audits"))
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM audit_looked WHERE audit_id = $1", fresh.Audit))
+}
+
+// Where to look, page by page, and with which credentials.
+func TestProjects(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	owner := b.idle()
+	b.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		SELECT gen_random_uuid(), 'key_secret', 'key-manager', 'key ' || n, 'server', $1::uuid, 'req-1', $1::uuid, 'p' || lpad((n % 250)::text, 3, '0'), 'u', 'present'
+		FROM generate_series(1, 500) n`, owner.ID)
+	deployed := thing(owner, compute.ThingKeySecret, compute.PlaceKeyManager, "deployed")
+	deployed.Credential = compute.DeploymentCredential()
+	lately := thing(owner, compute.ThingKeySecret, compute.PlaceKeyManager, "lately")
+	lately.Credential.ProjectID = "q-lately"
+	before := lately
+	before.ID, before.Name, before.Credential.ProjectID = uuid.New(), "before", "q-before"
+	b.open(deployed, lately, before)
+	b.release(lately, before)
+	b.Exec("UPDATE ledger SET released_at = now() - interval '8 days' WHERE name = 'before'")
+	var trusts []compute.Credential
+	for range 7 {
+		c := compute.DelegatedCredential(compute.ServerID{UUID: uuid.New()}, "p007", "u1")
+		require.NoError(t, b.Q.SaveTrust(b.Ctx, schema.SaveTrustParams{ID: c.ID, ProjectID: c.ProjectID, UserID: c.UserID, TrustID: new(string)}))
+		trusts = append(trusts, c)
+	}
+
+	in := ledger.ProjectsInput{Kind: compute.ThingKeySecret}
+	var all []compute.Access
+	for pages := 1; ; pages++ {
+		page, err := b.Projects(b.Ctx, in)
+		require.NoError(t, err)
+		all = append(all, page.Projects...)
+		if in.After = page.Next; in.After == "" {
+			require.Equal(t, 6, pages)
+			break
+		}
+		require.Len(t, page.Projects, 50)
+	}
+	require.Len(t, all, 252)
+	require.Equal(t, compute.Access{Project: compute.DeploymentProject, Credentials: []compute.Credential{compute.DeploymentCredential()}}, all[0])
+	require.Equal(t, compute.Access{Project: "p000", Credentials: []compute.Credential{compute.MemberCredential("p000")}}, all[1])
+	require.Equal(t, append([]compute.Credential{compute.MemberCredential("p007")}, trusts[2:]...), all[8].Credentials, "a few of them")
+	require.Equal(t, "q-lately", all[251].Project)
+	none, err := b.Projects(b.Ctx, ledger.ProjectsInput{Kind: compute.ThingImage})
+	require.NoError(t, err)
+	require.Zero(t, none)
+}
+
+// The names of a kind at a place, where nothing else lists them.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	owner := b.idle()
+	b.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		SELECT gen_random_uuid(), 'image', 'image-store', lpad(n::text, 4, '0'), 'server', $1::uuid, 'req-1', $1::uuid, 'p', 'u',
+			CASE n % 5 WHEN 0 THEN 'handed_over' WHEN 1 THEN 'released' ELSE 'present' END
+		FROM generate_series(1, 2000) n`, owner.ID)
+	b.present(thing(owner, compute.ThingKeySecret, compute.PlaceImageStore, "of another kind"))
+	in := ledger.NamesInput{Place: compute.PlaceImageStore, Kind: compute.ThingImage}
+	first, err := b.Names(b.Ctx, in)
+	require.NoError(t, err)
+	require.Len(t, first.Names, 1000)
+	in.After = first.Next
+	second, err := b.Names(b.Ctx, in)
+	require.NoError(t, err)
+	require.Len(t, second.Names, 200)
+	require.Empty(t, second.Next)
+	require.Equal(t, []string{"0002", "0003", "0004", "0007"}, first.Names[:4])
+}

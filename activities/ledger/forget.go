@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+// FindHost gives the host with a name or a uuid. NotFound: there is none.
+func FindHost(ctx context.Context, pool *pgxpool.Pool, host string) (durable.Host, error) {
+	row, err := schema.New(pool).FindHost(ctx, host)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return durable.Host{}, compute.Errorf(compute.NotFound, "there is no host %s", host)
+	}
+	return durable.Host{ID: row.ID, Name: row.Name}, fence.Unavailable(err)
+}
+
+// Forgettable gives what Forget would let go. Its errors are those of Forget.
+func Forgettable(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]compute.Thing, error) {
+	var out []compute.Thing
+	err := fence.Transaction(ctx, pool, func(q *schema.Queries) error {
+		row, err := lockForgettable(ctx, q, host)
+		if err != nil {
+			return err
+		}
+		rows, err := q.WaitingOn(ctx, &host)
+		out = thingsOn(row, rows)
+		return err
+	})
+	return out, err
+}
+
+// Forget marks a host as one that never comes back: nothing is placed on it any more, and
+// what waits for it is released. It gives what may still be on its disks. A host
+// that reports itself again is a host like any other.
+// NotFound: there is no such host. Conflict: the host still runs, or something is on it
+// that must go first.
+func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]compute.Thing, error) {
+	var out []compute.Thing
+	err := fence.Transaction(ctx, pool, func(q *schema.Queries) error {
+		row, err := lockForgettable(ctx, q, host)
+		if err != nil {
+			return err
+		}
+		if err := q.ForgetHost(ctx, host); err != nil {
+			return err
+		}
+		if err := q.DeleteClaimsOfDeleted(ctx, host); err != nil {
+			return err
+		}
+		rows, err := q.ReleaseWaitingOn(ctx, &host)
+		out = thingsOn(row, rows)
+		return err
+	})
+	return out, err
+}
+
+// lockForgettable locks a host that may be forgotten. The lock is the one that claims
+// take: no server comes in between.
+func lockForgettable(ctx context.Context, q *schema.Queries, host compute.HostID) (schema.Host, error) {
+	row, err := q.LockHost(ctx, host)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, compute.Errorf(compute.NotFound, "there is no host %s", host)
+	}
+	if err != nil {
+		return row, err
+	}
+	return row, mayForget(ctx, q, row)
+}
+
+func thingsOn(host schema.Host, rows []schema.Ledger) []compute.Thing {
+	var out []compute.Thing
+	for _, t := range rows {
+		out = append(out, t.Thing(host.Name))
+	}
+	return out
+}
+
+func mayForget(ctx context.Context, q *schema.Queries, host schema.Host) error {
+	is, err := q.HostCondition(ctx, schema.HostConditionParams{ID: host.ID, HostTimeout: compute.HostTimeout.Seconds()})
+	if err != nil {
+		return err
+	}
+	if !is.Down && !is.Stale {
+		return compute.Errorf(compute.Conflict, "host %s reported itself less than %s ago: stop its worker first, or force it down", host.Name, compute.HostTimeout)
+	}
+	here, err := q.ServersHere(ctx, &host.ID)
+	switch {
+	case err != nil:
+		return err
+	case here.Servers > 0:
+		return compute.Errorf(compute.Conflict, "host %s still has %d servers: delete them first", host.Name, here.Servers)
+	case here.Things > 0:
+		return compute.Errorf(compute.Conflict, "host %s still has %d things that operations have not given up: wait until these have ended", host.Name, here.Things)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/ledger"
+	"strongroom/compute"
+)
+
+// A host that will not come back is given up with what waits for it, and is a host again
+// when it does.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.Host("h1", 8, 8192)
+	other := b.Host("h2", 8, 8192)
+	owner := b.idle()
+	server := compute.ServerID{UUID: owner.ID}
+	b.waits(compute.BlockedByHost, thing(owner, compute.ThingDiskFile, host.String(), "disk"))
+	b.waits(compute.BlockedByHost, thing(owner, compute.ThingDiskFile, other.String(), "disk elsewhere"))
+	b.waits(compute.BlockedByThings, thing(owner, compute.ThingKeySecret, compute.PlaceKeyManager, "key"))
+	b.Exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, 'req-1', 1, 1, 1)", server, host)
+	refused := func(why string) {
+		t.Helper()
+		before := b.Dump("hosts", "ledger", "claims")
+		_, err := ledger.Forget(b.Ctx, b.DB, host)
+		require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+		require.ErrorContains(t, err, why)
+		_, asked := ledger.Forgettable(b.Ctx, b.DB, host)
+		require.Equal(t, err, asked)
+		require.Equal(t, before, b.Dump("hosts", "ledger", "claims"))
+	}
+	refused("stop its worker")
+	b.Exec("UPDATE hosts SET last_seen = now() - interval '1 day' WHERE id = $1", host)
+	refused("1 servers")
+	b.Exec("UPDATE servers SET deleted_at = now(), host_id = $1", host)
+	here := thing(owner, compute.ThingDomain, host.String(), "domain")
+	b.present(here)
+	refused("1 things")
+	b.release(here)
+
+	before := b.Dump("hosts", "ledger", "claims")
+	would, err := ledger.Forgettable(b.Ctx, b.DB, host)
+	require.NoError(t, err)
+	require.Equal(t, []string{"disk"}, names(would))
+	require.Equal(t, before, b.Dump("hosts", "ledger", "claims"), "to ask changes nothing")
+
+	for i := range 2 {
+		got, err := ledger.Forget(b.Ctx, b.DB, host)
+		require.NoError(t, err)
+		if i == 0 {
+			require.Equal(t, []string{"disk"}, names(got))
+			require.Equal(t, "why", got[0].Reason)
+			require.Equal(t, "h1", got[0].HostName)
+		} else {
+			require.Empty(t, got)
+		}
+	}
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE name = 'disk' AND state = 'released' AND released_at IS NOT NULL AND reason = 'why'"))
+	require.Zero(t, b.CountRows("SELECT count(*) FROM claims"))
+	forgotten := func() int { return b.CountRows("SELECT count(*) FROM hosts WHERE forgotten_at IS NOT NULL") }
+	require.Equal(t, 1, forgotten())
+	audit, err := b.StartAudit(b.Ctx, ledger.StartAuditInput{})
+	require.NoError(t, err)
+	require.Len(t, audit.Hosts, 1, "nobody asks it")
+
+	rows, err := b.Q.SeeHost(b.Ctx, host)
+	require.NoError(t, err)
+	require.Zero(t, rows, "it must say anew what it is")
+	b.Report(host, "h1", 8, 8192)
+	require.Zero(t, forgotten())
+}
+
+func TestForgetAHostThatIsNone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, err := ledger.Forget(b.Ctx, b.DB, compute.HostID{UUID: uuid.New()})
+	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+	_, err = ledger.FindHost(b.Ctx, b.DB, "h1")
+	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+}
+
+// A host is found by its name and by its uuid, and by its name first.
+func TestFindHost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	h1 := b.Host("h1", 8, 8192)
+	oddly := b.Host(h1.String(), 8, 8192)
+	for name, want := range map[string]compute.HostID{"h1": h1, oddly.String(): oddly, h1.String(): oddly} {
+		got, err := ledger.FindHost(b.Ctx, b.DB, name)
+		require.NoError(t, err)
+		require.Equal(t, want, got.ID, name)
+	}
+}

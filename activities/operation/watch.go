@@ -1,0 +1,102 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// Watch repairs open operations (Sweep) every few seconds until there is something to
+// remove. As one long activity it leaves no execution and no event for each pass (A9).
+var Watch = durable.Activity[WatchInput, WatchResult]{
+	Name: "operation.Watch", Queue: durable.ControlQueue, Attempt: 24 * time.Hour,
+	Summary: func(WatchInput) string { return "watch operations and what waits to be removed" },
+}
+
+// Sweep repairs open operations once, while nobody watches.
+var Sweep = durable.Activity[SweepInput, durable.None]{
+	Name: "operation.Sweep", Queue: durable.ControlQueue,
+	Summary: func(SweepInput) string { return "look after open operations" },
+}
+
+// SweepInput asks for one pass over the open operations.
+type SweepInput struct{}
+
+// The defaults of WatchInput.
+const (
+	watchEvery = 10 * time.Second
+	watchLimit = time.Hour
+)
+
+// WatchInput says how to watch.
+type WatchInput struct {
+	Limit time.Duration `json:"limit,omitempty"` // how long; default 1 h
+	Every time.Duration `json:"every,omitempty"` // time between two passes; default 10 s
+}
+
+// WatchResult says why the watch ended.
+type WatchResult struct {
+	Due bool `json:"due"` // something may be removed (ledger.Due); false: its time was up
+}
+
+// Watch is the activity operation.Watch. A pass that fails is logged, and the
+// next pass tries again. Unavailable: its worker stops, and another one takes over.
+func (a *Activities) Watch(ctx context.Context, in WatchInput) (WatchResult, error) {
+	end := time.NewTimer(cmp.Or(in.Limit, watchLimit))
+	defer end.Stop()
+	tick := time.NewTicker(cmp.Or(in.Every, watchEvery))
+	defer tick.Stop()
+	work, cancel := untilStop(ctx)
+	defer cancel()
+	for {
+		if a.pass(work) {
+			return WatchResult{Due: true}, nil
+		}
+		select {
+		case <-work.Done():
+			if ctx.Err() != nil {
+				return WatchResult{}, ctx.Err()
+			}
+			return WatchResult{}, again{compute.Errorf(compute.Unavailable, "this worker stops"), time.Millisecond}
+		case <-end.C:
+			return WatchResult{}, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// passLimit bounds a pass: a connection that stands still must not end all repair.
+const passLimit = time.Minute
+
+// pass looks after open operations once and reports whether something may be removed.
+func (a *Activities) pass(ctx context.Context) (due bool) {
+	ctx, cancel := context.WithTimeout(ctx, passLimit)
+	defer cancel()
+	if _, err := a.Sweep(ctx); err != nil {
+		a.Logger.WarnContext(ctx, "watch: operations could not be looked at", "error", err)
+	}
+	due, err := a.isDue(ctx)
+	if err != nil {
+		a.Logger.WarnContext(ctx, "watch: the ledger could not be looked at", "error", err)
+	}
+	return due
+}
+
+// untilStop gives a context that also ends when the worker begins to stop.
+func untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	stopping := activity.GetWorkerStopChannel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

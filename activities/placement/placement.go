@@ -1,0 +1,203 @@
+// Package placement chooses hosts for servers and keeps the claims: how much of a host's
+// resources each server has. Its activities are local ones of the control worker.
+package placement
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+// The activities.
+var (
+	// Claim chooses a host.
+	Claim = durable.Activity[ClaimInput, ClaimResult]{
+		Name: "placement.Claim", Queue: durable.RecordQueue,
+		Summary: func(ClaimInput) string { return "choose a host" },
+	}
+	// Unclaim is the undo of Claim.
+	Unclaim = durable.Activity[durable.OperationInput, durable.None]{
+		Name: "placement.Unclaim", Queue: durable.RecordQueue,
+		Summary: func(durable.OperationInput) string { return "give back the claim on the host" },
+	}
+)
+
+// Activities are the local activities on claims.
+type Activities struct{ Pool *pgxpool.Pool }
+
+// Register registers the activities under their names.
+func (a *Activities) Register(r durable.Registry) {
+	Claim.Register(r, a.Claim)
+	Unclaim.Register(r, durable.NoResult(a.Unclaim))
+}
+
+// ClaimInput asks for a host. Not names hosts that were tried already.
+type ClaimInput struct {
+	durable.OperationInput
+	Plan compute.Server   `json:"plan"`
+	Not  []compute.HostID `json:"not,omitempty"`
+}
+
+// ClaimResult is the host that took the server.
+type ClaimResult struct {
+	Host compute.HostID `json:"host"`
+	Name string         `json:"name"`
+}
+
+// Claim is the activity placement.Claim: it chooses a host and claims the server's
+// resources on it, so that any number of creates at once never overcommit a
+// host. A claim that the operation has already is kept. A server that has a place
+// stays there: it has two claims until its operation decides.
+// NoHost: none can take the server.
+func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, error) {
+	hosts, err := a.candidates(ctx, in)
+	if err != nil {
+		return ClaimResult{}, err
+	}
+	for _, host := range hosts {
+		// A transaction for each host: one that holds two hosts' locks would
+		// sooner or later meet another that took them the other way round.
+		out, err := a.claimOn(ctx, in, host)
+		if err != nil || out.Name != "" {
+			return out, err
+		}
+	}
+	return ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)
+}
+
+// candidates gives the hosts that could take the server, the best first; the
+// host that it has already comes before all others. What is read here is only
+// for the choice: claimOn decides.
+func (a *Activities) candidates(ctx context.Context, in ClaimInput) ([]schema.HostsWithUseRow, error) {
+	var out []schema.HostsWithUseRow
+	err := fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
+		rows, err := q.HostsWithUse(ctx)
+		if err != nil {
+			return err
+		}
+		held, err := heldClaim(ctx, q, in)
+		if err != nil {
+			return err
+		}
+		byID := map[compute.HostID]schema.HostsWithUseRow{}
+		var hosts []compute.Host
+		for _, row := range rows {
+			byID[row.ID] = row
+			if held != nil && row.ID == held.HostID {
+				out = append(out, row)
+			} else if !slices.Contains(in.Not, row.ID) {
+				hosts = append(hosts, Host(row))
+			}
+		}
+		for _, host := range compute.Candidates(hosts, compute.RequestOf(in.Plan), time.Now()) {
+			out = append(out, byID[host.ID])
+		}
+		return nil
+	})
+	return out, err
+}
+
+// heldClaim gives the claim that the operation has, unless its host could not take
+// the server.
+func heldClaim(ctx context.Context, q *schema.Queries, in ClaimInput) (*schema.Claim, error) {
+	held, err := q.GetClaim(ctx, schema.GetClaimParams{ServerID: in.Server, OperationID: in.Operation})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && slices.Contains(in.Not, held.HostID) {
+		return nil, nil
+	}
+	return &held, err
+}
+
+// claimOn claims the server's resources on the host if it fits there, in one transaction. A
+// result without a name says that it does not.
+func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.HostsWithUseRow) (ClaimResult, error) {
+	var out ClaimResult
+	err := fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
+		held, err := heldClaim(ctx, q, in)
+		if err != nil {
+			return err
+		}
+		if held != nil {
+			name, err := q.HostName(ctx, held.HostID)
+			out = ClaimResult{Host: held.HostID, Name: name}
+			return err
+		}
+		host, err := lockHost(ctx, q, row)
+		if err != nil || !host.Fits(in.Plan.Flavor.Resources()) {
+			return err
+		}
+		out = ClaimResult{Host: host.ID, Name: host.Name}
+		return claim(ctx, q, in, row)
+	})
+	return out, err
+}
+
+// lockHost decides between claims at once: the use of the host that it gives does not
+// change before the transaction ends.
+func lockHost(ctx context.Context, q *schema.Queries, row schema.HostsWithUseRow) (compute.Host, error) {
+	if _, err := q.LockHost(ctx, row.ID); err != nil {
+		return compute.Host{}, err
+	}
+	used, err := q.HostUse(ctx, row.ID)
+	host := Host(row)
+	host.Used = compute.Resources{VCPUs: int(used.VCPUs), MemoryMB: int(used.MemoryMB), DiskGB: int(used.DiskGB)}
+	return host, err
+}
+
+func claim(ctx context.Context, q *schema.Queries, in ClaimInput, host schema.HostsWithUseRow) error {
+	// A claim on a host that could not take the server goes as the new one comes.
+	if err := q.DeleteClaimOf(ctx, schema.DeleteClaimOfParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
+		return err
+	}
+	want := in.Plan.Flavor.Resources()
+	if err := q.InsertClaim(ctx, schema.InsertClaimParams{
+		ServerID: in.Server, HostID: host.ID, OperationID: in.Operation,
+		VCPUs: int32(want.VCPUs), MemoryMB: int32(want.MemoryMB), DiskGB: int32(want.DiskGB),
+	}); err != nil {
+		return err
+	}
+	return place(ctx, q, in.OperationInput, &host.ID, host.AvailabilityZone)
+}
+
+// place says on which host the server is, unless another operation gave it a place.
+func place(ctx context.Context, q *schema.Queries, in durable.OperationInput, host *compute.HostID, zone string) error {
+	placed, err := q.HasOtherClaim(ctx, schema.HasOtherClaimParams{ServerID: in.Server, OperationID: in.Operation})
+	if err != nil || placed {
+		return err
+	}
+	_, err = q.SetServerPlaced(ctx, schema.SetServerPlacedParams{ID: in.Server, CurrentOperation: in.Operation, HostID: host, AvailabilityZone: zone})
+	return err
+}
+
+// Unclaim is the activity placement.Unclaim: the undo of Claim.
+func (a *Activities) Unclaim(ctx context.Context, in durable.OperationInput) error {
+	return fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
+		if err := q.DeleteClaimOf(ctx, schema.DeleteClaimOfParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
+			return err
+		}
+		// A delete that has taken over the server has its own view of the host.
+		return place(ctx, q, in, nil, "")
+	})
+}
+
+// Host gives a hosts row with its use as the field knows it.
+func Host(row schema.HostsWithUseRow) compute.Host {
+	return compute.Host{
+		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks,
+		Capacity: compute.Resources{
+			VCPUs:    int(float64(row.VCPUs) * row.VCPURatio),
+			MemoryMB: int(float64(row.MemoryMB)*row.MemoryRatio) - int(row.ReservedMemoryMB),
+			DiskGB:   int(float64(row.DiskGB) * row.DiskRatio),
+		},
+		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed)},
+		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
+	}
+}

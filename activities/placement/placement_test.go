@@ -1,0 +1,275 @@
+package placement_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/placement"
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/schema/schematest"
+)
+
+// bundle is a database of its own with the activities on it.
+type bundle struct {
+	*placement.Activities
+	*schematest.Fixture
+	t *testing.T
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	f := schematest.NewFixture(t)
+	return &bundle{Activities: &placement.Activities{Pool: f.DB}, Fixture: f, t: t}
+}
+
+// server adds a server that an accepted operation has.
+func (b *bundle) server(kind compute.OperationKind) durable.OperationInput {
+	b.t.Helper()
+	op := b.Server(kind)
+	return durable.OperationInput{Operation: op.ID, Server: op.ServerID}
+}
+
+func (b *bundle) supersede(in durable.OperationInput, kind compute.OperationKind) durable.OperationInput {
+	b.t.Helper()
+	op := b.Supersede(in.Server, kind, nil)
+	return durable.OperationInput{Operation: op.ID, Server: op.ServerID}
+}
+
+func (b *bundle) row(in durable.OperationInput) schema.Server {
+	b.t.Helper()
+	row, err := b.Q.GetServer(b.Ctx, in.Server)
+	require.NoError(b.t, err)
+	return row
+}
+
+func (b *bundle) claims(in durable.OperationInput) int {
+	b.t.Helper()
+	return b.CountRows("SELECT count(*) FROM claims WHERE server_id = $1", in.Server)
+}
+
+// plan is a server that wants a number of vCPUs and half a GiB for each.
+func plan(vcpus int) compute.Server {
+	return compute.Server{Flavor: compute.Flavor{VCPUs: vcpus, MemoryMB: 512 * vcpus, RootGB: 1}, Traits: []string{"T_LUKS"}}
+}
+
+// claim tries again while the database says that it is busy, as Temporal does.
+func (b *bundle) claim(in placement.ClaimInput) (placement.ClaimResult, error) {
+	for {
+		got, err := b.Claim(b.Ctx, in)
+		if !compute.Is(err, compute.Unavailable) {
+			return got, err
+		}
+	}
+}
+
+// TestClaimsAtOnceFillTheHostsAndNoMore: of 50, as many find a place as there
+// are places.
+func TestClaimsAtOnceFillTheHostsAndNoMore(t *testing.T) {
+	t.Parallel()
+	for name, hosts := range map[string]map[string]int32{
+		"room for all":     {"h1": 64},
+		"one host":         {"h1": 20},
+		"two hosts":        {"h1": 15, "h2": 22},
+		"four small hosts": {"h1": 3, "h2": 5, "h3": 4, "h4": 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			var places int32
+			for host, vcpus := range hosts {
+				b.Host(host, vcpus, 1<<20)
+				places += vcpus
+			}
+			claims := make([]placement.ClaimInput, 50)
+			for i := range claims {
+				claims[i] = placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+			}
+			results := make([]placement.ClaimResult, len(claims))
+			placed := 0
+			for i, err := range schematest.AtOnce(len(claims), func(i int) (err error) { results[i], err = b.claim(claims[i]); return err }) {
+				if err == nil {
+					placed++
+					row := b.row(claims[i].OperationInput)
+					require.Equal(t, results[i].Host, *row.HostID)
+					require.Equal(t, "az-"+results[i].Name, row.AvailabilityZone)
+					continue
+				}
+				require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+				require.Equal(t, compute.NoValidHost, err.Error())
+			}
+			require.Equal(t, min(50, int(places)), placed)
+			rows, err := b.Q.HostsWithUse(b.Ctx)
+			require.NoError(t, err)
+			for _, row := range rows {
+				require.LessOrEqual(t, row.VcpusUsed, int64(row.VCPUs), row.Name)
+			}
+		})
+	}
+}
+
+// TestBigAndSmallAtOnce: claims that do not fit everywhere try the hosts in
+// turn; none waits for another one for ever, and none is turned away for long.
+func TestBigAndSmallAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Host("h1", 12, 1<<20)
+	b.Host("h2", 12, 1<<20)
+	claims := make([]placement.ClaimInput, 24)
+	for i := range claims {
+		claims[i] = placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1 + i%3)}
+	}
+	for _, err := range schematest.AtOnce(len(claims), func(i int) error { _, err := b.Claim(b.Ctx, claims[i]); return err }) {
+		require.True(t, err == nil || compute.Is(err, compute.NoHost), "%v", err)
+	}
+	rows, err := b.Q.HostsWithUse(b.Ctx)
+	require.NoError(t, err)
+	for _, row := range rows {
+		require.Equal(t, int64(row.VCPUs), row.VcpusUsed, "small ones fill what is left")
+	}
+}
+
+func TestAClaimIsKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Host("h1", 4, 1<<20)
+	in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(4)}
+	first, err := b.Claim(b.Ctx, in)
+	require.NoError(t, err)
+	before := b.Dump("claims")
+	b.Host("h2", 64, 1<<20) // a better one by now
+	for _, err := range schematest.AtOnce(6, func(int) error {
+		again, err := b.Claim(b.Ctx, in)
+		if err == nil && again != first {
+			t.Errorf("%v is not %v", again, first)
+		}
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, before, b.Dump("claims"))
+}
+
+// TestClaimsOfOneServerAtOnce: two attempts of one activity end on one host.
+func TestClaimsOfOneServerAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Host("h1", 64, 1<<20)
+	b.Host("h2", 64, 1<<20)
+	for range 20 {
+		in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+		results := make([]placement.ClaimResult, 4)
+		for _, err := range schematest.AtOnce(4, func(i int) (err error) { results[i], err = b.Claim(b.Ctx, in); return err }) {
+			require.NoError(t, err)
+		}
+		for _, r := range results {
+			require.Equal(t, *b.row(in.OperationInput).HostID, r.Host)
+		}
+	}
+}
+
+func TestAClaimMovesFromAHostThatWasTriedInVain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Host("h1", 4, 1<<20)
+	in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(4)}
+	first, err := b.Claim(b.Ctx, in)
+	require.NoError(t, err)
+	in.Not = []compute.HostID{first.Host}
+	_, err = b.Claim(b.Ctx, in)
+	require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+
+	second := b.Host("h2", 4, 1<<20)
+	for range 2 {
+		got, err := b.Claim(b.Ctx, in)
+		require.NoError(t, err)
+		require.Equal(t, placement.ClaimResult{Host: second, Name: "h2"}, got)
+	}
+	use, err := b.Q.HostUse(b.Ctx, first.Host)
+	require.NoError(t, err)
+	require.Zero(t, use.VCPUs)
+}
+
+func TestUnclaimGivesBackOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Host("h1", 8, 1<<20)
+	mine := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+	other := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+	for _, in := range []placement.ClaimInput{mine, other} {
+		_, err := b.Claim(b.Ctx, in)
+		require.NoError(t, err)
+	}
+	// A later operation of the same server has no claim of its own to give back.
+	later := b.supersede(mine.OperationInput, compute.OpStop)
+	before := b.Dump("claims")
+	require.NoError(t, b.Unclaim(b.Ctx, later))
+	require.Equal(t, before, b.Dump("claims"))
+
+	for range 2 {
+		require.NoError(t, b.Unclaim(b.Ctx, other.OperationInput))
+	}
+	require.Nil(t, b.row(other.OperationInput).HostID)
+	require.NotNil(t, b.row(later).HostID, "nor is the server moved from its place")
+	require.Equal(t, 1, b.claims(mine.OperationInput))
+	require.Zero(t, b.claims(other.OperationInput))
+}
+
+// B1: a server that moves has a claim on both hosts, and is where it was until its
+// operation decides.
+func TestB1AServerThatMovesHasClaimsOnTwoHosts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.Host("h1", 4, 1<<20)
+	create := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(4)}
+	_, err := b.Claim(b.Ctx, create)
+	require.NoError(t, err)
+	second := b.Host("h2", 4, 1<<20)
+	move := placement.ClaimInput{OperationInput: b.supersede(create.OperationInput, "migrate"), Plan: plan(4), Not: []compute.HostID{first}}
+	for range 2 {
+		got, err := b.Claim(b.Ctx, move)
+		require.NoError(t, err)
+		require.Equal(t, second, got.Host)
+	}
+	require.Equal(t, first, *b.row(move.OperationInput).HostID)
+	require.Equal(t, "az-h1", b.row(move.OperationInput).AvailabilityZone)
+	rows, err := b.Q.HostsWithUse(b.Ctx)
+	require.NoError(t, err)
+	for _, row := range rows {
+		require.Equal(t, int64(4), row.VcpusUsed, row.Name)
+		require.Equal(t, int64(1), row.Servers, row.Name)
+	}
+	for range 2 {
+		require.NoError(t, b.Unclaim(b.Ctx, move.OperationInput))
+	}
+	require.Equal(t, first, *b.row(move.OperationInput).HostID)
+	require.Equal(t, 1, b.claims(move.OperationInput))
+}
+
+func TestClaimLooksAtTheHosts(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"down":          "UPDATE hosts SET last_seen = now() - interval '5 minutes'",
+		"forced down":   "UPDATE hosts SET forced_down = true",
+		"given up":      "UPDATE hosts SET forgotten_at = now()",
+		"disabled":      "UPDATE hosts SET disabled = true",
+		"lacks a trait": "UPDATE hosts SET traits = '{}'",
+		"too small":     "UPDATE hosts SET memory_mb = 511",
+		"reserved":      "UPDATE hosts SET memory_mb = 1023, reserved_memory_mb = 512",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.Host("h1", 8, 1<<20)
+			in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+			_, err := b.DB.Exec(b.Ctx, change)
+			require.NoError(t, err)
+			before := b.Dump(schematest.Everything...)
+			_, err = b.Claim(b.Ctx, in)
+			require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+			require.Equal(t, before, b.Dump(schematest.Everything...))
+		})
+	}
+}

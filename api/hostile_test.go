@@ -1,0 +1,84 @@
+package api_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// H3, P13, P14: numbers of any length are compared with their bounds, and no sum of sizes
+// overflows.
+func TestH3NumbersOfAnyLengthAreBounded(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	c.addFlavor("scratch", map[string]string{})
+	zeros := strings.Repeat("0", 65)
+	blank := func(size any) map[string]any {
+		return map[string]any{"source_type": "blank", "destination_type": "local", "boot_index": -1, "volume_size": size}
+	}
+	overflow := strings.Repeat("0", 60) + "4611686018427487904" // twice this and a little wraps around to a small sum
+	for name, more := range map[string]map[string]any{
+		"min_count of zeros":           {"min_count": zeros},
+		"negative min_count":           {"min_count": "-" + zeros + "1"},
+		"min_count beyond every bound": {"min_count": strings.Repeat("9", 300)},
+		"max_count of zeros":           {"max_count": zeros},
+		"a very small number":          {"min_count": "1e-999999999"},
+		"sizes whose sum overflows":    {"block_device_mapping_v2": []any{blank(overflow), blank(overflow)}},
+		"sizes that overflow as MiB":   {"block_device_mapping_v2": []any{blank(int64(1) << 54)}},
+		"a size of a thousand digits":  {"block_device_mapping_v2": []any{blank(strings.Repeat("7", 1000))}},
+		"too many disks":               {"block_device_mapping_v2": []any{blank(1), blank(1), blank(1), blank(1), blank(1), blank(1), blank(1), blank(1), blank(1), blank(1), blank(1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.do(t, member, "POST", "/servers", c.body(more), at("2.90")).ok(400)
+		})
+	}
+	body := strings.Replace(c.body(map[string]any{"min_count": 4711}), "4711", "1e-999999999", 1)
+	require.Contains(t, body, "e-999999999")
+	c.do(t, member, "POST", "/servers", body, at("2.90")).ok(400)
+	require.Zero(t, c.count(`SELECT count(*) FROM servers`))
+	c.do(t, member, "POST", "/servers", c.body(map[string]any{"min_count": zeros + "1"}), at("2.90")).ok(202)
+}
+
+// H4, P12: a key that is named again does not make the statement longer.
+func TestH4SortKeysCountOnce(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	marker := c.create(nil)
+	c.create(nil)
+	keys := url.Values{"marker": {marker}}
+	for range 1000 {
+		keys["sort_key"] = append(keys["sort_key"], "display_name", "uuid")
+		keys["sort_dir"] = append(keys["sort_dir"], "asc", "desc")
+	}
+	once := "?marker=" + marker + "&sort_key=display_name&sort_dir=asc&sort_key=uuid&sort_dir=desc"
+	want := fmt.Sprint(c.do(t, member, "GET", "/servers"+once, "").ok(200).get("servers"))
+	require.Equal(t, want, fmt.Sprint(c.do(t, member, "GET", "/servers?"+keys.Encode(), "").ok(200).get("servers")))
+}
+
+// M9: what decides whether a token is needed reads the path as the router does.
+func TestM9EveryPathBelowTheEndpointsNeedsAToken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, path := range []string{
+		"/v2.1/%2F", "/v2.1/%2f%2f", "/v2.1/servers/%2F", "/v2/%2F", "/v3/%2F", "/v3/%2f%2F/", "/v3/types/%2F", "/v3/%2e%2e/types",
+	} {
+		b.raw(t, nobody, "GET", path, "").ok(401)
+	}
+	for _, path := range []string{"/v2.1%2Fservers", "/v3%2Ftypes", "/%76%33/types"} { // none of an endpoint's
+		b.raw(t, nobody, "GET", path, "").ok(300)
+	}
+	b.raw(t, member, "GET", "/v2.1/%2F", "").ok(404)
+}
+
+// The log names who is connected, not who a header says it is.
+func TestTheLogNamesTheConnectedClient(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.raw(t, nobody, "GET", "/v2.1/servers", "", header("X-Forwarded-For", "203.0.113.9"), header("X-Real-Ip", "203.0.113.9")).ok(401)
+	b.raw(t, nobody, "GET", "/v3/types", "", header("X-Forwarded-For", "203.0.113.9"), header("X-Real-Ip", "203.0.113.9")).ok(401)
+	require.Contains(t, b.log.String(), `"client":`)
+	require.NotContains(t, b.log.String(), "203.0.113.9")
+}

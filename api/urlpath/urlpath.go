@@ -1,0 +1,24 @@
+// Package urlpath reads request paths as the router does: as they were written, where
+// %2F belongs to a name. What decides before the router whether a token is needed must
+// read the same path (M9).
+package urlpath
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Written is a request's path as it was written.
+func Written(r *http.Request) string { return r.URL.EscapedPath() }
+
+// TrimSlash takes slashes off the end of a path that is longer than one.
+func TrimSlash(u *url.URL) {
+	written := strings.TrimRight(u.EscapedPath(), "/")
+	if written == "" {
+		written = "/"
+	}
+	if path, err := url.PathUnescape(written); err == nil {
+		u.Path, u.RawPath = path, written
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"text/tabwriter"
+
+	"strongroom"
+)
+
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print JSON, for scripts."`
+}
+
+// Help is shown by --help.
+func (versionCommand) Help() string {
+	return `The version is also the build id under which Temporal knows the control workers of
+this release. The commit is that of a build from a git checkout, if the build kept it.`
+}
+
+// build is what this binary was made of.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+}
+
+func thisBuild() build {
+	b := build{Version: strongroom.Version(), Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			b.Commit = s.Value + b.Commit
+		case s.Key == "vcs.modified" && s.Value == "true":
+			b.Commit += "+changes"
+		}
+	}
+	return b
+}
+
+func (v versionCommand) Run() error {
+	b := thisBuild()
+	o := output{Output: "table"}
+	if v.JSON {
+		o.Output = "json"
+	}
+	return o.print(b, func(w *tabwriter.Writer) {
+		_, _ = fmt.Fprintf(w, "strongroom %s\ncommit %s\n%s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+	})
+}

@@ -1,0 +1,14 @@
+package compute
+
+// OpCreateImage is the kind of a createImage.
+const OpCreateImage OperationKind = "createImage"
+
+// CreateImage makes an image of a server.
+var CreateImage = declare(Action[SnapshotArguments]{Facts: Facts{
+	Kind:       OpCreateImage,
+	Transition: Transition{Task: TaskSnapshotPending, From: snapshotStates},
+	EvenLocked: true,
+}})
+
+// snapshotStates are the vm_states in which an image of a server can be made.
+var snapshotStates = []VMState{VMActive, VMStopped, VMPaused, VMSuspended}

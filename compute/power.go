@@ -1,0 +1,20 @@
+package compute
+
+// Found gives the vm_state and the power_state of a server at rest whose machine is
+// found running, paused, or in any other state, which counts as off. A rescued server
+// stays rescued: that is what its rescue disk makes it.
+func Found(was VMState, power PowerState) (VMState, PowerState) {
+	vm := VMStopped
+	switch power {
+	case PowerRunning:
+		vm = VMActive
+	case PowerPaused:
+		vm = VMPaused
+	default:
+		power = PowerShutdown
+	}
+	if was == VMRescued {
+		vm = was
+	}
+	return vm, power
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	module = "strongroom"    // the path of packages
+	itself = "deploy/report" // whose tests are about rows, and show none
+)
+
+// naming is where rows of the design documents are named: by a test, in its comment or
+// its body, or else in a file, for the tests of that file.
+type naming struct {
+	rows  []string
+	tests []test
+}
+
+// rowsNamed finds the rows that the tests below a folder name.
+func rowsNamed(root string) (found []naming, err error) {
+	tree := os.DirFS(root)
+	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (name == itself || name != "." && strings.HasPrefix(d.Name(), ".")) {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		more, err := namedIn(path.Join(module, path.Dir(name)), string(text))
+		found = append(found, more...)
+		return err
+	})
+	return found, err
+}
+
+// namedIn finds the rows that one file of a package names.
+func namedIn(pkg, text string) (found []naming, err error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "", text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var all []test
+	rest, end := "", 0
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
+			continue
+		}
+		begin := f.Pos()
+		if f.Doc != nil {
+			begin = f.Doc.Pos()
+		}
+		rest += text[end:files.Position(begin).Offset]
+		end = files.Position(f.End()).Offset
+		all = append(all, test{pkg, f.Name.Name})
+		found = append(found, naming{rowsIn(text[files.Position(begin).Offset:end]), all[len(all)-1:]})
+	}
+	return append(found, naming{rowsIn(rest + text[end:]), all}), nil
+}
+
+// row is one row, or from one to another.
+var row = regexp.MustCompile(`\b(EE|TPM|SH|VT|PV)-(\d\d)\b(?:\s*(?://)?\s*…\s*(?://)?\s*(?:EE|TPM|SH|VT|PV)-(\d\d)\b)?`)
+
+// rowsIn gives the rows that a text names.
+func rowsIn(text string) (rows []string) {
+	for _, m := range row.FindAllStringSubmatch(text, -1) {
+		from, _ := strconv.Atoi(m[2])
+		to, err := strconv.Atoi(m[3])
+		if err != nil {
+			to = from
+		}
+		for n := from; n <= to; n++ {
+			rows = append(rows, fmt.Sprintf("%s-%02d", m[1], n))
+		}
+	}
+	return rows
+}
+
+// shown counts the rows that are named, and gives those that no test showed which
+// passed.
+func shown(named []naming, suites []suite) (all int, missing []string) {
+	passed := map[string]bool{}
+	for _, n := range named {
+		ok := slices.ContainsFunc(n.tests, func(t test) bool {
+			return slices.ContainsFunc(suites, func(s suite) bool { return s.ended[t] == "pass" })
+		})
+		for _, r := range n.rows {
+			passed[r] = passed[r] || ok
+		}
+	}
+	for _, r := range slices.Sorted(maps.Keys(passed)) {
+		if !passed[r] {
+			missing = append(missing, r)
+		}
+	}
+	return len(passed), missing
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const named = `package x_test
+
+// EE-01 and TPM-03 … TPM-05: what a test says of itself.
+func TestOne(t *testing.T) {
+	require.True(t, ok, "EE-08")
+}
+
+// helper: EE-20 …
+// EE-21 are a file's, and so is SH-01.
+func helper() {}
+
+// TPM-29.
+func TestTwo(t *testing.T) {}
+`
+
+func TestRowsAreTheirTests(t *testing.T) {
+	t.Parallel()
+	found, err := namedIn("strongroom/x", named)
+	require.NoError(t, err)
+	one, two := test{"strongroom/x", "TestOne"}, test{"strongroom/x", "TestTwo"}
+	require.Equal(t, []naming{
+		{[]string{"EE-01", "TPM-03", "TPM-04", "TPM-05", "EE-08"}, []test{one}},
+		{[]string{"TPM-29"}, []test{two}},
+		{[]string{"EE-20", "EE-21", "SH-01"}, []test{one, two}},
+	}, found)
+
+	ended := func(tests map[test]string) []suite { return []suite{{ended: map[test]string{}}, {ended: tests}} }
+	all, missing := shown(found, ended(map[test]string{one: "pass", two: "pass"}))
+	require.Equal(t, 9, all)
+	require.Empty(t, missing)
+	_, missing = shown(found, ended(map[test]string{one: "pass", two: "fail"}))
+	require.Equal(t, []string{"TPM-29"}, missing)
+	_, missing = shown(found, ended(map[test]string{two: "pass", one: "skip"}))
+	require.Equal(t, []string{"EE-01", "EE-08", "TPM-03", "TPM-04", "TPM-05"}, missing)
+	_, missing = shown(found, nil)
+	require.Len(t, missing, 9)
+}
+
+// This repository's own tests name rows, and the end-to-end suites do.
+func TestRowsOfThisRepository(t *testing.T) {
+	t.Parallel()
+	found, err := rowsNamed("../..")
+	require.NoError(t, err)
+	passed := suite{ended: map[test]string{}}
+	for _, n := range found {
+		for _, one := range n.tests {
+			passed.ended[one] = "pass"
+		}
+	}
+	require.Contains(t, passed.ended, test{"strongroom/integration", "TestRescue"})
+	all, missing := shown(found, []suite{passed})
+	require.Greater(t, all, 50)
+	require.Empty(t, missing, "named in a file without tests")
+}
+
+func TestSums(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "local.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"Time":"2026-01-02T03:04:05Z","Action":"start","Package":"p"}
+{"Action":"output","Package":"p","Output":"back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points\n"}
+{"Action":"output","Package":"p","Output":"  spawn: 2 of 3\n"}
+{"Action":"output","Package":"p","Test":"TestOne","Output":"back end of a test\n"}
+{"Action":"pass","Package":"p","Test":"TestOne"}
+{"Action":"pass","Package":"p","Test":"TestOne/sub"}
+{"Action":"skip","Package":"p","Test":"TestTwo"}
+{"Time":"2026-01-02T03:14:06Z","Action":"pass","Package":"p"}
+`), 0o600))
+	s, err := readSuite(file)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.Equal(t, []string{"EE-02"}, summarize(&out, []suite{s}, []naming{
+		{[]string{"EE-01"}, []test{{"p", "TestOne"}}}, {[]string{"EE-02", "EE-01"}, []test{{"p", "TestTwo"}}},
+	}))
+	require.Equal(t, `suite  passed  failed  skipped  time
+local  2       0       1        10m1s
+back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points
+2 rows of the design documents are named by tests; passed: 1
+`, out.String())
+	_, err = readSuite(filepath.Join(t.TempDir(), "none"))
+	require.Error(t, err)
+}

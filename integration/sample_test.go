@@ -1,0 +1,162 @@
+package integration_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// seedVariable holds any text that chooses the sample. The same text chooses the same.
+const seedVariable = "STRONGROOM_TEST_SEED"
+
+// seed is the commit where nothing is said, or the day where there is no commit.
+var seed = sync.OnceValue(func() string {
+	if s := os.Getenv(seedVariable); s != "" {
+		return s
+	}
+	commit, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return time.Now().UTC().Format(time.DateOnly)
+	}
+	return strings.TrimSpace(string(commit))
+})
+
+// dice gives random numbers that a seed decides, others for each purpose.
+func dice(seed, purpose string) *rand.Rand {
+	sum := sha256.Sum256([]byte(seed + "\n" + purpose))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
+}
+
+// Where an operation is cut off: before and after an activity.
+const (
+	before = "@before"
+	after  = "@after"
+)
+
+// share: one of so many of an operation's points are in a sample at least.
+const share = 5
+
+// cutsOf gives the points at which this run cuts an operation off: one before an
+// activity, one after another, and some more where there are many; all of them in a full
+// run, and for who asks for one by its name. On the real cloud a sample is of the
+// activities that call its services: what hosts do is sampled on the local back end.
+func cutsOf(operation string, activities []string) []string {
+	all := bothSides(activities)
+	points := all
+	if sampled() {
+		if leansOn() == openStack {
+			activities = slices.DeleteFunc(slices.Clone(activities), func(a string) bool { return !callsAService(a) })
+		}
+		points = cutsIn(diceOf(operation), activities)
+	}
+	chose(operation, points, len(all))
+	return points
+}
+
+// sampled reports whether the run has a sample of the points, and not all of them.
+func sampled() bool { return !full() && !strings.Contains(flagText("test.run"), "/") }
+
+func callsAService(activity string) bool {
+	thing, _, _ := strings.Cut(activity, ".")
+	return slices.Contains([]string{"key", "trust", "image", "object"}, thing)
+}
+
+func bothSides(activities []string) (points []string) {
+	for _, activity := range activities {
+		points = append(points, activity+before, activity+after)
+	}
+	return points
+}
+
+func cutsIn(d *rand.Rand, activities []string) []string {
+	n := len(activities)
+	if n == 0 {
+		return nil
+	}
+	order := d.Perm(n)
+	points := []string{activities[order[0]] + before, activities[order[n-1]] + after}
+	rest := bothSides(activities)
+	d.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	for _, point := range rest {
+		if len(points)*share < 2*n && !slices.Contains(points, point) {
+			points = append(points, point)
+		}
+	}
+	return points
+}
+
+// killOf is a part of strongroom that is killed at a moment.
+type killOf struct{ part, moment string }
+
+// killsOf gives the parts and moments of this run: every moment for every part, or each
+// part once, and each moment if there are no fewer parts. On the real cloud a sample is
+// of the first three parts, which log in to its services.
+func killsOf(parts, moments []string) (kills []killOf) {
+	all := len(parts) * len(moments)
+	if sampled() {
+		if leansOn() == openStack {
+			parts = parts[:3]
+		}
+		order := diceOf("kills").Perm(len(moments))
+		for i, part := range parts {
+			kills = append(kills, killOf{part, moments[order[i%len(order)]]})
+		}
+	} else {
+		for _, part := range parts {
+			for _, moment := range moments {
+				kills = append(kills, killOf{part, moment})
+			}
+		}
+	}
+	var names []string
+	for _, k := range kills {
+		names = append(names, k.part+"/"+k.moment)
+	}
+	chose("kills", names, all)
+	return kills
+}
+
+// stepsOf gives the steps of an operation in whose middle this run does something to it:
+// all, or two of them.
+func stepsOf(operation string, steps []string) []string {
+	some := steps
+	if sampled() {
+		order := diceOf(operation + " steps").Perm(len(steps))[:2]
+		slices.Sort(order)
+		some = []string{steps[order[0]], steps[order[1]]}
+	}
+	chose(operation+" steps", some, len(steps))
+	return some
+}
+
+func diceOf(purpose string) *rand.Rand { return dice(seed(), leansOn()+" "+purpose) }
+
+// tally counts the points of this run, by operation.
+var tally struct {
+	sync.Mutex
+	lines      []string
+	chosen, of int
+}
+
+func chose(operation string, points []string, of int) {
+	tally.Lock()
+	defer tally.Unlock()
+	tally.chosen, tally.of = tally.chosen+len(points), tally.of+of
+	tally.lines = append(tally.lines, fmt.Sprintf("  %s: %d of %d: %s", operation, len(points), of, strings.Join(points, ", ")))
+}
+
+// printTally says which points the run had.
+func printTally() {
+	tally.Lock()
+	defer tally.Unlock()
+	if tally.of > 0 {
+		fmt.Printf("back end %s, %s=%s: %d of %d fault points\n%s\n", leansOn(), seedVariable, seed(), tally.chosen, tally.of, strings.Join(tally.lines, "\n"))
+	}
+}

@@ -1,0 +1,63 @@
+package integration_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every test is in the sample of a back end, and a full run has it wherever it can be.
+func TestEveryTestIsInASample(t *testing.T) {
+	backends(t, local)
+	t.Parallel()
+	all, err := declarations()
+	require.NoError(t, err)
+	require.Contains(t, all, t.Name())
+	for name, d := range all {
+		somewhere := 0
+		for _, on := range []string{local, openStack} {
+			if d.chosen(on, false, "") {
+				somewhere++
+			}
+			able := slices.Contains(d.able, on)
+			require.Equal(t, able, d.chosen(on, true, ""), name)
+			require.Equal(t, able, d.chosen(on, false, name), name)
+		}
+		require.Positive(t, somewhere, name)
+	}
+}
+
+// A sample has points of both sides and no point twice; a seed decides it, and there is
+// one for each point.
+func TestSamplesOfFaultPoints(t *testing.T) {
+	backends(t, local)
+	t.Parallel()
+	for _, n := range []int{1, 2, 3, 7} {
+		var activities []string
+		for i := range n {
+			activities = append(activities, fmt.Sprintf("thing.Do%d", i))
+		}
+		met := map[string]bool{}
+		for seed := range 300 {
+			points := cutsIn(dice(fmt.Sprint(seed), "spawn"), activities)
+			require.Equal(t, points, cutsIn(dice(fmt.Sprint(seed), "spawn"), activities))
+			sides := map[string]int{}
+			for _, point := range points {
+				require.Contains(t, bothSides(activities), point)
+				_, side, _ := strings.Cut(point, "@")
+				sides[side]++
+				met[point] = true
+			}
+			require.Positive(t, sides["before"])
+			require.Positive(t, sides["after"])
+			require.Len(t, slices.Compact(slices.Sorted(slices.Values(points))), len(points))
+			require.GreaterOrEqual(t, len(points)*share, 2*n)
+			require.Less(t, len(points), max(3, n))
+		}
+		require.Len(t, met, 2*n)
+	}
+	require.Empty(t, cutsIn(dice("", ""), nil))
+}

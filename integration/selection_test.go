@@ -1,0 +1,140 @@
+package integration_test
+
+import (
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fullVariable, set to anything, chooses every test on each back end where it can be
+// run, and every fault point.
+const fullVariable = "STRONGROOM_TEST_FULL"
+
+func full() bool { return os.Getenv(fullVariable) != "" }
+
+// backends or everywhere is the first statement of every test: on which back ends it can
+// be run. The first of backends is the one that shows best what the test is about, and
+// the only one on which the sample has it. TestMain reads it from the source and leaves
+// out what is not chosen, for a test that is skipped is a failure in CI.
+func backends(t *testing.T, shows string, also ...string) {
+	t.Helper()
+	require.Contains(t, append(also, shows), leansOn())
+	saysTheSeed(t)
+}
+
+// everywhere is for a test that every sample has on each back end: a sample of its own.
+func everywhere(t *testing.T) {
+	t.Helper()
+	saysTheSeed(t)
+}
+
+func saysTheSeed(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to have the same sample again: %s=%s", seedVariable, seed())
+		}
+	})
+}
+
+// declared is where a test can be run, and where the sample has it.
+type declared struct{ able, sample []string }
+
+// chosen reports whether a run has the test. asked is the pattern of tests that were
+// asked for by name: those need not be in the sample.
+func (d declared) chosen(on string, everything bool, asked string) bool {
+	return slices.Contains(d.sample, on) || (everything || asked != "") && slices.Contains(d.able, on)
+}
+
+//go:embed *_test.go
+var source embed.FS
+
+// declarations gives what each test of the package says first.
+func declarations() (map[string]declared, error) {
+	files, err := source.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]declared{}
+	var missing []error
+	for _, file := range files {
+		text, err := source.ReadFile(file.Name())
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file.Name(), text, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || f.Name.Name == "TestMain" || !strings.HasPrefix(f.Name.Name, "Test") {
+				continue
+			}
+			if all[f.Name.Name], err = declaration(f); err != nil {
+				missing = append(missing, fmt.Errorf("%s: %s %w", file.Name(), f.Name.Name, err))
+			}
+		}
+	}
+	return all, errors.Join(missing...)
+}
+
+// declaration reads a test's first statement.
+func declaration(f *ast.FuncDecl) (declared, error) {
+	var called string
+	var places []string
+	if len(f.Body.List) > 0 {
+		if statement, ok := f.Body.List[0].(*ast.ExprStmt); ok {
+			if call, ok := statement.X.(*ast.CallExpr); ok {
+				called = types.ExprString(call.Fun)
+				for _, argument := range call.Args[1:] {
+					places = append(places, map[string]string{"local": local, "openStack": openStack}[types.ExprString(argument)])
+				}
+			}
+		}
+	}
+	switch {
+	case called == "everywhere":
+		return declared{able: []string{local, openStack}, sample: []string{local, openStack}}, nil
+	case called == "backends" && len(places) > 0 && !slices.Contains(places, ""):
+		return declared{able: places, sample: places[:1]}, nil
+	default:
+		return declared{}, errors.New("begins with neither backends(t, ...) nor everywhere(t)")
+	}
+}
+
+// choose leaves out what this run does not have, before any test runs.
+func choose() error {
+	all, err := declarations()
+	if err != nil {
+		return err
+	}
+	var out []string
+	for name, d := range all {
+		if !d.chosen(leansOn(), full(), flagText("test.run")) {
+			out = append(out, name)
+		}
+	}
+	fmt.Printf("back end %s, %s=%s: %d of %d tests\n", leansOn(), seedVariable, seed(), len(all)-len(out), len(all))
+	if len(out) == 0 {
+		return nil
+	}
+	pattern := "^(" + strings.Join(out, "|") + ")$"
+	if skipped := flagText("test.skip"); skipped != "" {
+		pattern = skipped + "|" + pattern
+	}
+	return flag.Set("test.skip", pattern)
+}
+
+func flagText(name string) string { return flag.Lookup(name).Value.String() }

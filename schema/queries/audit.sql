@@ -1,0 +1,72 @@
+-- name: StartAudit :one
+INSERT INTO audits (id, started_at) VALUES ($1, clock_timestamp()) RETURNING started_at;
+
+-- name: EndAudit :exec
+DELETE FROM audits WHERE id = $1;
+
+-- name: EndOldAudits :exec
+DELETE FROM audits WHERE started_at < now() - interval '1 day';
+
+-- name: GetAudit :one
+SELECT started_at FROM audits WHERE id = $1;
+
+-- name: AuditHosts :many
+SELECT id, name, last_seen, forced_down FROM hosts WHERE forgotten_at IS NULL ORDER BY name;
+
+-- name: ProjectsWith :many
+-- The projects that have, or lately had, things of a kind.
+SELECT DISTINCT project_id FROM ledger
+WHERE kind = sqlc.arg(kind) AND project_id > sqlc.arg(after) AND (state <> 'released' OR released_at > now() - interval '7 days')
+ORDER BY project_id LIMIT sqlc.arg(most);
+
+-- name: OpenNames :many
+SELECT name FROM ledger
+WHERE place = sqlc.arg(place) AND kind = sqlc.arg(kind) AND name > sqlc.arg(after) AND state NOT IN ('released', 'handed_over')
+ORDER BY name LIMIT sqlc.arg(most);
+
+-- name: OpenThingsNamed :many
+-- The LIMIT makes it one look into ledger_open for each name: otherwise all things of the
+-- place are read for each page of names, which is quadratic.
+SELECT l.id, n.name::text AS name FROM unnest(sqlc.arg(names)::text[]) AS n (name)
+CROSS JOIN LATERAL (
+    SELECT t.id FROM ledger t
+    WHERE t.place = sqlc.arg(place) AND t.kind = sqlc.arg(kind) AND t.name = n.name AND t.state <> 'released' LIMIT 1
+) l;
+
+-- name: NamesReleasedSince :many
+-- What was removed since the audit began, and may have been seen before.
+SELECT DISTINCT name FROM ledger
+WHERE state = 'released' AND released_at >= sqlc.arg(since)::timestamptz
+    AND place = sqlc.arg(place) AND kind = sqlc.arg(kind) AND name = ANY(sqlc.arg(names)::text[]);
+
+-- name: NoteSeen :exec
+INSERT INTO audit_seen (audit_id, ledger_id) SELECT sqlc.arg(audit_id), unnest(sqlc.arg(things)::uuid[]) ON CONFLICT DO NOTHING;
+
+-- name: NoteLooked :exec
+INSERT INTO audit_looked (audit_id, place, project) SELECT sqlc.arg(audit_id), sqlc.arg(place), unnest(sqlc.arg(projects)::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: AuditPage :many
+-- Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
+-- was since the audit began. A row that waits tells nothing that was looked at, so it may change.
+SELECT sqlc.embed(l),
+    (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false))::boolean AS owner_deleted,
+    (coalesce(s.current_operation <> '' OR s.updated_at >= a.started_at, false)
+        OR coalesce(o.finished_at IS NULL OR o.finished_at >= a.started_at, false) AND o.id IS NOT NULL
+        OR EXISTS (SELECT FROM operations w WHERE w.subject_kind = l.owner_kind AND w.subject_id = l.owner_id
+            AND (w.finished_at IS NULL OR w.finished_at >= a.started_at))
+        OR l.updated_at >= a.started_at AND l.state <> 'waiting')::boolean AS busy,
+    -- no EXISTS: PostgreSQL would read all that was seen for each page
+    ((SELECT true FROM audit_seen n WHERE n.audit_id = a.id AND n.ledger_id = l.id) IS NOT NULL)::boolean AS seen,
+    EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id))::boolean AS looked
+FROM audits a CROSS JOIN ledger l
+LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
+LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
+WHERE a.id = sqlc.arg(audit_id) AND l.state <> 'released'
+    AND (l.place, l.kind, l.name) > (sqlc.arg(place)::text, sqlc.arg(kind)::text, sqlc.arg(name)::text)
+ORDER BY l.place, l.kind, l.name LIMIT sqlc.arg(most);
+
+-- name: CountThings :one
+SELECT count(*) FILTER (WHERE state <> 'handed_over') AS open, count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'handed_over') AS handed_over
+FROM ledger WHERE state <> 'released';

@@ -1,0 +1,42 @@
+package strongroom_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom"
+)
+
+// The version is the file's, and one that Temporal takes as a build id and semantic
+// versioning as a version.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("VERSION")
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(string(text)), strongroom.Version())
+	require.Regexp(t, `^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`, strongroom.Version())
+}
+
+// A build that is stamped says what it was stamped with.
+func TestTheBinarySaysItsVersion(t *testing.T) {
+	t.Parallel()
+	const want = "9.9.9+patched"
+	binary := filepath.Join(t.TempDir(), "strongroom")
+	out, err := exec.Command("go", "build", "-ldflags", "-X strongroom.stamped="+want, "-o", binary, "./cmd/strongroom").CombinedOutput()
+	require.NoError(t, err, string(out))
+	out, err = exec.Command(binary, "version").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.True(t, strings.HasPrefix(string(out), "strongroom "+want+"\n"), string(out))
+	out, err = exec.Command(binary, "version", "--json").CombinedOutput()
+	require.NoError(t, err, string(out))
+	var said struct{ Version, Go string }
+	require.NoError(t, json.Unmarshal(out, &said))
+	require.Equal(t, want, said.Version)
+	require.NotEmpty(t, said.Go)
+}

@@ -1,0 +1,64 @@
+package workflows
+
+import (
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/activities/image"
+	"strongroom/activities/key"
+	"strongroom/activities/object"
+	"strongroom/activities/tpm"
+	"strongroom/activities/trust"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+type (
+	remover = durable.Activity[compute.Removal, durable.None]
+	seer    = durable.Activity[compute.SeenInput, compute.SeenResult]
+)
+
+// thing says how workflows deal with things of one kind: on a host or in a cloud
+// service. The order in which they are removed is compute's (TeardownOrder, GoneFirst).
+type thing struct {
+	onHost  *durable.HostActivity[compute.Removal, durable.None]
+	inCloud *remover
+}
+
+// things has every kind of thing.
+var things = map[compute.ThingKind]thing{
+	compute.ThingRunningDomain:    {onHost: &domain.Remove},
+	compute.ThingDomain:           {onHost: &domain.Remove},
+	compute.ThingHypervisorSecret: {onHost: &domain.Remove},
+	compute.ThingKeySlot:          {onHost: &disk.Remove},
+	compute.ThingDiskFile:         {onHost: &disk.Remove},
+	compute.ThingCachedImage:      {onHost: &disk.Remove},
+	compute.ThingTPMState:         {onHost: &tpm.Remove},
+	compute.ThingImage:            {inCloud: &image.Remove},
+	compute.ThingObject:           {inCloud: &object.Remove},
+	compute.ThingKeySecret:        {inCloud: &key.Remove},
+	compute.ThingTrust:            {inCloud: &trust.Remove},
+}
+
+// seersOnHost list what is on a host, seersInCloud what is at each service.
+var (
+	seersOnHost  = []*durable.HostActivity[compute.SeenInput, compute.SeenResult]{&domain.Seen, &disk.Seen, &tpm.Seen}
+	seersInCloud = map[string]*seer{
+		compute.PlaceKeyManager: &key.Seen,
+		compute.PlaceImageStore: &image.Seen,
+		compute.PlaceObjects:    &object.Seen,
+		compute.PlaceIdentity:   &trust.Seen,
+	}
+)
+
+// removerOf gives the activity that removes a thing where it is.
+func removerOf(t compute.Thing) (remover, error) {
+	kind := things[t.Kind]
+	host, onHost := t.Host()
+	switch {
+	case kind.onHost != nil && onHost:
+		return kind.onHost.On(durable.Host{ID: host, Name: t.HostName}), nil
+	case kind.inCloud != nil && !onHost:
+		return *kind.inCloud, nil
+	}
+	return remover{}, compute.Errorf(compute.Corrupt, "nobody removes a %s at %s", t.Kind, t.Place)
+}
