@@ -21,6 +21,8 @@ func (a *API) serverActions() []Resource {
 		a.plainAction("os-start", "os_compute_api:servers:start", compute.Start),
 		a.plainAction("os-stop", "os_compute_api:servers:stop", compute.Stop),
 		a.rebootAction(),
+		a.plainAction("pause", "os_compute_api:os-pause-server:pause", compute.Pause),
+		a.plainAction("unpause", "os_compute_api:os-pause-server:unpause", compute.Unpause),
 		a.lockAction(),
 		a.unlockAction(),
 		a.resetStateAction(),

@@ -11,6 +11,17 @@ import (
 
 var server = compute.ServerID{UUID: uuid.MustParse("11111111-2222-4333-8444-555555555555")}
 
+// facts are those of an action; hard matters to a reboot only.
+func facts(t *testing.T, kind compute.OperationKind, hard bool) compute.Facts {
+	t.Helper()
+	action, err := compute.ActionOf(kind)
+	require.NoError(t, err)
+	if kind == compute.OpReboot {
+		return compute.Reboot.With(compute.RebootArguments{Hard: hard})
+	}
+	return action.Facts
+}
+
 func TestCheckAction(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -29,6 +40,17 @@ func TestCheckAction(t *testing.T) {
 		{"stop", false, "stopped", "", "Cannot 'stop' instance " + server.String() + " while it is in vm_state stopped"},
 		{"stop", false, "building", "spawning", "Cannot 'stop' instance " + server.String() + " while it is in vm_state building"},
 		{"stop", false, "active", "rebooting", "Cannot 'stop' instance " + server.String() + " while it is in task_state rebooting"},
+		{"pause", false, "active", "", ""},
+		{"pause", false, "paused", "", "Cannot 'pause' instance " + server.String() + " while it is in vm_state paused"},
+		{"pause", false, "stopped", "", "Cannot 'pause' instance " + server.String() + " while it is in vm_state stopped"},
+		{"pause", false, "rescued", "", "Cannot 'pause' instance " + server.String() + " while it is in vm_state rescued"},
+		{"pause", false, "active", "pausing", "Cannot 'pause' instance " + server.String() + " while it is in task_state pausing"},
+		{"unpause", false, "paused", "", ""},
+		{"unpause", false, "active", "", "Cannot 'unpause' instance " + server.String() + " while it is in vm_state active"},
+		{"unpause", false, "paused", "unpausing", "Cannot 'unpause' instance " + server.String() + " while it is in task_state unpausing"},
+		{"stop", false, "paused", "", "Cannot 'stop' instance " + server.String() + " while it is in vm_state paused"},
+		{"start", false, "paused", "", "Cannot 'start' instance " + server.String() + " while it is in vm_state paused"},
+		{"reboot", false, "paused", "", "Cannot 'reboot' instance " + server.String() + " while it is in vm_state paused"},
 		{"rebuild", false, "active", "", ""},
 		{"rebuild", false, "stopped", "", ""},
 		{"rebuild", false, "error", "", ""},
@@ -66,7 +88,7 @@ func TestCheckAction(t *testing.T) {
 		{"reboot", false, "rescued", "", "Cannot 'reboot' instance " + server.String() + " while it is in vm_state rescued"},
 		{"createImage", false, "rescued", "", "Cannot 'createImage' instance " + server.String() + " while it is in vm_state rescued"},
 	} {
-		err := compute.CheckAction(c.kind, compute.Situation{Server: server, VM: c.vm, Task: c.task, Launched: true}, c.hard)
+		err := facts(t, c.kind, c.hard).Check(compute.Situation{Server: server, VM: c.vm, Task: c.task, Launched: true})
 		if c.text == "" {
 			require.NoError(t, err, "%+v", c)
 			continue
@@ -83,7 +105,7 @@ func TestCheckActionAlways(t *testing.T) {
 	for _, kind := range []compute.OperationKind{compute.OpDelete, compute.OpLock, compute.OpUnlock, compute.OpResetState} {
 		for _, vm := range allVMStates {
 			for _, task := range someTasks {
-				require.NoError(t, compute.CheckAction(kind, compute.Situation{Server: server, VM: vm, Task: task}, false))
+				require.NoError(t, facts(t, kind, false).Check(compute.Situation{Server: server, VM: vm, Task: task}))
 			}
 		}
 	}
@@ -92,15 +114,15 @@ func TestCheckActionAlways(t *testing.T) {
 func TestCheckActionNeverLaunched(t *testing.T) {
 	t.Parallel()
 	for kind, action := range map[compute.OperationKind]bool{compute.OpStop: false, compute.OpReboot: true} {
-		err := compute.CheckAction(kind, compute.Situation{Server: server, VM: compute.VMError}, action)
+		err := facts(t, kind, action).Check(compute.Situation{Server: server, VM: compute.VMError})
 		require.EqualError(t, err, "Cannot '"+string(kind)+"' an instance which has never been active")
 		require.Equal(t, compute.Conflict, compute.KindOf(err))
 	}
 }
 
-func TestCheckActionUnknown(t *testing.T) {
+func TestActionOfUnknown(t *testing.T) {
 	t.Parallel()
-	err := compute.CheckAction("levitate", compute.Situation{Server: server, VM: compute.VMActive, Launched: true}, false)
+	_, err := compute.ActionOf("levitate")
 	require.EqualError(t, err, "There is no such action: levitate")
 	require.Equal(t, compute.Invalid, compute.KindOf(err))
 }

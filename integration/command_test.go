@@ -19,6 +19,7 @@ func (c *testCloud) strongroom(args ...string) (string, error) {
 
 // The client commands, from create to delete, for people and for scripts.
 func TestClientCommands(t *testing.T) {
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	c.flavor(t, encryptedTPM)
 	shown, err := c.strongroom("server", "create", "cli", "--flavor", encryptedTPM.name, "--image", "tiny", "--wait", "-o", "json")
@@ -48,11 +49,13 @@ func TestClientCommands(t *testing.T) {
 		{[]string{"server", "list"}, "cli"},
 		{[]string{"server", "show", "cli"}, "encrypted luks aes-256 xts"},
 		{[]string{"server", "console-log", "cli"}, "TG ready"},
+		{[]string{"server", "pause", "cli", "--wait"}, "PAUSED"},
+		{[]string{"server", "unpause", "cli", "--wait"}, "ACTIVE"},
 		{[]string{"server", "stop", "cli", "--wait"}, "SHUTOFF"},
 		{[]string{"server", "start", "cli", "--wait"}, "ACTIVE"},
-		{[]string{"server", "rescue", "cli", "--image", "tiny", "--wait"}, "RESCUE"},
+		{[]string{"server", "rescue", "cli", "--image", "idle", "--wait"}, "RESCUE"},
 		{[]string{"server", "unrescue", "cli", "--wait"}, "ACTIVE"},
-		{[]string{"server", "rebuild", "cli", "--image", "tiny", "--preserve-ephemeral", "--wait"}, "encrypted luks aes-256 xts"},
+		{[]string{"server", "rebuild", "cli", "--image", "idle", "--preserve-ephemeral", "--wait"}, "encrypted luks aes-256 xts"},
 		{[]string{"server", "delete", "cli", "--wait"}, ""},
 		{[]string{"--config", c.ConfigFile(), "audit"}, "0 findings"},
 	} {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
-	"strongroom/activities/image"
+	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -32,17 +32,13 @@ type subject struct {
 
 // decision is the call from which the operation's effect stands.
 func (s subject) decision(calls []call) int {
-	return slices.IndexFunc(calls, func(c call) bool { return c.name == cmp.Or(s.decides, record.Settle) })
+	return slices.IndexFunc(calls, func(c call) bool { return c.name == cmp.Or(s.decides, record.Settle.Name) })
 }
 
-// cancellable is the last call at which a cancel undoes, if the call fails too. An image
-// that is whole is seen by everybody, before it is put on record as given.
-func (s subject) cancellable(calls []call) (last int, insists bool) {
-	if s.decides != record.Give {
-		return s.decision(calls), s.decides != ""
-	}
-	uploaded := slices.IndexFunc(calls, func(c call) bool { return c.name == image.Upload })
-	return uploaded + slices.IndexFunc(calls[uploaded:], func(c call) bool { return c.name == record.Close }), false
+// cancellable is the last call at which a cancel undoes. retried says that it does not if
+// the call fails too: it is tried until it is answered.
+func (s subject) cancellable(calls []call) (last int, retried bool) {
+	return s.decision(calls), s.decides != ""
 }
 
 func always(vm compute.VMState, power compute.PowerState) func([]call, int, bool) (compute.VMState, compute.PowerState) {
@@ -50,9 +46,9 @@ func always(vm compute.VMState, power compute.PowerState) func([]call, int, bool
 }
 
 // afterShutdown is how a reboot leaves a server: stopped once it was shut down.
-func afterShutdown(calls []call, index int, reached bool) (compute.VMState, compute.PowerState) {
-	down := slices.IndexFunc(calls, func(c call) bool { return c.name == record.Close && c.nth == 1 })
-	if index > down || index == down && reached {
+func afterShutdown(calls []call, index int, _ bool) (compute.VMState, compute.PowerState) {
+	down := slices.IndexFunc(calls, func(c call) bool { return c.name == domain.Stop.Name })
+	if index > down {
 		return compute.VMStopped, compute.PowerShutdown
 	}
 	return compute.VMActive, compute.PowerRunning
@@ -75,37 +71,40 @@ var subjects = map[string]subject{
 	},
 	"snapshot of a running server": {
 		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame},
-		spawned, always(compute.VMActive, compute.PowerRunning), record.Give,
+		spawned, always(compute.VMActive, compute.PowerRunning), record.HandOver.Name,
 	},
 	"snapshot of a stopped server": {
 		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeyNew},
-		stopped, always(compute.VMStopped, compute.PowerShutdown), record.Give,
+		stopped, always(compute.VMStopped, compute.PowerShutdown), record.HandOver.Name,
 	},
 	"backup": {
 		compute.OpCreateBackup, compute.TaskSnapshotPending,
 		compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame, Backup: &compute.Backup{Type: "daily", Rotation: 1}},
-		backedUp, always(compute.VMActive, compute.PowerRunning), record.Give,
+		backedUp, always(compute.VMActive, compute.PowerRunning), record.HandOver.Name,
 	},
 	"start":       {compute.OpStart, compute.TaskPoweringOn, nil, stopped, always(compute.VMStopped, compute.PowerShutdown), ""},
 	"stop":        {compute.OpStop, compute.TaskPoweringOff, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown, ""},
 	"reboot hard": {compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}, spawned, afterShutdown, ""},
 
-	// Running and stopped, and each of the cases of the vTPM that is no refusal (TPM-29).
-	"rebuild":                        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), spawned, running(), record.Rebuild},
-	"rebuild of a stopped":           {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stopped, shutOff(), record.Rebuild},
-	"rebuild without the TPM":        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(luks), spawned, running(), record.Rebuild},
-	"rebuild to plain of a stopped":  {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(nil), stopped, shutOff(), record.Rebuild},
-	"rebuild with a TPM":             {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), withoutTPM, running(), record.Rebuild},
-	"rebuild with a TPM, stopped":    {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stoppedWithoutTPM, shutOff(), record.Rebuild},
-	"rebuild with delegation":        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), mayDelegate, running(), record.Rebuild},
-	"rebuild to an encrypted image":  {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), withTheImagesKey(plain), running(), record.Rebuild},
-	"rebuild to the same of those":   {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), onItself, running(), record.Rebuild},
-	"rebuild, ephemeral disks apart": {compute.OpRebuild, compute.TaskRebuilding, preserving, spawned, running(), record.Rebuild},
+	"pause":   {compute.OpPause, compute.TaskPausing, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
+	"unpause": {compute.OpUnpause, compute.TaskUnpausing, nil, paused, always(compute.VMPaused, compute.PowerPaused), ""},
 
-	"rotation of a running server": {compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{}, spawned, running(), record.Rotate},
+	// Running and stopped, and each of the cases of the vTPM that is no refusal (TPM-29).
+	"rebuild":                        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), spawned, running(), record.Rebuild.Name},
+	"rebuild of a stopped":           {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stopped, shutOff(), record.Rebuild.Name},
+	"rebuild without the TPM":        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(luks), spawned, running(), record.Rebuild.Name},
+	"rebuild to plain of a stopped":  {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(nil), stopped, shutOff(), record.Rebuild.Name},
+	"rebuild with a TPM":             {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), withoutTPM, running(), record.Rebuild.Name},
+	"rebuild with a TPM, stopped":    {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stoppedWithoutTPM, shutOff(), record.Rebuild.Name},
+	"rebuild with delegation":        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), mayDelegate, running(), record.Rebuild.Name},
+	"rebuild to an encrypted image":  {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), withTheImagesKey(plain), running(), record.Rebuild.Name},
+	"rebuild to the same of those":   {compute.OpRebuild, compute.TaskRebuilding, toEncrypted(), onItself, running(), record.Rebuild.Name},
+	"rebuild, ephemeral disks apart": {compute.OpRebuild, compute.TaskRebuilding, preserving, spawned, running(), record.Rebuild.Name},
+
+	"rotation of a running server": {compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{}, spawned, running(), record.Rotate.Name},
 	"rotation of a stopped server": {
-		compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{Disks: []string{"root"}}, stopped, shutOff(), record.Rotate,
+		compute.OpRotateKeys, compute.TaskRotatingKeys, compute.RotateArguments{Disks: []string{"root"}}, stopped, shutOff(), record.Rotate.Name,
 	},
 
 	"rescue": {
@@ -121,11 +120,11 @@ var subjects = map[string]subject{
 	},
 	"unrescue": {
 		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(rescueImage),
-		always(compute.VMRescued, compute.PowerRunning), record.Unrescue,
+		always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name,
 	},
 	"unrescue from an encrypted image": {
 		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(sealedImage),
-		always(compute.VMRescued, compute.PowerRunning), record.Unrescue,
+		always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name,
 	},
 }
 
@@ -165,6 +164,7 @@ func fail() error { return errBroken }
 func (b *bench) early(in durable.OperationInput, s subject, state compute.OperationState, vm compute.VMState, power compute.PowerState) {
 	t := b.t
 	t.Helper()
+	b.reapAll()
 	require.Empty(t, b.broken)
 	require.Empty(t, b.audit())
 	require.Empty(t, b.lent)
@@ -209,10 +209,7 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	t := b.t
 	t.Helper()
-	if kind == compute.OpCreateBackup { // the key of an old one that could not be removed waits
-		b.fault = nil
-		b.reap()
-	}
+	b.reapAll()
 	require.Empty(t, b.broken)
 	require.Empty(t, b.audit())
 	require.Empty(t, b.lent)
@@ -222,7 +219,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	require.Nil(t, b.row.fault)
 	vm, power := compute.VMActive, compute.PowerRunning
 	if kind == compute.OpRebuild {
-		require.Equal(t, anew(nil).ID, b.row.server.Image.ID)
+		require.Equal(t, newImage(nil).ID, b.row.server.Image.ID)
 		b.agrees()
 	}
 	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys
@@ -231,6 +228,9 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	}
 	if kind == compute.OpRescue {
 		vm = compute.VMRescued
+	}
+	if kind == compute.OpPause {
+		vm, power = compute.VMPaused, compute.PowerPaused
 	}
 	if switches(kind) {
 		b.bootsAs(vm, power)
@@ -261,7 +261,7 @@ func TestAFailureAnywhereIsUndone(t *testing.T) {
 				}
 				require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
 				vm, power := s.undone(calls, index, false)
-				if calls[index].name == record.Begin {
+				if calls[index].name == record.Begin.Name {
 					vm, power = compute.VMError, compute.PowerNone
 				}
 				b.early(in, s, compute.OperationFailed, vm, power)
@@ -296,12 +296,12 @@ func TestACancelAnywhereIsUndone(t *testing.T) {
 						"and it fails":   {before: func() error { env.CancelWorkflow(); return errBroken }},
 					}[moment])
 				})
-				if calls[index].name == record.Begin && moment == "and it fails" {
+				if calls[index].name == record.Begin.Name && moment == "and it fails" {
 					b.early(in, s, compute.OperationFailed, compute.VMError, compute.PowerNone)
 					return
 				}
-				last, insists := s.cancellable(calls)
-				if index > last || index == last && (insists || moment != "and it fails") {
+				last, retried := s.cancellable(calls)
+				if index > last || index == last && (retried || moment != "and it fails") {
 					require.NoError(t, err, "it came too late")
 					b.whole(in, s.kind)
 					return
@@ -326,7 +326,8 @@ func TestLosingTheServerAnywhereIsUndone(t *testing.T) {
 			return nil
 		}})
 		err := b.run(s.kind, in, nil)
-		if calls[index].name == record.Begin {
+		image := s.kind == compute.OpCreateImage || s.kind == compute.OpCreateBackup
+		if calls[index].name == record.Begin.Name && !image { // a request waits for the image's id, and learns it
 			require.NoError(t, err, "it never began")
 		} else {
 			require.True(t, record.IsSuperseded(err), "%v", err)
@@ -430,6 +431,7 @@ func TestTheUndoNeverGivesUp(t *testing.T) {
 				return fault{}
 			}
 			require.Equal(t, errBroken.Message, durable.FromTemporal(b.run(s.kind, in, nil)).Message)
+			b.fault = nil
 			vm, power := s.undone(whole, last, false)
 			b.early(in, s, compute.OperationFailed, vm, power)
 		})

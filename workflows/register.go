@@ -17,6 +17,9 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpStop:   Stop,
 		compute.OpReboot: Reboot,
 
+		compute.OpPause:   Pause,
+		compute.OpUnpause: Unpause,
+
 		compute.OpCreateImage:  CreateImage,
 		compute.OpCreateBackup: CreateBackup,
 		compute.OpRebuild:      Rebuild,

@@ -63,7 +63,7 @@ func (b *bench) bootedFrom() compute.DiskRole {
 
 // switches reports whether an operation boots the server from another disk.
 func switches(kind compute.OperationKind) bool {
-	return kind == compute.OpRescue || kind == compute.OpUnrescue
+	return slices.Contains([]compute.OperationKind{compute.OpRescue, compute.OpUnrescue, compute.OpPause, compute.OpUnpause}, kind)
 }
 
 // bootsAs checks that the server's machine is what its state says: on its rescue
@@ -82,7 +82,12 @@ func (b *bench) bootsAs(vm compute.VMState, power compute.PowerState) {
 
 // hasRescueFile reports whether there is a rescue disk on the host.
 func (b *bench) hasRescueFile() bool {
-	return b.files[b.row.server.Host.String()+" "+b.row.server.ID.String()+"/"+rescueFile]
+	for key := range b.files {
+		if strings.HasPrefix(key, b.row.server.Host.String()+" "+b.row.server.ID.String()+"/"+rescueFile) {
+			return true
+		}
+	}
+	return false
 }
 
 // EE-26: the rescue disk is encrypted if its image is, whatever the server is, with
@@ -103,7 +108,7 @@ func TestRescueAndUnrescue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := withRescueKey(v.setup)(t)
-			keys, made := len(b.secrets), b.count(key.Create)
+			keys, made := len(b.secrets), b.count(key.Create.Name)
 			own := b.row.server.Disks
 			require.NoError(t, b.rescue(v.image))
 			require.Empty(t, b.broken)
@@ -116,7 +121,7 @@ func TestRescueAndUnrescue(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, v.encrypted, d.Encrypted)
 			require.Equal(t, v.encrypted, d.Secret != nil && *d.Secret == rescueKey)
-			require.NotEmpty(t, d.EncryptionOptions)
+			require.Equal(t, v.encrypted, len(d.EncryptionOptions) > 0)
 			require.Equal(t, own, b.row.server.Unrescued().Disks)
 			require.Equal(t, v.encrypted, len(b.uses) == 1)
 
@@ -130,8 +135,8 @@ func TestRescueAndUnrescue(t *testing.T) {
 			require.Empty(t, b.uses)
 			require.Equal(t, own, b.row.server.Disks)
 			require.Len(t, b.secrets, keys)
-			require.Equal(t, made, b.count(key.Create))
-			require.Zero(t, b.count(key.Delete))
+			require.Equal(t, made, b.count(key.Create.Name))
+			require.Zero(t, b.count(removal(compute.ThingKeySecret)))
 		})
 	}
 }
@@ -204,7 +209,7 @@ func TestRescueThatCannotBootAgain(t *testing.T) {
 			t.Parallel()
 			b := v.setup(t)
 			b.fault = func(c call) fault {
-				if c.name == domain.Start && c.nth <= v.failures {
+				if c.name == domain.Start.Name && c.nth <= v.failures {
 					return fault{before: func() error { return v.failure }}
 				}
 				return fault{}
@@ -236,9 +241,9 @@ func TestRescueWithAKeyThatCannotBeRead(t *testing.T) {
 	require.Error(t, b.rescue(sealedImage))
 	require.Empty(t, b.audit())
 	require.Equal(t, compute.VMActive, b.row.server.VMState)
-	require.Zero(t, b.count(domain.Stop))
+	require.Zero(t, b.count(domain.Stop.Name))
 	require.False(t, b.hasRescueFile())
 	names := b.names()
 	at := func(name string) int { return slices.IndexFunc(names, func(c call) bool { return c.name == name }) }
-	require.Less(t, at(record.Open), at(disk.Create))
+	require.Less(t, at(record.Advance.Name), at(disk.Create.Name))
 }

@@ -22,73 +22,65 @@ func (w *world) register(r registry) {
 	w.registerHost(r)
 	w.registerImages(r)
 	w.registerRotation(r)
+	w.registerAudit(r)
 }
 
 func (w *world) registerCloud(r registry) {
-	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	add(key.Create, act(w, key.Create, func(_ context.Context, in key.CreateInput) (key.CreateResult, error) {
-		w.made(compute.ThingKeySecret, compute.PlaceKeyManager, in.Name)
-		w.secrets[in.Name] = in.ID
-		return key.CreateResult{Secret: in.ID}, nil
-	}))
-	add(key.Copy, act(w, key.Copy, func(_ context.Context, in key.CopyInput) (key.CreateResult, error) {
+	register(w, r, key.Create, func(_ context.Context, in key.CreateInput) (key.CreateResult, error) {
+		return w.keep(in.Name, in.ID), nil
+	})
+	register(w, r, key.Copy, func(_ context.Context, in key.CopyInput) (key.CreateResult, error) {
 		if !w.has(&in.From) {
 			return key.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
-		w.made(compute.ThingKeySecret, compute.PlaceKeyManager, in.Name)
-		w.secrets[in.Name] = in.ID
-		return key.CreateResult{Secret: in.ID}, nil
-	}))
-	add(key.Look, act(w, key.Look, func(_ context.Context, in key.LookInput) (none, error) {
+		return w.keep(in.Name, in.ID), nil
+	})
+	register(w, r, key.Check, func(_ context.Context, in key.CheckInput) (none, error) {
 		if !w.has(&in.Secret) {
 			return none{}, compute.Errorf(compute.Forbidden, "not yours")
 		}
 		return none{}, nil
-	}))
-	add(key.Delete, act(w, key.Delete, func(_ context.Context, in key.DeleteInput) (none, error) {
-		return none{}, w.with(in.Credential, in.Others, func() {
-			if strings.HasPrefix(in.Name, "strongroom image ") {
-				w.imageLeaned()
-			} else {
-				w.locked(in.Name)
-				w.slotted(in.Name)
-			}
-			delete(w.secrets, in.Name)
-		})
-	}))
-	add(key.Inventory, act(w, key.Inventory, func(context.Context, key.InventoryInput) (key.InventoryResult, error) {
-		out := key.InventoryResult{All: true}
-		for name, id := range w.secrets {
-			out.Items = append(out.Items, key.Item{ID: id, Name: name, ProjectID: project})
-		}
-		return out, nil
-	}))
-	add(trust.Create, act(w, trust.Create, func(_ context.Context, in trust.CreateInput) (trust.CreateResult, error) {
+	})
+	register(w, r, trust.Create, func(_ context.Context, in trust.CreateInput) (trust.CreateResult, error) {
 		w.made(compute.ThingTrust, compute.PlaceIdentity, in.Name)
 		w.trusts[in.Name] = "trust-" + in.Name
 		return trust.CreateResult{Trust: w.trusts[in.Name]}, nil
-	}))
-	add(trust.Delete, act(w, trust.Delete, func(_ context.Context, in trust.DeleteInput) (none, error) {
-		return none{}, w.with(in.Credential, in.Others, func() {
-			if len(w.secrets) > 0 {
-				w.leaned("a trust")
-			}
-			delete(w.trusts, in.Name)
-		})
-	}))
-	inventory := act(w, trust.Inventory, func(context.Context, none) ([]trust.Item, error) {
-		var out []trust.Item
-		for name, id := range w.trusts {
-			out = append(out, trust.Item{ID: id, Name: name, ProjectID: project})
-		}
-		return out, nil
 	})
-	add(trust.Inventory, func(ctx context.Context) ([]trust.Item, error) { return inventory(ctx, none{}) })
+	register(w, r, key.Remove, func(_ context.Context, in compute.Removal) (none, error) {
+		name := in.Thing.Name
+		return none{}, w.with(in.Credentials, func() {
+			if strings.HasPrefix(name, "strongroom image ") {
+				w.checkImage(name)
+			} else {
+				w.locked(name)
+				w.slotted(name)
+			}
+			delete(w.secrets, name)
+		})
+	})
+	register(w, r, trust.Remove, func(_ context.Context, in compute.Removal) (none, error) {
+		return none{}, w.with(in.Credentials, func() {
+			if len(w.secrets) > 0 {
+				w.checkDependents("a trust")
+			}
+			delete(w.trusts, in.Thing.Name)
+		})
+	})
+}
+
+// keep makes a secret, or finds the one of that name.
+func (w *world) keep(name string, id compute.SecretID) key.CreateResult {
+	w.made(compute.ThingKeySecret, compute.PlaceKeyManager, name)
+	if known, made := w.secrets[name]; made && known != id {
+		w.broken = append(w.broken, name+" was to be made once more, as another one")
+	}
+	w.secrets[name] = id
+	return key.CreateResult{Secret: id}
 }
 
 // with does something with the first credential that is not refused.
-func (w *world) with(first compute.Credential, others []compute.Credential, do func()) error {
-	for _, c := range append([]compute.Credential{first}, others...) {
+func (w *world) with(credentials []compute.Credential, do func()) error {
+	for _, c := range credentials {
 		if c.ProjectID == project && !w.refuses(c) {
 			do()
 			return nil
@@ -104,34 +96,19 @@ func hostOf(ctx context.Context) string {
 }
 
 func (w *world) registerHost(r registry) {
-	add := func(name string, f any) { r.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	add(disk.CacheImage, act(w, disk.CacheImage, func(ctx context.Context, in disk.CacheImageInput) (none, error) {
+	registerOnHost(w, r, disk.CacheImage, func(ctx context.Context, in disk.CacheImageInput) (none, error) {
 		if in.Use != "" {
 			w.made(compute.ThingCachedImage, hostOf(ctx), in.Use)
 			w.uses[hostOf(ctx)+" "+in.Use] = true
 		}
 		return none{}, nil
-	}))
-	add(disk.ReleaseImage, act(w, disk.ReleaseImage, func(ctx context.Context, in disk.ReleaseImageInput) (none, error) {
-		w.unused(hostOf(ctx), in.Use)
-		delete(w.uses, hostOf(ctx)+" "+in.Use)
-		return none{}, nil
-	}))
-	add(disk.Create, act(w, disk.Create, w.createDisk))
-	add(disk.CreateConfigDrive, act(w, disk.CreateConfigDrive, w.createConfigDrive))
-	add(disk.Delete, act(w, disk.Delete, func(ctx context.Context, in disk.DeleteInput) (none, error) {
-		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
-		if in.File == rescueFile && w.domains[name] == compute.PowerRunning && w.booted[name] == compute.RescueDisk {
-			w.broken = append(w.broken, "a rescue disk went before the machine that runs from it")
-		}
-		delete(w.files, hostOf(ctx)+" "+in.Server.String()+"/"+in.File)
-		return none{}, nil
-	}))
-	add(disk.Inventory, w.inventory(disk.Inventory, func(host string) any {
-		return disk.InventoryResult{Files: w.on(host, compute.ThingDiskFile), CachedImages: w.on(host, compute.ThingCachedImage)}
-	}))
-	start := act(w, domain.Start, w.startDomain)
-	add(domain.Start, func(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
+	})
+	w.registerRemovals(r)
+	registerOnHost(w, r, disk.Create, w.createDisk)
+	registerOnHost(w, r, disk.CreateCopy, w.createDisk)
+	registerOnHost(w, r, disk.CreateConfigDrive, w.createConfigDrive)
+	start := act(w, domain.Start.Name, w.startDomain)
+	domain.Start.Register(r, func(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
 		// What is lent is taken back at the end, unless the worker dies before it.
 		out, err := start(ctx, in)
 		if err == nil {
@@ -141,51 +118,26 @@ func (w *world) registerHost(r registry) {
 		}
 		return out, err
 	})
-	add(domain.Stop, act(w, domain.Stop, func(ctx context.Context, in domain.StopInput) (domain.PowerResult, error) {
+	registerOnHost(w, r, domain.Stop, func(ctx context.Context, in domain.StopInput) (domain.PowerResult, error) {
 		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
 		if _, defined := w.domains[name]; defined {
 			w.domains[name], w.locks[name] = compute.PowerShutdown, nil
 		}
 		return domain.PowerResult{PowerState: compute.PowerShutdown}, nil
-	}))
-	add(domain.Destroy, act(w, domain.Destroy, func(ctx context.Context, in domain.DestroyInput) (none, error) {
-		delete(w.domains, hostOf(ctx)+" "+compute.InstanceName(in.Server))
-		if !in.KeepTPM {
-			delete(w.tpms, hostOf(ctx)+" "+in.Server.String())
-		}
-		return none{}, nil
-	}))
-	add(domain.ForgetSecrets, act(w, domain.ForgetSecrets, func(ctx context.Context, in domain.ForgetSecretsInput) (none, error) {
-		for _, id := range in.Secrets {
-			delete(w.lent, hostOf(ctx)+" "+id.String())
-		}
-		return none{}, nil
-	}))
-	add(domain.Inventory, w.inventory(domain.Inventory, func(host string) any {
-		return domain.InventoryResult{Domains: w.on(host, compute.ThingDomain), Secrets: w.on(host, compute.ThingHypervisorSecret)}
-	}))
-	add(tpm.Delete, act(w, tpm.Delete, func(ctx context.Context, in tpm.DeleteInput) (none, error) {
-		delete(w.tpms, hostOf(ctx)+" "+in.Server.String())
-		return none{}, nil
-	}))
-	add(tpm.Inventory, w.inventory(tpm.Inventory, func(host string) any {
-		return tpm.InventoryResult{Servers: w.on(host, compute.ThingTPMState)}
-	}))
+	})
+	registerOnHost(w, r, domain.Pause, w.switchPower(compute.PowerRunning, compute.PowerPaused))
+	registerOnHost(w, r, domain.Unpause, w.switchPower(compute.PowerPaused, compute.PowerRunning))
 }
 
-func (w *world) inventory(name string, list func(host string) any) func(context.Context) (any, error) {
-	look := act(w, name, func(ctx context.Context, _ none) (any, error) { return list(hostOf(ctx)), nil })
-	return func(ctx context.Context) (any, error) { return look(ctx, none{}) }
-}
-
-func (w *world) on(host string, kind compute.ThingKind) []string {
-	var out []string
-	for _, s := range w.things() {
-		if s.Kind == kind && s.Place == host {
-			out = append(out, s.Name)
+func (w *world) switchPower(from, to compute.PowerState) func(context.Context, domain.PauseInput) (none, error) {
+	return func(ctx context.Context, in domain.PauseInput) (none, error) {
+		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
+		if now := w.domains[name]; now != from && now != to {
+			return none{}, compute.Errorf(compute.Conflict, "it is off")
 		}
+		w.domains[name] = to
+		return none{}, nil
 	}
-	return out
 }
 
 func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.CreateResult, error) {
@@ -217,6 +169,7 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
 }
 
+// rescueFile is what the names of rescue disks begin with.
 const rescueFile = "disk.rescue"
 
 func (w *world) createConfigDrive(ctx context.Context, in disk.ConfigDriveInput) (none, error) {
@@ -244,6 +197,7 @@ func (w *world) has(id *compute.SecretID) bool {
 func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
 	host := hostOf(ctx)
 	name := host + " " + in.Server.InstanceName()
+	w.startedBy[name] = in.Operation
 	if w.domains[name] == compute.PowerRunning {
 		return domain.PowerResult{PowerState: compute.PowerRunning}, nil
 	}
@@ -268,7 +222,10 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())
 	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))
 	w.domains[name], w.locks[name], w.runs = compute.PowerRunning, in.Server.Secrets(), in.Server.Image.ID
-	w.booted[name] = in.Server.Attached()[0].Role
+	w.booted[name], w.runsOn[name] = in.Server.Attached()[0].Role, nil
+	for _, d := range in.Server.Attached() {
+		w.runsOn[name] = append(w.runsOn[name], host+" "+in.Server.ID.String()+"/"+d.Name())
+	}
 	w.files[host+" "+consoleLog(in.Server.ID)] = true
 	if in.Server.TPM != nil {
 		state := host + " " + in.Server.ID.String()
@@ -282,4 +239,46 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 		w.tpms[state], w.locks[state] = true, []compute.SecretID{*in.Server.TPM.Secret}
 	}
 	return domain.PowerResult{PowerState: compute.PowerRunning}, nil
+}
+
+// registerRemovals registers what removes things of hosts.
+func (w *world) registerRemovals(r registry) {
+	registerOnHost(w, r, domain.Remove, func(ctx context.Context, in compute.Removal) (none, error) {
+		if name := hostOf(ctx) + " " + in.Thing.Name; in.Thing.Kind == compute.ThingRunningDomain {
+			elsewhose := in.Thing.State == compute.ThingWaiting && w.startedBy[name] != in.Thing.Operation
+			if _, defined := w.domains[name]; defined && !elsewhose {
+				w.domains[name], w.locks[name] = compute.PowerShutdown, nil
+			}
+			return none{}, nil
+		}
+		delete(w.domains, hostOf(ctx)+" "+in.Thing.Name)
+		delete(w.lent, hostOf(ctx)+" "+in.Thing.Name)
+		return none{}, nil
+	})
+	registerOnHost(w, r, tpm.Remove, func(ctx context.Context, in compute.Removal) (none, error) {
+		delete(w.tpms, hostOf(ctx)+" "+in.Thing.Name)
+		return none{}, nil
+	})
+	registerOnHost(w, r, disk.Remove, func(ctx context.Context, in compute.Removal) (none, error) {
+		key := hostOf(ctx) + " " + in.Thing.Name
+		switch in.Thing.Kind {
+		case compute.ThingCachedImage:
+			w.unused(hostOf(ctx), in.Thing.Name)
+			delete(w.uses, key)
+		case compute.ThingKeySlot:
+			return none{}, w.eraseSlots(hostOf(ctx), in.Thing)
+		case compute.ThingDiskFile:
+			server, _ := in.Thing.Server()
+			name := hostOf(ctx) + " " + compute.InstanceName(server)
+			if strings.Contains(key, "/"+rescueFile) && w.domains[name] == compute.PowerRunning && w.booted[name] == compute.RescueDisk {
+				w.broken = append(w.broken, "a rescue disk went before the machine that runs from it")
+			}
+			if w.domains[name] == compute.PowerRunning && slices.Contains(w.runsOn[name], key) {
+				w.broken = append(w.broken, "a disk went under the domain that runs from it: "+key)
+			}
+			delete(w.files, key)
+			delete(w.exports, key)
+		}
+		return none{}, nil
+	})
 }

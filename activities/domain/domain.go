@@ -13,6 +13,10 @@ var (
 		Summary: func(in StartInput) string { return "start domain " + in.Server.InstanceName() }}
 	Stop = durable.HostActivity[StopInput, PowerResult]{Name: "domain.Stop",
 		Summary: func(in StopInput) string { return "stop domain " + compute.InstanceName(in.Server) }}
+	Pause = durable.HostActivity[PauseInput, durable.None]{Name: "domain.Pause",
+		Summary: func(in PauseInput) string { return "pause domain " + compute.InstanceName(in.Server) }}
+	Unpause = durable.HostActivity[PauseInput, durable.None]{Name: "domain.Unpause",
+		Summary: func(in PauseInput) string { return "resume domain " + compute.InstanceName(in.Server) }}
 	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "domain.Export", Bulk: true,
 		Summary: func(in ExportInput) string {
 			return "export disk " + in.Disk.Label() + " of running domain " + compute.InstanceName(in.Server)
@@ -30,6 +34,8 @@ var (
 func (a *Activities) Register(r durable.Registry) {
 	Start.Register(r, a.Start)
 	Stop.Register(r, a.Stop)
+	Pause.Register(r, durable.NoResult(a.Pause))
+	Unpause.Register(r, durable.NoResult(a.Unpause))
 	Export.Register(r, a.Export)
 	AbortExport.Register(r, durable.NoResult(a.AbortExport))
 	Remove.Register(r, durable.NoResult(a.Remove))
