@@ -17,6 +17,8 @@ type serverCommand struct {
 	Delete     serverDelete   `cmd:"" help:"Delete servers and everything that they have."`
 	Start      serverStart    `cmd:"" help:"Start a stopped server."`
 	Stop       serverStop     `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
+	Pause      serverPause    `cmd:"" help:"Pause a server: its guest keeps its memory and uses no CPU."`
+	Unpause    serverUnpause  `cmd:"" help:"Resume a paused server's guest."`
 	Rebuild    serverRebuild  `cmd:"" help:"Rebuild a server from an image: new disks, the same vTPM."`
 	RotateKeys serverRotate   `cmd:"" help:"Give a server's encrypted disks new passphrases."`
 	Rescue     serverRescue   `cmd:"" help:"Boot a server from an image, with its own disks beside it."`
@@ -168,6 +170,22 @@ type serverStop struct{ serverAction }
 func (c serverStop) Run(r *run) error {
 	return c.act(r, "SHUTOFF", func(client *gophercloud.ServiceClient, id string) error {
 		return servers.Stop(r, client, id).ExtractErr()
+	})
+}
+
+type serverPause struct{ serverAction }
+
+func (c serverPause) Run(r *run) error {
+	return c.act(r, "PAUSED", func(client *gophercloud.ServiceClient, id string) error {
+		return servers.Pause(r, client, id).ExtractErr()
+	})
+}
+
+type serverUnpause struct{ serverAction }
+
+func (c serverUnpause) Run(r *run) error {
+	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
+		return servers.Unpause(r, client, id).ExtractErr()
 	})
 }
 
