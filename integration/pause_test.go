@@ -35,7 +35,7 @@ func (c *testCloud) unpause(t *testing.T, id string) {
 func (s *serial) standsStill(command string) {
 	s.t.Helper()
 	quiet := func(time time.Time) (heard string, err error) {
-		require.NoError(s.t, s.conn.SetReadDeadline(time))
+		require.NoError(s.t, s.out.SetReadDeadline(time))
 		for err == nil {
 			var line string
 			line, err = s.in.ReadString('\n')

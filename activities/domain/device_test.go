@@ -130,7 +130,7 @@ func TestServerOnADevice(t *testing.T) {
 	require.NoError(t, h.CloseIdle(t.Context()))
 	require.Len(t, l.open, 1, "it runs")
 	h.hear(t, s, "TG ready", 2)
-	h.ask(t, s, "poweroff", "TG poweroff", 2)
+	h.ask(t, s, "poweroff", "TG poweroff")
 	require.Eventually(t, func() bool {
 		require.NoError(t, h.CloseIdle(t.Context()))
 		return len(l.open) == 0

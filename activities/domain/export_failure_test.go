@@ -43,7 +43,7 @@ func large(t *testing.T) (*host, compute.Server) {
 	t.Helper()
 	h := setup(t, roomy)
 	s := h.running(t, true)
-	h.ask(t, s, "fill large 80", "TG fill file=large err=<nil>", 0)
+	h.ask(t, s, "fill large 80", "TG fill file=large err=<nil>")
 	return h, s
 }
 

@@ -5,10 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,16 +175,13 @@ func (h *host) secrets(t *testing.T) (all []libvirt.Secret) {
 	return all
 }
 
-// ask sends a line to the guest and waits for the answer. QEMU forgets what it
-// has not yet read when the other side hangs up.
-func (h *host) ask(t *testing.T, s compute.Server, line, answer string, boots int) {
+// ask types a line on a server's console, waits for a line that begins with the answer
+// and gives the rest of it.
+func (h *host) ask(t *testing.T, s compute.Server, line, answer string) string {
 	t.Helper()
-	c, err := net.Dial("unix", filepath.Join(h.RunDir, s.ID.String()+".sock"))
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = fmt.Fprintln(c, line)
-	require.NoError(t, err)
-	h.hear(t, s, answer, boots)
+	p := h.typist(t, s)
+	defer p.line.Close() // only one may be connected
+	return p.ask(line, answer)
 }
 
 // hear waits until the console log has a line that begins so, after the first
