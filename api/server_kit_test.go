@@ -80,7 +80,7 @@ type consoles struct {
 	lines int
 }
 
-func (d *consoles) Console(_ context.Context, url string, _ compute.ServerID, lines int) ([]byte, error) {
+func (d *consoles) Console(_ context.Context, _ compute.HostID, url string, _ compute.ServerID, lines int) ([]byte, error) {
 	d.url, d.lines = url, lines
 	return []byte(d.text), d.err
 }

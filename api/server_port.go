@@ -25,7 +25,7 @@ type ImageStore interface {
 // Console reads console logs where servers run; worker/agent.Client is one.
 type Console interface {
 	// Console gives the last lines of a server's console log, all of it when lines
-	// is negative, from the agent at url. NotFound: there is none; Unavailable: the
-	// host does not answer.
-	Console(ctx context.Context, url string, server compute.ServerID, lines int) ([]byte, error)
+	// is negative, from the agent of its host at url. NotFound: there is none;
+	// Unavailable: the host does not answer.
+	Console(ctx context.Context, host compute.HostID, url string, server compute.ServerID, lines int) ([]byte, error)
 }

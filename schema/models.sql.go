@@ -104,6 +104,24 @@ type Host struct {
 	ForgottenAt       *time.Time
 }
 
+type HostCertificate struct {
+	Serial     string
+	HostID     compute.HostID
+	HostName   string
+	SealingKey []byte
+	NotAfter   time.Time
+	RevokedAt  *time.Time
+	CreatedAt  time.Time
+}
+
+type HostEnrollment struct {
+	TokenSha256 []byte
+	HostName    string
+	ExpiresAt   time.Time
+	UsedAt      *time.Time
+	CreatedAt   time.Time
+}
+
 type Keypair struct {
 	Number      int64
 	UserID      string

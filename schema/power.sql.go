@@ -68,14 +68,16 @@ func (q *Queries) ServersAtRest(ctx context.Context, hostID *compute.HostID) ([]
 
 const syncPower = `-- name: SyncPower :execrows
 UPDATE servers SET vm_state = $1, power_state = $2, updated_at = now()
-WHERE id = $3 AND current_operation = '' AND vm_state = $4
-    AND updated_at IS NOT DISTINCT FROM $5
+WHERE id = $3 AND host_id = $4 AND current_operation = '' AND vm_state = $5
+    AND vm_state IN ('active', 'paused', 'stopped', 'rescued')
+    AND updated_at IS NOT DISTINCT FROM $6
 `
 
 type SyncPowerParams struct {
 	VMState    compute.VMState
 	PowerState compute.PowerState
 	ID         compute.ServerID
+	HostID     *compute.HostID
 	Was        compute.VMState
 	Seen       *time.Time
 }
@@ -87,6 +89,7 @@ func (q *Queries) SyncPower(ctx context.Context, arg SyncPowerParams) (int64, er
 		arg.VMState,
 		arg.PowerState,
 		arg.ID,
+		arg.HostID,
 		arg.Was,
 		arg.Seen,
 	)

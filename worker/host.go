@@ -7,14 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	sdk "go.temporal.io/sdk/worker"
 
 	"strongroom/compute"
 	"strongroom/durable"
-	"strongroom/schema"
+	"strongroom/worker/gateway"
 )
 
 // How many activities a host runs at once: quick ones are mostly waiting for
@@ -33,14 +32,23 @@ const (
 // ActivitySet is what registers the activities of one thing.
 type ActivitySet interface{ Register(r durable.Registry) }
 
+// Gateway is where a host reports itself: gateway.Client's, or gateway.Records.
+type Gateway interface {
+	Report(ctx context.Context, report gateway.HostReport) error
+	// Seen says that the host runs and gives its servers on which no operation works.
+	Seen(ctx context.Context) ([]gateway.AtRest, error)
+	SyncPower(ctx context.Context, found []gateway.FoundPower) error
+	Progress(ctx context.Context, server compute.ServerID, percent int) error
+}
+
 // Host is the worker of one compute host. It runs activities and no workflows.
 type Host struct {
 	ID           compute.HostID
 	Name         string
 	Temporal     client.Client
-	Pool         *pgxpool.Pool
+	Gateway      Gateway
 	Activities   []ActivitySet
-	Describe     func(ctx context.Context) (schema.ReportHostParams, error)                 // what the host is, for its row
+	Describe     func(ctx context.Context) (gateway.HostReport, error)                      // what the host is, for its row
 	PowerStates  func(ctx context.Context) (map[compute.ServerID]compute.PowerState, error) // of the servers whose domains are active
 	CloseIdle    func(ctx context.Context) error                                            // closes what no domain uses any more
 	Ready        func() error                                                               // called once the host has its row
@@ -71,16 +79,12 @@ func (h Host) Run(ctx context.Context) error {
 }
 
 func (h Host) options(identity string, slots int) sdk.Options {
-	o := options(identity, slots, append([]interceptor.WorkerInterceptor{&Progress{Report: h.reportProgress, Logger: h.Logger}}, h.Interceptors...))
+	o := options(identity, slots, append([]interceptor.WorkerInterceptor{&Progress{Report: h.Gateway.Progress, Logger: h.Logger}}, h.Interceptors...))
 	o.DisableWorkflowWorker = true
 	return o
 }
 
-func (h Host) reportProgress(ctx context.Context, server compute.ServerID, percent int) error {
-	return schema.New(h.Pool).ReportProgress(ctx, schema.ReportProgressParams{ID: server, Percent: int32(percent)})
-}
-
-// keepSeen keeps the host's row fresh. A database or a hypervisor that is away
+// keepSeen keeps the host's row fresh. A gateway or a hypervisor that is away
 // makes the host look down, and it is: nothing new should land on it.
 func (h Host) keepSeen(ctx context.Context) {
 	tick := time.NewTicker(seenEvery)
@@ -96,8 +100,6 @@ func (h Host) keepSeen(ctx context.Context) {
 				if err = h.report(ctx); err == nil {
 					described = now
 				}
-			} else {
-				_, err = schema.New(h.Pool).SeeHost(ctx, h.ID)
 			}
 			if err := errors.Join(err, h.SyncPower(ctx)); err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "this host could not be reported", "error", err)
@@ -126,10 +128,9 @@ func (h Host) keepClosed(ctx context.Context) {
 func (h Host) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	row, err := h.Describe(ctx)
+	report, err := h.Describe(ctx)
 	if err != nil {
 		return err
 	}
-	row.ID, row.Name = h.ID, h.Name
-	return schema.New(h.Pool).ReportHost(ctx, row)
+	return h.Gateway.Report(ctx, report)
 }

@@ -11,6 +11,7 @@ import (
 	"strongroom/schema"
 	"strongroom/schema/schematest"
 	"strongroom/worker"
+	"strongroom/worker/gateway"
 )
 
 // What the hypervisor shows of servers at rest is written down, and of no others.
@@ -18,7 +19,8 @@ func TestSyncPower(t *testing.T) {
 	t.Parallel()
 	b := schematest.NewFixture(t)
 	found := map[compute.ServerID]compute.PowerState{}
-	h := worker.Host{ID: b.Host("a", 8, 8192), Pool: b.DB, Logger: slog.New(slog.DiscardHandler)}
+	h := worker.Host{ID: b.Host("a", 8, 8192)}
+	h.Gateway = gateway.Records{Pool: b.DB, Host: h.ID, Logger: slog.New(slog.DiscardHandler)}
 	h.PowerStates = func(context.Context) (map[compute.ServerID]compute.PowerState, error) { return found, nil }
 	server := b.Server(compute.OpCreate).ServerID
 	for _, c := range []struct {
@@ -59,7 +61,8 @@ func TestSyncPower(t *testing.T) {
 func TestSyncPowerComesTooLate(t *testing.T) {
 	t.Parallel()
 	b := schematest.NewFixture(t)
-	h := worker.Host{ID: b.Host("a", 8, 8192), Pool: b.DB, Logger: slog.New(slog.DiscardHandler)}
+	h := worker.Host{ID: b.Host("a", 8, 8192)}
+	h.Gateway = gateway.Records{Pool: b.DB, Host: h.ID, Logger: slog.New(slog.DiscardHandler)}
 	server := b.Server(compute.OpCreate).ServerID
 	b.Exec("UPDATE servers SET host_id = $2, vm_state = 'active', power_state = 1, current_operation = '' WHERE id = $1", server, h.ID)
 	h.PowerStates = func(context.Context) (map[compute.ServerID]compute.PowerState, error) {

@@ -45,10 +45,16 @@ type Files interface {
 	OpenExport(file string) (*os.File, error)
 }
 
+// Uploads is what an upload needs of a Library.
+type Uploads interface {
+	Get(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
+	Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error
+}
+
 // HostActivities are what workflows call of the image store on a host, where
 // the data is.
 type HostActivities struct {
-	Library Library
+	Library Uploads
 	Files   Files
 }
 

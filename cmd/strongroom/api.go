@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -12,6 +10,7 @@ import (
 	"strongroom/api"
 	"strongroom/durable"
 	"strongroom/worker/agent"
+	"strongroom/worker/pki"
 )
 
 type apiCommand struct{}
@@ -50,7 +49,11 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	agentKey, err := secretFile(b.AgentKey)
+	authority, err := b.authority()
+	if err != nil {
+		return err
+	}
+	own, err := authority.Process(pki.API)
 	if err != nil {
 		return err
 	}
@@ -59,7 +62,7 @@ func (apiCommand) Run(r *run) error {
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
 		ForceConfigDrive: b.API.ForceConfigDrive,
 		Operations:       durable.Starter{Client: b.temporal},
-		Consoles:         agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},
+		Consoles:         agent.Client{Identity: own},
 	})
 	if err != nil {
 		return err

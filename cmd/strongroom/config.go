@@ -69,7 +69,10 @@ type Config struct {
 		Cipher  string `koanf:"cipher"`   // how dm-crypt encrypted the disks of servers with a legacy key
 		KeySize int    `koanf:"key_size"` // bits
 	} `koanf:"legacy"`
-	AgentKey string         `koanf:"agent_key"` // file of the key that api and hosts share
+	Gateway struct {
+		Listen    string `koanf:"listen"`
+		Authority string `koanf:"authority"` // folder of the certificate authority, for gateways and apis
+	} `koanf:"gateway"`
 	Host     HostConfig     `koanf:"host"`
 	DevCloud DevCloudConfig `koanf:"devcloud"`
 }
@@ -89,7 +92,9 @@ type IdentityConfig struct {
 type HostConfig struct {
 	IDFile           string          `koanf:"id_file"` // holds the host's uuid; made at the first start
 	Name             string          `koanf:"name"`
-	Instances        string          `koanf:"instances"` // servers' folders
+	Gateway          string          `koanf:"gateway"`     // https://host:port of the gateway, or of a load balancer that passes TCP on to several
+	Certificate      string          `koanf:"certificate"` // folder of the host's certificate and keys
+	Instances        string          `koanf:"instances"`   // servers' folders
 	ImageCache       string          `koanf:"image_cache"`
 	VolumeGroup      string          `koanf:"volume_group"` // of LVM, for disks of the formats luksv2 and plain
 	RBD              RBDConfig       `koanf:"rbd"`          // for all other disks
@@ -172,7 +177,7 @@ func onlyKeys(k *koanf.Koanf) error {
 }
 
 func defaults() *Config {
-	cfg := &Config{AgentKey: "/etc/strongroom/agent.key"}
+	cfg := &Config{}
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
 	cfg.Control.Drain = 10 * time.Minute
@@ -182,13 +187,15 @@ func defaults() *Config {
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
 	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
 	cfg.Credentials.Key, cfg.Credentials.Roles = "/etc/strongroom/credentials.key", []string{"creator", "admin"}
+	cfg.Gateway.Listen, cfg.Gateway.Authority = "127.0.0.1:8777", "/etc/strongroom/ca"
 	cfg.Legacy.Cipher, cfg.Legacy.KeySize = compute.DefaultLegacyEncryption.Cipher, compute.DefaultLegacyEncryption.KeySize
 	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"
 	name, _ := os.Hostname()
 	cfg.Host = HostConfig{
-		IDFile: "/var/lib/strongroom/host.id", Name: name, Instances: "/var/lib/strongroom/instances",
+		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
+		Instances:  "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
-		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "http://127.0.0.1:8776",
+		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1,
 		RBD: RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
 	}

@@ -4,20 +4,20 @@ import (
 	"context"
 	"encoding/json"
 
-	"strongroom/schema"
+	"strongroom/worker/gateway"
 )
 
 // describe is what the host's row says.
-func (s *hostActivities) describe(ctx context.Context, h HostConfig) (schema.ReportHostParams, error) {
+func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.HostReport, error) {
 	d, err := s.domain.Describe(ctx, h.SwtpmEnabled)
 	if err != nil {
-		return schema.ReportHostParams{}, err
+		return gateway.HostReport{}, err
 	}
 	cpu, err := json.Marshal(d.CPU)
 	if err != nil {
-		return schema.ReportHostParams{}, err
+		return gateway.HostReport{}, err
 	}
-	return schema.ReportHostParams{
+	return gateway.HostReport{
 		Address: h.Address, AgentURL: h.AgentURL, Traits: append([]string{}, d.Traits...), Networks: append([]string{}, d.Networks...),
 		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),

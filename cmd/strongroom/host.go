@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"time"
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
@@ -12,20 +12,25 @@ import (
 	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
-	"strongroom/schema"
 	"strongroom/worker"
 	"strongroom/worker/agent"
+	"strongroom/worker/gateway"
+	"strongroom/worker/pki"
 )
 
 type hostCommand struct {
 	Run    hostRun    `cmd:"" default:"1" help:"Run the host worker; strongroom host alone does the same."`
+	Enroll hostEnroll `cmd:"" help:"Get a certificate for this compute host, with a token."`
+	Token  hostToken  `cmd:"" help:"Print a token with which a compute host can enroll, once."`
+	Revoke hostRevoke `cmd:"" help:"Lock out a compute host: it gets no passphrase and no image any more."`
 	Forget hostForget `cmd:"" help:"Mark a host as one that never comes back."`
 }
 
 // Help is shown by --help.
 func (hostCommand) Help() string {
-	return `On a compute host, strongroom host runs the worker. strongroom host forget is for a
-machine with access to the database: a controller.`
+	return `On a compute host, strongroom host runs the worker, once strongroom host enroll got it a
+certificate. The other commands are for a machine with access to the database: a
+controller.`
 }
 
 type hostRun struct{}
@@ -33,39 +38,52 @@ type hostRun struct{}
 // Help is shown by --help.
 func (hostRun) Help() string {
 	return `Runs on a compute host, as root, beside libvirtd. It takes this host's work from
-Temporal and reports the host; it may be killed and upgraded at any moment, guests
-go on. It also hands console logs to the api, to requests that are signed with
-the key of agent_key.`
+Temporal and reports the host to a gateway, of which it gets passphrases and images; it
+may be killed and upgraded at any moment, guests go on. It also hands console logs to
+the api. It needs the configuration's parts temporal and host alone, and a certificate:
+strongroom host enroll --help.`
 }
 
 func (hostRun) Run(r *run) error {
-	b, err := r.openBackends(durable.Dial)
+	cfg, err := r.config()
 	if err != nil {
 		return err
 	}
-	defer b.close()
-	id, isNew, err := hostID(b.Host.IDFile)
+	uuid, isNew, err := hostID(cfg.Host.IDFile)
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{b.Host.Instances, b.Host.ImageCache} {
-		if err := claimFolder(dir, id, isNew); err != nil {
+	id := compute.HostID{UUID: uuid}
+	for _, dir := range []string{cfg.Host.Instances, cfg.Host.ImageCache} {
+		if err := claimFolder(dir, uuid, isNew); err != nil {
 			return err
 		}
 	}
-	s, err := b.services(r)
+	own, keys, err := pki.Folder(cfg.Host.Certificate).Load()
 	if err != nil {
 		return err
 	}
-	activities, err := openHostActivities(r, s, schema.Metadata{Pool: b.pool})
+	if name, err := pki.NameOf(own.Cert()); err != nil || name != pki.HostName(id) {
+		return fmt.Errorf("the certificate in %s is not that of host %s (%s): strongroom host enroll --replace gets one", cfg.Host.Certificate, id, cfg.Host.IDFile)
+	}
+	toGateway := gateway.Dial(cfg.Host.Gateway, own)
+	passphrases := gateway.NewHostKeys(toGateway, id, keys)
+	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases)
 	if err != nil {
 		return err
 	}
+	temporal, err := durable.Dial(clientConfig(cfg, r.log))
+	if err != nil {
+		return fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err)
+	}
+	defer temporal.Close()
+	go keepCertificate(r, cfg.Host, own, toGateway, passphrases)
 	return worker.Host{
-		ID: compute.HostID{UUID: id}, Name: b.Host.Name, Temporal: b.temporal, Pool: b.pool,
+		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: toGateway,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},
-		Describe:    func(ctx context.Context) (schema.ReportHostParams, error) { return activities.describe(ctx, b.Host) },
-		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle, Ready: func() error { return activities.serveAgent(r, b.Config) }, Logger: r.log, Interceptors: faultPoints(),
+		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
+		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,
+		Ready: func() error { return activities.serveAgent(r, cfg.Host, own) }, Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }
 
@@ -77,20 +95,12 @@ type hostActivities struct {
 	tpm    *tpm.Activities
 }
 
-func openHostActivities(r *run, s *services, metadata disk.MetadataSource) (*hostActivities, error) {
-	keys, err := s.keys()
-	if err != nil {
-		return nil, err
-	}
-	images, err := s.images()
-	if err != nil {
-		return nil, err
-	}
-	h := s.Host
+func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gateway.HostKeys) (*hostActivities, error) {
+	images := gateway.HostImages{Client: from}
 	disks, err := disk.New(disk.Config{
 		InstancesDir: h.Instances, CacheDir: h.ImageCache, VolumeGroup: h.VolumeGroup,
 		Pool:   disk.Pool{Name: h.RBD.Pool, User: h.RBD.User, ConfFile: h.RBD.Conf, Keyring: h.RBD.Keyring},
-		Images: images, Keys: keys, Metadata: metadata, Logger: r.log,
+		Images: images, Keys: keys, Metadata: from, Logger: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -123,30 +133,25 @@ func (h HostConfig) networks() map[string]domain.Network {
 }
 
 // serveAgent hands out console logs in the background, until the context ends.
-func (s *hostActivities) serveAgent(r *run, cfg *Config) error {
-	key, err := secretFile(cfg.AgentKey)
-	if err != nil {
-		return fmt.Errorf("agent_key: %w", err)
-	}
-	handler := agent.Server{
-		Key: key, Logger: r.log, Now: time.Now,
-		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
-			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
-		},
-	}.Handler()
-	return background(r, "agent", cfg.Host.AgentListen, handler)
-}
-
-// background serves HTTP beside the command; an address that is taken fails now.
-func background(r *run, name, address string, handler http.Handler) error {
-	listener, err := listen(name, address)
+func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity) error {
+	listener, err := listen("agent", h.AgentListen)
 	if err != nil {
 		return err
 	}
+	background(r, "agent", secured(listener, own), agent.Server{
+		Logger: r.log,
+		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
+			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
+		},
+	}.Handler())
+	return nil
+}
+
+// background serves HTTP beside the command.
+func background(r *run, name string, listener net.Listener, handler http.Handler) {
 	go func() {
-		if err := serveOn(r, name, listener, handler); err != nil {
+		if err := serveOn(r, name, listener, handler, quiet); err != nil {
 			r.log.Error("a service ended", "service", name, "error", err)
 		}
 	}()
-	return nil
 }

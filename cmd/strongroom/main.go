@@ -28,6 +28,7 @@ type cli struct {
 
 	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
 	Metadata metadataCommand `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
+	Gateway  gatewayCommand  `cmd:"" group:"operate" help:"Run the gateway, of which compute hosts get passphrases and images."`
 	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
 	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host; forget a host that never comes back."`
 	Legacy   legacyCommand   `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`

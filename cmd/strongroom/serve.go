@@ -50,8 +50,11 @@ func newServer(handler http.Handler) *http.Server {
 	}
 }
 
-func serveOn(r *run, name string, listener net.Listener, handler http.Handler) error {
+func serveOn(r *run, name string, listener net.Listener, handler http.Handler, with ...func(*http.Server)) error {
 	server := newServer(handler)
+	for _, change := range with {
+		change(server)
+	}
 	stopped := make(chan struct{})
 	disarm := context.AfterFunc(r, func() {
 		defer close(stopped)

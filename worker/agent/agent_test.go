@@ -2,9 +2,9 @@ package agent_test
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -13,40 +13,68 @@ import (
 
 	"strongroom/compute"
 	"strongroom/worker/agent"
+	"strongroom/worker/pki"
 )
 
-func TestConsoleIsHandedToSignedRequestsOnly(t *testing.T) {
+func serve(t *testing.T, own *pki.Identity, handler http.Handler) (url string) {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", own.Server())
+	require.NoError(t, err)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return "https://" + listener.Addr().String()
+}
+
+// The api alone gets a console log, and from the right host alone.
+func TestConsoleIsHandedToTheAPIOnly(t *testing.T) {
 	t.Parallel()
-	known := compute.ServerID{UUID: uuid.New()}
-	key, now := []byte("0123456789abcdef0123456789abcdef"), time.Now()
-	server := httptest.NewServer(agent.Server{
-		Key: key, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+	authority, err := pki.Ensure(t.TempDir() + "/ca")
+	require.NoError(t, err)
+	stranger, err := pki.Ensure(t.TempDir() + "/ca")
+	require.NoError(t, err)
+	identity := func(a *pki.Authority, name pki.Name) *pki.Identity {
+		id, err := a.Process(name)
+		require.NoError(t, err)
+		return id
+	}
+	known, host := compute.ServerID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
+	url := serve(t, identity(authority, pki.HostName(host)), agent.Server{
+		Logger: slog.New(slog.DiscardHandler),
 		Console: func(_ context.Context, id compute.ServerID, lines int) (string, error) {
 			if id != known {
 				return "", compute.Errorf(compute.NotFound, "none")
 			}
-			require.Equal(t, 7, lines)
+			if lines != 7 {
+				return "", compute.Errorf(compute.Invalid, "%d lines", lines)
+			}
 			return "boot\nready\n", nil
 		},
 	}.Handler())
-	defer server.Close()
-	ask := func(key []byte, at time.Time, id compute.ServerID) ([]byte, error) {
-		c := agent.Client{Key: key, HTTP: http.DefaultClient, Now: func() time.Time { return at }}
-		return c.Console(t.Context(), server.URL, id, 7)
+	ask := func(id *pki.Identity, host compute.HostID, url string, server compute.ServerID) ([]byte, error) {
+		return agent.Client{Identity: id}.Console(t.Context(), host, url, server, 7)
 	}
 
-	text, err := ask(key, now, known)
+	api := identity(authority, pki.API)
+	text, err := ask(api, host, url, known)
 	require.NoError(t, err)
 	require.Equal(t, "boot\nready\n", string(text))
-
-	_, err = ask(key, now, compute.ServerID{UUID: uuid.New()})
+	_, err = ask(api, host, url, compute.ServerID{UUID: uuid.New()})
 	require.Equal(t, compute.NotFound, compute.KindOf(err))
-	_, err = ask([]byte("another key"), now, known)
-	require.Equal(t, compute.Unavailable, compute.KindOf(err))
-	_, err = ask(key, now.Add(-10*time.Minute), known)
-	require.Equal(t, compute.Unavailable, compute.KindOf(err), "an old request is not answered")
 
-	resp, err := http.Get(server.URL + "/console/" + known.String())
+	for name, call := range map[string]func() error{
+		"another host":            func() error { _, err := ask(identity(authority, pki.HostName(host)), host, url, known); return err },
+		"an api of another cloud": func() error { _, err := ask(identity(stranger, pki.API), host, url, known); return err },
+		"of another host": func() error {
+			_, err := ask(api, compute.HostID{UUID: uuid.New()}, url, known)
+			return err
+		},
+		"in the clear": func() error { _, err := ask(api, host, "http"+url[len("https"):], known); return err },
+	} {
+		require.Equal(t, compute.Unavailable, compute.KindOf(call()), name)
+	}
+	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	resp, err := anybody.Get(url + "/console/" + known.String())
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)

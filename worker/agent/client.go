@@ -8,29 +8,26 @@ import (
 	"time"
 
 	"strongroom/compute"
+	"strongroom/worker/pki"
 )
 
 // maxConsoleBytes bounds what is believed of a host.
 const maxConsoleBytes = 1 << 20
 
 // Client asks the agents of hosts.
-type Client struct {
-	Key  []byte
-	HTTP *http.Client
-	Now  func() time.Time
-}
+type Client struct{ Identity *pki.Identity }
 
-// Console gives the end of a server's console log from the host at url.
-// NotFound: there is none; Unavailable: the host does not answer.
-func (c Client) Console(ctx context.Context, url string, server compute.ServerID, lines int) ([]byte, error) {
+// Console gives the end of a server's console log from the host at url, an https one.
+// NotFound: there is none; Unavailable: the host does not answer, or it is another that does.
+func (c Client) Console(ctx context.Context, host compute.HostID, url string, server compute.ServerID, lines int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/console/%s?lines=%d", url, server, lines), nil)
-	if err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "the host of server %s has no address", server)
+	if err != nil || r.URL.Scheme != "https" {
+		return nil, compute.Errorf(compute.Unavailable, "the host of server %s has no https address", server)
 	}
-	sign(r, c.Key, c.Now())
-	resp, err := c.HTTP.Do(r)
+	one := &http.Client{Transport: &http.Transport{TLSClientConfig: c.Identity.Client(pki.HostName(host)), DisableKeepAlives: true}}
+	resp, err := one.Do(r)
 	if err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "the host of server %s does not answer: %w", server, err)
 	}

@@ -7,32 +7,31 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
 	"strongroom/compute"
+	"strongroom/worker/pki"
 )
 
 // Console reads the end of a server's console log: its last lines, or all that
 // a host hands out when lines is negative.
 type Console func(ctx context.Context, server compute.ServerID, lines int) (string, error)
 
-// Server answers signed requests.
+// Server answers the api.
 type Server struct {
-	Key     []byte
 	Console Console
 	Logger  *slog.Logger
-	Now     func() time.Time
 }
 
-// Handler is the service.
+// Handler is the service. It must be served over TLS, as pki.Identity.Server says.
 func (s Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console/{server}", s.console)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !signed(r, s.Key, s.Now()) {
-			http.Error(w, "not signed by this cloud's api", http.StatusForbidden)
+		if peer, _ := pki.Peer(r.TLS); peer != pki.API {
+			s.Logger.WarnContext(r.Context(), "refused: not this cloud's api", "peer", peer, "address", r.RemoteAddr)
+			http.Error(w, "no certificate of this cloud's api", http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)

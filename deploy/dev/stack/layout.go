@@ -25,7 +25,7 @@ const (
 const maxState = 56
 
 // ports is how many ports a stack takes.
-const ports = 7
+const ports = 8
 
 // apiPort is the compute API's place in the row.
 const apiPort = 4
@@ -37,6 +37,8 @@ func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
 func (l Layout) apiPort() int        { return l.PortBase + apiPort }
 func (l Layout) apiAddr() string     { return l.port(apiPort) }
 func (l Layout) agentAddr() string   { return l.port(5) }
+
+func (l Layout) gatewayAddr() string { return l.port(7) }
 
 // MetadataAddr is where the metadata service listens.
 func (l Layout) MetadataAddr() string { return l.port(6) }
@@ -77,6 +79,11 @@ func (l Layout) path(parts ...string) string {
 
 // ConfigFile is the services' configuration, CloudsFile the clients'.
 func (l Layout) ConfigFile() string { return l.path("strongroom.yaml") }
+
+// HostConfigFile is the host worker's configuration: it needs nothing of the others'.
+func (l Layout) HostConfigFile() string { return l.path("host.yaml") }
+
+func (l Layout) certificate() string { return l.path("certificate") }
 
 // CloudsFile is a clouds.yaml with the clouds of this stack.
 func (l Layout) CloudsFile() string { return l.path("clouds.yaml") }

@@ -1,11 +1,13 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"strongroom/devcloud"
@@ -44,19 +46,53 @@ func (s *Stack) raise(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	config := s.cfg.ConfigFile()
 	children := []*child{
-		s.child("api", s.cfg.apiAddr()), s.child("metadata", s.cfg.MetadataAddr()),
-		s.child("control", ""), s.child("host", s.cfg.agentAddr()),
+		s.child("api", config, s.cfg.apiAddr()), s.child("metadata", config, s.cfg.MetadataAddr()),
+		s.child("control", config, ""), s.child("gateway", config, s.cfg.gatewayAddr()),
 	}
 	if !in.openstack {
-		children = append([]*child{s.child("devcloud", s.cfg.cloudAddr())}, children...)
+		children = append([]*child{s.child("devcloud", config, s.cfg.cloudAddr())}, children...)
 	}
 	for _, c := range children {
 		if err := s.add(ctx, c.name, c); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := s.enroll(ctx); err != nil {
+		return err
+	}
+	host := s.child("host", s.cfg.HostConfigFile(), s.cfg.agentAddr())
+	return s.add(ctx, host.name, host)
+}
+
+// enroll gets the host a certificate, at the first start.
+func (s *Stack) enroll(ctx context.Context) error {
+	if _, err := os.Stat(s.cfg.certificate()); err == nil {
+		return nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	token, err := s.run(ctx, s.cfg.ConfigFile(), nil, "host", "token", name)
+	if err != nil {
+		return err
+	}
+	_, err = s.run(ctx, s.cfg.HostConfigFile(), token, "host", "enroll")
+	return err
+}
+
+// run runs one of strongroom's commands and gives what it printed.
+func (s *Stack) run(ctx context.Context, config string, in []byte, command ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, s.cfg.Binary, append([]string{"--config", config}, command...)...)
+	var problem bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &problem
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("strongroom %s: %w: %s", strings.Join(command, " "), err, problem.Bytes())
+	}
+	return out, nil
 }
 
 // libvirt finds the machine's libvirtd or runs one.
@@ -74,7 +110,7 @@ func (s *Stack) libvirt(ctx context.Context) (socket, swtpm string, err error) {
 // settle writes keys and configuration. What a first start made, later ones keep.
 func (s *Stack) settle(in surroundings) error {
 	l := s.cfg.Layout
-	for _, key := range []string{"agent.key", "credentials.key", "metadata.secret"} {
+	for _, key := range []string{"credentials.key", "metadata.secret"} {
 		if err := ensureKey(l.path(key)); err != nil {
 			return err
 		}
@@ -83,6 +119,9 @@ func (s *Stack) settle(in surroundings) error {
 		if err := s.settleDevcloud(); err != nil {
 			return err
 		}
+	}
+	if err := writeYAML(l.HostConfigFile(), l.hostSettings(in)); err != nil {
+		return err
 	}
 	return writeYAML(l.ConfigFile(), l.settings(in))
 }
@@ -113,17 +152,14 @@ func (s *Stack) settleDevcloud() error {
 }
 
 func (s *Stack) migrate(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, s.cfg.Binary, "--config", s.cfg.ConfigFile(), "migrate").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("migrate: %w: %s", err, out)
-	}
-	return nil
+	_, err := s.run(ctx, s.cfg.ConfigFile(), nil, "migrate")
+	return err
 }
 
 // child is one of strongroom's own processes; its log is followed.
-func (s *Stack) child(name, address string) *child {
+func (s *Stack) child(name, config, address string) *child {
 	if !s.cfg.Quiet {
 		go s.follower.follow(s.ctx, name, s.cfg.LogFile(name))
 	}
-	return &child{layout: s.cfg.Layout, name: name, address: address, command: []string{s.cfg.Binary, "--config", s.cfg.ConfigFile(), name}}
+	return &child{layout: s.cfg.Layout, name: name, address: address, command: []string{s.cfg.Binary, "--config", config, name}}
 }

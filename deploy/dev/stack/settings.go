@@ -45,7 +45,7 @@ type surroundings struct {
 	openstack                bool // keys, images and the rest are kept by the account's cloud
 }
 
-// settings is strongroom.yaml: what `strongroom api`, metadata, control, host
+// settings is strongroom.yaml: what `strongroom api`, metadata, control, gateway
 // and devcloud read. Keys are those of the shipped example.
 func (l Layout) settings(in surroundings) map[string]any {
 	all := map[string]any{
@@ -62,12 +62,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 		"objects":     map[string]any{"backend": "local", "path": l.path("objects")},
 		"trusts":      map[string]any{"backend": "local", "path": l.path("trusts")},
 		"credentials": map[string]any{"key": l.path("credentials.key")},
-		"agent_key":   l.path("agent.key"),
-		"host": map[string]any{
-			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
-			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm,
-			"agent_listen": l.agentAddr(), "agent_url": "http://" + l.agentAddr(),
-		},
+		"gateway":     map[string]any{"listen": l.gatewayAddr(), "authority": l.path("ca")},
 	}
 	if !in.openstack {
 		all["devcloud"] = map[string]any{
@@ -79,6 +74,19 @@ func (l Layout) settings(in surroundings) map[string]any {
 		all[key] = map[string]any{"backend": backend}
 	}
 	return all
+}
+
+// hostSettings is host.yaml.
+func (l Layout) hostSettings(in surroundings) map[string]any {
+	return map[string]any{
+		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default"},
+		"host": map[string]any{
+			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
+			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm,
+			"agent_listen": l.agentAddr(), "agent_url": "https://" + l.agentAddr(),
+			"gateway": "https://" + l.gatewayAddr(), "certificate": l.certificate(),
+		},
+	}
 }
 
 // clouds is clouds.yaml for the passwords of a first start: the administrator

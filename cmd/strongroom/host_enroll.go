@@ -1,0 +1,225 @@
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"strongroom/compute"
+	"strongroom/worker/gateway"
+	"strongroom/worker/pki"
+)
+
+type hostToken struct {
+	Within time.Duration `default:"1h" help:"How long the token is good for."`
+	Host   string        `arg:"" name:"host" help:"The name that the host shall have."`
+}
+
+// Help is shown by --help.
+func (hostToken) Help() string {
+	return `Run it on a machine with access to the database and to gateway.authority: a controller.
+It prints a token with which one host can enroll, once, under that name:
+
+    strongroom host token compute1 | ssh compute1 strongroom host enroll`
+}
+
+func (c hostToken) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	if c.Host == "" || len(c.Host) > 255 {
+		return errors.New("the name of the host has 1 to 255 characters")
+	}
+	authority, err := cfg.authority()
+	if err != nil {
+		return err
+	}
+	pool, err := openDatabase(r, cfg)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	token, err := gateway.Offer(r, pool, authority, c.Host, c.Within)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Println(token.Text())
+	return err
+}
+
+type hostEnroll struct {
+	output
+	TokenFile string `default:"-" help:"File with the token that strongroom host token printed; - is standard input."`
+	Replace   bool   `help:"Replace the certificate that the host has."`
+}
+
+// Help is shown by --help.
+func (hostEnroll) Help() string {
+	return `Run it on a compute host, as root, before strongroom host is started there for the first
+time. It makes the host's keys, gets a certificate for them from the gateway
+(host.gateway) with a token of strongroom host token, and keeps both in host.certificate.
+The host renews its certificate by itself. The keys never leave the host; the token
+tells it which gateway is the right one.`
+}
+
+type enrolled struct {
+	Name    string    `json:"name"`
+	ID      string    `json:"id"`
+	Expires time.Time `json:"expires"`
+}
+
+func (c hostEnroll) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	h := cfg.Host
+	if _, _, err := pki.Folder(h.Certificate).Load(); err == nil && !c.Replace {
+		return fmt.Errorf("this host has a certificate in %s: say --replace for another", h.Certificate)
+	}
+	token, err := c.token()
+	if err != nil {
+		return err
+	}
+	id, isNew, err := hostID(h.IDFile)
+	if err != nil {
+		return err
+	}
+	if isNew { // the folders are claimed for it while it is new
+		for _, dir := range []string{h.Instances, h.ImageCache} {
+			if err := claimFolder(dir, id, isNew); err != nil {
+				return err
+			}
+		}
+	}
+	keys, err := pki.GenerateKeys()
+	if err != nil {
+		return err
+	}
+	request, err := enrollRequest(compute.HostID{UUID: id}, keys)
+	if err != nil {
+		return err
+	}
+	got, err := gateway.Enroll(r, h.Gateway, token, request, keys)
+	if err != nil {
+		return fmt.Errorf("enrolling at %s: %w", h.Gateway, err)
+	}
+	if err := pki.Folder(h.Certificate).Save(got.Cert, got.CA, keys); err != nil {
+		return err
+	}
+	return c.print(enrolled{Name: got.Name, ID: id.String(), Expires: got.Cert.NotAfter}, func(w *tabwriter.Writer) {
+		row(w, fmt.Sprintf("host %s (%s) has a certificate until %s; strongroom host runs it", got.Name, id, got.Cert.NotAfter.Format(time.DateOnly)))
+	})
+}
+
+func (c hostEnroll) token() (string, error) {
+	in := io.Reader(os.Stdin)
+	if c.TokenFile != "-" {
+		f, err := os.Open(filepath.Clean(c.TokenFile))
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, 4096))
+	return string(text), err
+}
+
+func enrollRequest(id compute.HostID, keys pki.Keys) (gateway.EnrollRequest, error) {
+	public, err := x509.MarshalPKIXPublicKey(keys.Sign.Public())
+	return gateway.EnrollRequest{Host: id, PublicKey: public, SealingKey: keys.Seal.PublicKey().Bytes()}, err
+}
+
+type hostRevoke struct {
+	output
+	Host string `arg:"" name:"host" help:"Its name or uuid."`
+}
+
+// Help is shown by --help.
+func (hostRevoke) Help() string {
+	return `For a host that may be in an attacker's hands. From now on gateways refuse its
+certificates, and tokens for it that were not used yet: it gets no passphrase and no
+image any more, and looks down as soon as host_timeout is over. Guests that run there go
+on. Then mark it as down and move or delete what is on it:
+
+    openstack compute service set --down HOST nova-compute
+
+A host that is sound again gets a new certificate with strongroom host token and
+strongroom host enroll --replace.`
+}
+
+func (c hostRevoke) Run(r *run) error {
+	cfg, err := r.config()
+	if err != nil {
+		return err
+	}
+	pool, err := openDatabase(r, cfg)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := gateway.Revoke(r, pool, c.Host); err != nil {
+		return err
+	}
+	return c.print(map[string]string{"revoked": c.Host}, func(w *tabwriter.Writer) { row(w, "host "+c.Host+" is revoked") })
+}
+
+// keepCertificate renews the host's certificate in time, until the context ends.
+func keepCertificate(r *run, cfg HostConfig, id *pki.Identity, client *gateway.Client, keys *gateway.HostKeys) {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		if left := time.Until(id.Cert().NotAfter); left < pki.HostLifetime/3 {
+			if err := renewCertificate(r, cfg, id, client, keys); err != nil {
+				r.log.WarnContext(r, "the host's certificate could not be renewed", "expires", id.Cert().NotAfter, "error", err)
+			} else {
+				r.log.InfoContext(r, "the host's certificate was renewed", "expires", id.Cert().NotAfter)
+			}
+		}
+		select {
+		case <-r.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func renewCertificate(r *run, cfg HostConfig, id *pki.Identity, client *gateway.Client, used *gateway.HostKeys) error {
+	name, err := pki.NameOf(id.Cert())
+	if err != nil {
+		return err
+	}
+	host, ok := name.Host()
+	if !ok {
+		return errors.New("the certificate is no host's")
+	}
+	keys, err := pki.GenerateKeys()
+	if err != nil {
+		return err
+	}
+	request, err := enrollRequest(host, keys)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Renew(r, request)
+	if err != nil {
+		return err
+	}
+	cert, err := pki.ParseFor(answer.Certificate, host, keys)
+	if err != nil {
+		return err
+	}
+	if err := pki.Folder(cfg.Certificate).Save(cert, id.CA(), keys); err != nil {
+		return err
+	}
+	id.Replace(cert, keys.Sign)
+	used.Renewed(keys)
+	return nil
+}

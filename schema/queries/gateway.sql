@@ -1,0 +1,48 @@
+-- name: AddEnrollment :exec
+INSERT INTO host_enrollments (token_sha256, host_name, expires_at)
+VALUES (sqlc.arg(token_sha256), sqlc.arg(host_name), now() + make_interval(secs => sqlc.arg(seconds)::float8));
+
+-- name: UseEnrollment :one
+-- A token works once.
+UPDATE host_enrollments SET used_at = now() WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > now() RETURNING host_name;
+
+-- name: DeleteOldEnrollments :exec
+DELETE FROM host_enrollments WHERE expires_at < now() - interval '1 day';
+
+-- name: OtherHost :one
+-- Whether another host has this name, or a host of another name this id.
+SELECT (EXISTS (SELECT FROM host_certificates c WHERE c.revoked_at IS NULL AND c.not_after > now()
+        AND (c.host_name = sqlc.arg(host_name)) <> (c.host_id = sqlc.arg(host_id)))
+    OR EXISTS (SELECT FROM hosts h WHERE (h.name = sqlc.arg(host_name)) <> (h.id = sqlc.arg(host_id))))::boolean AS other;
+
+-- name: AddHostCertificate :exec
+INSERT INTO host_certificates (serial, host_id, host_name, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5);
+
+-- name: HostCertificate :one
+SELECT host_id, host_name, sealing_key FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now();
+
+-- name: RevokeHost :execrows
+-- All certificates of a host, by its name or uuid.
+UPDATE host_certificates SET revoked_at = now()
+WHERE (host_name = sqlc.arg(host)::text OR host_id::text = lower(sqlc.arg(host)::text)) AND revoked_at IS NULL;
+
+-- name: DeleteEnrollmentsOf :execrows
+-- Tokens of a host that nobody used yet.
+DELETE FROM host_enrollments WHERE host_name = $1 AND used_at IS NULL;
+
+-- name: ServerIsOn :one
+-- Whether a server is on a host, or an operation has claimed room for it there.
+SELECT (EXISTS (SELECT FROM servers s WHERE s.id = sqlc.arg(server_id) AND s.host_id = sqlc.arg(host_id) AND s.deleted_at IS NULL)
+    OR EXISTS (SELECT FROM claims c WHERE c.server_id = sqlc.arg(server_id) AND c.host_id = sqlc.arg(host_id)))::boolean AS here;
+
+-- name: RunningOperations :many
+-- The operations on a server that have begun and not ended.
+SELECT * FROM operations WHERE server_id = $1 AND state IN ('accepted', 'running') ORDER BY number;
+
+-- name: MadeFor :one
+-- Whether a thing is on the ledger as the server's, or was made by one of the operations: a
+-- secret by its reference, an image by its name.
+SELECT (EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id) AND l.state <> 'released'
+        AND l.kind = sqlc.arg(kind) AND l.state <> 'handed_over' AND (l.name = sqlc.arg(id)::text OR l.reference = sqlc.arg(id)::text))
+    OR EXISTS (SELECT FROM ledger l WHERE l.operation_id = ANY (sqlc.arg(operations)::text[]) AND l.state <> 'released'
+        AND l.kind = sqlc.arg(kind) AND l.state <> 'handed_over' AND (l.name = sqlc.arg(id)::text OR l.reference = sqlc.arg(id)::text)))::boolean AS made;

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/worker/pki"
+)
+
+// Token is what a host gets its first certificate with, once. As text it is two parts of
+// base64: the secret, and the fingerprint of the authority, by which the host knows the
+// gateway.
+type Token struct {
+	Secret      [32]byte
+	Fingerprint [sha256.Size]byte
+}
+
+// NewToken makes a token.
+func NewToken(fingerprint [sha256.Size]byte) Token {
+	t := Token{Fingerprint: fingerprint}
+	_, _ = rand.Read(t.Secret[:]) // never fails
+	return t
+}
+
+// Text is the token as hosts are given it.
+func (t Token) Text() string {
+	return base64.RawURLEncoding.EncodeToString(t.Secret[:]) + "." + base64.RawURLEncoding.EncodeToString(t.Fingerprint[:])
+}
+
+// ParseToken reads what Text gave. Its errors do not show it.
+func ParseToken(text string) (t Token, err error) {
+	first, second, ok := strings.Cut(strings.TrimSpace(text), ".")
+	bad := errors.New("this is no token of strongroom host token: it may have been cut off")
+	if !ok {
+		return t, bad
+	}
+	for _, part := range []struct {
+		to   []byte
+		text string
+	}{{t.Secret[:], first}, {t.Fingerprint[:], second}} {
+		b, err := base64.RawURLEncoding.DecodeString(part.text)
+		if err != nil || len(b) != len(part.to) {
+			return Token{}, bad
+		}
+		copy(part.to, b)
+	}
+	return t, nil
+}
+
+// Offer lets a host of that name enroll with a new token, within a time.
+func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, within time.Duration) (Token, error) {
+	t := NewToken(a.Fingerprint())
+	sum := sha256.Sum256(t.Secret[:])
+	q := schema.New(db)
+	if err := q.DeleteOldEnrollments(ctx); err != nil {
+		return Token{}, unavailable(err)
+	}
+	return t, unavailable(q.AddEnrollment(ctx, schema.AddEnrollmentParams{TokenSha256: sum[:], HostName: host, Seconds: within.Seconds()}))
+}
+
+// Revoke makes a gateway refuse a host, by its name or uuid, from now on, and the tokens
+// that it has not used. NotFound: there is no certificate and no token of such a host.
+func Revoke(ctx context.Context, db schema.DBTX, host string) error {
+	q := schema.New(db)
+	tokens, err := q.DeleteEnrollmentsOf(ctx, host)
+	if err != nil {
+		return unavailable(err)
+	}
+	certificates, err := q.RevokeHost(ctx, host)
+	if err == nil && tokens+certificates == 0 {
+		return compute.Errorf(compute.NotFound, "host %s has no certificate", host)
+	}
+	return unavailable(err)
+}
+
+// enroll gives a host its first certificate.
+func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
+	in, err := read[EnrollRequest](r)
+	var token Token
+	if err == nil {
+		if token, err = ParseToken(in.Token); err != nil {
+			err = compute.Errorf(compute.Invalid, "%w", err)
+		}
+	}
+	var out EnrollAnswer
+	if err == nil {
+		err = pgx.BeginFunc(r.Context(), s.Pool, func(tx pgx.Tx) (err error) {
+			q := schema.New(tx)
+			sum := sha256.Sum256(token.Secret[:])
+			if out.Name, err = q.UseEnrollment(r.Context(), sum[:]); errors.Is(err, pgx.ErrNoRows) {
+				return compute.Errorf(compute.Forbidden, "the token is unknown, was used or has expired: strongroom host token makes another")
+			}
+			if err != nil {
+				return unavailable(err)
+			}
+			other, err := q.OtherHost(r.Context(), schema.OtherHostParams{HostName: out.Name, HostID: in.Host})
+			if err != nil {
+				return unavailable(err)
+			}
+			if other {
+				return compute.Errorf(compute.Conflict, "there is another host %s, or %s is the id of another host: "+
+					"if it is gone, revoke it (strongroom host revoke) and delete it (openstack compute service delete); if host.id_file was copied, remove the copy", out.Name, in.Host)
+			}
+			out.Certificate, err = s.issue(r.Context(), q, in, out.Name)
+			return err
+		})
+	}
+	if err != nil {
+		s.refuse(w, r, unavailable(err))
+		return
+	}
+	s.Logger.InfoContext(r.Context(), "host enrolled", "host", out.Name, "id", in.Host, "address", r.RemoteAddr)
+	s.answer(w, out)
+}
+
+// renew gives a host a newer certificate; the older one is good until it ends.
+func (s *Server) renew(c *call) (any, error) {
+	in, err := read[EnrollRequest](c.Request)
+	if err != nil {
+		return nil, err
+	}
+	in.Host = c.Records.Host
+	cert, err := s.issue(c.Context(), schema.New(s.Pool), in, c.Name)
+	return EnrollAnswer{Name: c.Name, Certificate: cert}, err
+}
+
+func (s *Server) issue(ctx context.Context, q *schema.Queries, in EnrollRequest, name string) ([]byte, error) {
+	key, err := x509.ParsePKIXPublicKey(in.PublicKey)
+	if err != nil {
+		return nil, compute.Errorf(compute.Invalid, "public_key: %w", err)
+	}
+	if _, err := pki.Seal(in.SealingKey, "", nil); err != nil {
+		return nil, compute.Errorf(compute.Invalid, "sealing_key: %w", err)
+	}
+	cert, err := s.Authority.Issue(pki.HostName(in.Host), key, pki.HostLifetime)
+	if err != nil {
+		return nil, compute.Errorf(compute.Invalid, "public_key: %w", err)
+	}
+	return cert.Raw, unavailable(q.AddHostCertificate(ctx, schema.AddHostCertificateParams{
+		Serial: serial(cert), HostID: in.Host, HostName: name, SealingKey: in.SealingKey,
+		NotAfter: cert.NotAfter,
+	}))
+}
+
+func serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }

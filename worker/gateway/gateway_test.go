@@ -1,0 +1,291 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+	"strongroom/schema/schematest"
+	"strongroom/worker/gateway"
+	"strongroom/worker/pki"
+)
+
+// H1: a host gets what an operation that runs on one of its servers needs, and nothing else.
+func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	owner := schematest.Owner
+	mine, other := c.enrolled("mine"), c.enrolled("other")
+	op, foreign := mine.server(), other.server()
+	secret, theirs := c.secret(op.ServerID, owner), c.secret(foreign.ServerID, owner)
+
+	got, err := mine.read(op.ServerID, owner, secret)
+	require.NoError(t, err)
+	require.Equal(t, c.value(owner, secret), got)
+
+	stray := c.stray(owner)
+	refused := func(why string, h *host, server compute.ServerID, cred compute.Credential, id compute.SecretID) {
+		t.Helper()
+		_, err := h.read(server, cred, id)
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", why, err)
+	}
+	refused("another server's secret", mine, op.ServerID, owner, theirs)
+	refused("a secret of no server", mine, op.ServerID, owner, stray)
+	refused("another host's server", mine, foreign.ServerID, owner, theirs)
+	refused("a credential of no operation", mine, op.ServerID, compute.Credential{ID: uuid.New(), ProjectID: owner.ProjectID, UserID: owner.UserID}, secret)
+	refused("the credential in another project", mine, op.ServerID, compute.Credential{ID: owner.ID, ProjectID: "p2", UserID: owner.UserID}, secret)
+	refused("strongroom's own login, which the flavor does not ask for", mine, op.ServerID, compute.DeploymentCredential(), secret)
+	refused("its role in the project", mine, op.ServerID, compute.MemberCredential(owner.ProjectID), secret)
+	_, err = mine.secrets.Passphrase(t.Context(), owner, secret)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "outside an operation: %v", err)
+
+	// What the request names is read with the request's own credential.
+	c.Exec("UPDATE operations SET arguments = jsonb_build_object('secret', $2::text) WHERE id = $1", op.ID, stray)
+	_, err = mine.read(op.ServerID, owner, stray)
+	require.NoError(t, err)
+	c.Exec(`UPDATE servers SET flavor = jsonb_set(flavor, '{extra_specs}', '{"hw:ephemeral_encryption_secret_security": "deployment"}') WHERE id = $1`, op.ServerID)
+	owned := c.stray(compute.DeploymentCredential())
+	c.Exec("UPDATE operations SET arguments = jsonb_build_object('metadata', jsonb_build_object('x', $2::text)) WHERE id = $1", op.ID, owned)
+	refused("what users write, with strongroom's login", mine, op.ServerID, compute.DeploymentCredential(), owned)
+
+	// A secret that the operation made.
+	c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES (gen_random_uuid(), 'key_secret', 'key-manager', 'n', $1, 'image', gen_random_uuid(), $2, $3, 'p1', 'u1', 'present')`, stray, op.ID, owner.ID)
+	_, err = mine.read(op.ServerID, owner, stray)
+	require.NoError(t, err)
+
+	// A server that an operation claimed room for is about to be there.
+	refused("not yet", other, op.ServerID, owner, secret)
+	c.Exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, 1, 1, 1)", op.ServerID, other.id, op.ID)
+	_, err = other.read(op.ServerID, owner, secret)
+	require.NoError(t, err)
+
+	c.Exec("UPDATE operations SET state = 'succeeded' WHERE id = $1", op.ID)
+	refused("the operation has ended", mine, op.ServerID, owner, secret)
+}
+
+// H1: a certificate that was revoked, or that another authority issued, opens nothing; nor
+// does none.
+func TestH1WhoIsNoHostGetsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	op := h.server()
+	secret := c.secret(op.ServerID, schematest.Owner)
+	_, err := h.read(op.ServerID, schematest.Owner, secret)
+	require.NoError(t, err)
+
+	require.Equal(t, compute.NotFound, compute.KindOf(gateway.Revoke(c.Ctx, c.DB, "b")))
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+	_, err = h.read(op.ServerID, schematest.Owner, secret)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+	require.ErrorContains(t, err, "revoked")
+	_, err = h.client.Seen(c.Ctx)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+	_, err = h.client.Renew(c.Ctx, h.request)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+
+	require.NoError(t, h.enroll(c.token("a")), "it is sound again")
+	_, err = h.read(op.ServerID, schematest.Owner, secret)
+	require.NoError(t, err)
+
+	stranger, err := pki.Ensure(t.TempDir() + "/ca")
+	require.NoError(t, err)
+	forged, err := stranger.Process(pki.HostName(h.id))
+	require.NoError(t, err)
+	for name, id := range map[string]*pki.Identity{
+		"of another authority":  pki.NewIdentity(forged.Cert(), nil, h.got.CA),
+		"the api's certificate": process(t, c.authority, pki.API),
+		"not in the database":   process(t, c.authority, pki.HostName(h.id)),
+	} {
+		_, err := gateway.Dial(c.url, id).Seen(c.Ctx)
+		require.Error(t, err, name)
+	}
+	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	resp, err := nobody.Post(c.url+"/v1/host/seen", "application/json", nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+
+	// And a host talks to no false gateway.
+	url := c.serve(process(t, stranger, pki.Gateway))
+	_, err = gateway.Dial(url, pki.NewIdentity(h.got.Cert, h.keys.Sign, h.got.CA)).Seen(c.Ctx)
+	require.ErrorContains(t, err, "unknown authority")
+	url = c.serve(process(t, c.authority, pki.HostName(h.id)))
+	_, err = gateway.Dial(url, pki.NewIdentity(h.got.Cert, h.keys.Sign, h.got.CA)).Seen(c.Ctx)
+	require.ErrorContains(t, err, "not of gateway")
+}
+
+func process(t *testing.T, a *pki.Authority, name pki.Name) *pki.Identity {
+	t.Helper()
+	id, err := a.Process(name)
+	require.NoError(t, err)
+	return id
+}
+
+// H1: a token makes one host, of its own name and of no other's id, at its own gateway.
+func TestH1TokensWorkOnce(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	first := c.enrolled("first")
+	token := c.token("second")
+	thief := c.newHost("second", first.id)
+	require.Equal(t, compute.Conflict, compute.KindOf(thief.enroll(token)), "the id is another host's")
+	second := c.newHost("second", compute.HostID{UUID: uuid.New()})
+	require.NoError(t, second.enroll(token))
+	require.Equal(t, "second", second.got.Name)
+	require.Equal(t, compute.Forbidden, compute.KindOf(second.enroll(token)), "used")
+	require.Equal(t, compute.Conflict, compute.KindOf(c.newHost("first", compute.HostID{UUID: uuid.New()}).enroll(c.token("first"))), "the name is another host's")
+
+	late, err := gateway.Offer(c.Ctx, c.DB, c.authority, "late", time.Hour)
+	require.NoError(t, err)
+	c.Exec("UPDATE host_enrollments SET expires_at = now() WHERE host_name = 'late'")
+	require.Equal(t, compute.Forbidden, compute.KindOf(c.newHost("late", compute.HostID{UUID: uuid.New()}).enroll(late.Text())))
+	revoked := c.token("revoked")
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "revoked"))
+	require.Equal(t, compute.Forbidden, compute.KindOf(c.newHost("revoked", compute.HostID{UUID: uuid.New()}).enroll(revoked)))
+
+	stranger, err := pki.Ensure(t.TempDir() + "/ca")
+	require.NoError(t, err)
+	h := c.newHost("third", compute.HostID{UUID: uuid.New()})
+	h.cloud = &cloud{Fixture: c.Fixture, t: t, url: c.serve(process(t, stranger, pki.Gateway))}
+	unused := c.token("third")
+	require.ErrorContains(t, h.enroll(unused), "another fingerprint")
+	h.cloud = c
+	require.NoError(t, h.enroll(unused), "a false gateway did not get the token")
+
+	for _, bad := range []string{"", "x", "x.y", unused[:40], unused + "."} {
+		require.Error(t, h.enroll(bad), bad)
+	}
+}
+
+// What a host says of itself is written under the name and the id of its certificate.
+func TestReportsAreOfTheCertificatesHost(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	a, b := c.enrolled("a"), c.enrolled("b")
+	require.NoError(t, a.client.Report(c.Ctx, gateway.HostReport{ID: b.id, Name: "b", VCPUs: 77, CPUInfo: []byte("{}")}))
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'a' AND vcpus = 77", a.id))
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'b' AND vcpus = 8", b.id))
+
+	op := a.server()
+	c.Exec("UPDATE servers SET vm_state = 'active', power_state = 1, current_operation = '' WHERE id = $1", op.ServerID)
+	rest, err := a.client.Seen(c.Ctx)
+	require.NoError(t, err)
+	require.Len(t, rest, 1)
+	none, err := b.client.Seen(c.Ctx)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	off := []gateway.FoundPower{{AtRest: rest[0], Found: compute.PowerNone}}
+	state := func() string {
+		var state string
+		require.NoError(t, c.DB.QueryRow(c.Ctx, "SELECT vm_state FROM servers WHERE id = $1", op.ServerID).Scan(&state))
+		return state
+	}
+	require.NoError(t, b.client.SyncPower(c.Ctx, off))
+	require.Equal(t, "active", state(), "another host's word")
+	require.NoError(t, a.client.SyncPower(c.Ctx, off))
+	require.Equal(t, "stopped", state())
+	c.Exec("UPDATE servers SET vm_state = 'error', updated_at = NULL WHERE id = $1", op.ServerID)
+	require.NoError(t, a.client.SyncPower(c.Ctx, []gateway.FoundPower{{AtRest: gateway.AtRest{Server: op.ServerID, VMState: compute.VMError}, Found: compute.PowerRunning}}))
+	require.Equal(t, "error", state(), "it was not at rest")
+
+	c.Exec("UPDATE servers SET current_operation = 'req-x' WHERE id = $1", op.ServerID)
+	require.NoError(t, a.client.Progress(c.Ctx, op.ServerID, 40))
+	require.Equal(t, compute.Forbidden, compute.KindOf(b.client.Progress(c.Ctx, op.ServerID, 50)))
+	require.Equal(t, compute.Invalid, compute.KindOf(a.client.Progress(c.Ctx, op.ServerID, 101)))
+	require.Equal(t, 40, c.CountRows("SELECT progress FROM servers WHERE id = $1", op.ServerID))
+
+	got, err := a.client.MetadataAfter(c.Ctx, op.ServerID, nil)
+	require.NoError(t, err)
+	require.Equal(t, "vm", got.Name)
+	_, err = b.client.MetadataAfter(c.Ctx, op.ServerID, nil)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+	another := b.server().ID
+	_, err = a.client.MetadataAfter(c.Ctx, op.ServerID, &another)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "another server's operation")
+}
+
+// H1: images pass through whole, or fail as they do at the image store; others' are refused.
+func TestH1ImagesPassThrough(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	owner := schematest.Owner
+	h := c.enrolled("a")
+	op := h.server()
+	img, data := c.image(owner)
+	foreign, _ := c.image(owner)
+	c.Exec("UPDATE servers SET image_id = $2::uuid, image = jsonb_build_object('id', $2::uuid::text) WHERE id = $1", op.ServerID, img)
+	images := gateway.HostImages{Client: h.client}
+	do := func(f func(ctx context.Context) error) error { return as(t, "server/"+op.ServerID.String(), f) }
+	download := func(id compute.ImageID) (all []byte, err error) {
+		err = do(func(ctx context.Context) error {
+			from, err := images.Open(ctx, owner, id)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			all, err = io.ReadAll(from)
+			return err
+		})
+		return all, err
+	}
+	got, err := download(img)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(data, got))
+	_, err = download(foreign)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+
+	queued := c.queued(owner)
+	upload := func(id compute.ImageID, from io.Reader) error {
+		return do(func(ctx context.Context) error { return images.Upload(ctx, owner, id, from) })
+	}
+	require.Equal(t, compute.Forbidden, compute.KindOf(upload(queued, bytes.NewReader(data))))
+	c.Exec("UPDATE operations SET arguments = jsonb_build_object('image', $2::text) WHERE id = $1", op.ID, queued)
+	require.Error(t, upload(queued, io.MultiReader(bytes.NewReader(data[:1<<20]), iotest.ErrReader(io.ErrUnexpectedEOF))))
+	record, err := c.images.Get(c.Ctx, owner, queued)
+	require.NoError(t, err)
+	require.Equal(t, "queued", record.Status, "a part of it is no image")
+	require.NoError(t, upload(queued, bytes.NewReader(data)))
+	require.Equal(t, compute.Conflict, compute.KindOf(upload(queued, bytes.NewReader(data))), "it has its data")
+	require.NoError(t, do(func(ctx context.Context) error {
+		record, err = images.Get(ctx, owner, queued)
+		return err
+	}))
+	require.Equal(t, "active", record.Status)
+	require.EqualValues(t, len(data), record.SizeBytes)
+}
+
+// A host's certificate is renewed while it is in use: what was sealed to the keys before can
+// still be opened.
+func TestCertificatesAreRenewed(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	op := h.server()
+	secret := c.secret(op.ServerID, schematest.Owner)
+	newer := c.newHost("a", h.id)
+	answer, err := h.client.Renew(c.Ctx, newer.request)
+	require.NoError(t, err)
+	cert, err := pki.ParseFor(answer.Certificate, h.id, newer.keys)
+	require.NoError(t, err)
+	_, err = pki.ParseFor(answer.Certificate, h.id, h.keys)
+	require.Error(t, err, "for other keys")
+
+	h.secrets.Renewed(newer.keys)
+	_, err = h.read(op.ServerID, schematest.Owner, secret)
+	require.NoError(t, err, "over a connection of the certificate before")
+	h.client = gateway.Dial(c.url, pki.NewIdentity(cert, newer.keys.Sign, h.got.CA))
+	h.secrets = gateway.NewHostKeys(h.client, h.id, newer.keys)
+	_, err = h.read(op.ServerID, schematest.Owner, secret)
+	require.NoError(t, err)
+}

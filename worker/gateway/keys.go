@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"go.temporal.io/sdk/activity"
+
+	"strongroom/activities/secret"
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/worker/pki"
+)
+
+// HostKeys reads passphrases through a gateway.
+type HostKeys struct {
+	*Client
+	host compute.HostID
+	keys atomic.Pointer[[]pki.Keys] // the newest first
+}
+
+// NewHostKeys is what reads passphrases for a host that has these keys.
+func NewHostKeys(c *Client, host compute.HostID, keys pki.Keys) *HostKeys {
+	k := &HostKeys{Client: c, host: host}
+	k.keys.Store(&[]pki.Keys{keys})
+	return k
+}
+
+// Renewed takes newer keys. Those before them still open what is on its way.
+func (k *HostKeys) Renewed(keys pki.Keys) {
+	k.keys.Store(&[]pki.Keys{keys, (*k.keys.Load())[0]})
+	k.http.CloseIdleConnections() // they show the certificate of the keys before
+}
+
+func (k *HostKeys) open(id compute.SecretID, sealed []byte) (*secret.Passphrase, error) {
+	for _, keys := range *k.keys.Load() {
+		if value, err := keys.Open(sealContext(k.host, id), sealed); err == nil {
+			return secret.New(value), nil
+		}
+	}
+	return nil, compute.Errorf(compute.Unavailable, "secret %s was not sealed to a key of this host", id)
+}
+
+// Passphrase reads a secret for the operation whose activity calls it. Forbidden: the
+// server uses no such secret, or no operation on it acts with the credential any more;
+// otherwise as key.Manager.
+func (k *HostKeys) Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
+	o, err := asked(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	var answer passphraseAnswer
+	if err := k.ask(ctx, http.MethodPost, pathPassphrase, passphraseRequest{o, id}, &answer); err != nil {
+		return nil, err
+	}
+	return k.open(id, answer.Sealed)
+}
+
+// asked says for which server the activity works.
+func asked(ctx context.Context, cred compute.Credential) (on, error) {
+	if activity.IsActivity(ctx) {
+		if id, ok := durable.ServerOf(activity.GetInfo(ctx).WorkflowExecution.ID); ok {
+			return on{Server: id, Credential: cred}, nil
+		}
+	}
+	return on{}, compute.Errorf(compute.Forbidden, "credential %s: only an operation on a server uses one on a host", cred.ID)
+}
+
+// HostImages reads and writes images through a gateway: image.Store, and what image.Upload
+// needs beside it.
+type HostImages struct{ *Client }
+
+// Get implements image.Store.
+func (i HostImages) Get(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	var out compute.Image
+	resp, err := i.stream(ctx, cred, http.MethodGet, pathImage(id), nil)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, compute.Errorf(compute.Unavailable, "the gateway's answer broke off: %w", err)
+	}
+	return out, nil
+}
+
+// Open implements image.Store.
+func (i HostImages) Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
+	resp, err := i.stream(ctx, cred, http.MethodGet, pathImageFile(id), nil) //nolint:bodyclose // download has it
+	if err != nil {
+		return nil, err
+	}
+	return &download{ReadCloser: resp.Body, resp: resp}, nil
+}
+
+// Upload is that of image.Library.
+func (i HostImages) Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error {
+	resp, err := i.stream(ctx, cred, http.MethodPut, pathImageFile(id), io.NopCloser(data))
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func (i HostImages) stream(ctx context.Context, cred compute.Credential, method, path string, body io.Reader) (*http.Response, error) {
+	o, err := asked(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	return i.do(ctx, method, path, body, string(marshal(o)))
+}
+
+// download ends as the gateway's own reading of the image did.
+type download struct {
+	io.ReadCloser
+	resp *http.Response
+}
+
+func (d *download) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	if err != io.EOF {
+		return n, err
+	}
+	end := d.resp.Trailer.Get(trailerEnd)
+	if end == endWhole {
+		return n, io.EOF
+	}
+	var f failure
+	if json.Unmarshal([]byte(end), &f) != nil || f.Kind == "" {
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, f.err()
+}

@@ -1,0 +1,216 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/image"
+	imagelocal "strongroom/activities/image/local"
+	"strongroom/activities/key"
+	keylocal "strongroom/activities/key/local"
+	"strongroom/compute"
+	"strongroom/schema/schematest"
+	"strongroom/worker/gateway"
+	"strongroom/worker/pki"
+)
+
+// cloud is a gateway with a real database, key manager and image store behind it.
+type cloud struct {
+	*schematest.Fixture
+	t         *testing.T
+	keys      key.Manager
+	images    image.Library
+	authority *pki.Authority
+	url       string
+}
+
+func newCloud(t *testing.T) *cloud {
+	t.Helper()
+	dir := t.TempDir()
+	c := &cloud{Fixture: schematest.NewFixture(t), t: t}
+	master := filepath.Join(dir, "master.key")
+	var err error
+	c.keys, err = keylocal.Open(filepath.Join(dir, "keys"), master)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o700))
+	c.images, err = imagelocal.Open(imagelocal.Config{Dir: filepath.Join(dir, "images")})
+	require.NoError(t, err)
+	c.authority, err = pki.Ensure(filepath.Join(dir, "ca"))
+	require.NoError(t, err)
+	own, err := c.authority.Process(pki.Gateway)
+	require.NoError(t, err)
+	c.url = c.serve(own)
+	return c
+}
+
+func (c *cloud) serve(own *pki.Identity) (url string) {
+	c.t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", own.Server())
+	require.NoError(c.t, err)
+	logger := slog.New(slog.NewTextHandler(c.t.Output(), nil))
+	server := &http.Server{
+		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Logger: logger}).Handler(),
+		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+	}
+	go func() { _ = server.Serve(listener) }()
+	c.t.Cleanup(func() { require.NoError(c.t, server.Close()) })
+	return "https://" + listener.Addr().String()
+}
+
+// host is an enrolled host.
+type host struct {
+	*cloud
+	id      compute.HostID
+	name    string
+	request gateway.EnrollRequest
+	keys    pki.Keys
+	got     *pki.Enrolled
+	client  *gateway.Client
+	secrets *gateway.HostKeys
+}
+
+func (c *cloud) token(name string) string {
+	c.t.Helper()
+	token, err := gateway.Offer(c.Ctx, c.DB, c.authority, name, time.Hour)
+	require.NoError(c.t, err)
+	return token.Text()
+}
+
+func (c *cloud) newHost(name string, id compute.HostID) *host {
+	c.t.Helper()
+	h := &host{cloud: c, id: id, name: name}
+	var err error
+	h.keys, err = pki.GenerateKeys()
+	require.NoError(c.t, err)
+	public, err := x509.MarshalPKIXPublicKey(h.keys.Sign.Public())
+	require.NoError(c.t, err)
+	h.request = gateway.EnrollRequest{Host: id, PublicKey: public, SealingKey: h.keys.Seal.PublicKey().Bytes()}
+	return h
+}
+
+func (c *cloud) enrolled(name string) *host {
+	c.t.Helper()
+	h := c.newHost(name, compute.HostID{UUID: uuid.New()})
+	require.NoError(c.t, h.enroll(c.token(name)))
+	require.NoError(c.t, h.client.Report(c.Ctx, gateway.HostReport{VCPUs: 8, MemoryMB: 8192, DiskGB: 100, VCPURatio: 1, MemoryRatio: 1, DiskRatio: 1, CPUInfo: []byte("{}")}))
+	return h
+}
+
+func (h *host) enroll(token string) (err error) {
+	if h.got, err = gateway.Enroll(h.Ctx, h.url, token, h.request, h.keys); err != nil {
+		return err
+	}
+	h.client = gateway.Dial(h.url, pki.NewIdentity(h.got.Cert, h.keys.Sign, h.got.CA))
+	h.secrets = gateway.NewHostKeys(h.client, h.id, h.keys)
+	return nil
+}
+
+// server adds a server on the host, with an operation that runs.
+func (h *host) server() compute.Operation {
+	h.t.Helper()
+	op := h.Server(compute.OpStart)
+	h.Exec("UPDATE servers SET host_id = $2 WHERE id = $1", op.ServerID, h.id)
+	return op
+}
+
+// secret makes a key of a server's root disk.
+func (c *cloud) secret(server compute.ServerID, cred compute.Credential) compute.SecretID {
+	c.t.Helper()
+	id := c.stray(cred)
+	c.Exec("UPDATE server_disks SET encryption_secret_uuid = $2 WHERE server_id = $1", server, id)
+	return id
+}
+
+// stray makes a key of no server.
+func (c *cloud) stray(cred compute.Credential) compute.SecretID {
+	c.t.Helper()
+	id := compute.SecretID{UUID: uuid.New()}
+	got, err := c.keys.Create(c.Ctx, key.CreateInput{Credential: cred, ID: id, Name: id.String(), Bytes: 64})
+	require.NoError(c.t, err)
+	return got
+}
+
+// image makes one of 3 MB.
+func (c *cloud) image(cred compute.Credential) (compute.ImageID, []byte) {
+	c.t.Helper()
+	img := c.queued(cred)
+	data := make([]byte, 3<<20+7)
+	_, _ = rand.Read(data)
+	require.NoError(c.t, c.images.Upload(c.Ctx, cred, img, bytes.NewReader(data)))
+	return img, data
+}
+
+func (c *cloud) queued(cred compute.Credential) compute.ImageID {
+	c.t.Helper()
+	img, err := c.images.Create(c.Ctx, cred, compute.Image{
+		ID: compute.ImageID{UUID: uuid.New()}, Name: "image", DiskFormat: "raw", ContainerFormat: "bare", Visibility: image.Private,
+	})
+	require.NoError(c.t, err)
+	return img.ID
+}
+
+// as calls do as an activity of the workflow of that id does.
+func as(t *testing.T, workflowID string, do func(ctx context.Context) error) error {
+	t.Helper()
+	var result error
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflowID})
+	env.RegisterActivityWithOptions(func(ctx context.Context) error {
+		result = do(ctx)
+		return nil
+	}, activity.RegisterOptions{Name: "do"})
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, "do").Get(ctx, nil)
+	})
+	require.NoError(t, env.GetWorkflowError())
+	return result
+}
+
+// read reads a secret for a server.
+func (h *host) read(server compute.ServerID, cred compute.Credential, id compute.SecretID) (value string, err error) {
+	h.t.Helper()
+	err = as(h.t, "server/"+server.String(), func(ctx context.Context) error {
+		p, err := h.secrets.Passphrase(ctx, cred, id)
+		if err != nil {
+			return err
+		}
+		defer p.Wipe()
+		return p.Use(func(b []byte) error {
+			value = string(b)
+			return nil
+		})
+	})
+	return value, err
+}
+
+func (c *cloud) value(cred compute.Credential, id compute.SecretID) (value string) {
+	c.t.Helper()
+	p, err := c.keys.Passphrase(c.Ctx, cred, id)
+	require.NoError(c.t, err)
+	defer p.Wipe()
+	require.NoError(c.t, p.Use(func(b []byte) error {
+		value = string(b)
+		return nil
+	}))
+	return value
+}

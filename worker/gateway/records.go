@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/compute"
+	"strongroom/compute/metadata"
+	"strongroom/schema"
+)
+
+// Records is what one host may have written of itself and its servers.
+type Records struct {
+	Pool   *pgxpool.Pool
+	Host   compute.HostID
+	Name   string
+	Logger *slog.Logger
+}
+
+// Report writes the host's row.
+func (r Records) Report(ctx context.Context, report HostReport) error {
+	report.ID, report.Name = r.Host, r.Name
+	if report.Traits == nil {
+		report.Traits = []string{}
+	}
+	if report.Networks == nil {
+		report.Networks = []string{}
+	}
+	return unavailable(schema.New(r.Pool).ReportHost(ctx, schema.ReportHostParams(report)))
+}
+
+// Seen notes that the host runs, and gives its servers on which no operation works.
+func (r Records) Seen(ctx context.Context) ([]AtRest, error) {
+	if _, err := schema.New(r.Pool).SeeHost(ctx, r.Host); err != nil {
+		return nil, unavailable(err)
+	}
+	rows, err := schema.New(r.Pool).ServersAtRest(ctx, &r.Host)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	out := make([]AtRest, len(rows))
+	for i, row := range rows {
+		out[i] = AtRest{Server: row.ID, VMState: row.VMState, PowerState: row.PowerState, UpdatedAt: row.UpdatedAt}
+	}
+	return out, nil
+}
+
+// SyncPower records what the hypervisor shows of servers, unless they are not at rest as
+// they were any more.
+func (r Records) SyncPower(ctx context.Context, found []FoundPower) error {
+	for _, f := range found {
+		vm, power := compute.Found(f.VMState, f.Found)
+		changed, err := schema.New(r.Pool).SyncPower(ctx, schema.SyncPowerParams{
+			ID: f.Server, HostID: &r.Host, VMState: vm, PowerState: power, Was: f.VMState, Seen: f.UpdatedAt,
+		})
+		if err != nil {
+			return unavailable(err)
+		}
+		if changed > 0 {
+			r.Logger.InfoContext(ctx, "the server changed its power state by itself", "server", f.Server, "vm_state", vm)
+		}
+	}
+	return nil
+}
+
+// Progress notes how far the operation on a server is, in percent of its step.
+func (r Records) Progress(ctx context.Context, server compute.ServerID, percent int) error {
+	if percent < 0 || percent > 100 {
+		return compute.Errorf(compute.Invalid, "%d percent", percent)
+	}
+	if err := r.here(ctx, server); err != nil {
+		return err
+	}
+	return unavailable(schema.New(r.Pool).ReportProgress(ctx, schema.ReportProgressParams{ID: server, Percent: int32(percent)}))
+}
+
+// MetadataAfter gives what a server of this host may know of itself; see schema.Metadata.
+func (r Records) MetadataAfter(ctx context.Context, server compute.ServerID, ahead *compute.OperationID) (metadata.Server, error) {
+	if err := r.here(ctx, server); err != nil {
+		return metadata.Server{}, err
+	}
+	if ahead != nil {
+		op, err := schema.New(r.Pool).GetOperation(ctx, *ahead)
+		if err != nil || op.ServerID != server {
+			return metadata.Server{}, compute.Errorf(compute.Forbidden, "operation %s is none of server %s", *ahead, server)
+		}
+	}
+	return schema.Metadata{Pool: r.Pool}.MetadataAfter(ctx, server, ahead)
+}
+
+// here fails unless the server is on the host or about to be. Forbidden says no more: a
+// host learns nothing of others' servers.
+func (r Records) here(ctx context.Context, server compute.ServerID) error {
+	here, err := schema.New(r.Pool).ServerIsOn(ctx, schema.ServerIsOnParams{ServerID: server, HostID: &r.Host})
+	if err != nil {
+		return unavailable(err)
+	}
+	if !here {
+		return compute.Errorf(compute.Forbidden, "server %s is not on host %s", server, r.Name)
+	}
+	return nil
+}
+
+func unavailable(err error) error {
+	if err == nil || compute.KindOf(err) != "" {
+		return err
+	}
+	return compute.Errorf(compute.Unavailable, "the database does not answer: %w", err)
+}

@@ -1,0 +1,221 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"strongroom/activities/image"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/worker/pki"
+)
+
+// Keys reads passphrases, as key.Manager does.
+type Keys interface {
+	Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error)
+}
+
+// Server answers hosts.
+type Server struct {
+	Pool      *pgxpool.Pool
+	Authority *pki.Authority
+	Keys      Keys
+	Images    image.Library
+	Logger    *slog.Logger
+}
+
+// maxBody bounds what a host says of itself.
+const maxBody = 4 << 20
+
+// Handler is the service. It must be served over TLS, as pki.Identity.Server says.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+pathEnroll, s.enroll)
+	for pattern, h := range map[string]func(*call) (any, error){
+		"POST " + pathRenew:                         s.renew,
+		"PUT " + pathHost:                           report,
+		"POST " + pathSeen:                          seen,
+		"POST " + pathPower:                         power,
+		"POST " + pathPassphrase:                    s.passphrase,
+		"POST " + pathServers + "{server}/progress": progress,
+		"GET " + pathServers + "{server}/metadata":  serverMetadata,
+		"GET " + pathImages + "{image}":             s.image,
+		"GET " + pathImages + "{image}/file":        s.download,
+		"PUT " + pathImages + "{image}/file":        s.upload,
+	} {
+		mux.HandleFunc(pattern, s.authenticated(h))
+	}
+	return mux
+}
+
+// call is a request of a host whose certificate is good.
+type call struct {
+	*http.Request
+	Records
+	sealingKey []byte
+	w          http.ResponseWriter
+}
+
+// streamed is the answer of a call that has answered already.
+type streamed struct{}
+
+// authenticated lets hosts in: those with a certificate of this authority that is in the
+// database and was not revoked.
+func (s *Server) authenticated(h func(*call) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.host(r)
+		if err == nil {
+			c.w = w
+			var answer any
+			if answer, err = h(c); err == nil {
+				s.answer(w, answer)
+				return
+			}
+		}
+		s.refuse(w, r, err)
+	}
+}
+
+func (s *Server) host(r *http.Request) (*call, error) {
+	name, cert := pki.Peer(r.TLS)
+	id, ok := name.Host()
+	if !ok {
+		return nil, compute.Errorf(compute.Forbidden, "no certificate of a host")
+	}
+	row, err := schema.New(s.Pool).HostCertificate(r.Context(), serial(cert))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, compute.Errorf(compute.Forbidden, "the certificate of host %s was revoked, or has ended: enroll the host again", id)
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if row.HostID != id {
+		return nil, compute.Errorf(compute.Forbidden, "the certificate is another host's")
+	}
+	return &call{
+		Request: r, sealingKey: row.SealingKey,
+		Records: Records{Pool: s.Pool, Host: id, Name: row.HostName, Logger: s.Logger},
+	}, nil
+}
+
+func (s *Server) answer(w http.ResponseWriter, answer any) {
+	if _, done := answer.(streamed); done {
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.Logger.Warn("an answer to a host broke off", "error", err)
+	}
+}
+
+// refuse answers with an error. What a host may not is for the operator to see.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	f := failureOf(err)
+	if f.Kind == compute.Forbidden {
+		peer, _ := pki.Peer(r.TLS)
+		s.Logger.WarnContext(r.Context(), "refused", "peer", peer, "address", r.RemoteAddr, "request", r.Method+" "+r.URL.Path, "error", err)
+	}
+	status, ok := statuses[f.Kind]
+	if !ok {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(marshal(f)) //nolint:gosec // JSON, for a host
+}
+
+// read reads the body of a request.
+func read[T any](r *http.Request) (in T, err error) {
+	err = json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody)).Decode(&in)
+	if err != nil {
+		err = compute.Errorf(compute.Invalid, "the body cannot be read: %w", err)
+	}
+	return in, err
+}
+
+func report(c *call) (any, error) {
+	in, err := read[HostReport](c.Request)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, c.Report(c.Context(), in)
+}
+
+func seen(c *call) (any, error) {
+	return c.Seen(c.Context())
+}
+
+func power(c *call) (any, error) {
+	in, err := read[[]FoundPower](c.Request)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, c.SyncPower(c.Context(), in)
+}
+
+func (c *call) server() (compute.ServerID, error) {
+	id, err := parseID(c.PathValue("server"))
+	return compute.ServerID{UUID: id}, err
+}
+
+func progress(c *call) (any, error) {
+	id, err := c.server()
+	if err != nil {
+		return nil, err
+	}
+	in, err := read[progressReport](c.Request)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, c.Progress(c.Context(), id, in.Percent)
+}
+
+func serverMetadata(c *call) (any, error) {
+	id, err := c.server()
+	if err != nil {
+		return nil, err
+	}
+	var ahead *compute.OperationID
+	if text := c.URL.Query().Get("ahead"); text != "" {
+		op := compute.OperationID(text)
+		ahead = &op
+	}
+	return c.MetadataAfter(c.Context(), id, ahead)
+}
+
+// passphrase gives one of a server's passphrases, sealed to the host.
+func (s *Server) passphrase(c *call) (any, error) {
+	in, err := read[passphraseRequest](c.Request)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.work(c.Context(), in.on)
+	if err == nil {
+		err = c.uses(c.Context(), w, compute.ThingKeySecret, in.Secret.String(), w.hasSecret(in.Secret))
+	}
+	if err != nil {
+		return nil, err
+	}
+	passphrase, err := s.Keys.Passphrase(c.Context(), in.Credential, in.Secret)
+	if err != nil {
+		return nil, err
+	}
+	defer passphrase.Wipe()
+	var out passphraseAnswer
+	err = passphrase.Use(func(value []byte) (err error) {
+		out.Sealed, err = pki.Seal(c.sealingKey, sealContext(c.Records.Host, in.Secret), value)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sealing a passphrase for host %s: %w", c.Name, err)
+	}
+	return out, nil
+}
