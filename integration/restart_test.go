@@ -20,7 +20,7 @@ func TestSecondStartGoesOn(t *testing.T) {
 	c.console(t, id, "TG ready", 1)
 
 	c.stop()
-	for _, part := range []string{"api", "metadata", "control", "host", "devcloud", "postgres", "temporal", "libvirtd"} {
+	for _, part := range []string{"api", "metadata", "control", "gateway", "host", "devcloud", "postgres", "temporal", "libvirtd"} {
 		_, running := process.Named(c.PIDFile(part))
 		require.False(t, running, part)
 	}
