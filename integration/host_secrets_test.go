@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +39,13 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 		known.add(file, bytes.TrimSpace(text))
 	}
 	known.add("the database", []byte(databaseURL(t, c)))
-	tokens := anyToken()
+	var forms []*regexp.Regexp // each begins with a text, which makes it quick
+	for form := range strings.SplitSeq(anyToken().String(), "|") {
+		forms = append(forms, regexp.MustCompile(form))
+	}
+	hasToken := func(text []byte) bool {
+		return slices.ContainsFunc(forms, func(r *regexp.Regexp) bool { return r.Match(text) })
+	}
 
 	owner, err := c.login("-demo")
 	require.NoError(t, err)
@@ -64,7 +72,7 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 			if found := known.in(memory); len(found) > 0 {
 				t.Errorf("the host's memory holds %v", found)
 			}
-			if tokens.Find(memory) != nil {
+			if hasToken(memory) {
 				t.Error("the host's memory holds a token")
 			}
 		}
@@ -92,7 +100,7 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, known.in(text), path)
 		require.NotContains(t, string(text), "postgres://", path)
-		require.Nil(t, tokens.Find(text), path)
+		require.False(t, hasToken(text), path)
 	}
 	requireClean(c.HostConfigFile())
 	require.NoError(t, filepath.WalkDir(filepath.Join(c.State, "certificate"), func(path string, d fs.DirEntry, err error) error {
@@ -113,6 +121,7 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	control, running := process.Named(c.PIDFile("control"))
 	require.True(t, running)
 	require.Contains(t, known.in(memoryOf(control)), "the database")
+	require.True(t, hasToken([]byte("x"+api.Token()+"x")))
 }
 
 // memoryOf reads what a process can write in its memory; nothing where it ends meanwhile.
@@ -136,7 +145,9 @@ func memoryOf(pid int) []byte {
 		for at := from; at < to; at += 1 << 20 { // large parts of Go's are not there
 			part := make([]byte, min(1<<20, to-at))
 			n, _ := mem.ReadAt(part, at)
-			all.Write(part[:n])
+			if len(bytes.Trim(part[:n], "\x00")) > 0 {
+				all.Write(part[:n])
+			}
 		}
 	}
 	return all.Bytes()
