@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"crypto/tls"
 	"log/slog"
 
 	"go.temporal.io/sdk/client"
@@ -12,6 +13,7 @@ import (
 type ClientConfig struct {
 	Address   string // host:port
 	Namespace string
+	TLS       *tls.Config // nil: clear text
 	Logger    *slog.Logger
 }
 
@@ -28,9 +30,10 @@ func DialLazily(cfg ClientConfig) (client.Client, error) {
 
 func clientOptions(cfg ClientConfig) client.Options {
 	return client.Options{
-		HostPort:      cfg.Address,
-		Namespace:     cfg.Namespace,
-		Logger:        log.NewStructuredLogger(cfg.Logger),
-		DataConverter: converter.GetDefaultDataConverter(),
+		HostPort:          cfg.Address,
+		Namespace:         cfg.Namespace,
+		Logger:            log.NewStructuredLogger(cfg.Logger),
+		DataConverter:     converter.GetDefaultDataConverter(),
+		ConnectionOptions: client.ConnectionOptions{TLS: cfg.TLS},
 	}
 }

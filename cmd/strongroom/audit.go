@@ -54,9 +54,9 @@ func (a auditCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	temporal, err := durable.Dial(clientConfig(cfg, r.log))
+	temporal, err := dialTemporal(cfg, r.log, durable.Dial)
 	if err != nil {
-		return fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err)
+		return err
 	}
 	defer temporal.Close()
 	run, err := temporal.ExecuteWorkflow(r, client.StartWorkflowOptions{

@@ -27,6 +27,13 @@ type Config struct {
 		Address   string `koanf:"address"`   // host:port
 		Namespace string `koanf:"namespace"` // default
 		UI        string `koanf:"ui"`        // where operators find the web UI
+
+		TLS struct {
+			Authority   string `koanf:"authority"`   // file: whose certificate Temporal must have
+			Certificate string `koanf:"certificate"` // file: what Temporal is shown
+			Key         string `koanf:"key"`         // file: its key
+			ServerName  string `koanf:"server_name"` // in Temporal's certificate
+		} `koanf:"tls"` // none of it: clear text
 	} `koanf:"temporal"`
 	Identity IdentityConfig `koanf:"identity"`
 	API      struct {

@@ -39,14 +39,14 @@ func (migrateCommand) Run(r *run) error {
 	ctx, cancel := context.WithTimeout(r, registerTime)
 	defer cancel()
 	// The database is migrated by now: it needs no Temporal.
-	const away = "the database is up to date, but no answer from Temporal at %s: run migrate again when it is back: %w"
-	temporal, err := durable.Dial(clientConfig(cfg, r.log))
+	const away = "the database is up to date; run migrate again when Temporal is back: %w"
+	temporal, err := dialTemporal(cfg, r.log, durable.Dial)
 	if err != nil {
-		return fmt.Errorf(away, cfg.Temporal.Address, err)
+		return fmt.Errorf(away, err)
 	}
 	defer temporal.Close()
 	if err := durable.RegisterSearchAttributes(ctx, temporal, cfg.Temporal.Namespace); err != nil {
-		return fmt.Errorf(away, cfg.Temporal.Address, err)
+		return fmt.Errorf(away, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err))
 	}
 	return nil
 }

@@ -30,10 +30,10 @@ func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error
 	if err != nil {
 		return nil, err
 	}
-	temporal, err := dial(clientConfig(cfg, r.log))
+	temporal, err := dialTemporal(cfg, r.log, dial)
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err)
+		return nil, err
 	}
 	return &backends{Config: cfg, pool: pool, temporal: temporal}, nil
 }
@@ -76,6 +76,15 @@ func connectDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-func clientConfig(cfg *Config, log *slog.Logger) durable.ClientConfig {
-	return durable.ClientConfig{Address: cfg.Temporal.Address, Namespace: cfg.Temporal.Namespace, Logger: log}
+// dialTemporal connects to Temporal with durable.Dial or durable.DialLazily.
+func dialTemporal(cfg *Config, log *slog.Logger, dial func(durable.ClientConfig) (client.Client, error)) (client.Client, error) {
+	tls, err := durable.TLSFiles(cfg.Temporal.TLS).Config()
+	if err != nil {
+		return nil, err
+	}
+	temporal, err := dial(durable.ClientConfig{Address: cfg.Temporal.Address, Namespace: cfg.Temporal.Namespace, TLS: tls, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err)
+	}
+	return temporal, nil
 }
