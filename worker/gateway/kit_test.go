@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,23 +33,28 @@ import (
 // cloud is a gateway with a real database, key manager and image store behind it.
 type cloud struct {
 	*schematest.Fixture
-	t         *testing.T
+	t         testing.TB
 	keys      key.Manager
 	images    image.Library
 	authority *pki.Authority
 	url       string
 }
 
-func newCloud(t *testing.T) *cloud {
+func newCloud(t testing.TB) *cloud {
 	t.Helper()
 	dir := t.TempDir()
-	c := &cloud{Fixture: schematest.NewFixture(t), t: t}
+	images, err := imagelocal.Open(imagelocal.Config{Dir: dir})
+	require.NoError(t, err)
+	return newCloudWith(t, images)
+}
+
+func newCloudWith(t testing.TB, images image.Library) *cloud {
+	t.Helper()
+	dir := t.TempDir()
+	c := &cloud{Fixture: schematest.NewFixture(t), t: t, images: images}
 	master := filepath.Join(dir, "master.key")
 	var err error
 	c.keys, err = keylocal.Open(filepath.Join(dir, "keys"), master)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o700))
-	c.images, err = imagelocal.Open(imagelocal.Config{Dir: filepath.Join(dir, "images")})
 	require.NoError(t, err)
 	c.authority, err = pki.Ensure(filepath.Join(dir, "ca"))
 	require.NoError(t, err)
@@ -167,19 +171,20 @@ func (c *cloud) queued(cred compute.Credential) compute.ImageID {
 }
 
 // as calls do as an activity of the workflow of that id does.
-func as(t *testing.T, workflowID string, do func(ctx context.Context) error) error {
+func as(t testing.TB, workflowID string, do func(ctx context.Context) error) error {
 	t.Helper()
 	var result error
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(10 * time.Minute)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflowID})
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
 		result = do(ctx)
 		return nil
 	}, activity.RegisterOptions{Name: "do"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Minute})
 		return workflow.ExecuteActivity(ctx, "do").Get(ctx, nil)
 	})
 	require.NoError(t, env.GetWorkflowError())
