@@ -52,13 +52,25 @@ func (q *Queries) AddHostCertificate(ctx context.Context, arg AddHostCertificate
 	return err
 }
 
-const deleteEnrollmentsOf = `-- name: DeleteEnrollmentsOf :execrows
-DELETE FROM host_enrollments WHERE host_name = $1 AND used_at IS NULL
+const deleteEndedCertificates = `-- name: DeleteEndedCertificates :exec
+DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now()
 `
 
-// Tokens of a host that nobody used yet.
-func (q *Queries) DeleteEnrollmentsOf(ctx context.Context, hostName string) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteEnrollmentsOf, hostName)
+func (q *Queries) DeleteEndedCertificates(ctx context.Context, hostID compute.HostID) error {
+	_, err := q.db.Exec(ctx, deleteEndedCertificates, hostID)
+	return err
+}
+
+const deleteEnrollmentsOf = `-- name: DeleteEnrollmentsOf :execrows
+DELETE FROM host_enrollments WHERE used_at IS NULL AND host_name IN (
+    SELECT $1::text
+    UNION SELECT c.host_name FROM host_certificates c WHERE c.host_id::text = lower($1::text)
+    UNION SELECT h.name FROM hosts h WHERE h.id::text = lower($1::text))
+`
+
+// Tokens of a host, by its name or uuid, that nobody used yet.
+func (q *Queries) DeleteEnrollmentsOf(ctx context.Context, host string) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteEnrollmentsOf, host)
 	if err != nil {
 		return 0, err
 	}
@@ -91,28 +103,55 @@ func (q *Queries) HostCertificate(ctx context.Context, serial string) (HostCerti
 	return i, err
 }
 
-const madeFor = `-- name: MadeFor :one
-SELECT (EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = $1 AND l.state <> 'released'
-        AND l.kind = $2 AND l.state <> 'handed_over' AND (l.name = $3::text OR l.reference = $3::text))
-    OR EXISTS (SELECT FROM ledger l WHERE l.operation_id = ANY ($4::text[]) AND l.state <> 'released'
-        AND l.kind = $2 AND l.state <> 'handed_over' AND (l.name = $3::text OR l.reference = $3::text)))::boolean AS made
+const keepAuthority = `-- name: KeepAuthority :one
+INSERT INTO gateway_authority (fingerprint) VALUES ($1) ON CONFLICT (one) DO UPDATE SET one = true RETURNING fingerprint
 `
 
-type MadeForParams struct {
-	ServerID   uuid.UUID
-	Kind       compute.ThingKind
-	ID         string
-	Operations []string
+// The fingerprint of the one certificate authority of all gateways: the first one's.
+func (q *Queries) KeepAuthority(ctx context.Context, fingerprint []byte) ([]byte, error) {
+	row := q.db.QueryRow(ctx, keepAuthority, fingerprint)
+	var fingerprint_2 []byte
+	err := row.Scan(&fingerprint_2)
+	return fingerprint_2, err
 }
 
-// Whether a thing is on the ledger as the server's, or was made by one of the operations: a
-// secret by its reference, an image by its name.
-func (q *Queries) MadeFor(ctx context.Context, arg MadeForParams) (bool, error) {
-	row := q.db.QueryRow(ctx, madeFor,
-		arg.ServerID,
+const lockHostCertificate = `-- name: LockHostCertificate :one
+SELECT serial FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now() FOR SHARE
+`
+
+// The certificate with which another is asked for: it stays good until the other is there.
+func (q *Queries) LockHostCertificate(ctx context.Context, serial string) (string, error) {
+	row := q.db.QueryRow(ctx, lockHostCertificate, serial)
+	var serial_2 string
+	err := row.Scan(&serial_2)
+	return serial_2, err
+}
+
+const madeWith = `-- name: MadeWith :one
+SELECT EXISTS (SELECT FROM ledger l WHERE l.operation_id = ANY ($1::text[]) AND l.state NOT IN ('released', 'handed_over')
+    AND l.kind = $2 AND (l.name = $3::text OR l.reference = $3::text)
+    AND l.credential_id = $4 AND l.project_id = $5 AND l.user_id = $6)::boolean AS made
+`
+
+type MadeWithParams struct {
+	Operations   []string
+	Kind         compute.ThingKind
+	ID           string
+	CredentialID uuid.UUID
+	ProjectID    string
+	UserID       string
+}
+
+// Whether one of the operations made a thing, with a credential: a secret by its reference,
+// an image by its name.
+func (q *Queries) MadeWith(ctx context.Context, arg MadeWithParams) (bool, error) {
+	row := q.db.QueryRow(ctx, madeWith,
+		arg.Operations,
 		arg.Kind,
 		arg.ID,
-		arg.Operations,
+		arg.CredentialID,
+		arg.ProjectID,
+		arg.UserID,
 	)
 	var made bool
 	err := row.Scan(&made)

@@ -75,6 +75,11 @@ type FlavorExtraSpec struct {
 	Value    string
 }
 
+type GatewayAuthority struct {
+	One         bool
+	Fingerprint []byte
+}
+
 type Host struct {
 	ID                compute.HostID
 	Number            int64

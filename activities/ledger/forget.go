@@ -38,8 +38,8 @@ func Forgettable(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) (
 }
 
 // Forget marks a host as one that never comes back: nothing is placed on it any more, and
-// what waits for it is released. It gives what may still be on its disks. A host
-// that reports itself again is a host like any other.
+// what waits for it is released; its certificates are revoked. It gives what may still be on its
+// disks. A host that enrolls and reports itself again is a host like any other.
 // NotFound: there is no such host. Conflict: the host still runs, or something is on it
 // that must go first.
 func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]compute.Thing, error) {
@@ -53,6 +53,9 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 			return err
 		}
 		if err := q.DeleteClaimsOfDeleted(ctx, host); err != nil {
+			return err
+		}
+		if _, err := q.RevokeHost(ctx, host.String()); err != nil { // whoever has the machine now
 			return err
 		}
 		rows, err := q.ReleaseWaitingOn(ctx, &host)

@@ -57,6 +57,7 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	go authority.Renew(r, own, pki.API)
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,

@@ -2,7 +2,9 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +15,10 @@ import (
 )
 
 type gatewayCommand struct{}
+
+// imagePatience is how long a gateway that is told to stop lets images through to their
+// end. One that is cut off begins again.
+const imagePatience = 10 * time.Minute
 
 // Help is shown by --help.
 func (gatewayCommand) Help() string {
@@ -50,33 +56,29 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	authority, err := cfg.authority()
+	authority, err := pki.Ensure(cfg.Gateway.Authority)
 	if err != nil {
-		return err
+		return fmt.Errorf("gateway.authority: %w", err)
+	}
+	if err := gateway.KeepAuthority(r, pool, authority); err != nil {
+		return fmt.Errorf("gateway.authority %s: %w", cfg.Gateway.Authority, err)
 	}
 	own, err := authority.Process(pki.Gateway)
 	if err != nil {
 		return err
 	}
+	go authority.Renew(r, own, pki.Gateway)
 	listener, err := listen("gateway", cfg.Gateway.Listen)
 	if err != nil {
 		return err
 	}
 	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Logger: r.log}
-	return serveOn(r, "gateway", secured(listener, own), server.Handler(), streaming)
+	return serveUntil(r, "gateway", imagePatience, secured(listener, own), server.Handler(), quiet)
 }
 
 // secured lets in those alone who speak TLS.
 func secured(listener net.Listener, own *pki.Identity) net.Listener {
 	return tls.NewListener(listener, own.Server())
-}
-
-// streaming lifts the limits of time for a server whose handler gives each read and write
-// of an image its own.
-func streaming(server *http.Server) {
-	server.ReadTimeout, server.WriteTimeout = 0, 0
-	server.IdleTimeout = 5 * time.Minute
-	quiet(server)
 }
 
 // quiet leaves broken handshakes out of the log: whoever looks whether the port is open
@@ -85,9 +87,12 @@ func quiet(server *http.Server) {
 	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 }
 
-// authority opens the certificate authority; the first of gateways and apis makes it.
+// authority opens the certificate authority, which the first gateway made.
 func (cfg *Config) authority() (*pki.Authority, error) {
-	a, err := pki.Ensure(cfg.Gateway.Authority)
+	a, err := pki.Open(cfg.Gateway.Authority)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("gateway.authority: there is none in %s: start strongroom gateway, which makes it, or copy the folder of a machine where one runs", cfg.Gateway.Authority)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("gateway.authority: %w", err)
 	}

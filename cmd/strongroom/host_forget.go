@@ -39,8 +39,8 @@ are on it, and delete them:
 
 A host that has servers, or on which an operation is at work, is not forgotten, nor is
 one that reported itself in the last minute and is not forced down; the error says
-what to do. Nothing is placed on a forgotten host. If its worker starts again after
-all, it is a host like any other.
+what to do. Nothing is placed on a forgotten host, and its certificate is revoked. If
+the machine comes back after all, enroll it again; then it is a host like any other.
 
 Exit code 0: the host is forgotten; 1: it is not, and nothing was changed.`
 }

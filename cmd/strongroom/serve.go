@@ -51,6 +51,11 @@ func newServer(handler http.Handler) *http.Server {
 }
 
 func serveOn(r *run, name string, listener net.Listener, handler http.Handler, with ...func(*http.Server)) error {
+	return serveUntil(r, name, stopPatience, listener, handler, with...)
+}
+
+// serveUntil answers HTTP until the context ends, and then for so long what is under way.
+func serveUntil(r *run, name string, patience time.Duration, listener net.Listener, handler http.Handler, with ...func(*http.Server)) error {
 	server := newServer(handler)
 	for _, change := range with {
 		change(server)
@@ -58,7 +63,7 @@ func serveOn(r *run, name string, listener net.Listener, handler http.Handler, w
 	stopped := make(chan struct{})
 	disarm := context.AfterFunc(r, func() {
 		defer close(stopped)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r), stopPatience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r), patience)
 		defer cancel()
 		_ = server.Shutdown(ctx)
 	})

@@ -22,9 +22,15 @@ CREATE TABLE host_certificates (
 CREATE INDEX host_certificates_host ON host_certificates (host_id);
 CREATE INDEX host_certificates_name ON host_certificates (host_name);
 
+-- The SHA-256 of the certificate of the one authority that all gateways have.
+CREATE TABLE gateway_authority (
+    one         boolean PRIMARY KEY DEFAULT true CHECK (one),
+    fingerprint bytea NOT NULL
+);
+
 -- What a running operation made, a gateway asks.
 CREATE INDEX ledger_operation ON ledger (operation_id) WHERE state <> 'released';
 
 -- +goose Down
 DROP INDEX ledger_operation;
-DROP TABLE host_certificates, host_enrollments;
+DROP TABLE gateway_authority, host_certificates, host_enrollments;

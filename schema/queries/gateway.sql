@@ -15,6 +15,13 @@ SELECT (EXISTS (SELECT FROM host_certificates c WHERE c.revoked_at IS NULL AND c
         AND (c.host_name = sqlc.arg(host_name)) <> (c.host_id = sqlc.arg(host_id)))
     OR EXISTS (SELECT FROM hosts h WHERE (h.name = sqlc.arg(host_name)) <> (h.id = sqlc.arg(host_id))))::boolean AS other;
 
+-- name: LockHostCertificate :one
+-- The certificate with which another is asked for: it stays good until the other is there.
+SELECT serial FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now() FOR SHARE;
+
+-- name: DeleteEndedCertificates :exec
+DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now();
+
 -- name: AddHostCertificate :exec
 INSERT INTO host_certificates (serial, host_id, host_name, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5);
 
@@ -27,8 +34,15 @@ UPDATE host_certificates SET revoked_at = now()
 WHERE (host_name = sqlc.arg(host)::text OR host_id::text = lower(sqlc.arg(host)::text)) AND revoked_at IS NULL;
 
 -- name: DeleteEnrollmentsOf :execrows
--- Tokens of a host that nobody used yet.
-DELETE FROM host_enrollments WHERE host_name = $1 AND used_at IS NULL;
+-- Tokens of a host, by its name or uuid, that nobody used yet.
+DELETE FROM host_enrollments WHERE used_at IS NULL AND host_name IN (
+    SELECT sqlc.arg(host)::text
+    UNION SELECT c.host_name FROM host_certificates c WHERE c.host_id::text = lower(sqlc.arg(host)::text)
+    UNION SELECT h.name FROM hosts h WHERE h.id::text = lower(sqlc.arg(host)::text));
+
+-- name: KeepAuthority :one
+-- The fingerprint of the one certificate authority of all gateways: the first one's.
+INSERT INTO gateway_authority (fingerprint) VALUES ($1) ON CONFLICT (one) DO UPDATE SET one = true RETURNING fingerprint;
 
 -- name: ServerIsOn :one
 -- Whether a server is on a host, or an operation has claimed room for it there.
@@ -39,10 +53,9 @@ SELECT (EXISTS (SELECT FROM servers s WHERE s.id = sqlc.arg(server_id) AND s.hos
 -- The operations on a server that have begun and not ended.
 SELECT * FROM operations WHERE server_id = $1 AND state IN ('accepted', 'running') ORDER BY number;
 
--- name: MadeFor :one
--- Whether a thing is on the ledger as the server's, or was made by one of the operations: a
--- secret by its reference, an image by its name.
-SELECT (EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id) AND l.state <> 'released'
-        AND l.kind = sqlc.arg(kind) AND l.state <> 'handed_over' AND (l.name = sqlc.arg(id)::text OR l.reference = sqlc.arg(id)::text))
-    OR EXISTS (SELECT FROM ledger l WHERE l.operation_id = ANY (sqlc.arg(operations)::text[]) AND l.state <> 'released'
-        AND l.kind = sqlc.arg(kind) AND l.state <> 'handed_over' AND (l.name = sqlc.arg(id)::text OR l.reference = sqlc.arg(id)::text)))::boolean AS made;
+-- name: MadeWith :one
+-- Whether one of the operations made a thing, with a credential: a secret by its reference,
+-- an image by its name.
+SELECT EXISTS (SELECT FROM ledger l WHERE l.operation_id = ANY (sqlc.arg(operations)::text[]) AND l.state NOT IN ('released', 'handed_over')
+    AND l.kind = sqlc.arg(kind) AND (l.name = sqlc.arg(id)::text OR l.reference = sqlc.arg(id)::text)
+    AND l.credential_id = sqlc.arg(credential_id) AND l.project_id = sqlc.arg(project_id) AND l.user_id = sqlc.arg(user_id))::boolean AS made;

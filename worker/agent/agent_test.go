@@ -3,8 +3,10 @@ package agent_test
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -38,6 +40,8 @@ func TestConsoleIsHandedToTheAPIOnly(t *testing.T) {
 		require.NoError(t, err)
 		return id
 	}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }))
+	defer elsewhere.Close()
 	known, host := compute.ServerID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	url := serve(t, identity(authority, pki.HostName(host)), agent.Server{
 		Logger: slog.New(slog.DiscardHandler),
@@ -67,6 +71,11 @@ func TestConsoleIsHandedToTheAPIOnly(t *testing.T) {
 		"an api of another cloud": func() error { _, err := ask(identity(stranger, pki.API), host, url, known); return err },
 		"of another host": func() error {
 			_, err := ask(api, compute.HostID{UUID: uuid.New()}, url, known)
+			return err
+		},
+		"to where a host likes": func() error {
+			url := serve(t, identity(authority, pki.HostName(host)), http.RedirectHandler(elsewhere.URL, http.StatusFound))
+			_, err := ask(api, host, url, known)
 			return err
 		},
 		"in the clear": func() error { _, err := ask(api, host, "http"+url[len("https"):], known); return err },

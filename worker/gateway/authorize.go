@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -12,77 +13,110 @@ import (
 	"strongroom/schema"
 )
 
-// work is what goes on with a server of a host.
+// work is what goes on with a server that is on a host, or about to be.
 type work struct {
-	on
+	purpose
 	server     compute.Server
-	operations []compute.Operation // that run
+	operations []compute.Operation // that have begun and not ended
 }
 
-// work fails with Forbidden unless an operation runs on a server that is on this host, or
-// about to be, which acts with the credential: with that of the request, or with the one
-// that the server's flavor says.
-func (r Records) work(ctx context.Context, o on) (work, error) {
-	if err := r.here(ctx, o.Server); err != nil {
+// work gives what goes on with a server of this host. Forbidden: it is not on the host.
+func (r Records) work(ctx context.Context, p purpose) (work, error) {
+	if err := r.requireOn(ctx, p.Server); err != nil {
 		return work{}, err
 	}
 	q := schema.New(r.Pool)
-	server, err := schema.LoadServer(ctx, q, o.Server)
+	server, err := schema.LoadServer(ctx, q, p.Server)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return work{}, compute.Errorf(compute.Forbidden, "there is no server %s", o.Server)
+		return work{}, compute.Errorf(compute.Forbidden, "there is no server %s", p.Server)
 	}
 	if err != nil {
 		return work{}, unavailable(err)
 	}
-	rows, err := q.RunningOperations(ctx, o.Server)
+	rows, err := q.RunningOperations(ctx, p.Server)
 	if err != nil {
 		return work{}, unavailable(err)
 	}
-	w := work{on: o, server: server}
-	acts := false
+	w := work{purpose: p, server: server}
 	for _, row := range rows {
-		op := row.Operation()
-		w.operations = append(w.operations, op)
-		ring := server.Keyring(op.Credential)
-		acts = acts || slices.Contains([]compute.Credential{op.Credential, ring.Disks, ring.TPM, ring.Rescue}, o.Credential)
-	}
-	if !acts {
-		return work{}, compute.Errorf(compute.Forbidden, "no operation on server %s acts with credential %s now", o.Server, o.Credential.ID)
+		w.operations = append(w.operations, row.Operation())
 	}
 	return w, nil
 }
 
-// uses fails with Forbidden unless a secret or an image is one of the server's, was made for
-// one of its operations, or is named by the request for one, whose own credential alone is
-// good for it: what users write is no reason to use another's.
-func (r Records) uses(ctx context.Context, w work, kind compute.ThingKind, id string, own bool) error {
-	if own {
-		return nil
-	}
-	var operations []string
+// requireSecret fails with Forbidden unless an operation that runs reads the secret with
+// the credential: as the key of a disk or of the TPM that the server has, with the
+// credential that its flavor says; as one that the operation made, with what it was made
+// with; or as one that the request names, with the credential of the request. Each secret
+// goes with its own credential: an image may name any secret as its own, which
+// strongroom's own login could read.
+func (r Records) requireSecret(ctx context.Context, w work, id compute.SecretID) error {
 	for _, op := range w.operations {
-		operations = append(operations, string(op.ID))
-		if op.Credential == w.Credential && bytes.Contains(op.Arguments, []byte(`"`+id+`"`)) {
+		ring := w.server.Keyring(op.Credential)
+		for _, d := range w.server.Disks {
+			if (is(d.Secret, id) || is(d.BackingSecret, id)) && ring.OfDisk(d) == w.Credential {
+				return nil
+			}
+		}
+		if w.server.TPM != nil && is(w.server.TPM.Secret, id) && ring.TPM == w.Credential {
+			return nil
+		}
+		if op.Credential == w.Credential && namesSecret(op, id) {
 			return nil
 		}
 	}
-	made, err := schema.New(r.Pool).MadeFor(ctx, schema.MadeForParams{Kind: kind, ID: id, ServerID: w.server.ID.UUID, Operations: operations})
+	return r.requireMade(ctx, w, compute.ThingKeySecret, id.String())
+}
+
+// requireImage fails with Forbidden unless an operation that runs uses the image, with the
+// credential of its request: it is one of the server's or of its disks', the operation made
+// it, or the request names it.
+func (r Records) requireImage(ctx context.Context, w work, id compute.ImageID) error {
+	own := w.server.Image.ID == id ||
+		slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return d.Image != nil && *d.Image == id })
+	for _, op := range w.operations {
+		if op.Credential == w.Credential && (own || bytes.Contains(op.Arguments, []byte(`"`+id.String()+`"`))) {
+			return nil
+		}
+	}
+	return r.requireMade(ctx, w, compute.ThingImage, id.String())
+}
+
+// requireMade fails with Forbidden unless one of the operations made the thing, with the
+// credential.
+func (r Records) requireMade(ctx context.Context, w work, kind compute.ThingKind, id string) error {
+	operations := make([]string, len(w.operations))
+	for i, op := range w.operations {
+		operations[i] = string(op.ID)
+	}
+	made, err := schema.New(r.Pool).MadeWith(ctx, schema.MadeWithParams{
+		Kind: kind, ID: id, Operations: operations,
+		CredentialID: w.Credential.ID, ProjectID: w.Credential.ProjectID, UserID: w.Credential.UserID,
+	})
 	if err != nil {
 		return unavailable(err)
 	}
 	if !made {
-		return compute.Errorf(compute.Forbidden, "%s %s is none that server %s uses", kind, id, w.server.ID)
+		return compute.Errorf(compute.Forbidden, "no operation that runs on server %s uses %s %s with credential %s", w.Server, kind, id, w.Credential.ID)
 	}
 	return nil
 }
 
-func (w work) hasSecret(id compute.SecretID) bool {
-	is := func(s *compute.SecretID) bool { return s != nil && *s == id }
-	return (w.server.TPM != nil && is(w.server.TPM.Secret)) ||
-		slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return is(d.Secret) || is(d.BackingSecret) })
+// namesSecret reports whether the request for an operation names a secret.
+func namesSecret(op compute.Operation, id compute.SecretID) bool {
+	switch op.Kind {
+	case compute.OpCreateImage, compute.OpCreateBackup:
+		var in compute.SnapshotArguments
+		return json.Unmarshal(op.Arguments, &in) == nil && is(in.Secret, id)
+	case compute.OpRescue:
+		var in compute.RescueArguments
+		if json.Unmarshal(op.Arguments, &in) != nil {
+			return false
+		}
+		encryption, err := in.Image.Encryption()
+		return err == nil && encryption != nil && encryption.Secret == id
+	}
+	return false
 }
 
-func (w work) hasImage(id compute.ImageID) bool {
-	return w.server.Image.ID == id ||
-		slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return d.Image != nil && *d.Image == id })
-}
+func is(a *compute.SecretID, b compute.SecretID) bool { return a != nil && *a == b }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"strongroom/compute"
@@ -18,25 +19,40 @@ import (
 
 // Client asks a gateway on behalf of a host.
 type Client struct {
-	url  string
-	http *http.Client
+	url       string
+	identity  *pki.Identity
+	connected atomic.Pointer[http.Client]
 }
 
-// How long an answer may take to begin: to what a host says of itself, and to the last byte
-// of an image, which the image store may look at before it answers.
+// How long an answer may take: to JSON, behind which there may be a key manager that takes
+// its time; and to the last byte of an image, which the image store may look at before it
+// answers.
 const (
-	answerTime = time.Minute
+	answerTime = 3 * time.Minute
 	streamTime = 10 * time.Minute
 )
 
 // Dial gives a client of the gateway at an https URL. It connects at its first call.
 func Dial(url string, id *pki.Identity) *Client {
-	return &Client{url: strings.TrimSuffix(url, "/"), http: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: id.Client(pki.Gateway), MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+	c := &Client{url: strings.TrimSuffix(url, "/"), identity: id}
+	c.reconnect()
+	return c
+}
+
+// reconnect makes calls from now on over new connections, with the newest certificate.
+func (c *Client) reconnect() {
+	before := c.connected.Swap(&http.Client{CheckRedirect: never, Transport: &http.Transport{
+		TLSClientConfig: c.identity.Client(pki.Gateway), MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: streamTime, ExpectContinueTimeout: answerTime,
 		WriteBufferSize: 256 << 10, ReadBufferSize: 256 << 10,
-	}}}
+	}})
+	if before != nil {
+		before.CloseIdleConnections()
+	}
 }
+
+// never follows a redirect: a gateway makes none.
+func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Report writes the host's row.
 func (c *Client) Report(ctx context.Context, report HostReport) error {
@@ -103,12 +119,12 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, ab
 		return nil, compute.Errorf(compute.Invalid, "host.gateway %s: %w", c.url, err)
 	}
 	if about != "" {
-		r.Header.Set(headerOn, about)
+		r.Header.Set(headerPurpose, about)
 	}
 	if method == http.MethodPut && about != "" {
 		r.Header.Set("Expect", "100-continue") // an image is not sent before it is known to be welcome
 	}
-	resp, err := c.http.Do(r)
+	resp, err := c.connected.Load().Do(r)
 	if err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "the gateway does not answer: %w", err)
 	}
@@ -122,7 +138,7 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, ab
 func failed(resp *http.Response) error {
 	var f failure
 	err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&f)
-	if err != nil || f.Kind == "" {
+	if err != nil || f.Message == "" { // not a gateway's: that of a load balancer, say
 		return compute.Errorf(compute.Unavailable, "the gateway answered %s", resp.Status)
 	}
 	return f.err()
@@ -135,9 +151,10 @@ func Enroll(ctx context.Context, url, token string, in EnrollRequest, keys pki.K
 		return nil, err
 	}
 	var got pki.Enrolled
-	client := &Client{url: strings.TrimSuffix(url, "/"), http: &http.Client{Transport: &http.Transport{
+	client := &Client{url: strings.TrimSuffix(url, "/")}
+	client.connected.Store(&http.Client{CheckRedirect: never, Transport: &http.Transport{
 		TLSClientConfig: pki.ByFingerprint(parsed.Fingerprint, &got), DisableKeepAlives: true,
-	}}}
+	}})
 	in.Token = token
 	var answer EnrollAnswer
 	if err := client.ask(ctx, http.MethodPost, pathEnroll, in, &answer); err != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -69,16 +70,16 @@ func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, w
 	return t, unavailable(q.AddEnrollment(ctx, schema.AddEnrollmentParams{TokenSha256: sum[:], HostName: host, Seconds: within.Seconds()}))
 }
 
-// Revoke makes a gateway refuse a host, by its name or uuid, from now on, and the tokens
+// Revoke makes gateways refuse a host, by its name or uuid, from now on, and the tokens
 // that it has not used. NotFound: there is no certificate and no token of such a host.
 func Revoke(ctx context.Context, db schema.DBTX, host string) error {
 	q := schema.New(db)
-	tokens, err := q.DeleteEnrollmentsOf(ctx, host)
-	if err != nil {
-		return unavailable(err)
+	found, err := q.DeleteEnrollmentsOf(ctx, host)
+	for changed := int64(1); err == nil && changed > 0; found += changed {
+		// Again until there is none: one that was issued meanwhile is in no snapshot of before.
+		changed, err = q.RevokeHost(ctx, host)
 	}
-	certificates, err := q.RevokeHost(ctx, host)
-	if err == nil && tokens+certificates == 0 {
+	if err == nil && found == 0 {
 		return compute.Errorf(compute.NotFound, "host %s has no certificate", host)
 	}
 	return unavailable(err)
@@ -86,7 +87,11 @@ func Revoke(ctx context.Context, db schema.DBTX, host string) error {
 
 // enroll gives a host its first certificate.
 func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
-	in, err := read[EnrollRequest](r)
+	var in EnrollRequest
+	body, err := whole(w, r)
+	if err == nil {
+		in, err = read[EnrollRequest](body)
+	}
 	var token Token
 	if err == nil {
 		if token, err = ParseToken(in.Token); err != nil {
@@ -112,6 +117,9 @@ func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
 				return compute.Errorf(compute.Conflict, "there is another host %s, or %s is the id of another host: "+
 					"if it is gone, revoke it (strongroom host revoke) and delete it (openstack compute service delete); if host.id_file was copied, remove the copy", out.Name, in.Host)
 			}
+			if _, err := q.RevokeHost(r.Context(), in.Host.String()); err != nil { // those of keys that it has no more
+				return unavailable(err)
+			}
 			out.Certificate, err = s.issue(r.Context(), q, in, out.Name)
 			return err
 		})
@@ -126,13 +134,27 @@ func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
 
 // renew gives a host a newer certificate; the older one is good until it ends.
 func (s *Server) renew(c *call) (any, error) {
-	in, err := read[EnrollRequest](c.Request)
+	in, err := read[EnrollRequest](c.body)
 	if err != nil {
 		return nil, err
 	}
 	in.Host = c.Records.Host
-	cert, err := s.issue(c.Context(), schema.New(s.Pool), in, c.Name)
-	return EnrollAnswer{Name: c.Name, Certificate: cert}, err
+	out := EnrollAnswer{Name: c.Name}
+	_, with := pki.Peer(c.TLS)
+	err = pgx.BeginFunc(c.Context(), s.Pool, func(tx pgx.Tx) (err error) {
+		q := schema.New(tx)
+		if _, err := q.LockHostCertificate(c.Context(), serial(with)); errors.Is(err, pgx.ErrNoRows) {
+			return compute.Errorf(compute.Forbidden, "the certificate of host %s was revoked", c.Name)
+		} else if err != nil {
+			return unavailable(err)
+		}
+		if err := q.DeleteEndedCertificates(c.Context(), in.Host); err != nil {
+			return unavailable(err)
+		}
+		out.Certificate, err = s.issue(c.Context(), q, in, c.Name)
+		return err
+	})
+	return out, unavailable(err)
 }
 
 func (s *Server) issue(ctx context.Context, q *schema.Queries, in EnrollRequest, name string) ([]byte, error) {
@@ -154,3 +176,15 @@ func (s *Server) issue(ctx context.Context, q *schema.Queries, in EnrollRequest,
 }
 
 func serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
+
+// KeepAuthority notes which authority the gateways of this database have, the first time,
+// and fails with Conflict where this is another: hosts would know the one or the other.
+func KeepAuthority(ctx context.Context, db schema.DBTX, a *pki.Authority) error {
+	own := a.Fingerprint()
+	kept, err := schema.New(db).KeepAuthority(ctx, own[:])
+	if err == nil && !bytes.Equal(kept, own[:]) {
+		return compute.Errorf(compute.Conflict, "this is not the certificate authority of this cloud's gateways: copy the folder from a machine that has it "+
+			"(or, if it is lost: DELETE FROM gateway_authority, and enroll all hosts again)")
+	}
+	return unavailable(err)
+}

@@ -1,11 +1,16 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/schema"
 	"strongroom/schema/schematest"
 	"strongroom/worker/gateway"
 	"strongroom/worker/pki"
@@ -49,19 +55,41 @@ func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "outside an operation: %v", err)
 
 	// What the request names is read with the request's own credential.
-	c.Exec("UPDATE operations SET arguments = jsonb_build_object('secret', $2::text) WHERE id = $1", op.ID, stray)
+	c.Exec("UPDATE operations SET kind = 'createImage', arguments = jsonb_build_object('secret', $2::text) WHERE id = $1", op.ID, stray)
 	_, err = mine.read(op.ServerID, owner, stray)
 	require.NoError(t, err)
-	c.Exec(`UPDATE servers SET flavor = jsonb_set(flavor, '{extra_specs}', '{"hw:ephemeral_encryption_secret_security": "deployment"}') WHERE id = $1`, op.ServerID)
-	owned := c.stray(compute.DeploymentCredential())
-	c.Exec("UPDATE operations SET arguments = jsonb_build_object('metadata', jsonb_build_object('x', $2::text)) WHERE id = $1", op.ID, owned)
-	refused("what users write, with strongroom's login", mine, op.ServerID, compute.DeploymentCredential(), owned)
+	c.Exec("UPDATE operations SET arguments = jsonb_build_object('name', $2::text) WHERE id = $1", op.ID, stray)
+	refused("a text that is no secret's", mine, op.ServerID, owner, stray)
+	c.Exec("UPDATE operations SET kind = 'rescue', arguments = jsonb_build_object('image', jsonb_build_object('properties', "+
+		"jsonb_build_object('os_encrypt_key_id', upper($2::text), 'os_encrypt_format', 'luks'))) WHERE id = $1", op.ID, stray)
+	_, err = mine.read(op.ServerID, owner, stray)
+	require.NoError(t, err, "in capitals")
 
-	// A secret that the operation made.
+	// The key of a rescue disk is what its image says: whoever asked reads it, and strongroom's
+	// own login does not, though it reads those of the server's own disks.
+	c.Exec(`UPDATE servers SET flavor = jsonb_set(flavor, '{extra_specs}', '{"hw:ephemeral_encryption_secret_security": "deployment"}') WHERE id = $1`, op.ServerID)
+	victim, own := c.stray(compute.DeploymentCredential()), c.secret(op.ServerID, compute.DeploymentCredential())
+	c.Exec(`INSERT INTO server_disks (id, server_id, role, device_name, size_mb, encrypted, encryption_format, encryption_secret_uuid)
+		VALUES (gen_random_uuid(), $1, 'rescue', '/dev/vda', 1, true, 'luks', $2)`, op.ServerID, victim)
+	refused("another's key that an image names, with strongroom's login", mine, op.ServerID, compute.DeploymentCredential(), victim)
+	_, err = mine.read(op.ServerID, compute.DeploymentCredential(), own)
+	require.NoError(t, err)
+	refused("with the credential of the request", mine, op.ServerID, owner, own)
+	c.Exec("DELETE FROM server_disks WHERE role = 'rescue'")
+	c.Exec(`UPDATE servers SET flavor = flavor - 'extra_specs' WHERE id = $1`, op.ServerID)
+	c.Exec("UPDATE server_disks SET encryption_secret_uuid = $2 WHERE server_id = $1", op.ServerID, secret)
+	c.Exec("UPDATE operations SET arguments = '{}' WHERE id = $1", op.ID)
+
+	// A secret that the operation made, with the credential that it was made with.
 	c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
 		VALUES (gen_random_uuid(), 'key_secret', 'key-manager', 'n', $1, 'image', gen_random_uuid(), $2, $3, 'p1', 'u1', 'present')`, stray, op.ID, owner.ID)
 	_, err = mine.read(op.ServerID, owner, stray)
 	require.NoError(t, err)
+	delegated := compute.DelegatedCredential(op.ServerID, owner.ProjectID, owner.UserID)
+	refused("another credential than it was made with", mine, op.ServerID, delegated, stray)
+	c.Exec("UPDATE ledger SET credential_id = $1", delegated.ID)
+	_, err = mine.read(op.ServerID, delegated, stray)
+	require.NoError(t, err, "the key of a vTPM that a rebuild adds, before the record has the vTPM")
 
 	// A server that an operation claimed room for is about to be there.
 	refused("not yet", other, op.ServerID, owner, secret)
@@ -100,15 +128,16 @@ func TestH1WhoIsNoHostGetsNothing(t *testing.T) {
 
 	stranger, err := pki.Ensure(t.TempDir() + "/ca")
 	require.NoError(t, err)
-	forged, err := stranger.Process(pki.HostName(h.id))
+	forged, err := stranger.Issue(pki.HostName(h.id), h.keys.Sign.Public(), time.Hour)
 	require.NoError(t, err)
-	for name, id := range map[string]*pki.Identity{
-		"of another authority":  pki.NewIdentity(forged.Cert(), nil, h.got.CA),
-		"the api's certificate": process(t, c.authority, pki.API),
-		"not in the database":   process(t, c.authority, pki.HostName(h.id)),
+	for why, id := range map[string]*pki.Identity{
+		"bad certificate|unknown certificate authority": pki.NewIdentity(forged, h.keys.Sign, h.got.CA),
+		"no certificate of a host":                      process(t, c.authority, pki.API),
+		"revoked, or has ended":                         process(t, c.authority, pki.HostName(h.id)), // issued, and in no database
 	} {
 		_, err := gateway.Dial(c.url, id).Seen(c.Ctx)
-		require.Error(t, err, name)
+		require.Error(t, err)
+		require.Regexp(t, why, err.Error())
 	}
 	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := nobody.Post(c.url+"/v1/host/seen", "application/json", nil)
@@ -146,6 +175,10 @@ func TestH1TokensWorkOnce(t *testing.T) {
 	require.Equal(t, compute.Forbidden, compute.KindOf(second.enroll(token)), "used")
 	require.Equal(t, compute.Conflict, compute.KindOf(c.newHost("first", compute.HostID{UUID: uuid.New()}).enroll(c.token("first"))), "the name is another host's")
 
+	spare := c.token("first")
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, first.id.String()))
+	require.Equal(t, compute.Forbidden, compute.KindOf(first.enroll(spare)), "revoked by its uuid")
+
 	late, err := gateway.Offer(c.Ctx, c.DB, c.authority, "late", time.Hour)
 	require.NoError(t, err)
 	c.Exec("UPDATE host_enrollments SET expires_at = now() WHERE host_name = 'late'")
@@ -166,6 +199,62 @@ func TestH1TokensWorkOnce(t *testing.T) {
 	for _, bad := range []string{"", "x", "x.y", unused[:40], unused + "."} {
 		require.Error(t, h.enroll(bad), bad)
 	}
+}
+
+// H1: a request that began before the host was revoked, and waits with its body, gets
+// nothing; nor does a renewal that meets the revocation.
+func TestH1NoRequestOutlivesARevocation(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	for path, body := range map[string]any{"/v1/renew": h.request, "/v1/host/seen": struct{}{}} {
+		text, err := json.Marshal(body)
+		require.NoError(t, err)
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(c.url, "https://"), pki.NewIdentity(h.got.Cert, h.keys.Sign, h.got.CA).Client(pki.Gateway))
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nContent-Length: %d\r\n\r\n", path, len(text))
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond) // the gateway has it by now
+		require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+		_, err = conn.Write(text)
+		require.NoError(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusForbidden, answer.StatusCode, path)
+		require.NoError(t, errors.Join(answer.Body.Close(), conn.Close()))
+		require.NoError(t, h.enroll(c.token("a")))
+	}
+
+	tx, err := c.DB.Begin(c.Ctx)
+	require.NoError(t, err)
+	q := schema.New(tx)
+	_, err = q.LockHostCertificate(c.Ctx, h.got.Cert.SerialNumber.Text(16)) // a renewal
+	require.NoError(t, err)
+	revoked := make(chan error, 1)
+	go func() { revoked <- gateway.Revoke(c.Ctx, c.DB, "a") }()
+	select {
+	case err := <-revoked:
+		require.NoError(t, err)
+		require.Fail(t, "it does not wait for the renewal")
+	case <-time.After(300 * time.Millisecond):
+	}
+	require.NoError(t, q.AddHostCertificate(c.Ctx, schema.AddHostCertificateParams{
+		Serial: "newer", HostID: h.id, HostName: "a", SealingKey: h.request.SealingKey, NotAfter: time.Now().Add(time.Hour),
+	}))
+	require.NoError(t, tx.Commit(c.Ctx))
+	require.NoError(t, <-revoked)
+	require.Zero(t, c.CountRows("SELECT count(*) FROM host_certificates WHERE revoked_at IS NULL"))
+}
+
+// A gateway with another certificate authority than the others does not start.
+func TestGatewaysHaveOneAuthority(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	stranger, err := pki.Ensure(t.TempDir() + "/ca")
+	require.NoError(t, err)
+	require.NoError(t, gateway.KeepAuthority(c.Ctx, c.DB, c.authority))
+	require.NoError(t, gateway.KeepAuthority(c.Ctx, c.DB, c.authority))
+	require.Equal(t, compute.Conflict, compute.KindOf(gateway.KeepAuthority(c.Ctx, c.DB, stranger)))
 }
 
 // What a host says of itself is written under the name and the id of its certificate.

@@ -32,7 +32,7 @@ func NewHostKeys(c *Client, host compute.HostID, keys pki.Keys) *HostKeys {
 // Renewed takes newer keys. Those before them still open what is on its way.
 func (k *HostKeys) Renewed(keys pki.Keys) {
 	k.keys.Store(&[]pki.Keys{keys, (*k.keys.Load())[0]})
-	k.http.CloseIdleConnections() // they show the certificate of the keys before
+	k.reconnect() // with the certificate of the keys
 }
 
 func (k *HostKeys) open(id compute.SecretID, sealed []byte) (*secret.Passphrase, error) {
@@ -48,25 +48,25 @@ func (k *HostKeys) open(id compute.SecretID, sealed []byte) (*secret.Passphrase,
 // server uses no such secret, or no operation on it acts with the credential any more;
 // otherwise as key.Manager.
 func (k *HostKeys) Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
-	o, err := asked(ctx, cred)
+	p, err := purposeOf(ctx, cred)
 	if err != nil {
 		return nil, err
 	}
 	var answer passphraseAnswer
-	if err := k.ask(ctx, http.MethodPost, pathPassphrase, passphraseRequest{o, id}, &answer); err != nil {
+	if err := k.ask(ctx, http.MethodPost, pathPassphrase, passphraseRequest{p, id}, &answer); err != nil {
 		return nil, err
 	}
 	return k.open(id, answer.Sealed)
 }
 
-// asked says for which server the activity works.
-func asked(ctx context.Context, cred compute.Credential) (on, error) {
+// purposeOf says for which server the activity works.
+func purposeOf(ctx context.Context, cred compute.Credential) (purpose, error) {
 	if activity.IsActivity(ctx) {
 		if id, ok := durable.ServerOf(activity.GetInfo(ctx).WorkflowExecution.ID); ok {
-			return on{Server: id, Credential: cred}, nil
+			return purpose{Server: id, Credential: cred}, nil
 		}
 	}
-	return on{}, compute.Errorf(compute.Forbidden, "credential %s: only an operation on a server uses one on a host", cred.ID)
+	return purpose{}, compute.Errorf(compute.Forbidden, "credential %s: only an operation on a server uses one on a host", cred.ID)
 }
 
 // HostImages reads and writes images through a gateway: image.Store, and what image.Upload
@@ -106,11 +106,11 @@ func (i HostImages) Upload(ctx context.Context, cred compute.Credential, id comp
 }
 
 func (i HostImages) stream(ctx context.Context, cred compute.Credential, method, path string, body io.Reader) (*http.Response, error) {
-	o, err := asked(ctx, cred)
+	p, err := purposeOf(ctx, cred)
 	if err != nil {
 		return nil, err
 	}
-	return i.do(ctx, method, path, body, string(marshal(o)))
+	return i.do(ctx, method, path, body, string(marshal(p)))
 }
 
 // download ends as the gateway's own reading of the image did.
@@ -129,7 +129,7 @@ func (d *download) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	var f failure
-	if json.Unmarshal([]byte(end), &f) != nil || f.Kind == "" {
+	if json.Unmarshal([]byte(end), &f) != nil {
 		return n, io.ErrUnexpectedEOF
 	}
 	return n, f.err()

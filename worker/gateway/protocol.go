@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -63,14 +64,14 @@ type EnrollAnswer struct {
 	Certificate []byte `json:"certificate"` // DER
 }
 
-// on says for which server a host asks, and with which credential.
-type on struct {
+// purpose says for which server a host asks, and with which credential.
+type purpose struct {
 	Server     compute.ServerID   `json:"server"`
 	Credential compute.Credential `json:"credential"`
 }
 
 type passphraseRequest struct {
-	on
+	purpose
 	Secret compute.SecretID `json:"secret"`
 }
 
@@ -87,8 +88,8 @@ type progressReport struct {
 	Percent int `json:"percent"`
 }
 
-// headerOn carries on, as JSON, where the body is an image.
-const headerOn = "Strongroom-On"
+// headerPurpose carries a purpose, as JSON, where the body is an image.
+const headerPurpose = "Strongroom-Purpose"
 
 // trailerEnd says how a stream ended: endWhole, or an error as JSON. A stream without it
 // was cut off.
@@ -103,20 +104,22 @@ type failure struct {
 	Message string       `json:"message"`
 }
 
-func (f failure) err() error { return compute.Errorf(f.Kind, "%s", f.Message) }
+// err gives the error as the gateway had it: one without a kind is a bug, and must not be
+// tried for ever.
+func (f failure) err() error {
+	if f.Kind == "" {
+		return errors.New("gateway: " + f.Message)
+	}
+	return compute.Errorf(f.Kind, "%s", f.Message)
+}
 
 // failureOf keeps the kind and the message of an error.
-func failureOf(err error) failure {
-	f := failure{Kind: compute.KindOf(err), Message: err.Error()}
-	if f.Kind == "" {
-		f.Kind = compute.Unavailable
-	}
-	return f
-}
+func failureOf(err error) failure { return failure{Kind: compute.KindOf(err), Message: err.Error()} }
 
 var statuses = map[compute.Kind]int{
 	compute.Invalid: http.StatusBadRequest, compute.Conflict: http.StatusConflict, compute.NotFound: http.StatusNotFound,
 	compute.Forbidden: http.StatusForbidden, compute.Corrupt: http.StatusUnprocessableEntity, compute.NoHost: http.StatusInsufficientStorage,
+	compute.Unavailable: http.StatusServiceUnavailable,
 }
 
 // The paths.

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/compute"
@@ -70,7 +72,7 @@ func (r Records) Progress(ctx context.Context, server compute.ServerID, percent 
 	if percent < 0 || percent > 100 {
 		return compute.Errorf(compute.Invalid, "%d percent", percent)
 	}
-	if err := r.here(ctx, server); err != nil {
+	if err := r.requireOn(ctx, server); err != nil {
 		return err
 	}
 	return unavailable(schema.New(r.Pool).ReportProgress(ctx, schema.ReportProgressParams{ID: server, Percent: int32(percent)}))
@@ -78,11 +80,14 @@ func (r Records) Progress(ctx context.Context, server compute.ServerID, percent 
 
 // MetadataAfter gives what a server of this host may know of itself; see schema.Metadata.
 func (r Records) MetadataAfter(ctx context.Context, server compute.ServerID, ahead *compute.OperationID) (metadata.Server, error) {
-	if err := r.here(ctx, server); err != nil {
+	if err := r.requireOn(ctx, server); err != nil {
 		return metadata.Server{}, err
 	}
 	if ahead != nil {
 		op, err := schema.New(r.Pool).GetOperation(ctx, *ahead)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return metadata.Server{}, unavailable(err)
+		}
 		if err != nil || op.ServerID != server {
 			return metadata.Server{}, compute.Errorf(compute.Forbidden, "operation %s is none of server %s", *ahead, server)
 		}
@@ -90,9 +95,9 @@ func (r Records) MetadataAfter(ctx context.Context, server compute.ServerID, ahe
 	return schema.Metadata{Pool: r.Pool}.MetadataAfter(ctx, server, ahead)
 }
 
-// here fails unless the server is on the host or about to be. Forbidden says no more: a
-// host learns nothing of others' servers.
-func (r Records) here(ctx context.Context, server compute.ServerID) error {
+// requireOn fails with Forbidden unless the server is on the host or about to be. It says
+// no more: a host learns nothing of others' servers.
+func (r Records) requireOn(ctx context.Context, server compute.ServerID) error {
 	here, err := schema.New(r.Pool).ServerIsOn(ctx, schema.ServerIsOnParams{ServerID: server, HostID: &r.Host})
 	if err != nil {
 		return unavailable(err)

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -62,26 +64,44 @@ type call struct {
 	Records
 	sealingKey []byte
 	w          http.ResponseWriter
+	body       []byte // nil: an image
 }
 
 // streamed is the answer of a call that has answered already.
 type streamed struct{}
 
 // authenticated lets hosts in: those with a certificate of this authority that is in the
-// database and was not revoked.
+// database and was not revoked. It looks after the body is there, unless that is an image,
+// so that no request outlives a revocation.
 func (s *Server) authenticated(h func(*call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := s.host(r)
+		body, err := whole(w, r)
 		if err == nil {
-			c.w = w
-			var answer any
-			if answer, err = h(c); err == nil {
-				s.answer(w, answer)
-				return
+			var c *call
+			if c, err = s.host(r); err == nil {
+				c.w, c.body = w, body
+				var answer any
+				if answer, err = h(c); err == nil {
+					s.answer(w, answer)
+					return
+				}
 			}
 		}
 		s.refuse(w, r, err)
 	}
+}
+
+// whole reads the body of a request, but for an image's.
+func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Header.Get(headerPurpose) != "" {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, compute.Errorf(compute.Invalid, "the body cannot be read: %w", err)
+	}
+	// The server's limit is for the reading of the request: its work may take longer.
+	return body, http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 func (s *Server) host(r *http.Request) (*call, error) {
@@ -110,6 +130,7 @@ func (s *Server) answer(w http.ResponseWriter, answer any) {
 	if _, done := answer.(streamed); done {
 		return
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall)) // the work took its time
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		s.Logger.Warn("an answer to a host broke off", "error", err)
@@ -125,24 +146,25 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status, ok := statuses[f.Kind]
 	if !ok {
-		status = http.StatusServiceUnavailable
+		status = http.StatusInternalServerError
+		s.Logger.ErrorContext(r.Context(), "an error without a kind", "request", r.Method+" "+r.URL.Path, "error", err)
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(marshal(f)) //nolint:gosec // JSON, for a host
+	_, _ = w.Write(marshal(f))
 }
 
 // read reads the body of a request.
-func read[T any](r *http.Request) (in T, err error) {
-	err = json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxBody)).Decode(&in)
-	if err != nil {
+func read[T any](body []byte) (in T, err error) {
+	if err = json.Unmarshal(body, &in); err != nil {
 		err = compute.Errorf(compute.Invalid, "the body cannot be read: %w", err)
 	}
 	return in, err
 }
 
 func report(c *call) (any, error) {
-	in, err := read[HostReport](c.Request)
+	in, err := read[HostReport](c.body)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +176,7 @@ func seen(c *call) (any, error) {
 }
 
 func power(c *call) (any, error) {
-	in, err := read[[]FoundPower](c.Request)
+	in, err := read[[]FoundPower](c.body)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +193,7 @@ func progress(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := read[progressReport](c.Request)
+	in, err := read[progressReport](c.body)
 	if err != nil {
 		return nil, err
 	}
@@ -193,13 +215,13 @@ func serverMetadata(c *call) (any, error) {
 
 // passphrase gives one of a server's passphrases, sealed to the host.
 func (s *Server) passphrase(c *call) (any, error) {
-	in, err := read[passphraseRequest](c.Request)
+	in, err := read[passphraseRequest](c.body)
 	if err != nil {
 		return nil, err
 	}
-	w, err := c.work(c.Context(), in.on)
+	w, err := c.work(c.Context(), in.purpose)
 	if err == nil {
-		err = c.uses(c.Context(), w, compute.ThingKeySecret, in.Secret.String(), w.hasSecret(in.Secret))
+		err = c.requireSecret(c.Context(), w, in.Secret)
 	}
 	if err != nil {
 		return nil, err

@@ -14,37 +14,37 @@ const stall = time.Minute
 
 // image gives the record of an image that an operation on a server uses.
 func (s *Server) image(c *call) (any, error) {
-	id, o, err := s.imageOf(c)
+	id, p, err := s.imageOf(c)
 	if err != nil {
 		return nil, err
 	}
-	return s.Images.Get(c.Context(), o.Credential, id)
+	return s.Images.Get(c.Context(), p.Credential, id)
 }
 
-func (s *Server) imageOf(c *call) (compute.ImageID, on, error) {
+func (s *Server) imageOf(c *call) (compute.ImageID, purpose, error) {
 	parsed, err := parseID(c.PathValue("image"))
 	id := compute.ImageID{UUID: parsed}
 	if err != nil {
-		return id, on{}, err
+		return id, purpose{}, err
 	}
-	var o on
-	if err := json.Unmarshal([]byte(c.Header.Get(headerOn)), &o); err != nil {
-		return id, o, compute.Errorf(compute.Invalid, "the header %s cannot be read", headerOn)
+	var p purpose
+	if err := json.Unmarshal([]byte(c.Header.Get(headerPurpose)), &p); err != nil {
+		return id, p, compute.Errorf(compute.Invalid, "the header %s cannot be read", headerPurpose)
 	}
-	w, err := c.work(c.Context(), o)
+	w, err := c.work(c.Context(), p)
 	if err == nil {
-		err = c.uses(c.Context(), w, compute.ThingImage, id.String(), w.hasImage(id))
+		err = c.requireImage(c.Context(), w, id)
 	}
-	return id, o, err
+	return id, p, err
 }
 
 // download streams an image to the host. An error after the first byte is in the trailer.
 func (s *Server) download(c *call) (any, error) {
-	id, o, err := s.imageOf(c)
+	id, p, err := s.imageOf(c)
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.Images.Open(c.Context(), o.Credential, id)
+	from, err := s.Images.Open(c.Context(), p.Credential, id)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +63,11 @@ func (s *Server) download(c *call) (any, error) {
 
 // upload stores what the host sends as the data of an image.
 func (s *Server) upload(c *call) (any, error) {
-	id, o, err := s.imageOf(c)
+	id, p, err := s.imageOf(c)
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, s.Images.Upload(c.Context(), o.Credential, id, reader{c.Body, http.NewResponseController(c.w)})
+	return struct{}{}, s.Images.Upload(c.Context(), p.Credential, id, reader{c.Body, http.NewResponseController(c.w)})
 }
 
 // plain hides all but Read, so that the copy goes through its buffer.

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -133,6 +134,22 @@ func (a *Authority) Process(name Name) (*Identity, error) {
 		return nil, err
 	}
 	return NewIdentity(cert, key, a.Cert), nil
+}
+
+// Renew gives a process of this name another certificate each day, until ctx ends.
+func (a *Authority) Renew(ctx context.Context, id *Identity, name Name) {
+	tick := time.NewTicker(24 * time.Hour)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if newer, err := a.Process(name); err == nil { // else the present one is good for months
+				id.current.Store(newer.current.Load())
+			}
+		}
+	}
 }
 
 // Fingerprint is the SHA-256 of the authority's certificate, by which a host that has no

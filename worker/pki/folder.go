@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Keys are a host's private keys: one to sign with, for its certificate, and one to open
@@ -109,6 +110,9 @@ func (f Folder) Load() (*Identity, Keys, error) {
 	seal, err := sealing(text)
 	if !ok || err != nil {
 		return nil, Keys{}, damaged
+	}
+	if time.Now().After(pair.Leaf.NotAfter) {
+		return nil, Keys{}, fmt.Errorf("the certificate in %s ended at %s: strongroom host enroll --replace gets another", f, pair.Leaf.NotAfter.Format(time.DateOnly))
 	}
 	return NewIdentity(pair.Leaf, sign, ca), Keys{Sign: sign, Seal: seal}, nil
 }

@@ -48,8 +48,8 @@ func (s *Stack) raise(ctx context.Context) error {
 	}
 	config := s.cfg.ConfigFile()
 	children := []*child{
-		s.child("api", config, s.cfg.apiAddr()), s.child("metadata", config, s.cfg.MetadataAddr()),
-		s.child("control", config, ""), s.child("gateway", config, s.cfg.gatewayAddr()),
+		s.child("gateway", config, s.cfg.gatewayAddr()), s.child("api", config, s.cfg.apiAddr()),
+		s.child("metadata", config, s.cfg.MetadataAddr()), s.child("control", config, ""),
 	}
 	if !in.openstack {
 		children = append([]*child{s.child("devcloud", config, s.cfg.cloudAddr())}, children...)
