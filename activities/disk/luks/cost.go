@@ -31,17 +31,8 @@ var (
 // may read those that this package does not. room are the bytes from the header's
 // begin to the end of what belongs to it.
 func Check(r io.ReaderAt, offset, room int64) error {
-	var p partition
-	if err := binary.Read(io.NewSectionReader(r, offset, room), binary.BigEndian, &p); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	if p.Magic != magic {
-		return fmt.Errorf("%w: it does not begin as one", ErrDamaged)
-	}
-	if p.Version != version {
-		return fmt.Errorf("%w: it says %d", ErrVersion, p.Version)
-	}
-	if err := p.affordable(); err != nil {
+	p, err := readForeign(r, offset, room)
+	if err != nil {
 		return err
 	}
 	for _, i := range p.active() {
@@ -50,6 +41,25 @@ func Check(r io.ReaderAt, offset, room int64) error {
 		}
 	}
 	return nil
+}
+
+// CheckHead is Check of what is at a container's begin, where no more of it is there yet.
+func CheckHead(r io.ReaderAt) error {
+	_, err := readForeign(r, 0, payloadSector*sectorSize)
+	return err
+}
+
+func readForeign(r io.ReaderAt, offset, room int64) (p partition, err error) {
+	if err := binary.Read(io.NewSectionReader(r, offset, room), binary.BigEndian, &p); err != nil {
+		return p, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if p.Magic != magic {
+		return p, fmt.Errorf("%w: it does not begin as one", ErrDamaged)
+	}
+	if p.Version != version {
+		return p, fmt.Errorf("%w: it says %d", ErrVersion, p.Version)
+	}
+	return p, p.affordable()
 }
 
 // affordable bounds all that it takes to try a passphrase on every active slot.
@@ -74,7 +84,7 @@ func (p partition) affordable() error {
 func (p partition) rounds() uint64 {
 	hashBytes := uint32(digestBytes) // the shortest, of a hash that is not known here
 	if newHash := hashes[text(p.Hash[:])]; newHash != nil {
-		hashBytes = uint32(newHash().Size()) //nolint:gosec // at most 64
+		hashBytes = uint32(newHash().Size())
 	}
 	pieces := uint64((p.KeyBytes + hashBytes - 1) / hashBytes)
 	sum := uint64(0)

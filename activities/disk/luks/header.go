@@ -113,7 +113,7 @@ func newPartition(master []byte, rounds int) partition {
 	for i := range p.Slots {
 		p.Slots[i] = slot{State: slotDisabled, Sector: uint32(firstSlot + i*slotSectors), Stripes: stripes}
 	}
-	p.Slots[0].State, p.Slots[0].Iterations = slotActive, uint32(rounds) //nolint:gosec // one of two constants
+	p.Slots[0].State, p.Slots[0].Iterations = slotActive, uint32(rounds)
 	_, _ = rand.Read(p.Slots[0].Salt[:])
 	return p
 }
