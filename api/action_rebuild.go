@@ -133,7 +133,7 @@ func (a *API) rebuildArguments(r *Request, in rebuildRequest) (compute.RebuildRe
 // who asks and for what the server and its host have.
 func (a *API) mayRebuild(r *Request, s schema.Server, in compute.RebuildArguments) error {
 	plan := &serverPlan{flavor: s.Flavor, image: in.Image}
-	if err := plan.decide(); err != nil {
+	if err := a.decide(plan); err != nil {
 		return err
 	}
 	disks, err := a.db.GetServerDisks(r.Context(), s.ID)

@@ -43,7 +43,11 @@ func (a *API) rescueServer(r *Request) (any, error) {
 	if _, err := a.act(r, action{
 		Facts: compute.Rescue.Facts, rule: ruleRescue, arguments: &in,
 		check: func(row serverRow) (err error) {
-			in.Image, err = a.rescueImage(r, row.Server, body.Rescue.Image)
+			if in.Image, err = a.rescueImage(r, row.Server, body.Rescue.Image); err != nil {
+				return err
+			}
+			in.MaxDiskGB = compute.MaxRescueGB(row.Server.Flavor, a.config.MaxImageDiskGB)
+			_, err = compute.PlanRescue(r.ID, in) // what no host could do is refused now
 			return err
 		},
 	}); err != nil {
@@ -52,8 +56,7 @@ func (a *API) rescueServer(r *Request) (any, error) {
 	return map[string]string{"adminPass": adminPassword(body.Rescue.AdminPass)}, nil
 }
 
-// rescueImage finds the image that a server is to be rescued with. What no host
-// could do is refused now.
+// rescueImage finds the image that a server is to be rescued with.
 func (a *API) rescueImage(r *Request, s schema.Server, ref *uuid.UUID) (compute.Image, error) {
 	img := s.Image
 	if ref != nil {
@@ -68,6 +71,5 @@ func (a *API) rescueImage(r *Request, s schema.Server, ref *uuid.UUID) (compute.
 			return img, fault.BadRequest("Image %s is not active.", img.ID)
 		}
 	}
-	_, err := compute.PlanRescue(r.ID, img)
-	return img, err
+	return img, nil
 }

@@ -14,6 +14,7 @@ import (
 	"strongroom/api/policy"
 	"strongroom/api/urlpath"
 	"strongroom/api/volume"
+	"strongroom/compute"
 	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/schema/seal"
@@ -35,6 +36,7 @@ type Config struct {
 	VolumeType  string                     // name of the default volume type
 
 	ForceConfigDrive bool             // every new server has a config drive
+	MaxImageDiskGB   int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
 	LinkPrefix       string           // scheme and host of links; default: as the request names them
 	Logger           *slog.Logger     // one line for each request; nil: none
 	Now              func() time.Time // the clock; default time.Now
@@ -62,6 +64,9 @@ func New(config Config) (*API, error) {
 	}
 	if config.KeyRoles == nil {
 		config.KeyRoles = []string{"creator", "admin"}
+	}
+	if config.MaxImageDiskGB <= 0 {
+		config.MaxImageDiskGB = compute.DefaultMaxImageDiskGB
 	}
 	if config.IdentityURI == "" {
 		config.IdentityURI = config.Identity.Endpoint

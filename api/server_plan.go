@@ -68,7 +68,15 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 		}
 	}
 	p.configDrive = compute.ConfigDriveOf(bool(p.ConfigDrive) || a.config.ForceConfigDrive, p.image)
-	return p, p.decide()
+	return p, a.decide(p)
+}
+
+// decide asks the rules, and how large a disk may be that takes its image's size (H3).
+func (a *API) decide(p *serverPlan) error {
+	if err := compute.CheckImageSize(p.flavor, p.image, a.config.MaxImageDiskGB); err != nil {
+		return err
+	}
+	return p.decide()
 }
 
 // decide asks the rules of flavor and image (EE-01 … EE-06, EE-13, EE-14, TPM-03 … TPM-07).

@@ -40,6 +40,7 @@ type Disk struct {
 	DeviceName  string   `json:"device_name"` // /dev/vda …
 	Bus         string   `json:"bus"`         // virtio
 	SizeMB      int64    `json:"size_mb"`
+	MaxMB       int64    `json:"max_mb,omitempty"`       // of a disk whose SizeMB is 0, as its image is no larger: 0 for DefaultMaxImageDiskGB
 	BootIndex   int      `json:"boot_index"`             // 0 for the root disk, -1 for the others
 	GuestFormat string   `json:"guest_format,omitempty"` // swap, ext4 …: what the guest is meant to make in it, "" for nothing
 	Image       *ImageID `json:"image,omitempty"`        // the source of a root or rescue disk

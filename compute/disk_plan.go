@@ -68,7 +68,7 @@ func imageBytes(img Image) int64 {
 }
 
 // CheckImageFits reports whether a flavor is large enough for an image: Invalid
-// if not, with the API's text. A flavor without a root size takes any image.
+// if not, with the API's text. CheckImageSize is for a flavor without a root size.
 func CheckImageFits(f Flavor, img Image) error {
 	if f.MemoryMB < img.MinRAMMB {
 		return Errorf(Invalid, "Flavor's memory is too small for requested image.")
@@ -78,16 +78,38 @@ func CheckImageFits(f Flavor, img Image) error {
 			return err
 		}
 	}
-	disk := int64(f.RootGB) << 30
-	if disk == 0 {
+	if f.RootGB == 0 {
 		return nil
 	}
+	return checkDisk(int64(f.RootGB)<<30, img)
+}
+
+// checkDisk reports whether a disk of so many bytes holds an image.
+func checkDisk(disk int64, img Image) error {
 	if size := imageBytes(img); size > disk {
 		return Errorf(Invalid, "Flavor's disk is too small for requested image. Flavor disk is %d bytes, image is %d bytes.", disk, size)
 	}
-	if least := int64(img.MinDiskGB) << 30; least > disk {
+	if img.MinDiskGB > int(disk>>30) {
 		return Errorf(Invalid, "Flavor's disk is smaller than the minimum size specified in image metadata. "+
-			"Flavor disk is %d bytes, minimum size is %d bytes.", disk, least)
+			"Flavor disk is %d bytes, minimum size is %d bytes.", disk, int64(min(img.MinDiskGB, 1<<32))<<30)
 	}
 	return nil
 }
+
+// DefaultMaxImageDiskGB is how large a disk may be that takes its size from an image,
+// where the operator says nothing.
+const DefaultMaxImageDiskGB = 1024
+
+// CheckImageSize bounds a root disk that takes its size from its image, with the text
+// of CheckImageFits: a flavor without a root size takes no image that needs more than
+// maxGB.
+func CheckImageSize(f Flavor, img Image, maxGB int) error {
+	if f.RootGB > 0 {
+		return nil
+	}
+	return checkDisk(int64(maxGB)<<30, img)
+}
+
+// MaxRescueGB is how large a rescue disk of a server may be: as its root disk, or as
+// any disk that takes its size from an image.
+func MaxRescueGB(f Flavor, maxGB int) int { return max(f.RootGB, maxGB) }

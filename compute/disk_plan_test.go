@@ -1,6 +1,7 @@
 package compute_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/uuid"
@@ -139,4 +140,44 @@ func TestCheckImageFits(t *testing.T) {
 		})
 	}
 	require.NoError(t, compute.CheckImageFits(compute.Flavor{MemoryMB: 1}, compute.Image{VirtualBytes: 1 << 40, MinDiskGB: 900}), "no root size takes any image")
+}
+
+// H3: where the flavor does not say how large the root disk is, the image may not say
+// anything: there is a limit.
+func TestH3ImagesSizeDisksUpToALimit(t *testing.T) {
+	t.Parallel()
+	small := "Flavor's disk is too small for requested image. Flavor disk is 10737418240 bytes, image is "
+	for name, c := range map[string]struct {
+		rootGB int
+		image  compute.Image
+		text   string
+	}{
+		"as large":           {0, compute.Image{VirtualBytes: 10 << 30, MinDiskGB: 10}, ""},
+		"larger":             {0, compute.Image{VirtualBytes: 10<<30 + 1}, small + "10737418241 bytes."},
+		"8 EiB":              {0, compute.Image{VirtualBytes: math.MaxInt64}, small + "9223372036854775807 bytes."},
+		"encrypted":          {0, of("qcow2", "os_encrypt_key_id", uuid.NewString(), "os_decrypt_size", "9223372036854775807"), small + "9223372036854775807 bytes."},
+		"min_disk":           {0, compute.Image{MinDiskGB: 11}, "Flavor's disk is smaller than the minimum size specified in image metadata."},
+		"min_disk to burst":  {0, compute.Image{MinDiskGB: math.MaxInt}, "Flavor's disk is smaller than the minimum size specified in image metadata."},
+		"the flavor says it": {1, compute.Image{VirtualBytes: 11 << 30}, ""},
+	} {
+		err := compute.CheckImageSize(compute.Flavor{RootGB: c.rootGB}, c.image, 10)
+		if c.text == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.text, name)
+		require.Equal(t, compute.Invalid, compute.KindOf(err), name)
+	}
+}
+
+// H3: what such a disk takes counts on its host.
+func TestH3ImageSizedDisksAreClaimed(t *testing.T) {
+	t.Parallel()
+	img := compute.Image{VirtualBytes: 20<<30 + 1}
+	for _, c := range []struct{ rootGB, want int }{{0, 24}, {30, 33}} {
+		s := compute.Server{Flavor: compute.Flavor{RootGB: c.rootGB, EphemeralGB: 2, SwapMB: 1}, Image: img}
+		s.Disks = compute.PlanDisks("req-1", s.Flavor, img, compute.Encryption{})
+		require.Equal(t, c.want, s.Resources().DiskGB)
+		require.Equal(t, s.Resources(), compute.RequestOf(s).Resources)
+	}
 }

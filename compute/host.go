@@ -30,6 +30,18 @@ type Resources struct {
 	DiskGB   int `json:"disk_gb"`
 }
 
+// Resources is what a server consumes: what its flavor says, and a root disk of which
+// the image says how large it is.
+func (s Server) Resources() Resources {
+	out := s.Flavor.Resources()
+	for _, d := range s.Disks {
+		if d.Role == RootDisk && s.Flavor.RootGB == 0 {
+			out.DiskGB += int((d.SizeMB + 1023) / 1024)
+		}
+	}
+	return out
+}
+
 // Resources is what a server of the flavor consumes. Swap counts in whole GiB.
 func (f Flavor) Resources() Resources {
 	return Resources{VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.RootGB + f.EphemeralGB + (f.SwapMB+1023)/1024}

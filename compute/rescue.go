@@ -1,5 +1,7 @@
 package compute
 
+import "cmp"
+
 // OpRescue is the kind of a rescue.
 const OpRescue OperationKind = "rescue"
 
@@ -12,7 +14,8 @@ var Rescue = declare(Action[RescueArguments]{Facts: Facts{
 
 // RescueArguments are the arguments of a rescue.
 type RescueArguments struct {
-	Image Image `json:"image"` // what the server boots from meanwhile, as its record says now
+	Image     Image `json:"image"`                 // what the server boots from meanwhile, as its record says now
+	MaxDiskGB int   `json:"max_disk_gb,omitempty"` // how large its disk may be, 0: DefaultMaxImageDiskGB
 }
 
 // rescueFile begins the name of a rescue disk's file. The rest is the operation's, so that
@@ -22,10 +25,16 @@ const rescueFile = "disk.rescue"
 // PlanRescue gives the disk that a server boots from while it is rescued: an
 // overlay on the image, and as large. It is encrypted if the image is, and only
 // then, whatever the server's own disks are; the key is the image's, and no other
-// is made (EE-26). Invalid: no host can boot from the image.
-func PlanRescue(op OperationID, img Image) (Disk, error) {
+// is made (EE-26). Where the image does not say how large it is, its host sees; the disk is
+// not larger than the arguments say. Invalid: it would be, or no host can boot from
+// the image.
+func PlanRescue(op OperationID, in RescueArguments) (Disk, error) {
+	img, maxGB := in.Image, cmp.Or(in.MaxDiskGB, DefaultMaxImageDiskGB)
 	bytes, err := guestBytes(img)
 	if err != nil {
+		return Disk{}, err
+	}
+	if err := checkDisk(int64(maxGB)<<30, img); err != nil {
 		return Disk{}, err
 	}
 	if _, err := img.BackingFormat(); err != nil {
@@ -35,6 +44,9 @@ func PlanRescue(op OperationID, img Image) (Disk, error) {
 	d := Disk{
 		ID: id, Role: RescueDisk, File: rescueFile + "." + id.String()[:8], DeviceName: devicePrefix + "a", Bus: "virtio",
 		SizeMB: (bytes + bytesPerMB - 1) / bytesPerMB, Image: &img.ID, Source: &img,
+	}
+	if d.SizeMB == 0 {
+		d.MaxMB = int64(maxGB) << 10
 	}
 	enc, err := img.Encryption()
 	if err != nil || enc == nil {

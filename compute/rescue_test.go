@@ -35,17 +35,17 @@ func TestPlanRescue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.image.ID = image
-			d, err := compute.PlanRescue("req-1", c.image)
+			d, err := compute.PlanRescue("req-1", compute.RescueArguments{Image: c.image})
 			if c.wrong != "" {
 				require.ErrorContains(t, err, c.wrong)
 				require.Equal(t, compute.Invalid, compute.KindOf(err))
 				return
 			}
 			require.NoError(t, err)
-			again, _ := compute.PlanRescue("req-1", c.image)
+			again, _ := compute.PlanRescue("req-1", compute.RescueArguments{Image: c.image})
 			require.Equal(t, again, d)
 			require.Equal(t, "disk.rescue."+d.ID.String()[:8], d.Name())
-			other, _ := compute.PlanRescue("req-2", c.image)
+			other, _ := compute.PlanRescue("req-2", compute.RescueArguments{Image: c.image})
 			require.NotEqual(t, other.Name(), d.Name(), "what another rescue left is not taken for it")
 			require.Equal(t, c.sizeMB, d.SizeMB)
 			require.Equal(t, image, *d.Image)
@@ -76,7 +76,7 @@ func TestAttached(t *testing.T) {
 	require.Equal(t, &s.Image, s.SourceOf(s.Disks[0]))
 	require.Nil(t, s.SourceOf(s.Disks[1]))
 
-	d, err := compute.PlanRescue("req-1", compute.Image{Name: "rescue", DiskFormat: "qcow2"})
+	d, err := compute.PlanRescue("req-1", compute.RescueArguments{Image: compute.Image{Name: "rescue", DiskFormat: "qcow2"}})
 	require.NoError(t, err)
 	r := s.RescuedWith(d)
 	require.Equal(t, compute.VMRescued, r.RunningState())
@@ -123,7 +123,7 @@ func TestRescueDiskIsOnlyOfTheRescued(t *testing.T) {
 	s := compute.Server{ID: server, ProjectID: "p", Disks: []compute.Disk{{Role: compute.RootDisk}}}
 	img := of("qcow2", "os_encrypt_key_id", keyID, "os_decrypt_size", "1073741824")
 	img.ID, img.SHA256 = compute.ImageID{UUID: uuid.MustParse(keyID)}, strings.Repeat("ab", 32)
-	disk, err := compute.PlanRescue(compute.NewOperationID(), img)
+	disk, err := compute.PlanRescue(compute.NewOperationID(), compute.RescueArguments{Image: img})
 	require.NoError(t, err)
 	use, err := disk.Source.CacheUse("p", server, disk)
 	require.NoError(t, err)
@@ -137,4 +137,29 @@ func TestRescueDiskIsOnlyOfTheRescued(t *testing.T) {
 		{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: server.String() + "/" + disk.Name()},
 	}
 	require.Equal(t, own, onlyOf(s.RescuedWith(disk), host, s, host, append(others, own...)))
+}
+
+// H3: a rescue disk is no larger than the operation's arguments say.
+func TestH3RescueDisksHaveALimit(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 10, compute.MaxRescueGB(compute.Flavor{RootGB: 1}, 10))
+	require.Equal(t, 20, compute.MaxRescueGB(compute.Flavor{RootGB: 20}, 10))
+	fits := compute.Image{DiskFormat: "qcow2", VirtualBytes: 10 << 30}
+	d, err := compute.PlanRescue("req-1", compute.RescueArguments{Image: fits, MaxDiskGB: 10})
+	require.NoError(t, err)
+	require.EqualValues(t, 10<<10, d.SizeMB)
+	for _, in := range []compute.RescueArguments{
+		{Image: compute.Image{DiskFormat: "qcow2", VirtualBytes: 10<<30 + 1}, MaxDiskGB: 10},
+		{Image: compute.Image{DiskFormat: "qcow2", VirtualBytes: 1 << 62}},
+		{Image: compute.Image{DiskFormat: "qcow2", MinDiskGB: 1 << 40}},
+	} {
+		_, err := compute.PlanRescue("req-1", in)
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%+v", in)
+	}
+	for max, most := range map[int]int64{7: 7 << 10, 0: compute.DefaultMaxImageDiskGB << 10} {
+		d, err = compute.PlanRescue("req-1", compute.RescueArguments{Image: compute.Image{DiskFormat: "qcow2"}, MaxDiskGB: max})
+		require.NoError(t, err)
+		require.Zero(t, d.SizeMB)
+		require.Equal(t, most, d.MaxMB, "its host sees")
+	}
 }

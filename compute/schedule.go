@@ -22,7 +22,7 @@ type Request struct {
 // RequestOf gives what a server needs of a host.
 func RequestOf(s Server) Request {
 	request := Request{
-		Resources: s.Flavor.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden},
+		Resources: s.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden},
 		Zone: s.System[SystemPinnedZone],
 	}
 	for _, network := range s.Networks {

@@ -41,7 +41,7 @@ func (r *rescue) plan() (compute.Disk, error) {
 	if err := was.CheckNotRescued(); err != nil {
 		return compute.Disk{}, err
 	}
-	disk, err := compute.PlanRescue(r.Operation, r.in.Image)
+	disk, err := compute.PlanRescue(r.Operation, r.in)
 	r.to = &machine{operation: r.operation, server: was.RescuedWith(disk), host: r.from.host}
 	return disk, err
 }

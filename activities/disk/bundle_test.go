@@ -177,6 +177,7 @@ type runner struct {
 	args   []string
 	fail   func(c disk.Command) error // nil, or an error instead of a run
 	before func(c *disk.Command)      // nil, or what is done to a command before it runs
+	exec   disk.Exec
 }
 
 func (r *runner) Run(ctx context.Context, c disk.Command) ([]byte, error) {
@@ -192,7 +193,7 @@ func (r *runner) Run(ctx context.Context, c disk.Command) ([]byte, error) {
 	if r.before != nil {
 		r.before(&c)
 	}
-	return disk.Exec{}.Run(ctx, c)
+	return r.exec.Run(ctx, c)
 }
 
 func newServer() compute.ServerID { return compute.ServerID{UUID: uuid.New()} }

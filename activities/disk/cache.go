@@ -75,10 +75,13 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	if err := a.download(ctx, in, f); err != nil {
 		return err
 	}
+	if err := f.Chmod(0o644); err != nil { // as QEMU and those that look at it before must find it
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
 	if err := a.inspect(ctx, temp, in.Image); err != nil {
 		return err
 	}
-	err = errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Chmod(0o644), f.Sync())
+	err = errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Sync())
 	if err == nil {
 		err = os.Rename(temp, path)
 	}

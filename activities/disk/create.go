@@ -1,7 +1,9 @@
 package disk
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 
 	"strongroom/compute"
@@ -101,12 +103,21 @@ func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) 
 	if !whole(want.backing, *in.Image) {
 		return want, compute.Errorf(compute.Unavailable, "image %s is not in the host's cache", in.Image.ID)
 	}
-	i, err := a.info(ctx, want.backing, want.backingFormat)
+	file, err := os.Open(want.backing)
+	if err != nil {
+		return want, failed(ctx, err, "image %s", in.Image.ID)
+	}
+	defer file.Close()
+	i, err := a.look(ctx, file, want.backingFormat)
 	if err != nil {
 		return want, failed(ctx, err, "image %s", in.Image.ID)
 	}
 	if want.bytes == 0 {
 		want.bytes = i.VirtualSize
+		if most := cmp.Or(d.MaxMB, compute.DefaultMaxImageDiskGB<<10); want.bytes > most*mib {
+			return want, compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, and it may have %d MiB",
+				in.Image.ID, d.Role, (want.bytes+mib-1)/mib, most)
+		}
 	}
 	if want.bytes < i.VirtualSize {
 		return want, compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, this one has %d MiB",
@@ -120,13 +131,18 @@ func (a *Activities) sourceOpens(ctx context.Context, in CreateInput, want newDi
 	if want.backingKey == nil {
 		return nil
 	}
-	n := luksNode(want.backing, sourceKey)
-	if want.backingFormat == compute.ImageQcow2 {
-		n = qcow2Node(want.backing, sourceKey, nil)
+	file, err := os.Open(want.backing)
+	if err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
 	}
-	c := Command{Limited: true}
+	defer file.Close()
+	c := Command{Limited: true, Image: file}
 	c.lend(sourceKey, want.backingKey)
-	err := a.reads(ctx, c, n)
+	n := luksNode(c.imagePath(), sourceKey)
+	if want.backingFormat == compute.ImageQcow2 {
+		n = qcow2Node(c.imagePath(), sourceKey, nil)
+	}
+	err = a.reads(ctx, c, n)
 	if says(err, "Invalid password") {
 		return compute.Errorf(compute.Corrupt, "image %s does not open with the passphrase in secret %s", in.Image.ID, in.Disk.BackingSecret)
 	}

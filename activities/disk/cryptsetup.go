@@ -64,15 +64,19 @@ func (a *Activities) cryptsetup(ctx context.Context, args ...string) ([]byte, er
 	return a.Runner.Run(ctx, Command{Name: "cryptsetup", Args: args})
 }
 
-// formatVolume writes the header of a LUKS2 volume. As for LUKS1 its passphrase is
-// random and needs no long hashing. Sectors of 512 bytes are what images are made for.
+// formatVolume writes the header of a LUKS2 volume. As for LUKS1 a random passphrase
+// needs no long hashing. Sectors of 512 bytes are what images are made for.
 func (a *Activities) formatVolume(ctx context.Context, v volume, key *secret.Passphrase) error {
-	_, err := a.Runner.Run(ctx, Command{
+	rounds, err := roundsOf(key)
+	if err != nil {
+		return err
+	}
+	_, err = a.Runner.Run(ctx, Command{
 		Name: "cryptsetup",
 		Args: []string{
 			"luksFormat", "--batch-mode", "--type", "luks2", "--cipher", deviceCipher, "--key-size", strconv.Itoa(deviceKeyBits),
 			"--sector-size", "512", "--offset", strconv.Itoa(luks2Header / 512),
-			"--hash", luks.Hash, "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", strconv.Itoa(luks.Iterations), "--key-file", fd(0), v.path(),
+			"--hash", luks.Hash, "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", strconv.Itoa(rounds), "--key-file", fd(0), v.path(),
 		},
 		Passphrases: []*secret.Passphrase{key},
 	})

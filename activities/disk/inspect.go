@@ -2,28 +2,39 @@ package disk
 
 import (
 	"context"
+	"errors"
+	"os"
 	"strings"
 
+	"strongroom/activities/imagefile"
 	"strongroom/compute"
 )
 
-// maxIterations bounds the rounds of hashing that an image's LUKS header asks of who
-// opens it: some ten seconds of one CPU. Its maker chose them.
-const maxIterations = 50_000_000
-
-// inspect refuses an image that would make QEMU open other files of the host, or
-// that it cannot use.
+// inspect refuses an image that would make QEMU open other files of the host or cost it
+// too much, or that it cannot use.
 func (a *Activities) inspect(ctx context.Context, path string, img compute.Image) error {
 	format, err := img.BackingFormat()
 	if err != nil {
 		return err
 	}
-	i, err := a.info(ctx, path, format)
+	file, err := os.Open(path)
 	if err != nil {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+		return failed(ctx, err, "image %s", img.ID)
+	}
+	defer file.Close()
+	i, err := a.look(ctx, file, format)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case compute.Is(err, compute.Corrupt):
+		return compute.Errorf(compute.Corrupt, "image %s cannot be used: %w", img.ID, err)
+	case errors.Is(err, imagefile.ErrCost):
+		return compute.Errorf(compute.Corrupt, "image %s costs too much to check: %w", img.ID, err)
+	case exitCode(err) > 0:
 		return compute.Errorf(compute.Corrupt, "image %s is no readable %s: %w", img.ID, format, err)
+	default: // qemu-img did not run, or was killed
+		return failed(ctx, err, "check of image %s", img.ID)
 	}
 	var wrong []string
 	if i.BackingFilename != "" {
@@ -42,26 +53,11 @@ func (a *Activities) inspect(ctx context.Context, path string, img compute.Image
 		wrong = append(wrong, "is not encrypted but its record names a key")
 	case i.Encrypted && i.usedOptions()["format"] != "luks":
 		wrong = append(wrong, "is encrypted in another way than LUKS")
-	case i.iterations() > maxIterations:
-		wrong = append(wrong, "asks for too many rounds of hashing to be opened")
+	case i.VirtualSize > imagefile.MostBytes:
+		wrong = append(wrong, "is larger than any host takes")
 	}
 	if len(wrong) > 0 {
 		return compute.Errorf(compute.Corrupt, "image %s %s", img.ID, strings.Join(wrong, " and "))
 	}
 	return nil
-}
-
-// iterations counts the rounds of hashing that it takes to try a passphrase.
-func (i imageInfo) iterations() int {
-	crypto := i.FormatSpecific.Data.Encrypt.cryptoInfo
-	if i.Format == compute.ImageLUKS {
-		crypto = i.FormatSpecific.Data.cryptoInfo
-	}
-	sum := 0
-	for _, slot := range crypto.Slots {
-		if slot.Active {
-			sum += slot.Iters
-		}
-	}
-	return sum
 }

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
+	"strongroom/activities/imagefile"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
@@ -114,9 +117,25 @@ type cryptoInfo struct {
 	} `json:"slots"`
 }
 
-// info reads a file's header, taken as the format that it is said to have: a
-// guess from the content would let a raw image's bytes choose the format. The
-// file may come from a user, who may have made it to eat the host.
+// look reads the header of an image's file, taken as the format that it is said
+// to have: a guess from the content would let a raw image's bytes choose the format.
+// The file comes from a user, who may have made it to eat the host: what qemu-img
+// reads of it was looked at before, and qemu-img can reach nothing else.
+func (a *Activities) look(ctx context.Context, file *os.File, format string) (i imageInfo, err error) {
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return i, err
+	}
+	if err := imagefile.Check(format, file, size); err != nil {
+		return i, compute.Errorf(compute.Corrupt, "%w", err)
+	}
+	c := Command{Limited: true, Image: file}
+	c.Args = []string{"-U", "-f", format, c.imagePath()}
+	return a.infoOf(ctx, c)
+}
+
+// info reads the header of one of our files, which a guest that broke out may have
+// rewritten.
 func (a *Activities) info(ctx context.Context, path, format string) (imageInfo, error) {
 	return a.infoOf(ctx, Command{Limited: true, Args: []string{"-U", "-f", format, path}})
 }
@@ -201,6 +220,8 @@ func failed(ctx context.Context, err error, format string, args ...any) error {
 		return ctx.Err()
 	case compute.KindOf(err) != "":
 		kind = compute.KindOf(err)
+	case errors.Is(err, imagefile.ErrCost): // again and again
+		kind = compute.Corrupt
 	case says(err, "No space left on device"), errors.Is(err, syscall.ENOSPC):
 		kind = compute.NoHost
 	case says(err, inUse):

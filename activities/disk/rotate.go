@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"strongroom/activities/disk/luks"
+	"strongroom/activities/secret"
 	"strongroom/compute"
 )
 
@@ -99,8 +100,15 @@ func (a *Activities) AddKey(ctx context.Context, in AddKeyInput) (AddKeyResult, 
 	if options == nil {
 		options = map[string]string{}
 	}
-	options["iterations"] = strconv.Itoa(luks.Iterations)
-	return AddKeyResult{EncryptionOptions: options}, nil
+	rounds, err := roundsOf(add)
+	options["iterations"] = strconv.Itoa(rounds)
+	return AddKeyResult{EncryptionOptions: options}, err
+}
+
+// roundsOf is luks.Rounds of a passphrase.
+func roundsOf(p *secret.Passphrase) (rounds int, err error) {
+	err = p.Use(func(value []byte) error { rounds = luks.Rounds(value); return nil })
+	return rounds, err
 }
 
 // eraseSlots erases key slots, as Remove says.
@@ -172,7 +180,7 @@ func headerFailure(ctx context.Context, err error, disk string) error {
 		return nil
 	case errors.Is(err, errFixedKeys), errors.Is(err, luks.ErrFull):
 		return compute.Errorf(compute.Conflict, "%s: %w", disk, err)
-	case errors.Is(err, luks.ErrForeign), errors.Is(err, luks.ErrLast), errors.Is(err, errNoHeader),
+	case errors.Is(err, luks.ErrForeign), errors.Is(err, luks.ErrCost), errors.Is(err, luks.ErrLast), errors.Is(err, errNoHeader),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the file ends within its header
 		return compute.Errorf(compute.Corrupt, "%s: %w", disk, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"strongroom/activities/imagefile"
 	"strongroom/activities/secret"
 )
 
@@ -22,13 +23,18 @@ type Command struct {
 	Args        []string
 	Passphrases []*secret.Passphrase
 	Stdin       *secret.Passphrase // what it reads on its standard input, nil for nothing
-	Limited     bool               // at most 1 GiB of memory and 30 s of CPU: it reads what a user made
+	Limited     bool               // as imagefile.Limits say: it reads what a user made
+	// Image is a user's file, which the command reads at imagePath, and nothing else.
+	Image *os.File
 	// Percent is told how far the command says it is; it takes all of its output.
 	Percent func(percent float64)
 }
 
 // fd is the path at which a child reads passphrase n.
 func fd(n int) string { return fmt.Sprintf("/dev/fd/%d", 3+n) }
+
+// imagePath is the path at which a child reads Image, once all passphrases are lent.
+func (c Command) imagePath() string { return fd(len(c.Passphrases)) }
 
 // Runner runs a command and gives its standard output. The error of one that
 // fails is a *CommandError.
@@ -50,15 +56,16 @@ func (e *CommandError) Unwrap() error { return e.Err }
 // Exec runs commands as child processes in process groups of their own. When
 // ctx is done the whole group is killed, so that no child works on for an
 // attempt that has ended.
-type Exec struct{}
+type Exec struct {
+	Limits imagefile.Limits // of commands that are limited
+}
 
 // Run is Runner's.
-func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
-	argv := append([]string{c.Name}, c.Args...)
+func (e Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	if c.Limited {
-		argv = append([]string{"prlimit", "--as=1073741824", "--cpu=30"}, argv...)
+		return e.runLimited(ctx, c)
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd := exec.CommandContext(ctx, c.Name, c.Args...)
 	// A killed worker's children must not go on beside those of its successor.
 	// The kernel's signal for that comes when the thread that forked ends, so
 	// this one stays.
@@ -94,6 +101,39 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 			err = ctx.Err()
 		}
 		return nil, &CommandError{Name: c.Name + " " + c.verb(), Stderr: lastLine(messages.String()), Err: err}
+	}
+	return out.Bytes(), nil
+}
+
+// runLimited runs a command that reads what a user made; the error of one that met its
+// limits is an imagefile.ErrCost too.
+func (e Exec) runLimited(ctx context.Context, c Command) ([]byte, error) {
+	runtime.LockOSThread() // as in Run
+	defer runtime.UnlockOSThread()
+	cmd, err := imagefile.Command(ctx, e.Limits, c.Image, c.Name, c.Args...)
+	if err != nil {
+		return nil, &CommandError{Name: c.Name + " " + c.verb(), Err: err}
+	}
+	defer cmd.Close()
+	for _, p := range c.Passphrases {
+		pipe, err := p.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		defer pipe.Close()
+		if err := cmd.Lend(pipe); err != nil {
+			return nil, &CommandError{Name: c.Name + " " + c.verb(), Err: err}
+		}
+	}
+	if c.Image != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Image)
+	}
+	var out, messages imagefile.Output
+	cmd.Stdout, cmd.Stderr = &out, &messages
+	if err := cmd.Run(); err != nil {
+		return nil, &CommandError{
+			Name: c.Name + " " + c.verb(), Stderr: lastLine(messages.String()), Err: cmd.Failure(ctx, err, messages.String()),
+		}
 	}
 	return out.Bytes(), nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"strongroom/activities/disk/luks"
 	"strongroom/activities/secret"
+	"strongroom/compute"
 )
 
 // A template is an empty encrypted qcow2 file of one size and source, with a
@@ -118,7 +119,7 @@ func makeOnce(ctx context.Context, path string, build func(draft string, p *secr
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	p, err := secret.Generate(32)
+	p, err := secret.Generate(compute.DiskPassphraseBytes)
 	if err != nil {
 		return err
 	}

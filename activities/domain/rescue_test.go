@@ -24,7 +24,7 @@ func TestRescue(t *testing.T) {
 	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	image := h.image
-	d, err := compute.PlanRescue("req-1", image)
+	d, err := compute.PlanRescue("req-1", compute.RescueArguments{Image: image})
 	require.NoError(t, err)
 	for range 2 {
 		_, err = h.disks.Create(t.Context(), disk.CreateInput{Server: s.ID, Disk: d, Image: d.Source})
@@ -65,7 +65,7 @@ func TestRescueWithAnEncryptedImage(t *testing.T) {
 	h.disksOf(t, s)
 	key := h.keys.make(t, compute.DiskPassphraseBytes)
 	image := h.encryptedImage(t, *key)
-	d, err := compute.PlanRescue("req-1", image)
+	d, err := compute.PlanRescue("req-1", compute.RescueArguments{Image: image})
 	require.NoError(t, err)
 	use, err := image.CacheUse("p1", s.ID, d)
 	require.NoError(t, err)

@@ -131,7 +131,7 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 			return err
 		}
 		host, err := lockHost(ctx, q, row)
-		if err != nil || !host.Fits(in.Plan.Flavor.Resources()) {
+		if err != nil || !host.Fits(in.Plan.Resources()) {
 			return err
 		}
 		out = ClaimResult{Host: host.ID, Name: host.Name}
@@ -157,7 +157,7 @@ func claim(ctx context.Context, q *schema.Queries, in ClaimInput, host schema.Ho
 	if err := q.DeleteClaimOf(ctx, schema.DeleteClaimOfParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
 		return err
 	}
-	want := in.Plan.Flavor.Resources()
+	want := in.Plan.Resources()
 	if err := q.InsertClaim(ctx, schema.InsertClaimParams{
 		ServerID: in.Server, HostID: host.ID, OperationID: in.Operation,
 		VCPUs: int32(want.VCPUs), MemoryMB: int32(want.MemoryMB), DiskGB: int32(want.DiskGB),

@@ -28,7 +28,7 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	asked, err := compute.Rescue.Read(begun.Arguments)
 	require.NoError(t, err)
 	require.Equal(t, img.ID, asked.Image.ID)
-	d, err := compute.PlanRescue(rescue.Operation, asked.Image)
+	d, err := compute.PlanRescue(rescue.Operation, asked)
 	require.NoError(t, err)
 	d.EncryptionOptions = map[string]string{"cipher-alg": "aes-256"}
 	end := record.SettleInput{
@@ -43,6 +43,7 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, compute.VMRescued, begun.Server.VMState)
 	require.Len(t, begun.Server.Disks, 2)
+	d.MaxMB = 0 // it is made
 	require.Equal(t, d, begun.Server.Disks[0], "it comes first")
 	require.Equal(t, compute.RootDisk, begun.Server.Disks[1].Role)
 	_, err = b.Pool.Exec(b.ctx, "UPDATE servers SET current_operation = 'another' WHERE id = $1", in.Server)

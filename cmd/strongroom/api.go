@@ -61,9 +61,9 @@ func (apiCommand) Run(r *run) error {
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
-		ForceConfigDrive: b.API.ForceConfigDrive,
-		Operations:       durable.Starter{Client: b.temporal},
-		Consoles:         agent.Client{Identity: own},
+		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB,
+		Operations: durable.Starter{Client: b.temporal},
+		Consoles:   agent.Client{Identity: own},
 	})
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ type Config struct {
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
 
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
+		MaxImageDiskGB   int  `koanf:"max_image_disk_gb"`  // how large a disk may be that takes its image's size
 	} `koanf:"api"`
 	Control struct {
 		Drain time.Duration `koanf:"drain"` // how long an older version waits for its operations

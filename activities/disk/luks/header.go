@@ -16,11 +16,10 @@ import (
 
 // What every header of this package says.
 const (
-	Cipher     = "aes"
-	Mode       = "xts-plain64"
-	Hash       = "sha256"
-	KeyBytes   = 64 // two AES-256 keys
-	Iterations = 10_000
+	Cipher   = "aes"
+	Mode     = "xts-plain64"
+	Hash     = "sha256"
+	KeyBytes = 64 // two AES-256 keys
 )
 
 // The layout: a partition header, then the key material of eight slots, each
@@ -82,7 +81,7 @@ func Write(w io.WriterAt, offset int64, passphrase []byte) error {
 }
 
 func writeHeader(w io.WriterAt, offset int64, master, passphrase []byte) error {
-	p := newPartition(master)
+	p := newPartition(master, Rounds(passphrase))
 	material, err := keyMaterial(master, passphrase, p.Slots[0], sha256.New)
 	if err != nil {
 		return err
@@ -101,20 +100,20 @@ func writeHeader(w io.WriterAt, offset int64, master, passphrase []byte) error {
 	return nil
 }
 
-func newPartition(master []byte) partition {
+func newPartition(master []byte, rounds int) partition {
 	p := partition{
-		Magic: magic, Version: version, PayloadSector: payloadSector, KeyBytes: KeyBytes, DigestIterations: Iterations,
+		Magic: magic, Version: version, PayloadSector: payloadSector, KeyBytes: KeyBytes, DigestIterations: roundsOfRandom,
 	}
 	copy(p.Cipher[:], Cipher)
 	copy(p.Mode[:], Mode)
 	copy(p.Hash[:], Hash)
 	copy(p.UUID[:], uuid.NewString())
 	_, _ = rand.Read(p.DigestSalt[:])
-	copy(p.Digest[:], pbkdf2.Key(master, p.DigestSalt[:], Iterations, digestBytes, sha256.New))
+	copy(p.Digest[:], pbkdf2.Key(master, p.DigestSalt[:], roundsOfRandom, digestBytes, sha256.New))
 	for i := range p.Slots {
 		p.Slots[i] = slot{State: slotDisabled, Sector: uint32(firstSlot + i*slotSectors), Stripes: stripes}
 	}
-	p.Slots[0].State, p.Slots[0].Iterations = slotActive, Iterations
+	p.Slots[0].State, p.Slots[0].Iterations = slotActive, uint32(rounds)
 	_, _ = rand.Read(p.Slots[0].Salt[:])
 	return p
 }

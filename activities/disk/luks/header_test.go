@@ -42,7 +42,7 @@ func TestOthersOpenTheHeader(t *testing.T) {
 // QEMU reads what a container holds.
 func TestOthersReadAContainer(t *testing.T) {
 	t.Parallel()
-	passphrase, content := []byte("correct horse"), bytes.Repeat([]byte("what is in it "), 1000)
+	passphrase, content := first, bytes.Repeat([]byte("what is in it "), 1000)
 	path := filepath.Join(t.TempDir(), "container")
 	f, err := os.Create(path)
 	require.NoError(t, err)
@@ -64,13 +64,13 @@ func TestOthersReadAContainer(t *testing.T) {
 // No two headers share a master key, and none holds the passphrase.
 func TestEveryHeaderIsAnother(t *testing.T) {
 	t.Parallel()
-	passphrase := bytes.Repeat([]byte("secret"), 20)
+	passphrase := first
 	a, err := os.ReadFile(newDisk(t, passphrase))
 	require.NoError(t, err)
 	b, err := os.ReadFile(newDisk(t, passphrase))
 	require.NoError(t, err)
 	require.NotEqual(t, a, b)
-	require.False(t, bytes.Contains(a, []byte("secret")))
+	require.False(t, bytes.Contains(a, passphrase))
 }
 
 func BenchmarkWrite(b *testing.B) {

@@ -42,12 +42,6 @@ type File interface {
 	Sync() error
 }
 
-// most is what a header may ask to be worked for.
-const (
-	mostStripes    = 16_000
-	mostIterations = 1 << 27
-)
-
 var hashes = map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
 
 // read reads the header and sees that all that it points at is within its room.
@@ -59,12 +53,15 @@ func (h Header) read() (partition, func() hash.Hash, error) {
 	}
 	newHash := hashes[text(p.Hash[:])]
 	if p.Magic != magic || p.Version != version || text(p.Cipher[:]) != Cipher || text(p.Mode[:]) != Mode ||
-		newHash == nil || p.KeyBytes != 32 && p.KeyBytes != 64 || p.DigestIterations > mostIterations {
+		newHash == nil || p.KeyBytes != 32 && p.KeyBytes != 64 {
 		return p, nil, ErrForeign
+	}
+	if err := p.affordable(); err != nil {
+		return p, nil, err
 	}
 	for i, s := range p.Slots {
 		end := int64(s.Sector)*sectorSize + p.materialBytes(i)
-		if s.Sector == 0 || s.Stripes == 0 || s.Stripes > mostStripes || s.Iterations > mostIterations || end > h.Room {
+		if s.Sector == 0 || s.Stripes == 0 || s.Stripes > mostStripes || end > h.Room {
 			return p, nil, fmt.Errorf("%w: key slot %d", ErrForeign, i)
 		}
 	}

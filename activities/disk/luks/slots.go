@@ -78,7 +78,7 @@ func (h Header) master(p partition, among []int, passphrase []byte, newHash func
 // be, so that what was cut off here is found and wiped.
 func (h Header) fill(p partition, i int, master, passphrase []byte, newHash func() hash.Hash) error {
 	s := p.Slots[i]
-	s.State, s.Iterations = slotDisabled, Iterations
+	s.State, s.Iterations = slotDisabled, uint32(Rounds(passphrase))
 	_, _ = rand.Read(s.Salt[:]) // never fails
 	material, err := keyMaterial(master, passphrase, s, newHash)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
 
 	"strongroom/activities/image"
+	"strongroom/activities/imagefile"
 	"strongroom/activities/openstack"
 	"strongroom/compute"
 )
@@ -138,7 +139,7 @@ type body struct {
 
 // begin reads the head of the data and refuses what must not become an image.
 func begin(ctx context.Context, img compute.Image, data io.Reader) (*body, error) {
-	head := make([]byte, image.HeadBytes)
+	head := make([]byte, imagefile.HeadBytes)
 	n, err := io.ReadFull(data, head)
 	head = head[:n]
 	switch {

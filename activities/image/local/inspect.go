@@ -1,27 +1,15 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
-	"syscall"
-	"time"
 
 	"strongroom/activities/image"
+	"strongroom/activities/imagefile"
 	"strongroom/compute"
-)
-
-// What one look at an image may cost: a hostile image can make qemu-img eat
-// memory and time without end.
-const (
-	inspectTimeout = 60 * time.Second
-	inspectMemory  = "--as=2147483648" // bytes of address space
-	inspectCPU     = "--cpu=30"        // seconds
-	inspectOutput  = 1 << 20           // bytes of JSON
 )
 
 // inspector reads what image data says of itself, in a bounded child.
@@ -29,35 +17,24 @@ type inspector struct{ program string }
 
 // virtualSize gives the size in bytes of the disk in an image's data, or Invalid
 // if the data is not what the image's disk_format says or refers to other files.
-func (i inspector) virtualSize(ctx context.Context, img compute.Image, path string, size int64) (int64, error) {
+func (i inspector) virtualSize(ctx context.Context, img compute.Image, file *os.File, size int64) (int64, error) {
 	if size == 0 {
 		return 0, compute.Errorf(compute.Invalid, "image %s has no bytes", img.ID)
 	}
-	head, err := readHead(path)
-	if err != nil {
+	head := make([]byte, min(imagefile.HeadBytes, size))
+	if _, err := file.ReadAt(head, 0); err != nil {
 		return 0, compute.Errorf(compute.Unavailable, "read back the data of image %s: %w", img.ID, err)
 	}
 	if err := image.CheckHead(img, head); err != nil {
 		return 0, err
 	}
+	if err := image.Refused(img, imagefile.Check(img.DiskFormat, file, size)); err != nil {
+		return 0, err
+	}
 	if img.DiskFormat == "raw" {
 		return size, nil
 	}
-	return i.ask(ctx, img, path)
-}
-
-func readHead(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	head := make([]byte, image.HeadBytes)
-	n, err := io.ReadFull(file, head)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return head[:n], err
+	return i.ask(ctx, img, file)
 }
 
 // info is the part of qemu-img's answer that counts.
@@ -72,11 +49,11 @@ type info struct {
 	} `json:"format-specific"`
 }
 
-func (i inspector) ask(ctx context.Context, img compute.Image, path string) (int64, error) {
-	out, err := i.run(ctx, path, img.DiskFormat)
+func (i inspector) ask(ctx context.Context, img compute.Image, file *os.File) (int64, error) {
+	out, err := i.run(ctx, file, img.DiskFormat)
 	if err != nil {
 		var ended *exec.ExitError
-		if ctx.Err() == nil && (errors.As(err, &ended) || errors.Is(err, errTooMuch)) {
+		if ctx.Err() == nil && (errors.As(err, &ended) || errors.Is(err, imagefile.ErrOutput) || errors.Is(err, imagefile.ErrCost)) {
 			return 0, compute.Errorf(compute.Invalid, "the data of image %s cannot be read as %s", img.ID, img.DiskFormat)
 		}
 		return 0, compute.Errorf(compute.Unavailable, "inspect image %s: %w", img.ID, errors.Join(err, ctx.Err()))
@@ -86,40 +63,31 @@ func (i inspector) ask(ctx context.Context, img compute.Image, path string) (int
 		return 0, compute.Errorf(compute.Invalid, "the data of image %s cannot be read as %s", img.ID, img.DiskFormat)
 	}
 	if said.Backing != "" || said.Specific.Data.DataFile != "" {
-		return 0, image.RefersElsewhere(img)
+		return 0, image.Refused(img, imagefile.ErrElsewhere)
 	}
 	return said.VirtualSize, nil
 }
 
 // run gives what qemu-img info prints. The format is given, never guessed, and
-// info opens no file beside the one it is given.
-func (i inspector) run(ctx context.Context, path, format string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
-	program, err := exec.LookPath(i.program) // prlimit would hide that there is none
+// info opens no file beside the one it is given. Others cannot come to the file,
+// whatever its mode: the folder is closed to them.
+func (i inspector) run(ctx context.Context, file *os.File, format string) ([]byte, error) {
+	toRead, err := os.Open(file.Name()) // and not to write
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "prlimit", inspectMemory, inspectCPU, "--core=0", "--",
-		program, "info", "--output=json", "-f", format, path)
-	cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	var out bounded
-	cmd.Stdout = &out
-	err = cmd.Run()
-	return out.Bytes(), err
-}
-
-var errTooMuch = errors.New("the program printed too much")
-
-// bounded takes a child's output up to inspectOutput.
-type bounded struct{ bytes.Buffer }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > inspectOutput {
-		return 0, errTooMuch
+	defer func() { _ = toRead.Close() }()
+	if err := file.Chmod(0o644); err != nil {
+		return nil, err
 	}
-	return b.Buffer.Write(p)
+	cmd, err := imagefile.Command(ctx, imagefile.Limits{}, toRead, i.program, "info", "-U", "--output=json", "-f", format, "/dev/fd/3")
+	if err != nil {
+		return nil, err
+	}
+	defer cmd.Close()
+	cmd.ExtraFiles = []*os.File{toRead}
+	var out imagefile.Output
+	cmd.Stdout = &out
+	err = cmd.Failure(ctx, cmd.Run(), "")
+	return out.Bytes(), errors.Join(err, file.Chmod(0o600))
 }

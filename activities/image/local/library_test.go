@@ -16,6 +16,7 @@ import (
 	"strongroom/activities/image"
 	"strongroom/activities/image/imagetest"
 	"strongroom/activities/image/local"
+	"strongroom/activities/imagefile/hostile"
 	"strongroom/compute"
 )
 
@@ -158,6 +159,7 @@ func TestWhatQemuImgMayDo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	qcow2 := append([]byte("QFI\xfb\x00\x00\x00\x02"), make([]byte, 1000)...)
+	qcow2[23] = 16 // bits of a cluster
 	for program, kind := range map[string]compute.Kind{
 		"/bin/false": compute.Invalid, // as a qemu-img that refuses the file
 		"/bin/true":  compute.Invalid, // one that says nothing
@@ -169,5 +171,23 @@ func TestWhatQemuImgMayDo(t *testing.T) {
 		img := b.queued(t, "qcow2")
 		err := l.Upload(t.Context(), owner, img.ID, bytes.NewReader(qcow2))
 		require.Equal(t, kind, compute.KindOf(err), "%s: %v", program, err)
+	}
+}
+
+// H5, M3: what a tenant's image says of itself is found before it becomes one.
+func TestM3HostileUploadsAreRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, f := range hostile.Files("/etc/passwd") {
+		if f.Format == "vmdk" {
+			continue // no image of this library
+		}
+		img := b.queued(t, f.Format)
+		err := b.Upload(t.Context(), owner, img.ID, bytes.NewReader(f.Data))
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%s: %v", f.Name, err)
+	}
+	for _, f := range hostile.Sound() {
+		img := b.queued(t, f.Format)
+		require.NoError(t, b.Upload(t.Context(), owner, img.ID, bytes.NewReader(f.Data)), f.Name)
 	}
 }

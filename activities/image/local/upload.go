@@ -27,7 +27,7 @@ func (l *Library) Upload(ctx context.Context, cred compute.Credential, id comput
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "the upload of image %s broke off: %w", id, err)
 	}
-	virtual, err := l.look.virtualSize(ctx, img, draft.Name(), size)
+	virtual, err := l.look.virtualSize(ctx, img, draft.File, size)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,159 @@
+package imagefile
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Limits bound what a program may use that reads an image. Zero means the default.
+type Limits struct {
+	CPU    time.Duration // whole seconds
+	Memory int64         // bytes of address space
+	Wall   time.Duration
+}
+
+// The defaults. An honest image needs some hundredths of a second.
+const (
+	defaultCPU    = 30 * time.Second
+	defaultMemory = 1 << 30
+	defaultWall   = 5 * time.Minute
+)
+
+const (
+	mostThreads = 128
+	mostFiles   = 64
+)
+
+// ErrCost says that a program ended at one of its limits, or crashed. With the same image
+// it would again.
+var ErrCost = errors.New("it costs too much to be read")
+
+// Each program runs as a user of its own, so that what gets hold of one reaches no other:
+// a number that no account has (systemd's list of them calls the range unused).
+const (
+	firstUser = 0x70000000
+	userMask  = 0x0fffffff
+)
+
+// Confined is a program that reads an image.
+type Confined struct {
+	*exec.Cmd
+
+	limits Limits
+	ctx    context.Context // of the limit of time
+	cancel context.CancelFunc
+}
+
+// Close lets go of what the command holds, when it has ended or was not begun.
+func (c *Confined) Close() { c.cancel() }
+
+// Command is exec.Command for a program that reads an image and writes to no file. With a
+// file it can reach nothing else: it has a user, a network and process ids of its own,
+// and reads the file as /dev/fd/N, where N is 3 + the number of files that the caller
+// puts before it into ExtraFiles. Everybody must be allowed to read the file, as far as its
+// mode says; the folders above may keep them out. Without root's rights, and without
+// a file, there are only the limits. The caller closes the command in the end.
+func Command(ctx context.Context, l Limits, image *os.File, name string, args ...string) (*Confined, error) {
+	program, err := exec.LookPath(name) // prlimit would hide that there is none
+	if err != nil {
+		return nil, err
+	}
+	l = l.orDefault()
+	c := &Confined{limits: l}
+	c.ctx, c.cancel = context.WithTimeout(ctx, l.Wall)
+	limits := []string{
+		"--cpu=" + strconv.FormatInt(int64(l.CPU/time.Second), 10), "--as=" + strconv.FormatInt(l.Memory, 10),
+		"--core=0", "--fsize=0", "--nofile=" + strconv.Itoa(mostFiles),
+	}
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if image != nil && os.Geteuid() == 0 {
+		user := newUser()
+		attr.Credential = &syscall.Credential{Uid: user, Gid: user}
+		attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID
+		limits = append(limits, "--nproc="+strconv.Itoa(mostThreads)) // of that user
+	}
+	c.Cmd = exec.CommandContext(c.ctx, "prlimit", append(append(limits, "--", program), args...)...)
+	c.Cmd.SysProcAttr = attr
+	c.Cmd.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.Cmd.WaitDelay = 5 * time.Second
+	c.Cmd.Dir = "/"
+	c.Cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+	return c, nil
+}
+
+func (l Limits) orDefault() Limits {
+	if l.CPU == 0 {
+		l.CPU = defaultCPU
+	}
+	if l.Memory == 0 {
+		l.Memory = defaultMemory
+	}
+	if l.Wall == 0 {
+		l.Wall = defaultWall
+	}
+	return l
+}
+
+func newUser() uint32 {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return firstUser | binary.BigEndian.Uint32(b[:])&userMask
+}
+
+// Lend gives a pipe's end to the program's user, who must open it anew as /dev/fd/N.
+func (c *Confined) Lend(pipe *os.File) error {
+	if who := c.SysProcAttr.Credential; who != nil {
+		if err := pipe.Chown(int(who.Uid), int(who.Gid)); err != nil {
+			return err
+		}
+	}
+	c.ExtraFiles = append(c.ExtraFiles, pipe)
+	return nil
+}
+
+// Failure says why the program failed, with what it printed: an ErrCost if it was for
+// the image, the caller's context's error if that has ended, else err as it is.
+func (c *Confined) Failure(ctx context.Context, err error, stderr string) error {
+	if err == nil || ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	if why := c.cost(stderr); why != "" {
+		return fmt.Errorf("%w: %s: %w", ErrCost, why, err)
+	}
+	return err
+}
+
+// cost says which limit the program met; "" for none. The kernel kills also where
+// the host has no memory left, which is not for the image.
+func (c *Confined) cost(stderr string) string {
+	switch state := c.ProcessState; {
+	case state == nil:
+		return ""
+	case state.UserTime()+state.SystemTime() >= c.limits.CPU/2: // the kernel ends it by another clock than this one
+		return fmt.Sprintf("%s of CPU", c.limits.CPU)
+	case c.ctx.Err() != nil:
+		return fmt.Sprintf("%s of time", c.limits.Wall)
+	case crashed(state):
+		return "it crashed"
+	}
+	for _, text := range []string{"Cannot allocate memory", "ailed to allocate", "ould not allocate"} {
+		if strings.Contains(stderr, text) {
+			return fmt.Sprintf("%d bytes of memory", c.limits.Memory)
+		}
+	}
+	return ""
+}
+
+func crashed(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() != syscall.SIGKILL && status.Signal() != syscall.SIGTERM
+}
