@@ -49,6 +49,7 @@ type API struct {
 	echo      *echo.Echo
 	volume    *volume.API
 	outbox    *outbox.Launcher
+	searches  chan struct{} // as many as may run at once
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two
@@ -68,7 +69,8 @@ func New(config Config) (*API, error) {
 	}
 	a := &API{
 		config: config, db: schema.New(config.Pool),
-		outbox: &outbox.Launcher{Starter: config.Operations, Logger: config.Logger},
+		outbox:   &outbox.Launcher{Starter: config.Operations, Logger: config.Logger},
+		searches: make(chan struct{}, expressions(config.Pool.Config().MaxConns)),
 	}
 	resources := a.resources()
 

@@ -41,6 +41,7 @@ type Config struct {
 		PolicyFile string `koanf:"policy_file"`
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
 
+		Connections      int  `koanf:"connections"`        // to the database, at most
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 	} `koanf:"api"`
 	Control struct {
@@ -187,6 +188,7 @@ func defaults() *Config {
 	cfg := &Config{}
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
+	cfg.API.Connections = 30
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
