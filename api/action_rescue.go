@@ -46,6 +46,9 @@ func (a *API) rescueServer(r *Request) (any, error) {
 			in.Image, err = a.rescueImage(r, row.Server, body.Rescue.Image)
 			return err
 		},
+		grows: func(row serverRow) *growth {
+			return a.growthOf(r.Context(), row.Server, compute.ImageGB(in.Image))
+		},
 	}); err != nil {
 		return nil, err
 	}

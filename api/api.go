@@ -28,6 +28,7 @@ type Config struct {
 	Images      ImageStore                 // where the images of servers are read
 	Keys        KeyManager                 // the key manager
 	Objects     Checker                    // the object store
+	Quotas      Quotas                     // what projects may hold; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin
 	Operations  Operations                 // starts what was committed
@@ -50,6 +51,7 @@ type API struct {
 	volume    *volume.API
 	outbox    *outbox.Launcher
 	searches  chan struct{} // as many as may run at once
+	turns     turns
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two
@@ -63,6 +65,9 @@ func New(config Config) (*API, error) {
 	}
 	if config.KeyRoles == nil {
 		config.KeyRoles = []string{"creator", "admin"}
+	}
+	if config.Quotas == nil {
+		config.Quotas = unlimited{}
 	}
 	if config.IdentityURI == "" {
 		config.IdentityURI = config.Identity.Endpoint

@@ -34,6 +34,10 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	quotas, err := openQuotas(r, b.Config)
+	if err != nil {
+		return err
+	}
 	s := &services{Config: b.Config, run: r, authorities: presented{}}
 	images, err := s.images()
 	if err != nil {
@@ -62,9 +66,9 @@ func (apiCommand) Run(r *run) error {
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
-		ForceConfigDrive: b.API.ForceConfigDrive,
-		Operations:       durable.Starter{Client: b.temporal},
-		Consoles:         agent.Client{Identity: own},
+		ForceConfigDrive: b.API.ForceConfigDrive, Quotas: quotas,
+		Operations: durable.Starter{Client: b.temporal},
+		Consoles:   agent.Client{Identity: own},
 	})
 	if err != nil {
 		return err
