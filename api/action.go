@@ -67,7 +67,8 @@ type action struct {
 	rule      string
 	arguments any // as the operations row keeps them
 
-	check func(serverRow) error // what else keeps one from it; it may complete the arguments
+	check func(serverRow) error   // what else keeps one from it; it may complete the arguments
+	grows func(serverRow) *growth // what it takes beyond what the server holds; asked after check
 }
 
 // takeAttempts is how often an action tries to win its server from a state in which
@@ -97,17 +98,16 @@ func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 				return op, err
 			}
 		}
+		var more *growth
+		if act.grows != nil {
+			more = act.grows(row)
+		}
 		arguments, err := json.Marshal(act.arguments)
 		if err != nil {
 			return op, err
 		}
 		op = operation(r, act.Kind, s.ID, arguments)
-		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {
-			return q.TakeServer(r.Context(), schema.TakeServerParams{
-				ID: s.ID, Task: act.Transition.Task, OperationID: op.ID, FromVmState: s.VMState, FromTaskState: s.TaskState,
-				ThroughLock: act.EvenLocked || r.IsAdmin(),
-			})
-		})
+		won, err := a.takeFor(r, act, s, op, more)
 		if err != nil {
 			return op, err
 		}
@@ -117,6 +117,28 @@ func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 		}
 	}
 	return op, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
+}
+
+// takeFor takes the server for an action, with what it takes more.
+func (a *API) takeFor(r *Request, act action, s schema.Server, op compute.Operation, more *growth) (won bool, err error) {
+	quota, project := more.limit()
+	err = a.inTurn(r.Context(), quota, project, func() error {
+		won, err = a.take(r, op, func(q *schema.Queries) (int64, error) {
+			if err := more.check(r.Context(), q); err != nil {
+				return 0, err
+			}
+			rows, err := q.TakeServer(r.Context(), schema.TakeServerParams{
+				ID: s.ID, Task: act.Transition.Task, OperationID: op.ID, FromVmState: s.VMState, FromTaskState: s.TaskState,
+				ThroughLock: act.EvenLocked || r.IsAdmin(),
+			})
+			if err != nil || rows == 0 {
+				return rows, err
+			}
+			return rows, more.reserve(r.Context(), q, op)
+		})
+		return err
+	})
+	return won, err
 }
 
 // mayBegin refuses an action that the server's lock or its states forbid.

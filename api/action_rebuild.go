@@ -83,6 +83,10 @@ func (a *API) rebuildServer(r *Request) (any, error) {
 			}
 			return a.mayRebuild(r, row.Server, asked.RebuildArguments)
 		},
+		grows: func(found serverRow) *growth {
+			// The root disk of a flavor without a size is as large as the image.
+			return a.growthOf(r.Context(), found.Server, compute.UseOf(found.Server.Flavor, asked.Image).DiskGB-found.Server.DiskGB)
+		},
 	}); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,9 @@ func (a *API) rescueServer(r *Request) (any, error) {
 			_, err = compute.PlanRescue(r.ID, in) // what no host could do is refused now
 			return err
 		},
+		grows: func(row serverRow) *growth {
+			return a.growthOf(r.Context(), row.Server, compute.ImageGB(in.Image))
+		},
 	}); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	Images      ImageStore                 // where the images of servers are read
 	Keys        KeyManager                 // the key manager
 	Objects     Checker                    // the object store
+	Quotas      Quotas                     // what projects may hold; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin
 	Operations  Operations                 // starts what was committed
@@ -51,6 +52,8 @@ type API struct {
 	echo      *echo.Echo
 	volume    *volume.API
 	outbox    *outbox.Launcher
+	searches  chan struct{} // as many as may run at once
+	turns     turns
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two
@@ -68,12 +71,16 @@ func New(config Config) (*API, error) {
 	if config.MaxImageDiskGB <= 0 {
 		config.MaxImageDiskGB = compute.DefaultMaxImageDiskGB
 	}
+	if config.Quotas == nil {
+		config.Quotas = unlimited{}
+	}
 	if config.IdentityURI == "" {
 		config.IdentityURI = config.Identity.Endpoint
 	}
 	a := &API{
 		config: config, db: schema.New(config.Pool),
-		outbox: &outbox.Launcher{Starter: config.Operations, Logger: config.Logger},
+		outbox:   &outbox.Launcher{Starter: config.Operations, Logger: config.Logger},
+		searches: make(chan struct{}, expressions(config.Pool.Config().MaxConns)),
 	}
 	resources := a.resources()
 

@@ -45,6 +45,7 @@ var spoken = []extension{
 	describe("InstanceActions", "os-instance-actions", "View a log of actions and events taken on an instance."),
 	describe("Keypairs", "os-keypairs", "Keypair Support."),
 	describe("LockServer", "os-lock-server", "Enable lock/unlock server actions."),
+	describe("QuotaClasses", "os-quota-class-sets", "Quota classes management support."),
 	describe("Quotas", "os-quota-sets", "Quotas management support."),
 	describe("ServerStartStop", "os-server-start-stop", "Start/Stop instance support."),
 	describe("Services", "os-services", "Services support."),

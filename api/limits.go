@@ -6,19 +6,12 @@ import (
 	"strongroom/api/microversion"
 	"strongroom/api/policy"
 	"strongroom/api/validation"
-	"strongroom/schema"
+	"strongroom/compute"
 )
 
-// unlimited is a limit that is not there.
-const unlimited = -1
+const ruleOtherLimits = "os_compute_api:limits:other_project"
 
-const (
-	ruleOtherLimits = "os_compute_api:limits:other_project"
-	ruleShowQuotas  = "os_compute_api:os-quota-sets:show"
-)
-
-// limits shows a project what it uses and what it may use: there are no quotas,
-// so each limit is -1.
+// limits shows a project what it uses and what it may use.
 func (a *API) limits() Resource {
 	const limits = "os_compute_api:limits"
 	return Resource{
@@ -48,30 +41,32 @@ func (a *API) showLimits(r *Request) (any, error) {
 		}
 		project = other
 	}
-	use, err := a.db.ProjectUse(r.Context(), project)
+	use, err := projectUse(r.Context(), a.db, project)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": viewLimits(r.Version, use)}}, nil
+	return map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": viewLimits(r.Version, a.config.Quotas.Of(r.Context(), project), use)}}, nil
 }
 
 // viewLimits shows limits and use. The limits of networks went in 2.36, those
 // of image metadata in 2.39, those of injected files in 2.57.
-func viewLimits(v microversion.Version, use schema.ProjectUseRow) map[string]any {
+func viewLimits(v microversion.Version, quota compute.Quota, use compute.Use) map[string]any {
 	view := map[string]any{
-		"maxTotalInstances": unlimited, "maxTotalCores": unlimited, "maxTotalRAMSize": unlimited, "maxTotalKeypairs": unlimited,
-		"maxServerMeta": unlimited, "maxServerGroups": unlimited, "maxServerGroupMembers": unlimited,
-		"totalInstancesUsed": use.Servers, "totalCoresUsed": use.VCPUs, "totalRAMUsed": use.MemoryMB, "totalServerGroupsUsed": 0,
+		"maxTotalInstances": limitOf("instances", quota), "maxTotalCores": limitOf("cores", quota), "maxTotalRAMSize": limitOf("ram", quota),
+		"maxTotalKeypairs": limitOf("key_pairs", quota), "maxServerMeta": limitOf("metadata_items", quota),
+		"maxServerGroups": limitOf("server_groups", quota), "maxServerGroupMembers": limitOf("server_group_members", quota),
+		"totalInstancesUsed": use.Instances, "totalCoresUsed": use.Cores, "totalRAMUsed": use.MemoryMB, "totalServerGroupsUsed": 0,
 	}
 	if v < 36 {
-		view["maxSecurityGroups"], view["maxSecurityGroupRules"], view["maxTotalFloatingIps"] = unlimited, unlimited, unlimited
+		view["maxSecurityGroups"], view["maxSecurityGroupRules"] = limitOf("security_groups", quota), limitOf("security_group_rules", quota)
+		view["maxTotalFloatingIps"] = limitOf("floating_ips", quota)
 		view["totalSecurityGroupsUsed"], view["totalFloatingIpsUsed"] = 0, 0
 	}
 	if v < 39 {
-		view["maxImageMeta"] = unlimited
+		view["maxImageMeta"] = limitOf("metadata_items", quota)
 	}
 	if v < 57 {
-		view["maxPersonality"], view["maxPersonalitySize"] = unlimited, unlimited
+		view["maxPersonality"], view["maxPersonalitySize"] = limitOf("injected_files", quota), limitOf("injected_file_content_bytes", quota)
 	}
 	return view
 }

@@ -1,17 +1,21 @@
 package api_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
 )
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: -5, DiskGB: 9}))
 	newServer(t, b, newHost(t, b, "host-a", "nova"), "one")
-	newest := `{"limits":{"rate":[],"absolute":{"maxServerMeta":-1,"maxTotalCores":-1,"maxTotalInstances":-1,"maxTotalKeypairs":-1,"maxTotalRAMSize":-1,
-		"maxServerGroups":-1,"maxServerGroupMembers":-1,"totalCoresUsed":2,"totalInstancesUsed":1,"totalRAMUsed":1024,"totalServerGroupsUsed":0}}}`
+	newest := `{"limits":{"rate":[],"absolute":{"maxServerMeta":128,"maxTotalCores":8,"maxTotalInstances":7,"maxTotalKeypairs":-1,"maxTotalRAMSize":-1,
+		"maxServerGroups":0,"maxServerGroupMembers":0,"totalCoresUsed":2,"totalInstancesUsed":1,"totalRAMUsed":1024,"totalServerGroupsUsed":0}}}`
 	b.do(t, reader, "GET", "/limits", "", at("2.57")).is(200, newest)
 	b.do(t, admin, "GET", "/limits?tenant_id="+project, "", at("2.97")).is(200, newest)
 	for version, more := range map[string][]string{
@@ -30,18 +34,42 @@ func TestLimits(t *testing.T) {
 
 func TestQuotaSets(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := setup(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: 9, DiskGB: 10}))
 	newServer(t, b, newHost(t, b, "host-a", "nova"), "one")
-	newest := `{"quota_set":{"id":"` + project + `","instances":-1,"cores":-1,"ram":-1,"key_pairs":-1,"metadata_items":-1,"server_groups":-1,"server_group_members":-1}}`
-	b.do(t, reader, "GET", "/os-quota-sets/"+project, "", at("2.57")).is(200, newest)
-	b.do(t, reader, "GET", "/os-quota-sets/"+project+"/defaults", "", at("2.97")).is(200, newest)
+	set := func(instances int) string {
+		return fmt.Sprintf(`{"quota_set":{"id":"%s","instances":%d,"cores":8,"ram":9,"key_pairs":-1,"metadata_items":128,"server_groups":0,"server_group_members":0}}`, project, instances)
+	}
+	b.do(t, reader, "GET", "/os-quota-sets/"+project, "", at("2.57")).is(200, set(7))
+	b.do(t, reader, "GET", "/os-quota-sets/"+project+"/defaults", "", at("2.97")).is(200, set(3))
 	require.Len(t, b.do(t, reader, "GET", "/os-quota-sets/"+project, "").keys("quota_set"), 15)
 	require.Len(t, b.do(t, reader, "GET", "/os-quota-sets/"+project, "", at("2.36")).keys("quota_set"), 11)
-	require.Equal(t, map[string]any{"limit": -1.0, "in_use": 2.0, "reserved": 0.0},
+	require.Equal(t, map[string]any{"limit": 8.0, "in_use": 2.0, "reserved": 0.0},
 		b.do(t, reader, "GET", "/os-quota-sets/"+project+"/detail", "").get("quota_set", "cores"))
 	b.do(t, stranger, "GET", "/os-quota-sets/"+project, "").
 		fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-quota-sets:show to be performed.")
 	b.do(t, stranger, "GET", "/os-quota-sets/"+project+"/detail", "").
 		fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-quota-sets:detail to be performed.")
 	b.do(t, admin, "GET", "/os-quota-sets/"+elsewhere, "").ok(200)
+	for _, method := range []string{"PUT", "DELETE"} {
+		b.do(t, admin, method, "/os-quota-sets/"+project, `{"quota_set":{"instances":1000}}`).fails(403, "forbidden", elsewhereSet)
+		b.do(t, member, method, "/os-quota-sets/"+project, "").ok(403)
+	}
+}
+
+const elsewhereSet = "Quotas cannot be changed here. They are Keystone's limits of this service " +
+	"(openstack limit create, openstack registered limit create), or strongroom's configuration (quota)."
+
+func TestQuotaClassSets(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quotas(compute.Quota{Instances: 7}))
+	const path = "/os-quota-class-sets/default"
+	b.do(t, admin, "GET", path, "", at("2.57")).is(200, `{"quota_class_set":{"id":"default","instances":3,"cores":0,"ram":0,"key_pairs":-1,
+		"metadata_items":128,"server_groups":0,"server_group_members":0}}`)
+	network := []string{"fixed_ips", "floating_ips", "security_groups", "security_group_rules"}
+	files := []string{"injected_files", "injected_file_content_bytes", "injected_file_path_bytes"}
+	all := []string{"id", "instances", "cores", "ram", "key_pairs", "metadata_items"}
+	require.ElementsMatch(t, slices.Concat(all, network, files), b.do(t, admin, "GET", path, "", at("2.49")).keys("quota_class_set"))
+	require.ElementsMatch(t, slices.Concat(all, files, []string{"server_groups", "server_group_members"}), b.do(t, admin, "GET", path, "", at("2.50")).keys("quota_class_set"))
+	b.do(t, admin, "PUT", path, `{"quota_class_set":{"instances":1}}`).fails(403, "forbidden", elsewhereSet)
+	b.do(t, member, "GET", path, "").fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-quota-class-sets:show to be performed.")
 }

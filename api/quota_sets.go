@@ -3,36 +3,65 @@ package api
 import (
 	"net/http"
 
+	"strongroom/api/fault"
 	"strongroom/api/microversion"
 	"strongroom/api/policy"
-	"strongroom/schema"
+	"strongroom/compute"
 )
 
-// quotaSets show the quotas of a project. There are none: each is -1.
+const quotaRule = "os_compute_api:os-quota-sets:"
+
+// quotaSets show the quotas of a project. Who keeps them is told where to change them.
 func (a *API) quotaSets() Resource {
 	const (
-		defaults = "os_compute_api:os-quota-sets:defaults"
-		detail   = "os_compute_api:os-quota-sets:detail"
+		defaults = quotaRule + "defaults"
+		update   = quotaRule + "update"
+		remove   = quotaRule + "delete"
 		path     = "/os-quota-sets/:id"
 	)
 	return Resource{
-		Rules: policy.Rules{ruleShowQuotas: policy.ProjectReaderOrAdmin, defaults: policy.Anyone, detail: policy.ProjectReaderOrAdmin},
+		Rules: policy.Rules{
+			ruleShowQuotas: policy.ProjectReaderOrAdmin, defaults: policy.Anyone, ruleDetailQuotas: policy.ProjectReaderOrAdmin,
+			update: policy.Admin, remove: policy.Admin,
+		},
 		Routes: []Route{
-			{Method: http.MethodGet, Path: path, Handle: func(r *Request) (any, error) {
-				if err := r.EnforceOn(ruleShowQuotas, r.Param("id"), r.UserID()); err != nil {
-					return nil, err
-				}
-				return showQuotas(r)
-			}},
-			{Method: http.MethodGet, Path: path + "/defaults", Rule: defaults, Handle: showQuotas},
-			{Method: http.MethodGet, Path: path + "/detail", Handle: func(r *Request) (any, error) {
-				if err := r.EnforceOn(detail, r.Param("id"), r.UserID()); err != nil {
-					return nil, err
-				}
-				return a.detailQuotas(r)
-			}},
+			{Method: http.MethodGet, Path: path, Handle: a.showQuotas},
+			{Method: http.MethodGet, Path: path + "/defaults", Rule: defaults, Handle: a.defaultQuotas},
+			{Method: http.MethodGet, Path: path + "/detail", Handle: a.detailQuotas},
+			{Method: http.MethodPut, Path: path, Rule: update, Handle: quotasAreElsewhere},
+			{Method: http.MethodDelete, Path: path, Rule: remove, Handle: quotasAreElsewhere},
 		},
 	}
+}
+
+const (
+	ruleShowQuotas   = quotaRule + "show"
+	ruleDetailQuotas = quotaRule + "detail"
+)
+
+// quotaClassSets show the default quota, whatever class is named: there is none else.
+func (a *API) quotaClassSets() Resource {
+	const (
+		show   = "os_compute_api:os-quota-class-sets:show"
+		update = "os_compute_api:os-quota-class-sets:update"
+		path   = "/os-quota-class-sets/:id"
+	)
+	return Resource{
+		Rules: policy.Rules{show: policy.Admin, update: policy.Admin},
+		Routes: []Route{
+			{Method: http.MethodGet, Path: path, Rule: show, Handle: func(r *Request) (any, error) {
+				return map[string]any{"quota_class_set": quotaSet(r, classQuotaNames(r.Version), a.config.Quotas.Default(r.Context()))}, nil
+			}},
+			{Method: http.MethodPut, Path: path, Rule: update, Handle: quotasAreElsewhere},
+		},
+	}
+}
+
+// quotasAreElsewhere refuses to change a quota. Nova with Keystone's limits takes such a
+// request and changes nothing; it is better to say so.
+func quotasAreElsewhere(*Request) (any, error) {
+	return nil, fault.Forbidden("Quotas cannot be changed here. They are Keystone's limits of this service " +
+		"(openstack limit create, openstack registered limit create), or strongroom's configuration (quota).")
 }
 
 // quotaNames are the resources that have quotas. Those of networks went in
@@ -40,43 +69,102 @@ func (a *API) quotaSets() Resource {
 func quotaNames(v microversion.Version) []string {
 	names := []string{"instances", "cores", "ram", "key_pairs", "metadata_items", "server_groups", "server_group_members"}
 	if v < 36 {
-		names = append(names, "fixed_ips", "floating_ips", "security_groups", "security_group_rules")
+		names = append(names, networkQuotas...)
 	}
 	if v < 57 {
-		names = append(names, "injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
+		names = append(names, fileQuotas...)
 	}
 	return names
 }
 
-func showQuotas(r *Request) (any, error) {
-	set := map[string]any{"id": r.Param("id")}
-	for _, name := range quotaNames(r.Version) {
-		set[name] = unlimited
+// classQuotaNames are those of a quota class. Server groups came in 2.50, when those of
+// networks went.
+func classQuotaNames(v microversion.Version) []string {
+	names := []string{"instances", "cores", "ram", "key_pairs", "metadata_items"}
+	if v < 50 {
+		names = append(names, networkQuotas...)
+	} else {
+		names = append(names, "server_groups", "server_group_members")
 	}
-	return map[string]any{"quota_set": set}, nil
+	if v < 57 {
+		names = append(names, fileQuotas...)
+	}
+	return names
 }
 
-func (a *API) detailQuotas(r *Request) (any, error) {
-	use, err := a.db.ProjectUse(r.Context(), r.Param("id"))
-	if err != nil {
-		return nil, err
-	}
-	set := map[string]any{"id": r.Param("id")}
-	for _, name := range quotaNames(r.Version) {
-		set[name] = map[string]any{"limit": unlimited, "in_use": inUse(use, name), "reserved": 0}
-	}
-	return map[string]any{"quota_set": set}, nil
-}
+var (
+	networkQuotas = []string{"fixed_ips", "floating_ips", "security_groups", "security_group_rules"}
+	fileQuotas    = []string{"injected_files", "injected_file_content_bytes", "injected_file_path_bytes"}
+)
 
-func inUse(use schema.ProjectUseRow, name string) int64 {
+// limitOf is a limit by the compute API's name of the resource.
+func limitOf(name string, quota compute.Quota) int64 {
 	switch name {
 	case "instances":
-		return use.Servers
+		return limit(quota.Instances)
 	case "cores":
-		return use.VCPUs
+		return limit(quota.Cores)
+	case "ram":
+		return limit(quota.MemoryMB)
+	case "metadata_items":
+		return maxMetadata
+	case "injected_files", "injected_file_content_bytes", "injected_file_path_bytes", "server_groups", "server_group_members":
+		return 0 // not offered
+	default:
+		return compute.Unlimited // the networks' are kept elsewhere; keypairs have none
+	}
+}
+
+// limit shows each limit that is none alike.
+func limit(n int64) int64 { return max(n, compute.Unlimited) }
+
+func usedOf(name string, use compute.Use) int64 {
+	switch name {
+	case "instances":
+		return use.Instances
+	case "cores":
+		return use.Cores
 	case "ram":
 		return use.MemoryMB
 	default:
 		return 0
 	}
+}
+
+func quotaSet(r *Request, names []string, quota compute.Quota) map[string]any {
+	set := map[string]any{"id": r.Param("id")}
+	for _, name := range names {
+		set[name] = limitOf(name, quota)
+	}
+	return set
+}
+
+func (a *API) showQuotas(r *Request) (any, error) {
+	project := r.Param("id")
+	if err := r.EnforceOn(ruleShowQuotas, project, r.UserID()); err != nil {
+		return nil, err
+	}
+	return map[string]any{"quota_set": quotaSet(r, quotaNames(r.Version), a.config.Quotas.Of(r.Context(), project))}, nil
+}
+
+func (a *API) defaultQuotas(r *Request) (any, error) {
+	return map[string]any{"quota_set": quotaSet(r, quotaNames(r.Version), a.config.Quotas.Default(r.Context()))}, nil
+}
+
+// detailQuotas shows limits with what is used. Nothing is ever reserved: a server counts
+// from the moment that its create is on record.
+func (a *API) detailQuotas(r *Request) (any, error) {
+	project := r.Param("id")
+	if err := r.EnforceOn(ruleDetailQuotas, project, r.UserID()); err != nil {
+		return nil, err
+	}
+	use, err := projectUse(r.Context(), a.db, project)
+	if err != nil {
+		return nil, err
+	}
+	quota, set := a.config.Quotas.Of(r.Context(), project), map[string]any{"id": project}
+	for _, name := range quotaNames(r.Version) {
+		set[name] = map[string]any{"limit": limitOf(name, quota), "in_use": usedOf(name, use), "reserved": 0}
+	}
+	return map[string]any{"quota_set": set}, nil
 }

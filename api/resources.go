@@ -15,6 +15,7 @@ func (a *API) resources() []Resource {
 		a.availabilityZones(),
 		a.limits(),
 		a.quotaSets(),
+		a.quotaClassSets(),
 		a.servers(),
 		a.serverMetadata(),
 		a.serverTags(),

@@ -35,15 +35,11 @@ func (a *API) createServers(r *Request) (any, error) {
 	}
 	reservation := "r-" + strings.ToLower(rand.Text()[:8])
 	var operations []compute.Operation
-	err = a.transact(r.Context(), func(q *schema.Queries) error {
-		for i := range plan.count {
-			op := operationOf(r, i)
-			if err := plan.insert(r, q, op, i, reservation); err != nil {
-				return err
-			}
-			operations = append(operations, op)
-		}
-		return nil
+	err = a.inTurn(r.Context(), plan.quota, r.ProjectID(), func() error {
+		return a.transact(r.Context(), func(q *schema.Queries) error {
+			operations, err = plan.insertAll(r, q, reservation)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -56,6 +52,21 @@ func (a *API) createServers(r *Request) (any, error) {
 	r.SetHeader("Location", r.URL("servers", first.String()))
 	view := a.serverView(r)
 	return map[string]any{"server": view.created(first, plan.diskConfig(), adminPassword(plan.AdminPass))}, nil
+}
+
+// insertAll writes the rows of as many servers as there is room for.
+func (p *serverPlan) insertAll(r *Request, q *schema.Queries, reservation string) (operations []compute.Operation, err error) {
+	if p.count, err = p.fit(r.Context(), q, r.ProjectID()); err != nil {
+		return nil, err
+	}
+	for i := range p.count {
+		op := operationOf(r, i)
+		if err := p.insert(r, q, op, i, reservation); err != nil {
+			return nil, err
+		}
+		operations = append(operations, op)
+	}
+	return operations, nil
 }
 
 // operationOf is the create of a request's i-th server. The first one has the

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
@@ -156,7 +157,11 @@ func (q *serverQuery) byField(filters map[string]string) error {
 			q.add(expression+" = ?", value)
 		}
 		if expression, ok := like[name]; ok {
+			if utf8.RuneCountInString(value) > maxExpression {
+				return fault.BadRequest("The value of the filter %s is too long: at most %d characters.", name, maxExpression)
+			}
 			q.add(expression+" ~ ?", value)
+			q.expression = true
 		}
 		if condition, ok := tagged[name]; ok {
 			q.add(condition, strings.Split(value, ","))

@@ -1,11 +1,7 @@
 package api
 
 import (
-	"context"
-	"time"
-
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"strongroom/api/fault"
 	"strongroom/compute"
@@ -43,21 +39,10 @@ func (a *API) listServers(r *Request, collection, ruleAll string, show func(serv
 	return Collection("servers", items, r.Next(collection, len(items), last)), nil
 }
 
-// listLimit is how long the search for a page may take.
-const listLimit = 20 * time.Second
-
 func (a *API) page(r *Request, q *serverQuery, limit int) ([]schema.ListServersRow, error) {
-	// A client's regular expression may cost any amount of time.
-	ctx, cancel := context.WithTimeout(r.Context(), listLimit)
-	defer cancel()
-	text, args := q.statement(limit)
-	rows, err := a.config.Pool.Query(ctx, text, args...)
-	if err != nil {
-		return nil, unstorable(err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	ids, err := a.search(r.Context(), q, limit)
 	if err != nil || len(ids) == 0 {
-		return nil, unstorable(err)
+		return nil, err
 	}
 	return a.db.ListServers(r.Context(), ids)
 }

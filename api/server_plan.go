@@ -18,7 +18,9 @@ import (
 // any more but the lack of a host.
 type serverPlan struct {
 	createRequest
-	count      int
+	least      int // how many servers there must be room for
+	count      int // how many are made
+	quota      compute.Quota
 	flavor     compute.Flavor
 	image      compute.Image
 	keyData    *string
@@ -41,7 +43,7 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 		return nil, err
 	}
 	p := &serverPlan{createRequest: in}
-	if p.count, err = in.count(); err != nil {
+	if p.least, p.count, err = in.counts(); err != nil {
 		return nil, err
 	}
 	if p.flavor, err = a.flavorOf(r, string(in.FlavorRef)); err != nil {
@@ -67,6 +69,7 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 			return nil, err
 		}
 	}
+	p.quota = a.config.Quotas.Of(r.Context(), r.ProjectID())
 	p.configDrive = compute.ConfigDriveOf(bool(p.ConfigDrive) || a.config.ForceConfigDrive, p.image)
 	return p, a.decide(p)
 }

@@ -79,9 +79,9 @@ func readCreate(r *Request) (createRequest, error) {
 	return in, nil
 }
 
-// count is how many servers are asked for.
-func (in createRequest) count() (int, error) {
-	least, most := 1, 1
+// counts are how many servers are asked for.
+func (in createRequest) counts() (least, most int, err error) {
+	least, most = 1, 1
 	if in.MinCount != nil {
 		least, most = int(*in.MinCount), int(*in.MinCount)
 	}
@@ -90,11 +90,11 @@ func (in createRequest) count() (int, error) {
 	}
 	switch {
 	case least > most:
-		return 0, fault.BadRequest("min_count must be <= max_count")
+		return 0, 0, fault.BadRequest("min_count must be <= max_count")
 	case least > maxServers:
-		return 0, fault.Forbidden("Quota exceeded for instances: Requested %d, but at most %d can be created at once", least, maxServers)
+		return 0, 0, fault.Forbidden("Quota exceeded for instances: Requested %d, but at most %d can be created at once", least, maxServers)
 	}
-	return min(most, maxServers), nil
+	return least, min(most, maxServers), nil
 }
 
 func noPersonality() error {

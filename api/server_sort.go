@@ -13,10 +13,11 @@ import (
 // serverQuery is the SQL of one page of a list of servers. Only expressions of
 // this package become part of its text; what clients say becomes its arguments.
 type serverQuery struct {
-	where  []string
-	args   []any
-	keys   []sortKey
-	marker *uuid.UUID
+	where      []string
+	args       []any
+	keys       []sortKey
+	marker     *uuid.UUID
+	expression bool // a client's regular expression is among the conditions
 }
 
 type sortKey struct {

@@ -7,25 +7,62 @@ package schema
 
 import (
 	"context"
+
+	"strongroom/compute"
 )
+
+const lockQuota = `-- name: LockQuota :exec
+SELECT pg_advisory_xact_lock(11, hashtext($1::text))
+`
+
+// Of all who want to hold more in a project, one counts and writes at a time. The number
+// keeps these locks apart from others.
+func (q *Queries) LockQuota(ctx context.Context, projectID string) error {
+	_, err := q.db.Exec(ctx, lockQuota, projectID)
+	return err
+}
 
 const projectUse = `-- name: ProjectUse :one
 SELECT count(*) AS servers,
-    coalesce(sum((flavor->>'vcpus')::bigint), 0)::bigint AS vcpus,
-    coalesce(sum((flavor->>'memory_mb')::bigint), 0)::bigint AS memory_mb
-FROM servers WHERE project_id = $1 AND deleted_at IS NULL
+    coalesce(sum(s.vcpus), 0)::bigint AS vcpus,
+    coalesce(sum(s.memory_mb), 0)::bigint AS memory_mb,
+    (coalesce(sum(s.disk_gb), 0) + coalesce((SELECT sum(r.reserved_gb) FROM servers r
+        WHERE r.project_id = $1 AND r.deleted_at IS NULL AND r.reserved_gb > 0
+            AND (r.current_operation = r.reserved_by OR r.vm_state = 'rescued')), 0))::bigint AS disk_gb
+FROM servers s WHERE s.project_id = $1 AND s.deleted_at IS NULL
 `
 
 type ProjectUseRow struct {
 	Servers  int64
 	VCPUs    int64
 	MemoryMB int64
+	DiskGB   int64
 }
 
-// What a project's servers hold.
+// What a project's servers hold; a failed one does too, until it is deleted.
 func (q *Queries) ProjectUse(ctx context.Context, projectID string) (ProjectUseRow, error) {
 	row := q.db.QueryRow(ctx, projectUse, projectID)
 	var i ProjectUseRow
-	err := row.Scan(&i.Servers, &i.VCPUs, &i.MemoryMB)
+	err := row.Scan(
+		&i.Servers,
+		&i.VCPUs,
+		&i.MemoryMB,
+		&i.DiskGB,
+	)
 	return i, err
+}
+
+const reserveDisk = `-- name: ReserveDisk :exec
+UPDATE servers SET reserved_gb = $1, reserved_by = $2 WHERE id = $3
+`
+
+type ReserveDiskParams struct {
+	ReservedGB  int64
+	OperationID compute.OperationID
+	ID          compute.ServerID
+}
+
+func (q *Queries) ReserveDisk(ctx context.Context, arg ReserveDiskParams) error {
+	_, err := q.db.Exec(ctx, reserveDisk, arg.ReservedGB, arg.OperationID, arg.ID)
+	return err
 }

@@ -238,6 +238,11 @@ type Server struct {
 	TerminatedAt     *time.Time
 	DeletedAt        *time.Time
 	EphemeralKey     *compute.SecretID
+	VCPUs            int64
+	MemoryMB         int64
+	DiskGB           int64
+	ReservedGB       int64
+	ReservedBy       compute.OperationID
 }
 
 type ServerDisk struct {

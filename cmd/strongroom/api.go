@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/api"
 	"strongroom/durable"
@@ -23,12 +25,16 @@ is committed and starts when Temporal is back.`
 }
 
 func (apiCommand) Run(r *run) error {
-	b, err := r.openBackends(durable.DialLazily)
+	b, err := r.openBackends(durable.DialLazily, apiConnections)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	identity, err := identityClient(r, b.Identity)
+	if err != nil {
+		return err
+	}
+	quotas, err := openQuotas(r, b.Config)
 	if err != nil {
 		return err
 	}
@@ -61,7 +67,7 @@ func (apiCommand) Run(r *run) error {
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
-		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB,
+		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, Quotas: quotas,
 		Operations: durable.Starter{Client: b.temporal},
 		Consoles:   agent.Client{Identity: own},
 	})
@@ -75,16 +81,31 @@ func (apiCommand) Run(r *run) error {
 	return err
 }
 
-// identityClient logs in with strongroom's own user; its token is renewed when
-// it ends.
+// apiConnections sizes the pool. The default of pgx, one for each CPU, is soon used up by
+// a few slow requests (M2). What database.url says of either goes before.
+func apiConnections(cfg *Config, pool *pgxpool.Config) {
+	if !strings.Contains(cfg.Database.URL, "pool_max_conns") {
+		pool.MaxConns = int32(max(1, cfg.API.Connections))
+	}
+	if _, set := pool.ConnConfig.RuntimeParams["statement_timeout"]; !set {
+		pool.ConnConfig.RuntimeParams["statement_timeout"] = "30s" // no statement of a request may take longer
+	}
+}
+
+// identityClient logs in with strongroom's own user in its project; its token is renewed
+// when it ends.
 func identityClient(ctx context.Context, cfg IdentityConfig) (*gophercloud.ServiceClient, error) {
+	return identityClientOf(ctx, cfg, &gophercloud.AuthScope{ProjectName: cfg.Project, DomainName: cfg.Domain})
+}
+
+func identityClientOf(ctx context.Context, cfg IdentityConfig, scope *gophercloud.AuthScope) (*gophercloud.ServiceClient, error) {
 	password, err := secretFile(cfg.PasswordFile)
 	if err != nil {
 		return nil, fmt.Errorf("identity.password_file: %w", err)
 	}
 	provider, err := openstack.AuthenticatedClient(ctx, gophercloud.AuthOptions{
 		IdentityEndpoint: cfg.AuthURL, Username: cfg.Username, Password: string(password),
-		TenantName: cfg.Project, DomainName: cfg.Domain, AllowReauth: true,
+		DomainName: cfg.Domain, Scope: scope, AllowReauth: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("logging in at %s as %s: %w", cfg.AuthURL, cfg.Username, explain(err))

@@ -41,9 +41,11 @@ type Config struct {
 		PolicyFile string `koanf:"policy_file"`
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
 
+		Connections      int  `koanf:"connections"`        // to the database, at most
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 		MaxImageDiskGB   int  `koanf:"max_image_disk_gb"`  // how large a disk may be that takes its image's size
 	} `koanf:"api"`
+	Quota   QuotaConfig `koanf:"quota"`
 	Control struct {
 		Drain time.Duration `koanf:"drain"` // how long an older version waits for its operations
 	} `koanf:"control"`
@@ -94,6 +96,16 @@ type IdentityConfig struct {
 	Domain       string `koanf:"domain"`
 	Region       string `koanf:"region"`
 	Interface    string `koanf:"interface"` // of the catalog's endpoints: public, internal or admin
+}
+
+// QuotaConfig is how much projects may hold: -1 is no limit.
+type QuotaConfig struct {
+	Backend   string `koanf:"backend"` // keystone: its unified limits go before those here; local: there are only those here
+	Service   string `koanf:"service"` // keystone: id of the service that has the limits; empty: the one of the type compute
+	Instances int64  `koanf:"instances"`
+	Cores     int64  `koanf:"cores"`
+	RAM       int64  `koanf:"ram"`  // MiB
+	Disk      int64  `koanf:"disk"` // GiB
 }
 
 // HostConfig is what a compute host needs to know.
@@ -188,6 +200,8 @@ func defaults() *Config {
 	cfg := &Config{}
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
+	cfg.API.Connections = 30
+	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000}
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"

@@ -20,13 +20,14 @@ type backends struct {
 }
 
 // openBackends reads the configuration and connects. dial is durable.Dial, or
-// durable.DialLazily for a service that starts while Temporal is away.
-func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error)) (*backends, error) {
+// durable.DialLazily for a service that starts while Temporal is away; change alters the
+// pool of connections to the database.
+func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error), change ...poolChange) (*backends, error) {
 	cfg, err := r.config()
 	if err != nil {
 		return nil, err
 	}
-	pool, err := openDatabase(r, cfg)
+	pool, err := openDatabase(r, cfg, change...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +52,8 @@ func (b *backends) close() {
 }
 
 // openDatabase connects to a database that has this release's schema.
-func openDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
-	pool, err := connectDatabase(ctx, cfg)
+func openDatabase(ctx context.Context, cfg *Config, change ...poolChange) (*pgxpool.Pool, error) {
+	pool, err := connectDatabase(ctx, cfg, change...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +64,19 @@ func openDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
+// poolChange alters what database.url says of a pool of connections.
+type poolChange func(*Config, *pgxpool.Config)
+
 // connectDatabase connects to a database of any schema.
-func connectDatabase(ctx context.Context, cfg *Config) (*pgxpool.Pool, error) {
-	pool, err := pgxpool.New(ctx, cfg.Database.URL)
+func connectDatabase(ctx context.Context, cfg *Config, change ...poolChange) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(cfg.Database.URL)
+	if err != nil {
+		return nil, fmt.Errorf("database.url: %w", err)
+	}
+	for _, c := range change {
+		c(cfg, config)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("database.url: %w", err)
 	}

@@ -48,6 +48,8 @@ var (
 		{"manila", []grant{{"service", []string{"service"}}}},
 		{"swift", []grant{{"service", []string{"service"}}}},
 	}
+	// systemReaders may read the limits of all projects.
+	systemReaders = []string{Service}
 )
 
 // endpoint is a service in the catalog, the same URL for each interface.

@@ -53,7 +53,7 @@ func (c *Cloud) prepare(ctx context.Context) error {
 		return err
 	}
 	seed := map[string]any{
-		"region": Region, "projects": projects, "roles": roles, "users": users,
+		"region": Region, "projects": projects, "roles": roles, "users": users, "system_readers": systemReaders,
 		"passwords": c.settings.Passwords, "identity": c.url("keystone") + "/v3", "catalog": c.catalog(),
 	}
 	if err := writeJSON(c.file("etc/seed.json"), seed); err != nil {

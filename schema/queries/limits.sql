@@ -1,6 +1,17 @@
+-- name: LockQuota :exec
+-- Of all who want to hold more in a project, one counts and writes at a time. The number
+-- keeps these locks apart from others.
+SELECT pg_advisory_xact_lock(11, hashtext(sqlc.arg(project_id)::text));
+
 -- name: ProjectUse :one
--- What a project's servers hold.
+-- What a project's servers hold; a failed one does too, until it is deleted.
 SELECT count(*) AS servers,
-    coalesce(sum((flavor->>'vcpus')::bigint), 0)::bigint AS vcpus,
-    coalesce(sum((flavor->>'memory_mb')::bigint), 0)::bigint AS memory_mb
-FROM servers WHERE project_id = $1 AND deleted_at IS NULL;
+    coalesce(sum(s.vcpus), 0)::bigint AS vcpus,
+    coalesce(sum(s.memory_mb), 0)::bigint AS memory_mb,
+    (coalesce(sum(s.disk_gb), 0) + coalesce((SELECT sum(r.reserved_gb) FROM servers r
+        WHERE r.project_id = $1 AND r.deleted_at IS NULL AND r.reserved_gb > 0
+            AND (r.current_operation = r.reserved_by OR r.vm_state = 'rescued')), 0))::bigint AS disk_gb
+FROM servers s WHERE s.project_id = $1 AND s.deleted_at IS NULL;
+
+-- name: ReserveDisk :exec
+UPDATE servers SET reserved_gb = sqlc.arg(reserved_gb), reserved_by = sqlc.arg(operation_id) WHERE id = sqlc.arg(id);

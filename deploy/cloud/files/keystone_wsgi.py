@@ -82,6 +82,8 @@ def make_users(roles, projects, admin):
             user_id = api.identity_api.create_user({
                 'name': user['name'], 'password': SEED['passwords'][user['name']],
                 'domain_id': 'default', 'enabled': True, 'options': {}})['id']
+        if user['name'] in SEED['system_readers']:
+            api.assignment_api.create_system_grant_for_user(user_id, roles['reader'])
         for grant in user['grants']:
             if (user['name'], grant['project']) == ('admin', 'admin'):
                 continue  # bootstrap's

@@ -63,6 +63,8 @@ func (l Layout) settings(in surroundings) map[string]any {
 		"trusts":      map[string]any{"backend": "local", "path": l.path("trusts")},
 		"credentials": map[string]any{"key": l.path("credentials.key")},
 		"gateway":     map[string]any{"listen": l.gatewayAddr(), "authority": l.path("ca")},
+		// The machine is its user's own: all of it may be used.
+		"quota": map[string]any{"instances": -1, "cores": -1, "ram": -1, "disk": -1},
 	}
 	if !in.openstack {
 		all["devcloud"] = map[string]any{
