@@ -60,7 +60,7 @@ func (m migrateCommand) Run(r *run) error {
 	}
 	id, err := durable.NamespaceID(ctx, temporal, cfg.Temporal.Namespace)
 	if err != nil {
-		return fmt.Errorf(away, cfg.Temporal.Address, err)
+		return err
 	}
 	return schema.AdoptNamespace(r, pool, id, cfg.Temporal.Namespace)
 }
