@@ -155,7 +155,9 @@ func TestAForcedDownHostIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestServiceDelete(t *testing.T) {
+// H9: a host that is lost for good is deleted once nothing but what waits for it is there;
+// the claims of deleted servers keep nobody.
+func TestH9ServiceDelete(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	host := newHost(t, b, "host-a", "nova")
@@ -166,17 +168,23 @@ func TestServiceDelete(t *testing.T) {
 	remove().fails(409, "conflictingRequest", hosting)
 	_, err := b.pool.Exec(t.Context(), "UPDATE servers SET deleted_at = now() WHERE id = $1", server.UUID)
 	require.NoError(t, err)
-	remove().fails(409, "conflictingRequest", hosting)
-	_, err = b.pool.Exec(t.Context(), "DELETE FROM claims")
-	require.NoError(t, err)
 	b.do(t, member, "DELETE", path, "", at("2.53")).fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-services:delete to be performed.")
-	_, err = b.pool.Exec(t.Context(), `INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
-		VALUES ($1, 'disk_file', $2, 'f', 'server', $3, 'req-1', $1, 'p', 'u', 'waiting', 'host', now())`, uuid.New(), host.String(), server.UUID)
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES ($1, 'disk_file', $2, 'f', 'server', $3, 'req-1', $1, 'p', 'u', 'present')`, uuid.New(), host.String(), server.UUID)
 	require.NoError(t, err)
+	remove().fails(409, "conflictingRequest", "Unable to delete compute service on whose host operations are at work. Wait until they have ended.")
+	_, err = b.pool.Exec(t.Context(), `UPDATE ledger SET state = 'waiting', blocked_by = 'host', try_at = now()`)
+	require.NoError(t, err)
+	remove().fails(409, "conflictingRequest", "Unable to delete compute service on whose host 1 things are still to be removed. "+
+		"Wait until they are, or stop its worker and force it down first.")
+	b.do(t, admin, "PUT", path, `{"forced_down":true}`, at("2.53")).ok(200)
 	remove().is(204, "")
 	var state compute.ThingState
 	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT state FROM ledger").Scan(&state))
 	require.Equal(t, compute.ThingReleased, state, "nobody is there to remove it")
+	var claims int
+	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM claims").Scan(&claims))
+	require.Zero(t, claims)
 	remove().fails(404, "itemNotFound", "Service "+host.String()+" not found.")
 	b.do(t, admin, "DELETE", "/os-services/x", "", at("2.53")).fails(400, "badRequest", "Invalid uuid x")
 	b.do(t, admin, "DELETE", "/os-services/1", "").fails(404, "itemNotFound", "Service 1 not found.")

@@ -133,8 +133,9 @@ func (a *API) serviceByID(r *Request) (schema.HostsWithUseRow, error) {
 	return a.hostByID(r, id, fault.NotFound("Service %s not found.", id))
 }
 
-// deleteService forgets a host. A worker that still runs there registers it
-// anew, so the operator stops it first.
+// deleteService deletes a host that has no servers, whatever its state. A worker that still
+// runs there registers it anew, so the operator stops it first. What waits for a host that is
+// down is released, as "strongroom host forget" does: nobody will remove it (H9).
 func (a *API) deleteService(r *Request) (any, error) {
 	h, err := a.serviceByID(r)
 	if err != nil {
@@ -148,12 +149,11 @@ func (a *API) deleteService(r *Request) (any, error) {
 		} else if err != nil {
 			return err
 		}
-		n, err := db.CountServersOnHost(r.Context(), &h.ID)
-		if err != nil {
+		if err := a.mayDelete(r, db, h); err != nil {
 			return err
 		}
-		if n > 0 {
-			return fault.Conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first.")
+		if err := db.DeleteClaimsOfDeleted(r.Context(), h.ID); err != nil {
+			return err
 		}
 		if err := db.ForgetHostOfDeleted(r.Context(), &h.ID); err != nil {
 			return err
@@ -164,6 +164,26 @@ func (a *API) deleteService(r *Request) (any, error) {
 		_, err = db.DeleteHost(r.Context(), h.ID)
 		return err
 	})
+}
+
+// mayDelete refuses to delete a host that something is still on, and says what to do.
+func (a *API) mayDelete(r *Request, db *schema.Queries, h schema.HostsWithUseRow) error {
+	here, err := db.ServersHere(r.Context(), &h.ID)
+	if err != nil {
+		return err
+	}
+	waiting, err := db.CountWaitingOn(r.Context(), &h.ID)
+	switch {
+	case err != nil:
+		return err
+	case here.Servers > 0:
+		return fault.Conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first.")
+	case here.Things > 0:
+		return fault.Conflict("Unable to delete compute service on whose host operations are at work. Wait until they have ended.")
+	case waiting > 0 && a.hostUp(withoutUse(h)):
+		return fault.Conflict("Unable to delete compute service on whose host %d things are still to be removed. Wait until they are, or stop its worker and force it down first.", waiting)
+	}
+	return nil
 }
 
 func withoutUse(h schema.HostsWithUseRow) schema.Host {

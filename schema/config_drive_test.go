@@ -11,9 +11,9 @@ import (
 	"strongroom/schema/schematest"
 )
 
-// TestServersOfBeforeHaveNoConfigDrive: they asked for one when there was none; only
+// TestM7ServersOfBeforeHaveNoConfigDrive: they asked for one when there was none; only
 // a create that has not begun will make it.
-func TestServersOfBeforeHaveNoConfigDrive(t *testing.T) {
+func TestM7ServersOfBeforeHaveNoConfigDrive(t *testing.T) {
 	t.Parallel()
 	pool := schematest.New(t)
 	require.NoError(t, schema.Revert(t.Context(), pool, 7))
@@ -39,4 +39,9 @@ func TestServersOfBeforeHaveNoConfigDrive(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT config_drive FROM servers WHERE name = $1`, state).Scan(&got))
 		require.Equal(t, drive, got, state)
 	}
+	// M7: the way back brings what they had asked for.
+	require.NoError(t, schema.Revert(t.Context(), pool, 7))
+	var asked int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM servers WHERE config_drive`).Scan(&asked))
+	require.Equal(t, len(want), asked)
 }

@@ -12,16 +12,15 @@ import (
 	"strongroom/compute"
 )
 
-const countServersOnHost = `-- name: CountServersOnHost :one
-SELECT (SELECT count(*) FROM servers s WHERE s.host_id = $1 AND s.deleted_at IS NULL)
-     + (SELECT count(*) FROM claims c WHERE c.host_id = $1) AS servers
+const countWaitingOn = `-- name: CountWaitingOn :one
+SELECT count(*) FROM ledger WHERE host_id = $1 AND state = 'waiting'
 `
 
-func (q *Queries) CountServersOnHost(ctx context.Context, hostID *compute.HostID) (int32, error) {
-	row := q.db.QueryRow(ctx, countServersOnHost, hostID)
-	var servers int32
-	err := row.Scan(&servers)
-	return servers, err
+func (q *Queries) CountWaitingOn(ctx context.Context, hostID *compute.HostID) (int64, error) {
+	row := q.db.QueryRow(ctx, countWaitingOn, hostID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const deleteClaimsOfDeleted = `-- name: DeleteClaimsOfDeleted :exec
@@ -165,7 +164,7 @@ type ServersHereRow struct {
 	Things  int64
 }
 
-// What keeps a host from being forgotten: servers on it, and things there that do not wait.
+// What keeps a host from being forgotten or deleted: servers on it, and things there that do not wait.
 func (q *Queries) ServersHere(ctx context.Context, hostID *compute.HostID) (ServersHereRow, error) {
 	row := q.db.QueryRow(ctx, serversHere, hostID)
 	var i ServersHereRow

@@ -12,6 +12,81 @@ import (
 	"strongroom/compute"
 )
 
+const diskKeys = `-- name: DiskKeys :many
+SELECT d.id, d.server_id, d.role, d.index, d.device_name, d.bus, d.size_mb, d.boot_index, d.guest_format, d.image_id, d.tag, d.encrypted, d.encryption_secret_uuid, d.backing_encryption_secret_uuid, d.encryption_format, d.encryption_options, d.source, d.file, l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, s.current_operation
+FROM server_disks d JOIN servers s ON s.id = d.server_id
+    JOIN ledger l ON l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'key_secret' AND l.state = 'present'
+        AND l.reference = d.encryption_secret_uuid::text
+WHERE s.deleted_at IS NULL ORDER BY s.number, d.role, d.index
+`
+
+type DiskKeysRow struct {
+	ServerDisk       ServerDisk
+	Ledger           Ledger
+	CurrentOperation compute.OperationID
+}
+
+// The secrets of the disks of all servers, with their rows on the ledger.
+func (q *Queries) DiskKeys(ctx context.Context) ([]DiskKeysRow, error) {
+	rows, err := q.db.Query(ctx, diskKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DiskKeysRow{}
+	for rows.Next() {
+		var i DiskKeysRow
+		if err := rows.Scan(
+			&i.ServerDisk.ID,
+			&i.ServerDisk.ServerID,
+			&i.ServerDisk.Role,
+			&i.ServerDisk.Index,
+			&i.ServerDisk.DeviceName,
+			&i.ServerDisk.Bus,
+			&i.ServerDisk.SizeMB,
+			&i.ServerDisk.BootIndex,
+			&i.ServerDisk.GuestFormat,
+			&i.ServerDisk.ImageID,
+			&i.ServerDisk.Tag,
+			&i.ServerDisk.Encrypted,
+			&i.ServerDisk.EncryptionSecret,
+			&i.ServerDisk.BackingEncryptionSecret,
+			&i.ServerDisk.EncryptionFormat,
+			&i.ServerDisk.EncryptionOptions,
+			&i.ServerDisk.Source,
+			&i.ServerDisk.File,
+			&i.Ledger.ID,
+			&i.Ledger.Kind,
+			&i.Ledger.Place,
+			&i.Ledger.Name,
+			&i.Ledger.Reference,
+			&i.Ledger.OperationID,
+			&i.Ledger.CredentialID,
+			&i.Ledger.ProjectID,
+			&i.Ledger.UserID,
+			&i.Ledger.State,
+			&i.Ledger.CreatedAt,
+			&i.Ledger.UpdatedAt,
+			&i.Ledger.ReleasedAt,
+			&i.Ledger.Reason,
+			&i.Ledger.Tries,
+			&i.Ledger.TryAt,
+			&i.Ledger.OwnerKind,
+			&i.Ledger.OwnerID,
+			&i.Ledger.BlockedBy,
+			&i.Ledger.HostID,
+			&i.CurrentOperation,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const dueThings = `-- name: DueThings :many
 SELECT d.id, d.kind, d.place, d.name, d.reference, d.operation_id, d.credential_id, d.project_id, d.user_id, d.state, d.created_at, d.updated_at, d.released_at, d.reason, d.tries, d.try_at, d.owner_kind, d.owner_id, d.blocked_by, d.host_id, coalesce(due.host_name, '')::text AS host_name
 FROM (
@@ -226,6 +301,18 @@ func (q *Queries) IntendThing(ctx context.Context, arg IntendThingParams) error 
 	return err
 }
 
+const lockIdleServer = `-- name: LockIdleServer :one
+SELECT id FROM servers WHERE id = $1 AND deleted_at IS NULL AND current_operation = '' FOR UPDATE
+`
+
+// A server that no operation has and none gets meanwhile.
+func (q *Queries) LockIdleServer(ctx context.Context, id compute.ServerID) (compute.ServerID, error) {
+	row := q.db.QueryRow(ctx, lockIdleServer, id)
+	var id_2 compute.ServerID
+	err := row.Scan(&id_2)
+	return id_2, err
+}
+
 const presentThing = `-- name: PresentThing :exec
 UPDATE ledger SET state = 'present', reference = $4, blocked_by = '', updated_at = now()
 WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released'
@@ -262,6 +349,24 @@ type ReleaseThingParams struct {
 func (q *Queries) ReleaseThing(ctx context.Context, arg ReleaseThingParams) error {
 	_, err := q.db.Exec(ctx, releaseThing, arg.Kind, arg.Place, arg.Name)
 	return err
+}
+
+const replaceDiskSecret = `-- name: ReplaceDiskSecret :execrows
+UPDATE server_disks SET encryption_secret_uuid = $1 WHERE id = $2 AND encryption_secret_uuid = $3
+`
+
+type ReplaceDiskSecretParams struct {
+	Now *compute.SecretID
+	ID  compute.DiskID
+	Was *compute.SecretID
+}
+
+func (q *Queries) ReplaceDiskSecret(ctx context.Context, arg ReplaceDiskSecretParams) (int64, error) {
+	result, err := q.db.Exec(ctx, replaceDiskSecret, arg.Now, arg.ID, arg.Was)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const stillWaiting = `-- name: StillWaiting :many

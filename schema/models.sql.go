@@ -272,6 +272,13 @@ type ServerSystemMetadatum struct {
 	Value    string
 }
 
+type TemporalNamespace struct {
+	Single    bool
+	ID        string
+	Name      string
+	AdoptedAt time.Time
+}
+
 type VolumeType struct {
 	ID          uuid.UUID
 	Name        string

@@ -55,17 +55,31 @@ func (o *operation) removeAfter(ctx workflow.Context, s *step, r removals, end *
 	o.remove(ctx, r, end)
 }
 
-// undoAttempts is how often a step's own undo is tried: where it fails at once, that
-// takes more than an hour.
-const undoAttempts = 12
+// How often a step's own undo is tried: where it fails at once, undoAttempts take most of
+// an hour, and a delete waits for it. What hardly any retry mends (isFinal) is believed after
+// some five minutes (H9).
+const (
+	undoAttempts  = 12
+	finalAttempts = 7
+)
+
+// isFinal reports whether a call failed in a way that the same call will fail in again.
+func isFinal(err error) bool {
+	switch durable.FromTemporal(err).Kind {
+	case compute.Invalid, compute.NotFound, compute.Forbidden, compute.Corrupt:
+		return true
+	case compute.Conflict, compute.NoHost, compute.Unavailable:
+	}
+	return false
+}
 
 // tryUndo retries an undo until it succeeds, times out (its host or service is away), or
-// has failed undoAttempts times.
+// has failed often enough.
 func (o *operation) tryUndo(ctx workflow.Context, host *durable.Host, undo func(workflow.Context) error) (err error) {
 	attempt := 0
 	_ = durable.RetryForever(ctx, func(ctx workflow.Context) error {
 		attempt++
-		if err = undo(ctx); err == nil || durable.IsTimeout(err) || attempt == undoAttempts {
+		if err = undo(ctx); err == nil || durable.IsTimeout(err) || attempt == undoAttempts || attempt >= finalAttempts && isFinal(err) {
 			return nil
 		}
 		return err

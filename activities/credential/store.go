@@ -25,7 +25,8 @@ type Store struct {
 var _ openstack.Authorities = (*Store)(nil)
 
 // Authority implements openstack.Authorities. A token is kept until its operation
-// ends, a trust until its server is deleted.
+// ends, a trust until its server is deleted. One that cannot be unsealed, since the key
+// file was replaced, is as good as none: Forbidden.
 func (s *Store) Authority(ctx context.Context, cred compute.Credential) (openstack.Authority, error) {
 	row, err := schema.New(s.Pool).GetCredential(ctx, cred.ID)
 	switch {
@@ -41,7 +42,9 @@ func (s *Store) Authority(ctx context.Context, cred compute.Credential) (opensta
 	}
 	token, err := s.Box.Unseal(row.ID, row.Sealed)
 	if err != nil {
-		return openstack.Authority{}, err
+		// Nothing opens it later either. To whoever acts with it, it is a credential that is
+		// gone: the next one is tried, and what none removes waits for one (H9).
+		return openstack.Authority{}, compute.Errorf(compute.Forbidden, "credential %s stands for nothing any more: %w", cred.ID, err)
 	}
 	out.Token = secret.New(token)
 	return out, nil

@@ -67,14 +67,16 @@ func TestATokenEndsWithAnOperationThatWasSuperseded(t *testing.T) {
 	require.Equal(t, "credentials:\n\n", b.Dump("credentials"))
 }
 
-func TestACredentialOpensWithItsKeyOnly(t *testing.T) {
+// H9: a token that was sealed with a key that was replaced is a credential that is gone.
+func TestH9ACredentialOpensWithItsKeyOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := b.keep(owner.ID, "a token")
 	other, err := seal.Parse([]byte(seal.NewKey()))
 	require.NoError(t, err)
 	_, err = (&credential.Store{Pool: b.Pool, Box: other}).Authority(b.ctx, owner)
-	require.True(t, compute.Is(err, compute.Corrupt), "%v", err)
+	require.True(t, compute.Is(err, compute.Forbidden), "%v", err)
+	require.ErrorContains(t, err, "its key is not in the file")
 	_, err = store.Authority(b.ctx, compute.Credential{ID: uuid.New()})
 	require.True(t, compute.Is(err, compute.Forbidden), "%v", err)
 	store.Pool.Close()

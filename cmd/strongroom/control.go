@@ -3,6 +3,7 @@ package main
 import (
 	"strongroom"
 	"strongroom/durable"
+	"strongroom/schema"
 	"strongroom/worker"
 )
 
@@ -17,7 +18,10 @@ or its successor, goes on where it stopped.
 Control workers of two versions work side by side: an operation ends on the version
 on which it began. The one that starts becomes current, that is, new operations begin
 on it; one of an older version that is told to stop waits for the operations that
-began there, for control.drain at most.`
+began there, for control.drain at most.
+
+The first one that starts notes the namespace of Temporal in the database; none starts
+with another one, where it would take running operations for lost.`
 }
 
 func (controlCommand) Run(r *run) error {
@@ -26,6 +30,13 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	defer b.close()
+	namespace, err := durable.NamespaceID(r, b.temporal, b.Config.Temporal.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := schema.CheckNamespace(r, b.pool, namespace, b.Config.Temporal.Namespace); err != nil {
+		return err
+	}
 	s, err := b.services(r)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ type cli struct {
 	Server     serverCommand     `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
 	VolumeType volumeTypeCommand `cmd:"" group:"use" help:"List, make, change and import volume types."`
 	Audit      auditCommand      `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
+	Repair     repairCommand     `cmd:"" group:"operate" help:"Find keys that a restored, older database does not know."`
 
 	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
 	Metadata metadataCommand `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`

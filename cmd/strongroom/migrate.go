@@ -9,7 +9,9 @@ import (
 	"strongroom/schema"
 )
 
-type migrateCommand struct{}
+type migrateCommand struct {
+	AdoptNamespace bool `help:"Make temporal.namespace the database's own, after its old one was lost: operations that ran there are given up."`
+}
 
 // Help is shown by --help.
 func (migrateCommand) Help() string {
@@ -17,13 +19,18 @@ func (migrateCommand) Help() string {
 of operations known to Temporal's namespace: both services must answer.
 
 Safe to run at any time and from several places at once: one migrates, the
-others wait, and what is up to date stays as it is.`
+others wait, and what is up to date stays as it is.
+
+The database knows in which namespace of Temporal its operations run, and control
+workers refuse to start on another one. After the loss of Temporal, and only then, stop
+all control workers and run "strongroom migrate --adopt-namespace": servers whose
+operation was running show ERROR with a reason, and can be deleted.`
 }
 
 // registerTime bounds the wait for a Temporal that does not answer.
 const registerTime = 30 * time.Second
 
-func (migrateCommand) Run(r *run) error {
+func (m migrateCommand) Run(r *run) error {
 	cfg, err := r.config()
 	if err != nil {
 		return err
@@ -48,5 +55,12 @@ func (migrateCommand) Run(r *run) error {
 	if err := durable.RegisterSearchAttributes(ctx, temporal, cfg.Temporal.Namespace); err != nil {
 		return fmt.Errorf(away, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Temporal.Address, err))
 	}
-	return nil
+	if !m.AdoptNamespace {
+		return nil
+	}
+	id, err := durable.NamespaceID(ctx, temporal, cfg.Temporal.Namespace)
+	if err != nil {
+		return err
+	}
+	return schema.AdoptNamespace(r, pool, id, cfg.Temporal.Namespace)
 }

@@ -15,10 +15,6 @@ WHERE id = sqlc.arg(id) RETURNING *;
 -- Rows of deleted servers stay and must not refer to a host that is deleted.
 UPDATE servers SET host_id = NULL WHERE host_id = $1 AND deleted_at IS NOT NULL;
 
--- name: CountServersOnHost :one
-SELECT (SELECT count(*) FROM servers s WHERE s.host_id = sqlc.arg(host_id) AND s.deleted_at IS NULL)
-     + (SELECT count(*) FROM claims c WHERE c.host_id = sqlc.arg(host_id)) AS servers;
-
 -- name: DeleteHost :execrows
 DELETE FROM hosts WHERE id = $1;
 
@@ -28,7 +24,7 @@ SELECT id, name FROM hosts WHERE name = sqlc.arg(host)::text OR id::text = lower
 ORDER BY name = sqlc.arg(host)::text DESC LIMIT 1;
 
 -- name: ServersHere :one
--- What keeps a host from being forgotten: servers on it, and things there that do not wait.
+-- What keeps a host from being forgotten or deleted: servers on it, and things there that do not wait.
 SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
         AND (s.host_id = sqlc.arg(host_id) OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = sqlc.arg(host_id)))) AS servers,
     (SELECT count(*) FROM ledger l WHERE l.host_id = sqlc.arg(host_id) AND l.state NOT IN ('released', 'waiting')) AS things;
@@ -38,6 +34,9 @@ UPDATE hosts SET forgotten_at = coalesce(forgotten_at, now()) WHERE id = $1;
 
 -- name: DeleteClaimsOfDeleted :exec
 DELETE FROM claims c USING servers s WHERE c.host_id = $1 AND s.id = c.server_id AND s.deleted_at IS NOT NULL;
+
+-- name: CountWaitingOn :one
+SELECT count(*) FROM ledger WHERE host_id = $1 AND state = 'waiting';
 
 -- name: WaitingOn :many
 SELECT * FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name;

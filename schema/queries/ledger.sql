@@ -88,3 +88,18 @@ WHERE nth <= CASE WHEN due.host_id IS NULL THEN sqlc.arg(per_place)::int ELSE sq
     AND (d.id = ANY(sqlc.arg(under_way)::uuid[])) IS NOT TRUE
 ORDER BY d.try_at, d.id LIMIT sqlc.arg(most)::int;
 
+
+-- name: DiskKeys :many
+-- The secrets of the disks of all servers, with their rows on the ledger.
+SELECT sqlc.embed(d), sqlc.embed(l), s.current_operation
+FROM server_disks d JOIN servers s ON s.id = d.server_id
+    JOIN ledger l ON l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'key_secret' AND l.state = 'present'
+        AND l.reference = d.encryption_secret_uuid::text
+WHERE s.deleted_at IS NULL ORDER BY s.number, d.role, d.index;
+
+-- name: LockIdleServer :one
+-- A server that no operation has and none gets meanwhile.
+SELECT id FROM servers WHERE id = $1 AND deleted_at IS NULL AND current_operation = '' FOR UPDATE;
+
+-- name: ReplaceDiskSecret :execrows
+UPDATE server_disks SET encryption_secret_uuid = sqlc.arg(now) WHERE id = sqlc.arg(id) AND encryption_secret_uuid = sqlc.arg(was);

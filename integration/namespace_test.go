@@ -1,0 +1,46 @@
+package integration_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// M7: a control worker that is pointed at another namespace of Temporal refuses to start and
+// says what to run; a create that is at work is not taken for lost.
+func TestM7AControlWorkerOnAnotherNamespaceTouchesNoOperation(t *testing.T) {
+	backends(t, local, openStack)
+	c := ownCloud(t)
+	const other = "another"
+	temporal, err := client.NewNamespaceClient(client.Options{HostPort: c.TemporalAddress()})
+	require.NoError(t, err)
+	defer temporal.Close()
+	require.NoError(t, temporal.Register(t.Context(), &workflowservice.RegisterNamespaceRequest{
+		Namespace: other, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	}))
+	require.Eventually(t, func() bool {
+		_, err := temporal.Describe(t.Context(), other)
+		return err == nil
+	}, time.Minute, time.Second)
+
+	b := c.beginCreate(t, encryptedTIS)
+	// Long enough for the janitor of that namespace to look at the create.
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	wrong := exec.CommandContext(ctx, c.binary, "--config", c.ConfigFile(), "control")
+	wrong.Env = append(os.Environ(), "STRONGROOM_TEMPORAL__NAMESPACE="+other)
+	wrong.Cancel = func() error { return wrong.Process.Signal(os.Interrupt) }
+	said, err := wrong.CombinedOutput()
+	b.held.release()
+	require.Equal(t, "ACTIVE", c.settled(t, b.id).Status)
+	require.Error(t, err)
+	require.Contains(t, string(said), "its operations run in the namespace default")
+	require.Contains(t, string(said), "strongroom migrate --adopt-namespace")
+}
