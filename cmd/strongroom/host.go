@@ -88,7 +88,7 @@ func openHostActivities(r *run, s *services, metadata disk.MetadataSource) (*hos
 	}
 	h := s.Host
 	disks, err := disk.New(disk.Config{
-		InstancesDir: h.Instances, CacheDir: h.ImageCache, VolumeGroup: h.VolumeGroup,
+		InstancesDir: h.Instances, CacheDir: h.ImageCache, CacheBytes: h.ImageCacheMB << 20, VolumeGroup: h.VolumeGroup,
 		Pool:   disk.Pool{Name: h.RBD.Pool, User: h.RBD.User, ConfFile: h.RBD.Conf, Keyring: h.RBD.Keyring},
 		Images: images, Keys: keys, Metadata: metadata, Logger: r.log,
 	})
