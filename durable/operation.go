@@ -12,6 +12,7 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"strongroom/compute"
 )
@@ -59,6 +60,7 @@ func (s Starter) Start(ctx context.Context, op compute.Operation) error {
 		Memo:                                     map[string]any{memoOperation: string(op.ID)},
 		TypedSearchAttributes:                    started(op),
 		StaticSummary:                            fmt.Sprintf("%s of %s (%s)", op.Kind, op.On(), op.ID),
+		Priority:                                 fairShare(op),
 	}, WorkflowType(op.Kind), OperationInput{Operation: op.ID, Server: op.ServerID, Subject: op.Subject})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &started) {
@@ -78,6 +80,14 @@ func (s Starter) Start(ctx context.Context, op compute.Operation) error {
 		return compute.Errorf(compute.Unavailable, "starting %s: %w", id, err)
 	}
 	return nil
+}
+
+// fairShare puts the workflow's tasks, and those of all activities that it calls, into
+// its project's share of each task queue: many operations of one project do not hold up
+// those of another (H6). Temporal has it with the setting matching.enableFairness; without
+// that a queue is served in order.
+func fairShare(op compute.Operation) temporal.Priority {
+	return temporal.Priority{FairnessKey: op.Credential.ProjectID} // at most 64 bytes, as in Keystone
 }
 
 // ExecutionState says whether an operation's execution still runs.

@@ -32,6 +32,9 @@ const (
 	HostSilence = time.Minute
 	// StaleHostSilence is HostSilence of a host that has not reported itself lately.
 	StaleHostSilence = 15 * time.Second
+	// BusyHost is how long work waits for a slot of a host that takes other work, before it
+	// is asked again whether it still does.
+	BusyHost = 5 * time.Minute
 	// undoPatience is how long an undo is tried before it is left to the ledger.
 	undoPatience = 15 * time.Minute
 

@@ -78,7 +78,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		key.Create.Name, key.Copy.Name, key.Check.Name, key.Remove.Name, key.Seen.Name, trust.Create.Name, trust.Remove.Name, trust.Seen.Name,
 		image.Create.Name, image.Describe.Name, image.Remove.Name, image.Seen.Name, image.OldBackups.Name, image.Upload.Name,
 		object.Remove.Name, object.Seen.Name,
-		disk.CacheImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
+		disk.CacheImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
 		disk.KeySlots.Name, disk.AddKey.Name,
 		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
 		tpm.Remove.Name, tpm.Seen.Name,

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
@@ -12,10 +14,10 @@ import (
 // host keeps plain images. It keeps an encrypted one as long as disks depend on it (EE-12):
 // the ledger has a thing for each use, and the copy goes with the last. how is hereOnly or
 // orElsewhere.
-func (o *operation) cacheImage(d compute.Disk, img compute.Image, host durable.Host, how func(cacheImage) cacheImage) (step, error) {
+func (o *operation) cacheImage(d compute.Disk, img compute.Image, host durable.Host, how cacheOn) (step, error) {
 	s := step{event: "cache_image", host: &host, undoLast: true} // disks lie on it
 	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: img}
-	s.do = func(ctx workflow.Context) error { return how(disk.CacheImage.On(host)).Do(ctx, in) }
+	s.do = func(ctx workflow.Context) error { return how(ctx, host, in) }
 	if d.Role == "" || !img.IsEncrypted() {
 		return s, nil
 	}
@@ -27,11 +29,27 @@ func (o *operation) cacheImage(d compute.Disk, img compute.Image, host durable.H
 	return s, nil
 }
 
-type cacheImage = durable.Activity[disk.CacheImageInput, durable.None]
+type cacheOn = func(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error
 
 // hereOnly waits for the host: no other one would do.
-func hereOnly(a cacheImage) cacheImage { return a }
+func hereOnly(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+	return disk.CacheImage.On(host).Do(ctx, in)
+}
 
-// orElsewhere fails when no worker there takes the work in time: the server could be on
-// another host.
-func orElsewhere(a cacheImage) cacheImage { return a.TakenWithin(durable.HostSilence) }
+// orElsewhere fails when the host is silent: the server could be on another one. A host
+// that takes short work and has no slot for a download is busy, and is waited for (H6).
+func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+	var taken error
+	for limit := durable.HostSilence; ; limit = durable.BusyHost {
+		err := disk.CacheImage.On(host).TakenWithin(limit).Do(ctx, in)
+		if !durable.IsHostSilent(err) {
+			return err
+		}
+		if durable.WasTaken(err) { // it may have begun in any of the calls
+			taken = err
+		}
+		if disk.Ping.On(host).Once().Do(ctx, durable.None{}) != nil {
+			return cmp.Or(taken, err)
+		}
+	}
+}

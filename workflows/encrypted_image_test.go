@@ -114,7 +114,7 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	died := func() *bench {
 		b := onEncryptedImage(t)
 		in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
-		require.NoError(t, b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts[:1], die: true})))
+		require.NoError(t, b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts[:1], quick: true, die: true})))
 		require.Equal(t, compute.VMActive, b.row.server.VMState)
 		require.Equal(t, b.hosts[1], *b.row.server.Host)
 		require.Len(t, b.uses, 2)
@@ -141,7 +141,7 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	// Nor does the undo of a create wait for it,
 	b = onEncryptedImage(t)
 	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
-	err := b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts, die: true}))
+	err := b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts, quick: true, die: true}))
 	require.True(t, compute.Is(durable.FromTemporal(err), compute.NoHost))
 	require.Equal(t, compute.VMError, b.row.server.VMState)
 	require.Zero(t, b.count(removal(compute.ThingCachedImage)))

@@ -76,6 +76,9 @@ func (m *machine) createDisk(ctx workflow.Context, d compute.Disk) durable.Futur
 	case d.Role == compute.RootDisk:
 		in.Project, in.Image = m.server.ProjectID, &m.server.Image
 	}
+	if in.Image != nil {
+		in.ImageCredential = m.asked.Credential
+	}
 	create := disk.Create
 	if d.OnDevice() && in.Image != nil { // all of the image is copied
 		create = disk.CreateCopy

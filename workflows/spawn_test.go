@@ -92,11 +92,12 @@ type silence struct {
 	quick bool         // of short work too
 	since *atomic.Bool // nil: from the beginning; else, whether it has begun
 	tried *atomic.Int32
+	times int32 // so many calls; 0: all
 }
 
 // keepsQuiet reports whether nobody takes what comes by a queue.
 func (s *silence) keepsQuiet(queue durable.Queue) bool {
-	return (s.since == nil || s.since.Load()) && slices.ContainsFunc(s.hosts, func(h compute.HostID) bool {
+	return (s.since == nil || s.since.Load()) && (s.times == 0 || s.tried.Load() < s.times) && slices.ContainsFunc(s.hosts, func(h compute.HostID) bool {
 		return queue == durable.HostBulkQueue(h) || s.quick && queue == durable.HostQueue(h)
 	})
 }
@@ -149,7 +150,7 @@ func (o *silentOutbound) ExecuteActivity(ctx workflow.Context, name string, args
 
 // hushed makes the first n hosts of the bench silent.
 func (b *bench) hushed(n int) func(*testsuite.TestWorkflowEnvironment) {
-	return silenced(&silence{hosts: b.hosts[:n]})
+	return silenced(&silence{hosts: b.hosts[:n], quick: true})
 }
 
 func silenced(s *silence) func(*testsuite.TestWorkflowEnvironment) {
@@ -171,6 +172,22 @@ func TestSpawnPassesASilentHostBy(t *testing.T) {
 	require.Equal(t, map[compute.OperationID]compute.HostID{in.Operation: b.hosts[1]}, b.claims)
 	for _, s := range b.things() {
 		require.NotEqual(t, b.hosts[0].String(), s.Place)
+	}
+}
+
+// H6: a host whose slots for downloads are all taken is not silent. The create waits for it,
+// and is not told that there is no host.
+func TestH6ABusyHostIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, times := range []int32{1, 20} {
+		b := newBench(t, true)
+		in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+		busy := &silence{hosts: b.hosts, tried: &atomic.Int32{}, times: times}
+		require.NoError(t, b.run(compute.OpCreate, in, silenced(busy)))
+		b.whole(in, compute.OpCreate)
+		require.Equal(t, b.hosts[0], *b.row.server.Host)
+		require.Equal(t, times, busy.tried.Load())
+		require.Equal(t, int(times), b.count(disk.Ping.Name))
 	}
 }
 

@@ -103,6 +103,7 @@ func (w *world) registerHost(r registry) {
 		}
 		return none{}, nil
 	})
+	registerOnHost(w, r, disk.Ping, func(context.Context, none) (none, error) { return none{}, nil })
 	w.registerRemovals(r)
 	registerOnHost(w, r, disk.Create, w.createDisk)
 	registerOnHost(w, r, disk.CreateCopy, w.createDisk)

@@ -36,6 +36,7 @@ type Owner struct{ UID, GID int }
 type Config struct {
 	InstancesDir string // a folder per server; all folders above it must let QEMU's user pass (0711)
 	CacheDir     string // images as they came from the image store; the same holds. Only QEMU's group may enter it
+	CacheBytes   int64  // that the images may take; 0: 40 % of their file system
 	MemoryDir    string // a file system in memory, default /dev/shm
 	VolumeGroup  string // of LVM, for the disks that are block devices; "" where the host has none
 	Pool         Pool   // of Ceph, for all other disks
@@ -80,6 +81,9 @@ func New(cfg Config) (*Activities, error) {
 	if cfg.VolumeGroup != "" && !groupName.MatchString(cfg.VolumeGroup) {
 		return nil, fmt.Errorf("disk: %q is no name of a volume group", cfg.VolumeGroup)
 	}
+	if cfg.CacheBytes < 0 {
+		return nil, fmt.Errorf("disk: an image cache of %d bytes", cfg.CacheBytes)
+	}
 	if err := cfg.Pool.check(); err != nil {
 		return nil, err
 	}
@@ -91,8 +95,8 @@ func New(cfg Config) (*Activities, error) {
 			return nil, fmt.Errorf("disk: %w", err)
 		}
 	}
-	// Some images are private. The files in it must be readable whoever libvirt
-	// makes them belong to; so it is the folder that keeps others out.
+	// Some images are private, and QEMU must read them without owning them: it is the
+	// folder that keeps others out.
 	if err := errors.Join(os.Chown(cfg.CacheDir, -1, cfg.Owner.GID), os.Chmod(cfg.CacheDir, 0o710)); err != nil {
 		return nil, fmt.Errorf("disk: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -25,14 +26,14 @@ func digestOf(img compute.Image) (sum hash.Hash, name, digest string, ok bool) {
 }
 
 // CacheImage is the activity disk.CacheImage: it ensures that the host has a
-// whole and checked copy of an image. Of several at once one downloads. A broken
-// download leaves nothing that could be taken for an image, and the next one
-// begins anew.
+// whole and checked copy of an image. Of several at once one downloads, and the others
+// are Unavailable for some seconds. A broken download leaves nothing that could be taken
+// for an image, and the next one begins anew.
 //
 // Invalid: no format that a host can boot from, or an encrypted image for no use of
 // it; Corrupt: the bytes are not those of the record, or no sound qcow2 or LUKS, or
-// they name other files of the host; NoHost: no room; otherwise as the image store
-// says.
+// they name other files of the host, or the host's copy has changed and is in use;
+// NoHost: no room; otherwise as the image store says.
 func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	u, err := useOf(in)
 	if err != nil {
@@ -47,12 +48,16 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 			return failed(ctx, err, "image %s: note of its use", in.Image.ID)
 		}
 	}
+	return a.cache(ctx, in, path)
+}
+
+// cache is CacheImage once the use is noted.
+func (a *Activities) cache(ctx context.Context, in CacheImageInput, path string) error {
 	if whole(path, in.Image) {
+		touch(path)
 		return nil
 	}
-	// The file being filled is its own lock.
-	temp := path + ".part"
-	f, err := lockPath(ctx, temp, func() (*os.File, error) { return os.OpenFile(temp, os.O_CREATE|os.O_RDWR, 0o600) })
+	f, err := lockPart(path)
 	if err != nil {
 		return failed(ctx, err, "image %s: lock of the host's copy", in.Image.ID)
 	}
@@ -60,17 +65,19 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	done := false
 	defer func() {
 		if !done {
-			os.Remove(temp)
+			os.Remove(f.Name())
 		}
 	}()
 	if whole(path, in.Image) { // by the one that held the lock
 		return nil
 	}
-	if err := f.Truncate(0); err != nil {
+	if ok, err := a.recheck(ctx, path, in.Image); err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
+	} else if ok {
+		return nil
 	}
-	if err := room(a.CacheDir, in.Image.SizeBytes); err != nil {
-		return compute.Errorf(compute.KindOf(err), "image %s: %w", in.Image.ID, err)
+	if err := a.makeRoom(ctx, f, in.Image); err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
 	}
 	if err := a.download(ctx, in, f); err != nil {
 		return err
@@ -78,12 +85,15 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	if err := f.Chmod(0o644); err != nil { // as QEMU and those that look at it before must find it
 		return failed(ctx, err, "image %s", in.Image.ID)
 	}
-	if err := a.inspect(ctx, temp, in.Image); err != nil {
+	if err := a.inspect(ctx, f.Name(), in.Image); err != nil {
 		return err
 	}
-	err = errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Sync())
+	err = errors.Join(a.seal(f), f.Sync())
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = note(f, path, in.Image)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
@@ -94,6 +104,47 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	}
 	a.Logger.InfoContext(ctx, "cached image", "image", in.Image.ID, "bytes", in.Image.SizeBytes)
 	return nil
+}
+
+// lockPart takes the lock of an image that is downloaded or checked: the file that is
+// filled. Unavailable, for some seconds: another one has it.
+func lockPart(path string) (*os.File, error) {
+	temp := path + ".part"
+	f, err := tryLockPath(temp, func() (*os.File, error) { return os.OpenFile(temp, os.O_CREATE|os.O_RDWR, 0o600) })
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		// To wait here would take all slots of the host from others (H6).
+		return nil, busy{compute.Errorf(compute.Unavailable, "another operation is downloading or checking it")}
+	}
+	return f, err
+}
+
+// hold ensures that the cache has the image under a disk that is about to be made, and that
+// it stays until release is called. Then the disk lies on it, and it stays for that. Plain
+// images may have gone since they were downloaded, to make room for others.
+func (a *Activities) hold(ctx context.Context, in CreateInput, path string) (release func(), err error) {
+	for {
+		if _, err := os.Lstat(path); in.Image.IsEncrypted() && errors.Is(err, fs.ErrNotExist) {
+			return nil, compute.Errorf(compute.Unavailable, "image %s is not in the host's cache", in.Image.ID)
+		}
+		if err := a.cache(ctx, CacheImageInput{Credential: in.ImageCredential, Image: *in.Image}, path); err != nil {
+			return nil, err
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = flock(ctx, f, syscall.LOCK_SH)
+		}
+		if err != nil {
+			f.Close()
+			return nil, failed(ctx, err, "image %s: lock of the host's copy", in.Image.ID)
+		}
+		if leadsTo(path, f) {
+			return func() { f.Close() }, nil
+		}
+		f.Close()
+	}
 }
 
 // CachedImage is the path of the host's copy of an image, whether it is there or
@@ -108,13 +159,6 @@ func (a *Activities) CachedImage(project string, img compute.Image) (string, err
 		return filepath.Join(a.CacheDir, encryptedFolder, name, imageFile), nil
 	}
 	return filepath.Join(a.CacheDir, name), nil
-}
-
-// whole reports whether the cache has the image. A file has its final name only
-// after it was checked.
-func whole(path string, img compute.Image) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Size() == img.SizeBytes
 }
 
 // download fills the file and checks size and sha256.

@@ -31,10 +31,11 @@ const headerRoom = 4 * mib
 // than the disk; Corrupt: the secret of its source does not open that; NoHost: no
 // room; otherwise as the key manager says.
 func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
-	want, err := a.plan(ctx, in)
+	want, release, err := a.plan(ctx, in)
 	if err != nil {
 		return CreateResult{}, err
 	}
+	defer release()
 	if in.Disk.Encrypted {
 		if want.passphrase, err = a.Keys.Passphrase(ctx, in.Credential, *in.Disk.Secret); err != nil {
 			return CreateResult{}, err
@@ -64,66 +65,80 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 	return CreateResult{EncryptionOptions: options}, err
 }
 
-// plan works out what the file must be.
-func (a *Activities) plan(ctx context.Context, in CreateInput) (newDisk, error) {
+// plan works out what the file must be. Until release is called, the image under it stays.
+func (a *Activities) plan(ctx context.Context, in CreateInput) (want newDisk, release func(), err error) {
 	d := in.Disk
-	want := newDisk{bytes: d.SizeMB * mib}
-	switch {
-	case d.SizeMB < 0:
-		return want, compute.Errorf(compute.Invalid, "disk %s has the size %d MiB", d.ID, d.SizeMB)
-	case d.Encrypted && d.Secret == nil:
-		return want, compute.Errorf(compute.Invalid, "disk %s is to be encrypted and names no secret", d.ID)
-	case d.Encrypted && !a.makes(d.Format):
-		return want, compute.Errorf(compute.Invalid, "disk %s: this host cannot make the encryption format %q", d.ID, d.Format)
-	case leansOnImage(d) && in.Image == nil:
-		return want, compute.Errorf(compute.Invalid, "%s disk %s names no image", d.Role, d.ID)
-	case !leansOnImage(d) && in.Image != nil:
-		return want, compute.Errorf(compute.Invalid, "%s disk %s names an image", d.Role, d.ID)
-	case (d.BackingSecret != nil) != (in.Image != nil && in.Image.IsEncrypted()):
-		return want, compute.Errorf(compute.Invalid, "disk %s: the secret of what lies under it is %v, and its source says otherwise", d.ID, d.BackingSecret)
-	case d.BackingSecret != nil && !d.Encrypted:
-		return want, compute.Errorf(compute.Invalid, "disk %s would bare what an encrypted image holds", d.ID)
+	release = func() {}
+	want.bytes = d.SizeMB * mib
+	if err := a.contradiction(in); err != nil || in.Image == nil {
+		return want, release, err
 	}
-	if in.Image == nil {
-		if want.bytes == 0 {
-			return want, compute.Errorf(compute.Invalid, "%s disk %s has no size", d.Role, d.ID)
-		}
-		return want, nil
-	}
-	var err error
 	if want.backing, err = a.CachedImage(in.Project, *in.Image); err != nil {
-		return want, err
+		return want, release, err
 	}
 	if want.backingFormat, err = in.Image.BackingFormat(); err != nil {
-		return want, err
+		return want, release, err
 	}
 	if in.Image.IsEncrypted() { // they go with it
 		want.templates = filepath.Dir(want.backing)
 	}
-	if !whole(want.backing, *in.Image) {
-		return want, compute.Errorf(compute.Unavailable, "image %s is not in the host's cache", in.Image.ID)
+	if release, err = a.hold(ctx, in, want.backing); err != nil {
+		return want, release, err
 	}
+	if err := a.sizeOn(ctx, in, &want); err != nil {
+		release()
+		return want, nil, err
+	}
+	return want, release, nil
+}
+
+// contradiction refuses a request that cannot be meant.
+func (a *Activities) contradiction(in CreateInput) error {
+	d := in.Disk
+	switch {
+	case d.SizeMB < 0:
+		return compute.Errorf(compute.Invalid, "disk %s has the size %d MiB", d.ID, d.SizeMB)
+	case d.Encrypted && d.Secret == nil:
+		return compute.Errorf(compute.Invalid, "disk %s is to be encrypted and names no secret", d.ID)
+	case d.Encrypted && !a.makes(d.Format):
+		return compute.Errorf(compute.Invalid, "disk %s: this host cannot make the encryption format %q", d.ID, d.Format)
+	case leansOnImage(d) && in.Image == nil:
+		return compute.Errorf(compute.Invalid, "%s disk %s names no image", d.Role, d.ID)
+	case !leansOnImage(d) && in.Image != nil:
+		return compute.Errorf(compute.Invalid, "%s disk %s names an image", d.Role, d.ID)
+	case (d.BackingSecret != nil) != (in.Image != nil && in.Image.IsEncrypted()):
+		return compute.Errorf(compute.Invalid, "disk %s: the secret of what lies under it is %v, and its source says otherwise", d.ID, d.BackingSecret)
+	case d.BackingSecret != nil && !d.Encrypted:
+		return compute.Errorf(compute.Invalid, "disk %s would bare what an encrypted image holds", d.ID)
+	case in.Image == nil && d.SizeMB == 0:
+		return compute.Errorf(compute.Invalid, "%s disk %s has no size", d.Role, d.ID)
+	}
+	return nil
+}
+
+// sizeOn sees that the image fits the disk, which is of its size where it has none.
+func (a *Activities) sizeOn(ctx context.Context, in CreateInput, want *newDisk) error {
 	file, err := os.Open(want.backing)
 	if err != nil {
-		return want, failed(ctx, err, "image %s", in.Image.ID)
+		return failed(ctx, err, "image %s", in.Image.ID)
 	}
 	defer file.Close()
 	i, err := a.look(ctx, file, want.backingFormat)
 	if err != nil {
-		return want, failed(ctx, err, "image %s", in.Image.ID)
+		return failed(ctx, err, "image %s", in.Image.ID)
 	}
 	if want.bytes == 0 {
 		want.bytes = i.VirtualSize
-		if most := cmp.Or(d.MaxMB, compute.DefaultMaxImageDiskGB<<10); want.bytes > most*mib {
-			return want, compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, and it may have %d MiB",
-				in.Image.ID, d.Role, (want.bytes+mib-1)/mib, most)
+		if most := cmp.Or(in.Disk.MaxMB, compute.DefaultMaxImageDiskGB<<10); want.bytes > most*mib {
+			return compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, and it may have %d MiB",
+				in.Image.ID, in.Disk.Role, (want.bytes+mib-1)/mib, most)
 		}
 	}
 	if want.bytes < i.VirtualSize {
-		return want, compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, this one has %d MiB",
-			in.Image.ID, d.Role, (i.VirtualSize+mib-1)/mib, d.SizeMB)
+		return compute.Errorf(compute.Invalid, "image %s needs a %s disk of %d MiB, this one has %d MiB",
+			in.Image.ID, in.Disk.Role, (i.VirtualSize+mib-1)/mib, in.Disk.SizeMB)
 	}
-	return want, nil
+	return nil
 }
 
 // sourceOpens sees that the passphrase for the image under a disk opens it.

@@ -94,7 +94,8 @@ func TestCreateRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	image := b.cached(t, "qcow2", qemuImage(t, "qcow2", "5M"))
-	absent := b.image("raw", []byte("never cached"))
+	absent := b.image("raw", []byte("neither in the cache nor in the store"))
+	delete(b.images.data, absent.ID)
 	id, _ := b.secret(t)
 	stranger := compute.SecretID{UUID: newDisk().UUID}
 	root := func(mib int64) compute.Disk { return compute.Disk{Role: compute.RootDisk, SizeMB: mib} }
@@ -108,7 +109,7 @@ func TestCreateRefuses(t *testing.T) {
 	}{
 		"smaller than its image": {compute.Invalid, root(4), image},
 		"no image":               {compute.Invalid, root(4), nil},
-		"image not cached":       {compute.Unavailable, root(4), &absent},
+		"no such image":          {compute.NotFound, root(4), &absent},
 		"image for swap":         {compute.Invalid, compute.Disk{Role: compute.SwapDisk, SizeMB: 1}, image},
 		"no size":                {compute.Invalid, compute.Disk{Role: compute.SwapDisk}, nil},
 		"negative size":          {compute.Invalid, compute.Disk{Role: compute.SwapDisk, SizeMB: -1}, nil},

@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -32,6 +33,9 @@ var (
 	Remove = durable.HostActivity[compute.Removal, durable.None]{Name: "disk.Remove", Summary: compute.Removal.String}
 	Seen   = durable.HostActivity[compute.SeenInput, compute.SeenResult]{Name: "disk.Seen",
 		Summary: func(compute.SeenInput) string { return "list disk files and cached images" }}
+	// Ping does nothing. A host that takes it runs, however much other work it has.
+	Ping = durable.HostActivity[durable.None, durable.None]{Name: "disk.Ping", Attempt: 10 * time.Second,
+		Summary: func(durable.None) string { return "see whether the host takes work" }}
 )
 
 func createSummary(in CreateInput) string { return "create disk " + in.Disk.Label() }
@@ -47,6 +51,7 @@ func (a *Activities) Register(r durable.Registry) {
 	AddKey.Register(r, a.AddKey)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
+	Ping.Register(r, durable.NoResult(func(context.Context, durable.None) error { return nil }))
 }
 
 // CacheImageInput asks that the host's image cache holds an image. A plain image is
@@ -61,13 +66,15 @@ type CacheImageInput struct {
 // CreateInput asks for one disk of a server. Disk.Secret names the passphrase
 // when Disk.Encrypted. Image is the cached source of a root or rescue disk;
 // Project, the server's, says whose copy of it when it is encrypted, and
-// Disk.BackingSecret opens that.
+// Disk.BackingSecret opens that. ImageCredential reads the image, should the cache have
+// lost it since: a plain copy that no disk lies on makes room for others.
 type CreateInput struct {
-	Credential compute.Credential `json:"credential"`
-	Server     compute.ServerID   `json:"server"`
-	Project    string             `json:"project,omitempty"`
-	Disk       compute.Disk       `json:"disk"`
-	Image      *compute.Image     `json:"image,omitempty"`
+	Credential      compute.Credential `json:"credential"`
+	ImageCredential compute.Credential `json:"image_credential,omitzero"`
+	Server          compute.ServerID   `json:"server"`
+	Project         string             `json:"project,omitempty"`
+	Disk            compute.Disk       `json:"disk"`
+	Image           *compute.Image     `json:"image,omitempty"`
 }
 
 // CreateResult tells what was really used to encrypt (EE-08).

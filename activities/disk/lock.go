@@ -15,27 +15,36 @@ import (
 // may make it. The holder of a lock may remove or rename what it locked, so a
 // lock counts only while the path still leads to it.
 func lockPath(ctx context.Context, path string, open func() (*os.File, error)) (*os.File, error) {
+	return lockBy(path, open, func(f *os.File) error { return flock(ctx, f, syscall.LOCK_EX) })
+}
+
+// tryLockPath is lockPath for who does not wait: EWOULDBLOCK says that another has the lock.
+func tryLockPath(path string, open func() (*os.File, error)) (*os.File, error) {
+	return lockBy(path, open, func(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) })
+}
+
+func lockBy(path string, open func() (*os.File, error), lock func(*os.File) error) (*os.File, error) {
 	for {
 		f, err := open()
 		if err != nil {
 			return nil, err
 		}
-		err = flock(ctx, f)
-		if err == nil {
-			locked, serr := f.Stat()
-			there, terr := os.Stat(path)
-			if serr == nil && terr == nil && os.SameFile(locked, there) {
-				return f, nil
-			}
-			if err = serr; terr != nil && !errors.Is(terr, fs.ErrNotExist) {
-				err = terr
-			}
-		}
-		f.Close()
-		if err != nil {
+		if err = lock(f); err != nil {
+			f.Close()
 			return nil, err
 		}
+		if leadsTo(path, f) {
+			return f, nil
+		}
+		f.Close()
 	}
+}
+
+// leadsTo reports whether a path is still that of an open file.
+func leadsTo(path string, f *os.File) bool {
+	opened, err := f.Stat()
+	there, terr := os.Stat(path)
+	return err == nil && terr == nil && os.SameFile(opened, there)
 }
 
 // lockFile takes the lock of one file in a server's folder, by a file beside it
@@ -64,9 +73,10 @@ func lockFile(ctx context.Context, path string, makeFolder bool) (unlock func(),
 	}, nil
 }
 
-func flock(ctx context.Context, f *os.File) error {
+// flock takes a lock of a file, LOCK_EX or LOCK_SH.
+func flock(ctx context.Context, f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return err
 		}

@@ -31,13 +31,19 @@ const BlankTemplate = "templates/blank.qcow2"
 // blankBytes is the size of the blank template: all others are larger.
 const blankBytes = 512
 
-// copyTemplate makes an encrypted disk.
+// copyTemplate makes an encrypted disk. A template may go at any moment, to make room in
+// the cache.
 func (a *Activities) copyTemplate(ctx context.Context, d newDisk) error {
-	template, err := a.template(ctx, d)
-	if err != nil {
-		return err
+	for attempt := 1; ; attempt++ {
+		template, err := a.template(ctx, d)
+		if err != nil {
+			return err
+		}
+		touch(template)
+		if err = copyEncrypted(template, d.path, d.passphrase); attempt == 3 || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return copyEncrypted(template, d.path, d.passphrase)
 }
 
 // copyEncrypted copies an empty encrypted file and gives it a LUKS header of its own.

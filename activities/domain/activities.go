@@ -24,8 +24,9 @@ type KeySource interface {
 // ImageCache tells where the host keeps its copy of an image, which lies under
 // the root disks made of it.
 type ImageCache interface {
-	// A copy of an encrypted image is the project's.
-	CachedImage(project string, img compute.Image) (path string, err error)
+	// CheckedImage gives its path. A copy of an encrypted image is the project's. Corrupt:
+	// it has changed since it was downloaded.
+	CheckedImage(ctx context.Context, project string, img compute.Image) (path string, err error)
 }
 
 // Devices knows the disks of servers that are not files: it opens those that are block

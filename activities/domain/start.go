@@ -215,8 +215,8 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 	}
 	var err error
 	for _, d := range s.Disks {
-		if img := s.SourceOf(d); img != nil {
-			if h.Backing[d.ID], err = a.Images.CachedImage(s.ProjectID, *img); err != nil {
+		if img := s.SourceOf(d); img != nil && !d.OnDevice() && pool[d.ID] == "" {
+			if h.Backing[d.ID], err = a.Images.CheckedImage(ctx, s.ProjectID, *img); err != nil {
 				return "", err
 			}
 		}

@@ -152,7 +152,11 @@ func backingXML(img compute.Image, v compute.Disk, file string) (*libvirtxml.Dom
 	if format == compute.ImageLUKS {
 		format = compute.ImageRaw // a container's bytes, says libvirt, that are encrypted
 	}
-	source := &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: file}}
+	source := &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{
+		File: file,
+		// libvirt would give it to QEMU's user, who could write to what others' disks lie on (M5).
+		SecLabel: []libvirtxml.DomainDeviceSecLabel{{Model: "dac", Relabel: "no"}},
+	}}
 	if v.BackingSecret != nil {
 		source.Encryption = luks(*v.BackingSecret)
 	}

@@ -116,9 +116,10 @@ type HostConfig struct {
 	Certificate      string          `koanf:"certificate"` // folder of the host's certificate and keys
 	Instances        string          `koanf:"instances"`   // servers' folders
 	ImageCache       string          `koanf:"image_cache"`
-	VolumeGroup      string          `koanf:"volume_group"` // of LVM, for disks of the formats luksv2 and plain
-	RBD              RBDConfig       `koanf:"rbd"`          // for all other disks
-	Run              string          `koanf:"run"`          // serial sockets; a short path
+	ImageCacheMB     int64           `koanf:"image_cache_mb"` // that the images may take; 0: 40 % of their file system
+	VolumeGroup      string          `koanf:"volume_group"`   // of LVM, for disks of the formats luksv2 and plain
+	RBD              RBDConfig       `koanf:"rbd"`            // for all other disks
+	Run              string          `koanf:"run"`            // serial sockets; a short path
 	LibvirtSocket    string          `koanf:"libvirt_socket"`
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
 	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`

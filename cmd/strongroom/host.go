@@ -98,7 +98,7 @@ type hostActivities struct {
 func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gateway.HostKeys) (*hostActivities, error) {
 	images := gateway.HostImages{Client: from}
 	disks, err := disk.New(disk.Config{
-		InstancesDir: h.Instances, CacheDir: h.ImageCache, VolumeGroup: h.VolumeGroup,
+		InstancesDir: h.Instances, CacheDir: h.ImageCache, CacheBytes: h.ImageCacheMB << 20, VolumeGroup: h.VolumeGroup,
 		Pool:   disk.Pool{Name: h.RBD.Pool, User: h.RBD.User, ConfFile: h.RBD.Conf, Keyring: h.RBD.Keyring},
 		Images: images, Keys: keys, Metadata: from, Logger: r.log,
 	})

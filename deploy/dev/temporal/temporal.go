@@ -37,7 +37,8 @@ type Config struct {
 	Namespace string // default "default"
 	// SearchAttributes are those of the namespace: name to type (Keyword, Int, …).
 	SearchAttributes map[string]string
-	// Dynamic are values of the server's dynamic configuration, as JSON.
+	// Dynamic are values of the server's dynamic configuration, as JSON, beside those
+	// that strongroom's operations need.
 	Dynamic map[string]string
 	// PIDFile and LogFile are Dir/temporal.pid and Dir/temporal.log by default.
 	PIDFile, LogFile string
@@ -158,8 +159,10 @@ func (c *Config) command() []string {
 	for _, name := range slices.Sorted(maps.Keys(c.SearchAttributes)) {
 		args = append(args, "--search-attribute", name+"="+c.SearchAttributes[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Dynamic)) {
-		args = append(args, "--dynamic-config-value", name+"="+c.Dynamic[name])
+	dynamic := map[string]string{"matching.enableFairness": "true"} // between projects
+	maps.Copy(dynamic, c.Dynamic)
+	for _, name := range slices.Sorted(maps.Keys(dynamic)) {
+		args = append(args, "--dynamic-config-value", name+"="+dynamic[name])
 	}
 	return args
 }
