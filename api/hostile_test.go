@@ -42,6 +42,20 @@ func TestH3NumbersOfAnyLengthAreBounded(t *testing.T) {
 	c.do(t, member, "POST", "/servers", c.body(map[string]any{"min_count": zeros + "1"}), at("2.90")).ok(202)
 }
 
+// H3: a number that is nearly nothing, or has that many digits when it is written out, is
+// refused before it is compared with anything; whoever sends it.
+func TestH3SmallNumbersAreNotWrittenOut(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	for _, number := range []string{"1e-999999999", "1e-999999", "1E-401", "-1e-99999999999999999999", "0e999999999"} {
+		flavor := `{"flavor":{"name":"f","ram":64,"vcpus":1,"disk":1,"rxtx_factor":` + number + `}}`
+		c.do(t, stranger, "POST", "/flavors", flavor).fails(400, "badRequest", "Malformed request body")
+		many := strings.Repeat(`{"volume_size":`+number+`},`, 1000) + "{}"
+		c.do(t, member, "POST", "/servers", `{"server":{"block_device_mapping_v2":[`+many+`]}}`).fails(400, "badRequest", "Malformed request body")
+	}
+	c.do(t, admin, "POST", "/flavors", `{"flavor":{"name":"f","ram":64,"vcpus":1,"disk":1,"rxtx_factor":2.5e-3}}`).ok(200)
+}
+
 // H4, P12: a key that is named again does not make the statement longer.
 func TestH4SortKeysCountOnce(t *testing.T) {
 	t.Parallel()

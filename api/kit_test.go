@@ -26,14 +26,17 @@ import (
 type who string
 
 const (
-	admin    who = "token-of-admin"
-	member   who = "token-of-member"
-	reader   who = "token-of-reader"
-	stranger who = "token-of-stranger" // a member of another project
-	unscoped who = "token-of-unscoped" // an admin without a project
-	creator  who = "token-of-creator"  // a member who may keep keys
-	scripted who = "token-of-scripted" // a member's application credential
-	nobody   who = ""
+	admin     who = "token-of-admin"
+	member    who = "token-of-member"
+	reader    who = "token-of-reader"
+	stranger  who = "token-of-stranger"  // a member of another project
+	unscoped  who = "token-of-unscoped"  // an admin without a project
+	creator   who = "token-of-creator"   // a member who may keep keys
+	scripted  who = "token-of-scripted"  // a member's application credential
+	powerless who = "token-of-powerless" // of the project, with no role that means anything
+	observer  who = "token-of-observer"  // a reader of another project
+	operator  who = "token-of-operator"  // an admin in another project: one of the whole cloud
+	nobody    who = ""
 )
 
 const (
@@ -96,6 +99,12 @@ func (i *identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		scope(project, "user-reader", "reader")
 	case stranger:
 		scope(elsewhere, "user-stranger", "member")
+	case observer:
+		scope(elsewhere, "user-observer", "reader")
+	case operator:
+		scope(elsewhere, "user-operator", "admin")
+	case powerless:
+		scope(project, "user-powerless", "visitor")
 	case creator:
 		scope(project, "user-creator", "member", "creator")
 	case scripted:

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -30,7 +32,7 @@ func Parse(body []byte) (any, error) {
 }
 
 // sane reports whether a document is no deeper than depth and all its numbers
-// are finite.
+// can be looked at.
 func sane(document any, depth int) bool {
 	if depth == 0 {
 		return false
@@ -49,10 +51,25 @@ func sane(document any, depth int) bool {
 			}
 		}
 	case json.Number:
-		_, err := v.Float64()
-		return err == nil && len(v) <= maxDigits
+		return saneNumber(v)
 	}
 	return true
+}
+
+// saneNumber reports whether a number is finite and can be compared. An exponent far below
+// zero is no infinity, but the schema's validator writes its number out, or finds none.
+func saneNumber(n json.Number) bool {
+	if len(n) > maxDigits {
+		return false
+	}
+	if _, text, found := strings.Cut(strings.ToLower(n.String()), "e"); found {
+		exponent, err := strconv.Atoi(text)
+		if err != nil || exponent < -maxDigits || exponent > maxDigits {
+			return false
+		}
+	}
+	_, err := n.Float64()
+	return err == nil
 }
 
 // Body checks a parsed body. With lenient, as at the /v2 endpoint, unknown keys

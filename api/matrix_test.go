@@ -1,0 +1,396 @@
+package api_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/api"
+	"strongroom/api/microversion"
+	"strongroom/compute"
+)
+
+// caller is who asks, as the policy sees them.
+type caller struct {
+	as    who
+	home  bool // their project is the one whose things are asked for
+	power int  // of their role there
+}
+
+// The power of roles: each may do what those before it may.
+const (
+	visitor = iota // of no role that means anything
+	reads
+	writes
+	rules // the whole cloud, whatever the project
+)
+
+// callers are one of each.
+var callers = map[string]caller{
+	"no role":                 {powerless, true, visitor},
+	"reader":                  {reader, true, reads},
+	"member":                  {member, true, writes},
+	"admin":                   {admin, true, rules},
+	"owner":                   {creator, true, writes}, // who has made all of it
+	"reader of another":       {observer, false, reads},
+	"member of another":       {stranger, false, writes},
+	"admin in another":        {operator, false, rules},
+	"admin without a project": {unscoped, false, visitor},
+}
+
+// right is whose request is answered, and how the others are refused.
+type right func(by caller, granted int) int
+
+// In the words of the policy: on what, and from which role on.
+var (
+	anybody  right = func(_ caller, granted int) int { return granted }
+	anyScope right = func(by caller, granted int) int {
+		if by.as == unscoped {
+			return http.StatusForbidden
+		}
+		return granted
+	}
+	// ofOwn is about the caller's own project, whichever that is.
+	ofOwn = func(from int) right {
+		return func(by caller, granted int) int {
+			if by.power < from {
+				return http.StatusForbidden
+			}
+			return granted
+		}
+	}
+	onlyAdmin = ofOwn(rules)
+	// on is about a thing of the project: it is not there for other projects.
+	on = func(from int) right {
+		return func(by caller, granted int) int {
+			switch {
+			case by.power == rules:
+				return granted
+			case !by.home:
+				return http.StatusNotFound
+			case by.power < from:
+				return http.StatusForbidden
+			}
+			return granted
+		}
+	}
+	// named is on where the path names the project: another one is forbidden.
+	named right = func(by caller, granted int) int {
+		if by.power == rules || by.home && by.power >= reads {
+			return granted
+		}
+		return http.StatusForbidden
+	}
+	// ofUser is about a thing that its user alone has.
+	ofUser right = func(by caller, granted int) int {
+		switch by.as {
+		case creator:
+			return granted
+		case unscoped:
+			return http.StatusForbidden
+		default:
+			return http.StatusNotFound
+		}
+	}
+	// ofNamedUser is ofUser where the query names the user.
+	ofNamedUser right = func(by caller, granted int) int {
+		if by.power == rules || by.as == creator {
+			return granted
+		}
+		return http.StatusForbidden
+	}
+	// behind is about the own project's servers behind one of them.
+	behind right = func(by caller, granted int) int {
+		if by.power >= reads && !by.home {
+			return http.StatusBadRequest
+		}
+		return ofOwn(reads)(by, granted)
+	}
+	// specOf is on a flavor, behind a rule about the own project.
+	specOf right = func(by caller, granted int) int {
+		if by.power < reads {
+			return http.StatusForbidden
+		}
+		return on(reads)(by, granted)
+	}
+)
+
+// A demand is a request of a route that its caller is granted or refused.
+type demand struct {
+	right   right
+	granted int
+	query   string
+	body    string
+	version string          // default: the newest that the route has, and for GET the oldest, too
+	from    compute.VMState // of the server; default active
+	to      string          // in place of the path
+}
+
+// demands has what every route is asked for. Words in capitals stand for what the tests'
+// projects have.
+var demands = map[string][]demand{
+	"GET /extensions":                             {{right: anyScope, granted: 200}},
+	"GET /extensions/:alias":                      {{right: anyScope, granted: 200}},
+	"GET /flavors":                                {{right: anybody, granted: 200}},
+	"GET /flavors/detail":                         {{right: anybody, granted: 200}, {right: anybody, granted: 200, query: "is_public=None&limit=1"}},
+	"GET /flavors/:id":                            {{right: on(visitor), granted: 200}},
+	"POST /flavors":                               {{right: onlyAdmin, granted: 200, body: `{"flavor":{"name":"new","ram":64,"vcpus":1,"disk":1,"OS-FLV-EXT-DATA:ephemeral":1,"swap":64,"rxtx_factor":1.5,"os-flavor-access:is_public":true}}`}},
+	"PUT /flavors/:id":                            {{right: onlyAdmin, granted: 200, body: `{"flavor":{"description":"of mine"}}`}},
+	"DELETE /flavors/:id":                         {{right: onlyAdmin, granted: 202}},
+	"GET /flavors/:id/os-extra_specs":             {{right: specOf, granted: 200}},
+	"POST /flavors/:id/os-extra_specs":            {{right: onlyAdmin, granted: 200, body: `{"extra_specs":{"shape":"round"}}`}},
+	"GET /flavors/:id/os-extra_specs/:key":        {{right: specOf, granted: 200}},
+	"PUT /flavors/:id/os-extra_specs/:key":        {{right: onlyAdmin, granted: 200, body: `{"color":"red"}`}},
+	"DELETE /flavors/:id/os-extra_specs/:key":     {{right: onlyAdmin, granted: 200}},
+	"GET /flavors/:id/os-flavor-access":           {{right: onlyAdmin, granted: 200}},
+	"POST /flavors/:id/action addTenantAccess":    {{right: onlyAdmin, granted: 200, body: `{"addTenantAccess":{"tenant":"11111111111111111111111111111111"}}`}},
+	"POST /flavors/:id/action removeTenantAccess": {{right: onlyAdmin, granted: 200, body: `{"removeTenantAccess":{"tenant":"PROJECT"}}`}},
+
+	"GET /os-keypairs":       {{right: anyScope, granted: 200}, {right: ofNamedUser, granted: 200, query: "user_id=USER&limit=10", version: "2.97"}},
+	"GET /os-keypairs/:name": {{right: ofUser, granted: 200}, {right: ofNamedUser, granted: 200, query: "user_id=USER", version: "2.97"}},
+	"POST /os-keypairs": {
+		{right: anyScope, granted: 200, body: `{"keypair":{"name":"mine","public_key":"PUBLIC"}}`, version: "2.1"},
+		{right: anyScope, granted: 201, body: `{"keypair":{"name":"mine","type":"ssh","public_key":"PUBLIC"}}`, version: "2.97"},
+		{right: ofNamedUser, granted: 201, body: `{"keypair":{"name":"mine","type":"ssh","public_key":"PUBLIC","user_id":"USER"}}`, version: "2.97"},
+	},
+	"DELETE /os-keypairs/:name": {
+		{right: ofUser, granted: 202, version: "2.1"}, {right: ofUser, granted: 204, version: "2.97"},
+		{right: ofNamedUser, granted: 204, query: "user_id=USER", version: "2.97"},
+	},
+
+	"GET /os-services": {{right: onlyAdmin, granted: 200}},
+	"PUT /os-services/:id": {
+		{right: onlyAdmin, granted: 200, body: `{"host":"node-2","binary":"nova-compute"}`, to: "/os-services/disable", version: "2.11"},
+		{right: onlyAdmin, granted: 200, body: `{"status":"disabled","disabled_reason":"because"}`, version: "2.97"},
+	},
+	"DELETE /os-services/:id":          {{right: onlyAdmin, granted: 204}},
+	"GET /os-hypervisors":              {{right: onlyAdmin, granted: 200}},
+	"GET /os-hypervisors/detail":       {{right: onlyAdmin, granted: 200}, {right: onlyAdmin, granted: 200, query: "with_servers=true&hypervisor_hostname_pattern=node", version: "2.97"}},
+	"GET /os-hypervisors/statistics":   {{right: onlyAdmin, granted: 200}},
+	"GET /os-hypervisors/:id":          {{right: onlyAdmin, granted: 200, version: "2.97"}},
+	"GET /os-hypervisors/:id/uptime":   {{right: onlyAdmin, granted: 200, version: "2.87"}},
+	"GET /os-hypervisors/:id/search":   {{right: onlyAdmin, granted: 200, to: "/os-hypervisors/node/search"}},
+	"GET /os-hypervisors/:id/servers":  {{right: onlyAdmin, granted: 200, to: "/os-hypervisors/node/servers"}},
+	"GET /os-aggregates":               {{right: onlyAdmin, granted: 200}},
+	"GET /os-availability-zone":        {{right: ofOwn(reads), granted: 200}},
+	"GET /os-availability-zone/detail": {{right: onlyAdmin, granted: 200}},
+
+	"GET /limits": {{right: anyScope, granted: 200}, {right: func(by caller, granted int) int {
+		if by.as == unscoped || !by.home && by.power < rules {
+			return http.StatusForbidden
+		}
+		return granted
+	}, granted: 200, query: "tenant_id=PROJECT"}},
+	"GET /os-quota-sets/:id":          {{right: named, granted: 200}},
+	"GET /os-quota-sets/:id/defaults": {{right: anyScope, granted: 200}},
+	"GET /os-quota-sets/:id/detail":   {{right: named, granted: 200}},
+
+	"GET /servers": {
+		{right: ofOwn(reads), granted: 200}, {right: onlyAdmin, granted: 200, query: "all_tenants=1"},
+		{right: behind, granted: 200, query: "marker=SERVER&limit=1"},
+		{right: ofOwn(reads), granted: 200, query: "project_id=PROJECT&user_id=USER&name=MARK&sort_key=display_name&sort_dir=asc"},
+	},
+	"GET /servers/detail": {
+		{right: ofOwn(reads), granted: 200}, {right: onlyAdmin, granted: 200, query: "all_tenants=1&limit=1"},
+		{right: ofOwn(reads), granted: 200, query: "tenant_id=PROJECT&uuid=SERVER&flavor=FLAVOR&image=IMAGE&key_name=KEY&changes-since=2020-01-01T00:00:00Z"},
+		{right: ofOwn(reads), granted: 200, query: "tags=TAG&tags-any=TAG&hostname=MARK", version: "2.97"},
+	},
+	"POST /servers": {
+		{right: ofOwn(writes), granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none"}}`},
+		{right: func(by caller, granted int) int { // of an image and a flavor of the project's own
+			if by.power < writes {
+				return http.StatusForbidden
+			} else if !by.home {
+				return http.StatusBadRequest
+			}
+			return granted
+		}, granted: 202, body: `{"server":{"name":"one","imageRef":"IMAGE","flavorRef":"FLAVOR","networks":"none"}}`},
+		{right: func(by caller, granted int) int { // with a key that is one user's
+			if by.power < writes {
+				return http.StatusForbidden
+			} else if by.as != creator {
+				return http.StatusBadRequest
+			}
+			return granted
+		}, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none","key_name":"KEY"}}`},
+	},
+	"GET /servers/:id":                                 {{right: on(reads), granted: 200}},
+	"PUT /servers/:id":                                 {{right: on(writes), granted: 200, body: `{"server":{"name":"other","description":null,"accessIPv4":"192.0.2.1","OS-DCF:diskConfig":"AUTO","hostname":"other"}}`}},
+	"DELETE /servers/:id":                              {{right: on(writes), granted: 204}},
+	"GET /servers/:id/metadata":                        {{right: on(reads), granted: 200}},
+	"POST /servers/:id/metadata":                       {{right: on(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
+	"PUT /servers/:id/metadata":                        {{right: on(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
+	"GET /servers/:id/metadata/:key":                   {{right: on(reads), granted: 200}},
+	"PUT /servers/:id/metadata/:key":                   {{right: on(writes), granted: 200, body: `{"meta":{"color":"red"}}`}},
+	"DELETE /servers/:id/metadata/:key":                {{right: on(writes), granted: 204}},
+	"GET /servers/:id/tags":                            {{right: on(reads), granted: 200}},
+	"PUT /servers/:id/tags":                            {{right: on(writes), granted: 200, body: `{"tags":["a","b"]}`}},
+	"DELETE /servers/:id/tags":                         {{right: on(writes), granted: 204}},
+	"GET /servers/:id/tags/:tag":                       {{right: on(reads), granted: 204}},
+	"PUT /servers/:id/tags/:tag":                       {{right: on(writes), granted: 201, to: "/servers/SERVER/tags/new"}},
+	"DELETE /servers/:id/tags/:tag":                    {{right: on(writes), granted: 204}},
+	"GET /servers/:id/ips":                             {{right: on(reads), granted: 200}},
+	"GET /servers/:id/ips/:network":                    {{right: on(reads), granted: 404}},
+	"GET /servers/:id/os-security-groups":              {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-interface":                    {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-volume_attachments":           {{right: on(reads), granted: 200}},
+	"GET /servers/:id/disks":                           {{right: on(reads), granted: 200}},
+	"GET /servers/:id/operations":                      {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-instance-actions":             {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-instance-actions/:request_id": {{right: on(reads), granted: 200}},
+
+	"POST /servers/:id/action os-start":      {{right: on(writes), granted: 202, body: `{"os-start":null}`, from: compute.VMStopped}},
+	"POST /servers/:id/action os-stop":       {{right: on(writes), granted: 202, body: `{"os-stop":null}`}},
+	"POST /servers/:id/action reboot":        {{right: on(writes), granted: 202, body: `{"reboot":{"type":"HARD"}}`}},
+	"POST /servers/:id/action pause":         {{right: on(writes), granted: 202, body: `{"pause":null}`}},
+	"POST /servers/:id/action unpause":       {{right: on(writes), granted: 202, body: `{"unpause":null}`, from: compute.VMPaused}},
+	"POST /servers/:id/action lock":          {{right: on(writes), granted: 202, body: `{"lock":{"locked_reason":"why"}}`}},
+	"POST /servers/:id/action unlock":        {{right: on(writes), granted: 202, body: `{"unlock":null}`}},
+	"POST /servers/:id/action os-resetState": {{right: on(rules), granted: 202, body: `{"os-resetState":{"state":"error"}}`}},
+	"POST /servers/:id/action createImage":   {{right: on(writes), granted: 202, body: `{"createImage":{"name":"copy","metadata":{"a":"b"}}}`}},
+	"POST /servers/:id/action createBackup":  {{right: on(writes), granted: 202, body: `{"createBackup":{"name":"copy","backup_type":"daily","rotation":1}}`}},
+	"POST /servers/:id/action resize":        {{right: on(writes), granted: 501, body: `{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}`}},
+	"POST /servers/:id/action rebuild": {{right: on(writes), granted: 202,
+		body: `{"rebuild":{"imageRef":"PUBLIC-IMAGE","name":"new","metadata":{"a":"b"},"description":"d","preserve_ephemeral":false,"user_data":"dGV4dA==","key_name":null}}`}},
+	"POST /servers/:id/action rotateKeys":          {{right: on(writes), granted: 409, body: `{"rotateKeys":null}`}}, // it has none
+	"POST /servers/:id/action os-getConsoleOutput": {{right: on(writes), granted: 200, body: `{"os-getConsoleOutput":{"length":10}}`}},
+	"POST /servers/:id/action rescue":              {{right: on(writes), granted: 200, body: `{"rescue":{"adminPass":"secret","rescue_image_ref":"PUBLIC-IMAGE"}}`}},
+	"POST /servers/:id/action unrescue":            {{right: on(writes), granted: 202, body: `{"unrescue":null}`, from: compute.VMRescued}},
+}
+
+func routeName(r api.Route) string {
+	return strings.TrimSpace(r.Method + " " + r.Path + " " + r.Action)
+}
+
+// words replaces the words in capitals by what a project has.
+func (p *tenant) words(c *tenants) *strings.Replacer {
+	return strings.NewReplacer("PUBLIC-IMAGE", c.image, "PUBLIC", publicKey, "PROJECT", p.project, "USER", p.user, "MARK", p.mark,
+		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag)
+}
+
+// path is a route's path with what a project has in place of its parameters.
+func (p *tenant) path(c *tenants, route string) string {
+	id := p.server
+	switch {
+	case strings.HasPrefix(route, "/flavors/"):
+		id = p.flavor
+	case strings.HasPrefix(route, "/os-quota-sets/"):
+		id = p.project
+	case strings.HasPrefix(route, "/os-services/"), strings.HasPrefix(route, "/os-hypervisors/"):
+		id = c.spare.String()
+	}
+	return strings.NewReplacer(":id", id, ":key", "color", ":name", p.key, ":tag", p.tag, ":alias", "os-keypairs",
+		":network", "none", ":request_id", p.action).Replace(route)
+}
+
+// versions are those at which a route is asked.
+func (d demand) versions(r api.Route) []string {
+	if d.version != "" {
+		return []string{d.version}
+	}
+	newest := r.Max
+	if newest == 0 {
+		newest = microversion.Max
+	}
+	if r.Method != http.MethodGet {
+		return []string{newest.String()}
+	}
+	return slices.Compact([]string{max(r.Min, 1).String(), newest.String()})
+}
+
+// Every route answers each role, of the project whose things it is asked for and of another,
+// as the policy says; the one who is of another sees nothing of them, not even that they are
+// there. A route without a demand fails.
+func TestEveryRouteAnswersEachRole(t *testing.T) {
+	t.Parallel()
+	c := setupTenants(t)
+	left := maps.Clone(demands)
+	for _, r := range c.api.Routes() {
+		asked := demands[routeName(r)]
+		require.NotEmpty(t, asked, "%s: say in demands who may ask for it", routeName(r))
+		delete(left, routeName(r))
+		t.Run(routeName(r), func(t *testing.T) {
+			covered := false
+			for _, d := range asked {
+				for _, version := range d.versions(r) {
+					if covers(r, version) {
+						c.demand(t, r, d, version)
+						covered = true
+					}
+				}
+			}
+			require.True(t, covered, "no demand is in its range of versions")
+		})
+	}
+	require.Empty(t, left, "there are no such routes")
+	require.Empty(t, c.errors.all())
+}
+
+func covers(r api.Route, version string) bool {
+	for v := max(r.Min, 1); v <= microversion.Max; v++ {
+		if v.String() == version {
+			return r.Max == 0 || v <= r.Max
+		}
+	}
+	return false
+}
+
+// demand asks as everybody.
+func (c *tenants) demand(t *testing.T, r api.Route, d demand, version string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(callers)) {
+		by := callers[name]
+		if c.changed {
+			c.renew()
+		}
+		from := d.from
+		if from == "" {
+			from = compute.VMActive
+		}
+		c.settle(c.home.server, from, compute.TaskNone)
+		words := c.home.words(c)
+		path := c.home.path(c, r.Path)
+		if d.to != "" {
+			path = words.Replace(d.to)
+		}
+		if d.query != "" {
+			path += "?" + words.Replace(d.query)
+		}
+		body := words.Replace(d.body)
+		send := func(as who, path string) answer {
+			return c.do(t, as, r.Method, path, body, header(microversion.Header, "compute "+version+", strongroom 1.0"))
+		}
+		what := routeName(r) + " " + d.query + " " + body + " at " + version + ", as " + name
+		require.Equal(t, http.StatusUnauthorized, send(nobody, path).code, what)
+		got := send(by.as, path)
+		c.changed = r.Method != http.MethodGet && got.code < 300
+		require.Equal(t, d.right(by, d.granted), got.code, "%s: %s", what, got.body)
+		if by.power == rules {
+			continue
+		}
+		foreign := c.there
+		if !by.home {
+			foreign = c.home
+		}
+		seen := got.body
+		for _, values := range got.header {
+			seen += strings.Join(values, " ")
+		}
+		for _, secret := range foreign.secrets() {
+			if !strings.Contains(path+body, secret) { // what they said themselves
+				require.NotContains(t, seen, secret, what)
+			}
+		}
+		if !by.home && strings.Contains(path, c.home.server) && strings.HasPrefix(path, "/servers/") {
+			other := uuid.NewString()
+			none := send(by.as, strings.ReplaceAll(path, c.home.server, other))
+			require.Equal(t, none.code, got.code, what)
+			require.Equal(t, strings.ReplaceAll(none.body, other, c.home.server), got.body, "%s: it is told that the server is there", what)
+		}
+	}
+}

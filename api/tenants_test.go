@@ -1,0 +1,152 @@
+package api_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/api"
+	"strongroom/compute"
+)
+
+// tenants is a cloud with two projects that have the same things, each marked with a text
+// that the other must never see.
+type tenants struct {
+	*cloud
+	home, there *tenant
+	spare       compute.HostID // a host without servers
+	errors      *errorLog
+	changed     bool // something is not as it was any more
+}
+
+// tenant is a project with one of each thing.
+type tenant struct {
+	project string
+	as      who // who has made all of it
+	user    string
+	name    string // in the names by which its things are asked for
+	mark    string // in every other text of its
+	server  string
+	action  string // the request of the server's create
+	image   string
+	flavor  string // which the project alone may use
+	key     string
+	tag     string
+}
+
+// willing is the key manager, object store and console of a cloud where all is well. Unlike
+// those of other tests it may be asked by many at once.
+type willing struct{}
+
+func (willing) Check(context.Context, compute.Credential) error                  { return nil }
+func (willing) Look(context.Context, compute.Credential, compute.SecretID) error { return nil }
+
+func (willing) Console(_ context.Context, _ compute.HostID, _ string, server compute.ServerID, _ int) ([]byte, error) {
+	return []byte("console of " + server.String()), nil
+}
+
+// errorLog keeps what is logged as an error, panics among it, but for the one thing that is
+// not offered yet, and for requests whose client had gone.
+type errorLog struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (*errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+func (l *errorLog) WithAttrs([]slog.Attr) slog.Handler             { return l }
+func (l *errorLog) WithGroup(string) slog.Handler                  { return l }
+
+func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	if strings.Contains(text, notOffered) || strings.HasSuffix(text, context.Canceled.Error()) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, text)
+	return nil
+}
+
+const notOffered = "Resizing servers is not supported yet"
+
+func (l *errorLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines
+}
+
+func setupTenants(t *testing.T) *tenants {
+	t.Helper()
+	c := &tenants{
+		cloud:  &cloud{t: t, starter: &starter{}, imageStore: &imageStore{images: map[compute.ImageID]compute.Image{}}},
+		home:   &tenant{project: project, as: creator, user: "user-creator", name: "home", mark: "zq-home-zq"},
+		there:  &tenant{project: elsewhere, as: stranger, user: "user-stranger", name: "there", mark: "zq-there-zq"},
+		errors: &errorLog{},
+	}
+	c.bundle = setup(t, func(config *api.Config) {
+		config.Images, config.Operations, config.Consoles = c.imageStore, c.starter, willing{}
+		config.Keys, config.Objects = willing{}, willing{}
+		config.Logger = slog.New(c.errors)
+	})
+	c.image = c.addImage(nil)
+	for _, p := range []*tenant{c.home, c.there} {
+		p.image = c.addImage(func(img *compute.Image) { img.Visibility, img.Owner, img.Name = "private", p.project, p.mark })
+	}
+	c.renew()
+	return c
+}
+
+// marks are texts that nobody of another project can know, nor see.
+func (p *tenant) marks() []string { return []string{p.mark, "console of " + p.server} }
+
+// secrets are marks and what somebody of another project may know, and does not see either.
+func (p *tenant) secrets() []string {
+	return append(p.marks(), p.project, p.user, p.server, p.image, p.action)
+}
+
+// renew puts everything back as it was.
+func (c *tenants) renew() {
+	c.t.Helper()
+	c.changed = false
+	c.exec(`TRUNCATE servers, keypairs, flavors, hosts, ledger, credentials CASCADE`)
+	c.addFlavor(flavorID, map[string]string{"color": "blue"})
+	c.host, c.spare = compute.HostID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
+	for name, id := range map[string]compute.HostID{"node-1": c.host, "node-2": c.spare} {
+		c.exec(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen, traits) VALUES ($1, $2, 'http://agent', 800, 819200, 10000, now(), $3)`,
+			id, name, allTraits)
+	}
+	for _, p := range []*tenant{c.home, c.there} {
+		c.plant(p)
+	}
+}
+
+// plant gives a project one of each thing.
+func (c *tenants) plant(p *tenant) {
+	c.t.Helper()
+	p.flavor, p.key, p.tag = "flavor-of-"+p.name, "key-of-"+p.name, "tag-of-"+p.name
+	c.addFlavor(p.flavor, map[string]string{"color": p.mark})
+	c.exec(`UPDATE flavors SET is_public = false WHERE id = $1`, p.flavor)
+	c.exec(`INSERT INTO flavor_access (flavor_id, project_id) VALUES ($1, $2)`, p.flavor, p.project)
+	text, err := json.Marshal(map[string]any{"keypair": map[string]any{"name": p.key, "public_key": publicKey + " " + p.mark}})
+	require.NoError(c.t, err)
+	c.do(c.t, p.as, "POST", "/os-keypairs", string(text)).ok(200)
+	p.server = c.createAs(p.as, map[string]any{
+		"name": p.mark, "description": p.mark, "metadata": map[string]string{"color": p.mark}, "tags": []string{p.tag},
+		"hostname": p.mark, "user_data": base64.StdEncoding.EncodeToString([]byte(p.mark)), "key_name": p.key,
+		"imageRef": p.image, "flavorRef": p.flavor,
+	})
+	p.action = c.text(`SELECT id FROM operations WHERE server_id = $1`, p.server)
+	c.exec(`UPDATE operations SET state = 'failed', message = $2 WHERE id = $1`, p.action, p.mark)
+	c.exec(`INSERT INTO operation_events (operation_id, event, host, started_at, finished_at, result, details) VALUES ($1, 'start_domain', $2, now(), now(), 'Error', $2)`,
+		p.action, p.mark)
+	c.exec(`UPDATE server_disks SET encryption_options = $2, tag = $3 WHERE server_id = $1`, p.server, `{"of":"`+p.mark+`"}`, p.mark)
+	c.settle(p.server, compute.VMActive, compute.TaskNone)
+}
