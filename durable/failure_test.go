@@ -81,7 +81,7 @@ func TestAKindCrossesTheBoundary(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, local %v", tt.name, local), func(t *testing.T) {
 				t.Parallel()
 				seen := cross(t, local, once, func(context.Context) error { return tt.err })
-				require.Equal(t, tt.want, durable.FromTemporal(seen))
+				require.Equal(t, compute.Told(tt.want.Kind, tt.want.Message, compute.Public(tt.err)), durable.FromTemporal(seen))
 				var app *temporal.ApplicationError
 				require.ErrorAs(t, seen, &app)
 				require.Equal(t, tt.final, app.NonRetryable())
