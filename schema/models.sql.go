@@ -102,6 +102,7 @@ type Host struct {
 	LastSeen          time.Time
 	CreatedAt         time.Time
 	ForgottenAt       *time.Time
+	NetworkProjects   map[string][]string
 }
 
 type Keypair struct {
@@ -236,6 +237,11 @@ type ServerDisk struct {
 	EncryptionOptions       string
 	Source                  *compute.Image
 	File                    string
+}
+
+type ServerMac struct {
+	Mac      string
+	ServerID compute.ServerID
 }
 
 type ServerSystemMetadatum struct {

@@ -343,12 +343,14 @@ func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Serve
 }
 
 const networkIDs = `-- name: NetworkIDs :many
-SELECT DISTINCT unnest(networks)::text AS id FROM hosts ORDER BY id
+SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
+WHERE h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb($1::text)
+ORDER BY 1
 `
 
-// The networks that at least one host can attach.
-func (q *Queries) NetworkIDs(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, networkIDs)
+// The networks that at least one host can attach for a project.
+func (q *Queries) NetworkIDs(ctx context.Context, projectID string) ([]string, error) {
+	rows, err := q.db.Query(ctx, networkIDs, projectID)
 	if err != nil {
 		return nil, err
 	}
@@ -558,6 +560,24 @@ type SetServerTagsParams struct {
 func (q *Queries) SetServerTags(ctx context.Context, arg SetServerTagsParams) error {
 	_, err := q.db.Exec(ctx, setServerTags, arg.ID, arg.Tags)
 	return err
+}
+
+const takeMAC = `-- name: TakeMAC :execrows
+INSERT INTO server_macs (mac, server_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
+`
+
+type TakeMACParams struct {
+	Mac      string
+	ServerID compute.ServerID
+}
+
+// Gives a server a MAC address; 0 rows: another one has it.
+func (q *Queries) TakeMAC(ctx context.Context, arg TakeMACParams) (int64, error) {
+	result, err := q.db.Exec(ctx, takeMAC, arg.Mac, arg.ServerID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const takeServer = `-- name: TakeServer :execrows

@@ -107,6 +107,7 @@ type HostConfig struct {
 	DiskRatio        float64         `koanf:"disk_ratio"`
 	ReservedMemoryMB int             `koanf:"reserved_memory_mb"`
 	Networks         []NetworkConfig `koanf:"networks"`
+	TrafficFilter    string          `koanf:"traffic_filter"` // of guests: required, optional or off
 }
 
 // RBDConfig is the Ceph pool in which a host keeps the disks of its servers.
@@ -122,6 +123,8 @@ type NetworkConfig struct {
 	UUID    string `koanf:"uuid"`    // what users name
 	Network string `koanf:"network"` // a libvirt network, or
 	Bridge  string `koanf:"bridge"`  // a bridge of the host
+	// Projects are those whose servers may be attached; empty: all.
+	Projects []string `koanf:"projects"`
 }
 
 // DevCloudConfig is the identity and image service of the embedded default.
@@ -189,7 +192,7 @@ func defaults() *Config {
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Instances: "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
 		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "http://127.0.0.1:8776",
-		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1,
+		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
 		RBD: RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
 	}
 	return cfg

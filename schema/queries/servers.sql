@@ -67,8 +67,14 @@ UPDATE servers SET tags = $2, updated_at = now() WHERE id = $1;
 SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
 
 -- name: NetworkIDs :many
--- The networks that at least one host can attach.
-SELECT DISTINCT unnest(networks)::text AS id FROM hosts ORDER BY id;
+-- The networks that at least one host can attach for a project.
+SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
+WHERE h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb(sqlc.arg(project_id)::text)
+ORDER BY 1;
+
+-- name: TakeMAC :execrows
+-- Gives a server a MAC address; 0 rows: another one has it.
+INSERT INTO server_macs (mac, server_id) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 
 -- name: ServerOperations :many
 -- The trail of a server, the newest first.

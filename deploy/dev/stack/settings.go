@@ -65,7 +65,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 		"agent_key":   l.path("agent.key"),
 		"host": map[string]any{
 			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
-			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm,
+			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm, "traffic_filter": "optional",
 			"agent_listen": l.agentAddr(), "agent_url": "http://" + l.agentAddr(),
 		},
 	}
