@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/auth"
+	"strongroom/api/origin"
 	"strongroom/api/policy"
 	"strongroom/api/urlpath"
 	"strongroom/api/volume"
@@ -35,7 +36,7 @@ type Config struct {
 	VolumeType  string                     // name of the default volume type
 
 	ForceConfigDrive bool             // every new server has a config drive
-	LinkPrefix       string           // scheme and host of links; default: as the request names them
+	Origin           origin.Origin    // where clients reach it, as links say
 	Logger           *slog.Logger     // one line for each request; nil: none
 	Now              func() time.Time // the clock; default time.Now
 }
@@ -93,7 +94,7 @@ func New(config Config) (*API, error) {
 	}
 	a.validator = &auth.Validator{Identity: config.Identity, Enforcer: enforcer, Cache: auth.NewCache(config.Now), URI: config.IdentityURI}
 	a.volume = volume.New(volume.Config{
-		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, LinkPrefix: config.LinkPrefix, Logger: config.Logger, Now: config.Now,
+		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
 	})
 	a.echo = a.build(routes)
 	return a, nil
@@ -118,7 +119,7 @@ func (a *API) build(routes []*endpoint) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = a.refuse
-	e.IPExtractor = echo.ExtractIPDirect() // anybody may send X-Forwarded-For
+	e.IPExtractor = a.config.Origin.Client()
 	e.Pre(a.begin)
 	e.Use(a.authenticate)
 	for _, path := range []string{"/", "/v2", "/v2.1"} {

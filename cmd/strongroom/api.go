@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
 	"strongroom/api"
+	"strongroom/api/origin"
 	"strongroom/durable"
 	"strongroom/worker/agent"
 )
@@ -54,12 +55,16 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	behind, err := origin.New(b.API.PublicURL, b.API.TrustedProxies)
+	if err != nil {
+		return fmt.Errorf("api.public_url, api.trusted_proxies: %w", err)
+	}
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
-		ForceConfigDrive: b.API.ForceConfigDrive,
-		Operations:       durable.Starter{Client: b.temporal},
-		Consoles:         agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},
+		ForceConfigDrive: b.API.ForceConfigDrive, Origin: behind,
+		Operations: durable.Starter{Client: b.temporal},
+		Consoles:   agent.Client{Key: agentKey, HTTP: http.DefaultClient, Now: time.Now},
 	})
 	if err != nil {
 		return err

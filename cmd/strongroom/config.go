@@ -34,6 +34,9 @@ type Config struct {
 		PolicyFile string `koanf:"policy_file"`
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
 
+		PublicURL      string   `koanf:"public_url"`      // of the links in answers; empty: as each request names it
+		TrustedProxies []string `koanf:"trusted_proxies"` // networks whose X-Forwarded- headers are believed
+
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 	} `koanf:"api"`
 	Control struct {
