@@ -92,7 +92,9 @@ func New(config Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.validator = &auth.Validator{Identity: config.Identity, Enforcer: enforcer, Cache: auth.NewCache(config.Now), URI: config.IdentityURI}
+	a.validator = auth.New(auth.Config{
+		Identity: config.Identity, Enforcer: enforcer, URI: config.IdentityURI, Client: config.Origin.Client(), Now: config.Now,
+	})
 	a.volume = volume.New(volume.Config{
 		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
 	})
