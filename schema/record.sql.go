@@ -683,7 +683,8 @@ func (q *Queries) SettleServer(ctx context.Context, arg SettleServerParams) (int
 
 const settleServerDeleted = `-- name: SettleServerDeleted :execrows
 UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, fault = NULL, progress = 0,
-    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now()
+    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now(),
+    user_data = NULL -- nobody can read it any more
 WHERE id = $1 AND current_operation = $2
 `
 

@@ -403,6 +403,85 @@ func (q *Queries) OperationEvents(ctx context.Context, operations []string) ([]O
 	return items, nil
 }
 
+const purgeServerDisks = `-- name: PurgeServerDisks :exec
+DELETE FROM server_disks WHERE server_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServerDisks(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerDisks, ids)
+	return err
+}
+
+const purgeServerEvents = `-- name: PurgeServerEvents :exec
+DELETE FROM operation_events WHERE operation_id IN (SELECT id FROM operations WHERE server_id = ANY ($1::uuid[]))
+`
+
+func (q *Queries) PurgeServerEvents(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerEvents, ids)
+	return err
+}
+
+const purgeServerOperations = `-- name: PurgeServerOperations :exec
+DELETE FROM operations WHERE server_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServerOperations(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerOperations, ids)
+	return err
+}
+
+const purgeServerSystemMetadata = `-- name: PurgeServerSystemMetadata :exec
+DELETE FROM server_system_metadata WHERE server_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServerSystemMetadata(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerSystemMetadata, ids)
+	return err
+}
+
+const purgeServers = `-- name: PurgeServers :exec
+DELETE FROM servers WHERE id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServers(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServers, ids)
+	return err
+}
+
+const purgeableServers = `-- name: PurgeableServers :many
+SELECT s.id FROM servers s
+WHERE s.deleted_at < $1::timestamptz
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.state NOT IN ('released', 'handed_over'))
+    AND NOT EXISTS (SELECT FROM operations o WHERE o.server_id = s.id AND o.state IN ('accepted', 'running'))
+ORDER BY s.deleted_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED
+`
+
+type PurgeableServersParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// Servers deleted before a time, the first ones first, of which nothing waits to be removed.
+func (q *Queries) PurgeableServers(ctx context.Context, arg PurgeableServersParams) ([]compute.ServerID, error) {
+	rows, err := q.db.Query(ctx, purgeableServers, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []compute.ServerID{}
+	for rows.Next() {
+		var id compute.ServerID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const resetServerState = `-- name: ResetServerState :execrows
 UPDATE servers SET vm_state = $2, task_state = '', current_operation = '', updated_at = now() WHERE id = $1 AND deleted_at IS NULL
 `

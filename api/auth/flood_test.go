@@ -21,7 +21,8 @@ type keystone struct {
 	mu         sync.Mutex
 	asked      map[string]int // by token
 	busy, most int
-	hold       chan struct{} // each answer waits for it
+	hold       chan struct{} // each answer waits for its end
+	once       sync.Once
 }
 
 func (k *keystone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +48,8 @@ func (k *keystone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
+func (k *keystone) release() { k.once.Do(func() { close(k.hold) }) }
+
 func (k *keystone) state() (asked, busy, most int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,6 +65,7 @@ func flood(t *testing.T) (k *keystone, v *auth.Validator, pass func(d time.Durat
 	k = &keystone{asked: map[string]int{}, hold: make(chan struct{})}
 	server := httptest.NewServer(k)
 	t.Cleanup(server.Close)
+	t.Cleanup(func() { k.release() })
 	var mu sync.Mutex
 	now := time.Now()
 	v = auth.New(auth.Config{
@@ -97,7 +101,7 @@ func code(err error) int {
 func TestM10ABadTokenIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	k, v, pass := flood(t)
-	close(k.hold)
+	k.release()
 	for range 20 {
 		_, err := v.Token(with("bad", "a"))
 		require.Equal(t, 401, code(err))
@@ -137,7 +141,7 @@ func TestM10OneTokenIsAskedForOnceAtATime(t *testing.T) {
 		})
 	}
 	require.Eventually(t, func() bool { asked, _, _ := k.state(); return asked == 1 }, time.Minute, time.Millisecond)
-	close(k.hold)
+	k.release()
 	all.Wait()
 	require.Equal(t, 1, k.asked["good"])
 }
@@ -168,7 +172,7 @@ func TestM10AFloodLeavesRoomForOthers(t *testing.T) {
 		send(fmt.Sprint("bad of many ", i), fmt.Sprint("client ", i), 401)
 	}
 	busy(32)
-	close(k.hold)
+	k.release()
 	all.Wait()
 	_, _, most := k.state()
 	require.Equal(t, 32, most)

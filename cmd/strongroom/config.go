@@ -40,7 +40,8 @@ type Config struct {
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 	} `koanf:"api"`
 	Control struct {
-		Drain time.Duration `koanf:"drain"` // how long an older version waits for its operations
+		Drain     time.Duration `koanf:"drain"`     // how long an older version waits for its operations
+		Retention time.Duration `koanf:"retention"` // of deleted servers in the database; 0: for ever
 	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
@@ -182,6 +183,7 @@ func defaults() *Config {
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
 	cfg.Control.Drain = 10 * time.Minute
+	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"

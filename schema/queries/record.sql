@@ -23,7 +23,8 @@ WHERE id = sqlc.arg(id) AND current_operation = sqlc.arg(operation_id);
 
 -- name: SettleServerDeleted :execrows
 UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, fault = NULL, progress = 0,
-    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now()
+    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now(),
+    user_data = NULL -- nobody can read it any more
 WHERE id = $1 AND current_operation = $2;
 
 -- name: SetSystemMetadata :exec

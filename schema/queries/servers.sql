@@ -89,3 +89,26 @@ SELECT * FROM operations WHERE id = $1 AND server_id = $2;
 
 -- name: OperationEvents :many
 SELECT * FROM operation_events WHERE operation_id = ANY(sqlc.arg(operations)::text[]) ORDER BY number DESC;
+
+-- name: PurgeableServers :many
+-- Servers deleted before a time, the first ones first, of which nothing waits to be removed.
+SELECT s.id FROM servers s
+WHERE s.deleted_at < sqlc.arg(before)::timestamptz
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.state NOT IN ('released', 'handed_over'))
+    AND NOT EXISTS (SELECT FROM operations o WHERE o.server_id = s.id AND o.state IN ('accepted', 'running'))
+ORDER BY s.deleted_at LIMIT sqlc.arg(most) FOR UPDATE OF s SKIP LOCKED;
+
+-- name: PurgeServerEvents :exec
+DELETE FROM operation_events WHERE operation_id IN (SELECT id FROM operations WHERE server_id = ANY (sqlc.arg(ids)::uuid[]));
+
+-- name: PurgeServerOperations :exec
+DELETE FROM operations WHERE server_id = ANY (sqlc.arg(ids)::uuid[]);
+
+-- name: PurgeServerDisks :exec
+DELETE FROM server_disks WHERE server_id = ANY (sqlc.arg(ids)::uuid[]);
+
+-- name: PurgeServerSystemMetadata :exec
+DELETE FROM server_system_metadata WHERE server_id = ANY (sqlc.arg(ids)::uuid[]);
+
+-- name: PurgeServers :exec
+DELETE FROM servers WHERE id = ANY (sqlc.arg(ids)::uuid[]);
