@@ -29,16 +29,16 @@ func TestLowDeletedServersArePurged(t *testing.T) {
 	b.exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
 		VALUES (gen_random_uuid(), 'disk_file', 'h', 'n', 'server', $1, 'req-1', gen_random_uuid(), 'p', 'u', 'waiting', 'host', now())`, waits)
 
-	purge := func(want int) {
+	purge := func(retention time.Duration, want int) {
 		t.Helper()
-		got, err := b.Purge(t.Context())
+		got, err := b.Record.Purge(t.Context(), retention)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	purge(0) // without a time all are kept
-	b.Retention = 90 * 24 * time.Hour
-	purge(1)
-	purge(0)
+	const days = 24 * time.Hour
+	purge(0, 0) // without a time all are kept
+	purge(90*days, 1)
+	purge(90*days, 0)
 	_, err := b.q.GetServer(t.Context(), old)
 	require.Error(t, err)
 	for _, id := range []compute.ServerID{young, waits, living} {

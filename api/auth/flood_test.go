@@ -85,7 +85,7 @@ func flood(t *testing.T) (k *keystone, v *auth.Validator, pass func(d time.Durat
 }
 
 func with(token, client string) *http.Request {
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set(auth.Header, token)
 	r.RemoteAddr = client
 	return r

@@ -2,6 +2,7 @@ package origin_test
 
 import (
 	"crypto/tls"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestM6LinksBehindProxies(t *testing.T) {
 			t.Parallel()
 			o, err := origin.New(c.public, c.proxies)
 			require.NoError(t, err)
-			r := httptest.NewRequest("GET", "/v2.1/", nil)
+			r := httptest.NewRequest(http.MethodGet, "/v2.1/", nil)
 			r.Host, r.RemoteAddr = "inside:8774", c.from
 			if c.tls {
 				r.TLS = &tls.ConnectionState{}
@@ -60,7 +61,7 @@ func TestM6ClientsBehindProxies(t *testing.T) {
 	o, err := origin.New("", []string{"192.0.2.0/24"})
 	require.NoError(t, err)
 	for from, want := range map[string]string{"192.0.2.7:1": "198.51.100.9", "203.0.113.5:1": "203.0.113.5"} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = from
 		r.Header.Set("X-Forwarded-For", "10.9.9.9, 198.51.100.9")
 		require.Equal(t, want, o.Client()(r))

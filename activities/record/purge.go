@@ -1,4 +1,4 @@
-package operation
+package record
 
 import (
 	"context"
@@ -7,21 +7,20 @@ import (
 	"github.com/google/uuid"
 
 	"strongroom/schema"
-	"strongroom/schema/fence"
 )
 
 // purgeBatch is how many servers one pass purges at most.
 const purgeBatch = 100
 
-// Purge removes what the database has of servers that were deleted longer ago than Retention:
+// Purge removes what the database has of servers that were deleted longer ago than the retention, 0 for never:
 // rows, disks, metadata, operations and their trail. Those of which something still waits to
 // be removed stay. The ledger keeps what was released.
-func (a *Activities) Purge(ctx context.Context) (purged int, err error) {
-	if a.Retention <= 0 {
+func (a *Activities) Purge(ctx context.Context, retention time.Duration) (purged int, err error) {
+	if retention <= 0 {
 		return 0, nil
 	}
-	before := time.Now().Add(-a.Retention)
-	err = fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
+	before := time.Now().Add(-retention)
+	err = a.transaction(ctx, func(q *schema.Queries) error {
 		old, err := q.PurgeableServers(ctx, schema.PurgeableServersParams{Before: before, Most: purgeBatch})
 		if err != nil || len(old) == 0 {
 			return err
