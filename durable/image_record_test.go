@@ -156,7 +156,7 @@ func TestA13WaitingForTheRecordOfAnImage(t *testing.T) {
 		}{
 			"well":      {func() { signal(t, op, "answer", durable.ImageRecordResult{}) }, told{}},
 			"badly":     {func() { signal(t, op, "fail", nil) }, forbidden},
-			"cancelled": {func() { require.NoError(t, c.CancelWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")) }, told{failure: &compute.Error{Kind: compute.Conflict, Message: "the operation was cancelled"}}},
+			"cancelled": {func() { require.NoError(t, c.CancelWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")) }, told{failure: compute.Told(compute.Conflict, "the operation was cancelled", "the operation was cancelled")}},
 		} {
 			op = newOperation(newServer(), compute.OpCreateImage)
 			require.NoError(t, s.Start(t.Context(), op))
