@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/auth"
+	"strongroom/api/origin"
 	"strongroom/api/policy"
 	"strongroom/api/urlpath"
 	"strongroom/api/volume"
@@ -38,7 +39,7 @@ type Config struct {
 
 	ForceConfigDrive bool             // every new server has a config drive
 	MaxImageDiskGB   int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
-	LinkPrefix       string           // scheme and host of links; default: as the request names them
+	Origin           origin.Origin    // where clients reach it, as links say
 	Logger           *slog.Logger     // one line for each request; nil: none
 	Now              func() time.Time // the clock; default time.Now
 }
@@ -103,9 +104,11 @@ func New(config Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.validator = &auth.Validator{Identity: config.Identity, Enforcer: enforcer, Cache: auth.NewCache(config.Now), URI: config.IdentityURI}
+	a.validator = auth.New(auth.Config{
+		Identity: config.Identity, Enforcer: enforcer, URI: config.IdentityURI, Client: config.Origin.Client(), Now: config.Now,
+	})
 	a.volume = volume.New(volume.Config{
-		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, LinkPrefix: config.LinkPrefix, Logger: config.Logger, Now: config.Now,
+		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
 	})
 	a.echo = a.build(routes)
 	return a, nil
@@ -130,7 +133,7 @@ func (a *API) build(routes []*endpoint) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = a.refuse
-	e.IPExtractor = echo.ExtractIPDirect() // anybody may send X-Forwarded-For
+	e.IPExtractor = a.config.Origin.Client()
 	e.Pre(a.begin)
 	e.Use(a.authenticate)
 	for _, path := range []string{"/", "/v2", "/v2.1"} {

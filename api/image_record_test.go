@@ -77,7 +77,7 @@ func TestA13ARefusedImage(t *testing.T) {
 			t.Parallel()
 			c := setupCloud(t)
 			c.starter.record = func(context.Context, compute.Operation) (*compute.Error, error) {
-				return &compute.Error{Kind: kind, Message: "the quota is used up"}, nil
+				return compute.Errorf(kind, "the quota is used up"), nil
 			}
 			for _, body := range []string{copyIt, `{"createBackup": {"name": "n", "backup_type": "daily", "rotation": 1}}`} {
 				for _, version := range []string{"2.44", "2.90"} {

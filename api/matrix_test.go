@@ -189,6 +189,11 @@ var demands = map[string][]demand{
 	"GET /os-quota-sets/:id":          {{right: named, granted: 200}},
 	"GET /os-quota-sets/:id/defaults": {{right: anyScope, granted: 200}},
 	"GET /os-quota-sets/:id/detail":   {{right: named, granted: 200}},
+	// They cannot be changed here, also by whom the policy lets.
+	"PUT /os-quota-sets/:id":       {{right: onlyAdmin, granted: 403}},
+	"DELETE /os-quota-sets/:id":    {{right: onlyAdmin, granted: 403}},
+	"GET /os-quota-class-sets/:id": {{right: onlyAdmin, granted: 200}},
+	"PUT /os-quota-class-sets/:id": {{right: onlyAdmin, granted: 403}},
 
 	"GET /servers": {
 		{right: ofOwn(reads), granted: 200}, {right: onlyAdmin, granted: 200, query: "all_tenants=1"},

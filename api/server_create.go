@@ -92,12 +92,16 @@ func (p *serverPlan) diskConfig() string {
 // insert writes the rows of one server.
 func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation, i int, reservation string) error {
 	name, host := p.names(i, p.count, op.ServerID.String())
+	plugs, err := interfaces(r.Context(), q, op, p.attach)
+	if err != nil {
+		return err
+	}
 	if err := q.InsertServer(r.Context(), schema.InsertServerParams{
 		ID: op.ServerID, ProjectID: r.ProjectID(), UserID: r.UserID(), Name: name, Description: p.Description, Hostname: host,
 		ReservationID: reservation, LaunchIndex: int32(i), VMState: compute.VMBuilding, TaskState: compute.Create.Transition.Task,
 		AvailabilityZone: p.AvailabilityZone, Flavor: p.flavor, ImageID: &p.image.ID, Image: p.image, TPM: p.tpm,
 		RequiredTraits: orNone(p.traits.Required), ForbiddenTraits: orNone(p.traits.Forbidden),
-		Networks: interfaces(op.ID, p.attach), Metadata: orEmpty(p.Metadata), Tags: unique(p.Tags),
+		Networks: plugs, Metadata: orEmpty(p.Metadata), Tags: unique(p.Tags),
 		KeyName: p.KeyName, KeyData: p.keyData, UserData: p.UserData, ConfigDrive: p.configDrive, DiskConfig: p.diskConfig(),
 		AccessIPv4: p.AccessIPv4, AccessIPv6: p.AccessIPv6, CurrentOperation: op.ID,
 	}); err != nil {

@@ -179,7 +179,7 @@ func TestCreateNetworks(t *testing.T) {
 	}}))
 	require.Equal(t, []string{first, first}, []string{got[0].UUID, got[1].UUID})
 	require.Equal(t, "lan", got[0].Tag)
-	require.Regexp(t, `^52:54:00(:[0-9a-f]{2}){3}$`, got[0].MAC)
+	require.Regexp(t, `^[0-9a-f]2(:[0-9a-f]{2}){5}$`, got[0].MAC)
 	require.NotEqual(t, got[0].MAC, got[1].MAC)
 
 	c.exec(`UPDATE hosts SET networks = ARRAY[$1, $2]`, first, second)

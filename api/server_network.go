@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"strongroom/api/fault"
 	"strongroom/compute"
+	"strongroom/schema"
 )
 
 // requestedNetwork is an item of a create's networks.
@@ -28,7 +30,7 @@ func (a *API) networks(r *Request, text json.RawMessage) ([]requestedNetwork, er
 	if json.Unmarshal(text, &word) == nil && word == "none" {
 		return nil, nil
 	}
-	known, err := a.db.NetworkIDs(r.Context())
+	known, err := a.db.NetworkIDs(r.Context(), r.ProjectID())
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +76,29 @@ func automatic(known []string) ([]requestedNetwork, error) {
 	}
 }
 
-// interfaces gives a server's interfaces, each with an address of its own that
-// is derived from the operation.
-func interfaces(op compute.OperationID, asked []requestedNetwork) []compute.Network {
+// interfaces gives a server's interfaces, each with an address that no other server has. Those
+// are derived from the operation; another server's is passed over.
+func interfaces(ctx context.Context, q *schema.Queries, op compute.Operation, asked []requestedNetwork) ([]compute.Network, error) {
 	out := []compute.Network{}
 	for i, n := range asked {
-		id := op.Derive(fmt.Sprintf("mac/%d", i))
-		mac := fmt.Sprintf("52:54:00:%02x:%02x:%02x", id[0], id[1], id[2])
-		out = append(out, compute.Network{UUID: n.UUID, MAC: mac, Tag: n.Tag})
+		for try := 0; ; try++ {
+			mac := macAddress(op.ID.Derive(fmt.Sprintf("mac/%d/%d", i, try)))
+			taken, err := q.TakeMAC(ctx, schema.TakeMACParams{Mac: mac, ServerID: op.ServerID})
+			if err != nil {
+				return nil, err
+			}
+			if taken == 1 {
+				out = append(out, compute.Network{UUID: n.UUID, MAC: mac, Tag: n.Tag})
+				break
+			}
+		}
 	}
-	return out
+	return out, nil
+}
+
+// macAddress makes an address of 44 random bits: x2 is IEEE's quadrant of the addresses that
+// administrators assign. OpenStack's fa:16:3e and QEMU's 52:54:00 would leave 24 bits, of which
+// two servers among 5,000 share one; fe, which libvirt keeps for its own ends, cannot occur.
+func macAddress(random uuid.UUID) string {
+	return fmt.Sprintf("%x2:%02x:%02x:%02x:%02x:%02x", random[0]&0xf, random[1], random[2], random[3], random[4], random[5])
 }

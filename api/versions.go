@@ -83,12 +83,4 @@ func (a *API) choices(c echo.Context) error {
 }
 
 // prefix is the scheme and host that links begin with.
-func (a *API) prefix(r *http.Request) string {
-	if a.config.LinkPrefix != "" {
-		return strings.TrimRight(a.config.LinkPrefix, "/")
-	}
-	if r.TLS != nil {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
-}
+func (a *API) prefix(r *http.Request) string { return a.config.Origin.Of(r) }

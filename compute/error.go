@@ -3,6 +3,7 @@ package compute
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Kind says what sort of failure an Error is. It decides whether a retry can
@@ -21,21 +22,35 @@ const (
 )
 
 // Error is a failure with a kind. Its message carries ids and names, never a
-// secret, an export location or a passphrase: it is stored and shown.
+// secret, an export location or a passphrase: it is stored, and shown to operators.
 type Error struct {
 	Kind    Kind
 	Message string
 	Cause   error
+
+	public string // the message without what its causes say of a host or a service
 }
 
 func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf makes an Error of a kind. A %w verb keeps its cause for errors.Is.
+// Errorf makes an Error of a kind. A %w verb keeps its cause for errors.Is. Users are shown
+// the text with the public texts of the errors among args.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	wrapped := fmt.Errorf(format, args...)
-	return &Error{Kind: kind, Message: wrapped.Error(), Cause: errors.Unwrap(wrapped)}
+	e := &Error{Kind: kind, Message: wrapped.Error(), Cause: errors.Unwrap(wrapped)}
+	shown, errs := slices.Clone(args), 0
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			shown[i], errs = publicError(publicOf(kind, err)), errs+1
+		}
+	}
+	e.public = e.Message
+	if errs > 0 {
+		e.public = fmt.Errorf(format, shown...).Error()
+	}
+	return e
 }
 
 // KindOf gives the kind of the first Error in err's chain, or "" if there is none.

@@ -4,17 +4,19 @@ import "time"
 
 // Host is a compute host as it last reported itself, with what is claimed on it.
 type Host struct {
-	ID         HostID    `json:"id"`
-	Name       string    `json:"name"`
-	Zone       string    `json:"zone"` // its availability zone
-	Traits     []string  `json:"traits"`
-	Networks   []string  `json:"networks,omitempty"` // uuids of networks it can attach
-	Capacity   Resources `json:"capacity"`           // after overcommit
-	Used       Resources `json:"used"`               // claimed
-	Servers    int       `json:"servers"`
-	Disabled   bool      `json:"disabled"`
-	LastSeen   time.Time `json:"last_seen"`
-	ForcedDown bool      `json:"forced_down"`
+	ID       HostID   `json:"id"`
+	Name     string   `json:"name"`
+	Zone     string   `json:"zone"` // its availability zone
+	Traits   []string `json:"traits"`
+	Networks []string `json:"networks,omitempty"` // uuids of networks it can attach
+	// Private are the projects that networks are limited to; one that is not named is everybody's.
+	Private    map[string][]string `json:"private_networks,omitempty"`
+	Capacity   Resources           `json:"capacity"` // after overcommit
+	Used       Resources           `json:"used"`     // claimed
+	Servers    int                 `json:"servers"`
+	Disabled   bool                `json:"disabled"`
+	LastSeen   time.Time           `json:"last_seen"`
+	ForcedDown bool                `json:"forced_down"`
 }
 
 // HostTimeout is how long a host may be silent before it counts as down.

@@ -16,6 +16,7 @@ type Request struct {
 	Resources Resources
 	Traits    Traits
 	Networks  []string // uuids
+	Project   string   // whose networks they are
 	Zone      string   // the availability zone; "" for any
 }
 
@@ -23,7 +24,7 @@ type Request struct {
 func RequestOf(s Server) Request {
 	request := Request{
 		Resources: s.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden},
-		Zone: s.System[SystemPinnedZone],
+		Zone: s.System[SystemPinnedZone], Project: s.ProjectID,
 	}
 	for _, network := range s.Networks {
 		request.Networks = append(request.Networks, network.UUID)
@@ -69,7 +70,18 @@ func (h Host) Unfit(want Request, now time.Time) string {
 	if missing := without(want.Networks, h.Networks); len(missing) > 0 {
 		return "lacks network " + strings.Join(missing, ", ")
 	}
+	for _, network := range want.Networks {
+		if !h.offers(network, want.Project) {
+			return "has network " + network + " for other projects"
+		}
+	}
 	return h.lacks(want.Resources)
+}
+
+// offers reports whether a network of the host is for a project.
+func (h Host) offers(network, project string) bool {
+	owners, private := h.Private[network]
+	return !private || slices.Contains(owners, project)
 }
 
 // Candidates gives the hosts that can take a server, the one with the most free

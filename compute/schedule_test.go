@@ -31,6 +31,7 @@ func TestUnfit(t *testing.T) {
 		Traits:    compute.Traits{Required: []string{"COMPUTE_EPHEMERAL_ENCRYPTION"}, Forbidden: []string{"CUSTOM_B"}},
 		Networks:  []string{"net-1"},
 		Zone:      "east",
+		Project:   "p",
 	}
 	for reason, change := range map[string]func(*compute.Host){
 		"":                       nil,
@@ -38,7 +39,10 @@ func TestUnfit(t *testing.T) {
 		"in zone west, not east": func(h *compute.Host) { h.Zone = "west" },
 		"forced down":            func(h *compute.Host) { h.ForcedDown = true },
 		"last seen 1m0s ago":     func(h *compute.Host) { h.LastSeen = now.Add(-time.Minute) },
-		"lacks network net-1":    func(h *compute.Host) { h.Networks = nil },
+		"has network net-1 for other projects": func(h *compute.Host) { // H8
+			h.Private = map[string][]string{"net-1": {"q", "r"}}
+		},
+		"lacks network net-1":                      func(h *compute.Host) { h.Networks = nil },
 		"lacks trait COMPUTE_EPHEMERAL_ENCRYPTION": func(h *compute.Host) { h.Traits = nil },
 		"has forbidden trait CUSTOM_B":             func(h *compute.Host) { h.Traits = append(h.Traits, "CUSTOM_B") },
 		"2 VCPUs wanted, 1 free":                   func(h *compute.Host) { h.Used.VCPUs = 3 },

@@ -45,7 +45,7 @@ func toTemporal(ctx context.Context, err error) error {
 		// says about that is no word on the work.
 		kind = compute.Unavailable
 	}
-	options := temporal.ApplicationErrorOptions{}
+	options := temporal.ApplicationErrorOptions{Details: []any{compute.Public(err)}}
 	switch kind {
 	case compute.Unavailable:
 		options.NextRetryDelay = retryAfter(err)
@@ -71,13 +71,13 @@ func retryAfter(err error) time.Duration {
 func WorkflowError(err error) error {
 	var own *compute.Error
 	if errors.As(err, &own) {
-		return temporal.NewNonRetryableApplicationError(own.Message, string(own.Kind), nil)
+		return temporal.NewNonRetryableApplicationError(own.Message, string(own.Kind), nil, compute.Public(own))
 	}
 	return err
 }
 
 // FromTemporal turns a failed activity's or workflow's error back into the
-// error that it was: kind and message, without Temporal's wrapping.
+// error that it was: kind, message and public text, without Temporal's wrapping.
 func FromTemporal(err error) *compute.Error {
 	if err == nil {
 		return nil
@@ -88,14 +88,18 @@ func FromTemporal(err error) *compute.Error {
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return &compute.Error{Kind: known(compute.Kind(app.Type())), Message: app.Message()}
+		var public string // "": of a worker that did not say it yet
+		if app.HasDetails() {
+			_ = app.Details(&public) // details of others than the boundary are no text
+		}
+		return compute.Told(known(compute.Kind(app.Type())), app.Message(), public)
 	}
 	if temporal.IsCanceledError(err) {
-		return &compute.Error{Message: "cancelled"}
+		return compute.Errorf("", "cancelled")
 	}
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) {
-		return &compute.Error{Kind: compute.Unavailable, Message: "gave up waiting (" + timeout.TimeoutType().String() + ")"}
+		return compute.Errorf(compute.Unavailable, "gave up waiting (%s)", timeout.TimeoutType())
 	}
 	return &compute.Error{Message: err.Error()}
 }

@@ -29,14 +29,14 @@ func NoImageRecord(err error) ImageRecordResult {
 	if temporal.IsCanceledError(err) {
 		failure = compute.Errorf(compute.Conflict, "the operation was cancelled")
 	}
-	return ImageRecordResult{Failed: true, Kind: failure.Kind, Message: failure.Message}
+	return ImageRecordResult{Failed: true, Kind: failure.Kind, Message: compute.Public(failure)}
 }
 
 func (r ImageRecordResult) failure() *compute.Error {
 	if !r.Failed {
 		return nil
 	}
-	return &compute.Error{Kind: r.Kind, Message: r.Message}
+	return compute.Told(r.Kind, r.Message, r.Message)
 }
 
 // imageRecordStep is how often an execution is looked for that has not started yet.

@@ -40,7 +40,7 @@ func imaging(ctx workflow.Context, in durable.OperationInput) error {
 		told = true
 	})
 	selector.AddReceive(workflow.GetSignalChannel(ctx, "fail"), func(workflow.ReceiveChannel, bool) {
-		err = temporal.NewNonRetryableApplicationError("no", string(compute.Forbidden), nil)
+		err = temporal.NewNonRetryableApplicationError("no", string(compute.Forbidden), nil, "no")
 	})
 	selector.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { err = ctx.Err() })
 	selector.Select(ctx)
@@ -51,7 +51,7 @@ func imaging(ctx workflow.Context, in durable.OperationInput) error {
 		return err
 	}
 	if answer.Failed {
-		return temporal.NewNonRetryableApplicationError(answer.Message, string(answer.Kind), nil)
+		return temporal.NewNonRetryableApplicationError(answer.Message, string(answer.Kind), nil, answer.Message)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func TestA13WaitingForTheRecordOfAnImage(t *testing.T) {
 		return answer
 	}
 	refused := durable.ImageRecordResult{Failed: true, Kind: compute.Forbidden, Message: "no"}
-	forbidden := told{failure: &compute.Error{Kind: compute.Forbidden, Message: "no"}}
+	forbidden := told{failure: compute.Told(compute.Forbidden, "no", "no")}
 
 	t.Run("it is there", func(t *testing.T) {
 		t.Parallel()
@@ -156,7 +156,7 @@ func TestA13WaitingForTheRecordOfAnImage(t *testing.T) {
 		}{
 			"well":      {func() { signal(t, op, "answer", durable.ImageRecordResult{}) }, told{}},
 			"badly":     {func() { signal(t, op, "fail", nil) }, forbidden},
-			"cancelled": {func() { require.NoError(t, c.CancelWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")) }, told{failure: &compute.Error{Kind: compute.Conflict, Message: "the operation was cancelled"}}},
+			"cancelled": {func() { require.NoError(t, c.CancelWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")) }, told{failure: compute.Told(compute.Conflict, "the operation was cancelled", "the operation was cancelled")}},
 		} {
 			op = newOperation(newServer(), compute.OpCreateImage)
 			require.NoError(t, s.Start(t.Context(), op))

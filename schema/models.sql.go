@@ -107,6 +107,7 @@ type Host struct {
 	LastSeen          time.Time
 	CreatedAt         time.Time
 	ForgottenAt       *time.Time
+	NetworkProjects   map[string][]string
 }
 
 type HostCertificate struct {
@@ -264,6 +265,11 @@ type ServerDisk struct {
 	EncryptionOptions       string
 	Source                  *compute.Image
 	File                    string
+}
+
+type ServerMac struct {
+	Mac      string
+	ServerID compute.ServerID
 }
 
 type ServerSystemMetadatum struct {

@@ -320,7 +320,7 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
@@ -352,6 +352,7 @@ type HostsWithUseRow struct {
 	LastSeen          time.Time
 	CreatedAt         time.Time
 	ForgottenAt       *time.Time
+	NetworkProjects   map[string][]string
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
@@ -394,6 +395,7 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.LastSeen,
 			&i.CreatedAt,
 			&i.ForgottenAt,
+			&i.NetworkProjects,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
@@ -435,7 +437,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -468,16 +470,17 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.LastSeen,
 		&i.CreatedAt,
 		&i.ForgottenAt,
+		&i.NetworkProjects,
 	)
 	return i, err
 }
 
 const reportHost = `-- name: ReportHost :exec
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
-    reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now())
+    reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
-    networks = excluded.networks, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
+    networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
     reserved_memory_mb = excluded.reserved_memory_mb, hypervisor_type = excluded.hypervisor_type,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
@@ -504,6 +507,7 @@ type ReportHostParams struct {
 	AvailabilityZone  string
 	Uptime            string
 	Release           string
+	NetworkProjects   map[string][]string
 }
 
 // A host reports its description and that it runs. disabled and forced_down stay as they are.
@@ -528,6 +532,7 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
 		arg.AvailabilityZone,
 		arg.Uptime,
 		arg.Release,
+		arg.NetworkProjects,
 	)
 	return err
 }
@@ -683,7 +688,8 @@ func (q *Queries) SettleServer(ctx context.Context, arg SettleServerParams) (int
 
 const settleServerDeleted = `-- name: SettleServerDeleted :execrows
 UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, fault = NULL, progress = 0,
-    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now()
+    terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now(),
+    user_data = NULL -- nobody can read it any more
 WHERE id = $1 AND current_operation = $2
 `
 

@@ -358,12 +358,14 @@ func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Serve
 }
 
 const networkIDs = `-- name: NetworkIDs :many
-SELECT DISTINCT unnest(networks)::text AS id FROM hosts ORDER BY id
+SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
+WHERE h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb($1::text)
+ORDER BY 1
 `
 
-// The networks that at least one host can attach.
-func (q *Queries) NetworkIDs(ctx context.Context) ([]string, error) {
-	rows, err := q.db.Query(ctx, networkIDs)
+// The networks that at least one host can attach for a project.
+func (q *Queries) NetworkIDs(ctx context.Context, projectID string) ([]string, error) {
+	rows, err := q.db.Query(ctx, networkIDs, projectID)
 	if err != nil {
 		return nil, err
 	}
@@ -409,6 +411,85 @@ func (q *Queries) OperationEvents(ctx context.Context, operations []string) ([]O
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const purgeServerDisks = `-- name: PurgeServerDisks :exec
+DELETE FROM server_disks WHERE server_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServerDisks(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerDisks, ids)
+	return err
+}
+
+const purgeServerEvents = `-- name: PurgeServerEvents :exec
+DELETE FROM operation_events WHERE operation_id IN (SELECT id FROM operations WHERE server_id = ANY ($1::uuid[]))
+`
+
+func (q *Queries) PurgeServerEvents(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerEvents, ids)
+	return err
+}
+
+const purgeServerOperations = `-- name: PurgeServerOperations :exec
+DELETE FROM operations WHERE server_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServerOperations(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerOperations, ids)
+	return err
+}
+
+const purgeServerSystemMetadata = `-- name: PurgeServerSystemMetadata :exec
+DELETE FROM server_system_metadata WHERE server_id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServerSystemMetadata(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServerSystemMetadata, ids)
+	return err
+}
+
+const purgeServers = `-- name: PurgeServers :exec
+DELETE FROM servers WHERE id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PurgeServers(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, purgeServers, ids)
+	return err
+}
+
+const purgeableServers = `-- name: PurgeableServers :many
+SELECT s.id FROM servers s
+WHERE s.deleted_at < $1::timestamptz
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.state NOT IN ('released', 'handed_over'))
+    AND NOT EXISTS (SELECT FROM operations o WHERE o.server_id = s.id AND o.state IN ('accepted', 'running'))
+ORDER BY s.deleted_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED
+`
+
+type PurgeableServersParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// Servers deleted before a time, the first ones first, of which nothing waits to be removed.
+func (q *Queries) PurgeableServers(ctx context.Context, arg PurgeableServersParams) ([]compute.ServerID, error) {
+	rows, err := q.db.Query(ctx, purgeableServers, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []compute.ServerID{}
+	for rows.Next() {
+		var id compute.ServerID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -573,6 +654,24 @@ type SetServerTagsParams struct {
 func (q *Queries) SetServerTags(ctx context.Context, arg SetServerTagsParams) error {
 	_, err := q.db.Exec(ctx, setServerTags, arg.ID, arg.Tags)
 	return err
+}
+
+const takeMAC = `-- name: TakeMAC :execrows
+INSERT INTO server_macs (mac, server_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
+`
+
+type TakeMACParams struct {
+	Mac      string
+	ServerID compute.ServerID
+}
+
+// Gives a server a MAC address; 0 rows: another one has it.
+func (q *Queries) TakeMAC(ctx context.Context, arg TakeMACParams) (int64, error) {
+	result, err := q.db.Exec(ctx, takeMAC, arg.Mac, arg.ServerID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const takeServer = `-- name: TakeServer :execrows

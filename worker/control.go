@@ -39,6 +39,7 @@ type Control struct {
 	Namespace    string
 	Version      string        // of this build
 	Drain        time.Duration // see Deployment
+	Retention    time.Duration // of deleted servers in the database; 0: for ever
 	Pool         *pgxpool.Pool
 	Keys         key.Manager
 	Trusts       trust.Keeper
@@ -80,7 +81,7 @@ func (c Control) registerControl(r sdk.Registry) {
 	(&ledger.Activities{Pool: c.Pool}).Register(r)
 	(&placement.Activities{Pool: c.Pool}).Register(r)
 	(&operation.Activities{
-		Pool: c.Pool, Starter: durable.Starter{Client: c.Temporal}, Record: records, Logger: c.Logger,
+		Pool: c.Pool, Starter: durable.Starter{Client: c.Temporal}, Record: records, Logger: c.Logger, Retention: c.Retention,
 	}).Register(r)
 }
 

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"errors"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -53,7 +54,7 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 		}
 		gone, _ := startRemoval(ctx, *img, s.asked.Credential).await(ctx)
 		if gone.State == compute.ThingWaiting {
-			first = cmp.Or(first, error(compute.Errorf(compute.Unavailable, "image %s: %s", b.Image, gone.Reason)))
+			first = cmp.Or(first, error(compute.Errorf(compute.Unavailable, "image %s: %w", b.Image, errors.New(gone.Reason))))
 			continue // the key goes after what it opens
 		}
 		end.Released = append(end.Released, gone)

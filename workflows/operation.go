@@ -172,7 +172,7 @@ func (o *operation) things(ctx workflow.Context) (has []compute.Thing, err error
 // original one, so that the operation's row in Temporal shows it.
 func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInput) error {
 	end.OperationInput, end.Close = o.OperationInput, o.closing()
-	end.State, end.Message = compute.OperationFailed, durable.FromTemporal(cause).Message
+	end.State, end.Message = compute.OperationFailed, compute.Public(durable.FromTemporal(cause))
 	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
 		end.State, end.Message = compute.OperationCancelled, "cancelled"
 	}
@@ -225,11 +225,12 @@ func (o *operation) unchanged() record.SettleInput {
 // keys are the credentials for the server's keys in this operation.
 func (o *operation) keys() compute.Keyring { return o.server.Keyring(o.asked.Credential) }
 
-// faultOf is the fault that the API shows for an error.
+// faultOf is the fault that the API shows for an error. The trail and the logs have the whole
+// error.
 func faultOf(ctx workflow.Context, err *compute.Error) *compute.Fault {
 	code := map[compute.Kind]int{compute.Invalid: 400, compute.Forbidden: 403, compute.NotFound: 404, compute.Conflict: 409}[err.Kind]
 	if code == 0 {
 		code = 500
 	}
-	return &compute.Fault{Code: code, Message: err.Message, Created: workflow.Now(ctx).UTC()}
+	return &compute.Fault{Code: code, Message: compute.Public(err), Created: workflow.Now(ctx).UTC()}
 }

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -216,6 +217,26 @@ func TestACancelOnASilentHost(t *testing.T) {
 	})
 	require.True(t, temporal.IsCanceledError(err))
 	b.early(in, subjects["spawn"], compute.OperationCancelled, compute.VMError, compute.PowerNone)
+}
+
+// TestLowUsersSeeNoPlacesOfAHost: the fault and the operation's message say what to do; the
+// trail, which administrators see, has all that the host said.
+func TestLowUsersSeeNoPlacesOfAHost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	said := &disk.CommandError{Name: "qemu-img info", Stderr: "Could not open '/srv/images/x'", Err: errors.New("exit status 1")}
+	b.fault = func(c call) fault {
+		if c.name != disk.CacheImage.Name {
+			return fault{}
+		}
+		return fault{before: func() error { return compute.Errorf(compute.Corrupt, "image x is no readable raw: %w", said) }}
+	}
+	require.Error(t, b.run(compute.OpCreate, in, nil))
+	const shown = "image x is no readable raw: data is missing or damaged; ask the cloud's operator, who finds more under the request id"
+	require.Equal(t, shown, b.row.fault.Message)
+	require.Equal(t, shown, b.operations[in.Operation].Message)
+	require.Equal(t, "done: image x is no readable raw: "+said.Error(), b.events[eventKey(in, "cache_image", b.host(0))])
 }
 
 // TestAFaultSaysWhatWentWrong: its code follows the kind of the failure.

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -81,7 +82,7 @@ func (a *Activities) clusterVersion(ctx context.Context) (oldest int, err error)
 	for text := range versions.Monitors {
 		m := versionText.FindStringSubmatch(text)
 		if m == nil {
-			return 0, compute.Errorf(compute.Unavailable, "a monitor says %q", strings.TrimSpace(text))
+			return 0, compute.Errorf(compute.Unavailable, "a monitor gives no number of a version: %w", errors.New(strings.TrimSpace(text)))
 		}
 		if n, err := strconv.Atoi(m[1]); err == nil && (oldest == 0 || n < oldest) {
 			oldest = n

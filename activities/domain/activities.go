@@ -60,7 +60,8 @@ type Config struct {
 	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType
 	Machine      string             // default "q35"
 	Ceph         Ceph               // where disks in a pool are
-	Networks     map[string]Network // by uuid; others are looked up among libvirt's networks
+	Networks     map[string]Network // by uuid; empty: libvirt's own networks
+	Filter       string             // libvirt's network filter for each interface; "": none
 	Logger       *slog.Logger
 }
 

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,16 +237,17 @@ func targetOf(doc string) (string, error) {
 
 // brokeOff says why a job failed.
 func brokeOff(params []libvirt.TypedParam) error {
-	k, why := compute.Unavailable, "the job broke off"
+	why := errors.New("libvirt does not say why")
 	for _, p := range params {
 		if said, ok := p.Value.I.(string); ok && p.Field == libvirt.DomainJobErrmsg {
-			why += ": " + said
+			why = errors.New(said)
 		}
 	}
-	if strings.Contains(why, "No space left on device") {
+	k := compute.Unavailable
+	if strings.Contains(why.Error(), "No space left on device") {
 		k = compute.NoHost
 	}
-	return compute.Errorf(k, "%s", why)
+	return compute.Errorf(k, "the job broke off: %w", why)
 }
 
 // numbers reads the parameters that are numbers.

@@ -95,12 +95,18 @@ func newDir(t *testing.T) string {
 
 func setupIn(t *testing.T, dir string, image guestImage) *host {
 	t.Helper()
+	return setupOn(t, dir, "", image)
+}
+
+// setupOn has a host in a network namespace, "" for the machine's own.
+func setupOn(t *testing.T, dir, netns string, image guestImage) *host {
+	t.Helper()
 	data, err := image.build()
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	h := &host{record: record{}, keys: &keys{values: map[compute.SecretID]string{}}, rootMB: image.rootMB}
-	h.daemon, err = libvirtd.Start(ctx, libvirtd.Config{Dir: filepath.Join(dir, "lv"), CacheDir: libvirtd.DefaultCacheDir()})
+	h.daemon, err = libvirtd.Start(ctx, libvirtd.Config{Dir: filepath.Join(dir, "lv"), Netns: netns, CacheDir: libvirtd.DefaultCacheDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.daemon.StopAll(context.Background())) })
 

@@ -37,16 +37,20 @@ func (c *Client) network(ctx context.Context, id string) (Network, error) {
 	return found, err
 }
 
-// networks gives the uuids of all networks that servers can be plugged into.
+// networks gives the uuids of the networks that servers are offered: those of the
+// configuration; where it names none, libvirt's (H8).
 func networks(l *libvirt.Libvirt, configured map[string]Network) ([]string, error) {
+	if len(configured) > 0 {
+		return slices.Sorted(maps.Keys(configured)), nil
+	}
 	up, _, err := l.ConnectListAllNetworks(1, libvirt.ConnectListNetworksActive)
 	if err != nil {
 		return nil, err
 	}
-	ids := slices.Collect(maps.Keys(configured))
+	var ids []string
 	for _, n := range up {
 		ids = append(ids, uuid.UUID(n.UUID).String())
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return ids, nil
 }

@@ -202,6 +202,7 @@ const startAttempts = 5
 func (a *Activities) document(ctx context.Context, in StartInput, devices, pool map[compute.DiskID]string) (string, error) {
 	s := in.Server
 	h := Shape{
+		Filter:    a.Filter,
 		Operation: in.Operation,
 		VirtType:  a.VirtType,
 		Machine:   a.Machine,

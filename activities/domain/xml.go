@@ -23,6 +23,7 @@ type Shape struct {
 	Socket     string                    // of its serial console
 	Backing    map[compute.DiskID]string // paths of the images that disks are overlays on
 	Interfaces []Network                 // one for each of the server's networks
+	Filter     string                    // libvirt's network filter of each, "" for none
 	Operation  compute.OperationID       // that starts it
 }
 
@@ -73,7 +74,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 		}
 	}
 	for i, n := range s.Networks {
-		d.Devices.Interfaces = append(d.Devices.Interfaces, interfaceXML(s, i, n, h.Interfaces[i]))
+		d.Devices.Interfaces = append(d.Devices.Interfaces, interfaceXML(s, i, n, h.Interfaces[i], h.Filter))
 	}
 	if s.TPM != nil {
 		dev, err := tpmXML(s)
@@ -195,7 +196,7 @@ func serialXML(h Shape) ([]libvirtxml.DomainSerial, []libvirtxml.DomainConsole) 
 		[]libvirtxml.DomainConsole{{Source: source, Log: log, Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &port}}}
 }
 
-func interfaceXML(s compute.Server, index int, n compute.Network, plug Network) libvirtxml.DomainInterface {
+func interfaceXML(s compute.Server, index int, n compute.Network, plug Network, filter string) libvirtxml.DomainInterface {
 	dev := libvirtxml.DomainInterface{
 		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC},
 		Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
@@ -207,6 +208,9 @@ func interfaceXML(s compute.Server, index int, n compute.Network, plug Network) 
 	if n.MAC == "" { // the same at every start
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%s", s.ID, index, n.UUID))
 		dev.MAC.Address = fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[0], sum[1], sum[2])
+	}
+	if filter != "" { // libvirt fills in the MAC address, and learns the IP address
+		dev.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: filter}
 	}
 	return dev
 }

@@ -38,6 +38,9 @@ func (a *Answer) Error() string {
 	return fmt.Sprintf("the service answered %d %s", a.Status, strings.ToLower(http.StatusText(a.Status)))
 }
 
+// PublicText says that users are shown the answer: it holds nothing but the status.
+func (a *Answer) PublicText() string { return a.Error() }
+
 // RetryAfter is the wait that the service asked for, 0 if it did not.
 func (a *Answer) RetryAfter() time.Duration { return a.after }
 

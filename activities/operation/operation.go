@@ -23,6 +23,8 @@ type Activities struct {
 	Starter durable.Starter
 	Record  *record.Activities
 	Logger  *slog.Logger
+	// Retention is how long the database keeps deleted servers; 0: for ever.
+	Retention time.Duration
 }
 
 // Register registers the activities under their names.

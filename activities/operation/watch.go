@@ -80,6 +80,9 @@ func (a *Activities) pass(ctx context.Context) (due bool) {
 	if _, err := a.Sweep(ctx); err != nil {
 		a.Logger.WarnContext(ctx, "watch: operations could not be looked at", "error", err)
 	}
+	if _, err := a.Record.Purge(ctx, a.Retention); err != nil {
+		a.Logger.WarnContext(ctx, "watch: deleted servers could not be purged", "error", err)
+	}
 	due, err := a.isDue(ctx)
 	if err != nil {
 		a.Logger.WarnContext(ctx, "watch: the ledger could not be looked at", "error", err)

@@ -191,7 +191,7 @@ func (a *Activities) Unclaim(ctx context.Context, in durable.OperationInput) err
 // Host gives a hosts row with its use as the field knows it.
 func Host(row schema.HostsWithUseRow) compute.Host {
 	return compute.Host{
-		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks,
+		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks, Private: row.NetworkProjects,
 		Capacity: compute.Resources{
 			VCPUs:    int(float64(row.VCPUs) * row.VCPURatio),
 			MemoryMB: int(float64(row.MemoryMB)*row.MemoryRatio) - int(row.ReservedMemoryMB),

@@ -178,3 +178,16 @@ func TestB6AnOperationOnAVolumeBeginsAndEnds(t *testing.T) {
 		require.True(t, begun.Superseded)
 	}
 }
+
+// TestLowUserDataGoWithTheServer: they may hold passwords, and nobody can read them any more.
+func TestLowUserDataGoWithTheServer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	spawn := b.server(compute.OpCreate)
+	_, err := b.DB.Exec(b.ctx, `UPDATE servers SET user_data = 'c2VjcmV0' WHERE id = $1`, spawn.Server)
+	require.NoError(t, err)
+	in := b.supersede(spawn, compute.OpDelete, nil)
+	require.NotNil(t, b.row(in).UserData)
+	require.NoError(t, b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: in}))
+	require.Nil(t, b.row(in).UserData)
+}

@@ -2,25 +2,49 @@
 package auth
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/sapcc/go-bits/gopherpolicy"
+	"golang.org/x/sync/singleflight"
 )
 
 // Header carries a client's token.
 const Header = "X-Auth-Token"
 
-// Validator checks tokens against the identity service.
-type Validator struct {
+// Config of a Validator.
+type Config struct {
 	Identity *gophercloud.ServiceClient // identity v3, with credentials that may validate tokens
 	Enforcer gopherpolicy.Enforcer
-	Cache    gopherpolicy.Cacher
-	URI      string // the identity service as clients reach it, named in a 401
+	URI      string                     // the identity service as clients reach it, named in a 401
+	Client   func(*http.Request) string // the address of a request's client
+	Now      func() time.Time
 }
+
+// Validator checks tokens against the identity service.
+type Validator struct {
+	Config
+	tokens  gopherpolicy.TokenValidator
+	refused *Cache // tokens that the identity service did not know a moment ago
+	gate    *gate
+	asking  singleflight.Group
+}
+
+// New makes a Validator.
+func New(cfg Config) *Validator {
+	return &Validator{
+		Config: cfg, refused: NewCache(cfg.Now, RefusedTTL), gate: newGate(),
+		tokens: gopherpolicy.TokenValidator{IdentityV3: cfg.Identity, Enforcer: cfg.Enforcer, Cacher: NewCache(cfg.Now, CacheTTL)},
+	}
+}
+
+// patience bounds how long a request waits for the validation of its token.
+const patience = 20 * time.Second
 
 // Token validates the request's token. The error is a *Refusal. Its text never
 // holds what the identity service answered: that may quote the token.
@@ -29,18 +53,77 @@ func (v *Validator) Token(r *http.Request) (*gopherpolicy.Token, error) {
 	if text == "" {
 		return nil, v.unauthorized()
 	}
-	tv := gopherpolicy.TokenValidator{IdentityV3: v.Identity, Enforcer: v.Enforcer, Cacher: v.Cache}
-	token := tv.CheckCredentials(r.Context(), text, func() gopherpolicy.TokenResult {
-		return tokens.Get(r.Context(), v.Identity, text)
-	})
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	token := v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult { return failed(errNotCached) })
+	if errors.Is(token.Err, errNotCached) {
+		token = v.validate(ctx, v.Client(r), text)
+	}
 	switch {
 	case token.Err == nil:
 		return token, nil
-	case gophercloud.ResponseCodeIs(token.Err, http.StatusNotFound):
+	case gophercloud.ResponseCodeIs(token.Err, http.StatusNotFound), errors.Is(token.Err, errRefused):
 		return nil, v.unauthorized()
 	default:
 		return nil, &Refusal{Code: http.StatusServiceUnavailable, Message: "The Keystone service is temporarily unavailable.", Reason: reason(token.Err)}
 	}
+}
+
+var (
+	errNotCached = errors.New("nothing is known of this token")
+	errRefused   = errors.New("the token was refused a moment ago")
+)
+
+// validate asks the identity service, when the client's turn has come. Meanwhile another
+// request may have learned of the token.
+func (v *Validator) validate(ctx context.Context, client, text string) *gopherpolicy.Token {
+	if v.isRefused(ctx, text) {
+		return &gopherpolicy.Token{Err: errRefused}
+	}
+	leave, err := v.gate.enter(ctx, client)
+	if err != nil {
+		return &gopherpolicy.Token{Err: err}
+	}
+	defer leave()
+	if v.isRefused(ctx, text) {
+		return &gopherpolicy.Token{Err: errRefused}
+	}
+	token := v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult { return v.ask(ctx, text) })
+	if gophercloud.ResponseCodeIs(token.Err, http.StatusNotFound) {
+		v.refused.StoreTokenPayload(ctx, text, []byte("refused"))
+	}
+	return token
+}
+
+func (v *Validator) isRefused(ctx context.Context, text string) bool {
+	return v.refused.LoadTokenPayload(ctx, text) != nil
+}
+
+// ask asks once for all requests that have the same token at the same time. A request that
+// ends does not take the answer from the others.
+func (v *Validator) ask(ctx context.Context, text string) gopherpolicy.TokenResult {
+	answered := v.asking.DoChan(text, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		return tokens.Get(ctx, v.Identity, text), nil
+	})
+	select {
+	case <-ctx.Done():
+		return failed(ctx.Err())
+	case got := <-answered:
+		result, ok := got.Val.(tokens.GetResult)
+		if !ok {
+			return failed(got.Err)
+		}
+		return result
+	}
+}
+
+// failed is the result of a validation that came to nothing.
+func failed(err error) gopherpolicy.TokenResult {
+	var result tokens.GetResult
+	result.Err = err
+	return result
 }
 
 func (v *Validator) unauthorized() *Refusal {

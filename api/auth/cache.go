@@ -8,16 +8,18 @@ import (
 	"time"
 )
 
-// The bounds of the cache of validated tokens.
+// The bounds of the caches of validated and of refused tokens.
 const (
-	CacheSize = 4096
-	CacheTTL  = 5 * time.Minute
+	CacheSize  = 4096
+	CacheTTL   = 5 * time.Minute
+	RefusedTTL = 5 * time.Second // a token that is refused may have been made a moment ago
 )
 
-// Cache keeps what the identity service said of tokens, for at most CacheTTL.
+// Cache keeps what the identity service said of tokens, for a while.
 // Its keys are hashes, so no token is a key. It implements gopherpolicy.Cacher.
 type Cache struct {
-	Now func() time.Time
+	now func() time.Time
+	ttl time.Duration
 
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]*list.Element
@@ -31,8 +33,8 @@ type entry struct {
 }
 
 // NewCache makes an empty cache.
-func NewCache(now func() time.Time) *Cache {
-	return &Cache{Now: now, entries: map[[sha256.Size]byte]*list.Element{}}
+func NewCache(now func() time.Time, ttl time.Duration) *Cache {
+	return &Cache{now: now, ttl: ttl, entries: map[[sha256.Size]byte]*list.Element{}}
 }
 
 // StoreTokenPayload keeps a payload; the least recently used one gives way.
@@ -43,7 +45,7 @@ func (c *Cache) StoreTokenPayload(_ context.Context, credentials string, payload
 	if old, ok := c.entries[key]; ok {
 		c.recent.Remove(old)
 	}
-	c.entries[key] = c.recent.PushFront(entry{key: key, payload: payload, until: c.Now().Add(CacheTTL)})
+	c.entries[key] = c.recent.PushFront(entry{key: key, payload: payload, until: c.now().Add(c.ttl)})
 	if c.recent.Len() > CacheSize {
 		c.drop(c.recent.Back())
 	}
@@ -58,7 +60,7 @@ func (c *Cache) LoadTokenPayload(_ context.Context, credentials string) []byte {
 		return nil
 	}
 	kept := e.Value.(entry)
-	if !c.Now().Before(kept.until) {
+	if !c.now().Before(kept.until) {
 		c.drop(e)
 		return nil
 	}

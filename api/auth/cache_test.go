@@ -13,7 +13,7 @@ import (
 func TestCache(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	c := auth.NewCache(func() time.Time { return now })
+	c := auth.NewCache(func() time.Time { return now }, auth.CacheTTL)
 	load := func(key string) string { return string(c.LoadTokenPayload(t.Context(), key)) }
 	store := func(key, value string) { c.StoreTokenPayload(t.Context(), key, []byte(value)) }
 

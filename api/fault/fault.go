@@ -84,7 +84,7 @@ func From(err error) *Fault {
 	var known *compute.Error
 	if errors.As(err, &known) {
 		if code, ok := codes[known.Kind]; ok {
-			return &Fault{Code: code, Message: known.Message, Cause: err}
+			return &Fault{Code: code, Message: known.PublicText(), Cause: err}
 		}
 	}
 	var routing *echo.HTTPError

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api"
+	"strongroom/api/origin"
 )
 
 func TestDoor(t *testing.T) {
@@ -23,7 +24,9 @@ func TestDoor(t *testing.T) {
 		b.raw(member, "GET", path, "").is(200, versions)
 		b.raw(nobody, "GET", path, "").ok(401)
 	}
-	prefixed := setup(t, b.cloud, func(c *api.Config) { c.LinkPrefix = "https://volumes.example/" })
+	behind, err := origin.New("https://volumes.example/", nil)
+	require.NoError(t, err)
+	prefixed := setup(t, b.cloud, func(c *api.Config) { c.Origin = behind })
 	require.Contains(t, prefixed.raw(nobody, "GET", "/v3", "").body, `"href":"https://volumes.example/v3/"`)
 
 	b.create("one", "")

@@ -91,13 +91,4 @@ func (r *request) url(parts ...string) string {
 }
 
 // prefix is the scheme and host that links begin with.
-func (a *API) prefix(r *http.Request) string {
-	switch {
-	case a.config.LinkPrefix != "":
-		return strings.TrimRight(a.config.LinkPrefix, "/")
-	case r.TLS != nil:
-		return "https://" + r.Host
-	default:
-		return "http://" + r.Host
-	}
-}
+func (a *API) prefix(r *http.Request) string { return a.config.Origin.Of(r) }

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/auth"
+	"strongroom/api/origin"
 	"strongroom/schema"
 )
 
@@ -26,7 +27,7 @@ type Config struct {
 	// DefaultType names the type that GET /types/default shows. It cannot be
 	// deleted. A type of that name need not exist.
 	DefaultType string
-	LinkPrefix  string           // scheme and host of links; default: as the request names them
+	Origin      origin.Origin    // where clients reach it, as links say
 	Logger      *slog.Logger     // one line for each request
 	Now         func() time.Time // the clock
 }
@@ -43,7 +44,7 @@ func New(config Config) *API {
 	a := &API{config: config, db: schema.New(config.Pool), echo: echo.New()}
 	a.echo.HideBanner, a.echo.HidePort = true, true
 	a.echo.HTTPErrorHandler = a.refuse
-	a.echo.IPExtractor = echo.ExtractIPDirect() // anybody may send X-Forwarded-For
+	a.echo.IPExtractor = config.Origin.Client()
 	a.echo.Pre(a.begin)
 	a.echo.Use(a.authenticate)
 	a.echo.GET(Root, a.discover)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/api"
+	"strongroom/api/origin"
 	"strongroom/durable"
 	"strongroom/worker/agent"
 	"strongroom/worker/pki"
@@ -64,10 +65,14 @@ func (apiCommand) Run(r *run) error {
 		return err
 	}
 	go authority.Renew(r, own, pki.API)
+	behind, err := origin.New(b.API.PublicURL, b.API.TrustedProxies)
+	if err != nil {
+		return fmt.Errorf("api.public_url, api.trusted_proxies: %w", err)
+	}
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
-		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, Quotas: quotas,
+		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, Quotas: quotas, Origin: behind,
 		Operations: durable.Starter{Client: b.temporal},
 		Consoles:   agent.Client{Identity: own},
 	})

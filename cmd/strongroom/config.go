@@ -41,13 +41,17 @@ type Config struct {
 		PolicyFile string `koanf:"policy_file"`
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
 
-		Connections      int  `koanf:"connections"`        // to the database, at most
+		Connections    int      `koanf:"connections"`     // to the database, at most
+		PublicURL      string   `koanf:"public_url"`      // of the links in answers; empty: as each request names it
+		TrustedProxies []string `koanf:"trusted_proxies"` // networks whose X-Forwarded- headers are believed
+
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 		MaxImageDiskGB   int  `koanf:"max_image_disk_gb"`  // how large a disk may be that takes its image's size
 	} `koanf:"api"`
 	Quota   QuotaConfig `koanf:"quota"`
 	Control struct {
-		Drain time.Duration `koanf:"drain"` // how long an older version waits for its operations
+		Drain     time.Duration `koanf:"drain"`     // how long an older version waits for its operations
+		Retention time.Duration `koanf:"retention"` // of deleted servers in the database; 0: for ever
 	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
@@ -133,6 +137,7 @@ type HostConfig struct {
 	DiskRatio        float64         `koanf:"disk_ratio"`
 	ReservedMemoryMB int             `koanf:"reserved_memory_mb"`
 	Networks         []NetworkConfig `koanf:"networks"`
+	TrafficFilter    string          `koanf:"traffic_filter"` // of guests: required, optional or off
 }
 
 // RBDConfig is the Ceph pool in which a host keeps the disks of its servers.
@@ -148,6 +153,8 @@ type NetworkConfig struct {
 	UUID    string `koanf:"uuid"`    // what users name
 	Network string `koanf:"network"` // a libvirt network, or
 	Bridge  string `koanf:"bridge"`  // a bridge of the host
+	// Projects are those whose servers may be attached; empty: all.
+	Projects []string `koanf:"projects"`
 }
 
 // DevCloudConfig is the identity and image service of the embedded default.
@@ -204,6 +211,7 @@ func defaults() *Config {
 	cfg.API.Connections = 30
 	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000}
 	cfg.Control.Drain = 10 * time.Minute
+	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
@@ -219,7 +227,7 @@ func defaults() *Config {
 		Instances:  "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
 		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
-		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1,
+		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
 		RBD: RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
 	}
 	return cfg

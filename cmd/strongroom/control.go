@@ -58,7 +58,7 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	return worker.Control{
-		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
+		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(),
 	}.Run(r)
 }

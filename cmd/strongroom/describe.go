@@ -18,7 +18,7 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		return gateway.HostReport{}, err
 	}
 	return gateway.HostReport{
-		Address: h.Address, AgentURL: h.AgentURL, Traits: append([]string{}, d.Traits...), Networks: append([]string{}, d.Networks...),
+		Address: h.Address, AgentURL: h.AgentURL, Traits: append([]string{}, d.Traits...), Networks: append([]string{}, d.Networks...), NetworkProjects: h.privateNetworks(),
 		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,

@@ -111,10 +111,14 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gatewa
 		return nil, fmt.Errorf("libvirt at %s: %w", h.LibvirtSocket, err)
 	}
 	r.log.Info("guests run as", "virt_type", virt)
+	filter, err := h.trafficFilter(r, client)
+	if err != nil {
+		return nil, err
+	}
 	domains, err := domain.New(domain.Config{
 		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
 		Ceph:     domain.Ceph{User: h.RBD.User, ConfFile: h.RBD.Conf, Key: disks.ClusterKey},
-		Networks: h.networks(), Logger: r.log,
+		Networks: h.networks(), Filter: filter, Logger: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -122,14 +126,6 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gatewa
 	disks.Copies = domains
 	tpms, err := tpm.New(h.SwtpmState)
 	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, err
-}
-
-func (h HostConfig) networks() map[string]domain.Network {
-	out := map[string]domain.Network{}
-	for _, n := range h.Networks {
-		out[n.UUID] = domain.Network{Name: n.Network, Bridge: n.Bridge}
-	}
-	return out
 }
 
 // serveAgent hands out console logs in the background, until the context ends.

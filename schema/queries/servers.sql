@@ -67,8 +67,14 @@ UPDATE servers SET tags = $2, updated_at = now() WHERE id = $1;
 SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
 
 -- name: NetworkIDs :many
--- The networks that at least one host can attach.
-SELECT DISTINCT unnest(networks)::text AS id FROM hosts ORDER BY id;
+-- The networks that at least one host can attach for a project.
+SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
+WHERE h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb(sqlc.arg(project_id)::text)
+ORDER BY 1;
+
+-- name: TakeMAC :execrows
+-- Gives a server a MAC address; 0 rows: another one has it.
+INSERT INTO server_macs (mac, server_id) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 
 -- name: ServerOperations :many
 -- The trail of a server, the newest first.
@@ -83,3 +89,26 @@ SELECT * FROM operations WHERE id = $1 AND server_id = $2;
 
 -- name: OperationEvents :many
 SELECT * FROM operation_events WHERE operation_id = ANY(sqlc.arg(operations)::text[]) ORDER BY number DESC;
+
+-- name: PurgeableServers :many
+-- Servers deleted before a time, the first ones first, of which nothing waits to be removed.
+SELECT s.id FROM servers s
+WHERE s.deleted_at < sqlc.arg(before)::timestamptz
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.state NOT IN ('released', 'handed_over'))
+    AND NOT EXISTS (SELECT FROM operations o WHERE o.server_id = s.id AND o.state IN ('accepted', 'running'))
+ORDER BY s.deleted_at LIMIT sqlc.arg(most) FOR UPDATE OF s SKIP LOCKED;
+
+-- name: PurgeServerEvents :exec
+DELETE FROM operation_events WHERE operation_id IN (SELECT id FROM operations WHERE server_id = ANY (sqlc.arg(ids)::uuid[]));
+
+-- name: PurgeServerOperations :exec
+DELETE FROM operations WHERE server_id = ANY (sqlc.arg(ids)::uuid[]);
+
+-- name: PurgeServerDisks :exec
+DELETE FROM server_disks WHERE server_id = ANY (sqlc.arg(ids)::uuid[]);
+
+-- name: PurgeServerSystemMetadata :exec
+DELETE FROM server_system_metadata WHERE server_id = ANY (sqlc.arg(ids)::uuid[]);
+
+-- name: PurgeServers :exec
+DELETE FROM servers WHERE id = ANY (sqlc.arg(ids)::uuid[]);

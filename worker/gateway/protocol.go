@@ -33,6 +33,8 @@ type HostReport struct {
 	AvailabilityZone  string         `json:"availability_zone"`
 	Uptime            string         `json:"uptime"`
 	Release           string         `json:"release"`
+
+	NetworkProjects map[string][]string `json:"network_projects"` // of networks that not all projects may use
 }
 
 // AtRest is a server on which no operation works, as the record has it.

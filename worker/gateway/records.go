@@ -27,6 +27,9 @@ func (r Records) Report(ctx context.Context, report HostReport) error {
 	if report.Traits == nil {
 		report.Traits = []string{}
 	}
+	if report.NetworkProjects == nil {
+		report.NetworkProjects = map[string][]string{}
+	}
 	if report.Networks == nil {
 		report.Networks = []string{}
 	}

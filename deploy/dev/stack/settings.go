@@ -84,7 +84,7 @@ func (l Layout) hostSettings(in surroundings) map[string]any {
 		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default"},
 		"host": map[string]any{
 			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
-			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm,
+			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm, "traffic_filter": "optional",
 			"agent_listen": l.agentAddr(), "agent_url": "https://" + l.agentAddr(),
 			"gateway": "https://" + l.gatewayAddr(), "certificate": l.certificate(),
 		},

@@ -1,0 +1,31 @@
+package domain
+
+import (
+	"context"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"strongroom/compute"
+)
+
+// CleanTraffic is libvirt's own network filter against forged senders: a guest sends with the
+// MAC address of its interface, and with the IP address that it was seen with first.
+const CleanTraffic = "clean-traffic"
+
+// CheckFilter says why libvirt cannot filter the traffic of interfaces by a network filter.
+// NotFound: it has no filter of this name; Invalid: it has no driver for filters.
+func (c *Client) CheckFilter(ctx context.Context, name string) error {
+	err := c.Do(ctx, func(l *libvirt.Libvirt) error {
+		_, err := l.NwfilterLookupByName(name)
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case isCode(err, libvirt.ErrNoNwfilter):
+		return compute.Errorf(compute.NotFound, "libvirt has no network filter %s, install libvirt-daemon-config-nwfilter: %w", name, err)
+	case isCode(err, libvirt.ErrNoSupport):
+		return compute.Errorf(compute.Invalid, "libvirt has no driver for network filters, install libvirt-daemon-driver-nwfilter: %w", err)
+	}
+	return err
+}

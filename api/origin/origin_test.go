@@ -1,0 +1,81 @@
+package origin_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/api/origin"
+)
+
+// TestM6LinksBehindProxies: only trusted proxies say where clients reach the API.
+func TestM6LinksBehindProxies(t *testing.T) {
+	t.Parallel()
+	const proxy, client = "192.0.2.7:40000", "198.51.100.1:40000"
+	https := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-Host": "compute.example.com"}
+	for name, c := range map[string]struct {
+		public  string
+		proxies []string
+		from    string
+		tls     bool
+		headers map[string]string
+		want    string
+	}{
+		"nothing said":          {from: client, want: "http://inside:8774"},
+		"TLS":                   {from: client, tls: true, want: "https://inside:8774"},
+		"a client's own word":   {from: client, headers: https, want: "http://inside:8774"},
+		"not one of them":       {proxies: []string{"192.0.2.0/24"}, from: client, headers: https, want: "http://inside:8774"},
+		"a trusted proxy":       {proxies: []string{"192.0.2.0/24"}, from: proxy, headers: https, want: "https://compute.example.com"},
+		"a trusted address":     {proxies: []string{"192.0.2.7"}, from: proxy, headers: https, want: "https://compute.example.com"},
+		"the scheme alone":      {proxies: []string{"192.0.2.7"}, from: proxy, headers: map[string]string{"X-Forwarded-Proto": "https"}, want: "https://inside:8774"},
+		"IPv4 seen as IPv6":     {proxies: []string{"192.0.2.7"}, from: "[::ffff:192.0.2.7]:1", headers: https, want: "https://compute.example.com"},
+		"the configured URL":    {public: "https://cloud.example.com/compute/", proxies: []string{"192.0.2.7"}, from: proxy, headers: https, want: "https://cloud.example.com/compute"},
+		"the last one's word":   {proxies: []string{"192.0.2.7"}, from: proxy, headers: map[string]string{"X-Forwarded-Proto": "http, https", "X-Forwarded-Host": "evil.example, good.example"}, want: "https://good.example"},
+		"RFC 7239":              {proxies: []string{"192.0.2.7"}, from: proxy, headers: map[string]string{"Forwarded": `for=10.0.0.1, for=x;proto=HTTPS;host="a.example:443"`, "X-Forwarded-Proto": "http"}, want: "https://a.example:443"},
+		"no scheme of the web":  {proxies: []string{"192.0.2.7"}, from: proxy, headers: map[string]string{"X-Forwarded-Proto": "javascript"}, want: "http://inside:8774"},
+		"no name of a host":     {proxies: []string{"192.0.2.7"}, from: proxy, headers: map[string]string{"X-Forwarded-Host": "a/b?c"}, want: "http://inside:8774"},
+		"a proxy that is quiet": {proxies: []string{"192.0.2.7"}, from: proxy, tls: true, want: "https://inside:8774"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, err := origin.New(c.public, c.proxies)
+			require.NoError(t, err)
+			r := httptest.NewRequest(http.MethodGet, "/v2.1/", nil)
+			r.Host, r.RemoteAddr = "inside:8774", c.from
+			if c.tls {
+				r.TLS = &tls.ConnectionState{}
+			}
+			for header, value := range c.headers {
+				r.Header.Set(header, value)
+			}
+			require.Equal(t, c.want, o.Of(r))
+		})
+	}
+}
+
+func TestM6ClientsBehindProxies(t *testing.T) {
+	t.Parallel()
+	o, err := origin.New("", []string{"192.0.2.0/24"})
+	require.NoError(t, err)
+	for from, want := range map[string]string{"192.0.2.7:1": "198.51.100.9", "203.0.113.5:1": "203.0.113.5"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = from
+		r.Header.Set("X-Forwarded-For", "10.9.9.9, 198.51.100.9")
+		require.Equal(t, want, o.Client()(r))
+	}
+}
+
+func TestM6BadSettingsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, public := range []string{"compute.example.com", "ftp://x", "https://", "https://x/?a=b", "https://u:p@x"} {
+		_, err := origin.New(public, nil)
+		require.ErrorContains(t, err, "https://compute.example.com", public)
+	}
+	for _, proxy := range []string{"proxy", "10.0.0.0/40", ""} {
+		_, err := origin.New("", []string{proxy})
+		require.ErrorContains(t, err, "192.0.2.0/24", proxy)
+	}
+}
