@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -77,8 +78,20 @@ func (b *testBundle) use(t *testing.T, img compute.Image, server compute.ServerI
 	t.Helper()
 	use, err := img.CacheUse(project, server, compute.Disk{Role: compute.RootDisk})
 	require.NoError(t, err)
-	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img, Use: use}))
+	untilFree(t, func() error { return b.CacheImage(t.Context(), disk.CacheImageInput{Image: img, Use: use}) })
 	return use
+}
+
+// untilFree does something again as long as another is at the same image, as Temporal does.
+func untilFree(t *testing.T, do func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if err = do(); !compute.Is(err, compute.Unavailable) {
+			break
+		}
+	}
+	require.NoError(t, err)
 }
 
 // cached puts an image into the store and into the host's cache.

@@ -80,11 +80,11 @@ func TestUsesThatComeAndGoAtOnce(t *testing.T) {
 			for range 5 {
 				use := b.use(t, img.Image, newServer())
 				require.FileExists(t, img.file)
-				require.NoError(t, b.Remove(t.Context(), ofUse(use)))
+				untilFree(t, func() error { return b.Remove(t.Context(), ofUse(use)) })
 			}
 		})
 	}
-	all.Go(func() { require.NoError(t, b.Remove(t.Context(), ofUse(begun[0]))) })
+	all.Go(func() { untilFree(t, func() error { return b.Remove(t.Context(), ofUse(begun[0])) }) })
 	all.Wait()
 	require.Empty(t, b.cacheFiles(t))
 }

@@ -5,9 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/domain"
@@ -75,6 +77,9 @@ func TestH8GuestsSendWithTheirOwnAddresses(t *testing.T) {
 	h.disksOf(t, s)
 	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
-	rules := run("ip", "netns", "exec", netns, "ebtables", "-t", "nat", "-L", "--Lmac2")
-	require.Regexp(t, `(?i)-s ! 02:00:00:00:00:07 -j DROP`, rules)
+	require.EventuallyWithT(t, func(t *assert.CollectT) { // libvirt sets them up beside the start
+		rules, err := exec.Command("ip", "netns", "exec", netns, "ebtables", "-t", "nat", "-L", "--Lmac2").CombinedOutput()
+		require.NoError(t, err)
+		require.Regexp(t, `(?i)-s ! 02:00:00:00:00:07 -j DROP`, string(rules))
+	}, time.Minute, 200*time.Millisecond)
 }
