@@ -55,6 +55,8 @@ type API struct {
 	outbox    *outbox.Launcher
 	searches  chan struct{} // as many as may run at once
 	turns     turns
+
+	searchTurns turns
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two

@@ -161,7 +161,7 @@ func (q *serverQuery) byField(filters map[string]string) error {
 				return fault.BadRequest("The value of the filter %s is too long: at most %d characters.", name, maxExpression)
 			}
 			q.add(expression+" ~ ?", value)
-			q.expression = true
+			q.expression = q.expression || strings.ContainsAny(value, `*+?{}()[]|\`) // else its time is bounded by its length
 		}
 		if condition, ok := tagged[name]; ok {
 			q.add(condition, strings.Split(value, ","))

@@ -40,7 +40,7 @@ func (a *API) listServers(r *Request, collection, ruleAll string, show func(serv
 }
 
 func (a *API) page(r *Request, q *serverQuery, limit int) ([]schema.ListServersRow, error) {
-	ids, err := a.search(r.Context(), q, limit)
+	ids, err := a.search(r.Context(), r.ProjectID(), q, limit)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}

@@ -27,11 +27,16 @@ const (
 // connections.
 func expressions(connections int32) int { return max(1, int(connections)/4) }
 
-// search gives the ids of a page.
-func (a *API) search(ctx context.Context, q *serverQuery, limit int) (ids []uuid.UUID, err error) {
+// search gives the ids of a page. A project has one search with an expression at a time.
+func (a *API) search(ctx context.Context, project string, q *serverQuery, limit int) (ids []uuid.UUID, err error) {
 	longest := listLimit
 	if q.expression {
 		longest = expressionLimit
+		done, err := a.searchTurns.take(ctx, project)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
 		leave, err := a.enterSearch(ctx)
 		if err != nil {
 			return nil, err

@@ -359,7 +359,7 @@ func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Serve
 
 const networkIDs = `-- name: NetworkIDs :many
 SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
-WHERE h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb($1::text)
+WHERE h.forgotten_at IS NULL AND (h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb($1::text))
 ORDER BY 1
 `
 

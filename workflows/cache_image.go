@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -37,10 +38,15 @@ func hereOnly(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) 
 }
 
 // orElsewhere fails when the host is silent: the server could be on another one. A host
-// that takes short work and has no slot for a download is busy, and is waited for (H6).
+// that takes short work and has no slot for a download is busy, and is waited for (H6), for
+// an hour.
 func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
 	var taken error
-	for limit := durable.HostSilence; ; limit = durable.BusyHost {
+	limit := durable.HostSilence
+	for waited := time.Duration(0); ; waited += limit {
+		if waited > 0 {
+			limit = durable.BusyHost
+		}
 		err := disk.CacheImage.On(host).TakenWithin(limit).Do(ctx, in)
 		if !durable.IsHostSilent(err) {
 			return err
@@ -48,7 +54,7 @@ func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInpu
 		if durable.WasTaken(err) { // it may have begun in any of the calls
 			taken = err
 		}
-		if disk.Ping.On(host).Once().Do(ctx, durable.None{}) != nil {
+		if disk.Ping.On(host).Once().Do(ctx, durable.None{}) != nil || waited >= time.Hour {
 			return cmp.Or(taken, err)
 		}
 	}

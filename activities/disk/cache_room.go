@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -182,10 +183,15 @@ func (a *Activities) evict(ctx context.Context, path string) (gone bool, err err
 // liesUnderADisk reports whether a file in a server's folder names an image as its backing
 // file. The disks themselves are asked: there is no list that could be wrong.
 func (a *Activities) liesUnderADisk(ctx context.Context, image string) (found bool, err error) {
+	// The cache may have had another path when the disk was made.
+	name, err := filepath.Rel(a.CacheDir, image)
+	if err != nil {
+		return false, err
+	}
 	err = filepath.WalkDir(a.InstancesDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			var backing string
-			if backing, err = backingFile(path); backing == image {
+			if backing, err = backingFile(path); strings.HasSuffix(backing, string(filepath.Separator)+name) {
 				found = true
 				return filepath.SkipAll
 			}

@@ -126,7 +126,11 @@ func (a *Activities) look(ctx context.Context, file *os.File, format string) (i 
 	if err != nil {
 		return i, err
 	}
-	if err := imagefile.Check(format, file, size); err != nil {
+	var storage syscall.Errno
+	switch err := imagefile.Check(format, file, size); {
+	case errors.As(err, &storage): // no word on the image
+		return i, compute.Errorf(compute.Unavailable, "%w", err)
+	case err != nil:
 		return i, compute.Errorf(compute.Corrupt, "%w", err)
 	}
 	c := Command{Limited: true, Image: file}

@@ -3,6 +3,8 @@
 package domain
 
 import (
+	"time"
+
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -10,6 +12,7 @@ import (
 // The activities on a host's queues.
 var (
 	Start = durable.HostActivity[StartInput, PowerResult]{Name: "domain.Start",
+		Attempt: time.Hour, // a base image of which no check is noted is read first (M5)
 		Summary: func(in StartInput) string { return "start domain " + in.Server.InstanceName() }}
 	Stop = durable.HostActivity[StopInput, PowerResult]{Name: "domain.Stop",
 		Summary: func(in StopInput) string { return "stop domain " + compute.InstanceName(in.Server) }}

@@ -8,9 +8,10 @@ import (
 	"strongroom/compute"
 )
 
-// CleanTraffic is libvirt's own network filter against forged senders: a guest sends with the
-// MAC address of its interface, and with the IP address that it was seen with first.
-const CleanTraffic = "clean-traffic"
+// NoMACSpoofing is libvirt's network filter against forged senders: a guest sends with the
+// MAC address of its interface alone. Its IP addresses are its own affair, several and IPv6
+// among them: clean-traffic lets nothing but IPv4 pass, of the address that it saw first.
+const NoMACSpoofing = "no-mac-spoofing"
 
 // CheckFilter says why libvirt cannot filter the traffic of interfaces by a network filter.
 // NotFound: it has no filter of this name; Invalid: it has no driver for filters.

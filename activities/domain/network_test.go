@@ -39,9 +39,9 @@ func TestH8OnlyConfiguredNetworksAreOffered(t *testing.T) {
 	require.Equal(t, []string{named}, got.Networks)
 }
 
-// TestH8GuestsSendWithTheirOwnAddresses starts a guest behind libvirt's filter, and looks at
+// TestH8GuestsSendWithTheirOwnMACAddress starts a guest behind libvirt's filter, and looks at
 // the rules that the kernel has then.
-func TestH8GuestsSendWithTheirOwnAddresses(t *testing.T) {
+func TestH8GuestsSendWithTheirOwnMACAddress(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
 	netns := "sr-" + uuid.NewString()[:8]
@@ -58,7 +58,7 @@ func TestH8GuestsSendWithTheirOwnAddresses(t *testing.T) {
 	run("ip", "-n", netns, "link", "set", "br-guests", "up")
 
 	h := setupOn(t, dir, netns, idle)
-	err := h.Client.CheckFilter(t.Context(), domain.CleanTraffic)
+	err := h.Client.CheckFilter(t.Context(), domain.NoMACSpoofing)
 	require.True(t, compute.Is(err, compute.NotFound), "%v: this libvirtd has no filters yet", err)
 	require.ErrorContains(t, err, "libvirt-daemon-config-nwfilter")
 	filters, err := filepath.Glob("/etc/libvirt/nwfilter/*.xml")
@@ -67,9 +67,9 @@ func TestH8GuestsSendWithTheirOwnAddresses(t *testing.T) {
 	require.NoError(t, h.daemon.Stop(t.Context()))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "lv", "etc", "nwfilter"), os.DirFS("/etc/libvirt/nwfilter")))
 	require.NoError(t, h.daemon.Restart(t.Context()))
-	require.NoError(t, h.Client.CheckFilter(t.Context(), domain.CleanTraffic))
+	require.NoError(t, h.Client.CheckFilter(t.Context(), domain.NoMACSpoofing))
 
-	h.Filter = domain.CleanTraffic
+	h.Filter = domain.NoMACSpoofing
 	network := uuid.NewString()
 	h.Networks = map[string]domain.Network{network: {Bridge: "br-guests"}}
 	s := h.server(t, false, nil)
@@ -80,6 +80,6 @@ func TestH8GuestsSendWithTheirOwnAddresses(t *testing.T) {
 	require.EventuallyWithT(t, func(t *assert.CollectT) { // libvirt sets them up beside the start
 		rules, err := exec.Command("ip", "netns", "exec", netns, "ebtables", "-t", "nat", "-L", "--Lmac2").CombinedOutput()
 		require.NoError(t, err)
-		require.Regexp(t, `(?i)-s ! 02:00:00:00:00:07 -j DROP`, string(rules))
+		require.Regexp(t, `(?is)-s 02:00:00:00:00:07 -j RETURN\s+-j DROP`, string(rules))
 	}, time.Minute, 200*time.Millisecond)
 }

@@ -76,7 +76,7 @@ func TestXMLGolden(t *testing.T) {
 	kvm := host
 	kvm.VirtType, kvm.Operation = "kvm", "req-<1>"
 	plugged := host
-	plugged.Filter = domain.CleanTraffic // H8
+	plugged.Filter = domain.NoMACSpoofing // H8
 	plugged.Interfaces = []domain.Network{{Name: "default"}, {Bridge: "br0"}}
 	networked := plainServer()
 	networked.Networks = []compute.Network{{UUID: id(6).String()}, {UUID: id(7).String(), MAC: "fa:16:3e:00:00:01"}}

@@ -35,7 +35,7 @@ const (
 
 // ErrCost says that a program ended at one of its limits, or crashed. With the same image
 // it would again.
-var ErrCost = errors.New("it costs too much to be read")
+var ErrCost error = refusal("it costs too much to be read")
 
 // Each program runs as a user of its own, so that what gets hold of one reaches no other:
 // a number that no account has (systemd's list of them calls the range unused).
@@ -88,6 +88,22 @@ func Command(ctx context.Context, l Limits, image *os.File, name string, args ..
 	c.Cmd.Dir = "/"
 	c.Cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
 	return c, nil
+}
+
+// CheckConfinement says why programs that read images cannot be confined on this machine.
+// The file is any that everybody may read.
+func CheckConfinement(ctx context.Context, file *os.File) error {
+	c, err := Command(ctx, Limits{}, file, "true")
+	if err == nil {
+		defer c.Close()
+		c.ExtraFiles = []*os.File{file}
+		err = c.Run()
+	}
+	if err != nil {
+		return fmt.Errorf("programs that read tenants' images cannot be confined here; it takes prlimit (of util-linux), "+
+			"the capabilities CAP_SYS_ADMIN and CAP_SETUID, and all user ids: %w", err)
+	}
+	return nil
 }
 
 func (l Limits) orDefault() Limits {

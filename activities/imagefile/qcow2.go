@@ -3,7 +3,6 @@ package imagefile
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
@@ -16,10 +15,18 @@ const HeadBytes = 64 << 10
 
 // Why an image is refused.
 var (
-	ErrDamaged   = errors.New("its qcow2 header is damaged or of an unknown kind")
-	ErrElsewhere = errors.New("it refers to another file, which an image may not")
-	ErrSize      = errors.New("its size or its tables are larger than any host takes")
+	ErrDamaged   error = refusal("its qcow2 header is damaged or of an unknown kind")
+	ErrElsewhere error = refusal("it refers to another file, which an image may not")
+	ErrSize      error = refusal("its size or its tables are larger than any host takes")
 )
+
+// refusal is a reason that users are told.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// PublicText is what compute.Errorf shows users of a cause.
+func (r refusal) PublicText() string { return string(r) }
 
 var (
 	qcow2Magic = []byte("QFI\xfb")

@@ -75,7 +75,8 @@ var (
 )
 
 // validate asks the identity service, when the client's turn has come. Meanwhile another
-// request may have learned of the token.
+// request may have learned of the token. The place is free again when the identity service
+// has answered, also where the client has gone by then.
 func (v *Validator) validate(ctx context.Context, client, text string) *gopherpolicy.Token {
 	if v.isRefused(ctx, text) {
 		return &gopherpolicy.Token{Err: errRefused}
@@ -84,13 +85,17 @@ func (v *Validator) validate(ctx context.Context, client, text string) *gopherpo
 	if err != nil {
 		return &gopherpolicy.Token{Err: err}
 	}
-	defer leave()
 	if v.isRefused(ctx, text) {
+		leave()
 		return &gopherpolicy.Token{Err: errRefused}
 	}
-	token := v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult { return v.ask(ctx, text) })
-	if gophercloud.ResponseCodeIs(token.Err, http.StatusNotFound) {
-		v.refused.StoreTokenPayload(ctx, text, []byte("refused"))
+	asked := false
+	token := v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult {
+		asked = true
+		return v.ask(ctx, text, leave)
+	})
+	if !asked {
+		leave()
 	}
 	return token
 }
@@ -100,17 +105,26 @@ func (v *Validator) isRefused(ctx context.Context, text string) bool {
 }
 
 // ask asks once for all requests that have the same token at the same time. A request that
-// ends does not take the answer from the others.
-func (v *Validator) ask(ctx context.Context, text string) gopherpolicy.TokenResult {
+// ends does not take the answer from the others. done is called when there is an answer.
+func (v *Validator) ask(ctx context.Context, text string, done func()) gopherpolicy.TokenResult {
 	answered := v.asking.DoChan(text, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		return tokens.Get(ctx, v.Identity, text), nil
+		result := tokens.Get(ctx, v.Identity, text)
+		if gophercloud.ResponseCodeIs(result.Err, http.StatusNotFound) {
+			v.refused.StoreTokenPayload(ctx, text, []byte("refused"))
+		}
+		return result, nil
 	})
 	select {
 	case <-ctx.Done():
+		go func() {
+			<-answered
+			done()
+		}()
 		return failed(ctx.Err())
 	case got := <-answered:
+		done()
 		result, ok := got.Val.(tokens.GetResult)
 		if !ok {
 			return failed(got.Err)

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -176,4 +177,24 @@ func TestM10AFloodLeavesRoomForOthers(t *testing.T) {
 	all.Wait()
 	_, _, most := k.state()
 	require.Equal(t, 32, most)
+}
+
+// TestM10WhoHangsUpKeepsItsPlace: a client that goes before the answer has the identity
+// service no more often at once than one that waits.
+func TestM10WhoHangsUpKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	k, v, _ := flood(t)
+	for i := range 40 {
+		ctx, hangUp := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := v.Token(with(fmt.Sprint("bad ", i), "flooder").WithContext(ctx))
+		hangUp()
+		require.Equal(t, 503, code(err))
+	}
+	asked, _, most := k.state()
+	require.LessOrEqual(t, asked, 8)
+	k.release()
+	require.Eventually(t, func() bool { _, busy, _ := k.state(); return busy == 0 }, time.Minute, time.Millisecond)
+	_, err := v.Token(with("good", "flooder"))
+	require.NoError(t, err, "its places are free again")
+	require.LessOrEqual(t, most, 8)
 }

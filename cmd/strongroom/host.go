@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
+	"strongroom/activities/imagefile"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -95,7 +98,20 @@ type hostActivities struct {
 	tpm    *tpm.Activities
 }
 
+// confines fails where tenants' images could not be read safely: each create would fail.
+func confines(r *run, h HostConfig) error {
+	mark, err := os.Open(filepath.Join(h.Instances, hostMark))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = mark.Close() }()
+	return imagefile.CheckConfinement(r, mark)
+}
+
 func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gateway.HostKeys) (*hostActivities, error) {
+	if err := confines(r, h); err != nil {
+		return nil, err
+	}
 	images := gateway.HostImages{Client: from}
 	disks, err := disk.New(disk.Config{
 		InstancesDir: h.Instances, CacheDir: h.ImageCache, CacheBytes: h.ImageCacheMB << 20, VolumeGroup: h.VolumeGroup,

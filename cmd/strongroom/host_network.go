@@ -46,10 +46,10 @@ func (h HostConfig) trafficFilter(r *run, client *domain.Client) (string, error)
 	}
 	ctx, cancel := context.WithTimeout(r, 30*time.Second)
 	defer cancel()
-	err := client.CheckFilter(ctx, domain.CleanTraffic)
+	err := client.CheckFilter(ctx, domain.NoMACSpoofing)
 	switch {
 	case err == nil:
-		return domain.CleanTraffic, nil
+		return domain.NoMACSpoofing, nil
 	case h.TrafficFilter == filterOptional:
 		r.log.Warn("guests may send with addresses that are not theirs", "error", err)
 		return "", nil

@@ -69,7 +69,7 @@ SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
 -- name: NetworkIDs :many
 -- The networks that at least one host can attach for a project.
 SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
-WHERE h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb(sqlc.arg(project_id)::text)
+WHERE h.forgotten_at IS NULL AND (h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb(sqlc.arg(project_id)::text))
 ORDER BY 1;
 
 -- name: TakeMAC :execrows
