@@ -30,6 +30,9 @@ func (o *operation) cacheImage(d compute.Disk, img compute.Image, host durable.H
 	return s, nil
 }
 
+// mostBusy is how long a host may be busy before the server goes to another one.
+const mostBusy = 6 * time.Hour
+
 type cacheOn = func(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error
 
 // hereOnly waits for the host: no other one would do.
@@ -38,8 +41,8 @@ func hereOnly(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) 
 }
 
 // orElsewhere fails when the host is silent: the server could be on another one. A host
-// that takes short work and has no slot for a download is busy, and is waited for (H6), for
-// an hour.
+// that takes short work and has no slot for a download is busy, and is waited for (H6), as
+// long as a download may take.
 func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
 	var taken error
 	limit := durable.HostSilence
@@ -54,7 +57,7 @@ func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInpu
 		if durable.WasTaken(err) { // it may have begun in any of the calls
 			taken = err
 		}
-		if disk.Ping.On(host).Once().Do(ctx, durable.None{}) != nil || waited >= time.Hour {
+		if disk.Ping.On(host).Once().Do(ctx, durable.None{}) != nil || waited >= mostBusy {
 			return cmp.Or(taken, err)
 		}
 	}

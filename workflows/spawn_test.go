@@ -192,6 +192,16 @@ func TestH6ABusyHostIsWaitedFor(t *testing.T) {
 	}
 }
 
+// H6: one whose slots are not free for six hours, which is 74 calls, is left.
+func TestH6AHostThatStaysBusyIsLeft(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, true)
+	in := b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.NoError(t, b.run(compute.OpCreate, in, silenced(&silence{hosts: b.hosts, tried: &atomic.Int32{}, times: 74})))
+	b.whole(in, compute.OpCreate)
+	require.Equal(t, b.hosts[1], *b.row.server.Host)
+}
+
 func TestSpawnOnSilentHostsOnlyFindsNone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, true)
