@@ -24,7 +24,7 @@ func TestH9DeleteWinsOverAReplacedCredentialsKey(t *testing.T) {
 
 	file := filepath.Join(c.State, "credentials.key")
 	require.NoError(t, os.WriteFile(file, []byte(seal.NewKey()), 0o600))
-	for _, part := range []string{"control", "host", "api"} {
+	for _, part := range []string{"control", "gateway", "api"} {
 		c.kill(t, part)
 	}
 	b.held.release()
