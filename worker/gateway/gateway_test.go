@@ -18,6 +18,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/image"
+	imagelocal "strongroom/activities/image/local"
 	"strongroom/compute"
 	"strongroom/schema"
 	"strongroom/schema/schematest"
@@ -352,6 +354,74 @@ func TestH1ImagesPassThrough(t *testing.T) {
 	}))
 	require.Equal(t, "active", record.Status)
 	require.EqualValues(t, len(data), record.SizeBytes)
+}
+
+// unhurried is an image store that takes longer than a request may.
+type unhurried struct{ image.Library }
+
+func (u unhurried) Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
+	from, err := u.Library.Open(ctx, cred, id)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(from, 1<<20), late{ctx}, from), from}, nil
+}
+
+func (u unhurried) Upload(ctx context.Context, cred compute.Credential, id compute.ImageID, data io.Reader) error {
+	if err := u.Library.Upload(ctx, cred, id, data); err != nil {
+		return err
+	}
+	_, err := late{ctx}.Read(nil)
+	if err == io.EOF { //nolint:errorlint // late gives it as it is
+		return nil
+	}
+	return err
+}
+
+// late ends after longer than a request may take, or with its context's error.
+type late struct{ ctx context.Context }
+
+func (l late) Read([]byte) (int, error) {
+	select {
+	case <-l.ctx.Done():
+		return 0, l.ctx.Err()
+	case <-time.After(requestTime * 3 / 2):
+		return 0, io.EOF
+	}
+}
+
+// An image may take longer than other requests: in the middle of its bytes, and after the
+// last of them.
+func TestImagesTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	local, err := imagelocal.Open(imagelocal.Config{Dir: t.TempDir()})
+	require.NoError(t, err)
+	c := newCloudWith(t, unhurried{local})
+	owner := schematest.Owner
+	h := c.enrolled("a")
+	op := h.server()
+	c.images = local // the image is made directly
+	img, data := c.image(owner)
+	queued := c.queued(owner)
+	c.Exec("UPDATE servers SET image_id = $2::uuid, image = jsonb_build_object('id', $2::uuid::text) WHERE id = $1", op.ServerID, img)
+	c.Exec("UPDATE operations SET arguments = jsonb_build_object('image', $2::text) WHERE id = $1", op.ID, queued)
+	images := gateway.HostImages{Client: h.client}
+	require.NoError(t, as(t, "server/"+op.ServerID.String(), func(ctx context.Context) error {
+		from, err := images.Open(ctx, owner, img)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		got, err := io.ReadAll(from)
+		require.True(t, bytes.Equal(data, got))
+		return err
+	}))
+	require.NoError(t, as(t, "server/"+op.ServerID.String(), func(ctx context.Context) error {
+		return images.Upload(ctx, owner, queued, bytes.NewReader(data))
+	}))
 }
 
 // A host's certificate is renewed while it is in use: what was sealed to the keys before can

@@ -30,6 +30,10 @@ import (
 	"strongroom/worker/pki"
 )
 
+// requestTime is how long a request may take to be read, and its answer to be written,
+// unless it is an image.
+const requestTime = 2 * time.Second
+
 // cloud is a gateway with a real database, key manager and image store behind it.
 type cloud struct {
 	*schematest.Fixture
@@ -72,6 +76,7 @@ func (c *cloud) serve(own *pki.Identity) (url string) {
 	server := &http.Server{
 		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Logger: logger}).Handler(),
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+		ReadTimeout: requestTime, WriteTimeout: requestTime, // as the process has them, and shorter
 	}
 	go func() { _ = server.Serve(listener) }()
 	c.t.Cleanup(func() { require.NoError(c.t, server.Close()) })
