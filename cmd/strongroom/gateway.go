@@ -34,20 +34,15 @@ host revoke locks one out.`
 }
 
 func (gatewayCommand) Run(r *run) error {
-	cfg, err := r.config()
-	if err != nil {
-		return err
-	}
-	pool, err := openDatabase(r, cfg)
+	cfg, pool, err := r.database()
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	authorities, err := sealed(cfg, pool)
+	s, err := r.services(cfg, pool)
 	if err != nil {
 		return err
 	}
-	s := &services{Config: cfg, run: r, authorities: authorities}
 	keys, err := s.keys()
 	if err != nil {
 		return err

@@ -57,12 +57,11 @@ func (hostRun) Run(r *run) error {
 		return err
 	}
 	id := compute.HostID{UUID: uuid}
-	for _, dir := range []string{cfg.Host.Instances, cfg.Host.ImageCache} {
-		if err := claimFolder(dir, uuid, isNew); err != nil {
-			return err
-		}
+	if err := cfg.Host.claimFolders(uuid, isNew); err != nil {
+		return err
 	}
-	own, keys, err := pki.Folder(cfg.Host.Certificate).Load()
+	folder := pki.Folder(cfg.Host.Certificate)
+	own, keys, err := folder.Load()
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (hostRun) Run(r *run) error {
 		return err
 	}
 	defer temporal.Close()
-	go keepCertificate(r, cfg.Host, own, toGateway, passphrases)
+	go certificate{folder, id, own, toGateway, passphrases}.keep(r)
 	return worker.Host{
 		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: toGateway,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},

@@ -29,22 +29,18 @@ It prints a token with which one host can enroll, once, under that name:
 }
 
 func (c hostToken) Run(r *run) error {
-	cfg, err := r.config()
-	if err != nil {
-		return err
-	}
 	if c.Host == "" || len(c.Host) > 255 {
 		return errors.New("the name of the host has 1 to 255 characters")
 	}
-	authority, err := cfg.authority()
-	if err != nil {
-		return err
-	}
-	pool, err := openDatabase(r, cfg)
+	cfg, pool, err := r.database()
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	authority, err := cfg.authority()
+	if err != nil {
+		return err
+	}
 	token, err := gateway.Offer(r, pool, authority, c.Host, c.Within)
 	if err != nil {
 		return err
@@ -92,17 +88,11 @@ func (c hostEnroll) Run(r *run) error {
 		return err
 	}
 	if isNew { // the folders are claimed for it while it is new
-		for _, dir := range []string{h.Instances, h.ImageCache} {
-			if err := claimFolder(dir, id, isNew); err != nil {
-				return err
-			}
+		if err := h.claimFolders(id, isNew); err != nil {
+			return err
 		}
 	}
-	keys, err := pki.GenerateKeys()
-	if err != nil {
-		return err
-	}
-	request, err := enrollRequest(compute.HostID{UUID: id}, keys)
+	keys, request, err := newKeys(compute.HostID{UUID: id})
 	if err != nil {
 		return err
 	}
@@ -132,9 +122,14 @@ func (c hostEnroll) token() (string, error) {
 	return string(text), err
 }
 
-func enrollRequest(id compute.HostID, keys pki.Keys) (gateway.EnrollRequest, error) {
+// newKeys makes keys for a host, and what it asks a gateway for their certificate with.
+func newKeys(host compute.HostID) (pki.Keys, gateway.EnrollRequest, error) {
+	keys, err := pki.GenerateKeys()
+	if err != nil {
+		return keys, gateway.EnrollRequest{}, err
+	}
 	public, err := x509.MarshalPKIXPublicKey(keys.Sign.Public())
-	return gateway.EnrollRequest{Host: id, PublicKey: public, SealingKey: keys.Seal.PublicKey().Bytes()}, err
+	return keys, gateway.EnrollRequest{Host: host, PublicKey: public, SealingKey: keys.Seal.PublicKey().Bytes()}, err
 }
 
 type hostRevoke struct {
@@ -156,11 +151,7 @@ strongroom host enroll --replace.`
 }
 
 func (c hostRevoke) Run(r *run) error {
-	cfg, err := r.config()
-	if err != nil {
-		return err
-	}
-	pool, err := openDatabase(r, cfg)
+	_, pool, err := r.database()
 	if err != nil {
 		return err
 	}
@@ -171,16 +162,25 @@ func (c hostRevoke) Run(r *run) error {
 	return c.print(map[string]string{"revoked": c.Host}, func(w *tabwriter.Writer) { row(w, "host "+c.Host+" is revoked") })
 }
 
-// keepCertificate renews the host's certificate in time, until the context ends.
-func keepCertificate(r *run, cfg HostConfig, id *pki.Identity, client *gateway.Client, keys *gateway.HostKeys) {
+// certificate is that of a host worker which runs, with what uses it.
+type certificate struct {
+	folder      pki.Folder
+	host        compute.HostID
+	own         *pki.Identity
+	gateway     *gateway.Client
+	passphrases *gateway.HostKeys
+}
+
+// keep renews the certificate in time, until the context ends.
+func (c certificate) keep(r *run) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for {
-		if left := time.Until(id.Cert().NotAfter); left < pki.HostLifetime/3 {
-			if err := renewCertificate(r, cfg, id, client, keys); err != nil {
-				r.log.WarnContext(r, "the host's certificate could not be renewed", "expires", id.Cert().NotAfter, "error", err)
+		if left := time.Until(c.own.Cert().NotAfter); left < pki.HostLifetime/3 {
+			if err := c.renew(r); err != nil {
+				r.log.WarnContext(r, "the host's certificate could not be renewed", "expires", c.own.Cert().NotAfter, "error", err)
 			} else {
-				r.log.InfoContext(r, "the host's certificate was renewed", "expires", id.Cert().NotAfter)
+				r.log.InfoContext(r, "the host's certificate was renewed", "expires", c.own.Cert().NotAfter)
 			}
 		}
 		select {
@@ -191,35 +191,23 @@ func keepCertificate(r *run, cfg HostConfig, id *pki.Identity, client *gateway.C
 	}
 }
 
-func renewCertificate(r *run, cfg HostConfig, id *pki.Identity, client *gateway.Client, used *gateway.HostKeys) error {
-	name, err := pki.NameOf(id.Cert())
+func (c certificate) renew(r *run) error {
+	keys, request, err := newKeys(c.host)
 	if err != nil {
 		return err
 	}
-	host, ok := name.Host()
-	if !ok {
-		return errors.New("the certificate is no host's")
-	}
-	keys, err := pki.GenerateKeys()
+	answer, err := c.gateway.Renew(r, request)
 	if err != nil {
 		return err
 	}
-	request, err := enrollRequest(host, keys)
+	cert, err := pki.ParseFor(answer.Certificate, c.host, keys)
 	if err != nil {
 		return err
 	}
-	answer, err := client.Renew(r, request)
-	if err != nil {
+	if err := c.folder.Save(cert, c.own.CA(), keys); err != nil {
 		return err
 	}
-	cert, err := pki.ParseFor(answer.Certificate, host, keys)
-	if err != nil {
-		return err
-	}
-	if err := pki.Folder(cfg.Certificate).Save(cert, id.CA(), keys); err != nil {
-		return err
-	}
-	id.Replace(cert, keys.Sign)
-	used.Renewed(keys)
+	c.own.Replace(cert, keys.Sign)
+	c.passphrases.Renewed(keys)
 	return nil
 }

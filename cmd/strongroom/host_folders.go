@@ -30,6 +30,16 @@ func hostID(path string) (id uuid.UUID, isNew bool, err error) {
 	return id, true, os.WriteFile(path, []byte(id.String()+"\n"), 0o644)
 }
 
+// claimFolders sees that the host's folders are its own.
+func (h HostConfig) claimFolders(host uuid.UUID, isNew bool) error {
+	for _, dir := range []string{h.Instances, h.ImageCache} {
+		if err := claimFolder(dir, host, isNew); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // hostMark is the file with the id of the host whose folder it is.
 const hostMark = ".strongroom-host"
 

@@ -52,11 +52,7 @@ type forgotten struct {
 }
 
 func (c hostForget) Run(r *run) error {
-	cfg, err := r.config()
-	if err != nil {
-		return err
-	}
-	pool, err := openDatabase(r, cfg)
+	_, pool, err := r.database()
 	if err != nil {
 		return err
 	}

@@ -39,20 +39,16 @@ Exit code 0: nothing to repair, or all of it repaired; 1: something is left.`
 }
 
 func (c repairCommand) Run(r *run) error {
-	cfg, err := r.config()
-	if err != nil {
-		return err
-	}
-	pool, err := openDatabase(r, cfg)
+	cfg, pool, err := r.database()
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	authorities, err := sealed(cfg, pool)
+	s, err := r.services(cfg, pool)
 	if err != nil {
 		return err
 	}
-	keys, err := (&services{Config: cfg, run: r, authorities: authorities}).keys()
+	keys, err := s.keys()
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,7 @@ type backends struct {
 // durable.DialLazily for a service that starts while Temporal is away; change alters the
 // pool of connections to the database.
 func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error), change ...poolChange) (*backends, error) {
-	cfg, err := r.config()
-	if err != nil {
-		return nil, err
-	}
-	pool, err := openDatabase(r, cfg, change...)
+	cfg, pool, err := r.database(change...)
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +37,27 @@ func (r *run) openBackends(dial func(durable.ClientConfig) (client.Client, error
 
 // services opens the services that the configuration names, for a worker: it acts
 // with the credentials of operations.
-func (b *backends) services(r *run) (*services, error) {
-	authorities, err := sealed(b.Config, b.pool)
-	return &services{Config: b.Config, run: r, authorities: authorities}, err
+func (b *backends) services(r *run) (*services, error) { return r.services(b.Config, b.pool) }
+
+// services opens them for any process that acts with the credentials in the database.
+func (r *run) services(cfg *Config, pool *pgxpool.Pool) (*services, error) {
+	authorities, err := sealed(cfg, pool)
+	return &services{Config: cfg, run: r, authorities: authorities}, err
 }
 
 func (b *backends) close() {
 	b.temporal.Close()
 	b.pool.Close()
+}
+
+// database reads the configuration and connects to the database, as openDatabase does.
+func (r *run) database(change ...poolChange) (*Config, *pgxpool.Pool, error) {
+	cfg, err := r.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := openDatabase(r, cfg, change...)
+	return cfg, pool, err
 }
 
 // openDatabase connects to a database that has this release's schema.

@@ -26,7 +26,7 @@ func (c Client) Console(ctx context.Context, host compute.HostID, url string, se
 	if err != nil || r.URL.Scheme != "https" {
 		return nil, compute.Errorf(compute.Unavailable, "the host of server %s has no https address", server)
 	}
-	one := &http.Client{CheckRedirect: never, Transport: &http.Transport{TLSClientConfig: c.Identity.Client(pki.HostName(host)), DisableKeepAlives: true}}
+	one := pki.HTTPClient(&http.Transport{TLSClientConfig: c.Identity.Client(pki.HostName(host)), DisableKeepAlives: true})
 	resp, err := one.Do(r)
 	if err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "the host of server %s does not answer: %w", server, err)
@@ -41,6 +41,3 @@ func (c Client) Console(ctx context.Context, host compute.HostID, url string, se
 		return nil, compute.Errorf(compute.Unavailable, "the host of server %s answered %d", server, resp.StatusCode)
 	}
 }
-
-// never follows a redirect: it would lead the api to where a host's attacker likes.
-func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -41,18 +41,15 @@ func Dial(url string, id *pki.Identity) *Client {
 
 // reconnect makes calls from now on over new connections, with the newest certificate.
 func (c *Client) reconnect() {
-	before := c.connected.Swap(&http.Client{CheckRedirect: never, Transport: &http.Transport{
+	before := c.connected.Swap(pki.HTTPClient(&http.Transport{
 		TLSClientConfig: c.identity.Client(pki.Gateway), MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: streamTime, ExpectContinueTimeout: answerTime,
 		WriteBufferSize: 256 << 10, ReadBufferSize: 256 << 10,
-	}})
+	}))
 	if before != nil {
 		before.CloseIdleConnections()
 	}
 }
-
-// never follows a redirect: a gateway makes none.
-func never(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Report writes the host's row.
 func (c *Client) Report(ctx context.Context, report HostReport) error {
@@ -152,9 +149,9 @@ func Enroll(ctx context.Context, url, token string, in EnrollRequest, keys pki.K
 	}
 	var got pki.Enrolled
 	client := &Client{url: strings.TrimSuffix(url, "/")}
-	client.connected.Store(&http.Client{CheckRedirect: never, Transport: &http.Transport{
+	client.connected.Store(pki.HTTPClient(&http.Transport{
 		TLSClientConfig: pki.ByFingerprint(parsed.Fingerprint, &got), DisableKeepAlives: true,
-	}})
+	}))
 	in.Token = token
 	var answer EnrollAnswer
 	if err := client.ask(ctx, http.MethodPost, pathEnroll, in, &answer); err != nil {

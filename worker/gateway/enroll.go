@@ -34,6 +34,12 @@ func NewToken(fingerprint [sha256.Size]byte) Token {
 	return t
 }
 
+// sum is what the database has of a token.
+func (t Token) sum() []byte {
+	sum := sha256.Sum256(t.Secret[:])
+	return sum[:]
+}
+
 // Text is the token as hosts are given it.
 func (t Token) Text() string {
 	return base64.RawURLEncoding.EncodeToString(t.Secret[:]) + "." + base64.RawURLEncoding.EncodeToString(t.Fingerprint[:])
@@ -62,12 +68,11 @@ func ParseToken(text string) (t Token, err error) {
 // Offer lets a host of that name enroll with a new token, within a time.
 func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, within time.Duration) (Token, error) {
 	t := NewToken(a.Fingerprint())
-	sum := sha256.Sum256(t.Secret[:])
 	q := schema.New(db)
 	if err := q.DeleteOldEnrollments(ctx); err != nil {
 		return Token{}, unavailable(err)
 	}
-	return t, unavailable(q.AddEnrollment(ctx, schema.AddEnrollmentParams{TokenSha256: sum[:], HostName: host, Seconds: within.Seconds()}))
+	return t, unavailable(q.AddEnrollment(ctx, schema.AddEnrollmentParams{TokenSha256: t.sum(), HostName: host, Seconds: within.Seconds()}))
 }
 
 // Revoke makes gateways refuse a host, by its name or uuid, from now on, and the tokens
@@ -86,50 +91,43 @@ func Revoke(ctx context.Context, db schema.DBTX, host string) error {
 }
 
 // enroll gives a host its first certificate.
-func (s *Server) enroll(w http.ResponseWriter, r *http.Request) {
-	var in EnrollRequest
-	body, err := whole(w, r)
-	if err == nil {
-		in, err = read[EnrollRequest](body)
+func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (any, error) {
+	in, err := read[EnrollRequest](body)
+	if err != nil {
+		return nil, err
 	}
-	var token Token
-	if err == nil {
-		if token, err = ParseToken(in.Token); err != nil {
-			err = compute.Errorf(compute.Invalid, "%w", err)
-		}
+	token, err := ParseToken(in.Token)
+	if err != nil {
+		return nil, compute.Errorf(compute.Invalid, "%w", err)
 	}
 	var out EnrollAnswer
-	if err == nil {
-		err = pgx.BeginFunc(r.Context(), s.Pool, func(tx pgx.Tx) (err error) {
-			q := schema.New(tx)
-			sum := sha256.Sum256(token.Secret[:])
-			if out.Name, err = q.UseEnrollment(r.Context(), sum[:]); errors.Is(err, pgx.ErrNoRows) {
-				return compute.Errorf(compute.Forbidden, "the token is unknown, was used or has expired: strongroom host token makes another")
-			}
-			if err != nil {
-				return unavailable(err)
-			}
-			other, err := q.OtherHost(r.Context(), schema.OtherHostParams{HostName: out.Name, HostID: in.Host})
-			if err != nil {
-				return unavailable(err)
-			}
-			if other {
-				return compute.Errorf(compute.Conflict, "there is another host %s, or %s is the id of another host: "+
-					"if it is gone, revoke it (strongroom host revoke) and delete it (openstack compute service delete); if host.id_file was copied, remove the copy", out.Name, in.Host)
-			}
-			if _, err := q.RevokeHost(r.Context(), in.Host.String()); err != nil { // those of keys that it has no more
-				return unavailable(err)
-			}
-			out.Certificate, err = s.issue(r.Context(), q, in, out.Name)
+	err = pgx.BeginFunc(r.Context(), s.Pool, func(tx pgx.Tx) (err error) {
+		q := schema.New(tx)
+		if out.Name, err = q.UseEnrollment(r.Context(), token.sum()); errors.Is(err, pgx.ErrNoRows) {
+			return compute.Errorf(compute.Forbidden, "the token is unknown, was used or has expired: strongroom host token makes another")
+		}
+		if err != nil {
 			return err
-		})
-	}
+		}
+		other, err := q.OtherHost(r.Context(), schema.OtherHostParams{HostName: out.Name, HostID: in.Host})
+		if err != nil {
+			return err
+		}
+		if other {
+			return compute.Errorf(compute.Conflict, "there is another host %s, or %s is the id of another host: "+
+				"if it is gone, revoke it (strongroom host revoke) and delete it (openstack compute service delete); if host.id_file was copied, remove the copy", out.Name, in.Host)
+		}
+		if _, err := q.RevokeHost(r.Context(), in.Host.String()); err != nil { // those of keys that it has no more
+			return err
+		}
+		out.Certificate, err = s.issue(r.Context(), q, in, out.Name)
+		return err
+	})
 	if err != nil {
-		s.refuse(w, r, unavailable(err))
-		return
+		return nil, unavailable(err)
 	}
 	s.Logger.InfoContext(r.Context(), "host enrolled", "host", out.Name, "id", in.Host, "address", r.RemoteAddr)
-	s.answer(w, out)
+	return out, nil
 }
 
 // renew gives a host a newer certificate; the older one is good until it ends.
@@ -146,10 +144,10 @@ func (s *Server) renew(c *call) (any, error) {
 		if _, err := q.LockHostCertificate(c.Context(), serial(with)); errors.Is(err, pgx.ErrNoRows) {
 			return compute.Errorf(compute.Forbidden, "the certificate of host %s was revoked", c.Name)
 		} else if err != nil {
-			return unavailable(err)
+			return err
 		}
 		if err := q.DeleteEndedCertificates(c.Context(), in.Host); err != nil {
-			return unavailable(err)
+			return err
 		}
 		out.Certificate, err = s.issue(c.Context(), q, in, c.Name)
 		return err
@@ -169,10 +167,9 @@ func (s *Server) issue(ctx context.Context, q *schema.Queries, in EnrollRequest,
 	if err != nil {
 		return nil, compute.Errorf(compute.Invalid, "public_key: %w", err)
 	}
-	return cert.Raw, unavailable(q.AddHostCertificate(ctx, schema.AddHostCertificateParams{
-		Serial: serial(cert), HostID: in.Host, HostName: name, SealingKey: in.SealingKey,
-		NotAfter: cert.NotAfter,
-	}))
+	return cert.Raw, q.AddHostCertificate(ctx, schema.AddHostCertificateParams{
+		Serial: serial(cert), HostID: in.Host, HostName: name, SealingKey: in.SealingKey, NotAfter: cert.NotAfter,
+	})
 }
 
 func serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }

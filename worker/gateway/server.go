@@ -40,7 +40,7 @@ const maxBody = 4 << 20
 // Handler is the service. It must be served over TLS, as pki.Identity.Server says.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+pathEnroll, s.enroll)
+	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll))
 	for pattern, h := range map[string]func(*call) (any, error){
 		"POST " + pathRenew:                         s.renew,
 		"PUT " + pathHost:                           report,
@@ -53,7 +53,7 @@ func (s *Server) Handler() http.Handler {
 		"GET " + pathImages + "{image}/file":        s.download,
 		"PUT " + pathImages + "{image}/file":        s.upload,
 	} {
-		mux.HandleFunc(pattern, s.authenticated(h))
+		mux.HandleFunc(pattern, s.answering(s.authenticated(h)))
 	}
 	return mux
 }
@@ -70,24 +70,36 @@ type call struct {
 // streamed is the answer of a call that has answered already.
 type streamed struct{}
 
+// handler gives the answer to a request. The body is nil where it is an image.
+type handler func(w http.ResponseWriter, r *http.Request, body []byte) (any, error)
+
+// answering answers with what h gives, an error among it.
+func (s *Server) answering(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := whole(w, r)
+		var answer any
+		if err == nil {
+			answer, err = h(w, r, body)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		s.answer(w, answer)
+	}
+}
+
 // authenticated lets hosts in: those with a certificate of this authority that is in the
 // database and was not revoked. It looks after the body is there, unless that is an image,
 // so that no request outlives a revocation.
-func (s *Server) authenticated(h func(*call) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := whole(w, r)
-		if err == nil {
-			var c *call
-			if c, err = s.host(r); err == nil {
-				c.w, c.body = w, body
-				var answer any
-				if answer, err = h(c); err == nil {
-					s.answer(w, answer)
-					return
-				}
-			}
+func (s *Server) authenticated(h func(*call) (any, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request, body []byte) (any, error) {
+		c, err := s.host(r)
+		if err != nil {
+			return nil, err
 		}
-		s.refuse(w, r, err)
+		c.w, c.body = w, body
+		return h(c)
 	}
 }
 
@@ -100,8 +112,7 @@ func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, compute.Errorf(compute.Invalid, "the body cannot be read: %w", err)
 	}
-	// The server's limit is for the reading of the request: its work may take longer.
-	return body, http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return body, nil
 }
 
 func (s *Server) host(r *http.Request) (*call, error) {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 )
 
@@ -57,6 +58,12 @@ func (id *Identity) Client(to Name) *tls.Config {
 		InsecureSkipVerify:   true, //nolint:gosec // VerifyConnection does it, by the name in the URI and not by DNS
 		VerifyConnection:     func(s tls.ConnectionState) error { return verify(s, id.roots, to) },
 	}
+}
+
+// HTTPClient is a client over a transport with one of these configurations. It follows no
+// redirect: that would lead to where whoever took the other end likes.
+func HTTPClient(transport *http.Transport) *http.Client {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // ByFingerprint is the configuration of the first connection to a gateway, by one that
