@@ -27,8 +27,8 @@ func (b *testBundle) noise(t *testing.T) compute.Image {
 	return b.image("raw", data)
 }
 
-// mayHave gives the cache room for so many images more, and a half.
-func (b *testBundle) mayHave(t *testing.T, images int64) {
+// limitCache lets the cache grow by so many images, and a half.
+func (b *testBundle) limitCache(t *testing.T, images int64) {
 	t.Helper()
 	b.CacheBytes = imageBytes*images + imageBytes/2
 	require.NoError(t, filepath.WalkDir(b.CacheDir, func(_ string, d fs.DirEntry, err error) error {
@@ -60,7 +60,7 @@ func rootDisk(img compute.Image) disk.CreateInput {
 func TestH7TheLeastRecentlyUsedImageGoes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mayHave(t, 2)
+	b.limitCache(t, 2)
 	used := b.noise(t)
 	first, second := b.cache(t, used, 9), b.cache(t, b.noise(t), 5)
 	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: used})) // just now
@@ -79,7 +79,7 @@ func TestH7TheLeastRecentlyUsedImageGoes(t *testing.T) {
 func TestH7AnImageUnderADiskStays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mayHave(t, 2)
+	b.limitCache(t, 2)
 	old, next := b.noise(t), b.noise(t)
 	first := b.cache(t, old, 9)
 	on := rootDisk(old)
@@ -124,7 +124,7 @@ func TestH7AnImageLargerThanTheCacheIsRefused(t *testing.T) {
 func TestH7DownloadsUnderWayCount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mayHave(t, 1)
+	b.limitCache(t, 1)
 	left := b.noise(t)
 	path, err := b.CachedImage("", left)
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestH7CopiesOfEncryptedImagesCount(t *testing.T) {
 	img := b.baseImage(t, "qcow2+luks")
 	b.use(t, img.Image, newServer())
 	uses := b.seen(t, compute.ThingCachedImage)
-	b.mayHave(t, 0)
+	b.limitCache(t, 0)
 	plain := b.noise(t)
 	err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: plain})
 	require.Equal(t, compute.NoHost, compute.KindOf(err), "%v", err)
@@ -171,7 +171,7 @@ func TestH7CopiesOfEncryptedImagesCount(t *testing.T) {
 func TestH7ADiskOfAnImageThatWent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mayHave(t, 1)
+	b.limitCache(t, 1)
 	img := b.noise(t)
 	gone := b.cache(t, img, 1)
 	b.cache(t, b.noise(t), 0)
@@ -190,7 +190,7 @@ func TestH7TemplatesMakeRoom(t *testing.T) {
 		return disk.CreateInput{Server: newServer(), Disk: compute.Disk{
 			ID: newDisk(), Role: compute.SwapDisk, SizeMB: mb, Encrypted: true, Format: compute.FormatLUKS, Secret: key}}
 	}
-	b.mayHave(t, 1)
+	b.limitCache(t, 1)
 	for mb := range int64(4) {
 		_, err := b.Create(t.Context(), swap(mb+1))
 		require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestH7TemplatesMakeRoom(t *testing.T) {
 func TestH7DisksAreMadeWhileImagesGo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.mayHave(t, 4)
+	b.limitCache(t, 4)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	made := map[string]bool{} // paths of images on which there is a disk
