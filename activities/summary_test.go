@@ -44,6 +44,7 @@ func TestA9EachCallHasASummary(t *testing.T) {
 		disk.Create.Summary(disk.CreateInput{Disk: root}):                                                    "create disk root",
 		disk.CreateCopy.Summary(disk.CreateInput{Disk: compute.Disk{Role: compute.EphemeralDisk, Index: 1}}): "create disk ephemeral1",
 		disk.Export.Summary(disk.ExportInput{Disk: root}):                                                    "export disk root",
+		disk.Receive.Summary(disk.ReceiveInput{Disk: root, From: compute.Agent{Name: "compute1"}}):           "receive disk root from compute1",
 		disk.KeySlots.Summary(disk.KeySlotsInput{Disks: []compute.Disk{root, root}}):                         "read key slots of 2 disks",
 		disk.AddKey.Summary(disk.AddKeyInput{Disk: root}):                                                    "add key to disk root",
 		disk.CreateConfigDrive.Summary(disk.ConfigDriveInput{}):                                              "create config drive",

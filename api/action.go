@@ -17,7 +17,8 @@ const actionPath = "/servers/:id/action"
 // serverActions are the actions on a server that change or read it through
 // POST /servers/{id}/action.
 func (a *API) serverActions() []Resource {
-	return []Resource{
+	moves := []Resource{a.shelveAction(), a.unshelveAction(), a.resizeAction(), a.migrateAction()} // each has a plan
+	return append([]Resource{
 		a.plainAction("os-start", "os_compute_api:servers:start", compute.Start),
 		a.plainAction("os-stop", "os_compute_api:servers:stop", compute.Stop),
 		a.rebootAction(),
@@ -28,13 +29,17 @@ func (a *API) serverActions() []Resource {
 		a.resetStateAction(),
 		a.createImageAction(),
 		a.createBackupAction(),
-		a.resizeAction(),
 		a.rebuildAction(),
 		a.rotateKeysAction(),
 		a.consoleOutputAction(),
 		a.rescueAction(),
 		a.plainAction("unrescue", "os_compute_api:os-unrescue", compute.Unrescue),
-	}
+		a.shelveOffloadAction(),
+		a.evacuateAction(),
+		a.liveMigrateAction(),
+		a.confirmResizeAction(),
+		a.revertResizeAction(),
+	}, append(moves, a.dryRunAction(moves))...)
 }
 
 // plainAction is an action that a member of the project may ask for, and whose
@@ -69,6 +74,8 @@ type action struct {
 
 	check func(serverRow) error   // what else keeps one from it; it may complete the arguments
 	grows func(serverRow) *growth // what it takes beyond what the server holds; asked after check
+	// plan is what a move of the server needs; has is what that has on the ledger. Asked after check.
+	plan func(s compute.Server, has []compute.Thing) (compute.MovePlan, error)
 }
 
 // takeAttempts is how often an action tries to win its server from a state in which
@@ -77,6 +84,9 @@ const takeAttempts = 5
 
 // act begins an action whose answer has no body.
 func (a *API) act(r *Request, act action) (any, error) {
+	if r.dry {
+		return a.foresee(r, act)
+	}
 	_, err := a.launch(r, act)
 	return nil, err
 }
@@ -90,17 +100,9 @@ func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 			return op, err
 		}
 		s := row.Server
-		if err := mayBegin(r, act.Facts, s); err != nil {
+		more, err := a.admit(r, act, row)
+		if err != nil {
 			return op, err
-		}
-		if act.check != nil {
-			if err := act.check(row); err != nil {
-				return op, err
-			}
-		}
-		var more *growth
-		if act.grows != nil {
-			more = act.grows(row)
 		}
 		arguments, err := json.Marshal(act.arguments)
 		if err != nil {
@@ -117,6 +119,35 @@ func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 		}
 	}
 	return op, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
+}
+
+// admit refuses an action that the server's states, or what else is known at once, forbid. It gives
+// what the action takes more.
+func (a *API) admit(r *Request, act action, row serverRow) (*growth, error) {
+	if err := mayBegin(r, act.Facts, row.Server); err != nil {
+		return nil, err
+	}
+	if err := a.checkShelved(r, act.Facts, row.Server); err != nil {
+		return nil, err
+	}
+	if act.RunsGuest() {
+		runsHere := schema.RunsHere
+		if act.Kind == compute.OpEvacuate { // the state of its vTPM is lost, and its host, where it waits, is dead
+			runsHere = schema.RunsNowhereElse
+		}
+		if err := runsHere(r.Context(), a.db, row.Server.ID); err != nil {
+			return nil, err
+		}
+	}
+	if act.check != nil {
+		if err := act.check(row); err != nil {
+			return nil, err
+		}
+	}
+	if act.grows == nil {
+		return nil, nil
+	}
+	return act.grows(row), nil
 }
 
 // takeFor takes the server for an action, with what it takes more.
@@ -146,7 +177,14 @@ func mayBegin(r *Request, of compute.Facts, s schema.Server) error {
 	if err := checkLock(r, s); err != nil && !of.EvenLocked {
 		return err
 	}
-	return of.Check(compute.Situation{Server: s.ID, VM: s.VMState, Task: s.TaskState, Launched: s.LaunchedAt != nil})
+	if err := of.Check(compute.Situation{Server: s.ID, VM: s.VMState, Task: s.TaskState, Launched: s.LaunchedAt != nil}); err != nil {
+		return err
+	}
+	if s.Former != nil && !of.WhileMoved() {
+		return fault.Conflict("Instance %s was resized or migrated, which is neither confirmed nor reverted. Confirm or revert it first; "+
+			"where its status does not allow that, an administrator sets it to ERROR.", s.ID)
+	}
+	return nil
 }
 
 func operation(r *Request, kind compute.OperationKind, server compute.ServerID, arguments []byte) compute.Operation {
@@ -163,7 +201,7 @@ func (a *API) take(r *Request, op compute.Operation, win func(*schema.Queries) (
 			return err
 		}
 		won = true
-		return outbox.Accept(r.Context(), q, op, r.sealed(op.Credential.ID))
+		return outbox.Accept(r.Context(), q, op, r.sealed(op.Credential))
 	})
 	return won && err == nil, err
 }

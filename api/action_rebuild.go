@@ -85,7 +85,7 @@ func (a *API) rebuildServer(r *Request) (any, error) {
 		},
 		grows: func(found serverRow) *growth {
 			// The root disk of a flavor without a size is as large as the image.
-			return a.growthOf(r.Context(), found.Server, compute.UseOf(found.Server.Flavor, asked.Image).DiskGB-found.Server.DiskGB)
+			return a.growthOf(r.Context(), found.Server, compute.Use{DiskGB: compute.UseOf(found.Server.Flavor, asked.Image).DiskGB - found.Server.DiskGB})
 		},
 	}); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (a *API) rescueServer(r *Request) (any, error) {
 			return err
 		},
 		grows: func(row serverRow) *growth {
-			return a.growthOf(r.Context(), row.Server, compute.ImageGB(in.Image))
+			return a.growthOf(r.Context(), row.Server, compute.Use{DiskGB: compute.ImageGB(in.Image)})
 		},
 	}); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strongroom/api/fault"
 	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
@@ -21,7 +22,8 @@ func (a *API) resetStateAction() Resource {
 }
 
 // resetServer says what a server is, whatever it does. An operation that runs
-// loses the server and undoes its work.
+// loses the server and undoes its work. A live migration is aborted instead: its guest
+// may run on the new host already, and would go with what is undone there.
 func (a *API) resetServer(r *Request) (any, error) {
 	var body struct {
 		Reset struct{ State compute.VMState } `json:"os-resetState"`
@@ -32,6 +34,9 @@ func (a *API) resetServer(r *Request) (any, error) {
 	row, err := a.findServer(r, ruleResetState)
 	if err != nil {
 		return nil, err
+	}
+	if row.Server.TaskState == compute.TaskMigrating {
+		return nil, fault.Conflict("Cannot 'os-resetState' instance %s while it is migrated live: abort that migration, or wait for its end.", row.Server.ID)
 	}
 	return a.done(r, compute.ResetState.Facts, row.Server, func(q *schema.Queries) (int64, error) {
 		return q.ResetServerState(r.Context(), schema.ResetServerStateParams{ID: row.Server.ID, VMState: body.Reset.State})

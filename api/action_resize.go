@@ -1,8 +1,6 @@
 package api
 
 import (
-	"net/http"
-
 	"strongroom/api/fault"
 	"strongroom/api/policy"
 	"strongroom/api/validation"
@@ -24,30 +22,73 @@ func (a *API) resizeAction() Resource {
 	}
 }
 
-// resizeServer says which resizes there cannot be, before anything is changed
-// (EE-33). The others are not offered yet.
+// resizeServer gives a server another flavor, until that is confirmed or reverted. What can be
+// refused is refused before anything is changed (EE-33).
 func (a *API) resizeServer(r *Request) (any, error) {
 	var body struct {
 		Resize struct {
-			FlavorRef validation.TextOrNumber `json:"flavorRef"`
+			FlavorRef  validation.TextOrNumber `json:"flavorRef"`
+			DiskConfig *string                 `json:"OS-DCF:diskConfig"`
 		}
 	}
 	if err := r.Decode(&body); err != nil {
 		return nil, err
 	}
-	row, err := a.findServer(r, ruleResize)
+	in := compute.ResizeArguments{DiskConfig: body.Resize.DiskConfig, SameHost: a.config.ResizeToSameHost, ConfirmAfter: a.config.ResizeWindow}
+	return a.act(r, action{
+		Facts: compute.Resize.Facts, rule: ruleResize, arguments: &in,
+		check: func(row serverRow) (err error) {
+			if in.Flavor, err = a.flavorOf(r, string(body.Resize.FlavorRef)); err != nil {
+				return err
+			}
+			return a.mayResize(r, row, in.Flavor)
+		},
+		grows: func(row serverRow) *growth { return a.growthTo(r.Context(), row.Server, in.Flavor) },
+		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
+			will, err := s.ResizedTo(r.ID, in.Flavor)
+			return s.PlanMove(will, has, in.SameHost, nil), err
+		},
+	})
+}
+
+// mayResize asks the rules of a create for the flavor, and those of a resize.
+func (a *API) mayResize(r *Request, row serverRow, flavor compute.Flavor) error {
+	was, err := a.withDisks(r, row.Server)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := checkLock(r, row.Server); err != nil {
-		return nil, err
-	}
-	flavor, err := a.flavorOf(r, string(body.Resize.FlavorRef))
+	will, err := was.ResizedTo(r.ID, flavor)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := compute.CheckResize(row.Server.Flavor, flavor, row.Server.Image); err != nil {
-		return nil, err
+	plan := &serverPlan{flavor: flavor, image: row.Server.Image, delegated: was.Delegates()}
+	if err := a.decide(plan); err != nil {
+		return err
 	}
-	return nil, fault.Errorf(http.StatusNotImplemented, "Resizing servers is not supported yet. Make an image of the server and create a new one from it.")
+	if err := was.CheckNewTPM(will); err != nil {
+		return err
+	}
+	if err := was.CheckMover(will, r.Credential()); err != nil {
+		return err
+	}
+	if err := a.isUp(row); err != nil {
+		return err
+	}
+	if was.TPM != nil || plan.tpm == nil {
+		return nil
+	}
+	plan.encryption = compute.Encryption{} // its disks have their keys
+	return a.probe(r, plan)
+}
+
+// isUp refuses to move a server from a host that is down.
+func (a *API) isUp(row serverRow) error {
+	h := compute.Host{ForcedDown: row.HostForcedDown != nil && *row.HostForcedDown}
+	if row.HostLastSeen != nil {
+		h.LastSeen = *row.HostLastSeen
+	}
+	if row.Server.HostID != nil && !h.Up(a.config.Now()) {
+		return fault.Conflict("Service is unavailable at this time.")
+	}
+	return nil
 }

@@ -1,8 +1,12 @@
 package api_test
 
 import (
+	"maps"
+	"slices"
+	"strconv"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
@@ -24,10 +28,150 @@ func TestResizeRefuses(t *testing.T) {
 		"a resize does not encrypt, decrypt or convert disks. Make an image of the server and create a new one from it.")
 	ask(member, own.ID).fails(400, "badRequest", "When resizing, instances must change flavor!")
 	ask(member, "nope").fails(400, "badRequest", "Flavor nope could not be found.")
-	ask(member, "large").fails(501, "notImplemented",
-		"Resizing servers is not supported yet. Make an image of the server and create a new one from it.")
+	c.addFlavor("small", nil)
+	c.exec(`UPDATE flavors SET root_gb = 0 WHERE id = 'small'`)
+	ask(member, "small").fails(400, "badRequest", "Server disk was unable to be resized because: Resize to zero disk flavor is not allowed.")
+	c.exec(`UPDATE flavors SET root_gb = 1, ephemeral_gb = 0 WHERE id = 'small'`)
+	ask(member, "small").fails(400, "badRequest", "Server disk was unable to be resized because: Unable to resize disk down.")
+	c.exec(`UPDATE hosts SET forced_down = true`)
+	ask(member, "large").fails(409, "conflictingRequest", "Service is unavailable at this time.")
+	c.exec(`UPDATE hosts SET forced_down = false`)
 	ask(reader, "large").ok(403)
 	ask(stranger, "large").ok(404)
 	require.Equal(t, own, c.row(id).Flavor)
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
+}
+
+// resize asks for a flavor that has more of everything.
+func (c *cloud) resize(t *testing.T, by who, id string) answer {
+	flavor := "larger-" + uuid.NewString()
+	c.addFlavor(flavor, nil)
+	c.exec(`UPDATE flavors SET root_gb = 8, vcpus = 4, memory_mb = 2048 WHERE id = $1`, flavor)
+	return c.act(t, by, id, `{"resize": {"flavorRef": "`+flavor+`", "OS-DCF:diskConfig": "AUTO"}}`, at(extended))
+}
+
+// A resize takes what its flavor has more of the project's quota at once; so does a revert to a
+// larger flavor. What a migration needs is there.
+func TestResizeTakesQuota(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t, quotas(compute.Quota{Instances: 10, Cores: 4, MemoryMB: 1 << 20, DiskGB: compute.Unlimited}))
+	id := c.active()
+	other := c.active()
+	c.resize(t, member, id).fails(403, "forbidden", "Quota exceeded for cores: Requested 3, but already used 2 of 4 cores")
+	c.exec(`UPDATE servers SET deleted_at = now() WHERE id = $1`, other)
+	c.resize(t, member, id).ok(202)
+	require.Equal(t, 3, c.count(`SELECT reserved_vcpus FROM servers WHERE id = $1`, id))
+	c.act(t, admin, id, `{"migrate": null}`, at("2.1")).fails(409, "conflictingRequest", "Cannot 'migrate' instance "+id+" while it is in task_state resize_prep")
+
+	c.settle(id, compute.VMResized, compute.TaskNone)
+	c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-x', 'flavor', jsonb_set(flavor, '{vcpus}', '9')) WHERE id = $1`, id)
+	c.act(t, member, id, `{"revertResize": null}`, at("2.1")).fails(403, "forbidden", "Quota exceeded for cores: Requested 8, but already used 1 of 4 cores")
+}
+
+// A confirmation answers 204; what is not there cannot be decided on.
+func TestDecideOnAMove(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	c.act(t, member, id, `{"confirmResize": null}`, at("2.1")).fails(409, "conflictingRequest", "Cannot 'confirmResize' instance "+id+" while it is in vm_state active")
+	c.settle(id, compute.VMError, compute.TaskNone)
+	c.act(t, member, id, `{"revertResize": null}`, at("2.1")).fails(409, "conflictingRequest", "Cannot 'revertResize' instance "+id+" while it is in vm_state error")
+	c.settle(id, compute.VMResized, compute.TaskNone)
+	require.Equal(t, 204, onceMoved(`{"confirmResize": null}`)(c, t, member, id).code)
+	require.Equal(t, compute.TaskResizeConfirming, c.row(id).TaskState)
+}
+
+// What is not decided on is not changed by anything else, whatever the server's state was set to.
+func TestNothingElseIsDoneWithAMovedServer(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-x', 'flavor', flavor) WHERE id = $1`, id)
+	for state, bodies := range map[compute.VMState][]string{
+		compute.VMActive: {`{"os-stop": null}`, `{"shelve": null}`, `{"reboot": {"type": "HARD"}}`, `{"pause": null}`},
+		compute.VMError:  {`{"reboot": {"type": "HARD"}}`, `{"os-stop": null}`},
+	} {
+		c.settle(id, state, compute.TaskNone)
+		for _, body := range bodies {
+			got := c.act(t, member, id, body, at("2.1")).ok(409)
+			require.Contains(t, got.body, "neither confirmed nor reverted", "%s in %s", body, state)
+		}
+	}
+	c.act(t, member, id, `{"revertResize": null}`, at("2.1")).ok(202)
+}
+
+func TestMigrateRefuses(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	name := c.text(`SELECT name FROM hosts WHERE id = $1`, c.host)
+	ask := func(as who, body, version string) answer {
+		return c.act(t, as, id, `{"migrate": `+body+`}`, at(version))
+	}
+	ask(admin, `{"host": "`+name+`"}`, "2.56").fails(400, "badRequest", "Cannot migrate to the host where the server exists.")
+	ask(admin, `{"host": "nowhere"}`, "2.56").fails(400, "badRequest", "Compute host nowhere could not be found.")
+	ask(admin, `{"where": "x"}`, "2.56").ok(400)
+	ask(member, `null`, "2.56").ok(403)
+	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
+	ask(admin, `{"host": "nowhere"}`, "2.55").ok(202) // not looked at
+}
+
+// A server that another host may still run is not started beside it.
+func TestNoServerStartsBesideItself(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	c.exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
+		VALUES (gen_random_uuid(), 'running_domain', gen_random_uuid()::text, 'instance-' || $1, 'server', $1::uuid, 'req-before', gen_random_uuid(), 'p', 'u', 'waiting', 'host', now())`, id)
+	c.act(t, member, id, `{"os-start": null}`, at("2.1")).fails(409, "conflictingRequest",
+		"Instance "+id+" may still run on a host that does not answer. Try again when that is back.")
+	c.exec(`UPDATE ledger SET state = 'intended', blocked_by = '' WHERE kind = 'running_domain'`) // who started it was cut off
+	c.act(t, member, id, `{"os-start": null}`, at("2.1")).ok(409)
+	c.settle(id, compute.VMPaused, compute.TaskNone) // halted for a live migration of which the end is not known
+	c.act(t, member, id, `{"unpause": null}`, at("2.1")).ok(409)
+	c.act(t, admin, id, `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, at("2.30")).fails(409, "conflictingRequest",
+		"Instance "+id+" may still run on a host that does not answer. Try again when that is back.")
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+
+	c.exec(`UPDATE ledger SET kind = 'tpm_state', name = $1 || '.0123abcd', reference = 'undecided', state = 'waiting', blocked_by = 'error' WHERE kind = 'running_domain'`, id)
+	c.act(t, member, id, `{"os-start": null}`, at("2.1")).fails(409, "conflictingRequest",
+		"The state of the vTPM of instance "+id+" is still to be put back on its host. Try again when that was done.")
+	c.exec(`DELETE FROM ledger WHERE kind = 'tpm_state'`)
+	c.act(t, member, id, `{"os-start": null}`, at("2.1")).ok(202)
+}
+
+// Migrations are listed with the keys of each version.
+func TestMigrations(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	for i := range 3 {
+		c.exec(`INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, destination, old_flavor, new_flavor, project_id, user_id)
+			VALUES (gen_random_uuid(), 'req-' || $2::int, $1, 'resize', CASE WHEN $2::int = 0 THEN 'error' ELSE 'finished' END, 'a', 'b', '1', 'large', 'p', 'u')`, id, i)
+	}
+	list := func(version, query string) []any {
+		return c.do(t, admin, "GET", "/os-migrations"+query, "", at(version)).ok(200).get("migrations").([]any)
+	}
+	keys := func(m any) []string { return slices.Sorted(maps.Keys(m.(map[string]any))) }
+	old := []string{"created_at", "dest_compute", "dest_host", "dest_node", "id", "instance_uuid", "new_instance_type_id", "old_instance_type_id",
+		"source_compute", "source_node", "status", "updated_at"}
+	require.Equal(t, old, keys(list("2.1", "")[0]))
+	require.Subset(t, keys(list("2.23", "")[0]), []string{"migration_type"})
+	require.NotContains(t, keys(list("2.58", "")[0]), "uuid")
+	require.Subset(t, keys(list("2.80", "")[0]), []string{"uuid", "user_id", "project_id"})
+	require.Len(t, list("2.1", "?status=error"), 1)
+	require.Empty(t, list("2.80", "?user_id=nobody"))
+	require.Empty(t, list("2.1", "?instance_uuid="+uuid.NewString()))
+	first := list("2.59", "?limit=2")
+	require.Len(t, first, 2)
+	marker := first[1].(map[string]any)["uuid"].(string)
+	require.Len(t, list("2.59", "?limit=2&marker="+marker), 1)
+	c.do(t, admin, "GET", "/os-migrations?marker="+uuid.NewString(), "", at("2.59")).ok(400)
+	number := strconv.Itoa(int(first[0].(map[string]any)["id"].(float64)))
+	path := "/servers/" + id + "/migrations/"
+	c.do(t, admin, "GET", path+number, "", at("2.23")).fails(404, "itemNotFound", "Migration "+number+" for server "+id+" is not live-migration.")
+	c.do(t, admin, "DELETE", path+number, "", at("2.24")).ok(400)
+	c.do(t, admin, "POST", path+number+"/action", `{"force_complete": null}`, at("2.22")).ok(400)
+	c.do(t, admin, "GET", path+"nonsense", "", at("2.23")).ok(404)
 }

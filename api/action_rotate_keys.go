@@ -38,11 +38,7 @@ func (a *API) rotateKeys(r *Request) (any, error) {
 
 // checkRotation refuses at once what the operation would fail for.
 func (a *API) checkRotation(r *Request, row schema.Server, in compute.RotateArguments) error {
-	disks, err := a.db.GetServerDisks(r.Context(), row.ID)
-	if err != nil {
-		return err
-	}
-	s, err := row.WithDisks(disks)
+	s, err := a.withDisks(r, row)
 	if err != nil {
 		return err
 	}

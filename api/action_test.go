@@ -212,6 +212,10 @@ func TestResetState(t *testing.T) {
 		fails(400, "badRequest", "Invalid input for field/attribute state. Value: paused. 'paused' is not one of ['active', 'error']")
 	require.Equal(t, 2, c.count(`SELECT count(*) FROM operations WHERE kind = 'resetState' AND state = 'succeeded' AND finished_at IS NOT NULL`))
 	require.Len(t, c.starter.ops(), 1)
+	c.settle(id, compute.VMActive, compute.TaskMigrating)
+	c.act(t, admin, id, `{"os-resetState":{"state":"error"}}`).fails(409, "conflictingRequest",
+		"Cannot 'os-resetState' instance "+id+" while it is migrated live: abort that migration, or wait for its end.")
+	require.Equal(t, compute.TaskMigrating, c.row(id).TaskState)
 }
 
 func TestConsoleOutput(t *testing.T) {

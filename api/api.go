@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -32,16 +33,20 @@ type Config struct {
 	Objects     Checker                    // the object store
 	Quotas      Quotas                     // what projects may hold; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
-	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator, admin
+	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator
+	OtherRoles  []string                   // which others a token that is kept for that may have; default member, reader
 	Operations  Operations                 // starts what was committed
 	Consoles    Console                    // reads console logs
 	VolumeType  string                     // name of the default volume type
 
-	ForceConfigDrive bool             // every new server has a config drive
-	MaxImageDiskGB   int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
-	Origin           origin.Origin    // where clients reach it, as links say
-	Logger           *slog.Logger     // one line for each request; nil: none
-	Now              func() time.Time // the clock; default time.Now
+	ForceConfigDrive   bool             // every new server has a config drive
+	MaxImageDiskGB     int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
+	ShelvedOffloadTime int              // seconds that a shelved server stays on its host; compute.NeverOffload: until it is offloaded
+	ResizeToSameHost   bool             // a resize may leave the server on its host
+	ResizeWindow       int              // seconds after which a resize or migration is confirmed by itself; 0: never
+	Origin             origin.Origin    // where clients reach it, as links say
+	Logger             *slog.Logger     // one line for each request; nil: none
+	Now                func() time.Time // the clock; default time.Now
 }
 
 // API is the compute API, with the volume types API beside it. It is an
@@ -69,10 +74,19 @@ func New(config Config) (*API, error) {
 		config.Now = time.Now
 	}
 	if config.KeyRoles == nil {
-		config.KeyRoles = []string{"creator", "admin"}
+		config.KeyRoles = []string{"creator"}
+	}
+	if config.OtherRoles == nil {
+		config.OtherRoles = []string{"member", "reader"}
 	}
 	if config.MaxImageDiskGB <= 0 {
 		config.MaxImageDiskGB = compute.DefaultMaxImageDiskGB
+	}
+	if config.ShelvedOffloadTime < compute.NeverOffload {
+		return nil, fmt.Errorf("shelved_offload_time: %d is no time", config.ShelvedOffloadTime)
+	}
+	if config.ResizeWindow < 0 {
+		return nil, fmt.Errorf("resize_confirm_window: %d is no time", config.ResizeWindow)
 	}
 	if config.Quotas == nil {
 		config.Quotas = unlimited{}

@@ -90,6 +90,7 @@ type attack struct {
 type seedRequest struct {
 	method, path, query, body string
 	oldest, newest            microversion.Version
+	volume                    bool // of the volume types API, whose versions are 3.x
 }
 
 // shot is a request as it is sent.
@@ -124,7 +125,32 @@ var more = []seedRequest{
 	{method: "GET", path: "/flavors/detail", oldest: 1, newest: 97, query: "minRam=1&minDisk=1&sort_key=memory_mb&sort_dir=desc&is_public=true&limit=2&marker=42"},
 }
 
-// seedsOf makes a seed of each demand, and of what is more.
+// ofVolumes are the routes of the volume types API.
+var ofVolumes = []seedRequest{
+	{method: "GET", path: "/types", query: "is_public=None&limit=1&offset=0&sort=name:asc,id&marker=VOLUME"},
+	{method: "GET", path: "/types", query: "extra_specs={'multiattach':'<is> True'}&name=a&sort_key=name&sort_dir=desc"},
+	{method: "GET", path: "/types/VOLUME"},
+	{method: "GET", path: "/types/default"},
+	{method: "POST", path: "/types", body: `{"volume_type":{"name":"n","description":"d","os-volume-type-access:is_public":true,"extra_specs":{"a":"b"}}}`},
+	{method: "PUT", path: "/types/VOLUME", body: `{"volume_type":{"name":"n","description":null,"is_public":false}}`},
+	{method: "DELETE", path: "/types/VOLUME"},
+	{method: "GET", path: "/types/VOLUME/extra_specs"},
+	{method: "POST", path: "/types/VOLUME/extra_specs", body: `{"extra_specs":{"multiattach":"<is> True","volume_backend_name":"x"}}`},
+	{method: "GET", path: "/types/VOLUME/extra_specs/multiattach"},
+	{method: "PUT", path: "/types/VOLUME/extra_specs/multiattach", body: `{"multiattach":"<is> False"}`},
+	{method: "DELETE", path: "/types/VOLUME/extra_specs/multiattach"},
+	{method: "GET", path: "/types/VOLUME/os-volume-type-access"},
+	{method: "POST", path: "/types/VOLUME/action", body: `{"addProjectAccess":{"project":"PROJECT"}}`},
+	{method: "POST", path: "/types/VOLUME/action", body: `{"removeProjectAccess":{"project":"PROJECT"}}`},
+	{method: "GET", path: "/types/VOLUME/encryption"},
+	{method: "GET", path: "/types/VOLUME/encryption/cipher"},
+	{method: "POST", path: "/types/VOLUME/encryption", body: `{"encryption":{"provider":"luks","control_location":"front-end","key_size":256,"cipher":"aes-xts-plain64"}}`},
+	{method: "PUT", path: "/types/VOLUME/encryption/provider", body: `{"encryption":{"key_size":null}}`},
+	{method: "DELETE", path: "/types/VOLUME/encryption/provider"},
+	{method: "GET", path: "/types/VOLUME/changes"},
+}
+
+// seedsOf makes a seed of each demand, of the volume types API's requests, and of what is more.
 func (a *attack) seedsOf(t *testing.T) []seedRequest {
 	t.Helper()
 	seeds := slices.Clone(more)
@@ -139,6 +165,10 @@ func (a *attack) seedsOf(t *testing.T) []seedRequest {
 			}
 			seeds = append(seeds, s)
 		}
+	}
+	for _, s := range ofVolumes {
+		s.newest, s.volume = microversion.Volume.Max, true
+		seeds = append(seeds, s)
 	}
 	require.Greater(t, len(seeds), len(demands))
 	return seeds
@@ -198,9 +228,12 @@ func (a *attack) shot(n int) shot {
 	}
 	path, query, body := words.Replace(of.path(a.tenants, seed.path)), words.Replace(strings.ReplaceAll(seed.query, "MARK", "a")), words.Replace(seed.body)
 	version := strconv.Itoa(int(seed.oldest) + r.IntN(int(seed.newest-seed.oldest)+1))
-	root := "/v2.1"
+	root, service := "/v2.1", "compute 2."
+	if seed.volume {
+		root, service = "/v3", "volume 3."
+	}
 	if r.IntN(4) == 0 {
-		root = pick(r, []string{"/v2.1/" + elsewhere, "/v2.1/" + elsewhere, "/v2", "/v2", "/v2.1/" + project, "/v3", "/v2.1/%2F", "/V2.1"})
+		root = pick(r, []string{"/v2.1/" + elsewhere, "/v2.1/" + elsewhere, "/v2", "/v2", "/v2.1/" + project, "/v3", "/v3/" + elsewhere, "/v3/" + project, "/v2.1/%2F", "/V2.1"})
 	}
 	if body != "" && r.IntN(10) < 6 {
 		body = mutateJSON(r, body, []string{"name", "server", "metadata", "imageRef", "flavorRef", "count", "", "\x00", "__proto__", strings.Repeat("k", 300)})
@@ -222,7 +255,7 @@ func (a *attack) shot(n int) shot {
 	s.large = len(body) > api.MaxBody
 	s.body = body
 	s.headers = []string{
-		"Host: cloud.example:8774", "Connection: close", "Content-Type: application/json", microversion.Header + ": compute 2." + version,
+		"Host: cloud.example:8774", "Connection: close", "Content-Type: application/json", microversion.Header + ": " + service + version,
 		"X-Auth-Token: " + string(s.as), "Content-Length: " + strconv.Itoa(len(body)),
 	}
 	if r.IntN(10) < 2 {

@@ -1,35 +1,42 @@
 package api_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/compute"
 )
 
 var encryptedSpecs = map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}
 
-// The token of a request rests sealed for its operations, once, and opens again.
-func TestTheTokenOfAnOperationRestsSealed(t *testing.T) {
+// TestLowTheTokenOfAnOperationRestsSealed: the token of a request rests sealed for its
+// operations, once, and opens again, for its own project and user alone.
+func TestLowTheTokenOfAnOperationRestsSealed(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
 	c.do(t, member, "POST", "/servers", c.body(map[string]any{"min_count": 2, "max_count": 2}), at("2.90")).ok(202)
 	require.Equal(t, 1, c.count("SELECT count(*) FROM credentials"))
 	require.Equal(t, 2, c.count("SELECT count(*) FROM operations o JOIN credentials c ON c.id = o.credential_id"))
 	var id uuid.UUID
-	var owner string
+	var owner, user string
 	var sealed []byte
-	require.NoError(t, c.pool.QueryRow(t.Context(), "SELECT id, project_id, sealed FROM credentials").Scan(&id, &owner, &sealed))
+	require.NoError(t, c.pool.QueryRow(t.Context(), "SELECT id, project_id, user_id, sealed FROM credentials").Scan(&id, &owner, &user, &sealed))
 	require.Equal(t, project, owner)
 	require.NotContains(t, string(sealed), string(member))
-	token, err := c.seal.Unseal(id, sealed)
+	_, err := c.seal.Unseal(compute.Credential{ID: id, ProjectID: "another", UserID: user}, sealed)
+	require.Error(t, err, "it is its project's")
+	_, err = c.seal.Unseal(compute.Credential{ID: id, ProjectID: owner, UserID: "another"}, sealed)
+	require.Error(t, err, "it is its user's")
+	token, err := c.seal.Unseal(compute.Credential{ID: id, ProjectID: owner, UserID: user}, sealed)
 	require.NoError(t, err)
 	require.Equal(t, string(member), string(token))
 }
 
-// EE-10, TPM-08: what would fail later is refused at once, and nothing is left.
+// EE-10, TPM-08, TPM-40: what would fail later is refused at once, and nothing is left.
 func TestWhatTheCloudDoesNotAllowIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	forbidden, away := compute.Errorf(compute.Forbidden, "no"), compute.Errorf(compute.Unavailable, "away")
@@ -100,7 +107,7 @@ func TestAPassingRequestOffersItsToken(t *testing.T) {
 	require.Zero(t, offered(), "nothing waits")
 	c.exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
 		SELECT $1, 'key_secret', 'key-manager', 'a key', 'server', id, 'req-1', $1, $2, 'u', 'waiting', 'credential', now() FROM servers`, uuid.New(), project)
-	for _, as := range []who{reader, member, stranger} {
+	for _, as := range []who{reader, member, stranger, admin} {
 		pass(as)
 		require.Zero(t, offered(), string(as))
 	}
@@ -108,13 +115,42 @@ func TestAPassingRequestOffersItsToken(t *testing.T) {
 	require.Equal(t, 1, offered())
 	pass(creator)
 	require.Equal(t, 1, offered())
-	var id uuid.UUID
+	by := compute.Credential{ProjectID: project}
 	var sealed []byte
-	require.NoError(t, c.pool.QueryRow(t.Context(), "SELECT id, sealed FROM credentials WHERE offered AND project_id = $1", project).Scan(&id, &sealed))
-	token, err := c.seal.Unseal(id, sealed)
+	require.NoError(t, c.pool.QueryRow(t.Context(), "SELECT id, user_id, sealed FROM credentials WHERE offered AND project_id = $1", project).Scan(&by.ID, &by.UserID, &sealed))
+	token, err := c.seal.Unseal(by, sealed)
 	require.NoError(t, err)
 	require.Equal(t, string(creator), string(token))
 	c.exec("DELETE FROM credentials WHERE offered")
-	pass(admin)
+	pass(creator)
 	require.Equal(t, 1, offered(), "it was tried: the next one")
+}
+
+// H1, H2: an offer is never of a token with more than the role that it takes to remove keys.
+// An administrator's own operations act with his token, until they have ended.
+func TestH1AnOfferIsOfNoTokenWithMoreRoles(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]struct {
+		roles, others []string
+		offer         []who
+	}{
+		"as it comes":                {nil, nil, []who{creator}},
+		"roles of another service":   {nil, []string{"member", "reader", "load-balancer_member"}, []who{creator, balancing}},
+		"an operator's own decision": {[]string{"creator", "admin"}, nil, []who{creator, admin, powerful}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setupCloud(t, func(config *api.Config) { config.KeyRoles, config.OtherRoles = v.roles, v.others })
+			c.exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
+				VALUES ($1, 'key_secret', 'key-manager', 'a key', 'server', $1, 'req-1', $1, $2, 'u', 'waiting', 'credential', now())`, uuid.New(), project)
+			for _, as := range []who{admin, powerful, balancing, creator, member, powerless} {
+				c.do(t, as, "GET", "/flavors", "")
+				require.Equal(t, slices.Contains(v.offer, as), c.count("SELECT count(*) FROM credentials WHERE offered") == 1, string(as))
+				c.exec("DELETE FROM credentials WHERE offered")
+			}
+			c.addFlavor("7", encryptedSpecs)
+			c.do(t, powerful, "POST", "/servers", c.body(map[string]any{"flavorRef": "7"}), at("2.90")).ok(202)
+			require.Equal(t, 1, c.count("SELECT count(*) FROM credentials c JOIN operations o ON o.credential_id = c.id WHERE NOT c.offered AND c.user_id = 'user-powerful'"))
+		})
+	}
 }

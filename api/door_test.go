@@ -39,7 +39,7 @@ func TestDiscovery(t *testing.T) {
 		{"id":"v2.1","status":"CURRENT","links":[{"rel":"self","href":"http://cloud.example:8774/v2.1/v4/servers"}],
 		 "media-types":[{"base":"application/json","type":"application/vnd.openstack.compute+json;version=2.1"}]}]}`)
 
-	behind, err := origin.New("https://compute.example/", nil)
+	behind, err := origin.New("https://compute.example/", nil, "")
 	require.NoError(t, err)
 	prefixed := setup(t, func(c *api.Config) { c.Origin = behind })
 	require.Equal(t, "https://compute.example/v2.1/", prefixed.raw(t, nobody, "GET", "/v2.1", "").get("version", "links", 0, "href"))

@@ -87,8 +87,53 @@ func TestM9EveryPathBelowTheEndpointsNeedsAToken(t *testing.T) {
 	b.raw(t, member, "GET", "/v2.1/%2F", "").ok(404)
 }
 
-// The log names who is connected, not who a header says it is.
-func TestTheLogNamesTheConnectedClient(t *testing.T) {
+// P12: a marker with a thousand sort keys is the work of one; the same of volume types.
+func TestP12AMarkerWithAThousandSortKeys(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	marker := c.create(nil)
+	c.create(nil)
+	many := strings.Repeat("&sort_key=display_name&sort_dir=asc", 1000)
+	once := c.do(t, member, "GET", "/servers?marker="+marker+"&sort_key=display_name&sort_dir=asc", "").ok(200)
+	require.Equal(t, once.get("servers"), c.do(t, member, "GET", "/servers?marker="+marker+many, "").ok(200).get("servers"))
+	b := setup(t)
+	b.raw(t, admin, "GET", "/v3/types?sort_key=name"+strings.Repeat("&sort_key=name", 1000), "").ok(200)
+	b.raw(t, admin, "GET", "/v3/types?sort="+strings.Repeat("name:asc,", 1000)+"name:asc", "").ok(200)
+}
+
+// P13: a count of zeros alone is a request that is refused, and no panic.
+func TestP13ACountOfZeros(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	for _, key := range []string{"min_count", "max_count"} {
+		c.do(t, member, "POST", "/servers", c.body(map[string]any{key: strings.Repeat("0", 65)}), at("2.90")).ok(400)
+	}
+	require.Zero(t, c.count(`SELECT count(*) FROM servers`))
+}
+
+// P14: sizes whose sum wraps around to a small one are refused at once, not by the host.
+func TestP14SizesWhoseSumWraps(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	c.addFlavor("scratch", map[string]string{})
+	disk := map[string]any{
+		"source_type": "blank", "destination_type": "local", "boot_index": -1, "volume_size": strings.Repeat("0", 60) + "4611686018427387904",
+	}
+	disks := []any{disk, disk, disk, disk} // 2^62 each
+	c.do(t, member, "POST", "/servers", c.body(map[string]any{"block_device_mapping_v2": disks}), at("2.90")).ok(400)
+	require.Zero(t, c.count(`SELECT count(*) FROM servers`))
+}
+
+// P15: an escaped slash below the volume API needs a token as any path does.
+func TestP15AnEscapedSlashBelowTheVolumeAPI(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.raw(t, nobody, "GET", "/v3/%2F", "").ok(401)
+	b.raw(t, member, "GET", "/v3/%2F", "").ok(404)
+}
+
+// TestLowTheLogNamesTheConnectedClient: the log names who is connected, not who a header says
+func TestLowTheLogNamesTheConnectedClient(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.raw(t, nobody, "GET", "/v2.1/servers", "", header("X-Forwarded-For", "203.0.113.9"), header("X-Real-Ip", "203.0.113.9")).ok(401)

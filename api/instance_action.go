@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -103,19 +102,9 @@ func (a *API) actionPage(r *Request, server compute.ServerID) (schema.ServerOper
 		}
 		page.Below = &op.Number
 	}
-	for name, bound := range map[string]**time.Time{"changes-since": &page.Since, "changes-before": &page.Until} {
-		if text := r.Query.Get(name); text != "" {
-			at, err := validation.ParseTime(text)
-			if err != nil {
-				return page, fault.BadRequest("Invalid %s value", name)
-			}
-			*bound = &at
-		}
-	}
-	if page.Since != nil && page.Until != nil && page.Since.After(*page.Until) {
-		return page, fault.BadRequest("The value of changes-since must be less than or equal to changes-before.")
-	}
-	return page, nil
+	var err error
+	page.Since, page.Until, err = changesBetween(r)
+	return page, err
 }
 
 func (a *API) showAction(r *Request) (any, error) {

@@ -14,6 +14,8 @@ func viewAction(v microversion.Version, op schema.Operation) map[string]any {
 	}
 	if op.State == compute.OperationFailed || op.State == compute.OperationCancelled {
 		out["message"] = "Error"
+	} else if op.Message != nil && *op.Message != "" { // what it has cost, see compute.Server.TPMLost
+		out["message"] = *op.Message
 	}
 	if v >= 58 {
 		out["updated_at"] = microseconds(&op.UpdatedAt)

@@ -32,6 +32,8 @@ const (
 	stranger  who = "token-of-stranger"  // a member of another project
 	unscoped  who = "token-of-unscoped"  // an admin without a project
 	creator   who = "token-of-creator"   // a member who may keep keys
+	powerful  who = "token-of-powerful"  // a creator who is an administrator, too
+	balancing who = "token-of-balancing" // a creator with a role of another service
 	scripted  who = "token-of-scripted"  // a member's application credential
 	powerless who = "token-of-powerless" // of the project, with no role that means anything
 	observer  who = "token-of-observer"  // a reader of another project
@@ -107,6 +109,10 @@ func (i *identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		scope(project, "user-powerless", "visitor")
 	case creator:
 		scope(project, "user-creator", "member", "creator")
+	case powerful:
+		scope(project, "user-powerful", "admin", "creator", "member", "reader")
+	case balancing:
+		scope(project, "user-balancing", "creator", "load-balancer_member", "member", "reader")
 	case scripted:
 		scope(project, "user-member", "member")
 		token["application_credential"] = map[string]any{"id": "app-1", "name": "script"}

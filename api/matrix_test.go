@@ -224,30 +224,35 @@ var demands = map[string][]demand{
 			return granted
 		}, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none","key_name":"KEY"}}`},
 	},
-	"GET /servers/:id":                                 {{right: on(reads), granted: 200}},
-	"PUT /servers/:id":                                 {{right: on(writes), granted: 200, body: `{"server":{"name":"other","description":null,"accessIPv4":"192.0.2.1","OS-DCF:diskConfig":"AUTO","hostname":"other"}}`}},
-	"DELETE /servers/:id":                              {{right: on(writes), granted: 204}},
-	"GET /servers/:id/metadata":                        {{right: on(reads), granted: 200}},
-	"POST /servers/:id/metadata":                       {{right: on(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
-	"PUT /servers/:id/metadata":                        {{right: on(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
-	"GET /servers/:id/metadata/:key":                   {{right: on(reads), granted: 200}},
-	"PUT /servers/:id/metadata/:key":                   {{right: on(writes), granted: 200, body: `{"meta":{"color":"red"}}`}},
-	"DELETE /servers/:id/metadata/:key":                {{right: on(writes), granted: 204}},
-	"GET /servers/:id/tags":                            {{right: on(reads), granted: 200}},
-	"PUT /servers/:id/tags":                            {{right: on(writes), granted: 200, body: `{"tags":["a","b"]}`}},
-	"DELETE /servers/:id/tags":                         {{right: on(writes), granted: 204}},
-	"GET /servers/:id/tags/:tag":                       {{right: on(reads), granted: 204}},
-	"PUT /servers/:id/tags/:tag":                       {{right: on(writes), granted: 201, to: "/servers/SERVER/tags/new"}},
-	"DELETE /servers/:id/tags/:tag":                    {{right: on(writes), granted: 204}},
-	"GET /servers/:id/ips":                             {{right: on(reads), granted: 200}},
-	"GET /servers/:id/ips/:network":                    {{right: on(reads), granted: 404}},
-	"GET /servers/:id/os-security-groups":              {{right: on(reads), granted: 200}},
-	"GET /servers/:id/os-interface":                    {{right: on(reads), granted: 200}},
-	"GET /servers/:id/os-volume_attachments":           {{right: on(reads), granted: 200}},
-	"GET /servers/:id/disks":                           {{right: on(reads), granted: 200}},
-	"GET /servers/:id/operations":                      {{right: on(reads), granted: 200}},
-	"GET /servers/:id/os-instance-actions":             {{right: on(reads), granted: 200}},
-	"GET /servers/:id/os-instance-actions/:request_id": {{right: on(reads), granted: 200}},
+	"GET /servers/:id":                                              {{right: on(reads), granted: 200}},
+	"PUT /servers/:id":                                              {{right: on(writes), granted: 200, body: `{"server":{"name":"other","description":null,"accessIPv4":"192.0.2.1","OS-DCF:diskConfig":"AUTO","hostname":"other"}}`}},
+	"DELETE /servers/:id":                                           {{right: on(writes), granted: 204}},
+	"GET /servers/:id/metadata":                                     {{right: on(reads), granted: 200}},
+	"POST /servers/:id/metadata":                                    {{right: on(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
+	"PUT /servers/:id/metadata":                                     {{right: on(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
+	"GET /servers/:id/metadata/:key":                                {{right: on(reads), granted: 200}},
+	"PUT /servers/:id/metadata/:key":                                {{right: on(writes), granted: 200, body: `{"meta":{"color":"red"}}`}},
+	"DELETE /servers/:id/metadata/:key":                             {{right: on(writes), granted: 204}},
+	"GET /servers/:id/tags":                                         {{right: on(reads), granted: 200}},
+	"PUT /servers/:id/tags":                                         {{right: on(writes), granted: 200, body: `{"tags":["a","b"]}`}},
+	"DELETE /servers/:id/tags":                                      {{right: on(writes), granted: 204}},
+	"GET /servers/:id/tags/:tag":                                    {{right: on(reads), granted: 204}},
+	"PUT /servers/:id/tags/:tag":                                    {{right: on(writes), granted: 201, to: "/servers/SERVER/tags/new"}},
+	"DELETE /servers/:id/tags/:tag":                                 {{right: on(writes), granted: 204}},
+	"GET /servers/:id/ips":                                          {{right: on(reads), granted: 200}},
+	"GET /servers/:id/ips/:network":                                 {{right: on(reads), granted: 404}},
+	"GET /servers/:id/os-security-groups":                           {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-interface":                                 {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-volume_attachments":                        {{right: on(reads), granted: 200}},
+	"GET /servers/:id/disks":                                        {{right: on(reads), granted: 200}},
+	"GET /servers/:id/operations":                                   {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-instance-actions":                          {{right: on(reads), granted: 200}},
+	"GET /os-migrations":                                            {{right: onlyAdmin, granted: 200}},
+	"GET /servers/:id/migrations":                                   {{right: on(rules), granted: 200}},
+	"GET /servers/:id/migrations/:migration":                        {{right: on(rules), granted: 404}},
+	"DELETE /servers/:id/migrations/:migration":                     {{right: on(rules), granted: 404}},
+	"POST /servers/:id/migrations/:migration/action force_complete": {{right: on(rules), granted: 404, body: `{"force_complete":null}`}},
+	"GET /servers/:id/os-instance-actions/:request_id":              {{right: on(reads), granted: 200}},
 
 	"POST /servers/:id/action os-start":      {{right: on(writes), granted: 202, body: `{"os-start":null}`, from: compute.VMStopped}},
 	"POST /servers/:id/action os-stop":       {{right: on(writes), granted: 202, body: `{"os-stop":null}`}},
@@ -259,13 +264,36 @@ var demands = map[string][]demand{
 	"POST /servers/:id/action os-resetState": {{right: on(rules), granted: 202, body: `{"os-resetState":{"state":"error"}}`}},
 	"POST /servers/:id/action createImage":   {{right: on(writes), granted: 202, body: `{"createImage":{"name":"copy","metadata":{"a":"b"}}}`}},
 	"POST /servers/:id/action createBackup":  {{right: on(writes), granted: 202, body: `{"createBackup":{"name":"copy","backup_type":"daily","rotation":1}}`}},
-	"POST /servers/:id/action resize":        {{right: on(writes), granted: 501, body: `{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}`}},
+	"POST /servers/:id/action resize":        {{right: on(writes), granted: 202, body: `{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}`}},
 	"POST /servers/:id/action rebuild": {{right: on(writes), granted: 202,
 		body: `{"rebuild":{"imageRef":"PUBLIC-IMAGE","name":"new","metadata":{"a":"b"},"description":"d","preserve_ephemeral":false,"user_data":"dGV4dA==","key_name":null}}`}},
+	"POST /servers/:id/action dryRun": {
+		{right: on(writes), granted: 200, body: `{"dryRun":{"shelve":null}}`},
+		{right: on(writes), granted: 200, body: `{"dryRun":{"unshelve":{"availability_zone":null}}}`},
+		{right: on(writes), granted: 200, body: `{"dryRun":{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}}`},
+		{right: on(rules), granted: 200, body: `{"dryRun":{"migrate":null}}`},
+	},
 	"POST /servers/:id/action rotateKeys":          {{right: on(writes), granted: 409, body: `{"rotateKeys":null}`}}, // it has none
 	"POST /servers/:id/action os-getConsoleOutput": {{right: on(writes), granted: 200, body: `{"os-getConsoleOutput":{"length":10}}`}},
 	"POST /servers/:id/action rescue":              {{right: on(writes), granted: 200, body: `{"rescue":{"adminPass":"secret","rescue_image_ref":"PUBLIC-IMAGE"}}`}},
 	"POST /servers/:id/action unrescue":            {{right: on(writes), granted: 202, body: `{"unrescue":null}`, from: compute.VMRescued}},
+	"POST /servers/:id/action shelve":              {{right: on(writes), granted: 202, body: `{"shelve":null}`}},
+	"POST /servers/:id/action shelveOffload":       {{right: on(rules), granted: 202, body: `{"shelveOffload":null}`, from: compute.VMShelved}},
+	"POST /servers/:id/action migrate": {
+		{right: on(rules), granted: 202, body: `{"migrate":null}`},
+		{right: on(rules), granted: 400, body: `{"migrate":{"host":"nowhere"}}`},
+	},
+	"POST /servers/:id/action evacuate": {{right: on(rules), granted: 400, body: `{"evacuate":{"host":"nowhere","adminPass":"secret"}}`}}, // its host is up
+	"POST /servers/:id/action os-migrateLive": {
+		{right: on(rules), granted: 202, body: `{"os-migrateLive":{"host":null,"block_migration":"auto"}}`},
+		{right: on(rules), granted: 400, body: `{"os-migrateLive":{"host":"nowhere","block_migration":true}}`},
+	},
+	"POST /servers/:id/action confirmResize": {{right: on(writes), granted: 409, body: `{"confirmResize":null}`}}, // it was not moved
+	"POST /servers/:id/action revertResize":  {{right: on(writes), granted: 409, body: `{"revertResize":null}`}},
+	"POST /servers/:id/action unshelve": {
+		{right: on(writes), granted: 202, body: `{"unshelve":null}`, from: compute.VMShelved},
+		{right: on(writes), granted: 202, body: `{"unshelve":{"availability_zone":null}}`, from: compute.VMShelvedOffloaded},
+	},
 }
 
 func routeName(r api.Route) string {
@@ -275,7 +303,7 @@ func routeName(r api.Route) string {
 // words replaces the words in capitals by what a project has.
 func (p *tenant) words(c *tenants) *strings.Replacer {
 	return strings.NewReplacer("PUBLIC-IMAGE", c.image, "PUBLIC", publicKey, "PROJECT", p.project, "USER", p.user, "MARK", p.mark,
-		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag)
+		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume)
 }
 
 // path is a route's path with what a project has in place of its parameters.

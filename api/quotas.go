@@ -39,7 +39,7 @@ func (p *serverPlan) fit(ctx context.Context, q *schema.Queries, project string)
 	if p.quota.IsNone() {
 		return p.count, nil
 	}
-	if err := q.LockQuota(ctx, project); err != nil {
+	if err := lockQuota(ctx, q, project); err != nil {
 		return 0, err
 	}
 	used, err := projectUse(ctx, q, project)
@@ -49,29 +49,47 @@ func (p *serverPlan) fit(ctx context.Context, q *schema.Queries, project string)
 	return p.quota.Fit(used, compute.UseOf(p.flavor, p.image), p.least, p.count)
 }
 
+// lockQuota takes a project's lock. Unavailable: requests to other processes of the API have
+// had it for too long.
+func lockQuota(ctx context.Context, q *schema.Queries, project string) error {
+	err := q.LockQuota(ctx, project)
+	if isHeld(err) {
+		return compute.Errorf(compute.Unavailable, "Other requests of this project wait for its quota. Try again.")
+	}
+	return err
+}
+
 // growth is what an action takes beyond what its server holds; nil for one that never
 // takes more.
 type growth struct {
 	project string
 	quota   compute.Quota
-	diskGB  int64
+	more    compute.Use
 }
 
 // limit is the quota that is asked.
 func (g *growth) limit() (quota compute.Quota, project string) {
-	if g == nil || g.diskGB == 0 {
+	if g == nil || g.more == (compute.Use{}) {
 		return compute.NoQuota, ""
 	}
 	return g.quota, g.project
 }
 
-// growthOf asks for the quota of a server that is to take more disk.
-func (a *API) growthOf(ctx context.Context, s schema.Server, diskGB int64) *growth {
-	g := &growth{project: s.ProjectID, quota: compute.NoQuota, diskGB: max(diskGB, 0)}
-	if g.diskGB > 0 {
+// growthOf asks for the quota of a server that is to take more.
+func (a *API) growthOf(ctx context.Context, s schema.Server, more compute.Use) *growth {
+	g := &growth{project: s.ProjectID, quota: compute.NoQuota, more: compute.Use{
+		Cores: max(more.Cores, 0), MemoryMB: max(more.MemoryMB, 0), DiskGB: max(more.DiskGB, 0),
+	}}
+	if g.more != (compute.Use{}) {
 		g.quota = a.config.Quotas.Of(ctx, s.ProjectID)
 	}
 	return g
+}
+
+// growthTo is growthOf for a server that is to hold what a flavor says.
+func (a *API) growthTo(ctx context.Context, s schema.Server, f compute.Flavor) *growth {
+	will := compute.UseOf(f, s.Image)
+	return a.growthOf(ctx, s, compute.Use{Cores: will.Cores - s.VCPUs, MemoryMB: will.MemoryMB - s.MemoryMB, DiskGB: will.DiskGB - s.DiskGB})
 }
 
 // check asks the quota. It comes before the server's row is written: who waits for the
@@ -81,14 +99,14 @@ func (g *growth) check(ctx context.Context, q *schema.Queries) error {
 	if quota.IsNone() {
 		return nil
 	}
-	if err := q.LockQuota(ctx, project); err != nil {
+	if err := lockQuota(ctx, q, project); err != nil {
 		return err
 	}
 	used, err := projectUse(ctx, q, project)
 	if err != nil {
 		return err
 	}
-	return quota.Grow(used, compute.Use{DiskGB: g.diskGB})
+	return quota.Grow(used, g.more)
 }
 
 // reserve puts on record what is taken, for as long as the operation has the server, and
@@ -97,7 +115,9 @@ func (g *growth) reserve(ctx context.Context, q *schema.Queries, op compute.Oper
 	if g == nil {
 		return nil
 	}
-	return q.ReserveDisk(ctx, schema.ReserveDiskParams{ID: op.ServerID, ReservedGB: g.diskGB, OperationID: op.ID})
+	return q.Reserve(ctx, schema.ReserveParams{
+		ID: op.ServerID, ReservedVCPUs: g.more.Cores, ReservedMemoryMB: g.more.MemoryMB, ReservedGB: g.more.DiskGB, OperationID: op.ID,
+	})
 }
 
 func projectUse(ctx context.Context, q *schema.Queries, project string) (compute.Use, error) {

@@ -103,6 +103,29 @@ func TestH7WhoWaitsHoldsNoConnection(t *testing.T) {
 	}
 }
 
+// H7: a create or a rescue that waits for its project's lock in vain says what it waited for, and a
+// request that waits for a server's row says that.
+func TestH7WhoWaitedInVainIsToldForWhat(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t, only(100, 100))
+	id := c.active()
+	large := c.addImage(func(img *compute.Image) { img.VirtualBytes = 3 << 30 })
+	holder, err := pgx.ConnectConfig(t.Context(), c.pool.Config().ConnConfig)
+	require.NoError(t, err)
+	defer holder.Close(context.Background())
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock(11, hashtext($1))", project)
+	require.NoError(t, err)
+	waits := "Other requests of this project wait for its quota. Try again."
+	c.do(t, member, "POST", "/servers", c.body(nil), at("2.90")).fails(503, "serviceUnavailable", waits)
+	c.act(t, member, id, fmt.Sprintf(`{"rescue":{"rescue_image_ref":"%s"}}`, large), at("2.90")).fails(503, "serviceUnavailable", waits)
+
+	_, err = holder.Exec(t.Context(), "BEGIN")
+	require.NoError(t, err)
+	_, err = holder.Exec(t.Context(), "SELECT FROM servers WHERE id = $1 FOR UPDATE", id)
+	require.NoError(t, err)
+	c.act(t, member, id, `{"os-stop":null}`, at("2.90")).fails(503, "serviceUnavailable", "Another request changes the same. Try again.")
+}
+
 // H7: each of the resources has its limit, and what is deleted counts no more.
 func TestH7EveryResourceHasItsQuota(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	"github.com/sapcc/go-bits/gopherpolicy"
 
@@ -26,6 +25,7 @@ type Request struct {
 
 	echo     echo.Context
 	legacy   bool // at the /v2 endpoint
+	dry      bool // nothing is done, and what would be is told
 	body     []byte
 	document any // the body as JSON
 	api      *API
@@ -92,8 +92,8 @@ func (r *Request) Credential() compute.Credential {
 }
 
 // sealed is the request's token as it rests in the database.
-func (r *Request) sealed(id uuid.UUID) []byte {
-	return r.api.config.Seal.Seal(id, []byte(r.echo.Request().Header.Get(auth.Header)))
+func (r *Request) sealed(credential compute.Credential) []byte {
+	return r.api.config.Seal.Seal(credential, []byte(r.echo.Request().Header.Get(auth.Header)))
 }
 
 // Allowed asks the policy for a rule on something of this project and user.

@@ -22,5 +22,7 @@ func (a *API) resources() []Resource {
 		a.serverAttachments(),
 		a.serverInside(),
 		a.instanceActions(),
+		a.migrations(),
+		a.serverMigrations(),
 	)
 }

@@ -122,5 +122,5 @@ func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation,
 			return err
 		}
 	}
-	return outbox.Accept(r.Context(), q, op, r.sealed(op.Credential.ID))
+	return outbox.Accept(r.Context(), q, op, r.sealed(op.Credential))
 }

@@ -73,8 +73,15 @@ func unstorable(err error) error {
 		return compute.Errorf(compute.Invalid, "The request holds a character that cannot be stored.")
 	case "2201B": // invalid_regular_expression
 		return compute.Errorf(compute.Invalid, "The request holds an invalid regular expression.")
-	case "55P03": // lock_not_available
-		return compute.Errorf(compute.Unavailable, "The server is busy. Try again.")
+	}
+	if isHeld(err) {
+		return compute.Errorf(compute.Unavailable, "Another request changes the same. Try again.")
 	}
 	return err
+}
+
+// isHeld reports whether the database gave up waiting for what another transaction holds.
+func isHeld(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "55P03" // lock_not_available
 }

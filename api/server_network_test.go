@@ -31,6 +31,13 @@ func TestH8NetworksOfOtherProjects(t *testing.T) {
 	row, err := schema.New(c.pool).GetServer(t.Context(), compute.ServerID{UUID: uuid.MustParse(id)})
 	require.NoError(t, err)
 	require.Equal(t, open, row.Networks[0].UUID, "the one network that the project has")
+
+	// One host lists the network without its limit.
+	require.NoError(t, schema.New(c.pool).ReportHost(t.Context(), schema.ReportHostParams{
+		ID: compute.HostID{UUID: uuid.New()}, Name: "open", Traits: []string{}, Networks: []string{open, others}, CPUInfo: []byte("{}"),
+		NetworkProjects: map[string][]string{}, AvailabilityZone: "nova", VCPUs: 8, MemoryMB: 8192, DiskGB: 100, VCPURatio: 1, MemoryRatio: 1, DiskRatio: 1,
+	}))
+	c.do(t, member, "POST", "/servers", on(others), at("2.90")).fails(400, "badRequest", "Network "+others+" could not be found.")
 }
 
 // TestH8NoTwoServersHaveOneMACAddress: while a create looks for an address, another server takes it.

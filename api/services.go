@@ -54,10 +54,18 @@ func (a *API) listServices(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	drains, err := a.drains(r)
+	if err != nil {
+		return nil, err
+	}
 	items := []map[string]any{}
 	for _, h := range hosts {
 		if wanted(r, "host", h.Name) && wanted(r, "binary", computeBinary) {
-			items = append(items, a.viewService(r, withoutUse(h)))
+			view := a.viewService(r, withoutUse(h))
+			if r.Extended {
+				view["drain"] = drains[h.ID]
+			}
+			items = append(items, view)
 		}
 	}
 	return map[string]any{"services": items}, nil
@@ -159,6 +167,9 @@ func (a *API) deleteService(r *Request) (any, error) {
 			return err
 		}
 		if _, err := db.ReleaseWaitingOn(r.Context(), &h.ID); err != nil {
+			return err
+		}
+		if err := db.CompleteEvacuations(r.Context(), schema.CompleteEvacuationsParams{HostID: h.ID}); err != nil {
 			return err
 		}
 		_, err = db.DeleteHost(r.Context(), h.ID)

@@ -39,6 +39,7 @@ type tenant struct {
 	flavor  string // which the project alone may use
 	key     string
 	tag     string
+	volume  string // a volume type that the project alone may use
 }
 
 // willing is the key manager, object store and console of a cloud where all is well. Unlike
@@ -116,7 +117,7 @@ func (p *tenant) secrets() []string {
 func (c *tenants) renew() {
 	c.t.Helper()
 	c.changed = false
-	c.exec(`TRUNCATE servers, keypairs, flavors, hosts, ledger, credentials CASCADE`)
+	c.exec(`TRUNCATE servers, keypairs, flavors, hosts, ledger, credentials, volume_types CASCADE`)
 	c.addFlavor(flavorID, map[string]string{"color": "blue"})
 	c.host, c.spare = compute.HostID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	for name, id := range map[string]compute.HostID{"node-1": c.host, "node-2": c.spare} {
@@ -135,6 +136,11 @@ func (c *tenants) plant(p *tenant) {
 	c.addFlavor(p.flavor, map[string]string{"color": p.mark})
 	c.exec(`UPDATE flavors SET is_public = false WHERE id = $1`, p.flavor)
 	c.exec(`INSERT INTO flavor_access (flavor_id, project_id) VALUES ($1, $2)`, p.flavor, p.project)
+	p.volume = uuid.NewString()
+	c.exec(`INSERT INTO volume_types (id, name, description, is_public) VALUES ($1, $2, $2, false)`, p.volume, p.mark)
+	c.exec(`INSERT INTO volume_type_access (volume_type_id, project_id) VALUES ($1, $2)`, p.volume, p.project)
+	c.exec(`INSERT INTO volume_type_extra_specs (volume_type_id, key, value) VALUES ($1, 'multiattach', '<is> True'), ($1, 'volume_backend_name', $2)`, p.volume, p.mark)
+	c.exec(`INSERT INTO volume_type_encryption (volume_type_id, id, provider, control_location, cipher) VALUES ($1, gen_random_uuid(), 'luks', 'front-end', $2)`, p.volume, p.mark)
 	text, err := json.Marshal(map[string]any{"keypair": map[string]any{"name": p.key, "public_key": publicKey + " " + p.mark}})
 	require.NoError(c.t, err)
 	c.do(c.t, p.as, "POST", "/os-keypairs", string(text)).ok(200)

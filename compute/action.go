@@ -16,11 +16,16 @@ type Action[A any] struct {
 // Facts are what is known of an action without its arguments.
 type Facts struct {
 	Kind       OperationKind
+	Word       string // names it in a refusal; "": the kind
 	Transition Transition
 	EvenLocked bool // a lock on the server keeps nobody from it
 	Boots      bool // it boots the server, so a legacy key is moved into the disks first (EE-35)
+	Resumes    bool // a guest that may have moved goes on by it: refused, as a boot is, where another host may run it
 	InRequest  bool // it ends inside its request: a row in the trail, no workflow
 }
+
+// RunsGuest reports whether the server's guest runs by it, or goes on: then no other host may run it.
+func (f Facts) RunsGuest() bool { return f.Boots || f.Resumes }
 
 // None is the type of the arguments of an action that has none.
 type None struct{}

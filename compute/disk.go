@@ -52,6 +52,8 @@ type Disk struct {
 	BackingSecret     *SecretID         `json:"backing_encryption_secret_uuid,omitempty"`
 	Format            DiskFormat        `json:"encryption_format,omitempty"`
 	EncryptionOptions map[string]string `json:"encryption_options,omitempty"` // what was really used (EE-08)
+
+	Shelved *ShelvedDisk `json:"shelved,omitempty"` // its data, while the server is shelved
 }
 
 // OnDevice is that of the disk's format.

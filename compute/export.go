@@ -17,8 +17,9 @@ const (
 type ExportTarget struct {
 	Format     string     `json:"format"` // ImageQcow2, ImageRaw, ImageLUKS
 	Key        KeyChoice  `json:"key"`
-	Secret     *SecretID  `json:"secret,omitempty"` // opens the copy; nil: it is not encrypted
-	Credential Credential `json:"credential"`       // to read Secret with
+	Secret     *SecretID  `json:"secret,omitempty"`     // opens the copy; nil: it is not encrypted
+	Credential Credential `json:"credential"`           // to read Secret with
+	Restorable bool       `json:"restorable,omitempty"` // the disk is to be made of it again (disk.Restore)
 }
 
 // Check refuses a target that contradicts itself, or the disk, with Invalid.

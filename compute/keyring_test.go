@@ -49,6 +49,45 @@ func TestKeyring(t *testing.T) {
 	require.True(t, compute.Is(err, compute.Invalid), "%v", err)
 }
 
+// TPM-15: a server starts without its owner if nobody but strongroom, or whom the owner
+// delegated to, must read a key.
+func TestStartsUnattended(t *testing.T) {
+	t.Parallel()
+	disk := "hw:ephemeral_encryption_secret_security"
+	for name, c := range map[string]struct {
+		encrypted   bool
+		disks       string
+		tpm         compute.SecretSecurity
+		backing     bool
+		wantToStart bool
+	}{
+		"plain":                          {wantToStart: true},
+		"encrypted":                      {encrypted: true},
+		"encrypted, user":                {encrypted: true, disks: "user"},
+		"encrypted, host":                {encrypted: true, disks: "host", wantToStart: true},
+		"encrypted, deployment":          {encrypted: true, disks: "deployment", wantToStart: true},
+		"vTPM, user":                     {tpm: "user"},
+		"vTPM, host":                     {tpm: "host", wantToStart: true},
+		"disks deployment, vTPM user":    {encrypted: true, disks: "deployment", tpm: "user"},
+		"disks host, vTPM deployment":    {encrypted: true, disks: "host", tpm: "deployment", wantToStart: true},
+		"an encrypted image under it":    {backing: true},
+		"an encrypted image, deployment": {backing: true, disks: "deployment", wantToStart: true},
+	} {
+		id := compute.SecretID{UUID: uuid.New()}
+		s := compute.Server{ID: server, ProjectID: "p", UserID: "u", Disks: []compute.Disk{{Role: compute.RootDisk, Encrypted: c.encrypted}}}
+		if c.backing {
+			s.Disks[0].BackingSecret = &id
+		}
+		if c.disks != "" {
+			s.Flavor.ExtraSpecs = map[string]string{disk: c.disks}
+		}
+		if c.tpm != "" {
+			s.TPM = &compute.TPM{Version: compute.TPM20, Security: c.tpm}
+		}
+		require.Equal(t, c.wantToStart, s.StartsUnattended(), name)
+	}
+}
+
 // A stranger's credential is not tried: in his project there is nothing, and a
 // key manager would call that a success.
 func TestRemovers(t *testing.T) {

@@ -138,6 +138,13 @@ type Thing struct {
 	BlockedBy  Blocker     `json:"blocked_by,omitempty"` // of a waiting thing
 	Reason     string      `json:"reason,omitempty"`     // why it is waiting, for people
 	HostName   string      `json:"host_name,omitempty"`  // of a thing on a host, where it is known
+	Since      time.Time   `json:"since,omitzero"`       // since when it waits, by the database's clock
+}
+
+// WaitedBefore reports whether a thing waited to be removed when an operation began, by the
+// database's clock: what that has made under the same name is not what waits.
+func (t Thing) WaitedBefore(began time.Time) bool {
+	return t.State == ThingWaiting && !t.Since.IsZero() && began.After(t.Since)
 }
 
 // Server gives the server whose thing it is, if a server owns it.

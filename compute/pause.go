@@ -16,4 +16,5 @@ var Pause = declare(Action[None]{Facts: Facts{
 var Unpause = declare(Action[None]{Facts: Facts{
 	Kind:       OpUnpause,
 	Transition: Transition{Task: TaskUnpausing, From: []VMState{VMPaused}},
+	Resumes:    true,
 }})

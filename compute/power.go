@@ -2,7 +2,8 @@ package compute
 
 // Found gives the vm_state and the power_state of a server at rest whose machine is
 // found running, paused, or in any other state, which counts as off. A rescued server
-// stays rescued: that is what its rescue disk makes it.
+// stays rescued: that is what its rescue disk makes it. One that was resized stays resized until
+// somebody decides.
 func Found(was VMState, power PowerState) (VMState, PowerState) {
 	vm := VMStopped
 	switch power {
@@ -13,7 +14,7 @@ func Found(was VMState, power PowerState) (VMState, PowerState) {
 	default:
 		power = PowerShutdown
 	}
-	if was == VMRescued {
+	if was == VMRescued || was == VMResized {
 		vm = was
 	}
 	return vm, power

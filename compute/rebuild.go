@@ -133,11 +133,11 @@ func (s Server) CheckRebuilder(will Server, asker Credential) error {
 	ring := will.Keyring(asker)
 	for _, d := range will.Disks {
 		if d.Encrypted && d.Secret == nil && !s.mayOwnKeys(ring.Disks) {
-			return s.notOurKeys()
+			return s.notOurKeys("rebuild")
 		}
 	}
 	if will.TPM != nil && s.TPM == nil && !s.mayOwnKeys(ring.TPM) {
-		return s.notOurKeys()
+		return s.notOurKeys("rebuild")
 	}
 	return nil
 }
@@ -146,8 +146,8 @@ func (s Server) mayOwnKeys(c Credential) bool {
 	return c.ProjectID == s.ProjectID || c.ProjectID == DeploymentProject
 }
 
-func (s Server) notOurKeys() error {
-	return Errorf(Forbidden, "Server %s keeps its keys in project %s: only a token of that project can make new ones for a rebuild.", s.ID, s.ProjectID)
+func (s Server) notOurKeys(what string) error {
+	return Errorf(Forbidden, "Server %s keeps its keys in project %s: only a token of that project can make new ones for a %s.", s.ID, s.ProjectID, what)
 }
 
 // encryptedOtherwise reports whether the root disks of two servers differ in how

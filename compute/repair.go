@@ -26,6 +26,9 @@ type KeyRepair struct {
 	Why     string        `json:"why,omitempty"` // nothing can be told, or was written
 	Applied bool          `json:"applied"`
 	Key     DiskKey       `json:"-"`
+	Several bool          `json:"-"` // secrets were made for the disk, and which is its own cannot be told
+	// WasThere says that the secret of before is still in the key manager, and to be removed.
+	WasThere bool `json:"was_there,omitempty"`
 }
 
 // Repair compares a disk's secret with those of its project in the key manager; nil: it is
@@ -48,6 +51,7 @@ func (k DiskKey) Repair(stored []StoredSecret) *KeyRepair {
 	case len(found) == 0:
 		out.Why = "the key manager has no other secret of the disk"
 	case len(found) > 1:
+		out.Several = true
 		out.Why = fmt.Sprintf("the key manager has %d other secrets of the disk", len(found))
 	default:
 		out.Now = &found[0]

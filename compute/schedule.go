@@ -80,8 +80,40 @@ func (h Host) Unfit(want Request, now time.Time) string {
 
 // offers reports whether a network of the host is for a project.
 func (h Host) offers(network, project string) bool {
-	owners, private := h.Private[network]
-	return !private || slices.Contains(owners, project)
+	for id, owners := range h.Private {
+		if strings.EqualFold(id, network) && !slices.Contains(owners, project) {
+			return false
+		}
+	}
+	return true
+}
+
+// PrivateNetworks are the projects that networks are limited to, as all hosts say together: one
+// that any host limits is limited on each, to the projects that all of those name. A host
+// whose configuration lacks the limit must not open the network to others (H8).
+func PrivateNetworks(hosts []Host) map[string][]string {
+	all := map[string][]string{}
+	for _, h := range hosts {
+		for id, owners := range h.Private {
+			id = strings.ToLower(id)
+			if known, limited := all[id]; limited {
+				owners = within(owners, known)
+			}
+			all[id] = owners
+		}
+	}
+	return all
+}
+
+// Among gives those of the hosts that are none of not; only, if it is not nil, alone.
+func Among(hosts []Host, not []HostID, only *HostID) []Host {
+	var out []Host
+	for _, h := range hosts {
+		if !slices.Contains(not, h.ID) && (only == nil || *only == h.ID) {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // Candidates gives the hosts that can take a server, the one with the most free

@@ -105,3 +105,16 @@ func TestRequestOf(t *testing.T) {
 		Networks:  []string{"net-1"},
 	}, compute.RequestOf(s))
 }
+
+// H8: a network is limited as all hosts say together.
+func TestH8OneHostsLimitHoldsOnAll(t *testing.T) {
+	t.Parallel()
+	limits := func(private map[string][]string) compute.Host {
+		return host(func(h *compute.Host) { h.Private = private })
+	}
+	require.Empty(t, compute.PrivateNetworks([]compute.Host{limits(nil), limits(map[string][]string{})}))
+	require.Equal(t, map[string][]string{"net-1": {"p"}, "net-2": {"q"}, "net-3": {}}, compute.PrivateNetworks([]compute.Host{
+		limits(nil), limits(map[string][]string{"NET-1": {"p", "q"}, "net-2": {"q"}}),
+		limits(map[string][]string{"net-1": {"r", "p"}, "net-3": {"p"}}), limits(map[string][]string{"net-3": {"q"}}),
+	}))
+}

@@ -59,6 +59,20 @@ const (
 
 	TaskRescuing   TaskState = "rescuing"
 	TaskUnrescuing TaskState = "unrescuing"
+
+	TaskMigrating        TaskState = "migrating"
+	TaskResizePrep       TaskState = "resize_prep"
+	TaskResizeMigrating  TaskState = "resize_migrating"
+	TaskResizeMigrated   TaskState = "resize_migrated"
+	TaskResizeFinish     TaskState = "resize_finish"
+	TaskResizeConfirming TaskState = "resize_confirming"
+	TaskResizeReverting  TaskState = "resize_reverting"
+
+	TaskShelving           TaskState = "shelving"
+	TaskShelvingPending    TaskState = "shelving_image_pending_upload"
+	TaskShelvingUploading  TaskState = "shelving_image_uploading"
+	TaskShelvingOffloading TaskState = "shelving_offloading"
+	TaskUnshelving         TaskState = "unshelving"
 )
 
 // PowerState is the hypervisor's view, with the API's numbers.
@@ -81,6 +95,10 @@ const (
 	// SystemPinnedZone keeps the availability zone that the server was created
 	// in by its owner's wish: no host of another zone may take it.
 	SystemPinnedZone = "pinned_availability_zone"
+	// SystemTPMObject and SystemTPMObjectSHA256 keep where the state of the vTPM of a
+	// shelved server is, and what it is (TPM-22). They are no image's (TPM-38).
+	SystemTPMObject       = "tpm_object_id"
+	SystemTPMObjectSHA256 = "tpm_object_sha256"
 )
 
 // Fault is why a server is in ERROR, as the API shows it.
@@ -112,6 +130,8 @@ type Server struct {
 	Traits     []string          `json:"traits,omitempty"`           // what its host must have
 	Forbidden  []string          `json:"forbidden_traits,omitempty"` // what its host must not have
 
+	Former *Former `json:"former,omitempty"` // what it can be reverted to
+
 	ConfigDrive bool `json:"config_drive,omitempty"` // it has a CD-ROM with its metadata
 }
 
@@ -119,7 +139,9 @@ type Server struct {
 func (s Server) InstanceName() string { return InstanceName(s.ID) }
 
 // InstanceName is the libvirt domain name of a server.
-func InstanceName(id ServerID) string { return "instance-" + id.String() }
+func InstanceName(id ServerID) string { return instancePrefix + id.String() }
+
+const instancePrefix = "instance-"
 
 // Network is one interface that the user asked for.
 type Network struct {

@@ -116,6 +116,7 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 var neverInherited = []string{
 	"os_encrypt_", "os_decrypt_", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_", "img_signature", "os_hash_", "stores",
 	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, "base_image_ref", imageType, backupType, "user_id", "checksum",
+	SystemTPMObject, SystemTPMObjectSHA256, // of one server alone (TPM-38)
 }
 
 // Inherited reports whether an image of a server takes a property over from the

@@ -32,7 +32,7 @@ var statusTable = map[VMState]states{
 	})},
 	VMBuilding:         {plain: StatusBuild},
 	VMStopped:          {StatusShutoff, merge(rebuildTasks, resizeTasks)},
-	VMResized:          {StatusVerify, map[TaskState]string{"resize_reverting": "REVERT_RESIZE"}},
+	VMResized:          {StatusVerify, map[TaskState]string{TaskResizeReverting: "REVERT_RESIZE"}},
 	VMPaused:           {"PAUSED", map[TaskState]string{"migrating": StatusMigrating}},
 	VMSuspended:        {plain: "SUSPENDED"},
 	VMRescued:          {plain: "RESCUE"},
@@ -50,10 +50,10 @@ var rebuildTasks = map[TaskState]string{
 }
 
 var resizeTasks = map[TaskState]string{
-	"resize_prep":      StatusResize,
-	"resize_migrating": StatusResize,
-	"resize_migrated":  StatusResize,
-	"resize_finish":    StatusResize,
+	TaskResizePrep:      StatusResize,
+	TaskResizeMigrating: StatusResize,
+	TaskResizeMigrated:  StatusResize,
+	TaskResizeFinish:    StatusResize,
 }
 
 func merge(parts ...map[TaskState]string) map[TaskState]string {

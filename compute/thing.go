@@ -2,6 +2,7 @@ package compute
 
 import (
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -10,6 +11,14 @@ import (
 type Removal struct {
 	Thing       Thing        `json:"thing"`
 	Credentials []Credential `json:"credentials,omitempty"` // tried in turn; things on hosts need none
+	Began       time.Time    `json:"began,omitzero"`        // when the operation did that removes the thing; of what waited, Thing.Since says it
+}
+
+// Precedes reports whether the removal was asked for before an operation began, by the
+// database's clock: what that has made under the same name is not what is to go, also where
+// an attempt acts late.
+func (r Removal) Precedes(began time.Time) bool {
+	return r.Thing.WaitedBefore(began) || !r.Began.IsZero() && began.After(r.Began)
 }
 
 // SeenPage is how many things a page of SeenResult has at most.

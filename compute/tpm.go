@@ -67,3 +67,14 @@ func ParseSecretSecurity(text string) (SecretSecurity, error) {
 	}
 	return "", Errorf(Invalid, "Invalid secret security '%s'. Allowed values: user, host, deployment.", text)
 }
+
+// WithoutSecret is the vTPM as a server's row has it: its secret's id is kept in the system
+// metadata only. nil: none.
+func (tpm *TPM) WithoutSecret() *TPM {
+	if tpm == nil {
+		return nil
+	}
+	out := *tpm
+	out.Secret = nil
+	return &out
+}

@@ -46,7 +46,8 @@ type Traits struct {
 func TraitsOf(f Flavor, img Image, enc Encryption, tpm *TPM) (Traits, error) {
 	required, forbidden := map[string]bool{}, map[string]bool{}
 	for _, source := range []map[string]string{f.ExtraSpecs, img.Properties} {
-		for key, word := range source {
+		for _, key := range sorted(source) {
+			word := source[key]
 			name, isTrait := traitName(key)
 			if !isTrait {
 				continue
@@ -102,11 +103,13 @@ func traitName(key string) (string, bool) {
 	return name, found && traitKey.MatchString(namespace)
 }
 
-func sorted(set map[string]bool) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
+// sorted gives the keys of a map. It is never nil.
+func sorted[V any](of map[string]V) []string {
+	keys := make([]string, 0, len(of))
+	//workflowcheck:ignore
+	for key := range of {
+		keys = append(keys, key)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(keys)
+	return keys
 }

@@ -1,6 +1,9 @@
 package compute
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Situation is what decides whether an action may begin.
 type Situation struct {
@@ -35,11 +38,11 @@ func (f Facts) Check(at Situation) error {
 	case at.Task != TaskNone && !slices.Contains(allowed.Through, at.Task):
 		return f.wrongState(at.Server, "task_state", string(at.Task))
 	case !at.Launched:
-		return Errorf(Conflict, "Cannot '%s' an instance which has never been active", f.Kind)
+		return Errorf(Conflict, "Cannot '%s' an instance which has never been active", cmp.Or(f.Word, string(f.Kind)))
 	}
 	return nil
 }
 
 func (f Facts) wrongState(server ServerID, attribute, value string) error {
-	return Errorf(Conflict, "Cannot '%s' instance %s while it is in %s %s", f.Kind, server, attribute, value)
+	return Errorf(Conflict, "Cannot '%s' instance %s while it is in %s %s", cmp.Or(f.Word, string(f.Kind)), server, attribute, value)
 }

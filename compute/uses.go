@@ -18,7 +18,7 @@ func (s Server) Uses(host HostID, t Thing) bool {
 	case ThingCachedImage:
 		return here && slices.Contains(s.cacheUses(), t.Name)
 	case ThingTPMState:
-		return here && s.TPM != nil
+		return here && s.TPM != nil && t.Name == s.ID.String()
 	case ThingKeySecret:
 		return slices.ContainsFunc(s.Secrets(), func(id SecretID) bool { return id.String() == t.Reference })
 	case ThingTrust:
@@ -54,7 +54,7 @@ func (s Server) cacheUses() []string {
 	var out []string
 	for _, d := range s.Disks {
 		img := d.Source
-		if d.Role == RootDisk {
+		if d.Role == RootDisk && d.Image != nil { // else it has all of its data in itself
 			img = &s.Image
 		}
 		if img == nil || !img.IsEncrypted() {

@@ -52,12 +52,12 @@ type Registry interface {
 
 // Register registers do as the activity.
 func (a Activity[In, Out]) Register(r Registry, do func(context.Context, In) (Out, error)) {
-	r.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: a.Name})
+	register(r, a.Name, do)
 }
 
 // Register registers do as the activity.
 func (a HostActivity[In, Out]) Register(r Registry, do func(context.Context, In) (Out, error)) {
-	r.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: a.Name})
+	register(r, a.Name, do)
 }
 
 // On gives the activity as it runs on one host.
@@ -108,16 +108,30 @@ func (a Activity[In, Out]) Start(ctx workflow.Context, in In) Future[Out] {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
 		summary := a.summary(in)
 		return Future[Out]{&recordCall{
-			Future:   workflow.ExecuteLocalActivity(record(ctx, summary), a.Name, in),
-			inOutage: func() workflow.Future { return workflow.ExecuteActivity(recordInOutage(ctx, summary), a.Name, in) },
+			Future:   a.local(record(ctx, summary), in),
+			inOutage: func() workflow.Future { return a.remote(ctx, recordInOutage(summary), in) },
 		}}
 	}
-	if a.try.purpose == forStep && isUndo(ctx) {
+	if a.try.purpose == forStep && IsUndo(ctx) {
 		a.try.purpose, a.try.silence = forUndo, silence(ctx)
 	}
 	options := a.try.options(a.Queue, a.Attempt)
 	options.Summary = a.summary(in)
-	return Future[Out]{workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), a.Name, in)}
+	return Future[Out]{a.remote(ctx, options, in)}
+}
+
+// remote sends an order through Temporal that is good for this call alone.
+func (a Activity[In, Out]) remote(ctx workflow.Context, options workflow.ActivityOptions, in In) workflow.Future {
+	call := nextCall(ctx)
+	options.ActivityID = call.activity
+	f := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), a.Name, order(call, in))
+	return answer{f, a.Name, call}
+}
+
+// local runs the activity in this worker; its answer is in the history.
+func (a Activity[In, Out]) local(ctx workflow.Context, in In) workflow.Future {
+	call := nextLocalCall(ctx)
+	return answer{workflow.ExecuteLocalActivity(ctx, a.Name, order(call, in)), a.Name, call}
 }
 
 // Run calls the activity and waits for its end.

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 )
 
@@ -14,6 +14,7 @@ type ClientConfig struct {
 	Address   string // host:port
 	Namespace string
 	TLS       *tls.Config // nil: clear text
+	Keys      Keys        // with which what is said through Temporal is authenticated
 	Logger    *slog.Logger
 }
 
@@ -33,7 +34,9 @@ func clientOptions(cfg ClientConfig) client.Options {
 		HostPort:          cfg.Address,
 		Namespace:         cfg.Namespace,
 		Logger:            log.NewStructuredLogger(cfg.Logger),
-		DataConverter:     converter.GetDefaultDataConverter(),
+		DataConverter:     DataConverter(cfg.Keys),
+		FailureConverter:  FailureConverter(cfg.Keys),
+		Interceptors:      []interceptor.ClientInterceptor{&numbering{}},
 		ConnectionOptions: client.ConnectionOptions{TLS: cfg.TLS},
 	}
 }

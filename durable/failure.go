@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -45,7 +46,7 @@ func toTemporal(ctx context.Context, err error) error {
 		// says about that is no word on the work.
 		kind = compute.Unavailable
 	}
-	options := temporal.ApplicationErrorOptions{Details: []any{compute.Public(err)}}
+	options := temporal.ApplicationErrorOptions{Details: detailsOf(ctx, err)}
 	switch kind {
 	case compute.Unavailable:
 		options.NextRetryDelay = retryAfter(err)
@@ -54,7 +55,18 @@ func toTemporal(ctx context.Context, err error) error {
 	default:
 		options.NonRetryable = true
 	}
-	return temporal.NewApplicationErrorWithOptions(err.Error(), string(kind), options)
+	return temporal.NewApplicationErrorWithOptions(bounded(err.Error()), string(kind), options)
+}
+
+// errorBytes is how much of an error's text goes to Temporal, whose server cuts a failure
+// of more than 4 KiB short, so that its MAC would not fit any more.
+const errorBytes = 1500
+
+func bounded(text string) string {
+	if len(text) <= errorBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:errorBytes], "") + " …"
 }
 
 // retryAfter is the wait that a busy service asked for, if it did.
@@ -66,12 +78,17 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// WorkflowError is what a workflow ends with that fails with err. An error of its own keeps
-// its kind (FromTemporal); that of an activity is Temporal's already.
+// WorkflowError is what a workflow ends with that fails with err: an error of its own or an
+// activity's keeps its kind, message and public text (FromTemporal).
 func WorkflowError(err error) error {
 	var own *compute.Error
 	if errors.As(err, &own) {
 		return temporal.NewNonRetryableApplicationError(own.Message, string(own.Kind), nil, compute.Public(own))
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app != err { //nolint:errorlint // the outermost is the workflow's already
+		// Its details are authentic as the activity's. They are said anew, as the workflow's.
+		return temporal.NewNonRetryableApplicationError(app.Message(), app.Type(), err, FromTemporal(err).PublicText())
 	}
 	return err
 }
@@ -142,7 +159,7 @@ func (b *boundary) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteA
 	stop := b.pulse.start(ctx)
 	defer stop()
 	result, err := b.call(ctx, in)
-	return result, toTemporal(ctx, err)
+	return result, toTemporal(withCall(ctx, in.Args...), err)
 }
 
 // call makes an error of a panic, so that a bug is given up like any other error

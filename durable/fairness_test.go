@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -37,17 +36,20 @@ func TestH6QueuesAreSharedBetweenProjects(t *testing.T) {
 			require.NoError(t, w.Start())
 			t.Cleanup(w.Stop)
 
+			const few = 5
 			q.add("req-a", 100)
-			q.add("req-b", 5)
+			q.add("req-b", few)
 			order := q.work(work.Name)
-			require.Len(t, order, 105)
+			require.Len(t, order, 100+few)
 			last := 0
 			for i, who := range order {
 				if who == "req-b" {
 					last = i
 				}
 			}
-			require.Less(t, last, 50, "%v", order)
+			t.Logf("%s: the few of a project were done after %d of all, in turn they are after %d: ratio %.2f",
+				name, last+1, 2*few, float64(last+1)/(2*few))
+			require.LessOrEqual(t, last+1, few*3, "%v", order) // a ratio of 1.5
 		})
 	}
 }
@@ -88,14 +90,14 @@ func (q *queued) work(name string) (order []string) {
 	var mu sync.Mutex
 	done := make(chan struct{})
 	w := worker.New(q.client, q.queue, worker.Options{DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: 1})
-	w.RegisterActivityWithOptions(func(_ context.Context, who string) (durable.None, error) {
+	durable.Activity[string, durable.None]{Name: name}.Register(w, func(_ context.Context, who string) (durable.None, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if order = append(order, who); len(order) == q.all {
 			close(done)
 		}
 		return durable.None{}, nil
-	}, activity.RegisterOptions{Name: name})
+	})
 	require.NoError(q.t, w.Start())
 	defer w.Stop()
 	select {

@@ -37,6 +37,8 @@ const (
 	BusyHost = 5 * time.Minute
 	// undoPatience is how long an undo is tried before it is left to the ledger.
 	undoPatience = 15 * time.Minute
+	// longUndoPatience is the same of long work: to read a large image takes most of an hour.
+	longUndoPatience = time.Hour
 
 	// hostTakes is how long a call of one attempt may lie in a host's queue.
 	hostTakes = 30 * time.Second
@@ -91,12 +93,14 @@ func silence(ctx workflow.Context) time.Duration {
 
 // WithUndo gives a context under which activities are called as an undo, a delete or a
 // clean-up calls them: one that cannot be done in time fails, and what it was to remove
-// is left to the ledger. A host that takes no work within HostSilence counts as silent.
+// is left to the ledger. A host that takes no work within HostSilence counts as silent, unless
+// the call says how long it may wait (TakenWithin): slots for long work may all be taken.
 func WithUndo(ctx workflow.Context) workflow.Context {
 	return workflow.WithValue(ctx, undoKey{}, true)
 }
 
-func isUndo(ctx workflow.Context) bool { return ctx.Value(undoKey{}) != nil }
+// IsUndo reports whether WithUndo gave the context.
+func IsUndo(ctx workflow.Context) bool { return ctx.Value(undoKey{}) != nil }
 
 func (p patience) options(queue Queue, attempt time.Duration) workflow.ActivityOptions {
 	o := workflow.ActivityOptions{
@@ -113,7 +117,10 @@ func (p patience) options(queue Queue, attempt time.Duration) workflow.ActivityO
 	switch p.purpose {
 	case forUndo:
 		o.ScheduleToCloseTimeout = undoPatience
-		if isHostQueue(queue) {
+		if isBulkQueue(queue) {
+			o.ScheduleToCloseTimeout = longUndoPatience
+		}
+		if isHostQueue(queue) && p.takenWithin == 0 {
 			o.ScheduleToStartTimeout = p.silence
 		}
 	case forOnce:
@@ -175,13 +182,13 @@ func record(ctx workflow.Context, summary string) workflow.Context {
 
 // recordInOutage is for the same activities once that got no answer. They are retried until
 // the database answers: nothing may go on without its record.
-func recordInOutage(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+func recordInOutage(summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
 		TaskQueue:           ControlQueue,
 		StartToCloseTimeout: recordAttempt,
 		RetryPolicy:         &outageRetry,
 		Summary:             summary,
-	})
+	}
 }
 
 // recordCall is a call of an activity on PostgreSQL.
@@ -206,7 +213,8 @@ func isRetryable(err error) bool {
 	if asError(err, &app) {
 		return !app.NonRetryable()
 	}
-	return IsTimeout(err)
+	var t *temporal.TimeoutError
+	return asError(err, &t)
 }
 
 // IsHostSilent reports whether err says that no worker of the host took the work in time.
@@ -229,8 +237,7 @@ func WasTaken(err error) bool {
 	return asError(err, &t) && t.HasLastHeartbeatDetails()
 }
 
-// IsTimeout reports whether a call ended because its time was up.
-func IsTimeout(err error) bool {
-	var t *temporal.TimeoutError
-	return asError(err, &t)
-}
+// IsTimeout reports whether a call ended because its time was up: the last attempt's, or that
+// of all. Of the latter Temporal gives the last attempt's error, which more attempts might
+// have mended (H9). A call of one attempt (Once) says nothing by it.
+func IsTimeout(err error) bool { return isRetryable(err) }

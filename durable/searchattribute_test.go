@@ -24,7 +24,7 @@ import (
 func bareClient(t *testing.T) (client.Client, string) {
 	t.Helper()
 	server := temporaltest.Start(t)
-	c, err := durable.Dial(durable.ClientConfig{Address: server.Address(), Namespace: server.Namespace(), Logger: slog.New(slog.DiscardHandler)})
+	c, err := durable.Dial(durable.ClientConfig{Address: server.Address(), Namespace: server.Namespace(), Keys: temporaltest.Keys, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c, server.Namespace()

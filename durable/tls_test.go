@@ -57,7 +57,7 @@ func TestC1TemporalOverMutualTLS(t *testing.T) {
 	dial := func(address string, f durable.TLSFiles) error {
 		cfg, err := f.Config()
 		require.NoError(t, err)
-		c, err := durable.Dial(durable.ClientConfig{Address: address, Namespace: server.Namespace(), TLS: cfg, Logger: slog.New(slog.DiscardHandler)})
+		c, err := durable.Dial(durable.ClientConfig{Address: address, Namespace: server.Namespace(), Keys: temporaltest.Keys, TLS: cfg, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			_, err = c.CheckHealth(t.Context(), &client.CheckHealthRequest{})
 			c.Close()

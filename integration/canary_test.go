@@ -18,8 +18,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
+
+	"strongroom/worker/pki"
 )
 
 // canaries are values that must be nowhere, each in the forms in which it could
@@ -181,7 +182,7 @@ func watchProcesses(t *testing.T) func() []byte {
 // histories gives every event of every workflow, as it is stored.
 func histories(t *testing.T, c *testCloud, each func(workflow string, text []byte)) {
 	t.Helper()
-	temporal, err := client.Dial(client.Options{HostPort: c.TemporalAddress()})
+	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
 	count := 0

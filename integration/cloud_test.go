@@ -33,6 +33,7 @@ type testCloud struct {
 	real   *cloud.Cloud // nil: strongroom dev stands in for it
 	faults string       // the folder of armed fault points
 	env    []string     // settings of its own
+	hosts  int          // how many compute hosts it has
 	cmd    *exec.Cmd
 	image  string // the tiny guest's
 	idler  string // the image of the guest that does nothing
@@ -43,12 +44,17 @@ type testCloud struct {
 }
 
 func startCloud(name string, env ...string) (*testCloud, error) {
+	return startHosts(name, 1, env...)
+}
+
+// startHosts starts a cloud with several compute hosts.
+func startHosts(name string, hosts int, env ...string) (*testCloud, error) {
 	p, err := made()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(folder, name)
-	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env}
+	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env, hosts: hosts}
 	c.logins.of = map[string]session{}
 	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
@@ -78,6 +84,9 @@ func (c *testCloud) launch() error {
 	args := []string{"dev", "--state", c.State, "--port-base", fmt.Sprint(c.PortBase), "--own-libvirt", "--clouds-yaml", c.Layout.CloudsFile()}
 	if c.real != nil {
 		args = append(args, "--cloud", c.real.CloudsFile())
+	}
+	if c.hosts > 1 {
+		args = append(args, "--hosts", fmt.Sprint(c.hosts))
 	}
 	c.cmd = exec.Command(c.binary, args...)
 	c.cmd.Env = append(append(os.Environ(), "STRONGROOM_FAULTPOINTS="+c.faults), c.env...)

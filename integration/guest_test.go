@@ -65,10 +65,11 @@ type serial struct {
 
 func (c *testCloud) serial(t *testing.T, server string) *serial {
 	t.Helper()
+	h := c.hostOf(t, server)
 	var conn net.Conn
 	require.Eventually(t, func() (ok bool) {
 		var err error
-		conn, err = net.Dial("unix", c.ConsoleSocket(server))
+		conn, err = net.Dial("unix", h.ConsoleSocket(server))
 		return err == nil
 	}, time.Minute, 50*time.Millisecond)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -109,7 +110,7 @@ func (s *serial) ask(command, answer string) string {
 // serial line it also has what was said before anybody listened.
 func (c *testCloud) console(t *testing.T, server, text string, times int) string {
 	t.Helper()
-	path := filepath.Join(c.Instances(), server, "console.log")
+	path := filepath.Join(c.hostOf(t, server).Instances(), server, "console.log")
 	var log []byte
 	for deadline := time.Now().Add(bootTimeout); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if log, _ = os.ReadFile(path); strings.Count(string(log), text) >= times {

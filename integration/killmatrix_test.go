@@ -15,7 +15,8 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause []string }{
+var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, migrate, confirmThere, revertThere, move []string }{
+	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
 		"placement.Claim", "record.Advance", "key.Create", "trust.Create", "record.Settle",
@@ -32,6 +33,24 @@ var cuts = struct{ spawn, delete, undo, image, backup, rescue, unrescue, rebuild
 	rebuild:  []string{"disk.Create", "domain.Start", "record.Rebuild", "disk.Remove.disk_file", "key.Remove.key_secret"},
 	pause:    []string{"domain.Pause", "record.Settle"},
 	unpause:  []string{"domain.Unpause", "record.Advance"},
+	shelve: []string{
+		"image.Create", "domain.Stop", "disk.Export", "image.Upload", "tpm.Save", "object.Verify", "record.Shelve",
+		"domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state",
+	},
+	unshelve: []string{
+		"placement.Claim", "disk.Restore", "tpm.Restore", "domain.Start", "record.Unshelve", "image.Remove.image", "object.Remove.object",
+	},
+	resize:  []string{"placement.Claim", "disk.CheckResize", "domain.Stop", "disk.Resize", "tpm.Keep", "domain.Start", "record.Settle"},
+	confirm: []string{"record.ConfirmResize", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
+	revert:  []string{"domain.Stop", "tpm.Keep", "tpm.PutBack", "domain.Start", "record.RevertResize", "disk.Remove.disk_file"},
+	migrate: []string{
+		"placement.Claim", "disk.CacheImage", "domain.Stop", "placement.HostAgent", "disk.Receive", "tpm.Receive", "domain.Start", "record.Settle",
+	},
+	confirmThere: []string{"record.ConfirmResize", "domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
+	revertThere: []string{
+		"domain.Stop", "domain.Start", "record.RevertResize", "domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state",
+	},
+	move:     []string{"disk.Receive", "tpm.Receive"},
 	rotation: []string{"disk.AddKey", "record.Rotate", "disk.Remove.key_slot", "key.Remove.key_secret"},
 }
 
@@ -86,7 +105,7 @@ func TestKillMatrixUndo(t *testing.T) {
 func TestKillMatrixServices(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
-	for _, k := range killsOf([]string{"control", "api", "gateway", "host", "temporal", "libvirtd", "postgres"},
+	for _, k := range killsOf("kills", []string{"control", "api", "gateway", "host", "temporal", "libvirtd", "postgres"},
 		[]string{"create/50ms", "create/700ms", "create/2.5s", "delete/200ms"}) {
 		t.Run(k.part+"/"+k.moment, func(t *testing.T) {
 			c := ownCloud(t)

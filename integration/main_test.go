@@ -30,11 +30,13 @@ var (
 	shared = &slot{name: "shared"}
 	seats  = semaphore.NewWeighted(sharers)
 	idle   = make(chan *slot, ownClouds)
+	pair   = &slot{name: "pair", hosts: 2}
 )
 
 // slot is a place for a cloud, which starts when it is first needed.
 type slot struct {
 	name  string
+	hosts int
 	once  sync.Once
 	cloud *testCloud
 	err   error
@@ -42,7 +44,7 @@ type slot struct {
 
 func (s *slot) get(t *testing.T) *testCloud {
 	t.Helper()
-	s.once.Do(func() { s.cloud, s.err = startCloud(s.name) })
+	s.once.Do(func() { s.cloud, s.err = startHosts(s.name, max(s.hosts, 1)) })
 	require.NoError(t, s.err)
 	return s.cloud
 }
@@ -56,10 +58,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "1000"); err != nil {
 		panic(err)
 	}
-	slots := []*slot{shared}
+	slots := []*slot{shared, pair}
 	for i := range ownClouds {
-		slots = append(slots, &slot{name: fmt.Sprintf("own%d", i)})
-		idle <- slots[i+1]
+		own := &slot{name: fmt.Sprintf("own%d", i)}
+		slots = append(slots, own)
+		idle <- own
 	}
 	code := m.Run()
 	printTally()

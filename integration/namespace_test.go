@@ -9,8 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"strongroom/worker/pki"
 )
 
 // M7: a control worker that is pointed at another namespace of Temporal refuses to start and
@@ -19,14 +20,15 @@ func TestM7AControlWorkerOnAnotherNamespaceTouchesNoOperation(t *testing.T) {
 	backends(t, local, openStack)
 	c := ownCloud(t)
 	const other = "another"
-	temporal, err := client.NewNamespaceClient(client.Options{HostPort: c.TemporalAddress()})
+	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
-	require.NoError(t, temporal.Register(t.Context(), &workflowservice.RegisterNamespaceRequest{
+	_, err = temporal.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
 		Namespace: other, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
-	}))
+	})
+	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, err := temporal.Describe(t.Context(), other)
+		_, err := temporal.WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: other})
 		return err == nil
 	}, time.Minute, time.Second)
 

@@ -12,11 +12,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"strongroom/compute"
 	"strongroom/deploy/dev/process"
 	"strongroom/durable"
+	"strongroom/worker/pki"
 )
 
 // A4: PostgreSQL is away under operations that are in their middle. All complete once it
@@ -84,7 +84,7 @@ func (c *testCloud) silencePostgreSQL(t *testing.T) (back func()) {
 // events counts the events in the history of a server's operation.
 func (c *testCloud) events(t *testing.T, id string) int {
 	t.Helper()
-	temporal, err := client.Dial(client.Options{HostPort: c.TemporalAddress()})
+	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
 	server := compute.ServerID{UUID: uuid.MustParse(id)}

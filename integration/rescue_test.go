@@ -12,7 +12,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
+
+	"strongroom/worker/pki"
 )
 
 var plainFlavor = flavorSpec{"e2e-plain", 128, 1, 0, 0, nil}
@@ -256,7 +257,7 @@ func TestKillMatrixCancelledRescue(t *testing.T) {
 // cancelOperation cancels what is running on a server, as an operator may.
 func (c *testCloud) cancelOperation(t *testing.T, id string) {
 	t.Helper()
-	temporal, err := client.Dial(client.Options{HostPort: c.TemporalAddress()})
+	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
 	require.NoError(t, temporal.CancelWorkflow(t.Context(), "server/"+id, ""))

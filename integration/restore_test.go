@@ -3,7 +3,9 @@ package integration_test
 import (
 	"bytes"
 	"os/exec"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
@@ -23,22 +25,16 @@ func TestM8RotatedKeysAreFoundAfterARestore(t *testing.T) {
 	client := c.compute(t, "-demo")
 	require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "SHUTOFF")
-	repair := func(args ...string) (string, error) {
-		return c.strongroom(append([]string{"--config", c.ConfigFile(), "repair"}, args...)...)
-	}
+	repair := c.repair
 	out, err := repair()
 	require.NoError(t, err, out)
-	require.Contains(t, out, "0 of 3 disks")
+	require.Contains(t, out, "0 differences")
 
-	dump, err := exec.CommandContext(t.Context(), "pg_dump", "--clean", "--if-exists", databaseURL(t, c)).Output()
-	require.NoError(t, err)
+	dump := c.backup(t)
 	out, err = c.strongroom("server", "rotate-keys", id, "--wait")
 	require.NoError(t, err, out)
 	keys := c.diskKeys(t, id)
-	restore := exec.CommandContext(t.Context(), "psql", "--quiet", "--single-transaction", "--set", "ON_ERROR_STOP=1", databaseURL(t, c))
-	restore.Stdin = bytes.NewReader(dump)
-	said, err := restore.CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	c.restore(t, dump)
 
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "SHUTOFF")
@@ -55,7 +51,7 @@ func TestM8RotatedKeysAreFoundAfterARestore(t *testing.T) {
 	for range 2 { // to ask changes nothing
 		out, err = repair()
 		require.Error(t, err)
-		require.Contains(t, out, "3 disks are to be repaired: run it with --apply")
+		require.Contains(t, out, "3 to be repaired: run it with --apply")
 	}
 	t.Log(out)
 	out, err = repair("--apply")
@@ -63,7 +59,7 @@ func TestM8RotatedKeysAreFoundAfterARestore(t *testing.T) {
 	t.Log(out)
 	out, err = repair("--apply")
 	require.NoError(t, err, out)
-	require.Contains(t, out, "0 of 3 disks")
+	require.Contains(t, out, "0 differences")
 	c.nothingIsLeft(t)
 
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
@@ -73,4 +69,67 @@ func TestM8RotatedKeysAreFoundAfterARestore(t *testing.T) {
 	c.delete(t, id)
 	require.Empty(t, c.diskKeys(t, id))
 	c.nothingIsLeft(t)
+}
+
+// M8: one server was deleted and one created since the backup. A repair deletes the first one
+// for good, and leaves the other, its guest running, until it is named.
+func TestM8ServersOfSinceARestore(t *testing.T) {
+	backends(t, local)
+	c := ownCloud(t)
+	deleted, kept := c.createIdle(t, encryptedTPM), c.createIdle(t, encrypted)
+	c.becomes(t, deleted, "ACTIVE")
+	c.becomes(t, kept, "ACTIVE")
+	dump := c.backup(t)
+	c.delete(t, deleted)
+	created := c.createIdle(t, encryptedTPM)
+	c.becomes(t, created, "ACTIVE")
+	c.restore(t, dump)
+
+	for range 2 {
+		out, err := c.repair()
+		require.Error(t, err)
+		require.Regexp(t, "server +"+deleted+" .* delete the server ", out)
+		require.Regexp(t, "unknown server +"+created+" .* none ", out)
+		require.Contains(t, out, "1 to be repaired: run it with --apply; 1 for people to decide")
+	}
+	out, err := c.repair("--apply")
+	require.Error(t, err)
+	require.Contains(t, out, "1 are left")
+	t.Log(out)
+	c.gone(t, deleted)
+	for _, file := range []string{"disk", "console.log"} {
+		require.FileExists(t, filepath.Join(c.Instances(), created, file))
+	}
+	out, err = c.repair("--apply", "--remove-unknown", kept)
+	require.Error(t, err)
+	require.Contains(t, out, "is on record: delete it as any other")
+	out, err = c.repair("--apply", "--remove-unknown", created)
+	require.NoError(t, err, out)
+	require.Eventually(t, func() bool { return len(c.audit(t).Findings) == 0 }, settleTimeout, time.Second)
+	require.NoDirExists(t, filepath.Join(c.Instances(), created))
+	c.becomes(t, kept, "ACTIVE")
+	require.FileExists(t, filepath.Join(c.Instances(), kept, "disk"))
+	c.delete(t, kept)
+	c.nothingIsLeft(t)
+}
+
+func (c *testCloud) repair(args ...string) (string, error) {
+	return c.strongroom(append([]string{"--config", c.ConfigFile(), "repair"}, args...)...)
+}
+
+// backup gives the database as it is.
+func (c *testCloud) backup(t *testing.T) []byte {
+	t.Helper()
+	dump, err := exec.CommandContext(t.Context(), "pg_dump", "--clean", "--if-exists", databaseURL(t, c)).Output()
+	require.NoError(t, err)
+	return dump
+}
+
+// restore puts the database back as it was.
+func (c *testCloud) restore(t *testing.T, dump []byte) {
+	t.Helper()
+	restore := exec.CommandContext(t.Context(), "psql", "--quiet", "--single-transaction", "--set", "ON_ERROR_STOP=1", databaseURL(t, c))
+	restore.Stdin = bytes.NewReader(dump)
+	said, err := restore.CombinedOutput()
+	require.NoError(t, err, "%s", said)
 }

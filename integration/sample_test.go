@@ -95,16 +95,16 @@ func cutsIn(d *rand.Rand, activities []string) []string {
 // killOf is a part of strongroom that is killed at a moment.
 type killOf struct{ part, moment string }
 
-// killsOf gives the parts and moments of this run: every moment for every part, or each
+// killsOf gives the parts and moments of this run for an operation: every moment for every part, or each
 // part once, and each moment if there are no fewer parts. On the real cloud a sample is
 // of the first three parts, which log in to its services.
-func killsOf(parts, moments []string) (kills []killOf) {
+func killsOf(operation string, parts, moments []string) (kills []killOf) {
 	all := len(parts) * len(moments)
 	if sampled() {
 		if leansOn() == openStack {
 			parts = parts[:3]
 		}
-		order := diceOf("kills").Perm(len(moments))
+		order := diceOf(operation).Perm(len(moments))
 		for i, part := range parts {
 			kills = append(kills, killOf{part, moments[order[i%len(order)]]})
 		}
@@ -119,8 +119,29 @@ func killsOf(parts, moments []string) (kills []killOf) {
 	for _, k := range kills {
 		names = append(names, k.part+"/"+k.moment)
 	}
-	chose("kills", names, all)
+	chose(operation, names, all)
 	return kills
+}
+
+// troublesOf gives what this run does to an operation: a worker dies before or after an activity, or
+// a part dies when the operation comes to one ("control at domain.Stop"): all of it, or at most as
+// many, in any order.
+func troublesOf(operation string, activities, parts, moments []string, most int) []string {
+	all := bothSides(activities)
+	for _, part := range parts {
+		for _, moment := range moments {
+			all = append(all, part+" at "+moment)
+		}
+	}
+	some := all
+	if sampled() {
+		some = some[:0:0]
+		for _, i := range diceOf(operation).Perm(len(all))[:min(most, len(all))] {
+			some = append(some, all[i])
+		}
+	}
+	chose(operation, some, len(all))
+	return some
 }
 
 // stepsOf gives the steps of an operation in whose middle this run does something to it:

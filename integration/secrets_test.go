@@ -17,12 +17,19 @@ import (
 // secrets' names.
 func (c *testCloud) passphrases(t *testing.T) map[string][]byte {
 	t.Helper()
+	return c.passphrasesOf(t, "-demo")
+}
+
+// passphrasesOf is passphrases of a user's project; strongroom dev's own key manager gives
+// those of all.
+func (c *testCloud) passphrasesOf(t *testing.T, user string) map[string][]byte {
+	t.Helper()
 	if c.real == nil {
 		return c.localPassphrases(t)
 	}
-	client := c.service(t, "-demo", openstack.NewKeyManagerV1)
+	client := c.service(t, user, openstack.NewKeyManagerV1)
 	out := map[string][]byte{}
-	for _, s := range c.secrets(t, "-demo") {
+	for _, s := range c.secrets(t, user) {
 		value, err := secrets.GetPayload(t.Context(), client, filepath.Base(s.SecretRef), secrets.GetPayloadOpts{PayloadContentType: "text/plain"}).Extract()
 		require.NoError(t, err)
 		out[s.Name] = value

@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
+	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/objects"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud/cloudtest"
@@ -56,14 +57,25 @@ func (c *testCloud) trusts(t *testing.T, user string) []string {
 	return names
 }
 
-// containers lists what a user's project has in the object store.
-func (c *testCloud) containers(t *testing.T, user string) []string {
+// containers lists what a user's project has in the object store. A container that is empty
+// is nothing of a server's: it stays for the next one.
+func (c *testCloud) containers(t *testing.T, user string) (left []string) {
 	t.Helper()
-	pages, err := containers.List(c.service(t, user, openstack.NewObjectStorageV1), nil).AllPages(t.Context())
+	client := c.service(t, user, openstack.NewObjectStorageV1)
+	pages, err := containers.List(client, nil).AllPages(t.Context())
 	require.NoError(t, err)
 	names, err := containers.ExtractNames(pages)
 	require.NoError(t, err)
-	return names
+	for _, name := range names {
+		pages, err := objects.List(client, name, nil).AllPages(t.Context())
+		require.NoError(t, err)
+		has, err := objects.ExtractNames(pages)
+		require.NoError(t, err)
+		for _, object := range has {
+			left = append(left, name+"/"+object)
+		}
+	}
+	return left
 }
 
 // The names of the images that tests upload beside the tiny guest.

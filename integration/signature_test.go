@@ -17,6 +17,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
+	"strongroom/activities/drain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
@@ -49,6 +50,7 @@ func everythingRegistered() map[string]any {
 	c := &catalog{functions: map[string]any{}}
 	workflows.Register(c)
 	(&record.Activities{}).Register(c)
+	(&drain.Activities{}).Register(c)
 	(&ledger.Activities{}).Register(c)
 	(&placement.Activities{}).Register(c)
 	(&operation.Activities{}).Register(c)
@@ -69,20 +71,22 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	backends(t, local)
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", workflows.JanitorName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "drain", workflows.JanitorName, workflows.AuditName,
 		record.Begin.Name, record.Advance.Name, record.ClearSecrets.Name, record.Settle.Name, record.FinishDelete.Name,
-		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name,
+		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.Shelve.Name, record.Unshelve.Name, record.ConfirmResize.Name, record.RevertResize.Name, record.LeaveHost.Name, record.Evacuate.Name, record.LiveMigrated.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name, placement.HostAgent.Name,
 		ledger.Things.Name, ledger.HandedOver.Name, ledger.Due.Name, ledger.Reaped.Name, ledger.Count.Name, ledger.StartAudit.Name,
 		ledger.Projects.Name, ledger.Names.Name, ledger.NoteSeen.Name, ledger.NoteLooked.Name, ledger.Differences.Name, ledger.EndAudit.Name,
 		operation.CancelRunning.Name, operation.Watch.Name, operation.Sweep.Name,
 		key.Create.Name, key.Copy.Name, key.Check.Name, key.Remove.Name, key.Seen.Name, trust.Create.Name, trust.Remove.Name, trust.Seen.Name,
-		image.Create.Name, image.Describe.Name, image.Remove.Name, image.Seen.Name, image.OldBackups.Name, image.Upload.Name,
-		object.Remove.Name, object.Seen.Name,
-		disk.CacheImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
-		disk.KeySlots.Name, disk.AddKey.Name,
+		image.Create.Name, image.Describe.Name, image.Remove.Name, image.Seen.Name, image.OldBackups.Name, image.Upload.Name, image.CheckShelved.Name,
+		object.Check.Name, object.Verify.Name, object.Remove.Name, object.Seen.Name,
+		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
+		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckResize.Name, disk.Resize.Name,
 		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
-		tpm.Remove.Name, tpm.Seen.Name,
+		domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
+		tpm.Save.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,
+		drain.Begin.Name, drain.Watch.Name, drain.Cancel.Name, drain.End.Name,
 	}
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(everythingRegistered())))
 }
@@ -142,6 +146,11 @@ func (i *inspection) walk(at string, t reflect.Type) {
 		i.seen[t] = true
 		if t == passphrase {
 			i.find(at, "a passphrase")
+			return
+		}
+		if t.PkgPath() == "strongroom/durable" && strings.HasPrefix(t.Name(), "message[") { // its JSON is its body
+			body, _ := t.FieldByName("Body")
+			i.walk(at, body.Type)
 			return
 		}
 		for n := range t.NumField() {

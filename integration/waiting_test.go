@@ -95,6 +95,12 @@ func (c *testCloud) clearedBy(t *testing.T, done func()) {
 	t.Helper()
 	require.NotEmpty(t, c.audit(t).Findings)
 	done()
+	c.nothingIsLeftInTime(t)
+}
+
+// nothingIsLeftInTime gives the reaper time to remove what waited.
+func (c *testCloud) nothingIsLeftInTime(t *testing.T) {
+	t.Helper()
 	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(time.Second) {
 		if len(c.audit(t).Findings) == 0 {
 			c.nothingIsLeft(t)

@@ -50,7 +50,7 @@ func (q *Queries) AuditHosts(ctx context.Context) ([]AuditHostsRow, error) {
 }
 
 const auditPage = `-- name: AuditPage :many
-SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id,
+SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since,
     (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false))::boolean AS owner_deleted,
     (coalesce(s.current_operation <> '' OR s.updated_at >= a.started_at, false)
         OR coalesce(o.finished_at IS NULL OR o.finished_at >= a.started_at, false) AND o.id IS NOT NULL
@@ -122,6 +122,7 @@ func (q *Queries) AuditPage(ctx context.Context, arg AuditPageParams) ([]AuditPa
 			&i.Ledger.OwnerID,
 			&i.Ledger.BlockedBy,
 			&i.Ledger.HostID,
+			&i.Ledger.WaitingSince,
 			&i.OwnerDeleted,
 			&i.Busy,
 			&i.Seen,

@@ -40,6 +40,18 @@ func (q *Queries) GetCredential(ctx context.Context, id uuid.UUID) (Credential, 
 	return i, err
 }
 
+const hasCredential = `-- name: HasCredential :one
+SELECT EXISTS (SELECT FROM credentials WHERE id = $1)::boolean AS there
+`
+
+// Whether a credential is on record.
+func (q *Queries) HasCredential(ctx context.Context, id uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, hasCredential, id)
+	var there bool
+	err := row.Scan(&there)
+	return there, err
+}
+
 const insertCredential = `-- name: InsertCredential :exec
 INSERT INTO credentials (id, project_id, user_id, sealed) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING
 `

@@ -14,29 +14,36 @@ import (
 )
 
 const addEnrollment = `-- name: AddEnrollment :exec
-INSERT INTO host_enrollments (token_sha256, host_name, expires_at)
-VALUES ($1, $2, now() + make_interval(secs => $3::float8))
+INSERT INTO host_enrollments (token_sha256, host_name, expires_at, same_keys)
+VALUES ($1, $2, now() + make_interval(secs => $3::float8), $4)
 `
 
 type AddEnrollmentParams struct {
 	TokenSha256 []byte
 	HostName    string
 	Seconds     float64
+	SameKeys    bool
 }
 
 func (q *Queries) AddEnrollment(ctx context.Context, arg AddEnrollmentParams) error {
-	_, err := q.db.Exec(ctx, addEnrollment, arg.TokenSha256, arg.HostName, arg.Seconds)
+	_, err := q.db.Exec(ctx, addEnrollment,
+		arg.TokenSha256,
+		arg.HostName,
+		arg.Seconds,
+		arg.SameKeys,
+	)
 	return err
 }
 
 const addHostCertificate = `-- name: AddHostCertificate :exec
-INSERT INTO host_certificates (serial, host_id, host_name, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO host_certificates (serial, host_id, host_name, public_key, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5, $6)
 `
 
 type AddHostCertificateParams struct {
 	Serial     string
 	HostID     compute.HostID
 	HostName   string
+	PublicKey  []byte
 	SealingKey []byte
 	NotAfter   time.Time
 }
@@ -46,16 +53,49 @@ func (q *Queries) AddHostCertificate(ctx context.Context, arg AddHostCertificate
 		arg.Serial,
 		arg.HostID,
 		arg.HostName,
+		arg.PublicKey,
 		arg.SealingKey,
 		arg.NotAfter,
 	)
 	return err
 }
 
-const deleteEndedCertificates = `-- name: DeleteEndedCertificates :exec
-DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now()
+const arrivalGranted = `-- name: ArrivalGranted :one
+SELECT (EXISTS (SELECT FROM ledger l JOIN operations o ON o.id = l.operation_id
+        WHERE l.place = ($1::uuid)::text AND l.kind = 'running_domain' AND l.state = 'intended'
+            AND l.owner_kind = 'server' AND l.owner_id = $2::uuid
+            AND o.id = $3 AND o.server_id = $2::uuid AND o.state IN ('accepted', 'running'))
+    AND EXISTS (SELECT FROM host_certificates c JOIN servers s ON s.host_id = c.host_id
+        WHERE c.serial = $4 AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> $1::uuid
+            AND s.id = $2::uuid))::boolean AS granted
 `
 
+type ArrivalGrantedParams struct {
+	Destination uuid.UUID
+	ServerID    uuid.UUID
+	OperationID compute.OperationID
+	Serial      string
+}
+
+// Whether an operation that runs is about to run a server on the host that asks, which runs on the
+// one with a certificate.
+func (q *Queries) ArrivalGranted(ctx context.Context, arg ArrivalGrantedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, arrivalGranted,
+		arg.Destination,
+		arg.ServerID,
+		arg.OperationID,
+		arg.Serial,
+	)
+	var granted bool
+	err := row.Scan(&granted)
+	return granted, err
+}
+
+const deleteEndedCertificates = `-- name: DeleteEndedCertificates :exec
+DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now() AND revoked_at IS NULL
+`
+
+// Those that were revoked stay: their keys are refused.
 func (q *Queries) DeleteEndedCertificates(ctx context.Context, hostID compute.HostID) error {
 	_, err := q.db.Exec(ctx, deleteEndedCertificates, hostID)
 	return err
@@ -115,16 +155,35 @@ func (q *Queries) KeepAuthority(ctx context.Context, fingerprint []byte) ([]byte
 	return fingerprint_2, err
 }
 
-const lockHostCertificate = `-- name: LockHostCertificate :one
-SELECT serial FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now() FOR SHARE
+const keysWereRevoked = `-- name: KeysWereRevoked :one
+SELECT EXISTS (SELECT FROM host_certificates WHERE revoked_at IS NOT NULL
+    AND (public_key = $1 OR sealing_key = $2))::boolean AS revoked
 `
 
-// The certificate with which another is asked for: it stays good until the other is there.
-func (q *Queries) LockHostCertificate(ctx context.Context, serial string) (string, error) {
+type KeysWereRevokedParams struct {
+	PublicKey  []byte
+	SealingKey []byte
+}
+
+// Whether one of these keys was revoked with a certificate, of any host. NULL is no key.
+func (q *Queries) KeysWereRevoked(ctx context.Context, arg KeysWereRevokedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, keysWereRevoked, arg.PublicKey, arg.SealingKey)
+	var revoked bool
+	err := row.Scan(&revoked)
+	return revoked, err
+}
+
+const lockHostCertificate = `-- name: LockHostCertificate :one
+SELECT sealing_key FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now() FOR SHARE
+`
+
+// The certificate with which another is asked for, by its key to which passphrases are sealed:
+// it stays good until the other is there.
+func (q *Queries) LockHostCertificate(ctx context.Context, serial string) ([]byte, error) {
 	row := q.db.QueryRow(ctx, lockHostCertificate, serial)
-	var serial_2 string
-	err := row.Scan(&serial_2)
-	return serial_2, err
+	var sealing_key []byte
+	err := row.Scan(&sealing_key)
+	return sealing_key, err
 }
 
 const madeWith = `-- name: MadeWith :one
@@ -158,6 +217,40 @@ func (q *Queries) MadeWith(ctx context.Context, arg MadeWithParams) (bool, error
 	return made, err
 }
 
+const openObject = `-- name: OpenObject :one
+SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since FROM ledger WHERE kind = 'object' AND place = 'object-store' AND name = $1 AND state NOT IN ('released', 'handed_over')
+`
+
+// The row of an object that is there or may be.
+func (q *Queries) OpenObject(ctx context.Context, name string) (Ledger, error) {
+	row := q.db.QueryRow(ctx, openObject, name)
+	var i Ledger
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Place,
+		&i.Name,
+		&i.Reference,
+		&i.OperationID,
+		&i.CredentialID,
+		&i.ProjectID,
+		&i.UserID,
+		&i.State,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.ReleasedAt,
+		&i.Reason,
+		&i.Tries,
+		&i.TryAt,
+		&i.OwnerKind,
+		&i.OwnerID,
+		&i.BlockedBy,
+		&i.HostID,
+		&i.WaitingSince,
+	)
+	return i, err
+}
+
 const otherHost = `-- name: OtherHost :one
 SELECT (EXISTS (SELECT FROM host_certificates c WHERE c.revoked_at IS NULL AND c.not_after > now()
         AND (c.host_name = $1) <> (c.host_id = $2))
@@ -189,6 +282,26 @@ func (q *Queries) RevokeHost(ctx context.Context, host string) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const revokedCertificates = `-- name: RevokedCertificates :one
+SELECT now()::timestamptz AS asked_at, coalesce(array_agg(serial ORDER BY revoked_at), '{}')::text[] AS serials,
+    coalesce(array_agg(revoked_at ORDER BY revoked_at), '{}')::timestamptz[] AS revoked_at
+FROM host_certificates WHERE revoked_at IS NOT NULL AND not_after > now()
+`
+
+type RevokedCertificatesRow struct {
+	AskedAt   time.Time
+	Serials   []string
+	RevokedAt []time.Time
+}
+
+// Those that would be good still, and by one clock for all gateways, when that was so.
+func (q *Queries) RevokedCertificates(ctx context.Context) (RevokedCertificatesRow, error) {
+	row := q.db.QueryRow(ctx, revokedCertificates)
+	var i RevokedCertificatesRow
+	err := row.Scan(&i.AskedAt, &i.Serials, &i.RevokedAt)
+	return i, err
 }
 
 const runningOperations = `-- name: RunningOperations :many
@@ -252,14 +365,55 @@ func (q *Queries) ServerIsOn(ctx context.Context, arg ServerIsOnParams) (bool, e
 	return here, err
 }
 
-const useEnrollment = `-- name: UseEnrollment :one
-UPDATE host_enrollments SET used_at = now() WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > now() RETURNING host_name
+const transferGranted = `-- name: TransferGranted :one
+SELECT (EXISTS (SELECT FROM host_certificates c
+        JOIN ledger l ON l.place = c.host_id::text AND l.kind = $1 AND l.name = $2
+        JOIN operations o ON o.id = l.operation_id
+        WHERE c.serial = $3 AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> $4::uuid
+            AND l.state = 'intended' AND l.owner_kind = 'server' AND l.owner_id = $5::uuid
+            AND o.id = $6 AND o.server_id = $5::uuid AND o.state IN ('accepted', 'running'))
+    AND EXISTS (SELECT FROM ledger l WHERE l.place = ($4::uuid)::text AND l.kind = $1 AND l.name = $2
+        AND l.state = 'present' AND l.owner_kind = 'server' AND l.owner_id = $5::uuid))::boolean AS granted
 `
 
+type TransferGrantedParams struct {
+	Kind        compute.ThingKind
+	Name        string
+	Serial      string
+	Source      uuid.UUID
+	ServerID    uuid.UUID
+	OperationID compute.OperationID
+}
+
+// Whether an operation that runs is about to make a thing of a server on the host with a
+// certificate, another one than that which asks and has the thing of that name.
+func (q *Queries) TransferGranted(ctx context.Context, arg TransferGrantedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, transferGranted,
+		arg.Kind,
+		arg.Name,
+		arg.Serial,
+		arg.Source,
+		arg.ServerID,
+		arg.OperationID,
+	)
+	var granted bool
+	err := row.Scan(&granted)
+	return granted, err
+}
+
+const useEnrollment = `-- name: UseEnrollment :one
+UPDATE host_enrollments SET used_at = now() WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > now() RETURNING host_name, same_keys
+`
+
+type UseEnrollmentRow struct {
+	HostName string
+	SameKeys bool
+}
+
 // A token works once.
-func (q *Queries) UseEnrollment(ctx context.Context, tokenSha256 []byte) (string, error) {
+func (q *Queries) UseEnrollment(ctx context.Context, tokenSha256 []byte) (UseEnrollmentRow, error) {
 	row := q.db.QueryRow(ctx, useEnrollment, tokenSha256)
-	var host_name string
-	err := row.Scan(&host_name)
-	return host_name, err
+	var i UseEnrollmentRow
+	err := row.Scan(&i.HostName, &i.SameKeys)
+	return i, err
 }

@@ -108,7 +108,7 @@ func (q *Queries) HostCondition(ctx context.Context, arg HostConditionParams) (H
 
 const releaseWaitingOn = `-- name: ReleaseWaitingOn :many
 UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
-WHERE host_id = $1 AND state = 'waiting' RETURNING id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id
+WHERE host_id = $1 AND state = 'waiting' RETURNING id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since
 `
 
 // Nobody will remove them any more. The reason stays, for people.
@@ -142,6 +142,7 @@ func (q *Queries) ReleaseWaitingOn(ctx context.Context, hostID *compute.HostID) 
 			&i.OwnerID,
 			&i.BlockedBy,
 			&i.HostID,
+			&i.WaitingSince,
 		); err != nil {
 			return nil, err
 		}
@@ -208,7 +209,7 @@ UPDATE hosts SET
     disabled = coalesce($1, disabled),
     disabled_reason = CASE WHEN $1::boolean IS NULL THEN disabled_reason ELSE $2 END,
     forced_down = coalesce($3, forced_down)
-WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects
+WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests
 `
 
 type SwitchHostParams struct {
@@ -256,12 +257,15 @@ func (q *Queries) SwitchHost(ctx context.Context, arg SwitchHostParams) (Host, e
 		&i.CreatedAt,
 		&i.ForgottenAt,
 		&i.NetworkProjects,
+		&i.BootID,
+		&i.SyncedBootID,
+		&i.ResumeGuests,
 	)
 	return i, err
 }
 
 const waitingOn = `-- name: WaitingOn :many
-SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name
+SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name
 `
 
 func (q *Queries) WaitingOn(ctx context.Context, hostID *compute.HostID) ([]Ledger, error) {
@@ -294,6 +298,7 @@ func (q *Queries) WaitingOn(ctx context.Context, hostID *compute.HostID) ([]Ledg
 			&i.OwnerID,
 			&i.BlockedBy,
 			&i.HostID,
+			&i.WaitingSince,
 		); err != nil {
 			return nil, err
 		}

@@ -7,13 +7,25 @@ package schema
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"strongroom/compute"
 )
 
+const databaseTime = `-- name: DatabaseTime :one
+SELECT now()::timestamptz
+`
+
+func (q *Queries) DatabaseTime(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, databaseTime)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const diskKeys = `-- name: DiskKeys :many
-SELECT d.id, d.server_id, d.role, d.index, d.device_name, d.bus, d.size_mb, d.boot_index, d.guest_format, d.image_id, d.tag, d.encrypted, d.encryption_secret_uuid, d.backing_encryption_secret_uuid, d.encryption_format, d.encryption_options, d.source, d.file, l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, s.current_operation
+SELECT d.id, d.server_id, d.role, d.index, d.device_name, d.bus, d.size_mb, d.boot_index, d.guest_format, d.image_id, d.tag, d.encrypted, d.encryption_secret_uuid, d.backing_encryption_secret_uuid, d.encryption_format, d.encryption_options, d.source, d.file, d.shelved, l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since, s.current_operation
 FROM server_disks d JOIN servers s ON s.id = d.server_id
     JOIN ledger l ON l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'key_secret' AND l.state = 'present'
         AND l.reference = d.encryption_secret_uuid::text
@@ -55,6 +67,7 @@ func (q *Queries) DiskKeys(ctx context.Context) ([]DiskKeysRow, error) {
 			&i.ServerDisk.EncryptionOptions,
 			&i.ServerDisk.Source,
 			&i.ServerDisk.File,
+			&i.ServerDisk.Shelved,
 			&i.Ledger.ID,
 			&i.Ledger.Kind,
 			&i.Ledger.Place,
@@ -75,6 +88,7 @@ func (q *Queries) DiskKeys(ctx context.Context) ([]DiskKeysRow, error) {
 			&i.Ledger.OwnerID,
 			&i.Ledger.BlockedBy,
 			&i.Ledger.HostID,
+			&i.Ledger.WaitingSince,
 			&i.CurrentOperation,
 		); err != nil {
 			return nil, err
@@ -88,7 +102,7 @@ func (q *Queries) DiskKeys(ctx context.Context) ([]DiskKeysRow, error) {
 }
 
 const dueThings = `-- name: DueThings :many
-SELECT d.id, d.kind, d.place, d.name, d.reference, d.operation_id, d.credential_id, d.project_id, d.user_id, d.state, d.created_at, d.updated_at, d.released_at, d.reason, d.tries, d.try_at, d.owner_kind, d.owner_id, d.blocked_by, d.host_id, coalesce(due.host_name, '')::text AS host_name
+SELECT d.id, d.kind, d.place, d.name, d.reference, d.operation_id, d.credential_id, d.project_id, d.user_id, d.state, d.created_at, d.updated_at, d.released_at, d.reason, d.tries, d.try_at, d.owner_kind, d.owner_id, d.blocked_by, d.host_id, d.waiting_since, coalesce(due.host_name, '')::text AS host_name
 FROM (
     SELECT l.id, l.host_id, h.name AS host_name, row_number() OVER (PARTITION BY l.place ORDER BY l.try_at, l.id) AS nth
     FROM ledger l LEFT JOIN hosts h ON h.id = l.host_id
@@ -171,6 +185,7 @@ func (q *Queries) DueThings(ctx context.Context, arg DueThingsParams) ([]DueThin
 			&i.Ledger.OwnerID,
 			&i.Ledger.BlockedBy,
 			&i.Ledger.HostID,
+			&i.Ledger.WaitingSince,
 			&i.HostName,
 		); err != nil {
 			return nil, err
@@ -181,6 +196,18 @@ func (q *Queries) DueThings(ctx context.Context, arg DueThingsParams) ([]DueThin
 		return nil, err
 	}
 	return items, nil
+}
+
+const firstOperation = `-- name: FirstOperation :one
+SELECT coalesce((SELECT id FROM operations WHERE server_id = $1 ORDER BY number LIMIT 1), '')::text
+`
+
+// The operation that made a server, as far as it is still on record.
+func (q *Queries) FirstOperation(ctx context.Context, serverID compute.ServerID) (string, error) {
+	row := q.db.QueryRow(ctx, firstOperation, serverID)
+	var column_1 string
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const handOverThing = `-- name: HandOverThing :exec
@@ -200,7 +227,7 @@ func (q *Queries) HandOverThing(ctx context.Context, arg HandOverThingParams) er
 }
 
 const handedOverThings = `-- name: HandedOverThings :many
-SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id FROM ledger WHERE owner_kind = $1 AND owner_id = $2 AND state = 'handed_over' ORDER BY created_at, id
+SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since FROM ledger WHERE owner_kind = $1 AND owner_id = $2 AND state = 'handed_over' ORDER BY created_at, id
 `
 
 type HandedOverThingsParams struct {
@@ -238,6 +265,7 @@ func (q *Queries) HandedOverThings(ctx context.Context, arg HandedOverThingsPara
 			&i.OwnerID,
 			&i.BlockedBy,
 			&i.HostID,
+			&i.WaitingSince,
 		); err != nil {
 			return nil, err
 		}
@@ -302,15 +330,21 @@ func (q *Queries) IntendThing(ctx context.Context, arg IntendThingParams) error 
 }
 
 const lockIdleServer = `-- name: LockIdleServer :one
-SELECT id FROM servers WHERE id = $1 AND deleted_at IS NULL AND current_operation = '' FOR UPDATE
+SELECT id FROM servers WHERE id = $1 AND deleted_at IS NULL AND current_operation = ''
+    AND ($2::timestamptz IS NULL OR updated_at IS NULL OR updated_at <= $2) FOR UPDATE
 `
 
-// A server that no operation has and none gets meanwhile.
-func (q *Queries) LockIdleServer(ctx context.Context, id compute.ServerID) (compute.ServerID, error) {
-	row := q.db.QueryRow(ctx, lockIdleServer, id)
-	var id_2 compute.ServerID
-	err := row.Scan(&id_2)
-	return id_2, err
+type LockIdleServerParams struct {
+	ID    compute.ServerID
+	Since *time.Time
+}
+
+// A server that no operation has and none gets meanwhile, and that was not changed since.
+func (q *Queries) LockIdleServer(ctx context.Context, arg LockIdleServerParams) (compute.ServerID, error) {
+	row := q.db.QueryRow(ctx, lockIdleServer, arg.ID, arg.Since)
+	var id compute.ServerID
+	err := row.Scan(&id)
+	return id, err
 }
 
 const presentThing = `-- name: PresentThing :exec
@@ -369,6 +403,18 @@ func (q *Queries) ReplaceDiskSecret(ctx context.Context, arg ReplaceDiskSecretPa
 	return result.RowsAffected(), nil
 }
 
+const serverExists = `-- name: ServerExists :one
+SELECT EXISTS (SELECT FROM servers WHERE id = $1 AND deleted_at IS NULL)::boolean AS is_known
+`
+
+// Whether a server is on record and not deleted.
+func (q *Queries) ServerExists(ctx context.Context, id compute.ServerID) (bool, error) {
+	row := q.db.QueryRow(ctx, serverExists, id)
+	var is_known bool
+	err := row.Scan(&is_known)
+	return is_known, err
+}
+
 const stillWaiting = `-- name: StillWaiting :many
 SELECT id, operation_id FROM ledger WHERE id = ANY($1::uuid[]) AND state = 'waiting' FOR UPDATE
 `
@@ -400,7 +446,7 @@ func (q *Queries) StillWaiting(ctx context.Context, ids []uuid.UUID) ([]StillWai
 }
 
 const thingsOf = `-- name: ThingsOf :many
-SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, coalesce(h.name, '')::text AS host_name
+SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since, coalesce(h.name, '')::text AS host_name
 FROM ledger l LEFT JOIN hosts h ON h.id = l.host_id
 WHERE l.owner_kind = $1 AND l.owner_id = $2 AND l.state NOT IN ('released', 'handed_over') ORDER BY l.created_at, l.id
 `
@@ -446,6 +492,7 @@ func (q *Queries) ThingsOf(ctx context.Context, arg ThingsOfParams) ([]ThingsOfR
 			&i.Ledger.OwnerID,
 			&i.Ledger.BlockedBy,
 			&i.Ledger.HostID,
+			&i.Ledger.WaitingSince,
 			&i.HostName,
 		); err != nil {
 			return nil, err
@@ -460,6 +507,7 @@ func (q *Queries) ThingsOf(ctx context.Context, arg ThingsOfParams) ([]ThingsOfR
 
 const waitThing = `-- name: WaitThing :exec
 UPDATE ledger SET state = 'waiting', blocked_by = $1, reason = $2,
+    waiting_since = CASE WHEN state = 'waiting' THEN waiting_since ELSE now() END,
     tries = tries + CASE WHEN $1 IN ('credential', 'error') THEN 1 ELSE 0 END,
     try_at = now() + CASE $1
         WHEN 'time' THEN make_interval(secs => $3::float8)

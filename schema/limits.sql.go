@@ -24,12 +24,13 @@ func (q *Queries) LockQuota(ctx context.Context, projectID string) error {
 
 const projectUse = `-- name: ProjectUse :one
 SELECT count(*) AS servers,
-    coalesce(sum(s.vcpus), 0)::bigint AS vcpus,
-    coalesce(sum(s.memory_mb), 0)::bigint AS memory_mb,
-    (coalesce(sum(s.disk_gb), 0) + coalesce((SELECT sum(r.reserved_gb) FROM servers r
-        WHERE r.project_id = $1 AND r.deleted_at IS NULL AND r.reserved_gb > 0
-            AND (r.current_operation = r.reserved_by OR r.vm_state = 'rescued')), 0))::bigint AS disk_gb
-FROM servers s WHERE s.project_id = $1 AND s.deleted_at IS NULL
+    (coalesce(sum(s.vcpus), 0) + coalesce(max(r.vcpus), 0))::bigint AS vcpus,
+    (coalesce(sum(s.memory_mb), 0) + coalesce(max(r.memory_mb), 0))::bigint AS memory_mb,
+    (coalesce(sum(s.disk_gb), 0) + coalesce(max(r.disk_gb), 0))::bigint AS disk_gb
+FROM servers s, (SELECT sum(r.reserved_vcpus) AS vcpus, sum(r.reserved_memory_mb) AS memory_mb, sum(r.reserved_gb) AS disk_gb FROM servers r
+    WHERE r.project_id = $1 AND r.deleted_at IS NULL AND (r.reserved_gb > 0 OR r.reserved_vcpus > 0 OR r.reserved_memory_mb > 0)
+        AND (r.current_operation = r.reserved_by OR r.vm_state = 'rescued')) r
+WHERE s.project_id = $1 AND s.deleted_at IS NULL
 `
 
 type ProjectUseRow struct {
@@ -52,17 +53,27 @@ func (q *Queries) ProjectUse(ctx context.Context, projectID string) (ProjectUseR
 	return i, err
 }
 
-const reserveDisk = `-- name: ReserveDisk :exec
-UPDATE servers SET reserved_gb = $1, reserved_by = $2 WHERE id = $3
+const reserve = `-- name: Reserve :exec
+UPDATE servers SET reserved_gb = $1, reserved_vcpus = $2,
+    reserved_memory_mb = $3, reserved_by = $4
+WHERE id = $5
 `
 
-type ReserveDiskParams struct {
-	ReservedGB  int64
-	OperationID compute.OperationID
-	ID          compute.ServerID
+type ReserveParams struct {
+	ReservedGB       int64
+	ReservedVCPUs    int64
+	ReservedMemoryMB int64
+	OperationID      compute.OperationID
+	ID               compute.ServerID
 }
 
-func (q *Queries) ReserveDisk(ctx context.Context, arg ReserveDiskParams) error {
-	_, err := q.db.Exec(ctx, reserveDisk, arg.ReservedGB, arg.OperationID, arg.ID)
+func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) error {
+	_, err := q.db.Exec(ctx, reserve,
+		arg.ReservedGB,
+		arg.ReservedVCPUs,
+		arg.ReservedMemoryMB,
+		arg.OperationID,
+		arg.ID,
+	)
 	return err
 }

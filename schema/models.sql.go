@@ -47,6 +47,15 @@ type Credential struct {
 	CreatedAt time.Time
 }
 
+type DrainedServer struct {
+	OperationID compute.OperationID
+	ServerID    compute.ServerID
+	State       compute.DrainState
+	Child       compute.OperationID
+	Message     string
+	UpdatedAt   time.Time
+}
+
 type Flavor struct {
 	Number      int64
 	ID          string
@@ -108,6 +117,9 @@ type Host struct {
 	CreatedAt         time.Time
 	ForgottenAt       *time.Time
 	NetworkProjects   map[string][]string
+	BootID            string
+	SyncedBootID      string
+	ResumeGuests      bool
 }
 
 type HostCertificate struct {
@@ -118,6 +130,7 @@ type HostCertificate struct {
 	NotAfter   time.Time
 	RevokedAt  *time.Time
 	CreatedAt  time.Time
+	PublicKey  []byte
 }
 
 type HostEnrollment struct {
@@ -126,6 +139,7 @@ type HostEnrollment struct {
 	ExpiresAt   time.Time
 	UsedAt      *time.Time
 	CreatedAt   time.Time
+	SameKeys    bool
 }
 
 type Keypair struct {
@@ -159,6 +173,32 @@ type Ledger struct {
 	OwnerID      uuid.UUID
 	BlockedBy    compute.Blocker
 	HostID       *compute.HostID
+	WaitingSince *time.Time
+}
+
+type Migration struct {
+	Number          int64
+	UUID            uuid.UUID
+	OperationID     compute.OperationID
+	ServerID        compute.ServerID
+	Type            string
+	Status          string
+	Source          string
+	Destination     string
+	Address         string
+	OldFlavor       string
+	NewFlavor       string
+	ProjectID       string
+	UserID          string
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	Wish            string
+	MemoryTotal     int64
+	MemoryRemaining int64
+	MemoryProcessed int64
+	DiskTotal       int64
+	DiskRemaining   int64
+	DiskProcessed   int64
 }
 
 type Operation struct {
@@ -244,6 +284,12 @@ type Server struct {
 	DiskGB           int64
 	ReservedGB       int64
 	ReservedBy       compute.OperationID
+	OffloadAt        *time.Time
+	ResumeAt         *time.Time
+	Former           *compute.Former
+	ConfirmAt        *time.Time
+	ReservedVCPUs    int64
+	ReservedMemoryMB int64
 }
 
 type ServerDisk struct {
@@ -265,6 +311,7 @@ type ServerDisk struct {
 	EncryptionOptions       string
 	Source                  *compute.Image
 	File                    string
+	Shelved                 *compute.ShelvedDisk
 }
 
 type ServerMac struct {

@@ -24,7 +24,7 @@ func (q *Queries) AdoptNamespace(ctx context.Context, arg AdoptNamespaceParams) 
 	return err
 }
 
-const claimNamespace = `-- name: ClaimNamespace :exec
+const claimNamespace = `-- name: ClaimNamespace :execrows
 INSERT INTO temporal_namespace (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING
 `
 
@@ -34,9 +34,12 @@ type ClaimNamespaceParams struct {
 }
 
 // The first namespace becomes the database's own.
-func (q *Queries) ClaimNamespace(ctx context.Context, arg ClaimNamespaceParams) error {
-	_, err := q.db.Exec(ctx, claimNamespace, arg.ID, arg.Name)
-	return err
+func (q *Queries) ClaimNamespace(ctx context.Context, arg ClaimNamespaceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, claimNamespace, arg.ID, arg.Name)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const ownNamespace = `-- name: OwnNamespace :one

@@ -133,6 +133,31 @@ func (q *Queries) InsertOperation(ctx context.Context, arg InsertOperationParams
 	return err
 }
 
+const knownOperations = `-- name: KnownOperations :many
+SELECT id FROM operations WHERE id = ANY($1::text[])
+`
+
+// Those of some operations that are on record.
+func (q *Queries) KnownOperations(ctx context.Context, ids []string) ([]compute.OperationID, error) {
+	rows, err := q.db.Query(ctx, knownOperations, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []compute.OperationID{}
+	for rows.Next() {
+		var id compute.OperationID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noteLook = `-- name: NoteLook :exec
 UPDATE operations SET looked_at = clock_timestamp() WHERE id = $1
 `
@@ -195,7 +220,8 @@ func (q *Queries) OpenOperations(ctx context.Context, arg OpenOperationsParams) 
 }
 
 const settleOperation = `-- name: SettleOperation :execrows
-UPDATE operations SET state = $2, message = $3, finished_at = coalesce(finished_at, now()), updated_at = now()
+UPDATE operations SET state = $2, message = $3, finished_at = coalesce(finished_at, now()), updated_at = now(),
+    arguments = CASE WHEN arguments -> 'change' ? 'user_data' THEN arguments #- '{change,user_data}' ELSE arguments END
 WHERE id = $1 AND state IN ('accepted', 'running')
 `
 
@@ -205,6 +231,7 @@ type SettleOperationParams struct {
 	Message *string
 }
 
+// What a rebuild was given as user data goes with it: the server has what it took of that.
 func (q *Queries) SettleOperation(ctx context.Context, arg SettleOperationParams) (int64, error) {
 	result, err := q.db.Exec(ctx, settleOperation, arg.ID, arg.State, arg.Message)
 	if err != nil {
@@ -243,4 +270,46 @@ UPDATE operations SET updated_at = now() WHERE id = $1
 func (q *Queries) TouchOperation(ctx context.Context, id compute.OperationID) error {
 	_, err := q.db.Exec(ctx, touchOperation, id)
 	return err
+}
+
+const unsettledOperations = `-- name: UnsettledOperations :many
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations WHERE state IN ('accepted', 'running') ORDER BY accepted_at, id LIMIT $1
+`
+
+func (q *Queries) UnsettledOperations(ctx context.Context, most int32) ([]Operation, error) {
+	rows, err := q.db.Query(ctx, unsettledOperations, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Operation{}
+	for rows.Next() {
+		var i Operation
+		if err := rows.Scan(
+			&i.ID,
+			&i.Number,
+			&i.ServerID,
+			&i.Kind,
+			&i.ProjectID,
+			&i.UserID,
+			&i.CredentialID,
+			&i.Arguments,
+			&i.State,
+			&i.Message,
+			&i.AcceptedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.UpdatedAt,
+			&i.SubjectKind,
+			&i.SubjectID,
+			&i.LookedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -12,6 +12,79 @@ import (
 	"strongroom/compute"
 )
 
+const dueResumes = `-- name: DueResumes :many
+SELECT id FROM servers
+WHERE resume_at IS NOT NULL AND deleted_at IS NULL AND vm_state = 'stopped' AND task_state = '' AND current_operation = ''
+ORDER BY resume_at LIMIT $1
+`
+
+// Servers that went off with their host and are to be started again, the oldest first.
+func (q *Queries) DueResumes(ctx context.Context, most int32) ([]compute.ServerID, error) {
+	rows, err := q.db.Query(ctx, dueResumes, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []compute.ServerID{}
+	for rows.Next() {
+		var id compute.ServerID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const forgetResume = `-- name: ForgetResume :execrows
+UPDATE servers SET resume_at = NULL WHERE id = $1 AND resume_at IS NOT NULL AND current_operation = '' AND deleted_at IS NULL
+`
+
+// 0 rows: somebody took the server meanwhile.
+func (q *Queries) ForgetResume(ctx context.Context, id compute.ServerID) (int64, error) {
+	result, err := q.db.Exec(ctx, forgetResume, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const hostBoot = `-- name: HostBoot :one
+SELECT (synced_boot_id NOT IN ('', boot_id))::boolean AS restarted, resume_guests, boot_id FROM hosts WHERE id = $1
+`
+
+type HostBootRow struct {
+	Restarted    bool
+	ResumeGuests bool
+	BootID       string
+}
+
+// Whether a host was restarted since the power states of its servers were last recorded, and
+// what is to become of guests that ran.
+func (q *Queries) HostBoot(ctx context.Context, id compute.HostID) (HostBootRow, error) {
+	row := q.db.QueryRow(ctx, hostBoot, id)
+	var i HostBootRow
+	err := row.Scan(&i.Restarted, &i.ResumeGuests, &i.BootID)
+	return i, err
+}
+
+const noteBoot = `-- name: NoteBoot :exec
+UPDATE hosts SET synced_boot_id = $1 WHERE id = $2 AND synced_boot_id <> $1
+`
+
+type NoteBootParams struct {
+	BootID string
+	ID     compute.HostID
+}
+
+func (q *Queries) NoteBoot(ctx context.Context, arg NoteBootParams) error {
+	_, err := q.db.Exec(ctx, noteBoot, arg.BootID, arg.ID)
+	return err
+}
+
 const reportProgress = `-- name: ReportProgress :exec
 UPDATE servers SET progress = $1 WHERE id = $2 AND current_operation <> ''
 `
@@ -30,7 +103,7 @@ func (q *Queries) ReportProgress(ctx context.Context, arg ReportProgressParams) 
 
 const serversAtRest = `-- name: ServersAtRest :many
 SELECT id, vm_state, power_state, updated_at FROM servers
-WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'rescued')
+WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
 `
 
 type ServersAtRestRow struct {
@@ -67,15 +140,17 @@ func (q *Queries) ServersAtRest(ctx context.Context, hostID *compute.HostID) ([]
 }
 
 const syncPower = `-- name: SyncPower :execrows
-UPDATE servers SET vm_state = $1, power_state = $2, updated_at = now()
-WHERE id = $3 AND host_id = $4 AND current_operation = '' AND vm_state = $5
-    AND vm_state IN ('active', 'paused', 'stopped', 'rescued')
-    AND updated_at IS NOT DISTINCT FROM $6
+UPDATE servers SET vm_state = $1, power_state = $2, updated_at = now(),
+    resume_at = CASE WHEN $3::boolean THEN now() END
+WHERE id = $4 AND host_id = $5 AND current_operation = '' AND vm_state = $6
+    AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
+    AND updated_at IS NOT DISTINCT FROM $7
 `
 
 type SyncPowerParams struct {
 	VMState    compute.VMState
 	PowerState compute.PowerState
+	Resume     bool
 	ID         compute.ServerID
 	HostID     *compute.HostID
 	Was        compute.VMState
@@ -88,6 +163,7 @@ func (q *Queries) SyncPower(ctx context.Context, arg SyncPowerParams) (int64, er
 	result, err := q.db.Exec(ctx, syncPower,
 		arg.VMState,
 		arg.PowerState,
+		arg.Resume,
 		arg.ID,
 		arg.HostID,
 		arg.Was,

@@ -143,7 +143,7 @@ func (q *Queries) GetClaim(ctx context.Context, arg GetClaimParams) (Claim, erro
 }
 
 const getServer = `-- name: GetServer :one
-SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by FROM servers WHERE id = $1
+SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb FROM servers WHERE id = $1
 `
 
 func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, error) {
@@ -196,12 +196,18 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 		&i.DiskGB,
 		&i.ReservedGB,
 		&i.ReservedBy,
+		&i.OffloadAt,
+		&i.ResumeAt,
+		&i.Former,
+		&i.ConfirmAt,
+		&i.ReservedVCPUs,
+		&i.ReservedMemoryMB,
 	)
 	return i, err
 }
 
 const getServerDisks = `-- name: GetServerDisks :many
-SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, source, file FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
+SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, source, file, shelved FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
 `
 
 func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID) ([]ServerDisk, error) {
@@ -232,6 +238,7 @@ func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID)
 			&i.EncryptionOptions,
 			&i.Source,
 			&i.File,
+			&i.Shelved,
 		); err != nil {
 			return nil, err
 		}
@@ -289,6 +296,22 @@ func (q *Queries) HasOtherClaim(ctx context.Context, arg HasOtherClaimParams) (b
 	return column_1, err
 }
 
+const hostAgent = `-- name: HostAgent :one
+SELECT name, agent_url FROM hosts WHERE id = $1
+`
+
+type HostAgentRow struct {
+	Name     string
+	AgentURL string
+}
+
+func (q *Queries) HostAgent(ctx context.Context, id compute.HostID) (HostAgentRow, error) {
+	row := q.db.QueryRow(ctx, hostAgent, id)
+	var i HostAgentRow
+	err := row.Scan(&i.Name, &i.AgentURL)
+	return i, err
+}
+
 const hostName = `-- name: HostName :one
 SELECT name FROM hosts WHERE id = $1
 `
@@ -320,7 +343,7 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
@@ -353,6 +376,9 @@ type HostsWithUseRow struct {
 	CreatedAt         time.Time
 	ForgottenAt       *time.Time
 	NetworkProjects   map[string][]string
+	BootID            string
+	SyncedBootID      string
+	ResumeGuests      bool
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
@@ -396,6 +422,9 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.CreatedAt,
 			&i.ForgottenAt,
 			&i.NetworkProjects,
+			&i.BootID,
+			&i.SyncedBootID,
+			&i.ResumeGuests,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
@@ -437,7 +466,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -471,20 +500,25 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.CreatedAt,
 		&i.ForgottenAt,
 		&i.NetworkProjects,
+		&i.BootID,
+		&i.SyncedBootID,
+		&i.ResumeGuests,
 	)
 	return i, err
 }
 
 const reportHost = `-- name: ReportHost :exec
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
-    reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, now())
+    reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
+    boot_id, resume_guests, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
     reserved_memory_mb = excluded.reserved_memory_mb, hypervisor_type = excluded.hypervisor_type,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
-    uptime = excluded.uptime, release = excluded.release, last_seen = now(), forgotten_at = NULL
+    uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
+    resume_guests = excluded.resume_guests, last_seen = now(), forgotten_at = NULL
 `
 
 type ReportHostParams struct {
@@ -508,6 +542,8 @@ type ReportHostParams struct {
 	Uptime            string
 	Release           string
 	NetworkProjects   map[string][]string
+	BootID            string
+	ResumeGuests      bool
 }
 
 // A host reports its description and that it runs. disabled and forced_down stay as they are.
@@ -533,6 +569,8 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
 		arg.Uptime,
 		arg.Release,
 		arg.NetworkProjects,
+		arg.BootID,
+		arg.ResumeGuests,
 	)
 	return err
 }
@@ -689,7 +727,7 @@ func (q *Queries) SettleServer(ctx context.Context, arg SettleServerParams) (int
 const settleServerDeleted = `-- name: SettleServerDeleted :execrows
 UPDATE servers SET vm_state = 'deleted', task_state = '', power_state = 0, fault = NULL, progress = 0,
     terminated_at = coalesce(terminated_at, now()), deleted_at = now(), current_operation = '', updated_at = now(),
-    user_data = NULL -- nobody can read it any more
+    former = NULL, confirm_at = NULL, user_data = NULL -- nobody can read it any more
 WHERE id = $1 AND current_operation = $2
 `
 

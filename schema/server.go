@@ -13,7 +13,7 @@ func (s Server) WithDisks(disks []ServerDisk) (compute.Server, error) {
 		ID: s.ID, ProjectID: s.ProjectID, UserID: s.UserID, Name: s.Name, Hostname: s.Hostname,
 		VMState: s.VMState, TaskState: s.TaskState, PowerState: s.PowerState, Host: s.HostID,
 		Flavor: s.Flavor, Image: s.Image, Networks: s.Networks, TPM: s.TPM,
-		Traits: s.RequiredTraits, Forbidden: s.ForbiddenTraits, ConfigDrive: s.ConfigDrive,
+		Traits: s.RequiredTraits, Forbidden: s.ForbiddenTraits, ConfigDrive: s.ConfigDrive, Former: s.Former,
 	}
 	for _, row := range disks {
 		d, err := row.Disk()
@@ -29,7 +29,7 @@ func (s Server) WithDisks(disks []ServerDisk) (compute.Server, error) {
 func (row ServerDisk) Disk() (compute.Disk, error) {
 	d := compute.Disk{
 		ID: row.ID, Role: row.Role, Index: int(row.Index), DeviceName: row.DeviceName, Bus: row.Bus, SizeMB: row.SizeMB,
-		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Encrypted: row.Encrypted,
+		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Shelved: row.Shelved, Encrypted: row.Encrypted,
 		Secret: row.EncryptionSecret, BackingSecret: row.BackingEncryptionSecret, Format: row.EncryptionFormat,
 	}
 	if err := json.Unmarshal([]byte(row.EncryptionOptions), &d.EncryptionOptions); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 const findServer = `-- name: FindServer :one
-SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
+SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
 FROM servers s LEFT JOIN hosts h ON h.id = s.host_id
@@ -82,6 +82,12 @@ func (q *Queries) FindServer(ctx context.Context, id compute.ServerID) (FindServ
 		&i.Server.DiskGB,
 		&i.Server.ReservedGB,
 		&i.Server.ReservedBy,
+		&i.Server.OffloadAt,
+		&i.Server.ResumeAt,
+		&i.Server.Former,
+		&i.Server.ConfirmAt,
+		&i.Server.ReservedVCPUs,
+		&i.Server.ReservedMemoryMB,
 		&i.HostName,
 		&i.HostDisabled,
 		&i.HostForcedDown,
@@ -207,7 +213,7 @@ func (q *Queries) InsertServerDisk(ctx context.Context, arg InsertServerDiskPara
 }
 
 const listServers = `-- name: ListServers :many
-SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
+SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
 FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)
@@ -282,6 +288,12 @@ func (q *Queries) ListServers(ctx context.Context, ids []uuid.UUID) ([]ListServe
 			&i.Server.DiskGB,
 			&i.Server.ReservedGB,
 			&i.Server.ReservedBy,
+			&i.Server.OffloadAt,
+			&i.Server.ResumeAt,
+			&i.Server.Former,
+			&i.Server.ConfirmAt,
+			&i.Server.ReservedVCPUs,
+			&i.Server.ReservedMemoryMB,
 			&i.HostName,
 			&i.HostDisabled,
 			&i.HostForcedDown,
@@ -300,7 +312,7 @@ func (q *Queries) ListServers(ctx context.Context, ids []uuid.UUID) ([]ListServe
 }
 
 const lockServerRow = `-- name: LockServerRow :one
-SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by FROM servers WHERE id = $1 AND deleted_at IS NULL FOR UPDATE
+SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb FROM servers WHERE id = $1 AND deleted_at IS NULL FOR UPDATE
 `
 
 func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Server, error) {
@@ -353,17 +365,26 @@ func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Serve
 		&i.DiskGB,
 		&i.ReservedGB,
 		&i.ReservedBy,
+		&i.OffloadAt,
+		&i.ResumeAt,
+		&i.Former,
+		&i.ConfirmAt,
+		&i.ReservedVCPUs,
+		&i.ReservedMemoryMB,
 	)
 	return i, err
 }
 
 const networkIDs = `-- name: NetworkIDs :many
 SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
-WHERE h.forgotten_at IS NULL AND (h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb($1::text))
+WHERE h.forgotten_at IS NULL AND NOT EXISTS (
+    SELECT FROM hosts o, jsonb_each(CASE WHEN jsonb_typeof(o.network_projects) = 'object' THEN o.network_projects ELSE '{}' END) AS p (id, projects)
+    WHERE o.forgotten_at IS NULL AND lower(p.id) = lower(n.id) AND NOT p.projects @> to_jsonb($1::text))
 ORDER BY 1
 `
 
-// The networks that at least one host can attach for a project.
+// The networks that at least one host can attach for a project. One that any host limits to other
+// projects is not for this one (compute.PrivateNetworks).
 func (q *Queries) NetworkIDs(ctx context.Context, projectID string) ([]string, error) {
 	rows, err := q.db.Query(ctx, networkIDs, projectID)
 	if err != nil {
@@ -468,17 +489,19 @@ SELECT s.id FROM servers s
 WHERE s.deleted_at < $1::timestamptz
     AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.state NOT IN ('released', 'handed_over'))
     AND NOT EXISTS (SELECT FROM operations o WHERE o.server_id = s.id AND o.state IN ('accepted', 'running'))
-ORDER BY s.deleted_at LIMIT $2 FOR UPDATE OF s SKIP LOCKED
+    AND s.id <> ALL ($2::uuid[])
+ORDER BY s.deleted_at LIMIT $3 FOR UPDATE OF s SKIP LOCKED
 `
 
 type PurgeableServersParams struct {
-	Before time.Time
-	Most   int32
+	Before  time.Time
+	Without []uuid.UUID
+	Most    int32
 }
 
 // Servers deleted before a time, the first ones first, of which nothing waits to be removed.
 func (q *Queries) PurgeableServers(ctx context.Context, arg PurgeableServersParams) ([]compute.ServerID, error) {
-	rows, err := q.db.Query(ctx, purgeableServers, arg.Before, arg.Most)
+	rows, err := q.db.Query(ctx, purgeableServers, arg.Before, arg.Without, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -498,7 +521,7 @@ func (q *Queries) PurgeableServers(ctx context.Context, arg PurgeableServersPara
 }
 
 const resetServerState = `-- name: ResetServerState :execrows
-UPDATE servers SET vm_state = $2, task_state = '', current_operation = '', updated_at = now() WHERE id = $1 AND deleted_at IS NULL
+UPDATE servers SET vm_state = $2, task_state = '', current_operation = '', updated_at = now(), resume_at = NULL WHERE id = $1 AND deleted_at IS NULL
 `
 
 type ResetServerStateParams struct {
@@ -675,7 +698,7 @@ func (q *Queries) TakeMAC(ctx context.Context, arg TakeMACParams) (int64, error)
 }
 
 const takeServer = `-- name: TakeServer :execrows
-UPDATE servers SET task_state = $1, current_operation = $2, updated_at = now()
+UPDATE servers SET task_state = $1, current_operation = $2, updated_at = now(), resume_at = NULL
 WHERE id = $3 AND vm_state = $4 AND task_state = $5
     AND deleted_at IS NULL AND (locked_by IS NULL OR $6::boolean)
 `
@@ -707,7 +730,7 @@ func (q *Queries) TakeServer(ctx context.Context, arg TakeServerParams) (int64, 
 }
 
 const takeServerToDelete = `-- name: TakeServerToDelete :execrows
-UPDATE servers SET task_state = 'deleting', current_operation = $1, updated_at = now()
+UPDATE servers SET task_state = 'deleting', current_operation = $1, updated_at = now(), resume_at = NULL
 WHERE id = $2 AND task_state <> 'deleting'
     AND deleted_at IS NULL AND (locked_by IS NULL OR $3::boolean)
 `

@@ -16,7 +16,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
-	sdk "go.temporal.io/sdk/worker"
+
+	"strongroom/durable"
 )
 
 const (
@@ -147,12 +148,15 @@ func (d Deployment) move(ctx context.Context, e *commonpb.WorkflowExecution) err
 		}
 		history.Events = append(history.Events, event)
 	}
-	replayer := sdk.NewWorkflowReplayer()
+	replayer, err := durable.NewReplayer()
+	if err != nil {
+		return err
+	}
 	d.Register(replayer)
 	if err := replayer.ReplayWorkflowHistory(log.NewStructuredLogger(d.Logger), history); err != nil {
 		return fmt.Errorf("version %s cannot go on with it: %w", d.Version, err)
 	}
-	_, err := d.Temporal.UpdateWorkflowExecutionOptions(ctx, client.UpdateWorkflowExecutionOptionsRequest{
+	_, err = d.Temporal.UpdateWorkflowExecutionOptions(ctx, client.UpdateWorkflowExecutionOptionsRequest{
 		WorkflowId: e.GetWorkflowId(), RunId: e.GetRunId(),
 		WorkflowExecutionOptionsChanges: client.WorkflowExecutionOptionsChanges{
 			VersioningOverride: &client.VersioningOverrideChange{Value: &client.PinnedVersioningOverride{Version: d.version()}},

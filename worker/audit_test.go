@@ -42,7 +42,7 @@ func TestA1AnAuditOf100000Rows(t *testing.T) {
 func TestA1AnAuditInManyRuns(t *testing.T) {
 	t.Parallel()
 	server := temporaltest.Start(t, func(c *temporal.Config) {
-		c.Dynamic = map[string]string{"limit.historySize.suggestContinueAsNew": "60000"}
+		c.Dynamic = map[string]any{"limit.historySize.suggestContinueAsNew": 60000}
 	})
 	a := startAudited(t, 5_000, server)
 	cost := a.survivesItsWorker(8)

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	sdk "go.temporal.io/sdk/worker"
 
+	drains "strongroom/activities/drain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
@@ -23,6 +24,7 @@ import (
 	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
+	"strongroom/durable/outbox"
 	"strongroom/workflows"
 )
 
@@ -80,8 +82,10 @@ func (c Control) registerControl(r sdk.Registry) {
 	records.Register(r)
 	(&ledger.Activities{Pool: c.Pool}).Register(r)
 	(&placement.Activities{Pool: c.Pool}).Register(r)
+	starter := durable.Starter{Client: c.Temporal}
+	(&drains.Activities{Pool: c.Pool, Launcher: &outbox.Launcher{Starter: starter, Logger: c.Logger}, Logger: c.Logger}).Register(r)
 	(&operation.Activities{
-		Pool: c.Pool, Starter: durable.Starter{Client: c.Temporal}, Record: records, Logger: c.Logger, Retention: c.Retention,
+		Pool: c.Pool, Starter: starter, Record: records, Logger: c.Logger, Retention: c.Retention,
 	}).Register(r)
 }
 

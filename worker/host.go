@@ -38,6 +38,8 @@ type Gateway interface {
 	// Seen says that the host runs and gives its servers on which no operation works.
 	Seen(ctx context.Context) ([]gateway.AtRest, error)
 	SyncPower(ctx context.Context, found []gateway.FoundPower) error
+	// Evacuated gives the servers that the host must not run any more.
+	Evacuated(ctx context.Context) ([]gateway.Evacuated, error)
 	Progress(ctx context.Context, server compute.ServerID, percent int) error
 }
 
@@ -51,57 +53,77 @@ type Host struct {
 	Describe     func(ctx context.Context) (gateway.HostReport, error)                      // what the host is, for its row
 	PowerStates  func(ctx context.Context) (map[compute.ServerID]compute.PowerState, error) // of the servers whose domains are active
 	CloseIdle    func(ctx context.Context) error                                            // closes what no domain uses any more
+	Evict        func(ctx context.Context, server compute.ServerID, since time.Time) error  // stops a guest that was not started since
+	NoAutostart  func(ctx context.Context) error                                            // has libvirt start no guest by itself
 	Ready        func() error                                                               // called once the host has its row
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
 }
 
 // Run works until ctx ends, then drains. The host's row is written before the
-// first work is taken, and kept fresh.
+// first work is taken, and kept fresh. Before all of that no guest runs any more whose server
+// was evacuated while the host was down.
 func (h Host) Run(ctx context.Context) error {
+	eviction := &Eviction{Evacuated: h.Gateway.Evacuated, Evict: h.Evict}
+	if err := eviction.Run(ctx); err != nil {
+		return fmt.Errorf("host %s: %w", h.Name, err)
+	}
 	if err := h.report(ctx); err != nil {
 		return fmt.Errorf("reporting host %s: %w", h.Name, err)
+	}
+	if err := eviction.Run(ctx); err != nil { // what was evacuated until it was reported
+		return fmt.Errorf("host %s: %w", h.Name, err)
 	}
 	if err := h.Ready(); err != nil {
 		return err
 	}
 	identity := "host/" + h.Name
 	group := NewGroup("host worker", h.Logger)
-	quick := group.New(h.Temporal, durable.HostQueue(h.ID), h.options(identity, quickSlots))
-	bulk := group.New(h.Temporal, durable.HostBulkQueue(h.ID), h.options(identity, bulkSlots))
+	quick := group.New(h.Temporal, durable.HostQueue(h.ID), h.options(identity, quickSlots, eviction))
+	bulk := group.New(h.Temporal, durable.HostBulkQueue(h.ID), h.options(identity, bulkSlots, eviction))
 	for _, set := range h.Activities {
 		set.Register(quick)
 		set.Register(bulk)
 	}
-	go h.keepSeen(ctx)
+	go h.keepSeen(ctx, eviction)
 	go h.keepClosed(ctx)
 	return group.Run(ctx, nil)
 }
 
-func (h Host) options(identity string, slots int) sdk.Options {
-	o := options(identity, slots, append([]interceptor.WorkerInterceptor{&Progress{Report: h.Gateway.Progress, Logger: h.Logger}}, h.Interceptors...))
+func (h Host) options(identity string, slots int, eviction *Eviction) sdk.Options {
+	first := []interceptor.WorkerInterceptor{eviction, &Progress{Report: h.Gateway.Progress, Logger: h.Logger}}
+	o := options(identity, slots, append(first, h.Interceptors...))
 	o.DisableWorkflowWorker = true
 	return o
 }
 
 // keepSeen keeps the host's row fresh. A gateway or a hypervisor that is away
-// makes the host look down, and it is: nothing new should land on it.
-func (h Host) keepSeen(ctx context.Context) {
+// makes the host look down, and it is: nothing new should land on it. A host that was away
+// stops what was evacuated before it says that it is back.
+func (h Host) keepSeen(ctx context.Context, eviction *Eviction) {
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()
 	described := time.Now()
+	first := true // until it is recorded what the worker found
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			var err error
-			if now.Sub(described) >= describedEvery {
+			err := eviction.ensure(ctx)
+			if err == nil && now.Sub(described) >= describedEvery {
 				if err = h.report(ctx); err == nil {
 					described = now
 				}
 			}
-			if err := errors.Join(err, h.SyncPower(ctx)); err != nil && ctx.Err() == nil {
+			if eviction.isFresh() {
+				late := h.SyncPower(ctx, first)
+				first = first && late != nil
+				err = errors.Join(err, late)
+			}
+			// What was evacuated until it was seen: from then on nothing is.
+			err = errors.Join(err, eviction.Run(ctx))
+			if err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "this host could not be reported", "error", err)
 			}
 		}
@@ -109,7 +131,8 @@ func (h Host) keepSeen(ctx context.Context) {
 }
 
 // keepClosed closes the encrypted devices of guests that ended by themselves: no activity
-// does it then, and the kernel would keep their keys.
+// does it then, and the kernel would keep their keys. And it sees that libvirt starts no guest
+// when the host comes back.
 func (h Host) keepClosed(ctx context.Context) {
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()
@@ -120,6 +143,9 @@ func (h Host) keepClosed(ctx context.Context) {
 		case <-tick.C:
 			if err := h.CloseIdle(ctx); err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "disks of servers that are off may be open", "error", err)
+			}
+			if err := h.NoAutostart(ctx); err != nil && ctx.Err() == nil {
+				h.Logger.WarnContext(ctx, "libvirt may start servers with the host", "error", err)
 			}
 		}
 	}

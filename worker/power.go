@@ -11,10 +11,11 @@ import (
 // without an operation: a guest that shut itself down, or that went with its host, shows
 // as SHUTOFF, and one that QEMU or somebody at the host paused as PAUSED, until it is
 // resumed there. It never starts or stops anything, and leaves out servers with a running
-// operation.
-func (h Host) SyncPower(ctx context.Context) error {
+// operation. The first of a worker says so even if nothing changed: what goes off from then
+// on did not go with an earlier boot of the host.
+func (h Host) SyncPower(ctx context.Context, first bool) error {
 	rows, err := h.Gateway.Seen(ctx)
-	if err != nil || len(rows) == 0 {
+	if err != nil || len(rows) == 0 && !first {
 		return err
 	}
 	// The hypervisor is asked after the record: a server that an operation took
@@ -30,7 +31,7 @@ func (h Host) SyncPower(ctx context.Context) error {
 			changed = append(changed, gateway.FoundPower{AtRest: row, Found: states[row.Server]})
 		}
 	}
-	if len(changed) == 0 {
+	if len(changed) == 0 && !first {
 		return nil
 	}
 	return h.Gateway.SyncPower(ctx, changed)

@@ -48,7 +48,7 @@ func TestSyncPower(t *testing.T) {
 		b.Exec("UPDATE servers SET host_id = $2, vm_state = $3, power_state = $4, current_operation = $5 WHERE id = $1",
 			server, h.ID, c.vm, c.power, c.at)
 		found[server] = c.found
-		require.NoError(t, h.SyncPower(t.Context()))
+		require.NoError(t, h.SyncPower(t.Context(), false))
 		row, err := schema.LoadServer(b.Ctx, b.Q, server)
 		require.NoError(t, err)
 		require.Equal(t, c.becomes, row.VMState, "%+v", c)
@@ -69,8 +69,58 @@ func TestSyncPowerComesTooLate(t *testing.T) {
 		b.Exec("UPDATE servers SET updated_at = now() + interval '1 second' WHERE id = $1", server)
 		return map[compute.ServerID]compute.PowerState{server: compute.PowerPaused}, nil
 	}
-	require.NoError(t, h.SyncPower(t.Context()))
+	require.NoError(t, h.SyncPower(t.Context(), false))
 	row, err := schema.LoadServer(b.Ctx, b.Q, server)
 	require.NoError(t, err)
 	require.Equal(t, compute.VMActive, row.VMState)
+}
+
+// TPM-15: guests that ran when their host went down are to be started again when it is back
+// from a boot, and only then: not after one that switched itself off, nor where the operator
+// does not want it.
+func TestGuestsThatWentWithTheirHost(t *testing.T) {
+	t.Parallel()
+	b := schematest.NewFixture(t)
+	h := worker.Host{ID: b.Host("a", 8, 8192)}
+	h.Gateway = gateway.Records{Pool: b.DB, Host: h.ID, Logger: slog.New(slog.DiscardHandler)}
+	found := map[compute.ServerID]compute.PowerState{}
+	h.PowerStates = func(context.Context) (map[compute.ServerID]compute.PowerState, error) { return found, nil }
+	server := b.Server(compute.OpCreate).ServerID
+	boot := func(id string, resume bool) {
+		b.Exec("UPDATE hosts SET boot_id = $2, resume_guests = $3 WHERE id = $1", h.ID, id, resume)
+	}
+	ran := func(was compute.VMState) {
+		b.Exec("UPDATE servers SET host_id = $2, vm_state = $3, power_state = 1, current_operation = '', resume_at = NULL WHERE id = $1", server, h.ID, was)
+	}
+	for i, c := range []struct {
+		boot    string
+		resume  bool
+		was     compute.VMState
+		resumed bool
+	}{
+		{"", true, compute.VMActive, false},    // a worker of an older version
+		{"one", true, compute.VMActive, false}, // the first that is heard of boots
+		{"one", true, compute.VMActive, false}, // the guest alone went off
+		{"two", true, compute.VMActive, true},  // the host was down
+		{"two", true, compute.VMActive, false}, // the guest alone, again
+		{"three", false, compute.VMActive, false},
+		{"four", true, compute.VMPaused, false},
+		{"five", true, compute.VMRescued, false},
+		{"six", true, compute.VMActive, true},
+	} {
+		boot(c.boot, c.resume)
+		ran(c.was)
+		require.NoError(t, h.SyncPower(t.Context(), true))
+		n := b.CountRows("SELECT count(*) FROM servers WHERE resume_at IS NOT NULL")
+		require.Equal(t, c.resumed, n == 1, "%d: %+v", i, c)
+	}
+
+	// A boot is noted also where it changed nothing: what goes off later did not go with it.
+	boot("seven", true)
+	ran(compute.VMActive)
+	found[server] = compute.PowerRunning
+	require.NoError(t, h.SyncPower(t.Context(), true))
+	delete(found, server)
+	require.NoError(t, h.SyncPower(t.Context(), false))
+	require.Zero(t, b.CountRows("SELECT count(*) FROM servers WHERE resume_at IS NOT NULL"))
 }

@@ -52,7 +52,7 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 		if img == nil { // not made by an operation on this server
 			continue
 		}
-		gone, _ := startRemoval(ctx, *img, s.asked.Credential).await(ctx)
+		gone, _ := s.startRemoval(ctx, *img).await(ctx)
 		if gone.State == compute.ThingWaiting {
 			first = cmp.Or(first, error(compute.Errorf(compute.Unavailable, "image %s: %w", b.Image, errors.New(gone.Reason))))
 			continue // the key goes after what it opens
@@ -61,7 +61,7 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 		if key == nil || !b.TakeKey {
 			continue
 		}
-		if gone, _ = startRemoval(ctx, *key, s.asked.Credential).await(ctx); gone.State == compute.ThingWaiting {
+		if gone, _ = s.startRemoval(ctx, *key).await(ctx); gone.State == compute.ThingWaiting {
 			end.Waiting = append(end.Waiting, gone) // no later backup finds it by its image
 		} else {
 			end.Released = append(end.Released, gone)

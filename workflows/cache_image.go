@@ -44,21 +44,37 @@ func hereOnly(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) 
 // that takes short work and has no slot for a download is busy, and is waited for (H6), as
 // long as a download may take.
 func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+	return whileBusy(ctx, host, func(limit time.Duration) error {
+		return disk.CacheImage.On(host).TakenWithin(limit).Do(ctx, in)
+	})
+}
+
+// whileBusy tries what a host is to take within a limit as long as the host is busy, and not
+// silent.
+func whileBusy(ctx workflow.Context, host durable.Host, try func(limit time.Duration) error) error {
+	_, err := whileBusyFor(ctx, host, mostBusy, try)
+	return err
+}
+
+// whileBusyFor is whileBusy for a time of its caller's own. busy: nothing was taken in that
+// time, and the host answers still.
+func whileBusyFor(ctx workflow.Context, host durable.Host, most time.Duration, try func(limit time.Duration) error) (busy bool, err error) {
 	var taken error
 	limit := durable.HostSilence
 	for waited := time.Duration(0); ; waited += limit {
 		if waited > 0 {
 			limit = durable.BusyHost
 		}
-		err := disk.CacheImage.On(host).TakenWithin(limit).Do(ctx, in)
+		err := try(limit)
 		if !durable.IsHostSilent(err) {
-			return err
+			return false, err
 		}
 		if durable.WasTaken(err) { // it may have begun in any of the calls
 			taken = err
 		}
-		if disk.Ping.On(host).Once().Do(ctx, durable.None{}) != nil || waited >= mostBusy {
-			return cmp.Or(taken, err)
+		busy := disk.Ping.On(host).Once().Do(ctx, durable.None{}) == nil
+		if !busy || waited >= most {
+			return busy, cmp.Or(taken, err)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package workflows
 
 import (
+	"slices"
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
@@ -25,20 +28,68 @@ type machine struct {
 // anything that the domain runs from is removed.
 func (m *machine) boot(in domain.StartInput) step {
 	in.Server, in.Keys, in.Operation = m.server, m.server.Keyring(m.asked.Credential), m.Operation
+	in.Began = m.asked.Began
 	s := step{event: "start_domain", host: &m.host}
 	s.borrows = append(s.borrows, m.onHost(compute.ThingRunningDomain, m.host, m.server.InstanceName()))
 	for _, id := range m.server.Secrets() {
 		s.borrows = append(s.borrows, m.onHost(compute.ThingHypervisorSecret, m.host, id.String()))
 	}
+	if m.server.Unbooted() {
+		s.makes = append(s.makes, m.firstBoot(m)...)
+	}
+	if m.server.HasNewTPM() {
+		in.NewTPM = true
+		s.makes = append(s.makes, m.onHost(compute.ThingTPMState, m.host, m.Server.String()))
+	}
 	s.do = func(ctx workflow.Context) error {
 		if err := m.makeConfigDrive(ctx); err != nil {
 			return err
 		}
-		got, err := domain.Start.On(m.host).Run(ctx, in)
-		m.power = got.PowerState
-		return err
+		return m.start(ctx, in)
 	}
 	return s
+}
+
+// mostChecked is how often images are checked that have changed again when the domain is to
+// be started: disks lie on them, so nothing should write to them.
+const mostChecked = 3
+
+// start starts the domain. Images that may have changed are checked first, in slots for long
+// work: starts of other servers wait for none of that (M5).
+func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
+	for range mostChecked {
+		got, err := domain.Start.On(m.host).Run(ctx, in)
+		m.power = got.PowerState
+		if err != nil || len(got.Unchecked) == 0 {
+			return err
+		}
+		for _, d := range m.server.Disks {
+			img := m.server.SourceOf(d)
+			if img == nil || !slices.Contains(got.Unchecked, d.ID) {
+				continue
+			}
+			if err := m.checkImage(ctx, disk.CheckImageInput{Project: m.server.ProjectID, Image: *img}); err != nil {
+				return err
+			}
+		}
+	}
+	return compute.Errorf(compute.Corrupt, "server %s: the host's copy of an image changes again and again", m.Server)
+}
+
+// checkImage checks an image under a disk. A host whose slots for long work are all taken is not
+// silent to an undo (H6), which is Unavailable after some minutes of that: who restarts a guest
+// tries again, unless a delete waits for the server meanwhile (H9).
+func (m *machine) checkImage(ctx workflow.Context, in disk.CheckImageInput) error {
+	if !durable.IsUndo(ctx) {
+		return disk.CheckImage.On(m.host).Do(ctx, in)
+	}
+	busy, err := whileBusyFor(ctx, m.host, durable.HostSilence, func(limit time.Duration) error {
+		return disk.CheckImage.On(m.host).TakenWithin(limit).Do(ctx, in)
+	})
+	if busy || durable.IsTimeout(err) && !durable.IsHostAway(err) {
+		return compute.Errorf(compute.Unavailable, "image %s: the host had no time to check its copy", in.Image.ID)
+	}
+	return err
 }
 
 // makeConfigDrive writes the server's config drive anew, if it has one: with its present
@@ -52,7 +103,7 @@ func (m *machine) makeConfigDrive(ctx workflow.Context) error {
 }
 
 func (m *machine) configDrive() disk.ConfigDriveInput {
-	in := disk.ConfigDriveInput{Server: m.server, Credential: m.server.Keyring(m.asked.Credential).Disks}
+	in := disk.ConfigDriveInput{Server: m.server, Credential: m.server.Keyring(m.asked.Credential).Disks, Began: m.asked.Began}
 	onRecord, _ := m.asked.Server.RootDisk()
 	if root, _ := m.server.RootDisk(); root.ID != onRecord.ID {
 		in.Ahead = &m.Operation
@@ -69,21 +120,26 @@ func (m *machine) shutdown(grace int) step {
 
 // createDisk starts to make one of the machine's disks.
 func (m *machine) createDisk(ctx workflow.Context, d compute.Disk) durable.Future[disk.CreateResult] {
-	in := disk.CreateInput{Credential: m.server.Keyring(m.asked.Credential).OfDisk(d), Server: m.Server, Disk: d}
-	switch {
-	case d.Source != nil:
-		in.Project, in.Image = m.server.ProjectID, d.Source
-	case d.Role == compute.RootDisk:
-		in.Project, in.Image = m.server.ProjectID, &m.server.Image
-	}
+	in := disk.CreateInput{Credential: m.server.Keyring(m.asked.Credential).OfDisk(d), Server: m.Server, Disk: d, Image: m.imageOf(d), Elsewhere: m.server.Unbooted()}
 	if in.Image != nil {
-		in.ImageCredential = m.asked.Credential
+		in.Project = m.server.ProjectID
 	}
 	create := disk.Create
 	if d.OnDevice() && in.Image != nil { // all of the image is copied
 		create = disk.CreateCopy
 	}
 	return create.On(m.host).Start(ctx, in)
+}
+
+// imageOf gives the image that a disk is made of; nil for an empty one.
+func (m *machine) imageOf(d compute.Disk) *compute.Image {
+	switch {
+	case d.Source != nil:
+		return d.Source
+	case d.Role == compute.RootDisk:
+		return &m.server.Image
+	}
+	return nil
 }
 
 // noteOptions notes in the plan how a disk was really encrypted (EE-08), and gives it for the record.
@@ -94,4 +150,15 @@ func (m *machine) noteOptions(i int, options map[string]string) (record.Option, 
 	}
 	d.EncryptionOptions = options
 	return record.Option{Disk: d.ID, Format: d.Format, Options: options}, true
+}
+
+// exportOf asks for a copy of one of the machine's disks while it is off.
+func (m *machine) exportOf(d compute.Disk, target compute.ExportTarget) disk.ExportInput {
+	in := disk.ExportInput{
+		Credential: m.keys().Disks, Server: m.Server, Operation: m.Operation, Project: m.server.ProjectID, Disk: d, Target: target,
+	}
+	if d.Role == compute.RootDisk && d.Image != nil { // else it has all of its data in itself
+		in.Image = &m.server.Image
+	}
+	return in
 }

@@ -41,6 +41,15 @@ func (s subject) cancellable(calls []call) (last int, retried bool) {
 	return s.decision(calls), s.decides != ""
 }
 
+// leftAt is how the server is left by an operation that failed at a call: one that could not
+// even begin knows nothing of it.
+func (s subject) leftAt(calls []call, index int) (compute.VMState, compute.PowerState) {
+	if calls[index].name == record.Begin.Name {
+		return compute.VMError, compute.PowerNone
+	}
+	return s.undone(calls, index, false)
+}
+
 func always(vm compute.VMState, power compute.PowerState) func([]call, int, bool) (compute.VMState, compute.PowerState) {
 	return func([]call, int, bool) (compute.VMState, compute.PowerState) { return vm, power }
 }
@@ -122,6 +131,52 @@ var subjects = map[string]subject{
 		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(rescueImage),
 		always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name,
 	},
+	"shelve": {compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, spawned, running(), record.Shelve.Name},
+	"shelve of a stopped server that stays": {
+		compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{OffloadAfter: compute.NeverOffload}, stopped, shutOff(), record.Shelve.Name,
+	},
+	"offload": {
+		compute.OpShelveOffload, compute.TaskShelvingOffloading, nil, shelved, always(compute.VMShelved, compute.PowerShutdown), record.Shelve.Name,
+	},
+	"unshelve of one that stayed": {
+		compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, shelved,
+		always(compute.VMShelved, compute.PowerShutdown), record.Unshelve.Name,
+	},
+	"unshelve": {
+		compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, offloaded(spawned),
+		always(compute.VMShelvedOffloaded, compute.PowerShutdown), record.Unshelve.Name,
+	},
+	"unshelve of a server of an encrypted image": {
+		compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, offloaded(onItsKey),
+		always(compute.VMShelvedOffloaded, compute.PowerShutdown), record.Unshelve.Name,
+	},
+	"resize":                    {compute.OpResize, compute.TaskResizePrep, here(sameTPM), spawned, running(), ""},
+	"resize of a stopped":       {compute.OpResize, compute.TaskResizePrep, here(sameTPM), stopped, shutOff(), ""},
+	"resize, another vTPM":      {compute.OpResize, compute.TaskResizePrep, here(otherTPM), spawned, running(), ""},
+	"resize without the vTPM":   {compute.OpResize, compute.TaskResizePrep, here(nil), spawned, running(), ""},
+	"resize with a vTPM":        {compute.OpResize, compute.TaskResizePrep, here(sameTPM), withoutTPM, running(), ""},
+	"resize, encrypted image":   {compute.OpResize, compute.TaskResizePrep, here(sameTPM), onItsKey, running(), ""},
+	"resize elsewhere":          {compute.OpResize, compute.TaskResizePrep, there(sameTPM), spawned, running(), ""},
+	"resize elsewhere, changed": {compute.OpResize, compute.TaskResizePrep, there(otherTPM), spawned, running(), ""},
+	"migrate":                   {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, spawned, running(), ""},
+	"migrate of a stopped":      {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, stopped, shutOff(), ""},
+	"migrate, encrypted image":  {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, onItsKey, running(), ""},
+
+	"evacuate":                  {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(spawned), running(), record.Evacuate.Name},
+	"evacuate to stay off":      {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{Stopped: true}, fenced(spawned), running(), record.Evacuate.Name},
+	"evacuate of a stopped":     {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(stopped), shutOff(), record.Evacuate.Name},
+	"evacuate, no vTPM":         {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(withoutTPM), running(), record.Evacuate.Name},
+	"evacuate, encrypted image": {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(onItsKey), running(), record.Evacuate.Name},
+	"start of one evacuated":    {compute.OpStart, compute.TaskPoweringOn, nil, evacuated(stopped), shutOff(), ""},
+
+	"confirm":               {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(spawned, here(otherTPM)), toVerify(), record.ConfirmResize.Name},
+	"confirm of a stopped":  {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(stopped), verifyOff(), record.ConfirmResize.Name},
+	"confirm elsewhere":     {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(spawned), toVerify(), record.ConfirmResize.Name},
+	"revert":                {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(sameTPM)), toVerify(), record.RevertResize.Name},
+	"revert, another vTPM":  {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(otherTPM)), toVerify(), record.RevertResize.Name},
+	"revert, vTPM added":    {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(withoutTPM, here(sameTPM)), toVerify(), record.RevertResize.Name},
+	"revert of a stopped":   {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(stopped, here(sameTPM)), verifyOff(), record.RevertResize.Name},
+	"revert of a migration": {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(spawned), toVerify(), record.RevertResize.Name},
 	"unrescue from an encrypted image": {
 		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(sealedImage),
 		always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name,
@@ -179,8 +234,12 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 		require.Empty(t, b.ledger)
 		require.Empty(t, b.claims)
 	}
-	if s.kind == compute.OpStart || vm == compute.VMStopped {
-		require.Equal(t, []compute.PowerState{compute.PowerShutdown}, b.power())
+	if s.kind == compute.OpStart || vm == compute.VMStopped && !moves(s.kind) {
+		off := []compute.PowerState{compute.PowerShutdown}
+		if b.row.server.Unbooted() { // it has no domain
+			off = nil
+		}
+		require.Equal(t, off, b.power())
 	}
 	if vm == "" {
 		return // it is another operation's
@@ -194,6 +253,12 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
 	if s.kind == compute.OpRebuild {
 		b.agrees()
+	}
+	if shelves(s.kind) {
+		b.keepsShelved()
+	}
+	if moves(s.kind) {
+		b.isWhatItIs()
 	}
 	if s.kind == compute.OpCreate {
 		require.NotNil(t, b.row.fault)
@@ -235,9 +300,22 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	if switches(kind) {
 		b.bootsAs(vm, power)
 	}
+	if now := b.row.server.VMState; kind == compute.OpShelve || kind == compute.OpShelveOffload {
+		vm, power = now, compute.PowerShutdown
+	}
+	if moves(kind) {
+		vm, power = b.row.server.VMState, b.row.server.PowerState
+		require.Equal(t, kind == compute.OpResize || kind == compute.OpMigrate, vm == compute.VMResized)
+		b.isWhatItIs()
+	}
 	require.Equal(t, vm, b.row.server.VMState)
 	require.Equal(t, power, b.row.server.PowerState)
-	require.Equal(t, []compute.PowerState{power}, b.power())
+	if shelves(kind) {
+		b.keepsShelved()
+	}
+	if vm != compute.VMShelvedOffloaded && !moves(kind) {
+		require.Equal(t, []compute.PowerState{power}, b.power())
+	}
 	require.True(t, b.row.launched)
 	for event, result := range b.events {
 		require.NotEmpty(t, result, "event %s is still open", event)
@@ -371,7 +449,7 @@ func TestTheUndoIsUndeterred(t *testing.T) {
 		in := b.accept(s.kind, s.task, s.arguments)
 		b.fault = at(whole[last], fault{after: fail})
 		require.Error(t, b.run(s.kind, in, nil))
-		vm, power := s.undone(whole, last, false)
+		vm, power := s.leftAt(whole, last)
 		b.early(in, s, compute.OperationFailed, vm, power)
 		for _, c := range b.names()[last+1:] {
 			t.Run(name+"/"+c.String(), func(t *testing.T) {
@@ -432,7 +510,7 @@ func TestTheUndoNeverGivesUp(t *testing.T) {
 			}
 			require.Equal(t, errBroken.Message, durable.FromTemporal(b.run(s.kind, in, nil)).Message)
 			b.fault = nil
-			vm, power := s.undone(whole, last, false)
+			vm, power := s.leftAt(whole, last)
 			b.early(in, s, compute.OperationFailed, vm, power)
 		})
 	}

@@ -29,6 +29,8 @@ type operation struct {
 	// silent are hosts that did not take, or not end, what an undo or a clean-up asked for:
 	// nothing more is tried there, for each try would take as long.
 	silent []compute.HostID
+	// away are the cloud services of which the same is true, by compute.Thing's Place.
+	away []string
 }
 
 // body is what one operation does. run ends with a commit; when it fails, its steps
@@ -46,6 +48,9 @@ func operate(ctx workflow.Context, in durable.OperationInput, newBody func(*oper
 		return err
 	}
 	b := newBody(o)
+	if err := o.fits(ctx); err != nil {
+		b = refused{o, err}
+	}
 	if err = b.run(ctx); err == nil {
 		return nil
 	}
@@ -69,6 +74,16 @@ func begin(ctx workflow.Context, in durable.OperationInput) (*operation, error) 
 	o := &operation{OperationInput: in, asked: b, server: b.Server}
 	o.describe(ctx)
 	return o, nil
+}
+
+// fits fails in a workflow of another kind than the operation's. All operations on a server
+// have one workflow id, so that the input of each starts the others, which strongroom does
+// not do (C1).
+func (o *operation) fits(ctx workflow.Context) error {
+	if is := workflow.GetInfo(ctx).WorkflowType.Name; is != durable.WorkflowType(o.asked.Kind) {
+		return compute.Errorf(compute.Forbidden, "operation %s is a %s and no %s", o.Operation, o.asked.Kind, is)
+	}
+	return nil
 }
 
 // describe lets the operation be found by its server's name, project and host.
@@ -207,6 +222,15 @@ func (o *operation) onHost(kind compute.ThingKind, host durable.Host, name strin
 func (o *operation) fellSilent(host compute.HostID) {
 	if !o.isSilent(host) {
 		o.silent = append(o.silent, host)
+	}
+}
+
+// stayedAway notes that a thing could not be removed in time, where it is.
+func (o *operation) stayedAway(t compute.Thing) {
+	if host, onHost := t.Host(); onHost {
+		o.fellSilent(host)
+	} else if !slices.Contains(o.away, t.Place) {
+		o.away = append(o.away, t.Place)
 	}
 }
 

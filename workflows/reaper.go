@@ -24,7 +24,8 @@ const (
 )
 
 // namedByServer are the kinds of things whose names another operation uses again: all others
-// derive from the operation that makes the thing.
+// but the files of each boot (compute.Server.BootFiles) derive from the operation that makes
+// the thing.
 var namedByServer = []compute.ThingKind{compute.ThingRunningDomain, compute.ThingDomain, compute.ThingTPMState}
 
 // reaper removes what waits on the ledger and is due, all of it side by side. A removal may

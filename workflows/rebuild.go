@@ -3,7 +3,6 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/key"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -66,22 +65,7 @@ func (r *rebuild) checkSecrets(ctx workflow.Context) error {
 	if r.ran() {
 		needs = was.Secrets() // those that stay are among them
 	}
-	if len(needs) == 0 {
-		return nil
-	}
-	return r.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
-		ring := was.Keyring(r.asked.Credential)
-		calls := make([]durable.Future[durable.None], len(needs))
-		for i, id := range needs {
-			in := key.CheckInput{Credential: ring.Disks, Secret: id}
-			if was.TPM != nil && was.TPM.Secret != nil && *was.TPM.Secret == id {
-				in.Credential = ring.TPM
-			}
-			calls[i] = key.Check.Start(ctx, in)
-		}
-		_, err := awaitAll(ctx, calls)
-		return err
-	}})
+	return r.checkReadable(ctx, was, needs)
 }
 
 func (r *rebuild) fetch(ctx workflow.Context) error {

@@ -28,6 +28,19 @@ func Register(r worker.WorkflowRegistry) {
 
 		compute.OpRescue:   Rescue,
 		compute.OpUnrescue: Unrescue,
+
+		compute.OpShelve:        Shelve,
+		compute.OpShelveOffload: ShelveOffload,
+		compute.OpUnshelve:      Unshelve,
+
+		compute.OpResize:        Resize,
+		compute.OpMigrate:       Migrate,
+		compute.OpLiveMigrate:   LiveMigrate,
+		compute.OpConfirmResize: ConfirmResize,
+		compute.OpRevertResize:  RevertResize,
+		compute.OpEvacuate:      Evacuate,
+
+		compute.OpDrain: Drain,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

@@ -27,10 +27,10 @@ func (r *registered) RegisterWorkflowWithOptions(_ any, options workflow.Registe
 }
 
 // C4: every kind whose operations do not end in their request has a workflow, and
-// there is no other beside those that no request asks for.
+// there is no other beside those that no request asks for, and those on hosts.
 func TestEveryKindHasAWorkflow(t *testing.T) {
 	t.Parallel()
-	want := []string{workflows.JanitorName, workflows.AuditName}
+	want := []string{workflows.JanitorName, workflows.AuditName, durable.WorkflowType(compute.OpDrain)}
 	for _, action := range compute.Actions {
 		if !action.InRequest {
 			want = append(want, durable.WorkflowType(action.Kind))

@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -29,6 +30,9 @@ const reasonLate = "its making got no answer"
 
 // reasonHostDown is the reason of a thing that waits for its host.
 const reasonHostDown = "its host does not answer"
+
+// reasonAway is the reason of a thing in a cloud service that did not answer a moment ago.
+const reasonAway = "its service does not answer"
 
 // reasonNotUndone is the error of a step whose own undo was not tried.
 const reasonNotUndone = "not undone: " + reasonHostDown
@@ -117,12 +121,14 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 				o.waiting = append(o.waiting, t) // it may still be made: the janitor removes it then (A8)
 			case t.OnHost() && (r.hostDown || o.isSilentAt(t)):
 				o.wait(end, t.Waits(compute.BlockedByHost, reasonHostDown))
+			case !t.OnHost() && slices.Contains(o.away, t.Place):
+				o.wait(end, t.Waits(compute.BlockedByError, reasonAway))
 			case r.isLate(t) && slices.ContainsFunc(o.waiting, t.MustWaitFor):
 				o.wait(end, t.Waits(compute.BlockedByTime, reasonLate))
 			case slices.ContainsFunc(o.waiting, t.MustWaitFor):
 				o.wait(end, t.Waits(compute.BlockedByThings, "what must go first is still there"))
 			default:
-				calls = append(calls, startRemoval(ctx, t, o.asked.Credential))
+				calls = append(calls, o.startRemoval(ctx, t))
 			}
 		}
 		for _, c := range calls {
@@ -132,8 +138,8 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 			}
 			if t.State == compute.ThingWaiting {
 				o.wait(end, t)
-				if host, ok := t.Host(); ok && timedOut {
-					o.fellSilent(host)
+				if timedOut {
+					o.stayedAway(t)
 				}
 			} else {
 				end.Released = append(end.Released, t)
@@ -164,14 +170,17 @@ type removalCall struct {
 	err   error // it could not be started
 }
 
-// startRemoval starts the removal of a thing. The credentials that asked for it are tried
+// startRemoval starts the removal of a thing. The credential that asked for it is tried
 // before those that the ledger knows (Thing.Removers).
-func startRemoval(ctx workflow.Context, t compute.Thing, asked ...compute.Credential) removalCall {
+func (o *operation) startRemoval(ctx workflow.Context, t compute.Thing) removalCall {
+	t.Since = time.Time{} // whoever has the server removes all of that name, however it came there
 	remove, err := removerOf(t)
 	if err != nil {
 		return removalCall{thing: t, err: err}
 	}
-	return removalCall{thing: t, call: remove.Start(ctx, removalOf(t, asked))}
+	in := removalOf(t, []compute.Credential{o.asked.Credential})
+	in.Began = o.asked.Began
+	return removalCall{thing: t, call: remove.Start(ctx, in)}
 }
 
 func removalOf(t compute.Thing, asked []compute.Credential) compute.Removal {
@@ -182,15 +191,20 @@ func removalOf(t compute.Thing, asked []compute.Credential) compute.Removal {
 	return in
 }
 
+// ended waits for the end of a removal, and gives why it failed.
+func (c removalCall) ended(ctx workflow.Context) error {
+	if c.err != nil {
+		return c.err
+	}
+	return c.call.Get(ctx, nil)
+}
+
 // await waits for the end of a removal. The thing comes back waiting when it could not
 // be removed: for its host where that takes no work or dies at it, after an error also where
 // the removal takes too long. timedOut says that each further try there may take as long.
 func (c removalCall) await(ctx workflow.Context) (t compute.Thing, timedOut bool) {
-	t, err := c.thing, c.err
+	t, err := c.thing, c.ended(ctx)
 	t.State, t.BlockedBy, t.Reason = compute.ThingReleased, "", ""
-	if err == nil {
-		err = c.call.Get(ctx, nil)
-	}
 	if err == nil && t.Kind == compute.ThingTrust {
 		err = forgetTrust(ctx, t)
 	}

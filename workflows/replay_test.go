@@ -12,11 +12,14 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"strongroom"
+	"strongroom/durable"
 	"strongroom/workflows"
 )
 
-func replayer() worker.WorkflowReplayer {
-	r := worker.NewWorkflowReplayer()
+func replayer(t testing.TB) worker.WorkflowReplayer {
+	t.Helper()
+	r, err := durable.NewReplayer()
+	require.NoError(t, err)
 	workflows.Register(r)
 	return r
 }
@@ -34,7 +37,7 @@ func TestReplay(t *testing.T) {
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			require.NoError(t, replayer().ReplayWorkflowHistoryFromJSONFile(nil, file))
+			require.NoError(t, replayer(t).ReplayWorkflowHistoryFromJSONFile(nil, file))
 		})
 	}
 }

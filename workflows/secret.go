@@ -106,3 +106,24 @@ func (p plannedSecret) assign(server *compute.Server, ids *record.Secrets, id co
 		ids.Sources[p.disk.String()] = id
 	}
 }
+
+// checkReadable reads keys of a server that an operation will need: who may not changes
+// nothing (TPM-14, EE-30).
+func (o *operation) checkReadable(ctx workflow.Context, server compute.Server, needs []compute.SecretID) error {
+	if len(needs) == 0 {
+		return nil
+	}
+	return o.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
+		ring := server.Keyring(o.asked.Credential)
+		calls := make([]durable.Future[durable.None], len(needs))
+		for i, id := range needs {
+			in := key.CheckInput{Credential: ring.Disks, Secret: id}
+			if server.TPM != nil && server.TPM.Secret != nil && *server.TPM.Secret == id {
+				in.Credential = ring.TPM
+			}
+			calls[i] = key.Check.Start(ctx, in)
+		}
+		_, err := awaitAll(ctx, calls)
+		return err
+	}})
+}

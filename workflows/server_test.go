@@ -64,10 +64,12 @@ func (b *bench) onServer(c client.Client, hosts []compute.HostID) *serverBench {
 	workflows.Register(control)
 	s.registerRecord(control)
 	s.registerAudit(control)
+	s.registerMoves(control)
 	workers := []worker.Worker{control, s.worker(durable.CloudQueue)}
 	s.registerCloud(workers[1])
 	s.registerSeen(workers[1])
 	s.registerImages(workers[1])
+	s.registerShelved(workers[1])
 	for _, h := range hosts {
 		for _, queue := range []string{durable.HostQueue(h), durable.HostBulkQueue(h)} {
 			w := s.worker(queue)
@@ -75,6 +77,8 @@ func (b *bench) onServer(c client.Client, hosts []compute.HostID) *serverBench {
 			s.registerSeen(w)
 			s.registerImages(w)
 			s.registerRotation(w)
+			s.registerShelved(w)
+			s.registerMoves(w)
 			workers = append(workers, w)
 		}
 	}
@@ -122,7 +126,7 @@ func (s *serverBench) replays(ctx context.Context, id, run, name string) {
 		require.NoError(s.t, err)
 		history.Events = append(history.Events, event)
 	}
-	require.NoError(s.t, replayer().ReplayWorkflowHistory(nil, history))
+	require.NoError(s.t, replayer(s.t).ReplayWorkflowHistory(nil, history))
 	if release := os.Getenv(recordVariable); release != "" && name != "" {
 		keep(s.t, history, filepath.Join("testdata", "history", release, name+".json"))
 	}
@@ -220,6 +224,96 @@ func TestOnAServer(t *testing.T) {
 		s.replays(t.Context(), run.GetID(), run.GetRunID(), "audit")
 		in, err = s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete")
 		require.NoError(t, err)
+		s.gone(in)
+	})
+
+	t.Run("a server that is shelved", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		for _, step := range []struct {
+			kind      compute.OperationKind
+			arguments any
+			name      string
+		}{
+			{compute.OpShelve, compute.ShelveArguments{OffloadAfter: compute.NeverOffload}, "shelve_and_stay"},
+			{compute.OpUnshelve, compute.UnshelveArguments{}, "unshelve_of_one_that_stayed"},
+			{compute.OpShelve, compute.ShelveArguments{OffloadAfter: 60}, ""},
+			{compute.OpShelveOffload, nil, "shelve_offload"},
+			{compute.OpUnshelve, compute.UnshelveArguments{}, "unshelve"},
+			{compute.OpShelve, compute.ShelveArguments{}, "shelve"},
+		} {
+			action, err := compute.ActionOf(step.kind)
+			require.NoError(t, err)
+			in, err := s.play(step.kind, action.Transition.Task, step.arguments, step.name)
+			require.NoError(t, err)
+			s.whole(in, step.kind)
+		}
+	})
+
+	t.Run("a server that is moved", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		for _, step := range []struct {
+			kind      compute.OperationKind
+			arguments any
+			name      string
+		}{
+			{compute.OpResize, here(otherTPM), "resize_on_its_host"},
+			{compute.OpRevertResize, nil, "revert_on_its_host"},
+			{compute.OpResize, there(nil), "resize"},
+			{compute.OpRevertResize, nil, "revert"},
+			{compute.OpMigrate, compute.MigrateArguments{}, "migrate"},
+			{compute.OpConfirmResize, nil, "confirm"},
+			{compute.OpResize, here(sameTPM), ""},
+			{compute.OpConfirmResize, nil, "confirm_on_its_host"},
+		} {
+			action, err := compute.ActionOf(step.kind)
+			require.NoError(t, err)
+			in, err := s.play(step.kind, action.Transition.Task, step.arguments, step.name)
+			require.NoError(t, err)
+			s.whole(in, step.kind)
+		}
+	})
+
+	t.Run("a migration that fails starts the old guest again", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		s.fault = func(c call) fault {
+			if c.name == domain.Start.Name && c.nth == 2 {
+				return fault{before: fail}
+			}
+			return fault{}
+		}
+		in, err := s.play(compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, "migrate_failed")
+		require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
+		s.early(in, subjects["rebuild"], compute.OperationFailed, compute.VMActive, compute.PowerRunning)
+	})
+
+	t.Run("a delete cancels a running resize and wins", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		started := make(chan struct{})
+		s.fault = func(c call) fault {
+			if c.name != domain.Start.Name || c.nth != 2 {
+				return fault{}
+			}
+			return fault{block: func(ctx context.Context) error {
+				close(started)
+				<-ctx.Done()
+				return compute.Errorf(compute.Unavailable, "libvirt: %w", ctx.Err())
+			}}
+		}
+		resize := s.accept(compute.OpResize, compute.TaskResizePrep, here(sameTPM))
+		s.start(resize)
+		<-started
+		in, err := s.play(compute.OpDelete, compute.TaskDeleting, nil, "")
+		require.NoError(t, err)
+		require.Error(t, s.ended(resize, "resize_cancelled"))
+		require.Equal(t, compute.OperationCancelled, s.operations[resize.Operation].State)
 		s.gone(in)
 	})
 

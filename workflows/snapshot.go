@@ -156,10 +156,7 @@ func (s *snapshot) exported() compute.Thing {
 }
 
 func (s *snapshot) exportOffline(ctx workflow.Context) (err error) {
-	s.copied, err = disk.Export.On(s.host).Run(ctx, disk.ExportInput{
-		Credential: s.keys().Disks, Server: s.Server, Operation: s.Operation,
-		Project: s.server.ProjectID, Disk: s.root, Image: &s.server.Image, Target: s.target,
-	})
+	s.copied, err = disk.Export.On(s.host).Run(ctx, s.exportOf(s.root, s.target))
 	return err
 }
 

@@ -84,18 +84,68 @@ func (s *switchover) makeDisks(ctx workflow.Context, task compute.TaskState) err
 	return s.take(ctx, made)
 }
 
-func (s *switchover) createDisks(ctx workflow.Context, disks []int) error {
-	calls := make([]durable.Future[disk.CreateResult], len(disks))
-	for c, i := range disks {
-		calls[c] = s.to.createDisk(ctx, s.to.server.Disks[i])
+// mostRecached is how often an image is cached again that went before a disk lay on it. Hosts
+// keep an image for some time for that disk, so it goes only where its copy is removed by hand
+// or changes, or where calls of the host wait for longer.
+const mostRecached = 3
+
+// recaching does what lays disks on their images. The host's cache may have lost one meanwhile, to
+// make room or since its copy had changed: then it is cached again as it was at first, in a slot
+// for long work (H6).
+func (s *switchover) recaching(ctx workflow.Context, disks []int, do func() error) error {
+	err := do()
+	for again := 0; again < mostRecached && isNotFound(err); again++ {
+		if err := s.recache(ctx, disks); err != nil {
+			return err
+		}
+		err = do()
 	}
-	made, err := awaitAll(ctx, calls)
-	if err != nil {
+	return err
+}
+
+// createDisks makes the disks.
+func (s *switchover) createDisks(ctx workflow.Context, disks []int) error {
+	var made []disk.CreateResult
+	if err := s.recaching(ctx, disks, func() (err error) {
+		made, err = s.tryDisks(ctx, disks)
+		return err
+	}); err != nil {
 		return err
 	}
 	for c, i := range disks {
 		if option, ok := s.to.noteOptions(i, made[c].EncryptionOptions); ok && s.from == nil {
 			s.unwritten.Options = append(s.unwritten.Options, option)
+		}
+	}
+	return nil
+}
+
+func (s *switchover) tryDisks(ctx workflow.Context, disks []int) ([]disk.CreateResult, error) {
+	calls := make([]durable.Future[disk.CreateResult], len(disks))
+	for c, i := range disks {
+		calls[c] = s.to.createDisk(ctx, s.to.server.Disks[i])
+	}
+	return awaitAll(ctx, calls)
+}
+
+func isNotFound(err error) bool {
+	return err != nil && !isUnanswered(err) && durable.FromTemporal(err).Kind == compute.NotFound
+}
+
+// recache caches the images of disks again. The uses of encrypted ones are on the ledger.
+func (s *switchover) recache(ctx workflow.Context, disks []int) error {
+	for _, i := range disks {
+		d := s.to.server.Disks[i]
+		img := s.to.imageOf(d)
+		if img == nil {
+			continue
+		}
+		cached, err := s.cacheImage(d, *img, s.to.host, hereOnly)
+		if err == nil {
+			err = cached.do(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -131,15 +181,21 @@ func (s *switchover) start(ctx workflow.Context) error {
 	freshTPM := s.to.server.TPM != nil && (s.from == nil || s.from.server.TPM == nil)
 	boot := s.to.boot(domain.StartInput{NewTPM: freshTPM})
 	if first {
-		boot.makes = append(boot.makes, s.onHost(compute.ThingDomain, s.to.host, s.to.server.InstanceName()))
-		for _, f := range s.to.server.BootFiles() {
-			boot.makes = append(boot.makes, s.file(s.to.host, f))
-		}
+		boot.makes = append(boot.makes, s.firstBoot(s.to)...)
 	}
 	if freshTPM {
 		boot.makes = append(boot.makes, s.onHost(compute.ThingTPMState, s.to.host, s.Server.String()))
 	}
 	return s.take(ctx, boot)
+}
+
+// firstBoot are the things that a server's first boot on a host makes.
+func (o *operation) firstBoot(m *machine) []compute.Thing {
+	things := []compute.Thing{o.onHost(compute.ThingDomain, m.host, m.server.InstanceName())}
+	for _, f := range m.server.BootFiles() {
+		things = append(things, o.file(m.host, f))
+	}
+	return things
 }
 
 // Bounds of the attempts to restart the old domain: about half an hour in all where each
@@ -155,9 +211,15 @@ const (
 // opens any more, is left stopped for its owner to start. If another operation has taken
 // over the server, starting it is up to that one.
 func (s *switchover) restart(ctx workflow.Context) error {
+	if s.mayRunElsewhere(ctx) {
+		return nil
+	}
 	wait, until := firstRestartWait, workflow.Now(ctx).Add(longestRestart)
 	for attempt := 1; ; attempt++ {
-		failure, err := s.restartOnce(ctx)
+		failure, err := s.putTPMBack(ctx), error(nil)
+		if failure == nil {
+			failure, err = s.restartOnce(ctx)
+		}
 		switch {
 		case record.IsSuperseded(err):
 			return nil
@@ -173,6 +235,42 @@ func (s *switchover) restart(ctx workflow.Context) error {
 		}
 		wait = min(2*wait, maxRestartWait)
 	}
+}
+
+// mayRunElsewhere reports whether another host may still run the new machine: the old one must
+// not run beside it. Where the host answers, it is stopped.
+func (s *switchover) mayRunElsewhere(ctx workflow.Context) bool {
+	for _, t := range s.waiting {
+		if t.Kind != compute.ThingRunningDomain || t.Place == s.from.host.ID.String() {
+			continue
+		}
+		if t.BlockedBy == compute.BlockedByHost || s.tryUndo(ctx, &s.to.host, s.to.shutdown(0).do) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// putTPMBack has the state of the old machine's vTPM put back where the undo did not: the old
+// machine does not start on what the new one made of it. The row of the copy goes with the
+// janitor, which finds it done.
+func (s *switchover) putTPMBack(ctx workflow.Context) error {
+	for i, t := range s.waiting {
+		if t.Kind != compute.ThingTPMState || t.Reference != compute.KeptUndecided {
+			continue
+		}
+		if err := s.tryUndo(ctx, &s.from.host, s.from.shutdown(0).do); err != nil {
+			return err
+		}
+		if err := s.tryUndo(ctx, &s.from.host, func(ctx workflow.Context) error {
+			return s.startRemoval(ctx, t).ended(ctx)
+		}); err != nil {
+			return err
+		}
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		return nil // an operation keeps one
+	}
+	return nil
 }
 
 // restartOnce starts the old domain. failure is why it does not start.

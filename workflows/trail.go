@@ -89,6 +89,12 @@ func (t *trail) finish(ctx workflow.Context, i int, result string) {
 // undoing shows that the operation is being undone.
 func (t *trail) undoing(ctx workflow.Context) { t.enter(ctx, durable.PhaseUndoing) }
 
+// elsewhere says that what was undone on one host begins anew on another.
+func (t *trail) elsewhere(ctx workflow.Context) {
+	t.phase = ""
+	t.enter(ctx, durable.PhaseRunning)
+}
+
 // enter sets the search attribute Phase, when it changes.
 func (t *trail) enter(ctx workflow.Context, phase durable.Phase) {
 	if t.phase == phase || t.phase == durable.PhaseUndoing {

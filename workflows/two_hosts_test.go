@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"strongroom/activities/object"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -43,7 +41,7 @@ func TestA6ADeleteRemovesThingsOfEveryKind(t *testing.T) {
 			name := b.row.server.ID.String() + "/left"
 			b.also(kind, place, name)
 			in := b.deletion()
-			require.NoError(t, b.run(compute.OpDelete, in, func(env *testsuite.TestWorkflowEnvironment) { b.registerObjects(env) }))
+			require.NoError(t, b.run(compute.OpDelete, in, nil))
 			b.gone(in)
 			removed := slices.ContainsFunc(b.calls, func(c call) bool { return c.name == removal(kind) && strings.Contains(c.detail, name) })
 			require.True(t, removed, "by its own activity")
@@ -72,6 +70,8 @@ func TestB2ADeleteRemovesWhatAServerHasOnTwoHosts(t *testing.T) {
 func (b *bench) moved(in durable.OperationInput) error {
 	b.t.Helper()
 	to := durable.Host{ID: b.hosts[1], Name: "host-" + b.hosts[1].String()[:4]}
+	b.kind = "move"
+	defer func() { b.kind = "" }()
 	return b.run("move", in, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterWorkflowWithOptions(workflows.Move(to), workflow.RegisterOptions{Name: durable.WorkflowType("move")})
 	})
@@ -128,8 +128,4 @@ func TestB8ASwitchoverBetweenHostsRemovesTheOldMachineOnly(t *testing.T) {
 			})
 		}
 	}
-}
-
-func (w *world) registerObjects(r registry) {
-	register(w, r, object.Remove, func(context.Context, compute.Removal) (none, error) { return none{}, nil })
 }

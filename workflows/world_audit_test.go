@@ -137,7 +137,7 @@ func (w *world) registerSeen(r registry) {
 	})
 	register(w, r, object.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 		var seen []compute.Seen
-		for _, name := range w.objects {
+		for _, name := range append(slices.Collect(maps.Keys(w.stored)), w.objects...) {
 			seen = append(seen, compute.Seen{Kind: compute.ThingObject, Name: name})
 		}
 		return ofProject(paged(in, seen)), nil

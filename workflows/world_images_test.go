@@ -49,7 +49,7 @@ func (w *world) registerImages(r registry) {
 			return image.UploadResult{}, compute.Errorf(compute.NotFound, "no such copy")
 		}
 		w.images[in.Image.String()].data = in.File
-		return image.UploadResult{Bytes: 1}, nil
+		return image.UploadResult{Bytes: 1, SHA256: digestOf(in.Image)}, nil
 	})
 	registerOnHost(w, r, disk.Export, func(ctx context.Context, in disk.ExportInput) (compute.Export, error) {
 		if w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)] == compute.PowerRunning {

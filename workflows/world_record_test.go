@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -24,9 +25,13 @@ func (w *world) registerRecord(r registry) {
 	register(w, r, record.Advance, w.advance)
 	register(w, r, placement.Claim, w.claim)
 	register(w, r, placement.Unclaim, func(_ context.Context, in durable.OperationInput) (none, error) {
-		w.checkDependents("the claim")
+		if _, has := w.claims[in.Operation]; len(w.claims) == 0 || has && len(w.claims) == 1 {
+			w.checkDependents("the claim")
+		}
 		delete(w.claims, in.Operation)
-		_ = w.fenced(in, func() { w.row.server.Host = nil })
+		if len(w.claims) == 0 {
+			_ = w.fenced(in, func() { w.row.server.Host = nil })
+		}
 		return none{}, nil
 	})
 	register(w, r, record.ClearSecrets, func(_ context.Context, in durable.OperationInput) (none, error) {
@@ -41,6 +46,8 @@ func (w *world) registerRecord(r registry) {
 	})
 	register(w, r, record.Settle, w.settle)
 	register(w, r, record.Rebuild, w.rebuild)
+	w.registerShelve(r)
+	w.registerEvacuate(r)
 	register(w, r, record.FinishDelete, w.finishDelete)
 	register(w, r, record.ForgetTrust, func(context.Context, compute.Credential) (none, error) {
 		w.delegated = ""
@@ -89,14 +96,22 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 		return record.BeginResult{Superseded: true}, nil
 	}
 	op.State = compute.OperationRunning
-	out := record.BeginResult{Credential: op.Credential, Server: w.row.server}
+	out := record.BeginResult{Kind: cmp.Or(w.kind, op.Kind), Credential: op.Credential, Server: w.row.server}
 	if host := w.row.server.Host; host != nil {
 		out.Host = &durable.Host{ID: *host, Name: "host-" + host.String()[:4]}
+	}
+	out.Began = w.began[in.Operation]
+	if out.Began.IsZero() {
+		out.Began = w.now()
+		w.began[in.Operation] = out.Began
 	}
 	out.Server.Disks = slices.Clone(out.Server.Disks)
 	action, err := compute.ActionOf(op.Kind)
 	if err != nil {
 		return out, err
+	}
+	if op.Kind == compute.OpDelete {
+		w.decideKept()
 	}
 	out.Arguments, err = action.Keep(op.Arguments)
 	return out, err
@@ -115,8 +130,14 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 		return placement.ClaimResult{}, record.Superseded()
 	}
 	for _, h := range w.hosts {
-		if !slices.Contains(in.Not, h) {
-			w.claims[in.Operation], w.row.server.Host = h, &h
+		if !slices.Contains(in.Not, h) && (in.Only == nil || *in.Only == h) {
+			if in.Alone {
+				clear(w.claims)
+			}
+			if delete(w.claims, in.Operation); len(w.claims) == 0 { // else it has a place
+				w.row.server.Host = &h
+			}
+			w.claims[in.Operation] = h
 			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4]}, nil
 		}
 	}
@@ -237,8 +258,11 @@ func (w *world) handOver(things []compute.Thing) {
 
 func (w *world) wait(things []compute.Thing) {
 	for _, t := range things {
-		t.State = compute.ThingWaiting
-		w.ledger[compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name}] = t
+		key := compute.Sighting{Kind: t.Kind, Place: t.Place, Name: t.Name}
+		if t.State, t.Since = compute.ThingWaiting, w.ledger[key].Since; t.Since.IsZero() {
+			t.Since = w.now()
+		}
+		w.ledger[key] = t
 	}
 }
 
@@ -255,9 +279,21 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 		return none{}, nil
 	}
 	s := &w.row.server
+	if in.Move != nil {
+		w.saveMove(in.Operation, *in.Move)
+	} else if in.Power == compute.PowerRunning {
+		*s = s.WithUnbooted(false)
+	}
+	if in.Power == compute.PowerRunning {
+		*s = s.WithNewTPM(false)
+	}
 	s.VMState, s.TaskState, s.PowerState = in.VMState, compute.TaskNone, in.Power
 	if in.Rescue != nil {
 		*s = s.RescuedWith(*in.Rescue)
+	}
+	if in.VMState == compute.VMShelvedOffloaded {
+		s.Host = nil
+		clear(w.claims)
 	}
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)

@@ -25,7 +25,8 @@ type world struct {
 	// The record.
 	row        row
 	operations map[compute.OperationID]*compute.Operation
-	events     map[string]string // by eventKey: "" while open, else the result
+	kind       compute.OperationKind // of all operations, "": their own
+	events     map[string]string     // by eventKey: "" while open, else the result
 	claims     map[compute.OperationID]compute.HostID
 	ledger     map[compute.Sighting]compute.Thing
 	released   []compute.Thing
@@ -34,6 +35,7 @@ type world struct {
 	stale      map[compute.HostID]bool // hosts that have not reported themselves lately
 	later      []uuid.UUID             // things that were tried since the janitor's last watch: their time has not come
 	forced     map[compute.HostID]bool // hosts that were forced down: what waits for one holds no key back
+	fencedOff  map[compute.HostID]bool // hosts that are down and fenced, as their operator says: servers may be evacuated
 	delegated  string                  // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
@@ -50,8 +52,16 @@ type world struct {
 	trusts    map[string]string // by name
 	images    map[string]*storedImage
 	objects   []string
+	stored    map[string]string // what objects have, by name
+	states    map[string]string // what TPM states are, by their key in tpms
+	marks     map[string]mark   // of TPM states, by their key in tpms
+	clock     time.Duration     // the database's: how much of it is gone
+	began     map[compute.OperationID]time.Time
 	exports   map[string]bool // "<host> <server>/<folder>"
 	uses      map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	expected  string          // the host from which a running server is expected
+	halted    bool            // a guest was stopped to go on elsewhere
+	lost      bool            // guests that leave do not come
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
@@ -59,6 +69,8 @@ type world struct {
 	slots   keySlots
 	audited notes
 	locks   map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
+
+	touched int // how often the image under a server changes before it is started
 
 	broken []string // promises that were broken on the way
 
@@ -104,7 +116,7 @@ type fault struct {
 func newWorld(encrypted bool) *world {
 	w := &world{
 		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
-		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, ledger: map[compute.Sighting]compute.Thing{},
+		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, fencedOff: map[compute.HostID]bool{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		booted:        map[string]compute.DiskRole{},
@@ -112,7 +124,8 @@ func newWorld(encrypted bool) *world {
 		startedBy:     map[string]compute.OperationID{},
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*storedImage{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
-		locks: map[string][]compute.SecretID{}, slots: keySlots{},
+		locks: map[string][]compute.SecretID{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
+		marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}
@@ -167,7 +180,7 @@ func (w *world) accept(kind compute.OperationKind, task compute.TaskState, argum
 func (w *world) enter(ctx context.Context, name, detail string) fault {
 	w.mu.Lock()
 	info := activity.GetInfo(ctx)
-	key := info.WorkflowExecution.RunID + info.ActivityID
+	key := fmt.Sprint(info.WorkflowExecution.RunID, info.ActivityID, info.IsLocalActivity) // a server counts local ones for themselves
 	if _, known := w.ids[key]; !known {
 		w.ids[key] = 1 + w.count(name)
 	}
@@ -333,6 +346,9 @@ func (w *world) things() []compute.Sighting {
 			out = append(out, compute.Sighting{Kind: compute.ThingImage, Place: compute.PlaceImageStore, Name: id})
 		}
 	}
+	for name := range w.stored {
+		out = append(out, compute.Sighting{Kind: compute.ThingObject, Place: compute.PlaceObjects, Name: name})
+	}
 	for key := range w.exports {
 		onHost(compute.ThingDiskFile, key)
 	}
@@ -357,7 +373,7 @@ func (w *world) things() []compute.Sighting {
 // audit compares the ledger with what exists; no finding: all is well.
 func (w *world) audit() []compute.Finding {
 	var rows []compute.LedgerEntry
-	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true}
+	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true, compute.PlaceObjects: true}
 	for _, h := range w.hosts {
 		looked[h.String()] = true
 	}

@@ -23,6 +23,9 @@ func (w *world) register(r registry) {
 	w.registerImages(r)
 	w.registerRotation(r)
 	w.registerAudit(r)
+	w.registerShelved(r)
+	w.registerMoves(r)
+	w.registerLive(r)
 }
 
 func (w *world) registerCloud(r registry) {
@@ -119,6 +122,10 @@ func (w *world) registerHost(r registry) {
 		}
 		return out, err
 	})
+	registerOnHost(w, r, disk.CheckImage, func(context.Context, disk.CheckImageInput) (none, error) {
+		w.touched--
+		return none{}, nil
+	})
 	registerOnHost(w, r, domain.Stop, func(ctx context.Context, in domain.StopInput) (domain.PowerResult, error) {
 		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
 		if _, defined := w.domains[name]; defined {
@@ -202,6 +209,9 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	if w.domains[name] == compute.PowerRunning {
 		return domain.PowerResult{PowerState: compute.PowerRunning}, nil
 	}
+	if root, ok := in.Server.RootDisk(); ok && w.touched > 0 {
+		return domain.PowerResult{PowerState: compute.PowerShutdown, Unchecked: []compute.DiskID{root.ID}}, nil
+	}
 	for _, d := range in.Server.Attached() {
 		if !w.files[host+" "+in.Server.ID.String()+"/"+d.Name()] {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such disk file")
@@ -220,6 +230,13 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 		(w.drive != root.ID || !w.files[host+" "+in.Server.ID.String()+"/"+compute.ConfigDriveFile]) {
 		return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no config drive that the root disk's secret opens")
 	}
+	for other, power := range w.domains {
+		where, instance, _ := strings.Cut(other, " ")
+		off := slices.ContainsFunc(w.hosts, func(id compute.HostID) bool { return id.String() == where && w.fencedOff[id] })
+		if other != name && !off && power == compute.PowerRunning && instance == in.Server.InstanceName() {
+			w.broken = append(w.broken, "a second copy was started at "+name+" beside "+other)
+		}
+	}
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())
 	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))
 	w.domains[name], w.locks[name], w.runs = compute.PowerRunning, in.Server.Secrets(), in.Server.Image.ID
@@ -233,10 +250,16 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 		if !w.has(in.Server.TPM.Secret) {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
-		if known := w.locks[state]; w.tpms[state] && !slices.Equal(known, []compute.SecretID{*in.Server.TPM.Secret}) {
+		if known := w.locks[state]; w.tpms[state] && w.states[state] != "" && !slices.Equal(known, []compute.SecretID{*in.Server.TPM.Secret}) {
 			return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "the passphrase does not open the state of the TPM")
 		}
 		w.made(compute.ThingTPMState, host, in.Server.ID.String())
+		if in.NewTPM {
+			w.marks[state] = mark{op: in.Operation, began: in.Began, putBack: w.marks[state].putBack}
+		}
+		if !w.tpms[state] || w.states[state] == "" {
+			w.states[state] = "made by " + string(in.Operation)
+		}
 		w.tpms[state], w.locks[state] = true, []compute.SecretID{*in.Server.TPM.Secret}
 	}
 	return domain.PowerResult{PowerState: compute.PowerRunning}, nil
@@ -257,7 +280,7 @@ func (w *world) registerRemovals(r registry) {
 		return none{}, nil
 	})
 	registerOnHost(w, r, tpm.Remove, func(ctx context.Context, in compute.Removal) (none, error) {
-		delete(w.tpms, hostOf(ctx)+" "+in.Thing.Name)
+		w.removeTPM(hostOf(ctx), in)
 		return none{}, nil
 	})
 	registerOnHost(w, r, disk.Remove, func(ctx context.Context, in compute.Removal) (none, error) {

@@ -40,7 +40,7 @@ func (s *Store) Authority(ctx context.Context, cred compute.Credential) (opensta
 		out.TrustID = *row.TrustID
 		return out, nil
 	}
-	token, err := s.Box.Unseal(row.ID, row.Sealed)
+	token, err := s.Box.Unseal(compute.Credential{ID: row.ID, ProjectID: row.ProjectID, UserID: row.UserID}, row.Sealed)
 	if err != nil {
 		// Nothing opens it later either. To whoever acts with it, it is a credential that is
 		// gone: the next one is tried, and what none removes waits for one (H9).

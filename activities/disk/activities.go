@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -34,15 +35,17 @@ type Owner struct{ UID, GID int }
 
 // Config of a host's disks.
 type Config struct {
-	InstancesDir string // a folder per server; all folders above it must let QEMU's user pass (0711)
-	CacheDir     string // images as they came from the image store; the same holds. Only QEMU's group may enter it
-	CacheBytes   int64  // that the images may take; 0: 40 % of their file system
-	MemoryDir    string // a file system in memory, default /dev/shm
-	VolumeGroup  string // of LVM, for the disks that are block devices; "" where the host has none
-	Pool         Pool   // of Ceph, for all other disks
+	InstancesDir string        // a folder per server; all folders above it must let QEMU's user pass (0711)
+	CacheDir     string        // images as they came from the image store; the same holds. Only QEMU's group may enter it
+	CacheBytes   int64         // that the images may take; 0: 40 % of their file system
+	CacheHold    time.Duration // that an image stays once it was cached, whoever needs room; default a minute, negative: none
+	MemoryDir    string        // a file system in memory, default /dev/shm
+	VolumeGroup  string        // of LVM, for the disks that are block devices; "" where the host has none
+	Pool         Pool          // of Ceph, for all other disks
 	Images       ImageSource
 	Keys         KeySource
 	Metadata     MetadataSource
+	Hosts        Transfers
 	Owner        *Owner // default libvirt-qemu's
 	Runner       Runner // default Exec
 	Copies       Copies // nil: no hypervisor writes into this host's exports
@@ -56,7 +59,11 @@ type Copies interface {
 }
 
 // Activities are what workflows call of a host's disks.
-type Activities struct{ Config }
+type Activities struct {
+	Config
+
+	stalls stalls
+}
 
 var groupName = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_.-]*$`)
 
@@ -71,6 +78,9 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.Runner == nil {
 		cfg.Runner = Exec{}
+	}
+	if cfg.CacheHold == 0 {
+		cfg.CacheHold = cacheHold
 	}
 	if cfg.MemoryDir == "" {
 		cfg.MemoryDir = "/dev/shm"

@@ -46,6 +46,7 @@ func setup(t *testing.T) *testBundle {
 	a, err := disk.New(disk.Config{
 		InstancesDir: filepath.Join(dir, "instances"),
 		CacheDir:     filepath.Join(dir, "cache"),
+		CacheHold:    -1,
 		Images:       b.images,
 		Keys:         b.keys,
 		Metadata:     b.guests,

@@ -11,7 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+
+	"go.temporal.io/sdk/activity"
 
 	"strongroom/compute"
 )
@@ -33,7 +36,8 @@ func digestOf(img compute.Image) (sum hash.Hash, name, digest string, ok bool) {
 // Invalid: no format that a host can boot from, or an encrypted image for no use of
 // it; Corrupt: the bytes are not those of the record, or no sound qcow2 or LUKS, or
 // they name other files of the host, or the host's copy has changed and is in use;
-// NoHost: no room; otherwise as the image store says.
+// NoHost: no room; Unavailable, for some seconds: what takes the room was cached for disks
+// that are about to be made; otherwise as the image store says.
 func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 	u, err := useOf(in)
 	if err != nil {
@@ -69,11 +73,13 @@ func (a *Activities) cache(ctx context.Context, in CacheImageInput, path string)
 		}
 	}()
 	if whole(path, in.Image) { // by the one that held the lock
+		touch(path)
 		return nil
 	}
 	if ok, err := a.recheck(ctx, path, in.Image); err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
 	} else if ok {
+		touch(path)
 		return nil
 	}
 	if err := a.makeRoom(ctx, f, in.Image); err != nil {
@@ -93,6 +99,7 @@ func (a *Activities) cache(ctx context.Context, in CacheImageInput, path string)
 		err = note(f, path, in.Image)
 	}
 	if err == nil {
+		touch(f.Name()) // what is written is not used by that
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
@@ -106,10 +113,13 @@ func (a *Activities) cache(ctx context.Context, in CacheImageInput, path string)
 	return nil
 }
 
+// partSuffix is that of the name of an image that is downloaded.
+const partSuffix = ".part"
+
 // lockPart takes the lock of an image that is downloaded or checked: the file that is
 // filled. Unavailable, for some seconds: another one has it.
 func lockPart(path string) (*os.File, error) {
-	temp := path + ".part"
+	temp := path + partSuffix
 	f, err := tryLockPath(temp, func() (*os.File, error) { return os.OpenFile(temp, os.O_CREATE|os.O_RDWR, 0o600) })
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		// To wait here would take all slots of the host from others (H6).
@@ -118,33 +128,30 @@ func lockPart(path string) (*os.File, error) {
 	return f, err
 }
 
-// hold ensures that the cache has the image under a disk that is about to be made, and that
-// it stays until release is called. Then the disk lies on it, and it stays for that. Plain
-// images may have gone since they were downloaded, to make room for others.
+// hold keeps the image in the cache under a disk that is about to be made, until release is
+// called. Then the disk lies on it, and it stays for that. NotFound: the cache does not have
+// it, or not as it was checked, so that CacheImage must look at it again: a copy that nothing
+// lies on makes room for others. Nothing is downloaded or compared here, in a slot for short
+// work (H6).
 func (a *Activities) hold(ctx context.Context, in CreateInput, path string) (release func(), err error) {
-	for {
-		if _, err := os.Lstat(path); in.Image.IsEncrypted() && errors.Is(err, fs.ErrNotExist) {
-			return nil, compute.Errorf(compute.Unavailable, "image %s is not in the host's cache", in.Image.ID)
-		}
-		if err := a.cache(ctx, CacheImageInput{Credential: in.ImageCredential, Image: *in.Image}, path); err != nil {
-			return nil, err
-		}
-		f, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = flock(ctx, f, syscall.LOCK_SH)
-		}
-		if err != nil {
-			f.Close()
-			return nil, failed(ctx, err, "image %s: lock of the host's copy", in.Image.ID)
-		}
-		if leadsTo(path, f) {
-			return func() { f.Close() }, nil
-		}
-		f.Close()
+	gone := compute.Errorf(compute.NotFound, "image %s is not in the host's cache", in.Image.ID)
+	touch(path)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, gone
 	}
+	if err == nil {
+		err = flock(ctx, f, syscall.LOCK_SH)
+	}
+	if err != nil {
+		f.Close()
+		return nil, failed(ctx, err, "image %s: lock of the host's copy", in.Image.ID)
+	}
+	if !leadsTo(path, f) || !whole(path, *in.Image) {
+		f.Close()
+		return nil, gone
+	}
+	return func() { f.Close() }, nil
 }
 
 // CachedImage is the path of the host's copy of an image, whether it is there or
@@ -163,6 +170,9 @@ func (a *Activities) CachedImage(project string, img compute.Image) (string, err
 
 // download fills the file and checks size and sha256.
 func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Writer) error {
+	if activity.IsActivity(ctx) && !slices.Contains([]string{CacheImage.Name, Restore.Name}, activity.GetInfo(ctx).ActivityType.Name) {
+		return compute.Errorf(compute.Invalid, "image %s: a bug: %s downloads, in a slot for short work", in.Image.ID, activity.GetInfo(ctx).ActivityType.Name)
+	}
 	sum, name, digest, ok := digestOf(in.Image)
 	if !ok {
 		return compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", in.Image.ID)

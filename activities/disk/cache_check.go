@@ -125,26 +125,37 @@ func (a *Activities) hasBytesOf(ctx context.Context, f *os.File, img compute.Ima
 	return hex.EncodeToString(sum.Sum(nil)) == digest, nil
 }
 
-// CheckedImage is CachedImage for a domain that is about to run from the copy. Corrupt: the
-// copy has changed since it was downloaded. One that is missing is the disk's to tell.
-func (a *Activities) CheckedImage(ctx context.Context, project string, img compute.Image) (string, error) {
-	path, err := a.CachedImage(project, img)
+// CheckedImage is CachedImage for a domain that is about to run from the copy. ok is false
+// where CheckImage must look at it before: it takes a slot for long work to read all of it.
+// One that is missing is the disk's to tell.
+func (a *Activities) CheckedImage(project string, img compute.Image) (path string, ok bool, err error) {
+	path, err = a.CachedImage(project, img)
 	if err != nil || whole(path, img) {
-		return path, err
+		return path, true, err
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return path, nil
+	_, err = os.Lstat(path)
+	return path, errors.Is(err, fs.ErrNotExist), nil
+}
+
+// CheckImage is the activity disk.CheckImage: it compares the host's copy of an image, if
+// that may have changed since it was downloaded, with the image's record. Corrupt: it has
+// changed, and disks lie on it.
+func (a *Activities) CheckImage(ctx context.Context, in CheckImageInput) error {
+	path, ok, err := a.CheckedImage(in.Project, in.Image)
+	if err != nil || ok {
+		return err
 	}
 	lock, err := lockPart(path)
 	if err != nil {
-		return "", failed(ctx, err, "image %s: lock of the host's copy", img.ID)
+		return failed(ctx, err, "image %s: lock of the host's copy", in.Image.ID)
 	}
 	defer lock.Close()
 	defer os.Remove(lock.Name())
-	if !whole(path, img) {
-		if _, err = a.recheck(ctx, path, img); err != nil {
-			return "", failed(ctx, err, "image %s", img.ID)
-		}
+	if whole(path, in.Image) { // by the one that held the lock
+		return nil
 	}
-	return path, nil
+	if _, err = a.recheck(ctx, path, in.Image); err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	return nil
 }

@@ -85,15 +85,19 @@ func TestM5AChangedImageIsRefused(t *testing.T) {
 			change(t, path, qemu)
 
 			_, err = b.Create(t.Context(), rootDisk(img))
-			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, "has changed")
-			_, err = b.CheckedImage(t.Context(), "", img)
+			require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+			_, ok, err := b.CheckedImage("", img)
+			require.NoError(t, err)
+			require.False(t, ok)
+			err = b.CheckImage(t.Context(), disk.CheckImageInput{Image: img})
 			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 			err = b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
 			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, "has changed")
 			require.FileExists(t, path, "a disk lies on it")
 
 			require.NoError(t, b.Remove(t.Context(), ofFile(on.Server, "disk")))
+			require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
 			_, err = b.Create(t.Context(), rootDisk(img))
 			require.NoError(t, err)
 			got, err := os.ReadFile(path)
@@ -127,6 +131,7 @@ func TestM5AnImageThatWasNeverNotedIsCompared(t *testing.T) {
 		func() { require.NoError(t, os.Remove(b.noteOf(path))) },
 	} {
 		restore()
+		require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
 		_, err := b.Create(t.Context(), rootDisk(img))
 		require.NoError(t, err)
 		uid, mode := ownerAndMode(t, path)

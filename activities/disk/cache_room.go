@@ -35,9 +35,16 @@ type spare struct {
 	used  time.Time
 }
 
+// cacheHold is how long an image stays for the disk that is to be made of it, which is made as
+// soon as the image is there unless the host or the control plane is hard pressed.
+const cacheHold = time.Minute
+
 // makeRoom makes room in the cache for the image that f is to be, and reserves it there: until
-// it is downloaded, f has the size that it will have. Least recently used files go first.
-// NoHost: all that is left is in use.
+// it is downloaded, f has the size that it will have. Least recently used files go first, and
+// none that was used within CacheHold: the disk for which it was cached may not be made yet,
+// and projects that need the same room would take their images from each other for ever (H6).
+// Nothing goes where all that may go is too little.
+// NoHost: all that is left is in use; busy: some of that only since a moment.
 func (a *Activities) makeRoom(ctx context.Context, f *os.File, img compute.Image) error {
 	unlock, err := a.lockCache(ctx) // two that count at once would both find the same room
 	if err != nil {
@@ -55,20 +62,36 @@ func (a *Activities) makeRoom(ctx context.Context, f *os.File, img compute.Image
 	if err != nil {
 		return err
 	}
-	for _, s := range spares {
-		if img.SizeBytes > most { // whatever goes
-			break
-		}
-		if img.SizeBytes <= most-used && room(a.CacheDir, img.SizeBytes) == nil {
-			break
-		}
-		gone, err := a.evict(ctx, s.path)
+	// fits reports whether the image has room once so many bytes have gone.
+	fits := func(gone int64) bool {
+		return img.SizeBytes <= most-used+gone && room(a.CacheDir, img.SizeBytes-gone) == nil
+	}
+	if img.SizeBytes <= most && !fits(0) { // else whatever goes
+		free, held, err := a.mayGo(ctx, spares)
 		if err != nil {
 			return err
 		}
-		if gone {
-			used -= s.bytes
-			a.Logger.InfoContext(ctx, "removed from the image cache to make room", "file", filepath.Base(s.path), "bytes", s.bytes, "used", s.used)
+		if may := bytesOf(free); !fits(may) {
+			if fits(may + held) {
+				return errHeld
+			}
+			used, free = used-may, nil // what is in use; nothing goes in vain
+		}
+		for _, s := range free {
+			if fits(0) {
+				break
+			}
+			gone, err := a.evict(ctx, s.path)
+			if err != nil && !errors.Is(err, errAtWork) {
+				return err
+			}
+			if gone {
+				used -= s.bytes
+				a.Logger.InfoContext(ctx, "removed from the image cache to make room", "file", filepath.Base(s.path), "bytes", s.bytes, "used", s.used)
+			}
+		}
+		if held > 0 && !fits(0) && fits(held) {
+			return errHeld
 		}
 	}
 	if img.SizeBytes > most-used {
@@ -79,6 +102,38 @@ func (a *Activities) makeRoom(ctx context.Context, f *os.File, img compute.Image
 		return err
 	}
 	return f.Truncate(img.SizeBytes)
+}
+
+// errHeld says that what takes the room was cached for disks that are about to be made.
+var errHeld error = busy{compute.Errorf(compute.Unavailable, "the host's image cache is full of images that servers are about to be made of")}
+
+// mayGo gives the files that may go now, and how many bytes may go once disks are made of them
+// or CacheHold is over.
+func (a *Activities) mayGo(ctx context.Context, spares []spare) (free []spare, held int64, err error) {
+	names, err := a.backingFiles(ctx)
+	for _, s := range spares {
+		switch {
+		case slices.ContainsFunc(names, a.isImage(s.path)):
+		case a.isHeld(s):
+			held += s.bytes
+		default:
+			free = append(free, s)
+		}
+	}
+	return free, held, err
+}
+
+func bytesOf(files []spare) (sum int64) {
+	for _, f := range files {
+		sum += f.bytes
+	}
+	return sum
+}
+
+// isHeld reports whether an image was cached or used a moment ago. What a killed download left
+// is for no disk, and a use that is to come is one of before the clock was set back.
+func (a *Activities) isHeld(s spare) bool {
+	return time.Since(s.used).Abs() < a.CacheHold && !strings.HasSuffix(s.path, partSuffix)
 }
 
 func (a *Activities) lockCache(ctx context.Context) (unlock func(), err error) {
@@ -148,8 +203,11 @@ func lastUse(info fs.FileInfo) time.Time {
 // touch notes that a file of the cache is used. That it was not noted is no failure.
 func touch(path string) { _ = os.Chtimes(path, time.Now(), time.Time{}) }
 
-// evict removes a file of the cache, unless a disk lies on it or somebody is at work with
-// it: who makes a disk of an image, or downloads one, has its lock. What is killed in the
+// errAtWork says that somebody is at work with a file of the cache.
+var errAtWork error = busy{compute.Errorf(compute.Unavailable, "another operation is making a disk on it, or downloading it")}
+
+// evict removes a file of the cache, unless a disk lies on it. errAtWork: who makes a disk of
+// an image, or downloads one, has its lock. What is killed in the
 // middle leaves the file without the note that it is whole.
 func (a *Activities) evict(ctx context.Context, path string) (gone bool, err error) {
 	f, err := os.Open(path)
@@ -162,7 +220,7 @@ func (a *Activities) evict(ctx context.Context, path string) (gone bool, err err
 	defer f.Close()
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return false, nil
+		return false, errAtWork
 	case err != nil:
 		return false, err
 	}
@@ -182,18 +240,25 @@ func (a *Activities) evict(ctx context.Context, path string) (gone bool, err err
 
 // liesUnderADisk reports whether a file in a server's folder names an image as its backing
 // file. The disks themselves are asked: there is no list that could be wrong.
-func (a *Activities) liesUnderADisk(ctx context.Context, image string) (found bool, err error) {
-	// The cache may have had another path when the disk was made.
-	name, err := filepath.Rel(a.CacheDir, image)
-	if err != nil {
-		return false, err
-	}
+func (a *Activities) liesUnderADisk(ctx context.Context, image string) (bool, error) {
+	names, err := a.backingFiles(ctx)
+	return slices.ContainsFunc(names, a.isImage(image)), err
+}
+
+// isImage tells whether the name of a backing file is that of an image of the cache, which may
+// have had another path when the disk was made.
+func (a *Activities) isImage(image string) func(name string) bool {
+	end := strings.TrimPrefix(image, filepath.Clean(a.CacheDir))
+	return func(name string) bool { return strings.HasSuffix(name, end) }
+}
+
+// backingFiles are the names of the backing files of all files in servers' folders.
+func (a *Activities) backingFiles(ctx context.Context) (names []string, err error) {
 	err = filepath.WalkDir(a.InstancesDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			var backing string
-			if backing, err = backingFile(path); strings.HasSuffix(backing, string(filepath.Separator)+name) {
-				found = true
-				return filepath.SkipAll
+			var name string
+			if name, err = backingFile(path); name != "" {
+				names = append(names, name)
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile
@@ -201,7 +266,7 @@ func (a *Activities) liesUnderADisk(ctx context.Context, image string) (found bo
 		}
 		return errors.Join(err, ctx.Err())
 	})
-	return found, err
+	return names, err
 }
 
 // The parts of a qcow2 header that name its backing file (docs/interop/qcow2.txt of QEMU).
@@ -235,4 +300,33 @@ func backingFile(path string) (string, error) {
 		err = nil
 	}
 	return string(name[:n]), err
+}
+
+// qcow2ClusterBits is the offset of the size of a cluster: the header has the first one.
+const qcow2ClusterBits = 20
+
+// setBackingFile gives a qcow2 file that has one another backing file. QEMU writes the name behind
+// all else that is in the header's cluster.
+func setBackingFile(path, name string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	header := make([]byte, qcow2ClusterBits+4)
+	if _, err := f.ReadAt(header, 0); err != nil {
+		return err
+	}
+	offset, bits := binary.BigEndian.Uint64(header[qcow2Backing:]), binary.BigEndian.Uint32(header[qcow2ClusterBits:])
+	if bits > 21 || offset < uint64(len(header)) || offset > 1<<21 || len(name) > qcow2NameMax || offset+uint64(len(name)) > 1<<bits {
+		return compute.Errorf(compute.Corrupt, "its header has no room for the name of its backing file")
+	}
+	size := binary.BigEndian.AppendUint32(nil, uint32(len(name)))
+	if _, err := f.WriteAt([]byte(name), int64(offset)); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(size, qcow2BackingSize); err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,9 +167,9 @@ func TestH7CopiesOfEncryptedImagesCount(t *testing.T) {
 	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: plain}))
 }
 
-// H7: an image may go between its download and the disk that is made on it: then it is
-// downloaded again.
-func TestH7ADiskOfAnImageThatWent(t *testing.T) {
+// H6: an image may go between its download and the disk that is made on it. That is downloaded
+// again by who has a slot for it, and never while a disk is made.
+func TestH6ADiskOfAnImageThatWent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.limitCache(t, 1)
@@ -176,9 +177,188 @@ func TestH7ADiskOfAnImageThatWent(t *testing.T) {
 	gone := b.cache(t, img, 1)
 	b.cache(t, b.noise(t), 0)
 	require.NoFileExists(t, gone)
-	_, err := b.Create(t.Context(), rootDisk(img))
+	on := rootDisk(img)
+	_, err := b.Create(t.Context(), on)
+	require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "image "+img.ID.String()+" is not in the host's cache")
+	require.Equal(t, 2, b.images.opened, "nothing is downloaded")
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
+	_, err = b.Create(t.Context(), on)
 	require.NoError(t, err)
 	require.FileExists(t, gone)
+}
+
+// H6: two projects whose images fit into the cache one at a time do not take them from each
+// other: each is kept until there is a disk on it, or for a moment. The other one waits, in no
+// slot, and gets a final answer once there is a disk.
+func TestH6AnImageStaysForTheDiskThatIsToBeMade(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.CacheHold = time.Hour
+	b.limitCache(t, 1)
+	mine, theirs := b.noise(t), b.noise(t)
+	cache := func(img compute.Image) error {
+		return b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
+	}
+	waits := func(img compute.Image) {
+		t.Helper()
+		err := cache(img)
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+		var again interface{ RetryAfter() time.Duration }
+		require.ErrorAs(t, err, &again)
+	}
+	ago := func(path string, d time.Duration) {
+		t.Helper()
+		require.NoError(t, os.Chtimes(path, time.Now().Add(-d), time.Time{}))
+	}
+	require.NoError(t, cache(mine))
+	path, err := b.CachedImage("", mine)
+	require.NoError(t, err)
+	for range 5 {
+		waits(theirs)
+	}
+	require.Equal(t, 1, b.images.opened)
+	ago(path, 59*time.Minute)
+	require.NoError(t, cache(mine), "for another disk")
+	waits(theirs)
+
+	in := rootDisk(mine)
+	_, err = b.Create(t.Context(), in)
+	require.NoError(t, err, "it never went")
+	err = cache(theirs)
+	require.Equal(t, compute.NoHost, compute.KindOf(err), "a disk lies on it: %v", err)
+	require.NoError(t, b.Remove(t.Context(), ofFile(in.Server, "disk")))
+	waits(theirs)
+	ago(path, 61*time.Minute)
+	require.NoError(t, cache(theirs), "nobody made a disk of it")
+	require.NoFileExists(t, path)
+}
+
+// H6: nothing goes from the cache for an image that has no room even so, or has to wait for it.
+func TestH6NothingGoesFromTheCacheInVain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.CacheHold = time.Hour
+	b.limitCache(t, 2)
+	kept, mine, large := b.noise(t), b.noise(t), b.image("raw", make([]byte, 2*imageBytes))
+	cache := func(img compute.Image) error {
+		return b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
+	}
+	require.NoError(t, cache(kept))
+	require.NoError(t, cache(mine))
+	path, err := b.CachedImage("", kept)
+	require.NoError(t, err)
+	require.NoError(t, os.Chtimes(path, time.Now().Add(-61*time.Minute), time.Time{}))
+	require.Equal(t, compute.Unavailable, compute.KindOf(cache(large)), "a disk is to be made of the other one")
+	require.FileExists(t, path)
+	_, err = b.Create(t.Context(), rootDisk(mine))
+	require.NoError(t, err)
+	require.Equal(t, compute.NoHost, compute.KindOf(cache(large)), "a disk lies on the other one")
+	require.FileExists(t, path)
+	require.NoError(t, cache(b.noise(t)), "it goes for what has room then")
+	require.NoFileExists(t, path)
+}
+
+// H6: a host whose clock was set back keeps no image until the clock has caught up.
+func TestH6AnImageOfTheFutureDoesNotStay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.CacheHold = time.Hour
+	b.limitCache(t, 1)
+	mine := b.noise(t)
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: mine}))
+	path, err := b.CachedImage("", mine)
+	require.NoError(t, err)
+	require.NoError(t, os.Chtimes(path, time.Now().Add(61*time.Minute), time.Time{}))
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: b.noise(t)}))
+	require.NoFileExists(t, path)
+}
+
+// H6: so it is on every host.
+func TestH6ImagesStayForAMinute(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, err := disk.New(disk.Config{InstancesDir: filepath.Join(dir, "instances"), CacheDir: filepath.Join(dir, "cache"), Owner: &disk.Owner{}})
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, a.CacheHold)
+}
+
+// H6: that a download takes long is not held against its image, and what a killed one left is
+// kept for nobody.
+func TestH6AnImageIsKeptFromTheEndOfItsDownload(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.CacheHold = time.Hour
+	b.limitCache(t, 1)
+	mine := b.noise(t)
+	path, err := b.CachedImage("", mine)
+	require.NoError(t, err)
+	left := path + ".part"
+	require.NoError(t, os.WriteFile(left, nil, 0o600))
+	require.NoError(t, os.Chtimes(left, time.Now().Add(-2*time.Hour), time.Time{}))
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: mine}))
+	err = b.CacheImage(t.Context(), disk.CacheImageInput{Image: b.noise(t)})
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+
+	require.NoError(t, os.Remove(path))
+	other := b.noise(t)
+	killed, err := b.CachedImage("", other)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(killed+".part", make([]byte, imageBytes), 0o600))
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: mine}))
+	require.NoFileExists(t, killed+".part")
+}
+
+// H7: a copy of an encrypted image that has changed goes, and comes back with the next
+// CacheImage; no disk is made, or waits, meanwhile.
+func TestH7AnEncryptedCopyThatWentComesBack(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, path string){
+		"changed": scribble,
+		"removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			img := b.baseImage(t, "qcow2+luks")
+			copied := compute.SecretID{UUID: newDisk().UUID}
+			b.keys[copied] = img.key
+			d := compute.Disk{ID: newDisk(), Role: compute.RootDisk, Encrypted: true, Format: compute.FormatLUKS, BackingSecret: &copied}
+			d.Secret, _ = b.secret(t)
+			on := disk.CreateInput{Server: newServer(), Project: project, Disk: d, Image: &img.Image}
+			use := b.use(t, img.Image, on.Server)
+			path, err := b.CachedImage(project, img.Image)
+			require.NoError(t, err)
+			lose(t, path)
+			_, err = b.Create(t.Context(), on)
+			require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+			require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img.Image, Use: use}))
+			_, err = b.Create(t.Context(), on)
+			require.NoError(t, err)
+			require.Contains(t, b.seen(t, compute.ThingCachedImage), use)
+		})
+	}
+}
+
+// H7: a changed copy that somebody is at work with is tried again; only one on which a disk
+// lies is refused.
+func TestH7AChangedCopyInUseIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	img := b.noise(t)
+	path := b.cache(t, img, 0)
+	held, err := os.Open(path)
+	require.NoError(t, err)
+	defer held.Close()
+	require.NoError(t, syscall.Flock(int(held.Fd()), syscall.LOCK_SH)) // as who makes a disk
+	scribble(t, path)
+	err = b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	var again interface{ RetryAfter() time.Duration }
+	require.ErrorAs(t, err, &again)
+	require.NoError(t, held.Close())
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}))
+	require.Equal(t, 2, b.images.opened)
 }
 
 // H7: templates of encrypted disks go too, and are made again.
@@ -221,7 +401,16 @@ func TestH7DisksAreMadeWhileImagesGo(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				in := rootDisk(fixed)
-				err := b.again(t, func() error { _, err := b.Create(t.Context(), in); return err })
+				err := b.again(t, func() error {
+					if err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: fixed}); err != nil {
+						return err
+					}
+					_, err := b.Create(t.Context(), in)
+					return err
+				})
+				if compute.Is(err, compute.NotFound) { // it went again
+					return
+				}
 				if compute.Is(err, compute.NoHost) { // all are in use at the moment
 					return
 				}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"strongroom/activities/disk/luks"
 	"strongroom/activities/secret"
@@ -28,6 +29,7 @@ type ConfigDriveInput struct {
 	Server     compute.Server       `json:"server"`          // as it is to boot: its disks, and what opens the root disk
 	Ahead      *compute.OperationID `json:"ahead,omitempty"` // whose change of the server is not on record yet
 	Credential compute.Credential   `json:"credential"`      // to read the root disk's secret with
+	Began      time.Time            `json:"began,omitzero"`  // when the operation did that boots it
 }
 
 // CreateConfigDrive is the activity disk.CreateConfigDrive: an ISO 9660 image with
@@ -55,6 +57,9 @@ func (a *Activities) CreateConfigDrive(ctx context.Context, in ConfigDriveInput)
 	}
 	files, err := known.As(in.Server).Drive(rand.Reader)
 	if err != nil {
+		return err
+	}
+	if err := a.NoteBoot(ctx, id, in.Began); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, compute.ConfigDriveFile)

@@ -35,7 +35,7 @@ func (a *Activities) copyAsIs(ctx context.Context, from origin, x exportFile, d 
 	if err := a.runLong(ctx, c, from.bytes()); err != nil {
 		return imageInfo{}, err
 	}
-	return a.idle(ctx, x.draft, compute.ImageQcow2)
+	return ofOurs(a.idle(ctx, x.draft, compute.ImageQcow2))
 }
 
 // convert makes the copy of a disk in one pass over what the guest sees of it.
@@ -65,7 +65,7 @@ func (a *Activities) convert(ctx context.Context, from origin, x exportFile, p c
 	if err := a.runLong(ctx, c, from.bytes()); err != nil {
 		return imageInfo{}, err
 	}
-	return a.idle(ctx, x.draft, p.Target.Format)
+	return ofOurs(a.idle(ctx, x.draft, p.Target.Format))
 }
 
 // runLong runs a command with -p and reports how far it is.

@@ -29,8 +29,12 @@ const headerRoom = 4 * mib
 // already must be what is asked for, and open with the passphrase: otherwise
 // Conflict. Invalid: the request contradicts itself, or the image is larger
 // than the disk; Corrupt: the secret of its source does not open that; NoHost: no
-// room; otherwise as the key manager says.
+// room, or the disk was on another host and this one keeps disks in a pool; NotFound: the cache has lost the image, or the key manager has no such secret;
+// otherwise as the key manager says.
 func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, error) {
+	if in.Elsewhere && a.Pool.Name != "" && !in.Disk.OnDevice() { // it may be the other host's pool, too
+		return CreateResult{}, compute.Errorf(compute.NoHost, "disk %s: this host keeps disks in a pool, where none of another host's come to", in.Disk.ID)
+	}
 	want, release, err := a.plan(ctx, in)
 	if err != nil {
 		return CreateResult{}, err
@@ -102,7 +106,7 @@ func (a *Activities) contradiction(in CreateInput) error {
 		return compute.Errorf(compute.Invalid, "disk %s is to be encrypted and names no secret", d.ID)
 	case d.Encrypted && !a.makes(d.Format):
 		return compute.Errorf(compute.Invalid, "disk %s: this host cannot make the encryption format %q", d.ID, d.Format)
-	case leansOnImage(d) && in.Image == nil:
+	case leansOnImage(d) && in.Image == nil && !in.Whole:
 		return compute.Errorf(compute.Invalid, "%s disk %s names no image", d.Role, d.ID)
 	case !leansOnImage(d) && in.Image != nil:
 		return compute.Errorf(compute.Invalid, "%s disk %s names an image", d.Role, d.ID)

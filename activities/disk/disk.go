@@ -15,6 +15,8 @@ import (
 var (
 	CacheImage = durable.HostActivity[CacheImageInput, durable.None]{Name: "disk.CacheImage", Bulk: true,
 		Summary: func(in CacheImageInput) string { return "cache image " + in.Image.ID.String() }}
+	CheckImage = durable.HostActivity[CheckImageInput, durable.None]{Name: "disk.CheckImage", Bulk: true,
+		Summary: func(in CheckImageInput) string { return "check the host's copy of image " + in.Image.ID.String() }}
 	// Create is for disks of which little is written. It may still have to copy an image,
 	// where the host alone knows that it must.
 	Create = durable.HostActivity[CreateInput, CreateResult]{Name: "disk.Create", Attempt: 6 * time.Hour,
@@ -26,6 +28,16 @@ var (
 		Summary: func(ConfigDriveInput) string { return "create config drive" }}
 	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "disk.Export", Bulk: true,
 		Summary: func(in ExportInput) string { return "export disk " + in.Disk.Label() }}
+	Restore = durable.HostActivity[RestoreInput, durable.None]{Name: "disk.Restore", Bulk: true,
+		Summary: func(in RestoreInput) string { return "restore disk " + in.Disk.Label() }}
+	CheckResize = durable.HostActivity[CheckResizeInput, durable.None]{Name: "disk.CheckResize",
+		Summary: func(in CheckResizeInput) string {
+			return "see whether " + strconv.Itoa(len(in.Disks)) + " disks can be resized"
+		}}
+	Resize = durable.HostActivity[ResizeInput, durable.None]{Name: "disk.Resize", Bulk: true,
+		Summary: func(in ResizeInput) string { return "resize disk " + in.Disk.Label() }}
+	Receive = durable.HostActivity[ReceiveInput, durable.None]{Name: "disk.Receive", Bulk: true,
+		Summary: func(in ReceiveInput) string { return "receive disk " + in.Disk.Label() + " from " + in.From.Name }}
 	KeySlots = durable.HostActivity[KeySlotsInput, KeySlotsResult]{Name: "disk.KeySlots",
 		Summary: func(in KeySlotsInput) string { return "read key slots of " + strconv.Itoa(len(in.Disks)) + " disks" }}
 	AddKey = durable.HostActivity[AddKeyInput, AddKeyResult]{Name: "disk.AddKey",
@@ -43,10 +55,15 @@ func createSummary(in CreateInput) string { return "create disk " + in.Disk.Labe
 // Register registers the activities.
 func (a *Activities) Register(r durable.Registry) {
 	CacheImage.Register(r, durable.NoResult(a.CacheImage))
+	CheckImage.Register(r, durable.NoResult(a.CheckImage))
 	Create.Register(r, a.Create)
 	CreateCopy.Register(r, a.Create)
 	CreateConfigDrive.Register(r, durable.NoResult(a.CreateConfigDrive))
 	Export.Register(r, a.Export)
+	Restore.Register(r, durable.NoResult(a.Restore))
+	CheckResize.Register(r, durable.NoResult(a.CheckResize))
+	Resize.Register(r, durable.NoResult(a.Resize))
+	Receive.Register(r, durable.NoResult(a.Receive))
 	KeySlots.Register(r, a.KeySlots)
 	AddKey.Register(r, a.AddKey)
 	Remove.Register(r, durable.NoResult(a.Remove))
@@ -63,18 +80,28 @@ type CacheImageInput struct {
 	Use        string             `json:"use,omitempty"`
 }
 
+// CheckImageInput names an image on which disks of a server lie. A copy of an encrypted one
+// is the project's.
+type CheckImageInput struct {
+	Project string        `json:"project"`
+	Image   compute.Image `json:"image"`
+}
+
 // CreateInput asks for one disk of a server. Disk.Secret names the passphrase
 // when Disk.Encrypted. Image is the cached source of a root or rescue disk;
 // Project, the server's, says whose copy of it when it is encrypted, and
-// Disk.BackingSecret opens that. ImageCredential reads the image, should the cache have
-// lost it since: a plain copy that no disk lies on makes room for others.
+// Disk.BackingSecret opens that. NotFound: the cache has lost it since.
 type CreateInput struct {
-	Credential      compute.Credential `json:"credential"`
-	ImageCredential compute.Credential `json:"image_credential,omitzero"`
-	Server          compute.ServerID   `json:"server"`
-	Project         string             `json:"project,omitempty"`
-	Disk            compute.Disk       `json:"disk"`
-	Image           *compute.Image     `json:"image,omitempty"`
+	Credential compute.Credential `json:"credential"`
+	Server     compute.ServerID   `json:"server"`
+	Project    string             `json:"project,omitempty"`
+	Disk       compute.Disk       `json:"disk"`
+	Image      *compute.Image     `json:"image,omitempty"`
+	// Elsewhere says that the server had the disk on another host, which may still have it
+	// when it is back.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Whole is that a root disk leans on no image: what is written into it is all that it has.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // CreateResult tells what was really used to encrypt (EE-08).

@@ -151,7 +151,7 @@ func (p filePlace) onHeader(do func(luks.Header) error) error {
 
 // remove removes a file, or the folder of an export, for good.
 func (p filePlace) remove(context.Context) error {
-	for _, path := range []string{p.path, hidden(p.path, ".new")} {
+	for _, path := range []string{p.path, hidden(p.path, ".new"), notePath(p.path)} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
 		}

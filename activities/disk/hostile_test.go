@@ -116,8 +116,8 @@ func TestH5CostIsARefusalForGood(t *testing.T) {
 		limits imagefile.Limits
 		script string
 	}{
-		"CPU":  {imagefile.Limits{CPU: time.Second}, "while :; do :; done"},
-		"time": {imagefile.Limits{Wall: time.Second}, "sleep 1000"},
+		"CPU":    {imagefile.Limits{CPU: time.Second}, "while :; do :; done"},
+		"output": {imagefile.Limits{}, "exec yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,6 +135,61 @@ func TestH5CostIsARefusalForGood(t *testing.T) {
 			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 		})
 	}
+}
+
+// H5: a storage that does not answer condemns no image: the check is tried again after
+// growing waits, three times for one call, and then this host cannot take it.
+func TestH5AStorageThatDoesNotAnswerCondemnsNoImage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	data := qemuImage(t, "qcow2", "3M")
+	img := b.image("qcow2", data)
+	b.runner.exec = disk.Exec{Limits: imagefile.Limits{Wall: time.Second}}
+	b.runner.before = func(cmd *disk.Command) {
+		if cmd.Limited {
+			cmd.Name, cmd.Args = "sh", []string{"-c", "sleep 1000"}
+		}
+	}
+	const slow = "it could not be read in time, since the host's storage is slow"
+	var waits []time.Duration
+	for range 2 {
+		err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+		require.Contains(t, compute.Public(err), slow+", and will be tried again")
+		var again interface{ RetryAfter() time.Duration }
+		require.ErrorAs(t, err, &again)
+		waits = append(waits, again.RetryAfter())
+	}
+	require.Positive(t, waits[0])
+	require.Greater(t, waits[1], waits[0])
+	require.Less(t, waits[0]+waits[1], 30*time.Minute-3*5*time.Minute+time.Second, "with three times the limit, half an hour")
+	err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
+	require.Equal(t, compute.NoHost, compute.KindOf(err), "%v", err)
+	require.Contains(t, compute.Public(err), slow+", 3 times")
+
+	b.runner.before = nil
+	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: img}), "the image is as good as before")
+}
+
+// H5: what a look at a disk costs that was just made says nothing of the image under it.
+func TestH5OurOwnFilesCondemnNoImage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	img := b.cached(t, "qcow2", qemuImage(t, "qcow2", "3M"))
+	b.runner.exec = disk.Exec{Limits: imagefile.Limits{CPU: time.Second}}
+	b.runner.before = func(cmd *disk.Command) {
+		if cmd.Limited && cmd.Image == nil {
+			cmd.Name, cmd.Args = "sh", []string{"-c", "while :; do :; done"}
+		}
+	}
+	in := disk.CreateInput{Server: newServer(), Image: img, Disk: compute.Disk{ID: newDisk(), Role: compute.RootDisk}}
+	for range 2 { // the second finds the disk
+		_, err := b.Create(t.Context(), in)
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	}
+	b.runner.before = nil
+	_, err := b.Create(t.Context(), in)
+	require.NoError(t, err)
 }
 
 // What ends a check for another reason is tried again: the host's lack of memory is

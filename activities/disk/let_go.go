@@ -22,11 +22,7 @@ const (
 // both a moment after they say that the job is done. What libvirt does not come to,
 // since it died, is done here: it would take the file for one in use, by its old name.
 func (a *Activities) letGo(ctx context.Context, path, format string) (imageInfo, error) {
-	i, err := a.idle(ctx, path, format)
-	for begin := time.Now(); says(err, inUse) && time.Since(begin) < letGoPatience && ctx.Err() == nil; {
-		time.Sleep(letGoPoll)
-		i, err = a.idle(ctx, path, format)
-	}
+	i, err := a.closed(ctx, path, format)
 	for begin := time.Now(); err == nil && time.Since(begin) < ownerPatience && ctx.Err() == nil; time.Sleep(letGoPoll) {
 		var mine bool
 		if mine, err = isMine(path); mine {
@@ -37,6 +33,16 @@ func (a *Activities) letGo(ctx context.Context, path, format string) (imageInfo,
 		return i, err
 	}
 	return i, errors.Join(os.Chown(path, os.Getuid(), os.Getgid()), forgetLabels(path), ctx.Err())
+}
+
+// closed waits until QEMU has let a file go, and looks at it.
+func (a *Activities) closed(ctx context.Context, path, format string) (imageInfo, error) {
+	i, err := a.idle(ctx, path, format)
+	for begin := time.Now(); says(err, inUse) && time.Since(begin) < letGoPatience && ctx.Err() == nil; {
+		time.Sleep(letGoPoll)
+		i, err = a.idle(ctx, path, format)
+	}
+	return i, err
 }
 
 func isMine(path string) (bool, error) {

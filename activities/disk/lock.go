@@ -51,8 +51,18 @@ func leadsTo(path string, f *os.File) bool {
 // that is there only meanwhile. Disks of one server are made side by side. A
 // folder that is missing is made, or is fs.ErrNotExist.
 func lockFile(ctx context.Context, path string, makeFolder bool) (unlock func(), err error) {
+	return lockBeside(path, makeFolder, func(lock string, open func() (*os.File, error)) (*os.File, error) {
+		return lockPath(ctx, lock, open)
+	})
+}
+
+// tryLockFile is lockFile for who does not wait, and makes the folder: EWOULDBLOCK says that
+// another has the lock.
+func tryLockFile(path string) (unlock func(), err error) { return lockBeside(path, true, tryLockPath) }
+
+func lockBeside(path string, makeFolder bool, by func(string, func() (*os.File, error)) (*os.File, error)) (unlock func(), err error) {
 	lock := hidden(path, ".lock")
-	f, err := lockPath(ctx, lock, func() (*os.File, error) {
+	f, err := by(lock, func() (*os.File, error) {
 		for {
 			f, err := os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600)
 			if !makeFolder || !errors.Is(err, fs.ErrNotExist) {

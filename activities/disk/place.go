@@ -32,8 +32,7 @@ type place interface {
 // diskPath is the name of a disk in its server's folder. A disk that is no file has a
 // link there.
 func (a *Activities) diskPath(server compute.ServerID, d compute.Disk) (string, error) {
-	dir, err := a.serverDir(server)
-	return filepath.Join(dir, d.Name()), err
+	return a.filePath(server, d.Name())
 }
 
 // place finds the place of a disk, or chooses one for a disk that is nowhere yet.

@@ -52,8 +52,11 @@ func (p poolPlace) origin(ctx context.Context, in ExportInput) (o origin, err er
 const keepsParentKey = 17
 
 // allows refuses what cannot be had with the rbd back end on Ceph 17 and before:
-// images with a new key (EE-21).
+// images with a new key (EE-21); and copies that a disk is to be made of again.
 func (p poolPlace) allows(ctx context.Context, d compute.Disk, t compute.ExportTarget) error {
+	if t.Restorable {
+		return compute.Errorf(compute.Conflict, "disk %s is in a Ceph pool: servers whose disks are there cannot be shelved", d.ID)
+	}
 	if t.Key != compute.KeyNew || !p.linked {
 		return nil
 	}

@@ -138,14 +138,13 @@ func (a *Activities) look(ctx context.Context, file *os.File, format string) (i 
 	return a.infoOf(ctx, c)
 }
 
-// info reads the header of one of our files, which a guest that broke out may have
-// rewritten.
+// info reads the header of a file that has just been made, and that no guest has had.
 func (a *Activities) info(ctx context.Context, path, format string) (imageInfo, error) {
-	return a.infoOf(ctx, Command{Limited: true, Args: []string{"-U", "-f", format, path}})
+	return ofOurs(a.infoOf(ctx, Command{Limited: true, Args: []string{"-U", "-f", format, path}}))
 }
 
-// idle is info of one of our files that no QEMU writes to: otherwise the error
-// says so.
+// idle reads the header of one of our files, which a guest that broke out may have rewritten,
+// and that no QEMU writes to: otherwise the error says so.
 func (a *Activities) idle(ctx context.Context, path, format string) (imageInfo, error) {
 	return a.infoOf(ctx, Command{Limited: true, Args: []string{"-f", format, path}})
 }
@@ -154,7 +153,7 @@ func (a *Activities) idle(ctx context.Context, path, format string) (imageInfo, 
 func (a *Activities) infoOf(ctx context.Context, c Command) (i imageInfo, err error) {
 	c.Name, c.Args = "qemu-img", append([]string{"info", "--output=json"}, c.Args...)
 	out, err := a.Runner.Run(ctx, c)
-	if err != nil {
+	if err := a.stalls.judge(ctx, err); err != nil {
 		return i, err
 	}
 	if err := json.Unmarshal(out, &i); err != nil {
@@ -170,7 +169,7 @@ func (a *Activities) reads(ctx context.Context, c Command, n node) error {
 	first := []string{"map", "-U", "--output=json", "--start-offset=0", "--max-length=512"}
 	c.Name, c.Args = "qemu-img", slices.Concat(first, c.Args, []string{n.json()})
 	_, err := a.Runner.Run(ctx, c)
-	return err
+	return a.stalls.judge(ctx, err)
 }
 
 // opens tries a passphrase on an encrypted qcow2 file, without its backing file.
@@ -224,7 +223,7 @@ func failed(ctx context.Context, err error, format string, args ...any) error {
 		return ctx.Err()
 	case compute.KindOf(err) != "":
 		kind = compute.KindOf(err)
-	case errors.Is(err, imagefile.ErrCost): // again and again
+	case errors.Is(err, imagefile.ErrCost) && !isOurs(err): // again and again
 		kind = compute.Corrupt
 	case says(err, "No space left on device"), errors.Is(err, syscall.ENOSPC):
 		kind = compute.NoHost

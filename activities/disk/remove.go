@@ -19,7 +19,8 @@ import (
 //
 // Of a disk_file it ensures that the server's folder has no such file, nor the host a
 // volume or an image in its pool of that name, whole or half made, and that there is no
-// empty folder. What an operation exported is a folder in the server's; a job of the
+// empty folder. The console log and the config drive of a server that was booted here by an
+// operation that began when the removal waited already are left alone. What an operation exported is a folder in the server's; a job of the
 // hypervisor that still writes into it is ended first. Clusters are not
 // overwritten: without the key they are noise, and that goes right after.
 //
@@ -32,7 +33,7 @@ import (
 func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 	switch in.Thing.Kind {
 	case compute.ThingDiskFile:
-		return a.removeFile(ctx, in.Thing.Name)
+		return a.removeFile(ctx, in.Thing)
 	case compute.ThingCachedImage:
 		return a.releaseImage(ctx, in.Thing.Name)
 	case compute.ThingKeySlot:
@@ -52,7 +53,8 @@ func (a *Activities) filePath(server compute.ServerID, file string) (string, err
 	return filepath.Join(dir, file), err
 }
 
-func (a *Activities) removeFile(ctx context.Context, name string) error {
+func (a *Activities) removeFile(ctx context.Context, t compute.Thing) error {
+	name := t.Name
 	folder, file, _ := strings.Cut(name, "/")
 	id, err := uuid.Parse(folder)
 	if err != nil {
@@ -77,6 +79,11 @@ func (a *Activities) removeFile(ctx context.Context, name string) error {
 	if err != nil {
 		return failed(ctx, err, "server %s: lock of %s", server, file)
 	}
+	if (file == ConsoleLog || file == compute.ConfigDriveFile) && t.WaitedBefore(bootedAt(dir)) {
+		unlock()
+		a.Logger.InfoContext(ctx, "left a file of a server that was booted since its removal waits", "server", server, "file", file, "since", t.Since)
+		return nil
+	}
 	places, err := a.everyPlace(server, path)
 	for _, at := range places {
 		if err == nil {
@@ -87,7 +94,7 @@ func (a *Activities) removeFile(ctx context.Context, name string) error {
 	case compute.ConfigDriveFile:
 		err = errors.Join(err, os.RemoveAll(a.scratch(server)))
 	case ConsoleLog:
-		err = errors.Join(err, removeRotated(dir))
+		err = errors.Join(err, removeRotated(dir), os.RemoveAll(bootMark(dir)))
 	}
 	unlock()
 	if err != nil {

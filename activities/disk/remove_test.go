@@ -51,6 +51,49 @@ func TestRemoveTakesTheFolderWithTheLastFile(t *testing.T) {
 	require.Equal(t, []string{other.String() + "/disk.eph0", other.String() + "/disk.swap"}, got)
 }
 
+// A removal that waited leaves alone the console log and the config drive of a server that
+// was booted here since; a disk's name is one operation's, and goes.
+func TestARemovalThatWaitedSparesALaterBoot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	server := newServer()
+	dir := filepath.Join(b.InstancesDir, server.String())
+	since := time.Now()
+	files := []string{disk.ConsoleLog, compute.ConfigDriveFile, "disk"}
+	boot := func(began time.Time) {
+		t.Helper()
+		require.NoError(t, os.MkdirAll(dir, 0o711))
+		require.NoError(t, b.NoteBoot(t.Context(), server, began))
+		for _, f := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, f), []byte("data"), 0o600))
+		}
+	}
+	late := func() {
+		t.Helper()
+		for _, f := range files {
+			waited := ofFile(server, f)
+			waited.Thing.State, waited.Thing.Since = compute.ThingWaiting, since
+			require.NoError(t, b.Remove(t.Context(), waited))
+		}
+	}
+	boot(since.Add(-time.Second))
+	require.Equal(t, []string{server.String() + "/console.log", server.String() + "/disk", server.String() + "/disk.config"},
+		slices.Compact(b.seen(t, compute.ThingDiskFile)), "the mark of the boot is the console log's")
+	late()
+	require.NoDirExists(t, dir)
+
+	boot(since.Add(-time.Second))
+	boot(since.Add(time.Second))
+	late()
+	require.FileExists(t, filepath.Join(dir, disk.ConsoleLog))
+	require.FileExists(t, filepath.Join(dir, compute.ConfigDriveFile))
+	require.NoFileExists(t, filepath.Join(dir, "disk"))
+	for _, f := range files {
+		require.NoError(t, b.Remove(t.Context(), ofFile(server, f)))
+	}
+	require.NoDirExists(t, dir, "who has the server removes them")
+}
+
 func TestRemoveStaysInTheFolder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

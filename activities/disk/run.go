@@ -131,9 +131,11 @@ func (e Exec) runLimited(ctx context.Context, c Command) ([]byte, error) {
 	var out, messages imagefile.Output
 	cmd.Stdout, cmd.Stderr = &out, &messages
 	if err := cmd.Run(); err != nil {
-		return nil, &CommandError{
-			Name: c.Name + " " + c.verb(), Stderr: lastLine(messages.String()), Err: cmd.Failure(ctx, err, messages.String()),
+		err = cmd.Failure(ctx, err, messages.String())
+		if ctx.Err() == nil && (out.Exceeded() || messages.Exceeded()) {
+			err = fmt.Errorf("%w: %w: %w", imagefile.ErrCost, imagefile.ErrOutput, err)
 		}
+		return nil, &CommandError{Name: c.Name + " " + c.verb(), Stderr: lastLine(messages.String()), Err: err}
 	}
 	return out.Bytes(), nil
 }

@@ -15,10 +15,13 @@ import (
 )
 
 // hidden names the file that stands beside another while it is made: ".new" is
-// the file itself, ".lock" its lock.
+// the file itself, ".lock" its lock, noteSuffix says how much of it another host has sent.
+// ".boot" stands beside a console log (bootMark).
 func hidden(path, suffix string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
+
+const noteSuffix = ".received"
 
 // rotated matches the older parts of a console log: virtlogd, which libvirt keeps the
 // logs with where it is told nothing else, begins a new file when one is full.
@@ -33,7 +36,10 @@ func finished(name string) string {
 	if !ok {
 		return name
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(inner, ".new"), ".lock")
+	for _, suffix := range []string{".new", ".lock", ".boot", noteSuffix} {
+		inner = strings.TrimSuffix(inner, suffix)
+	}
+	return inner
 }
 
 // Seen is the activity disk.Seen: the files in all servers' folders, volumes and images

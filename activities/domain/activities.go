@@ -24,9 +24,9 @@ type KeySource interface {
 // ImageCache tells where the host keeps its copy of an image, which lies under
 // the root disks made of it.
 type ImageCache interface {
-	// CheckedImage gives its path. A copy of an encrypted image is the project's. Corrupt:
-	// it has changed since it was downloaded.
-	CheckedImage(ctx context.Context, project string, img compute.Image) (path string, err error)
+	// CheckedImage gives its path. A copy of an encrypted image is the project's. ok is false
+	// if it may have changed since it was downloaded: disk.CheckImage must look at it.
+	CheckedImage(project string, img compute.Image) (path string, ok bool, err error)
 }
 
 // Devices knows the disks of servers that are not files: it opens those that are block
@@ -36,6 +36,8 @@ type Devices interface {
 	OpenDevices(ctx context.Context, cred compute.Credential, s compute.Server) (map[compute.DiskID]string, error)
 	// CloseDevices ensures that none of a server's is open.
 	CloseDevices(ctx context.Context, id compute.ServerID) error
+	// NoteBoot notes when the operation began that boots a server.
+	NoteBoot(ctx context.Context, id compute.ServerID, began time.Time) error
 	// OpenServers are those of which some are open.
 	OpenServers(ctx context.Context) ([]compute.ServerID, error)
 	// PoolImages gives those of a server's that are in the host's Ceph pool, as
@@ -48,6 +50,12 @@ type Devices interface {
 	DeviceFormats(ctx context.Context) ([]compute.DiskFormat, error)
 }
 
+// TPMStates knows the state folders of vTPMs.
+type TPMStates interface {
+	// NoteNew notes which operation is about to make a server's, and when that began.
+	NoteNew(ctx context.Context, server compute.ServerID, op compute.OperationID, began time.Time) error
+}
+
 // Config of a host's domains.
 type Config struct {
 	Client       *Client
@@ -55,8 +63,12 @@ type Config struct {
 	Images       ImageCache
 	Exports      Exports            // where the copies of disks go
 	Devices      Devices            // opened when a domain starts, closed when it is off
+	TPMs         TPMStates          // nil: the host's servers have none
 	InstancesDir string             // the folders with the servers' disks and console logs
 	RunDir       string             // sockets of the serial consoles, locks; short: at most 60 bytes
+	QEMUDir      string             // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
+	Hosts        Arrivals           // to which running servers move; nil: none do
+	Overseer     Overseer           // of these moves; nil: nobody
 	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType
 	Machine      string             // default "q35"
 	Ceph         Ceph               // where disks in a pool are
@@ -81,7 +93,8 @@ type Network struct {
 // Activities are what workflows call of a host's domains.
 type Activities struct {
 	Config
-	cache string // QEMU's cache mode for disks
+	cache    string // QEMU's cache mode for disks
+	arrivals arrivals
 }
 
 // maxRunDir leaves room for "/<uuid>.sock" in the 108 bytes of a socket's path.
@@ -91,6 +104,9 @@ const maxRunDir = 108 - 1 - len("/00000000-0000-0000-0000-000000000000.sock")
 func New(cfg Config) (*Activities, error) {
 	if cfg.Machine == "" {
 		cfg.Machine = "q35"
+	}
+	if cfg.QEMUDir == "" {
+		cfg.QEMUDir = qemuFolder
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

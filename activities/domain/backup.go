@@ -100,7 +100,7 @@ func (b *backup) begin(ctx context.Context, key *secret.Passphrase) error {
 	}
 	return b.Client.Finish(ctx, func(l *libvirt.Libvirt) error {
 		for _, n := range b.lent {
-			if err := lend(l, n, key); err != nil {
+			if err := b.Client.lend(ctx, l, n, key); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,13 +32,18 @@ const defaultTimeout = time.Minute
 // the call in fn fails at once, whatever libvirtd does; libvirtd may still carry
 // it out. The error has a kind; ctx's own error comes as it is.
 func (c *Client) Do(ctx context.Context, fn func(l *libvirt.Libvirt) error) error {
+	return c.doThrough(ctx, func(conn net.Conn) net.Conn { return conn }, fn)
+}
+
+// doThrough is Do over what a function makes of the connection.
+func (c *Client) doThrough(ctx context.Context, through func(net.Conn) net.Conn, fn func(l *libvirt.Libvirt) error) error {
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := c.do(limited, fn)
+	err := c.do(limited, through, fn)
 	switch {
 	case err == nil:
 		return nil
@@ -62,20 +68,45 @@ func (c *Client) Finish(ctx context.Context, fn func(l *libvirt.Libvirt) error) 
 	return err
 }
 
-func (c *Client) do(ctx context.Context, fn func(l *libvirt.Libvirt) error) error {
+// hold gives a connection for a job that libvirt ends when its connection does. hangUp ends it,
+// whatever libvirtd does.
+func (c *Client) hold(ctx context.Context) (l *libvirt.Libvirt, hangUp func(), err error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, nil, translate(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
+	defer cancel()
+	stop := context.AfterFunc(limited, func() { conn.Close() })
+	l = libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))
+	if err := l.Connect(); err != nil || !stop() {
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, compute.Errorf(compute.Unavailable, "libvirt did not answer: %w", cmp.Or(err, limited.Err()))
+	}
+	return l, func() { conn.Close() }, nil
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	socket := c.Socket
 	if socket == "" {
 		socket = DefaultSocket
 	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", socket)
+	return dialer.DialContext(ctx, "unix", socket)
+}
+
+func (c *Client) do(ctx context.Context, through func(net.Conn) net.Conn, fn func(l *libvirt.Libvirt) error) error {
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	l := libvirt.NewWithDialer(dialers.NewAlreadyConnected(conn))
+	l := libvirt.NewWithDialer(dialers.NewAlreadyConnected(through(conn)))
 	if err := l.Connect(); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

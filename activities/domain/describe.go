@@ -23,6 +23,7 @@ type Description struct {
 	DiskFreeGB        int               `json:"disk_free_gb"`
 	Running           int               `json:"running_vms"`
 	Traits            []string          `json:"traits"`   // sorted
+	NoTPM             string            `json:"no_tpm"`   // why servers can have no vTPM here; "": they can
 	Networks          []string          `json:"networks"` // uuids, sorted
 }
 
@@ -48,6 +49,7 @@ type Topology struct {
 func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, error) {
 	var got Description
 	var machine libvirtxml.DomainCaps
+	var library uint64
 	err := a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 		var err error
 		if got.Hostname, err = l.ConnectGetHostname(); err != nil {
@@ -61,6 +63,9 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 			return err
 		}
 		got.HypervisorVersion = int(version)
+		if library, err = l.ConnectGetLibVersion(); err != nil {
+			return err
+		}
 		_, memoryKiB, cpus, _, cells, _, _, _, err := l.NodeGetInfo()
 		if err != nil {
 			return err
@@ -99,8 +104,13 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 		return Description{}, err
 	}
 	got.Traits = encryption
+	got.NoTPM = "host.swtpm_enabled is false"
 	if swtpm {
-		got.Traits = append(got.Traits, tpmTraits(machine)...)
+		if got.NoTPM = tooOldForTPM(library, uint64(got.HypervisorVersion)); got.NoTPM == "" {
+			var traits []string
+			traits, got.NoTPM = tpmTraits(machine)
+			got.Traits = append(got.Traits, traits...)
+		}
 	}
 	slices.Sort(got.Traits)
 	return got, nil
@@ -133,24 +143,25 @@ func hostCPU(l *libvirt.Libvirt) (CPU, error) {
 // and speaks to it with swtpm_ioctl.
 var swtpmPrograms = []string{"swtpm", "swtpm_setup", "swtpm_ioctl"}
 
-// tpmTraits gives the traits of the TPMs that QEMU and swtpm can make here.
-func tpmTraits(machine libvirtxml.DomainCaps) []string {
+// tpmTraits gives the traits of the TPMs that QEMU and swtpm can make here, or why they
+// can make none.
+func tpmTraits(machine libvirtxml.DomainCaps) (traits []string, why string) {
 	for _, p := range swtpmPrograms {
 		if _, err := exec.LookPath(p); err != nil {
-			return nil
+			return nil, p + " is not installed"
 		}
 	}
 	if machine.Devices == nil || machine.Devices.TPM == nil || machine.Devices.TPM.Supported != "yes" {
-		return nil
+		return nil, "QEMU has no TPM devices for this machine type"
 	}
 	can := map[string][]string{}
 	for _, e := range machine.Devices.TPM.Enums {
 		can[e.Name] = e.Values
 	}
 	if !slices.Contains(can["backendModel"], "emulator") {
-		return nil
+		return nil, "QEMU cannot use swtpm (package swtpm, TPM back end emulator)"
 	}
-	traits := []string{compute.TraitTPMUser, compute.TraitTPMHost, compute.TraitTPMDeployment}
+	traits = []string{compute.TraitTPMUser, compute.TraitTPMHost, compute.TraitTPMDeployment}
 	for _, t := range []struct{ enum, value, trait string }{
 		{"model", string(compute.TPMTIS), compute.TraitTPMTIS},
 		{"model", string(compute.TPMCRB), compute.TraitTPMCRB},
@@ -161,7 +172,7 @@ func tpmTraits(machine libvirtxml.DomainCaps) []string {
 			traits = append(traits, t.trait)
 		}
 	}
-	return traits
+	return traits, ""
 }
 
 // deviceTraits are those of formats that the host's kernel decrypts.

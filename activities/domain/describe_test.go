@@ -31,9 +31,11 @@ func TestDescribe(t *testing.T) {
 		compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitTPM12, compute.TraitTPM20,
 		compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS,
 	}, got.Traits)
+	require.Empty(t, got.NoTPM)
 	off, err := h.Describe(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS}, off.Traits, "TPM-01")
+	require.Equal(t, "host.swtpm_enabled is false", off.NoTPM)
 }
 
 func TestChooseVirtType(t *testing.T) {

@@ -70,6 +70,8 @@ func (l *loops) PoolRoom(context.Context) (total, free int64, ok bool, err error
 	return 0, 0, false, nil
 }
 
+func (l *loops) NoteBoot(context.Context, compute.ServerID, time.Time) error { return nil }
+
 func (l *loops) DeviceFormats(context.Context) ([]compute.DiskFormat, error) {
 	return []compute.DiskFormat{compute.FormatLUKSv2}, nil
 }

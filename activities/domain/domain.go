@@ -28,6 +28,19 @@ var (
 		Summary: func(in AbortExportInput) string {
 			return "abort exports of domain " + compute.InstanceName(in.Server)
 		}}
+	Expect = durable.HostActivity[ExpectInput, ExpectResult]{Name: "domain.Expect",
+		Attempt: time.Hour, // as Start
+		Summary: func(in ExpectInput) string { return "expect domain " + in.Server.InstanceName() }}
+	Migrate = durable.HostActivity[MigrateInput, MigrateResult]{Name: "domain.Migrate", Bulk: true,
+		Summary: func(in MigrateInput) string {
+			return "migrate domain " + compute.InstanceName(in.Server) + " to " + in.To.Name
+		}}
+	Arrived = durable.HostActivity[ArrivedInput, ArrivedResult]{Name: "domain.Arrived",
+		Summary: func(in ArrivedInput) string { return "see whether domain " + in.Server.InstanceName() + " has come" }}
+	Departed = durable.HostActivity[DepartedInput, DepartedResult]{Name: "domain.Departed",
+		Summary: func(in DepartedInput) string {
+			return "see whether domain " + compute.InstanceName(in.Server) + " has left"
+		}}
 	Remove = durable.HostActivity[compute.Removal, durable.None]{Name: "domain.Remove", Summary: compute.Removal.String}
 	Seen   = durable.HostActivity[compute.SeenInput, compute.SeenResult]{Name: "domain.Seen",
 		Summary: func(compute.SeenInput) string { return "list domains and libvirt secrets" }}
@@ -41,6 +54,10 @@ func (a *Activities) Register(r durable.Registry) {
 	Unpause.Register(r, durable.NoResult(a.Unpause))
 	Export.Register(r, a.Export)
 	AbortExport.Register(r, durable.NoResult(a.AbortExport))
+	Expect.Register(r, a.Expect)
+	Migrate.Register(r, a.Migrate)
+	Arrived.Register(r, a.Arrived)
+	Departed.Register(r, a.Departed)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
 }
@@ -52,6 +69,7 @@ type StartInput struct {
 	Keys      compute.Keyring     `json:"keys"`
 	Server    compute.Server      `json:"server"`
 	Operation compute.OperationID `json:"operation,omitempty"` // that starts it
+	Began     time.Time           `json:"began,omitzero"`      // when that did (compute.Thing.WaitedBefore)
 	// NewTPM says that no guest has used the vTPM yet: state that does not open is what
 	// a setup left that was killed, and is made anew.
 	NewTPM bool `json:"new_tpm,omitempty"`
@@ -64,7 +82,9 @@ type StopInput struct {
 	GraceSeconds int              `json:"grace_seconds"`
 }
 
-// PowerResult is the state in which the domain was left.
+// PowerResult is the state in which the domain was left. Unchecked are the disks for whose
+// images it was not started: disk.CheckImage must look at them before.
 type PowerResult struct {
 	PowerState compute.PowerState `json:"power_state"`
+	Unchecked  []compute.DiskID   `json:"unchecked,omitempty"`
 }

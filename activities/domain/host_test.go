@@ -58,7 +58,7 @@ func talking(o guest.Options) func(context.Context, string) error {
 
 func once(build func(ctx context.Context, out string) error) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		dir, err := os.MkdirTemp("", "sr-image-")
 		if err != nil {

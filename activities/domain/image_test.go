@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/compute"
 )
@@ -44,8 +46,41 @@ func TestM5TheImageUnderADiskIsNotGivenToQEMU(t *testing.T) {
 	_, err = f.WriteAt([]byte("changed"), h.image.SizeBytes/2)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	root, ok := s.RootDisk()
+	require.True(t, ok)
+	unchecked := func() {
+		t.Helper()
+		got, err := h.Start(t.Context(), domain.StartInput{Server: s})
+		require.NoError(t, err)
+		require.Equal(t, []compute.DiskID{root.ID}, got.Unchecked)
+		require.Equal(t, compute.PowerShutdown, got.PowerState)
+		require.Zero(t, qemus(t, s))
+	}
+	unchecked()
+	err = h.disks.CheckImage(t.Context(), disk.CheckImageInput{Project: s.ProjectID, Image: h.image})
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "has changed")
+	unchecked()
+}
+
+// M5: a start reads no image. One that was touched is compared by an activity for long work,
+// and then the guest starts.
+func TestM5AStartReadsNoImage(t *testing.T) {
+	t.Parallel()
+	require.True(t, disk.CheckImage.Bulk)
+	h := setup(t, tiny)
+	s := h.server(t, false, nil)
+	h.disksOf(t, s)
+	image, err := h.disks.CachedImage("", h.image)
+	require.NoError(t, err)
+	require.NoError(t, os.Chtimes(image, time.Now(), time.Now().Add(-time.Hour)))
+	got, err := h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	require.Len(t, got.Unchecked, 1)
 	require.Zero(t, qemus(t, s))
+	require.NoError(t, h.disks.CheckImage(t.Context(), disk.CheckImageInput{Project: s.ProjectID, Image: h.image}))
+	got, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	require.Empty(t, got.Unchecked)
+	require.Equal(t, compute.PowerRunning, got.PowerState)
 }

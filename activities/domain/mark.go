@@ -4,22 +4,36 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
+	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
 	"strongroom/compute"
 )
 
-// A domain's metadata names the operation that started it, so that who has to stop what an
-// operation started stops nothing that another one has started since.
+// A domain's metadata names the operation that started it and when that began, so that who
+// has to stop what an operation started stops nothing that another one has started since.
 const (
 	markURI    = "urn:strongroom:start:1"
 	markPrefix = "strongroom-start"
 )
 
+// starter is who started a domain. began is zero where it does not say.
+type starter struct {
+	op    compute.OperationID
+	began time.Time
+}
+
 // markXML is the mark as the domain's document has it.
-func markXML(op compute.OperationID) string {
-	return "<" + markPrefix + `:operation xmlns:` + markPrefix + `="` + markURI + `">` + escaped(string(op)) + "</" + markPrefix + ":operation>"
+func (s starter) markXML() string {
+	return "<" + markPrefix + `:operation xmlns:` + markPrefix + `="` + markURI + `"` + s.attribute() + ">" + escaped(string(s.op)) + "</" + markPrefix + ":operation>"
+}
+
+func (s starter) attribute() string {
+	if s.began.IsZero() {
+		return ""
+	}
+	return ` began="` + s.began.UTC().Format(time.RFC3339Nano) + `"`
 }
 
 func escaped(text string) string {
@@ -28,8 +42,8 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// startedBy gives the operation that started a domain, "" if the domain does not say.
-func (a *Activities) startedBy(ctx context.Context, server compute.ServerID) (op compute.OperationID, err error) {
+// startedBy gives the operation that started a domain, an empty one if the domain does not say.
+func (a *Activities) startedBy(ctx context.Context, server compute.ServerID) (by starter, err error) {
 	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 		text, err := l.DomainGetMetadata(domainOf(server), int32(libvirt.DomainMetadataElement), libvirt.OptString{markURI}, libvirt.DomainAffectCurrent)
 		if isCode(err, libvirt.ErrNoDomainMetadata) || isCode(err, libvirt.ErrNoDomain) {
@@ -40,23 +54,25 @@ func (a *Activities) startedBy(ctx context.Context, server compute.ServerID) (op
 		}
 		var mark struct {
 			Operation string `xml:",chardata"`
+			Began     string `xml:"began,attr"`
 		}
 		err = xml.Unmarshal([]byte(text), &mark)
-		op = compute.OperationID(mark.Operation)
+		by.op = compute.OperationID(mark.Operation)
+		by.began, _ = time.Parse(time.RFC3339Nano, mark.Began)
 		return err
 	})
-	return op, err
+	return by, err
 }
 
 // mark notes that a domain runs because of an operation: one that ran already has the mark
 // of whoever started it.
-func (a *Activities) mark(ctx context.Context, server compute.ServerID, op compute.OperationID) error {
+func (a *Activities) mark(ctx context.Context, server compute.ServerID, by starter) error {
 	known, err := a.startedBy(ctx, server)
-	if err != nil || known == op || op == "" {
+	if err != nil || known.op == by.op || by.op == "" {
 		return err
 	}
 	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
-		text := "<operation>" + escaped(string(op)) + "</operation>"
+		text := "<operation" + by.attribute() + ">" + escaped(string(by.op)) + "</operation>"
 		err := l.DomainSetMetadata(domainOf(server), int32(libvirt.DomainMetadataElement), libvirt.OptString{text},
 			libvirt.OptString{markPrefix}, libvirt.OptString{markURI}, libvirt.DomainAffectLive|libvirt.DomainAffectConfig)
 		return gone(err)

@@ -63,7 +63,7 @@ func (a *Activities) lendCluster(ctx context.Context) error {
 		if err != nil {
 			return compute.Errorf(compute.Unavailable, "the key of client.%s is not base64", a.Ceph.User)
 		}
-		return a.Client.Do(ctx, func(l *libvirt.Libvirt) error { return tell(l, a.Ceph.secret(), usage, key[:n]) })
+		return a.Client.Do(ctx, func(l *libvirt.Libvirt) error { return a.Client.tell(ctx, l, a.Ceph.secret(), usage, key[:n]) })
 	})
 }
 

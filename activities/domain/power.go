@@ -29,6 +29,15 @@ func (a *Activities) PowerStates(ctx context.Context) (map[compute.ServerID]comp
 	return out, err
 }
 
+// IsOff fails with Conflict while a server's guest runs, or is paused.
+func (a *Activities) IsOff(ctx context.Context, id compute.ServerID) error {
+	active, err := a.PowerStates(ctx)
+	if _, runs := active[id]; err == nil && runs {
+		return compute.Errorf(compute.Conflict, "the guest of server %s runs", id)
+	}
+	return err
+}
+
 func serverOfDomain(d libvirt.Domain) compute.ServerID {
 	return compute.ServerID{UUID: [16]byte(d.UUID)}
 }

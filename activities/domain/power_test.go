@@ -30,6 +30,8 @@ func TestPowerStates(t *testing.T) {
 	_, err := h.Stop(t.Context(), domain.StopInput{Server: off.ID})
 	require.NoError(t, err)
 	requireStates(map[compute.ServerID]compute.PowerState{s.ID: compute.PowerRunning})
+	require.Equal(t, compute.Conflict, compute.KindOf(h.IsOff(t.Context(), s.ID)))
+	require.NoError(t, h.IsOff(t.Context(), off.ID))
 	h.does(t, s, (*libvirt.Libvirt).DomainSuspend)
 	requireStates(map[compute.ServerID]compute.PowerState{s.ID: compute.PowerPaused})
 	h.does(t, s, (*libvirt.Libvirt).DomainResume)

@@ -15,9 +15,10 @@ import (
 // Remove is the activity domain.Remove. Invalid: the thing's name is none of its kind's.
 //
 // Of a domain it ensures that libvirt has none of that name, running or defined. Its TPM
-// state stays: it is a thing of its own.
+// state stays: it is a thing of its own. One that an operation started which began when the
+// removal waited already is left alone: the server came back to this host.
 //
-// Of a running_domain it ensures that the domain is off. One that waited to be removed is
+// Of a running_domain it ensures that the domain is off, and that none comes from another host. One that waited to be removed is
 // left alone where another operation than the thing's started the domain: its owner started
 // the server again meanwhile. A domain that does not say who started it is stopped.
 //
@@ -48,7 +49,7 @@ func (a *Activities) removal(in compute.Removal, server compute.ServerID) (func(
 		if name != compute.InstanceName(server) {
 			return nil, compute.Errorf(compute.Invalid, "%s is not the domain of server %s", name, server)
 		}
-		return func(ctx context.Context) error { return a.undefine(ctx, server) }, nil
+		return func(ctx context.Context) error { return a.removeDomain(ctx, in.Thing, server) }, nil
 	case compute.ThingRunningDomain:
 		if name != compute.InstanceName(server) {
 			return nil, compute.Errorf(compute.Invalid, "%s is not the domain of server %s", name, server)
@@ -68,12 +69,15 @@ func (a *Activities) removal(in compute.Removal, server compute.ServerID) (func(
 // is removed by the operation that started it, or by a delete that took the server from it,
 // which ends with no domain either.
 func (a *Activities) stop(ctx context.Context, running compute.Thing, server compute.ServerID) error {
+	if err := a.unexpect(server, running.Operation); err != nil {
+		return err
+	}
 	if running.State == compute.ThingWaiting {
-		switch op, err := a.startedBy(ctx, server); {
+		switch by, err := a.startedBy(ctx, server); {
 		case err != nil:
 			return err
-		case op != "" && op != running.Operation:
-			a.Logger.InfoContext(ctx, "left a domain running that was started again", "server", server, "by", op, "instead_of", running.Operation)
+		case by.op != "" && by.op != running.Operation:
+			a.Logger.InfoContext(ctx, "left a domain running that was started again", "server", server, "by", by.op, "instead_of", running.Operation)
 			return nil
 		}
 	}
@@ -90,10 +94,27 @@ func (a *Activities) forgetSecret(ctx context.Context, server compute.ServerID, 
 	return nil
 }
 
+// removeDomain leaves no domain, but for one that was started since the removal waits.
+func (a *Activities) removeDomain(ctx context.Context, t compute.Thing, server compute.ServerID) error {
+	by, err := a.startedBy(ctx, server)
+	if err != nil {
+		return err
+	}
+	if t.WaitedBefore(by.began) {
+		a.Logger.InfoContext(ctx, "left a domain that was started since its removal waits", "server", server, "by", by.op, "since", t.Since)
+		return nil
+	}
+	return a.undefine(ctx, server)
+}
+
 // undefine removes a server's domain. A start that was cut off may go on inside libvirtd,
 // so the domain is looked for until it is not there.
 func (a *Activities) undefine(ctx context.Context, server compute.ServerID) error {
 	err := a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		flags, err := undefineFlags(l)
+		if err != nil {
+			return err
+		}
 		for {
 			dom, found, err := lookup(l, server)
 			if err != nil || !found {
@@ -102,7 +123,7 @@ func (a *Activities) undefine(ctx context.Context, server compute.ServerID) erro
 			if err := cut(l, server); err != nil {
 				return err
 			}
-			if err := l.DomainUndefineFlags(dom, undefineAll); gone(err) != nil {
+			if err := l.DomainUndefineFlags(dom, flags); gone(err) != nil {
 				return err
 			}
 		}
@@ -124,7 +145,14 @@ func (a *Activities) undefine(ctx context.Context, server compute.ServerID) erro
 	return nil
 }
 
-// undefineAll takes along what libvirt keeps of a domain, but for its TPM state, which
-// libvirt would remove if it were not told.
-const undefineAll = libvirt.DomainUndefineKeepTpm | libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave |
-	libvirt.DomainUndefineSnapshotsMetadata | libvirt.DomainUndefineCheckpointsMetadata
+// undefineFlags take along what libvirt keeps of a domain, but for its TPM state, which
+// libvirt would remove if it were not told. One that cannot be told has no vTPMs.
+func undefineFlags(l *libvirt.Libvirt) (libvirt.DomainUndefineFlagsValues, error) {
+	flags := libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave |
+		libvirt.DomainUndefineSnapshotsMetadata | libvirt.DomainUndefineCheckpointsMetadata
+	version, err := l.ConnectGetLibVersion()
+	if version >= tpmLibvirt {
+		flags |= libvirt.DomainUndefineKeepTpm
+	}
+	return flags, err
+}

@@ -2,6 +2,7 @@ package domain_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -108,6 +109,38 @@ func TestRemoveLeavesADomainThatWasStartedAgain(t *testing.T) {
 	require.Equal(t, compute.PowerShutdown, h.power(t, s), "who has the server stops it, whoever started it")
 	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	require.NoError(t, h.Remove(t.Context(), waited), "it is not there")
+}
+
+// A domain that was started since its removal waits stays, whatever operation started it
+// before: the server came back to this host.
+func TestRemoveLeavesADomainThatCameBack(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	s := h.server(t, false, nil)
+	h.disksOf(t, s)
+	since := time.Now()
+	waited := ofDomain(s.ID)
+	waited.Thing.State, waited.Thing.Since, waited.Thing.Operation = compute.ThingWaiting, since, "req-1"
+	start := func(op compute.OperationID, began time.Time) {
+		t.Helper()
+		_, err := h.Start(t.Context(), domain.StartInput{Server: s, Operation: op, Began: began})
+		require.NoError(t, err)
+	}
+	start("req-2", since.Add(-time.Second))
+	require.NoError(t, h.Remove(t.Context(), waited))
+	require.Equal(t, compute.PowerNone, h.power(t, s))
+
+	start("req-3", since.Add(-time.Second))
+	start("req-4", since.Add(time.Second)) // it finds it running
+	require.NoError(t, h.Remove(t.Context(), waited))
+	require.Equal(t, compute.PowerRunning, h.power(t, s))
+	log := ofFile(s.ID, compute.ConsoleLogFile)
+	log.Thing.State, log.Thing.Since = compute.ThingWaiting, since
+	require.NoError(t, h.disks.Remove(t.Context(), log))
+	require.FileExists(t, filepath.Join(h.InstancesDir, s.ID.String(), compute.ConsoleLogFile))
+
+	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)), "who has the server removes it")
+	require.Equal(t, compute.PowerNone, h.power(t, s))
 }
 
 // slowKeys answers when it is let go.

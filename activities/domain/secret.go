@@ -56,7 +56,7 @@ var ofServer = regexp.MustCompile(`^(?:instance-)?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a
 
 // lend gives libvirt one secret: in its memory only (ephemeral), and to be read
 // by nobody (private).
-func lend(l *libvirt.Libvirt, n loan, p *secret.Passphrase) error {
+func (c *Client) lend(ctx context.Context, l *libvirt.Libvirt, n loan, p *secret.Passphrase) error {
 	// What a killed attempt left is in the way.
 	if old, err := l.SecretLookupByUsage(int32(n.usage), n.name); err == nil {
 		if err := forget(l, old); err != nil {
@@ -76,11 +76,11 @@ func lend(l *libvirt.Libvirt, n loan, p *secret.Passphrase) error {
 	if n.usage == libvirt.SecretUsageTypeVtpm {
 		usage = libvirtxml.SecretUsage{Type: "vtpm", Name: n.name}
 	}
-	return p.Use(func(value []byte) error { return tell(l, n.id.UUID, usage, value) })
+	return p.Use(func(value []byte) error { return c.tell(ctx, l, n.id.UUID, usage, value) })
 }
 
 // tell gives libvirt a secret, or a new value of it, as lend says.
-func tell(l *libvirt.Libvirt, id uuid.UUID, usage libvirtxml.SecretUsage, value []byte) error {
+func (c *Client) tell(ctx context.Context, l *libvirt.Libvirt, id uuid.UUID, usage libvirtxml.SecretUsage, value []byte) error {
 	x := libvirtxml.Secret{Ephemeral: "yes", Private: "yes", UUID: id.String(), Usage: &usage}
 	doc, err := x.Marshal()
 	if err != nil {
@@ -90,7 +90,7 @@ func tell(l *libvirt.Libvirt, id uuid.UUID, usage libvirtxml.SecretUsage, value 
 	if err != nil {
 		return err
 	}
-	return l.SecretSetValue(defined, value, 0)
+	return c.SetSecretValue(context.WithoutCancel(ctx), defined, value)
 }
 
 func forget(l *libvirt.Libvirt, s libvirt.Secret) error {

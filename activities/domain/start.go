@@ -2,6 +2,8 @@ package domain
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,6 +20,9 @@ import (
 // left with no secret of the server (EE-36, TPM-11); should libvirtd not answer
 // to that, the error is Unavailable and the next attempt, or ForgetSecrets, does it.
 //
+// Where the image under a disk may have changed, the domain is not started, and the result
+// names the disk: to read all of an image is no short work (M5).
+//
 // Invalid: libvirt refuses the machine; Corrupt: a passphrase does not open its
 // disk or TPM state, or a disk is not there; NotFound: no such network on this
 // host; NoHost: QEMU does not run the machine here; otherwise as the key
@@ -29,6 +34,9 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 		return PowerResult{}, err
 	}
 	defer unlock()
+	if err := a.Devices.NoteBoot(ctx, s.ID, in.Began); err != nil {
+		return PowerResult{}, err
+	}
 	state, err := a.Client.Power(ctx, s.ID)
 	if err != nil {
 		return PowerResult{}, err
@@ -36,15 +44,18 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 	switch state {
 	case compute.PowerRunning:
 	case compute.PowerPaused:
-		if err := a.resume(ctx, in); err != nil {
-			return PowerResult{}, err
-		}
+		err = a.resume(ctx, in)
 	default:
-		if err := a.boot(ctx, in); err != nil {
-			return PowerResult{}, err
-		}
+		err = a.boot(ctx, in)
 	}
-	if err := a.mark(ctx, s.ID, in.Operation); err != nil {
+	var images unchecked
+	if errors.As(err, &images) {
+		return PowerResult{PowerState: compute.PowerShutdown, Unchecked: images}, nil
+	}
+	if err != nil {
+		return PowerResult{}, err
+	}
+	if err := a.mark(ctx, s.ID, starter{in.Operation, in.Began}); err != nil {
 		return PowerResult{}, err
 	}
 	if err := a.takeBack(ctx, s.ID, ids(loans(s, in.Keys))); err != nil {
@@ -105,6 +116,9 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err := trimConsole(filepath.Join(a.InstancesDir, s.ID.String(), consoleLog)); err != nil {
 		return compute.Errorf(compute.Unavailable, "server %s: console log: %w", s.ID, err)
 	}
+	if err := a.noteNewTPM(ctx, in); err != nil {
+		return err
+	}
 	needs := loans(leaningOnNothing(s, pool), in.Keys)
 	passphrases, err := a.read(ctx, needs)
 	defer wipe(passphrases)
@@ -127,7 +141,7 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 			return err
 		}
 		for i, n := range needs {
-			if err := lend(l, n, passphrases[i]); err != nil {
+			if err := a.Client.lend(ctx, l, n, passphrases[i]); err != nil {
 				return err
 			}
 		}
@@ -154,6 +168,9 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 			return startFailure(s.ID, err)
 		case refused(err) == tpmClosed && attempt == tpmAttempts:
 			if err := a.renewTPM(ctx, s.ID, doc); err != nil {
+				return err
+			}
+			if err := a.noteNewTPM(ctx, in); err != nil {
 				return err
 			}
 		}
@@ -193,17 +210,34 @@ func (a *Activities) renewTPM(ctx context.Context, server compute.ServerID, doc 
 	})
 }
 
+// noteNewTPM marks the state that the domain's first start is about to make.
+func (a *Activities) noteNewTPM(ctx context.Context, in StartInput) error {
+	if !in.NewTPM || a.TPMs == nil {
+		return nil
+	}
+	return a.TPMs.NoteNew(ctx, in.Server.ID, in.Operation, in.Began)
+}
+
 // startAttempts is how often, in some ten seconds, a start is tried that fails
 // for no known reason: a busy host makes QEMU and swtpm late, and libvirt gives
 // up on them.
 const startAttempts = 5
 
-// document gives the server's domain on this host.
+// unchecked are the disks on whose images no domain may run before disk.CheckImage has looked
+// at them.
+type unchecked []compute.DiskID
+
+func (u unchecked) Error() string {
+	return fmt.Sprintf("the images of disks %v are not checked", []compute.DiskID(u))
+}
+
+// document gives the server's domain on this host, or fails with unchecked.
 func (a *Activities) document(ctx context.Context, in StartInput, devices, pool map[compute.DiskID]string) (string, error) {
 	s := in.Server
 	h := Shape{
 		Filter:    a.Filter,
 		Operation: in.Operation,
+		Began:     in.Began,
 		VirtType:  a.VirtType,
 		Machine:   a.Machine,
 		Cache:     a.cache,
@@ -214,14 +248,22 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 		Ceph:      a.Ceph,
 		Backing:   map[compute.DiskID]string{},
 	}
-	var err error
+	var toCheck unchecked
 	for _, d := range s.Disks {
 		if img := s.SourceOf(d); img != nil && !d.OnDevice() && pool[d.ID] == "" {
-			if h.Backing[d.ID], err = a.Images.CheckedImage(ctx, s.ProjectID, *img); err != nil {
+			path, ok, err := a.Images.CheckedImage(s.ProjectID, *img)
+			if err != nil {
 				return "", err
+			}
+			if h.Backing[d.ID] = path; !ok {
+				toCheck = append(toCheck, d.ID)
 			}
 		}
 	}
+	if len(toCheck) > 0 {
+		return "", toCheck
+	}
+	var err error
 	if h.Interfaces, err = a.plugs(ctx, s); err != nil {
 		return "", err
 	}

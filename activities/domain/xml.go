@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -25,6 +26,7 @@ type Shape struct {
 	Interfaces []Network                 // one for each of the server's networks
 	Filter     string                    // libvirt's network filter of each, "" for none
 	Operation  compute.OperationID       // that starts it
+	Began      time.Time                 // when that did
 }
 
 // consoleLog is the file in a server's folder that keeps its serial output.
@@ -41,7 +43,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 		Type:       h.VirtType,
 		Name:       s.InstanceName(),
 		UUID:       s.ID.String(),
-		Metadata:   metadata(s, h.Operation),
+		Metadata:   metadata(s, starter{h.Operation, h.Began}),
 		Memory:     &libvirtxml.DomainMemory{Value: uint(s.Flavor.MemoryMB), Unit: "MiB"},
 		VCPU:       &libvirtxml.DomainVCPU{Placement: "static", Value: uint(s.Flavor.VCPUs)},
 		OS:         &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Arch: "x86_64", Machine: h.Machine, Type: "hvm"}},
@@ -180,8 +182,10 @@ func tpmXML(s compute.Server) (libvirtxml.DomainTPM, error) {
 	}
 	return libvirtxml.DomainTPM{Model: string(t.Model), Backend: &libvirtxml.DomainTPMBackend{
 		Emulator: &libvirtxml.DomainTPMBackendEmulator{
-			Version:    string(t.Version),
-			Encryption: &libvirtxml.DomainTPMBackendEncryption{Secret: t.Secret.String()},
+			Version: string(t.Version),
+			// libvirt never removes it: it is a thing of its own.
+			PersistentState: "yes",
+			Encryption:      &libvirtxml.DomainTPMBackendEncryption{Secret: t.Secret.String()},
 		},
 	}}, nil
 }
@@ -216,15 +220,15 @@ func interfaceXML(s compute.Server, index int, n compute.Network, plug Network, 
 }
 
 // metadata tells who looks at the host whose domain this is, and which operation started it.
-func metadata(s compute.Server, op compute.OperationID) *libvirtxml.DomainMetadata {
+func metadata(s compute.Server, by starter) *libvirtxml.DomainMetadata {
 	var b strings.Builder
 	b.WriteString(`<strongroom:server xmlns:strongroom="urn:strongroom:server:1">`)
 	for _, e := range []struct{ name, text string }{{"name", s.Name}, {"project", s.ProjectID}, {"user", s.UserID}, {"flavor", s.Flavor.Name}, {"image", s.Image.ID.String()}} {
 		b.WriteString("<strongroom:" + e.name + ">" + escaped(e.text) + "</strongroom:" + e.name + ">")
 	}
 	b.WriteString("</strongroom:server>")
-	if op != "" {
-		b.WriteString(markXML(op))
+	if by.op != "" {
+		b.WriteString(by.markXML())
 	}
 	return &libvirtxml.DomainMetadata{XML: b.String()}
 }

@@ -16,6 +16,8 @@ var (
 		Summary: func(in CreateInput) string { return "create image " + in.Image.ID.String() }}
 	Describe = durable.Activity[DescribeInput, durable.None]{Name: "image.Describe", Queue: durable.CloudQueue,
 		Summary: func(in DescribeInput) string { return "set properties of image " + in.Image.String() }}
+	CheckShelved = durable.Activity[CheckShelvedInput, durable.None]{Name: "image.CheckShelved", Queue: durable.CloudQueue,
+		Summary: func(in CheckShelvedInput) string { return "look at shelved image " + in.Image.String() }}
 	OldBackups = durable.Activity[OldBackupsInput, OldBackupsResult]{Name: "image.OldBackups", Queue: durable.CloudQueue,
 		Summary: func(in OldBackupsInput) string { return "list old backups of server " + in.Server.String() }}
 	Remove = durable.Activity[compute.Removal, durable.None]{Name: "image.Remove", Queue: durable.CloudQueue,
@@ -42,6 +44,13 @@ type DescribeInput struct {
 	Properties map[string]string  `json:"properties"`
 }
 
+// CheckShelvedInput names an image of a shelved server, and the vTPM that this has.
+type CheckShelvedInput struct {
+	Credential compute.Credential `json:"credential"`
+	Image      compute.ImageID    `json:"image"`
+	TPM        *compute.TPM       `json:"tpm,omitempty"`
+}
+
 // Activities are what workflows call of the image store.
 type Activities struct{ Library Library }
 
@@ -49,6 +58,7 @@ type Activities struct{ Library Library }
 func (a *Activities) Register(r durable.Registry) {
 	Create.Register(r, a.Create)
 	Describe.Register(r, durable.NoResult(a.Describe))
+	CheckShelved.Register(r, durable.NoResult(a.CheckShelved))
 	OldBackups.Register(r, a.OldBackups)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
@@ -77,6 +87,22 @@ func (a *Activities) Describe(ctx context.Context, in DescribeInput) error {
 	img.Properties = properties
 	_, err = a.Library.Update(ctx, in.Credential, img)
 	return err
+}
+
+// CheckShelved is the activity image.CheckShelved: it sees that a shelved server can be made
+// of the image. Conflict: it has no data, or asks for another vTPM (TPM-37); NotFound: it
+// was deleted.
+func (a *Activities) CheckShelved(ctx context.Context, in CheckShelvedInput) error {
+	img, err := a.Library.Get(ctx, in.Credential, in.Image)
+	switch {
+	case compute.Is(err, compute.NotFound):
+		return compute.Errorf(compute.NotFound, "image %s, which keeps a disk of the server, is not there", in.Image)
+	case err != nil:
+		return err
+	case img.Status != StatusActive:
+		return compute.Errorf(compute.Conflict, "image %s, which keeps a disk of the server, is %s", in.Image, img.Status)
+	}
+	return in.TPM.CheckShelvedImage(img)
 }
 
 // Remove is the activity image.Remove: it ensures that there is no image of the thing's

@@ -44,6 +44,9 @@ const (
 // several processes.
 type Library interface {
 	Store
+	// OpenUnchecked is Open whose reader takes no digest: for who hands the bytes on to
+	// somebody who does.
+	OpenUnchecked(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error)
 	// Create ensures a record with the id in img, status "queued", owned by the
 	// credential's project. Without an id one is made. Conflict: the id exists
 	// with other content. Invalid: unknown formats or visibility, negative sizes.

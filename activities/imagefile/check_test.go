@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/imagefile"
 	"strongroom/activities/imagefile/hostile"
+	"strongroom/compute"
 )
 
 // H5, M3: what an image's own header shows is found without any program.
@@ -54,6 +56,7 @@ func TestCheckTakesWhatQEMUMakes(t *testing.T) {
 		{"qcow2", "compat=1.1,cluster_size=512", "1G"},
 		{"qcow2", "compat=1.1,cluster_size=2M", "1M"},
 		{"qcow2", "compat=1.1,extended_l2=on", "8T"},
+		{"qcow2", "compat=1.1,compression_type=zstd", "1M"},
 		{"qcow2", "compat=1.1,refcount_bits=1,lazy_refcounts=on,preallocation=metadata", "64M"},
 		{"qcow2", "compat=1.1" + encrypted, "512"},
 		{"qcow2", "compat=1.1,cluster_size=512" + encrypted, "1M"},
@@ -73,5 +76,50 @@ func TestCheckTakesWhatQEMUMakes(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, imagefile.Check(c.format, file, info.Size()), c.options)
 		require.NoError(t, file.Close())
+	}
+}
+
+// H5: what of an image QEMU would keep in memory, or open beside its first header, is refused, in
+// words that say how to mend it; what it passes by is taken.
+func TestH5WhatAnImageMayHold(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("qemu-img"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("needs qemu-img")
+	}
+	path := filepath.Join(t.TempDir(), "image")
+	qemu := func(name string, args ...string) {
+		t.Helper()
+		out, err := exec.Command(name, args...).CombinedOutput()
+		require.NoError(t, err, "%s %v: %s", name, args, out)
+	}
+	check := func() error {
+		t.Helper()
+		file, err := os.Open(path)
+		require.NoError(t, err)
+		defer file.Close()
+		info, err := file.Stat()
+		require.NoError(t, err)
+		return imagefile.Check("qcow2", file, info.Size())
+	}
+	raw := filepath.Join(t.TempDir(), "raw")
+	require.NoError(t, os.WriteFile(raw, bytes.Repeat([]byte("the same again"), 1<<17), 0o600))
+	qemu("qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", "-o", "compression_type=zstd,extended_l2=on,cluster_size=64k", raw, path)
+	require.NoError(t, check(), "compressed by zstd, extended L2 entries")
+
+	qemu("qemu-img", "snapshot", "-c", "first", path)
+	qemu("qemu-img", "snapshot", "-c", "second", path)
+	require.NoError(t, check(), "internal snapshots")
+
+	qemu("qemu-img", "bitmap", "--add", path, "dirty")
+	err := check()
+	require.ErrorIs(t, err, imagefile.ErrBitmaps)
+	public := compute.Public(compute.Errorf(compute.Corrupt, "image %s cannot be used: %w", "i", err))
+	require.Contains(t, public, "qemu-img bitmap --remove")
+	qemu("qemu-img", "bitmap", "--remove", path, "dirty")
+	require.NoError(t, check(), "as the text says")
+	for _, f := range hostile.Files("/etc/passwd") {
+		if strings.HasPrefix(f.Name, "LUKS in qcow2 twice") {
+			require.ErrorIs(t, imagefile.Check("qcow2", bytes.NewReader(f.Data), int64(len(f.Data))), imagefile.ErrHeaders, f.Name)
+		}
 	}
 }

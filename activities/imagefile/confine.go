@@ -33,9 +33,13 @@ const (
 	mostFiles   = 64
 )
 
-// ErrCost says that a program ended at one of its limits, or crashed. With the same image
-// it would again.
+// ErrCost says that a program ended at its limit of CPU, memory or output, or crashed. With
+// the same image it would again.
 var ErrCost error = refusal("it costs too much to be read")
+
+// ErrTime says that a program did not end in time and used little CPU: it waited, for the
+// host's storage most likely. That is no word on the image.
+var ErrTime error = refusal("it could not be read in time, since the host's storage is slow")
 
 // Each program runs as a user of its own, so that what gets hold of one reaches no other:
 // a number that no account has (systemd's list of them calls the range unused).
@@ -137,10 +141,13 @@ func (c *Confined) Lend(pipe *os.File) error {
 }
 
 // Failure says why the program failed, with what it printed: an ErrCost if it was for
-// the image, the caller's context's error if that has ended, else err as it is.
+// the image, an ErrTime if nobody can say for what, the caller's context's error if that has ended, else err as it is.
 func (c *Confined) Failure(ctx context.Context, err error, stderr string) error {
 	if err == nil || ctx.Err() != nil {
 		return errors.Join(ctx.Err(), err)
+	}
+	if c.ctx.Err() != nil && c.ProcessState != nil && c.cpu() < c.limits.CPU { // with more the kernel would have ended it
+		return fmt.Errorf("%w: %s of time: %w", ErrTime, c.limits.Wall, err)
 	}
 	if why := c.cost(stderr); why != "" {
 		return fmt.Errorf("%w: %s: %w", ErrCost, why, err)
@@ -154,10 +161,8 @@ func (c *Confined) cost(stderr string) string {
 	switch state := c.ProcessState; {
 	case state == nil:
 		return ""
-	case state.UserTime()+state.SystemTime() >= c.limits.CPU/2: // the kernel ends it by another clock than this one
+	case c.cpu() >= c.limits.CPU/2: // the kernel ends it by another clock than this one
 		return fmt.Sprintf("%s of CPU", c.limits.CPU)
-	case c.ctx.Err() != nil:
-		return fmt.Sprintf("%s of time", c.limits.Wall)
 	case crashed(state):
 		return "it crashed"
 	}
@@ -167,6 +172,11 @@ func (c *Confined) cost(stderr string) string {
 		}
 	}
 	return ""
+}
+
+// cpu is the CPU that the ended program used.
+func (c *Confined) cpu() time.Duration {
+	return c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 }
 
 func crashed(state *os.ProcessState) bool {

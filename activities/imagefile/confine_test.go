@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/imagefile"
+	"strongroom/compute"
 )
 
 // confined runs a shell's script, with a file as /dev/fd/3 if it has one.
@@ -96,7 +98,6 @@ func TestH5WhatMeetsALimitCosts(t *testing.T) {
 		script string
 	}{
 		"CPU":    {imagefile.Limits{CPU: time.Second}, "while :; do :; done"},
-		"time":   {imagefile.Limits{Wall: time.Second}, "sleep 1000"},
 		"crash":  {imagefile.Limits{}, "kill -SEGV $$"},
 		"output": {imagefile.Limits{}, "exec yes"},
 	} {
@@ -104,6 +105,27 @@ func TestH5WhatMeetsALimitCosts(t *testing.T) {
 			t.Parallel()
 			out, err := confined(t, t.Context(), c.limits, nil, c.script)
 			require.ErrorIs(t, err, imagefile.ErrCost, "%.100s", out)
+		})
+	}
+}
+
+// H5: a program that waits does not do so for its image: its limit of time ends it, and
+// says nothing of the image.
+func TestH5TimeIsNoWordOnTheImage(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	for name, script := range map[string]string{
+		"stopped":               "kill -STOP $$",
+		"a read that hangs":     "exec cat " + fifo,
+		"some work, then hangs": "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done; exec cat " + fifo,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := confined(t, t.Context(), imagefile.Limits{Wall: 2 * time.Second}, nil, script)
+			require.ErrorIs(t, err, imagefile.ErrTime)
+			require.NotErrorIs(t, err, imagefile.ErrCost)
+			require.Contains(t, compute.Public(compute.Errorf(compute.Unavailable, "image: %w", err)), "the host's storage is slow")
 		})
 	}
 }

@@ -18,6 +18,10 @@ var (
 	ErrDamaged   error = refusal("its qcow2 header is damaged or of an unknown kind")
 	ErrElsewhere error = refusal("it refers to another file, which an image may not")
 	ErrSize      error = refusal("its size or its tables are larger than any host takes")
+	// QEMU keeps a valid bitmap in memory for as long as a guest runs from the image.
+	ErrBitmaps     error = refusal("it has dirty bitmaps, which an image may not: remove them with qemu-img bitmap --remove")
+	ErrHeaders     error = refusal("it has more than one LUKS header")
+	ErrCompression error = refusal("it is compressed in a way that hosts do not know")
 )
 
 // refusal is a reason that users are told.
@@ -52,21 +56,31 @@ const (
 	qcow2RefcountOffset = 48
 	qcow2RefcountSize   = 56
 	qcow2Snapshots      = 60
+	qcow2SnapshotsAt    = 64
 	qcow2HeaderV2       = 72
 	qcow2Incompatible   = 72
+	qcow2Autoclear      = 88
 	qcow2RefcountOrder  = 96
 	qcow2HeaderLength   = 100
 	qcow2HeaderV3       = 104
+	qcow2Compression    = 104 // where the header is as long
 
-	qcow2BitCorrupt  = 1 << 1
-	qcow2BitDataFile = 1 << 2
-	qcow2BitsKnown   = 1<<5 - 1
-	qcow2CryptNone   = 0
-	qcow2CryptLUKS   = 2
+	qcow2BitCorrupt     = 1 << 1
+	qcow2BitDataFile    = 1 << 2
+	qcow2BitCompression = 1 << 3 // another one than zlib
+	qcow2BitsKnown      = 1<<5 - 1
+	qcow2AutoBitmaps    = 1 << 0 // they are valid
+	qcow2CryptNone      = 0
+	qcow2CryptLUKS      = 2
+	qcow2Zlib           = 0
+	qcow2Zstd           = 1
 
 	qcow2ExtEnd      = 0
 	qcow2ExtDataFile = 0x44415441
 	qcow2ExtCrypto   = 0x0537be77
+	qcow2ExtBitmaps  = 0x23852875
+
+	leastSnapshot = 40 // bytes of a snapshot's entry
 )
 
 // What an image may ask of a host.
@@ -113,6 +127,9 @@ func readQcow2(head []byte) (q qcow2, err error) {
 			return q, ErrDamaged
 		}
 		extensions = uint64(q.u32(qcow2HeaderLength))
+		if err := q.compression(); err != nil {
+			return q, err
+		}
 	}
 	if err := q.tables(); err != nil {
 		return q, err
@@ -136,6 +153,25 @@ func (q qcow2) tables() error {
 	return nil
 }
 
+// compression sees that the image is compressed as QEMU knows, if it is. What is
+// decompressed is a cluster at a time.
+func (q qcow2) compression() error {
+	method := byte(qcow2Zlib)
+	if q.u32(qcow2HeaderLength) > qcow2Compression && len(q.head) > qcow2Compression {
+		method = q.head[qcow2Compression]
+	}
+	if other := q.u64(qcow2Incompatible)&qcow2BitCompression != 0; other != (method == qcow2Zstd) || method > qcow2Zstd {
+		return ErrCompression
+	}
+	return nil
+}
+
+// hasBitmaps reports whether QEMU takes the bitmaps of an extension for valid; it passes by
+// others.
+func (q qcow2) hasBitmaps() bool {
+	return q.u32(qcow2Version) == 3 && q.u64(qcow2Autoclear)&qcow2AutoBitmaps != 0
+}
+
 // extensions walks the header's extensions, which begin at an offset.
 func (q *qcow2) extensions(at uint64) error {
 	for {
@@ -152,7 +188,10 @@ func (q *qcow2) extensions(at uint64) error {
 		case qcow2ExtDataFile:
 			return ErrElsewhere
 		case qcow2ExtCrypto:
-			if at+24 > uint64(len(q.head)) || length < 16 {
+			if q.crypto != 0 { // QEMU would open each
+				return ErrHeaders
+			}
+			if at+24 > uint64(len(q.head)) || length != 16 || q.u32(qcow2CryptMethod) != qcow2CryptLUKS {
 				return ErrDamaged
 			}
 			offset, room := q.u64(int(at)+8), q.u64(int(at)+16)
@@ -160,6 +199,10 @@ func (q *qcow2) extensions(at uint64) error {
 				return ErrDamaged
 			}
 			q.crypto, q.room = int64(offset), int64(room)
+		case qcow2ExtBitmaps:
+			if q.hasBitmaps() {
+				return ErrBitmaps
+			}
 		}
 		at += 8 + (length+7)&^7
 	}
@@ -172,7 +215,11 @@ func (q qcow2) within(size int64) error {
 	for at, bytes := range map[int]uint64{
 		qcow2L1Offset:       8 * uint64(q.u32(qcow2L1Size)),
 		qcow2RefcountOffset: uint64(q.u32(qcow2RefcountSize)) << bits,
+		qcow2SnapshotsAt:    leastSnapshot * uint64(q.u32(qcow2Snapshots)),
 	} {
+		if bytes == 0 {
+			continue
+		}
 		if offset := q.u64(at); offset > end || bytes > end-offset {
 			return ErrDamaged
 		}

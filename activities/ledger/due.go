@@ -145,6 +145,9 @@ func (a *Activities) Reaped(ctx context.Context, in ReapedInput) error {
 		if err == nil {
 			err = Wait(ctx, q, waiting)
 		}
+		if err == nil {
+			err = completeEvacuations(ctx, q, released)
+		}
 		if err != nil {
 			return err
 		}
@@ -179,4 +182,18 @@ func stillWaiting(ctx context.Context, q *schema.Queries, in ReapedInput) (relea
 		return !slices.Contains(rows, schema.StillWaitingRow{ID: t.ID, OperationID: t.Operation})
 	}
 	return slices.DeleteFunc(slices.Clone(in.Released), moved), slices.DeleteFunc(slices.Clone(in.Waiting), moved), nil
+}
+
+// completeEvacuations notes that hosts have nothing any more of servers that left them.
+func completeEvacuations(ctx context.Context, q *schema.Queries, released []compute.Thing) error {
+	var servers []uuid.UUID
+	for _, t := range released {
+		if server, ok := t.Server(); ok && t.OnHost() && !slices.Contains(servers, server.UUID) {
+			servers = append(servers, server.UUID)
+		}
+	}
+	if len(servers) == 0 {
+		return nil
+	}
+	return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: servers})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,8 @@ func TestDueGrowsLater(t *testing.T) {
 	got, err := b.Due(b.Ctx, ledger.DueInput{})
 	require.NoError(t, err)
 	require.Len(t, got.Things, 1)
+	require.NotZero(t, got.Things[0].Since)
+	key.Since = got.Things[0].Since
 	key.State, key.BlockedBy, key.Reason = compute.ThingWaiting, compute.BlockedByError, "why"
 	require.Equal(t, key, got.Things[0])
 }
@@ -50,6 +53,33 @@ func (b *bundle) offer(project string) compute.Credential {
 	_, err := b.Q.OfferCredential(b.Ctx, schema.OfferCredentialParams{ID: c.ID, ProjectID: project, UserID: c.UserID, Sealed: []byte("x")})
 	require.NoError(b.t, err)
 	return c
+}
+
+// A thing waits since it was to be removed first, however often that was tried; once an
+// operation has made it again, since that was to be removed.
+func TestDueSaysSinceWhenAThingWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	state := thing(b.idle(), compute.ThingTPMState, b.Host("h1", 1, 1).String(), "state")
+	since := func() time.Time {
+		got, err := b.Due(b.Ctx, ledger.DueInput{})
+		require.NoError(t, err)
+		require.Len(t, got.Things, 1)
+		return got.Things[0].Since
+	}
+	b.waits(compute.BlockedByHost, state)
+	first := since()
+	require.NotZero(t, first)
+	b.again(compute.BlockedByError, state)
+	b.Exec("UPDATE ledger SET try_at = now()")
+	require.Equal(t, first, since())
+
+	later := state
+	later.ID, later.Operation = uuid.New(), "req-2"
+	b.open(later)
+	require.Empty(t, b.due())
+	b.again(compute.BlockedByHost, later)
+	require.True(t, since().After(first))
 }
 
 // An offer is for what waits for a credential in its project, once, and is wiped then.

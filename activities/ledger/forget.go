@@ -59,8 +59,11 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 			return err
 		}
 		rows, err := q.ReleaseWaitingOn(ctx, &host)
+		if err != nil {
+			return err
+		}
 		out = thingsOn(row, rows)
-		return err
+		return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{HostID: host})
 	})
 	return out, err
 }

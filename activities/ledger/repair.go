@@ -2,10 +2,8 @@ package ledger
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/compute"
@@ -34,14 +32,11 @@ func DiskKeys(ctx context.Context, pool *pgxpool.Pool) ([]compute.DiskKey, error
 }
 
 // RepairKey names the secret that was found in the record of its disk, and puts it on the
-// ledger in the place of the one that is gone. Conflict: the server, its disk or the ledger
-// is another by now.
-func RepairKey(ctx context.Context, pool *pgxpool.Pool, r compute.KeyRepair) error {
+// ledger in the place of the one that is gone. It may be there already: its rotation was
+// under way when the backup was made. Conflict: the server or its disk is another by now.
+func RepairKey(ctx context.Context, pool *pgxpool.Pool, r compute.KeyRepair, since time.Time) error {
 	return fence.Transaction(ctx, pool, func(q *schema.Queries) error {
-		moved := compute.Errorf(compute.Conflict, "server %s was changed meanwhile: ask again", r.Server)
-		if _, err := q.LockIdleServer(ctx, r.Server); errors.Is(err, pgx.ErrNoRows) {
-			return moved
-		} else if err != nil {
+		if err := lockIdle(ctx, q, r.Server, &since); err != nil {
 			return err
 		}
 		now := r.Thing()
@@ -49,17 +44,28 @@ func RepairKey(ctx context.Context, pool *pgxpool.Pool, r compute.KeyRepair) err
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(has, func(row schema.ThingsOfRow) bool { return row.Ledger.Kind == now.Kind && row.Ledger.Name == now.Name }) {
-			return compute.Errorf(compute.Conflict, "secret %s is on the ledger as another operation's", r.Now.ID)
-		}
 		n, err := q.ReplaceDiskSecret(ctx, schema.ReplaceDiskSecretParams{ID: r.Key.Disk.ID, Was: &r.Was, Now: &r.Now.ID})
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return moved
+			return moved(r.Server)
 		}
-		if err := Release(ctx, q, []compute.Thing{r.Key.Thing}); err != nil {
+		var gone []compute.Thing
+		if r.WasThere {
+			if err := letGo(ctx, q, []compute.Thing{r.Key.Thing}, "it opens its disk no more"); err != nil {
+				return err
+			}
+		} else {
+			gone = append(gone, r.Key.Thing)
+		}
+		for _, row := range has {
+			// The slots that a rotation was adding at the time of the backup are the disk's by now.
+			if row.Ledger.Kind == compute.ThingKeySlot && row.Ledger.Name == compute.AddedKeySlots(r.Server, r.Key.Disk.Name(), now.Operation) {
+				gone = append(gone, row.Ledger.Thing(""))
+			}
+		}
+		if err := Release(ctx, q, gone); err != nil {
 			return err
 		}
 		if err := Open(ctx, q, []compute.Thing{now}); err != nil {

@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"regexp"
 	"strings"
 
 	"strongroom/compute"
@@ -14,6 +15,18 @@ const segmentsSuffix = ".segments/"
 
 // segmentsOf is what the names of an object's segments begin with.
 func segmentsOf(name string) string { return name + segmentsSuffix }
+
+var goodSegment = regexp.MustCompile(`^([0-9]{8}-[0-9a-f]{64})?$`)
+
+// OfBlob gives the object to which a blob belongs: its manifest, one of its segments, or
+// what the names of its segments begin with. Invalid: no object has such a blob.
+func OfBlob(blob string) (name string, err error) {
+	name, segment, _ := strings.Cut(blob, segmentsSuffix)
+	if !goodName.MatchString(name) || !goodSegment.MatchString(segment) {
+		return "", compute.Errorf(compute.Invalid, "%q is no part of an object", blob)
+	}
+	return name, nil
+}
 
 // pastSegments is a name behind those of an object's segments, and before all others
 // that come after them.

@@ -9,6 +9,7 @@ package object
 
 import (
 	"context"
+	"errors"
 	"io"
 	"regexp"
 	"time"
@@ -96,7 +97,8 @@ type Item struct {
 // Blobs is what an adapter keeps: whole pieces of data under flat names, per
 // project of the credential. Names are those of PutInput with what Segmented adds.
 type Blobs interface {
-	// Put stores a blob: all of it under the name, or what was there before.
+	// Put stores a blob: all of it under the name, or what was there before. It reads
+	// data again as often as it likes, unless that is a Stream.
 	Put(ctx context.Context, cred compute.Credential, name string, data io.ReadSeeker) error
 	// Size gives a blob's length, or NotFound.
 	Size(ctx context.Context, cred compute.Credential, name string) (int64, error)
@@ -107,6 +109,26 @@ type Blobs interface {
 	// List gives names that begin with prefix and come after another name, in the order
 	// of their bytes: the first of them, at most limit.
 	List(ctx context.Context, cred compute.Credential, prefix, after string, limit int) ([]string, error)
+}
+
+// Stream is data for Blobs.Put that can be read once. It seeks to its beginning while
+// nothing was read; afterwards that is an error, so that nobody stores a rest as the whole.
+type Stream struct {
+	io.Reader
+	begun bool
+}
+
+func (s *Stream) Read(p []byte) (int, error) {
+	s.begun = true
+	return s.Reader.Read(p)
+}
+
+// Seek implements io.Seeker.
+func (s *Stream) Seek(offset int64, whence int) (int64, error) {
+	if s.begun || offset != 0 || whence != io.SeekStart {
+		return 0, errors.New("a stream is read once")
+	}
+	return 0, nil
 }
 
 var goodName = regexp.MustCompile(`^[a-z0-9][a-z0-9/_-]{0,99}$`)

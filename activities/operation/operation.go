@@ -40,11 +40,12 @@ func (a *Activities) Register(r durable.Registry) {
 // Sweep makes one pass over the open operations (outbox.Repairer). It is the activity
 // operation.Sweep.
 func (a *Activities) Sweep(ctx context.Context) (outbox.Repaired, error) {
-	r := outbox.Repairer{Pool: a.Pool, Executions: a.Starter, Lost: a.settleLost, Logger: a.Logger}
+	r := outbox.Repairer{Pool: a.Pool, Executions: a.Starter, Lost: a.SettleLost, Logger: a.Logger}
 	return r.Repair(ctx)
 }
 
-func (a *Activities) settleLost(ctx context.Context, op compute.Operation) error {
+// SettleLost ends an operation whose execution is gone: its server shows ERROR, and says so.
+func (a *Activities) SettleLost(ctx context.Context, op compute.Operation) error {
 	return a.Record.Settle(ctx, record.SettleInput{
 		OperationInput: durable.OperationInput{Operation: op.ID, Server: op.ServerID, Subject: op.Subject},
 		State:          compute.OperationFailed, Message: lost, VMState: compute.VMError,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/schema"
 )
@@ -48,4 +49,35 @@ func TestLowDeletedServersArePurged(t *testing.T) {
 	left, err := b.q.ServerOperations(t.Context(), schema.ServerOperationsParams{ServerID: old, Most: 10})
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// A server that something unforeseen refers to holds up none of the others, is named, and
+// is not tried again at each pass.
+func TestLowAServerThatCannotBePurgedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var ids []compute.ServerID
+	for range 3 {
+		id := b.server()
+		b.exec(`UPDATE servers SET vm_state = 'deleted', deleted_at = now() - interval '91 days' WHERE id = $1`, id)
+		ids = append(ids, id)
+	}
+	b.exec(`CREATE TABLE unforeseen (server_id uuid REFERENCES servers (id))`)
+	b.exec(`INSERT INTO unforeseen VALUES ($1)`, ids[1])
+	const retention = 90 * 24 * time.Hour
+	purged, err := b.Record.Purge(t.Context(), retention)
+	require.ErrorContains(t, err, "server "+ids[1].String())
+	require.ErrorContains(t, err, "unforeseen")
+	require.Equal(t, 2, purged)
+	for i, id := range ids {
+		_, err := b.q.GetServer(t.Context(), id)
+		require.Equal(t, i == 1, err == nil)
+	}
+	purged, err = b.Record.Purge(t.Context(), retention)
+	require.NoError(t, err, "it is left out for an hour")
+	require.Zero(t, purged)
+	b.exec(`DROP TABLE unforeseen`)
+	purged, err = (&record.Activities{Pool: b.Pool}).Purge(t.Context(), retention)
+	require.NoError(t, err)
+	require.Equal(t, 1, purged)
 }

@@ -83,6 +83,15 @@ func (a *Activities) pass(ctx context.Context) (due bool) {
 	if _, err := a.Record.Purge(ctx, a.Retention); err != nil {
 		a.Logger.WarnContext(ctx, "watch: deleted servers could not be purged", "error", err)
 	}
+	if err := a.startDue(ctx, a.Record.BeginOffloads); err != nil {
+		a.Logger.WarnContext(ctx, "watch: shelved servers could not be looked at", "error", err)
+	}
+	if err := a.startDue(ctx, a.Record.BeginResumes); err != nil {
+		a.Logger.WarnContext(ctx, "watch: servers of restarted hosts could not be looked at", "error", err)
+	}
+	if err := a.startDue(ctx, a.Record.BeginConfirms); err != nil {
+		a.Logger.WarnContext(ctx, "watch: resized servers could not be looked at", "error", err)
+	}
 	due, err := a.isDue(ctx)
 	if err != nil {
 		a.Logger.WarnContext(ctx, "watch: the ledger could not be looked at", "error", err)

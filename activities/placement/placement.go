@@ -29,6 +29,11 @@ var (
 		Name: "placement.Unclaim", Queue: durable.RecordQueue,
 		Summary: func(durable.OperationInput) string { return "give back the claim on the host" },
 	}
+	// HostAgent says how other hosts reach one.
+	HostAgent = durable.Activity[compute.HostID, compute.Agent]{
+		Name: "placement.HostAgent", Queue: durable.RecordQueue,
+		Summary: func(compute.HostID) string { return "look up the address of the host's agent" },
+	}
 )
 
 // Activities are the local activities on claims.
@@ -38,6 +43,7 @@ type Activities struct{ Pool *pgxpool.Pool }
 func (a *Activities) Register(r durable.Registry) {
 	Claim.Register(r, a.Claim)
 	Unclaim.Register(r, durable.NoResult(a.Unclaim))
+	HostAgent.Register(r, a.HostAgent)
 }
 
 // ClaimInput asks for a host. Not names hosts that were tried already.
@@ -45,6 +51,10 @@ type ClaimInput struct {
 	durable.OperationInput
 	Plan compute.Server   `json:"plan"`
 	Not  []compute.HostID `json:"not,omitempty"`
+	Only *compute.HostID  `json:"only,omitempty"` // nil: any other
+	// Alone says that the server is on no host: claims that it has are of operations that
+	// were terminated, and go as the new one comes.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // ClaimResult is the host that took the server.
@@ -89,15 +99,14 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) ([]schema.Ho
 			return err
 		}
 		byID := map[compute.HostID]schema.HostsWithUseRow{}
-		var hosts []compute.Host
+		not := slices.Clone(in.Not)
 		for _, row := range rows {
 			byID[row.ID] = row
 			if held != nil && row.ID == held.HostID {
-				out = append(out, row)
-			} else if !slices.Contains(in.Not, row.ID) {
-				hosts = append(hosts, Host(row))
+				out, not = append(out, row), append(not, row.ID)
 			}
 		}
+		hosts := compute.Among(schema.Hosts(rows), not, in.Only)
 		for _, host := range compute.Candidates(hosts, compute.RequestOf(in.Plan), time.Now()) {
 			out = append(out, byID[host.ID])
 		}
@@ -131,7 +140,7 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 			return err
 		}
 		host, err := lockHost(ctx, q, row)
-		if err != nil || !host.Fits(in.Plan.Resources()) {
+		if err != nil || host.Disabled || !host.Fits(in.Plan.Resources()) {
 			return err
 		}
 		out = ClaimResult{Host: host.ID, Name: host.Name}
@@ -143,18 +152,24 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 // lockHost decides between claims at once: the use of the host that it gives does not
 // change before the transaction ends.
 func lockHost(ctx context.Context, q *schema.Queries, row schema.HostsWithUseRow) (compute.Host, error) {
-	if _, err := q.LockHost(ctx, row.ID); err != nil {
+	locked, err := q.LockHost(ctx, row.ID)
+	if err != nil {
 		return compute.Host{}, err
 	}
 	used, err := q.HostUse(ctx, row.ID)
-	host := Host(row)
+	host := row.Host()
+	host.Disabled = locked.Disabled // a drain of it may have begun
 	host.Used = compute.Resources{VCPUs: int(used.VCPUs), MemoryMB: int(used.MemoryMB), DiskGB: int(used.DiskGB)}
 	return host, err
 }
 
 func claim(ctx context.Context, q *schema.Queries, in ClaimInput, host schema.HostsWithUseRow) error {
 	// A claim on a host that could not take the server goes as the new one comes.
-	if err := q.DeleteClaimOf(ctx, schema.DeleteClaimOfParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
+	if in.Alone {
+		if err := q.DeleteClaims(ctx, in.Server); err != nil {
+			return err
+		}
+	} else if err := q.DeleteClaimOf(ctx, schema.DeleteClaimOfParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
 		return err
 	}
 	want := in.Plan.Resources()
@@ -186,18 +201,4 @@ func (a *Activities) Unclaim(ctx context.Context, in durable.OperationInput) err
 		// A delete that has taken over the server has its own view of the host.
 		return place(ctx, q, in, nil, "")
 	})
-}
-
-// Host gives a hosts row with its use as the field knows it.
-func Host(row schema.HostsWithUseRow) compute.Host {
-	return compute.Host{
-		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks, Private: row.NetworkProjects,
-		Capacity: compute.Resources{
-			VCPUs:    int(float64(row.VCPUs) * row.VCPURatio),
-			MemoryMB: int(float64(row.MemoryMB)*row.MemoryRatio) - int(row.ReservedMemoryMB),
-			DiskGB:   int(float64(row.DiskGB) * row.DiskRatio),
-		},
-		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed)},
-		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
-	}
 }

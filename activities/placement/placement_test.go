@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,13 +122,17 @@ func TestBigAndSmallAtOnce(t *testing.T) {
 	for i := range claims {
 		claims[i] = placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1 + i%3)}
 	}
-	for _, err := range schematest.AtOnce(len(claims), func(i int) error { _, err := b.Claim(b.Ctx, claims[i]); return err }) {
-		require.True(t, err == nil || compute.Is(err, compute.NoHost), "%v", err)
+	smallest := 1 << 20 // of those that were turned away
+	for i, err := range schematest.AtOnce(len(claims), func(i int) error { _, err := b.Claim(b.Ctx, claims[i]); return err }) {
+		if err != nil {
+			require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+			smallest = min(smallest, claims[i].Plan.Resources().VCPUs)
+		}
 	}
 	rows, err := b.Q.HostsWithUse(b.Ctx)
 	require.NoError(t, err)
 	for _, row := range rows {
-		require.Equal(t, int64(row.VCPUs), row.VcpusUsed, "small ones fill what is left")
+		require.Less(t, int64(row.VCPUs)-row.VcpusUsed, int64(smallest), "what fits is not turned away")
 	}
 }
 
@@ -272,4 +277,56 @@ func TestClaimLooksAtTheHosts(t *testing.T) {
 			require.Equal(t, before, b.Dump(schematest.Everything...))
 		})
 	}
+}
+
+// H8: a network that one host limits to projects is limited on a host whose configuration lacks
+// the limit, too, also while the one that has it takes no servers.
+func TestH8APrivateNetworkIsPrivateOnEveryHost(t *testing.T) {
+	t.Parallel()
+	const network = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d001"
+	for name, state := range map[string]string{"up": "", "disabled": "disabled = true", "down": "last_seen = now() - interval '1 day'", "forced down": "forced_down = true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			limits, open := b.Host("limits", 8, 1<<20), b.Host("open", 8, 1<<21)
+			_, err := b.DB.Exec(b.Ctx, "UPDATE hosts SET networks = ARRAY[$1]", network)
+			require.NoError(t, err)
+			_, err = b.DB.Exec(b.Ctx, "UPDATE hosts SET network_projects = $2 WHERE id = $1", limits, map[string][]string{strings.ToUpper(network): {"mine"}})
+			require.NoError(t, err)
+			if state != "" {
+				_, err = b.DB.Exec(b.Ctx, "UPDATE hosts SET "+state+" WHERE id = $1", limits)
+				require.NoError(t, err)
+			}
+			of := func(project string) (placement.ClaimResult, error) {
+				in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+				in.Plan.ProjectID, in.Plan.Networks = project, []compute.Network{{UUID: network}}
+				return b.claim(in)
+			}
+			_, err = of("another")
+			require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+			got, err := of("mine")
+			require.NoError(t, err)
+			require.Equal(t, open, got.Host)
+
+			_, err = b.DB.Exec(b.Ctx, "UPDATE hosts SET forgotten_at = now() WHERE id = $1", limits)
+			require.NoError(t, err)
+			_, err = of("another")
+			require.NoError(t, err, "a host that is forgotten has no say")
+		})
+	}
+}
+
+// How other hosts reach a host, for the workflow that has one read of another.
+func TestHostAgent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.Host("a", 4, 4096)
+	_, err := b.HostAgent(b.Ctx, host)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "it says no address")
+	b.Exec("UPDATE hosts SET agent_url = 'https://10.0.0.21:8776' WHERE id = $1", host)
+	got, err := b.HostAgent(b.Ctx, host)
+	require.NoError(t, err)
+	require.Equal(t, compute.Agent{Host: host, Name: "a", URL: "https://10.0.0.21:8776"}, got)
+	_, err = b.HostAgent(b.Ctx, compute.HostID{UUID: [16]byte{1}})
+	require.Equal(t, compute.Conflict, compute.KindOf(err))
 }

@@ -27,7 +27,9 @@ type AdvanceInput struct {
 	Options []Option           `json:"options,omitempty"`
 	Trust   *Trust             `json:"trust,omitempty"`
 	Task    *compute.TaskState `json:"task,omitempty"`
-	Open    *Open              `json:"open,omitempty"` // the step that comes
+	// Migration is where the server is moved.
+	Migration *Migration `json:"migration,omitempty"`
+	Open      *Open      `json:"open,omitempty"` // the step that comes
 	// Unfenced: also written after another operation has taken over the server. For undos,
 	// and for steps after the point of no return.
 	Unfenced bool `json:"unfenced,omitempty"`
@@ -72,6 +74,7 @@ func (in AdvanceInput) summary() string {
 		{in.Secrets != nil, func() string { return "save ids of secrets" }},
 		{len(in.Options) > 0, func() string { return "save encryption options" }},
 		{in.Trust != nil, func() string { return "save the trust" }},
+		{in.Migration != nil, func() string { return "save the migration" }},
 		{in.Task != nil, func() string { return "set task " + string(*in.Task) }},
 		{in.Open != nil, func() string { return "open " + in.Open.Event }},
 	} {
@@ -110,7 +113,7 @@ func (a *Activities) Advance(ctx context.Context, in AdvanceInput) (AdvanceResul
 
 // closesOnly reports whether there is nothing to refuse.
 func (in AdvanceInput) closesOnly() bool {
-	return in.Secrets == nil && len(in.Options) == 0 && in.Trust == nil && in.Task == nil && in.Open == nil
+	return in.Secrets == nil && len(in.Options) == 0 && in.Trust == nil && in.Migration == nil && in.Task == nil && in.Open == nil
 }
 
 // writeServer writes what a step changed of the server.
@@ -136,8 +139,8 @@ func (in AdvanceInput) writeServer(ctx context.Context, q *schema.Queries) error
 			return err
 		}
 	}
-	if in.Task == nil {
-		return nil
+	if err := in.writeMigration(ctx, q); err != nil || in.Task == nil {
+		return err
 	}
 	_, err := q.SetServerTask(ctx, schema.SetServerTaskParams{ID: in.Server, CurrentOperation: in.Operation, TaskState: *in.Task})
 	return err

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -20,11 +21,17 @@ var Begin = durable.Activity[durable.OperationInput, BeginResult]{
 // may not begin: another one has taken over the server. Arguments are only what the
 // kind's Action declares: other text of the request must not get into a history.
 type BeginResult struct {
-	Superseded bool               `json:"superseded,omitempty"`
+	Superseded bool `json:"superseded,omitempty"`
+
+	Kind compute.OperationKind `json:"kind,omitempty"`
+
 	Credential compute.Credential `json:"credential"`
 	Server     compute.Server     `json:"server"`
 	Host       *durable.Host      `json:"host,omitempty"` // where the server is
 	Arguments  json.RawMessage    `json:"arguments,omitempty"`
+	// Began is when the operation did, by the database's clock: what waited on the ledger
+	// before is not what it makes.
+	Began time.Time `json:"began,omitzero"`
 }
 
 // Begin is the activity record.Begin: the fence at an operation's start. Run
@@ -40,8 +47,10 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 			out = BeginResult{Superseded: true}
 			return settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
 		}
-		out, err = a.load(ctx, q, in)
-		return err
+		if out, err = a.load(ctx, q, in); err != nil || out.Kind != compute.OpDelete {
+			return err
+		}
+		return q.DecideKept(ctx, in.Server.UUID) // there will be no state
 	})
 	return out, err
 }
@@ -60,7 +69,10 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 			return BeginResult{}, err
 		}
 	}
-	out := BeginResult{Credential: op.Operation().Credential}
+	out := BeginResult{Kind: op.Kind, Credential: op.Operation().Credential}
+	if op.StartedAt != nil {
+		out.Began = *op.StartedAt
+	}
 	if out.Arguments, err = action.Keep(op.Arguments); err != nil {
 		return BeginResult{}, compute.Errorf(compute.Invalid, "operation %s has no arguments of a %s", op.ID, op.Kind)
 	}

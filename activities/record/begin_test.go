@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	b := setup(t)
 	host := b.Host("h1", 8, 8192)
 	in := b.server(compute.OpCreate)
+	var began time.Time
 	for range 2 {
 		got, err := b.Begin(b.ctx, in)
 		require.NoError(t, err, "it may run again for the operation that it let in")
@@ -27,10 +29,12 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 		require.Nil(t, got.Server.TPM.Secret)
 		require.Nil(t, got.Arguments)
 		require.Nil(t, got.Host)
+		began = got.Began
 	}
 	op := b.op(in)
 	require.Equal(t, compute.OperationRunning, op.State)
 	require.NotNil(t, op.StartedAt)
+	require.Equal(t, *op.StartedAt, began)
 
 	_, err := b.placement.Claim(b.ctx, placement.ClaimInput{OperationInput: in, Plan: plan})
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func (b *bundle) keep(id uuid.UUID, token string) *credential.Store {
 	box, err := seal.Parse([]byte(seal.NewKey()))
 	require.NoError(b.t, err)
 	require.NoError(b.t, b.q.InsertCredential(b.ctx, schema.InsertCredentialParams{
-		ID: id, ProjectID: owner.ProjectID, UserID: owner.UserID, Sealed: box.Seal(id, []byte(token)),
+		ID: id, ProjectID: owner.ProjectID, UserID: owner.UserID, Sealed: box.Seal(compute.Credential{ID: id, ProjectID: owner.ProjectID, UserID: owner.UserID}, []byte(token)),
 	}))
 	return &credential.Store{Pool: b.Pool, Box: box}
 }

@@ -26,7 +26,8 @@ func TestA7EveryKindThatBootsMovesLegacyKeys(t *testing.T) {
 	b := setup(t)
 	// Listed again: without this, a kind whose boot was not declared would pass.
 	boots := []compute.OperationKind{
-		compute.OpCreate, compute.OpStart, compute.OpReboot, compute.OpRebuild, compute.OpRescue, compute.OpUnrescue,
+		compute.OpCreate, compute.OpStart, compute.OpReboot, compute.OpRebuild, compute.OpRescue, compute.OpUnrescue, compute.OpUnshelve,
+		compute.OpResize, compute.OpMigrate, compute.OpRevertResize, compute.OpEvacuate,
 	}
 	for _, action := range compute.Actions {
 		if action.InRequest {

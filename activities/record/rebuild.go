@@ -53,6 +53,13 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 				return err
 			}
 		}
+		// The new machine has run.
+		if err := setUnbooted(ctx, q, in.Server, false); err != nil {
+			return err
+		}
+		if err := setNewTPM(ctx, q, in.Server, false); err != nil {
+			return err
+		}
 		return setTPMSecret(ctx, q, in.Server, in.TPM)
 	}
 	return a.decide(ctx, d)
@@ -86,11 +93,7 @@ func rebuildServer(ctx context.Context, q *schema.Queries, in RebuildInput, was 
 	if c.Metadata != nil {
 		row.Metadata = c.Metadata
 	}
-	if in.TPM != nil {
-		asked := *in.TPM // the secret's id is kept in the system metadata only
-		asked.Secret = nil
-		row.TPM = &asked
-	}
+	row.TPM = in.TPM.WithoutSecret()
 	_, err = q.RebuildServer(ctx, row)
 	return err
 }

@@ -43,6 +43,7 @@ func TestRebuild(t *testing.T) {
 	require.NoError(t, err)
 	will.Disks[0].Secret, will.Disks[0].EncryptionOptions = &secret, map[string]string{"cipher-alg": "aes-256"}
 	will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser, Secret: &secret}
+	b.Exec("INSERT INTO server_system_metadata (server_id, key, value) VALUES ($1, $2, 'yes'), ($1, $3, 'yes')", in.Server, compute.SystemUnbooted, compute.SystemNewTPM)
 	decided := record.RebuildInput{OperationInput: in, Image: will.Image, Disks: will.Disks, TPM: will.TPM}
 	for range 2 {
 		require.NoError(t, b.Rebuild(b.ctx, decided))
@@ -65,6 +66,7 @@ func TestRebuild(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, will.Disks, now.Disks)
 	require.Equal(t, will.TPM, now.TPM)
+	require.False(t, now.Unbooted() || now.HasNewTPM(), "the new machine has run")
 	require.Contains(t, b.Dump("server_disks"), "boot", "the tag stays")
 	require.NotContains(t, b.Dump("server_disks", "server_system_metadata"), old.String())
 
@@ -87,6 +89,34 @@ func TestRebuild(t *testing.T) {
 	decided.OperationInput = empty
 	require.NoError(t, b.Rebuild(b.ctx, decided))
 	require.Empty(t, b.row(empty).Metadata)
+}
+
+// What a rebuild was given as user data is in its row while it runs, and not longer, however
+// it ends.
+func TestLowUserDataOfARebuildGoWithIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	name, data := "anew", "IyEvYmluL3NoCg=="
+	in := b.server(compute.OpCreate)
+	for _, state := range []compute.OperationState{compute.OperationSucceeded, compute.OperationFailed} {
+		in = b.supersede(in, compute.OpRebuild, compute.RebuildRequest{
+			Change: compute.ServerChange{Name: &name, UserData: compute.Setting{Set: true, Text: &data}},
+		})
+		_, err := b.Begin(b.ctx, in)
+		require.NoError(t, err)
+		require.Contains(t, string(b.op(in).Arguments), data)
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: state, VMState: compute.VMActive}))
+		require.Equal(t, state, b.op(in).State)
+		require.NotContains(t, string(b.op(in).Arguments), data)
+		asked, err := b.op(in).Rebuild()
+		require.NoError(t, err)
+		require.Equal(t, &name, asked.Change.Name, "the rest stays for the trail")
+	}
+	begun := b.supersede(in, compute.OpRebuild, compute.RebuildRequest{Change: compute.ServerChange{UserData: compute.Setting{Set: true, Text: &data}}})
+	b.supersede(begun, compute.OpDelete, nil)
+	_, err := b.Begin(b.ctx, begun)
+	require.NoError(t, err)
+	require.NotContains(t, string(b.op(begun).Arguments), data, "it never began")
 }
 
 // What an operation lends, takes back and lends again has one row all the while.

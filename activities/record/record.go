@@ -18,6 +18,8 @@ import (
 type Activities struct {
 	Pool   *pgxpool.Pool
 	Legacy compute.LegacyEncryption // of disks with a legacy key; default compute.DefaultLegacyEncryption
+
+	unpurged unpurged
 }
 
 // Register registers the activities under their names.
@@ -31,6 +33,13 @@ func (a *Activities) Register(r durable.Registry) {
 	Rebuild.Register(r, durable.NoResult(a.Rebuild))
 	Rotate.Register(r, durable.NoResult(a.Rotate))
 	Unrescue.Register(r, durable.NoResult(a.Unrescue))
+	Shelve.Register(r, durable.NoResult(a.Shelve))
+	Unshelve.Register(r, durable.NoResult(a.Unshelve))
+	ConfirmResize.Register(r, durable.NoResult(a.ConfirmResize))
+	RevertResize.Register(r, durable.NoResult(a.RevertResize))
+	LeaveHost.Register(r, durable.NoResult(a.LeaveHost))
+	Evacuate.Register(r, durable.NoResult(a.Evacuate))
+	LiveMigrated.Register(r, durable.NoResult(a.LiveMigrated))
 	ForgetTrust.Register(r, durable.NoResult(a.ForgetTrust))
 }
 

@@ -41,6 +41,10 @@ type SettleInput struct {
 	HandedOver []compute.Thing `json:"handed_over,omitempty"`
 	// Rescue is the disk that the server is rescued with from here on.
 	Rescue *compute.Disk `json:"rescue,omitempty"`
+	// Moved: it has moved with its guest.
+	Moved bool `json:"moved,omitempty"`
+	// Move is what the server is from here on, until that is confirmed or reverted.
+	Move *Move `json:"move,omitempty"`
 }
 
 // Settle is the activity record.Settle. Running again after it took effect is a success.
@@ -61,6 +65,32 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 		}
 		if in.Rescue != nil {
 			if err := attach(ctx, q, in.Server, *in.Rescue); err != nil {
+				return err
+			}
+		}
+		// QEMU pauses a guest by itself, too: it has booted all the same.
+		runs := in.Power == compute.PowerRunning || in.Power == compute.PowerPaused
+		if in.Move != nil {
+			if err := in.Move.save(ctx, q, in.OperationInput); err != nil {
+				return err
+			}
+		} else if runs {
+			if err := setUnbooted(ctx, q, in.Server, false); err != nil {
+				return err
+			}
+		}
+		if runs {
+			if err := setNewTPM(ctx, q, in.Server, false); err != nil {
+				return err
+			}
+		}
+		if in.Moved {
+			if err := q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: liveCompleted, OperationID: in.Operation}); err != nil {
+				return err
+			}
+		}
+		if in.VMState == compute.VMShelvedOffloaded {
+			if err := leaveHost(ctx, q, in.OperationInput); err != nil {
 				return err
 			}
 		}
@@ -155,6 +185,12 @@ func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, stat
 	result := eventSuccess
 	if state != compute.OperationSucceeded {
 		result = eventError
+		if err := q.FailEvacuation(ctx, op); err != nil {
+			return err
+		}
+		if err := q.EndMigration(ctx, schema.EndMigrationParams{OperationID: op, Cancelled: state == compute.OperationCancelled}); err != nil {
+			return err
+		}
 	}
 	if err := q.CloseEvents(ctx, schema.CloseEventsParams{OperationID: op, Result: &result}); err != nil {
 		return err

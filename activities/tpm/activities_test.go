@@ -18,7 +18,7 @@ func of(name string) compute.Removal {
 
 func TestRemoveAndSeen(t *testing.T) {
 	t.Parallel()
-	a, err := tpm.New(filepath.Join(t.TempDir(), "swtpm"))
+	a, err := tpm.New(tpm.Config{SwtpmDir: filepath.Join(t.TempDir(), "swtpm")})
 	require.NoError(t, err)
 	got, err := a.Seen(t.Context(), compute.SeenInput{})
 	require.NoError(t, err, "no TPM was ever made here")
@@ -53,7 +53,7 @@ func TestRemoveAndSeen(t *testing.T) {
 	require.DirExists(t, filepath.Join(a.SwtpmDir, "lost+found"))
 	require.DirExists(t, filepath.Join(a.SwtpmDir, states[1].Name))
 
-	_, err = tpm.New("swtpm")
+	_, err = tpm.New(tpm.Config{SwtpmDir: "swtpm"})
 	require.Error(t, err)
 }
 
@@ -61,7 +61,7 @@ func TestTroubleIsSaid(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	a, err := tpm.New(file)
+	a, err := tpm.New(tpm.Config{SwtpmDir: file})
 	require.NoError(t, err)
 	_, err = a.Seen(t.Context(), compute.SeenInput{})
 	require.True(t, compute.Is(err, compute.Unavailable), "%v", err)

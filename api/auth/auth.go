@@ -72,6 +72,7 @@ func (v *Validator) Token(r *http.Request) (*gopherpolicy.Token, error) {
 var (
 	errNotCached = errors.New("nothing is known of this token")
 	errRefused   = errors.New("the token was refused a moment ago")
+	errKnownNow  = errors.New("the token became known a moment ago")
 )
 
 // validate asks the identity service, when the client's turn has come. Meanwhile another
@@ -89,15 +90,8 @@ func (v *Validator) validate(ctx context.Context, client, text string) *gopherpo
 		leave()
 		return &gopherpolicy.Token{Err: errRefused}
 	}
-	asked := false
-	token := v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult {
-		asked = true
-		return v.ask(ctx, text, leave)
-	})
-	if !asked {
-		leave()
-	}
-	return token
+	answer := v.ask(ctx, text, leave)
+	return v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult { return answer })
 }
 
 func (v *Validator) isRefused(ctx context.Context, text string) bool {
@@ -105,12 +99,18 @@ func (v *Validator) isRefused(ctx context.Context, text string) bool {
 }
 
 // ask asks once for all requests that have the same token at the same time. A request that
-// ends does not take the answer from the others. done is called when there is an answer.
+// ends does not take the answer from the others. done is called when there is an answer: it is
+// in the cache by then, and errKnownNow says that it was there before.
 func (v *Validator) ask(ctx context.Context, text string, done func()) gopherpolicy.TokenResult {
 	answered := v.asking.DoChan(text, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		result := tokens.Get(ctx, v.Identity, text)
+		result := failed(errKnownNow)
+		// Into the cache before the next request for it may ask.
+		v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult {
+			result = tokens.Get(ctx, v.Identity, text)
+			return result
+		})
 		if gophercloud.ResponseCodeIs(result.Err, http.StatusNotFound) {
 			v.refused.StoreTokenPayload(ctx, text, []byte("refused"))
 		}
@@ -134,7 +134,7 @@ func (v *Validator) ask(ctx context.Context, text string, done func()) gopherpol
 }
 
 // failed is the result of a validation that came to nothing.
-func failed(err error) gopherpolicy.TokenResult {
+func failed(err error) tokens.GetResult {
 	var result tokens.GetResult
 	result.Err = err
 	return result

@@ -198,3 +198,43 @@ func TestM10WhoHangsUpKeepsItsPlace(t *testing.T) {
 	require.NoError(t, err, "its places are free again")
 	require.LessOrEqual(t, most, 8)
 }
+
+// TestM10OneClientsAddressesAreOneClient: who has a network of IPv6 addresses is one client
+// with all of them, and an IPv4 address is one however it is written.
+func TestM10OneClientsAddressesAreOneClient(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(i int) string{
+		"addresses of a /64":             func(i int) string { return fmt.Sprintf("2001:db8:0:1:%x::%x", i, 7*i) },
+		"with ports":                     func(i int) string { return fmt.Sprintf("[2001:db8:0:1::%x]:%d", i, 40000+i) },
+		"links of a link-local address":  func(i int) string { return fmt.Sprintf("fe80::1%%eth%d", i) },
+		"an IPv4 address in both shapes": func(i int) string { return []string{"192.0.2.1", "::ffff:192.0.2.1"}[i%2] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, v, _ := flood(t)
+			var all sync.WaitGroup
+			send := func(token, client string, want int) {
+				all.Go(func() {
+					_, err := v.Token(with(token, client))
+					require.Equal(t, want, code(err))
+				})
+			}
+			busy := func(n int) {
+				t.Helper()
+				require.Eventually(t, func() bool { _, busy, _ := k.state(); return busy == n }, time.Minute, time.Millisecond)
+			}
+			for i := range 40 {
+				send(fmt.Sprint("bad ", i), address(i), 401)
+			}
+			busy(8)
+			for i, other := range []string{"2001:db8:0:2::1", "192.0.2.2", "::ffff:192.0.2.3"} {
+				send(fmt.Sprint("good ", i), other, 0)
+			}
+			busy(11)
+			k.release()
+			all.Wait()
+			_, _, most := k.state()
+			require.LessOrEqual(t, most, 11)
+		})
+	}
+}

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -13,6 +15,29 @@ const (
 	maxValidations          = 32
 	maxValidationsOfAClient = 8
 )
+
+// clientBits is what of an IPv6 address says whose it is: one client has a /64 at least,
+// and may use each address of it (RFC 6177).
+const clientBits = 64
+
+// clientOf gives whom an address counts for: an IPv6 address for its /64, an IPv4 address in
+// either form for itself.
+func clientOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return address
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	network, _ := ip.Prefix(clientBits) // fails for more bits than an address has
+	return network.String()
+}
 
 // gate lets validations through. Those beyond the limits wait.
 type gate struct {
@@ -32,6 +57,7 @@ func newGate() *gate {
 
 // enter waits for a place; the caller must leave. The error is ctx's.
 func (g *gate) enter(ctx context.Context, address string) (leave func(), err error) {
+	address = clientOf(address)
 	c := g.use(address)
 	if err := c.places.Acquire(ctx, 1); err != nil {
 		g.drop(address, c)

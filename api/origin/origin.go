@@ -2,6 +2,7 @@
 package origin
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,12 +19,27 @@ import (
 type Origin struct {
 	public  string
 	proxies []netip.Prefix
+	header  Header
 }
 
+// Header says which headers of a trusted proxy are believed. A proxy that sets the one kind
+// passes the other on as its client sent it, so that is never looked at (M6).
+type Header string
+
+// The kinds of headers.
+const (
+	XForwarded Header = "x-forwarded" // X-Forwarded-Proto, -Host and -For
+	Forwarded  Header = "forwarded"   // RFC 7239
+)
+
 // New makes an Origin. public is the URL of the API, "" for what each request says; proxies
-// are the networks (CIDR) or addresses whose X-Forwarded- headers and Forwarded are believed.
-func New(public string, proxies []string) (Origin, error) {
-	o := Origin{public: strings.TrimRight(public, "/")}
+// are the networks (CIDR) or addresses whose headers are believed, those that header says
+// ("": XForwarded).
+func New(public string, proxies []string, header Header) (Origin, error) {
+	o := Origin{public: strings.TrimRight(public, "/"), header: cmp.Or(header, XForwarded)}
+	if o.header != XForwarded && o.header != Forwarded {
+		return o, fmt.Errorf("%q is no kind of headers: it must be %s or %s", header, XForwarded, Forwarded)
+	}
 	if public != "" {
 		u, err := url.Parse(public)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -57,7 +73,7 @@ func (o Origin) Of(r *http.Request) string {
 		scheme = "https"
 	}
 	if o.trusts(r.RemoteAddr) {
-		said := forwarded(r.Header)
+		said := o.said(r.Header)
 		if said.scheme == "http" || said.scheme == "https" {
 			scheme = said.scheme
 		}
@@ -74,14 +90,21 @@ func (o Origin) trusts(remote string) bool {
 	if err != nil {
 		return false
 	}
-	ip := address.Addr().Unmap()
+	return o.contains(address.Addr().Unmap())
+}
+
+func (o Origin) contains(ip netip.Addr) bool {
 	return slices.ContainsFunc(o.proxies, func(network netip.Prefix) bool { return network.Contains(ip) })
 }
 
-// Client gives a request's client: behind trusted proxies the one that they name.
+// Client gives a request's client: behind trusted proxies the one that they name. Of several
+// the last that is no trusted proxy counts, for those before it may be the client's own word.
 func (o Origin) Client() echo.IPExtractor {
 	if len(o.proxies) == 0 {
-		return echo.ExtractIPDirect() // anybody may send X-Forwarded-For
+		return echo.ExtractIPDirect() // anybody may send such headers
+	}
+	if o.header == Forwarded {
+		return o.forwardedFor
 	}
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
 	for _, network := range o.proxies {
@@ -91,25 +114,48 @@ func (o Origin) Client() echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
+// forwardedFor is Client with Forwarded. A proxy may hide its client (for=_hidden): then
+// the client is the proxy.
+func (o Origin) forwardedFor(r *http.Request) string {
+	client := echo.ExtractIPDirect()(r)
+	if !o.trusts(r.RemoteAddr) {
+		return client
+	}
+	for element := range elements(r.Header.Values("Forwarded")) {
+		ip, ok := node(parameters(element)["for"])
+		if !ok {
+			break
+		}
+		client = ip.String()
+		if !o.contains(ip) {
+			break
+		}
+	}
+	return client
+}
+
+// node reads a node of RFC 7239: 192.0.2.43, 192.0.2.43:47011, [2001:db8::17], [2001:db8::17]:4711.
+func node(text string) (netip.Addr, bool) {
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return at.Addr().Unmap(), true
+	}
+	ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	return ip.Unmap(), err == nil
+}
+
 var hostname = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
 
 type place struct{ scheme, host string }
 
-// forwarded reads what the nearest proxy says: the last element of each header, for those
-// before it may be the client's own. Forwarded (RFC 7239) goes before X-Forwarded-.
-func forwarded(h http.Header) (p place) {
-	for _, pair := range strings.Split(last(h.Values("Forwarded")), ";") {
-		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
-		value = strings.Trim(value, `"`)
-		switch strings.ToLower(name) {
-		case "proto":
-			p.scheme = strings.ToLower(value)
-		case "host":
-			p.host = value
+// said reads what the nearest proxy says: the last element of a header, for those before
+// it may be the client's own.
+func (o Origin) said(h http.Header) place {
+	if o.header == Forwarded {
+		for element := range elements(h.Values("Forwarded")) {
+			pairs := parameters(element)
+			return place{strings.ToLower(pairs["proto"]), pairs["host"]}
 		}
-	}
-	if p != (place{}) {
-		return p
+		return place{}
 	}
 	return place{strings.ToLower(last(h.Values("X-Forwarded-Proto"))), last(h.Values("X-Forwarded-Host"))}
 }

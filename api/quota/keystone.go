@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -25,6 +26,7 @@ import (
 // go on and no project takes all there is.
 const (
 	fresh    = 30 * time.Second
+	shared   = time.Minute // what is the same for all projects
 	stale    = time.Hour
 	pause    = 10 * time.Second // between two tries at a Keystone that does not answer
 	patience = 5 * time.Second  // with one answer; a create waits for it
@@ -47,6 +49,16 @@ type Keystone struct {
 	config Config
 	known  *lru.Cache[string, entry]
 	asking singleflight.Group
+
+	mu       sync.Mutex
+	defaults defaults
+}
+
+// defaults are what Keystone says once for all projects.
+type defaults struct {
+	service string // the id of the one that has the limits
+	quota   compute.Quota
+	until   time.Time
 }
 
 // entry is what is known of a project's quota.
@@ -105,27 +117,11 @@ func (k *Keystone) refresh(ctx context.Context, project string, e entry) entry {
 // Ask asks Keystone for a project's quota; "" is for that of projects without limits of
 // their own.
 func (k *Keystone) Ask(ctx context.Context, project string) (compute.Quota, error) {
-	service, err := k.service(ctx)
-	if err != nil {
-		return compute.Quota{}, explain(err, "find the service")
+	common, err := k.common(ctx)
+	if err != nil || project == "" {
+		return common.quota, err
 	}
-	pages, err := registeredlimits.List(k.config.Identity, registeredlimits.ListOpts{ServiceID: service}).AllPages(ctx)
-	if err != nil {
-		return compute.Quota{}, explain(err, "list registered limits")
-	}
-	registered, err := registeredlimits.ExtractRegisteredLimits(pages)
-	if err != nil {
-		return compute.Quota{}, err
-	}
-	defaults := overlay{region: k.config.Region}
-	for _, l := range registered {
-		defaults.add(l.ResourceName, l.RegionID, l.DefaultLimit)
-	}
-	quota := defaults.over(k.config.Default)
-	if project == "" {
-		return quota, nil
-	}
-	pages, err = limits.List(k.config.Identity, limits.ListOpts{ServiceID: service, ProjectID: project}).AllPages(ctx)
+	pages, err := limits.List(k.config.Identity, limits.ListOpts{ServiceID: common.service, ProjectID: project}).AllPages(ctx)
 	if err != nil {
 		return compute.Quota{}, explain(err, "list limits")
 	}
@@ -139,7 +135,51 @@ func (k *Keystone) Ask(ctx context.Context, project string) (compute.Quota, erro
 			own.add(l.ResourceName, l.RegionID, l.ResourceLimit)
 		}
 	}
-	return own.over(quota), nil
+	return own.over(common.quota), nil
+}
+
+// common gives what is the same for all projects, which is asked for once a minute, and once
+// by all that need it at the same time.
+func (k *Keystone) common(ctx context.Context) (defaults, error) {
+	k.mu.Lock()
+	kept := k.defaults
+	k.mu.Unlock()
+	if k.config.Now().Before(kept.until) {
+		return kept, nil
+	}
+	got, err, _ := k.asking.Do(allProjects, func() (any, error) {
+		asked, err := k.askCommon(ctx)
+		if err == nil {
+			k.mu.Lock()
+			k.defaults = asked
+			k.mu.Unlock()
+		}
+		return asked, err
+	})
+	return got.(defaults), err
+}
+
+// allProjects is no project's id.
+const allProjects = "all projects"
+
+func (k *Keystone) askCommon(ctx context.Context) (defaults, error) {
+	service, err := k.service(ctx)
+	if err != nil {
+		return defaults{}, explain(err, "find the service")
+	}
+	pages, err := registeredlimits.List(k.config.Identity, registeredlimits.ListOpts{ServiceID: service}).AllPages(ctx)
+	if err != nil {
+		return defaults{}, explain(err, "list registered limits")
+	}
+	registered, err := registeredlimits.ExtractRegisteredLimits(pages)
+	if err != nil {
+		return defaults{}, err
+	}
+	all := overlay{region: k.config.Region}
+	for _, l := range registered {
+		all.add(l.ResourceName, l.RegionID, l.DefaultLimit)
+	}
+	return defaults{service, all.over(k.config.Default), k.config.Now().Add(shared)}, nil
 }
 
 func (k *Keystone) service(ctx context.Context) (string, error) {

@@ -24,7 +24,7 @@ func TestDoor(t *testing.T) {
 		b.raw(member, "GET", path, "").is(200, versions)
 		b.raw(nobody, "GET", path, "").ok(401)
 	}
-	behind, err := origin.New("https://volumes.example/", nil)
+	behind, err := origin.New("https://volumes.example/", nil, "")
 	require.NoError(t, err)
 	prefixed := setup(t, b.cloud, func(c *api.Config) { c.Origin = behind })
 	require.Contains(t, prefixed.raw(nobody, "GET", "/v3", "").body, `"href":"https://volumes.example/v3/"`)

@@ -26,7 +26,7 @@ is committed and starts when Temporal is back.`
 }
 
 func (apiCommand) Run(r *run) error {
-	b, err := r.openBackends(durable.DialLazily, apiConnections)
+	b, err := r.openBackends(pki.API, durable.DialLazily, apiConnections)
 	if err != nil {
 		return err
 	}
@@ -65,14 +65,15 @@ func (apiCommand) Run(r *run) error {
 		return err
 	}
 	go authority.Renew(r, own, pki.API)
-	behind, err := origin.New(b.API.PublicURL, b.API.TrustedProxies)
+	behind, err := origin.New(b.API.PublicURL, b.API.TrustedProxies, origin.Header(b.API.ProxyHeader))
 	if err != nil {
-		return fmt.Errorf("api.public_url, api.trusted_proxies: %w", err)
+		return fmt.Errorf("api.public_url, api.trusted_proxies, api.proxy_header: %w", err)
 	}
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
-		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles,
-		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, Quotas: quotas, Origin: behind,
+		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objects, Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
+		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
+		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
 		Operations: durable.Starter{Client: b.temporal},
 		Consoles:   agent.Client{Identity: own},
 	})

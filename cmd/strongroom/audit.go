@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -9,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"strongroom/durable"
+	"strongroom/worker/pki"
 	"strongroom/workflows"
 )
 
@@ -54,23 +56,15 @@ func (a auditCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	temporal, err := dialTemporal(cfg, r.log, durable.Dial)
+	temporal, err := dialTemporalAsControl(r, cfg, pki.Control, r.log, durable.Dial)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
-	run, err := temporal.ExecuteWorkflow(r, client.StartWorkflowOptions{
-		ID: workflows.AuditName, TaskQueue: durable.ControlQueue,
-		// Who asks while an audit runs gets its answer.
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, workflows.AuditName, workflows.AuditInput{})
+	// Who asks while an audit runs gets its answer.
+	result, err := runAudit(r, temporal, enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING)
 	if err != nil {
-		return fmt.Errorf("the audit could not be started: %w", err)
-	}
-	var result workflows.AuditResult
-	if err := run.Get(r, &result); err != nil {
-		why := durable.FromTemporal(err).Message
-		return fmt.Errorf("the audit did not reach its end: %s. Ask again; the Temporal UI shows under %q how far it came", why, workflows.AuditName)
+		return err
 	}
 	if err := a.print(result, auditTable(result)); err != nil {
 		return err
@@ -82,6 +76,21 @@ func (a auditCommand) Run(r *run) error {
 		return fmt.Errorf("no answer from %s", strings.Join(result.Silent, ", "))
 	}
 	return nil
+}
+
+// runAudit runs an audit and waits for its end.
+func runAudit(ctx context.Context, temporal client.Client, meets enumspb.WorkflowIdConflictPolicy) (result workflows.AuditResult, err error) {
+	run, err := temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: workflows.AuditName, TaskQueue: durable.ControlQueue, WorkflowIDConflictPolicy: meets,
+	}, workflows.AuditName, workflows.AuditInput{})
+	if err != nil {
+		return result, fmt.Errorf("the audit could not be started: %w", err)
+	}
+	if err := run.Get(ctx, &result); err != nil {
+		why := durable.FromTemporal(err).Message
+		return result, fmt.Errorf("the audit did not reach its end: %s. Ask again; the Temporal UI shows under %q how far it came", why, workflows.AuditName)
+	}
+	return result, nil
 }
 
 func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -13,7 +14,7 @@ import (
 
 // await polls a server until it has the status, with a progress line on a
 // terminal. An empty status waits until the server is gone.
-func await(ctx context.Context, client *gophercloud.ServiceClient, id string, timeout time.Duration, status string) (*servers.Server, error) {
+func await(ctx context.Context, client *gophercloud.ServiceClient, id string, timeout time.Duration, statuses ...string) (*servers.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	line := newProgressLine()
@@ -21,7 +22,7 @@ func await(ctx context.Context, client *gophercloud.ServiceClient, id string, ti
 	for begun := time.Now(); ; {
 		s, err := servers.Get(ctx, client, id).Extract()
 		switch {
-		case status == "" && gophercloud.ResponseCodeIs(err, 404):
+		case slices.Contains(statuses, "") && gophercloud.ResponseCodeIs(err, 404):
 			return nil, nil
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("server %s: gave up waiting after %s", id, timeout)
@@ -29,7 +30,7 @@ func await(ctx context.Context, client *gophercloud.ServiceClient, id string, ti
 			return nil, explain(err)
 		case s.Status == "ERROR" && s.TaskState == "":
 			return nil, fmt.Errorf("server %s is in ERROR: %s", id, s.Fault.Message)
-		case s.Status == status && s.TaskState == "":
+		case slices.Contains(statuses, s.Status) && s.TaskState == "":
 			return s, nil
 		}
 		line.show(fmt.Sprintf("%s: %s %s, %.0f s", s.Name, s.Status, s.TaskState, time.Since(begun).Seconds()))

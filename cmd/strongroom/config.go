@@ -13,6 +13,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 )
 
@@ -33,6 +34,7 @@ type Config struct {
 			Certificate string `koanf:"certificate"` // file: what Temporal is shown
 			Key         string `koanf:"key"`         // file: its key
 			ServerName  string `koanf:"server_name"` // in Temporal's certificate
+			Own         bool   `koanf:"own"`         // instead: strongroom's own certificates, as strongroom-temporal knows them
 		} `koanf:"tls"` // none of it: clear text
 	} `koanf:"temporal"`
 	Identity IdentityConfig `koanf:"identity"`
@@ -43,10 +45,15 @@ type Config struct {
 
 		Connections    int      `koanf:"connections"`     // to the database, at most
 		PublicURL      string   `koanf:"public_url"`      // of the links in answers; empty: as each request names it
-		TrustedProxies []string `koanf:"trusted_proxies"` // networks whose X-Forwarded- headers are believed
+		TrustedProxies []string `koanf:"trusted_proxies"` // networks whose headers are believed
+		ProxyHeader    string   `koanf:"proxy_header"`    // which of their headers: x-forwarded or forwarded
 
 		ForceConfigDrive bool `koanf:"force_config_drive"` // every new server has one
 		MaxImageDiskGB   int  `koanf:"max_image_disk_gb"`  // how large a disk may be that takes its image's size
+
+		AllowResizeToSameHost bool `koanf:"allow_resize_to_same_host"` // a resize may leave the server on its host
+		ResizeConfirmWindow   int  `koanf:"resize_confirm_window"`     // seconds after which a resize or a migration is confirmed by itself; 0: never
+		ShelvedOffloadTime    int  `koanf:"shelved_offload_time"`      // seconds that a shelved server stays on its host; -1: until it is offloaded
 	} `koanf:"api"`
 	Quota   QuotaConfig `koanf:"quota"`
 	Control struct {
@@ -61,6 +68,10 @@ type Config struct {
 		Backend string `koanf:"backend"` // local or barbican
 		Path    string `koanf:"path"`    // local: the folder of sealed files
 		Master  string `koanf:"master"`  // local: the file of the master key
+
+		Endpoint   string   `koanf:"endpoint"`   // barbican: its address; empty: the catalog's
+		Region     string   `koanf:"region"`     // barbican: whose endpoint; empty: identity.region
+		Interfaces []string `koanf:"interfaces"` // barbican: the first that the catalog has; none: identity.interface
 	} `koanf:"keys"`
 	Images struct {
 		Backend string `koanf:"backend"` // local or glance
@@ -69,6 +80,10 @@ type Config struct {
 	Objects struct {
 		Backend string `koanf:"backend"` // local or swift
 		Path    string `koanf:"path"`
+
+		Endpoint   string   `koanf:"endpoint"`   // swift: its address; empty: the catalog's
+		Region     string   `koanf:"region"`     // swift: whose endpoint; empty: identity.region
+		Interfaces []string `koanf:"interfaces"` // swift: the first that the catalog has; none: identity.interface
 	} `koanf:"objects"`
 	Trusts struct {
 		Backend string   `koanf:"backend"` // local or keystone
@@ -76,8 +91,9 @@ type Config struct {
 		Roles   []string `koanf:"roles"` // which of its owner's roles a trust delegates
 	} `koanf:"trusts"`
 	Credentials struct {
-		Key   string   `koanf:"key"`   // file of the keys that seal tokens in the database
-		Roles []string `koanf:"roles"` // with any of which a token may remove keys of its project
+		Key        string   `koanf:"key"`         // file of the keys that seal tokens in the database
+		Roles      []string `koanf:"roles"`       // with any of which a token may remove keys of its project
+		OtherRoles []string `koanf:"other_roles"` // that a token which is kept for that may have besides
 	} `koanf:"credentials"`
 	Legacy struct {
 		Cipher  string `koanf:"cipher"`   // how dm-crypt encrypted the disks of servers with a legacy key
@@ -128,6 +144,8 @@ type HostConfig struct {
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
 	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`
 	SwtpmState       string          `koanf:"swtpm_state"`
+	SwtpmUser        string          `koanf:"swtpm_user"` // whose state is that strongroom lays down
+	SwtpmGroup       string          `koanf:"swtpm_group"`
 	Address          string          `koanf:"address"` // shown as host_ip
 	AgentListen      string          `koanf:"agent_listen"`
 	AgentURL         string          `koanf:"agent_url"`
@@ -138,6 +156,8 @@ type HostConfig struct {
 	ReservedMemoryMB int             `koanf:"reserved_memory_mb"`
 	Networks         []NetworkConfig `koanf:"networks"`
 	TrafficFilter    string          `koanf:"traffic_filter"` // of guests: required, optional or off
+	ResumeGuests     bool            `koanf:"resume_guests_state_on_host_boot"`
+	BootID           string          `koanf:"boot_id"` // a file that has other content after each boot
 }
 
 // RBDConfig is the Ceph pool in which a host keeps the disks of its servers.
@@ -217,7 +237,8 @@ func defaults() *Config {
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
 	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
-	cfg.Credentials.Key, cfg.Credentials.Roles = "/etc/strongroom/credentials.key", []string{"creator", "admin"}
+	cfg.Credentials.Key = "/etc/strongroom/credentials.key"
+	cfg.Credentials.Roles, cfg.Credentials.OtherRoles = []string{"creator"}, []string{"member", "reader"}
 	cfg.Gateway.Listen, cfg.Gateway.Authority = "127.0.0.1:8777", "/etc/strongroom/ca"
 	cfg.Legacy.Cipher, cfg.Legacy.KeySize = compute.DefaultLegacyEncryption.Cipher, compute.DefaultLegacyEncryption.KeySize
 	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"
@@ -226,9 +247,10 @@ func defaults() *Config {
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
 		Instances:  "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
-		SwtpmEnabled: true, SwtpmState: "/var/lib/libvirt/swtpm", Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
+		SwtpmEnabled: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
-		RBD: RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
+		BootID: "/proc/sys/kernel/random/boot_id",
+		RBD:    RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
 	}
 	return cfg
 }

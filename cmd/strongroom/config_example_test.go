@@ -17,7 +17,7 @@ func TestTheExampleIsComplete(t *testing.T) {
 	cfg, err := loadConfig(example)
 	require.NoError(t, err)
 	require.Equal(t, "barbican", cfg.Keys.Backend)
-	require.Equal(t, []string{"creator", "admin"}, cfg.Credentials.Roles)
+	require.Equal(t, []string{"creator"}, cfg.Credentials.Roles)
 
 	text, err := os.ReadFile(example)
 	require.NoError(t, err)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+
 	"strongroom"
 	"strongroom/durable"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/worker"
+	"strongroom/worker/pki"
 )
 
 type controlCommand struct{}
@@ -20,21 +24,18 @@ on which it began. The one that starts becomes current, that is, new operations 
 on it; one of an older version that is told to stop waits for the operations that
 began there, for control.drain at most.
 
-The first one that starts notes the namespace of Temporal in the database; none starts
-with another one, where it would take running operations for lost.`
+The first one that starts notes the namespace of Temporal in the database, and says so,
+if the executions of all operations that have begun are there. None starts with another
+one, where it would take running operations for lost.`
 }
 
 func (controlCommand) Run(r *run) error {
-	b, err := r.openBackends(durable.Dial)
+	b, err := r.openBackends(pki.Control, durable.Dial)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	namespace, err := durable.NamespaceID(r, b.temporal, b.Config.Temporal.Namespace)
-	if err != nil {
-		return err
-	}
-	if err := schema.CheckNamespace(r, b.pool, namespace, b.Config.Temporal.Namespace); err != nil {
+	if err := b.checkNamespace(r); err != nil {
 		return err
 	}
 	s, err := b.services(r)
@@ -59,6 +60,24 @@ func (controlCommand) Run(r *run) error {
 	}
 	return worker.Control{
 		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
-		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(),
+		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
+}
+
+// checkNamespace fails in another namespace of Temporal than the database's operations run in.
+func (b *backends) checkNamespace(r *run) error {
+	namespace, err := durable.NamespaceID(r, b.temporal, b.Config.Temporal.Namespace)
+	if err != nil {
+		return err
+	}
+	claimed, err := schema.CheckNamespace(r, b.pool, namespace, b.Config.Temporal.Namespace, func(ctx context.Context) (string, error) {
+		return outbox.Missing(ctx, b.pool, durable.Starter{Client: b.temporal})
+	})
+	if err != nil {
+		return err
+	}
+	if claimed {
+		r.log.InfoContext(r, "the database's operations run in this namespace of Temporal from now on", "namespace", b.Config.Temporal.Namespace, "id", namespace)
+	}
+	return nil
 }

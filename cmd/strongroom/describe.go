@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"strings"
 
 	"strongroom/worker/gateway"
 )
@@ -10,6 +12,17 @@ import (
 // describe is what the host's row says.
 func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.HostReport, error) {
 	d, err := s.domain.Describe(ctx, h.SwtpmEnabled)
+	if err != nil {
+		return gateway.HostReport{}, err
+	}
+	if why := d.NoTPM; why != s.noTPM && h.SwtpmEnabled { // TPM-34: told when it begins and when it ends
+		if s.noTPM = why; why != "" {
+			s.domain.Logger.WarnContext(ctx, "servers can have no vTPM on this host", "reason", why)
+		} else {
+			s.domain.Logger.InfoContext(ctx, "servers can have a vTPM on this host again")
+		}
+	}
+	boot, err := os.ReadFile(h.BootID)
 	if err != nil {
 		return gateway.HostReport{}, err
 	}
@@ -22,6 +35,6 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
-		AvailabilityZone: h.AvailabilityZone,
+		AvailabilityZone: h.AvailabilityZone, BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -28,6 +29,7 @@ func (d devFlags) stackConfig(r *run) (stack.Config, error) {
 
 type devCommand struct {
 	devFlags
+	Hosts int    `default:"1" placeholder:"N" help:"How many compute hosts to run, up to 9: each has a libvirtd and a host worker of its own."`
 	Cloud string `type:"existingfile" placeholder:"FILE" help:"Use the OpenStack of this clouds.yaml, as strongroom's own user of the entry 'strongroom', and run no identity and image service. Its catalog names the compute API: see --port-base."`
 }
 
@@ -41,10 +43,23 @@ When it says that it is ready:
   openstack --os-cloud strongroom-dev server list
   strongroom server list
 
+With --hosts 2 there are two compute hosts. The second has its files below h2 in the state
+folder, namespaces of its own for libvirtd, guests and worker, and a network link to the
+first; its name ends in -2. A later start may have more hosts or fewer: those that are left
+out are down, with what is on them. docs/development.md has how to cut links and power.
+
 On a real OpenStack, for example the one that ./task cloud:up runs:
 
   strongroom dev --cloud /var/lib/strongroom-cloud/clouds.yaml
   OS_CLIENT_CONFIG_FILE=/var/lib/strongroom-cloud/clouds.yaml openstack --os-cloud demo server list`
+}
+
+// Validate is called by kong.
+func (d devCommand) Validate() error {
+	if d.Hosts < 1 || d.Hosts > stack.MaxHosts {
+		return fmt.Errorf("--hosts %d: there can be 1 to %d", d.Hosts, stack.MaxHosts)
+	}
+	return nil
 }
 
 func (d devCommand) Run(r *run) error {
@@ -52,7 +67,7 @@ func (d devCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	cfg.Cloud = d.Cloud
+	cfg.Cloud, cfg.Hosts = d.Cloud, d.Hosts
 	s, err := stack.Up(r, cfg)
 	if err != nil {
 		return err

@@ -5,4 +5,4 @@ package main
 import "go.temporal.io/sdk/interceptor"
 
 // faultPoints are where a test kills a worker; a release has none.
-func faultPoints() []interceptor.WorkerInterceptor { return nil }
+func faultPoints(string) []interceptor.WorkerInterceptor { return nil }

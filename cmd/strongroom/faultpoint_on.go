@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 // faultPointVariable names a folder. A file in it called <activity>@before or
@@ -25,7 +26,7 @@ import (
 // that reaches the point remove the file and kill itself, as if the machine's
 // power went: the kill matrix arms one point at a time. One that says hold makes
 // each call that reaches the point wait until the file is gone; the file
-// <point>.reached says that one waits.
+// <point>.reached says that one waits. <point>@<host> is that point on one host alone.
 const faultPointVariable = "STRONGROOM_FAULTPOINTS"
 
 const (
@@ -34,8 +35,8 @@ const (
 	holdPause = 50 * time.Millisecond
 )
 
-func faultPoints() []interceptor.WorkerInterceptor {
-	return []interceptor.WorkerInterceptor{&faults{dir: os.Getenv(faultPointVariable)}}
+func faultPoints(host string) []interceptor.WorkerInterceptor {
+	return []interceptor.WorkerInterceptor{&faults{dir: os.Getenv(faultPointVariable), host: host}}
 }
 
 // testHeartbeatTimeout is shorter than a release's, since tests kill workers all the time.
@@ -43,11 +44,12 @@ const testHeartbeatTimeout = 4 * time.Second
 
 type faults struct {
 	interceptor.WorkerInterceptorBase
-	dir string
+	dir  string
+	host string // "": no host's worker
 }
 
 func (f *faults) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	a := &faulty{dir: f.dir}
+	a := &faulty{dir: f.dir, host: f.host}
 	a.Next = next
 	return a
 }
@@ -81,7 +83,7 @@ func (o *testHeartbeatOutbound) ExecuteActivity(ctx workflow.Context, name strin
 
 type faulty struct {
 	interceptor.ActivityInboundInterceptorBase
-	dir string
+	dir, host string
 }
 
 func (f *faulty) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
@@ -99,20 +101,26 @@ func (f *faulty) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAct
 // pointOf names an activity, and of what it removes the kind: disk.Remove.disk_file.
 func pointOf(ctx context.Context, in *interceptor.ExecuteActivityInput) string {
 	name := activity.GetInfo(ctx).ActivityType.Name
-	if len(in.Args) > 0 {
-		if r, ok := in.Args[0].(compute.Removal); ok {
-			name += "." + string(r.Thing.Kind)
-		}
+	if r, ok := durable.Input[compute.Removal](in); ok {
+		name += "." + string(r.Thing.Kind)
 	}
 	return name
 }
 
-// reach does what the point is armed for. A call that is held ends early when it
-// is cancelled or its time is over.
+// reach does what the point is armed for, anywhere or on this host.
 func (f *faulty) reach(ctx context.Context, point string) error {
 	if f.dir == "" {
 		return nil
 	}
+	if err := f.reachArmed(ctx, point); err != nil || f.host == "" {
+		return err
+	}
+	return f.reachArmed(ctx, point+"@"+f.host)
+}
+
+// reachArmed does what the point is armed for. A call that is held ends early when it
+// is cancelled or its time is over.
+func (f *faulty) reachArmed(ctx context.Context, point string) error {
 	path := filepath.Join(f.dir, strings.ReplaceAll(point, "/", "_"))
 	what, err := os.ReadFile(path)
 	if err != nil {

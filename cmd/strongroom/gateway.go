@@ -23,8 +23,8 @@ const imagePatience = 10 * time.Minute
 // Help is shown by --help.
 func (gatewayCommand) Help() string {
 	return `Runs beside the api, as many as you like. Compute hosts have no database, no password
-and no token: they report themselves here, and ask here for the passphrases and images
-that an operation on one of their servers needs, over mutual TLS. Load balancers in
+and no token: they report themselves here, and ask here for the passphrases, images and
+objects that an operation on one of their servers needs, over mutual TLS. Load balancers in
 front of it must pass TCP on, not TLS.
 
 The certificate authority is in the folder gateway.authority; the first start makes it.
@@ -51,6 +51,10 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	objects, err := s.objects()
+	if err != nil {
+		return err
+	}
 	authority, err := pki.Ensure(cfg.Gateway.Authority)
 	if err != nil {
 		return fmt.Errorf("gateway.authority: %w", err)
@@ -67,7 +71,7 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Logger: r.log}
+	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Objects: objects.Blobs, Logger: r.log}
 	return serveUntil(r, "gateway", imagePatience, secured(listener, own), server.Handler(), quiet)
 }
 
@@ -86,7 +90,7 @@ func quiet(server *http.Server) {
 func (cfg *Config) authority() (*pki.Authority, error) {
 	a, err := pki.Open(cfg.Gateway.Authority)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("gateway.authority: there is none in %s: start strongroom gateway, which makes it, or copy the folder of a machine where one runs", cfg.Gateway.Authority)
+		return nil, fmt.Errorf("gateway.authority: there is none in %s: start strongroom gateway, or strongroom authority make, which make it, or copy the folder of a machine where one runs", cfg.Gateway.Authority)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gateway.authority: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
 	"strongroom/activities/imagefile"
+	"strongroom/activities/object"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -27,6 +29,9 @@ type hostCommand struct {
 	Token  hostToken  `cmd:"" help:"Print a token with which a compute host can enroll, once."`
 	Revoke hostRevoke `cmd:"" help:"Lock out a compute host: it gets no passphrase and no image any more."`
 	Forget hostForget `cmd:"" help:"Mark a host as one that never comes back."`
+
+	Drain   hostDrain   `cmd:"" help:"Move all servers away from a host, which takes no new ones."`
+	Undrain hostUndrain `cmd:"" help:"Have a host that was drained take servers again."`
 }
 
 // Help is shown by --help.
@@ -70,22 +75,29 @@ func (hostRun) Run(r *run) error {
 	}
 	toGateway := gateway.Dial(cfg.Host.Gateway, own)
 	passphrases := gateway.NewHostKeys(toGateway, id, keys)
-	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases)
+	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases, agent.Client{Identity: own})
 	if err != nil {
 		return err
 	}
-	temporal, err := dialTemporal(cfg, r.log, durable.Dial)
+	kept := certificate{folder, id, own, toGateway, passphrases}
+	kept.renewIfDue(r) // before Temporal sees it: a connection keeps its certificate for minutes
+	temporalKeys, err := passphrases.TemporalKeys(r)
+	if err != nil {
+		return fmt.Errorf("the gateway at %s: %w", cfg.Host.Gateway, err)
+	}
+	temporal, err := dialTemporal(cfg, func() (*pki.Identity, error) { return own, nil }, temporalKeys, r.log, durable.Dial)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
-	go certificate{folder, id, own, toGateway, passphrases}.keep(r)
+	go kept.keep(r)
 	return worker.Host{
 		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: toGateway,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
 		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,
-		Ready: func() error { return activities.serveAgent(r, cfg.Host, own) }, Logger: r.log, Interceptors: faultPoints(),
+		Evict: activities.domain.Evict, NoAutostart: activities.domain.NoAutostart,
+		Ready: func() error { return activities.serveAgent(r, cfg.Host, own, toGateway) }, Logger: r.log, Interceptors: faultPoints(cfg.Host.Name),
 	}.Run(r)
 }
 
@@ -95,6 +107,7 @@ type hostActivities struct {
 	disk   *disk.Activities
 	domain *domain.Activities
 	tpm    *tpm.Activities
+	noTPM  string // why servers can have no vTPM here, as it was told last
 }
 
 // confines fails where tenants' images could not be read safely: each create would fail.
@@ -107,7 +120,7 @@ func confines(r *run, h HostConfig) error {
 	return imagefile.CheckConfinement(r, mark)
 }
 
-func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gateway.HostKeys) (*hostActivities, error) {
+func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gateway.HostKeys, hosts agent.Client) (*hostActivities, error) {
 	if err := confines(r, h); err != nil {
 		return nil, err
 	}
@@ -115,7 +128,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gatewa
 	disks, err := disk.New(disk.Config{
 		InstancesDir: h.Instances, CacheDir: h.ImageCache, CacheBytes: h.ImageCacheMB << 20, VolumeGroup: h.VolumeGroup,
 		Pool:   disk.Pool{Name: h.RBD.Pool, User: h.RBD.User, ConfFile: h.RBD.Conf, Keyring: h.RBD.Keyring},
-		Images: images, Keys: keys, Metadata: from, Logger: r.log,
+		Images: images, Keys: keys, Metadata: from, Hosts: hosts, Logger: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -130,8 +143,12 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gatewa
 	if err != nil {
 		return nil, err
 	}
+	tpms, err := openTPMs(h, from, hosts)
+	if err != nil {
+		return nil, err
+	}
 	domains, err := domain.New(domain.Config{
-		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt,
+		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, TPMs: tpms, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt, Hosts: hosts, Overseer: from,
 		Ceph:     domain.Ceph{User: h.RBD.User, ConfFile: h.RBD.Conf, Key: disks.ClusterKey},
 		Networks: h.networks(), Filter: filter, Logger: r.log,
 	})
@@ -139,12 +156,33 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gatewa
 		return nil, err
 	}
 	disks.Copies = domains
-	tpms, err := tpm.New(h.SwtpmState)
-	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, err
+	tpms.Guests = domains
+	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, nil
 }
 
-// serveAgent hands out console logs in the background, until the context ends.
-func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity) error {
+func openTPMs(h HostConfig, from *gateway.Client, hosts agent.Client) (*tpm.Activities, error) {
+	cfg := tpm.Config{SwtpmDir: h.SwtpmState, User: h.SwtpmUser, Group: h.SwtpmGroup, Objects: tpmObjects{gateway.HostObjects(from)}, Hosts: hosts}
+	if !h.SwtpmEnabled { // its user need not be there: no state is ever laid down here
+		cfg.User, cfg.Group = "root", "root"
+	}
+	return tpm.New(cfg)
+}
+
+// tpmObjects gives the state of TPMs to the object store.
+type tpmObjects struct{ object.Store }
+
+func (o tpmObjects) Put(ctx context.Context, cred compute.Credential, name string, size int64, data io.ReaderAt) error {
+	_, err := o.Store.Put(ctx, object.PutInput{Credential: cred, Name: name, Size: size}, data)
+	return err
+}
+
+func (o tpmObjects) Open(ctx context.Context, cred compute.Credential, name string) (io.ReadCloser, error) {
+	return o.Store.Open(ctx, cred, name, 0)
+}
+
+// serveAgent hands out console logs, and disks and TPM state to other hosts, in the background,
+// until the context ends.
+func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, asks *gateway.Client) error {
 	listener, err := listen("agent", h.AgentListen)
 	if err != nil {
 		return err
@@ -153,6 +191,10 @@ func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity) err
 		Logger: r.log,
 		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
 			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
+		},
+		Transfers: &agent.Transfers{Grants: asks.Grants, IsOff: s.domain.IsOff, Disk: s.disk.OpenToSend, TPM: s.tpm.Send},
+		Arrivals: &agent.Arrivals{
+			Grants: asks.GrantsArrival, Prepare: s.domain.PrepareArrival, Socket: s.domain.ArrivalSocket, Finish: s.domain.FinishArrival,
 		},
 	}.Handler())
 	return nil

@@ -16,8 +16,9 @@ import (
 )
 
 type hostToken struct {
-	Within time.Duration `default:"1h" help:"How long the token is good for."`
-	Host   string        `arg:"" name:"host" help:"The name that the host shall have."`
+	Within   time.Duration `default:"1h" help:"How long the token is good for."`
+	SameKeys bool          `help:"Let the host enroll with keys that were revoked: you say that nobody else has them."`
+	Host     string        `arg:"" name:"host" help:"The name that the host shall have."`
 }
 
 // Help is shown by --help.
@@ -25,7 +26,12 @@ func (hostToken) Help() string {
 	return `Run it on a machine with access to the database and to gateway.authority: a controller.
 It prints a token with which one host can enroll, once, under that name:
 
-    strongroom host token compute1 | ssh compute1 strongroom host enroll`
+    strongroom host token compute1 | ssh compute1 strongroom host enroll
+
+Keys that were revoked (strongroom host revoke) are not taken again: an attacker may have
+them. For a host that was revoked by mistake, --same-keys lets it keep them:
+
+    strongroom host token --same-keys compute1 | ssh compute1 strongroom host enroll --same-keys`
 }
 
 func (c hostToken) Run(r *run) error {
@@ -41,7 +47,7 @@ func (c hostToken) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	token, err := gateway.Offer(r, pool, authority, c.Host, c.Within)
+	token, err := gateway.Offer(r, pool, authority, c.Host, c.Within, c.SameKeys)
 	if err != nil {
 		return err
 	}
@@ -53,6 +59,7 @@ type hostEnroll struct {
 	output
 	TokenFile string `default:"-" help:"File with the token that strongroom host token printed; - is standard input."`
 	Replace   bool   `help:"Replace the certificate that the host has."`
+	SameKeys  bool   `help:"Replace the certificate, and keep the keys that the host has. If they were revoked, the token must allow it: strongroom host token --same-keys."`
 }
 
 // Help is shown by --help.
@@ -76,7 +83,11 @@ func (c hostEnroll) Run(r *run) error {
 		return err
 	}
 	h := cfg.Host
-	if _, _, err := pki.Folder(h.Certificate).Load(); err == nil && !c.Replace {
+	_, kept, err := pki.Folder(h.Certificate).Load()
+	if c.SameKeys && err != nil {
+		return err
+	}
+	if err == nil && !c.Replace && !c.SameKeys {
 		return fmt.Errorf("this host has a certificate in %s: say --replace for another", h.Certificate)
 	}
 	token, err := c.token()
@@ -92,7 +103,13 @@ func (c hostEnroll) Run(r *run) error {
 			return err
 		}
 	}
-	keys, request, err := newKeys(compute.HostID{UUID: id})
+	keys := kept
+	if !c.SameKeys {
+		if keys, err = pki.GenerateKeys(); err != nil {
+			return err
+		}
+	}
+	request, err := enrollRequest(compute.HostID{UUID: id}, keys)
 	if err != nil {
 		return err
 	}
@@ -122,14 +139,10 @@ func (c hostEnroll) token() (string, error) {
 	return string(text), err
 }
 
-// newKeys makes keys for a host, and what it asks a gateway for their certificate with.
-func newKeys(host compute.HostID) (pki.Keys, gateway.EnrollRequest, error) {
-	keys, err := pki.GenerateKeys()
-	if err != nil {
-		return keys, gateway.EnrollRequest{}, err
-	}
+// enrollRequest is what a host asks a gateway for the certificate of its keys with.
+func enrollRequest(host compute.HostID, keys pki.Keys) (gateway.EnrollRequest, error) {
 	public, err := x509.MarshalPKIXPublicKey(keys.Sign.Public())
-	return keys, gateway.EnrollRequest{Host: host, PublicKey: public, SealingKey: keys.Seal.PublicKey().Bytes()}, err
+	return gateway.EnrollRequest{Host: host, PublicKey: public, SealingKey: keys.Seal.PublicKey().Bytes()}, err
 }
 
 type hostRevoke struct {
@@ -146,8 +159,9 @@ on. Then mark it as down and move or delete what is on it:
 
     openstack compute service set --down HOST nova-compute
 
-A host that is sound again gets a new certificate with strongroom host token and
-strongroom host enroll --replace.`
+A host that is sound again gets new keys and a new certificate with strongroom host
+token and strongroom host enroll --replace. Its old keys are refused for good, also with a
+token; strongroom host token --help says what to do if it was revoked by mistake.`
 }
 
 func (c hostRevoke) Run(r *run) error {
@@ -176,23 +190,34 @@ func (c certificate) keep(r *run) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for {
-		if left := time.Until(c.own.Cert().NotAfter); left < pki.HostLifetime/3 {
-			if err := c.renew(r); err != nil {
-				r.log.WarnContext(r, "the host's certificate could not be renewed", "expires", c.own.Cert().NotAfter, "error", err)
-			} else {
-				r.log.InfoContext(r, "the host's certificate was renewed", "expires", c.own.Cert().NotAfter)
-			}
-		}
 		select {
 		case <-r.Done():
 			return
 		case <-tick.C:
+			c.renewIfDue(r)
 		}
 	}
 }
 
+// renewIfDue renews the certificate if less than a third of its life is left. It fails only
+// into the log: as long as the old one is good, the host can work.
+func (c certificate) renewIfDue(r *run) {
+	if time.Until(c.own.Cert().NotAfter) >= pki.HostLifetime/3 {
+		return
+	}
+	if err := c.renew(r); err != nil {
+		r.log.WarnContext(r, "the host's certificate could not be renewed", "expires", c.own.Cert().NotAfter, "error", err)
+		return
+	}
+	r.log.InfoContext(r, "the host's certificate was renewed", "expires", c.own.Cert().NotAfter)
+}
+
 func (c certificate) renew(r *run) error {
-	keys, request, err := newKeys(c.host)
+	keys, err := pki.GenerateKeys()
+	if err != nil {
+		return err
+	}
+	request, err := enrollRequest(c.host, keys)
 	if err != nil {
 		return err
 	}

@@ -25,17 +25,19 @@ type cli struct {
 	Server     serverCommand     `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
 	VolumeType volumeTypeCommand `cmd:"" group:"use" help:"List, make, change and import volume types."`
 	Audit      auditCommand      `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
-	Repair     repairCommand     `cmd:"" group:"operate" help:"Find keys that a restored, older database does not know."`
+	Repair     repairCommand     `cmd:"" group:"operate" help:"Mend what a restored, older database does not know."`
 
-	API      apiCommand      `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
-	Metadata metadataCommand `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
-	Gateway  gatewayCommand  `cmd:"" group:"operate" help:"Run the gateway, of which compute hosts get passphrases and images."`
-	Control  controlCommand  `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
-	Host     hostCommand     `cmd:"" group:"operate" help:"Run the host worker of this compute host; forget a host that never comes back."`
-	Legacy   legacyCommand   `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
-	Migrate  migrateCommand  `cmd:"" group:"operate" help:"Bring the database and Temporal's namespace up to this release."`
-	Version  versionCommand  `cmd:"" group:"operate" help:"Print the version of this binary."`
-	Devcloud devcloudCommand `cmd:"" hidden:"" help:"Run the identity and image service of the one-machine mode."`
+	API       apiCommand       `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
+	Metadata  metadataCommand  `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
+	Gateway   gatewayCommand   `cmd:"" group:"operate" help:"Run the gateway, of which compute hosts get passphrases and images."`
+	Control   controlCommand   `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
+	Host      hostCommand      `cmd:"" group:"operate" help:"Run the host worker of this compute host; drain a host; forget one that never comes back."`
+	Authority authorityCommand `cmd:"" group:"operate" help:"Make the certificate authority of strongroom's processes; issue certificates of it for Temporal."`
+	Legacy    legacyCommand    `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
+	Database  databaseCommand  `cmd:"" group:"operate" help:"Give a role of PostgreSQL the rights that a service needs."`
+	Migrate   migrateCommand   `cmd:"" group:"operate" help:"Bring the database and Temporal's namespace up to this release."`
+	Version   versionCommand   `cmd:"" group:"operate" help:"Print the version of this binary."`
+	Devcloud  devcloudCommand  `cmd:"" hidden:"" help:"Run the identity and image service of the one-machine mode."`
 }
 
 const description = `strongroom runs encrypted virtual machines behind an OpenStack-compatible API.

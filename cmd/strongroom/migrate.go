@@ -7,6 +7,7 @@ import (
 
 	"strongroom/durable"
 	"strongroom/schema"
+	"strongroom/worker/pki"
 )
 
 type migrateCommand struct {
@@ -47,7 +48,7 @@ func (m migrateCommand) Run(r *run) error {
 	defer cancel()
 	// The database is migrated by now: it needs no Temporal.
 	const away = "the database is up to date; run migrate again when Temporal is back: %w"
-	temporal, err := dialTemporal(cfg, r.log, durable.Dial)
+	temporal, err := dialTemporal(cfg, cfg.own(r, pki.Control), durable.Keys{}, r.log, durable.Dial)
 	if err != nil {
 		return fmt.Errorf(away, err)
 	}

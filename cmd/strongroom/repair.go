@@ -1,50 +1,68 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
 
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
 	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/worker/pki"
 )
 
 type repairCommand struct {
 	output
-	Apply bool `help:"Write what can be told into the database; else nothing is changed."`
+	Apply         bool     `help:"Do what the table says; else nothing is changed."`
+	RemoveUnknown []string `placeholder:"SERVER" help:"Remove what exists of a server that is not on record, with its disks. Once for each."`
 }
 
 // Help is shown by --help.
 func (repairCommand) Help() string {
-	return `For after an older database was restored (docs/restore.md). A server whose keys were
-rotated since does not start: the record names a secret that was removed. Its
-disks' new secrets are in the key manager, under names that say for which disk they
-were made. This finds disks whose secret is not there any more, and names the one
-that is:
+	return `For after an older database was restored (docs/restore.md). It compares the database
+with Temporal, the key manager, and, by an audit, with hosts and all services, and prints a
+line for each difference that the restore explains, with what --apply does about it:
 
-  found      the key manager has one secret of the disk: --apply writes it down
-  unknown    it cannot be told, the last column says why
+  execution       it runs in Temporal, and its operation is not on record: terminated
+  operation       it is on record, and its execution ended or is gone: settled as failed
+  key             a disk's secret is gone, and the key manager has one other that was
+                  made for the disk: written into the record
+  server          it is on record, and all of it is gone: deleted
+  row             a row of the ledger whose thing is gone, and that the server does not
+                  use any more: released
+  thing           it exists without a row, and is a server's that is on record: the
+                  row is written anew
+  unknown server  what exists of a server that is not on record: nothing, unless it is named
+                  with --remove-unknown; copy its data out before
 
-Nothing is removed, neither on a host nor in the key manager. It may be run again at any
-time. Run it where a control worker is configured, and "strongroom audit" after it, which
-lists all other differences.
+Where nothing is done, the last column says why, and what people can do. Servers on which an
+operation is at work are left alone. Nothing else is removed, neither on a host nor in
+the key manager, and all of it may be run again at any time: an audit tells 500 findings
+at most.
+
+Run it where a control worker is configured, while one runs.
 
 Exit code 0: nothing to repair, or all of it repaired; 1: something is left.`
 }
 
 func (c repairCommand) Run(r *run) error {
-	cfg, pool, err := r.database()
+	b, err := r.openBackends(pki.Control, durable.Dial)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	s, err := r.services(cfg, pool)
+	defer b.close()
+	if err := b.checkNamespace(r); err != nil {
+		return err
+	}
+	s, err := b.services(r)
 	if err != nil {
 		return err
 	}
@@ -52,135 +70,140 @@ func (c repairCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	result, err := repairs(r, pool, keys)
+	p := repair{run: r, pool: b.pool, temporal: b.temporal, keys: keys}
+	if p.remove, err = serverIDs(c.RemoveUnknown); err != nil {
+		return err
+	}
+	result, err := p.find()
 	if err != nil {
 		return err
 	}
-	left := 0
-	for i := range result.Disks {
-		f := &result.Disks[i]
-		if f.Now != nil && c.Apply {
-			if err := ledger.RepairKey(r, pool, *f); compute.Is(err, compute.Conflict) {
-				f.Now, f.Why = nil, err.Error()
-			} else if err != nil {
-				return err
-			}
-			f.Applied = f.Now != nil
-		}
-		if !f.Applied {
-			left++
+	if c.Apply {
+		if err := p.apply(&result); err != nil {
+			return err
 		}
 	}
 	if err := c.print(result, repairTable(result)); err != nil {
 		return err
 	}
-	switch {
-	case left == 0:
-		return nil
-	case c.Apply:
-		return fmt.Errorf("%d disks are left", left)
-	}
-	return fmt.Errorf("%d disks are to be repaired: run it with --apply", left)
+	return result.err(c.Apply)
 }
 
-// repairResult is what repair prints.
-type repairResult struct {
-	Disks  []compute.KeyRepair `json:"disks"`            // whose secret is not in the key manager
-	Looked int                 `json:"looked"`           // of how many disks
-	Closed []string            `json:"closed,omitempty"` // projects that no credential opens
-}
-
-func repairTable(result repairResult) func(*tabwriter.Writer) {
-	return func(w *tabwriter.Writer) {
-		if len(result.Disks) > 0 {
-			row(w, "REPAIR", "SERVER", "DISK", "SECRET OF THE RECORD", "SECRET OF THE KEY MANAGER", "WHY")
-		}
-		for _, f := range result.Disks {
-			switch {
-			case f.Applied:
-				row(w, "repaired", f.Server, f.Disk, f.Was, f.Now.ID, "")
-			case f.Now != nil:
-				row(w, "found", f.Server, f.Disk, f.Was, f.Now.ID, "")
-			default:
-				row(w, "unknown", f.Server, f.Disk, f.Was, "", f.Why)
-			}
-		}
-		row(w, fmt.Sprintf("%d of %d disks name a secret that the key manager does not have", len(result.Disks), result.Looked))
-		if len(result.Closed) > 0 {
-			row(w, "not looked at, since no credential opens them: "+strings.Join(result.Closed, ", "))
-		}
-	}
-}
-
-// repairs finds the disks whose secrets are not in the key manager.
-func repairs(ctx context.Context, pool *pgxpool.Pool, keys key.Manager) (repairResult, error) {
-	out := repairResult{Disks: []compute.KeyRepair{}}
-	known, err := ledger.DiskKeys(ctx, pool)
-	if err != nil {
-		return out, err
-	}
-	access, err := projects(ctx, pool)
-	if err != nil {
-		return out, err
-	}
-	byProject := map[string][]compute.DiskKey{}
-	for _, k := range known {
-		project := k.Thing.Credential.ProjectID
-		byProject[project] = append(byProject[project], k)
-	}
-	for _, project := range slices.Sorted(maps.Keys(byProject)) {
-		stored, err := secretsOf(ctx, keys, access[project])
-		if compute.Is(err, compute.Forbidden) {
-			out.Closed = append(out.Closed, project)
-			continue
-		}
+func serverIDs(texts []string) (out []compute.ServerID, err error) {
+	for _, text := range texts {
+		id, err := uuid.Parse(text)
 		if err != nil {
-			return out, err
+			return nil, fmt.Errorf("--remove-unknown: %q is no id of a server", text)
 		}
-		for _, k := range byProject[project] {
-			out.Looked++
-			if r := k.Repair(stored); r != nil {
-				out.Disks = append(out.Disks, *r)
-			}
-		}
+		out = append(out, compute.ServerID{UUID: id})
 	}
 	return out, nil
 }
 
-// projects gives those that have secrets, with the credentials to look into them with.
-func projects(ctx context.Context, pool *pgxpool.Pool) (map[string]compute.Access, error) {
-	out := map[string]compute.Access{}
-	a := &ledger.Activities{Pool: pool}
-	for after := ""; ; {
-		page, err := a.Projects(ctx, ledger.ProjectsInput{Kind: compute.ThingKeySecret, After: after})
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range page.Projects {
-			out[p.Project] = p
-		}
-		if after = page.Next; after == "" {
-			return out, nil
-		}
-	}
+// repair compares a database with the world, and mends what can be told.
+type repair struct {
+	*run
+	pool     *pgxpool.Pool
+	temporal client.Client
+	keys     key.Manager
+	remove   []compute.ServerID
 }
 
-// secretsOf lists the secrets that strongroom made in a project.
-func secretsOf(ctx context.Context, keys key.Manager, a compute.Access) (out []compute.StoredSecret, err error) {
-	err = compute.WithAny(a.Credentials, func(cred compute.Credential) error {
-		out = nil
-		for marker := ""; ; {
-			got, err := keys.List(ctx, cred, key.ListInput{Marker: marker})
-			if err != nil {
-				return err
-			}
-			for _, item := range got.Items {
-				out = append(out, compute.StoredSecret{ID: item.ID, Name: item.Name})
-			}
-			if marker = got.Next; marker == "" {
-				return nil
-			}
+// repairResult is what repair prints.
+type repairResult struct {
+	Damage []compute.Damage `json:"damage"`
+	Looked []string         `json:"looked"`           // hosts and services
+	Silent []string         `json:"silent,omitempty"` // those that did not answer
+	Closed []string         `json:"closed,omitempty"` // where no credential lets strongroom look
+	More   int              `json:"more,omitempty"`   // findings of the audit that were not told
+
+	since      time.Time
+	keys       []compute.KeyRepair
+	executions []durable.Execution
+}
+
+func (p repair) find() (repairResult, error) {
+	out := repairResult{Damage: []compute.Damage{}}
+	var err error
+	if out.since, err = ledger.Now(p, p.pool); err != nil {
+		return out, err
+	}
+	if err := p.findOperations(&out); err != nil {
+		return out, err
+	}
+	// One that began before may have seen what is gone by now.
+	audit, err := runAudit(p, p.temporal, enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING)
+	if err != nil {
+		return out, err
+	}
+	out.Looked, out.Silent, out.Closed, out.More = audit.Looked, audit.Silent, audit.Closed, audit.More
+	secrets, err := p.secrets()
+	if err != nil {
+		return out, err
+	}
+	if out.keys, err = p.findKeys(secrets, &out); err != nil {
+		return out, err
+	}
+	known, err := ledger.KnownServers(p, p.pool, slices.Concat(compute.Servers(audit.Findings), p.remove))
+	if err != nil {
+		return out, err
+	}
+	for _, id := range p.remove {
+		if s, ok := known[id]; ok && !s.Deleted {
+			return out, fmt.Errorf("--remove-unknown: server %s is on record: delete it as any other", id)
 		}
-	})
-	return out, err
+	}
+	out.Damage = append(out.Damage, compute.FindDamage(compute.RepairInput{
+		Findings: audit.Findings, Known: known, Secrets: secrets.byName(), Keys: out.keys, Remove: p.remove, Incomplete: out.More > 0,
+	})...)
+	return out, nil
+}
+
+func (r repairResult) err(applied bool) error {
+	left, todo := 0, 0
+	for _, d := range r.Damage {
+		switch {
+		case d.Applied:
+		case d.Remedy != "":
+			todo++
+		default:
+			left++
+		}
+	}
+	switch {
+	case todo > 0 && !applied:
+		return fmt.Errorf("%d to be repaired: run it with --apply; %d for people to decide", todo, left)
+	case todo+left > 0:
+		return fmt.Errorf("%d are left", todo+left)
+	case r.More > 0:
+		return fmt.Errorf("the audit has %d more findings than it told: run it again", r.More)
+	case len(r.Silent) > 0:
+		return fmt.Errorf("no answer from %s", strings.Join(r.Silent, ", "))
+	}
+	return nil
+}
+
+func repairTable(result repairResult) func(*tabwriter.Writer) {
+	return func(w *tabwriter.Writer) {
+		if len(result.Damage) > 0 {
+			row(w, "DAMAGE", "SERVER", "NAME", "REPAIR", "WHY")
+		}
+		for _, d := range result.Damage {
+			server, remedy := d.Server.String(), string(d.Remedy)
+			if d.Server == (compute.ServerID{}) {
+				server = ""
+			}
+			switch {
+			case d.Applied:
+				remedy = "done: " + remedy
+			case remedy == "":
+				remedy = "none"
+			}
+			row(w, d.What, server, d.Name, remedy, d.Why)
+		}
+		row(w, fmt.Sprintf("%d differences, looked at: %s", len(result.Damage), strings.Join(result.Looked, ", ")))
+		if len(result.Closed) > 0 {
+			row(w, "not looked at, since no credential opens them: "+strings.Join(result.Closed, ", "))
+		}
+	}
 }

@@ -23,7 +23,15 @@ type serverCommand struct {
 	RotateKeys serverRotate   `cmd:"" help:"Give a server's encrypted disks new passphrases."`
 	Rescue     serverRescue   `cmd:"" help:"Boot a server from an image, with its own disks beside it."`
 	Unrescue   serverUnrescue `cmd:"" help:"Boot a rescued server from its own disk again."`
-	ConsoleLog serverConsole  `cmd:"" help:"Print a server's console."`
+	Shelve     serverShelve   `cmd:"" help:"Keep a server's disks and TPM state as images and an object; it leaves its host."`
+	Unshelve   serverUnshelve `cmd:"" help:"Bring a shelved server back."`
+	Resize     serverResize   `cmd:"" help:"Give a server another flavor, until that is confirmed or reverted."`
+	Migrate    serverMigrate  `cmd:"" help:"Move a server to another host, off, until that is confirmed or reverted (administrators)."`
+
+	ConfirmResize serverConfirm `cmd:"" help:"Give up what a server was before it was resized or migrated."`
+	RevertResize  serverRevert  `cmd:"" help:"Bring back what a server was before it was resized or migrated."`
+
+	ConsoleLog serverConsole `cmd:"" help:"Print a server's console."`
 }
 
 // wait is for commands that can wait for the end of what they asked for.
@@ -200,6 +208,11 @@ type serverAction struct {
 // act asks for an action, waits for the status that it leads to where that is wanted, and
 // shows the server.
 func (c serverAction) act(r *run, target string, do func(*gophercloud.ServiceClient, string) error) error {
+	return c.actTo(r, []string{target}, do)
+}
+
+// actTo is act for an action that leads to one of several statuses.
+func (c serverAction) actTo(r *run, targets []string, do func(*gophercloud.ServiceClient, string) error) error {
 	client, s, err := c.server(r, c.Server)
 	if err != nil {
 		return err
@@ -208,7 +221,7 @@ func (c serverAction) act(r *run, target string, do func(*gophercloud.ServiceCli
 		return explain(err)
 	}
 	if c.Wait {
-		if _, err := await(r, client, s.ID, c.Timeout, target); err != nil {
+		if _, err := await(r, client, s.ID, c.Timeout, targets...); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func succeeded(r *run, client *gophercloud.ServiceClient, server, request string
 	}
 	for _, o := range operations {
 		if o.RequestID == request && o.Message != "" {
-			return fmt.Errorf("server %s is as it was: its %s %s failed%s", server, o.Action, request, whyFailed(r, client, server, request))
+			return fmt.Errorf("server %s is as it was: its %s %s failed: %s", server, o.Action, request, o.Message)
 		}
 	}
 	return nil

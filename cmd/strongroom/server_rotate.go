@@ -68,9 +68,9 @@ func (c serverRotate) Run(r *run) error {
 // ownVersion asks for strongroom's own extensions beside the compute API.
 var ownVersion = map[string]string{"OpenStack-API-Version": "compute " + clientVersion + ", strongroom 1.0"}
 
-// whyFailed is what strongroom says of an operation beyond that it failed, as the
-// end of a sentence; "" from another compute service.
-func whyFailed(r *run, client *gophercloud.ServiceClient, server, request string) string {
+// reasons are what strongroom says of a server's operations that failed, by their requests;
+// none from another compute service.
+func reasons(r *run, client *gophercloud.ServiceClient, server string) map[string]string {
 	var body struct {
 		Operations []struct {
 			ID      string `json:"id"`
@@ -81,13 +81,12 @@ func whyFailed(r *run, client *gophercloud.ServiceClient, server, request string
 	plain.Microversion = ""
 	resp, err := plain.Get(r, client.ServiceURL("servers", server, "operations"), &body, &gophercloud.RequestOpts{MoreHeaders: ownVersion})
 	if err != nil {
-		return ""
+		return nil
 	}
 	_ = resp.Body.Close()
+	out := map[string]string{}
 	for _, op := range body.Operations {
-		if op.ID == request && op.Message != "" {
-			return ": " + op.Message
-		}
+		out[op.ID] = op.Message
 	}
-	return ""
+	return out
 }

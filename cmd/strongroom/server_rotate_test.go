@@ -25,8 +25,8 @@ func TestWhyFailed(t *testing.T) {
 		ProviderClient: &gophercloud.ProviderClient{}, Endpoint: served.URL + "/", Type: "compute", Microversion: clientVersion,
 	}
 	r := &run{Context: t.Context()}
-	require.Equal(t, ": no free key slot", whyFailed(r, client, "one", "req-1"))
-	require.Empty(t, whyFailed(r, client, "one", "req-2"))
-	require.Empty(t, whyFailed(r, client, "two", "req-1"), "another service")
+	require.Equal(t, "no free key slot", reasons(r, client, "one")["req-1"])
+	require.Empty(t, reasons(r, client, "one")["req-2"])
+	require.Empty(t, reasons(r, client, "two"), "another service")
 	require.Equal(t, clientVersion, client.Microversion, "the client stays as it is")
 }

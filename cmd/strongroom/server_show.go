@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -104,8 +105,12 @@ func serverOperations(r *run, client *gophercloud.ServiceClient, id string) ([]o
 		return nil, err
 	}
 	out := []operationView{}
+	var why map[string]string // asked for once, where one failed
 	for _, a := range actions {
-		out = append(out, operationView{Action: a.Action, RequestID: a.RequestID, Started: a.StartTime, Message: a.Message})
+		if a.Message != "" && why == nil {
+			why = reasons(r, client, id)
+		}
+		out = append(out, operationView{Action: a.Action, RequestID: a.RequestID, Started: a.StartTime, Message: cmp.Or(why[a.RequestID], a.Message)})
 	}
 	return out, nil
 }

@@ -35,9 +35,16 @@ type services struct {
 	cloud       *keystone.Cloud // nil until the first service of the cloud is opened
 }
 
-// clients gives clients of one of the cloud's services; strongroom logs in at the
-// first call.
+// clients gives clients of one of the cloud's services.
 func (s *services) clients(serviceType string) (openstack.Clients, error) {
+	return s.clientsAt(serviceType, keystone.Endpoint{})
+}
+
+// clientsAt gives clients of a service that is where at says; strongroom logs in at the first call.
+func (s *services) clientsAt(serviceType string, at keystone.Endpoint) (openstack.Clients, error) {
+	if err := at.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", serviceType, err)
+	}
 	if s.cloud == nil {
 		password, err := secretFile(s.Identity.PasswordFile)
 		if err != nil {
@@ -51,7 +58,7 @@ func (s *services) clients(serviceType string) (openstack.Clients, error) {
 			return nil, fmt.Errorf("identity: %w", err)
 		}
 	}
-	return s.cloud.Clients(serviceType), nil
+	return s.cloud.ClientsAt(serviceType, at), nil
 }
 
 func unknownBackend(key, value, choices string) error {
@@ -63,7 +70,7 @@ func (s *services) keys() (key.Manager, error) {
 	case "local":
 		return keylocal.Open(s.Keys.Path, s.Keys.Master)
 	case "barbican":
-		clients, err := s.clients("key-manager")
+		clients, err := s.clientsAt("key-manager", keystone.Endpoint{URL: s.Keys.Endpoint, Region: s.Keys.Region, Interfaces: s.Keys.Interfaces})
 		return &barbican.Manager{Clients: clients}, err
 	}
 	return nil, unknownBackend("keys", s.Keys.Backend, "local or barbican")
@@ -80,12 +87,12 @@ func (s *services) images() (image.Library, error) {
 	return nil, unknownBackend("images", s.Images.Backend, "local or glance")
 }
 
-func (s *services) objects() (object.Store, error) {
+func (s *services) objects() (*object.Segmented, error) {
 	switch s.Objects.Backend {
 	case "local":
 		return objectlocal.Open(s.Objects.Path)
 	case "swift":
-		clients, err := s.clients("object-store")
+		clients, err := s.clientsAt("object-store", keystone.Endpoint{URL: s.Objects.Endpoint, Region: s.Objects.Region, Interfaces: s.Objects.Interfaces})
 		return &object.Segmented{Blobs: &swift.Blobs{Clients: clients}}, err
 	}
 	return nil, unknownBackend("objects", s.Objects.Backend, "local or swift")

@@ -96,7 +96,7 @@ func TestServicesOfTheCloudShareOneLogin(t *testing.T) {
 	require.NoError(t, err)
 	objects, err := s.objects()
 	require.NoError(t, err)
-	require.IsType(t, &swift.Blobs{}, objects.(*object.Segmented).Blobs)
+	require.IsType(t, &swift.Blobs{}, objects.Blobs)
 	_, err = objects.List(t.Context(), compute.DeploymentCredential(), object.ListInput{})
 	require.NoError(t, err)
 	trusts, err := s.trusts()

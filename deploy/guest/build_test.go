@@ -20,7 +20,7 @@ import (
 func TestBuildBootsByItself(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	image := filepath.Join(t.TempDir(), "guest.qcow2")
 	require.NoError(t, guest.Build(ctx, image, guest.Options{}))
@@ -52,7 +52,7 @@ func TestBuildBootsByItself(t *testing.T) {
 func TestBuildUsesItsCache(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -73,7 +73,7 @@ func TestBuildUsesItsCache(t *testing.T) {
 // The idle guest obeys the power button.
 func TestIdleGuestPowersOff(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	image := filepath.Join(t.TempDir(), "idle.qcow2")
 	require.NoError(t, guest.BuildIdle(ctx, image))

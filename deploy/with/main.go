@@ -104,6 +104,11 @@ func start(ctx context.Context, services []service) (variables []string, stop fu
 		starting.Go(func() error {
 			value, stop, err := s.start(ctx)
 			if err != nil {
+				// Somebody took a port that was free, say: another start has others.
+				fmt.Fprintf(os.Stderr, "with: %s: %v; once more\n", s.variable, err)
+				value, stop, err = s.start(ctx)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", s.variable, err)
 			}
 			settings[i], stops[i] = s.variable+"="+value, stop

@@ -22,6 +22,7 @@ const (
 type Executions interface {
 	Starter
 	FindExecution(context.Context, compute.Operation) (state durable.ExecutionState, found bool, err error)
+	HasRun(context.Context, compute.Operation) (bool, error)
 }
 
 // Repairer repairs what a row in PostgreSQL and an execution in Temporal disagree about.
@@ -68,7 +69,14 @@ func (r *Repairer) repair(ctx context.Context, q *schema.Queries, op compute.Ope
 		return err
 	case found && state == durable.Running:
 		return q.TouchOperation(ctx, op.ID)
-	case op.State == compute.OperationAccepted:
+	case op.State == compute.OperationAccepted && !found:
+		// What a restored, older database has as accepted was begun after the backup. To do
+		// it again would do it to what was made of the server since (M8).
+		if ran, err := r.Executions.HasRun(ctx, op); err != nil {
+			return err
+		} else if ran {
+			break
+		}
 		if err := r.Executions.Start(ctx, op); err != nil {
 			return err
 		}

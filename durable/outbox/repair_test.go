@@ -20,6 +20,7 @@ import (
 type executions struct {
 	mu      sync.Mutex
 	running map[compute.OperationID]bool
+	ran     map[compute.OperationID]bool // and ended, and is not the last under its workflow id
 	looked  []compute.OperationID
 	refuse  func(compute.Operation) error // nil: it can be started
 }
@@ -34,6 +35,12 @@ func (e *executions) Start(_ context.Context, op compute.Operation) error {
 	}
 	e.running[op.ID] = true
 	return nil
+}
+
+func (e *executions) HasRun(_ context.Context, op compute.Operation) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ran[op.ID], nil
 }
 
 func (e *executions) FindExecution(_ context.Context, op compute.Operation) (durable.ExecutionState, bool, error) {
@@ -93,6 +100,7 @@ func TestA5RepairIsFair(t *testing.T) {
 	require.Equal(t, 1, b.repair(t).Started)
 	require.Equal(t, op.ID, b.looked[0], "it comes first")
 	require.Len(t, b.looked, 500)
+	b.Exec("UPDATE operations SET state = 'running', started_at = now() WHERE id = $1", op.ID) // as its workflow does
 
 	seen := map[compute.OperationID]bool{}
 	for range 4 {
@@ -158,4 +166,16 @@ func TestRepairClosesWhatIsGone(t *testing.T) {
 	require.ElementsMatch(t, []compute.OperationID{"req-running1", "req-running3"}, b.lost)
 	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM operations WHERE updated_at > now() - interval '1 minute'"), "the one that runs was touched")
 	require.Equal(t, 3, b.CountRows("SELECT count(*) FROM operations WHERE looked_at IS NOT NULL"))
+}
+
+// M8: an operation that a restored database has as accepted, and that ran after the backup, is
+// not done a second time.
+func TestM8AnAcceptedOperationThatRanIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.many(2, compute.OperationAccepted)
+	b.ran = map[compute.OperationID]bool{"req-accepted1": true}
+	require.Equal(t, outbox.Repaired{Started: 1, Closed: 1}, b.repair(t))
+	require.Equal(t, []compute.OperationID{"req-accepted1"}, b.lost)
+	require.Equal(t, map[compute.OperationID]bool{"req-accepted2": true}, b.running)
 }

@@ -1,7 +1,10 @@
 package bench_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/proto"
 
 	"strongroom/compute"
@@ -29,6 +33,7 @@ import (
 	"strongroom/deploy/dev/stack"
 	"strongroom/deploy/guest"
 	"strongroom/durable"
+	"strongroom/worker/pki"
 )
 
 const (
@@ -54,7 +59,7 @@ func startDev(b *testing.B, name, binary string) *dev {
 	require.NoError(b, os.Chmod(dir, 0o711))
 	d := &dev{B: b, name: name, Layout: stack.Layout{State: filepath.Join(dir, "s"), PortBase: freePorts(b)}}
 	d.launch(binary, dir)
-	d.temporal, err = durable.Dial(durable.ClientConfig{Address: d.TemporalAddress(), Namespace: "default", Logger: quiet})
+	d.temporal, err = d.dialTemporal()
 	require.NoError(b, err)
 	b.Cleanup(d.temporal.Close)
 	admin, endpoint := d.login(stack.CloudName)
@@ -64,13 +69,22 @@ func startDev(b *testing.B, name, binary string) *dev {
 	return d
 }
 
+// dialTemporal connects to Temporal. Releases before 0.2.0 have one that asks for no
+// certificate, and no authority.
+func (d *dev) dialTemporal() (client.Client, error) {
+	if _, err := os.Stat(d.Authority()); errors.Is(err, fs.ErrNotExist) {
+		return client.Dial(client.Options{HostPort: d.TemporalAddress(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	}
+	return d.DialTemporal(pki.Operator)
+}
+
 func (d *dev) launch(binary, dir string) {
 	d.Helper()
-	log, err := os.Create(filepath.Join(dir, "dev.log"))
+	output, err := os.Create(filepath.Join(dir, "dev.log"))
 	require.NoError(d, err)
-	defer func() { _ = log.Close() }()
+	defer func() { _ = output.Close() }()
 	cmd := exec.Command(binary, "dev", "--state", d.State, "--port-base", fmt.Sprint(d.PortBase), "--own-libvirt", "--clouds-yaml", d.CloudsFile())
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	require.NoError(d, cmd.Start())
 	ended := make(chan struct{})
@@ -90,7 +104,7 @@ func (d *dev) launch(binary, dir string) {
 		}
 		select {
 		case <-ended:
-			text, _ := os.ReadFile(log.Name())
+			text, _ := os.ReadFile(output.Name())
 			require.Fail(d, "strongroom dev ended", "%s: %s", d.name, text)
 		default:
 		}

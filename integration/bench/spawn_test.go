@@ -2,7 +2,6 @@ package bench_test
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +19,6 @@ const oldVariable = "STRONGROOM_BENCH_OLD"
 
 // creates is how many servers each binary creates.
 const creates = 30
-
-var quiet = slog.New(slog.DiscardHandler)
 
 // spawned is what a create took: for its client, from the request until the server is
 // ACTIVE, and as Temporal keeps it.
@@ -50,9 +47,10 @@ func BenchmarkSpawn(b *testing.B) {
 		d.spawn() // the host has the image now
 	}
 	for b.Loop() {
-		for range creates {
-			for i, d := range stacks {
-				all[i] = append(all[i], d.spawn())
+		for n := range creates {
+			for i := range stacks {
+				i = (i + n) % len(stacks) // neither always goes first
+				all[i] = append(all[i], stacks[i].spawn())
 			}
 		}
 	}
@@ -63,7 +61,21 @@ func BenchmarkSpawn(b *testing.B) {
 	}
 	if len(all) == 2 {
 		b.ReportMetric(float64(middle(all[1], took))/float64(middle(all[0], took)), "new/old")
+		pairs := ratios(all[0], all[1])
+		b.ReportMetric(pairs[len(pairs)/2], "pairs-new/old")
+		b.Logf("new/old of the two creates of each turn: median %.2f, a quarter below %.2f, a quarter above %.2f",
+			pairs[len(pairs)/2], pairs[len(pairs)/4], pairs[len(pairs)*3/4])
 	}
+}
+
+// ratios are those of creates that followed each other, in order of size: what else the
+// machine does changes both alike.
+func ratios(before, now []spawned) (out []float64) {
+	for i := range before {
+		out = append(out, float64(now[i].took)/float64(before[i].took))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // build builds the present binary.

@@ -44,3 +44,7 @@ SELECT id, project_id, user_id FROM (
 -- Whether something of a project waits for a credential, and nobody offered one.
 SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits;
+
+-- name: HasCredential :one
+-- Whether a credential is on record.
+SELECT EXISTS (SELECT FROM credentials WHERE id = $1)::boolean AS there;

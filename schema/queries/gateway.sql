@@ -1,10 +1,10 @@
 -- name: AddEnrollment :exec
-INSERT INTO host_enrollments (token_sha256, host_name, expires_at)
-VALUES (sqlc.arg(token_sha256), sqlc.arg(host_name), now() + make_interval(secs => sqlc.arg(seconds)::float8));
+INSERT INTO host_enrollments (token_sha256, host_name, expires_at, same_keys)
+VALUES (sqlc.arg(token_sha256), sqlc.arg(host_name), now() + make_interval(secs => sqlc.arg(seconds)::float8), sqlc.arg(same_keys));
 
 -- name: UseEnrollment :one
 -- A token works once.
-UPDATE host_enrollments SET used_at = now() WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > now() RETURNING host_name;
+UPDATE host_enrollments SET used_at = now() WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > now() RETURNING host_name, same_keys;
 
 -- name: DeleteOldEnrollments :exec
 DELETE FROM host_enrollments WHERE expires_at < now() - interval '1 day';
@@ -16,14 +16,21 @@ SELECT (EXISTS (SELECT FROM host_certificates c WHERE c.revoked_at IS NULL AND c
     OR EXISTS (SELECT FROM hosts h WHERE (h.name = sqlc.arg(host_name)) <> (h.id = sqlc.arg(host_id))))::boolean AS other;
 
 -- name: LockHostCertificate :one
--- The certificate with which another is asked for: it stays good until the other is there.
-SELECT serial FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now() FOR SHARE;
+-- The certificate with which another is asked for, by its key to which passphrases are sealed:
+-- it stays good until the other is there.
+SELECT sealing_key FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now() FOR SHARE;
+
+-- name: KeysWereRevoked :one
+-- Whether one of these keys was revoked with a certificate, of any host. NULL is no key.
+SELECT EXISTS (SELECT FROM host_certificates WHERE revoked_at IS NOT NULL
+    AND (public_key = sqlc.arg(public_key) OR sealing_key = sqlc.arg(sealing_key)))::boolean AS revoked;
 
 -- name: DeleteEndedCertificates :exec
-DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now();
+-- Those that were revoked stay: their keys are refused.
+DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now() AND revoked_at IS NULL;
 
 -- name: AddHostCertificate :exec
-INSERT INTO host_certificates (serial, host_id, host_name, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO host_certificates (serial, host_id, host_name, public_key, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: HostCertificate :one
 SELECT host_id, host_name, sealing_key FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL AND not_after > now();
@@ -32,6 +39,12 @@ SELECT host_id, host_name, sealing_key FROM host_certificates WHERE serial = $1 
 -- All certificates of a host, by its name or uuid.
 UPDATE host_certificates SET revoked_at = now()
 WHERE (host_name = sqlc.arg(host)::text OR host_id::text = lower(sqlc.arg(host)::text)) AND revoked_at IS NULL;
+
+-- name: RevokedCertificates :one
+-- Those that would be good still, and by one clock for all gateways, when that was so.
+SELECT now()::timestamptz AS asked_at, coalesce(array_agg(serial ORDER BY revoked_at), '{}')::text[] AS serials,
+    coalesce(array_agg(revoked_at ORDER BY revoked_at), '{}')::timestamptz[] AS revoked_at
+FROM host_certificates WHERE revoked_at IS NOT NULL AND not_after > now();
 
 -- name: DeleteEnrollmentsOf :execrows
 -- Tokens of a host, by its name or uuid, that nobody used yet.
@@ -59,3 +72,30 @@ SELECT * FROM operations WHERE server_id = $1 AND state IN ('accepted', 'running
 SELECT EXISTS (SELECT FROM ledger l WHERE l.operation_id = ANY (sqlc.arg(operations)::text[]) AND l.state NOT IN ('released', 'handed_over')
     AND l.kind = sqlc.arg(kind) AND (l.name = sqlc.arg(id)::text OR l.reference = sqlc.arg(id)::text)
     AND l.credential_id = sqlc.arg(credential_id) AND l.project_id = sqlc.arg(project_id) AND l.user_id = sqlc.arg(user_id))::boolean AS made;
+
+-- name: OpenObject :one
+-- The row of an object that is there or may be.
+SELECT * FROM ledger WHERE kind = 'object' AND place = 'object-store' AND name = $1 AND state NOT IN ('released', 'handed_over');
+
+-- name: TransferGranted :one
+-- Whether an operation that runs is about to make a thing of a server on the host with a
+-- certificate, another one than that which asks and has the thing of that name.
+SELECT (EXISTS (SELECT FROM host_certificates c
+        JOIN ledger l ON l.place = c.host_id::text AND l.kind = sqlc.arg(kind) AND l.name = sqlc.arg(name)
+        JOIN operations o ON o.id = l.operation_id
+        WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(source)::uuid
+            AND l.state = 'intended' AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid
+            AND o.id = sqlc.arg(operation_id) AND o.server_id = sqlc.arg(server_id)::uuid AND o.state IN ('accepted', 'running'))
+    AND EXISTS (SELECT FROM ledger l WHERE l.place = (sqlc.arg(source)::uuid)::text AND l.kind = sqlc.arg(kind) AND l.name = sqlc.arg(name)
+        AND l.state = 'present' AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid))::boolean AS granted;
+
+-- name: ArrivalGranted :one
+-- Whether an operation that runs is about to run a server on the host that asks, which runs on the
+-- one with a certificate.
+SELECT (EXISTS (SELECT FROM ledger l JOIN operations o ON o.id = l.operation_id
+        WHERE l.place = (sqlc.arg(destination)::uuid)::text AND l.kind = 'running_domain' AND l.state = 'intended'
+            AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid
+            AND o.id = sqlc.arg(operation_id) AND o.server_id = sqlc.arg(server_id)::uuid AND o.state IN ('accepted', 'running'))
+    AND EXISTS (SELECT FROM host_certificates c JOIN servers s ON s.host_id = c.host_id
+        WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(destination)::uuid
+            AND s.id = sqlc.arg(server_id)::uuid))::boolean AS granted;

@@ -40,6 +40,7 @@ WHERE kind = $1 AND place = $2 AND name = $3 AND state <> 'released';
 -- soon as DueThings sees that these are there or gone. A host that says that it lives
 -- and takes no work is asked again after a minute.
 UPDATE ledger SET state = 'waiting', blocked_by = sqlc.arg(blocked_by), reason = sqlc.arg(reason),
+    waiting_since = CASE WHEN state = 'waiting' THEN waiting_since ELSE now() END,
     tries = tries + CASE WHEN sqlc.arg(blocked_by) IN ('credential', 'error') THEN 1 ELSE 0 END,
     try_at = now() + CASE sqlc.arg(blocked_by)
         WHEN 'time' THEN make_interval(secs => sqlc.arg(late)::float8)
@@ -97,9 +98,21 @@ FROM server_disks d JOIN servers s ON s.id = d.server_id
         AND l.reference = d.encryption_secret_uuid::text
 WHERE s.deleted_at IS NULL ORDER BY s.number, d.role, d.index;
 
+-- name: FirstOperation :one
+-- The operation that made a server, as far as it is still on record.
+SELECT coalesce((SELECT id FROM operations WHERE server_id = $1 ORDER BY number LIMIT 1), '')::text;
+
 -- name: LockIdleServer :one
--- A server that no operation has and none gets meanwhile.
-SELECT id FROM servers WHERE id = $1 AND deleted_at IS NULL AND current_operation = '' FOR UPDATE;
+-- A server that no operation has and none gets meanwhile, and that was not changed since.
+SELECT id FROM servers WHERE id = sqlc.arg(id) AND deleted_at IS NULL AND current_operation = ''
+    AND (sqlc.narg(since)::timestamptz IS NULL OR updated_at IS NULL OR updated_at <= sqlc.narg(since)) FOR UPDATE;
+
+-- name: DatabaseTime :one
+SELECT now()::timestamptz;
+
+-- name: ServerExists :one
+-- Whether a server is on record and not deleted.
+SELECT EXISTS (SELECT FROM servers WHERE id = $1 AND deleted_at IS NULL)::boolean AS is_known;
 
 -- name: ReplaceDiskSecret :execrows
 UPDATE server_disks SET encryption_secret_uuid = sqlc.arg(now) WHERE id = sqlc.arg(id) AND encryption_secret_uuid = sqlc.arg(was);

@@ -1,4 +1,4 @@
--- name: ClaimNamespace :exec
+-- name: ClaimNamespace :execrows
 -- The first namespace becomes the database's own.
 INSERT INTO temporal_namespace (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 

@@ -13,7 +13,9 @@ WHERE o.id = $1 AND o.state IN ('accepted', 'running')
     AND (o.server_id IS NULL OR EXISTS (SELECT FROM servers s WHERE s.id = o.server_id AND s.current_operation = o.id));
 
 -- name: SettleOperation :execrows
-UPDATE operations SET state = $2, message = $3, finished_at = coalesce(finished_at, now()), updated_at = now()
+-- What a rebuild was given as user data goes with it: the server has what it took of that.
+UPDATE operations SET state = $2, message = $3, finished_at = coalesce(finished_at, now()), updated_at = now(),
+    arguments = CASE WHEN arguments -> 'change' ? 'user_data' THEN arguments #- '{change,user_data}' ELSE arguments END
 WHERE id = $1 AND state IN ('accepted', 'running');
 
 -- name: OpenOperations :many
@@ -22,6 +24,13 @@ WHERE id = $1 AND state IN ('accepted', 'running');
 SELECT * FROM operations
 WHERE state IN ('accepted', 'running') AND updated_at < now() - make_interval(secs => sqlc.arg(seconds)::float8)
 ORDER BY (started_at IS NOT NULL), looked_at NULLS FIRST, accepted_at LIMIT sqlc.arg(most);
+
+-- name: KnownOperations :many
+-- Those of some operations that are on record.
+SELECT id FROM operations WHERE id = ANY(sqlc.arg(ids)::text[]);
+
+-- name: UnsettledOperations :many
+SELECT * FROM operations WHERE state IN ('accepted', 'running') ORDER BY accepted_at, id LIMIT sqlc.arg(most);
 
 -- name: NoteLook :exec
 -- A pass of the repair has tried it, successfully or not.

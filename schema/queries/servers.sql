@@ -30,19 +30,19 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
 -- name: TakeServer :execrows
 -- The compare-and-set by which an operation takes its server: 0 rows mean that another
 -- one was first, or the server is in a state that does not allow it.
-UPDATE servers SET task_state = sqlc.arg(task), current_operation = sqlc.arg(operation_id), updated_at = now()
+UPDATE servers SET task_state = sqlc.arg(task), current_operation = sqlc.arg(operation_id), updated_at = now(), resume_at = NULL
 WHERE id = sqlc.arg(id) AND vm_state = sqlc.arg(from_vm_state) AND task_state = sqlc.arg(from_task_state)
     AND deleted_at IS NULL AND (locked_by IS NULL OR sqlc.arg(through_lock)::boolean);
 
 -- name: TakeServerToDelete :execrows
 -- A delete takes the server over from whatever holds it, except another delete.
-UPDATE servers SET task_state = 'deleting', current_operation = sqlc.arg(operation_id), updated_at = now()
+UPDATE servers SET task_state = 'deleting', current_operation = sqlc.arg(operation_id), updated_at = now(), resume_at = NULL
 WHERE id = sqlc.arg(id) AND task_state <> 'deleting'
     AND deleted_at IS NULL AND (locked_by IS NULL OR sqlc.arg(through_lock)::boolean);
 
 -- name: ResetServerState :execrows
 -- The running operation, if there is one, loses the server.
-UPDATE servers SET vm_state = $2, task_state = '', current_operation = '', updated_at = now() WHERE id = $1 AND deleted_at IS NULL;
+UPDATE servers SET vm_state = $2, task_state = '', current_operation = '', updated_at = now(), resume_at = NULL WHERE id = $1 AND deleted_at IS NULL;
 
 -- name: SetServerLock :execrows
 UPDATE servers SET locked_by = $2, locked_reason = $3, updated_at = now() WHERE id = $1 AND deleted_at IS NULL;
@@ -67,9 +67,12 @@ UPDATE servers SET tags = $2, updated_at = now() WHERE id = $1;
 SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
 
 -- name: NetworkIDs :many
--- The networks that at least one host can attach for a project.
+-- The networks that at least one host can attach for a project. One that any host limits to other
+-- projects is not for this one (compute.PrivateNetworks).
 SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
-WHERE h.forgotten_at IS NULL AND (h.network_projects -> n.id IS NULL OR h.network_projects -> n.id @> to_jsonb(sqlc.arg(project_id)::text))
+WHERE h.forgotten_at IS NULL AND NOT EXISTS (
+    SELECT FROM hosts o, jsonb_each(CASE WHEN jsonb_typeof(o.network_projects) = 'object' THEN o.network_projects ELSE '{}' END) AS p (id, projects)
+    WHERE o.forgotten_at IS NULL AND lower(p.id) = lower(n.id) AND NOT p.projects @> to_jsonb(sqlc.arg(project_id)::text))
 ORDER BY 1;
 
 -- name: TakeMAC :execrows
@@ -96,6 +99,7 @@ SELECT s.id FROM servers s
 WHERE s.deleted_at < sqlc.arg(before)::timestamptz
     AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.state NOT IN ('released', 'handed_over'))
     AND NOT EXISTS (SELECT FROM operations o WHERE o.server_id = s.id AND o.state IN ('accepted', 'running'))
+    AND s.id <> ALL (sqlc.arg(without)::uuid[])
 ORDER BY s.deleted_at LIMIT sqlc.arg(most) FOR UPDATE OF s SKIP LOCKED;
 
 -- name: PurgeServerEvents :exec

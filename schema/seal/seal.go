@@ -8,9 +8,8 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-
-	"github.com/google/uuid"
 
 	"strongroom/compute"
 )
@@ -67,21 +66,46 @@ func NewKey() string {
 	return hex.EncodeToString(raw) + "\n"
 }
 
-// Seal closes a value. It opens again only for the same id.
-func (b *Box) Seal(id uuid.UUID, value []byte) []byte {
+// version is the first byte of what is sealed for a credential with its project and user.
+// What was sealed before begins with the label of its key and is bound to the id alone.
+const version = 2
+
+// Seal closes a value. It opens again only for the same credential: its id, project and user.
+func (b *Box) Seal(of compute.Credential, value []byte) []byte {
 	k := b.keys[0]
-	return k.aead.Seal(bytes.Clone(k.label), nil, value, id[:])
+	return k.aead.Seal(append([]byte{version}, k.label...), nil, value, bound(of))
 }
 
-// Unseal opens what Seal closed. Corrupt: it was changed, belongs to another id,
-// or its key is not in the file.
-func (b *Box) Unseal(id uuid.UUID, sealed []byte) ([]byte, error) {
+// bound is what a sealed value is bound to. No two credentials give the same.
+func bound(of compute.Credential) []byte {
+	out := append([]byte("strongroom credential"), version)
+	for _, part := range []string{string(of.ID[:]), of.ProjectID, of.UserID} {
+		out = append(binary.BigEndian.AppendUint32(out, uint32(len(part))), part...)
+	}
+	return out
+}
+
+// Unseal opens what Seal closed, also what earlier releases did. Corrupt: it was changed,
+// belongs to another credential, or its key is not in the file.
+func (b *Box) Unseal(of compute.Credential, sealed []byte) ([]byte, error) {
+	if now, ok := bytes.CutPrefix(sealed, []byte{version}); ok {
+		if value, ok := b.open(now, bound(of)); ok {
+			return value, nil
+		}
+	}
+	if value, ok := b.open(sealed, of.ID[:]); ok {
+		return value, nil
+	}
+	return nil, compute.Errorf(compute.Corrupt, "what is sealed for %s cannot be opened: it was changed, or its key is not in the file", of.ID)
+}
+
+func (b *Box) open(sealed, boundTo []byte) ([]byte, bool) {
 	for _, k := range b.keys {
 		if rest, ok := bytes.CutPrefix(sealed, k.label); ok {
-			if value, err := k.aead.Open(nil, nil, rest, id[:]); err == nil {
-				return value, nil
+			if value, err := k.aead.Open(nil, nil, rest, boundTo); err == nil {
+				return value, true
 			}
 		}
 	}
-	return nil, compute.Errorf(compute.Corrupt, "what is sealed for %s cannot be opened: it was changed, or its key is not in the file", id)
+	return nil, false
 }

@@ -28,8 +28,9 @@ func serve(t *testing.T, own *pki.Identity, handler http.Handler) (url string) {
 	return "https://" + listener.Addr().String()
 }
 
-// The api alone gets a console log, and from the right host alone.
-func TestConsoleIsHandedToTheAPIOnly(t *testing.T) {
+// TestLowConsoleIsHandedToTheAPIOnly: the api alone gets a console log, and from the right host
+// alone. Who else asks is in the log.
+func TestLowConsoleIsHandedToTheAPIOnly(t *testing.T) {
 	t.Parallel()
 	authority, err := pki.Ensure(t.TempDir() + "/ca")
 	require.NoError(t, err)
@@ -42,9 +43,10 @@ func TestConsoleIsHandedToTheAPIOnly(t *testing.T) {
 	}
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }))
 	defer elsewhere.Close()
+	var log logged
 	known, host := compute.ServerID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	url := serve(t, identity(authority, pki.HostName(host)), agent.Server{
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Console: func(_ context.Context, id compute.ServerID, lines int) (string, error) {
 			if id != known {
 				return "", compute.Errorf(compute.NotFound, "none")
@@ -81,10 +83,13 @@ func TestConsoleIsHandedToTheAPIOnly(t *testing.T) {
 		"in the clear": func() error { _, err := ask(api, host, "http"+url[len("https"):], known); return err },
 	} {
 		require.Equal(t, compute.Unavailable, compute.KindOf(call()), name)
+		lines := log.take("level=WARN msg=\"refused: not this cloud's api\" peer=" + string(pki.HostName(host)) + " address=127.0.0.1:")
+		require.Equal(t, name == "another host", len(lines) == 1, name)
 	}
 	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := anybody.Get(url + "/console/" + known.String())
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Len(t, log.take("msg=\"refused: not this cloud's api\" peer=\"\""), 1)
 }

@@ -18,24 +18,38 @@ import (
 // a host hands out when lines is negative.
 type Console func(ctx context.Context, server compute.ServerID, lines int) (string, error)
 
-// Server answers the api.
+// Server answers the api and other hosts.
 type Server struct {
-	Console Console
-	Logger  *slog.Logger
+	Console   Console
+	Transfers *Transfers // nil: other hosts get nothing
+	Arrivals  *Arrivals  // nil: no running server comes here
+	Logger    *slog.Logger
 }
 
 // Handler is the service. It must be served over TLS, as pki.Identity.Server says.
 func (s Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /console/{server}", s.console)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+pathLayout, s.forHosts(compute.ThingDiskFile, s.layout))
+	mux.HandleFunc("GET "+pathSegments, s.forHosts(compute.ThingDiskFile, s.segments))
+	mux.HandleFunc("GET "+pathTPM, s.forHosts(compute.ThingTPMState, s.tpm))
+	mux.HandleFunc("POST "+pathPrepare, s.forLeaving(s.prepare))
+	mux.HandleFunc("POST "+pathStream, s.forLeaving(s.stream))
+	mux.HandleFunc("POST "+pathFinish, s.forLeaving(s.finish))
+	mux.HandleFunc("/", s.forAPI(http.NotFound))
+	mux.HandleFunc("GET /console/{server}", s.forAPI(s.console))
+	return mux
+}
+
+// forAPI lets in the api alone.
+func (s Server) forAPI(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		if peer, _ := pki.Peer(r.TLS); peer != pki.API {
 			s.Logger.WarnContext(r.Context(), "refused: not this cloud's api", "peer", peer, "address", r.RemoteAddr)
 			http.Error(w, "no certificate of this cloud's api", http.StatusForbidden)
 			return
 		}
-		mux.ServeHTTP(w, r)
-	})
+		h(w, r)
+	}
 }
 
 func (s Server) console(w http.ResponseWriter, r *http.Request) {

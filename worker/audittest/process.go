@@ -17,6 +17,7 @@ import (
 	sdk "go.temporal.io/sdk/worker"
 
 	"strongroom/activities/ledger"
+	"strongroom/deploy/dev/temporal/temporaltest"
 	"strongroom/durable"
 	"strongroom/workflows"
 )
@@ -51,7 +52,7 @@ func run(text string) error {
 		return err
 	}
 	defer pool.Close()
-	c, err := durable.Dial(durable.ClientConfig{Address: s.Temporal, Namespace: s.Namespace, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	c, err := durable.Dial(durable.ClientConfig{Address: s.Temporal, Namespace: s.Namespace, Keys: temporaltest.Keys, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}

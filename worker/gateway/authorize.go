@@ -52,14 +52,11 @@ func (r Records) work(ctx context.Context, p purpose) (work, error) {
 // strongroom's own login could read.
 func (r Records) requireSecret(ctx context.Context, w work, id compute.SecretID) error {
 	for _, op := range w.operations {
-		ring := w.server.Keyring(op.Credential)
-		for _, d := range w.server.Disks {
-			if (is(d.Secret, id) || is(d.BackingSecret, id)) && ring.OfDisk(d) == w.Credential {
-				return nil
-			}
-		}
-		if w.server.TPM != nil && is(w.server.TPM.Secret, id) && ring.TPM == w.Credential {
+		if w.opens(w.server, op, id) {
 			return nil
+		}
+		if op.Kind == compute.OpRevertResize && w.server.Former != nil && w.opens(w.server.Before(), op, id) {
+			return nil // a vTPM, say, that the resize took away
 		}
 		if op.Credential == w.Credential && namesSecret(op, id) {
 			return nil
@@ -68,18 +65,55 @@ func (r Records) requireSecret(ctx context.Context, w work, id compute.SecretID)
 	return r.requireMade(ctx, w, compute.ThingKeySecret, id.String())
 }
 
+// opens reports whether a secret opens a disk or the TPM that a server has, or had, with the
+// credential that its flavor says.
+func (w work) opens(server compute.Server, op compute.Operation, id compute.SecretID) bool {
+	ring := server.Keyring(op.Credential)
+	for _, d := range server.Disks {
+		if (is(d.Secret, id) || is(d.BackingSecret, id)) && ring.OfDisk(d) == w.Credential {
+			return true
+		}
+	}
+	return server.TPM != nil && is(server.TPM.Secret, id) && ring.TPM == w.Credential
+}
+
 // requireImage fails with Forbidden unless an operation that runs uses the image, with the
 // credential of its request: it is one of the server's or of its disks', the operation made
-// it, or the request names it.
+// it, or the request names it. An image that keeps a disk of a shelved server is read with
+// the credential for what is its owner's.
 func (r Records) requireImage(ctx context.Context, w work, id compute.ImageID) error {
 	own := w.server.Image.ID == id ||
 		slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return d.Image != nil && *d.Image == id })
+	keeps := slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return d.Shelved != nil && d.Shelved.Image == id })
 	for _, op := range w.operations {
 		if op.Credential == w.Credential && (own || bytes.Contains(op.Arguments, []byte(`"`+id.String()+`"`))) {
 			return nil
 		}
+		if keeps && w.server.OwnersCredential(op.Credential) == w.Credential {
+			return nil
+		}
 	}
 	return r.requireMade(ctx, w, compute.ThingImage, id.String())
+}
+
+// requireObject fails with Forbidden unless an operation that runs made the object, with
+// the credential; or, to read it, the object is the server's and the credential one with
+// which that operation could remove it.
+func (r Records) requireObject(ctx context.Context, w work, name string, change bool) error {
+	if !change {
+		row, err := schema.New(r.Pool).OpenObject(ctx, name)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return unavailable(err)
+		}
+		if thing := row.Thing(""); err == nil && thing.Owner == compute.ServerOwner(w.Server) {
+			for _, op := range w.operations {
+				if slices.Contains(thing.Removers(op.Credential), w.Credential) {
+					return nil
+				}
+			}
+		}
+	}
+	return r.requireMade(ctx, w, compute.ThingObject, name)
 }
 
 // requireMade fails with Forbidden unless one of the operations made the thing, with the

@@ -44,7 +44,7 @@ func (c *Client) reconnect() {
 	before := c.connected.Swap(pki.HTTPClient(&http.Transport{
 		TLSClientConfig: c.identity.Client(pki.Gateway), MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: streamTime, ExpectContinueTimeout: answerTime,
-		WriteBufferSize: 256 << 10, ReadBufferSize: 256 << 10,
+		WriteBufferSize: 256 << 10,
 	}))
 	if before != nil {
 		before.CloseIdleConnections()
@@ -98,6 +98,11 @@ func (c *Client) ask(ctx context.Context, method, path string, in, out any) erro
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	return decode(resp, out)
+}
+
+// decode reads an answer, unless out is nil.
+func decode(resp *http.Response, out any) (err error) {
 	if out == nil {
 		_, err = io.Copy(io.Discard, resp.Body)
 	} else {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -65,14 +66,15 @@ func ParseToken(text string) (t Token, err error) {
 	return t, nil
 }
 
-// Offer lets a host of that name enroll with a new token, within a time.
-func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, within time.Duration) (Token, error) {
+// Offer lets a host of that name enroll with a new token, within a time; sameKeys: also with
+// keys that were revoked.
+func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, within time.Duration, sameKeys bool) (Token, error) {
 	t := NewToken(a.Fingerprint())
 	q := schema.New(db)
 	if err := q.DeleteOldEnrollments(ctx); err != nil {
 		return Token{}, unavailable(err)
 	}
-	return t, unavailable(q.AddEnrollment(ctx, schema.AddEnrollmentParams{TokenSha256: t.sum(), HostName: host, Seconds: within.Seconds()}))
+	return t, unavailable(q.AddEnrollment(ctx, schema.AddEnrollmentParams{TokenSha256: t.sum(), HostName: host, Seconds: within.Seconds(), SameKeys: sameKeys}))
 }
 
 // Revoke makes gateways refuse a host, by its name or uuid, from now on, and the tokens
@@ -103,12 +105,14 @@ func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (an
 	var out EnrollAnswer
 	err = pgx.BeginFunc(r.Context(), s.Pool, func(tx pgx.Tx) (err error) {
 		q := schema.New(tx)
-		if out.Name, err = q.UseEnrollment(r.Context(), token.sum()); errors.Is(err, pgx.ErrNoRows) {
+		offer, err := q.UseEnrollment(r.Context(), token.sum())
+		if errors.Is(err, pgx.ErrNoRows) {
 			return compute.Errorf(compute.Forbidden, "the token is unknown, was used or has expired: strongroom host token makes another")
 		}
 		if err != nil {
 			return err
 		}
+		out.Name = offer.HostName
 		other, err := q.OtherHost(r.Context(), schema.OtherHostParams{HostName: out.Name, HostID: in.Host})
 		if err != nil {
 			return err
@@ -116,6 +120,11 @@ func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (an
 		if other {
 			return compute.Errorf(compute.Conflict, "there is another host %s, or %s is the id of another host: "+
 				"if it is gone, revoke it (strongroom host revoke) and delete it (openstack compute service delete); if host.id_file was copied, remove the copy", out.Name, in.Host)
+		}
+		if !offer.SameKeys {
+			if err := refuseRevokedKeys(r.Context(), q, in, keyPair{}); err != nil {
+				return err
+			}
 		}
 		if _, err := q.RevokeHost(r.Context(), in.Host.String()); err != nil { // those of keys that it has no more
 			return err
@@ -130,7 +139,9 @@ func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (an
 	return out, nil
 }
 
-// renew gives a host a newer certificate; the older one is good until it ends.
+// renew gives a host a newer certificate; the older one is good until it ends. It may keep
+// the older one's keys, which were accepted with it; other keys that were revoked do not come
+// back by it.
 func (s *Server) renew(c *call) (any, error) {
 	in, err := read[EnrollRequest](c.body)
 	if err != nil {
@@ -141,9 +152,14 @@ func (s *Server) renew(c *call) (any, error) {
 	_, with := pki.Peer(c.TLS)
 	err = pgx.BeginFunc(c.Context(), s.Pool, func(tx pgx.Tx) (err error) {
 		q := schema.New(tx)
-		if _, err := q.LockHostCertificate(c.Context(), serial(with)); errors.Is(err, pgx.ErrNoRows) {
+		sealing, err := q.LockHostCertificate(c.Context(), serial(with))
+		if errors.Is(err, pgx.ErrNoRows) {
 			return compute.Errorf(compute.Forbidden, "the certificate of host %s was revoked", c.Name)
-		} else if err != nil {
+		}
+		if err != nil {
+			return err
+		}
+		if err := refuseRevokedKeys(c.Context(), q, in, keyPair{with.RawSubjectPublicKeyInfo, sealing}); err != nil {
 			return err
 		}
 		if err := q.DeleteEndedCertificates(c.Context(), in.Host); err != nil {
@@ -155,20 +171,63 @@ func (s *Server) renew(c *call) (any, error) {
 	return out, unavailable(err)
 }
 
-func (s *Server) issue(ctx context.Context, q *schema.Queries, in EnrollRequest, name string) ([]byte, error) {
-	key, err := x509.ParsePKIXPublicKey(in.PublicKey)
+// keyPair are the public keys of a host: the one of its certificate (PKIX), and the one to
+// which passphrases are sealed.
+type keyPair struct{ sign, seal []byte }
+
+// refuseRevokedKeys fails with Conflict if the host's keys were revoked: an attacker may have
+// them still, and with them what is sealed to the host. Of the keys that it has, nothing is
+// asked: an operator may have let it keep them.
+func refuseRevokedKeys(ctx context.Context, q *schema.Queries, in EnrollRequest, has keyPair) error {
+	key, err := publicKey(in)
 	if err != nil {
-		return nil, compute.Errorf(compute.Invalid, "public_key: %w", err)
+		return err
+	}
+	asked := schema.KeysWereRevokedParams{PublicKey: key.der, SealingKey: in.SealingKey}
+	if bytes.Equal(asked.PublicKey, has.sign) {
+		asked.PublicKey = nil // no row has this
+	}
+	if bytes.Equal(asked.SealingKey, has.seal) {
+		asked.SealingKey = nil
+	}
+	revoked, err := q.KeysWereRevoked(ctx, asked)
+	if err == nil && revoked {
+		return compute.Errorf(compute.Conflict, "the keys of host %s were revoked and may be in other hands: "+
+			"enroll it with new ones; if they were never lost, a token of strongroom host token --same-keys takes them", in.Host)
+	}
+	return err
+}
+
+// signingKey is the public key of a request, and its one form as bytes.
+type signingKey struct {
+	crypto.PublicKey
+	der []byte
+}
+
+func publicKey(in EnrollRequest) (k signingKey, err error) {
+	if k.PublicKey, err = x509.ParsePKIXPublicKey(in.PublicKey); err == nil {
+		k.der, err = x509.MarshalPKIXPublicKey(k.PublicKey)
+	}
+	if err != nil {
+		return k, compute.Errorf(compute.Invalid, "public_key: %w", err)
+	}
+	return k, nil
+}
+
+func (s *Server) issue(ctx context.Context, q *schema.Queries, in EnrollRequest, name string) ([]byte, error) {
+	key, err := publicKey(in)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := pki.Seal(in.SealingKey, "", nil); err != nil {
 		return nil, compute.Errorf(compute.Invalid, "sealing_key: %w", err)
 	}
-	cert, err := s.Authority.Issue(pki.HostName(in.Host), key, pki.HostLifetime)
+	cert, err := s.Authority.Issue(pki.HostName(in.Host), key.PublicKey, pki.HostLifetime)
 	if err != nil {
 		return nil, compute.Errorf(compute.Invalid, "public_key: %w", err)
 	}
 	return cert.Raw, q.AddHostCertificate(ctx, schema.AddHostCertificateParams{
-		Serial: serial(cert), HostID: in.Host, HostName: name, SealingKey: in.SealingKey, NotAfter: cert.NotAfter,
+		Serial: serial(cert), HostID: in.Host, HostName: name, PublicKey: key.der, SealingKey: in.SealingKey, NotAfter: cert.NotAfter,
 	})
 }
 

@@ -28,6 +28,7 @@ import (
 )
 
 // H1: a host gets what an operation that runs on one of its servers needs, and nothing else.
+// What is refused is in the log.
 func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -45,7 +46,9 @@ func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
 		t.Helper()
 		_, err := h.read(server, cred, id)
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", why, err)
+		h.refusal("POST /v1/passphrase", server.String())
 	}
+	c.log.take("")
 	refused("another server's secret", mine, op.ServerID, owner, theirs)
 	refused("a secret of no server", mine, op.ServerID, owner, stray)
 	refused("another host's server", mine, foreign.ServerID, owner, theirs)
@@ -119,11 +122,15 @@ func TestH1WhoIsNoHostGetsNothing(t *testing.T) {
 	_, err = h.read(op.ServerID, schematest.Owner, secret)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err))
 	require.ErrorContains(t, err, "revoked")
+	h.refusal("POST /v1/passphrase", "revoked")
 	_, err = h.client.Seen(c.Ctx)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+	h.refusal("POST /v1/host/seen", "revoked")
 	_, err = h.client.Renew(c.Ctx, h.request)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err))
+	h.refusal("POST /v1/renew", "revoked")
 
+	h.newKeys()
 	require.NoError(t, h.enroll(c.token("a")), "it is sound again")
 	_, err = h.read(op.ServerID, schematest.Owner, secret)
 	require.NoError(t, err)
@@ -181,7 +188,7 @@ func TestH1TokensWorkOnce(t *testing.T) {
 	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, first.id.String()))
 	require.Equal(t, compute.Forbidden, compute.KindOf(first.enroll(spare)), "revoked by its uuid")
 
-	late, err := gateway.Offer(c.Ctx, c.DB, c.authority, "late", time.Hour)
+	late, err := gateway.Offer(c.Ctx, c.DB, c.authority, "late", time.Hour, false)
 	require.NoError(t, err)
 	c.Exec("UPDATE host_enrollments SET expires_at = now() WHERE host_name = 'late'")
 	require.Equal(t, compute.Forbidden, compute.KindOf(c.newHost("late", compute.HostID{UUID: uuid.New()}).enroll(late.Text())))
@@ -201,6 +208,94 @@ func TestH1TokensWorkOnce(t *testing.T) {
 	for _, bad := range []string{"", "x", "x.y", unused[:40], unused + "."} {
 		require.Error(t, h.enroll(bad), bad)
 	}
+}
+
+// H1: a host that was revoked enrolls again with new keys alone, as long as nobody says
+// that the old ones were not lost.
+func TestH1RevokedKeysDoNotComeBack(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	lost := h.keys
+	require.NoError(t, h.enroll(c.tokenFor("a", true)), "its own keys, which are not lost")
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+
+	token := c.token("a")
+	refused := func(why string) {
+		t.Helper()
+		err := h.enroll(token)
+		require.Equal(t, compute.Conflict, compute.KindOf(err), "%s: %v", why, err)
+		require.ErrorContains(t, err, "were revoked", why)
+	}
+	refused("both keys")
+	fresh, err := pki.GenerateKeys()
+	require.NoError(t, err)
+	h.use(pki.Keys{Sign: lost.Sign, Seal: fresh.Seal})
+	refused("the key of its certificate")
+	h.use(pki.Keys{Sign: fresh.Sign, Seal: lost.Seal})
+	refused("the key to which passphrases are sealed")
+	other := c.newHost("b", compute.HostID{UUID: uuid.New()})
+	other.use(lost)
+	require.Equal(t, compute.Conflict, compute.KindOf(other.enroll(c.token("b"))), "under another id")
+	require.Zero(t, c.CountRows("SELECT count(*) FROM host_certificates WHERE revoked_at IS NULL"))
+
+	h.use(fresh)
+	require.NoError(t, h.enroll(token), "new keys, and the token was not used up")
+	c.Exec("UPDATE host_certificates SET not_after = now() - interval '1 day' WHERE revoked_at IS NOT NULL")
+	_, err = h.client.Renew(c.Ctx, h.request) // removes certificates that have ended
+	require.NoError(t, err)
+	h.use(lost)
+	require.Equal(t, compute.Conflict, compute.KindOf(h.enroll(c.token("a"))), "for good")
+
+	require.NoError(t, h.enroll(c.tokenFor("a", true)), "its operator says that nobody else has them")
+	_, err = h.client.Seen(c.Ctx)
+	require.NoError(t, err)
+	unused := c.tokenFor("a", true)
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+	require.Equal(t, compute.Forbidden, compute.KindOf(h.enroll(unused)), "a revocation takes back such a token, too")
+}
+
+// H1: nor do revoked keys come back by a renewal. Those that a host was let keep, it may keep
+// still.
+func TestH1RevokedKeysDoNotComeBackByARenewal(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	lost := h.keys
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+	h.newKeys()
+	require.NoError(t, h.enroll(c.token("a")))
+	own, other := h.keys, c.enrolled("b")
+
+	refused := func(of *host, keys pki.Keys, why string) {
+		t.Helper()
+		before := c.Dump("host_certificates")
+		of.use(keys)
+		_, err := of.client.Renew(c.Ctx, of.request)
+		require.Equal(t, compute.Conflict, compute.KindOf(err), "%s: %v", why, err)
+		require.ErrorContains(t, err, "were revoked", why)
+		require.Equal(t, before, c.Dump("host_certificates"), why)
+	}
+	fresh, err := pki.GenerateKeys()
+	require.NoError(t, err)
+	refused(h, lost, "both keys")
+	refused(h, pki.Keys{Sign: lost.Sign, Seal: own.Seal}, "the key of its certificate")
+	refused(h, pki.Keys{Sign: fresh.Sign, Seal: lost.Seal}, "the key to which passphrases are sealed")
+	refused(other, lost, "as another host")
+	renewed := func(keys pki.Keys, why string) {
+		t.Helper()
+		h.use(keys)
+		_, err := h.client.Renew(c.Ctx, h.request)
+		require.NoError(t, err, why)
+	}
+	renewed(own, "its own")
+	renewed(fresh, "new ones")
+
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+	h.use(lost)
+	require.NoError(t, h.enroll(c.tokenFor("a", true)), "its operator says that nobody else has them")
+	renewed(lost, "those that it was let keep")
+	refused(h, fresh, "others that were revoked")
 }
 
 // H1: a request that began before the host was revoked, and waits with its body, gets
@@ -224,6 +319,7 @@ func TestH1NoRequestOutlivesARevocation(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusForbidden, answer.StatusCode, path)
 		require.NoError(t, errors.Join(answer.Body.Close(), conn.Close()))
+		h.newKeys()
 		require.NoError(t, h.enroll(c.token("a")))
 	}
 
@@ -333,6 +429,7 @@ func TestH1ImagesPassThrough(t *testing.T) {
 	got, err := download(img)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(data, got))
+	require.NoError(t, iotest.TestReader(opened(t, h, op.ServerID, img), data))
 	_, err = download(foreign)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err))
 
@@ -356,11 +453,23 @@ func TestH1ImagesPassThrough(t *testing.T) {
 	require.EqualValues(t, len(data), record.SizeBytes)
 }
 
+// opened is the image's reader, as an operation on a server gets it.
+func opened(t *testing.T, h *host, server compute.ServerID, id compute.ImageID) io.Reader {
+	t.Helper()
+	var from io.ReadCloser
+	require.NoError(t, as(t, "server/"+server.String(), func(ctx context.Context) (err error) {
+		from, err = gateway.HostImages{Client: h.client}.Open(context.WithoutCancel(ctx), schematest.Owner, id)
+		return err
+	}))
+	t.Cleanup(func() { require.NoError(t, from.Close()) })
+	return from
+}
+
 // unhurried is an image store that takes longer than a request may.
 type unhurried struct{ image.Library }
 
-func (u unhurried) Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
-	from, err := u.Library.Open(ctx, cred, id)
+func (u unhurried) OpenUnchecked(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
+	from, err := u.Library.OpenUnchecked(ctx, cred, id)
 	if err != nil {
 		return nil, err
 	}

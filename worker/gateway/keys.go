@@ -74,26 +74,24 @@ func purposeOf(ctx context.Context, cred compute.Credential) (purpose, error) {
 type HostImages struct{ *Client }
 
 // Get implements image.Store.
-func (i HostImages) Get(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
-	var out compute.Image
+func (i HostImages) Get(ctx context.Context, cred compute.Credential, id compute.ImageID) (out compute.Image, err error) {
 	resp, err := i.stream(ctx, cred, http.MethodGet, pathImage(id), nil)
 	if err != nil {
 		return out, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-		return out, compute.Errorf(compute.Unavailable, "the gateway's answer broke off: %w", err)
-	}
-	return out, nil
+	err = decode(resp, &out)
+	return out, err
 }
 
-// Open implements image.Store.
+// Open implements image.Store, but for the digest: who asks keeps the bytes, and compares
+// what he has.
 func (i HostImages) Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
 	resp, err := i.stream(ctx, cred, http.MethodGet, pathImageFile(id), nil) //nolint:bodyclose // download has it
 	if err != nil {
 		return nil, err
 	}
-	return &download{ReadCloser: resp.Body, resp: resp}, nil
+	return readAhead(&download{ReadCloser: resp.Body, resp: resp}), nil
 }
 
 // Upload is that of image.Library.

@@ -6,9 +6,13 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +28,8 @@ import (
 	imagelocal "strongroom/activities/image/local"
 	"strongroom/activities/key"
 	keylocal "strongroom/activities/key/local"
+	"strongroom/activities/object"
+	objectlocal "strongroom/activities/object/local"
 	"strongroom/compute"
 	"strongroom/schema/schematest"
 	"strongroom/worker/gateway"
@@ -40,8 +46,46 @@ type cloud struct {
 	t         testing.TB
 	keys      key.Manager
 	images    image.Library
+	objects   object.Blobs
 	authority *pki.Authority
 	url       string
+	log       logged
+}
+
+// logged is what was logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// take gives the lines with a text that were logged since the last call.
+func (l *logged) take(text string) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	l.text.Reset()
+	return lines
+}
+
+// refusal requires that one refusal was logged since the last look at the log: whose request it
+// was, and why it was refused.
+func (h *host) refusal(request, why string) {
+	h.t.Helper()
+	lines := h.log.take("level=WARN msg=refused ")
+	require.Len(h.t, lines, 1)
+	require.Contains(h.t, lines[0], "peer="+string(pki.HostName(h.id))+" address=127.0.0.1:")
+	require.Contains(h.t, lines[0], fmt.Sprintf("request=%q error=", request))
+	require.Contains(h.t, lines[0], why)
 }
 
 func newCloud(t testing.TB) *cloud {
@@ -57,7 +101,9 @@ func newCloudWith(t testing.TB, images image.Library) *cloud {
 	dir := t.TempDir()
 	c := &cloud{Fixture: schematest.NewFixture(t), t: t, images: images}
 	master := filepath.Join(dir, "master.key")
-	var err error
+	objects, err := objectlocal.Open(filepath.Join(dir, "objects"))
+	require.NoError(t, err)
+	c.objects = objects.Blobs
 	c.keys, err = keylocal.Open(filepath.Join(dir, "keys"), master)
 	require.NoError(t, err)
 	c.authority, err = pki.Ensure(filepath.Join(dir, "ca"))
@@ -72,9 +118,9 @@ func (c *cloud) serve(own *pki.Identity) (url string) {
 	c.t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", own.Server())
 	require.NoError(c.t, err)
-	logger := slog.New(slog.NewTextHandler(c.t.Output(), nil))
+	logger := slog.New(slog.NewTextHandler(io.MultiWriter(c.t.Output(), &c.log), nil))
 	server := &http.Server{
-		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Logger: logger}).Handler(),
+		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Objects: c.objects, Logger: logger}).Handler(),
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		ReadTimeout: requestTime, WriteTimeout: requestTime, // as the process has them, and shorter
 	}
@@ -95,9 +141,11 @@ type host struct {
 	secrets *gateway.HostKeys
 }
 
-func (c *cloud) token(name string) string {
+func (c *cloud) token(name string) string { return c.tokenFor(name, false) }
+
+func (c *cloud) tokenFor(name string, sameKeys bool) string {
 	c.t.Helper()
-	token, err := gateway.Offer(c.Ctx, c.DB, c.authority, name, time.Hour)
+	token, err := gateway.Offer(c.Ctx, c.DB, c.authority, name, time.Hour, sameKeys)
 	require.NoError(c.t, err)
 	return token.Text()
 }
@@ -105,13 +153,22 @@ func (c *cloud) token(name string) string {
 func (c *cloud) newHost(name string, id compute.HostID) *host {
 	c.t.Helper()
 	h := &host{cloud: c, id: id, name: name}
-	var err error
-	h.keys, err = pki.GenerateKeys()
-	require.NoError(c.t, err)
-	public, err := x509.MarshalPKIXPublicKey(h.keys.Sign.Public())
-	require.NoError(c.t, err)
-	h.request = gateway.EnrollRequest{Host: id, PublicKey: public, SealingKey: h.keys.Seal.PublicKey().Bytes()}
+	h.newKeys()
 	return h
+}
+
+func (h *host) newKeys() {
+	h.t.Helper()
+	keys, err := pki.GenerateKeys()
+	require.NoError(h.t, err)
+	h.use(keys)
+}
+
+func (h *host) use(keys pki.Keys) {
+	h.t.Helper()
+	public, err := x509.MarshalPKIXPublicKey(keys.Sign.Public())
+	require.NoError(h.t, err)
+	h.keys, h.request = keys, gateway.EnrollRequest{Host: h.id, PublicKey: public, SealingKey: keys.Seal.PublicKey().Bytes()}
 }
 
 func (c *cloud) enrolled(name string) *host {

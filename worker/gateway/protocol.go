@@ -35,6 +35,9 @@ type HostReport struct {
 	Release           string         `json:"release"`
 
 	NetworkProjects map[string][]string `json:"network_projects"` // of networks that not all projects may use
+
+	BootID       string `json:"boot_id"`       // another one each time that the host is booted
+	ResumeGuests bool   `json:"resume_guests"` // start guests again that ran when it went down
 }
 
 // AtRest is a server on which no operation works, as the record has it.
@@ -77,6 +80,13 @@ type passphraseRequest struct {
 	Secret compute.SecretID `json:"secret"`
 }
 
+// blobRequest names a blob, or for a list what the names of blobs begin with.
+type blobRequest struct {
+	purpose
+	Blob  string `json:"blob"`
+	After string `json:"after,omitempty"` // the name before the first of a list
+}
+
 type passphraseAnswer struct {
 	Sealed []byte `json:"sealed"`
 }
@@ -90,7 +100,7 @@ type progressReport struct {
 	Percent int `json:"percent"`
 }
 
-// headerPurpose carries a purpose, as JSON, where the body is an image.
+// headerPurpose carries a purpose or a blobRequest, as JSON, of what has no body or a stream.
 const headerPurpose = "Strongroom-Purpose"
 
 // trailerEnd says how a stream ended: endWhole, or an error as JSON. A stream without it
@@ -102,21 +112,49 @@ const (
 
 // failure is an error on its way to a host.
 type failure struct {
-	Kind    compute.Kind `json:"kind"`
-	Message string       `json:"message"`
+	Kind       compute.Kind  `json:"kind"`
+	Message    string        `json:"message"`
+	Public     string        `json:"public,omitempty"`      // "": what is general of the kind
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // that the service asked for
 }
 
-// err gives the error as the gateway had it: one without a kind is a bug, and must not be
-// tried for ever.
-func (f failure) err() error {
-	if f.Kind == "" {
-		return errors.New("gateway: " + f.Message)
+// failureOf keeps of an error what its users are shown and when it is tried again.
+func failureOf(err error) failure {
+	f := failure{Kind: compute.KindOf(err), Message: err.Error()}
+	var known interface{ PublicText() string }
+	if errors.As(err, &known) {
+		f.Public = known.PublicText()
 	}
-	return compute.Errorf(f.Kind, "%s", f.Message)
+	var busy interface{ RetryAfter() time.Duration }
+	if errors.As(err, &busy) {
+		f.RetryAfter = busy.RetryAfter()
+	}
+	return f
 }
 
-// failureOf keeps the kind and the message of an error.
-func failureOf(err error) failure { return failure{Kind: compute.KindOf(err), Message: err.Error()} }
+// err gives the error as the gateway had it. One without a kind is a bug, and stays
+// without.
+func (f failure) err() error {
+	told := error(compute.Told(f.Kind, f.Message, f.Public))
+	if f.Kind == "" && f.Public == "" {
+		told = errors.New(f.Message)
+	}
+	if f.RetryAfter == 0 {
+		return told
+	}
+	return asked{told, f.RetryAfter}
+}
+
+// asked is an error of a service that asked to be left alone for a while.
+type asked struct {
+	error
+	after time.Duration
+}
+
+// RetryAfter becomes the retry delay (durable.Boundary).
+func (a asked) RetryAfter() time.Duration { return a.after }
+
+func (a asked) Unwrap() error { return a.error }
 
 var statuses = map[compute.Kind]int{
 	compute.Invalid: http.StatusBadRequest, compute.Conflict: http.StatusConflict, compute.NotFound: http.StatusNotFound,
@@ -128,12 +166,22 @@ var statuses = map[compute.Kind]int{
 const (
 	pathEnroll     = "/v1/enroll"
 	pathRenew      = "/v1/renew"
+	pathRevoked    = "/v1/revoked" // strongroom-temporal asks for it, too
 	pathHost       = "/v1/host"
 	pathSeen       = "/v1/host/seen"
 	pathPower      = "/v1/host/power"
+	pathEvacuated  = "/v1/host/evacuated"
 	pathPassphrase = "/v1/passphrase"
-	pathServers    = "/v1/servers/"
-	pathImages     = "/v1/images/"
+
+	pathTemporalKey = "/v1/host/temporal-key"
+	pathTransfer    = "/v1/transfer"
+	pathArrival     = "/v1/arrival"
+	pathDeparture   = "/v1/departure"
+	pathServers     = "/v1/servers/"
+	pathImages      = "/v1/images/"
+	pathObjects     = "/v1/objects"
+	pathObjectSize  = "/v1/objects/size"
+	pathObjectNames = "/v1/objects/names"
 )
 
 func pathProgress(id compute.ServerID) string { return pathServers + id.String() + "/progress" }

@@ -53,21 +53,27 @@ func (r Records) Seen(ctx context.Context) ([]AtRest, error) {
 }
 
 // SyncPower records what the hypervisor shows of servers, unless they are not at rest as
-// they were any more.
+// they were any more. Those that went off with their host are to be started again, where the
+// host is set to do that (TPM-15).
 func (r Records) SyncPower(ctx context.Context, found []FoundPower) error {
+	boot, err := schema.New(r.Pool).HostBoot(ctx, r.Host)
+	if err != nil {
+		return unavailable(err)
+	}
 	for _, f := range found {
 		vm, power := compute.Found(f.VMState, f.Found)
+		resume := boot.Restarted && boot.ResumeGuests && f.VMState == compute.VMActive && vm == compute.VMStopped
 		changed, err := schema.New(r.Pool).SyncPower(ctx, schema.SyncPowerParams{
-			ID: f.Server, HostID: &r.Host, VMState: vm, PowerState: power, Was: f.VMState, Seen: f.UpdatedAt,
+			ID: f.Server, HostID: &r.Host, VMState: vm, PowerState: power, Was: f.VMState, Seen: f.UpdatedAt, Resume: resume,
 		})
 		if err != nil {
 			return unavailable(err)
 		}
 		if changed > 0 {
-			r.Logger.InfoContext(ctx, "the server changed its power state by itself", "server", f.Server, "vm_state", vm)
+			r.Logger.InfoContext(ctx, "the server changed its power state by itself", "server", f.Server, "vm_state", vm, "starts_again", resume)
 		}
 	}
-	return nil
+	return unavailable(schema.New(r.Pool).NoteBoot(ctx, schema.NoteBootParams{ID: r.Host, BootID: boot.BootID}))
 }
 
 // Progress notes how far the operation on a server is, in percent of its step.

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/activities/image"
+	"strongroom/activities/object"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/schema"
@@ -31,6 +32,7 @@ type Server struct {
 	Authority *pki.Authority
 	Keys      Keys
 	Images    image.Library
+	Objects   object.Blobs
 	Logger    *slog.Logger
 }
 
@@ -41,21 +43,38 @@ const maxBody = 4 << 20
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll))
-	for pattern, h := range map[string]func(*call) (any, error){
+	mux.HandleFunc("GET "+pathRevoked, s.revoked)
+	for pattern, h := range s.routes() {
+		mux.HandleFunc(pattern, s.answering(s.authenticated(h)))
+	}
+	return mux
+}
+
+// routes is all that a host with a good certificate may ask for. None makes an offer of a
+// credential, or an operation or a row of the ledger, by which another would be used (H1).
+func (s *Server) routes() map[string]func(*call) (any, error) {
+	return map[string]func(*call) (any, error){
 		"POST " + pathRenew:                         s.renew,
 		"PUT " + pathHost:                           report,
 		"POST " + pathSeen:                          seen,
 		"POST " + pathPower:                         power,
+		"GET " + pathEvacuated:                      evacuated,
 		"POST " + pathPassphrase:                    s.passphrase,
+		"POST " + pathTransfer:                      transfer,
+		"POST " + pathArrival:                       arrival,
+		"POST " + pathDeparture:                     departure,
+		"GET " + pathTemporalKey:                    s.temporalKey,
 		"POST " + pathServers + "{server}/progress": progress,
 		"GET " + pathServers + "{server}/metadata":  serverMetadata,
 		"GET " + pathImages + "{image}":             s.image,
 		"GET " + pathImages + "{image}/file":        s.download,
 		"PUT " + pathImages + "{image}/file":        s.upload,
-	} {
-		mux.HandleFunc(pattern, s.answering(s.authenticated(h)))
+		"GET " + pathObjects:                        s.objectData,
+		"PUT " + pathObjects:                        s.storeObject,
+		"DELETE " + pathObjects:                     s.deleteObject,
+		"GET " + pathObjectSize:                     s.objectSize,
+		"GET " + pathObjectNames:                    s.objectNames,
 	}
-	return mux
 }
 
 // call is a request of a host whose certificate is good.
@@ -64,13 +83,13 @@ type call struct {
 	Records
 	sealingKey []byte
 	w          http.ResponseWriter
-	body       []byte // nil: an image
+	body       []byte // nil: a stream
 }
 
 // streamed is the answer of a call that has answered already.
 type streamed struct{}
 
-// handler gives the answer to a request. The body is nil where it is an image.
+// handler gives the answer to a request. The body is nil where it is a stream.
 type handler func(w http.ResponseWriter, r *http.Request, body []byte) (any, error)
 
 // answering answers with what h gives, an error among it.
@@ -90,7 +109,7 @@ func (s *Server) answering(h handler) http.HandlerFunc {
 }
 
 // authenticated lets hosts in: those with a certificate of this authority that is in the
-// database and was not revoked. It looks after the body is there, unless that is an image,
+// database and was not revoked. It looks after the body is there, unless that is a stream,
 // so that no request outlives a revocation.
 func (s *Server) authenticated(h func(*call) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, body []byte) (any, error) {
@@ -103,7 +122,7 @@ func (s *Server) authenticated(h func(*call) (any, error)) handler {
 	}
 }
 
-// whole reads the body of a request, but for an image's.
+// whole reads the body of a request, but for that of a stream.
 func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Header.Get(headerPurpose) != "" {
 		return nil, nil

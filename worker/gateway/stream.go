@@ -9,7 +9,7 @@ import (
 	"strongroom/compute"
 )
 
-// stall is how long a stream of an image may stand still.
+// stall is how long a stream may stand still.
 const stall = time.Minute
 
 // image gives the record of an image that an operation on a server uses.
@@ -27,9 +27,9 @@ func (s *Server) imageOf(c *call) (compute.ImageID, purpose, error) {
 	if err != nil {
 		return id, purpose{}, err
 	}
-	var p purpose
-	if err := json.Unmarshal([]byte(c.Header.Get(headerPurpose)), &p); err != nil {
-		return id, p, compute.Errorf(compute.Invalid, "the header %s cannot be read", headerPurpose)
+	p, err := about[purpose](c)
+	if err != nil {
+		return id, p, err
 	}
 	w, err := c.work(c.Context(), p)
 	if err == nil {
@@ -38,27 +38,40 @@ func (s *Server) imageOf(c *call) (compute.ImageID, purpose, error) {
 	return id, p, err
 }
 
-// download streams an image to the host. An error after the first byte is in the trailer.
+// about reads what the header says a call is for.
+func about[T any](c *call) (what T, err error) {
+	if err = json.Unmarshal([]byte(c.Header.Get(headerPurpose)), &what); err != nil {
+		err = compute.Errorf(compute.Invalid, "the header %s cannot be read", headerPurpose)
+	}
+	return what, err
+}
+
+// download streams an image to the host.
 func (s *Server) download(c *call) (any, error) {
 	id, p, err := s.imageOf(c)
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.Images.Open(c.Context(), p.Credential, id)
+	from, err := s.Images.OpenUnchecked(c.Context(), p.Credential, id) // the host checks it
 	if err != nil {
 		return nil, err
 	}
+	c.stream(from)
+	return streamed{}, nil
+}
+
+// stream sends all of what it closes. An error after the first byte is in the trailer.
+func (c *call) stream(from io.ReadCloser) {
 	defer func() { _ = from.Close() }()
 	c.w.Header().Set("Content-Type", "application/octet-stream")
 	c.w.Header().Set("Trailer", trailerEnd)
 	c.w.WriteHeader(http.StatusOK)
-	_, err = io.CopyBuffer(writer{c.w, http.NewResponseController(c.w)}, plain{from}, make([]byte, 256<<10))
+	_, err := io.CopyBuffer(writer{c.w, http.NewResponseController(c.w)}, plain{from}, make([]byte, 256<<10))
 	end := endWhole
 	if err != nil {
 		end = string(marshal(failureOf(err)))
 	}
 	c.w.Header().Set(trailerEnd, end)
-	return streamed{}, nil
 }
 
 // upload stores what the host sends as the data of an image.
@@ -67,8 +80,11 @@ func (s *Server) upload(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, s.Images.Upload(c.Context(), p.Credential, id, reader{c.Body, http.NewResponseController(c.w)})
+	return struct{}{}, s.Images.Upload(c.Context(), p.Credential, id, c.sent())
 }
+
+// sent is the stream that the host sends.
+func (c *call) sent() io.Reader { return reader{c.Body, http.NewResponseController(c.w)} }
 
 // plain hides all but Read, so that the copy goes through its buffer.
 type plain struct{ io.Reader }

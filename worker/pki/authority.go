@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -85,7 +86,7 @@ func create(dir string) error {
 	template := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "strongroom"},
 		NotBefore: time.Now().Add(-clockSkew), NotAfter: time.Now().Add(authorityLifetime),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -120,6 +121,17 @@ func (a *Authority) Issue(name Name, key crypto.PublicKey, lifetime time.Duratio
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
+}
+
+// Secret is one that all processes beside the authority know, and nobody else, for one
+// purpose.
+func (a *Authority) Secret(purpose string) ([]byte, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(key)
+	return hkdf.Key(sha256.New, key, nil, purpose, sha256.Size)
 }
 
 // Process gives a process beside the authority a certificate and a key, which exist in

@@ -60,6 +60,14 @@ func (id *Identity) Client(to Name) *tls.Config {
 	}
 }
 
+// Temporal is the configuration of connections to a Temporal server with strongroom's
+// authorizer.
+func (id *Identity) Temporal() *tls.Config {
+	cfg := id.Client(Temporal)
+	cfg.NextProtos = []string{"h2"}
+	return cfg
+}
+
 // HTTPClient is a client over a transport with one of these configurations. It follows no
 // redirect: that would lead to where whoever took the other end likes.
 func HTTPClient(transport *http.Transport) *http.Client {

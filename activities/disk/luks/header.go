@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"github.com/google/uuid"
-	"golang.org/x/crypto/pbkdf2"
 	"golang.org/x/crypto/xts"
 )
 
@@ -109,7 +108,7 @@ func newPartition(master []byte, rounds int) partition {
 	copy(p.Hash[:], Hash)
 	copy(p.UUID[:], uuid.NewString())
 	_, _ = rand.Read(p.DigestSalt[:])
-	copy(p.Digest[:], pbkdf2.Key(master, p.DigestSalt[:], roundsOfRandom, digestBytes, sha256.New))
+	copy(p.Digest[:], stretch(master, p.DigestSalt[:], roundsOfRandom, digestBytes, sha256.New))
 	for i := range p.Slots {
 		p.Slots[i] = slot{State: slotDisabled, Sector: uint32(firstSlot + i*slotSectors), Stripes: stripes}
 	}
@@ -130,7 +129,7 @@ func keyMaterial(master, passphrase []byte, s slot, newHash func() hash.Hash) ([
 func crypt(material, passphrase []byte, s slot, keyBytes int, newHash func() hash.Hash,
 	do func(c *xts.Cipher, to, from []byte, sector uint64),
 ) error {
-	derived := pbkdf2.Key(passphrase, s.Salt[:], int(s.Iterations), keyBytes, newHash)
+	derived := stretch(passphrase, s.Salt[:], int(s.Iterations), keyBytes, newHash)
 	defer clear(derived)
 	cipher, err := xts.NewCipher(newAES, derived)
 	if err != nil {

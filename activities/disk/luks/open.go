@@ -12,7 +12,6 @@ import (
 	"hash"
 	"io"
 
-	"golang.org/x/crypto/pbkdf2"
 	"golang.org/x/crypto/xts"
 )
 
@@ -108,7 +107,7 @@ func (h Header) unlock(p partition, i int, passphrase []byte, newHash func() has
 		return nil, err
 	}
 	master := merge(material, int(p.KeyBytes), newHash)
-	digest := pbkdf2.Key(master, p.DigestSalt[:], int(p.DigestIterations), digestBytes, newHash)
+	digest := stretch(master, p.DigestSalt[:], int(p.DigestIterations), digestBytes, newHash)
 	if subtle.ConstantTimeCompare(digest, p.Digest[:]) != 1 {
 		clear(master)
 		return nil, ErrPassphrase

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/disk/luks"
+	"strongroom/compute"
 )
 
 // Of the form of our own: they need few rounds.
@@ -76,6 +77,7 @@ func TestRotation(t *testing.T) {
 			require.True(t, opens(path, second))
 			require.NoError(t, h.EraseSlots(among(before)), "it is done")
 			require.ErrorIs(t, h.EraseSlots(among([]int{slot})), luks.ErrLast)
+			require.ErrorContains(t, luks.ErrLast, compute.LastSlotStays) // what a repair knows it by
 			require.True(t, opens(path, second))
 			require.True(t, wiped(t, path, 0))
 		})

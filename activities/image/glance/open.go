@@ -18,20 +18,33 @@ import (
 // Open implements image.Store. The digest that is checked is Glance's own,
 // whatever its algorithm; an image without one cannot be checked and is Corrupt.
 func (l *Library) Open(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
-	client, err := l.client(ctx, cred)
+	img, stream, err := l.open(ctx, cred, id)
 	if err != nil {
 		return nil, err
+	}
+	return &checked{data: stream, sum: digests[img.algorithm](), img: img}, nil
+}
+
+// OpenUnchecked implements image.Library.
+func (l *Library) OpenUnchecked(ctx context.Context, cred compute.Credential, id compute.ImageID) (io.ReadCloser, error) {
+	_, stream, err := l.open(ctx, cred, id)
+	return stream, err
+}
+
+func (l *Library) open(ctx context.Context, cred compute.Credential, id compute.ImageID) (record, io.ReadCloser, error) {
+	client, err := l.client(ctx, cred)
+	if err != nil {
+		return record{}, nil, err
 	}
 	img, err := get(ctx, client, cred, id)
 	if err != nil {
-		return nil, err
+		return img, nil, err
 	}
 	if img.Status != image.StatusActive {
-		return nil, compute.Errorf(compute.Conflict, "image %s has no data yet", id)
+		return img, nil, compute.Errorf(compute.Conflict, "image %s has no data yet", id)
 	}
-	algorithm, known := digests[img.algorithm]
-	if !known {
-		return nil, compute.Errorf(compute.Corrupt, "the data of image %s cannot be checked: its digest is of the kind %q", id, img.algorithm)
+	if digests[img.algorithm] == nil {
+		return img, nil, compute.Errorf(compute.Corrupt, "the data of image %s cannot be checked: its digest is of the kind %q", id, img.algorithm)
 	}
 	data := imagedata.Download(ctx, client, id.String())
 	if data.Err != nil {
@@ -39,13 +52,10 @@ func (l *Library) Open(ctx context.Context, cred compute.Credential, id compute.
 		if compute.Is(err, compute.NotFound) {
 			err = image.Missing(id)
 		}
-		return nil, err
+		return img, nil, err
 	}
 	stream, err := data.Extract()
-	if err != nil {
-		return nil, openstack.Error(err, fmt.Sprintf("read the data of image %s", id))
-	}
-	return &checked{data: stream, sum: algorithm(), img: img}, nil
+	return img, stream, openstack.Error(err, fmt.Sprintf("read the data of image %s", id))
 }
 
 // checked is an image's data; its last Read says whether it was whole. The stream

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing/iotest"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/image"
@@ -131,6 +132,10 @@ func openQueued(b bench) {
 	img := b.create("raw", image.Public)
 	_, err := b.Library.Open(b.ctx, b.Other, img.ID)
 	b.requireKind(compute.Conflict, err)
+	_, err = b.Library.OpenUnchecked(b.ctx, b.Other, img.ID)
+	b.requireKind(compute.Conflict, err)
+	_, err = b.Library.OpenUnchecked(b.ctx, b.Other, compute.ImageID{UUID: uuid.New()})
+	b.requireKind(compute.NotFound, err)
 }
 
 func openDamaged(b bench) {
@@ -144,6 +149,11 @@ func openDamaged(b bench) {
 	defer func() { require.NoError(b, r.Close()) }()
 	_, err = io.Copy(io.Discard, r)
 	b.requireKind(compute.Corrupt, err)
+	unchecked, err := b.Library.OpenUnchecked(b.ctx, b.Owner, img.ID)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, unchecked.Close()) }()
+	_, err = io.Copy(io.Discard, unchecked)
+	require.NoError(b, err)
 }
 
 // largeData sends 256 MiB through and counts what is allocated on the way.

@@ -53,7 +53,7 @@ func (i inspector) ask(ctx context.Context, img compute.Image, file *os.File) (i
 	out, err := i.run(ctx, file, img.DiskFormat)
 	if err != nil {
 		var ended *exec.ExitError
-		if ctx.Err() == nil && (errors.As(err, &ended) || errors.Is(err, imagefile.ErrOutput) || errors.Is(err, imagefile.ErrCost)) {
+		if ctx.Err() == nil && !errors.Is(err, imagefile.ErrTime) && (errors.As(err, &ended) || errors.Is(err, imagefile.ErrOutput) || errors.Is(err, imagefile.ErrCost)) {
 			return 0, compute.Errorf(compute.Invalid, "the data of image %s cannot be read as %s", img.ID, img.DiskFormat)
 		}
 		return 0, compute.Errorf(compute.Unavailable, "inspect image %s: %w", img.ID, errors.Join(err, ctx.Err()))

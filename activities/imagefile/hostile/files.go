@@ -22,7 +22,8 @@ func Files(outside string) []File {
 	for name, header := range luksHeaders() {
 		out = append(out,
 			File{Name: "LUKS with " + name, Format: "luks", Encrypted: true, Data: header},
-			File{Name: "LUKS in qcow2 with " + name, Format: "qcow2", Encrypted: true, Data: withLUKS(header)})
+			File{Name: "LUKS in qcow2 with " + name, Format: "qcow2", Encrypted: true, Data: withLUKS(header)},
+			File{Name: "LUKS in qcow2 twice, first with " + name, Format: "qcow2", Encrypted: true, Data: twoHeaders(header, container(1))})
 	}
 	out = append(out,
 		File{Name: "no qcow2 at all", Format: "qcow2", Data: make([]byte, 4096)},
@@ -54,6 +55,9 @@ func vmdk(outside string) []byte {
 func Sound() []File {
 	return []File{
 		{Name: "qcow2", Format: "qcow2", Data: newHeader().data},
+		{Name: "qcow2 with bitmaps that are not valid", Format: "qcow2", Data: marked(newHeader(), 0)},
+		{Name: "qcow2 with a method of compression", Format: "qcow2", Data: compressed(newHeader(), 0, 0)},
+		{Name: "qcow2 with zstd", Format: "qcow2", Data: compressed(newHeader(), 1<<3, 1)},
 		{Name: "LUKS", Format: "luks", Encrypted: true, Data: container(1)},
 		{Name: "LUKS with eight slots", Format: "luks", Encrypted: true, Data: container(8)},
 		{Name: "LUKS in qcow2", Format: "qcow2", Encrypted: true, Data: withLUKS(container(1))},

@@ -3,6 +3,7 @@ package hostile
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 const cluster = 64 << 10
@@ -125,6 +126,13 @@ func qcow2s(outside string) []File {
 		"a LUKS header outside":       func(h header) []byte { return pointing(h, 1<<40, 1<<20) },
 		"a LUKS header of 2^64":       func(h header) []byte { return pointing(h, cluster, math.MaxUint64) },
 		"a LUKS header over its own":  func(h header) []byte { return pointing(h, 1, cluster) },
+		"snapshots outside":           func(h header) []byte { h.u32(60, 1); h.u64(64, 1<<40); return h.data },
+		"bitmaps":                     func(h header) []byte { return marked(h, 1) },
+		"a compression of no name":    func(h header) []byte { return compressed(h, 1<<3, 7) },
+		"zlib that is not":            func(h header) []byte { return compressed(h, 1<<3, 0) },
+		"zstd without its flag":       func(h header) []byte { return compressed(h, 0, 1) },
+		"a LUKS header without LUKS":  func(h header) []byte { pointing(h, cluster, cluster); h.u32(32, 0); return h.data },
+		"a LUKS header of 15 bytes":   func(h header) []byte { pointing(h, cluster, cluster); h.u32(108, 15); return h.data },
 		"version 99":                  func(h header) []byte { h.u32(4, 99); return h.data },
 		"nothing but its first bytes": func(h header) []byte { return h.data[:4] },
 		"half a header":               func(h header) []byte { return h.data[:60] },
@@ -146,9 +154,40 @@ func qcow2s(outside string) []File {
 	short.u32(36, 4<<20)
 	short.u64(24, 1<<46)
 	out = append(out,
-		File{Name: "qcow2 with bitmaps of 8 EiB", Format: "qcow2", Data: bitmaps.data, Deep: true},
+		File{Name: "qcow2 with bitmaps of 8 EiB", Format: "qcow2", Data: bitmaps.data},
 		File{Name: "qcow2 with a first table beyond its end", Format: "qcow2", Data: short.data})
 	return out
+}
+
+// marked has one bitmap of the whole disk, which is valid if the flag says so.
+func marked(h header, flags uint64) []byte {
+	h.u64(88, flags)
+	content := make([]byte, 24)
+	binary.BigEndian.PutUint32(content, 1)
+	binary.BigEndian.PutUint64(content[8:], 32)
+	binary.BigEndian.PutUint64(content[16:], uint64(len(h.data)+cluster-8))
+	h.extension(104, extBitmaps, content)
+	return append(h.data, make([]byte, 2*cluster-8)...)
+}
+
+// compressed says how its clusters are compressed, of which it has none.
+func compressed(h header, flags uint64, method byte) []byte {
+	h.u64(72, flags)
+	h.u32(100, 112)
+	h.data[104] = method
+	return h.data
+}
+
+// twoHeaders is a qcow2 file with two LUKS headers, the second of which opens.
+func twoHeaders(first, second []byte) []byte {
+	data := withLUKS(second)
+	h := header{append(data, make([]byte, cluster-len(data)%cluster)...)}
+	at := len(h.data)
+	pointer := slices.Clone(h.data[112:128])
+	binary.BigEndian.PutUint64(h.data[112:], uint64(at))
+	binary.BigEndian.PutUint64(h.data[120:], uint64(len(first)))
+	h.extension(128, extCrypto, pointer)
+	return append(h.data, first...)
 }
 
 func endless(h header) []byte {

@@ -32,29 +32,39 @@ func (b *Blobs) client(ctx context.Context, cred compute.Credential) (*gopherclo
 	return client, openstack.Error(err, "log in to the object store")
 }
 
-// Put implements object.Blobs. Swift compares the md5 that is sent ahead and keeps
-// nothing of what does not match or breaks off.
+// Put implements object.Blobs. Swift keeps nothing of what breaks off, or does not match
+// the md5 that is sent ahead, if it is no Stream.
 func (b *Blobs) Put(ctx context.Context, cred compute.Credential, name string, data io.ReadSeeker) error {
 	client, err := b.client(ctx, cred)
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("store object %s", name)
+	_, once := data.(*object.Stream)
+	if once { // it cannot be read for its md5, nor again once the container is there
+		if err := makeContainer(ctx, client); err != nil {
+			return err
+		}
+	}
 	put := func() error {
 		if _, err := data.Seek(0, io.SeekStart); err != nil {
 			return compute.Errorf(compute.Unavailable, "read the data of object %s: %w", name, err)
 		}
-		options := objects.CreateOpts{Content: data, ContentType: "application/octet-stream"}
+		options := objects.CreateOpts{Content: data, ContentType: "application/octet-stream", NoETag: once}
 		return openstack.Error(objects.Create(ctx, client, Container, name, options).Err, what)
 	}
 	if err := put(); !compute.Is(err, compute.NotFound) {
 		return err
 	}
-	// To make a container that is there is no error.
-	if err := containers.Create(ctx, client, Container, nil).Err; err != nil {
-		return openstack.Error(err, "make the container "+Container)
+	if err := makeContainer(ctx, client); err != nil {
+		return err
 	}
 	return put()
+}
+
+// makeContainer makes the container. That it is there is no error to Swift.
+func makeContainer(ctx context.Context, client *gophercloud.ServiceClient) error {
+	return openstack.Error(containers.Create(ctx, client, Container, nil).Err, "make the container "+Container)
 }
 
 // Size implements object.Blobs.

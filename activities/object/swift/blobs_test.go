@@ -3,7 +3,10 @@ package swift_test
 import (
 	"bytes"
 	"context"
+	"io"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -63,4 +66,28 @@ func TestRoles(t *testing.T) {
 	s := &object.Segmented{Blobs: &swift.Blobs{Clients: l}}
 	_, err := s.Put(t.Context(), object.PutInput{Credential: cred, Name: "x", Size: 1}, bytes.NewReader([]byte("x")))
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+}
+
+// What can be read once is stored as it is, in a container that may not be there yet.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	l := logins{}
+	cred := l.add(t, cloudtest.NewProject(t).Login(t))
+	blobs := &swift.Blobs{Clients: l}
+	_, err := blobs.List(t.Context(), cred, "", "", 1) // makes the account
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, blobs.Put(t.Context(), cred, "a", &object.Stream{Reader: strings.NewReader("data")}))
+	}
+	from, err := blobs.Open(t.Context(), cred, "a")
+	require.NoError(t, err)
+	defer from.Close()
+	got, err := io.ReadAll(from)
+	require.NoError(t, err)
+	require.Equal(t, "data", string(got))
+	broken := io.MultiReader(strings.NewReader("da"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	require.Error(t, blobs.Put(t.Context(), cred, "b", &object.Stream{Reader: broken}))
+	_, err = blobs.Size(t.Context(), cred, "b")
+	require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+	require.NoError(t, blobs.Delete(t.Context(), cred, "a"))
 }

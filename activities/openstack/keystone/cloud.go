@@ -58,8 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Cloud, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	interfaces := []gophercloud.Availability{gophercloud.AvailabilityPublic, gophercloud.AvailabilityInternal, gophercloud.AvailabilityAdmin}
-	if !slices.Contains(interfaces, gophercloud.Availability(cfg.Interface)) {
+	if !slices.Contains(interfaces, cfg.Interface) {
 		return nil, compute.Errorf(compute.Invalid, "%q is no interface of endpoints: there are public, internal and admin", cfg.Interface)
 	}
 	base, err := utils.BaseEndpoint(cfg.AuthURL)
@@ -95,19 +94,24 @@ func (c *Cloud) User() string { return c.own.last.Load().user }
 // object-store, sharev2 or identity. Those of identity know who they act for: their
 // GetAuthResult is a tokens.CreateResult or tokens.GetResult without the token.
 func (c *Cloud) Clients(serviceType string) openstack.Clients {
-	return clients{cloud: c, service: serviceType}
+	return c.ClientsAt(serviceType, Endpoint{})
+}
+
+// ClientsAt is Clients of a service that is where at says.
+func (c *Cloud) ClientsAt(serviceType string, at Endpoint) openstack.Clients {
+	return clients{cloud: c, want: wanted{service: serviceType, at: at}}
 }
 
 // ByTrust gives a client that acts in the name of who gave strongroom's own user the
 // trust. Forbidden: it is not good any more.
 func (c *Cloud) ByTrust(ctx context.Context, serviceType, trustID string) (*gophercloud.ServiceClient, error) {
-	return c.loggedIn(ctx, serviceType, c.login(tokens.Scope{TrustID: trustID}), "")
+	return c.loggedIn(ctx, wanted{service: serviceType}, c.login(tokens.Scope{TrustID: trustID}), "")
 }
 
 // clients are the clients of one service.
 type clients struct {
-	cloud   *Cloud
-	service string
+	cloud *Cloud
+	want  wanted
 }
 
 // Client implements openstack.Clients. Whatever a credential stands for must be for
@@ -117,11 +121,11 @@ func (s clients) Client(ctx context.Context, cred compute.Credential) (*gophercl
 	c := s.cloud
 	switch {
 	case cred.IsDeployment(), cred.ProjectID == "" && cred.ID == uuid.Nil:
-		return c.loggedIn(ctx, s.service, c.own, "")
+		return c.loggedIn(ctx, s.want, c.own, "")
 	case cred.ProjectID == "":
 		return nil, compute.Errorf(compute.Forbidden, "credential %s names no project", cred.ID)
 	case cred.IsMember():
-		return c.loggedIn(ctx, s.service, c.login(tokens.Scope{ProjectID: cred.ProjectID}), cred.ProjectID)
+		return c.loggedIn(ctx, s.want, c.login(tokens.Scope{ProjectID: cred.ProjectID}), cred.ProjectID)
 	}
 	authority, err := c.cfg.Authorities.Authority(ctx, cred)
 	if err != nil {
@@ -132,11 +136,11 @@ func (s clients) Client(ctx context.Context, cred compute.Credential) (*gophercl
 		err = compute.Errorf(compute.Forbidden, "credential %s is for another project", cred.ID)
 	case authority.TrustID != "":
 		authority.Token.Wipe()
-		return c.loggedIn(ctx, s.service, c.login(tokens.Scope{TrustID: authority.TrustID}), cred.ProjectID)
+		return c.loggedIn(ctx, s.want, c.login(tokens.Scope{TrustID: authority.TrustID}), cred.ProjectID)
 	case authority.Token.Len() == 0:
 		err = compute.Errorf(compute.Forbidden, "credential %s stands for nothing", cred.ID)
 	default:
-		return c.withToken(ctx, s.service, authority)
+		return c.withToken(ctx, s.want, authority)
 	}
 	authority.Token.Wipe()
 	return nil, err
@@ -155,7 +159,7 @@ func (c *Cloud) login(scope tokens.Scope) *login {
 }
 
 // loggedIn gives a client of a login, which must be in the project, if one is named.
-func (c *Cloud) loggedIn(ctx context.Context, service string, l *login, project string) (*gophercloud.ServiceClient, error) {
+func (c *Cloud) loggedIn(ctx context.Context, want wanted, l *login, project string) (*gophercloud.ServiceClient, error) {
 	s, err := l.session(ctx)
 	if err != nil {
 		return nil, err
@@ -167,15 +171,15 @@ func (c *Cloud) loggedIn(ctx context.Context, service string, l *login, project 
 	if err := provider.SetTokenAndAuthResult(s.result); err != nil {
 		return nil, openstack.Error(err, "log in")
 	}
-	return c.client(provider, service, s.catalog)
+	return c.client(provider, want, s.catalog, s.project)
 }
 
 // withToken gives a client of a user's token, which becomes the client's.
-func (c *Cloud) withToken(ctx context.Context, service string, a openstack.Authority) (*gophercloud.ServiceClient, error) {
+func (c *Cloud) withToken(ctx context.Context, want wanted, a openstack.Authority) (*gophercloud.ServiceClient, error) {
 	carrier := newUserCarrier(c.transport, c.own, a.Token)
 	known, ok := c.catalogs.Get(a.ProjectID)
 	provider := c.provider(carrier)
-	if !ok || known.stale() || service == identityType {
+	if !ok || known.stale() || want.service == identityType {
 		result, err := c.validate(ctx, a.Token)
 		if err != nil {
 			return nil, err
@@ -191,7 +195,7 @@ func (c *Cloud) withToken(ctx context.Context, service string, a openstack.Autho
 			return nil, openstack.Error(err, "look at the token")
 		}
 	}
-	return c.client(provider, service, known)
+	return c.client(provider, want, known, a.ProjectID)
 }
 
 // provider gives what clients of all services have in common. The carrier sends the
@@ -208,10 +212,10 @@ func (c *Cloud) provider(carrier *carrier) *gophercloud.ProviderClient {
 
 // client makes a service's client as gophercloud makes it, with the endpoint of the
 // project's catalog.
-func (c *Cloud) client(provider *gophercloud.ProviderClient, service string, known catalog) (*gophercloud.ServiceClient, error) {
+func (c *Cloud) client(provider *gophercloud.ProviderClient, want wanted, known catalog, project string) (*gophercloud.ServiceClient, error) {
 	where := gophercloud.EndpointOpts{Region: c.cfg.Region, Availability: gophercloud.Availability(c.cfg.Interface)}
-	provider.EndpointLocator = known.locate
-	switch service {
+	provider.EndpointLocator = want.locator(known, project)
+	switch want.service {
 	case identityType: // where the login is made, for all
 		return gopher.NewIdentityV3(provider, gophercloud.EndpointOpts{})
 	case "key-manager":
@@ -223,5 +227,5 @@ func (c *Cloud) client(provider *gophercloud.ProviderClient, service string, kno
 	case "sharev2":
 		return gopher.NewSharedFileSystemV2(provider, where)
 	}
-	return nil, compute.Errorf(compute.Invalid, "there are no clients of the service type %q", service)
+	return nil, compute.Errorf(compute.Invalid, "there are no clients of the service type %q", want.service)
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // life is that of a token: short, yet long enough for a request on a busy machine.
-const life = 10 * time.Second
+const life = 20 * time.Second
 
 // TestShortLives runs in a cloud of its own, whose tokens live for seconds.
 func TestShortLives(t *testing.T) {

@@ -26,7 +26,7 @@ func start(t *testing.T, cfg ceph.Config) *ceph.Cluster {
 	return c
 }
 
-// What was written before the daemons were killed is there after the next start.
+// What was written and synced before the daemons were killed is there after the next start.
 func TestTheNextStartGoesOn(t *testing.T) {
 	cloudtest.OpenCeph(t) // where there is one, there are the packages
 	dir, err := os.MkdirTemp("/tmp", "sr-ceph-")
@@ -43,7 +43,12 @@ func TestTheNextStartGoesOn(t *testing.T) {
 
 	first := start(t, cfg)
 	mount(first, func(folder string) {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, "letter"), []byte("dear"), 0o644))
+		f, err := os.Create(filepath.Join(folder, "letter"))
+		require.NoError(t, err)
+		_, err = f.WriteString("dear")
+		require.NoError(t, err)
+		require.NoError(t, f.Sync()) // what a client merely wrote need not have reached any daemon
+		require.NoError(t, f.Close())
 	})
 	_, err = ceph.Start(t.Context(), cfg)
 	require.ErrorIs(t, err, process.ErrInUse)

@@ -145,4 +145,18 @@ func removeSockets(dir string) error {
 	return nil
 }
 
+// emptyRun does to the folder what a machine's end does to /run.
+func emptyRun(dir string) error {
+	entries, err := os.ReadDir(filepath.Join(dir, "run"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("libvirtd: %w", err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, "run", e.Name())); err != nil {
+			return fmt.Errorf("libvirtd: %w", err)
+		}
+	}
+	return nil
+}
+
 func pidFile(dir string) string { return filepath.Join(dir, "run", "libvirtd.pid") }

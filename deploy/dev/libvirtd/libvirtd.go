@@ -174,6 +174,17 @@ func (d *Daemon) StopAll(ctx context.Context) error {
 	return d.endAll(ctx)
 }
 
+// PowerOff is StopAll of a machine that loses all that was not on its disks: of /run, too,
+// nothing is left. Restart is the machine's next start.
+func (d *Daemon) PowerOff(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.endAll(ctx); err != nil {
+		return err
+	}
+	return emptyRun(d.cfg.Dir)
+}
+
 func (d *Daemon) endAll(ctx context.Context) error {
 	if err := d.space.end(ctx, d.wake); err != nil {
 		return err

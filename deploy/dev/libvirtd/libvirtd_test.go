@@ -2,8 +2,10 @@ package libvirtd_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -114,6 +116,44 @@ func TestLastingReplacesAnAbandonedOne(t *testing.T) {
 	connect(t, next)
 	require.NoError(t, next.Stop(ctx))
 	require.NoFileExists(t, filepath.Join(cfg.Dir, "run", "namespace.pid"), "no guests: nothing stays")
+}
+
+// What runs beside a libvirtd sees its files, host name and network; the end of the machine
+// leaves its disks and nothing of /run.
+func TestMachineOfALibvirtd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cfg := libvirtd.Config{Dir: shortDir(t), CacheDir: cache(t), Mode: libvirtd.Lasting, Hostname: "lvd-beside"}
+	d, err := libvirtd.Start(ctx, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.StopAll(context.Background())) })
+	require.NoError(t, os.WriteFile(filepath.Join(d.SwtpmDir(), "its own"), nil, 0o600))
+	command := cfg.Beside("sh", "-c", "cat /proc/sys/kernel/hostname; echo $$; ls /var/lib/libvirt/swtpm; ls /run/libvirt/libvirt-sock")
+	beside := exec.CommandContext(ctx, command[0], command[1:]...)
+	out, err := beside.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, fmt.Sprintf("lvd-beside\n%d\nits own\n/run/libvirt/libvirt-sock\n", beside.Process.Pid), string(out))
+
+	_, err = connect(t, d).DomainCreateXML(`<domain type='qemu'><name>`+cfg.Hostname+`</name><memory unit='MiB'>32</memory>
+		<os><type arch='x86_64'>hvm</type></os></domain>`, libvirt.DomainStartPaused)
+	require.NoError(t, err)
+	guest := qemuPID(t, cfg.Hostname)
+	requireEmpty := func() {
+		t.Helper()
+		require.False(t, alive(guest))
+		left, err := os.ReadDir(filepath.Join(cfg.Dir, "run"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.FileExists(t, filepath.Join(d.SwtpmDir(), "its own"))
+	}
+	require.NoError(t, libvirtd.End(ctx, cfg.Dir))
+	requireEmpty()
+	require.NoError(t, d.Restart(ctx))
+	connect(t, d)
+	require.NoError(t, d.PowerOff(ctx))
+	requireEmpty()
+	require.NoError(t, libvirtd.End(ctx, cfg.Dir), "nothing is there to end")
 }
 
 func TestStartRefuses(t *testing.T) {

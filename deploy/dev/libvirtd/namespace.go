@@ -43,19 +43,8 @@ func hold(ctx context.Context, cfg Config, out *os.File) (*namespace, error) {
 	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("libvirtd: %w", err)
 	}
-	var args []string
-	if cfg.Netns != "" {
-		args = append(args, "nsenter", "--net=/run/netns/"+cfg.Netns, "--")
-	}
-	args = append(args, "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
-		"--propagation", "private", "sh", "-c", enter, "enter", cfg.Hostname)
-	for _, o := range overlays {
-		args = append(args, filepath.Join(cfg.Dir, o.folder), o.path)
-	}
-	if kvmIsClosed() {
-		args = append(args, closedFile(cfg.Dir), "/dev/kvm")
-	}
-	holder, err := start(append(args, "--", "bash", "-c", reap, "reap", mark), out, cfg.Mode == Contained)
+	args := cfg.apart([]string{"--pid", "--fork", "--kill-child=KILL", "--mount-proc"}, "bash", "-c", reap, "reap", mark)
+	holder, err := start(args, out, cfg.Mode == Contained)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +56,40 @@ func hold(ctx context.Context, cfg Config, out *os.File) (*namespace, error) {
 		return nil, err
 	}
 	return &namespace{init}, os.WriteFile(holderFile(cfg.Dir), []byte(strconv.Itoa(init)), 0o644)
+}
+
+// apart gives the command that runs another in mount and uts namespaces of its own, and more by
+// flags of unshare: the folders are at libvirtd's paths there.
+func (c Config) apart(flags []string, command ...string) []string {
+	var args []string
+	if c.Netns != "" {
+		args = append(args, "nsenter", "--net=/run/netns/"+c.Netns, "--")
+	}
+	args = append(args, "unshare", "--mount", "--uts", "--propagation", "private")
+	args = append(append(args, flags...), "sh", "-c", enter, "enter", c.Hostname)
+	for _, o := range overlays {
+		args = append(args, filepath.Join(c.Dir, o.folder), o.path)
+	}
+	if kvmIsClosed() {
+		args = append(args, closedFile(c.Dir), "/dev/kvm")
+	}
+	return append(append(args, "--"), command...)
+}
+
+// Beside gives the command that runs another as on the machine of this libvirtd: with its files
+// at the fixed paths, its host name and its network. It is no member of libvirtd's pid
+// namespace, and keeps the process id of what started it. Start must have made the folder.
+func (c Config) Beside(command ...string) []string { return c.apart(nil, command...) }
+
+// End ends the Lasting libvirtd of a folder and all its guests, whoever started them, as the
+// machine's power switch would. What a machine has in /run does not outlive that either.
+func End(ctx context.Context, dir string) error {
+	if ns := found(dir); ns != nil {
+		if err := ns.end(ctx, func() {}); err != nil {
+			return err
+		}
+	}
+	return emptyRun(dir)
 }
 
 // found gives the namespace that an earlier process left in the folder.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -63,17 +64,24 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	s := &Server{cfg: cfg}
-	s.Process, err = process.Start(ctx, process.Config{
-		Name: "postgres", Command: c.command(), Env: []string{"LC_ALL=C.UTF-8"}, Dir: c.data(),
-		LogFile: cfg.LogFile, PIDFile: cfg.PIDFile, Credential: c.user.credential,
-		StopSignal:   syscall.SIGINT, // rolls back what runs and ends; SIGTERM would wait for every client to leave
-		OrphanSignal: syscall.SIGINT,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Until(ctx, s.ping); err != nil {
-		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	for tries := 1; ; tries++ {
+		if s.Process, err = process.Start(ctx, process.Config{
+			Name: "postgres", Command: c.command(), Env: []string{"LC_ALL=C.UTF-8"}, Dir: c.data(),
+			LogFile: cfg.LogFile, PIDFile: cfg.PIDFile, Credential: c.user.credential,
+			StopSignal:   syscall.SIGINT, // rolls back what runs and ends; SIGTERM would wait for every client to leave
+			OrphanSignal: syscall.SIGINT,
+		}); err != nil {
+			return nil, err
+		}
+		if err = s.Until(ctx, s.ping); err == nil {
+			break
+		}
+		err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+		// The children of a server that was killed end a moment after it.
+		if tries == 20 || ctx.Err() != nil || !strings.Contains(err.Error(), "pre-existing shared memory block") {
+			return nil, err
+		}
+		time.Sleep(250 * time.Millisecond)
 	}
 	if err := s.Database(ctx, Role); err != nil {
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))

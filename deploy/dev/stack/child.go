@@ -15,6 +15,7 @@ type child struct {
 	name    string
 	command []string
 	address string // answers TCP when the child is ready; "" is ready at once
+	netns   string // where it does; "" is this process's
 	running *process.Process
 }
 
@@ -36,18 +37,22 @@ func (c *child) start(ctx context.Context) error {
 	if c.address == "" {
 		return nil
 	}
-	return p.Until(ctx, func(ctx context.Context) error { return answers(ctx, c.address) })
+	return p.Until(ctx, func(ctx context.Context) error { return answers(ctx, c.netns, c.address) })
 }
 
 func (c *child) done() <-chan struct{} { return c.running.Done() }
 
 func (c *child) stop(ctx context.Context) error { return c.running.Stop(ctx) }
 
-func answers(ctx context.Context, address string) error {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("%s: %w", address, err)
-	}
-	return conn.Close()
+func (c *child) kill(ctx context.Context) error { return c.running.Kill(ctx) }
+
+func answers(ctx context.Context, netns, address string) error {
+	return within(netns, func() error {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+		return conn.Close()
+	})
 }

@@ -32,7 +32,7 @@ func (p *postgresService) done() <-chan struct{}          { return p.server.Done
 func (p *postgresService) stop(ctx context.Context) error { return p.server.Stop(ctx) }
 func (p *postgresService) url() string                    { return p.server.URL() }
 
-// temporalService is the Temporal dev server with its UI.
+// temporalService is strongroom-temporal with its UI.
 type temporalService struct {
 	layout Layout
 	binary string
@@ -47,6 +47,7 @@ func (s *temporalService) start(ctx context.Context) error {
 	}
 	server, err := temporal.Start(ctx, temporal.Config{
 		Binary: s.binary, Dir: s.layout.path("temporal"), Port: s.layout.temporalPort(), UIPort: s.layout.temporalUIPort(),
+		Authority: s.layout.Authority(), Gateway: "https://" + s.layout.gatewayAddr(),
 		PIDFile: s.layout.PIDFile("temporal"), LogFile: s.layout.LogFile("temporal"),
 	})
 	if err == nil {

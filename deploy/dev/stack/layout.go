@@ -2,9 +2,16 @@ package stack
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"strongroom/deploy/dev/temporal"
+	"strongroom/worker/pki"
 )
 
 // Layout says where things are on one machine: files below one folder, ports
@@ -21,14 +28,17 @@ const (
 )
 
 // maxState keeps the longest socket path below the 108 bytes of a unix address:
-// the serial console of a server, below run.
+// the serial console of a server, below run, on a host that is not the first.
 const maxState = 56
 
 // ports is how many ports a stack takes.
 const ports = 8
 
-// apiPort is the compute API's place in the row.
-const apiPort = 4
+// Places in the row: of the compute API, and of the agents of hosts.
+const (
+	apiPort   = 4
+	agentPort = 5
+)
 
 func (l Layout) port(n int) string   { return fmt.Sprintf("127.0.0.1:%d", l.PortBase+n) }
 func (l Layout) cloudAddr() string   { return l.port(0) }
@@ -36,7 +46,6 @@ func (l Layout) temporalPort() int   { return l.PortBase + 1 }
 func (l Layout) temporalUIPort() int { return l.PortBase + 2 }
 func (l Layout) apiPort() int        { return l.PortBase + apiPort }
 func (l Layout) apiAddr() string     { return l.port(apiPort) }
-func (l Layout) agentAddr() string   { return l.port(5) }
 
 func (l Layout) gatewayAddr() string { return l.port(7) }
 
@@ -80,10 +89,24 @@ func (l Layout) path(parts ...string) string {
 // ConfigFile is the services' configuration, CloudsFile the clients'.
 func (l Layout) ConfigFile() string { return l.path("strongroom.yaml") }
 
-// HostConfigFile is the host worker's configuration: it needs nothing of the others'.
-func (l Layout) HostConfigFile() string { return l.path("host.yaml") }
+// HostConfigFile is the first host worker's configuration.
+func (l Layout) HostConfigFile() string { return l.Host(1).ConfigFile() }
 
-func (l Layout) certificate() string { return l.path("certificate") }
+// Authority is the folder of the certificate authority.
+func (l Layout) Authority() string { return l.path("ca") }
+
+// DialTemporal connects to Temporal as a process of that name, without the keys with which
+// strongroom's own authenticate what they say.
+func (l Layout) DialTemporal(as pki.Name) (client.Client, error) {
+	tls, err := temporal.TLS(l.Authority(), as)
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(client.Options{
+		HostPort: l.TemporalAddress(), Namespace: "default", ConnectionOptions: client.ConnectionOptions{TLS: tls},
+		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+}
 
 // CloudsFile is a clouds.yaml with the clouds of this stack.
 func (l Layout) CloudsFile() string { return l.path("clouds.yaml") }
@@ -97,27 +120,37 @@ func (l Layout) PIDFile(part string) string { return l.path("pid", part+".pid") 
 // LogFile holds what one part printed.
 func (l Layout) LogFile(part string) string { return l.path("log", part+".log") }
 
-// Instances is the folder of the servers' disks.
-func (l Layout) Instances() string { return l.path("instances") }
+// Instances is the folder of the servers' disks on the first host.
+func (l Layout) Instances() string { return l.Host(1).Instances() }
 
-// ConsoleSocket is a server's serial line, to read and to type.
-func (l Layout) ConsoleSocket(server string) string { return l.path("run", server+".sock") }
+// ConsoleSocket is the serial line of a server of the first host, to read and to type.
+func (l Layout) ConsoleSocket(server string) string { return l.Host(1).ConsoleSocket(server) }
 
-// make makes the folders. Those on the way to servers' disks can be passed by
-// the hypervisor's user and listed by nobody.
+// make makes the folders.
 func (l Layout) make() error {
 	if len(l.State) > maxState || !filepath.IsAbs(l.State) {
 		return fmt.Errorf("the state folder %q must be an absolute path of at most %d bytes", l.State, maxState)
 	}
-	for dir, mode := range map[string]os.FileMode{
-		"": 0o711, "instances": 0o711, "cache": 0o711, "run": 0o711, "images": 0o700, "keys": 0o700, "log": 0o755, "pid": 0o755, "temporal": 0o700,
-	} {
-		if err := os.MkdirAll(l.path(dir), mode); err != nil {
-			return err
-		}
-		if err := os.Chmod(l.path(dir), mode); err != nil {
+	return makeFolders(l.State, map[string]os.FileMode{"images": 0o700, "keys": 0o700, "log": 0o755, "pid": 0o755, "temporal": 0o700})
+}
+
+// makeFolders makes a folder, which the hypervisor's user can pass and nobody list, and
+// folders in it.
+func makeFolders(parent string, modes map[string]os.FileMode) error {
+	if err := makeFolder(parent, 0o711); err != nil {
+		return err
+	}
+	for name, mode := range modes {
+		if err := makeFolder(filepath.Join(parent, name), mode); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func makeFolder(path string, mode os.FileMode) error {
+	if err := os.MkdirAll(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
 }

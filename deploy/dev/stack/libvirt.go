@@ -17,7 +17,7 @@ import (
 // libvirtService is a libvirtd of the stack's own. Servers outlive its restart
 // and go off when the stack goes down.
 type libvirtService struct {
-	layout Layout
+	host   Host
 	log    *slog.Logger
 	daemon *libvirtd.Daemon
 }
@@ -26,17 +26,19 @@ func (l *libvirtService) start(ctx context.Context) error {
 	if err := l.launch(ctx); err != nil {
 		return err
 	}
-	return process.WritePIDFile(l.layout.PIDFile("libvirtd"), l.daemon.PID())
+	return process.WritePIDFile(l.host.PIDFile(l.host.Part("libvirtd")), l.daemon.PID())
 }
 
 func (l *libvirtService) launch(ctx context.Context) error {
 	if l.daemon != nil {
 		return l.daemon.Restart(ctx)
 	}
-	d, err := libvirtd.Start(ctx, libvirtd.Config{
-		Dir: l.layout.path("libvirt"), CacheDir: libvirtd.DefaultCacheDir(), Mode: libvirtd.Lasting, Logger: l.log,
-	})
-	l.daemon = d
+	cfg, err := l.host.libvirtd()
+	if err != nil {
+		return err
+	}
+	cfg.Logger = l.log
+	l.daemon, err = libvirtd.Start(ctx, cfg)
 	return err
 }
 
@@ -44,15 +46,22 @@ func (l *libvirtService) done() <-chan struct{} { return l.daemon.Done() }
 
 func (l *libvirtService) stop(ctx context.Context) error { return l.daemon.StopAll(ctx) }
 
-// HypervisorSecrets counts the secrets that the stack's libvirt knows of one server.
+func (l *libvirtService) kill(ctx context.Context) error { return l.daemon.PowerOff(ctx) }
+
+// HypervisorSecrets counts the secrets that the first host's libvirt knows of one server.
 // Others may be starting at the same time, and theirs are not counted.
 func HypervisorSecrets(ctx context.Context, layout Layout, server string) (int, error) {
-	socket := layout.path("libvirt", "run", "libvirt-sock")
-	conn, err := net.DialTimeout("unix", socket, time.Second)
+	return layout.Host(1).HypervisorSecrets(ctx, server)
+}
+
+// HypervisorSecrets counts the secrets that the host's libvirt knows of one server.
+func (h Host) HypervisorSecrets(ctx context.Context, server string) (int, error) {
+	conn, err := net.DialTimeout("unix", h.LibvirtSocket(), time.Second)
+	if err != nil && h.first() {
+		conn, err = net.DialTimeout("unix", machineLibvirt, time.Second)
+	}
 	if err != nil {
-		if conn, err = net.DialTimeout("unix", machineLibvirt, time.Second); err != nil {
-			return 0, fmt.Errorf("libvirt does not answer: %w", err)
-		}
+		return 0, fmt.Errorf("libvirt does not answer: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

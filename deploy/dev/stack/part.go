@@ -89,6 +89,19 @@ func (p *part) down(ctx context.Context) error {
 	return p.service.stop(ctx)
 }
 
+// mortal is a service of a host, which goes with its machine.
+type mortal interface {
+	kill(ctx context.Context) error
+}
+
+// cut ends the part as the end of its machine does; up starts it again.
+func (p *part) cut(ctx context.Context) error {
+	p.cancel()
+	p.kept.Wait()
+	p.cancel = nil
+	return p.service.(mortal).kill(ctx)
+}
+
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

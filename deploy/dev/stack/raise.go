@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"strongroom/devcloud"
+	"strongroom/worker/pki"
 )
 
 // machineLibvirt is the socket of the machine's own libvirtd.
@@ -32,12 +33,14 @@ func (s *Stack) raise(ctx context.Context) error {
 	if err := s.add(ctx, "postgres", database); err != nil {
 		return err
 	}
+	if _, err := pki.Ensure(s.cfg.Authority()); err != nil {
+		return err
+	}
 	if err := s.add(ctx, "temporal", &temporalService{layout: s.cfg.Layout, binary: s.cfg.Temporal}); err != nil {
 		return err
 	}
 	in.database = database.url()
-	var err error
-	if in.libvirt, in.swtpm, err = s.libvirt(ctx); err != nil {
+	if err := s.hypervisors(ctx, &in); err != nil {
 		return err
 	}
 	if err := s.settle(in); err != nil {
@@ -46,32 +49,49 @@ func (s *Stack) raise(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	config := s.cfg.ConfigFile()
 	children := []*child{
-		s.child("gateway", config, s.cfg.gatewayAddr()), s.child("api", config, s.cfg.apiAddr()),
-		s.child("metadata", config, s.cfg.MetadataAddr()), s.child("control", config, ""),
+		s.service("gateway", s.cfg.gatewayAddr()), s.service("api", s.cfg.apiAddr()),
+		s.service("metadata", s.cfg.MetadataAddr()), s.service("control", ""),
 	}
 	if !in.openstack {
-		children = append([]*child{s.child("devcloud", config, s.cfg.cloudAddr())}, children...)
+		children = append([]*child{s.service("devcloud", s.cfg.cloudAddr())}, children...)
 	}
 	for _, c := range children {
 		if err := s.add(ctx, c.name, c); err != nil {
 			return err
 		}
 	}
-	if err := s.enroll(ctx); err != nil {
-		return err
+	for _, h := range s.hosts() {
+		if err := s.enroll(ctx, h); err != nil {
+			return err
+		}
+		worker, err := s.worker(h)
+		if err != nil {
+			return err
+		}
+		if err := s.add(ctx, worker.name, worker); err != nil {
+			return err
+		}
 	}
-	host := s.child("host", s.cfg.HostConfigFile(), s.cfg.agentAddr())
-	return s.add(ctx, host.name, host)
+	if s.cfg.Hosts > 1 {
+		s.watchSwitches()
+	}
+	return nil
 }
 
-// enroll gets the host a certificate, at the first start.
-func (s *Stack) enroll(ctx context.Context) error {
-	if _, err := os.Stat(s.cfg.certificate()); err == nil {
+func (s *Stack) hosts() (all []Host) {
+	for n := range s.cfg.Hosts {
+		all = append(all, s.cfg.Host(n+1))
+	}
+	return all
+}
+
+// enroll gets a host a certificate, at its first start.
+func (s *Stack) enroll(ctx context.Context, h Host) error {
+	if _, err := os.Stat(h.certificate()); err == nil {
 		return nil
 	}
-	name, err := os.Hostname()
+	name, err := h.Name()
 	if err != nil {
 		return err
 	}
@@ -79,8 +99,23 @@ func (s *Stack) enroll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.run(ctx, s.cfg.HostConfigFile(), token, "host", "enroll")
+	_, err = s.run(ctx, h.ConfigFile(), token, "host", "enroll")
 	return err
+}
+
+// worker is the worker of a host. That of another than the first sees and reaches what the
+// host's libvirtd does.
+func (s *Stack) worker(h Host) (*child, error) {
+	c := s.child(h.Part("host"), h.agentAddr(s.cfg.Hosts), "--config", h.ConfigFile(), "host")
+	if h.first() {
+		return c, nil
+	}
+	machine, err := h.libvirtd()
+	if err != nil {
+		return nil, err
+	}
+	c.command, c.netns = machine.Beside(c.command...), h.netns()
+	return c, nil
 }
 
 // run runs one of strongroom's commands and gives what it printed.
@@ -95,16 +130,32 @@ func (s *Stack) run(ctx context.Context, config string, in []byte, command ...st
 	return out, nil
 }
 
-// libvirt finds the machine's libvirtd or runs one.
-func (s *Stack) libvirt(ctx context.Context) (socket, swtpm string, err error) {
-	if conn, err := net.DialTimeout("unix", machineLibvirt, time.Second); err == nil && !s.cfg.OwnLibvirt {
-		return machineLibvirt, "/var/lib/libvirt/swtpm", conn.Close()
+// hypervisors finds the machine's libvirtd or runs one, or one for each of several hosts.
+func (s *Stack) hypervisors(ctx context.Context, in *surroundings) error {
+	if err := s.cfg.endOthers(ctx, s.cfg.Hosts); err != nil {
+		return err
 	}
-	own := &libvirtService{layout: s.cfg.Layout, log: s.cfg.Logger}
-	if err := s.add(ctx, "libvirtd", own); err != nil {
-		return "", "", err
+	hosts := s.hosts()
+	for _, h := range hosts {
+		if err := h.make(); err != nil {
+			return err
+		}
 	}
-	return own.daemon.Socket(), own.daemon.SwtpmDir(), nil
+	if len(hosts) > 1 {
+		if err := s.add(ctx, "network", &network{layout: s.cfg.Layout, hosts: hosts[1:]}); err != nil {
+			return err
+		}
+	} else if conn, err := net.DialTimeout("unix", machineLibvirt, time.Second); err == nil && !s.cfg.OwnLibvirt {
+		in.hosts = []hypervisor{{machineLibvirt, "/var/lib/libvirt/swtpm"}}
+		return conn.Close()
+	}
+	for _, h := range hosts {
+		if err := s.add(ctx, h.Part("libvirtd"), &libvirtService{host: h, log: s.cfg.Logger}); err != nil {
+			return err
+		}
+		in.hosts = append(in.hosts, hypervisor{h.LibvirtSocket(), h.SwtpmDir()})
+	}
+	return nil
 }
 
 // settle writes keys and configuration. What a first start made, later ones keep.
@@ -120,8 +171,14 @@ func (s *Stack) settle(in surroundings) error {
 			return err
 		}
 	}
-	if err := writeYAML(l.HostConfigFile(), l.hostSettings(in)); err != nil {
-		return err
+	for _, h := range s.hosts() {
+		settings, err := h.settings(in)
+		if err != nil {
+			return err
+		}
+		if err := writeYAML(h.ConfigFile(), settings); err != nil {
+			return err
+		}
 	}
 	return writeYAML(l.ConfigFile(), l.settings(in))
 }
@@ -156,10 +213,15 @@ func (s *Stack) migrate(ctx context.Context) error {
 	return err
 }
 
+// service is one of strongroom's own processes that is no host's.
+func (s *Stack) service(name, address string) *child {
+	return s.child(name, address, "--config", s.cfg.ConfigFile(), name)
+}
+
 // child is one of strongroom's own processes; its log is followed.
-func (s *Stack) child(name, config, address string) *child {
+func (s *Stack) child(name, address string, arguments ...string) *child {
 	if !s.cfg.Quiet {
 		go s.follower.follow(s.ctx, name, s.cfg.LogFile(name))
 	}
-	return &child{layout: s.cfg.Layout, name: name, address: address, command: []string{s.cfg.Binary, "--config", config, name}}
+	return &child{layout: s.cfg.Layout, name: name, address: address, command: append([]string{s.cfg.Binary}, arguments...)}
 }

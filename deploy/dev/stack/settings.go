@@ -40,29 +40,36 @@ const keysInCloud = "barbican"
 
 // surroundings are what a start finds or makes.
 type surroundings struct {
-	database, libvirt, swtpm string // the database's URL, libvirtd's socket, swtpm's folder
-	account                  account
-	openstack                bool // keys, images and the rest are kept by the account's cloud
+	database  string // its URL
+	hosts     []hypervisor
+	account   account
+	openstack bool // keys, images and the rest are kept by the account's cloud
 }
+
+// hypervisor is what a host has: libvirtd's socket and swtpm's folder.
+type hypervisor struct{ socket, swtpm string }
+
+// own is temporal.tls: everybody speaks to Temporal with a certificate of strongroom's authority.
+var own = map[string]any{"own": true}
 
 // settings is strongroom.yaml: what `strongroom api`, metadata, control, gateway
 // and devcloud read. Keys are those of the shipped example.
 func (l Layout) settings(in surroundings) map[string]any {
 	all := map[string]any{
 		"database": map[string]any{"url": in.database},
-		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default", "ui": l.TemporalUI()},
+		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default", "ui": l.TemporalUI(), "tls": own},
 		"identity": map[string]any{
 			"auth_url": in.account.authURL, "username": in.account.username, "password_file": l.passwordFile(),
 			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
 		},
-		"api":         map[string]any{"listen": l.apiAddr()},
+		"api":         map[string]any{"listen": l.apiAddr(), "allow_resize_to_same_host": len(in.hosts) <= 1},
 		"metadata":    map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret()},
 		"keys":        map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
 		"images":      map[string]any{"backend": "local", "path": l.path("images")},
 		"objects":     map[string]any{"backend": "local", "path": l.path("objects")},
 		"trusts":      map[string]any{"backend": "local", "path": l.path("trusts")},
 		"credentials": map[string]any{"key": l.path("credentials.key")},
-		"gateway":     map[string]any{"listen": l.gatewayAddr(), "authority": l.path("ca")},
+		"gateway":     map[string]any{"listen": l.gatewayAddr(), "authority": l.Authority()},
 		// The machine is its user's own: all of it may be used.
 		"quota": map[string]any{"instances": -1, "cores": -1, "ram": -1, "disk": -1},
 	}
@@ -78,17 +85,26 @@ func (l Layout) settings(in surroundings) map[string]any {
 	return all
 }
 
-// hostSettings is host.yaml.
-func (l Layout) hostSettings(in surroundings) map[string]any {
-	return map[string]any{
-		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default"},
-		"host": map[string]any{
-			"id_file": l.path("host.id"), "instances": l.Instances(), "image_cache": l.path("cache"), "run": l.path("run"),
-			"libvirt_socket": in.libvirt, "swtpm_enabled": true, "swtpm_state": in.swtpm, "traffic_filter": "optional",
-			"agent_listen": l.agentAddr(), "agent_url": "https://" + l.agentAddr(),
-			"gateway": "https://" + l.gatewayAddr(), "certificate": l.certificate(),
-		},
+// settings is host.yaml.
+func (h Host) settings(in surroundings) (map[string]any, error) {
+	has, agent := in.hosts[h.Number-1], h.agentAddr(len(in.hosts))
+	host := map[string]any{
+		"id_file": h.path("host.id"), "instances": h.Instances(), "image_cache": h.path("cache"), "run": h.path("run"),
+		"libvirt_socket": has.socket, "swtpm_enabled": true, "swtpm_state": has.swtpm, "traffic_filter": "optional",
+		"agent_listen": agent, "agent_url": "https://" + agent,
+		"gateway": "https://" + h.gatewayAddr(), "certificate": h.certificate(),
 	}
+	if len(in.hosts) > 1 {
+		name, err := h.Name()
+		if err != nil {
+			return nil, err
+		}
+		host["name"], host["address"] = name, h.address().String()
+	}
+	return map[string]any{
+		"temporal": map[string]any{"address": h.TemporalAddress(), "namespace": "default", "tls": own},
+		"host":     host,
+	}, nil
 }
 
 // clouds is clouds.yaml for the passwords of a first start: the administrator

@@ -16,8 +16,9 @@ import (
 type Config struct {
 	Layout
 	Binary     string // strongroom itself
-	Temporal   string // the temporal command; "" looks for it
+	Temporal   string // strongroom-temporal; "" looks for it
 	OwnLibvirt bool   // run a libvirtd even where the machine's answers
+	Hosts      int    // compute hosts: 1 to MaxHosts; 0 is 1. Several have a libvirtd of their own each
 	CloudsYAML string // the clients' file to which the stack's clouds are added; "" for none
 	Cloud      string // clouds.yaml of the OpenStack to use, with ServiceEntry; "" runs devcloud
 	Quiet      bool   // keep the parts' logs in their files
@@ -31,6 +32,7 @@ type Stack struct {
 	parts    []*part
 	lock     *os.File
 	follower follower
+	switches switches
 	ctx      context.Context // of the followers
 	stop     context.CancelFunc
 }
@@ -40,6 +42,10 @@ type Stack struct {
 func Up(ctx context.Context, cfg Config) (*Stack, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("this needs root: it starts libvirt, QEMU and PostgreSQL")
+	}
+	cfg.Hosts = max(cfg.Hosts, 1)
+	if cfg.Hosts > MaxHosts {
+		return nil, fmt.Errorf("%d hosts: there can be 1 to %d", cfg.Hosts, MaxHosts)
 	}
 	if err := cfg.make(); err != nil {
 		return nil, err
@@ -107,6 +113,7 @@ func (s *Stack) Down() {
 		return
 	}
 	_ = os.Remove(s.cfg.ReadyFile())
+	s.switches.end()
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if err := s.parts[i].down(ctx); err != nil {

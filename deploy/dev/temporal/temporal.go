@@ -1,54 +1,64 @@
-// Package temporal runs the Temporal dev server: one process with its web UI and
-// everything in one database file. It listens on the loopback interface only.
+// Package temporal runs strongroom-temporal: one process with its web UI and everything in
+// one database file. It listens on the loopback interface only.
 package temporal
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"go.yaml.in/yaml/v3"
 
 	"strongroom/deploy/dev/port"
 	"strongroom/deploy/dev/process"
+	"strongroom/worker/pki"
 )
 
 const loopback = "127.0.0.1"
 
 // Config says which server to run.
 type Config struct {
-	Binary string // the Temporal CLI; "": Find
-	Dir    string // holds temporal.db and the log
-	Port   int    // of the frontend; 0: a free one
-	UIPort int    // of the web UI; 0: a free one
+	Binary string // strongroom-temporal; "": Find
+	Dir    string // holds temporal.db, the configuration, the key of task tokens and the log
+	// Authority is the folder of strongroom's certificate authority, by whose certificates
+	// the server decides who may do what. Empty: in clear text, everybody may do everything.
+	Authority string
+	Gateway   string // URL of where the list of revoked certificates is; "": nowhere
+	// RevokedEvery is how often the server asks for it; 0: as it does by default.
+	RevokedEvery time.Duration
+	Port         int // of the frontend; 0: a free one
+	UIPort       int // of the web UI; 0: a free one
+	// Database is the URL of a PostgreSQL database, which is brought up to date first; "": a
+	// file of SQLite.
+	Database string
 	// Headless leaves the web UI out.
 	Headless  bool
 	Namespace string // default "default"
 	// SearchAttributes are those of the namespace: name to type (Keyword, Int, …).
 	SearchAttributes map[string]string
-	// Dynamic are values of the server's dynamic configuration, as JSON, beside those
-	// that strongroom's operations need.
-	Dynamic map[string]string
+	// Dynamic are values of the server's dynamic configuration beside those that
+	// strongroom's operations need.
+	Dynamic map[string]any
 	// PIDFile and LogFile are Dir/temporal.pid and Dir/temporal.log by default.
 	PIDFile, LogFile string
 	Logger           *slog.Logger
 }
 
-// Server is a running dev server.
+// Server is a running server.
 type Server struct {
 	*process.Process
 	cfg Config
+	tls *tls.Config
 }
 
 // Start runs the server on the folder's database file and returns once its
@@ -60,7 +70,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	begin := time.Now()
 	s := &Server{cfg: cfg}
-	var err error
+	err := cfg.write(ctx)
+	if err == nil && cfg.Authority != "" {
+		s.tls, err = TLS(cfg.Authority, pki.Control)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("temporal: %w", err)
+	}
 	s.Process, err = process.Start(ctx, process.Config{
 		Name: "temporal", Command: cfg.command(), Env: environment(cfg.Dir), Dir: cfg.Dir,
 		LogFile: cfg.LogFile, PIDFile: cfg.PIDFile, OrphanSignal: syscall.SIGTERM,
@@ -93,7 +109,26 @@ func (s *Server) Namespace() string { return s.cfg.Namespace }
 // Database is the file that holds all histories.
 func (s *Server) Database() string { return s.cfg.database() }
 
-// Find gives the Temporal CLI: beside this program, in the .bin folder of the
+// LogFile is what the server printed.
+func (s *Server) LogFile() string { return s.cfg.LogFile }
+
+// TLS is with what a process of that name connects to a server that has the authority.
+func TLS(authority string, as pki.Name) (*tls.Config, error) {
+	a, err := pki.Open(authority)
+	if err != nil {
+		return nil, err
+	}
+	id, err := a.Process(as)
+	if err != nil {
+		return nil, err
+	}
+	return id.Temporal(), nil
+}
+
+// program is the file that Find looks for.
+const program = "strongroom-temporal"
+
+// Find gives strongroom-temporal: beside this program, in the .bin folder of the
 // working folder or of one above it, or on the PATH.
 func Find() (string, error) {
 	var places []string
@@ -106,13 +141,13 @@ func Find() (string, error) {
 		}
 	}
 	for _, place := range places {
-		if path, err := exec.LookPath(filepath.Join(place, "temporal")); err == nil {
+		if path, err := exec.LookPath(filepath.Join(place, program)); err == nil {
 			return path, nil
 		}
 	}
-	path, err := exec.LookPath("temporal")
+	path, err := exec.LookPath(program)
 	if err != nil {
-		return "", errors.New("the Temporal CLI is not built: ./task tools")
+		return "", errors.New(program + " is not built: ./task tools")
 	}
 	return path, nil
 }
@@ -146,25 +181,46 @@ func (c *Config) complete(ctx context.Context) (err error) {
 
 func (c *Config) database() string { return filepath.Join(c.Dir, "temporal.db") }
 
-func (c *Config) command() []string {
-	args := []string{
-		c.Binary, "server", "start-dev", "--ip", loopback, "--port", strconv.Itoa(c.Port), "--db-filename", c.database(),
-		"--namespace", c.Namespace, "--log-level", "warn", "--log-format", "json",
+func (c *Config) file() string { return filepath.Join(c.Dir, "temporal.yaml") }
+
+func (c *Config) command() []string { return []string{c.Binary, "--config", c.file(), "serve"} }
+
+// write writes the server's configuration.
+func (c *Config) write(ctx context.Context) error {
+	namespace := map[string]any{"name": c.Namespace, "search_attributes": c.SearchAttributes}
+	all := map[string]any{
+		"listen": address(c.Port), "folder": c.Dir, "namespaces": []any{namespace}, "dynamic": c.Dynamic,
+		"authority": c.Authority, "insecure": c.Authority == "",
 	}
-	if c.Headless {
-		args = append(args, "--headless")
-	} else {
-		args = append(args, "--ui-ip", loopback, "--ui-port", strconv.Itoa(c.UIPort))
+	if c.Gateway != "" {
+		revocations := map[string]any{"gateway": c.Gateway}
+		if c.RevokedEvery > 0 {
+			revocations["every"] = c.RevokedEvery.String()
+		}
+		all["revocations"] = revocations
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.SearchAttributes)) {
-		args = append(args, "--search-attribute", name+"="+c.SearchAttributes[name])
+	if !c.Headless {
+		all["ui"] = map[string]any{"listen": address(c.UIPort)}
 	}
-	dynamic := map[string]string{"matching.enableFairness": "true"} // between projects
-	maps.Copy(dynamic, c.Dynamic)
-	for _, name := range slices.Sorted(maps.Keys(dynamic)) {
-		args = append(args, "--dynamic-config-value", name+"="+dynamic[name])
+	if c.Database != "" {
+		url := filepath.Join(c.Dir, "database.url")
+		if err := os.WriteFile(url, []byte(c.Database), 0o600); err != nil {
+			return err
+		}
+		all["database"] = map[string]any{"url_file": url, "history_shards": 4}
 	}
-	return args
+	text, err := yaml.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.file(), text, 0o600); err != nil || c.Database == "" {
+		return err
+	}
+	said, err := exec.CommandContext(ctx, c.Binary, "--config", c.file(), "migrate").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("migrate: %w: %s", err, said)
+	}
+	return nil
 }
 
 // portsAreFree keeps another process that has the port from being taken for our server.
@@ -181,7 +237,7 @@ func (c *Config) portsAreFree(ctx context.Context) error {
 	return nil
 }
 
-// environment keeps the CLI from the settings of whoever runs it.
+// environment keeps the server from the settings of whoever runs it.
 func environment(dir string) []string {
 	return []string{"HOME=" + dir, "PATH=/usr/bin:/bin"}
 }
@@ -192,6 +248,7 @@ func (s *Server) ping(ctx context.Context) error {
 	defer cancel()
 	c, err := client.DialContext(ctx, client.Options{
 		HostPort: s.Address(), Namespace: s.cfg.Namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{TLS: s.tls},
 	})
 	if err != nil {
 		return err

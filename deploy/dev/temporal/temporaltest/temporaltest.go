@@ -15,11 +15,14 @@ import (
 	"strongroom/durable"
 )
 
-// BinaryVariable names the environment variable that points tests at a Temporal
-// CLI other than the one that temporal.Find finds.
+// BinaryVariable names the environment variable that points tests at a strongroom-temporal
+// other than the one that temporal.Find finds.
 const BinaryVariable = "STRONGROOM_TEMPORAL_BIN"
 
-// Start runs a server until the test ends. Where no CLI is built the test is
+// Keys are those of all clients and workers of tests.
+var Keys = durable.ControlKeys([]byte("a secret of tests"))
+
+// Start runs a server until the test ends. Where none is built the test is
 // skipped, in CI it fails. with changes how the server is set up.
 func Start(t testing.TB, with ...func(*temporal.Config)) *temporal.Server {
 	t.Helper()
@@ -56,7 +59,7 @@ func Client(t testing.TB) client.Client {
 func Dial(t testing.TB, server *temporal.Server) client.Client {
 	t.Helper()
 	c, err := durable.Dial(durable.ClientConfig{
-		Address: server.Address(), Namespace: server.Namespace(), Logger: slog.New(slog.DiscardHandler),
+		Address: server.Address(), Namespace: server.Namespace(), Keys: Keys, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

@@ -1,0 +1,472 @@
+package domain_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/domain"
+	"strongroom/compute"
+)
+
+// beside is the host that a server comes to, as the one that it leaves reaches it.
+type beside struct {
+	*host
+	from compute.HostID
+	// cut is asked before each call and may fail it; nil: none does.
+	cut      func(call string) error
+	finished func() // after the guest runs, before the answer; nil: nothing
+	sent     atomic.Int64
+}
+
+func (b *beside) fault(call string) error {
+	if b.cut == nil {
+		return nil
+	}
+	return b.cut(call)
+}
+
+func (b *beside) Prepare(ctx context.Context, _ compute.Agent, of compute.Arrival, say domain.Leaving) ([]byte, error) {
+	if err := b.fault("prepare"); err != nil {
+		return nil, err
+	}
+	return b.PrepareArrival(ctx, of, b.from, say)
+}
+
+func (b *beside) Stream(_ context.Context, _ compute.Agent, of compute.Arrival, name string) (domain.Stream, error) {
+	if err := b.fault(name); err != nil {
+		return nil, err
+	}
+	path, err := b.ArrivalSocket(of, b.from, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{conn.(*net.UnixConn), &b.sent}, nil
+}
+
+func (b *beside) Finish(ctx context.Context, _ compute.Agent, of compute.Arrival, cookie []byte, givenUp bool) (domain.Outcome, error) {
+	if err := b.fault("finish"); err != nil {
+		return domain.Outcome{}, err
+	}
+	got, err := b.FinishArrival(ctx, of, b.from, cookie, givenUp)
+	if b.finished != nil {
+		b.finished()
+	}
+	if lost := b.fault("finished"); lost != nil {
+		return domain.Outcome{}, lost
+	}
+	return got, err
+}
+
+type counted struct {
+	*net.UnixConn
+	n *atomic.Int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.UnixConn.Write(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// journey is a server that runs on one host, and another one that it can go to.
+type journey struct {
+	t    *testing.T
+	a    *host
+	b    *beside
+	s    compute.Server
+	from compute.HostID
+}
+
+func goingOn(t *testing.T, tpm *compute.TPM, encrypted bool) *journey {
+	t.Helper()
+	a, b := setup(t, tiny), setup(t, tiny)
+	p := &journey{t: t, a: a, from: compute.HostID{UUID: uuid.New()}}
+	p.b = &beside{host: b, from: p.from}
+	a.Hosts = p.b
+
+	p.s = a.server(t, encrypted, tpm)
+	b.keys.values = a.keys.values
+	require.NoError(t, b.disks.CacheImage(t.Context(), disk.CacheImageInput{Image: a.image}))
+	a.disksOf(t, p.s)
+	_, err := a.Start(t.Context(), domain.StartInput{Server: p.s})
+	require.NoError(t, err)
+	a.hear(t, p.s, "TG ready", 0)
+	return p
+}
+
+// expect has the other host ready, and gives what the first one is asked.
+func (p *journey) expect() domain.MigrateInput {
+	p.t.Helper()
+	for _, d := range p.s.Disks {
+		in := disk.CreateInput{Server: p.s.ID, Disk: d}
+		if d.Role == compute.RootDisk {
+			in.Image = &p.s.Image
+		}
+		require.NoError(p.t, p.b.disks.Remove(p.t.Context(), ofFile(p.s.ID, d.Name())))
+		_, err := p.b.disks.Create(p.t.Context(), in)
+		require.NoError(p.t, err)
+	}
+	got, err := p.b.Expect(p.t.Context(), domain.ExpectInput{Server: p.s, Operation: "req-1", From: p.from})
+	require.NoError(p.t, err)
+	require.Empty(p.t, got.Unchecked)
+	return domain.MigrateInput{Server: p.s.ID, Operation: "req-1"}
+}
+
+// power is the state of the server's domain on a host.
+func (p *journey) power(h *host) compute.PowerState {
+	p.t.Helper()
+	state, err := h.Client.Power(p.t.Context(), p.s.ID)
+	require.NoError(p.t, err)
+	return state
+}
+
+// tick is the newest tick that the guest has said on a host.
+func (p *journey) tick(h *host) int {
+	p.t.Helper()
+	log, err := h.Console(p.t.Context(), domain.ConsoleInput{Server: p.s.ID})
+	require.NoError(p.t, err)
+	at := strings.LastIndex(log, "TG tick=")
+	if at < 0 {
+		return 0
+	}
+	text, _, ended := strings.Cut(log[at+len("TG tick="):], "\n")
+	if !ended {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	require.NoError(p.t, err)
+	return n
+}
+
+// goesOn waits until the guest has ticked on.
+func (p *journey) goesOn(h *host, after int) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return p.tick(h) > after }, time.Minute, 100*time.Millisecond)
+}
+
+func (p *journey) arrived() domain.ArrivedResult {
+	p.t.Helper()
+	got, err := p.b.Arrived(p.t.Context(), domain.ArrivedInput{Server: p.s})
+	require.NoError(p.t, err)
+	return got
+}
+
+// nothingThere requires that the other host has nothing of the move.
+func (p *journey) nothingThere() {
+	p.t.Helper()
+	require.False(p.t, p.arrived().Arrived)
+	require.Equal(p.t, compute.PowerNone, p.power(p.b.host))
+	require.Equal(p.t, 1, qemus(p.t, p.s))
+	require.Empty(p.t, p.a.secrets(p.t))
+	require.Empty(p.t, p.b.secrets(p.t))
+	for _, h := range []*host{p.a, p.b.host} {
+		left, err := filepath.Glob(filepath.Join(h.RunDir, "*.move"))
+		require.NoError(p.t, err)
+		require.Empty(p.t, left)
+	}
+}
+
+// TPM-20, EE-29: a guest goes on on another host where it was, with what its disks have and its
+// TPM keeps; the host that it left has it off, and libvirt has no secret on either.
+func TestLiveMigration(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB}, true)
+	require.Contains(t, p.a.ask(t, p.s, "write note kept", "TG write "), "err=<nil>")
+	in := p.expect()
+	p.goesOn(p.a, 0)
+	was := p.tick(p.a)
+	got, err := p.a.Migrate(t.Context(), in)
+	require.NoError(t, err)
+	require.True(t, got.Arrived)
+	require.Equal(t, compute.PowerShutdown, p.power(p.a))
+	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerRunning}, p.arrived())
+	left, err := p.a.Departed(t.Context(), domain.DepartedInput{Server: p.s.ID})
+	require.NoError(t, err)
+	require.Equal(t, domain.Halted, left.Departure)
+	p.goesOn(p.b.host, was)
+	require.Equal(t, 1, qemus(t, p.s))
+	require.Empty(t, p.a.secrets(t))
+	require.Empty(t, p.b.secrets(t))
+	require.Contains(t, p.b.ask(t, p.s, "cat /root/note", "TG cat "), "kept")
+	require.NoError(t, p.a.Remove(t.Context(), ofDomain(p.s.ID)))
+
+	// It is defined there, as a start there would have defined it.
+	_, err = p.b.Stop(t.Context(), domain.StopInput{Server: p.s.ID})
+	require.NoError(t, err)
+	_, err = p.b.Start(t.Context(), domain.StartInput{Server: p.s})
+	require.NoError(t, err)
+	said := p.b.hear(t, p.s, "TG ready", 0)
+	require.Contains(t, said, "TG rootdisk boots=2 err=<nil>")
+	require.Contains(t, said, "TG tpm nvcount=2 err=<nil>")
+}
+
+// A QEMU that is to wait for a guest and ends at once, as on a busy host, is started again.
+func TestLiveMigrationTriesToPrepareAgain(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, false)
+	in := p.expect()
+	f, err := os.OpenFile(filepath.Join(p.b.InstancesDir, p.s.ID.String(), p.s.Disks[0].Name()), os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	begin := make([]byte, 4)
+	_, err = f.ReadAt(begin, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("none"), 0) // QEMU finds no qcow2 there
+	require.NoError(t, err)
+	mended := make(chan error, 1)
+	p.b.cut = func(call string) error {
+		if call == "prepare" {
+			time.AfterFunc(time.Second, func() {
+				_, err := f.WriteAt(begin, 0)
+				mended <- err
+			})
+		}
+		return nil
+	}
+	got, err := p.a.Migrate(t.Context(), in)
+	require.NoError(t, err)
+	require.NoError(t, <-mended)
+	require.True(t, got.Arrived)
+	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerRunning}, p.arrived())
+}
+
+// Whatever fails before the guest runs on the other host, it goes on here, and nothing is left there;
+// where that is not known, it stands still until the other host says.
+func TestLiveMigrationThatFails(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, true)
+	refused := compute.Errorf(compute.Forbidden, "not now")
+	ctx := t.Context()
+	migrate := func() error {
+		t.Helper()
+		got, err := p.a.Migrate(ctx, p.expect())
+		require.False(t, got.Arrived)
+		return err
+	}
+	staysHere := func() {
+		t.Helper()
+		was := p.tick(p.a)
+		p.nothingThere()
+		got, err := p.a.Departed(t.Context(), domain.DepartedInput{Server: p.s.ID})
+		require.NoError(t, err)
+		require.Equal(t, domain.DepartedResult{Departure: domain.Stayed, PowerState: compute.PowerRunning}, got)
+		p.goesOn(p.a, was)
+	}
+	for _, call := range []string{"prepare", compute.StreamState, compute.StreamDisks} {
+		p.b.cut = func(now string) error {
+			if now == call {
+				return refused
+			}
+			return nil
+		}
+		require.Error(t, migrate(), call)
+		staysHere()
+	}
+
+	stopped, stop := context.WithCancel(t.Context())
+	p.b.cut = func(now string) error {
+		if now == compute.StreamState {
+			stop()
+			<-time.After(2 * time.Second) // QEMU waits for the other end
+		}
+		return nil
+	}
+	ctx = stopped
+	require.ErrorIs(t, migrate(), context.Canceled)
+	ctx = t.Context()
+	staysHere()
+
+	_, err := p.a.Migrate(ctx, domain.MigrateInput{Server: p.s.ID, Operation: "req-2"})
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "nobody expects it: %v", err)
+	staysHere()
+
+	p.b.cut = func(now string) error {
+		if now == "finish" {
+			return refused
+		}
+		return nil
+	}
+	require.ErrorIs(t, migrate(), refused)
+	require.Equal(t, compute.PowerPaused, p.power(p.a), "it may run there")
+	left, err := p.a.Departed(ctx, domain.DepartedInput{Server: p.s.ID})
+	require.NoError(t, err)
+	require.Equal(t, domain.Halted, left.Departure)
+	p.nothingThere()
+	left, err = p.a.Departed(ctx, domain.DepartedInput{Server: p.s.ID, Resume: true})
+	require.NoError(t, err)
+	require.Equal(t, domain.Stayed, left.Departure)
+	staysHere()
+
+	require.NoError(t, p.a.Pause(ctx, domain.PauseInput{Server: p.s.ID}))
+	p.b.cut = func(now string) error {
+		if now == "finished" {
+			return refused
+		}
+		return nil
+	}
+	require.ErrorIs(t, migrate(), refused)
+	require.Equal(t, compute.PowerPaused, p.power(p.a))
+	left, err = p.a.Departed(ctx, domain.DepartedInput{Server: p.s.ID})
+	require.NoError(t, err)
+	require.Equal(t, domain.Halted, left.Departure)
+	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerPaused}, p.arrived())
+	require.NoError(t, p.a.Remove(ctx, ofDomain(p.s.ID)))
+	require.NoError(t, p.b.Unpause(ctx, domain.PauseInput{Server: p.s.ID}))
+	p.goesOn(p.b.host, 0)
+	require.Equal(t, 1, qemus(t, p.s))
+}
+
+// deafTo puts a connection between a host's worker and its libvirt that breaks off instead of giving an
+// answer while deaf is set.
+func deafTo(t *testing.T, h *host, deaf *atomic.Bool) {
+	t.Helper()
+	path := filepath.Join(h.RunDir, "deaf")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			worker, err := l.Accept()
+			if err != nil {
+				return
+			}
+			daemon, err := net.Dial("unix", h.daemon.Socket())
+			if err != nil {
+				_ = worker.Close()
+				return
+			}
+			hangUp := func() {
+				_ = worker.Close()
+				_ = daemon.Close()
+			}
+			go func() {
+				defer hangUp()
+				_, _ = io.Copy(daemon, worker)
+			}()
+			go func() {
+				defer hangUp()
+				for buf := make([]byte, 1<<16); ; {
+					n, err := daemon.Read(buf)
+					if err != nil || deaf.Load() {
+						return
+					}
+					if _, err := worker.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	h.Client = &domain.Client{Socket: path}
+}
+
+// A guest that runs on the other host, whose libvirt does not come to say so, never runs on here: not when
+// that is asked again, and not where this host has lost its own machine since.
+func TestLiveMigrationOfWhichTheEndIsNotKnown(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, false)
+	ctx := t.Context()
+	var deaf atomic.Bool
+	deafTo(t, p.b.host, &deaf)
+	in := p.expect()
+	p.b.cut = func(now string) error {
+		deaf.Store(now == "finish")
+		return nil
+	}
+	got, err := p.a.Migrate(ctx, in)
+	require.Error(t, err)
+	require.False(t, got.Arrived)
+	require.Equal(t, compute.PowerPaused, p.power(p.a))
+	require.Equal(t, compute.PowerRunning, p.power(p.b.host))
+	_, err = p.b.FinishArrival(ctx, compute.Arrival{Server: p.s.ID, Operation: in.Operation}, p.from, nil, false)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "asked again: %v", err)
+
+	left, err := p.a.Departed(ctx, domain.DepartedInput{Server: p.s.ID})
+	require.NoError(t, err)
+	require.Equal(t, domain.Halted, left.Departure)
+	_, err = p.a.Stop(ctx, domain.StopInput{Server: p.s.ID}) // as a restart of the host does
+	require.NoError(t, err)
+	left, err = p.a.Departed(ctx, domain.DepartedInput{Server: p.s.ID})
+	require.NoError(t, err)
+	require.Equal(t, domain.Halted, left.Departure)
+	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerRunning}, p.arrived())
+	require.Equal(t, 1, qemus(t, p.s))
+	p.goesOn(p.b.host, 0)
+}
+
+// What the other host has of a server that did not leave goes with what it was to run there, and nothing
+// comes any more; what another operation has it expect stays.
+func TestNothingIsExpectedOfAServerThatDidNotLeave(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, true)
+	ctx := t.Context()
+	in := p.expect()
+	folders := []string{filepath.Join(p.a.RunDir, p.s.ID.String()+".move"), filepath.Join(p.b.RunDir, p.s.ID.String()+".move")}
+	for _, f := range folders { // of workers that died
+		require.NoError(t, os.Mkdir(f, 0o700))
+	}
+	left, err := p.a.Departed(ctx, domain.DepartedInput{Server: p.s.ID})
+	require.NoError(t, err)
+	require.Equal(t, domain.Stayed, left.Departure)
+	require.NoDirExists(t, folders[0])
+
+	of := compute.Arrival{Server: p.s.ID, Operation: in.Operation}
+	running := removal(p.s.ID, compute.ThingRunningDomain, compute.InstanceName(p.s.ID))
+	running.Thing.Operation = "req-0"
+	require.NoError(t, p.b.Remove(ctx, running))
+	_, err = p.b.ArrivalSocket(of, p.from, compute.StreamState)
+	require.NoError(t, err)
+	require.DirExists(t, folders[1])
+	running.Thing.Operation = in.Operation
+	require.NoError(t, p.b.Remove(ctx, running))
+	require.NoDirExists(t, folders[1])
+	_, err = p.a.Migrate(ctx, in)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.Equal(t, compute.PowerRunning, p.power(p.a))
+}
+
+// A host that waited to be let in with a server that nobody expects by then leaves no QEMU that waits.
+func TestAServerThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	s := h.server(t, false, nil)
+	h.disksOf(t, s)
+	from := compute.HostID{UUID: uuid.New()}
+	_, err := h.Expect(t.Context(), domain.ExpectInput{Server: s, Operation: "req-1", From: from})
+	require.NoError(t, err)
+	busy, err := os.Create(filepath.Join(h.RunDir, s.ID.String()+".lock"))
+	require.NoError(t, err)
+	defer busy.Close()
+	require.NoError(t, unix.Flock(int(busy.Fd()), unix.LOCK_EX))
+	came := make(chan error)
+	go func() {
+		_, err := h.PrepareArrival(t.Context(), compute.Arrival{Server: s.ID, Operation: "req-1"}, from, domain.Leaving{})
+		came <- err
+	}()
+	select {
+	case err := <-came:
+		require.Fail(t, "it did not wait", "%v", err)
+	case <-time.After(time.Second):
+	}
+	h.Dismiss(s.ID)
+	require.NoError(t, busy.Close())
+	err = <-came
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+}

@@ -1,0 +1,104 @@
+package domain_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/domain"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// TPM-34: a host whose libvirt is older than vTPMs need offers none and says why. It still
+// undefines domains, without the flag that its libvirt does not know.
+func TestAnOlderLibvirtOffersNoTPM(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	for version, c := range map[uint64]struct {
+		why  string
+		keep libvirt.DomainUndefineFlagsValues
+	}{
+		8_008_000: {"libvirt is 8.8.0, vTPMs need 8.9.0", 0},
+		8_009_000: {"", libvirt.DomainUndefineKeepTpm},
+	} {
+		older := &between{version: version}
+		cfg := h.Config
+		cfg.Client = &domain.Client{Socket: older.serve(t, h.daemon.Socket())}
+		a, err := domain.New(cfg)
+		require.NoError(t, err)
+		got, err := a.Describe(t.Context(), true)
+		require.NoError(t, err)
+		require.Equal(t, c.why, got.NoTPM)
+		require.Contains(t, got.Traits, compute.TraitEncryptionLUKS)
+		if c.why == "" {
+			require.Contains(t, got.Traits, compute.TraitTPM20)
+		} else {
+			require.NotContains(t, got.Traits, compute.TraitTPM20)
+		}
+
+		s := h.server(t, false, nil)
+		h.disksOf(t, s)
+		_, err = a.Start(t.Context(), domain.StartInput{Server: s})
+		require.NoError(t, err)
+		require.NoError(t, a.Remove(t.Context(), ofDomain(s.ID)))
+		require.NotEmpty(t, older.flags)
+		for _, f := range older.flags {
+			require.Equal(t, c.keep, f&libvirt.DomainUndefineKeepTpm)
+		}
+	}
+}
+
+// countedKeys counts what is read of the key manager.
+type countedKeys struct {
+	domain.KeySource
+	reads atomic.Int64
+}
+
+func (k *countedKeys) Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
+	k.reads.Add(1)
+	return k.KeySource.Passphrase(ctx, cred, id)
+}
+
+// TPM-41: what a vTPM adds to a start, the first and each later one, is one read of the key
+// manager and the calls of libvirt that give it the secret and take it back.
+func TestCallsThatAVTPMAddsToAStart(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	through, keys := &between{}, &countedKeys{KeySource: h.keys}
+	cfg := h.Config
+	cfg.Client, cfg.Keys = &domain.Client{Socket: through.serve(t, h.daemon.Socket())}, keys
+	a, err := domain.New(cfg)
+	require.NoError(t, err)
+	ofSecrets := []uint32{callSecretLookupByUUID, callSecretLookupByUsage, callSecretDefineXML, callSecretSetValue, callSecretUndefine, callListAllSecrets}
+	for _, c := range []struct {
+		tpm   *compute.TPM
+		calls []int
+		reads int64
+	}{
+		{nil, []int{0, 0, 0, 0, 0, 2}, 0},
+		{&compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB}, []int{1, 1, 1, 1, 1, 2}, 1},
+	} {
+		s := h.server(t, false, c.tpm)
+		h.disksOf(t, s)
+		for _, start := range []string{"first", "second"} {
+			through.taken()
+			keys.reads.Store(0)
+			_, err := a.Start(t.Context(), domain.StartInput{Server: s, NewTPM: start == "first"})
+			require.NoError(t, err)
+			made := through.taken()
+			var got []int
+			for _, call := range ofSecrets {
+				got = append(got, made[call])
+			}
+			require.Equal(t, c.calls, got, "%s start, TPM %v", start, c.tpm)
+			require.Equal(t, c.reads, keys.reads.Load())
+			_, err = a.Stop(t.Context(), domain.StopInput{Server: s.ID})
+			require.NoError(t, err)
+		}
+		require.NoError(t, a.Remove(t.Context(), ofDomain(s.ID)))
+	}
+}

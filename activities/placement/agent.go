@@ -1,0 +1,28 @@
+package placement
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+// HostAgent is the activity placement.HostAgent: how other hosts reach a host. Conflict: it is not
+// known, or says no https address (host.agent_url).
+func (a *Activities) HostAgent(ctx context.Context, id compute.HostID) (compute.Agent, error) {
+	row, err := schema.New(a.Pool).HostAgent(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return compute.Agent{}, compute.Errorf(compute.Conflict, "there is no host %s", id)
+	}
+	if err != nil {
+		return compute.Agent{}, fence.Unavailable(err)
+	}
+	if row.AgentURL == "" {
+		return compute.Agent{}, compute.Errorf(compute.Conflict, "host %s says no address of its agent", row.Name)
+	}
+	return compute.Agent{Host: id, Name: row.Name, URL: row.AgentURL}, nil
+}

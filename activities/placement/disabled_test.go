@@ -1,0 +1,38 @@
+package placement_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/placement"
+	"strongroom/compute"
+)
+
+// A host that is disabled when a claim has just chosen it is claimed no more: the drain that
+// disabled it counts its servers after that.
+func TestAHostThatIsDisabledMeanwhileIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.Host("h1", 64, 1<<20)
+	in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+	tx, err := b.DB.Begin(b.Ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(b.Ctx) }()
+	_, err = b.Q.WithTx(tx).LockHost(b.Ctx, host)
+	require.NoError(t, err)
+	claimed := make(chan error)
+	go func() {
+		_, err := b.Claim(b.Ctx, in)
+		claimed <- err
+	}()
+	require.Eventually(t, func() bool {
+		return b.CountRows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%LockHost%'") > 0
+	}, 4*time.Second, time.Millisecond)
+	_, err = tx.Exec(b.Ctx, "UPDATE hosts SET disabled = true WHERE id = $1", host)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(b.Ctx))
+	require.Equal(t, compute.NoHost, compute.KindOf(<-claimed))
+	require.Zero(t, b.claims(in.OperationInput))
+}

@@ -1,0 +1,108 @@
+package record
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+var (
+	// LeaveHost sees that a server's host is down, and notes that the server leaves it.
+	LeaveHost = durable.Activity[LeaveHostInput, durable.None]{
+		Name: "record.LeaveHost", Queue: durable.RecordQueue,
+		Summary: func(LeaveHostInput) string { return "see that the host is down, and note that the server leaves it" },
+	}
+	// Evacuate decides an evacuate.
+	Evacuate = durable.Activity[EvacuateInput, durable.None]{
+		Name: "record.Evacuate", Queue: durable.RecordQueue,
+		Summary: func(in EvacuateInput) string { return stepSummary("decide the evacuate", in.Close, nil) },
+	}
+)
+
+// EvacuationType is the type of the migration of an evacuate.
+const EvacuationType = "evacuation"
+
+// The statuses of an evacuation. It is completed when its host has nothing of the server any
+// more. One that failed is "failed".
+const (
+	evacuationAccepted = "accepted"
+	evacuationLeaving  = "pre-migrating"
+	evacuationDone     = "done"
+)
+
+// leftReason is the reason of what waits on a host that its server has left.
+const leftReason = "the server was evacuated from its host, which is down"
+
+// LeaveHostInput names the host that a server is to leave.
+type LeaveHostInput struct {
+	durable.OperationInput
+	From compute.HostID `json:"from"`
+}
+
+// LeaveHost is the activity record.LeaveHost. From here on, until the operation ends, the host
+// does not run the server, should it come back: it asks for such servers before it takes any
+// work, and whenever it says that it runs. Conflict: it is not down, or nobody has said that it
+// is fenced.
+func (a *Activities) LeaveHost(ctx context.Context, in LeaveHostInput) error {
+	return fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
+		// The lock is the one that the host needs to say that it runs.
+		host, err := q.LockFenced(ctx, schema.LockFencedParams{ID: in.From, HostTimeout: compute.HostTimeout.Seconds()})
+		if err != nil {
+			return err
+		}
+		if err := compute.CheckFenced(host.Name, host.ForcedDown, host.Silent); err != nil {
+			return compute.Errorf(compute.Conflict, "%w", err)
+		}
+		return q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: evacuationLeaving, OperationID: in.Operation})
+	})
+}
+
+// EvacuateInput says what a server is after an evacuate, and which host it has left.
+type EvacuateInput struct {
+	durable.OperationInput
+	From  compute.HostID `json:"from"`
+	To    compute.Server `json:"to"`
+	Close *Close         `json:"close,omitempty"`
+}
+
+// Evacuate is the activity record.Evacuate: the decision of an evacuate. From here on the
+// server is on its new host. What it had on the other one waits there, with its claim given
+// back. Running again after it took effect is a success.
+func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
+	d := decision{OperationInput: in.OperationInput, close: in.Close}
+	d.alreadyDecided = func(q *schema.Queries) (bool, error) {
+		row, err := q.GetServer(ctx, in.Server)
+		return row.HostID != nil && *row.HostID == *in.To.Host, err
+	}
+	d.do = func(q *schema.Queries) error {
+		if err := moveServer(ctx, q, in.OperationInput, in.To, schema.MoveServerParams{}); err != nil {
+			return err
+		}
+		if err := setNewTPM(ctx, q, in.Server, in.To.HasNewTPM()); err != nil {
+			return err
+		}
+		if err := q.DeleteOtherClaims(ctx, schema.DeleteOtherClaimsParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
+			return err
+		}
+		if err := q.LeaveHost(ctx, schema.LeaveHostParams{ServerID: in.Server.UUID, HostID: in.From.UUID, Reason: leftReason}); err != nil {
+			return err
+		}
+		if err := q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: evacuationDone, OperationID: in.Operation}); err != nil {
+			return err
+		}
+		return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}})
+	}
+	return a.decide(ctx, d)
+}
+
+func setNewTPM(ctx context.Context, q *schema.Queries, server compute.ServerID, isNew bool) error {
+	if isNew {
+		return q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{ServerID: server, Key: compute.SystemNewTPM, Value: "yes"})
+	}
+	return q.DeleteSystemMetadata(ctx, schema.DeleteSystemMetadataParams{ServerID: server, Key: compute.SystemNewTPM})
+}

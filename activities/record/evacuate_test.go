@@ -1,0 +1,122 @@
+package record_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/ledger"
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/worker/gateway"
+)
+
+// An evacuate leaves a host that is silent and forced down, and no other one. From then on that
+// host is told not to run the server, until it has nothing of it any more, or the operation failed. The
+// decision may be made twice, also when another operation has the server.
+func TestEvacuate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	from, to := b.Host("a", 4, 4096), b.Host("b", 4, 4096)
+	first := b.server(compute.OpCreate)
+	b.Exec("UPDATE servers SET host_id = $2, vm_state = 'active' WHERE id = $1", first.Server, from)
+	claim := func(host any, op compute.OperationID) {
+		b.Exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, 1, 1, 1)", first.Server, host, op)
+	}
+	claim(from, first.Operation)
+	made := compute.Operation{ID: first.Operation, ServerID: first.Server, Credential: compute.Credential{ProjectID: "p1", UserID: "u1"}}
+	var has []compute.Thing
+	for _, kind := range []compute.ThingKind{compute.ThingDomain, compute.ThingRunningDomain} {
+		has = append(has, made.Thing(kind, from.String(), compute.InstanceName(first.Server)))
+	}
+	_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: first, Open: &record.Open{Event: "start_domain", Things: has}})
+	require.NoError(t, err)
+	states := func() (out []string) {
+		rows, err := b.Pool.Query(b.ctx, "SELECT kind || ' ' || state || ' ' || blocked_by FROM ledger WHERE owner_id = $1 ORDER BY kind", first.Server)
+		require.NoError(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			var text string
+			require.NoError(t, rows.Scan(&text))
+			out = append(out, text)
+		}
+		return out
+	}
+	status := func() string {
+		rows, err := b.q.ListMigrations(b.ctx, schema.ListMigrationsParams{Most: 1})
+		require.NoError(t, err)
+		require.Equal(t, []string{"evacuation", "a", "b"}, []string{rows[0].Type, rows[0].Source, rows[0].Destination})
+		return rows[0].Status
+	}
+	told := func() (out []compute.ServerID) {
+		servers, err := gateway.Records{Pool: b.Pool, Host: from, Logger: slog.New(slog.DiscardHandler)}.Evacuated(b.ctx)
+		require.NoError(t, err)
+		for _, s := range servers {
+			require.WithinDuration(t, time.Now(), s.Since, time.Minute)
+			out = append(out, s.Server)
+		}
+		return out
+	}
+	accepted := func() record.LeaveHostInput {
+		in := b.supersede(first, compute.OpEvacuate, compute.EvacuateArguments{})
+		b.Exec("UPDATE operations SET state = 'running' WHERE id = $1", in.Operation)
+		_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Migration: &record.Migration{Type: record.EvacuationType, To: to, Flavor: "f"}})
+		require.NoError(t, err)
+		require.Equal(t, "accepted", status())
+		return record.LeaveHostInput{OperationInput: in, From: from}
+	}
+
+	in := accepted()
+	for _, is := range []string{"forced_down = false, last_seen = now()", "forced_down = true, last_seen = now()", "forced_down = false, last_seen = now() - interval '1 hour'"} {
+		b.Exec("UPDATE hosts SET " + is + " WHERE name = 'a'")
+		require.Equal(t, compute.Conflict, compute.KindOf(b.LeaveHost(b.ctx, in)), is)
+		require.Empty(t, told())
+	}
+	b.Exec("UPDATE hosts SET forced_down = true, last_seen = now() - interval '1 hour' WHERE name = 'a'")
+	require.NoError(t, b.LeaveHost(b.ctx, in))
+	require.Equal(t, "pre-migrating", status())
+	require.Equal(t, []compute.ServerID{first.Server}, told())
+	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in.OperationInput, State: compute.OperationFailed, VMState: compute.VMActive}))
+	require.Equal(t, "failed", status())
+	require.Empty(t, told())
+
+	in = accepted()
+	for range 2 {
+		require.NoError(t, b.LeaveHost(b.ctx, in))
+	}
+	claim(to, in.Operation)
+	will, err := schema.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	will.Host, will.TPM = &to, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB, Secret: &compute.SecretID{UUID: uuid.New()}}
+	decide := record.EvacuateInput{OperationInput: in.OperationInput, From: from, To: will.WithNewTPM(true).WithUnbooted(true)}
+	for range 2 {
+		require.NoError(t, b.Evacuate(b.ctx, decide))
+	}
+	is, err := schema.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	require.Equal(t, to, *is.Host)
+	require.True(t, is.HasNewTPM() && is.Unbooted())
+	require.Equal(t, "done", status())
+	require.Equal(t, []compute.ServerID{first.Server}, told())
+	require.Equal(t, []string{"domain waiting host", "running_domain released "}, states())
+	claims := 0
+	require.NoError(t, b.Pool.QueryRow(b.ctx, "SELECT count(*) FROM claims WHERE server_id = $1 AND host_id <> $2", in.Server, to).Scan(&claims))
+	require.Zero(t, claims)
+	next := b.supersede(in.OperationInput, compute.OpStart, struct{}{})
+	require.NoError(t, b.Evacuate(b.ctx, decide), "it is decided, whoever has the server")
+	require.NoError(t, b.Settle(b.ctx, record.SettleInput{
+		OperationInput: next, State: compute.OperationSucceeded, VMState: compute.VMPaused, Power: compute.PowerPaused, // by QEMU
+	}))
+	is, err = schema.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	require.False(t, is.HasNewTPM() || is.Unbooted(), "it was started")
+
+	has[0].State = compute.ThingWaiting
+	require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: has[:1]}))
+	require.Equal(t, "completed", status())
+	require.Empty(t, told())
+}

@@ -1,0 +1,84 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// TPM-20: a server that has moved with its guest is on its new host, as it was, with the claim there
+// alone; that may be written twice. Its migration says how far it is, and how it ended.
+func TestLiveMigrated(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		state compute.OperationState
+		wish  string
+		is    string
+		moved bool
+	}{
+		"moved":              {compute.OperationSucceeded, "", "completed", true},
+		"moved, then lost":   {compute.OperationCancelled, "", "completed", true}, // a delete, say, took the server
+		"moved, not aborted": {compute.OperationFailed, "abort", "completed", true},
+		"failed":             {compute.OperationFailed, "", "failed", false},
+		"aborted":            {compute.OperationFailed, "abort", "cancelled", false},
+		"cancelled":          {compute.OperationCancelled, "", "cancelled", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			from, to := b.Host("a", 4, 4096), b.Host("b", 4, 4096)
+			first := b.server(compute.OpCreate)
+			b.Exec("UPDATE servers SET host_id = $2, vm_state = 'paused', disk_config = 'MANUAL' WHERE id = $1", first.Server, from)
+			in := b.supersede(first, compute.OpLiveMigrate, compute.LiveMigrateArguments{})
+			for host, op := range map[any]compute.OperationID{from: first.Operation, to: in.Operation} {
+				b.Exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, 1, 1, 1)", in.Server, host, op)
+			}
+			was, err := schema.LoadServer(b.ctx, b.q, in.Server)
+			require.NoError(t, err)
+			status := func() string {
+				rows, err := b.q.ListMigrations(b.ctx, schema.ListMigrationsParams{Most: 10})
+				require.NoError(t, err)
+				require.Len(t, rows, 1)
+				return rows[0].Status
+			}
+			dest := compute.HostID{UUID: uuid.MustParse(to.String())}
+			_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Migration: &record.Migration{Type: record.TypeLiveMigration, To: dest, Flavor: was.Flavor.ID}})
+			require.NoError(t, err)
+			require.Equal(t, "preparing", status())
+			task := compute.TaskMigrating
+			_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Task: &task})
+			require.NoError(t, err)
+			require.Equal(t, "running", status())
+			b.Exec("UPDATE migrations SET wish = $1", end.wish)
+			settle := record.SettleInput{OperationInput: in, State: end.state, VMState: compute.VMPaused, Power: compute.PowerPaused}
+			host := *was.Host
+			if end.moved {
+				host, settle.Moved = dest, end.state == compute.OperationSucceeded
+				will := was
+				will.Host = &dest
+				for range 2 {
+					require.NoError(t, b.LiveMigrated(b.ctx, record.LiveMigratedInput{OperationInput: in, To: will}))
+				}
+				require.Equal(t, "post-migrating", status())
+				claims := 0
+				require.NoError(t, b.Pool.QueryRow(b.ctx, "SELECT count(*) FROM claims WHERE host_id = $1", dest).Scan(&claims))
+				require.Equal(t, 1, claims)
+				require.NoError(t, b.Pool.QueryRow(b.ctx, "SELECT count(*) FROM claims").Scan(&claims))
+				require.Equal(t, 1, claims)
+			}
+			for range 2 {
+				require.NoError(t, b.Settle(b.ctx, settle))
+			}
+			require.Equal(t, end.is, status())
+			now, err := schema.LoadServer(b.ctx, b.q, in.Server)
+			require.NoError(t, err)
+			require.Nil(t, now.Former)
+			require.Equal(t, []any{host, was.Flavor, was.Disks, was.TPM, compute.VMPaused}, []any{*now.Host, now.Flavor, now.Disks, now.TPM, now.VMState})
+		})
+	}
+}

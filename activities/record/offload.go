@@ -1,0 +1,86 @@
+package record
+
+import (
+	"context"
+
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+// mostDue is how many servers BeginOffloads and BeginConfirms take, at most.
+const mostDue = 20
+
+// BeginOffloads gives shelved servers whose time on their host is over
+// (api.shelved_offload_time) to operations that offload them. These are still to be started.
+func (a *Activities) BeginOffloads(ctx context.Context) ([]compute.Operation, error) {
+	rows, err := schema.New(a.Pool).DueOffloads(ctx, mostDue)
+	if err != nil {
+		return nil, fence.Unavailable(err)
+	}
+	var due []dueServer
+	for _, row := range rows {
+		due = append(due, dueServer{row.ID, row.ProjectID})
+	}
+	return a.beginDue(ctx, dueAction{compute.ShelveOffload.Facts, compute.VMShelved, (*schema.Queries).PostponeOffload}, due)
+}
+
+// BeginConfirms gives servers whose time to be reverted is over (api.resize_confirm_window) to
+// operations that confirm them. These are still to be started.
+func (a *Activities) BeginConfirms(ctx context.Context) ([]compute.Operation, error) {
+	rows, err := schema.New(a.Pool).DueConfirms(ctx, mostDue)
+	if err != nil {
+		return nil, fence.Unavailable(err)
+	}
+	var due []dueServer
+	for _, row := range rows {
+		due = append(due, dueServer{row.ID, row.ProjectID})
+	}
+	return a.beginDue(ctx, dueAction{compute.ConfirmResize.Facts, compute.VMResized, (*schema.Queries).PostponeConfirm}, due)
+}
+
+// dueServer is a server whose time for something has come.
+type dueServer struct {
+	id      compute.ServerID
+	project string
+}
+
+// dueAction is what is done with servers whose time has come.
+type dueAction struct {
+	compute.Facts
+	from compute.VMState
+	// postpone says when it is tried again, should it fail.
+	postpone func(*schema.Queries, context.Context, compute.ServerID) error
+}
+
+func (a *Activities) beginDue(ctx context.Context, action dueAction, due []dueServer) (begun []compute.Operation, err error) {
+	for _, s := range due {
+		op := ownOperation(action.Kind, s.id, s.project)
+		won, err := a.takeDue(ctx, action, op)
+		if err != nil {
+			return begun, err
+		}
+		if won {
+			begun = append(begun, op)
+		}
+	}
+	return begun, nil
+}
+
+func (a *Activities) takeDue(ctx context.Context, action dueAction, op compute.Operation) (won bool, err error) {
+	err = a.transaction(ctx, func(q *schema.Queries) error {
+		rows, err := q.TakeServer(ctx, schema.TakeServerParams{
+			ID: op.ServerID, Task: action.Transition.Task, OperationID: op.ID, FromVmState: action.from,
+			FromTaskState: compute.TaskNone, ThroughLock: true,
+		})
+		won = rows > 0
+		if err != nil || !won {
+			return err
+		}
+		if err := action.postpone(q, ctx, op.ServerID); err != nil {
+			return err
+		}
+		return insertOwn(ctx, q, op)
+	})
+	return won && err == nil, err
+}

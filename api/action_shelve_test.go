@@ -1,0 +1,46 @@
+package api_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// keptInImages says that images keep a server's disks.
+func (c *cloud) keptInImages(id string) {
+	c.exec(`UPDATE server_disks SET shelved = jsonb_build_object('image', $2::text, 'size_bytes', 1, 'sha256', 'x') WHERE server_id = $1`, id, uuid.NewString())
+}
+
+const unshelveFirst = ". Unshelve it first; where its status does not allow that, an administrator sets it to ERROR."
+
+// A server that was set to ERROR, or ACTIVE, while it is shelved can be unshelved and deleted.
+// Whatever else would begin from there is refused, and says why.
+func TestShelvedServerWhoseStateWasReset(t *testing.T) {
+	t.Parallel()
+	c := setupRebuild(t)
+	id := c.lockedUp("user")
+	c.settle(id, compute.VMError, compute.TaskNone)
+	c.act(t, member, id, `{"unshelve": null}`).fails(409, "conflictingRequest", "Cannot 'unshelve' instance "+id+" while it is in vm_state error")
+
+	c.keptInImages(id)
+	hard, stop := `{"reboot": {"type": "HARD"}}`, `{"os-stop": null}`
+	for _, host := range []string{"host_id", "NULL"} {
+		c.settle(id, compute.VMError, compute.TaskNone)
+		c.exec(`UPDATE servers SET host_id = `+host+` WHERE id = $1`, id)
+		began := len(c.starter.ops())
+		c.act(t, member, id, hard).fails(409, "conflictingRequest", "Cannot 'reboot' instance "+id+" while it is shelved"+unshelveFirst)
+		c.act(t, member, id, stop).fails(409, "conflictingRequest", "Cannot 'stop' instance "+id+" while it is shelved"+unshelveFirst)
+		require.Len(t, c.starter.ops(), began)
+		got := c.act(t, member, id, `{"unshelve": null}`)
+		require.Equal(t, 202, got.code, got.body)
+	}
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.exec(`UPDATE servers SET host_id = NULL WHERE id = $1`, id)
+	c.act(t, member, id, stop).fails(409, "conflictingRequest", "Cannot 'stop' instance "+id+" while it is shelved"+unshelveFirst)
+	c.act(t, member, id, `{"shelve": null}`).fails(409, "conflictingRequest", "Cannot 'shelve' instance "+id+" while it is shelved"+unshelveFirst)
+	got := c.do(t, member, "DELETE", "/servers/"+id, "")
+	require.Equal(t, 204, got.code, got.body)
+}

@@ -1,0 +1,297 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"strongroom/api/fault"
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+var dryRunBody = validation.Always(validation.Object([]string{"dryRun"}, validation.Properties{
+	"dryRun": {"type": "object", "minProperties": 1, "maxProperties": 1},
+}))
+
+// dryRunAction says of a move what it would need and whether it would succeed: nothing is claimed
+// and nothing is written. It is an action of its own around the move's body, so that who forgets
+// to name strongroom 1.0 is refused, and moves nothing.
+func (a *API) dryRunAction(moves []Resource) Resource {
+	of := &endpoint{}
+	for _, m := range moves {
+		of.routes = append(of.routes, m.Routes...)
+	}
+	route := actionRoute("dryRun", dryRunBody, func(r *Request) (any, error) { return a.dryRun(r, of) })
+	route.Own, route.Status = true, 0
+	return Resource{Routes: []Route{route}}
+}
+
+// dryRun hands the move's request to the move's own handler.
+func (a *API) dryRun(r *Request, moves *endpoint) (any, error) {
+	asked := *r
+	asked.dry, asked.document = true, r.document.(map[string]any)["dryRun"]
+	var err error
+	if asked.body, err = json.Marshal(asked.document); err != nil {
+		return nil, err
+	}
+	action, err := asked.action(moves)
+	if err != nil {
+		return nil, err
+	}
+	route, err := moves.at(action, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	if err := asked.validate(route); err != nil {
+		return nil, err
+	}
+	return route.Handle(&asked)
+}
+
+// forecast is what a move would need, and what keeps it from succeeding.
+type forecast struct {
+	Action   compute.OperationKind `json:"action"`
+	Succeeds bool                  `json:"succeeds"`
+	Refusals []refusalView         `json:"refusals"`
+	Stops    bool                  `json:"stops_guest"`
+	// Host is the one that would be taken now, and Unfit are the others. Administrators alone
+	// are told of hosts.
+	Host  *hostView         `json:"host"`
+	Unfit []unfitView       `json:"unfit_hosts"`
+	Data  []compute.Carried `json:"data"`
+	Bytes int64             `json:"bytes"` // of data, at most, without what is not known
+	Keys  []keyView         `json:"keys"`
+}
+
+// refusalView is why a move would not succeed. Code is that of the answer to the request; 0: the
+// request would be taken, and the operation fail and be undone.
+type refusalView struct {
+	Code    int    `json:"code,omitempty"`
+	Message string `json:"message"`
+}
+
+type hostView struct {
+	ID   compute.HostID `json:"id"`
+	Name string         `json:"name"`
+}
+
+type unfitView struct {
+	hostView
+	Why string `json:"why"`
+}
+
+// keyView is a key that must be readable, and by whom.
+type keyView struct {
+	Secret   compute.SecretID       `json:"secret_uuid"`
+	Of       string                 `json:"of"`
+	Security compute.SecretSecurity `json:"secret_security"`
+	ReadBy   string                 `json:"read_by"`
+	Readable bool                   `json:"readable"`
+}
+
+// foresee answers a dry run. What is wrong with the request itself is answered as always; why a
+// request that makes sense would be refused now is told.
+func (a *API) foresee(r *Request, act action) (any, error) {
+	row, err := a.findServer(r, act.rule)
+	if err != nil {
+		return nil, err
+	}
+	f := &forecast{Action: act.Kind, Refusals: []refusalView{}, Unfit: []unfitView{}, Data: []compute.Carried{}, Keys: []keyView{}}
+	more, err := a.admit(r, act, row)
+	if err == nil {
+		err = a.roomFor(r, more)
+	}
+	if refused := fault.From(err); err != nil && (refused.Code == http.StatusConflict || isFull(err)) {
+		f.refuse(refused.Code, refused.Message)
+		return map[string]any{"dry_run": f}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := a.plan(r, act, row.Server.ID, f); err != nil {
+		return nil, err
+	}
+	f.Succeeds = len(f.Refusals) == 0
+	return map[string]any{"dry_run": f}, nil
+}
+
+// full is the refusal of a quota.
+type full struct{ error }
+
+func (f full) Unwrap() error { return f.error }
+
+func isFull(err error) bool {
+	var f full
+	return errors.As(err, &f)
+}
+
+// roomFor asks the quota as the action would.
+func (a *API) roomFor(r *Request, more *growth) error {
+	quota, project := more.limit()
+	err := a.inTurn(r.Context(), quota, project, func() error {
+		return a.transact(r.Context(), func(q *schema.Queries) error { return more.check(r.Context(), q) })
+	})
+	if compute.Is(err, compute.Forbidden) {
+		return full{err}
+	}
+	return err
+}
+
+func (f *forecast) refuse(code int, message string) {
+	f.Refusals = append(f.Refusals, refusalView{Code: code, Message: message})
+}
+
+// plan tells what the move's operation would need, and asks what it would ask.
+func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) error {
+	s, err := schema.LoadServer(r.Context(), a.db, id)
+	if err != nil {
+		return err
+	}
+	owner := compute.ServerOwner(id)
+	rows, err := a.db.ThingsOf(r.Context(), schema.ThingsOfParams{OwnerKind: owner.Kind, OwnerID: owner.ID})
+	if err != nil {
+		return err
+	}
+	var has []compute.Thing
+	for _, row := range rows {
+		has = append(has, row.Ledger.Thing(row.HostName))
+	}
+	p, err := act.plan(s, has)
+	if err != nil {
+		return err
+	}
+	f.Stops = p.Stops
+	if err := a.foreseeHost(r, p, f); err != nil {
+		return err
+	}
+	if stays := !p.Images && f.Host != nil && s.Host != nil && f.Host.ID == *s.Host; !stays {
+		f.carry(p.Data)
+	}
+	if !r.IsAdmin() {
+		f.Host, f.Unfit = nil, []unfitView{}
+	}
+	if p.Images {
+		a.foreseeStores(r, s, p, f)
+	}
+	return a.foreseeKeys(r, p, f)
+}
+
+func (f *forecast) carry(data []compute.Carried) {
+	f.Data = append(f.Data, data...)
+	for _, d := range data {
+		if d.Bytes != nil {
+			f.Bytes += *d.Bytes
+		}
+	}
+}
+
+// foreseeHost chooses the host that a claim would choose now.
+func (a *API) foreseeHost(r *Request, p compute.MovePlan, f *forecast) error {
+	if !p.Places {
+		return nil
+	}
+	rows, err := a.db.HostsWithUse(r.Context())
+	if err != nil {
+		return err
+	}
+	now, all, want := a.config.Now(), schema.Hosts(rows), compute.RequestOf(p.Server)
+	fit := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now)
+	if len(fit) == 0 {
+		f.refuse(0, compute.NoValidHost)
+	} else {
+		f.Host = &hostView{fit[0].ID, fit[0].Name}
+	}
+	for _, h := range all {
+		why := h.Unfit(want, now)
+		switch {
+		case slices.Contains(p.Not, h.ID):
+			why = "has the server, or something of it that waits to be removed"
+		case p.Only != nil && *p.Only != h.ID:
+			why = "is not the host that was asked for"
+		}
+		if why != "" {
+			f.Unfit = append(f.Unfit, unfitView{hostView{h.ID, h.Name}, why})
+		}
+	}
+	return nil
+}
+
+// foreseeStores asks the object store, and looks at images of a shelved server, as the operation
+// does. What a trust gives access to is the workers' to ask.
+func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f *forecast) {
+	owner := s.OwnersCredential(r.Credential())
+	if owner == s.Delegated() {
+		return
+	}
+	if s.TPM != nil && !p.Places {
+		if err := a.config.Objects.Check(r.Context(), owner); err != nil {
+			f.refuse(0, "The object store does not take the state of the vTPM: "+compute.Public(err))
+		}
+	}
+	for _, d := range s.Disks {
+		if d.Shelved == nil || !p.Places {
+			continue
+		}
+		img, err := a.config.Images.Image(r.Context(), owner, d.Shelved.Image)
+		if err == nil {
+			err = s.TPM.CheckShelvedImage(img)
+		}
+		if err != nil {
+			f.refuse(0, "Image "+d.Shelved.Image.String()+" keeps the data of disk "+d.Label()+": "+compute.Public(err))
+		}
+	}
+}
+
+// foreseeKeys looks whether each key can be read with the credential that the operation would read
+// it with. No key is in the answer.
+func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
+	for _, id := range p.Keys {
+		view, cred := keyOf(p.Server, id, r.Credential())
+		var err error
+		if cred == p.Server.Delegated() { // a trust is the workers' to use: here it is only looked for
+			var given bool
+			if given, err = a.db.HasCredential(r.Context(), cred.ID); err != nil {
+				return err
+			}
+			if !given {
+				err = compute.Errorf(compute.Forbidden, "its owner's delegation is not there")
+			}
+		} else {
+			err = a.config.Keys.Look(r.Context(), cred, id)
+		}
+		if view.Readable = err == nil; err != nil {
+			f.refuse(0, "Secret "+id.String()+", the key of "+view.Of+", cannot be read by "+view.ReadBy+": "+compute.Public(err))
+		}
+		f.Keys = append(f.Keys, view)
+	}
+	return nil
+}
+
+// keyOf says what a key of a server is of, and with which credential an operation reads it.
+func keyOf(s compute.Server, id compute.SecretID, asker compute.Credential) (keyView, compute.Credential) {
+	ring := s.Keyring(asker)
+	view, cred := keyView{Secret: id}, ring.Disks
+	var of []string // one key may be of several disks, if the server had a legacy key
+	for _, d := range s.Disks {
+		if d.Secret != nil && *d.Secret == id {
+			of = append(of, "disk "+d.Label())
+		} else if d.BackingSecret != nil && *d.BackingSecret == id {
+			of = append(of, "the image under disk "+d.Label())
+		}
+	}
+	if s.TPM != nil && s.TPM.Secret != nil && *s.TPM.Secret == id {
+		of, cred = append(of, "the vTPM"), ring.TPM
+	}
+	view.Of = strings.Join(of, ", ")
+	view.Security, view.ReadBy = compute.SecurityUser, "whoever asks"
+	switch {
+	case cred == s.Delegated():
+		view.Security, view.ReadBy = compute.SecurityHost, "strongroom, by what the server's owner delegated"
+	case cred.IsDeployment():
+		view.Security, view.ReadBy = compute.SecurityDeployment, "strongroom itself"
+	}
+	return view, cred
+}

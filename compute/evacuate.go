@@ -1,0 +1,120 @@
+package compute
+
+import "maps"
+
+// OpEvacuate is the kind of an evacuate.
+const OpEvacuate OperationKind = "evacuate"
+
+// Evacuate has a server run on another host, since its own one is down and will not run it
+// any more. What was on that host's disks is lost to it.
+var Evacuate = declare(Action[EvacuateArguments]{Facts: Facts{
+	Kind:       OpEvacuate,
+	Transition: Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
+	Boots:      true,
+}})
+
+// EvacuateArguments are the arguments of an evacuate.
+type EvacuateArguments struct {
+	Host    *HostID `json:"host,omitempty"`    // nil: any other than it is on
+	Stopped bool    `json:"stopped,omitempty"` // it is not started, also if it ran
+}
+
+// EvacuatedAs plans a server as the operation's evacuate makes it: its disks made anew of its
+// image and empty, each with the key that it has (EE-29), and its vTPM without the state that
+// was on its host, with the key that it has (TPM-30).
+//
+// Conflict: it is rescued, or it was resized or migrated and nobody has decided on that.
+func (s Server) EvacuatedAs(op OperationID) (Server, error) {
+	if err := s.CheckNotRescued(); err != nil {
+		return Server{}, err
+	}
+	if s.Former != nil {
+		return Server{}, Errorf(Conflict, "Server %s was resized or migrated before, which is neither confirmed nor reverted.", s.ID)
+	}
+	if _, ok := s.RootDisk(); !ok {
+		return Server{}, Errorf(Conflict, "server %s has no local root disk", s.ID)
+	}
+	enc, err := EncryptionOf(s.Flavor, s.Image)
+	if err != nil {
+		return Server{}, err
+	}
+	root := PlanDisks(op, s.Flavor, s.Image, enc)[0]
+	out := s
+	out.Disks = nil
+	for _, d := range s.Disks {
+		if d.Role == RootDisk {
+			d.Image, d.Source = root.Image, nil
+			if d.SizeMB == 0 {
+				d.SizeMB, d.MaxMB = root.SizeMB, root.MaxMB
+			}
+		}
+		d.EncryptionOptions = nil
+		out.Disks = append(out.Disks, d)
+	}
+	return out.WithUnbooted(true).WithNewTPM(s.TPM != nil), nil
+}
+
+// CheckEvacuator refuses, with Forbidden, who may not evacuate a server to what it is to be:
+// the key of an encrypted image that went when the server was unshelved is made again, and keys
+// are their owner's project's.
+func (s Server) CheckEvacuator(will Server, asker Credential) error {
+	root, _ := will.RootDisk()
+	if will.Image.IsEncrypted() && root.BackingSecret == nil && !s.mayOwnKeys(will.Keyring(asker).Disks) {
+		return s.notOurKeys("evacuate")
+	}
+	return nil
+}
+
+// EvacuationKeys are the secrets that must be readable to evacuate a server: those of its
+// disks, and to start it that of its vTPM, too.
+func (s Server) EvacuationKeys(boots bool) []SecretID {
+	if !boots {
+		s.TPM = nil
+	}
+	return s.Secrets()
+}
+
+// SystemNewTPM is the key of a server's system metadata that says that its vTPM has no state
+// yet: the next boot makes it.
+const SystemNewTPM = "tpm_new"
+
+// HasNewTPM reports whether the server's vTPM has no state yet.
+func (s Server) HasNewTPM() bool { return s.TPM != nil && s.System[SystemNewTPM] != "" }
+
+// WithNewTPM is the server with that set.
+func (s Server) WithNewTPM(isNew bool) Server {
+	s.System = maps.Clone(s.System)
+	if s.System == nil {
+		s.System = map[string]string{}
+	}
+	delete(s.System, SystemNewTPM)
+	if isNew {
+		s.System[SystemNewTPM] = "yes"
+	}
+	return s
+}
+
+// TPMLost tells a server's user what an evacuate has cost; "" without a vTPM, or where that had no
+// state yet. Names of hosts are their operator's.
+func (s Server) TPMLost() string {
+	if s.TPM == nil || s.HasNewTPM() {
+		return ""
+	}
+	return "The state of the vTPM of server " + s.ID.String() + " was lost with its host: it is new and empty, with the same key. " +
+		"What the guest had sealed to it or kept in it is gone."
+}
+
+// CheckFenced refuses, with Invalid and the API's text, to evacuate servers from a host that may
+// still run them. It is not enough that the host is silent: guests go on without their worker.
+func CheckFenced(host string, forcedDown, silent bool) error {
+	switch {
+	case !silent && forcedDown:
+		return Errorf(Invalid, "Compute service of %s is still in use. It is forced down and still reports itself: stop it and its guests first.", host)
+	case !silent:
+		return Errorf(Invalid, "Compute service of %s is still in use.", host)
+	case !forcedDown:
+		return Errorf(Invalid, "Compute service of %s is still in use. It does not report itself, and its guests may run nevertheless: "+
+			"fence the host, that is, see to it that it has no power or no disks, and then force its service down.", host)
+	}
+	return nil
+}

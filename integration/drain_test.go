@@ -1,0 +1,160 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/stack"
+)
+
+// drained is what strongroom host drain prints.
+type drained struct {
+	Operation string `json:"operation_id"`
+	State     string `json:"state"`
+	ToGo      int    `json:"to_go"`
+	Servers   []struct {
+		ID, State, Reason string
+	} `json:"servers"`
+}
+
+// drain runs strongroom host drain.
+func (c *testCloud) drain(t *testing.T, h stack.Host, flags ...string) (out drained, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), c.binary, append([]string{"--config", c.ConfigFile(), "host", "drain", hostName(t, h), "-o", "json"}, flags...)...)
+	cmd.Stderr = t.Output()
+	text, err := cmd.Output()
+	if len(text) > 0 {
+		require.NoError(t, json.Unmarshal(text, &out), "%s", text)
+	}
+	return out, err
+}
+
+func (d drained) states() map[string]string {
+	out := map[string]string{}
+	for _, s := range d.Servers {
+		out[s.ID] = s.State
+	}
+	return out
+}
+
+// A host is drained: servers that are off leave it, and those that run and whose keys can be read
+// by nobody's request, with no restart unless it is asked for. The control worker dies in the midst
+// of it. Nothing of those that left is on the host, and it takes no new server until it is enabled.
+func TestDrain(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	from, to := c.Host(2), c.Host(1)
+	off := c.on(t, from, func() string { return c.createIdle(t, encryptedTIS) })
+	runs := c.on(t, from, func() string { return c.createIdle(t, delegated) })
+	unreadable := c.on(t, from, func() string { return c.createIdle(t, encryptedTIS) })
+	for _, id := range []string{off, unreadable} {
+		oneCopyAtMost(t, id)
+	}
+	c.runsOnce(t, runs) // the QEMU that it goes to waits for it
+	require.NoError(t, servers.Stop(t.Context(), c.compute(t, "-demo"), off).ExtractErr())
+	c.becomes(t, off, "SHUTOFF")
+
+	_, err := c.drain(t, from, "--concurrency", "0")
+	require.Error(t, err)
+	receives := c.holdOn(t, to, "disk.Receive@before")
+	began, err := c.drain(t, from, "--concurrency", "1")
+	require.NoError(t, err)
+	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	require.Contains(t, c.hostService(t, from).DisabledReason, "draining ("+began.Operation)
+	again, err := c.drain(t, from, "--cold")
+	require.NoError(t, err)
+	require.Equal(t, began.Operation, again.Operation, "one at a time")
+	out, err := c.strongroom("--config", c.ConfigFile(), "host", "undrain", hostName(t, from))
+	require.Error(t, err)
+	require.Contains(t, out, "cancel that first")
+	c.kill(t, "control")
+	receives.release()
+
+	ended, err := c.drain(t, from, "--wait", "--status", "--timeout", settleTimeout.String())
+	require.Error(t, err)
+	require.Equal(t, "failed", ended.State)
+	require.Equal(t, map[string]string{off: "moved", runs: "moved", unreadable: "left"}, ended.states())
+	c.becomes(t, off, "SHUTOFF")
+	c.requireOn(t, to, off)
+	c.hasNothing(t, from, off)
+	require.Contains(t, c.hostService(t, from).DisabledReason, "1 server is left ("+began.Operation)
+	require.Empty(t, c.audit(t).Findings)
+	c.becomes(t, runs, "ACTIVE")
+	c.requireOn(t, to, runs)
+	require.Equal(t, 1, copies(runs))
+	c.hasNothing(t, from, runs)
+
+	out, err = c.strongroom("--config", c.ConfigFile(), "host", "undrain", hostName(t, from))
+	require.NoError(t, err, out)
+	restarted := c.on(t, from, func() string { return c.createIdle(t, delegated) })
+	oneCopyAtMost(t, restarted)
+	ended, err = c.drain(t, from, "--cold", "--wait", "--timeout", settleTimeout.String())
+	require.Error(t, err)
+	require.Equal(t, map[string]string{restarted: "moved", unreadable: "left"}, ended.states())
+	for _, s := range ended.Servers {
+		if s.ID == unreadable {
+			require.Contains(t, s.Reason, "can read its keys")
+		}
+	}
+	c.becomes(t, restarted, "ACTIVE")
+	c.requireOn(t, to, restarted)
+	require.Equal(t, 1, copies(restarted))
+	c.hasNothing(t, from, restarted)
+	c.becomes(t, unreadable, "ACTIVE")
+	c.requireOn(t, from, unreadable)
+	require.Equal(t, 1, copies(unreadable), "it was not touched")
+
+	c.delete(t, unreadable)
+	ended, err = c.drain(t, from, "--wait", "--timeout", settleTimeout.String())
+	require.NoError(t, err)
+	require.Equal(t, "succeeded", ended.State)
+	elsewhere := c.createIdle(t, encryptedTIS)
+	c.becomes(t, elsewhere, "ACTIVE")
+	c.requireOn(t, to, elsewhere)
+	out, err = c.strongroom("--config", c.ConfigFile(), "host", "undrain", hostName(t, from))
+	require.NoError(t, err, out)
+	require.Equal(t, "enabled", c.hostService(t, from).Status)
+	for _, id := range []string{off, runs, restarted, elsewhere} {
+		c.delete(t, id)
+	}
+	c.nothingIsLeft(t)
+}
+
+// A drain that is cancelled begins nothing more, and ends what it began.
+func TestDrainIsCancelled(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	from, to := c.Host(2), c.Host(1)
+	var ids []string
+	for range 2 {
+		id := c.on(t, from, func() string { return c.createIdle(t, encryptedTIS) })
+		require.NoError(t, servers.Stop(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
+		c.becomes(t, id, "SHUTOFF")
+		ids = append(ids, id)
+	}
+	receives := c.holdOn(t, to, "disk.Receive@before")
+	_, err := c.drain(t, from, "--concurrency", "1")
+	require.NoError(t, err)
+	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	_, err = c.drain(t, from, "--cancel")
+	require.NoError(t, err)
+	receives.release()
+	ended, err := c.drain(t, from, "--status", "--wait", "--timeout", settleTimeout.String())
+	require.Error(t, err)
+	require.Equal(t, "cancelled", ended.State)
+	require.Equal(t, map[string]string{ids[0]: "moved"}, ended.states())
+	c.requireOn(t, to, ids[0])
+	c.requireOn(t, from, ids[1])
+	_, err = c.drain(t, from, "--cancel")
+	require.Error(t, err, "none is under way")
+	for _, id := range ids {
+		c.becomes(t, id, "SHUTOFF")
+		c.delete(t, id)
+	}
+	c.nothingIsLeft(t)
+}

@@ -1,0 +1,424 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/process"
+)
+
+func (c *testCloud) shelve(t *testing.T, id string) {
+	t.Helper()
+	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
+	c.becomes(t, id, "SHELVED_OFFLOADED")
+}
+
+func (c *testCloud) unshelve(t *testing.T, id string) {
+	t.Helper()
+	require.NoError(t, c.tryUnshelve(t, id))
+	c.becomes(t, id, "ACTIVE")
+}
+
+func (c *testCloud) tryUnshelve(t *testing.T, id string) error {
+	t.Helper()
+	return servers.Unshelve(t.Context(), c.compute(t, "-demo"), id, servers.UnshelveOpts{}).ExtractErr()
+}
+
+// keptAs are the images of a shelved server's disks.
+func (c *testCloud) keptAs(t *testing.T, id string) (kept []images.Image) {
+	t.Helper()
+	pages, err := images.List(c.imageService(t, "-demo"), images.ListOpts{}).AllPages(t.Context())
+	require.NoError(t, err)
+	all, err := images.ExtractImages(pages)
+	require.NoError(t, err)
+	for _, img := range all {
+		if img.Properties["instance_uuid"] == id {
+			kept = append(kept, img)
+		}
+	}
+	return kept
+}
+
+// keysOf are the names of a server's keys.
+func (c *testCloud) keysOf(t *testing.T, id string) (names []string) {
+	t.Helper()
+	for name := range c.passphrases(t) {
+		if strings.Contains(name, id) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// systemMetadata is what strongroom notes of a server.
+func (c *testCloud) systemMetadata(t *testing.T, id, key string) (value string) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), databaseURL(t, c))
+	require.NoError(t, err)
+	defer func() { _ = db.Close(t.Context()) }()
+	require.NoError(t, db.QueryRow(t.Context(),
+		"SELECT coalesce((SELECT value FROM server_system_metadata WHERE server_id = $1 AND key = $2), '')", id, key).Scan(&value))
+	return value
+}
+
+// tpmFolder is the state folder of a server's vTPM.
+func (c *testCloud) tpmFolder(id string) string {
+	if own := filepath.Join(c.State, "libvirt", "lib", "swtpm"); exists(own) {
+		return filepath.Join(own, id)
+	}
+	return filepath.Join("/var/lib/libvirt/swtpm", id)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// EE-25, TPM-02, TPM-21, TPM-22, TPM-23, TPM-25, TPM-38: a server with encrypted disks and a
+// vTPM leaves its host and comes back with its disks, its keys and the state of its TPM. The
+// standard client does it.
+func TestShelveAndUnshelve(t *testing.T) {
+	backends(t, local, openStack)
+	c := sharedCloud(t)
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "nvcount=1", 1)
+	line := c.serial(t, id)
+	line.expect("TG tick=")
+	require.Contains(t, line.ask("write note kept", "TG write "), "err=<nil>")
+	require.Contains(t, line.ask("write /dev/vdb beside", "TG write "), "err=<nil>")
+	require.NoError(t, line.conn.Close())
+	keys, disks := c.keysOf(t, id), c.disks(t, id)
+	require.Len(t, keys, 4)
+
+	python := c.python(t, "-demo")
+	python.run("server", "shelve", id)
+	s := c.becomes(t, id, "SHELVED_OFFLOADED")
+	require.Empty(t, s.HostID)
+	require.Empty(t, c.audit(t).Findings)
+	require.Equal(t, keys, c.keysOf(t, id), "no key is made, none goes")
+	require.False(t, exists(filepath.Join(c.Instances(), id)))
+	require.False(t, exists(c.tpmFolder(id)))
+	kept := c.keptAs(t, id)
+	require.Len(t, kept, 3)
+	for _, img := range kept {
+		require.True(t, strings.HasPrefix(img.Name, s.Name+"-shelved"), img.Name)
+		require.Equal(t, s.TenantID, img.Owner)
+		require.Equal(t, "2.0", img.Properties["hw_tpm_version"])
+		require.Equal(t, "tpm-crb", img.Properties["hw_tpm_model"])
+		require.Equal(t, "False", img.Properties["os_encrypt_key_deletion_policy"])
+		require.NotContains(t, img.Properties, "tpm_object_id")
+		require.NotContains(t, img.Properties, "tpm_object_sha256")
+	}
+	require.NotEmpty(t, c.systemMetadata(t, id, "tpm_object_id"))
+	require.Len(t, c.systemMetadata(t, id, "tpm_object_sha256"), 64)
+
+	demo := c.compute(t, "-demo")
+	for action, err := range map[string]error{
+		"start": servers.Start(t.Context(), demo, id).ExtractErr(), "shelve": servers.Shelve(t.Context(), demo, id).ExtractErr(),
+	} {
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%s: %v", action, err)
+		require.ErrorContains(t, err, fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state shelved_offloaded", action, id))
+	}
+
+	python.run("server", "unshelve", id)
+	s = c.becomes(t, id, "ACTIVE")
+	require.NotEmpty(t, s.HostID)
+	log := c.console(t, id, "TG ready", 1)
+	require.Contains(t, log, "rootdisk boots=2")
+	require.Contains(t, log, "nvcount=2")
+	line = c.serial(t, id)
+	require.Contains(t, line.ask("cat /root/note", "TG cat "), "kept")
+	require.Contains(t, line.ask("cat /dev/vdb", "TG cat "), "beside")
+	require.NoError(t, line.conn.Close())
+	disks[0].Image = "" // it has all of its data in itself
+	require.Equal(t, disks, c.disks(t, id))
+	require.Empty(t, c.keptAs(t, id))
+	require.Empty(t, c.systemMetadata(t, id, "tpm_object_id")+c.systemMetadata(t, id, "tpm_object_sha256"))
+	require.Equal(t, keys, c.keysOf(t, id))
+	folder, err := os.Stat(filepath.Join(c.tpmFolder(id), "tpm2"))
+	require.NoError(t, err)
+	owner, ok := folder.Sys().(*syscall.Stat_t)
+	require.True(t, ok)
+	require.NotZero(t, owner.Uid, "swtpm's user has it")
+	require.Empty(t, c.audit(t).Findings)
+
+	// What came back goes on like any other: it starts again, has images made of it, and
+	// is shelved once more.
+	c.shutOff(t, id)
+	c.startAgain(t, id)
+	c.console(t, id, "TG ready", 2) // it has counted
+	c.deleteImage(t, c.createImage(t, id, "of-unshelved", nil))
+	c.shelve(t, id)
+	c.unshelve(t, id)
+	log = c.console(t, id, "TG ready", 1)
+	require.Contains(t, log, "rootdisk boots=4")
+	require.Contains(t, log, "nvcount=4")
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// TPM-26, TPM-37: an object that is another one, and images that ask for another vTPM, are
+// refused, and lose nothing.
+func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
+	backends(t, local)
+	c := ownCloud(t)
+	id := c.createIdle(t, encryptedTPM)
+	s := c.becomes(t, id, "ACTIVE")
+	c.shelve(t, id)
+	object := strings.ReplaceAll(c.systemMetadata(t, id, "tpm_object_id"), "/", "%2F")
+	segments, err := filepath.Glob(filepath.Join(c.State, "objects", s.TenantID, object+".segments*"))
+	require.NoError(t, err)
+	require.Len(t, segments, 1)
+	data, err := os.ReadFile(segments[0])
+	require.NoError(t, err)
+	for name, spoil := range map[string]func(){
+		"another": func() { require.NoError(t, os.WriteFile(segments[0], append([]byte("x"), data[1:]...), 0o600)) },
+		"missing": func() { require.NoError(t, os.Remove(segments[0])) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			spoil()
+			require.NoError(t, c.tryUnshelve(t, id))
+			require.Eventually(t, func() bool { return c.newestAction(t, id).Message == "Error" }, settleTimeout, 100*time.Millisecond)
+			c.becomes(t, id, "SHELVED_OFFLOADED")
+			require.Empty(t, c.audit(t).Findings)
+			require.Len(t, c.keptAs(t, id), 3)
+		})
+	}
+	require.NoError(t, os.WriteFile(segments[0], data, 0o600))
+
+	img := c.keptAs(t, id)[0]
+	set := func(version, model string) {
+		_, err := images.Update(t.Context(), c.imageService(t, "-demo"), img.ID, images.UpdateOpts{
+			images.UpdateImageProperty{Op: images.ReplaceOp, Name: "hw_tpm_version", Value: version},
+			images.UpdateImageProperty{Op: images.ReplaceOp, Name: "hw_tpm_model", Value: model},
+		}).Extract()
+		require.NoError(t, err)
+	}
+	set("1.2", "tpm-tis")
+	err = c.tryUnshelve(t, id)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+	require.ErrorContains(t, err, "asks for a vTPM 1.2 (tpm-tis), and the state that is kept is that of a vTPM 2.0 (tpm-crb)")
+	c.becomes(t, id, "SHELVED_OFFLOADED")
+	set("2.0", "tpm-crb")
+	c.unshelve(t, id)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// TPM-12, TPM-38: a server that is made of a shelved one's image has a TPM of its own, also
+// where the image names the object that has the other's, and goes on when the shelved one is
+// deleted.
+func TestServerOfAShelvedOnesImage(t *testing.T) {
+	backends(t, local)
+	c := sharedCloud(t)
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "nvcount=1", 1)
+	c.shelve(t, id)
+	var root string
+	for _, img := range c.keptAs(t, id) {
+		if strings.HasSuffix(img.Name, "-shelved") {
+			root = img.ID
+		}
+	}
+	_, err := images.Update(t.Context(), c.imageService(t, "-demo"), root, images.UpdateOpts{
+		images.UpdateImageProperty{Op: images.AddOp, Name: "tpm_object_id", Value: c.systemMetadata(t, id, "tpm_object_id")},
+		images.UpdateImageProperty{Op: images.AddOp, Name: "tpm_object_sha256", Value: c.systemMetadata(t, id, "tpm_object_sha256")},
+	}).Extract()
+	require.NoError(t, err)
+	other := c.createOf(t, encryptedTPM, root)
+	c.becomes(t, other, "ACTIVE")
+	require.Empty(t, c.systemMetadata(t, other, "tpm_object_id")+c.systemMetadata(t, other, "tpm_object_sha256"))
+	log := c.console(t, other, "TG ready", 1)
+	require.Contains(t, log, "rootdisk boots=2")
+	require.Contains(t, log, "nvcount=1")
+	c.delete(t, id)
+	c.shutOff(t, other)
+	c.startAgain(t, other)
+	c.delete(t, other)
+	c.nothingIsLeft(t)
+}
+
+// keepsShelvedServers starts the api again with a configuration by which shelved servers stay
+// on their hosts, until the test ends.
+func (c *testCloud) keepsShelvedServers(t *testing.T) {
+	t.Helper()
+	was, err := os.ReadFile(c.ConfigFile())
+	require.NoError(t, err)
+	with := func(text []byte) {
+		require.NoError(t, os.WriteFile(c.ConfigFile(), text, 0o600))
+		before, _ := process.Named(c.PIDFile("api"))
+		c.kill(t, "api")
+		require.Eventually(t, func() bool {
+			now, running := process.Named(c.PIDFile("api"))
+			_, err := servers.List(c.compute(t, "-demo"), nil).AllPages(context.WithoutCancel(t.Context()))
+			return running && now != before && err == nil
+		}, settleTimeout, 200*time.Millisecond)
+	}
+	require.True(t, strings.HasPrefix(string(was), "api:\n"))
+	with([]byte(strings.Replace(string(was), "api:\n", "api:\n    shelved_offload_time: -1\n", 1)))
+	t.Cleanup(func() { with(was) })
+}
+
+// TPM-24, TPM-32: one that stays on its host until it is offloaded is just started; deleted
+// in any of these states it leaves nothing.
+func TestShelvedServerThatStays(t *testing.T) {
+	backends(t, local)
+	c := ownCloud(t)
+	c.keepsShelvedServers(t)
+	stays := func(t *testing.T, id string) {
+		t.Helper()
+		require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
+		s := c.becomes(t, id, "SHELVED")
+		require.NotEmpty(t, s.HostID)
+		require.Empty(t, c.audit(t).Findings)
+	}
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "nvcount=1", 1)
+	stays(t, id)
+	c.unshelve(t, id)
+	log := c.console(t, id, "TG ready", 2)
+	require.Contains(t, log, "nvcount=2")
+	require.Empty(t, c.keptAs(t, id))
+	require.Empty(t, c.systemMetadata(t, id, "tpm_object_id"))
+	c.nothingIsLeft(t)
+
+	stays(t, id)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+
+	id = c.createIdle(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	stays(t, id)
+	err := servers.ShelveOffload(t.Context(), c.compute(t, "-demo"), id).ExtractErr()
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
+	require.NoError(t, servers.ShelveOffload(t.Context(), c.compute(t, ""), id).ExtractErr())
+	c.becomes(t, id, "SHELVED_OFFLOADED")
+	require.Empty(t, c.audit(t).Findings)
+	require.NoError(t, servers.ResetState(t.Context(), c.compute(t, ""), id, servers.StateError).ExtractErr())
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// Workers die in the middle of shelves and unshelves of one server.
+func TestKillMatrixShelve(t *testing.T) {
+	backends(t, local, openStack)
+	c := ownCloud(t)
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	boots := 1
+	shelves, unshelves := cutsOf("shelve", cuts.shelve), cutsOf("unshelve", cuts.unshelve)
+	for i := range max(len(shelves), len(unshelves)) {
+		shelve, unshelve := shelves[i%len(shelves)], unshelves[i%len(unshelves)]
+		t.Run(shelve+" and "+unshelve, func(t *testing.T) {
+			t.Run("shelve", func(t *testing.T) {
+				c.arm(t, shelve)
+				c.shelve(t, id)
+			})
+			require.Empty(t, c.audit(t).Findings)
+			t.Run("unshelve", func(t *testing.T) {
+				c.arm(t, unshelve)
+				c.unshelve(t, id)
+			})
+			require.Empty(t, c.audit(t).Findings)
+			boots++
+			log := c.console(t, id, "TG ready", 1)
+			require.Contains(t, log, fmt.Sprintf("nvcount=%d", boots))
+			require.Contains(t, log, fmt.Sprintf("rootdisk boots=%d", boots))
+		})
+	}
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// A shelve that is cancelled leaves the server as it ran; a delete that finds it at work
+// leaves nothing.
+func TestKillMatrixCancelledShelve(t *testing.T) {
+	backends(t, local)
+	c := ownCloud(t)
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	demo := c.compute(t, "-demo")
+	point := c.hold(t, "tpm.Save@after")
+	require.NoError(t, servers.Shelve(t.Context(), demo, id).ExtractErr())
+	require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+	c.arm(t, "image.Remove.image@before")
+	c.cancelOperation(t, id)
+	point.release()
+	c.becomes(t, id, "ACTIVE")
+	log := c.console(t, id, "TG ready", 2)
+	require.Contains(t, log, "nvcount=2")
+	require.Empty(t, c.keptAs(t, id))
+	require.Empty(t, c.audit(t).Findings)
+
+	for _, at := range []string{"image.Upload@after", "tpm.Remove.tpm_state@before"} {
+		point := c.hold(t, at)
+		require.NoError(t, servers.Shelve(t.Context(), demo, id).ExtractErr())
+		require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+		require.NoError(t, servers.Delete(t.Context(), demo, id).ExtractErr())
+		point.release()
+		c.gone(t, id)
+		c.nothingIsLeft(t)
+		id = c.createIdle(t, encryptedTPM)
+		c.becomes(t, id, "ACTIVE")
+	}
+	c.shelve(t, id)
+	point = c.hold(t, "domain.Start@before")
+	require.NoError(t, c.tryUnshelve(t, id))
+	require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+	require.NoError(t, servers.Delete(t.Context(), demo, id).ExtractErr())
+	point.release()
+	c.gone(t, id)
+	c.nothingIsLeft(t)
+}
+
+// Nobody may say where a server is to be but an administrator, and only where it can be.
+func TestUnshelveTargets(t *testing.T) {
+	backends(t, local)
+	c := sharedCloud(t)
+	id := c.createIdle(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.shelve(t, id)
+	to := func(user, body string) error {
+		client := *c.compute(t, user)
+		client.Microversion = "2.91"
+		resp, err := client.Post(t.Context(), client.ServiceURL("servers", id, "action"), map[string]any{"unshelve": json.RawMessage(body)}, nil,
+			&gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	for body, code := range map[string]int{
+		`{"availability_zone": "moon"}`: http.StatusBadRequest, `{"zone": "nova"}`: http.StatusBadRequest, `{"host": "any"}`: http.StatusForbidden,
+	} {
+		err := to("-demo", body)
+		require.True(t, gophercloud.ResponseCodeIs(err, code), "%s: %v", body, err)
+	}
+	err := to("", `{"host": "`+uuid.NewString()+`"}`)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
+	require.NoError(t, to("-demo", `{"availability_zone": "nova"}`))
+	c.becomes(t, id, "ACTIVE")
+	c.delete(t, id)
+}

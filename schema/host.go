@@ -1,0 +1,34 @@
+package schema
+
+import "strongroom/compute"
+
+// Host gives a hosts row with its use as the field knows it.
+func (row HostsWithUseRow) Host() compute.Host {
+	return compute.Host{
+		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks, Private: row.NetworkProjects,
+		Capacity: compute.Resources{
+			VCPUs:    int(float64(row.VCPUs) * row.VCPURatio),
+			MemoryMB: int(float64(row.MemoryMB)*row.MemoryRatio) - int(row.ReservedMemoryMB),
+			DiskGB:   int(float64(row.DiskGB) * row.DiskRatio),
+		},
+		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed)},
+		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
+	}
+}
+
+// Hosts gives the hosts of rows, each with the limits of networks that all of them know, also
+// those that are full, down or disabled.
+func Hosts(rows []HostsWithUseRow) []compute.Host {
+	var out, known []compute.Host
+	for _, row := range rows {
+		out = append(out, row.Host())
+		if row.ForgottenAt == nil {
+			known = append(known, row.Host())
+		}
+	}
+	private := compute.PrivateNetworks(known)
+	for i := range out {
+		out[i].Private = private
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/placement"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// unclaimLast registers the undo of every claim that comes: it goes after all that is made
+// on the host.
+func (s *switchover) unclaimLast() {
+	s.saga.Defer(durable.Undo{Step: "claim_host", Last: true, Run: func(ctx workflow.Context) error {
+		return placement.Unclaim.Do(ctx, s.OperationInput)
+	}})
+}
+
+// claim claims a host for the new machine.
+func (s *switchover) claim(ctx workflow.Context, in placement.ClaimInput) error {
+	return s.take(ctx, step{event: "claim_host", do: func(ctx workflow.Context) error {
+		in.OperationInput, in.Plan = s.OperationInput, s.to.server
+		got, err := placement.Claim.Run(ctx, in)
+		s.to.host = durable.Host{ID: got.Host, Name: got.Name}
+		s.to.server.Host = &got.Host
+		if err != nil {
+			return err
+		}
+		return durable.DescribeHosts(ctx, got.Name)
+	}})
+}
+
+// reachHost sees that a host takes work, before anything is made there.
+func (s *switchover) reachHost(host durable.Host, task compute.TaskState) step {
+	return step{event: "reach_host", host: &host, task: task, do: func(ctx workflow.Context) error {
+		return disk.Ping.On(host).TakenWithin(durable.HostSilence).Do(ctx, durable.None{})
+	}}
+}
+
+// giveUpHost closes the first step on a host that does not answer, before another host
+// is claimed. A host that never took the work has made nothing. One that took it may have
+// a part of the image: that waits for the host on the ledger, and nothing waits for it.
+func (s *switchover) giveUpHost(first step, took bool) {
+	end := first.ended()
+	end.Error = "the host did not take the work"
+	if took {
+		end.Error = reasonHostDown
+		for _, t := range first.makes {
+			s.wait(&end, t.Waits(compute.BlockedByHost, reasonHostDown))
+		}
+	} else {
+		end.Released = first.makes
+	}
+	s.unwritten.Close = &end
+	if len(first.makes) > 0 {
+		s.saga.Drop() // the ledger has what is left
+	}
+}

@@ -1,0 +1,155 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/domain"
+	"strongroom/activities/ledger"
+	"strongroom/activities/placement"
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// Evacuate has a server run on another host, since its own one is down and fenced: with new
+// disks of its image, under the keys that they had (EE-29), and a new vTPM (TPM-30). Nothing is
+// asked of the host that it leaves: what is there waits on the ledger for it. When it fails or
+// is cancelled before the decision, the server is as it was.
+func Evacuate(ctx workflow.Context, in durable.OperationInput) error {
+	return onMachineWith(ctx, in, compute.Evacuate, func(m *machine, in compute.EvacuateArguments) body {
+		return &evacuation{in: in, switchover: switchover{operation: m.operation, from: m}}
+	})
+}
+
+type evacuation struct {
+	switchover
+	in compute.EvacuateArguments
+}
+
+func (e *evacuation) run(ctx workflow.Context) error {
+	server, err := e.server.EvacuatedAs(e.Operation)
+	if err != nil {
+		return err
+	}
+	if err := e.server.CheckEvacuator(server, e.asked.Credential); err != nil {
+		return err
+	}
+	e.to = &machine{operation: e.operation, server: server, power: compute.PowerShutdown}
+	for _, next := range []func(workflow.Context) error{
+		e.checkKeys, e.place, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.startHere,
+	} {
+		if err := next(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, err = passPointOfNoReturn(ctx, e.operation, record.Evacuate, func(last *record.Close) record.EvacuateInput {
+		return record.EvacuateInput{OperationInput: e.OperationInput, From: e.from.host.ID, To: e.to.server, Close: last}
+	})
+	if err != nil {
+		return err
+	}
+	return e.end(ctx)
+}
+
+// boots reports whether the server is to run on its new host.
+func (e *evacuation) boots() bool { return !e.in.Stopped && e.from.server.VMState != compute.VMStopped }
+
+// checkKeys sees that whoever asks may read the keys that are needed, before anything is made
+// (EE-30).
+func (e *evacuation) checkKeys(ctx workflow.Context) error {
+	return e.checkReadable(ctx, e.to.server, e.to.server.EvacuationKeys(e.boots()))
+}
+
+// place claims a host. If its worker does not take work in time, another one is claimed.
+func (e *evacuation) place(ctx workflow.Context) error {
+	e.unclaimLast()
+	not, err := e.notHere(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := e.claim(ctx, placement.ClaimInput{Not: not, Only: e.in.Host}); err != nil {
+			return err
+		}
+		e.unwritten.Migration = &record.Migration{Type: record.EvacuationType, To: e.to.host.ID, Flavor: e.to.server.Flavor.ID}
+		reach := e.reachHost(e.to.host, compute.TaskNone)
+		err := e.take(ctx, reach)
+		if !durable.IsHostSilent(err) || e.in.Host != nil {
+			return err
+		}
+		e.giveUpHost(reach, false)
+		not = append(not, e.to.host.ID)
+	}
+}
+
+// notHere are the hosts that the server does not go to: its own, and those that have something
+// of it that waits to be removed, under the names of what would come.
+func (e *evacuation) notHere(ctx workflow.Context) ([]compute.HostID, error) {
+	has, err := ledger.Things.Run(ctx, compute.ServerOwner(e.Server))
+	if err != nil {
+		return nil, err
+	}
+	out := []compute.HostID{e.from.host.ID}
+	for _, t := range has {
+		if host, onHost := t.Host(); onHost && !slices.Contains(out, host) {
+			out = append(out, host)
+		}
+	}
+	return out, nil
+}
+
+// leave sees that the old host is fenced. From here on it stops the guest, should it come back,
+// so that the new machine is never the second one.
+func (e *evacuation) leave(ctx workflow.Context) error {
+	return e.take(ctx, step{event: "leave_host", do: func(ctx workflow.Context) error {
+		return record.LeaveHost.Do(ctx, record.LeaveHostInput{OperationInput: e.OperationInput, From: e.from.host.ID})
+	}})
+}
+
+func (e *evacuation) fetch(ctx workflow.Context) error {
+	root, _ := e.to.server.RootDisk()
+	cached, err := e.cacheImage(root, e.to.server.Image, e.to.host, hereOnly)
+	if err != nil {
+		return err
+	}
+	cached.task = compute.TaskRebuildDevices
+	return e.take(ctx, cached)
+}
+
+func (e *evacuation) rebuildDisks(ctx workflow.Context) error {
+	return e.makeDisks(ctx, compute.TaskRebuildSpawning)
+}
+
+// startHere boots the new machine, unless the server is to stay off.
+func (e *evacuation) startHere(ctx workflow.Context) error {
+	if !e.boots() {
+		return nil
+	}
+	if err := e.take(ctx, e.to.boot(domain.StartInput{})); err != nil {
+		return err
+	}
+	e.to.server = e.to.server.WithUnbooted(false).WithNewTPM(false)
+	return nil
+}
+
+// end tells what the server has lost, and settles the operation.
+func (e *evacuation) end(ctx workflow.Context) error {
+	lost := e.from.server.TPMLost()
+	if lost != "" {
+		told := func(_ workflow.Context, _ bool, end *record.Close) error {
+			end.Error = lost
+			return nil
+		}
+		if err := e.runAfterCommit(ctx, step{event: "tpm_state_lost"}, told); err != nil {
+			return err
+		}
+	}
+	if !e.boots() {
+		end := stopped()
+		end.Message = lost
+		return e.commit(ctx, end)
+	}
+	return e.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: e.to.power, Launched: true, Message: lost})
+}

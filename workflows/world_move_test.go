@@ -1,0 +1,173 @@
+package workflows_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/placement"
+	"strongroom/activities/record"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+)
+
+// registerMoves registers what resizes and migrations use.
+func (w *world) registerMoves(r registry) {
+	register(w, r, record.ConfirmResize, func(_ context.Context, in record.DecideMoveInput) (none, error) {
+		w.close(in.OperationInput, in.Close)
+		return none{}, w.fenced(in.OperationInput, func() { w.decideMove(in, false) })
+	})
+	register(w, r, record.RevertResize, func(_ context.Context, in record.DecideMoveInput) (none, error) {
+		w.close(in.OperationInput, in.Close)
+		return none{}, w.fenced(in.OperationInput, func() { w.decideMove(in, true) })
+	})
+	register(w, r, placement.HostAgent, func(_ context.Context, in compute.HostID) (compute.Agent, error) {
+		return compute.Agent{Host: in, Name: "host-" + in.String()[:4]}, nil
+	})
+	registerOnHost(w, r, disk.CheckResize, func(context.Context, disk.CheckResizeInput) (none, error) { return none{}, nil })
+	registerOnHost(w, r, disk.Resize, func(ctx context.Context, in disk.ResizeInput) (none, error) {
+		return none{}, w.copyDisk(ctx, hostOf(ctx), in.Server, in.From, in.Disk)
+	})
+	registerOnHost(w, r, disk.Receive, func(ctx context.Context, in disk.ReceiveInput) (none, error) {
+		name := in.Server.String() + "/" + in.Disk.Name()
+		if row := w.ledger[compute.Sighting{Kind: compute.ThingDiskFile, Place: hostOf(ctx), Name: name}]; row.State != compute.ThingIntended || row.Operation != in.Operation {
+			return none{}, compute.Errorf(compute.Forbidden, "no ticket")
+		}
+		return none{}, w.copyDisk(ctx, in.From.Host.String(), in.Server, in.Disk, in.Disk)
+	})
+	w.registerKept(r)
+}
+
+// copyDisk makes a disk of one that is on a host, and off.
+func (w *world) copyDisk(ctx context.Context, from string, server compute.ServerID, was, d compute.Disk) error {
+	if w.domains[from+" "+compute.InstanceName(server)] == compute.PowerRunning {
+		return compute.Errorf(compute.Conflict, "it runs")
+	}
+	old, file := from+" "+server.String()+"/"+was.Name(), hostOf(ctx)+" "+server.String()+"/"+d.Name()
+	if !w.files[old] {
+		return compute.Errorf(compute.Corrupt, "no such disk")
+	}
+	w.made(compute.ThingDiskFile, hostOf(ctx), server.String()+"/"+d.Name())
+	w.files[file], w.locks[file] = true, w.locks[old]
+	return nil
+}
+
+func (w *world) registerKept(r registry) {
+	registerOnHost(w, r, tpm.Keep, func(ctx context.Context, in tpm.KeepInput) (none, error) {
+		key := hostOf(ctx) + " " + in.Server.String()
+		if !w.tpms[key] {
+			return none{}, compute.Errorf(compute.Corrupt, "it has no state")
+		}
+		w.made(compute.ThingTPMState, hostOf(ctx), in.Kept)
+		if kept := hostOf(ctx) + " " + in.Kept; !w.tpms[kept] {
+			w.layState(kept, w.states[key], w.locks[key], w.marks[key])
+		}
+		return none{}, nil
+	})
+	registerOnHost(w, r, tpm.PutBack, func(ctx context.Context, in tpm.PutBackInput) (none, error) {
+		key, kept := hostOf(ctx)+" "+in.Server.String(), hostOf(ctx)+" "+in.Kept
+		if in.Kept != "" && !w.tpms[kept] {
+			return none{}, compute.Errorf(compute.Corrupt, "no such copy")
+		}
+		want := w.marks[key]
+		done := in.Kept + " " + string(in.Operation)
+		if want.putBack == done {
+			return none{}, nil
+		}
+		if want.putBack = done; in.Kept != "" {
+			want.op, want.laidDown = w.marks[kept].op, w.marks[kept].laidDown
+		}
+		w.layState(key, w.states[kept], w.locks[kept], want)
+		return none{}, nil
+	})
+	registerOnHost(w, r, tpm.Receive, func(ctx context.Context, in tpm.ReceiveInput) (none, error) {
+		key, old := hostOf(ctx)+" "+in.Server.String(), in.From.Host.String()+" "+in.Server.String()
+		if w.marks[key].op == in.Operation {
+			return none{}, nil
+		}
+		if !w.tpms[old] || w.domains[in.From.Host.String()+" "+compute.InstanceName(in.Server)] == compute.PowerRunning {
+			return none{}, compute.Errorf(compute.Conflict, "it runs, or has no state")
+		}
+		w.made(compute.ThingTPMState, hostOf(ctx), in.Server.String())
+		w.layState(key, w.states[old], w.locks[old], mark{op: in.Operation, laidDown: true, began: in.Began})
+		return none{}, nil
+	})
+}
+
+// mark is what a host notes in a folder of TPM state.
+type mark struct {
+	op       compute.OperationID
+	laidDown bool      // the state came from elsewhere; else it is a new one
+	began    time.Time // when the operation did
+	putBack  string
+}
+
+// layState makes a state what another one is.
+func (w *world) layState(key, state string, locks []compute.SecretID, by mark) {
+	w.tpms[key], w.states[key], w.locks[key], w.marks[key] = true, state, locks, by
+}
+
+// removeTPM removes a state that no operation made since that was asked for, or a copy of one,
+// which is put back while nothing is decided.
+func (w *world) removeTPM(host string, in compute.Removal) {
+	server, _ := in.Thing.Server()
+	key, state := host+" "+in.Thing.Name, host+" "+server.String()
+	switch {
+	case key == state && in.Precedes(w.marks[key].began):
+		return
+	case in.Thing.Reference == compute.KeptUndecided && w.tpms[key]:
+		if w.domains[host+" "+compute.InstanceName(server)] == compute.PowerRunning {
+			w.broken = append(w.broken, "the state of a vTPM was put back under its guest")
+		}
+		w.layState(state, w.states[key], w.locks[key], w.marks[key])
+	}
+	delete(w.tpms, key)
+	delete(w.states, key)
+	delete(w.marks, key)
+}
+
+// now is the database's clock.
+func (w *world) now() time.Time {
+	w.clock += time.Second
+	return time.Unix(0, 0).UTC().Add(w.clock)
+}
+
+// moved is what the record does when an operation has moved the server.
+func (w *world) saveMove(op compute.OperationID, m record.Move) {
+	s := &w.row.server
+	former := s.FormerOf(op, "host-"+s.Host.String()[:4], "")
+	state, task, power := s.VMState, s.TaskState, s.PowerState
+	*s = m.To
+	s.VMState, s.TaskState, s.PowerState, s.Former = state, task, power, &former
+	s.Disks = slices.Clone(s.Disks)
+	w.decideKept()
+}
+
+func (w *world) decideMove(in record.DecideMoveInput, revert bool) {
+	s := &w.row.server
+	if s.Former == nil {
+		return
+	}
+	for op := range w.claims {
+		if (op == s.Former.Operation) == revert {
+			delete(w.claims, op)
+		}
+	}
+	if revert {
+		state, task := s.VMState, s.TaskState
+		*s = s.Before()
+		s.VMState, s.TaskState = state, task
+	}
+	w.decideKept()
+	s.Former = nil
+}
+
+func (w *world) decideKept() {
+	for key, t := range w.ledger {
+		if t.Kind == compute.ThingTPMState {
+			t.Reference = ""
+			w.ledger[key] = t
+		}
+	}
+}
