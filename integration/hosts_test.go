@@ -199,8 +199,8 @@ func copies(id string) (n int) {
 func oneCopyAtMost(t *testing.T, id string) {
 	t.Helper()
 	stop, most := make(chan struct{}), make(chan int)
+	seen := copies(id) // at once: it may be stopped right after
 	go func() {
-		seen := 0
 		for {
 			select {
 			case <-stop:
