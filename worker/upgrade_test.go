@@ -65,7 +65,7 @@ var record = durable.Activity[durable.None, durable.None]{Name: "record", Queue:
 // operate works in each of the places in which operations work: the record, the
 // host, the cloud's services, and Temporal's own queue.
 func operate(ctx workflow.Context) error {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 5 * patience})
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * patience})
 	for _, call := range []func() workflow.Future{
 		func() workflow.Future { return record.Start(ctx, durable.None{}) },
 		func() workflow.Future {
@@ -117,7 +117,7 @@ func (c *cloud) start(version string, changes func(workflow.Context) error) *con
 	log := &lines{}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	d := worker.Deployment{
-		Temporal: c.client, Namespace: "default", Version: version, Drain: patience, Logger: logger,
+		Temporal: c.client, Namespace: "default", Version: version, Drain: 10 * patience, Logger: logger,
 		Register: func(r sdk.WorkflowRegistry) {
 			r.RegisterWorkflowWithOptions(operate, workflow.RegisterOptions{Name: "operation"})
 			r.RegisterWorkflowWithOptions(changes, workflow.RegisterOptions{Name: "changes"})
