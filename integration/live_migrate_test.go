@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	libvirt "github.com/digitalocean/go-libvirt"
-	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/stretchr/testify/require"
 
@@ -55,28 +52,6 @@ func (c *testCloud) ticksOn(t *testing.T, id string, after int) {
 	require.Eventually(t, func() bool { return c.newestTick(t, id) > after }, settleTimeout, 250*time.Millisecond)
 }
 
-// runsOnce looks until the test ends, and fails it if a guest ever runs on both hosts.
-func (c *testCloud) runsOnce(t *testing.T, id string) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	twice := make(chan bool)
-	a, b, server := c.Host(1), c.Host(2), uuid.MustParse(id)
-	go func() {
-		seen := false
-		for ctx.Err() == nil {
-			// It comes back only when somebody has it moved: on one host before and after it was
-			// seen on the other one, it runs on both.
-			seen = seen || domainRuns(ctx, a, server) && domainRuns(ctx, b, server) && domainRuns(ctx, a, server)
-			time.Sleep(20 * time.Millisecond)
-		}
-		twice <- seen
-	}()
-	t.Cleanup(func() {
-		stop()
-		require.False(t, <-twice, "it ran on both hosts")
-	})
-}
-
 // TPM-20, EE-29: a guest moves while it runs, and comes back: its memory, its disks and its TPM go
 // along, its keys are those that it had, and the host that it leaves has nothing of it.
 func TestLiveMigrate(t *testing.T) {
@@ -114,21 +89,6 @@ func TestLiveMigrate(t *testing.T) {
 	c.counts(t, id, 1, 2, 2)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
-}
-
-// domainRuns reports whether a host's libvirt shows a server's domain as running.
-func domainRuns(ctx context.Context, h stack.Host, id uuid.UUID) bool {
-	conn := libvirt.NewWithDialer(hypervisor{h})
-	if ctx.Err() != nil || conn.Connect() != nil {
-		return false
-	}
-	defer func() { _ = conn.Disconnect() }()
-	dom, err := conn.DomainLookupByUUID(libvirt.UUID(id))
-	if err != nil {
-		return false
-	}
-	state, _, err := conn.DomainGetState(dom, 0)
-	return err == nil && libvirt.DomainState(state) == libvirt.DomainRunning
 }
 
 // migrations gives the live migrations of a server that are under way.
