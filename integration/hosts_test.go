@@ -3,7 +3,6 @@ package integration_test
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// pairTaken is held by the test that has the cloud with two hosts.
-var pairTaken sync.Mutex
-
 // twoHosts gives a cloud with two compute hosts that nobody else uses until the test ends:
 // each with a libvirtd, a host worker, files and namespaces of its own. At the end both are on,
 // joined, and take servers. It counts as one of the clouds of tests' own.
@@ -25,8 +21,8 @@ func twoHosts(t *testing.T) *testCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	pairTaken.Lock()
-	t.Cleanup(pairTaken.Unlock)
+	pair := <-paired
+	t.Cleanup(func() { paired <- pair })
 	place := <-idle
 	t.Cleanup(func() { idle <- place })
 	c := pair.get(t)
