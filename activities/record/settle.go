@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -127,6 +129,9 @@ func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) err
 			return err
 		}
 		if err := clearSecrets(ctx, q, in.Server); err != nil {
+			return err
+		}
+		if err := q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}}); err != nil {
 			return err
 		}
 		_, err = q.SettleServerDeleted(ctx, schema.SettleServerDeletedParams{ID: in.Server, CurrentOperation: in.Operation})
