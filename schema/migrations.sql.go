@@ -566,6 +566,19 @@ func (q *Queries) TPMWaits(ctx context.Context, serverID uuid.UUID) (bool, error
 	return waits, err
 }
 
+const undecideMigration = `-- name: UndecideMigration :exec
+UPDATE migrations m SET status = 'finished', updated_at = now()
+FROM operations o JOIN servers s ON s.id = o.server_id
+WHERE o.id = $1 AND o.kind IN ('confirmResize', 'revertResize') AND s.current_operation IN ('', o.id)
+    AND m.operation_id = s.former->>'operation' AND m.status IN ('confirming', 'reverting')
+`
+
+// A decision on a move was not made: somebody may decide again.
+func (q *Queries) UndecideMigration(ctx context.Context, operationID compute.OperationID) error {
+	_, err := q.db.Exec(ctx, undecideMigration, operationID)
+	return err
+}
+
 const wishOfMigration = `-- name: WishOfMigration :execrows
 UPDATE migrations SET wish = CASE WHEN wish = 'abort' THEN wish ELSE $1 END
 WHERE number = $2 AND type = 'live-migration' AND status = ANY ($3::text[])

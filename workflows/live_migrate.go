@@ -74,7 +74,7 @@ func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 func (m *liveMigration) tryTargets(ctx workflow.Context) error {
 	calls := make([]durable.Future[disk.CreateResult], len(m.to.server.Disks))
 	for i, d := range m.to.server.Disks {
-		in := disk.CreateInput{Credential: m.keys().OfDisk(d), Server: m.Server, Disk: d, Image: m.to.server.SourceOf(d)}
+		in := disk.CreateInput{Credential: m.keys().OfDisk(d), Server: m.Server, Disk: d, Image: m.to.server.SourceOf(d), Elsewhere: true}
 		if in.Image != nil {
 			in.Project = m.server.ProjectID
 		}

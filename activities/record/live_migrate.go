@@ -19,7 +19,9 @@ var (
 	// it does not run there.
 	NoteFenced = durable.Activity[NoteFencedInput, durable.None]{
 		Name: "record.NoteFenced", Queue: durable.RecordQueue,
-		Summary: func(NoteFencedInput) string { return "see that the new host is down, and note that the guest does not run there" },
+		Summary: func(NoteFencedInput) string {
+			return "see that the new host is down, and note that the guest does not run there"
+		},
 	}
 )
 

@@ -193,6 +193,9 @@ func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, stat
 		if err := q.FailEvacuation(ctx, op); err != nil {
 			return err
 		}
+		if err := q.UndecideMigration(ctx, op); err != nil {
+			return err
+		}
 		if err := q.EndMigration(ctx, schema.EndMigrationParams{OperationID: op, Cancelled: state == compute.OperationCancelled}); err != nil {
 			return err
 		}

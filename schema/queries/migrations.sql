@@ -120,3 +120,10 @@ FROM operations o, servers s
 WHERE m.operation_id = sqlc.arg(operation_id) AND m.server_id = sqlc.arg(server_id) AND m.type = 'live-migration'
     AND o.id = m.operation_id AND o.state IN ('accepted', 'running') AND s.id = m.server_id AND s.host_id = sqlc.arg(host)::uuid
 RETURNING m.wish;
+
+-- name: UndecideMigration :exec
+-- A decision on a move was not made: somebody may decide again.
+UPDATE migrations m SET status = 'finished', updated_at = now()
+FROM operations o JOIN servers s ON s.id = o.server_id
+WHERE o.id = sqlc.arg(operation_id) AND o.kind IN ('confirmResize', 'revertResize') AND s.current_operation IN ('', o.id)
+    AND m.operation_id = s.former->>'operation' AND m.status IN ('confirming', 'reverting');
