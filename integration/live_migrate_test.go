@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +156,40 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	c.requireOn(t, a, id)
 	require.Equal(t, 1, copies(id), "the keys are its owner's")
 	c.hasNothing(t, b, id)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+// The worker of the new host stands still before it says that the guest has come, and an operator says, wrongly,
+// that the host is fenced. The server is off where it was, with the disks and the TPM that it left there. Once that
+// worker goes on it stops its guest, before it takes any work.
+func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	a, b := c.Host(1), c.Host(2)
+	id := c.on(t, a, func() string { return c.create(t, delegated) })
+	c.counts(t, id, 1, 1, 1)
+	asked := c.holdOn(t, b, "domain.Arrived@before")
+	require.NoError(t, c.liveMigrate(t, id, &b))
+	require.Eventually(t, asked.reached, settleTimeout, settleTimeout/1000)
+	c.signalWorker(t, b, syscall.SIGSTOP)
+	asked.release()
+	out, err := c.strongroom("--config", c.ConfigFile(), "host", "forget", hostName(t, b), "--yes")
+	require.Error(t, err, out)
+	c.forceDown(t, b, true)
+	c.becomes(t, id, "SHUTOFF")
+	c.requireOn(t, a, id)
+	require.Equal(t, 1, copies(id), "on the host that should be fenced")
+
+	c.signalWorker(t, b, syscall.SIGCONT)
+	require.Eventually(t, func() bool { return copies(id) == 0 }, settleTimeout, 100*time.Millisecond)
+	oneCopyAtMost(t, id)
+	c.startAgain(t, id)
+	c.counts(t, id, 2, 2, 2)
+	c.requireOn(t, a, id)
+	c.forceDown(t, b, false)
+	c.hasNothingSoon(t, b, id)
+	require.Equal(t, 1, copies(id))
+	require.Empty(t, c.audit(t).Findings)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }
