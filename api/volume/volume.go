@@ -62,7 +62,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHT
 
 func (a *API) routes() []route {
 	var all []route
-	for _, resource := range [][]route{a.types(), a.typeManagement(), a.extraSpecs(), a.access(), a.encryption(), a.changes()} {
+	for _, resource := range [][]route{a.types(), a.typeManagement(), a.extraSpecs(), a.access(), a.encryption(), a.quotas(), a.changes()} {
 		all = append(all, resource...)
 	}
 	return all
