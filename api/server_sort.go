@@ -49,14 +49,18 @@ var sortable = map[string]string{
 	"access_ip_v4": "@.access_ip_v4", "access_ip_v6": "@.access_ip_v6", "auto_disk_config": "@.disk_config",
 	"availability_zone": "@.availability_zone", "config_drive": "@.config_drive", "created_at": "@.created_at",
 	"display_description": "coalesce(@.description, '')", "display_name": "@.name", "host": hostNameOf, "hostname": "@.hostname",
-	"image_ref": "coalesce(@.image_id::text, '')", "instance_type_id": "coalesce(@.flavor->>'id', '')", "kernel_id": "''",
+	"image_ref": "coalesce(@.image_id::text, '')", "instance_type_id": "coalesce(@.flavor->>'id', '')", "kernel_id": alike,
 	"key_name": "coalesce(@.key_name, '')", "launch_index": "@.launch_index",
 	"launched_at": "coalesce(@.launched_at, '-infinity')", "locked": "(@.locked_by IS NOT NULL)",
 	"locked_by": "coalesce(@.locked_by, '')", "node": hostNameOf, "power_state": "@.power_state", "progress": "@.progress",
-	"project_id": "@.project_id", "ramdisk_id": "''", "root_device_name": "''", "task_state": "@.task_state",
+	"project_id": "@.project_id", "ramdisk_id": alike, "root_device_name": alike, "task_state": "@.task_state",
 	"terminated_at": "coalesce(@.terminated_at, '-infinity')", "updated_at": "coalesce(@.updated_at, @.created_at)",
 	"user_id": "@.user_id", "uuid": "@.id", "vm_state": "@.vm_state",
 }
+
+// alike is of a key that is the same of all servers. PostgreSQL takes no plain constant to
+// sort by.
+const alike = "''::text"
 
 const hostNameOf = "coalesce((SELECT name FROM hosts WHERE id = @.host_id), '')"
 
