@@ -64,12 +64,12 @@ func TestP10ChangesAreComparedAsTheyAreShown(t *testing.T) {
 	shown := c.do(t, member, "GET", "/servers/"+id, "", at("2.97")).ok(200).get("server", "updated").(string)
 	require.Equal(t, "2026-11-20T12:00:00Z", shown)
 	for query, found := range map[string]bool{
-		"changes-before=" + shown:                 true,
-		"changes-before=2026-11-20T12:00:00.3Z":   true,
-		"changes-before=2026-11-20T11:59:59.999Z": false,
-		"changes-since=" + shown:                  true,
-		"changes-since=2026-11-20T12:00:00.3Z":    false,
-		"changes-since=2026-11-20T11:59:59.999Z":  true,
+		"changes-before=" + shown:                             true,
+		"changes-before=2026-11-20T12:00:00.3Z":               true,
+		"changes-before=2026-11-20T11:59:59.999Z":             false,
+		"changes-since=" + shown:                              true,
+		"changes-since=2026-11-20T12:00:00.3Z":                false,
+		"changes-since=2026-11-20T11:59:59.999Z":              true,
 		"changes-since=" + shown + "&changes-before=" + shown: true,
 	} {
 		want := ""
