@@ -55,6 +55,24 @@ func TestP6AProjectAloneIsNotAllProjects(t *testing.T) {
 	require.Equal(t, own, names(c.do(t, member, "GET", "/servers?tenant_id="+elsewhere, "")), "members may name what they like")
 }
 
+// P8: the versions at the root are the compute API's, and each link leads to one version.
+// Those of the volume API are where its clients look for them.
+func TestP8EachVersionHasItsDocument(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := []string{}
+	for _, version := range b.raw(t, nobody, "GET", "/", "").ok(200).get("versions").([]any) {
+		id := version.(map[string]any)["id"].(string)
+		ids = append(ids, id)
+		link, err := url.Parse(version.(map[string]any)["links"].([]any)[0].(map[string]any)["href"].(string))
+		require.NoError(t, err)
+		require.Equal(t, id, b.raw(t, nobody, "GET", link.Path, "").ok(200).get("version", "id"))
+	}
+	require.Equal(t, []string{"v2.0", "v2.1"}, ids)
+	require.Equal(t, "v3.0", b.raw(t, nobody, "GET", "/volume/", "").ok(300).get("versions", 0, "id"))
+	b.raw(t, member, "GET", "/volume/v3/types", "").ok(200)
+}
+
 // P10: what an answer shows as the time of a change finds the server, by both filters.
 func TestP10ChangesAreComparedAsTheyAreShown(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,8 @@
 package volume_test
 
 import (
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +51,27 @@ func TestP3UpdateOfEncryptionAnswersWhatWasSent(t *testing.T) {
 		b.do(admin, "PUT", path+"/"+crypt, sent).is(200, sent)
 	}
 	b.do(admin, "GET", path+"/key_size", "").is(200, `{"key_size":256}`)
+}
+
+// P8: Cinder's own client looks for versions above the endpoint in the catalog, which is not
+// where the compute API has its own.
+func TestP8CindersClientFindsItsVersions(t *testing.T) {
+	t.Parallel()
+	cinder, err := exec.LookPath("cinder")
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("python3-cinderclient is not installed")
+	}
+	require.NoError(t, err)
+	address, serve := listen(t)
+	c := onDevcloud(t, address)
+	b := setup(t, c)
+	serve(b.api)
+	b.create("fast", "")
+	run := exec.Command(cinder, "type-list")
+	run.Env = append(c.environment(t, member, address), "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "fast")
 }
 
 // P17: clients ask for limits and quotas of both APIs at once.

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/fault"
+	"strongroom/api/urlpath"
 )
 
 // request is one request, as far as it was understood before its handler runs.
@@ -96,5 +97,11 @@ func (r *request) url(parts ...string) string {
 	return r.api.prefix(r.echo.Request()) + Root + "/" + strings.Join(parts, "/")
 }
 
-// prefix is the scheme and host that links begin with.
-func (a *API) prefix(r *http.Request) string { return a.config.Origin.Of(r) }
+// prefix is what links begin with: scheme, host and, where the client used it, Service.
+func (a *API) prefix(r *http.Request) string {
+	origin := a.config.Origin.Of(r)
+	if isBelow(urlpath.Written(r), Service) {
+		return origin + Service
+	}
+	return origin
+}
