@@ -114,3 +114,23 @@ func TestP11SortByWhatIsTheSameOfAll(t *testing.T) {
 	all := "/servers?sort_key=root_device_name&sort_key=kernel_id&sort_key=display_name&sort_dir=desc&sort_dir=desc&sort_dir=asc"
 	require.Equal(t, "alpha beta delta gamma", names(c.do(t, member, "GET", all, "")))
 }
+
+// P20: a project that Keystone does not know has no quotas. Others learn nothing of projects
+// that are not theirs.
+func TestP20QuotasOfAnUnknownProject(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, of := range []string{"", "/detail", "/defaults"} {
+		for _, id := range []string{"00000000000000000000000000000000", "nobodys", "..", "a%2Fb", "%20", "a%3Fb"} {
+			b.do(t, admin, "GET", "/os-quota-sets/"+id+of, "").ok(400)
+		}
+		b.do(t, admin, "GET", "/os-quota-sets/none"+of, "").fails(400, "badRequest", "Project ID none is not a valid project.")
+		b.do(t, admin, "GET", "/os-quota-sets/"+elsewhere+of, "").ok(200)
+		b.do(t, member, "GET", "/os-quota-sets/"+project+of, "").ok(200)
+	}
+	b.do(t, member, "GET", "/os-quota-sets/none", "").ok(403)
+	b.do(t, member, "GET", "/os-quota-sets/none/defaults", "").ok(200)
+	b.do(t, admin, "GET", "/os-quota-sets/"+elsewhere, "").ok(200)
+	b.identity.set(true)
+	b.do(t, admin, "GET", "/os-quota-sets/none", "").ok(200) // Keystone does not say
+}
