@@ -62,6 +62,10 @@ type world struct {
 	expected  string          // the host from which a running server is expected
 	halted    bool            // a guest was stopped to go on elsewhere
 	lost      bool            // guests that leave do not come
+
+	unreadable bool                 // whoever asks may read no key
+	keeps      bool                 // hosts keep the keys of guests that run
+	readWith   []compute.Credential // keys were read with, each once
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
