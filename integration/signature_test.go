@@ -83,7 +83,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
 		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckResize.Name, disk.Resize.Name,
 		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
-		domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
+		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
 		tpm.Save.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,
 		drain.Begin.Name, drain.Watch.Name, drain.Cancel.Name, drain.End.Name,

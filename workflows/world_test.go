@@ -46,23 +46,26 @@ type world struct {
 	booted  map[string]compute.DiskRole // what a machine last booted from, by its key in domains
 	runsOn  map[string][]string         // the files that it runs from, by its key in domains
 	// startedBy is the operation that a domain runs because of, by its key in domains.
-	startedBy map[string]compute.OperationID
-	lent      map[string]bool   // libvirt's secrets: "<host> <uuid>"
-	tpms      map[string]bool   // "<host> <server>"
-	trusts    map[string]string // by name
-	images    map[string]*storedImage
-	objects   []string
-	stored    map[string]string // what objects have, by name
-	states    map[string]string // what TPM states are, by their key in tpms
-	marks     map[string]mark   // of TPM states, by their key in tpms
-	clock     time.Duration     // the database's: how much of it is gone
-	began     map[compute.OperationID]time.Time
-	exports   map[string]bool         // "<host> <server>/<folder>"
-	uses      map[string]bool         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
-	expected  string                  // the host from which a running server is expected
-	halted    map[string]bool         // guests that were paused to go on elsewhere, by their key in domains
-	lost      bool                    // guests that leave do not come
-	notThere  map[compute.HostID]bool // hosts that stop the guest when they come back: it was said that it does not run there
+	startedBy  map[string]compute.OperationID
+	lent       map[string]bool   // libvirt's secrets: "<host> <uuid>"
+	tpms       map[string]bool   // "<host> <server>"
+	trusts     map[string]string // by name
+	images     map[string]*storedImage
+	objects    []string
+	stored     map[string]string // what objects have, by name
+	states     map[string]string // what TPM states are, by their key in tpms
+	marks      map[string]mark   // of TPM states, by their key in tpms
+	clock      time.Duration     // the database's: how much of it is gone
+	began      map[compute.OperationID]time.Time
+	exports    map[string]bool         // "<host> <server>/<folder>"
+	uses       map[string]bool         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	expected   string                  // the host from which a running server is expected
+	halted     map[string]bool         // guests that were paused to go on elsewhere, by their key in domains
+	lost       bool                    // guests that leave do not come
+	notThere   map[compute.HostID]bool // hosts that stop the guest when they come back: it was said that it does not run there
+	unreadable bool                    // whoever asks may read no key
+	keeps      bool                    // hosts keep the keys of guests that run
+	readWith   []compute.Credential    // keys were read with, each once
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
