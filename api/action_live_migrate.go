@@ -104,6 +104,9 @@ func (a *API) liveMigrateServer(r *Request) (any, error) {
 			in.Host, err = a.liveTarget(r, row, *asked.Host)
 			return err
 		},
+		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
+			return s.PlanLiveMigrate(has, in.Host), nil
+		},
 	})
 }
 

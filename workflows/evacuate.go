@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"slices"
-
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/domain"
@@ -54,7 +52,7 @@ func (e *evacuation) run(ctx workflow.Context) error {
 }
 
 // boots reports whether the server is to run on its new host.
-func (e *evacuation) boots() bool { return !e.in.Stopped && e.from.server.VMState != compute.VMStopped }
+func (e *evacuation) boots() bool { return e.from.server.BootsAfter(e.in) }
 
 // checkKeys sees that whoever asks may read the keys that are needed, before anything is made
 // (EE-30).
@@ -91,13 +89,7 @@ func (e *evacuation) notHere(ctx workflow.Context) ([]compute.HostID, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []compute.HostID{e.from.host.ID}
-	for _, t := range has {
-		if host, onHost := t.Host(); onHost && !slices.Contains(out, host) {
-			out = append(out, host)
-		}
-	}
-	return out, nil
+	return e.server.Occupied(has, false), nil
 }
 
 // leave sees that the old host is fenced. From here on it stops the guest, should it come back,
