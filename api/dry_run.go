@@ -166,13 +166,18 @@ func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) err
 	if err != nil {
 		return err
 	}
-	f.Stops, f.Lost = p.Stops, append(f.Lost, p.Lost...)
+	f.Stops = p.Stops
 	for _, why := range p.Fails {
 		f.refuse(0, why)
 	}
-	if err := a.foreseeHost(r, p, f); err != nil {
+	shared, err := a.foreseeHost(r, s, p, f)
+	if err != nil {
 		return err
 	}
+	if shared {
+		p = p.InPlace()
+	}
+	f.Lost = append(f.Lost, p.Lost...)
 	if stays := !p.Stored && f.Host != nil && s.Host != nil && f.Host.ID == *s.Host; !stays {
 		f.carry(p.Data)
 	}
@@ -193,14 +198,18 @@ func (f *forecast) carry(data []compute.Carried) {
 }
 
 // foreseeHost chooses the host that a claim would choose now, or finds the one that there is no
-// choice of.
-func (a *API) foreseeHost(r *Request, p compute.MovePlan, f *forecast) error {
+// choice of. sharedTPM: it shares the storage of TPM states with the server's own.
+func (a *API) foreseeHost(r *Request, s compute.Server, p compute.MovePlan, f *forecast) (sharedTPM bool, err error) {
 	rows, err := a.db.HostsWithUse(r.Context())
 	if err != nil {
-		return err
+		return false, err
 	}
 	now, all, want := a.config.Now(), schema.Hosts(rows), compute.RequestOf(p.Server)
+	var own compute.Host
 	for _, h := range all {
+		if s.Host != nil && *s.Host == h.ID {
+			own = h
+		}
 		if p.Goes != nil && *p.Goes == h.ID {
 			f.Host = &hostView{h.ID, h.Name}
 		}
@@ -209,13 +218,14 @@ func (a *API) foreseeHost(r *Request, p compute.MovePlan, f *forecast) error {
 		}
 	}
 	if !p.Places {
-		return nil
+		return false, nil
 	}
-	fit := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now)
+	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
+	fit := slices.DeleteFunc(compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), isNot)
 	if len(fit) == 0 {
 		f.refuse(0, compute.NoValidHost)
 	} else {
-		f.Host = &hostView{fit[0].ID, fit[0].Name}
+		f.Host, sharedTPM = &hostView{fit[0].ID, fit[0].Name}, own.SharesTPM(fit[0])
 	}
 	for _, h := range all {
 		why := h.Unfit(want, now)
@@ -224,12 +234,14 @@ func (a *API) foreseeHost(r *Request, p compute.MovePlan, f *forecast) error {
 			why = "has the server, or something of it that waits to be removed"
 		case p.Only != nil && *p.Only != h.ID:
 			why = "is not the host that was asked for"
+		case why == "" && isNot(h):
+			why = "shares the storage of TPM states with the server's host"
 		}
 		if why != "" {
 			f.Unfit = append(f.Unfit, unfitView{hostView{h.ID, h.Name}, why})
 		}
 	}
-	return nil
+	return sharedTPM, nil
 }
 
 // foreseeStores asks the object store, and looks at what keeps a shelved server, as the operation

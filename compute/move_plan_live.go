@@ -5,7 +5,7 @@ import "slices"
 // PlanLiveMigrate plans a live migration. has is what the server has on the ledger.
 func (s Server) PlanLiveMigrate(has []Thing, only *HostID) MovePlan {
 	p := s.PlanMove(s, has, false, only)
-	p.Stops = false
+	p.Stops, p.Apart = false, s.TPM != nil
 	p.Data = append([]Carried{atMost("memory", int64(s.Flavor.MemoryMB)<<20)}, p.Data...)
 	return p
 }
@@ -32,6 +32,15 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 		p.Lost = append(p.Lost, Carried{What: carriedTPM})
 	}
 	return p, nil
+}
+
+// InPlace is the plan for a host that shares the storage of TPM states with the server's own: that
+// of its vTPM neither travels nor is lost (TPM-39).
+func (p MovePlan) InPlace() MovePlan {
+	stays := func(c Carried) bool { return c.What == carriedTPM }
+	p.Data = slices.DeleteFunc(slices.Clone(p.Data), stays)
+	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), stays)
+	return p
 }
 
 // BootsAfter reports whether an evacuate starts the server.

@@ -20,7 +20,7 @@ type foretold struct {
 	Lost  []struct {
 		What string `json:"what"`
 	} `json:"lost"`
-	Keys  []struct {
+	Keys []struct {
 		Readable bool `json:"readable"`
 	} `json:"keys"`
 }

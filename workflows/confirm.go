@@ -121,10 +121,10 @@ func (r *revertResize) checkKeys(ctx workflow.Context) error {
 	return r.checkReadable(ctx, r.from.server, r.from.server.RevertKeys())
 }
 
-// putTPMBack puts the state of the vTPM back that was kept on this host. On another host it is
-// as it was left.
+// putTPMBack puts the state of the vTPM back that was kept, where both machines have one place for
+// it. On another host it is as it was left.
 func (r *revertResize) putTPMBack(ctx workflow.Context) error {
-	if r.from.host.ID != r.to.host.ID || !keepsTPM(r.to.server, r.from.server, r.boots()) {
+	if onePlace := r.from.host.ID == r.to.host.ID || r.server.Former.SharedTPM; !onePlace || !keepsTPM(r.to.server, r.from.server, r.boots()) {
 		return nil
 	}
 	return r.exchangeTPM(ctx, compute.KeptTPM(r.Server, r.server.Former.Operation))

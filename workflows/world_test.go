@@ -48,20 +48,23 @@ type world struct {
 	// startedBy is the operation that a domain runs because of, by its key in domains.
 	startedBy map[string]compute.OperationID
 	lent      map[string]bool   // libvirt's secrets: "<host> <uuid>"
-	tpms      map[string]bool   // "<host> <server>"
+	tpms      map[string]bool   // "<host> <server>"; see tpmKey
 	trusts    map[string]string // by name
 	images    map[string]*storedImage
 	objects   []string
-	stored    map[string]string // what objects have, by name
-	states    map[string]string // what TPM states are, by their key in tpms
-	marks     map[string]mark   // of TPM states, by their key in tpms
-	clock     time.Duration     // the database's: how much of it is gone
+	stored    map[string]string              // what objects have, by name
+	states    map[string]string              // what TPM states are, by their key in tpms
+	marks     map[string]mark                // of TPM states, by their key in tpms
+	shown     map[string]compute.OperationID // what is noted beside TPM states, by their key in tpms
+	clock     time.Duration                  // the database's: how much of it is gone
 	began     map[compute.OperationID]time.Time
 	exports   map[string]bool // "<host> <server>/<folder>"
 	uses      map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
-	expected  string          // the host from which a running server is expected
-	halted    bool            // a guest was stopped to go on elsewhere
-	lost      bool            // guests that leave do not come
+	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
+	sharedTPMs, sayShared bool
+	expected              string // the host from which a running server is expected
+	halted                bool   // a guest was stopped to go on elsewhere
+	lost                  bool   // guests that leave do not come
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
@@ -116,7 +119,7 @@ type fault struct {
 func newWorld(encrypted bool) *world {
 	w := &world{
 		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
-		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, fencedOff: map[compute.HostID]bool{}, ledger: map[compute.Sighting]compute.Thing{},
+		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, fencedOff: map[compute.HostID]bool{}, shown: map[string]compute.OperationID{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		booted:        map[string]compute.DiskRole{},
@@ -365,7 +368,8 @@ func (w *world) things() []compute.Sighting {
 		onHost(compute.ThingHypervisorSecret, key)
 	}
 	for key := range w.tpms {
-		onHost(compute.ThingTPMState, key)
+		host, name, _ := strings.Cut(key, " ")
+		onHost(compute.ThingTPMState, w.tpmPlace(host, name)+" "+name)
 	}
 	return out
 }
