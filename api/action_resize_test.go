@@ -97,6 +97,7 @@ func TestNothingElseIsDoneWithAMovedServer(t *testing.T) {
 			require.Contains(t, got.body, "neither confirmed nor reverted", "%s in %s", body, state)
 		}
 	}
+	c.settle(id, compute.VMError, compute.TaskNone)
 	c.act(t, member, id, `{"revertResize": null}`, at("2.1")).ok(202)
 }
 

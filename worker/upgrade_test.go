@@ -23,6 +23,9 @@ import (
 	"strongroom/worker"
 )
 
+// patience is how long a test waits for what must happen, also on a busy machine.
+const patience = 3 * time.Minute
+
 // hostQueue is served by a worker without a version, as hosts are.
 const hostQueue = "host/a"
 
@@ -62,7 +65,7 @@ var record = durable.Activity[durable.None, durable.None]{Name: "record", Queue:
 // operate works in each of the places in which operations work: the record, the
 // host, the cloud's services, and Temporal's own queue.
 func operate(ctx workflow.Context) error {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 5 * time.Minute})
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * patience})
 	for _, call := range []func() workflow.Future{
 		func() workflow.Future { return record.Start(ctx, durable.None{}) },
 		func() workflow.Future {
@@ -114,7 +117,7 @@ func (c *cloud) start(version string, changes func(workflow.Context) error) *con
 	log := &lines{}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	d := worker.Deployment{
-		Temporal: c.client, Namespace: "default", Version: version, Drain: time.Minute, Logger: logger,
+		Temporal: c.client, Namespace: "default", Version: version, Drain: 10 * patience, Logger: logger,
 		Register: func(r sdk.WorkflowRegistry) {
 			r.RegisterWorkflowWithOptions(operate, workflow.RegisterOptions{Name: "operation"})
 			r.RegisterWorkflowWithOptions(changes, workflow.RegisterOptions{Name: "changes"})
@@ -140,7 +143,7 @@ func (c *cloud) start(version string, changes func(workflow.Context) error) *con
 	case <-current:
 	case err := <-w.ended:
 		require.NoError(c.t, err)
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		c.t.Fatal("version " + version + " never became current")
 	}
 	return w
@@ -155,7 +158,7 @@ func (c *cloud) operations(kind string, n int) (all []client.WorkflowRun) {
 		require.NoError(c.t, err)
 		all = append(all, run)
 	}
-	require.Eventually(c.t, func() bool { return c.held.Load() == want }, time.Minute, 20*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.held.Load() == want }, patience, 20*time.Millisecond)
 	return all
 }
 
@@ -177,7 +180,7 @@ func (c *cloud) versions(run client.WorkflowRun) (found []string) {
 
 func (c *cloud) complete(all []client.WorkflowRun) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	for _, run := range all {
 		require.NoError(c.t, run.Get(ctx, nil))
@@ -214,14 +217,14 @@ func TestA10UpgradeInPlaceUnderRunningOperations(t *testing.T) {
 	old := c.operations("operation", 20)
 	endless, err := c.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: durable.ControlQueue}, "tidy")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(c.versions(endless)) == 1 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.versions(endless)) == 1 }, patience, 20*time.Millisecond)
 	after := c.start("2.0.0", operateAnew)
 	before.stop()
 	young := c.operations("changes", 5)
 	require.Never(t, func() bool { return len(before.ended) > 0 }, 8*time.Second, time.Second, "its operations need it")
 	c.release()
 	c.complete(append(old, young...))
-	before.hasEnded(t, time.Minute)
+	before.hasEnded(t, patience)
 	for _, run := range old {
 		require.Equal(t, []string{"1.0.0"}, c.versions(run))
 	}
@@ -233,7 +236,7 @@ func TestA10UpgradeInPlaceUnderRunningOperations(t *testing.T) {
 	c.complete([]client.WorkflowRun{endless})
 	require.Equal(t, []string{"1.0.0", "2.0.0"}, c.versions(endless))
 	after.stop()
-	after.hasEnded(t, 20*time.Second)
+	after.hasEnded(t, patience)
 }
 
 // A10: the old workers stop before the new ones start: the new ones take over what they
@@ -249,9 +252,9 @@ func TestA10UpgradeInPlaceAfterTheOldWorkersStopped(t *testing.T) {
 			Query: "TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'",
 		})
 		return err == nil && found.GetCount() == 21
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 	before.stop()
-	before.hasEnded(t, 20*time.Second) // the current version is restarted, not drained
+	before.hasEnded(t, patience) // the current version is restarted, not drained
 	require.Regexp(t, `stopping the current version: .* version=1\.0\.0 operations=21`, before.log.String())
 
 	after := c.start("2.0.0", operateAnew)
@@ -263,15 +266,15 @@ func TestA10UpgradeInPlaceAfterTheOldWorkersStopped(t *testing.T) {
 	require.Eventually(t, func() bool {
 		said := after.log.String()
 		return strings.Contains(said, "workflow="+changed[0].GetID()) && strings.Contains(said, "version 2.0.0 cannot go on with it")
-	}, time.Minute, 100*time.Millisecond)
+	}, patience, 100*time.Millisecond)
 
 	again := c.start("1.0.0", operate)
 	c.complete(changed)
 	require.Equal(t, []string{"1.0.0"}, c.versions(changed[0]))
 	after.stop()
-	after.hasEnded(t, time.Minute)
+	after.hasEnded(t, patience)
 	again.stop()
-	again.hasEnded(t, 20*time.Second)
+	again.hasEnded(t, patience)
 }
 
 // Workers of one version that start at once all find it current.
