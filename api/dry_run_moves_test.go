@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -139,4 +140,26 @@ func TestDryRunOfADecision(t *testing.T) {
 	c.mayRun(id)
 	require.Contains(t, c.dryRun(t, admin, id, `{"confirmResize": null}`).ok(200).get("dry_run", "refusals", 0, "message"), "may still run the server")
 	require.EqualValues(t, 409, c.dryRun(t, admin, id, `{"revertResize": null}`).ok(200).get("dry_run", "refusals", 0, "code"))
+}
+
+// TPM-39: to a host that shares the storage of TPM states no server with a vTPM is migrated live, and
+// none that is evacuated there loses its state.
+func TestMovesOnStorageThatHostsShare(t *testing.T) {
+	t.Parallel()
+	c, id, _ := moving(t, "user")
+	c.exec(`UPDATE hosts SET tpm_storage = 'one'`)
+	live := `{"os-migrateLive": {"host": %s, "block_migration": "auto"}}`
+	got := c.dryRun(t, admin, id, fmt.Sprintf(live, "null")).ok(200)
+	require.Equal(t, compute.NoValidHost, got.get("dry_run", "refusals", 0, "message"))
+	require.Contains(t, got.body, "shares the storage of TPM states")
+	named := fmt.Sprintf(live, `"node-2"`)
+	require.EqualValues(t, 409, c.dryRun(t, admin, id, named).ok(200).get("dry_run", "refusals", 0, "code"))
+	c.act(t, admin, id, named, at("2.90")).fails(409, "conflictingRequest", compute.SharedTPMStorage)
+	require.NotContains(t, c.dryRun(t, admin, id, `{"migrate": null}`).ok(200).body, "state of the vTPM")
+	c.fenced(true, "1 hour")
+	require.NotContains(t, c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200).body, "state of the vTPM")
+
+	c.fenced(false, "0 seconds")
+	c.exec(`UPDATE hosts SET tpm_storage = name`)
+	c.act(t, admin, id, named, at("2.90")).ok(202)
 }
