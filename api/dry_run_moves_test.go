@@ -56,7 +56,7 @@ func TestDryRunOfAnEvacuate(t *testing.T) {
 		require.Contains(t, got.body, `{"what":"disk root","bytes":`)
 		require.Contains(t, got.body, `{"what":"state of the vTPM","bytes":null,"exact":false}`)
 		require.Len(t, got.get("dry_run", "data"), 1)
-		require.Len(t, got.get("dry_run", "lost"), 1+int(c.count(`SELECT count(*) FROM server_disks WHERE server_id = $1`, id)))
+		require.Len(t, got.get("dry_run", "lost"), 1+c.count(`SELECT count(*) FROM server_disks WHERE server_id = $1`, id))
 	}
 	require.Equal(t, before, c.dumpAll())
 	c.exec(`UPDATE hosts SET disabled = true WHERE name = 'node-2'`)

@@ -40,6 +40,7 @@ func (a *Activities) Register(r durable.Registry) {
 	LeaveHost.Register(r, durable.NoResult(a.LeaveHost))
 	Evacuate.Register(r, durable.NoResult(a.Evacuate))
 	LiveMigrated.Register(r, durable.NoResult(a.LiveMigrated))
+	NoteFenced.Register(r, durable.NoResult(a.NoteFenced))
 	ForgetTrust.Register(r, durable.NoResult(a.ForgetTrust))
 }
 
