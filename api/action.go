@@ -17,7 +17,10 @@ const actionPath = "/servers/:id/action"
 // serverActions are the actions on a server that change or read it through
 // POST /servers/{id}/action.
 func (a *API) serverActions() []Resource {
-	moves := []Resource{a.shelveAction(), a.unshelveAction(), a.resizeAction(), a.migrateAction()} // each has a plan
+	moves := []Resource{ // each has a plan
+		a.shelveAction(), a.shelveOffloadAction(), a.unshelveAction(), a.resizeAction(), a.migrateAction(),
+		a.liveMigrateAction(), a.evacuateAction(), a.confirmResizeAction(), a.revertResizeAction(),
+	}
 	return append([]Resource{
 		a.plainAction("os-start", "os_compute_api:servers:start", compute.Start),
 		a.plainAction("os-stop", "os_compute_api:servers:stop", compute.Stop),
@@ -34,11 +37,6 @@ func (a *API) serverActions() []Resource {
 		a.consoleOutputAction(),
 		a.rescueAction(),
 		a.plainAction("unrescue", "os_compute_api:os-unrescue", compute.Unrescue),
-		a.shelveOffloadAction(),
-		a.evacuateAction(),
-		a.liveMigrateAction(),
-		a.confirmResizeAction(),
-		a.revertResizeAction(),
 	}, append(moves, a.dryRunAction(moves))...)
 }
 

@@ -68,7 +68,7 @@ func (a *API) evacuateServer(r *Request) (any, error) {
 		return nil, fault.BadRequest("Can't force to a non-provided destination")
 	}
 	in := compute.EvacuateArguments{Stopped: r.Version >= evacuateStopped}
-	if _, err := a.act(r, action{
+	foreseen, err := a.act(r, action{
 		Facts: compute.Evacuate.Facts, rule: ruleEvacuate, arguments: &in,
 		check: func(row serverRow) (err error) {
 			if err := a.mayEvacuate(r, row); err != nil || asked.Host == "" {
@@ -77,8 +77,12 @@ func (a *API) evacuateServer(r *Request) (any, error) {
 			in.Host, err = a.evacuationTarget(r, row, asked.Host)
 			return err
 		},
-	}); err != nil || r.Version >= evacuateUnshared {
-		return nil, err
+		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
+			return s.PlanEvacuate(r.ID, in, has)
+		},
+	})
+	if err != nil || r.dry || r.Version >= evacuateUnshared {
+		return foreseen, err
 	}
 	var password string
 	if asked.AdminPass != nil {
@@ -104,7 +108,10 @@ func (a *API) mayEvacuate(r *Request, row serverRow) error {
 		return fault.Conflict("Instance %s is on no host.", s.ID)
 	}
 	silent := a.config.Now().Sub(*row.HostLastSeen) >= compute.HostTimeout
-	return compute.CheckFenced(*row.HostName, row.HostForcedDown != nil && *row.HostForcedDown, silent)
+	if err := compute.CheckFenced(*row.HostName, row.HostForcedDown != nil && *row.HostForcedDown, silent); err != nil {
+		return forNow{err}
+	}
+	return nil
 }
 
 // evacuationTarget finds the host that a server is to be evacuated to.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -105,6 +106,9 @@ func (a *API) liveMigrateServer(r *Request) (any, error) {
 			}
 			return a.checkLiveKeys(r, row)
 		},
+		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
+			return s.PlanLiveMigrate(has, in.Host), nil
+		},
 	})
 }
 
@@ -122,5 +126,12 @@ func (a *API) liveTarget(r *Request, row serverRow, name string) (*compute.HostI
 	case row.Server.HostID != nil && *row.Server.HostID == host.ID:
 		return nil, fault.BadRequest("Unable to migrate instance (%s) to current host (%s).", row.Server.ID, name)
 	}
-	return &host.ID, nil
+	if row.Server.TPM == nil || row.Server.HostID == nil {
+		return &host.ID, nil
+	}
+	peers, err := a.db.TPMPeers(r.Context(), *row.Server.HostID)
+	if slices.Contains(peers, host.ID) {
+		return nil, fault.Conflict("%s", compute.SharedTPMStorage)
+	}
+	return &host.ID, err
 }

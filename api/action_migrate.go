@@ -93,7 +93,10 @@ func (a *API) migrationTarget(r *Request, row serverRow, name string) (*compute.
 
 func (a *API) confirmResizeAction() Resource {
 	route := actionRoute("confirmResize", bare("confirmResize"), func(r *Request) (any, error) {
-		return a.decideMove(r, compute.ConfirmResize.Facts, ruleConfirmResize, nil)
+		return a.decideMove(r, action{
+			Facts: compute.ConfirmResize.Facts, rule: ruleConfirmResize,
+			plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) { return s.PlanConfirm(has), nil },
+		})
 	})
 	route.Status = http.StatusNoContent
 	return Resource{Rules: policy.Rules{ruleConfirmResize: policy.ProjectMemberOrAdmin}, Routes: []Route{route}}
@@ -103,19 +106,20 @@ func (a *API) revertResizeAction() Resource {
 	return Resource{
 		Rules: policy.Rules{ruleRevertResize: policy.ProjectMemberOrAdmin},
 		Routes: []Route{actionRoute("revertResize", bare("revertResize"), func(r *Request) (any, error) {
-			return a.decideMove(r, compute.RevertResize.Facts, ruleRevertResize, func(row serverRow) *growth {
-				return a.growthTo(r.Context(), row.Server, row.Server.Former.Flavor)
+			return a.decideMove(r, action{
+				Facts: compute.RevertResize.Facts, rule: ruleRevertResize,
+				grows: func(row serverRow) *growth { return a.growthTo(r.Context(), row.Server, row.Server.Former.Flavor) },
+				plan:  func(s compute.Server, _ []compute.Thing) (compute.MovePlan, error) { return s.PlanRevert(), nil },
 			})
 		})},
 	}
 }
 
 // decideMove confirms or reverts a resize or a migration.
-func (a *API) decideMove(r *Request, of compute.Facts, rule string, grows func(serverRow) *growth) (any, error) {
-	return a.act(r, action{
-		Facts: of, rule: rule, arguments: compute.None{}, grows: grows,
-		check: func(row serverRow) error {
-			return compute.Server{ID: row.Server.ID, VMState: row.Server.VMState, Former: row.Server.Former}.CheckMoved(of)
-		},
-	})
+func (a *API) decideMove(r *Request, act action) (any, error) {
+	act.arguments = compute.None{}
+	act.check = func(row serverRow) error {
+		return compute.Server{ID: row.Server.ID, VMState: row.Server.VMState, Former: row.Server.Former}.CheckMoved(act.Facts)
+	}
+	return a.act(r, act)
 }

@@ -48,7 +48,10 @@ func (a *API) shelveOffloadAction() Resource {
 	return Resource{
 		Rules: policy.Rules{ruleShelveOffload: policy.Admin},
 		Routes: []Route{actionRoute("shelveOffload", bare("shelveOffload"), func(r *Request) (any, error) {
-			return a.act(r, action{Facts: compute.ShelveOffload.Facts, rule: ruleShelveOffload, arguments: compute.None{}})
+			return a.act(r, action{
+				Facts: compute.ShelveOffload.Facts, rule: ruleShelveOffload, arguments: compute.None{},
+				plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) { return s.PlanOffload(has), nil },
+			})
 		})},
 	}
 }

@@ -30,7 +30,7 @@ type Config struct {
 	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
 	Images      ImageStore                 // where the images of servers are read
 	Keys        KeyManager                 // the key manager
-	Objects     Checker                    // the object store
+	Objects     ObjectStore                // the object store
 	Quotas      Quotas                     // what projects may hold; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator

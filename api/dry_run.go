@@ -64,6 +64,7 @@ type forecast struct {
 	Unfit []unfitView       `json:"unfit_hosts"`
 	Data  []compute.Carried `json:"data"`
 	Bytes int64             `json:"bytes"` // of data, at most, without what is not known
+	Lost  []compute.Carried `json:"lost"`  // what nobody has afterwards
 	Keys  []keyView         `json:"keys"`
 }
 
@@ -100,12 +101,14 @@ func (a *API) foresee(r *Request, act action) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forecast{Action: act.Kind, Refusals: []refusalView{}, Unfit: []unfitView{}, Data: []compute.Carried{}, Keys: []keyView{}}
+	f := &forecast{
+		Action: act.Kind, Refusals: []refusalView{}, Unfit: []unfitView{}, Data: []compute.Carried{}, Lost: []compute.Carried{}, Keys: []keyView{},
+	}
 	more, err := a.admit(r, act, row)
 	if err == nil {
 		err = a.roomFor(r, more)
 	}
-	if refused := fault.From(err); err != nil && (refused.Code == http.StatusConflict || isFull(err)) {
+	if refused := fault.From(err); err != nil && (refused.Code == http.StatusConflict || isForNow(err)) {
 		f.refuse(refused.Code, refused.Message)
 		return map[string]any{"dry_run": f}, nil
 	} else if err != nil {
@@ -118,13 +121,13 @@ func (a *API) foresee(r *Request, act action) (any, error) {
 	return map[string]any{"dry_run": f}, nil
 }
 
-// full is the refusal of a quota.
-type full struct{ error }
+// forNow is a refusal for what is so at the moment, and not for what the request says.
+type forNow struct{ error }
 
-func (f full) Unwrap() error { return f.error }
+func (f forNow) Unwrap() error { return f.error }
 
-func isFull(err error) bool {
-	var f full
+func isForNow(err error) bool {
+	var f forNow
 	return errors.As(err, &f)
 }
 
@@ -135,7 +138,7 @@ func (a *API) roomFor(r *Request, more *growth) error {
 		return a.transact(r.Context(), func(q *schema.Queries) error { return more.check(r.Context(), q) })
 	})
 	if compute.Is(err, compute.Forbidden) {
-		return full{err}
+		return forNow{err}
 	}
 	return err
 }
@@ -164,18 +167,24 @@ func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) err
 		return err
 	}
 	f.Stops = p.Stops
-	if err := a.foreseeHost(r, p, f); err != nil {
+	for _, why := range p.Fails {
+		f.refuse(0, why)
+	}
+	shared, err := a.foreseeHost(r, s, p, f)
+	if err != nil {
 		return err
 	}
-	if stays := !p.Images && f.Host != nil && s.Host != nil && f.Host.ID == *s.Host; !stays {
+	if shared {
+		p = p.InPlace()
+	}
+	f.Lost = append(f.Lost, p.Lost...)
+	if stays := !p.Stored && f.Host != nil && s.Host != nil && f.Host.ID == *s.Host; !stays {
 		f.carry(p.Data)
 	}
 	if !r.IsAdmin() {
 		f.Host, f.Unfit = nil, []unfitView{}
 	}
-	if p.Images {
-		a.foreseeStores(r, s, p, f)
-	}
+	a.foreseeStores(r, s, p, f)
 	return a.foreseeKeys(r, p, f)
 }
 
@@ -188,21 +197,35 @@ func (f *forecast) carry(data []compute.Carried) {
 	}
 }
 
-// foreseeHost chooses the host that a claim would choose now.
-func (a *API) foreseeHost(r *Request, p compute.MovePlan, f *forecast) error {
-	if !p.Places {
-		return nil
-	}
+// foreseeHost chooses the host that a claim would choose now, or finds the one that there is no
+// choice of. sharedTPM: it shares the storage of TPM states with the server's own.
+func (a *API) foreseeHost(r *Request, s compute.Server, p compute.MovePlan, f *forecast) (sharedTPM bool, err error) {
 	rows, err := a.db.HostsWithUse(r.Context())
 	if err != nil {
-		return err
+		return false, err
 	}
 	now, all, want := a.config.Now(), schema.Hosts(rows), compute.RequestOf(p.Server)
-	fit := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now)
+	var own compute.Host
+	for _, h := range all {
+		if s.Host != nil && *s.Host == h.ID {
+			own = h
+		}
+		if p.Goes != nil && *p.Goes == h.ID {
+			f.Host = &hostView{h.ID, h.Name}
+		}
+		if slices.Contains(p.Needs, h.ID) && !h.Up(now) {
+			f.refuse(0, "A host that has the server does not answer: it would be waited for.")
+		}
+	}
+	if !p.Places {
+		return false, nil
+	}
+	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
+	fit := slices.DeleteFunc(compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), isNot)
 	if len(fit) == 0 {
 		f.refuse(0, compute.NoValidHost)
 	} else {
-		f.Host = &hostView{fit[0].ID, fit[0].Name}
+		f.Host, sharedTPM = &hostView{fit[0].ID, fit[0].Name}, own.SharesTPM(fit[0])
 	}
 	for _, h := range all {
 		why := h.Unfit(want, now)
@@ -211,28 +234,33 @@ func (a *API) foreseeHost(r *Request, p compute.MovePlan, f *forecast) error {
 			why = "has the server, or something of it that waits to be removed"
 		case p.Only != nil && *p.Only != h.ID:
 			why = "is not the host that was asked for"
+		case why == "" && isNot(h):
+			why = "shares the storage of TPM states with the server's host"
 		}
 		if why != "" {
 			f.Unfit = append(f.Unfit, unfitView{hostView{h.ID, h.Name}, why})
 		}
 	}
-	return nil
+	return sharedTPM, nil
 }
 
-// foreseeStores asks the object store, and looks at images of a shelved server, as the operation
+// foreseeStores asks the object store, and looks at what keeps a shelved server, as the operation
 // does. What a trust gives access to is the workers' to ask.
 func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f *forecast) {
 	owner := s.OwnersCredential(r.Credential())
 	if owner == s.Delegated() {
 		return
 	}
-	if s.TPM != nil && !p.Places {
+	if p.Kept && s.TPM != nil {
 		if err := a.config.Objects.Check(r.Context(), owner); err != nil {
 			f.refuse(0, "The object store does not take the state of the vTPM: "+compute.Public(err))
 		}
 	}
+	if !p.Stored {
+		return
+	}
 	for _, d := range s.Disks {
-		if d.Shelved == nil || !p.Places {
+		if d.Shelved == nil {
 			continue
 		}
 		img, err := a.config.Images.Image(r.Context(), owner, d.Shelved.Image)
@@ -241,6 +269,11 @@ func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f 
 		}
 		if err != nil {
 			f.refuse(0, "Image "+d.Shelved.Image.String()+" keeps the data of disk "+d.Label()+": "+compute.Public(err))
+		}
+	}
+	if stored := s.StoredTPM(); s.TPM != nil && stored != nil {
+		if err := a.config.Objects.Has(r.Context(), owner, *stored); err != nil {
+			f.refuse(0, "Object "+stored.Object+" keeps the state of the vTPM: "+compute.Public(err))
 		}
 	}
 }
@@ -263,16 +296,31 @@ func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
 func keyOf(s compute.Server, id compute.SecretID, asker compute.Credential) (keyView, compute.Credential) {
 	ring := s.Keyring(asker)
 	view, cred := keyView{Secret: id}, ring.Disks
+	disks, tpms := s.Disks, []*compute.TPM{s.TPM}
+	if s.Former != nil {
+		disks, tpms = slices.Concat(disks, s.Former.Disks), append(tpms, s.Former.TPM)
+	}
 	var of []string // one key may be of several disks, if the server had a legacy key
-	for _, d := range s.Disks {
+	for _, d := range disks {
+		what := ""
 		if d.Secret != nil && *d.Secret == id {
-			of = append(of, "disk "+d.Label())
+			what = "disk " + d.Label()
 		} else if d.BackingSecret != nil && *d.BackingSecret == id {
-			of = append(of, "the image under disk "+d.Label())
+			what = "the image under disk " + d.Label()
+		}
+		if what != "" && !slices.Contains(of, what) {
+			of = append(of, what)
 		}
 	}
-	if s.TPM != nil && s.TPM.Secret != nil && *s.TPM.Secret == id {
-		of, cred = append(of, "the vTPM"), ring.TPM
+	isTPM := func(tpm *compute.TPM) bool { return tpm != nil && tpm.Secret != nil && *tpm.Secret == id }
+	if slices.ContainsFunc(tpms, isTPM) {
+		of = append(of, "the vTPM")
+	}
+	if isTPM(s.TPM) {
+		cred = ring.TPM
+	}
+	if enc, err := s.Image.Encryption(); err == nil && enc != nil && enc.Secret == id && len(of) == 0 {
+		of, cred = append(of, "image "+s.Image.ID.String()), asker
 	}
 	view.Of = strings.Join(of, ", ")
 	view.Security, view.ReadBy = compute.SecurityUser, "whoever asks"

@@ -99,12 +99,16 @@ func TestDryRunTellsWhyNot(t *testing.T) {
 		says       string
 		actionSays int // the answer to the action itself
 	}{
-		"its state":   {admin, `{"migrate": null}`, func() { c.settle(id, compute.VMPaused, compute.TaskNone) }, 409.0, "while it is in vm_state paused", 409},
-		"its lock":    {member, `{"shelve": null}`, func() { c.exec(`UPDATE servers SET locked_by = 'admin' WHERE id = $1`, id) }, 409.0, "is locked", 409},
-		"its host":    {admin, `{"migrate": null}`, func() { c.exec(`UPDATE hosts SET forced_down = true WHERE name = 'node-1'`) }, 409.0, "Service is unavailable", 409},
-		"no host":     {admin, `{"migrate": null}`, func() { c.exec(`UPDATE hosts SET disabled = true WHERE name = 'node-2'`) }, nil, compute.NoValidHost, 202},
-		"its keys":    {admin, `{"migrate": null}`, func() { c.keys.unread = compute.Errorf(compute.Forbidden, "no") }, nil, "Secret " + keys[0] + ", the key of disk root, disk ephemeral0, cannot be read by whoever asks", 202},
-		"no objects":  {member, `{"shelve": null}`, func() { c.objects.answer = compute.Errorf(compute.Forbidden, "no") }, nil, "The object store does not take the state of the vTPM", 202},
+		"its state":  {admin, `{"migrate": null}`, func() { c.settle(id, compute.VMPaused, compute.TaskNone) }, 409.0, "while it is in vm_state paused", 409},
+		"its lock":   {member, `{"shelve": null}`, func() { c.exec(`UPDATE servers SET locked_by = 'admin' WHERE id = $1`, id) }, 409.0, "is locked", 409},
+		"its host":   {admin, `{"migrate": null}`, func() { c.exec(`UPDATE hosts SET forced_down = true WHERE name = 'node-1'`) }, 409.0, "Service is unavailable", 409},
+		"no host":    {admin, `{"migrate": null}`, func() { c.exec(`UPDATE hosts SET disabled = true WHERE name = 'node-2'`) }, nil, compute.NoValidHost, 202},
+		"its keys":   {admin, `{"migrate": null}`, func() { c.keys.unread = compute.Errorf(compute.Forbidden, "no") }, nil, "Secret " + keys[0] + ", the key of disk root, disk ephemeral0, cannot be read by whoever asks", 202},
+		"no objects": {member, `{"shelve": null}`, func() { c.objects.answer = compute.Errorf(compute.Forbidden, "no") }, nil, "The object store does not take the state of the vTPM", 202},
+		"not moved":  {member, `{"confirmResize": null}`, func() {}, 409.0, "while it is in vm_state active", 409},
+		"not fenced": {admin, `{"evacuate": {}}`, func() {}, 400.0, "is still in use", 400},
+		"no host to go on": {admin, `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`,
+			func() { c.exec(`UPDATE hosts SET disabled = true WHERE name = 'node-2'`) }, nil, compute.NoValidHost, 202},
 		"not shelved": {member, `{"unshelve": null}`, func() {}, 409.0, "while it is in vm_state active", 409},
 	} {
 		c.settle(id, compute.VMActive, compute.TaskNone)
@@ -186,6 +190,14 @@ func TestDryRunRefuses(t *testing.T) {
 		`{"migrate": {"host": 1}}`:             {admin, 400, "host"},
 		`{"unshelve": {"zone": "nova"}}`:       {member, 400, "zone"},
 		`{"migrate": {"host": "", "more": 1}}`: {admin, 400, "Additional properties"},
+		`{"confirmResize": null}`:              {stranger, 404, "could not be found"},
+		`{"shelveOffload": null}`:              {member, 403, "os_compute_api:os-shelve:shelve_offload"},
+		`{"evacuate": {}}`:                     {member, 403, "os_compute_api:os-evacuate"},
+		`{"evacuate": {"host": 1}}`:            {admin, 400, "host"},
+
+		`{"os-migrateLive": {"host": null, "block_migration": "auto"}}`:      {member, 403, "os_compute_api:os-migrate-server:migrate_live"},
+		`{"os-migrateLive": {"host": "nowhere", "block_migration": "auto"}}`: {admin, 400, "Compute host nowhere could not be found."},
+		`{"os-migrateLive": {"host": null}}`:                                 {admin, 400, "block_migration"},
 	} {
 		got := c.act(t, v.as, id, `{"dryRun": `+body+`}`, at(extended))
 		require.Equal(t, v.code, got.code, "%s: %s", body, got.body)

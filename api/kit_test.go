@@ -172,6 +172,11 @@ func (c *checker) Look(_ context.Context, _ compute.Credential, id compute.Secre
 	return c.unread
 }
 
+func (c *checker) Has(_ context.Context, cred compute.Credential, _ compute.StoredTPM) error {
+	c.asked = append(c.asked, cred)
+	return c.answer
+}
+
 func (c *checker) Check(_ context.Context, cred compute.Credential) error {
 	c.asked = append(c.asked, cred)
 	return c.answer

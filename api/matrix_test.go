@@ -272,6 +272,11 @@ var demands = map[string][]demand{
 		{right: on(writes), granted: 200, body: `{"dryRun":{"unshelve":{"availability_zone":null}}}`},
 		{right: on(writes), granted: 200, body: `{"dryRun":{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}}`},
 		{right: on(rules), granted: 200, body: `{"dryRun":{"migrate":null}}`},
+		{right: on(rules), granted: 200, body: `{"dryRun":{"os-migrateLive":{"host":null,"block_migration":"auto"}}}`},
+		{right: on(rules), granted: 200, body: `{"dryRun":{"evacuate":{"adminPass":"secret"}}}`},
+		{right: on(rules), granted: 200, body: `{"dryRun":{"shelveOffload":null}}`},
+		{right: on(writes), granted: 200, body: `{"dryRun":{"confirmResize":null}}`},
+		{right: on(writes), granted: 200, body: `{"dryRun":{"revertResize":null}}`},
 	},
 	"POST /servers/:id/action rotateKeys":          {{right: on(writes), granted: 409, body: `{"rotateKeys":null}`}}, // it has none
 	"POST /servers/:id/action os-getConsoleOutput": {{right: on(writes), granted: 200, body: `{"os-getConsoleOutput":{"length":10}}`}},

@@ -24,6 +24,13 @@ type KeyManager interface {
 	Look(ctx context.Context, cred compute.Credential, id compute.SecretID) error
 }
 
+// ObjectStore is an object store as the api asks it.
+type ObjectStore interface {
+	Checker
+	// Has reports whether an object is there as it was stored; otherwise as for a read of it.
+	Has(ctx context.Context, cred compute.Credential, stored compute.StoredTPM) error
+}
+
 const mayNotStore = "Your token may not store secrets in the key manager in this project (there the role is usually called creator). "
 
 // probe tries what a server is going to need of the cloud with the credentials

@@ -48,6 +48,7 @@ type willing struct{}
 
 func (willing) Check(context.Context, compute.Credential) error                  { return nil }
 func (willing) Look(context.Context, compute.Credential, compute.SecretID) error { return nil }
+func (willing) Has(context.Context, compute.Credential, compute.StoredTPM) error { return nil }
 
 func (willing) Console(_ context.Context, _ compute.HostID, _ string, server compute.ServerID, _ int) ([]byte, error) {
 	return []byte("console of " + server.String()), nil

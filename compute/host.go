@@ -17,6 +17,7 @@ type Host struct {
 	Disabled   bool                `json:"disabled"`
 	LastSeen   time.Time           `json:"last_seen"`
 	ForcedDown bool                `json:"forced_down"`
+	TPMStorage string              `json:"tpm_storage,omitempty"` // the id of the storage with the states of vTPMs; "": not known
 }
 
 // HostTimeout is how long a host may be silent before it counts as down.
@@ -24,6 +25,11 @@ const HostTimeout = 60 * time.Second
 
 // Up reports whether the host was seen lately.
 func (h Host) Up(now time.Time) bool { return !h.ForcedDown && now.Sub(h.LastSeen) < HostTimeout }
+
+// SharesTPM reports whether two hosts have the states of vTPMs on the same storage, as they say.
+func (h Host) SharesTPM(other Host) bool {
+	return h.ID != other.ID && h.TPMStorage != "" && h.TPMStorage == other.TPMStorage
+}
 
 // Resources is an amount of what servers consume on a host.
 type Resources struct {

@@ -50,6 +50,9 @@ type Former struct {
 	Forbidden  []string    `json:"forbidden_traits,omitempty"`
 	DiskConfig string      `json:"disk_config"`
 	Unbooted   bool        `json:"unbooted,omitempty"` // see SystemUnbooted
+	// SharedTPM: the state of its vTPM is on storage that its host shares with the server's, which
+	// uses it now. As on one host, there is a copy of what it was, where that may change.
+	SharedTPM bool `json:"shared_tpm,omitempty"`
 }
 
 // FormerOf is the server as a move leaves it behind.

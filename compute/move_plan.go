@@ -7,11 +7,17 @@ type MovePlan struct {
 	Server Server     // as it is to be
 	Keys   []SecretID // that are read before anything moves
 	Stops  bool       // its guest is shut down
-	Images bool       // it is kept as images and an object, or comes of those
+	Kept   bool       // it is kept as images and an object
+	Stored bool       // images and an object keep it, which must be there
 	Places bool       // it gets a host, which is none of Not
 	Not    []HostID
-	Only   *HostID // nil: any other
+	Only   *HostID  // nil: any other
+	Goes   *HostID  // where it is afterwards, if no host is chosen; nil: on none
+	Apart  bool     // not to a host that shares the storage of TPM states with its own
+	Needs  []HostID // that must answer, and are not chosen
 	Data   []Carried
+	Lost   []Carried // what nobody has afterwards
+	Fails  []string  // why the operation would fail
 }
 
 // Carried is something that travels.
@@ -21,7 +27,10 @@ type Carried struct {
 	Exact bool   `json:"exact"`
 }
 
-const carriedTPM = "state of the vTPM"
+const (
+	carriedTPM   = "state of the vTPM"
+	carriedImage = "image under the root disk"
+)
 
 func atMost(what string, bytes int64) Carried { return Carried{What: what, Bytes: &bytes} }
 
@@ -35,7 +44,7 @@ func (s Server) PlanMove(will Server, has []Thing, sameHost bool, only *HostID) 
 		}
 	}
 	if root, ok := will.RootDisk(); ok && root.Image != nil {
-		p.Data = append(p.Data, atMost("image under the root disk", will.Image.SizeBytes))
+		p.Data = append(p.Data, atMost(carriedImage, will.Image.SizeBytes))
 	}
 	if s.SameTPM(will) {
 		p.Data = append(p.Data, Carried{What: carriedTPM})
@@ -85,7 +94,7 @@ func (s Server) Occupied(has []Thing, sameHost bool) []HostID {
 
 // PlanShelve plans a shelve.
 func (s Server) PlanShelve() MovePlan {
-	p := MovePlan{Server: s, Keys: s.ShelveKeys(), Stops: s.VMState != VMStopped, Images: true}
+	p := MovePlan{Server: s, Keys: s.ShelveKeys(), Stops: s.VMState != VMStopped, Kept: true}
 	for _, d := range s.Disks {
 		p.Data = append(p.Data, atMost("disk "+d.Label(), d.SizeMB<<20))
 	}
@@ -107,7 +116,7 @@ func (s Server) PlanUnshelve(op OperationID, in UnshelveArguments) (MovePlan, er
 		return MovePlan{Server: s, Keys: s.Secrets()}, nil
 	}
 	will, err := s.Unshelved(op, in)
-	p := MovePlan{Server: will, Keys: will.Secrets(), Images: true, Places: true, Only: in.Host}
+	p := MovePlan{Server: will, Keys: will.Secrets(), Stored: true, Places: true, Only: in.Host}
 	for _, d := range s.Disks {
 		if d.Shelved != nil {
 			p.Data = append(p.Data, Carried{What: "disk " + d.Label(), Bytes: &d.Shelved.SizeBytes, Exact: true})

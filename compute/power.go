@@ -19,3 +19,8 @@ func Found(was VMState, power PowerState) (VMState, PowerState) {
 	}
 	return vm, power
 }
+
+// Runs reports whether the server has a guest that runs or is paused, as far as is known.
+func (s Server) Runs() bool {
+	return s.VMState == VMActive || s.VMState == VMPaused || s.PowerState == PowerRunning || s.PowerState == PowerPaused
+}

@@ -68,6 +68,10 @@ func ParseSecretSecurity(text string) (SecretSecurity, error) {
 	return "", Errorf(Invalid, "Invalid secret security '%s'. Allowed values: user, host, deployment.", text)
 }
 
+// SharedTPMStorage is why a server is not migrated live: swtpm would have its state on both hosts at
+// once (TPM-39).
+const SharedTPMStorage = "Servers with a vTPM are not migrated live between hosts that share the storage of the states of vTPMs."
+
 // WithoutSecret is the vTPM as a server's row has it: its secret's id is kept in the system
 // metadata only. nil: none.
 func (tpm *TPM) WithoutSecret() *TPM {

@@ -17,7 +17,10 @@ type foretold struct {
 	} `json:"refusals"`
 	Host  *struct{ Name string } `json:"host"`
 	Bytes int64                  `json:"bytes"`
-	Keys  []struct {
+	Lost  []struct {
+		What string `json:"what"`
+	} `json:"lost"`
+	Keys []struct {
 		Readable bool `json:"readable"`
 	} `json:"keys"`
 }
@@ -52,6 +55,12 @@ func TestDryRun(t *testing.T) {
 	require.Len(t, foreign.Keys, 2)
 	require.False(t, foreign.Keys[0].Readable)
 	require.Contains(t, foreign.Refusals[0].Message, "cannot be read by whoever asks")
+	live := c.dryRun(t, "", id, "live-migrate")
+	require.True(t, live.Succeeds, "%v", live)
+	require.Equal(t, hostName(t, to), live.Host.Name)
+	require.Len(t, live.Keys, 2)
+	require.Contains(t, c.dryRun(t, "", id, "evacuate").Refusals[0].Message, "is still in use")
+	require.Contains(t, c.dryRun(t, "", id, "shelve-offload").Refusals[0].Message, "while it is in vm_state active")
 	c.updateService(t, to, map[string]any{"status": "disabled"})
 	require.False(t, c.dryRun(t, "-admin", id, "migrate").Succeeds)
 	c.updateService(t, to, map[string]any{"status": "enabled"})
@@ -70,6 +79,15 @@ func TestDryRun(t *testing.T) {
 	c.migrate(t, id)
 	c.requireOn(t, to, id)
 	require.False(t, c.dryRun(t, "-admin", id, "migrate").Succeeds, "it is not decided")
+	for _, decision := range []string{"confirm-resize", "revert-resize"} {
+		own := c.dryRun(t, "-demo", id, decision)
+		require.True(t, own.Succeeds, "%v", own)
+		require.Empty(t, own.Keys)
+		require.Nil(t, own.Host)
+		require.NotEmpty(t, own.Lost)
+	}
+	require.Equal(t, hostName(t, from), c.dryRun(t, "-admin", id, "revert-resize").Host.Name)
+	c.requireOn(t, to, id)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }

@@ -121,6 +121,12 @@ func TestEvacuate(t *testing.T) {
 	code, _ = c.tryEvacuate(t, id, "2.14", map[string]any{"host": hostName(t, h)})
 	require.Equal(t, http.StatusBadRequest, code)
 
+	require.Eventually(t, func() bool { return c.dryRun(t, "", id, "evacuate").Succeeds }, settleTimeout, time.Second, "it is silent for long enough")
+	foretold := c.dryRun(t, "", id, "evacuate")
+	require.Equal(t, hostName(t, to), foretold.Host.Name)
+	require.Equal(t, "state of the vTPM", foretold.Lost[len(foretold.Lost)-1].What)
+	c.requireOn(t, h, id)
+
 	c.arm(t, "record.LeaveHost@after")
 	c.armOn(t, to, "disk.Create@after")
 	c.evacuate(t, id, "2.14")

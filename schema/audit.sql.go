@@ -189,21 +189,21 @@ func (q *Queries) GetAudit(ctx context.Context, id uuid.UUID) (time.Time, error)
 const namesReleasedSince = `-- name: NamesReleasedSince :many
 SELECT DISTINCT name FROM ledger
 WHERE state = 'released' AND released_at >= $1::timestamptz
-    AND place = $2 AND kind = $3 AND name = ANY($4::text[])
+    AND place = ANY($2::text[]) AND kind = $3 AND name = ANY($4::text[])
 `
 
 type NamesReleasedSinceParams struct {
-	Since time.Time
-	Place string
-	Kind  compute.ThingKind
-	Names []string
+	Since  time.Time
+	Places []string
+	Kind   compute.ThingKind
+	Names  []string
 }
 
 // What was removed since the audit began, and may have been seen before.
 func (q *Queries) NamesReleasedSince(ctx context.Context, arg NamesReleasedSinceParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, namesReleasedSince,
 		arg.Since,
-		arg.Place,
+		arg.Places,
 		arg.Kind,
 		arg.Names,
 	)
@@ -297,14 +297,14 @@ const openThingsNamed = `-- name: OpenThingsNamed :many
 SELECT l.id, n.name::text AS name FROM unnest($1::text[]) AS n (name)
 CROSS JOIN LATERAL (
     SELECT t.id FROM ledger t
-    WHERE t.place = $2 AND t.kind = $3 AND t.name = n.name AND t.state <> 'released' LIMIT 1
+    WHERE t.place = ANY($2::text[]) AND t.kind = $3 AND t.name = n.name AND t.state <> 'released' LIMIT 1
 ) l
 `
 
 type OpenThingsNamedParams struct {
-	Names []string
-	Place string
-	Kind  compute.ThingKind
+	Names  []string
+	Places []string
+	Kind   compute.ThingKind
 }
 
 type OpenThingsNamedRow struct {
@@ -312,10 +312,10 @@ type OpenThingsNamedRow struct {
 	Name string
 }
 
-// The LIMIT makes it one look into ledger_open for each name: otherwise all things of the
+// At any of the places. The LIMIT makes it one look into ledger_open for each name: otherwise all things of the
 // place are read for each page of names, which is quadratic.
 func (q *Queries) OpenThingsNamed(ctx context.Context, arg OpenThingsNamedParams) ([]OpenThingsNamedRow, error) {
-	rows, err := q.db.Query(ctx, openThingsNamed, arg.Names, arg.Place, arg.Kind)
+	rows, err := q.db.Query(ctx, openThingsNamed, arg.Names, arg.Places, arg.Kind)
 	if err != nil {
 		return nil, err
 	}

@@ -120,6 +120,7 @@ type Host struct {
 	BootID            string
 	SyncedBootID      string
 	ResumeGuests      bool
+	TPMStorage        string
 }
 
 type HostCertificate struct {

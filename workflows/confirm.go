@@ -118,24 +118,13 @@ func (r *revertResize) boots() bool { return r.to.server.VMState != compute.VMSt
 
 // checkKeys reads the keys that the server needs to come up, as it was or as it is.
 func (r *revertResize) checkKeys(ctx workflow.Context) error {
-	var needs []compute.SecretID
-	if r.boots() {
-		needs = r.to.server.Secrets()
-	}
-	if r.ran() {
-		for _, id := range r.from.server.Secrets() {
-			if !slices.Contains(needs, id) {
-				needs = append(needs, id)
-			}
-		}
-	}
-	return r.checkReadable(ctx, r.from.server, needs)
+	return r.checkReadable(ctx, r.from.server, r.from.server.RevertKeys())
 }
 
-// putTPMBack puts the state of the vTPM back that was kept on this host. On another host it is
-// as it was left.
+// putTPMBack puts the state of the vTPM back that was kept, where both machines have one place for
+// it. On another host it is as it was left.
 func (r *revertResize) putTPMBack(ctx workflow.Context) error {
-	if r.from.host.ID != r.to.host.ID || !keepsTPM(r.to.server, r.from.server, r.boots()) {
+	if onePlace := r.from.host.ID == r.to.host.ID || r.server.Former.SharedTPM; !onePlace || !keepsTPM(r.to.server, r.from.server, r.boots()) {
 		return nil
 	}
 	return r.exchangeTPM(ctx, compute.KeptTPM(r.Server, r.server.Former.Operation))

@@ -9,6 +9,7 @@ import (
 	"strongroom/activities/ledger"
 	"strongroom/activities/placement"
 	"strongroom/activities/record"
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -25,7 +26,8 @@ func Evacuate(ctx workflow.Context, in durable.OperationInput) error {
 
 type evacuation struct {
 	switchover
-	in compute.EvacuateArguments
+	in        compute.EvacuateArguments
+	sharedTPM bool // its new host has the state of its vTPM, on storage that both share
 }
 
 func (e *evacuation) run(ctx workflow.Context) error {
@@ -38,14 +40,14 @@ func (e *evacuation) run(ctx workflow.Context) error {
 	}
 	e.to = &machine{operation: e.operation, server: server, power: compute.PowerShutdown}
 	for _, next := range []func(workflow.Context) error{
-		e.checkKeys, e.place, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.startHere,
+		e.checkKeys, e.place, e.findTPM, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.startHere,
 	} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
 	ctx, err = passPointOfNoReturn(ctx, e.operation, record.Evacuate, func(last *record.Close) record.EvacuateInput {
-		return record.EvacuateInput{OperationInput: e.OperationInput, From: e.from.host.ID, To: e.to.server, Close: last}
+		return record.EvacuateInput{OperationInput: e.OperationInput, From: e.from.host.ID, To: e.to.server, Close: last, SharedTPM: e.sharedTPM}
 	})
 	if err != nil {
 		return err
@@ -54,7 +56,7 @@ func (e *evacuation) run(ctx workflow.Context) error {
 }
 
 // boots reports whether the server is to run on its new host.
-func (e *evacuation) boots() bool { return !e.in.Stopped && e.from.server.VMState != compute.VMStopped }
+func (e *evacuation) boots() bool { return e.from.server.BootsAfter(e.in) }
 
 // checkKeys sees that whoever asks may read the keys that are needed, before anything is made
 // (EE-30).
@@ -91,13 +93,18 @@ func (e *evacuation) notHere(ctx workflow.Context) ([]compute.HostID, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []compute.HostID{e.from.host.ID}
-	for _, t := range has {
-		if host, onHost := t.Host(); onHost && !slices.Contains(out, host) {
-			out = append(out, host)
-		}
+	return e.server.Occupied(has, false), nil
+}
+
+// findTPM finds out whether the new host has the state of the vTPM (TPM-39): then it is not lost.
+func (e *evacuation) findTPM(ctx workflow.Context) (err error) {
+	if e.from.server.TPM == nil || e.from.server.HasNewTPM() {
+		return nil
 	}
-	return out, nil
+	if e.sharedTPM, err = e.seesTPM(ctx, tpm.ShowInput{Server: e.Server}); e.sharedTPM {
+		e.to.server = e.to.server.WithNewTPM(false)
+	}
+	return err
 }
 
 // leave sees that the old host is fenced. From here on it stops the guest, should it come back,
@@ -127,6 +134,11 @@ func (e *evacuation) startHere(ctx workflow.Context) error {
 	if !e.boots() {
 		return nil
 	}
+	if e.sharedTPM { // the guest may change it before it is decided that the server is here
+		if err := e.keepTPM(ctx); err != nil {
+			return err
+		}
+	}
 	if err := e.take(ctx, e.to.boot(domain.StartInput{})); err != nil {
 		return err
 	}
@@ -136,7 +148,13 @@ func (e *evacuation) startHere(ctx workflow.Context) error {
 
 // end tells what the server has lost, and settles the operation.
 func (e *evacuation) end(ctx workflow.Context) error {
+	if err := e.removeKept(ctx); err != nil {
+		return err
+	}
 	lost := e.from.server.TPMLost()
+	if e.sharedTPM {
+		lost = ""
+	}
 	if lost != "" {
 		told := func(_ workflow.Context, _ bool, end *record.Close) error {
 			end.Error = lost
@@ -152,4 +170,19 @@ func (e *evacuation) end(ctx workflow.Context) error {
 		return e.commit(ctx, end)
 	}
 	return e.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: e.to.power, Launched: true, Message: lost})
+}
+
+// removeKept removes the copy that was kept of the state of the vTPM.
+func (e *evacuation) removeKept(ctx workflow.Context) error {
+	if !e.sharedTPM || !e.boots() {
+		return nil
+	}
+	has, err := e.things(ctx)
+	if err != nil {
+		return err
+	}
+	kept := slices.DeleteFunc(has, func(t compute.Thing) bool {
+		return t.Kind != compute.ThingTPMState || t.Name == e.Server.String() || t.Place != e.to.host.ID.String()
+	})
+	return e.removeAfterCommit(ctx, "remove_kept_tpm", kept)
 }

@@ -39,7 +39,7 @@ func (m *liveMigration) run(ctx workflow.Context) error {
 		return err
 	}
 	m.to = &machine{operation: m.operation, server: server}
-	for _, next := range []func(workflow.Context) error{m.checkKeys, m.place, m.fetch, m.makeTargets, m.transfer} {
+	for _, next := range []func(workflow.Context) error{m.checkKeys, m.placeApart, m.fetch, m.makeTargets, m.transfer} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -77,6 +77,24 @@ func (m *liveMigration) checkKeys(ctx workflow.Context) error {
 		m.to.kept = true
 		return domain.Keeps.On(m.from.host).Do(ctx, domain.KeepsInput{Server: m.Server, Secrets: needs})
 	}})
+}
+
+// placeApart claims a host that does not share the storage of the vTPM's state with the old one:
+// swtpm would use it on both at once (TPM-39).
+func (m *liveMigration) placeApart(ctx workflow.Context) (err error) {
+	if m.from.server.TPM != nil {
+		if m.apart, err = placement.TPMPeers.Run(ctx, m.from.host.ID); err != nil {
+			return err
+		}
+	}
+	err = m.place(ctx)
+	if len(m.apart) > 0 && ctx.Err() == nil && err != nil && durable.FromTemporal(err).Kind == compute.NoHost {
+		return compute.Errorf(compute.NoHost, "%s %s", compute.NoValidHost, compute.SharedTPMStorage)
+	}
+	if err == nil {
+		err = m.findTPM(ctx)
+	}
+	return err
 }
 
 // makeTargets makes the disks on the new host, empty but for what they lie on: QEMU fills them.

@@ -162,6 +162,8 @@ var subjects = map[string]subject{
 	"migrate of a stopped":      {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, stopped, shutOff(), ""},
 	"migrate, encrypted image":  {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, onItsKey, running(), ""},
 
+	"migrate, TPM-39":           {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, sharing(spawned), running(), ""},
+	"evacuate, TPM-39":          {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, sharing(fenced(spawned)), running(), record.Evacuate.Name},
 	"evacuate":                  {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(spawned), running(), record.Evacuate.Name},
 	"evacuate to stay off":      {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{Stopped: true}, fenced(spawned), running(), record.Evacuate.Name},
 	"evacuate of a stopped":     {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(stopped), shutOff(), record.Evacuate.Name},
@@ -175,6 +177,7 @@ var subjects = map[string]subject{
 	"revert":                {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(sameTPM)), toVerify(), record.RevertResize.Name},
 	"revert, another vTPM":  {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(otherTPM)), toVerify(), record.RevertResize.Name},
 	"revert, vTPM added":    {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(withoutTPM, here(sameTPM)), toVerify(), record.RevertResize.Name},
+	"revert, TPM-39":        {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(sharing(spawned)), toVerify(), record.RevertResize.Name},
 	"revert of a stopped":   {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(stopped, here(sameTPM)), verifyOff(), record.RevertResize.Name},
 	"revert of a migration": {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(spawned), toVerify(), record.RevertResize.Name},
 	"unrescue from an encrypted image": {

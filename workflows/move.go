@@ -46,6 +46,8 @@ type migration struct {
 	only         *compute.HostID // nil: any host
 	diskConfig   *string
 	confirmAfter int
+	sharedTPM    bool             // both hosts have the state of its vTPM on one storage
+	apart        []compute.HostID // hosts that share that storage, where the server does not go to one
 }
 
 func (m *migration) run(ctx workflow.Context) error {
@@ -61,7 +63,7 @@ func (m *migration) run(ctx workflow.Context) error {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		m.checkKeys, m.place, m.checkDisks, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.startMoved,
+		m.checkKeys, m.place, m.findTPM, m.checkDisks, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.startMoved,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -69,7 +71,7 @@ func (m *migration) run(ctx workflow.Context) error {
 	}
 	return m.commit(ctx, record.SettleInput{
 		VMState: compute.VMResized, Power: m.to.power, Launched: true,
-		Move: &record.Move{To: m.to.server, DiskConfig: m.diskConfig, ConfirmAfter: m.confirmAfter},
+		Move: &record.Move{To: m.to.server, DiskConfig: m.diskConfig, ConfirmAfter: m.confirmAfter, SharedTPM: m.sharedTPM},
 	})
 }
 
@@ -89,6 +91,16 @@ func (m *migration) former(d compute.Disk) *compute.Disk { return m.from.server.
 // stays reports whether the server is moved on its own host.
 func (m *migration) stays() bool { return m.to.host.ID == m.from.host.ID }
 
+// findTPM finds out whether the state of the vTPM stays where it is (TPM-39), before the guest is
+// stopped.
+func (m *migration) findTPM(ctx workflow.Context) (err error) {
+	m.sharedTPM, err = m.sharesTPM(ctx)
+	return err
+}
+
+// keepsPlace reports whether the state of the vTPM stays where it is.
+func (m *migration) keepsPlace() bool { return m.stays() || m.sharedTPM }
+
 // place claims a host. If its worker does not take work in time, another one is claimed.
 func (m *migration) place(ctx workflow.Context) error {
 	m.unclaimLast()
@@ -96,6 +108,7 @@ func (m *migration) place(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	not = append(not, m.apart...)
 	for {
 		if err := m.claim(ctx, placement.ClaimInput{Not: not, Only: m.only}); err != nil {
 			return err
@@ -165,7 +178,7 @@ func (m *migration) receive(ctx workflow.Context) error {
 	}
 	if err := m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent) error {
 		return m.recaching(ctx, []int{0}, func() error { return m.receiveDisks(ctx, kept, from) })
-	})); err != nil || !m.to.server.SameTPM(m.from.server) || m.from.server.HasNewTPM() {
+	})); err != nil || !m.to.server.SameTPM(m.from.server) || m.from.server.HasNewTPM() || m.sharedTPM {
 		return err
 	}
 	s = step{
@@ -242,7 +255,7 @@ func (m *migration) moveDisks(ctx workflow.Context) error {
 // of the old one is.
 func (m *migration) moveTPM(ctx workflow.Context) error {
 	is, was := m.to.server, m.from.server
-	if !m.stays() || !keepsTPM(was, is, m.boots()) {
+	if !m.keepsPlace() || !keepsTPM(was, is, m.boots()) {
 		return nil
 	}
 	if is.SameTPM(was) {
@@ -251,21 +264,22 @@ func (m *migration) moveTPM(ctx workflow.Context) error {
 	return m.exchangeTPM(ctx, "")
 }
 
-// keepsTPM reports whether a move on one host keeps a copy of the state of the server's vTPM: where
+// keepsTPM reports whether a move that leaves the state where it is keeps a copy of the state of the server's vTPM: where
 // the guest uses it before it is decided, or another one takes its place.
 func keepsTPM(was, is compute.Server, boots bool) bool {
 	return was.TPM != nil && is.TPM != nil && (boots || !was.SameTPM(is))
 }
 
-// keepTPM keeps the state of the server's vTPM as the old machine left it, on its host. Whoever
-// removes the copy before it is decided that the old machine goes puts it back.
+// keepTPM keeps the state of the server's vTPM as the old machine left it, where the new one is
+// to run: whoever removes the copy before it is decided that the old machine goes puts it back, once
+// the new one is off.
 func (s *switchover) keepTPM(ctx workflow.Context) error {
-	kept := s.onHost(compute.ThingTPMState, s.from.host, compute.KeptTPM(s.Server, s.Operation))
+	kept := s.onHost(compute.ThingTPMState, s.to.host, compute.KeptTPM(s.Server, s.Operation))
 	kept.Reference = compute.KeptUndecided
 	return s.take(ctx, step{
-		event: "keep_tpm", host: &s.from.host, undoLast: true, makes: []compute.Thing{kept},
+		event: "keep_tpm", host: &s.to.host, undoLast: true, makes: []compute.Thing{kept},
 		do: func(ctx workflow.Context) error {
-			return tpm.Keep.On(s.from.host).Do(ctx, tpm.KeepInput{Server: s.Server, Kept: kept.Name})
+			return tpm.Keep.On(s.to.host).Do(ctx, tpm.KeepInput{Server: s.Server, Kept: kept.Name})
 		},
 	})
 }
@@ -276,8 +290,8 @@ func (s *switchover) exchangeTPM(ctx workflow.Context, with string) error {
 	if err := s.keepTPM(ctx); err != nil {
 		return err
 	}
-	return s.take(ctx, step{event: "exchange_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
-		return tpm.PutBack.On(s.from.host).Do(ctx, tpm.PutBackInput{Server: s.Server, Operation: s.Operation, Kept: with})
+	return s.take(ctx, step{event: "exchange_tpm", host: &s.to.host, do: func(ctx workflow.Context) error {
+		return tpm.PutBack.On(s.to.host).Do(ctx, tpm.PutBackInput{Server: s.Server, Operation: s.Operation, Kept: with})
 	}})
 }
 
@@ -290,7 +304,7 @@ func (m *migration) startMoved(ctx workflow.Context) error {
 	is, was := m.to.server, m.from.server
 	boot := m.to.boot(domain.StartInput{NewTPM: is.TPM != nil && !is.SameTPM(was)})
 	boot.task = compute.TaskResizeFinish
-	if is.TPM != nil && (was.TPM == nil || !m.stays() && !is.SameTPM(was)) {
+	if is.TPM != nil && (was.TPM == nil || !m.keepsPlace() && !is.SameTPM(was)) {
 		boot.makes = append(boot.makes, m.onHost(compute.ThingTPMState, m.to.host, m.Server.String()))
 	}
 	if err := m.take(ctx, boot); err != nil {

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -110,7 +111,7 @@ func (b *bench) isWhatItIs() {
 				require.NotEmpty(t, d.EncryptionOptions)
 			}
 		}
-		require.Equal(t, m.TPM != nil && !m.Unbooted(), m.TPM != nil && b.tpms[host+m.ID.String()] && !m.Unbooted())
+		require.Equal(t, m.TPM != nil && !m.Unbooted(), m.TPM != nil && b.tpms[b.tpmKey(m.Host.String(), m.ID.String())] && !m.Unbooted())
 		for _, id := range m.Secrets() {
 			require.True(t, b.has(&id))
 		}
@@ -132,7 +133,7 @@ func (b *bench) isWhatItIs() {
 
 // state is that of the vTPM on the server's host.
 func (b *bench) state() string {
-	return b.states[b.row.server.Host.String()+" "+b.row.server.ID.String()]
+	return b.states[b.tpmKey(b.row.server.Host.String(), b.row.server.ID.String())]
 }
 
 // TPM-16 … TPM-19: what a resize does with a vTPM, and what is left of it when the resize is
@@ -149,10 +150,14 @@ func TestResizeAndTheTPM(t *testing.T) {
 		"removed": {spawned, nil, false},
 		"added":   {withoutTPM, sameTPM, false},
 	} {
-		for where, in := range map[string]compute.ResizeArguments{"here": here(v.specs), "there": there(v.specs)} {
+		for where, in := range map[string]compute.ResizeArguments{"here": here(v.specs), "there": there(v.specs), "there, TPM-39": there(v.specs)} {
+			setup := v.setup
+			if strings.Contains(where, "TPM-39") { // both hosts have the states on one storage
+				setup = sharing(setup)
+			}
 			t.Run(name+" "+where+", confirmed", func(t *testing.T) {
 				t.Parallel()
-				b := v.setup(t)
+				b := setup(t)
 				was, state, keys := b.row.server, b.state(), len(b.secrets)
 				require.NoError(t, b.resizeIt(in))
 				b.isWhatItIs()
@@ -181,10 +186,10 @@ func TestResizeAndTheTPM(t *testing.T) {
 			})
 			t.Run(name+" "+where+", reverted", func(t *testing.T) {
 				t.Parallel()
-				b := v.setup(t)
+				b := setup(t)
 				was, state, keys := b.row.server, b.state(), len(b.secrets)
 				require.NoError(t, b.resizeIt(in))
-				b.states[b.row.server.Host.String()+" "+was.ID.String()] += ", and used since"
+				b.states[b.tpmKey(b.row.server.Host.String(), was.ID.String())] += ", and used since"
 				require.NoError(t, b.revertIt())
 				b.isWhatItIs()
 				now := b.row.server

@@ -152,11 +152,7 @@ func (s *switchover) recache(ctx workflow.Context, disks []int) error {
 }
 
 // ran reports whether the old machine is to run when the operation is undone.
-func (s *switchover) ran() bool {
-	was := s.from.server
-	return was.VMState == compute.VMActive || was.VMState == compute.VMPaused ||
-		was.PowerState == compute.PowerRunning || was.PowerState == compute.PowerPaused
-}
+func (s *switchover) ran() bool { return s.from.server.Runs() }
 
 // halt shuts the old domain down, once everything is ready for the new one.
 func (s *switchover) halt(ctx workflow.Context) error {

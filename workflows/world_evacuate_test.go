@@ -39,6 +39,10 @@ func (w *world) evacuate(in record.EvacuateInput) {
 	state, task, power := s.VMState, s.TaskState, s.PowerState
 	*s = in.To
 	s.VMState, s.TaskState, s.PowerState = state, task, power
+	w.decideKept()
+	if in.SharedTPM {
+		w.passTPM(in.From, *in.To.Host)
+	}
 	for op := range w.claims {
 		if op != in.Operation {
 			delete(w.claims, op)

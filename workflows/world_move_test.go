@@ -37,6 +37,7 @@ func (w *world) registerMoves(r registry) {
 		return none{}, w.copyDisk(ctx, in.From.Host.String(), in.Server, in.Disk, in.Disk)
 	})
 	w.registerKept(r)
+	w.registerTPMStorage(r)
 }
 
 // copyDisk makes a disk of one that is on a host, and off.
@@ -55,18 +56,18 @@ func (w *world) copyDisk(ctx context.Context, from string, server compute.Server
 
 func (w *world) registerKept(r registry) {
 	registerOnHost(w, r, tpm.Keep, func(ctx context.Context, in tpm.KeepInput) (none, error) {
-		key := hostOf(ctx) + " " + in.Server.String()
+		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		if !w.tpms[key] {
 			return none{}, compute.Errorf(compute.Corrupt, "it has no state")
 		}
 		w.made(compute.ThingTPMState, hostOf(ctx), in.Kept)
-		if kept := hostOf(ctx) + " " + in.Kept; !w.tpms[kept] {
+		if kept := w.tpmKey(hostOf(ctx), in.Kept); !w.tpms[kept] {
 			w.layState(kept, w.states[key], w.locks[key], w.marks[key])
 		}
 		return none{}, nil
 	})
 	registerOnHost(w, r, tpm.PutBack, func(ctx context.Context, in tpm.PutBackInput) (none, error) {
-		key, kept := hostOf(ctx)+" "+in.Server.String(), hostOf(ctx)+" "+in.Kept
+		key, kept := w.tpmKey(hostOf(ctx), in.Server.String()), w.tpmKey(hostOf(ctx), in.Kept)
 		if in.Kept != "" && !w.tpms[kept] {
 			return none{}, compute.Errorf(compute.Corrupt, "no such copy")
 		}
@@ -85,6 +86,9 @@ func (w *world) registerKept(r registry) {
 		key, old := hostOf(ctx)+" "+in.Server.String(), in.From.Host.String()+" "+in.Server.String()
 		if w.marks[key].op == in.Operation {
 			return none{}, nil
+		}
+		if w.sharedTPMs {
+			w.broken = append(w.broken, "a state was copied onto itself")
 		}
 		if !w.tpms[old] || w.domains[in.From.Host.String()+" "+compute.InstanceName(in.Server)] == compute.PowerRunning {
 			return none{}, compute.Errorf(compute.Conflict, "it runs, or has no state")
@@ -112,15 +116,18 @@ func (w *world) layState(key, state string, locks []compute.SecretID, by mark) {
 // which is put back while nothing is decided.
 func (w *world) removeTPM(host string, in compute.Removal) {
 	server, _ := in.Thing.Server()
-	key, state := host+" "+in.Thing.Name, host+" "+server.String()
+	key, state := w.tpmKey(host, in.Thing.Name), w.tpmKey(host, server.String())
 	switch {
 	case key == state && in.Precedes(w.marks[key].began):
 		return
 	case in.Thing.Reference == compute.KeptUndecided && w.tpms[key]:
-		if w.domains[host+" "+compute.InstanceName(server)] == compute.PowerRunning {
+		if w.usesTPM(host, server) {
 			w.broken = append(w.broken, "the state of a vTPM was put back under its guest")
 		}
 		w.layState(state, w.states[key], w.locks[key], w.marks[key])
+	}
+	if key == state && w.sharedTPMs && w.usesTPM(host, server) {
+		w.broken = append(w.broken, "the state of a vTPM went under its guest")
 	}
 	delete(w.tpms, key)
 	delete(w.states, key)
@@ -138,6 +145,9 @@ func (w *world) saveMove(op compute.OperationID, m record.Move) {
 	s := &w.row.server
 	former := s.FormerOf(op, "host-"+s.Host.String()[:4], "")
 	state, task, power := s.VMState, s.TaskState, s.PowerState
+	if former.SharedTPM = m.SharedTPM; m.SharedTPM {
+		w.passTPM(former.Host, *m.To.Host)
+	}
 	*s = m.To
 	s.VMState, s.TaskState, s.PowerState, s.Former = state, task, power, &former
 	s.Disks = slices.Clone(s.Disks)
@@ -156,6 +166,9 @@ func (w *world) decideMove(in record.DecideMoveInput, revert bool) {
 	}
 	if revert {
 		state, task := s.VMState, s.TaskState
+		if s.Former.SharedTPM {
+			w.passTPM(*s.Host, s.Former.Host)
+		}
 		*s = s.Before()
 		s.VMState, s.TaskState = state, task
 	}

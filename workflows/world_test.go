@@ -57,15 +57,18 @@ type world struct {
 	marks      map[string]mark   // of TPM states, by their key in tpms
 	clock      time.Duration     // the database's: how much of it is gone
 	began      map[compute.OperationID]time.Time
-	exports    map[string]bool         // "<host> <server>/<folder>"
-	uses       map[string]bool         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
-	expected   string                  // the host from which a running server is expected
-	halted     map[string]bool         // guests that were paused to go on elsewhere, by their key in domains
-	lost       bool                    // guests that leave do not come
-	notThere   map[compute.HostID]bool // hosts that stop the guest when they come back: it was said that it does not run there
-	unreadable bool                    // whoever asks may read no key
-	keeps      bool                    // hosts keep the keys of guests that run
-	readWith   []compute.Credential    // keys were read with, each once
+	exports    map[string]bool                // "<host> <server>/<folder>"
+	uses       map[string]bool                // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	expected   string                         // the host from which a running server is expected
+	halted     map[string]bool                // guests that were paused to go on elsewhere, by their key in domains
+	lost       bool                           // guests that leave do not come
+	notThere   map[compute.HostID]bool        // hosts that stop the guest when they come back: it was said that it does not run there
+	unreadable bool                           // whoever asks may read no key
+	keeps      bool                           // hosts keep the keys of guests that run
+	readWith   []compute.Credential           // keys were read with, each once
+	shown      map[string]compute.OperationID // what is noted beside TPM states, by their key in tpms
+	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
+	sharedTPMs, sayShared bool
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
@@ -120,7 +123,7 @@ type fault struct {
 func newWorld(encrypted bool) *world {
 	w := &world{
 		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
-		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, fencedOff: map[compute.HostID]bool{}, ledger: map[compute.Sighting]compute.Thing{},
+		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, fencedOff: map[compute.HostID]bool{}, shown: map[string]compute.OperationID{}, ledger: map[compute.Sighting]compute.Thing{},
 		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		booted:        map[string]compute.DiskRole{},
@@ -369,7 +372,8 @@ func (w *world) things() []compute.Sighting {
 		onHost(compute.ThingHypervisorSecret, key)
 	}
 	for key := range w.tpms {
-		onHost(compute.ThingTPMState, key)
+		host, name, _ := strings.Cut(key, " ")
+		onHost(compute.ThingTPMState, w.tpmPlace(host, name)+" "+name)
 	}
 	return out
 }

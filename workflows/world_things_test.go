@@ -247,14 +247,17 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	}
 	w.files[host+" "+consoleLog(in.Server.ID)] = true
 	if in.Server.TPM != nil {
-		state := host + " " + in.Server.ID.String()
+		state := w.tpmKey(host, in.Server.ID.String())
 		if !w.has(in.Server.TPM.Secret) {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
 		if known := w.locks[state]; w.tpms[state] && w.states[state] != "" && !slices.Equal(known, []compute.SecretID{*in.Server.TPM.Secret}) {
 			return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "the passphrase does not open the state of the TPM")
 		}
-		w.made(compute.ThingTPMState, host, in.Server.ID.String())
+		w.made(compute.ThingTPMState, w.tpmPlace(host, in.Server.ID.String()), in.Server.ID.String())
+		if w.sharedTPMs && w.usesTPM(host, in.Server.ID, name) {
+			w.broken = append(w.broken, "the state of a vTPM is used twice")
+		}
 		if in.NewTPM {
 			w.marks[state] = mark{op: in.Operation, began: in.Began, putBack: w.marks[state].putBack}
 		}

@@ -92,7 +92,11 @@ func (a *Activities) NoteSeen(ctx context.Context, in NoteSeenInput) (NoteSeenRe
 
 // noteSeen notes those of the names that are on the ledger and gives the others.
 func noteSeen(ctx context.Context, q *schema.Queries, in NoteSeenInput, kind compute.ThingKind, names []string, began time.Time) ([]string, error) {
-	rows, err := q.OpenThingsNamed(ctx, schema.OpenThingsNamedParams{Place: in.Place, Kind: kind, Names: names})
+	places, err := placesOf(ctx, q, in.Place, kind)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.OpenThingsNamed(ctx, schema.OpenThingsNamedParams{Places: places, Kind: kind, Names: names})
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +113,24 @@ func noteSeen(ctx context.Context, q *schema.Queries, in NoteSeenInput, kind com
 		return nil, nil
 	}
 	gone, err := q.NamesReleasedSince(ctx, schema.NamesReleasedSinceParams{
-		Since: began.Add(-commitTime), Place: in.Place, Kind: kind, Names: unknown,
+		Since: began.Add(-commitTime), Places: places, Kind: kind, Names: unknown,
 	})
 	return slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(gone, name) }), err
+}
+
+// placesOf are the places on the ledger of which a place shows things: the states of vTPMs that a
+// host sees are those of all hosts that share their storage (TPM-39).
+func placesOf(ctx context.Context, q *schema.Queries, place string, kind compute.ThingKind) ([]string, error) {
+	places := []string{place}
+	host, onHost := compute.Thing{Place: place}.Host()
+	if kind != compute.ThingTPMState || !onHost {
+		return places, nil
+	}
+	peers, err := q.TPMPeers(ctx, host)
+	for _, peer := range peers {
+		places = append(places, peer.String())
+	}
+	return places, err
 }
 
 // NoteLookedInput names the projects of a place that were listed completely;

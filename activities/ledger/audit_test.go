@@ -343,3 +343,20 @@ func TestNames(t *testing.T) {
 	require.Empty(t, second.Next)
 	require.Equal(t, []string{"0002", "0003", "0004", "0007"}, first.Names[:4])
 }
+
+// TPM-39: the states of vTPMs that a host sees are those of all hosts that share the storage: none
+// of them is nobody's. Of disks, and of other hosts, that is not so.
+func TestAuditOfTPMStatesThatHostsShare(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hosts := []compute.HostID{b.Host("a", 4, 4096), b.Host("b", 4, 4096), b.Host("c", 4, 4096)}
+	b.Exec("UPDATE hosts SET tpm_storage = 'one' WHERE name IN ('a', 'b')")
+	op := compute.Operation{ID: "req-1", ServerID: compute.ServerID{UUID: uuid.New()}, Credential: compute.Credential{ProjectID: "p", UserID: "u"}}
+	name := op.ServerID.String()
+	b.present(op.Thing(compute.ThingTPMState, hosts[0].String(), name), op.Thing(compute.ThingDiskFile, hosts[0].String(), name))
+	a := b.startAudit()
+	for i, unowned := range []int{0, 0, 1} {
+		require.Len(t, a.sees(hosts[i].String(), compute.Seen{Kind: compute.ThingTPMState, Name: name}), unowned, i)
+	}
+	require.Len(t, a.sees(hosts[1].String(), compute.Seen{Kind: compute.ThingDiskFile, Name: name}), 1)
+}

@@ -34,6 +34,11 @@ var (
 		Name: "placement.HostAgent", Queue: durable.RecordQueue,
 		Summary: func(compute.HostID) string { return "look up the address of the host's agent" },
 	}
+	// TPMPeers says which hosts share the storage of the states of vTPMs.
+	TPMPeers = durable.Activity[compute.HostID, []compute.HostID]{
+		Name: "placement.TPMPeers", Queue: durable.RecordQueue,
+		Summary: func(compute.HostID) string { return "look up which hosts share the storage of TPM states" },
+	}
 )
 
 // Activities are the local activities on claims.
@@ -44,6 +49,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Claim.Register(r, a.Claim)
 	Unclaim.Register(r, durable.NoResult(a.Unclaim))
 	HostAgent.Register(r, a.HostAgent)
+	TPMPeers.Register(r, a.TPMPeers)
 }
 
 // ClaimInput asks for a host. Not names hosts that were tried already.

@@ -76,6 +76,8 @@ type EvacuateInput struct {
 	From  compute.HostID `json:"from"`
 	To    compute.Server `json:"to"`
 	Close *Close         `json:"close,omitempty"`
+
+	SharedTPM bool `json:"shared_tpm,omitempty"` // the state of its vTPM is on storage that both hosts share
 }
 
 // Evacuate is the activity record.Evacuate: the decision of an evacuate. From here on the
@@ -96,6 +98,11 @@ func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
 		}
 		if err := q.DeleteOtherClaims(ctx, schema.DeleteOtherClaimsParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
 			return err
+		}
+		if in.SharedTPM { // it does not wait for the host that is left
+			if err := passTPM(ctx, q, in.Server, &in.From, in.To.Host); err != nil {
+				return err
+			}
 		}
 		if err := q.LeaveHost(ctx, schema.LeaveHostParams{ServerID: in.Server.UUID, HostID: in.From.UUID, Reason: leftReason}); err != nil {
 			return err

@@ -77,6 +77,7 @@ type Move struct {
 	To           compute.Server `json:"to"`
 	DiskConfig   *string        `json:"disk_config,omitempty"`
 	ConfirmAfter int            `json:"confirm_after"` // seconds; 0: nobody confirms it but its owner
+	SharedTPM    bool           `json:"shared_tpm,omitempty"`
 }
 
 func (m Move) save(ctx context.Context, q *schema.Queries, in durable.OperationInput) error {
@@ -95,6 +96,7 @@ func (m Move) save(ctx context.Context, q *schema.Queries, in durable.OperationI
 		}
 	}
 	former := was.FormerOf(in.Operation, from, row.DiskConfig)
+	former.SharedTPM = m.SharedTPM
 	write := schema.MoveServerParams{DiskConfig: m.DiskConfig, Former: &former}
 	if m.ConfirmAfter > 0 {
 		write.ConfirmSeconds = pointer(float64(m.ConfirmAfter))
@@ -102,7 +104,21 @@ func (m Move) save(ctx context.Context, q *schema.Queries, in durable.OperationI
 	if err := moveServer(ctx, q, in, m.To, write); err != nil {
 		return err
 	}
+	if m.SharedTPM {
+		if err := passTPM(ctx, q, in.Server, was.Host, m.To.Host); err != nil {
+			return err
+		}
+	}
 	return q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: migrationFinished, OperationID: in.Operation})
+}
+
+// passTPM says that the state of a server's vTPM, on storage that two hosts share, is the other one's
+// from here on: whoever removes what the first has leaves it alone.
+func passTPM(ctx context.Context, q *schema.Queries, server compute.ServerID, from, to *compute.HostID) error {
+	if from == nil || to == nil {
+		return compute.Errorf(compute.Corrupt, "server %s moves between hosts, and one is not known", server)
+	}
+	return q.PassTPM(ctx, schema.PassTPMParams{ServerID: server.UUID, FromHost: from.UUID, ToHost: to.UUID})
 }
 
 // moveServer writes what a server is from here on.
@@ -191,6 +207,11 @@ func (a *Activities) RevertResize(ctx context.Context, in DecideMoveInput) error
 		}
 		if err := moveServer(ctx, q, in.OperationInput, is.Before(), schema.MoveServerParams{DiskConfig: &is.Former.DiskConfig}); err != nil {
 			return err
+		}
+		if is.Former.SharedTPM {
+			if err := passTPM(ctx, q, in.Server, is.Host, &is.Former.Host); err != nil {
+				return err
+			}
 		}
 		return q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: migrationReverted, OperationID: is.Former.Operation})
 	})

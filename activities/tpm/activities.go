@@ -84,6 +84,8 @@ func (a *Activities) Register(r durable.Registry) {
 	Keep.Register(r, durable.NoResult(a.Keep))
 	PutBack.Register(r, durable.NoResult(a.PutBack))
 	Receive.Register(r, durable.NoResult(a.Receive))
+	Show.Register(r, durable.NoResult(a.Show))
+	Shown.Register(r, a.Shown)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
 }

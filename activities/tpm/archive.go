@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"strongroom/compute"
 )
@@ -28,7 +29,7 @@ func pack(dir string) ([]byte, error) {
 	w := tar.NewWriter(&out)
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == dir || entry.Name() == lockName || entry.Name() == markName {
+		if err != nil || path == dir || entry.Name() == lockName || isOurs(strings.TrimSuffix(entry.Name(), ".new")) {
 			return err
 		}
 		info, err := entry.Info()
@@ -87,7 +88,7 @@ func (o Owner) unpack(data []byte, dir string) error {
 		if err != nil {
 			return compute.Errorf(compute.Corrupt, "it is no tar: %w", err)
 		}
-		if !filepath.IsLocal(h.Name) || filepath.Base(h.Name) == markName {
+		if !filepath.IsLocal(h.Name) || isOurs(filepath.Base(h.Name)) {
 			return compute.Errorf(compute.Corrupt, "%q is no name in it", h.Name)
 		}
 		if size += h.Size; size > maxState || files == maxFiles {

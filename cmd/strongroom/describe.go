@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -31,6 +32,14 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 	if err != nil {
 		return gateway.HostReport{}, err
 	}
+	var storage string
+	if h.SwtpmEnabled {
+		id, err := s.tpm.Storage()
+		if err != nil {
+			return gateway.HostReport{}, fmt.Errorf("storage of TPM states: %w", err)
+		}
+		storage = id.String()
+	}
 	up, err := uptime("/proc", time.Now())
 	if err != nil {
 		return gateway.HostReport{}, err
@@ -40,6 +49,6 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
-		AvailabilityZone: h.AvailabilityZone, BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests,
+		AvailabilityZone: h.AvailabilityZone, BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
 	}, nil
 }

@@ -27,9 +27,12 @@ type serverCommand struct {
 	Unshelve   serverUnshelve `cmd:"" help:"Bring a shelved server back."`
 	Resize     serverResize   `cmd:"" help:"Give a server another flavor, until that is confirmed or reverted."`
 	Migrate    serverMigrate  `cmd:"" help:"Move a server to another host, off, until that is confirmed or reverted (administrators)."`
+	Evacuate   serverEvacuate `cmd:"" help:"Run a server on another host, since its own is dead (administrators)."`
 
-	ConfirmResize serverConfirm `cmd:"" help:"Give up what a server was before it was resized or migrated."`
-	RevertResize  serverRevert  `cmd:"" help:"Bring back what a server was before it was resized or migrated."`
+	LiveMigrate   serverLiveMigrate `cmd:"" help:"Move a server to another host while its guest runs (administrators)."`
+	ShelveOffload serverOffload     `cmd:"" help:"Have a shelved server leave its host now (administrators)."`
+	ConfirmResize serverConfirm     `cmd:"" help:"Give up what a server was before it was resized or migrated."`
+	RevertResize  serverRevert      `cmd:"" help:"Bring back what a server was before it was resized or migrated."`
 
 	ConsoleLog serverConsole `cmd:"" help:"Print a server's console."`
 }

@@ -17,6 +17,9 @@ type dryRun struct {
 	DryRun bool `help:"Only tell which host it would go to, what would travel, which keys must be readable by whom, and whether it would succeed. Nothing is changed. Exit code 1: it would not."`
 }
 
+// movesVersion is the version in which moves are asked for: it has all of their targets.
+const movesVersion = "2.91"
+
 // forecast is what the api says of a move.
 type forecast struct {
 	Action   string `json:"action"`
@@ -34,12 +37,9 @@ type forecast struct {
 		Name string `json:"name"`
 		Why  string `json:"why"`
 	} `json:"unfit_hosts"`
-	Data []struct {
-		What  string `json:"what"`
-		Bytes *int64 `json:"bytes"`
-		Exact bool   `json:"exact"`
-	} `json:"data"`
-	Bytes int64 `json:"bytes"`
+	Data  []carried `json:"data"`
+	Bytes int64     `json:"bytes"`
+	Lost  []carried `json:"lost"`
 	Keys  []struct {
 		Secret   string `json:"secret_uuid"`
 		Of       string `json:"of"`
@@ -49,8 +49,25 @@ type forecast struct {
 	} `json:"keys"`
 }
 
+// carried is something that travels, or is lost.
+type carried struct {
+	What  string `json:"what"`
+	Bytes *int64 `json:"bytes"`
+	Exact bool   `json:"exact"`
+}
+
+func (c carried) size() string {
+	switch {
+	case c.Bytes == nil:
+		return "little"
+	case c.Exact:
+		return fmt.Sprintf("%d bytes", *c.Bytes)
+	}
+	return fmt.Sprintf("at most %d bytes", *c.Bytes)
+}
+
 // foretell asks what a move would do, and prints it. move is the body that asks for the move, in
-// the newest version that a move's target needs.
+// the newest version that a move's target needs (movesVersion).
 func (c serverAction) foretell(r *run, move map[string]any) error {
 	client, s, err := c.server(r, c.Server)
 	if err != nil {
@@ -59,7 +76,7 @@ func (c serverAction) foretell(r *run, move map[string]any) error {
 	plain := *client // the client would put its own version header in the place of ours
 	plain.Microversion = ""
 	resp, err := plain.Post(r, client.ServiceURL("servers", s.ID, "action"), map[string]any{"dryRun": move}, nil, &gophercloud.RequestOpts{
-		MoreHeaders: map[string]string{"OpenStack-API-Version": "compute " + unshelveToHost + ", strongroom 1.0"}, OkCodes: []int{http.StatusOK}, KeepResponseBody: true,
+		MoreHeaders: map[string]string{"OpenStack-API-Version": "compute " + movesVersion + ", strongroom 1.0"}, OkCodes: []int{http.StatusOK}, KeepResponseBody: true,
 	})
 	if err != nil {
 		return explain(err)
@@ -108,14 +125,10 @@ func (f forecast) table(w *tabwriter.Writer) {
 		row(w, "guest", "is shut down")
 	}
 	for _, d := range f.Data {
-		size := "little"
-		if d.Bytes != nil {
-			size = fmt.Sprintf("%d bytes", *d.Bytes)
-			if !d.Exact {
-				size = "at most " + size
-			}
-		}
-		row(w, d.What, size)
+		row(w, d.What, d.size())
+	}
+	for _, d := range f.Lost {
+		row(w, "lost: "+d.What, d.size())
 	}
 	for _, k := range f.Keys {
 		readable := "yes"

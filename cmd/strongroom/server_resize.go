@@ -40,47 +40,31 @@ type serverMigrate struct {
 	Host string `help:"Host to move to; any other one by default."`
 }
 
-// migrateToHost is the version that brought the target of a migrate.
-const migrateToHost = "2.56"
-
 func (c serverMigrate) Run(r *run) error {
-	if c.DryRun {
-		move := map[string]any{"migrate": nil}
-		if c.Host != "" {
-			move["migrate"] = map[string]any{"host": c.Host}
-		}
-		return c.foretell(r, move)
+	move := map[string]any{"migrate": nil}
+	if c.Host != "" {
+		move["migrate"] = map[string]any{"host": c.Host}
 	}
-	return c.act(r, "VERIFY_RESIZE", func(client *gophercloud.ServiceClient, id string) error {
-		if c.Host == "" {
-			return servers.Migrate(r, client, id).ExtractErr()
-		}
-		to := *client
-		to.Microversion = migrateToHost
-		body := map[string]any{"migrate": map[string]any{"host": c.Host}}
-		resp, err := to.Post(r, to.ServiceURL("servers", id, "action"), body, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	})
+	return c.move(r, c.DryRun, move, http.StatusAccepted, "VERIFY_RESIZE")
 }
 
 // atRest are the statuses that a decision on a move leads to.
 var atRest = []string{"ACTIVE", "SHUTOFF"}
 
-type serverConfirm struct{ serverAction }
-
-func (c serverConfirm) Run(r *run) error {
-	return c.actTo(r, atRest, func(client *gophercloud.ServiceClient, id string) error {
-		return servers.ConfirmResize(r, client, id).ExtractErr()
-	})
+type serverConfirm struct {
+	serverAction
+	dryRun
 }
 
-type serverRevert struct{ serverAction }
+func (c serverConfirm) Run(r *run) error {
+	return c.move(r, c.DryRun, map[string]any{"confirmResize": nil}, http.StatusNoContent, atRest...)
+}
+
+type serverRevert struct {
+	serverAction
+	dryRun
+}
 
 func (c serverRevert) Run(r *run) error {
-	return c.actTo(r, atRest, func(client *gophercloud.ServiceClient, id string) error {
-		return servers.RevertResize(r, client, id).ExtractErr()
-	})
+	return c.move(r, c.DryRun, map[string]any{"revertResize": nil}, http.StatusAccepted, atRest...)
 }

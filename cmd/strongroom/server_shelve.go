@@ -37,26 +37,19 @@ type serverUnshelve struct {
 	Host string `help:"Host to come to; any one by default (administrators)."`
 }
 
-// unshelveToHost is the version that brought the target of an unshelve.
-const unshelveToHost = "2.91"
-
 func (c serverUnshelve) Run(r *run) error {
 	body := map[string]any{"unshelve": nil}
 	if c.Host != "" {
 		body["unshelve"] = map[string]any{"host": c.Host}
 	}
-	if c.DryRun {
-		return c.foretell(r, body)
-	}
-	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
-		to := *client
-		if c.Host != "" {
-			to.Microversion = unshelveToHost
-		}
-		resp, err := to.Post(r, to.ServiceURL("servers", id, "action"), body, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	})
+	return c.move(r, c.DryRun, body, http.StatusAccepted, "ACTIVE")
+}
+
+type serverOffload struct {
+	serverAction
+	dryRun
+}
+
+func (c serverOffload) Run(r *run) error {
+	return c.move(r, c.DryRun, map[string]any{"shelveOffload": nil}, http.StatusAccepted, "SHELVED_OFFLOADED")
 }

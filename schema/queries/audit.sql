@@ -25,19 +25,19 @@ WHERE place = sqlc.arg(place) AND kind = sqlc.arg(kind) AND name > sqlc.arg(afte
 ORDER BY name LIMIT sqlc.arg(most);
 
 -- name: OpenThingsNamed :many
--- The LIMIT makes it one look into ledger_open for each name: otherwise all things of the
+-- At any of the places. The LIMIT makes it one look into ledger_open for each name: otherwise all things of the
 -- place are read for each page of names, which is quadratic.
 SELECT l.id, n.name::text AS name FROM unnest(sqlc.arg(names)::text[]) AS n (name)
 CROSS JOIN LATERAL (
     SELECT t.id FROM ledger t
-    WHERE t.place = sqlc.arg(place) AND t.kind = sqlc.arg(kind) AND t.name = n.name AND t.state <> 'released' LIMIT 1
+    WHERE t.place = ANY(sqlc.arg(places)::text[]) AND t.kind = sqlc.arg(kind) AND t.name = n.name AND t.state <> 'released' LIMIT 1
 ) l;
 
 -- name: NamesReleasedSince :many
 -- What was removed since the audit began, and may have been seen before.
 SELECT DISTINCT name FROM ledger
 WHERE state = 'released' AND released_at >= sqlc.arg(since)::timestamptz
-    AND place = sqlc.arg(place) AND kind = sqlc.arg(kind) AND name = ANY(sqlc.arg(names)::text[]);
+    AND place = ANY(sqlc.arg(places)::text[]) AND kind = sqlc.arg(kind) AND name = ANY(sqlc.arg(names)::text[]);
 
 -- name: NoteSeen :exec
 INSERT INTO audit_seen (audit_id, ledger_id) SELECT sqlc.arg(audit_id), unnest(sqlc.arg(things)::uuid[]) ON CONFLICT DO NOTHING;

@@ -25,7 +25,7 @@ type namespace struct{ init int }
 const enter = `set -e
 [ -z "$1" ] || echo "$1" >/proc/sys/kernel/hostname
 shift
-while [ "$1" != -- ]; do [ -e "$2" ] || mkdir -p "$2"; mount --bind "$1" "$2"; shift 2; done
+while [ "$1" != -- ]; do [ -e "$2" ] || mkdir -p "$2"; mount --rbind "$1" "$2"; shift 2; done
 shift
 exec "$@"`
 

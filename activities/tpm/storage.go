@@ -1,0 +1,138 @@
+package tpm
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// The activities of two hosts that may have the states of vTPMs on one storage (TPM-39).
+var (
+	Show = durable.HostActivity[ShowInput, durable.None]{Name: "tpm.Show",
+		Summary: func(in ShowInput) string {
+			return "note the operation beside the TPM state of server " + in.Server.String()
+		}}
+	Shown = durable.HostActivity[ShowInput, ShownResult]{Name: "tpm.Shown",
+		Summary: func(in ShowInput) string { return "look for the TPM state of server " + in.Server.String() }}
+)
+
+// ShowInput names an operation on a server.
+type ShowInput struct {
+	Server    compute.ServerID    `json:"server"`
+	Operation compute.OperationID `json:"operation,omitempty"` // of Shown, "": any state will do
+}
+
+// ShownResult says what a host sees.
+type ShownResult struct {
+	Shown bool `json:"shown"`
+}
+
+// storageName is the file with the id of the storage. Hosts that share the storage find the same.
+const storageName = ".strongroom-storage"
+
+// shownName is the file in a state folder that names the operation that Show was for.
+const shownName = ".strongroom-shown"
+
+// isOurs reports whether a file in a state folder is this package's, and none of swtpm's.
+func isOurs(name string) bool { return name == markName || name == shownName }
+
+// Storage gives the id of the storage that the states are on, and makes one where there is none.
+// Of several hosts that make one at once all get the same.
+func (a *Activities) Storage() (uuid.UUID, error) {
+	path := filepath.Join(a.SwtpmDir, storageName)
+	id, err := readStorage(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	if err := os.MkdirAll(a.SwtpmDir, 0o711); err != nil {
+		return uuid.Nil, err
+	}
+	draft := path + "." + uuid.NewString()
+	defer os.Remove(draft)
+	if err := writeSynced(draft, []byte(uuid.NewString()+"\n")); err != nil {
+		return uuid.Nil, err
+	}
+	// A link is made whole, or not at all where another host was first.
+	if err := os.Link(draft, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return uuid.Nil, err
+	}
+	if err := syncDir(a.SwtpmDir); err != nil {
+		return uuid.Nil, err
+	}
+	return readStorage(path)
+}
+
+func readStorage(path string) (uuid.UUID, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	id, err := uuid.ParseBytes([]byte(strings.TrimSpace(string(text))))
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, compute.Errorf(compute.Corrupt, "%s does not hold a uuid", path)
+	}
+	return id, nil
+}
+
+// Show is the activity tpm.Show: it notes the operation beside the state of a server, whose guest
+// may run. Corrupt: there is no state.
+func (a *Activities) Show(ctx context.Context, in ShowInput) error {
+	unlock, err := a.lock(ctx, in.Server)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	path := filepath.Join(a.dir(in.Server), shownName)
+	err = writeSynced(path+".new", []byte(in.Operation))
+	if errors.Is(err, fs.ErrNotExist) {
+		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", in.Server)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err == nil {
+		err = syncDir(a.dir(in.Server))
+	}
+	if err != nil {
+		return failed(in.Server, err)
+	}
+	return nil
+}
+
+// Shown is the activity tpm.Shown: whether this host sees the state beside which an operation was
+// noted. It opens the file: a client of NFS asks its server then, whatever it remembers.
+func (a *Activities) Shown(_ context.Context, in ShowInput) (ShownResult, error) {
+	if in.Server == (compute.ServerID{}) {
+		return ShownResult{}, compute.Errorf(compute.Invalid, "TPM state of no server")
+	}
+	if in.Operation == "" {
+		_, err := pack(a.dir(in.Server))
+		return seen(in.Server, err == nil, err)
+	}
+	text, err := os.ReadFile(filepath.Join(a.dir(in.Server), shownName))
+	return seen(in.Server, err == nil && string(text) == string(in.Operation), err)
+}
+
+func seen(server compute.ServerID, shown bool, err error) (ShownResult, error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return ShownResult{}, failed(server, err)
+	}
+	return ShownResult{Shown: shown}, nil
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}

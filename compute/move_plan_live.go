@@ -1,0 +1,124 @@
+package compute
+
+import "slices"
+
+// PlanLiveMigrate plans a live migration. has is what the server has on the ledger.
+func (s Server) PlanLiveMigrate(has []Thing, only *HostID) MovePlan {
+	p := s.PlanMove(s, has, false, only)
+	p.Stops, p.Apart = false, s.TPM != nil
+	p.Data = append([]Carried{atMost("memory", int64(s.Flavor.MemoryMB)<<20)}, p.Data...)
+	return p
+}
+
+// PlanEvacuate plans the operation's evacuate.
+func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) (MovePlan, error) {
+	will, err := s.EvacuatedAs(op)
+	if err != nil {
+		return MovePlan{}, err
+	}
+	p := MovePlan{Server: will, Keys: will.EvacuationKeys(s.BootsAfter(in)), Places: true, Not: s.Occupied(has, false), Only: in.Host}
+	if root, ok := will.RootDisk(); ok {
+		p.Data = []Carried{atMost(carriedImage, will.Image.SizeBytes)}
+		enc, err := will.Image.Encryption()
+		if err != nil {
+			return p, err
+		}
+		if enc != nil && root.BackingSecret == nil && !slices.Contains(p.Keys, enc.Secret) { // it is copied
+			p.Keys = append(p.Keys, enc.Secret)
+		}
+	}
+	p.Lost = carried(s.Disks, "")
+	if s.TPMLost() != "" {
+		p.Lost = append(p.Lost, Carried{What: carriedTPM})
+	}
+	return p, nil
+}
+
+// InPlace is the plan for a host that shares the storage of TPM states with the server's own: that
+// of its vTPM neither travels nor is lost (TPM-39).
+func (p MovePlan) InPlace() MovePlan {
+	stays := func(c Carried) bool { return c.What == carriedTPM }
+	p.Data = slices.DeleteFunc(slices.Clone(p.Data), stays)
+	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), stays)
+	return p
+}
+
+// BootsAfter reports whether an evacuate starts the server.
+func (s Server) BootsAfter(in EvacuateArguments) bool { return !in.Stopped && s.VMState != VMStopped }
+
+// PlanOffload plans that a shelved server leaves its host.
+func (s Server) PlanOffload(has []Thing) MovePlan {
+	p := MovePlan{Server: s, Stored: true, Fails: mayRun(has)}
+	for _, d := range s.Disks {
+		if d.Shelved == nil {
+			p.Fails = append(p.Fails, "Disk "+d.Label()+" is kept in no image.")
+		}
+	}
+	if s.TPM != nil && s.StoredTPM() == nil {
+		p.Fails = append(p.Fails, "The state of the vTPM is kept nowhere.")
+	}
+	return p
+}
+
+// PlanConfirm plans that what a server was before it was moved is given up. It must have been
+// moved (CheckMoved), as for PlanRevert.
+func (s Server) PlanConfirm(has []Thing) MovePlan {
+	const before = ", from before the move"
+	p := MovePlan{Server: s, Goes: s.Host, Lost: carried(s.Former.Disks, before), Fails: mayRun(has)}
+	if s.Former.TPM != nil {
+		p.Lost = append(p.Lost, Carried{What: carriedTPM + before})
+	}
+	return p
+}
+
+// PlanRevert plans that what a server was before it was moved comes back.
+func (s Server) PlanRevert() MovePlan {
+	const since = ", since the move"
+	was := s.Before()
+	p := MovePlan{Server: s, Keys: s.RevertKeys(), Stops: s.Runs(), Goes: was.Host, Lost: carried(s.Disks, since)}
+	if s.TPM != nil {
+		p.Lost = append(p.Lost, Carried{What: carriedTPM + since})
+	}
+	if s.Host != nil {
+		p.Needs = append(p.Needs, *s.Host)
+	}
+	if was.VMState != VMStopped {
+		p.Needs = append(p.Needs, *was.Host)
+	}
+	return p
+}
+
+// RevertKeys are the keys that a revert reads: those with which the server comes up, as it was
+// or, when the revert is undone, as it is. One that was off and is off needs none.
+func (s Server) RevertKeys() []SecretID {
+	var needs []SecretID
+	if was := s.Before(); was.VMState != VMStopped {
+		needs = was.Secrets()
+	}
+	if !s.Runs() {
+		return needs
+	}
+	for _, id := range s.Secrets() {
+		if !slices.Contains(needs, id) {
+			needs = append(needs, id)
+		}
+	}
+	return needs
+}
+
+// mayRun says that another host may still run the server, by what is on the ledger.
+func mayRun(has []Thing) []string {
+	if slices.ContainsFunc(has, func(t Thing) bool { return t.Kind == ThingRunningDomain }) {
+		return []string{"A host did not answer and may still run the server: try again when it is back, or when it was forgotten."}
+	}
+	return nil
+}
+
+// carried are the data of disks.
+func carried(disks []Disk, which string) []Carried {
+	var out []Carried
+	for _, d := range disks {
+		out = append(out, atMost("disk "+d.Label()+which, d.SizeMB<<20))
+	}
+	return out
+}

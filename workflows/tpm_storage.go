@@ -1,0 +1,52 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/placement"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+)
+
+// errStorage is why a server with a vTPM does not move: what hosts say of their storage and what
+// they see there must be the same, or a state would be copied onto itself and removed.
+const errStorage = "server %s: the host that it is on and the one that it goes to say of the storage of TPM states what they do not see there: is the file system mounted on both? " +
+	"They look again every minute"
+
+// sharesTPM finds out whether the hosts of both machines have the states of vTPMs on one storage
+// (TPM-39): the old host notes the operation beside the state, and the new one looks for that note.
+func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
+	is, was := s.to.server, s.from.server
+	if is.TPM == nil || was.TPM == nil || was.HasNewTPM() || s.to.host.ID == s.from.host.ID {
+		return false, nil
+	}
+	in := tpm.ShowInput{Server: s.Server, Operation: s.Operation}
+	if err := s.take(ctx, step{event: "show_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
+		return tpm.Show.On(s.from.host).Do(ctx, in)
+	}}); err != nil {
+		return false, err
+	}
+	return s.seesTPM(ctx, in)
+}
+
+// seesTPM asks the new host for the state of the server's vTPM. Conflict: it sees one and shares no
+// storage with the old host, as they say, or the other way round.
+func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput) (shared bool, err error) {
+	err = s.take(ctx, step{event: "look_for_tpm", host: &s.to.host, do: func(ctx workflow.Context) error {
+		peers, err := placement.TPMPeers.Run(ctx, s.from.host.ID)
+		if err != nil {
+			return err
+		}
+		got, err := tpm.Shown.On(s.to.host).Run(ctx, in)
+		if err != nil {
+			return err
+		}
+		if shared = slices.Contains(peers, s.to.host.ID); shared != got.Shown {
+			return compute.Errorf(compute.Conflict, errStorage, s.Server)
+		}
+		return nil
+	}})
+	return shared, err
+}

@@ -1,0 +1,137 @@
+package workflows_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/domain"
+	"strongroom/activities/tpm"
+	"strongroom/compute"
+)
+
+// sharing is a bench whose hosts have the states of TPMs on one storage.
+func sharing(setup func(*testing.T) *bench) func(*testing.T) *bench {
+	return func(t *testing.T) *bench {
+		b := setup(t)
+		for key := range maps.Clone(b.tpms) {
+			_, name, _ := strings.Cut(key, " ")
+			shared := sharedStorage + " " + name
+			b.tpms[shared], b.states[shared], b.marks[shared], b.locks[shared] = true, b.states[key], b.marks[key], b.locks[key]
+			delete(b.tpms, key)
+			delete(b.states, key)
+			delete(b.marks, key)
+			delete(b.locks, key)
+		}
+		b.sharedTPMs = true
+		return b
+	}
+}
+
+// TPM-39: where hosts share the storage, an evacuate keeps the state of the vTPM; the host that was
+// left has none of it to remove.
+func TestEvacuateKeepsASharedTPM(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"runs": false, "off": true} {
+		b := sharing(fenced(spawned))(t)
+		from := b.hosts[0]
+		b.down[from], b.forced[from] = true, true
+		state := b.state()
+		in := b.accept(compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{Stopped: stays})
+		require.NoError(t, b.run(compute.OpEvacuate, in, nil), name)
+		require.Empty(t, b.operations[in.Operation].Message, name)
+		require.False(t, b.row.server.HasNewTPM(), name)
+		require.Equal(t, state, b.state(), name)
+		for _, thing := range b.listed() {
+			require.False(t, thing.Kind == compute.ThingTPMState && thing.Place == from.String(), "%s: %v", name, thing)
+		}
+		clear(b.down)
+		clear(b.forced)
+		clear(b.fencedOff)
+		b.reapAll()
+		require.Equal(t, state, b.state(), name)
+		require.Len(t, b.tpms, 1, "%s: no copy is left", name)
+		require.Empty(t, b.audit(), name)
+		if stays {
+			require.NoError(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil))
+			require.Equal(t, state, b.state())
+		}
+		require.Empty(t, b.broken, name)
+	}
+}
+
+// Whatever fails in a move between hosts that share the storage, the server has its state as it was
+// before, or as its new machine made it; it is never removed, and never used by two.
+func TestAMoveOfASharedTPMThatFails(t *testing.T) {
+	t.Parallel()
+	type move struct {
+		setup func(*testing.T) *bench
+		do    func(*bench) error
+	}
+	fencedOff := func(t *testing.T) *bench {
+		b := sharing(fenced(spawned))(t)
+		b.down[b.hosts[0]], b.forced[b.hosts[0]] = true, true
+		return b
+	}
+	for name, v := range map[string]move{
+		"resize":   {sharing(spawned), func(b *bench) error { return b.resizeIt(there(otherTPM)) }},
+		"back":     {resized(sharing(spawned), there(otherTPM)), (*bench).revertIt},
+		"confirm":  {resized(sharing(spawned), there(otherTPM)), (*bench).confirmIt},
+		"evacuate": {fencedOff, func(b *bench) error { return b.evacuateIt(compute.EvacuateArguments{}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := v.setup(t)
+			require.NoError(t, v.do(first))
+			for _, c := range first.names() {
+				for what, f := range map[string]fault{"before": {before: fail}, "after": {after: fail}} {
+					b := v.setup(t)
+					was, state := *b.row.server.Host, b.state()
+					b.fault = func(now call) fault {
+						if now.name == c.name && now.nth == c.nth && now.attempt == 1 {
+							return f
+						}
+						return fault{}
+					}
+					_ = v.do(b)
+					b.fault = nil
+					clear(b.down)
+					clear(b.forced)
+					clear(b.fencedOff)
+					b.reapAll()
+					at := name + ", " + what + " " + c.name
+					require.Empty(t, b.broken, at)
+					require.Empty(t, b.audit(), at)
+					require.NotEmpty(t, b.state(), at)
+					if *b.row.server.Host == was && name != "confirm" {
+						require.Equal(t, state, b.state(), at)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Hosts that say that they share, and do not see the same, move no server with a vTPM: nothing of it
+// was stopped or copied. A live migration is refused to hosts that share.
+func TestMovesWhereTheStorageIsNotWhatHostsSay(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	b.sayShared = true
+	require.ErrorContains(t, b.migrateIt(compute.MigrateArguments{}), "is the file system mounted on both?")
+	require.Zero(t, b.count(domain.Stop.Name))
+	require.Zero(t, b.count(tpm.Receive.Name))
+	require.Equal(t, compute.VMActive, b.row.server.VMState)
+	b.fencedOff[b.hosts[0]] = true
+	require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is the file system mounted on both?")
+	require.Empty(t, b.audit())
+	require.Empty(t, b.broken)
+
+	b = sharing(spawned)(t)
+	require.ErrorContains(t, b.live(nil), compute.SharedTPMStorage)
+	require.Zero(t, b.count(domain.Migrate.Name))
+	require.Equal(t, b.hosts[0], *b.row.server.Host)
+	require.Empty(t, b.audit())
+}
