@@ -85,6 +85,8 @@ func (a *Activities) Register(r durable.Registry) {
 	PutBack.Register(r, durable.NoResult(a.PutBack))
 	Receive.Register(r, durable.NoResult(a.Receive))
 	Remove.Register(r, durable.NoResult(a.Remove))
+	Digest.Register(r, a.Digest)
+	BackUp.Register(r, a.BackUp)
 	Seen.Register(r, a.Seen)
 }
 
