@@ -131,9 +131,9 @@ const (
 
 // findAtRest is findServer once no such backup is under way, or it takes too long.
 func (a *API) findAtRest(r *Request, rule string) (serverRow, error) {
-	for waited := time.Duration(0); ; waited += backupStep {
+	for until := time.Now().Add(backupPatience); ; {
 		row, err := a.findServer(r, rule)
-		if err != nil || row.Server.TaskState != compute.TaskBackingUpTPM || waited >= backupPatience {
+		if err != nil || row.Server.TaskState != compute.TaskBackingUpTPM || time.Now().After(until) {
 			return row, err
 		}
 		select {

@@ -11,8 +11,8 @@ import (
 )
 
 // BackUpTPM keeps a copy of the state of a server's vTPM as an object, for an evacuate (TPM-30).
-// It holds the server for a moment only: what does not answer soon ends it, and it is tried again
-// at the next time. When it fails or is cancelled, the backup before it is still there.
+// It holds the server for a moment only: what does not answer soon ends it, long before a server may be
+// evacuated from a host that is silent, and it is tried again at the next time. When it fails or is cancelled, the backup before it is still there.
 func BackUpTPM(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachine(ctx, in, func(m *machine) body { return &backUpTPM{m} })
 }
@@ -70,7 +70,7 @@ func (m *machine) keepBackup(ctx workflow.Context, final bool) (workflow.Context
 // isBackedUp reports whether the vTPM has the state that a backup has, which is still there.
 func (m *machine) isBackedUp(ctx workflow.Context, owner compute.Credential, was compute.TPMBackup) (same bool, err error) {
 	err = m.take(ctx, step{event: "compare_tpm", host: &m.host, do: func(ctx workflow.Context) error {
-		now, err := tpm.Digest.On(m.host).BestEffort().Run(ctx, tpm.DigestInput{Server: m.Server})
+		now, err := tpm.Digest.On(m.host).BestEffort().TakenWithin(durable.StaleHostSilence).Run(ctx, tpm.DigestInput{Server: m.Server})
 		if err != nil || now.SHA256 != was.SHA256 {
 			return err
 		}
@@ -98,7 +98,7 @@ func (m *machine) storeBackup(ctx workflow.Context, owner compute.Credential) (c
 	made := m.thing(compute.ThingObject, compute.PlaceObjects, stored.Object)
 	made.Credential = owner
 	err := m.take(ctx, step{event: "back_up_tpm", host: &m.host, makes: []compute.Thing{made}, do: func(ctx workflow.Context) error {
-		got, err := tpm.BackUp.On(m.host).BestEffort().Run(ctx, tpm.SaveInput{Credential: owner, Server: m.Server, Object: stored.Object})
+		got, err := tpm.BackUp.On(m.host).BestEffort().TakenWithin(durable.StaleHostSilence).Run(ctx, tpm.SaveInput{Credential: owner, Server: m.Server, Object: stored.Object})
 		if err != nil {
 			return err
 		}

@@ -30,13 +30,14 @@ type TPMBackupInput struct {
 // the state has not changed until now. Running again after it took effect is a success.
 func (a *Activities) TPMBackup(ctx context.Context, in TPMBackupInput) error {
 	d := decision{OperationInput: in.OperationInput, close: in.Close}
+	isNoted := func(row schema.Server) bool { return row.TPMBackup != nil && row.TPMBackup.Operation == in.Operation }
 	d.alreadyDecided = func(q *schema.Queries) (bool, error) {
 		row, err := q.GetServer(ctx, in.Server)
-		return err == nil && row.TPMBackup != nil && row.TPMBackup.Operation == in.Operation, err
+		return isNoted(row), err
 	}
 	d.do = func(q *schema.Queries) error {
 		row, err := q.GetServer(ctx, in.Server)
-		if err != nil {
+		if err != nil || isNoted(row) {
 			return err
 		}
 		now, err := q.DatabaseTime(ctx)
@@ -73,8 +74,9 @@ func (a *Activities) BeginTPMBackups(ctx context.Context) (begun []compute.Opera
 	if a.TPMBackupInterval <= 0 {
 		return nil, nil
 	}
+	// None begins on a host that is about to count as down: it would hold up an evacuate.
 	due, err := schema.New(a.Pool).DueTPMBackups(ctx, schema.DueTPMBackupsParams{
-		Every: a.TPMBackupInterval.Seconds(), HostTimeout: compute.HostTimeout.Seconds(), PerHost: mostTPMBackupsPerHost, Most: mostTPMBackups,
+		Every: a.TPMBackupInterval.Seconds(), HostTimeout: (compute.HostTimeout / 2).Seconds(), PerHost: mostTPMBackupsPerHost, Most: mostTPMBackups,
 	})
 	if err != nil {
 		return nil, fence.Unavailable(err)
