@@ -85,6 +85,7 @@ func TestEvacuateKeepsABackedUpTPM(t *testing.T) {
 
 	c.powerOff(t, h)
 	c.isDown(t, h, true)
+	last, _ := c.tpmBackup(t, id)
 	c.forceDown(t, h, true)
 	c.armOn(t, to, "tpm.Restore@after")
 	c.arm(t, "record.Evacuate@after")
@@ -98,8 +99,7 @@ func TestEvacuateKeepsABackedUpTPM(t *testing.T) {
 	c.startAgain(t, off)
 	c.counts(t, off, 1, 1, 2)
 
-	before, _ := c.tpmBackup(t, id)
-	require.Greater(t, c.isBackedUp(t, id).Generation, before.Generation, "of what it counts now")
+	require.Greater(t, c.isBackedUp(t, id).Generation, last.Generation, "of what it counts now")
 	c.powerOn(t, h)
 	c.isDown(t, h, true)
 	c.forceDown(t, h, false)
