@@ -53,6 +53,8 @@ func (a *API) consoleOutput(r *Request) (any, error) {
 		return nil, fault.NotFound("Guest does not have a console available.")
 	case err != nil:
 		return nil, err
+	case lines == 0: // where hosts give all
+		text = nil
 	}
 	return map[string]any{"output": printable(text)}, nil
 }

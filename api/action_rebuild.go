@@ -126,7 +126,7 @@ func (a *API) rebuildArguments(r *Request, in rebuildRequest) (compute.RebuildRe
 	return compute.RebuildRequest{
 		RebuildArguments: compute.RebuildArguments{Image: image, PreserveEphemeral: bool(in.Preserve)},
 		Change: compute.ServerChange{
-			Name: in.Name, Hostname: in.Hostname, Metadata: in.Metadata, DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: in.AccessIPv6,
+			Name: in.Name, Hostname: in.Hostname, Metadata: in.Metadata, DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: shortAddress(in.AccessIPv6),
 			Description: setting("description", in.Description), KeyName: setting("key_name", in.KeyName), KeyData: data,
 			UserData: setting("user_data", in.UserData),
 		},

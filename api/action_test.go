@@ -232,6 +232,7 @@ func TestConsoleOutput(t *testing.T) {
 		ask(whole).ok(200)
 		require.Equal(t, -1, c.consoles.lines)
 	}
+	ask(`{"length":0}`).is(200, `{"output":""}`)
 	ask(`{"length":-2}`).fails(400, "badRequest", "Invalid input for field/attribute length. Value: -2. -2 is less than the minimum of -1")
 	ask(`{"length":"x"}`).ok(400)
 	c.consoles.err = compute.Errorf(compute.NotFound, "none")

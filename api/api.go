@@ -62,6 +62,7 @@ type API struct {
 	turns     turns
 
 	searchTurns turns
+	keyTurns    turns
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two

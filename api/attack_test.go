@@ -233,7 +233,7 @@ func (a *attack) shot(n int) shot {
 		root, service = "/v3", "volume 3."
 	}
 	if r.IntN(4) == 0 {
-		root = pick(r, []string{"/v2.1/" + elsewhere, "/v2.1/" + elsewhere, "/v2", "/v2", "/v2.1/" + project, "/v3", "/v3/" + elsewhere, "/v3/" + project, "/v2.1/%2F", "/V2.1"})
+		root = pick(r, []string{"/v2.1/" + elsewhere, "/v2.1/" + elsewhere, "/v2", "/v2", "/v2.1/" + project, "/v3", "/volume/v3", "/v3/" + elsewhere, "/v3/" + project, "/v2.1/%2F", "/V2.1"})
 	}
 	if body != "" && r.IntN(10) < 6 {
 		body = mutateJSON(r, body, []string{"name", "server", "metadata", "imageRef", "flavorRef", "count", "", "\x00", "__proto__", strings.Repeat("k", 300)})

@@ -78,10 +78,11 @@ func TestM9EveryPathBelowTheEndpointsNeedsAToken(t *testing.T) {
 	b := setup(t)
 	for _, path := range []string{
 		"/v2.1/%2F", "/v2.1/%2f%2f", "/v2.1/servers/%2F", "/v2/%2F", "/v3/%2F", "/v3/%2f%2F/", "/v3/types/%2F", "/v3/%2e%2e/types",
+		"/volume/types", "/volume/%2F", "/volume/v3/%2F", "/volume/v3/types", "/volume/v3%2F", "/volume/%2e%2e/v2.1",
 	} {
 		b.raw(t, nobody, "GET", path, "").ok(401)
 	}
-	for _, path := range []string{"/v2.1%2Fservers", "/v3%2Ftypes", "/%76%33/types"} { // none of an endpoint's
+	for _, path := range []string{"/v2.1%2Fservers", "/v3%2Ftypes", "/%76%33/types", "/volume%2Fv3/types", "/volumes", "/%76olume/v3"} { // none of an endpoint's
 		b.raw(t, nobody, "GET", path, "").ok(300)
 	}
 	b.raw(t, member, "GET", "/v2.1/%2F", "").ok(404)

@@ -60,7 +60,7 @@ func (a *API) createKeypair(r *Request) (any, error) {
 	if in.PublicKey != nil {
 		pair, err = keypair.Import(in.Type, *in.PublicKey)
 	} else {
-		pair, err = keypair.Generate(in.Type)
+		pair, err = a.generateKeypair(r, in.Type)
 	}
 	if err != nil {
 		return nil, err
@@ -80,4 +80,14 @@ func (a *API) createKeypair(r *Request) (any, error) {
 		view["private_key"] = pair.Private
 	}
 	return map[string]any{"keypair": view}, nil
+}
+
+// generateKeypair makes one pair at a time of a project, for it takes a while.
+func (a *API) generateKeypair(r *Request, kind string) (keypair.Pair, error) {
+	done, err := a.keyTurns.take(r.Context(), r.ProjectID())
+	if err != nil {
+		return keypair.Pair{}, err
+	}
+	defer done()
+	return keypair.Generate(kind)
 }

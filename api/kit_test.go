@@ -71,6 +71,10 @@ func (i *identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
+	if id, ok := strings.CutPrefix(r.URL.Path, "/v3/projects/"); ok && id != project && id != elsewhere {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
 	if r.URL.Path != "/v3/auth/tokens" || r.Header.Get("X-Auth-Token") != "token-of-the-service" {
 		w.WriteHeader(http.StatusUnauthorized)
 		return

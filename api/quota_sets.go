@@ -2,6 +2,10 @@ package api
 
 import (
 	"net/http"
+	"regexp"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
 
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
@@ -139,15 +143,39 @@ func quotaSet(r *Request, names []string, quota compute.Quota) map[string]any {
 	return set
 }
 
+var projectID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,64}$`) // it becomes a part of Keystone's path
+
+// knownProject refuses a project that Keystone does not know (P20). Only administrators may
+// learn of projects that are not theirs, and what Keystone cannot answer counts as known, as
+// in Nova.
+func (a *API) knownProject(r *Request, id string) error {
+	if id == r.ProjectID() || !r.IsAdmin() {
+		return nil
+	}
+	if projectID.MatchString(id) {
+		err := projects.Get(r.Context(), a.config.Identity, id).Err
+		if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return r.Context().Err()
+		}
+	}
+	return fault.BadRequest("Project ID %s is not a valid project.", id)
+}
+
 func (a *API) showQuotas(r *Request) (any, error) {
 	project := r.Param("id")
 	if err := r.EnforceOn(ruleShowQuotas, project, r.UserID()); err != nil {
+		return nil, err
+	}
+	if err := a.knownProject(r, project); err != nil {
 		return nil, err
 	}
 	return map[string]any{"quota_set": quotaSet(r, quotaNames(r.Version), a.config.Quotas.Of(r.Context(), project))}, nil
 }
 
 func (a *API) defaultQuotas(r *Request) (any, error) {
+	if err := a.knownProject(r, r.Param("id")); err != nil {
+		return nil, err
+	}
 	return map[string]any{"quota_set": quotaSet(r, quotaNames(r.Version), a.config.Quotas.Default(r.Context()))}, nil
 }
 
@@ -156,6 +184,9 @@ func (a *API) defaultQuotas(r *Request) (any, error) {
 func (a *API) detailQuotas(r *Request) (any, error) {
 	project := r.Param("id")
 	if err := r.EnforceOn(ruleDetailQuotas, project, r.UserID()); err != nil {
+		return nil, err
+	}
+	if err := a.knownProject(r, project); err != nil {
 		return nil, err
 	}
 	use, err := projectUse(r.Context(), a.db, project)

@@ -37,7 +37,7 @@ func (a *API) updateServer(r *Request) (any, error) {
 	in := body.Server
 	rows, err := a.db.UpdateServer(r.Context(), schema.UpdateServerParams{
 		ID: row.Server.ID, Name: in.Name, Hostname: in.Hostname, Describe: r.Has("server", "description"), Description: in.Description,
-		DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: in.AccessIPv6,
+		DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: shortAddress(in.AccessIPv6),
 	})
 	if err != nil {
 		return nil, unstorable(err)

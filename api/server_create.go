@@ -103,7 +103,7 @@ func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation,
 		RequiredTraits: orNone(p.traits.Required), ForbiddenTraits: orNone(p.traits.Forbidden),
 		Networks: plugs, Metadata: orEmpty(p.Metadata), Tags: unique(p.Tags),
 		KeyName: p.KeyName, KeyData: p.keyData, UserData: p.UserData, ConfigDrive: p.configDrive, DiskConfig: p.diskConfig(),
-		AccessIPv4: p.AccessIPv4, AccessIPv6: p.AccessIPv6, CurrentOperation: op.ID,
+		AccessIPv4: p.AccessIPv4, AccessIPv6: *shortAddress(&p.AccessIPv6), CurrentOperation: op.ID,
 	}); err != nil {
 		return err
 	}

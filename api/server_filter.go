@@ -85,11 +85,12 @@ func (q *serverQuery) byTime(filters map[string]string) error {
 	if err != nil {
 		return err
 	}
+	// Answers show whole seconds: what they show of a server is compared.
 	if since != nil {
-		q.add(changedAt("s")+" >= ?", *since)
+		q.add(changedAt("s")+" >= ?", since.Add(time.Second-1).Truncate(time.Second))
 	}
 	if before != nil {
-		q.add(changedAt("s")+" <= ?", *before)
+		q.add(changedAt("s")+" < ?", before.Truncate(time.Second).Add(time.Second))
 	}
 	if since != nil && before != nil && since.After(*before) {
 		return fault.BadRequest("The value of changes-since must be less than or equal to changes-before.")

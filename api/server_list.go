@@ -94,7 +94,8 @@ func (a *API) after(r *Request, q *serverQuery, everywhere bool) error {
 
 func noMarker(marker string) error { return fault.BadRequest("marker [%s] not found", marker) }
 
-// allProjects says whether the list reaches beyond the caller's project.
+// allProjects says whether the list reaches beyond the caller's project. Naming another
+// project does not ask for it.
 func allProjects(r *Request, filters map[string]string, rule string) (bool, error) {
 	text, asked := filters["all_tenants"]
 	delete(filters, "all_tenants")
@@ -104,10 +105,6 @@ func allProjects(r *Request, filters map[string]string, rule string) (bool, erro
 			return false, err
 		}
 		asked = yes
-	} else if !asked {
-		// Naming another project means to look beyond the own one.
-		named, ok := filters["tenant_id"]
-		asked = ok && named != r.ProjectID()
 	}
 	if !asked {
 		return false, nil

@@ -73,7 +73,7 @@ func TestListFilters(t *testing.T) {
 		{admin, "all_tenants", "2.1", "foreign delta gamma beta alpha"},
 		{admin, "all_tenants=False", "2.1", "delta gamma beta alpha"},
 		{admin, "all_tenants=1&project_id=" + elsewhere, "2.1", "foreign"},
-		{admin, "tenant_id=" + elsewhere, "2.1", "foreign"},
+		{admin, "all_tenants=1&tenant_id=" + elsewhere, "2.1", "foreign"},
 		{admin, "deleted=true", "2.1", "gone"},
 		{admin, "status=deleted", "2.1", "gone"},
 		{admin, "host=node-1", "2.90", "delta gamma beta alpha"},

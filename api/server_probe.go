@@ -10,8 +10,8 @@ import (
 )
 
 // Checker reports whether a credential may use a service for what servers need of
-// it. Forbidden: it may not, or there is no such service; Unavailable: the service
-// does not answer.
+// it. Forbidden: it may not; Unavailable: there is no such service in the catalog, or
+// it does not answer.
 type Checker interface {
 	Check(ctx context.Context, cred compute.Credential) error
 }

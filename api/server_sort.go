@@ -49,14 +49,18 @@ var sortable = map[string]string{
 	"access_ip_v4": "@.access_ip_v4", "access_ip_v6": "@.access_ip_v6", "auto_disk_config": "@.disk_config",
 	"availability_zone": "@.availability_zone", "config_drive": "@.config_drive", "created_at": "@.created_at",
 	"display_description": "coalesce(@.description, '')", "display_name": "@.name", "host": hostNameOf, "hostname": "@.hostname",
-	"image_ref": "coalesce(@.image_id::text, '')", "instance_type_id": "coalesce(@.flavor->>'id', '')", "kernel_id": "''",
+	"image_ref": "coalesce(@.image_id::text, '')", "instance_type_id": "coalesce(@.flavor->>'id', '')", "kernel_id": alike,
 	"key_name": "coalesce(@.key_name, '')", "launch_index": "@.launch_index",
 	"launched_at": "coalesce(@.launched_at, '-infinity')", "locked": "(@.locked_by IS NOT NULL)",
 	"locked_by": "coalesce(@.locked_by, '')", "node": hostNameOf, "power_state": "@.power_state", "progress": "@.progress",
-	"project_id": "@.project_id", "ramdisk_id": "''", "root_device_name": "''", "task_state": "@.task_state",
+	"project_id": "@.project_id", "ramdisk_id": alike, "root_device_name": alike, "task_state": "@.task_state",
 	"terminated_at": "coalesce(@.terminated_at, '-infinity')", "updated_at": "coalesce(@.updated_at, @.created_at)",
 	"user_id": "@.user_id", "uuid": "@.id", "vm_state": "@.vm_state",
 }
+
+// alike is of a key that is the same of all servers. PostgreSQL takes no plain constant to
+// sort by.
+const alike = "''::text"
 
 const hostNameOf = "coalesce((SELECT name FROM hosts WHERE id = @.host_id), '')"
 
@@ -95,11 +99,9 @@ func (q *serverQuery) order(r *Request) error {
 
 // statement is the query for the ids of a page.
 func (q *serverQuery) statement(limit int) (string, []any) {
-	from := "servers s LEFT JOIN hosts h ON h.id = s.host_id"
 	where := q.where
 	if q.marker != nil {
-		from += " JOIN servers m ON m.id = " + q.arg(*q.marker)
-		where = append(where, q.behindMarker())
+		where = append(where, q.behindMarker(q.arg(*q.marker)))
 	}
 	order := make([]string, len(q.keys))
 	for i, k := range q.keys {
@@ -108,25 +110,37 @@ func (q *serverQuery) statement(limit int) (string, []any) {
 			order[i] = k.of("s") + " DESC"
 		}
 	}
-	return fmt.Sprintf("SELECT s.id FROM %s WHERE %s ORDER BY %s LIMIT %s",
-		from, strings.Join(where, " AND "), strings.Join(order, ", "), q.arg(limit)), q.args
+	return fmt.Sprintf("SELECT s.id FROM servers s LEFT JOIN hosts h ON h.id = s.host_id WHERE %s ORDER BY %s LIMIT %s",
+		strings.Join(where, " AND "), strings.Join(order, ", "), q.arg(limit)), q.args
 }
 
-// behindMarker is the condition that a row comes after the marker's in order.
-func (q *serverQuery) behindMarker() string {
+// behindMarker is the condition that a row comes after the marker's in order. Where all keys
+// go one way it is one comparison of rows, at which an index can begin to read.
+func (q *serverQuery) behindMarker(marker string) string {
+	rows, markers := make([]string, len(q.keys)), make([]string, len(q.keys))
+	for i, k := range q.keys {
+		rows[i], markers[i] = k.of("s"), "(SELECT "+k.of("m")+" FROM servers m WHERE m.id = "+marker+")"
+	}
+	if oneWay := !slices.ContainsFunc(q.keys, func(k sortKey) bool { return k.descending != q.keys[0].descending }); oneWay {
+		return "(" + strings.Join(rows, ", ") + ")" + q.keys[0].sign() + "(" + strings.Join(markers, ", ") + ")"
+	}
 	var either []string
 	for i, k := range q.keys {
 		var all []string
-		for _, before := range q.keys[:i] {
-			all = append(all, before.of("s")+" = "+before.of("m"))
+		for before := range i {
+			all = append(all, rows[before]+" = "+markers[before])
 		}
-		sign := " > "
-		if k.descending {
-			sign = " < "
-		}
-		either = append(either, strings.Join(append(all, k.of("s")+sign+k.of("m")), " AND "))
+		either = append(either, strings.Join(append(all, rows[i]+k.sign()+markers[i]), " AND "))
 	}
 	return "(" + strings.Join(either, " OR ") + ")"
+}
+
+// sign is how what comes after compares with what comes before.
+func (k sortKey) sign() string {
+	if k.descending {
+		return " < "
+	}
+	return " > "
 }
 
 func (k sortKey) of(row string) string { return strings.ReplaceAll(k.expression, "@", row) }

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // The forms in which the API writes values down.
 
@@ -43,4 +46,17 @@ func deref[T any](p *T) T {
 		return zero
 	}
 	return *p
+}
+
+// shortAddress is an IPv6 address in its short form, and any other text as it is.
+func shortAddress(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	address, err := netip.ParseAddr(*text)
+	if err != nil {
+		return text
+	}
+	short := address.String()
+	return &short
 }

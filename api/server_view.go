@@ -81,6 +81,7 @@ func (v serverView) rebuilt(row serverRow, password string) map[string]any {
 		out["key_name"] = row.Server.KeyName
 	}
 	if v.version >= 57 {
+		delete(out, extendedAttribute+"user_data") // it is here once
 		out["user_data"] = row.Server.UserData
 	}
 	out["adminPass"] = password
@@ -150,23 +151,24 @@ func (v serverView) state(out map[string]any, row serverRow) {
 	out["OS-SRV-USG:terminated_at"] = microseconds(s.TerminatedAt)
 }
 
+const extendedAttribute = "OS-EXT-SRV-ATTR:"
+
 // extended are the keys that administrators see.
 func (v serverView) extended(out map[string]any, row serverRow) {
 	s := row.Server
-	const prefix = "OS-EXT-SRV-ATTR:"
 	if v.attributes {
-		out[prefix+"host"] = row.HostName
-		out[prefix+"hypervisor_hostname"] = row.HostName
-		out[prefix+"instance_name"] = compute.InstanceName(s.ID)
+		out[extendedAttribute+"host"] = row.HostName
+		out[extendedAttribute+"hypervisor_hostname"] = row.HostName
+		out[extendedAttribute+"instance_name"] = compute.InstanceName(s.ID)
 	}
 	if v.attributes && v.version >= 3 {
-		out[prefix+"hostname"] = s.Hostname
-		out[prefix+"kernel_id"] = ""
-		out[prefix+"launch_index"] = s.LaunchIndex
-		out[prefix+"ramdisk_id"] = ""
-		out[prefix+"reservation_id"] = s.ReservationID
-		out[prefix+"root_device_name"] = rootDevice
-		out[prefix+"user_data"] = s.UserData
+		out[extendedAttribute+"hostname"] = s.Hostname
+		out[extendedAttribute+"kernel_id"] = ""
+		out[extendedAttribute+"launch_index"] = s.LaunchIndex
+		out[extendedAttribute+"ramdisk_id"] = ""
+		out[extendedAttribute+"reservation_id"] = s.ReservationID
+		out[extendedAttribute+"root_device_name"] = rootDevice
+		out[extendedAttribute+"user_data"] = s.UserData
 	}
 	if v.hostStatus && v.version >= 16 {
 		out["host_status"] = hostCondition(row, v.now)

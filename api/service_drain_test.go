@@ -34,3 +34,26 @@ func TestServicesTellDrains(t *testing.T) {
 	require.Nil(t, more.get("services", 1, "drain"))
 	b.do(t, member, "GET", "/os-services", "", at("2.97, strongroom 1.0")).fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-services:list to be performed.")
 }
+
+// A host that is being drained is not enabled by os-services, whatever the version; it is once that drain
+// has ended. Its other switches work.
+func TestADrainedHostIsNotEnabled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := newHost(t, b, "host-a", "nova")
+	op, _, err := drain.Ask(t.Context(), b.pool, durable.Host{ID: host, Name: "host-a"}, compute.DrainArguments{Concurrency: 1})
+	require.NoError(t, err)
+	service := "/os-services/" + host.String()
+	old := `{"host": "host-a", "binary": "nova-compute"}`
+	why := "host host-a is being drained (" + string(op.ID) + "): cancel that first, with strongroom host drain host-a --cancel"
+	b.do(t, admin, "PUT", service, `{"status": "enabled"}`, at("2.53")).fails(409, "conflictingRequest", why)
+	b.do(t, admin, "PUT", service, `{"status": "enabled", "forced_down": true}`, at("2.97")).fails(409, "conflictingRequest", why)
+	b.do(t, admin, "PUT", "/os-services/enable", old, at("2.1")).fails(409, "conflictingRequest", why)
+	require.Equal(t, false, b.do(t, admin, "GET", "/os-services", "", at("2.97")).get("services", 0, "forced_down"))
+	require.Equal(t, 200, b.do(t, admin, "PUT", service, `{"forced_down": true}`, at("2.97")).code)
+	require.Equal(t, 200, b.do(t, admin, "PUT", service, `{"status": "disabled", "disabled_reason": "mine"}`, at("2.97")).code)
+	_, err = b.pool.Exec(t.Context(), "UPDATE operations SET state = 'cancelled' WHERE id = $1", op.ID)
+	require.NoError(t, err)
+	require.Equal(t, 200, b.do(t, admin, "PUT", service, `{"status": "enabled"}`, at("2.97")).code)
+	require.Equal(t, "enabled", b.do(t, admin, "GET", "/os-services", "", at("2.97")).get("services", 0, "status"))
+}

@@ -70,7 +70,7 @@ func (a *API) switchService(r *Request) (any, error) {
 		return nil, err
 	}
 	change.ID = id
-	if _, err := a.db.SwitchHost(r.Context(), change); err != nil {
+	if _, err := a.switchHost(r, change); err != nil {
 		return nil, err
 	}
 	return map[string]any{"service": view}, nil
@@ -112,12 +112,27 @@ func (a *API) updateService(r *Request) (any, error) {
 	case body.Status != "":
 		change.Disabled, change.DisabledReason = &disabled, body.DisabledReason
 	}
-	row, err := a.db.SwitchHost(r.Context(), change)
-	if errors.Is(err, pgx.ErrNoRows) { // it was deleted meanwhile
-		return nil, fault.NotFound("Service %s not found.", r.Param("id"))
-	}
+	row, err := a.switchHost(r, change)
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{"service": a.viewService(r, row)}, nil
+}
+
+// switchHost writes the operator's switches of a host. One that is being drained is not enabled.
+func (a *API) switchHost(r *Request, change schema.SwitchHostParams) (row schema.Host, err error) {
+	err = pgx.BeginFunc(r.Context(), a.config.Pool, func(tx pgx.Tx) (err error) {
+		db := a.db.WithTx(tx)
+		if change.Disabled != nil && !*change.Disabled {
+			if err := schema.MayEnable(r.Context(), db, change.ID); err != nil {
+				return err
+			}
+		}
+		row, err = db.SwitchHost(r.Context(), change)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) { // it was deleted meanwhile
+		return row, fault.NotFound("Service %s not found.", r.Param("id"))
+	}
+	return row, err
 }

@@ -169,7 +169,7 @@ func (a *API) deleteService(r *Request) (any, error) {
 		if _, err := db.ReleaseWaitingOn(r.Context(), &h.ID); err != nil {
 			return err
 		}
-		if err := db.CompleteEvacuations(r.Context(), schema.CompleteEvacuationsParams{HostID: h.ID}); err != nil {
+		if err := db.CompleteEvacuations(r.Context(), schema.CompleteEvacuationsParams{HostID: &h.ID}); err != nil {
 			return err
 		}
 		_, err = db.DeleteHost(r.Context(), h.ID)

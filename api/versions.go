@@ -7,7 +7,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/microversion"
-	"strongroom/api/volume"
 )
 
 // versionDocument is one version of the API, as discovery shows it. All of it
@@ -60,9 +59,8 @@ func (a *API) discover(c echo.Context) error {
 	case rootV2:
 		one = versionV20
 	default:
-		// One list for the clients of both APIs: each looks for versions of its own.
-		return respond(c, http.StatusOK, map[string]any{"versions": []any{
-			versionV20.document(prefix + rootV2 + "/"), versionV21.document(prefix + rootV21 + "/"), volume.Version(prefix),
+		return respond(c, http.StatusOK, map[string]any{"versions": []versionDocument{
+			versionV20.document(prefix + rootV2 + "/"), versionV21.document(prefix + rootV21 + "/"),
 		}})
 	}
 	document := one.document(prefix + one.root + "/")

@@ -8,8 +8,8 @@ import (
 // enum is a set of words in the order in which an error lists them.
 type enum []string
 
-// extraSpecs are the extra specs of the namespace hw that are known. Each reads
-// a value and gives it as it is to be stored.
+// extraSpecs are the extra specs that change something here. Each reads a value and gives
+// it as it is to be stored.
 var extraSpecs = map[string]func(value string) (string, error){
 	"hw:ephemeral_encryption": func(value string) (string, error) {
 		if _, err := ParseBool(value); err != nil {
@@ -54,8 +54,9 @@ var (
 
 // CheckExtraSpec validates one extra spec as the API does from 2.86 on and gives
 // the value to store: the shipped spelling where two are accepted (decisions 4
-// and 7). Invalid: a bad value, or an unknown key of the namespaces hw and trait,
-// with the API's text (compute-api A.7). Keys of other namespaces pass.
+// and 7). Invalid: a bad value, or an unknown key of Nova's namespaces, with the API's text
+// (compute-api A.7), or one that asks for what servers cannot have. Keys of other namespaces
+// pass.
 func CheckExtraSpec(key, value string) (string, error) {
 	if read, known := extraSpecs[key]; known {
 		return read(value)
@@ -63,8 +64,10 @@ func CheckExtraSpec(key, value string) (string, error) {
 	if traitSpec.MatchString(key) {
 		return oneOf(value, nil, value, enum{"required", "forbidden"})
 	}
-	namespace, _, found := strings.Cut(key, ":")
-	if found && (namespace == "hw" || traitKey.MatchString(namespace)) {
+	if spec, ok := known(key); ok {
+		return spec.read(key, value)
+	}
+	if namespace, _, found := strings.Cut(key, ":"); found && knownNamespace.MatchString(namespace) {
 		return "", Errorf(Invalid, "Validation failed; extra spec '%s' does not appear to be a valid extra spec.", key)
 	}
 	return value, nil

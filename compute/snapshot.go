@@ -1,6 +1,9 @@
 package compute
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // KeyChoice says with which key a snapshot of a server is encrypted.
 type KeyChoice string
@@ -96,8 +99,8 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 			}
 		}
 	}
-	properties[imageType] = "snapshot"
-	if in.Backup != nil {
+	properties[imageType] = cmp.Or(in.Metadata[imageType], "snapshot")
+	if in.Backup != nil { // they are found again by it
 		properties[imageType], properties[backupType] = "backup", in.Backup.Type
 	}
 	properties[instanceID] = s.ID.String()

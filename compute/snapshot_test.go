@@ -40,7 +40,7 @@ func TestSnapshotImage(t *testing.T) {
 	s := compute.Server{ID: server, UserID: "owner", Image: source, Flavor: compute.Flavor{RootGB: 3}}
 	in := compute.SnapshotArguments{
 		Image: compute.ImageID{UUID: uuid.New()}, Name: "copy",
-		Metadata: map[string]string{"mine": "yes", "os_distro": "mine", "os_encrypt_key_id": "stolen", "image_type": "raw"},
+		Metadata: map[string]string{"mine": "yes", "os_distro": "mine", "os_encrypt_key_id": "stolen", "backup_type": "daily", "instance_uuid": "other"},
 	}
 	img := compute.SnapshotImage(s, in)
 	require.Equal(t, in.Image, img.ID)
@@ -51,4 +51,15 @@ func TestSnapshotImage(t *testing.T) {
 		"hw_tpm_version": "2.0", "os_distro": "mine", "mine": "yes", "image_type": "snapshot", "instance_uuid": server.String(),
 		"user_id": "owner", "base_image_ref": source.ID.String(),
 	}, img.Properties)
+}
+
+// P7: whoever asks for an image says of what type it is, unless it is a backup.
+func TestP7TheTypeOfAnImageIsTheRequests(t *testing.T) {
+	t.Parallel()
+	s := compute.Server{ID: server, Image: compute.Image{Properties: map[string]string{"image_type": "of the source"}}}
+	in := compute.SnapshotArguments{Metadata: map[string]string{"image_type": "test"}}
+	require.Equal(t, "test", compute.SnapshotImage(s, in).Properties["image_type"])
+	in.Backup = &compute.Backup{Type: "daily"}
+	require.True(t, compute.SnapshotImage(s, in).IsBackup(server, "daily"))
+	require.Equal(t, "snapshot", compute.SnapshotImage(s, compute.SnapshotArguments{}).Properties["image_type"])
 }

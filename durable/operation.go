@@ -129,13 +129,27 @@ func (s Starter) Cancel(ctx context.Context, server compute.ServerID) (ended boo
 	if err != nil || info == nil || stateOf(info) == Closed {
 		return err == nil, err
 	}
-	err = s.Client.CancelWorkflow(ctx, id, info.GetExecution().GetRunId())
+	return false, s.cancel(ctx, info)
+}
+
+// CancelExecution cancels op's own execution, where it runs.
+func (s Starter) CancelExecution(ctx context.Context, op compute.Operation) error {
+	info, err := s.describe(ctx, WorkflowID(op.On(), op.Kind))
+	if err != nil || info == nil || owner(info) != op.ID || stateOf(info) == Closed {
+		return err
+	}
+	return s.cancel(ctx, info)
+}
+
+func (s Starter) cancel(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) error {
+	run := info.GetExecution()
+	err := s.Client.CancelWorkflow(ctx, run.GetWorkflowId(), run.GetRunId())
 	var missing *serviceerror.NotFound
 	var asked *serviceerror.CancellationAlreadyRequested
 	if err != nil && !errors.As(err, &missing) && !errors.As(err, &asked) {
-		return false, compute.Errorf(compute.Unavailable, "cancelling %s: %w", id, err)
+		return compute.Errorf(compute.Unavailable, "cancelling %s: %w", run.GetWorkflowId(), err)
 	}
-	return false, nil
+	return nil
 }
 
 func (s Starter) describe(ctx context.Context, id string) (*workflowpb.WorkflowExecutionInfo, error) {

@@ -136,6 +136,24 @@ func TestStarter(t *testing.T) {
 		require.Equal(t, durable.Closed, run)
 	})
 
+	t.Run("the execution of one operation is cancelled, and no other's", func(t *testing.T) {
+		t.Parallel()
+		op := newOperation(newServer(), compute.OpCreate)
+		require.NoError(t, s.CancelExecution(t.Context(), op), "nothing runs")
+		require.NoError(t, s.Start(t.Context(), op))
+		require.NoError(t, s.CancelExecution(t.Context(), newOperation(op.ServerID, compute.OpStop)))
+		time.Sleep(2 * undoTime)
+		run, _ := look(t, op)
+		require.Equal(t, durable.Running, run)
+		for range 2 {
+			require.NoError(t, s.CancelExecution(t.Context(), op))
+		}
+		require.Eventually(t, func() bool {
+			run, _ := look(t, op)
+			return run == durable.Closed
+		}, time.Minute, undoTime/20)
+	})
+
 	t.Run("a cancel leaves a delete alone", func(t *testing.T) {
 		t.Parallel()
 		op := newOperation(newServer(), compute.OpDelete)

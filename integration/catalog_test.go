@@ -57,16 +57,19 @@ func TestRealCloudThroughCatalog(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
-// EE-10: who may not make secrets is told so at once, and nothing is left.
+// EE-10, TPM-40: who may not make secrets, which a vTPM needs, too, is told so at once, and which role lacks;
+// nothing is left.
 func TestMemberMayNotMakeSecrets(t *testing.T) {
 	backends(t, openStack)
 	c := sharedCloud(t)
 	member := c.compute(t, "-member")
-	err := servers.Create(t.Context(), member, servers.CreateOpts{
-		Name: "no-creator", FlavorRef: c.flavor(t, encryptedTPM), ImageRef: c.image, Networks: "none",
-	}, nil).Err
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
-	require.Contains(t, err.Error(), "secrets")
+	for _, f := range []flavorSpec{encryptedTPM, tpmAlone} {
+		err := servers.Create(t.Context(), member, servers.CreateOpts{
+			Name: "no-creator", FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
+		}, nil).Err
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
+		require.ErrorContains(t, err, "may not store secrets in the key manager in this project (there the role is usually called creator)")
+	}
 	require.Empty(t, listed(t, member, servers.ListOpts{Name: "no-creator"}))
 	c.nothingIsLeft(t)
 }

@@ -84,11 +84,7 @@ func TestEncryptionByFlavorAndImage(t *testing.T) {
 		require.False(t, d.Encrypted)
 		require.Empty(t, d.Format)
 	}
-	// EE-33: neither way.
-	client := c.compute(t, "-demo")
-	err := servers.Resize(t.Context(), client, plain, servers.ResizeOpts{FlavorRef: c.flavor(t, encrypted)}).ExtractErr()
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
-	c.becomes(t, plain, "ACTIVE")
+	c.resizeRefused(t, plain, "none", map[string]string{}) // EE-33
 	c.delete(t, plain)
 }
 

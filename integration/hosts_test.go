@@ -3,9 +3,6 @@ package integration_test
 import (
 	"context"
 	"net/http"
-	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,9 +14,6 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// pairTaken is held by the test that has the cloud with two hosts.
-var pairTaken sync.Mutex
-
 // twoHosts gives a cloud with two compute hosts that nobody else uses until the test ends:
 // each with a libvirtd, a host worker, files and namespaces of its own. At the end both are on,
 // joined, and take servers. It counts as one of the clouds of tests' own.
@@ -27,8 +21,8 @@ func twoHosts(t *testing.T) *testCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	pairTaken.Lock()
-	t.Cleanup(pairTaken.Unlock)
+	pair := <-paired
+	t.Cleanup(func() { paired <- pair })
 	place := <-idle
 	t.Cleanup(func() { idle <- place })
 	c := pair.get(t)
@@ -181,38 +175,4 @@ func (c *testCloud) armOn(t *testing.T, h stack.Host, point string) {
 func (c *testCloud) holdOn(t *testing.T, h stack.Host, point string) held {
 	t.Helper()
 	return c.hold(t, point+"@"+hostName(t, h))
-}
-
-// copies counts the QEMUs that run a server, on whatever host.
-func copies(id string) (n int) {
-	entries, _ := os.ReadDir("/proc") // those that end meanwhile count as ended
-	for _, e := range entries {
-		arguments, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if strings.Contains(string(arguments), "\x00-uuid\x00"+id+"\x00") {
-			n++
-		}
-	}
-	return n
-}
-
-// oneCopyAtMost looks until the test ends, and fails it if a server ever runs twice.
-func oneCopyAtMost(t *testing.T, id string) {
-	t.Helper()
-	stop, most := make(chan struct{}), make(chan int)
-	seen := copies(id) // at once: it may be stopped right after
-	go func() {
-		for {
-			select {
-			case <-stop:
-				most <- seen
-				return
-			case <-time.After(50 * time.Millisecond):
-				seen = max(seen, copies(id))
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		close(stop)
-		require.Equal(t, 1, <-most, "of running copies at once")
-	})
 }

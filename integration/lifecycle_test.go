@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"strongroom/compute"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -24,11 +25,12 @@ func TestEncryptedServerWithTPM(t *testing.T) {
 	kinds := []struct {
 		flavor  flavorSpec
 		version string
+		model   compute.TPMModel
 		disks   []string
 	}{
-		{encryptedTPM, "2.0", []string{"disk", "disk.eph0", "disk.swap"}},
-		{encryptedTIS, "2.0", []string{"disk"}},
-		{encrypted12, "1.2", []string{"disk"}},
+		{encryptedTPM, "2.0", compute.TPMCRB, []string{"disk", "disk.eph0", "disk.swap"}},
+		{encryptedTIS, "2.0", compute.TPMTIS, []string{"disk"}},
+		{encrypted12, "1.2", compute.TPMTIS, []string{"disk"}},
 	}
 	var ids []string
 	for _, k := range kinds {
@@ -40,6 +42,12 @@ func TestEncryptedServerWithTPM(t *testing.T) {
 				t.Parallel()
 				c.becomes(t, ids[i], "ACTIVE")
 				requireEncrypted(t, c, ids[i], k.disks)
+				c.requireTPM(t, ids[i], compute.TPMVersion(k.version), k.model)
+				for name, passphrase := range c.passphrases(t) { // 64 and 384 random bytes, in base64
+					if _, what, ours := strings.Cut(name, "strongroom server "+ids[i]+" "); ours {
+						require.Len(t, passphrase, map[bool]int{false: 88, true: 512}[strings.HasPrefix(what, "vtpm ")], what)
+					}
+				}
 				livesOn(t, c, ids[i], k.version)
 			})
 		}

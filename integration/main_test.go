@@ -24,13 +24,14 @@ import (
 const (
 	sharers   = 2 // tests at once on the shared cloud
 	ownClouds = 3 // clouds for tests of their own
+	pairs     = 2 // of them, those with two hosts
 )
 
 var (
 	shared = &slot{name: "shared"}
 	seats  = semaphore.NewWeighted(sharers)
 	idle   = make(chan *slot, ownClouds)
-	pair   = &slot{name: "pair", hosts: 2}
+	paired = make(chan *slot, pairs)
 )
 
 // slot is a place for a cloud, which starts when it is first needed.
@@ -58,11 +59,16 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "1000"); err != nil {
 		panic(err)
 	}
-	slots := []*slot{shared, pair}
+	slots := []*slot{shared}
 	for i := range ownClouds {
 		own := &slot{name: fmt.Sprintf("own%d", i)}
 		slots = append(slots, own)
 		idle <- own
+	}
+	for i := range pairs {
+		pair := &slot{name: fmt.Sprintf("pair%d", i), hosts: 2}
+		slots = append(slots, pair)
+		paired <- pair
 	}
 	code := m.Run()
 	printTally()

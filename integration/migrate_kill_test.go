@@ -13,20 +13,6 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// What dies in the middle of a move between two hosts: a part, or the network between them.
-const (
-	sourceWorker       = "the source's worker"
-	destinationWorker  = "the destination's worker"
-	sourceLibvirt      = "the source's libvirtd"
-	destinationLibvirt = "the destination's libvirtd"
-	network            = "the network"
-)
-
-var partsOfAMove = []string{"control", "temporal", network, sourceWorker, destinationWorker, sourceLibvirt, destinationLibvirt}
-
-// cutFor is how long the network between the hosts is cut.
-const cutFor = 10 * time.Second
-
 // mover is a server that goes to and fro between two hosts, and what its guest counted.
 type mover struct {
 	*testCloud
@@ -74,39 +60,6 @@ func named(kind string, points []string) (out []string) {
 		out = append(out, kind+": "+p)
 	}
 	return out
-}
-
-// meets has an operation meet its trouble: a worker that dies at an activity, whichever it is, or a
-// part that dies, or is cut off, when the operation has come to one. strike waits for that.
-func (m *mover) meets(t *testing.T, point string, source, destination stack.Host) (strike func()) {
-	t.Helper()
-	part, activity, inTheMiddle := strings.Cut(point, " at ")
-	if !inTheMiddle {
-		m.arm(t, point)
-		return func() {}
-	}
-	h := m.hold(t, activity+before)
-	return func() {
-		require.Eventually(t, h.reached, settleTimeout, 20*time.Millisecond)
-		switch part {
-		case network:
-			m.link(t, m.Host(2), false)
-			h.release()
-			time.Sleep(cutFor)
-			m.link(t, m.Host(2), true)
-		case sourceWorker:
-			m.kill(t, source.Part("host"))
-		case destinationWorker:
-			m.kill(t, destination.Part("host"))
-		case sourceLibvirt:
-			m.kill(t, source.Part("libvirtd"))
-		case destinationLibvirt:
-			m.kill(t, destination.Part("libvirtd"))
-		default:
-			m.kill(t, part)
-		}
-		h.release()
-	}
 }
 
 // settles waits for the end of an operation. One that a worker died in, which comes back, is done;

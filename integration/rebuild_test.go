@@ -23,6 +23,7 @@ var (
 	asksNothing map[string]string
 	asksLUKS    = map[string]string{"hw_ephemeral_encryption": "true"}
 	asksCRB     = map[string]string{"hw_tpm_version": "2.0", "hw_tpm_model": "tpm-crb"}
+	asksTIS     = map[string]string{"hw_tpm_version": "2.0"}
 	asks12      = map[string]string{"hw_tpm_version": "1.2"}
 )
 
@@ -189,9 +190,13 @@ func TestRebuildAndTheTPM(t *testing.T) {
 	require.Contains(t, said, "tpm version=2.0 interface=crb")
 	require.Contains(t, said, "nvcount=1")
 	require.Contains(t, next(crb), "nvcount=2", "kept")
-	err := c.tryRebuild(t, "-demo", id, old)
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
-	require.ErrorContains(t, err, "a rebuild keeps the vTPM and cannot change it")
+	tis, removeTIS := c.guestAsking(t, asksTIS)
+	for _, other := range []string{old, tis} { // another version, another model
+		err := c.tryRebuild(t, "-demo", id, other)
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+		require.ErrorContains(t, err, "a rebuild keeps the vTPM and cannot change it")
+	}
+	removeTIS()
 	require.Equal(t, "ACTIVE", c.settled(t, id).Status)
 	require.Contains(t, next(c.image), "TG tpm none")
 	require.Empty(t, keyNames(c.passphrases(t), id, "vtpm"))

@@ -2,11 +2,16 @@ package integration_test
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
 )
 
 // largerTPM and largerTIS are flavors that a server of encryptedTPM is resized to.
@@ -48,8 +53,35 @@ func (c *testCloud) counts(t *testing.T, id string, boot, disk, tpm int) {
 	require.Contains(t, log, fmt.Sprintf("nvcount=%d", tpm))
 }
 
-// TPM-16 … TPM-19 on one host: a resize keeps the disks and the state of the vTPM, larger; reverted,
-// both are as they were before it; another vTPM begins afresh, and the old one comes back.
+// resizeRefused requires that a server of a format of encryption ("none" for none) cannot be resized to flavors of
+// other formats, and is as it was (EE-33).
+func (c *testCloud) resizeRefused(t *testing.T, id, format string, vTPM map[string]string) {
+	t.Helper()
+	was, disks, action := c.settled(t, id), c.disks(t, id), c.newestAction(t, id)
+	for _, f := range []struct{ name, says string }{{"none", "false"}, {"luks", "true"}, {"luksv2", "true"}, {"plain", "true"}} {
+		if f.name == format {
+			continue
+		}
+		specs := maps.Clone(vTPM)
+		specs["hw:ephemeral_encryption"] = f.says
+		if f.name != "none" {
+			specs["hw:ephemeral_encryption_format"] = f.name
+		}
+		large := flavorSpec{fmt.Sprintf("e2e-%s-to-%s", format, f.name), 256, 2, 2, 128, specs}
+		err := servers.Resize(t.Context(), c.compute(t, "-demo"), id, servers.ResizeOpts{FlavorRef: c.flavor(t, large)}).ExtractErr()
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%s: %v", f.name, err)
+		require.ErrorContains(t, err, "differ in the encryption of disks ("+format+" and "+f.name+")")
+	}
+	now := c.settled(t, id)
+	require.Equal(t, was.Status, now.Status)
+	require.Equal(t, was.Flavor, now.Flavor)
+	require.Equal(t, disks, c.disks(t, id))
+	require.Equal(t, action, c.newestAction(t, id))
+}
+
+// EE-33, TPM-16, TPM-17, TPM-19 on one host: a resize keeps the disks and the state of the vTPM, larger; reverted,
+// both are as they were before it; another vTPM begins afresh, and the old one comes back. One that
+// would encrypt, decrypt or convert disks is refused before anything changes.
 func TestResizeConfirmAndRevert(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)
@@ -57,6 +89,7 @@ func TestResizeConfirmAndRevert(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	c.counts(t, id, 1, 1, 1)
 	keys := c.keysOf(t, id)
+	c.resizeRefused(t, id, "luks", map[string]string{"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"})
 
 	c.resize(t, id, largerTPM)
 	c.counts(t, id, 2, 2, 2)
@@ -80,6 +113,61 @@ func TestResizeConfirmAndRevert(t *testing.T) {
 	c.shutOff(t, id)
 	c.startAgain(t, id)
 	c.counts(t, id, 7, 5, 5)
+	c.delete(t, id)
+}
+
+// TPM-18: a resize that adds a vTPM makes its key and an empty state, which go when it is reverted and
+// stay when it is confirmed. One that leaves the vTPM out takes both away when it is confirmed; reverted, the
+// state is as it was, bit for bit.
+func TestResizeAddsAndRemovesAVTPM(t *testing.T) {
+	backends(t, local, openStack)
+	c := sharedCloud(t)
+	id := c.createIdle(t, noTPM)
+	c.becomes(t, id, "ACTIVE")
+	without := c.keysOf(t, id)
+	has := func(keys []string, tpm bool) {
+		t.Helper()
+		require.Equal(t, keys, c.keysOf(t, id))
+		require.Equal(t, tpm, c.systemMetadata(t, id, compute.SystemTPMSecret) != "")
+		found := c.remains(t, c.Host(1), id)
+		if found.Running { // one that is off is defined anew when it starts
+			require.Equal(t, tpm, strings.Contains(found.Domain, "<tpm "))
+		}
+		require.Equal(t, tpm, found.TPM != nil)
+		require.Empty(t, c.audit(t).Findings)
+	}
+	has(without, false)
+	c.resize(t, id, largerTPM)
+	added := c.keysOf(t, id)
+	require.Len(t, added, len(without)+1)
+	has(added, true)
+	c.requireTPM(t, id, compute.TPM20, compute.TPMCRB)
+	c.revert(t, id)
+	has(without, false)
+
+	c.resize(t, id, largerTPM)
+	again := c.keysOf(t, id)
+	require.Len(t, again, len(without)+1)
+	require.NotEqual(t, added, again, "the first one's key is gone")
+	c.confirm(t, id)
+	has(again, true)
+
+	c.shutOff(t, id)
+	state := c.remainsOnDisk(t, c.Host(1), id).TPM.state()
+	require.NotEmpty(t, state)
+	demo := c.compute(t, "-demo")
+	c.resize(t, id, largerNo)
+	require.Equal(t, again, c.keysOf(t, id), "it is not decided")
+	require.NoError(t, servers.RevertResize(t.Context(), demo, id).ExtractErr())
+	c.becomes(t, id, "SHUTOFF")
+	has(again, true)
+	require.Equal(t, state, c.remainsOnDisk(t, c.Host(1), id).TPM.state())
+	c.resize(t, id, largerNo)
+	require.NoError(t, servers.ConfirmResize(t.Context(), demo, id).ExtractErr())
+	c.becomes(t, id, "SHUTOFF")
+	has(without, false)
+	c.startAgain(t, id)
+	has(without, false)
 	c.delete(t, id)
 }
 

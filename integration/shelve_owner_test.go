@@ -67,6 +67,31 @@ func TestShelveByAnAdministratorWithoutTheKeys(t *testing.T) {
 	c.nothingIsLeftInTime(t)
 }
 
+// EE-25, TPM-27: where the flavor lets strongroom read the keys, an administrator of another project shelves a
+// server. What is kept is its owner's, no key is made or goes, and the owner can unshelve it.
+func TestShelveByAnAdministrator(t *testing.T) {
+	backends(t, openStack, local)
+	c := sharedCloud(t)
+	id := c.createIdle(t, delegated)
+	c.becomes(t, id, "ACTIVE")
+	keys := c.keysOf(t, id)
+	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-admin"), id).ExtractErr())
+	s := c.becomes(t, id, "SHELVED_OFFLOADED")
+	kept := c.keptAs(t, id)
+	require.Len(t, kept, 1)
+	require.Equal(t, s.TenantID, kept[0].Owner)
+	require.NotEmpty(t, c.objectsOf(t, s), "they are in its project")
+	require.Equal(t, keys, c.keysOf(t, id))
+	c.unshelve(t, id)
+	require.Empty(t, c.keptAs(t, id))
+	require.Empty(t, c.objectsOf(t, s))
+	require.Equal(t, keys, c.keysOf(t, id))
+	c.shelve(t, id)
+	c.delete(t, id)
+	require.Empty(t, c.keysOf(t, id))
+	c.nothingIsLeft(t)
+}
+
 // An offloaded server that was set to ERROR says what can be done with it, and does that.
 func TestShelvedServerInError(t *testing.T) {
 	backends(t, local)

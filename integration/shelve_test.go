@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -107,6 +107,7 @@ func TestShelveAndUnshelve(t *testing.T) {
 	require.NoError(t, line.conn.Close())
 	keys, disks := c.keysOf(t, id), c.disks(t, id)
 	require.Len(t, keys, 4)
+	laid := filesOf(t, c.tpmFolder(id)).state()
 
 	python := c.python(t, "-demo")
 	python.run("server", "shelve", id)
@@ -129,6 +130,9 @@ func TestShelveAndUnshelve(t *testing.T) {
 	}
 	require.NotEmpty(t, c.systemMetadata(t, id, "tpm_object_id"))
 	require.Len(t, c.systemMetadata(t, id, "tpm_object_sha256"), 64)
+	objects := strings.Join(c.objectsOf(t, s), "\n") // the one that was noted, and its one part
+	require.Contains(t, objects, c.systemMetadata(t, id, "tpm_object_id")+"\n")
+	require.Contains(t, objects, "-"+c.systemMetadata(t, id, "tpm_object_sha256"))
 
 	demo := c.compute(t, "-demo")
 	for action, err := range map[string]error{
@@ -153,11 +157,15 @@ func TestShelveAndUnshelve(t *testing.T) {
 	require.Empty(t, c.keptAs(t, id))
 	require.Empty(t, c.systemMetadata(t, id, "tpm_object_id")+c.systemMetadata(t, id, "tpm_object_sha256"))
 	require.Equal(t, keys, c.keysOf(t, id))
-	folder, err := os.Stat(filepath.Join(c.tpmFolder(id), "tpm2"))
+	require.Empty(t, c.objectsOf(t, s))
+	swtpm, err := user.Lookup("tss")
 	require.NoError(t, err)
-	owner, ok := folder.Sys().(*syscall.Stat_t)
-	require.True(t, ok)
-	require.NotZero(t, owner.Uid, "swtpm's user has it")
+	back := filesOf(t, c.tpmFolder(id)).state()
+	require.Len(t, back, len(laid))
+	for name, f := range back {
+		require.Equal(t, []string{swtpm.Uid, swtpm.Gid}, []string{fmt.Sprint(f.UID), fmt.Sprint(f.GID)}, name)
+		require.Equal(t, laid[name].Mode, f.Mode, name)
+	}
 	require.Empty(t, c.audit(t).Findings)
 
 	// What came back goes on like any other: it starts again, has images made of it, and
@@ -173,6 +181,27 @@ func TestShelveAndUnshelve(t *testing.T) {
 	require.Contains(t, log, "nvcount=4")
 	c.delete(t, id)
 	c.nothingIsLeft(t)
+}
+
+// objectsOf are the names of what the object store has of a server.
+func (c *testCloud) objectsOf(t *testing.T, s *servers.Server) (names []string) {
+	t.Helper()
+	var all []string
+	if c.real != nil {
+		all = c.containers(t, "-demo")
+	} else {
+		entries, err := os.ReadDir(filepath.Join(c.State, "objects", s.TenantID))
+		require.NoError(t, err)
+		for _, e := range entries {
+			all = append(all, strings.ReplaceAll(e.Name(), "%2F", "/"))
+		}
+	}
+	for _, name := range all {
+		if strings.Contains(name, s.ID) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // TPM-26, TPM-37: an object that is another one, and images that ask for another vTPM, are
@@ -299,7 +328,8 @@ func TestShelvedServerThatStays(t *testing.T) {
 	log := c.console(t, id, "TG ready", 2)
 	require.Contains(t, log, "nvcount=2")
 	require.Empty(t, c.keptAs(t, id))
-	require.Empty(t, c.systemMetadata(t, id, "tpm_object_id"))
+	require.Empty(t, c.systemMetadata(t, id, "tpm_object_id")+c.systemMetadata(t, id, "tpm_object_sha256"))
+	require.Empty(t, c.objectsOf(t, c.settled(t, id)))
 	c.nothingIsLeft(t)
 
 	stays(t, id)

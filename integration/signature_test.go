@@ -73,7 +73,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	want := []string{
 		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "backUpTPM", "drain", workflows.JanitorName, workflows.AuditName,
 		record.Begin.Name, record.Advance.Name, record.ClearSecrets.Name, record.Settle.Name, record.FinishDelete.Name,
-		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.Shelve.Name, record.Unshelve.Name, record.ConfirmResize.Name, record.RevertResize.Name, record.LeaveHost.Name, record.Evacuate.Name, record.LiveMigrated.Name, record.TPMBackup.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name, placement.HostAgent.Name,
+		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.Shelve.Name, record.Unshelve.Name, record.ConfirmResize.Name, record.RevertResize.Name, record.LeaveHost.Name, record.Evacuate.Name, record.LiveMigrated.Name, record.NoteFenced.Name, record.TPMBackup.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name, placement.HostAgent.Name,
 		ledger.Things.Name, ledger.HandedOver.Name, ledger.Due.Name, ledger.Reaped.Name, ledger.Count.Name, ledger.StartAudit.Name,
 		ledger.Projects.Name, ledger.Names.Name, ledger.NoteSeen.Name, ledger.NoteLooked.Name, ledger.Differences.Name, ledger.EndAudit.Name,
 		operation.CancelRunning.Name, operation.Watch.Name, operation.Sweep.Name,

@@ -15,16 +15,15 @@ import (
 
 const completeEvacuations = `-- name: CompleteEvacuations :exec
 UPDATE migrations m SET status = 'completed', updated_at = now()
-FROM hosts h
-WHERE m.type = 'evacuation' AND m.status = 'done' AND h.name = m.source
-    AND (m.server_id = ANY($1::uuid[]) OR h.id = $2)
+WHERE m.type = 'evacuation' AND m.status = 'done'
+    AND (m.server_id = ANY($1::uuid[]) OR m.source_id = $2)
     AND NOT EXISTS (
-        SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = h.id AND l.state = 'waiting')
+        SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.source_id AND l.state = 'waiting')
 `
 
 type CompleteEvacuationsParams struct {
 	Servers []uuid.UUID
-	HostID  compute.HostID
+	HostID  *compute.HostID
 }
 
 // Those of some servers, or from one host, of which nothing waits any more on the host that
@@ -35,14 +34,19 @@ func (q *Queries) CompleteEvacuations(ctx context.Context, arg CompleteEvacuatio
 }
 
 const evacuated = `-- name: Evacuated :many
-SELECT m.server_id, m.created_at AS since
-FROM operations o JOIN migrations m ON m.operation_id = o.id JOIN hosts h ON h.name = m.source
-WHERE o.state IN ('accepted', 'running') AND h.id = $1 AND m.type = 'evacuation' AND m.status = 'pre-migrating'
+SELECT m.server_id, m.created_at AS since FROM migrations m JOIN operations o ON o.id = m.operation_id
+WHERE m.type = 'evacuation' AND m.source_id = $1
+    AND (m.status = 'pre-migrating' AND o.state IN ('accepted', 'running')
+        OR m.status = 'done' AND EXISTS (
+            SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.source_id AND l.state = 'waiting')
+        OR m.status = 'failed' AND EXISTS (
+            SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.kind = 'running_domain'
+                AND l.operation_id = m.operation_id AND l.state NOT IN ('released', 'handed_over')))
 UNION
-SELECT m.server_id, m.created_at AS since
-FROM ledger l JOIN migrations m ON m.server_id = l.owner_id JOIN hosts h ON h.name = m.source
-WHERE l.state = 'waiting' AND l.host_id = $1 AND l.owner_kind = 'server' AND h.id = $1
-    AND m.type = 'evacuation' AND m.status = 'done'
+SELECT m.server_id, m.fenced_at::timestamptz AS since FROM migrations m JOIN operations o ON o.id = m.operation_id
+WHERE m.fenced_at IS NOT NULL AND m.destination_id = $1
+    AND (o.state IN ('accepted', 'running') OR EXISTS (
+        SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.destination_id AND l.state = 'waiting'))
 `
 
 type EvacuatedRow struct {
@@ -50,9 +54,11 @@ type EvacuatedRow struct {
 	Since    time.Time
 }
 
-// Servers that left a host while it was down, or are leaving it: they must not run there. since
-// is when that began: what was started there later runs there by right.
-func (q *Queries) Evacuated(ctx context.Context, hostID compute.HostID) ([]EvacuatedRow, error) {
+// Servers that must not run on a host: those that left it while it was down, or are leaving it; those
+// that stay there since they could not leave, while the host that they were to go to may still run them;
+// and those that were to come while they ran, when it was fenced before it said whether they had.
+// since is when that began: what was started there later runs there by right.
+func (q *Queries) Evacuated(ctx context.Context, hostID *compute.HostID) ([]EvacuatedRow, error) {
 	rows, err := q.db.Query(ctx, evacuated, hostID)
 	if err != nil {
 		return nil, err
@@ -105,7 +111,8 @@ func (q *Queries) LeaveHost(ctx context.Context, arg LeaveHostParams) error {
 }
 
 const lockFenced = `-- name: LockFenced :one
-SELECT name, forced_down, (last_seen <= now() - make_interval(secs => $1::float8))::boolean AS silent
+SELECT name, (forced_down OR forgotten_at IS NOT NULL)::boolean AS forced_down,
+    (last_seen <= now() - make_interval(secs => $1::float8))::boolean AS silent
 FROM hosts WHERE id = $2 FOR UPDATE
 `
 
@@ -127,4 +134,19 @@ func (q *Queries) LockFenced(ctx context.Context, arg LockFencedParams) (LockFen
 	var i LockFencedRow
 	err := row.Scan(&i.Name, &i.ForcedDown, &i.Silent)
 	return i, err
+}
+
+const noteFenced = `-- name: NoteFenced :exec
+UPDATE migrations SET fenced_at = coalesce(fenced_at, now()), updated_at = now()
+WHERE operation_id = $1 AND destination_id = $2
+`
+
+type NoteFencedParams struct {
+	OperationID compute.OperationID
+	HostID      *compute.HostID
+}
+
+func (q *Queries) NoteFenced(ctx context.Context, arg NoteFencedParams) error {
+	_, err := q.db.Exec(ctx, noteFenced, arg.OperationID, arg.HostID)
+	return err
 }

@@ -1,6 +1,13 @@
 package schema
 
-import "strongroom/compute"
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/compute"
+)
 
 // Host gives a hosts row with its use as the field knows it.
 func (row HostsWithUseRow) Host() compute.Host {
@@ -31,4 +38,23 @@ func Hosts(rows []HostsWithUseRow) []compute.Host {
 		out[i].Private = private
 	}
 	return out
+}
+
+// MayEnable refuses, with Conflict, to have a host take servers again that is being drained. It locks
+// the host: no drain begins before the transaction ends.
+func MayEnable(ctx context.Context, q *Queries, id compute.HostID) error {
+	host, err := q.LockHost(ctx, id)
+	if err != nil {
+		return err
+	}
+	drain, err := q.DrainOfHost(ctx, id.UUID)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case !drain.State.Settled():
+		return compute.Errorf(compute.Conflict, "host %s is being drained (%s): cancel that first, with strongroom host drain %s --cancel", host.Name, drain.ID, host.Name)
+	}
+	return nil
 }

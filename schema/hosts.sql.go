@@ -157,19 +157,23 @@ func (q *Queries) ReleaseWaitingOn(ctx context.Context, hostID *compute.HostID) 
 const serversHere = `-- name: ServersHere :one
 SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
         AND (s.host_id = $1 OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = $1))) AS servers,
+    (SELECT count(*) FROM migrations m JOIN operations o ON o.id = m.operation_id
+        WHERE m.type = 'live-migration' AND m.destination_id = $1 AND o.state IN ('accepted', 'running')) AS arriving,
     (SELECT count(*) FROM ledger l WHERE l.host_id = $1 AND l.state NOT IN ('released', 'waiting')) AS things
 `
 
 type ServersHereRow struct {
-	Servers int64
-	Things  int64
+	Servers  int64
+	Arriving int64
+	Things   int64
 }
 
-// What keeps a host from being forgotten or deleted: servers on it, and things there that do not wait.
+// What keeps a host from being forgotten or deleted: servers on it, among them those that are coming while they
+// run, and things there that do not wait.
 func (q *Queries) ServersHere(ctx context.Context, hostID *compute.HostID) (ServersHereRow, error) {
 	row := q.db.QueryRow(ctx, serversHere, hostID)
 	var i ServersHereRow
-	err := row.Scan(&i.Servers, &i.Things)
+	err := row.Scan(&i.Servers, &i.Arriving, &i.Things)
 	return i, err
 }
 

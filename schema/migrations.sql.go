@@ -125,7 +125,7 @@ func (q *Queries) ForgetFormer(ctx context.Context, arg ForgetFormerParams) (int
 }
 
 const listMigrations = `-- name: ListMigrations :many
-SELECT m.number, m.uuid, m.operation_id, m.server_id, m.type, m.status, m.source, m.destination, m.address, m.old_flavor, m.new_flavor, m.project_id, m.user_id, m.created_at, m.updated_at, m.wish, m.memory_total, m.memory_remaining, m.memory_processed, m.disk_total, m.disk_remaining, m.disk_processed FROM migrations m JOIN servers s ON s.id = m.server_id
+SELECT m.number, m.uuid, m.operation_id, m.server_id, m.type, m.status, m.source, m.destination, m.address, m.old_flavor, m.new_flavor, m.project_id, m.user_id, m.created_at, m.updated_at, m.wish, m.memory_total, m.memory_remaining, m.memory_processed, m.disk_total, m.disk_remaining, m.disk_processed, m.source_id, m.destination_id, m.fenced_at FROM migrations m JOIN servers s ON s.id = m.server_id
 WHERE ($1::uuid IS NULL OR m.server_id = $1)
     AND ($2::text IS NULL OR m.status = $2)
     AND ($3::text IS NULL OR $3 IN (m.source, m.destination))
@@ -198,6 +198,9 @@ func (q *Queries) ListMigrations(ctx context.Context, arg ListMigrationsParams) 
 			&i.DiskTotal,
 			&i.DiskRemaining,
 			&i.DiskProcessed,
+			&i.SourceID,
+			&i.DestinationID,
+			&i.FencedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -210,7 +213,7 @@ func (q *Queries) ListMigrations(ctx context.Context, arg ListMigrationsParams) 
 }
 
 const liveMigrations = `-- name: LiveMigrations :many
-SELECT number, uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id, created_at, updated_at, wish, memory_total, memory_remaining, memory_processed, disk_total, disk_remaining, disk_processed FROM migrations WHERE server_id = $1 AND type = 'live-migration' AND status IN ('queued', 'preparing', 'running', 'post-migrating')
+SELECT number, uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id, created_at, updated_at, wish, memory_total, memory_remaining, memory_processed, disk_total, disk_remaining, disk_processed, source_id, destination_id, fenced_at FROM migrations WHERE server_id = $1 AND type = 'live-migration' AND status IN ('queued', 'preparing', 'running', 'post-migrating')
 ORDER BY number DESC
 `
 
@@ -247,6 +250,9 @@ func (q *Queries) LiveMigrations(ctx context.Context, serverID compute.ServerID)
 			&i.DiskTotal,
 			&i.DiskRemaining,
 			&i.DiskProcessed,
+			&i.SourceID,
+			&i.DestinationID,
+			&i.FencedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -259,7 +265,7 @@ func (q *Queries) LiveMigrations(ctx context.Context, serverID compute.ServerID)
 }
 
 const migrationByUUID = `-- name: MigrationByUUID :one
-SELECT number, uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id, created_at, updated_at, wish, memory_total, memory_remaining, memory_processed, disk_total, disk_remaining, disk_processed FROM migrations WHERE uuid = $1
+SELECT number, uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id, created_at, updated_at, wish, memory_total, memory_remaining, memory_processed, disk_total, disk_remaining, disk_processed, source_id, destination_id, fenced_at FROM migrations WHERE uuid = $1
 `
 
 func (q *Queries) MigrationByUUID(ctx context.Context, argUuid uuid.UUID) (Migration, error) {
@@ -288,12 +294,15 @@ func (q *Queries) MigrationByUUID(ctx context.Context, argUuid uuid.UUID) (Migra
 		&i.DiskTotal,
 		&i.DiskRemaining,
 		&i.DiskProcessed,
+		&i.SourceID,
+		&i.DestinationID,
+		&i.FencedAt,
 	)
 	return i, err
 }
 
 const migrationOfServer = `-- name: MigrationOfServer :one
-SELECT number, uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id, created_at, updated_at, wish, memory_total, memory_remaining, memory_processed, disk_total, disk_remaining, disk_processed FROM migrations WHERE server_id = $1 AND number = $2
+SELECT number, uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id, created_at, updated_at, wish, memory_total, memory_remaining, memory_processed, disk_total, disk_remaining, disk_processed, source_id, destination_id, fenced_at FROM migrations WHERE server_id = $1 AND number = $2
 `
 
 type MigrationOfServerParams struct {
@@ -327,6 +336,9 @@ func (q *Queries) MigrationOfServer(ctx context.Context, arg MigrationOfServerPa
 		&i.DiskTotal,
 		&i.DiskRemaining,
 		&i.DiskProcessed,
+		&i.SourceID,
+		&i.DestinationID,
+		&i.FencedAt,
 	)
 	return i, err
 }
@@ -384,13 +396,13 @@ func (q *Queries) PostponeConfirm(ctx context.Context, id compute.ServerID) erro
 }
 
 const putMigration = `-- name: PutMigration :exec
-INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id)
-SELECT $1, o.id, s.id, $2, $3, coalesce(src.name, ''), dst.name, dst.address, s.flavor->>'id',
+INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, source_id, destination, destination_id, address, old_flavor, new_flavor, project_id, user_id)
+SELECT $1, o.id, s.id, $2, $3, coalesce(src.name, ''), src.id, dst.name, dst.id, dst.address, s.flavor->>'id',
     $4, o.project_id, o.user_id
 FROM operations o JOIN servers s ON s.id = o.server_id LEFT JOIN hosts src ON src.id = s.host_id
 JOIN hosts dst ON dst.id = $5
 WHERE o.id = $6
-ON CONFLICT (operation_id) DO UPDATE SET destination = excluded.destination, address = excluded.address, updated_at = now()
+ON CONFLICT (operation_id) DO UPDATE SET destination = excluded.destination, destination_id = excluded.destination_id, address = excluded.address, updated_at = now()
 `
 
 type PutMigrationParams struct {
@@ -508,32 +520,22 @@ func (q *Queries) ReportMigration(ctx context.Context, arg ReportMigrationParams
 	return wish, err
 }
 
-const runsElsewhere = `-- name: RunsElsewhere :many
-SELECT coalesce(h.name, l.place)::text AS host FROM ledger l LEFT JOIN hosts h ON h.id::text = l.place
-WHERE l.owner_kind = 'server' AND l.owner_id = $1::uuid AND l.kind = 'running_domain' AND l.state NOT IN ('released', 'handed_over')
-    AND l.place <> coalesce((SELECT s.host_id::text FROM servers s WHERE s.id = $1), '')
+const runsElsewhere = `-- name: RunsElsewhere :one
+SELECT EXISTS (SELECT FROM ledger l
+    WHERE l.owner_kind = 'server' AND l.owner_id = $1::uuid AND l.kind = 'running_domain' AND l.state NOT IN ('released', 'handed_over')
+        AND l.host_id IS DISTINCT FROM (SELECT s.host_id FROM servers s WHERE s.id = $1::uuid)
+        AND NOT EXISTS (SELECT FROM migrations m
+            WHERE m.operation_id = l.operation_id AND m.destination_id = l.host_id AND m.fenced_at IS NOT NULL))::boolean AS may
 `
 
-// Hosts other than a server's own that may still run it: they did not answer, or the operation
-// that started it there was cut off.
-func (q *Queries) RunsElsewhere(ctx context.Context, serverID uuid.UUID) ([]string, error) {
-	rows, err := q.db.Query(ctx, runsElsewhere, serverID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var host string
-		if err := rows.Scan(&host); err != nil {
-			return nil, err
-		}
-		items = append(items, host)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// Whether another host than a server's own may still run it: it did not answer, or the operation
+// that started it there was cut off. Not one whose operator had said that it is fenced, which stops the
+// guest should it come back (Evacuated).
+func (q *Queries) RunsElsewhere(ctx context.Context, serverID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, runsElsewhere, serverID)
+	var may bool
+	err := row.Scan(&may)
+	return may, err
 }
 
 const setMigrationStatus = `-- name: SetMigrationStatus :exec
@@ -562,6 +564,19 @@ func (q *Queries) TPMWaits(ctx context.Context, serverID uuid.UUID) (bool, error
 	var waits bool
 	err := row.Scan(&waits)
 	return waits, err
+}
+
+const undecideMigration = `-- name: UndecideMigration :exec
+UPDATE migrations m SET status = 'finished', updated_at = now()
+FROM operations o JOIN servers s ON s.id = o.server_id
+WHERE o.id = $1 AND o.kind IN ('confirmResize', 'revertResize') AND s.current_operation IN ('', o.id)
+    AND m.operation_id = s.former->>'operation' AND m.status IN ('confirming', 'reverting')
+`
+
+// A decision on a move was not made: somebody may decide again.
+func (q *Queries) UndecideMigration(ctx context.Context, operationID compute.OperationID) error {
+	_, err := q.db.Exec(ctx, undecideMigration, operationID)
+	return err
 }
 
 const wishOfMigration = `-- name: WishOfMigration :execrows

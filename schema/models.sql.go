@@ -199,6 +199,9 @@ type Migration struct {
 	DiskTotal       int64
 	DiskRemaining   int64
 	DiskProcessed   int64
+	SourceID        *compute.HostID
+	DestinationID   *compute.HostID
+	FencedAt        *time.Time
 }
 
 type Operation struct {

@@ -169,9 +169,10 @@ func (q *Queries) NoteLook(ctx context.Context, id compute.OperationID) error {
 }
 
 const openOperations = `-- name: OpenOperations :many
-SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations
-WHERE state IN ('accepted', 'running') AND updated_at < now() - make_interval(secs => $1::float8)
-ORDER BY (started_at IS NOT NULL), looked_at NULLS FIRST, accepted_at LIMIT $2
+SELECT o.id, o.number, o.server_id, o.kind, o.project_id, o.user_id, o.credential_id, o.arguments, o.state, o.message, o.accepted_at, o.started_at, o.finished_at, o.updated_at, o.subject_kind, o.subject_id, o.looked_at, coalesce(s.current_operation <> o.id, false)::boolean AS superseded
+FROM operations o LEFT JOIN servers s ON s.id = o.server_id
+WHERE o.state IN ('accepted', 'running') AND o.updated_at < now() - make_interval(secs => $1::float8)
+ORDER BY (o.started_at IS NOT NULL), o.looked_at NULLS FIRST, o.accepted_at LIMIT $2
 `
 
 type OpenOperationsParams struct {
@@ -179,35 +180,41 @@ type OpenOperationsParams struct {
 	Most    int32
 }
 
+type OpenOperationsRow struct {
+	Operation  Operation
+	Superseded bool
+}
+
 // Accepted or running, and not touched for a while: those first that never started, then
-// those that nobody looked at for the longest time.
-func (q *Queries) OpenOperations(ctx context.Context, arg OpenOperationsParams) ([]Operation, error) {
+// those that nobody looked at for the longest time. superseded: the server is not the operation's any more.
+func (q *Queries) OpenOperations(ctx context.Context, arg OpenOperationsParams) ([]OpenOperationsRow, error) {
 	rows, err := q.db.Query(ctx, openOperations, arg.Seconds, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []Operation{}
+	items := []OpenOperationsRow{}
 	for rows.Next() {
-		var i Operation
+		var i OpenOperationsRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.Number,
-			&i.ServerID,
-			&i.Kind,
-			&i.ProjectID,
-			&i.UserID,
-			&i.CredentialID,
-			&i.Arguments,
-			&i.State,
-			&i.Message,
-			&i.AcceptedAt,
-			&i.StartedAt,
-			&i.FinishedAt,
-			&i.UpdatedAt,
-			&i.SubjectKind,
-			&i.SubjectID,
-			&i.LookedAt,
+			&i.Operation.ID,
+			&i.Operation.Number,
+			&i.Operation.ServerID,
+			&i.Operation.Kind,
+			&i.Operation.ProjectID,
+			&i.Operation.UserID,
+			&i.Operation.CredentialID,
+			&i.Operation.Arguments,
+			&i.Operation.State,
+			&i.Operation.Message,
+			&i.Operation.AcceptedAt,
+			&i.Operation.StartedAt,
+			&i.Operation.FinishedAt,
+			&i.Operation.UpdatedAt,
+			&i.Operation.SubjectKind,
+			&i.Operation.SubjectID,
+			&i.Operation.LookedAt,
+			&i.Superseded,
 		); err != nil {
 			return nil, err
 		}

@@ -22,8 +22,8 @@ func RunsHere(ctx context.Context, q *Queries, id compute.ServerID) error {
 // RunsNowhereElse refuses, with Conflict, to boot a server that another host than its own may
 // still run.
 func RunsNowhereElse(ctx context.Context, q *Queries, id compute.ServerID) error {
-	hosts, err := q.RunsElsewhere(ctx, id.UUID)
-	if err != nil || len(hosts) == 0 {
+	may, err := q.RunsElsewhere(ctx, id.UUID)
+	if err != nil || !may {
 		return err
 	}
 	return compute.Errorf(compute.Conflict, "Instance %s may still run on a host that does not answer. Try again when that is back.", id)

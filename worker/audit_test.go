@@ -38,13 +38,14 @@ func TestA1AnAuditOf100000Rows(t *testing.T) {
 	a.survivesItsWorker(rows / compute.SeenPage / 2)
 }
 
-// A1: where a history may grow to a few pages only, an audit is many runs.
+// A1, P22: an audit of 6,000 rows ends; where a history may grow to a few pages only, it is
+// many runs.
 func TestA1AnAuditInManyRuns(t *testing.T) {
 	t.Parallel()
 	server := temporaltest.Start(t, func(c *temporal.Config) {
 		c.Dynamic = map[string]any{"limit.historySize.suggestContinueAsNew": 60000}
 	})
-	a := startAudited(t, 5_000, server)
+	a := startAudited(t, 6_000, server)
 	cost := a.survivesItsWorker(8)
 	require.Greater(t, cost.Runs, 5)
 	require.Less(t, cost.Largest, 1<<20)

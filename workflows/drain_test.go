@@ -41,25 +41,29 @@ func newDrainBench(t *testing.T) *drainBench {
 	b.env.SetTestTimeout(20 * time.Second)
 	b.env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
 	workflows.Register(b.env)
-	drain.Begin.Register(b.env, func(_ context.Context, in durable.OperationInput) (drain.BeginResult, error) {
+	b.register(b.env)
+	return b
+}
+
+func (b *drainBench) register(r durable.Registry) {
+	drain.Begin.Register(r, func(_ context.Context, in durable.OperationInput) (drain.BeginResult, error) {
 		return drain.BeginResult{Superseded: b.ends > 0, Host: durable.Host{ID: compute.HostID{UUID: in.Subject.ID}, Name: "h1"}}, nil
 	})
-	drain.Watch.Register(b.env, func(ctx context.Context, _ drain.WatchInput) (drain.WatchResult, error) {
+	drain.Watch.Register(r, func(ctx context.Context, _ drain.WatchInput) (drain.WatchResult, error) {
 		b.watched++
 		return b.watch(ctx, b.watched)
 	})
-	drain.Cancel.Register(b.env, durable.NoResult(func(context.Context, durable.OperationInput) error {
+	drain.Cancel.Register(r, durable.NoResult(func(context.Context, durable.OperationInput) error {
 		b.cancelled = true
 		return nil
 	}))
-	drain.End.Register(b.env, func(context.Context, durable.OperationInput) (drain.EndResult, error) {
+	drain.End.Register(r, func(context.Context, durable.OperationInput) (drain.EndResult, error) {
 		if b.fails--; b.fails >= 0 {
 			return drain.EndResult{}, errors.New("no")
 		}
 		b.ends++
 		return b.end, nil
 	})
-	return b
 }
 
 func (b *drainBench) run(t *testing.T) error {

@@ -74,7 +74,7 @@ func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 func (m *liveMigration) tryTargets(ctx workflow.Context) error {
 	calls := make([]durable.Future[disk.CreateResult], len(m.to.server.Disks))
 	for i, d := range m.to.server.Disks {
-		in := disk.CreateInput{Credential: m.keys().OfDisk(d), Server: m.Server, Disk: d, Image: m.to.server.SourceOf(d)}
+		in := disk.CreateInput{Credential: m.keys().OfDisk(d), Server: m.Server, Disk: d, Image: m.to.server.SourceOf(d), Elsewhere: true}
 		if in.Image != nil {
 			in.Project = m.server.ProjectID
 		}
@@ -138,8 +138,9 @@ func (m *liveMigration) expect(ctx workflow.Context) error {
 
 // decide finds out where the guest is, once nothing is under way: a failure may have left that
 // open. nil: it is on the new host. A cancel does not keep it from that. While
-// a host does not answer that may have the guest, the server waits for it, until that is cancelled.
-// For its old host it waits no longer once that is forced down: then it can be evacuated.
+// a host does not answer that may have the guest, the server waits for it, until that is cancelled,
+// or the host is forced down. Its new host does not run the guest then, should it come back; with its
+// old one the server can be evacuated.
 func (m *liveMigration) decide(ctx workflow.Context, failure error) error {
 	if failure != nil {
 		left, err := m.departed(ctx, false)
@@ -148,11 +149,8 @@ func (m *liveMigration) decide(ctx workflow.Context, failure error) error {
 			return failure
 		}
 	}
-	var there domain.ArrivedResult
-	if err := m.untilAnswered(ctx, func(ctx workflow.Context) (err error) {
-		there, err = domain.Arrived.On(m.to.host).Run(ctx, domain.ArrivedInput{Server: m.to.server, Keys: m.keys()})
-		return err
-	}); err != nil {
+	there, missing, err := m.arrived(ctx)
+	if err != nil {
 		return err
 	}
 	if there.Arrived {
@@ -164,18 +162,36 @@ func (m *liveMigration) decide(ctx workflow.Context, failure error) error {
 		switch {
 		case err == nil:
 			m.remains(left)
-		case m.isFenced(ctx):
-			failure = cmp.Or(failure, err)
+		case m.isDown(ctx, "await_departure", m.from.host):
+			missing = err
 			return nil
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	if failure == nil {
-		failure = compute.Errorf(compute.NoHost, "the guest of server %s went off as soon as it had moved", m.Server)
-	}
-	return failure
+	return cmp.Or(failure, missing)
+}
+
+// arrived asks the new host for the guest. Without it, missing says why it is not there. A host that is
+// silent and forced down counts as one without it: that it may be there is its operator's to exclude, and
+// the host stops it, should it come back.
+func (m *liveMigration) arrived(ctx workflow.Context) (there domain.ArrivedResult, missing, err error) {
+	missing = compute.Errorf(compute.NoHost, "the guest of server %s went off as soon as it had moved", m.Server)
+	err = m.untilAnswered(ctx, func(ctx workflow.Context) (err error) {
+		there, err = domain.Arrived.On(m.to.host).Run(ctx, domain.ArrivedInput{Server: m.to.server, Keys: m.keys()})
+		if err == nil || !m.isDown(ctx, "await_arrival", m.to.host) {
+			return err
+		}
+		in := record.NoteFencedInput{OperationInput: m.OperationInput, Host: m.to.host.ID}
+		if fenced := record.NoteFenced.Do(ctx, in); fenced != nil { // not yet: it has reported itself lately
+			return err
+		}
+		there = domain.ArrivedResult{}
+		missing = compute.Errorf(compute.NoHost, "server %s: its new host was forced down before it said whether the guest had come", m.Server)
+		return nil
+	})
+	return there, missing, err
 }
 
 // remains notes that the guest did not leave.
@@ -189,9 +205,10 @@ func (m *liveMigration) departed(ctx workflow.Context, resume bool) (domain.Depa
 	return domain.Departed.On(m.from.host).Run(durable.WithUndo(ctx), domain.DepartedInput{Server: m.Server, Resume: resume})
 }
 
-// isFenced reports whether the old host is forced down: its operator's word that nothing runs there.
-func (m *liveMigration) isFenced(ctx workflow.Context) bool {
-	s := step{event: "await_departure", host: &m.from.host}
+// isDown reports whether a host is forced down: its operator's word that nothing runs there. event is what
+// the trail says meanwhile.
+func (m *liveMigration) isDown(ctx workflow.Context, event string, host durable.Host) bool {
+	s := step{event: event, host: &host}
 	got, err := record.Advance.Run(ctx, record.AdvanceInput{OperationInput: m.OperationInput, Unfenced: true, Open: s.opening(nil)})
 	return err == nil && got.HostDown
 }

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -134,4 +135,88 @@ func TestAServerWhoseHostDiesInALiveMigrationIsEvacuated(t *testing.T) {
 	require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}))
 	b.down[from], b.forced[from] = false, false
 	b.runsOnce(1)
+}
+
+// A server whose new host dies before it says whether the guest has come waits for that host, until an
+// operator says that it is fenced: then its guest goes on where it was, or, where it had gone over already,
+// is off, with the disks that it left. With the old host dead, too, it is in ERROR, and is evacuated. When a
+// dead host is back it runs nothing of the server, and loses what it has.
+func TestAServerWhoseNewHostDiesInALiveMigration(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lost, bothDie bool
+		vm            compute.VMState
+		power         compute.PowerState
+	}{
+		"on its way":           {lost: true, vm: compute.VMActive, power: compute.PowerRunning},
+		"when it had gone":     {vm: compute.VMStopped, power: compute.PowerShutdown},
+		"both, on its way":     {lost: true, bothDie: true, vm: compute.VMError, power: compute.PowerPaused},
+		"both, when it's gone": {bothDie: true, vm: compute.VMError, power: compute.PowerPaused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := spawned(t)
+			b.hosts = append(b.hosts, compute.HostID{UUID: uuid.New()})
+			from, to := b.hosts[0], b.hosts[1]
+			fence := func(h compute.HostID) {
+				b.down[h], b.forced[h], b.fencedOff[h] = true, true, true
+			}
+			guest := func(h compute.HostID) string { return h.String() + " " + b.row.server.InstanceName() }
+			b.lost = c.lost
+			asked, askedOld := 0, 0
+			b.fault = func(is call) fault {
+				away := fault{before: func() error { return compute.Errorf(compute.Unavailable, "it has no power") }}
+				switch {
+				case is.attempt > 1 && (is.name == domain.Arrived.Name || is.name == domain.Departed.Name && c.bothDie):
+					return away
+				case is.name == domain.Arrived.Name:
+					if asked++; asked == 3 {
+						b.down[to], b.forced[to] = true, true // and it has reported itself a moment ago
+					}
+					if asked == 5 {
+						fence(to)
+					}
+					return away
+				case is.name == domain.Departed.Name && c.bothDie:
+					if askedOld++; asked >= 5 && askedOld >= 3 {
+						fence(from)
+					}
+					return away
+				}
+				return fault{}
+			}
+			require.Error(t, b.live(nil))
+			require.Equal(t, 5, asked)
+			is := b.row.server
+			require.Equal(t, []any{from, c.vm, c.power}, []any{*is.Host, is.VMState, is.PowerState})
+			require.True(t, b.notThere[to])
+			for _, thing := range b.listed() {
+				if thing.Place == to.String() {
+					require.Equal(t, compute.ThingWaiting, thing.State, "%v", thing)
+				}
+			}
+			b.fault = nil
+
+			// What had no power runs nothing.
+			for h := range b.down {
+				if power := b.domains[guest(h)]; power == compute.PowerRunning || power == compute.PowerPaused {
+					b.domains[guest(h)] = compute.PowerShutdown
+				}
+			}
+			at := 0
+			switch {
+			case c.bothDie:
+				at = 2
+				require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}))
+			case !c.lost:
+				require.NoError(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil))
+			}
+			clear(b.down)
+			clear(b.forced)
+			b.runsOnce(at)
+			for _, thing := range b.things() {
+				require.NotEqual(t, to.String(), thing.Place, "%v", thing)
+			}
+		})
+	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
+	"strongroom/activities/drain"
 	"strongroom/activities/image"
 	opact "strongroom/activities/operation"
 	"strongroom/compute"
@@ -65,6 +66,7 @@ func (b *bench) onServer(c client.Client, hosts []compute.HostID) *serverBench {
 	s.registerRecord(control)
 	s.registerAudit(control)
 	s.registerMoves(control)
+	s.registerLive(control)
 	workers := []worker.Worker{control, s.worker(durable.CloudQueue)}
 	s.registerCloud(workers[1])
 	s.registerSeen(workers[1])
@@ -79,6 +81,7 @@ func (b *bench) onServer(c client.Client, hosts []compute.HostID) *serverBench {
 			s.registerRotation(w)
 			s.registerShelved(w)
 			s.registerMoves(w)
+			s.registerLive(w)
 			workers = append(workers, w)
 		}
 	}
@@ -274,6 +277,89 @@ func TestOnAServer(t *testing.T) {
 			in, err := s.play(step.kind, action.Transition.Task, step.arguments, step.name)
 			require.NoError(t, err)
 			s.whole(in, step.kind)
+		}
+	})
+
+	t.Run("a server that moves while it runs, and is evacuated", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		_, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "")
+		require.NoError(t, err)
+		_, err = s.play(compute.OpLiveMigrate, compute.TaskMigrating, compute.LiveMigrateArguments{}, "live_migrate")
+		require.NoError(t, err)
+		s.runsOnce(1)
+		s.lost = true
+		_, err = s.play(compute.OpLiveMigrate, compute.TaskMigrating, compute.LiveMigrateArguments{}, "live_migrate_failed")
+		require.Equal(t, compute.Unavailable, durable.FromTemporal(err).Kind)
+		s.runsOnce(1)
+		s.lost = false
+		s.fault = func(c call) fault {
+			if c.name == domain.Arrived.Name {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				h := s.hosts[0]
+				s.down[h], s.forced[h], s.fencedOff[h] = true, true, true
+				return fault{before: func() error { return compute.Errorf(compute.Conflict, "it has no power") }}
+			}
+			return fault{}
+		}
+		_, err = s.play(compute.OpLiveMigrate, compute.TaskMigrating, compute.LiveMigrateArguments{}, "live_migrate_to_a_host_that_dies")
+		require.Equal(t, compute.NoHost, durable.FromTemporal(err).Kind)
+		require.Equal(t, compute.VMStopped, s.row.server.VMState)
+		s.fault = nil
+		s.domains[s.hosts[0].String()+" "+s.row.server.InstanceName()] = compute.PowerShutdown
+		clear(s.down)
+		clear(s.forced)
+		clear(s.fencedOff)
+		in, err := s.play(compute.OpStart, compute.TaskPoweringOn, nil, "")
+		require.NoError(t, err)
+		s.whole(in, compute.OpStart)
+		s.runsOnce(1)
+
+		from := s.hosts[1]
+		s.down[from], s.forced[from], s.fencedOff[from] = true, true, true
+		in, err = s.play(compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, "evacuate")
+		require.NoError(t, err)
+		require.Contains(t, s.operations[in.Operation].Message, "was lost")
+		clear(s.down)
+		clear(s.forced)
+		s.runsOnce(0)
+	})
+
+	t.Run("a host that is drained", func(t *testing.T) {
+		for name, cancelled := range map[string]bool{"drain": false, "drain_cancelled": true} {
+			s := &serverBench{bench: newBench(t, true), client: c, starter: durable.Starter{Client: c}}
+			d, begun := &drainBench{}, make(chan struct{})
+			d.end = drain.EndResult{State: compute.OperationSucceeded}
+			d.watch = func(ctx context.Context, nth int) (drain.WatchResult, error) {
+				if cancelled && nth == 1 {
+					close(begun)
+					<-ctx.Done()
+					return drain.WatchResult{}, ctx.Err()
+				}
+				return drain.WatchResult{Done: nth == 2}, nil
+			}
+			if cancelled {
+				d.end = drain.EndResult{State: compute.OperationCancelled, Message: "cancelled, servers left: 1"}
+			}
+			w := s.worker(durable.ControlQueue)
+			workflows.Register(w)
+			d.register(w)
+			require.NoError(t, w.Start())
+			op := compute.Operation{
+				ID: compute.NewOperationID(), Subject: compute.HostOwner(compute.HostID{UUID: uuid.New()}), Kind: compute.OpDrain, AcceptedAt: time.Now(),
+			}
+			require.NoError(t, s.starter.Start(t.Context(), op))
+			run := c.GetWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")
+			if cancelled {
+				<-begun
+				require.NoError(t, c.CancelWorkflow(t.Context(), run.GetID(), ""))
+				require.ErrorContains(t, run.Get(t.Context(), nil), "servers left: 1")
+			} else {
+				require.NoError(t, run.Get(t.Context(), nil))
+			}
+			require.Equal(t, []any{2, 1, cancelled}, []any{d.watched, d.ends, d.cancelled})
+			s.replays(t.Context(), run.GetID(), run.GetRunID(), name)
+			w.Stop()
 		}
 	})
 

@@ -58,6 +58,7 @@ func TestEveryActivityRunsTwice(t *testing.T) {
 			b.fault = twice
 			require.NoError(t, b.run(s.kind, in, nil))
 			b.ranTwice(nil)
+			b.fault = nil
 			b.whole(in, s.kind)
 		})
 	}

@@ -2,8 +2,6 @@ package workflows_test
 
 import (
 	"context"
-	"maps"
-	"strings"
 
 	"strongroom/activities/record"
 	"strongroom/compute"
@@ -49,25 +47,10 @@ func (w *world) evacuate(in record.EvacuateInput) {
 	for key, t := range w.ledger {
 		switch {
 		case t.Place != in.From.String():
-		case t.Kind == compute.ThingRunningDomain, !w.down[in.From]:
+		case t.Kind == compute.ThingRunningDomain:
 			delete(w.ledger, key)
 		default:
 			w.ledger[key] = t.Waits(compute.BlockedByHost, "it was left")
 		}
 	}
-	if !w.down[in.From] {
-		w.erase(in.From)
-	}
-}
-
-// erase is what becomes of a host that was evacuated and is not down: it comes back with empty
-// disks.
-func (w *world) erase(host compute.HostID) {
-	here := func(key string) bool { return strings.HasPrefix(key, host.String()+" ") }
-	for _, has := range []map[string]bool{w.files, w.tpms, w.uses, w.lent} {
-		maps.DeleteFunc(has, func(key string, _ bool) bool { return here(key) })
-	}
-	maps.DeleteFunc(w.states, func(key, _ string) bool { return here(key) })
-	maps.DeleteFunc(w.domains, func(key string, _ compute.PowerState) bool { return here(key) })
-	maps.DeleteFunc(w.locks, func(key string, _ []compute.SecretID) bool { return here(key) })
 }

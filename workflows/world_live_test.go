@@ -39,15 +39,30 @@ func (w *world) registerLive(r registry) {
 		return domain.ArrivedResult{Arrived: there, PowerState: power}, nil
 	})
 	registerOnHost(w, r, domain.Departed, func(ctx context.Context, in domain.DepartedInput) (domain.DepartedResult, error) {
-		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
-		if w.halted && !in.Resume {
-			return domain.DepartedResult{Departure: domain.Halted, PowerState: compute.PowerPaused}, nil
-		}
-		if w.halted {
-			w.halted, w.domains[name] = false, compute.PowerRunning
-		}
-		return domain.DepartedResult{Departure: domain.Stayed, PowerState: w.domains[name]}, nil
+		return w.departed(hostOf(ctx)+" "+compute.InstanceName(in.Server), in.Resume), nil
 	})
+	register(w, r, record.NoteFenced, func(_ context.Context, in record.NoteFencedInput) (none, error) {
+		return none{}, w.fencedOrElse(in.OperationInput, func() error {
+			if !w.fencedOff[in.Host] {
+				return compute.Errorf(compute.Conflict, "Compute service of %s is still in use.", in.Host)
+			}
+			w.notThere[in.Host] = true
+			return nil
+		})
+	})
+}
+
+// departed is how a domain is that was to leave. One that is off may have gone on elsewhere.
+func (w *world) departed(name string, resume bool) domain.DepartedResult {
+	if resume && w.halted[name] {
+		w.domains[name] = compute.PowerRunning
+		delete(w.halted, name)
+	}
+	power, there := w.domains[name]
+	if !there || !resume && power != compute.PowerRunning {
+		return domain.DepartedResult{Departure: domain.Halted, PowerState: power}
+	}
+	return domain.DepartedResult{Departure: domain.Stayed, PowerState: power}
 }
 
 func (w *world) liveMigrate(ctx context.Context, in domain.MigrateInput) (domain.MigrateResult, error) {
@@ -56,13 +71,14 @@ func (w *world) liveMigrate(ctx context.Context, in domain.MigrateInput) (domain
 	if w.domains[from] != compute.PowerRunning || w.expected != host {
 		return domain.MigrateResult{}, compute.Errorf(compute.Forbidden, "it does not run, or nobody expects it")
 	}
-	w.domains[from], w.halted = compute.PowerPaused, true
+	w.domains[from], w.halted[from] = compute.PowerPaused, true
 	if w.lost { // on its way
 		return domain.MigrateResult{}, compute.Errorf(compute.Unavailable, "the other host does not answer")
 	}
 	w.made(compute.ThingDomain, to, compute.InstanceName(in.Server))
 	w.made(compute.ThingDiskFile, to, consoleLog(in.Server))
 	w.domains[from] = compute.PowerShutdown
+	delete(w.halted, from)
 	w.domains[there], w.locks[there], w.startedBy[there] = compute.PowerRunning, w.locks[from], in.Operation
 	w.booted[there], w.runsOn[there] = w.booted[from], nil
 	w.files[to+" "+consoleLog(in.Server)] = true

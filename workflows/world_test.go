@@ -59,11 +59,12 @@ type world struct {
 	marks     map[string]mark   // of TPM states, by their key in tpms
 	clock     time.Duration     // the database's: how much of it is gone
 	began     map[compute.OperationID]time.Time
-	exports   map[string]bool // "<host> <server>/<folder>"
-	uses      map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
-	expected  string          // the host from which a running server is expected
-	halted    bool            // a guest was stopped to go on elsewhere
-	lost      bool            // guests that leave do not come
+	exports   map[string]bool         // "<host> <server>/<folder>"
+	uses      map[string]bool         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	expected  string                  // the host from which a running server is expected
+	halted    map[string]bool         // guests that were paused to go on elsewhere, by their key in domains
+	lost      bool                    // guests that leave do not come
+	notThere  map[compute.HostID]bool // hosts that stop the guest when they come back: it was said that it does not run there
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
@@ -127,7 +128,7 @@ func newWorld(encrypted bool) *world {
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*storedImage{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
 		locks: map[string][]compute.SecretID{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
-		marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
+		halted: map[string]bool{}, notThere: map[compute.HostID]bool{}, marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -228,5 +230,26 @@ func TestH3ImageSizedDisksHaveALimit(t *testing.T) {
 		if c.kind != "" {
 			require.NoFileExists(t, filepath.Join(b.InstancesDir, server.String(), "disk.rescue"), name)
 		}
+	}
+}
+
+// P23: what its owner is told of an image with a wrong format says that it is the image, and
+// nothing of the host, whoever found it.
+func TestP23AMislabelledImageIsToldWithoutPaths(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	files := []hostile.File{
+		{Name: "no qcow2", Format: "qcow2", Data: bytes.Repeat([]byte("no header"), 1000)},
+		{Name: "no luks", Format: "luks", Data: make([]byte, 1<<20)},
+	}
+	deep := slices.DeleteFunc(hostile.Files("/srv/outside"), func(f hostile.File) bool { return !f.Deep }) // qemu-img finds what is wrong
+	for _, f := range append(files, deep...) {
+		img, use := b.hostileImage(f)
+		err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: img, Use: use})
+		require.Error(t, err, f.Name)
+		told := compute.Public(err)
+		require.Contains(t, strings.ToLower(told), "image "+img.ID.String(), f.Name)
+		require.NotContains(t, told, b.CacheDir, f.Name)
+		require.NotContains(t, told, "/srv", f.Name)
 	}
 }

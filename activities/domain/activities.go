@@ -61,20 +61,22 @@ type Config struct {
 	Client       *Client
 	Keys         KeySource
 	Images       ImageCache
-	Exports      Exports            // where the copies of disks go
-	Devices      Devices            // opened when a domain starts, closed when it is off
-	TPMs         TPMStates          // nil: the host's servers have none
-	InstancesDir string             // the folders with the servers' disks and console logs
-	RunDir       string             // sockets of the serial consoles, locks; short: at most 60 bytes
-	QEMUDir      string             // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
-	Hosts        Arrivals           // to which running servers move; nil: none do
-	Overseer     Overseer           // of these moves; nil: nobody
-	VirtType     string             // "kvm" or "qemu", see Client.ChooseVirtType
-	Machine      string             // default "q35"
-	Ceph         Ceph               // where disks in a pool are
-	Networks     map[string]Network // by uuid; empty: libvirt's own networks
-	Filter       string             // libvirt's network filter for each interface; "": none
-	Logger       *slog.Logger
+	Exports      Exports   // where the copies of disks go
+	Devices      Devices   // opened when a domain starts, closed when it is off
+	TPMs         TPMStates // nil: the host's servers have none
+	InstancesDir string    // the folders with the servers' disks and console logs
+	RunDir       string    // sockets of the serial consoles, locks; short: at most 60 bytes
+	QEMUDir      string    // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
+	Hosts        Arrivals  // to which running servers move; nil: none do
+	Overseer     Overseer  // of these moves; nil: nobody
+	// MigrationStall is how long such a move may send nothing; 0: five minutes.
+	MigrationStall time.Duration
+	VirtType       string             // "kvm" or "qemu", see Client.ChooseVirtType
+	Machine        string             // default "q35"
+	Ceph           Ceph               // where disks in a pool are
+	Networks       map[string]Network // by uuid; empty: libvirt's own networks
+	Filter         string             // libvirt's network filter for each interface; "": none
+	Logger         *slog.Logger
 }
 
 // Ceph says how QEMU gets to the disks in the host's pool.

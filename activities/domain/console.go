@@ -64,21 +64,19 @@ func tailOf(f *os.File, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// lastLines cuts all but the last n lines off.
+// lastLines cuts all but the last n lines off, as Nova counts them: what comes after the
+// last newline is one, also where that is nothing (P9).
 func lastLines(b []byte, n int) []byte {
 	if n <= 0 {
 		return b
 	}
-	end := len(bytes.TrimSuffix(b, []byte("\n")))
-	for i := end; n > 0; n-- {
+	i := len(b)
+	for ; n > 0; n-- {
 		if i = bytes.LastIndexByte(b[:i], '\n'); i < 0 {
 			return b
 		}
-		if n == 1 {
-			return b[i+1:]
-		}
 	}
-	return b
+	return b[i+1:]
 }
 
 const (

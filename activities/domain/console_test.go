@@ -32,12 +32,12 @@ func TestConsole(t *testing.T) {
 	}{
 		{"", 5, ""},
 		{"one\ntwo\nthree\n", 0, "one\ntwo\nthree\n"},
-		{"one\ntwo\nthree\n", 2, "two\nthree\n"},
-		{"one\ntwo\nthree\n", 3, "one\ntwo\nthree\n"},
+		{"one\ntwo\nthree\n", 2, "three\n"},
+		{"one\ntwo\nthree\n", 3, "two\nthree\n"},
 		{"one\ntwo\nthree\n", 9, "one\ntwo\nthree\n"},
 		{"one\ntwo\nthr", 1, "thr"},
-		{"\n\n\n", 2, "\n\n"},
-		{"caf\xe9\n", 1, "caf\uFFFD\n"},
+		{"\n\n\n", 2, "\n"},
+		{"caf\xe9\n", 2, "caf\uFFFD\n"},
 	} {
 		require.NoError(t, os.WriteFile(log, []byte(c.content), 0o600))
 		got, err := a.Console(t.Context(), domain.ConsoleInput{Server: server, Lines: c.lines})
@@ -48,7 +48,7 @@ func TestConsole(t *testing.T) {
 	// What virtlogd has put aside counts too, where the log alone is short.
 	require.NoError(t, os.WriteFile(log, []byte("three\n"), 0o600))
 	require.NoError(t, os.WriteFile(log+".0", []byte(strings.Repeat("x", domain.ConsoleBytes)+"\none\ntwo\n"), 0o600))
-	got, err := a.Console(t.Context(), domain.ConsoleInput{Server: server, Lines: 3})
+	got, err := a.Console(t.Context(), domain.ConsoleInput{Server: server, Lines: 4})
 	require.NoError(t, err)
 	require.Equal(t, "one\ntwo\nthree\n", got)
 	got, err = a.Console(t.Context(), domain.ConsoleInput{Server: server})
@@ -67,6 +67,27 @@ func TestConsole(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, domain.ConsoleBytes)
 	require.True(t, strings.HasSuffix(got, "end of the log\n"))
+}
+
+// P9: a log is split at its newlines, and the last parts are given.
+func TestP9LinesOfAConsole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, err := domain.New(domain.Config{InstancesDir: dir, RunDir: filepath.Join("/tmp", "sr-con-"+filepath.Base(dir)), VirtType: "qemu"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(a.RunDir)) })
+	server := plainServer().ID
+	log := filepath.Join(dir, server.String(), "console.log")
+	require.NoError(t, os.Mkdir(filepath.Dir(log), 0o711))
+	for _, content := range []string{"one\ntwo\nthree\n", "one\n\ntwo", "\n", "\n\n\n", "one"} {
+		require.NoError(t, os.WriteFile(log, []byte(content), 0o600))
+		parts := strings.Split(content, "\n")
+		for n := 1; n <= len(parts)+1; n++ {
+			got, err := a.Console(t.Context(), domain.ConsoleInput{Server: server, Lines: n})
+			require.NoError(t, err)
+			require.Equal(t, strings.Join(parts[max(0, len(parts)-n):], "\n"), got, "%d of %q", n, content)
+		}
+	}
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -32,6 +32,7 @@ var (
 		Attempt: time.Hour, // as Start
 		Summary: func(in ExpectInput) string { return "expect domain " + in.Server.InstanceName() }}
 	Migrate = durable.HostActivity[MigrateInput, MigrateResult]{Name: "domain.Migrate", Bulk: true,
+		Attempt: 7 * 24 * time.Hour, // it ends where nothing is sent any more (migrationStall)
 		Summary: func(in MigrateInput) string {
 			return "migrate domain " + compute.InstanceName(in.Server) + " to " + in.To.Name
 		}}

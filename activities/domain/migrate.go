@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -92,8 +93,12 @@ const (
 	// callPatience is how long libvirt may take for any other call of a migration than the one that
 	// sends the guest.
 	callPatience = 5 * time.Minute
-	// tellTime is how long a gateway may take to hear how far a migration is.
-	tellTime = 5 * time.Second
+	// migrationStall is how long a migration may send nothing.
+	migrationStall = 5 * time.Minute
+	// tellTime is how long a gateway may take to hear how far a migration is; hearPatience how long it is asked
+	// what is wished of one that is about to begin.
+	tellTime     = 5 * time.Second
+	hearPatience = 30 * time.Second
 	// forcedDowntime is how long a guest may stand still whose migration is forced to complete.
 	forcedDowntime = 5 * time.Minute
 )
@@ -126,8 +131,8 @@ func (a *Activities) Migrate(ctx context.Context, in MigrateInput) (MigrateResul
 	if err := d.canLeave(); err != nil {
 		return MigrateResult{}, migrateFailure(in.Server, err)
 	}
-	if err := d.tell(ctx, compute.MigrationBytes{}); err != nil {
-		a.Logger.WarnContext(ctx, "nobody hears how far a migration is", "server", in.Server, "error", err)
+	if err := d.hear(ctx); err != nil {
+		return MigrateResult{}, migrateFailure(in.Server, err)
 	}
 	if d.wish == compute.WishAbort {
 		return MigrateResult{}, migrateFailure(in.Server, errAborted)
@@ -141,11 +146,16 @@ func (a *Activities) Migrate(ctx context.Context, in MigrateInput) (MigrateResul
 		return MigrateResult{}, ctx.Err()
 	case d.wish == compute.WishAbort:
 		err = errors.Join(errAborted, err)
+	case d.stalled:
+		err = errors.Join(errStalled, err)
 	}
 	return MigrateResult{}, migrateFailure(in.Server, err)
 }
 
-var errAborted = compute.Errorf(compute.Conflict, "it was aborted")
+var (
+	errAborted = compute.Errorf(compute.Conflict, "it was aborted")
+	errStalled = compute.Errorf(compute.Unavailable, "nothing was sent for too long")
+)
 
 // departure is a running server on its way to another host.
 type departure struct {
@@ -155,6 +165,10 @@ type departure struct {
 	hangUp func()
 	flags  libvirt.DomainMigrateFlags
 	wish   compute.Wish // that was done, or is about to be
+
+	sent    int64     // bytes, as they were seen last
+	sentAt  time.Time // when they were others
+	stalled bool      // nothing was sent for too long
 }
 
 func (d *departure) domain() libvirt.Domain { return domainOf(d.Server) }
@@ -262,13 +276,15 @@ func (d *departure) watch(ctx context.Context, ended <-chan struct{}) {
 	tick := time.NewTicker(migratePoll)
 	defer tick.Stop()
 	var aborted time.Time
+	d.sentAt = time.Now()
 	for {
 		select {
 		case <-ended:
 			return
 		case <-tick.C:
 		}
-		if aborted.IsZero() && (ctx.Err() != nil || d.wish == compute.WishAbort) {
+		d.stalled = d.stalled || time.Since(d.sentAt) > cmp.Or(d.MigrationStall, migrationStall)
+		if aborted.IsZero() && (ctx.Err() != nil || d.wish == compute.WishAbort || d.stalled) {
 			aborted = time.Now()
 		}
 		if !aborted.IsZero() && time.Since(aborted) > abortPatience {
@@ -296,11 +312,29 @@ func (d *departure) look(ctx context.Context, abort bool) error {
 	}); err != nil || abort {
 		return err
 	}
+	if sent := at.MemoryProcessed + at.DiskProcessed; sent != d.sent {
+		d.sent, d.sentAt = sent, time.Now()
+	}
 	if activity.IsActivity(ctx) && at.MemoryTotal+at.DiskTotal > 0 {
 		total := at.MemoryTotal + at.DiskTotal
 		activity.RecordHeartbeat(ctx, Progress{Phase: phaseMigrate, Total: total, Done: total - at.MemoryRemaining - at.DiskRemaining})
 	}
 	return d.tell(ctx, at)
+}
+
+// hear asks what is wished of a migration that is about to begin: one that was aborted before does not.
+func (d *departure) hear(ctx context.Context) error {
+	for until := time.Now().Add(hearPatience); ; {
+		err := d.tell(ctx, compute.MigrationBytes{})
+		if err == nil || !compute.Is(err, compute.Unavailable) || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // tell tells how far the migration is, and does what is wished of it.

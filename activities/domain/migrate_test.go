@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	libvirt "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -29,6 +30,7 @@ type beside struct {
 	cut      func(call string) error
 	finished func() // after the guest runs, before the answer; nil: nothing
 	sent     atomic.Int64
+	slow     func(n int) // before so many bytes are sent; nil: at once
 }
 
 func (b *beside) fault(call string) error {
@@ -57,7 +59,7 @@ func (b *beside) Stream(_ context.Context, _ compute.Agent, of compute.Arrival, 
 	if err != nil {
 		return nil, err
 	}
-	return &counted{conn.(*net.UnixConn), &b.sent}, nil
+	return &counted{conn.(*net.UnixConn), b}, nil
 }
 
 func (b *beside) Finish(ctx context.Context, _ compute.Agent, of compute.Arrival, cookie []byte, givenUp bool) (domain.Outcome, error) {
@@ -76,12 +78,15 @@ func (b *beside) Finish(ctx context.Context, _ compute.Agent, of compute.Arrival
 
 type counted struct {
 	*net.UnixConn
-	n *atomic.Int64
+	to *beside
 }
 
 func (c *counted) Write(p []byte) (int, error) {
+	if c.to.slow != nil {
+		c.to.slow(len(p))
+	}
 	n, err := c.UnixConn.Write(p)
-	c.n.Add(int64(n))
+	c.to.sent.Add(int64(n))
 	return n, err
 }
 
@@ -331,6 +336,106 @@ func TestLiveMigrationThatFails(t *testing.T) {
 	require.NoError(t, p.b.Unpause(ctx, domain.PauseInput{Server: p.s.ID}))
 	p.goesOn(p.b.host, 0)
 	require.Equal(t, 1, qemus(t, p.s))
+}
+
+// overseer hears how far a migration is.
+type overseer func(at compute.MigrationBytes) (compute.Wish, error)
+
+func (o overseer) MigrationAt(_ context.Context, _ compute.Arrival, at compute.MigrationBytes) (compute.Wish, error) {
+	return o(at)
+}
+
+// slowly sends some four MiB each second, so that a migration is looked at while it is under way.
+func slowly(n int) { time.Sleep(time.Duration(n) * time.Second / (4 << 20)) }
+
+// A migration that is forced to complete in the midst of it may halt the guest for as long as what is left
+// takes, and no sooner.
+func TestLiveMigrationThatIsForcedToComplete(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, false)
+	in := p.expect()
+	p.b.slow = slowly
+	downtime := func() (ms uint64) {
+		_ = p.a.Client.Do(t.Context(), func(l *libvirt.Libvirt) (err error) {
+			ms, err = l.DomainMigrateGetMaxDowntime(libvirt.Domain{UUID: libvirt.UUID(p.s.ID.UUID), Name: compute.InstanceName(p.s.ID)}, 0)
+			return err
+		})
+		return ms
+	}
+	var before, after []uint64
+	p.a.Overseer = overseer(func(at compute.MigrationBytes) (compute.Wish, error) {
+		switch {
+		case at.MemoryProcessed == 0:
+			return "", nil
+		case len(before) < 2:
+			before = append(before, downtime())
+			return "", nil
+		case len(before) == 2:
+			before = append(before, 0)
+		default:
+			after = append(after, downtime())
+		}
+		return compute.WishComplete, nil
+	})
+	got, err := p.a.Migrate(t.Context(), in)
+	require.NoError(t, err)
+	require.True(t, got.Arrived)
+	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerRunning}, p.arrived())
+	require.NotEmpty(t, after)
+	require.Equal(t, []uint64{300, 300}, before[:2])
+	require.Equal(t, uint64(5*60*1000), after[0])
+	p.goesOn(p.b.host, 0)
+}
+
+// A migration of which it was wished before it began that it be aborted does not begin, nor does one of which
+// nobody can say.
+func TestLiveMigrationThatIsAbortedBefore(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, false)
+	in := p.expect()
+	p.b.cut = func(call string) error {
+		require.Fail(t, "it began", call)
+		return nil
+	}
+	asked := 0
+	p.a.Overseer = overseer(func(compute.MigrationBytes) (compute.Wish, error) {
+		if asked++; asked < 3 {
+			return "", compute.Errorf(compute.Unavailable, "the gateway does not answer")
+		}
+		return compute.WishAbort, nil
+	})
+	_, err := p.a.Migrate(t.Context(), in)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "it was aborted")
+	p.a.Overseer = overseer(func(compute.MigrationBytes) (compute.Wish, error) {
+		return "", compute.Errorf(compute.Forbidden, "no such migration")
+	})
+	_, err = p.a.Migrate(t.Context(), in)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.Equal(t, compute.PowerRunning, p.power(p.a))
+	p.nothingThere()
+}
+
+// A migration that sends nothing any more is given up, and the guest goes on here.
+func TestLiveMigrationThatStandsStill(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, false)
+	in := p.expect()
+	p.a.MigrationStall = 2 * time.Second
+	still := make(chan struct{})
+	p.b.slow = func(n int) {
+		if slowly(n); p.b.sent.Load() > 4<<20 {
+			<-still
+		}
+	}
+	time.AfterFunc(20*time.Second, func() { close(still) }) // the network is back, too late
+	_, err := p.a.Migrate(t.Context(), in)
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "nothing was sent for too long")
+	was := p.tick(p.a)
+	p.nothingThere()
+	require.Equal(t, compute.PowerRunning, p.power(p.a))
+	p.goesOn(p.a, was)
 }
 
 // deafTo puts a connection between a host's worker and its libvirt that breaks off instead of giving an

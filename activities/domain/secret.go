@@ -46,13 +46,13 @@ func loans(s compute.Server, keys compute.Keyring) []loan {
 		}
 	}
 	if s.TPM != nil && s.TPM.Secret != nil {
-		add(loan{*s.TPM.Secret, keys.TPM, libvirt.SecretUsageTypeVtpm, s.InstanceName()})
+		add(loan{*s.TPM.Secret, keys.TPM, libvirt.SecretUsageTypeVtpm, s.ID.String()})
 	}
 	return all
 }
 
 // ofServer matches the names of loans' uses and finds the server in them.
-var ofServer = regexp.MustCompile(`^(?:instance-)?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:_[0-9a-f-]{36}(?:_backing|_export)?)?$`)
+var ofServer = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:_[0-9a-f-]{36}(?:_backing|_export)?)?$`)
 
 // lend gives libvirt one secret: in its memory only (ephemeral), and to be read
 // by nobody (private).

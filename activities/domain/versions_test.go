@@ -2,6 +2,7 @@ package domain_test
 
 import (
 	"context"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/secret"
 	"strongroom/compute"
+	"strongroom/deploy/dev/libvirtd/libvirttest"
 )
 
 // TPM-34: a host whose libvirt is older than vTPMs need offers none and says why. It still
@@ -25,9 +27,10 @@ func TestAnOlderLibvirtOffersNoTPM(t *testing.T) {
 		8_008_000: {"libvirt is 8.8.0, vTPMs need 8.9.0", 0},
 		8_009_000: {"", libvirt.DomainUndefineKeepTpm},
 	} {
-		older := &between{version: version}
 		cfg := h.Config
-		cfg.Client = &domain.Client{Socket: older.serve(t, h.daemon.Socket())}
+		cfg.Client = &domain.Client{Socket: filepath.Join(newDir(t), "sock")}
+		older := libvirttest.Listen(t, cfg.Client.Socket, h.daemon.Socket())
+		older.Claim(version)
 		a, err := domain.New(cfg)
 		require.NoError(t, err)
 		got, err := a.Describe(t.Context(), true)
@@ -45,8 +48,8 @@ func TestAnOlderLibvirtOffersNoTPM(t *testing.T) {
 		_, err = a.Start(t.Context(), domain.StartInput{Server: s})
 		require.NoError(t, err)
 		require.NoError(t, a.Remove(t.Context(), ofDomain(s.ID)))
-		require.NotEmpty(t, older.flags)
-		for _, f := range older.flags {
+		require.NotEmpty(t, older.Undefined())
+		for _, f := range older.Undefined() {
 			require.Equal(t, c.keep, f&libvirt.DomainUndefineKeepTpm)
 		}
 	}
@@ -68,12 +71,12 @@ func (k *countedKeys) Passphrase(ctx context.Context, cred compute.Credential, i
 func TestCallsThatAVTPMAddsToAStart(t *testing.T) {
 	t.Parallel()
 	h := setup(t, idle)
-	through, keys := &between{}, &countedKeys{KeySource: h.keys}
+	keys := &countedKeys{KeySource: h.keys}
 	cfg := h.Config
-	cfg.Client, cfg.Keys = &domain.Client{Socket: through.serve(t, h.daemon.Socket())}, keys
+	cfg.Client, cfg.Keys = &domain.Client{Socket: filepath.Join(newDir(t), "sock")}, keys
+	through := libvirttest.Listen(t, cfg.Client.Socket, h.daemon.Socket())
 	a, err := domain.New(cfg)
 	require.NoError(t, err)
-	ofSecrets := []uint32{callSecretLookupByUUID, callSecretLookupByUsage, callSecretDefineXML, callSecretSetValue, callSecretUndefine, callListAllSecrets}
 	for _, c := range []struct {
 		tpm   *compute.TPM
 		calls []int
@@ -85,16 +88,11 @@ func TestCallsThatAVTPMAddsToAStart(t *testing.T) {
 		s := h.server(t, false, c.tpm)
 		h.disksOf(t, s)
 		for _, start := range []string{"first", "second"} {
-			through.taken()
+			through.Taken()
 			keys.reads.Store(0)
 			_, err := a.Start(t.Context(), domain.StartInput{Server: s, NewTPM: start == "first"})
 			require.NoError(t, err)
-			made := through.taken()
-			var got []int
-			for _, call := range ofSecrets {
-				got = append(got, made[call])
-			}
-			require.Equal(t, c.calls, got, "%s start, TPM %v", start, c.tpm)
+			require.Equal(t, c.calls, through.TakenOfSecrets(), "%s start, TPM %v", start, c.tpm)
 			require.Equal(t, c.reads, keys.reads.Load())
 			_, err = a.Stop(t.Context(), domain.StopInput{Server: s.ID})
 			require.NoError(t, err)

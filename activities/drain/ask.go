@@ -75,18 +75,11 @@ func Stop(ctx context.Context, pool *pgxpool.Pool, host durable.Host) error {
 // Enable has a host take servers again. Conflict: it is being drained.
 func Enable(ctx context.Context, pool *pgxpool.Pool, host durable.Host) error {
 	return fence.Transaction(ctx, pool, func(q *schema.Queries) error {
-		if _, err := q.LockHost(ctx, host.ID); err != nil {
+		if err := schema.MayEnable(ctx, q, host.ID); err != nil {
 			return err
-		}
-		last, found, err := newest(ctx, q, host.ID)
-		if err != nil {
-			return err
-		}
-		if found && !last.State.Settled() {
-			return compute.Errorf(compute.Conflict, "host %s is being drained (%s): cancel that first", host.Name, last.ID)
 		}
 		enabled := false
-		_, err = q.SwitchHost(ctx, schema.SwitchHostParams{ID: host.ID, Disabled: &enabled})
+		_, err := q.SwitchHost(ctx, schema.SwitchHostParams{ID: host.ID, Disabled: &enabled})
 		return err
 	})
 }

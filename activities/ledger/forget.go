@@ -63,7 +63,7 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 			return err
 		}
 		out = thingsOn(row, rows)
-		return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{HostID: host})
+		return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{HostID: &host})
 	})
 	return out, err
 }
@@ -101,6 +101,8 @@ func mayForget(ctx context.Context, q *schema.Queries, host schema.Host) error {
 	switch {
 	case err != nil:
 		return err
+	case here.Arriving > 0:
+		return compute.Errorf(compute.Conflict, "host %s is the target of %d live migrations that have not ended: once it is fenced force it down, which ends them, and then forget it", host.Name, here.Arriving)
 	case here.Servers > 0:
 		return compute.Errorf(compute.Conflict, "host %s still has %d servers: delete them first", host.Name, here.Servers)
 	case here.Things > 0:

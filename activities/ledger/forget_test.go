@@ -35,6 +35,11 @@ func TestForget(t *testing.T) {
 	}
 	refused("stop its worker")
 	b.Exec("UPDATE hosts SET last_seen = now() - interval '1 day' WHERE id = $1", host)
+	b.Exec("UPDATE operations SET kind = 'live-migration', state = 'running' WHERE server_id = $1", server)
+	b.Exec(`INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, destination, destination_id, old_flavor, new_flavor, project_id, user_id)
+		SELECT gen_random_uuid(), id, server_id, 'live-migration', 'running', 'h2', 'h1', $2, 'f', 'f', 'p1', 'u1' FROM operations WHERE server_id = $1`, server, host)
+	refused("1 live migrations that have not ended: once it is fenced force it down")
+	b.Exec("UPDATE operations SET state = 'failed' WHERE server_id = $1", server)
 	refused("1 servers")
 	b.Exec("UPDATE servers SET deleted_at = now(), host_id = $1", host)
 	here := thing(owner, compute.ThingDomain, host.String(), "domain")

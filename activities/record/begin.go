@@ -49,8 +49,14 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 			out = BeginResult{Superseded: true}
 			return settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
 		}
-		if out, err = a.load(ctx, q, in); err != nil || out.Kind != compute.OpDelete {
+		if out, err = a.load(ctx, q, in); err != nil {
 			return err
+		}
+		if status, former := deciding[out.Kind], out.Server.Former; status != "" && former != nil {
+			return q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: status, OperationID: former.Operation})
+		}
+		if out.Kind != compute.OpDelete {
+			return nil
 		}
 		return q.DecideKept(ctx, in.Server.UUID) // there will be no state
 	})

@@ -50,16 +50,24 @@ type LeaveHostInput struct {
 // is fenced.
 func (a *Activities) LeaveHost(ctx context.Context, in LeaveHostInput) error {
 	return fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
-		// The lock is the one that the host needs to say that it runs.
-		host, err := q.LockFenced(ctx, schema.LockFencedParams{ID: in.From, HostTimeout: compute.HostTimeout.Seconds()})
-		if err != nil {
+		if err := lockFenced(ctx, q, in.From); err != nil {
 			return err
-		}
-		if err := compute.CheckFenced(host.Name, host.ForcedDown, host.Silent); err != nil {
-			return compute.Errorf(compute.Conflict, "%w", err)
 		}
 		return q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: evacuationLeaving, OperationID: in.Operation})
 	})
+}
+
+// lockFenced refuses, with Conflict, a host that is not down, or that nobody has said is fenced. The lock
+// is the one that the host needs to say that it runs.
+func lockFenced(ctx context.Context, q *schema.Queries, id compute.HostID) error {
+	host, err := q.LockFenced(ctx, schema.LockFencedParams{ID: id, HostTimeout: compute.HostTimeout.Seconds()})
+	if err != nil {
+		return err
+	}
+	if err := compute.CheckFenced(host.Name, host.ForcedDown, host.Silent); err != nil {
+		return compute.Errorf(compute.Conflict, "%w", err)
+	}
+	return nil
 }
 
 // EvacuateInput says what a server is after an evacuate, and which host it has left.

@@ -36,7 +36,7 @@ func TestEvacuate(t *testing.T) {
 	_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: first, Open: &record.Open{Event: "start_domain", Things: has}})
 	require.NoError(t, err)
 	states := func() (out []string) {
-		rows, err := b.Pool.Query(b.ctx, "SELECT kind || ' ' || state || ' ' || blocked_by FROM ledger WHERE owner_id = $1 ORDER BY kind", first.Server)
+		rows, err := b.Pool.Query(b.ctx, "SELECT kind || ' ' || state || ' ' || blocked_by FROM ledger WHERE owner_id = $1 AND host_id = $2 ORDER BY kind", first.Server, from)
 		require.NoError(t, err)
 		defer rows.Close()
 		for rows.Next() {
@@ -80,9 +80,20 @@ func TestEvacuate(t *testing.T) {
 	require.NoError(t, b.LeaveHost(b.ctx, in))
 	require.Equal(t, "pre-migrating", status())
 	require.Equal(t, []compute.ServerID{first.Server}, told())
+	failed := compute.Operation{ID: in.Operation, ServerID: in.Server, Credential: made.Credential}
+	there := []compute.Thing{failed.Thing(compute.ThingRunningDomain, to.String(), compute.InstanceName(in.Server))}
+	_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: in.OperationInput, Open: &record.Open{Event: "start_domain", Things: there}})
+	require.NoError(t, err)
+	there[0] = there[0].Waits(compute.BlockedByHost, "its host does not answer")
+	_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: in.OperationInput, Close: &record.Close{Event: "start_domain", Waiting: there}})
+	require.NoError(t, err)
 	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in.OperationInput, State: compute.OperationFailed, VMState: compute.VMActive}))
 	require.Equal(t, "failed", status())
+	require.Equal(t, []compute.ServerID{first.Server}, told(), "the new host may still run it")
+	require.True(t, compute.Is(schema.RunsHere(b.ctx, b.q, first.Server), compute.Conflict))
+	require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: there}))
 	require.Empty(t, told())
+	require.NoError(t, schema.RunsHere(b.ctx, b.q, first.Server))
 
 	in = accepted()
 	for range 2 {
@@ -115,8 +126,50 @@ func TestEvacuate(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, is.HasNewTPM() || is.Unbooted(), "it was started")
 
+	b.Exec("UPDATE hosts SET name = 'c' WHERE name = 'a'")
+	require.Equal(t, []compute.ServerID{first.Server}, told(), "whatever its name is by now")
 	has[0].State = compute.ThingWaiting
 	require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: has[:1]}))
 	require.Equal(t, "completed", status())
 	require.Empty(t, told())
+}
+
+// A server that is deleted when it was evacuated leaves no evacuation that is not completed, once its old
+// host has nothing of it any more.
+func TestADeleteCompletesEvacuations(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string]bool{"nothing is there": false, "its host is down": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			from, to := b.Host("a", 4, 4096), b.Host("b", 4, 4096)
+			first := b.server(compute.OpCreate)
+			b.Exec("UPDATE servers SET host_id = $2 WHERE id = $1", first.Server, from)
+			in := b.supersede(first, compute.OpEvacuate, compute.EvacuateArguments{})
+			_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Migration: &record.Migration{Type: record.EvacuationType, To: to, Flavor: "f"}})
+			require.NoError(t, err)
+			b.Exec("UPDATE migrations SET status = 'done'")
+			made := compute.Operation{ID: first.Operation, ServerID: first.Server, Credential: compute.Credential{ProjectID: "p1", UserID: "u1"}}
+			left := made.Thing(compute.ThingDiskFile, from.String(), first.Server.String()+"/disk").Waits(compute.BlockedByHost, "it is down")
+			last := b.supersede(in, compute.OpDelete, struct{}{})
+			_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: last, Open: &record.Open{Event: "remove", Things: []compute.Thing{left}}})
+			require.NoError(t, err)
+			end := record.Close{Event: "remove"}
+			if waits {
+				end.Waiting = []compute.Thing{left}
+			} else {
+				end.Released = []compute.Thing{left}
+			}
+			require.NoError(t, b.FinishDelete(b.ctx, record.FinishDeleteInput{OperationInput: last, Close: &end}))
+			status := func() (is string) {
+				require.NoError(t, b.Pool.QueryRow(b.ctx, "SELECT status FROM migrations").Scan(&is))
+				return is
+			}
+			if waits {
+				require.Equal(t, "done", status())
+				require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: []compute.Thing{left}}))
+			}
+			require.Equal(t, "completed", status())
+		})
+	}
 }

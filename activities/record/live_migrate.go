@@ -6,13 +6,24 @@ import (
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/schema"
+	"strongroom/schema/fence"
 )
 
-// LiveMigrated is the point of no return of a live migration: the guest runs on its new host.
-var LiveMigrated = durable.Activity[LiveMigratedInput, durable.None]{
-	Name: "record.LiveMigrated", Queue: durable.RecordQueue,
-	Summary: func(in LiveMigratedInput) string { return stepSummary("note that the server has moved", in.Close, nil) },
-}
+var (
+	// LiveMigrated is the point of no return of a live migration: the guest runs on its new host.
+	LiveMigrated = durable.Activity[LiveMigratedInput, durable.None]{
+		Name: "record.LiveMigrated", Queue: durable.RecordQueue,
+		Summary: func(in LiveMigratedInput) string { return stepSummary("note that the server has moved", in.Close, nil) },
+	}
+	// NoteFenced sees that the host that a guest may have come to is down and fenced, and notes that
+	// it does not run there.
+	NoteFenced = durable.Activity[NoteFencedInput, durable.None]{
+		Name: "record.NoteFenced", Queue: durable.RecordQueue,
+		Summary: func(NoteFencedInput) string {
+			return "see that the new host is down, and note that the guest does not run there"
+		},
+	}
+)
 
 // LiveMigratedInput is a server as it is on the host that it came to.
 type LiveMigratedInput struct {
@@ -53,4 +64,22 @@ func (a *Activities) LiveMigrated(ctx context.Context, in LiveMigratedInput) err
 		return q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: livePost, OperationID: in.Operation})
 	}
 	return a.decide(ctx, d)
+}
+
+// NoteFencedInput names the host that a server was to come to with its guest.
+type NoteFencedInput struct {
+	durable.OperationInput
+	Host compute.HostID `json:"host"`
+}
+
+// NoteFenced is the activity record.NoteFenced. From here on, as long as something of the server is
+// there, the host stops the guest, should it come back (gateway.Evacuated). Conflict: it is not down, or nobody
+// has said that it is fenced.
+func (a *Activities) NoteFenced(ctx context.Context, in NoteFencedInput) error {
+	return fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
+		if err := lockFenced(ctx, q, in.Host); err != nil {
+			return err
+		}
+		return q.NoteFenced(ctx, schema.NoteFencedParams{OperationID: in.Operation, HostID: &in.Host})
+	})
 }

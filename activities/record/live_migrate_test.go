@@ -1,14 +1,17 @@
 package record_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/ledger"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/schema"
+	"strongroom/worker/gateway"
 )
 
 // TPM-20: a server that has moved with its guest is on its new host, as it was, with the claim there
@@ -81,4 +84,53 @@ func TestLiveMigrated(t *testing.T) {
 			require.Equal(t, []any{host, was.Flavor, was.Disks, was.TPM, compute.VMPaused}, []any{*now.Host, now.Flavor, now.Disks, now.TPM, now.VMState})
 		})
 	}
+}
+
+// The new host of a live migration counts as one that does not run the guest once it is silent and forced
+// down, and no sooner. From then on it is told so, as long as it has something of the server, and keeps the server from
+// nothing.
+func TestNoteFenced(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	from, to := b.Host("a", 4, 4096), b.Host("b", 4, 4096)
+	first := b.server(compute.OpCreate)
+	b.Exec("UPDATE servers SET host_id = $2, vm_state = 'active' WHERE id = $1", first.Server, from)
+	in := b.supersede(first, compute.OpLiveMigrate, compute.LiveMigrateArguments{})
+	b.Exec("UPDATE operations SET state = 'running' WHERE id = $1", in.Operation)
+	move := compute.Operation{ID: in.Operation, ServerID: in.Server, Credential: compute.Credential{ProjectID: "p1", UserID: "u1"}}
+	there := move.Thing(compute.ThingRunningDomain, to.String(), compute.InstanceName(in.Server))
+	_, err := b.Advance(b.ctx, record.AdvanceInput{
+		OperationInput: in, Migration: &record.Migration{Type: record.TypeLiveMigration, To: to, Flavor: "f"},
+		Open: &record.Open{Event: "live_migrate", Things: []compute.Thing{there}},
+	})
+	require.NoError(t, err)
+	told := func(host compute.HostID) (out []compute.ServerID) {
+		servers, err := gateway.Records{Pool: b.Pool, Host: host, Logger: slog.New(slog.DiscardHandler)}.Evacuated(b.ctx)
+		require.NoError(t, err)
+		for _, s := range servers {
+			out = append(out, s.Server)
+		}
+		return out
+	}
+	note := record.NoteFencedInput{OperationInput: in, Host: to}
+	for _, is := range []string{"forced_down = false, last_seen = now()", "forced_down = true, last_seen = now()", "forced_down = false, last_seen = now() - interval '1 hour'"} {
+		b.Exec("UPDATE hosts SET " + is + " WHERE name = 'b'")
+		require.Equal(t, compute.Conflict, compute.KindOf(b.NoteFenced(b.ctx, note)), is)
+		require.Empty(t, told(to))
+	}
+	require.True(t, compute.Is(schema.RunsHere(b.ctx, b.q, in.Server), compute.Conflict))
+	b.Exec("UPDATE hosts SET forced_down = true, last_seen = now() - interval '1 hour' WHERE name = 'b'")
+	for range 2 {
+		require.NoError(t, b.NoteFenced(b.ctx, note))
+	}
+	require.Equal(t, []compute.ServerID{in.Server}, told(to))
+	require.Empty(t, told(from))
+	there = there.Waits(compute.BlockedByHost, "its host does not answer")
+	_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Close: &record.Close{Event: "live_migrate", Waiting: []compute.Thing{there}}})
+	require.NoError(t, err)
+	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed, VMState: compute.VMActive}))
+	require.NoError(t, schema.RunsHere(b.ctx, b.q, in.Server))
+	require.Equal(t, []compute.ServerID{in.Server}, told(to), "it has something of the server")
+	require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: []compute.Thing{there}}))
+	require.Empty(t, told(to))
 }

@@ -43,6 +43,9 @@ var migrating = map[compute.TaskState]string{
 	compute.TaskMigrating: liveRunning,
 }
 
+// deciding are the statuses of a migration while it is decided on.
+var deciding = map[compute.OperationKind]string{compute.OpConfirmResize: "confirming", compute.OpRevertResize: "reverting"}
+
 // writeMigration writes where the server is moved, and how far that is.
 func (in AdvanceInput) writeMigration(ctx context.Context, q *schema.Queries) error {
 	if m := in.Migration; m != nil {

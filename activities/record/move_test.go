@@ -92,11 +92,20 @@ func TestMoveAndDecide(t *testing.T) {
 		}
 		lost := b.supersede(in, kind, struct{}{})
 		next := b.supersede(in, kind, struct{}{})
+		deciding := map[bool]string{false: "confirming", true: "reverting"}[revert]
+		_, err = b.Begin(b.ctx, next)
+		require.NoError(t, err)
+		require.Equal(t, deciding, status())
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: next, State: compute.OperationFailed, VMState: compute.VMResized}))
+		require.Equal(t, "finished", status(), "it may be decided again")
+		next = b.supersede(in, kind, struct{}{})
 		before := b.Dump("servers")
 		require.True(t, record.IsSuperseded(decide(b.ctx, record.DecideMoveInput{OperationInput: lost})))
 		require.Equal(t, before, b.Dump("servers"))
 		require.Equal(t, "finished", status())
 		require.Len(t, claims(), 2)
+		_, err = b.Begin(b.ctx, next)
+		require.NoError(t, err)
 		for range 2 {
 			require.NoError(t, decide(b.ctx, record.DecideMoveInput{OperationInput: next}))
 		}

@@ -44,6 +44,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Evacuate.Register(r, durable.NoResult(a.Evacuate))
 	TPMBackup.Register(r, durable.NoResult(a.TPMBackup))
 	LiveMigrated.Register(r, durable.NoResult(a.LiveMigrated))
+	NoteFenced.Register(r, durable.NoResult(a.NoteFenced))
 	ForgetTrust.Register(r, durable.NoResult(a.ForgetTrust))
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -132,6 +134,9 @@ func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) err
 		if err := clearSecrets(ctx, q, in.Server); err != nil {
 			return err
 		}
+		if err := q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}}); err != nil {
+			return err
+		}
 		_, err = q.SettleServerDeleted(ctx, schema.SettleServerDeletedParams{ID: in.Server, CurrentOperation: in.Operation})
 		return err
 	})
@@ -189,6 +194,9 @@ func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, stat
 	if state != compute.OperationSucceeded {
 		result = eventError
 		if err := q.FailEvacuation(ctx, op); err != nil {
+			return err
+		}
+		if err := q.UndecideMigration(ctx, op); err != nil {
 			return err
 		}
 		if err := q.EndMigration(ctx, schema.EndMigrationParams{OperationID: op, Cancelled: state == compute.OperationCancelled}); err != nil {

@@ -2,8 +2,8 @@
 package keypair
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // the fingerprint that clients know, no protection
 	"crypto/x509"
 	"encoding/hex"
@@ -25,7 +25,7 @@ const (
 type Pair struct {
 	Public      string
 	Fingerprint string // MD5 of an ssh key, SHA-1 of a certificate: hex with colons
-	Private     string // PEM, OpenSSH's form
+	Private     string // PEM of PKCS#1
 }
 
 const comment = "Generated-by-strongroom"
@@ -62,23 +62,24 @@ func unreadable() error {
 	return compute.Errorf(compute.Invalid, "Keypair data is invalid: failed to generate fingerprint")
 }
 
-// Generate makes an Ed25519 key pair. Invalid: certificates are imported only.
+// keyBits is Nova's size. It takes some tenths of a second to make.
+const keyBits = 2048
+
+// Generate makes an RSA key pair, whose private key has the PEM form of PKCS#1: all clients,
+// old ones too, can read it (P18). Invalid: certificates are imported only.
 func Generate(kind string) (Pair, error) {
 	if kind != SSH {
 		return Pair{}, compute.Errorf(compute.Invalid, "Keypair data is invalid: a key pair of type %s must be imported", kind)
 	}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	private, err := rsa.GenerateKey(rand.Reader, keyBits)
 	if err != nil {
 		return Pair{}, err
 	}
-	key, err := ssh.NewPublicKey(public)
+	key, err := ssh.NewPublicKey(&private.PublicKey)
 	if err != nil {
 		return Pair{}, err
 	}
-	block, err := ssh.MarshalPrivateKey(private, comment)
-	if err != nil {
-		return Pair{}, err
-	}
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}
 	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 	return Pair{
 		Public: line + " " + comment, Fingerprint: ssh.FingerprintLegacyMD5(key), Private: string(pem.EncodeToMemory(block)),

@@ -1,6 +1,8 @@
 package keypair_test
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +29,24 @@ func TestGenerate(t *testing.T) {
 
 	_, err = keypair.Generate(keypair.X509)
 	require.True(t, compute.Is(err, compute.Invalid))
+}
+
+// P18: a pair that is made here is one of RSA, whose private key has the form that old
+// clients read.
+func TestP18AGeneratedPairIsReadByOldClients(t *testing.T) {
+	t.Parallel()
+	pair, err := keypair.Generate(keypair.SSH)
+	require.NoError(t, err)
+	require.Regexp(t, `^ssh-rsa [A-Za-z0-9+/=]+ Generated-by-strongroom$`, pair.Public)
+	block, rest := pem.Decode([]byte(pair.Private))
+	require.Empty(t, rest)
+	require.Equal(t, "RSA PRIVATE KEY", block.Type)
+	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	require.NoError(t, err)
+	require.Equal(t, 2048, key.N.BitLen())
+	public, err := ssh.NewPublicKey(&key.PublicKey)
+	require.NoError(t, err)
+	require.Equal(t, ssh.FingerprintLegacyMD5(public), pair.Fingerprint)
 }
 
 // TestWhatSSHSays compares with ssh-keygen, for every type of key that it makes.

@@ -81,7 +81,8 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 // authenticate checks the token of everything but version discovery.
 func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if urlpath.Written(c.Request()) == Root {
+		switch urlpath.Written(c.Request()) {
+		case Root, Service, Service + Root:
 			return next(c)
 		}
 		token, err := a.config.Validator.Token(c.Request())

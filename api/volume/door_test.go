@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +18,15 @@ func TestDoor(t *testing.T) {
 	const versions = `{"versions":[{"id":"v3.0","status":"CURRENT","version":"3.71","min_version":"3.0","updated":"2023-08-31T00:00:00Z",
 		"links":[{"rel":"describedby","type":"text/html","href":"https://docs.openstack.org/"},{"rel":"self","href":"http://cloud.example:8774/v3/"}],
 		"media-types":[{"base":"application/json","type":"application/vnd.openstack.volume+json;version=3"}]}]}`
+	below := strings.Replace(versions, ":8774/v3/", ":8774/volume/v3/", 1)
 	for _, path := range []string{"/v3", "/v3/"} {
 		b.raw(nobody, "GET", path, "").is(200, versions)
+	}
+	for _, path := range []string{"/volume/v3", "/volume/v3/"} {
+		b.raw(nobody, "GET", path, "").is(200, below)
+	}
+	for _, path := range []string{"/volume", "/volume/"} {
+		b.raw(nobody, "GET", path, "").is(300, below)
 	}
 	for _, path := range []string{own, own + "/"} {
 		b.raw(member, "GET", path, "").is(200, versions)
@@ -28,12 +36,14 @@ func TestDoor(t *testing.T) {
 	require.NoError(t, err)
 	prefixed := setup(t, b.cloud, func(c *api.Config) { c.Origin = behind })
 	require.Contains(t, prefixed.raw(nobody, "GET", "/v3", "").body, `"href":"https://volumes.example/v3/"`)
+	require.Contains(t, prefixed.raw(nobody, "GET", "/volume", "").body, `"href":"https://volumes.example/volume/v3/"`)
 
 	b.create("one", "")
-	for _, path := range []string{"/v3/types", "/v3/types/", own + "/types", own + "/types/"} {
+	for _, path := range []string{"/v3/types", "/v3/types/", own + "/types", own + "/types/", "/volume/v3/types", "/volume" + own + "/types"} {
 		require.Equal(t, []string{"one"}, b.raw(member, "GET", path, "").names(), path)
 	}
 	require.Equal(t, "http://cloud.example:8774/v3/types?limit=1&marker="+b.do(member, "GET", "/types", "").get("one"), links(b.raw(member, "GET", "/v3/types?limit=1", ""))[0])
+	require.Equal(t, "http://cloud.example:8774/volume"+own+"/types?limit=1&marker="+b.do(member, "GET", "/types", "").get("one"), links(b.raw(member, "GET", "/volume"+own+"/types?limit=1", ""))[0])
 	b.raw(member, "GET", "/v3/"+b.cloud.project(t, stranger)+"/types", "").fails(400, "badRequest", "Malformed request url")
 	for _, path := range []string{"/v3/volumes", own + "/volumes", own + "/nothing/at/all", "/v3/" + b.cloud.project(t, stranger)} {
 		b.raw(member, "GET", path, "").fails(404, "itemNotFound", "The resource could not be found.")

@@ -166,13 +166,13 @@ func size(n *validation.Integer) *int32 {
 	return &size
 }
 
+// updateEncryption answers what was sent, as the block storage API does.
 func (a *API) updateEncryption(r *request) (any, error) {
 	var body encryptionChange
 	if err := r.decode(&body); err != nil {
 		return nil, err
 	}
-	var after encryption
-	err := r.change(func(ctx context.Context, c change) error {
+	if err := r.change(func(ctx context.Context, c change) error {
 		before, err := c.encryption(ctx)
 		if err != nil {
 			return err
@@ -200,13 +200,11 @@ func (a *API) updateEncryption(r *request) (any, error) {
 		if err != nil {
 			return err
 		}
-		after = encryptionOf(row)
-		return c.record(ctx, encryptUpdated, before, after)
-	})
-	if err != nil {
+		return c.record(ctx, encryptUpdated, before, encryptionOf(row))
+	}); err != nil {
 		return nil, err
 	}
-	return map[string]encryption{"encryption": after}, nil
+	return r.document, nil
 }
 
 func (a *API) deleteEncryption(r *request) (any, error) {

@@ -75,7 +75,7 @@ func onDevcloud(t testing.TB, address string) cloud {
 	require.NoError(t, devcloud.EnsureUsers(users, func(made map[string]string) error { passwords = made; return nil }))
 	config := devcloud.Config{Listen: "127.0.0.1:0", UsersFile: users, TokenKeyFile: filepath.Join(dir, "token.key"), Images: images}
 	if address != "" {
-		config.Endpoints = map[string]string{"volumev3": address + "/v3/$(project_id)s"}
+		config.Endpoints = map[string]string{"volumev3": address + "/volume/v3/$(project_id)s"}
 	}
 	server, err := devcloud.New(config)
 	require.NoError(t, err)

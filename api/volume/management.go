@@ -104,18 +104,22 @@ func (a *API) createType(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.answerType(r, row.ID)
+	return a.answerType(r, row.ID, true)
 }
 
-// answerType is the answer of a request that made or changed a type.
-func (a *API) answerType(r *request, id uuid.UUID) (any, error) {
+// answerType is the answer of a request that made or changed a type. It has fewer keys
+// than a show.
+func (a *API) answerType(r *request, id uuid.UUID, isNew bool) (any, error) {
 	may := r.reading()
 	may.everyones = true // whoever just wrote it may see what it is now
+	may.isPublic = may.isPublic && isNew
 	t, err := r.getByID(may, id)
 	if err != nil {
 		return nil, err
 	}
-	return may.answer(t), nil
+	v := may.view(t)
+	v.QosSpecsID = nil
+	return map[string]view{"volume_type": v}, nil
 }
 
 func (c change) setSpecs(ctx context.Context, s specs) error {
@@ -173,7 +177,7 @@ func (a *API) updateType(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.answerType(r, id)
+	return a.answerType(r, id, false)
 }
 
 // deleteType deletes a type, but not the default one and not the last: a volume

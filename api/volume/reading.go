@@ -59,19 +59,21 @@ func missing(err error, id uuid.UUID) error {
 }
 
 // view is a type as the API shows it (VT-09). There are no QoS specs here:
-// qos_specs_id is null for everybody.
+// qos_specs_id is null for everybody, in shows and lists.
 type view struct {
 	ID           string          `json:"id"`
 	Name         string          `json:"name"`
 	Description  *string         `json:"description"`
 	IsPublic     bool            `json:"is_public"`
 	AccessPublic *bool           `json:"os-volume-type-access:is_public,omitempty"`
-	QosSpecsID   *string         `json:"qos_specs_id"`
+	QosSpecsID   json.RawMessage `json:"qos_specs_id,omitempty"`
 	ExtraSpecs   json.RawMessage `json:"extra_specs,omitempty"`
 }
 
 func (may reading) view(t schema.GetVolumeTypeRow) view {
-	v := view{ID: t.ID.String(), Name: t.Name, Description: t.Description, IsPublic: t.IsPublic}
+	v := view{
+		ID: t.ID.String(), Name: t.Name, Description: t.Description, IsPublic: t.IsPublic, QosSpecsID: json.RawMessage("null"),
+	}
 	if may.isPublic {
 		v.AccessPublic = &t.IsPublic
 	}

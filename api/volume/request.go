@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/fault"
+	"strongroom/api/urlpath"
 )
 
 // request is one request, as far as it was understood before its handler runs.
@@ -62,20 +63,26 @@ func (r *request) decode(into any) error {
 
 func (r *request) projectID() string { return r.token.ProjectScopeUUID() }
 
-// allowed asks the policy for a rule on something of the caller's project. A
-// token that is not scoped to a project is allowed nothing.
-func (r *request) allowed(rule string) bool {
+// allowed asks the policy for a rule on something of the caller's project.
+func (r *request) allowed(rule string) bool { return r.allowedOn(rule, r.projectID()) }
+
+// allowedOn asks the policy for a rule on something of a project. A token that is not
+// scoped to a project is allowed nothing.
+func (r *request) allowedOn(rule, projectID string) bool {
 	if r.projectID() == "" {
 		return false
 	}
 	c := r.token.Context
-	c.Request = map[string]string{"project_id": r.projectID(), "user_id": r.token.UserUUID()}
+	c.Request = map[string]string{"project_id": projectID, "user_id": r.token.UserUUID()}
 	return r.token.Enforcer.Enforce(rule, c)
 }
 
 // enforce is allowed, with the 403 that a refusal is.
-func (r *request) enforce(rule string) error {
-	if r.allowed(rule) {
+func (r *request) enforce(rule string) error { return r.enforceOn(rule, r.projectID()) }
+
+// enforceOn is allowedOn, with the 403 that a refusal is.
+func (r *request) enforceOn(rule, projectID string) error {
+	if r.allowedOn(rule, projectID) {
 		return nil
 	}
 	return fault.Errorf(http.StatusForbidden, "Policy doesn't allow %s to be performed.", rule)
@@ -90,5 +97,11 @@ func (r *request) url(parts ...string) string {
 	return r.api.prefix(r.echo.Request()) + Root + "/" + strings.Join(parts, "/")
 }
 
-// prefix is the scheme and host that links begin with.
-func (a *API) prefix(r *http.Request) string { return a.config.Origin.Of(r) }
+// prefix is what links begin with: scheme, host and, where the client used it, Service.
+func (a *API) prefix(r *http.Request) string {
+	origin := a.config.Origin.Of(r)
+	if isBelow(urlpath.Written(r), Service) {
+		return origin + Service
+	}
+	return origin
+}

@@ -24,6 +24,11 @@ const (
 	ruleShowCrypt     = "volume_extension:volume_type_encryption:get"
 	ruleUpdateCrypt   = "volume_extension:volume_type_encryption:update"
 	ruleDeleteCrypt   = "volume_extension:volume_type_encryption:delete"
+	ruleLimits        = "limits_extension:used_limits"
+	ruleShowQuotas    = "volume_extension:quotas:show"
+	ruleUpdateQuotas  = "volume_extension:quotas:update"
+	ruleDeleteQuotas  = "volume_extension:quotas:delete"
+	ruleQuotaClasses  = "volume_extension:quota_classes"
 	ruleChanges       = "strongroom:volume_types:changes"
 	ruleIsAdmin       = "context_is_admin"
 )
@@ -39,5 +44,7 @@ var Rules = policy.Rules{
 	ruleShowIsPublic: policy.ProjectReaderOrAdmin,
 	ruleListAccess:   policy.Admin, ruleAddAccess: policy.Admin, ruleRemoveAccess: policy.Admin,
 	ruleCreateCrypt: policy.Admin, ruleShowCrypt: policy.Admin, ruleUpdateCrypt: policy.Admin, ruleDeleteCrypt: policy.Admin,
+	ruleLimits: policy.ProjectReaderOrAdmin, ruleShowQuotas: policy.ProjectReaderOrAdmin,
+	ruleUpdateQuotas: policy.Admin, ruleDeleteQuotas: policy.Admin, ruleQuotaClasses: policy.Admin,
 	ruleChanges: policy.Admin,
 }

@@ -8,9 +8,9 @@ import (
 	"strongroom/api/microversion"
 )
 
-// VersionDocument is the API's version, as discovery shows it. All of it is text,
+// versionDocument is the API's version, as discovery shows it. All of it is text,
 // also where it looks like a number.
-type VersionDocument struct {
+type versionDocument struct {
 	ID         string              `json:"id"`
 	Status     string              `json:"status"`
 	Version    string              `json:"version"`
@@ -26,9 +26,9 @@ type versionLink struct {
 	Href string `json:"href"`
 }
 
-// Version describes the API. prefix is the scheme and host of its links.
-func Version(prefix string) VersionDocument {
-	return VersionDocument{
+// versions describes the API. prefix is what its links begin with.
+func versions(prefix string) map[string]any {
+	return map[string]any{"versions": []versionDocument{{
 		ID: "v3.0", Status: "CURRENT", Version: microversion.Volume.Text(microversion.Volume.Max),
 		MinVersion: microversion.Volume.Text(microversion.Volume.Min), Updated: "2023-08-31T00:00:00Z",
 		Links: []versionLink{
@@ -36,12 +36,17 @@ func Version(prefix string) VersionDocument {
 			{Rel: "self", Href: prefix + Root + "/"},
 		},
 		MediaTypes: []map[string]string{{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}},
-	}
+	}}}
 }
 
 // discover answers GET of the endpoint.
 func (a *API) discover(c echo.Context) error {
-	return respond(c, http.StatusOK, map[string]any{"versions": []VersionDocument{Version(a.prefix(c.Request()))}})
+	return respond(c, http.StatusOK, versions(a.prefix(c.Request())))
+}
+
+// discoverAll answers GET of what the endpoint is below: clients choose one of its versions.
+func (a *API) discoverAll(c echo.Context) error {
+	return respond(c, http.StatusMultipleChoices, versions(a.prefix(c.Request())))
 }
 
 // discoverProject answers GET of the endpoint as the catalog names it, with the

@@ -14,11 +14,18 @@ import (
 	"strongroom/schema"
 )
 
-// Root is the endpoint of the API.
-const Root = "/v3"
+// Root is the endpoint of the API. It is below Service, too: clients of Cinder look for
+// versions where the endpoint's path has no version any more, which is the compute API's
+// place without it.
+const (
+	Root    = "/v3"
+	Service = "/volume"
+)
 
 // Owns reports whether a path is the API's.
-func Owns(path string) bool { return path == Root || strings.HasPrefix(path, Root+"/") }
+func Owns(path string) bool { return isBelow(path, Root) || isBelow(path, Service) }
+
+func isBelow(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 
 // Config is what the API needs.
 type Config struct {
@@ -47,12 +54,15 @@ func New(config Config) *API {
 	a.echo.IPExtractor = config.Origin.Client()
 	a.echo.Pre(a.begin)
 	a.echo.Use(a.authenticate)
-	a.echo.GET(Root, a.discover)
-	a.echo.GET(Root+"/:project_id", a.discoverProject)
-	for _, r := range a.routes() {
-		handler := a.dispatch(r)
-		a.echo.Add(r.method, Root+r.path, handler)
-		a.echo.Add(r.method, Root+"/:project_id"+r.path, handler)
+	a.echo.GET(Service, a.discoverAll)
+	for _, root := range []string{Root, Service + Root} {
+		a.echo.GET(root, a.discover)
+		a.echo.GET(root+"/:project_id", a.discoverProject)
+		for _, r := range a.routes() {
+			handler := a.dispatch(r)
+			a.echo.Add(r.method, root+r.path, handler)
+			a.echo.Add(r.method, root+"/:project_id"+r.path, handler)
+		}
 	}
 	return a
 }
@@ -62,7 +72,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHT
 
 func (a *API) routes() []route {
 	var all []route
-	for _, resource := range [][]route{a.types(), a.typeManagement(), a.extraSpecs(), a.access(), a.encryption(), a.changes()} {
+	for _, resource := range [][]route{a.types(), a.typeManagement(), a.extraSpecs(), a.access(), a.encryption(), a.quotas(), a.changes()} {
 		all = append(all, resource...)
 	}
 	return all

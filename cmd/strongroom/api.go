@@ -20,7 +20,7 @@ type apiCommand struct{}
 
 // Help is shown by --help.
 func (apiCommand) Help() string {
-	return `Serves the OpenStack compute API and, beside it, volume types (/v3). It keeps no state: run as many as you like
+	return `Serves the OpenStack compute API and, beside it, volume types (/volume/v3). It keeps no state: run as many as you like
 behind a load balancer. Temporal may be away when a request comes: the operation
 is committed and starts when Temporal is back.`
 }

@@ -105,12 +105,11 @@ func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {
 			row(w, fmt.Sprintf("… and %d more", result.More))
 		}
 		row(w, fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings)+result.More, result.Things, strings.Join(result.Looked, ", ")))
-		if len(result.Closed) > 0 {
-			closed := "no credential opens " + strings.Join(result.Closed, ", ")
-			if result.MoreClosed > 0 {
-				closed += fmt.Sprintf(" and %d more", result.MoreClosed)
-			}
-			row(w, closed)
+		for _, closed := range result.Closed {
+			row(w, "no credential opens "+closed)
+		}
+		if result.MoreClosed > 0 {
+			row(w, fmt.Sprintf("no credential opens %d more", result.MoreClosed))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"time"
 
 	"strongroom/worker/gateway"
 )
@@ -30,8 +31,12 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 	if err != nil {
 		return gateway.HostReport{}, err
 	}
+	up, err := uptime("/proc", time.Now())
+	if err != nil {
+		return gateway.HostReport{}, err
+	}
 	return gateway.HostReport{
-		Address: h.Address, AgentURL: h.AgentURL, Traits: append([]string{}, d.Traits...), Networks: append([]string{}, d.Networks...), NetworkProjects: h.privateNetworks(),
+		Uptime: up, Address: h.Address, AgentURL: h.AgentURL, Traits: append([]string{}, d.Traits...), Networks: append([]string{}, d.Networks...), NetworkProjects: h.privateNetworks(),
 		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,

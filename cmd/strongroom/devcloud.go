@@ -17,7 +17,7 @@ func (devcloudCommand) Run(r *run) error {
 		Listen: cfg.DevCloud.Listen, UsersFile: cfg.DevCloud.Users, TokenKeyFile: cfg.DevCloud.TokenKey, Region: cfg.Identity.Region,
 		Images: images, Logger: r.log,
 		Endpoints: map[string]string{
-			"compute": "http://" + cfg.API.Listen + "/v2.1", "volumev3": "http://" + cfg.API.Listen + "/v3/$(project_id)s",
+			"compute": "http://" + cfg.API.Listen + "/v2.1", "volumev3": "http://" + cfg.API.Listen + "/volume/v3/$(project_id)s",
 		},
 	})
 	if err != nil {

@@ -202,8 +202,8 @@ func repairTable(result repairResult) func(*tabwriter.Writer) {
 			row(w, d.What, server, d.Name, remedy, d.Why)
 		}
 		row(w, fmt.Sprintf("%d differences, looked at: %s", len(result.Damage), strings.Join(result.Looked, ", ")))
-		if len(result.Closed) > 0 {
-			row(w, "not looked at, since no credential opens them: "+strings.Join(result.Closed, ", "))
+		for _, closed := range result.Closed {
+			row(w, "not looked at, since no credential opens it: "+closed)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func newRegion(t *testing.T) region {
 	require.NoError(t, devcloud.EnsureUsers(users, func(passwords map[string]string) error { made.passwords = passwords; return nil }))
 	identity, err := devcloud.New(devcloud.Config{
 		Listen: "127.0.0.1:0", UsersFile: users, TokenKeyFile: filepath.Join(dir, "token.key"), Images: images,
-		Endpoints: map[string]string{"volumev3": front.URL + "/v3/$(project_id)s"},
+		Endpoints: map[string]string{"volumev3": front.URL + "/volume/v3/$(project_id)s"},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

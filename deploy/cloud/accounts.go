@@ -61,7 +61,7 @@ type endpoint struct {
 
 func (c *Cloud) catalog() []endpoint {
 	own := c.cfg.Strongroom
-	list := []endpoint{{"compute", "strongroom", own + "/v2.1"}, {"volumev3", "strongroom-volume", own + "/v3/$(project_id)s"}}
+	list := []endpoint{{"compute", "strongroom", own + "/v2.1"}, {"volumev3", "strongroom-volume", own + "/volume/v3/$(project_id)s"}}
 	for service, e := range map[string]endpoint{
 		"barbican": {"key-manager", "barbican", c.url("barbican")},
 		"glance":   {"image", "glance", c.url("glance")},

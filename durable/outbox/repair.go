@@ -23,6 +23,7 @@ type Executions interface {
 	Starter
 	FindExecution(context.Context, compute.Operation) (state durable.ExecutionState, found bool, err error)
 	HasRun(context.Context, compute.Operation) (bool, error)
+	CancelExecution(context.Context, compute.Operation) error
 }
 
 // Repairer repairs what a row in PostgreSQL and an execution in Temporal disagree about.
@@ -41,7 +42,8 @@ type Repaired struct {
 }
 
 // Repair makes one pass: it starts operations that were accepted and never started, and
-// settles those whose execution is gone. Operations that never started come first, then
+// settles those whose execution is gone. It cancels those that lost their server, so that they undo what
+// they did at once, whatever they wait for; a delete that did takes its own time. Operations that never started come first, then
 // those checked least recently, so that a backlog larger than a page starves none (A5).
 func (r *Repairer) Repair(ctx context.Context) (Repaired, error) {
 	var out Repaired
@@ -51,8 +53,8 @@ func (r *Repairer) Repair(ctx context.Context) (Repaired, error) {
 		return out, compute.Errorf(compute.Unavailable, "the database: %w", err)
 	}
 	for _, row := range rows {
-		op := row.Operation()
-		if err := r.repair(ctx, q, op, &out); err != nil {
+		op := row.Operation.Operation()
+		if err := r.repair(ctx, q, op, row.Superseded && op.Kind != compute.OpDelete, &out); err != nil {
 			r.Logger.WarnContext(ctx, "repair: will try again", "operation", op.ID, "on", op.On().String(), "error", err)
 		}
 		if err := q.NoteLook(ctx, op.ID); err != nil {
@@ -62,12 +64,17 @@ func (r *Repairer) Repair(ctx context.Context) (Repaired, error) {
 	return out, ctx.Err()
 }
 
-func (r *Repairer) repair(ctx context.Context, q *schema.Queries, op compute.Operation, out *Repaired) error {
+func (r *Repairer) repair(ctx context.Context, q *schema.Queries, op compute.Operation, cancel bool, out *Repaired) error {
 	state, found, err := r.Executions.FindExecution(ctx, op)
 	switch {
 	case err != nil:
 		return err
 	case found && state == durable.Running:
+		if cancel {
+			if err := r.Executions.CancelExecution(ctx, op); err != nil {
+				return err
+			}
+		}
 		return q.TouchOperation(ctx, op.ID)
 	case op.State == compute.OperationAccepted && !found:
 		// What a restored, older database has as accepted was begun after the backup. To do

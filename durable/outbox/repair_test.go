@@ -23,6 +23,7 @@ type executions struct {
 	ran     map[compute.OperationID]bool // and ended, and is not the last under its workflow id
 	looked  []compute.OperationID
 	refuse  func(compute.Operation) error // nil: it can be started
+	cancels []compute.OperationID
 }
 
 func (e *executions) Start(_ context.Context, op compute.Operation) error {
@@ -48,6 +49,13 @@ func (e *executions) FindExecution(_ context.Context, op compute.Operation) (dur
 	defer e.mu.Unlock()
 	e.looked = append(e.looked, op.ID)
 	return durable.Running, e.running[op.ID], nil
+}
+
+func (e *executions) CancelExecution(_ context.Context, op compute.Operation) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cancels = append(e.cancels, op.ID)
+	return nil
 }
 
 type bundle struct {
@@ -178,4 +186,23 @@ func TestM8AnAcceptedOperationThatRanIsNotStartedAgain(t *testing.T) {
 	require.Equal(t, outbox.Repaired{Started: 1, Closed: 1}, b.repair(t))
 	require.Equal(t, []compute.OperationID{"req-accepted1"}, b.lost)
 	require.Equal(t, map[compute.OperationID]bool{"req-accepted2": true}, b.running)
+}
+
+// An operation that lost its server, to os-resetState, say, is cancelled, whatever it waits for. One that has
+// its server, a delete, and one without a server are not.
+func TestRepairCancelsWhatLostItsServer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lost, has, deletes := b.Server(compute.OpCreate), b.Server(compute.OpCreate), b.Server(compute.OpDelete)
+	b.many(1, compute.OperationRunning)
+	b.running["req-running1"] = true
+	for _, op := range []compute.Operation{lost, has, deletes} {
+		b.running[op.ID] = true
+	}
+	b.Exec("UPDATE operations SET state = 'running', updated_at = now() - interval '1 minute'")
+	b.Exec("UPDATE servers SET current_operation = '' WHERE id IN ($1, $2)", lost.ServerID, deletes.ServerID)
+	b.repair(t)
+	require.Len(t, b.looked, 4)
+	require.Equal(t, []compute.OperationID{lost.ID}, b.cancels)
+	require.Empty(t, b.lost)
 }

@@ -1,7 +1,8 @@
 -- name: LockFenced :one
 -- Whether a host is down by its operator's word, and has not reported itself for
 -- host_timeout. Until the transaction ends no report of it is taken.
-SELECT name, forced_down, (last_seen <= now() - make_interval(secs => sqlc.arg(host_timeout)::float8))::boolean AS silent
+SELECT name, (forced_down OR forgotten_at IS NOT NULL)::boolean AS forced_down,
+    (last_seen <= now() - make_interval(secs => sqlc.arg(host_timeout)::float8))::boolean AS silent
 FROM hosts WHERE id = sqlc.arg(id) FOR UPDATE;
 
 -- name: LeaveHost :exec
@@ -15,16 +16,27 @@ WHERE owner_kind = 'server' AND owner_id = sqlc.arg(server_id)::uuid AND host_id
     AND state NOT IN ('released', 'handed_over');
 
 -- name: Evacuated :many
--- Servers that left a host while it was down, or are leaving it: they must not run there. since
--- is when that began: what was started there later runs there by right.
-SELECT m.server_id, m.created_at AS since
-FROM operations o JOIN migrations m ON m.operation_id = o.id JOIN hosts h ON h.name = m.source
-WHERE o.state IN ('accepted', 'running') AND h.id = sqlc.arg(host_id) AND m.type = 'evacuation' AND m.status = 'pre-migrating'
+-- Servers that must not run on a host: those that left it while it was down, or are leaving it; those
+-- that stay there since they could not leave, while the host that they were to go to may still run them;
+-- and those that were to come while they ran, when it was fenced before it said whether they had.
+-- since is when that began: what was started there later runs there by right.
+SELECT m.server_id, m.created_at AS since FROM migrations m JOIN operations o ON o.id = m.operation_id
+WHERE m.type = 'evacuation' AND m.source_id = sqlc.arg(host_id)
+    AND (m.status = 'pre-migrating' AND o.state IN ('accepted', 'running')
+        OR m.status = 'done' AND EXISTS (
+            SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.source_id AND l.state = 'waiting')
+        OR m.status = 'failed' AND EXISTS (
+            SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.kind = 'running_domain'
+                AND l.operation_id = m.operation_id AND l.state NOT IN ('released', 'handed_over')))
 UNION
-SELECT m.server_id, m.created_at AS since
-FROM ledger l JOIN migrations m ON m.server_id = l.owner_id JOIN hosts h ON h.name = m.source
-WHERE l.state = 'waiting' AND l.host_id = sqlc.arg(host_id) AND l.owner_kind = 'server' AND h.id = sqlc.arg(host_id)
-    AND m.type = 'evacuation' AND m.status = 'done';
+SELECT m.server_id, m.fenced_at::timestamptz AS since FROM migrations m JOIN operations o ON o.id = m.operation_id
+WHERE m.fenced_at IS NOT NULL AND m.destination_id = sqlc.arg(host_id)
+    AND (o.state IN ('accepted', 'running') OR EXISTS (
+        SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.destination_id AND l.state = 'waiting'));
+
+-- name: NoteFenced :exec
+UPDATE migrations SET fenced_at = coalesce(fenced_at, now()), updated_at = now()
+WHERE operation_id = sqlc.arg(operation_id) AND destination_id = sqlc.arg(host_id);
 
 -- name: FailEvacuation :exec
 UPDATE migrations SET status = 'failed', updated_at = now()
@@ -34,8 +46,7 @@ WHERE operation_id = $1 AND type = 'evacuation' AND status IN ('accepted', 'pre-
 -- Those of some servers, or from one host, of which nothing waits any more on the host that
 -- they left.
 UPDATE migrations m SET status = 'completed', updated_at = now()
-FROM hosts h
-WHERE m.type = 'evacuation' AND m.status = 'done' AND h.name = m.source
-    AND (m.server_id = ANY(sqlc.arg(servers)::uuid[]) OR h.id = sqlc.arg(host_id))
+WHERE m.type = 'evacuation' AND m.status = 'done'
+    AND (m.server_id = ANY(sqlc.arg(servers)::uuid[]) OR m.source_id = sqlc.narg(host_id))
     AND NOT EXISTS (
-        SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = h.id AND l.state = 'waiting');
+        SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.source_id AND l.state = 'waiting');

@@ -24,9 +24,12 @@ SELECT id, name FROM hosts WHERE name = sqlc.arg(host)::text OR id::text = lower
 ORDER BY name = sqlc.arg(host)::text DESC LIMIT 1;
 
 -- name: ServersHere :one
--- What keeps a host from being forgotten or deleted: servers on it, and things there that do not wait.
+-- What keeps a host from being forgotten or deleted: servers on it, among them those that are coming while they
+-- run, and things there that do not wait.
 SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
         AND (s.host_id = sqlc.arg(host_id) OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = sqlc.arg(host_id)))) AS servers,
+    (SELECT count(*) FROM migrations m JOIN operations o ON o.id = m.operation_id
+        WHERE m.type = 'live-migration' AND m.destination_id = sqlc.arg(host_id) AND o.state IN ('accepted', 'running')) AS arriving,
     (SELECT count(*) FROM ledger l WHERE l.host_id = sqlc.arg(host_id) AND l.state NOT IN ('released', 'waiting')) AS things;
 
 -- name: ForgetHost :exec

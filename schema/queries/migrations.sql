@@ -39,13 +39,13 @@ UPDATE servers SET confirm_at = now() + interval '1 hour' WHERE id = $1;
 
 -- name: PutMigration :exec
 -- A move of a server, as soon as it is known where to.
-INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, destination, address, old_flavor, new_flavor, project_id, user_id)
-SELECT sqlc.arg(uuid), o.id, s.id, sqlc.arg(type), sqlc.arg(status), coalesce(src.name, ''), dst.name, dst.address, s.flavor->>'id',
+INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, source_id, destination, destination_id, address, old_flavor, new_flavor, project_id, user_id)
+SELECT sqlc.arg(uuid), o.id, s.id, sqlc.arg(type), sqlc.arg(status), coalesce(src.name, ''), src.id, dst.name, dst.id, dst.address, s.flavor->>'id',
     sqlc.arg(new_flavor), o.project_id, o.user_id
 FROM operations o JOIN servers s ON s.id = o.server_id LEFT JOIN hosts src ON src.id = s.host_id
 JOIN hosts dst ON dst.id = sqlc.arg(destination)
 WHERE o.id = sqlc.arg(operation_id)
-ON CONFLICT (operation_id) DO UPDATE SET destination = excluded.destination, address = excluded.address, updated_at = now();
+ON CONFLICT (operation_id) DO UPDATE SET destination = excluded.destination, destination_id = excluded.destination_id, address = excluded.address, updated_at = now();
 
 -- name: SetMigrationStatus :exec
 UPDATE migrations SET status = sqlc.arg(status), updated_at = now()
@@ -72,12 +72,15 @@ SELECT * FROM migrations WHERE uuid = $1;
 -- name: MigrationOfServer :one
 SELECT * FROM migrations WHERE server_id = $1 AND number = $2;
 
--- name: RunsElsewhere :many
--- Hosts other than a server's own that may still run it: they did not answer, or the operation
--- that started it there was cut off.
-SELECT coalesce(h.name, l.place)::text AS host FROM ledger l LEFT JOIN hosts h ON h.id::text = l.place
-WHERE l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid AND l.kind = 'running_domain' AND l.state NOT IN ('released', 'handed_over')
-    AND l.place <> coalesce((SELECT s.host_id::text FROM servers s WHERE s.id = sqlc.arg(server_id)), '');
+-- name: RunsElsewhere :one
+-- Whether another host than a server's own may still run it: it did not answer, or the operation
+-- that started it there was cut off. Not one whose operator had said that it is fenced, which stops the
+-- guest should it come back (Evacuated).
+SELECT EXISTS (SELECT FROM ledger l
+    WHERE l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid AND l.kind = 'running_domain' AND l.state NOT IN ('released', 'handed_over')
+        AND l.host_id IS DISTINCT FROM (SELECT s.host_id FROM servers s WHERE s.id = sqlc.arg(server_id)::uuid)
+        AND NOT EXISTS (SELECT FROM migrations m
+            WHERE m.operation_id = l.operation_id AND m.destination_id = l.host_id AND m.fenced_at IS NOT NULL))::boolean AS may;
 
 -- name: DecideKept :exec
 -- The copies that are kept of a server's TPM state are not put back any more when they go.
@@ -117,3 +120,10 @@ FROM operations o, servers s
 WHERE m.operation_id = sqlc.arg(operation_id) AND m.server_id = sqlc.arg(server_id) AND m.type = 'live-migration'
     AND o.id = m.operation_id AND o.state IN ('accepted', 'running') AND s.id = m.server_id AND s.host_id = sqlc.arg(host)::uuid
 RETURNING m.wish;
+
+-- name: UndecideMigration :exec
+-- A decision on a move was not made: somebody may decide again.
+UPDATE migrations m SET status = 'finished', updated_at = now()
+FROM operations o JOIN servers s ON s.id = o.server_id
+WHERE o.id = sqlc.arg(operation_id) AND o.kind IN ('confirmResize', 'revertResize') AND s.current_operation IN ('', o.id)
+    AND m.operation_id = s.former->>'operation' AND m.status IN ('confirming', 'reverting');

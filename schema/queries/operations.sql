@@ -20,10 +20,11 @@ WHERE id = $1 AND state IN ('accepted', 'running');
 
 -- name: OpenOperations :many
 -- Accepted or running, and not touched for a while: those first that never started, then
--- those that nobody looked at for the longest time.
-SELECT * FROM operations
-WHERE state IN ('accepted', 'running') AND updated_at < now() - make_interval(secs => sqlc.arg(seconds)::float8)
-ORDER BY (started_at IS NOT NULL), looked_at NULLS FIRST, accepted_at LIMIT sqlc.arg(most);
+-- those that nobody looked at for the longest time. superseded: the server is not the operation's any more.
+SELECT sqlc.embed(o), coalesce(s.current_operation <> o.id, false)::boolean AS superseded
+FROM operations o LEFT JOIN servers s ON s.id = o.server_id
+WHERE o.state IN ('accepted', 'running') AND o.updated_at < now() - make_interval(secs => sqlc.arg(seconds)::float8)
+ORDER BY (o.started_at IS NOT NULL), o.looked_at NULLS FIRST, o.accepted_at LIMIT sqlc.arg(most);
 
 -- name: KnownOperations :many
 -- Those of some operations that are on record.

@@ -65,6 +65,9 @@ func (s Server) forLeaving(h func(*arriving) (any, error)) http.HandlerFunc {
 		if err == nil {
 			out, err = h(in)
 		}
+		if out != nil || err != nil { // no stream's
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall)) // the work took its time
+		}
 		if err == nil && out != nil {
 			w.Header().Set("Content-Type", "application/json")
 			err = json.NewEncoder(w).Encode(out)

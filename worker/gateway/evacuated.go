@@ -18,7 +18,7 @@ type Evacuated struct {
 
 // Evacuated gives the servers that the host must not run any more.
 func (r Records) Evacuated(ctx context.Context) ([]Evacuated, error) {
-	rows, err := schema.New(r.Pool).Evacuated(ctx, r.Host)
+	rows, err := schema.New(r.Pool).Evacuated(ctx, &r.Host)
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/workflows"
+)
+
+// P21: each project that no credential opens has a line of its own.
+func TestP21ClosedProjectsHaveLinesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
+	auditTable(workflows.AuditResult{Closed: []string{"the key manager's project a", "the image store's project b"}, MoreClosed: 7})(w)
+	require.NoError(t, w.Flush())
+	require.Equal(t, []string{
+		"0 findings, 0 things on the ledger, looked at:",
+		"no credential opens the key manager's project a", "no credential opens the image store's project b", "no credential opens 7 more", "",
+	}, strings.Split(strings.ReplaceAll(text.String(), " \n", "\n"), "\n"))
+}

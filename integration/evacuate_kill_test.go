@@ -1,0 +1,96 @@
+package integration_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/stack"
+)
+
+// evacuatedAtOnce is how many servers lose their host together: that a host is down shows after a minute.
+const evacuatedAtOnce = 5
+
+// evacuees are servers of a host that is down.
+type evacuees struct {
+	*testCloud
+	from, to stack.Host
+}
+
+// EE-29: whatever dies in an evacuate, the new host or the control plane, or although the old host
+// comes back in the midst of it, it settles: the server runs once, on the new host, or it is as it
+// was and can be evacuated. Nothing of it is left on the old host when that returns.
+func TestKillMatrixEvacuate(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	e := evacuees{testCloud: c, from: c.Host(2), to: c.Host(1)}
+	points := troublesOf("evacuate", cuts.evacuate, []string{control, "temporal", destinationWorker, destinationLibvirt, destinationPower, sourceReturns},
+		[]string{"disk.Create", "domain.Start"}, 2)
+	// One that comes back must fall silent again, which takes a minute: it comes last.
+	slices.SortStableFunc(points, func(a, b string) int { return strings.Index(a, sourceReturns) - strings.Index(b, sourceReturns) })
+	for some := range slices.Chunk(points, evacuatedAtOnce) {
+		e.lose(t, some)
+	}
+	c.nothingIsLeft(t)
+}
+
+// lose evacuates a server for each trouble from a host that has lost its power.
+func (e evacuees) lose(t *testing.T, points []string) {
+	t.Helper()
+	var ids, gone []string
+	for range points {
+		ids = append(ids, e.on(t, e.from, func() string { return e.createIdle(t, encryptedTIS) }))
+	}
+	oneCopyAtMost(t, ids...)
+	e.powerOff(t, e.from)
+	e.forceDown(t, e.from, true)
+	for i, point := range points {
+		t.Run(point, func(t *testing.T) {
+			gone = append(gone, ids[i])
+			e.leaves(t, ids[i], point)
+		})
+	}
+	e.powerOn(t, e.from)
+	e.forceDown(t, e.from, false)
+	for _, id := range gone {
+		e.requireOn(t, e.to, id)
+		e.hasNothingSoon(t, e.from, id)
+		require.Eventually(t, func() bool { return e.evacuations(t, id)[0] == "completed" }, settleTimeout, time.Second)
+	}
+	e.nothingIsLeftInTime(t)
+	for _, id := range ids {
+		e.delete(t, id)
+		e.hasNothing(t, e.to, id)
+	}
+}
+
+// leaves evacuates a server, which meets trouble. Where that undoes it, it is asked for once more.
+func (e evacuees) leaves(t *testing.T, id, point string) {
+	t.Helper()
+	e.powerOff(t, e.from) // it may have come back
+	strike := e.meets(t, point, e.from, e.to)
+	e.evacuate(t, id, "2.29")
+	strike()
+	s := e.settled(t, id)
+	t.Logf("it is %s on %s", s.Status, hostName(t, e.hostOf(t, id)))
+	if e.hostOf(t, id) == e.from {
+		require.Contains(t, point, " at ", "a worker that comes back completes the evacuate; fault: %s", s.Fault.Message)
+		require.Zero(t, copies(id))
+		e.powerOff(t, e.from)
+		e.evacuate(t, id, "2.29")
+		s = e.settled(t, id)
+	}
+	if strings.Contains(point, destinationPower) && copies(id) == 0 { // after it had started
+		e.shows(t, id, "SHUTOFF", servers.SHUTDOWN)
+		e.startAgain(t, id)
+	} else {
+		require.Equal(t, "ACTIVE", s.Status, "%s; fault: %s", e.newestAction(t, id).Message, s.Fault.Message)
+	}
+	e.requireOn(t, e.to, id)
+	require.Equal(t, 1, copies(id))
+	require.Zero(t, e.remains(t, e.to, id).Secrets, "libvirt's secrets are lent for a start")
+}

@@ -1,0 +1,114 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// What shows that no guest runs twice: a QEMU that waits for a guest, that loads one, or that
+// stands still is none that runs; one that goes on after another one ran is seen.
+func TestRunnersAreSeen(t *testing.T) {
+	backends(t, local)
+	t.Parallel()
+	p, err := made()
+	require.NoError(t, err)
+	dir, id := t.TempDir(), uuid.NewString()
+	leaves := startMonitored(t, p.idle, dir, "leaves", id)
+	waits := startMonitored(t, p.idle, dir, "waits", id, "-incoming", "unix:"+filepath.Join(dir, "state"))
+	require.Equal(t, 2, copies(id))
+	r := runnersOf(id)
+	runs := func(m *monitored) {
+		m.do("cont", nil)
+		require.Eventually(t, func() bool {
+			r.look()
+			return len(r.order) > 0 && r.order[len(r.order)-1] == m.pid
+		}, bootTimeout, 20*time.Millisecond)
+	}
+	r.look()
+	require.Empty(t, r.order)
+	runs(leaves)
+
+	leaves.do("migrate", map[string]any{"uri": "unix:" + filepath.Join(dir, "state")})
+	require.Eventually(t, func() bool { return leaves.do("query-migrate", nil)["status"] == "completed" }, bootTimeout, 20*time.Millisecond)
+	for range 25 { // nobody runs
+		r.look()
+		time.Sleep(20 * time.Millisecond)
+	}
+	require.Equal(t, []int{leaves.pid}, r.order)
+	runs(waits)
+	require.Zero(t, r.again())
+
+	leaves.do("cont", nil) // both do
+	require.Eventually(t, func() bool { r.look(); return r.again() == leaves.pid }, bootTimeout, 20*time.Millisecond)
+	waits.do("stop", nil)
+	leaves.do("stop", nil)
+	r = runnersOf(id)
+	runs(leaves)
+	leaves.do("stop", nil)
+	runs(waits)
+	waits.do("stop", nil)
+	require.Zero(t, r.again())
+	runs(leaves)
+	require.Equal(t, leaves.pid, r.again(), "it must not go on, although the other one stands still")
+}
+
+// monitored is a QEMU of a test's own.
+type monitored struct {
+	t   *testing.T
+	pid int
+	say *json.Encoder
+	get *json.Decoder
+}
+
+// startMonitored starts one that stands still.
+func startMonitored(t *testing.T, image, dir, name, id string, more ...string) *monitored {
+	t.Helper()
+	socket := filepath.Join(dir, name)
+	cmd := exec.CommandContext(t.Context(), "qemu-system-x86_64", append([]string{
+		"-name", name + ",debug-threads=on", "-uuid", id, "-S", "-machine", "q35,accel=tcg", "-m", "64", "-nodefaults", "-display", "none",
+		"-drive", "if=virtio,format=qcow2,snapshot=on,file=" + image, "-qmp", "unix:" + socket + ",server=on,wait=off",
+	}, more...)...)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	var conn net.Conn
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		conn, err = net.Dial("unix", socket)
+		return err == nil
+	}, bootTimeout, 20*time.Millisecond)
+	t.Cleanup(func() { _ = conn.Close() })
+	m := &monitored{t: t, pid: cmd.Process.Pid, say: json.NewEncoder(conn), get: json.NewDecoder(conn)}
+	require.NoError(t, m.get.Decode(&map[string]any{})) // its greeting
+	m.do("qmp_capabilities", nil)
+	return m
+}
+
+// do runs a command and gives what it returns.
+func (m *monitored) do(command string, arguments map[string]any) map[string]any {
+	m.t.Helper()
+	ask := map[string]any{"execute": command}
+	if arguments != nil {
+		ask["arguments"] = arguments
+	}
+	require.NoError(m.t, m.say.Encode(ask))
+	for {
+		var said map[string]any
+		require.NoError(m.t, m.get.Decode(&said))
+		require.NotContains(m.t, said, "error", command)
+		if got, ok := said["return"].(map[string]any); ok {
+			return got
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/xml"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+	"libvirt.org/go/libvirtxml"
+
+	"strongroom/compute"
+	"strongroom/deploy/dev/libvirtd/libvirttest"
+	"strongroom/deploy/dev/process"
+)
+
+// cloudSettings are those of the api, control and the gateway, which start again with each change.
+func (c *testCloud) cloudSettings(t *testing.T) settings {
+	t.Helper()
+	was, err := os.ReadFile(c.ConfigFile())
+	require.NoError(t, err)
+	return settings{c.ConfigFile(), was, func() {
+		for _, part := range []string{"gateway", "control", "api"} {
+			before, _ := process.Named(c.PIDFile(part))
+			c.kill(t, part)
+			require.Eventually(t, func() bool {
+				now, running := process.Named(c.PIDFile(part))
+				return running && now != before
+			}, time.Minute, 50*time.Millisecond, part)
+		}
+		require.Eventually(t, func() bool {
+			_, err := servers.List(c.compute(t, "-demo"), nil).AllPages(context.WithoutCancel(t.Context()))
+			return err == nil
+		}, settleTimeout, 200*time.Millisecond)
+	}}
+}
+
+// TPM-08: a server with a vTPM is refused at once where the cloud's catalog has no object store for the day on
+// which it is shelved, and where the object store does not answer. Others need none.
+func TestVTPMNeedsAnObjectStore(t *testing.T) {
+	backends(t, openStack)
+	c := ownCloud(t)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	cloud := c.cloudSettings(t)
+	defer cloud.restore(t)
+	for name, objects := range map[string]map[string]any{
+		"not in the catalog": {"region": "another"}, "does not answer": {"endpoint": gone.URL + "/v1/AUTH_$(project_id)s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud.with(t, map[string]map[string]any{"objects": objects})
+			_, err := c.tryCreateOf(t, "-demo", tpmAlone, c.idler)
+			require.True(t, gophercloud.ResponseCodeIs(err, http.StatusServiceUnavailable), "%v", err)
+			require.ErrorContains(t, err, "The object store is not available: servers with a vTPM need one to be shelved.")
+			require.Empty(t, listed(t, c.compute(t, "-demo"), servers.ListOpts{}))
+		})
+	}
+	c.becomes(t, c.createIdle(t, encrypted), "ACTIVE")
+}
+
+// requests are those that a service of the real cloud is asked.
+type requests struct {
+	address string // through which it is asked
+	mu      sync.Mutex
+	lines   []string
+}
+
+// requestsTo stands before a service until the test ends.
+func (c *testCloud) requestsTo(t *testing.T, open func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error)) *requests {
+	t.Helper()
+	to, err := url.Parse(c.service(t, "-demo", open).Endpoint)
+	require.NoError(t, err)
+	r := &requests{}
+	proxy := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(&url.URL{Scheme: to.Scheme, Host: to.Host})
+		p.Out.Host = p.In.Host // of which the service makes links
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		r.mu.Lock()
+		r.lines = append(r.lines, request.Method+" "+request.URL.String())
+		r.mu.Unlock()
+		proxy.ServeHTTP(w, request)
+	}))
+	t.Cleanup(server.Close)
+	r.address = server.URL
+	return r
+}
+
+// taken counts, since the last time, the requests for secrets to be made and those that name a server, its
+// vTPM's key, or what is looked for to see whether there is a store.
+func (r *requests) taken(server, key string) map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := map[string]int{}
+	for _, line := range r.lines {
+		method, rest, _ := strings.Cut(line, " ")
+		switch {
+		case method == http.MethodPost && strings.HasSuffix(rest, "/secrets"):
+			counts["POST secrets"]++
+		case key != "" && strings.Contains(rest, key):
+			counts[method+" the key"]++
+		case strings.Contains(rest, server):
+			counts[method+" by name"]++
+		case strings.Contains(rest, "check."):
+			counts[method+" to see whether it is there"]++
+		}
+	}
+	r.lines = nil
+	return counts
+}
+
+// TPM-10, TPM-11, TPM-41: when a guest is about to start, the id of its vTPM's key is on record, and libvirt has
+// the key as a secret of that id, private and in its memory alone, and has it no more when the guest runs.
+// What a vTPM adds to a create, to each start and to a delete, in calls of libvirt and requests to key manager
+// and object store, is what docs/vtpm.md says, and the second start costs what the first did.
+func TestWhatAVTPMAddsToAServer(t *testing.T) {
+	backends(t, openStack, local)
+	c := ownCloud(t)
+	var keyManager, objectStore *requests
+	if c.real != nil {
+		keyManager, objectStore = c.requestsTo(t, openstack.NewKeyManagerV1), c.requestsTo(t, openstack.NewObjectStorageV1)
+		cloud := c.cloudSettings(t)
+		defer cloud.restore(t)
+		cloud.with(t, map[string]map[string]any{
+			"keys": {"endpoint": keyManager.address}, "objects": {"endpoint": objectStore.address + "/v1/AUTH_$(project_id)s"},
+		})
+	}
+	socket := filepath.Join(c.dir, "relay")
+	relay := libvirttest.Listen(t, socket, c.Host(1).LibvirtSocket())
+	host := c.hostSettings(t)
+	defer host.restore(t)
+	host.with(t, map[string]map[string]any{"host": {"libvirt_socket": socket}})
+
+	type none = map[string]int
+	costs := func(id, key string, calls []int, keys, objects map[string]int) {
+		t.Helper()
+		require.Equal(t, calls, relay.TakenOfSecrets()[:5], "look for the id, for the use, define, set, undefine")
+		if c.real != nil {
+			require.Equal(t, keys, keyManager.taken(id, key))
+			require.Equal(t, objects, objectStore.taken(id, key))
+		}
+	}
+	nothing, secret := make([]int, 5), []int{1, 1, 1, 1, 1}
+	relay.Taken()
+	plain := c.createIdle(t, unspoken)
+	c.becomes(t, plain, "ACTIVE")
+	c.shutOff(t, plain)
+	c.startAgain(t, plain)
+	c.delete(t, plain)
+	costs(plain, "", nothing, none{}, none{})
+
+	starts := relay.HoldStarts(t)
+	id := c.createIdle(t, tpmAlone)
+	select {
+	case <-starts.Reached:
+	case <-time.After(settleTimeout):
+		require.Fail(t, "the guest does not start")
+	}
+	key := c.systemMetadata(t, id, compute.SystemTPMSecret)
+	c.requireLent(t, id, key)
+	relay.Release(starts)
+	c.becomes(t, id, "ACTIVE")
+	c.noSecretIsLent(t, id)
+	c.requireTPM(t, id, compute.TPM20, compute.TPMTIS)
+	costs(id, key, secret, none{"POST secrets": 2, "GET by name": 3, "PUT the key": 1, "GET the key": 1}, none{"GET to see whether it is there": 1})
+	for range 2 {
+		c.shutOff(t, id)
+		c.startAgain(t, id)
+		costs(id, key, secret, none{"GET the key": 1}, none{})
+	}
+	c.delete(t, id)
+	costs(id, key, nothing, none{"DELETE the key": 1, "GET by name": 1}, none{})
+	c.nothingIsLeft(t)
+}
+
+// requireLent requires that libvirt knows a vTPM's key, of a server that does not run yet: as a secret of
+// the key's id, which nobody can read and no file has.
+func (c *testCloud) requireLent(t *testing.T, id, key string) {
+	t.Helper()
+	require.NotEmpty(t, key)
+	has := c.remains(t, c.Host(1), id)
+	require.False(t, has.Running)
+	require.Equal(t, 1, has.Secrets)
+	conn := libvirt.NewWithDialer(hypervisor{c.Host(1)})
+	require.NoError(t, conn.Connect())
+	defer func() { _ = conn.Disconnect() }()
+	lent, err := conn.SecretLookupByUUID(libvirt.UUID(uuid.MustParse(key)))
+	require.NoError(t, err)
+	doc, err := conn.SecretGetXMLDesc(lent, 0)
+	require.NoError(t, err)
+	var said libvirtxml.Secret
+	require.NoError(t, said.Unmarshal(doc))
+	said.XMLName = xml.Name{}
+	require.Equal(t, libvirtxml.Secret{
+		Ephemeral: "yes", Private: "yes", UUID: key, Usage: &libvirtxml.SecretUsage{Type: "vtpm", Name: id},
+	}, said)
+	_, err = conn.SecretGetValue(lent, 0)
+	require.ErrorContains(t, err, "is private")
+	files, err := filepath.Glob(filepath.Join(c.State, "libvirt", "etc", "secrets", "*"))
+	require.NoError(t, err)
+	require.Empty(t, files)
+}
