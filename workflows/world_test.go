@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/object"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -36,6 +37,7 @@ type world struct {
 	later      []uuid.UUID             // things that were tried since the janitor's last watch: their time has not come
 	forced     map[compute.HostID]bool // hosts that were forced down: what waits for one holds no key back
 	fencedOff  map[compute.HostID]bool // hosts that are down and fenced, as their operator says: servers may be evacuated
+	backsUp    bool                    // the state of vTPMs is backed up
 	delegated  string                  // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
@@ -223,7 +225,7 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 		}
 		if f.before != nil {
 			if err := f.before(); err != nil {
-				return none, err
+				return none, brokenAt(name, err)
 			}
 		}
 		w.mu.Lock()
@@ -241,13 +243,22 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 		}
 		w.mu.Unlock()
 		if err == nil && f.after != nil {
-			err = f.after()
+			err = brokenAt(name, f.after())
 		}
 		if err != nil {
 			return none, err
 		}
 		return out, nil
 	}
+}
+
+// brokenAt is what breaks a call on purpose, as one that ends the operation: an object that is
+// Corrupt is told from a call that fails.
+func brokenAt(name string, err error) error {
+	if err == error(errBroken) && name == object.Verify.Name {
+		return compute.Errorf(compute.Forbidden, "%s", errBroken.Message)
+	}
+	return err
 }
 
 // nameOf names a removal by the kind of what is removed.

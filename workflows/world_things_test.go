@@ -26,6 +26,7 @@ func (w *world) register(r registry) {
 	w.registerShelved(r)
 	w.registerMoves(r)
 	w.registerLive(r)
+	w.registerTPMBackup(r)
 }
 
 func (w *world) registerCloud(r registry) {

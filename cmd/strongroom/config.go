@@ -59,6 +59,8 @@ type Config struct {
 	Control struct {
 		Drain     time.Duration `koanf:"drain"`     // how long an older version waits for its operations
 		Retention time.Duration `koanf:"retention"` // of deleted servers in the database; 0: for ever
+
+		TPMBackupInterval time.Duration `koanf:"tpm_backup_interval"` // how often the state of vTPMs is backed up, and whether at a stop; 0: never
 	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
