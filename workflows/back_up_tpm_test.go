@@ -120,7 +120,7 @@ func TestEvacuateRestoresTheVTPM(t *testing.T) {
 			require.NoError(t, b.run(compute.OpEvacuate, in, nil))
 			is := b.row.server
 			require.Equal(t, []any{to, stays, false}, []any{*is.Host, is.Unbooted(), is.HasNewTPM()})
-			require.Equal(t, "", strings.TrimPrefix(b.tpmState(), b.stored[backup.Object]))
+			require.Empty(t, strings.TrimPrefix(b.tpmState(), b.stored[backup.Object]))
 			told := "has the state of its backup 1, of " + backup.At.Format("2006-01-02T15:04:05Z")
 			require.Contains(t, b.operations[in.Operation].Message, told)
 			require.Contains(t, b.events[eventKey(in, "tpm_state_restored", nil)], told)

@@ -255,7 +255,7 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 // brokenAt is what breaks a call on purpose, as one that ends the operation: an object that is
 // Corrupt is told from a call that fails.
 func brokenAt(name string, err error) error {
-	if err == error(errBroken) && name == object.Verify.Name {
+	if errors.Is(err, errBroken) && name == object.Verify.Name {
 		return compute.Errorf(compute.Forbidden, "%s", errBroken.Message)
 	}
 	return err

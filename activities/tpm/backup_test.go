@@ -26,7 +26,7 @@ func (h host) swtpm() (chip transport.TPM, stop func()) {
 	dir, err := os.MkdirTemp("", "swtpm")
 	require.NoError(h.t, err)
 	path := filepath.Join(dir, "chip")
-	cmd := exec.Command("swtpm", "socket", "--tpm2", "--server", "type=unixio,path="+path, "--tpmstate", "dir="+h.path("tpm2"), //nolint:gosec // a test's own
+	cmd := exec.Command("swtpm", "socket", "--tpm2", "--server", "type=unixio,path="+path, "--tpmstate", "dir="+h.path("tpm2"),
 		"--flags", "not-need-init,startup-clear")
 	cmd.Stderr = os.Stderr
 	require.NoError(h.t, cmd.Start())
@@ -59,7 +59,7 @@ func counts(t *testing.T, chip transport.TPM) int64 {
 	t.Helper()
 	got, err := tpm2.NVRead{AuthHandle: byOwner, NVIndex: named(t, chip), Size: 8}.Execute(chip)
 	require.NoError(t, err)
-	return int64(binary.BigEndian.Uint64(got.Data.Buffer)) //nolint:gosec // a small number
+	return int64(binary.BigEndian.Uint64(got.Data.Buffer))
 }
 
 // TPM-30: a backup of a chip that is at work is one that it would have after a loss of power: each
