@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"strongroom/api/fault"
 	"strongroom/api/policy"
@@ -93,7 +94,7 @@ func (a *API) act(r *Request, act action) (any, error) {
 // from the very state in which the action was found to be allowed.
 func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 	for range takeAttempts {
-		row, err := a.findServer(r, act.rule)
+		row, err := a.findAtRest(r, act.rule)
 		if err != nil {
 			return op, err
 		}
@@ -117,6 +118,28 @@ func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 		}
 	}
 	return op, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
+}
+
+// How long a request waits for the end of a backup of the server's vTPM, which nobody asked for
+// and which takes a second.
+const (
+	backupPatience = 5 * time.Second
+	backupStep     = 100 * time.Millisecond
+)
+
+// findAtRest is findServer once no such backup is under way, or it takes too long.
+func (a *API) findAtRest(r *Request, rule string) (serverRow, error) {
+	for until := time.Now().Add(backupPatience); ; {
+		row, err := a.findServer(r, rule)
+		if err != nil || row.Server.TaskState != compute.TaskBackingUpTPM || time.Now().After(until) {
+			return row, err
+		}
+		select {
+		case <-r.Context().Done():
+			return row, r.Context().Err()
+		case <-time.After(backupStep):
+		}
+	}
 }
 
 // admit refuses an action that the server's states, or what else is known at once, forbid. It gives

@@ -45,7 +45,7 @@ func (a *API) consoleOutput(r *Request) (any, error) {
 	if body.Console.Length != nil {
 		lines = int(*body.Console.Length)
 	}
-	text, err := a.config.Consoles.Console(r.Context(), *row.Server.HostID, *row.HostAgent, row.Server.ID, lines)
+	text, err := a.config.Hosts.Console(r.Context(), *row.Server.HostID, *row.HostAgent, row.Server.ID, lines)
 	switch {
 	case compute.Is(err, compute.NotFound) && row.Server.LaunchedAt == nil:
 		return nil, fault.Conflict("Instance %s is not ready", row.Server.ID)

@@ -99,11 +99,12 @@ func (a *API) liveMigrateServer(r *Request) (any, error) {
 			if asked.Block.no {
 				return fault.BadRequest("Migration pre-check error: server %s has local disks: its live migration needs block_migration.", s.ID)
 			}
-			if asked.Host == nil {
-				return nil
+			if asked.Host != nil {
+				if in.Host, err = a.liveTarget(r, row, *asked.Host); err != nil {
+					return err
+				}
 			}
-			in.Host, err = a.liveTarget(r, row, *asked.Host)
-			return err
+			return a.checkLiveKeys(r, row)
 		},
 		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
 			return s.PlanLiveMigrate(has, in.Host), nil

@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
 )
 
 // A live migration is asked for as each version says; what cannot be is refused before an operation is
@@ -85,4 +88,39 @@ func TestLiveMigrationsUnderWay(t *testing.T) {
 	abort("2.65").ok(400)
 	c.do(t, admin, "GET", one, "", at("2.23")).ok(404)
 	require.Empty(t, c.do(t, admin, "GET", path, "", at("2.23")).ok(200).get("migrations"))
+}
+
+// TPM-20: whoever may not read the keys moves a running server if its host keeps them, all of them; if not,
+// the answer is a 409 at once, and nothing began. Who may read them needs no host that keeps any.
+func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
+	t.Parallel()
+	c, id, keys := moving(t, "user")
+	var all []compute.SecretID
+	for _, text := range keys {
+		all = append(all, compute.SecretID{UUID: uuid.MustParse(text)})
+	}
+	ask := func() answer {
+		return c.act(t, admin, id, `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, at("2.80"))
+	}
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	before := len(c.starter.ops())
+	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
+	ask().fails(409, "conflictingRequest", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, all[0]).Error())
+	c.consoles.kept = all[:1]
+	ask().fails(409, "conflictingRequest", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, all[1]).Error())
+	c.consoles.err = compute.Errorf(compute.Unavailable, "away")
+	ask().fails(409, "conflictingRequest", "Server "+id+" cannot be moved while it runs: "+
+		"whoever asks may not read its keys, and its host does not say whether it keeps them.")
+	require.Len(t, c.starter.ops(), before)
+	require.Equal(t, "ACTIVE", c.do(t, admin, "GET", "/servers/"+id, "").ok(200).get("server").(map[string]any)["status"])
+
+	c.consoles.err, c.consoles.kept = nil, all
+	ask().ok(202)
+	require.Equal(t, "http://agent", c.consoles.url)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.keys.unread, c.consoles.kept, c.consoles.err = nil, nil, compute.Errorf(compute.Unavailable, "away")
+	ask().ok(202)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.keys.unread = compute.Errorf(compute.Unavailable, "away") // the operation waits for it
+	ask().ok(202)
 }

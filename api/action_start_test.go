@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,4 +29,26 @@ func TestWaitForWhatRequestsBegan(t *testing.T) {
 	close(held)
 	c.api.Wait(t.Context())
 	require.Len(t, c.starter.ops(), 2)
+}
+
+// A request waits for the end of a backup of the server's vTPM, which nobody asked for, and no
+// longer than a client waits.
+func TestARequestWaitsForABackupOfTheVTPM(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	c.settle(id, compute.VMActive, compute.TaskBackingUpTPM)
+	refused := c.act(t, member, id, `{"os-stop":null}`)
+	require.Equal(t, 409, refused.code)
+	require.Contains(t, refused.body, "Cannot 'stop' instance "+id+" while it is in task_state backing_up_tpm")
+	answered := make(chan answer, 1)
+	go func() { answered <- c.act(t, member, id, `{"os-stop":null}`) }()
+	select {
+	case got := <-answered:
+		t.Fatalf("it did not wait: %s", got.body)
+	case <-time.After(300 * time.Millisecond):
+	}
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	got := <-answered
+	got.is(202, "")
 }

@@ -36,7 +36,7 @@ type Config struct {
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator
 	OtherRoles  []string                   // which others a token that is kept for that may have; default member, reader
 	Operations  Operations                 // starts what was committed
-	Consoles    Console                    // reads console logs
+	Hosts       Hosts                      // the agents of compute hosts
 	VolumeType  string                     // name of the default volume type
 
 	ForceConfigDrive   bool             // every new server has a config drive

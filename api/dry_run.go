@@ -283,18 +283,7 @@ func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f 
 func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
 	for _, id := range p.Keys {
 		view, cred := keyOf(p.Server, id, r.Credential())
-		var err error
-		if cred == p.Server.Delegated() { // a trust is the workers' to use: here it is only looked for
-			var given bool
-			if given, err = a.db.HasCredential(r.Context(), cred.ID); err != nil {
-				return err
-			}
-			if !given {
-				err = compute.Errorf(compute.Forbidden, "its owner's delegation is not there")
-			}
-		} else {
-			err = a.config.Keys.Look(r.Context(), cred, id)
-		}
+		err := a.look(r, p.Server, cred, id)
 		if view.Readable = err == nil; err != nil {
 			f.refuse(0, "Secret "+id.String()+", the key of "+view.Of+", cannot be read by "+view.ReadBy+": "+compute.Public(err))
 		}

@@ -72,12 +72,18 @@ func (s *imageStore) Image(_ context.Context, cred compute.Credential, id comput
 	return img, nil
 }
 
-// consoles gives console logs as agents do.
+// consoles gives console logs, and which keys hosts keep, as agents do.
 type consoles struct {
 	err   error
 	text  string
 	url   string
 	lines int
+	kept  []compute.SecretID
+}
+
+func (d *consoles) Kept(_ context.Context, _ compute.HostID, url string, _ compute.ServerID) ([]compute.SecretID, error) {
+	d.url = url
+	return d.kept, d.err
 }
 
 func (d *consoles) Console(_ context.Context, _ compute.HostID, url string, _ compute.ServerID, lines int) ([]byte, error) {
@@ -102,7 +108,7 @@ func setupCloud(t *testing.T, change ...func(*api.Config)) *cloud {
 	t.Helper()
 	c := &cloud{t: t, starter: &starter{}, imageStore: &imageStore{images: map[compute.ImageID]compute.Image{}}, consoles: &consoles{}}
 	c.bundle = setup(t, append(change, func(config *api.Config) {
-		config.Images, config.Operations, config.Consoles = c.imageStore, c.starter, c.consoles
+		config.Images, config.Operations, config.Hosts = c.imageStore, c.starter, c.consoles
 	})...)
 	c.image = c.addImage(nil)
 	c.addFlavor(flavorID, nil)

@@ -93,7 +93,7 @@ func setupClient(t *testing.T) func(args ...string) []byte {
 	handler, err = api.New(api.Config{
 		Keys: &checker{}, Objects: &checker{}, Seal: box,
 		Pool: pool, Identity: client, Images: imageRecords{images}, Operations: settler{execute},
-		Consoles: &consoles{text: "the guest is up\n"}, Logger: slog.New(slog.DiscardHandler),
+		Hosts: &consoles{text: "the guest is up\n"}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	python := clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+identity.AuthURL(),

@@ -22,10 +22,13 @@ type ImageStore interface {
 	Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
 }
 
-// Console reads console logs where servers run; worker/agent.Client is one.
-type Console interface {
+// Hosts asks hosts of what is on them alone; worker/agent.Client is one.
+type Hosts interface {
 	// Console gives the last lines of a server's console log, all of it when lines
 	// is negative, from the agent of its host at url. NotFound: there is none;
 	// Unavailable: the host does not answer.
 	Console(ctx context.Context, host compute.HostID, url string, server compute.ServerID, lines int) ([]byte, error)
+	// Kept gives the secrets of a running server whose keys its host keeps. Unavailable: the host
+	// does not answer.
+	Kept(ctx context.Context, host compute.HostID, url string, server compute.ServerID) ([]compute.SecretID, error)
 }

@@ -54,6 +54,10 @@ func (willing) Console(_ context.Context, _ compute.HostID, _ string, server com
 	return []byte("console of " + server.String()), nil
 }
 
+func (willing) Kept(context.Context, compute.HostID, string, compute.ServerID) ([]compute.SecretID, error) {
+	return nil, nil
+}
+
 // errorLog keeps what is logged as an error, panics among it, but for the one thing that is
 // not offered yet, and for requests whose client had gone.
 type errorLog struct {
@@ -94,7 +98,7 @@ func setupTenants(t *testing.T) *tenants {
 		errors: &errorLog{},
 	}
 	c.bundle = setup(t, func(config *api.Config) {
-		config.Images, config.Operations, config.Consoles = c.imageStore, c.starter, willing{}
+		config.Images, config.Operations, config.Hosts = c.imageStore, c.starter, willing{}
 		config.Keys, config.Objects = willing{}, willing{}
 		config.Logger = slog.New(c.errors)
 	})

@@ -20,6 +20,9 @@ var (
 	memberID = uuid.MustParse("6f1d6e52-0d2c-5b57-9a43-6c1c6d7f0a02")
 )
 
+// keptID is no authority at all: see KeptCredential.
+var keptID = uuid.MustParse("6f1d6e52-0d2c-5b57-9a43-6c1c6d7f0a03")
+
 // DeploymentProject stands for strongroom's own project, whatever its id.
 const DeploymentProject = "deployment"
 
@@ -34,6 +37,13 @@ func DeploymentCredential() Credential {
 func MemberCredential(projectID string) Credential {
 	return Credential{ID: memberID, ProjectID: projectID}
 }
+
+// KeptCredential stands in an order to a host for the keys of a running server that comes to it:
+// they are read of the host that it comes from, which keeps them, and the key manager is not asked.
+func KeptCredential() Credential { return Credential{ID: keptID} }
+
+// IsKept reports whether the credential is KeptCredential.
+func (c Credential) IsKept() bool { return c.ID == keptID }
 
 // DelegatedCredential is what the owner of a server of the mode "host" lets
 // strongroom do in his name for as long as the server lives: a trust.

@@ -252,7 +252,9 @@ func whyUsed(t Thing) string {
 		return "the server was rebuilt since, or its disk is lost: rebuild it, or delete it"
 	case ThingKeySecret, ThingTPMState:
 		return "the server was rebuilt since, or it is lost: rebuild it, or delete it"
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingObject, ThingTrust:
+	case ThingObject:
+		return "the next backup of the server's vTPM makes it anew"
+	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingTrust:
 	}
 	return "nothing makes it anew: delete the server"
 }
@@ -363,7 +365,7 @@ func (f Finding) Server() (ServerID, bool) {
 		server, _, ok := SecretOwner(f.Name)
 		return server, ok
 	case ThingObject:
-		text, _, _ = strings.Cut(strings.TrimPrefix(f.Name, tpmObjectPrefix), "/")
+		text, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(f.Name, tpmObjectPrefix), tpmBackupPrefix), "/")
 	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage:
 	}
 	id, err := uuid.Parse(text)

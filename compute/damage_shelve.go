@@ -32,7 +32,7 @@ func (r *repairer) whyMoved(s KnownServer, t Thing, missing []Thing) string {
 		return ""
 	case slices.ContainsFunc(r.unowned[s.Server.ID], s.Server.isBodyElsewhere):
 		return whyMovedAway
-	case slices.ContainsFunc(r.unowned[s.Server.ID], func(f Finding) bool { return f.Kind == ThingObject }):
+	case slices.ContainsFunc(r.unowned[s.Server.ID], func(f Finding) bool { return f.Kind == ThingObject && !isTPMBackup(f.Name) }):
 		return strings.ReplaceAll(whyShelvedSince, "NAME", s.Server.Name)
 	case slices.ContainsFunc(s.Has, func(t Thing) bool { return t.Kind == ThingKeySecret }):
 		return strings.ReplaceAll(whyBodyGone, "NAME", s.Server.Name)
@@ -44,7 +44,7 @@ func (r *repairer) whyMoved(s KnownServer, t Thing, missing []Thing) string {
 // host since; "": it was not, as far as is known.
 func (r *repairer) whyFound(s KnownServer, f Finding) string {
 	switch {
-	case f.Kind == ThingObject && !s.Server.IsShelved():
+	case f.Kind == ThingObject && !isTPMBackup(f.Name) && !s.Server.IsShelved():
 		return strings.ReplaceAll(whyShelvedSince, "NAME", s.Server.Name)
 	case f.Kind != ThingKeySecret && f.Kind != ThingTrust && f.Kind != ThingObject && s.Server.IsShelved() && s.Server.Host == nil:
 		return whyUnshelvedNow

@@ -81,11 +81,11 @@ func DrainMove(s Server, cold bool) (Departure, error) {
 		return Departure{}, Errorf(Conflict, "Server %s was resized or migrated before, which is neither confirmed nor reverted.", s.ID)
 	case s.VMState == VMShelved:
 		return Departure{ShelveOffload.Facts, None{}}, nil
-	case (s.VMState == VMActive || s.VMState == VMPaused) && !s.StartsUnattended():
-		return Departure{}, Errorf(Conflict, "Server %s runs, and only its project's own requests can read its keys to run it elsewhere (secret security \"user\"): "+
-			"its owner stops or resizes it.", s.ID)
 	case s.VMState == VMActive && !cold, s.VMState == VMPaused:
 		return Departure{LiveMigrate.Facts, LiveMigrateArguments{}}, s.CheckMovable()
+	case s.VMState == VMActive && !s.StartsUnattended():
+		return Departure{}, Errorf(Conflict, "Server %s runs, and only its project's own requests can read its keys to start it elsewhere (secret security \"user\"): "+
+			"it can be moved while it runs, or its owner stops or resizes it.", s.ID)
 	case s.VMState == VMActive, s.VMState == VMStopped:
 		if s.IsShelved() {
 			return Departure{}, s.WhileShelved(OpMigrate)

@@ -34,13 +34,13 @@ func TestDrainMove(t *testing.T) {
 		"off, its owner's keys":   {server: server(compute.VMStopped, yours), how: compute.OpMigrate},
 		"runs":                    {server: server(compute.VMActive, nil), how: compute.OpLiveMigrate},
 		"runs, with keys":         {server: server(compute.VMActive, delegated), how: compute.OpLiveMigrate},
-		"runs, keys out of reach": {server: server(compute.VMActive, yours), why: "only its project's own requests can read its keys"},
+		"runs, keys out of reach": {server: server(compute.VMActive, yours), how: compute.OpLiveMigrate}, // its host hands them on
 		"runs, restarted":         {server: server(compute.VMActive, nil), cold: true, how: compute.OpMigrate},
 		"runs, delegated keys":    {server: server(compute.VMActive, delegated), cold: true, how: compute.OpMigrate},
 		"runs, its owner's keys":  {server: server(compute.VMActive, yours), cold: true, why: "only its project's own requests can read its keys"},
 		"shelved":                 {server: server(compute.VMShelved, yours), how: compute.OpShelveOffload},
 		"paused":                  {server: server(compute.VMPaused, nil), cold: true, how: compute.OpLiveMigrate}, // a restart would end that
-		"paused, its owner's":     {server: server(compute.VMPaused, yours), why: "only its project's own requests can read its keys"},
+		"paused, its owner's":     {server: server(compute.VMPaused, yours), cold: true, how: compute.OpLiveMigrate},
 		"in error":                {server: server(compute.VMError, nil), cold: true, why: "vm_state error"},
 		"moved and not confirmed": {server: of(func(s *compute.Server) { s.VMState, s.Former = compute.VMResized, &compute.Former{} }), why: "neither confirmed nor reverted"},
 		"shelved, as if stopped":  {server: of(func(s *compute.Server) { s.Disks[0].Shelved = &compute.ShelvedDisk{} }), why: "while it is shelved"},

@@ -20,8 +20,8 @@ type EvacuateArguments struct {
 }
 
 // EvacuatedAs plans a server as the operation's evacuate makes it: its disks made anew of its
-// image and empty, each with the key that it has (EE-29), and its vTPM without the state that
-// was on its host, with the key that it has (TPM-30).
+// image and empty, each with the key that it has (EE-29), and its vTPM with the key that it has
+// and the state of its backup, if there is one: that on its host is lost (TPM-30).
 //
 // Conflict: it is rescued, or it was resized or migrated and nobody has decided on that.
 func (s Server) EvacuatedAs(op OperationID) (Server, error) {
@@ -51,7 +51,11 @@ func (s Server) EvacuatedAs(op OperationID) (Server, error) {
 		d.EncryptionOptions = nil
 		out.Disks = append(out.Disks, d)
 	}
-	return out.WithUnbooted(true).WithNewTPM(s.TPM != nil), nil
+	out = out.WithUnbooted(true)
+	if s.Backup() != nil {
+		return out.WithNewTPM(false), nil
+	}
+	return out.WithTPMLost(), nil
 }
 
 // CheckEvacuator refuses, with Forbidden, who may not evacuate a server to what it is to be:

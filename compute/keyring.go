@@ -58,3 +58,8 @@ func (s Server) diskSecurity() SecretSecurity {
 	security, _ := DiskSecurity(s.Flavor)
 	return security
 }
+
+// KeptKeyring reads all keys of the host that a running server comes from.
+func KeptKeyring() Keyring {
+	return Keyring{Disks: KeptCredential(), TPM: KeptCredential(), Rescue: KeptCredential()}
+}

@@ -55,7 +55,8 @@ const (
 	TaskRebuildDevices  TaskState = "rebuild_block_device_mapping"
 	TaskRebuildSpawning TaskState = "rebuild_spawning"
 
-	TaskRotatingKeys TaskState = "rotating_keys" // strongroom's own
+	TaskRotatingKeys TaskState = "rotating_keys"  // strongroom's own
+	TaskBackingUpTPM TaskState = "backing_up_tpm" // strongroom's own
 
 	TaskRescuing   TaskState = "rescuing"
 	TaskUnrescuing TaskState = "unrescuing"
@@ -126,6 +127,7 @@ type Server struct {
 	Networks   []Network         `json:"networks,omitempty"`
 	Disks      []Disk            `json:"disks"`
 	TPM        *TPM              `json:"tpm,omitempty"`
+	TPMBackup  *TPMBackup        `json:"tpm_backup,omitempty"` // the last one
 	System     map[string]string `json:"system,omitempty"`
 	Traits     []string          `json:"traits,omitempty"`           // what its host must have
 	Forbidden  []string          `json:"forbidden_traits,omitempty"` // what its host must not have

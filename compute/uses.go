@@ -23,7 +23,10 @@ func (s Server) Uses(host HostID, t Thing) bool {
 		return slices.ContainsFunc(s.Secrets(), func(id SecretID) bool { return id.String() == t.Reference })
 	case ThingTrust:
 		return s.Delegates()
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingObject:
+	case ThingObject:
+		b := s.Backup()
+		return b != nil && t.Name == b.Object
+	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage:
 	}
 	return false
 }

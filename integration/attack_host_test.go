@@ -60,6 +60,7 @@ func TestC1AStolenHostCertificateInACloud(t *testing.T) {
 	own := c.on(t, mine, func() string { return c.createIdle(t, encryptedTIS) })
 	victim := c.on(t, theirs, func() string { return c.createIdle(t, encryptedTIS) })
 	thief, other := c.steal(t, mine), c.steal(t, theirs)
+	thief.getsNoKey(t, other.name, c.agentURL(t, theirs), victim, c.kept(t, theirs, victim))
 	for _, id := range []string{own, victim} {
 		c.shutOff(t, id)
 	}
@@ -215,6 +216,22 @@ func (s *stolen) readsNothing(t *testing.T, other pki.Name, agent, victim string
 	s.forbidden("gateway", "that makes disk_file", request{method: http.MethodPost, path: "/v1/transfer", body: transfer})
 	s.forbidden("gateway", "is not on host", request{method: http.MethodGet, path: "/v1/servers/" + victim + "/metadata"})
 	s.forbidden("gateway", "is not on host", request{method: http.MethodPost, path: "/v1/servers/" + victim + "/progress", body: map[string]any{"percent": 7}})
+}
+
+// getsNoKey tries to have the keys of another host's guest, which runs, as if that came to the thief's.
+func (s *stolen) getsNoKey(t *testing.T, other pki.Name, agent, victim string, kept []compute.SecretID) {
+	t.Helper()
+	require.Len(t, kept, 2)
+	for _, id := range kept {
+		s.forbidden("host2", "", request{to: other, url: agent, method: http.MethodPost, path: "/v1/departure/key", body: map[string]any{
+			"server": victim, "operation": "req-" + uuid.NewString(), "secret": id,
+		}})
+	}
+	s.forbidden("gateway", "moves server", request{method: http.MethodPost, path: "/v1/handed/from", body: map[string]any{"server": victim}})
+	s.forbidden("gateway", "moves server", request{method: http.MethodPost, path: "/v1/handed", body: map[string]any{
+		"server": victim, "operation": "req-" + uuid.NewString(), "serial": s.identity.Cert().SerialNumber.Text(16),
+	}})
+	s.forbidden("host2", "", request{to: other, url: agent, method: http.MethodGet, path: "/kept/" + victim})
 }
 
 // readsNoPassphrase tries to read passphrases while operations run on a server of the host and on

@@ -146,12 +146,18 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 		require.GreaterOrEqual(t, n, 3, pids[pid]) // a look takes seconds where processors are few
 	}
 
-	// Its own operations leave nothing either: a stop and a start, and a rotation, which
-	// changes the passphrases.
+	// Its own operations leave nothing either: a stop and a start, a live migration, and a rotation,
+	// which changes the passphrases.
 	require.NoError(t, servers.Stop(t.Context(), api, bystander).ExtractErr())
 	c.becomes(t, bystander, "SHUTOFF")
 	require.NoError(t, servers.Start(t.Context(), api, bystander).ExtractErr())
 	c.becomes(t, bystander, "ACTIVE")
+	require.NoError(t, c.liveMigrate(t, bystander, &b)) // whoever asks may not read its keys: a hands them on
+	c.becomes(t, bystander, "ACTIVE")
+	c.requireOn(t, b, bystander)
+	for pid := range pids {
+		look(pid, memoryOf(pid))
+	}
 	require.NoError(t, c.rotate(t, "-demo", bystander, nil))
 	c.becomes(t, bystander, "ACTIVE")
 	note(theirs, bystander)

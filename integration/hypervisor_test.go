@@ -15,8 +15,9 @@ func TestP16AHypervisorHasAnUptime(t *testing.T) {
 	var body struct {
 		Hypervisors []struct{ State, Uptime string }
 	}
-	_, err := client.Get(t.Context(), client.ServiceURL("os-hypervisors", "detail"), &body, nil)
+	resp, err := client.Get(t.Context(), client.ServiceURL("os-hypervisors", "detail"), &body, nil)
 	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
 	require.NotEmpty(t, body.Hypervisors)
 	for _, h := range body.Hypervisors {
 		require.Equal(t, "up", h.State)

@@ -18,6 +18,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/domain/keyring"
+	"strongroom/compute"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -26,6 +28,7 @@ type remains struct {
 	Domain  string // libvirt's definition; "" without one
 	Running bool
 	Secrets int   // that libvirt knows
+	Kept    int   // of its keys, in the kernel's keyring
 	Disks   files // the server's folder
 	TPM     files // the state of its TPM
 }
@@ -58,6 +61,7 @@ func (c *testCloud) remains(t *testing.T, h stack.Host, id string) remains {
 	var err error
 	out.Secrets, err = h.HypervisorSecrets(t.Context(), id)
 	require.NoError(t, err)
+	out.Kept = len(c.kept(t, h, id))
 	conn := libvirt.NewWithDialer(hypervisor{h})
 	require.NoError(t, conn.Connect())
 	defer func() { _ = conn.Disconnect() }()
@@ -72,6 +76,22 @@ func (c *testCloud) remains(t *testing.T, h stack.Host, id string) remains {
 	require.NoError(t, err)
 	out.Running = libvirt.DomainState(state) != libvirt.DomainShutoff
 	return out
+}
+
+// kept gives the secrets of a server whose keys a host keeps.
+func (c *testCloud) kept(t *testing.T, h stack.Host, id string) []compute.SecretID {
+	t.Helper()
+	var settings struct {
+		Host struct {
+			IDFile string `yaml:"id_file"`
+		}
+	}
+	readYAML(t, h.ConfigFile(), &settings)
+	text, err := os.ReadFile(settings.Host.IDFile)
+	require.NoError(t, err)
+	all, err := keyring.Of(compute.HostID{UUID: uuid.MustParse(strings.TrimSpace(string(text)))}).Kept()
+	require.NoError(t, err)
+	return all[compute.ServerID{UUID: uuid.MustParse(id)}]
 }
 
 // remainsOnDisk looks at what a host has of a server that also one that is off has.

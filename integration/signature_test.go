@@ -71,9 +71,9 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	backends(t, local)
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "drain", workflows.JanitorName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "backUpTPM", "drain", workflows.JanitorName, workflows.AuditName,
 		record.Begin.Name, record.Advance.Name, record.ClearSecrets.Name, record.Settle.Name, record.FinishDelete.Name,
-		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.Shelve.Name, record.Unshelve.Name, record.ConfirmResize.Name, record.RevertResize.Name, record.LeaveHost.Name, record.Evacuate.Name, record.LiveMigrated.Name, record.NoteFenced.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name, placement.HostAgent.Name, placement.TPMPeers.Name,
+		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.Shelve.Name, record.Unshelve.Name, record.ConfirmResize.Name, record.RevertResize.Name, record.LeaveHost.Name, record.Evacuate.Name, record.LiveMigrated.Name, record.NoteFenced.Name, record.TPMBackup.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name, placement.HostAgent.Name, placement.TPMPeers.Name,
 		ledger.Things.Name, ledger.HandedOver.Name, ledger.Due.Name, ledger.Reaped.Name, ledger.Count.Name, ledger.StartAudit.Name,
 		ledger.Projects.Name, ledger.Names.Name, ledger.NoteSeen.Name, ledger.NoteLooked.Name, ledger.Differences.Name, ledger.EndAudit.Name,
 		operation.CancelRunning.Name, operation.Watch.Name, operation.Sweep.Name,
@@ -83,8 +83,8 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
 		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckResize.Name, disk.Resize.Name,
 		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
-		domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
-		tpm.Save.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Show.Name, tpm.Shown.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
+		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
+		tpm.Save.Name, tpm.Digest.Name, tpm.BackUp.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Show.Name, tpm.Shown.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,
 		drain.Begin.Name, drain.Watch.Name, drain.Cancel.Name, drain.End.Name,
 	}

@@ -155,6 +155,77 @@ func (q *Queries) KeepAuthority(ctx context.Context, fingerprint []byte) ([]byte
 	return fingerprint_2, err
 }
 
+const keysGranted = `-- name: KeysGranted :one
+SELECT c.sealing_key FROM host_certificates c
+    JOIN ledger l ON l.place = c.host_id::text AND l.kind IN ('disk_file', 'running_domain') AND l.state = 'intended'
+    JOIN operations o ON o.id = l.operation_id
+    JOIN servers s ON s.id = o.server_id
+WHERE c.serial = $1 AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> $2
+    AND l.owner_kind = 'server' AND l.owner_id = $3::uuid
+    AND o.id = $4 AND o.server_id = $3::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
+    AND s.host_id = $2 AND s.deleted_at IS NULL
+LIMIT 1
+`
+
+type KeysGrantedParams struct {
+	Serial      string
+	Source      compute.HostID
+	ServerID    uuid.UUID
+	OperationID compute.OperationID
+}
+
+// The key to which passphrases are sealed of the host with a certificate, where an operation that
+// runs is about to make disks of a server, or to run it, that runs on the host that asks and goes
+// to that one while it runs.
+func (q *Queries) KeysGranted(ctx context.Context, arg KeysGrantedParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, keysGranted,
+		arg.Serial,
+		arg.Source,
+		arg.ServerID,
+		arg.OperationID,
+	)
+	var sealing_key []byte
+	err := row.Scan(&sealing_key)
+	return sealing_key, err
+}
+
+const keysSource = `-- name: KeysSource :one
+SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url FROM ledger l
+    JOIN operations o ON o.id = l.operation_id
+    JOIN servers s ON s.id = o.server_id
+    JOIN hosts h ON h.id = s.host_id
+WHERE l.place = ($1::uuid)::text AND l.kind IN ('disk_file', 'running_domain') AND l.state = 'intended'
+    AND l.owner_kind = 'server' AND l.owner_id = $2::uuid
+    AND o.server_id = $2::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
+    AND s.host_id <> $1::uuid AND s.deleted_at IS NULL
+LIMIT 1
+`
+
+type KeysSourceParams struct {
+	Destination uuid.UUID
+	ServerID    uuid.UUID
+}
+
+type KeysSourceRow struct {
+	OperationID compute.OperationID
+	HostID      compute.HostID
+	Name        string
+	AgentURL    string
+}
+
+// The same as the other host asks it: where the server comes from, and by which operation.
+func (q *Queries) KeysSource(ctx context.Context, arg KeysSourceParams) (KeysSourceRow, error) {
+	row := q.db.QueryRow(ctx, keysSource, arg.Destination, arg.ServerID)
+	var i KeysSourceRow
+	err := row.Scan(
+		&i.OperationID,
+		&i.HostID,
+		&i.Name,
+		&i.AgentURL,
+	)
+	return i, err
+}
+
 const keysWereRevoked = `-- name: KeysWereRevoked :one
 SELECT EXISTS (SELECT FROM host_certificates WHERE revoked_at IS NOT NULL
     AND (public_key = $1 OR sealing_key = $2))::boolean AS revoked

@@ -294,6 +294,9 @@ type Server struct {
 	ConfirmAt        *time.Time
 	ReservedVCPUs    int64
 	ReservedMemoryMB int64
+	TPMBackup        *compute.TPMBackup
+	TPMBackups       int64
+	TPMBackupBegunAt *time.Time
 }
 
 type ServerDisk struct {

@@ -143,7 +143,7 @@ func (q *Queries) GetClaim(ctx context.Context, arg GetClaimParams) (Claim, erro
 }
 
 const getServer = `-- name: GetServer :one
-SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb FROM servers WHERE id = $1
+SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at FROM servers WHERE id = $1
 `
 
 func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, error) {
@@ -202,6 +202,9 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 		&i.ConfirmAt,
 		&i.ReservedVCPUs,
 		&i.ReservedMemoryMB,
+		&i.TPMBackup,
+		&i.TPMBackups,
+		&i.TPMBackupBegunAt,
 	)
 	return i, err
 }

@@ -12,7 +12,7 @@ func (s Server) WithDisks(disks []ServerDisk) (compute.Server, error) {
 	out := compute.Server{
 		ID: s.ID, ProjectID: s.ProjectID, UserID: s.UserID, Name: s.Name, Hostname: s.Hostname,
 		VMState: s.VMState, TaskState: s.TaskState, PowerState: s.PowerState, Host: s.HostID,
-		Flavor: s.Flavor, Image: s.Image, Networks: s.Networks, TPM: s.TPM,
+		Flavor: s.Flavor, Image: s.Image, Networks: s.Networks, TPM: s.TPM, TPMBackup: s.TPMBackup,
 		Traits: s.RequiredTraits, Forbidden: s.ForbiddenTraits, ConfigDrive: s.ConfigDrive, Former: s.Former,
 	}
 	for _, row := range disks {

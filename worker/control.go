@@ -37,11 +37,14 @@ const cloudSlots = 64
 
 // Control is a control worker. Any number may run, of several versions.
 type Control struct {
-	Temporal     client.Client
-	Namespace    string
-	Version      string        // of this build
-	Drain        time.Duration // see Deployment
-	Retention    time.Duration // of deleted servers in the database; 0: for ever
+	Temporal  client.Client
+	Namespace string
+	Version   string        // of this build
+	Drain     time.Duration // see Deployment
+	Retention time.Duration // of deleted servers in the database; 0: for ever
+	// TPMBackupInterval is how often the state of vTPMs is backed up; 0: never.
+	TPMBackupInterval time.Duration
+
 	Pool         *pgxpool.Pool
 	Keys         key.Manager
 	Trusts       trust.Keeper
@@ -78,7 +81,7 @@ func (c Control) Run(ctx context.Context) error {
 }
 
 func (c Control) registerControl(r sdk.Registry) {
-	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy}
+	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy, TPMBackupInterval: c.TPMBackupInterval}
 	records.Register(r)
 	(&ledger.Activities{Pool: c.Pool}).Register(r)
 	(&placement.Activities{Pool: c.Pool}).Register(r)

@@ -7,6 +7,7 @@ import (
 
 	"strongroom/activities/domain"
 	"strongroom/activities/ledger"
+	"strongroom/activities/object"
 	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
@@ -15,8 +16,8 @@ import (
 )
 
 // Evacuate has a server run on another host, since its own one is down and fenced: with new
-// disks of its image, under the keys that they had (EE-29), and a new vTPM (TPM-30). Nothing is
-// asked of the host that it leaves: what is there waits on the ledger for it. When it fails or
+// disks of its image, under the keys that they had (EE-29), and a vTPM with the state of its
+// backup or, where there is none, a new one (TPM-30). Nothing is asked of the host that it leaves: what is there waits on the ledger for it. When it fails or
 // is cancelled before the decision, the server is as it was.
 func Evacuate(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachineWith(ctx, in, compute.Evacuate, func(m *machine, in compute.EvacuateArguments) body {
@@ -40,7 +41,7 @@ func (e *evacuation) run(ctx workflow.Context) error {
 	}
 	e.to = &machine{operation: e.operation, server: server, power: compute.PowerShutdown}
 	for _, next := range []func(workflow.Context) error{
-		e.checkKeys, e.place, e.findTPM, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.startHere,
+		e.checkKeys, e.place, e.findTPM, e.checkBackup, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.restoreTPM, e.startHere,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -146,21 +147,62 @@ func (e *evacuation) startHere(ctx workflow.Context) error {
 	return nil
 }
 
+// owner is the credential for the backup of the server's vTPM.
+func (e *evacuation) owner() compute.Credential { return e.server.BackupCredential(e.asked.Credential) }
+
+// checkBackup sees whether the backup of the vTPM's state is there, before anything is made. One
+// that whoever asks may not read is not taken for lost.
+func (e *evacuation) checkBackup(ctx workflow.Context) error {
+	b := e.to.server.Backup()
+	if b == nil || e.sharedTPM {
+		return nil
+	}
+	return e.take(ctx, step{event: "check_tpm_backup", do: func(ctx workflow.Context) error {
+		is, err := isStored(ctx, object.Verify, e.owner(), *b)
+		if err == nil && !is {
+			e.to.server = e.to.server.WithTPMLost()
+		}
+		return err
+	}})
+}
+
+// restoreTPM lays down the state that the backup of the vTPM has.
+func (e *evacuation) restoreTPM(ctx workflow.Context) error {
+	b := e.to.server.Backup()
+	if b == nil || e.sharedTPM {
+		return nil
+	}
+	return e.take(ctx, step{
+		event: "restore_tpm", host: &e.to.host, undoLast: true, makes: []compute.Thing{e.onHost(compute.ThingTPMState, e.to.host, e.Server.String())},
+		do: func(ctx workflow.Context) error {
+			in := tpm.RestoreInput{Credential: e.owner(), Server: e.Server, Operation: e.Operation, Began: e.asked.Began, Stored: b.StoredTPM}
+			return tpm.Restore.On(e.to.host).Do(ctx, in)
+		},
+	})
+}
+
 // end tells what the server has lost, and settles the operation.
 func (e *evacuation) end(ctx workflow.Context) error {
 	if err := e.removeKept(ctx); err != nil {
 		return err
 	}
-	lost := e.from.server.TPMLost()
+	event, lost := "tpm_state_lost", e.from.server.TPMLost()
 	if e.sharedTPM {
 		lost = ""
+	} else if b := e.to.server.Backup(); b != nil {
+		event, lost = "tpm_state_restored", e.to.server.TPMRestored(*b)
 	}
 	if lost != "" {
 		told := func(_ workflow.Context, _ bool, end *record.Close) error {
 			end.Error = lost
 			return nil
 		}
-		if err := e.runAfterCommit(ctx, step{event: "tpm_state_lost"}, told); err != nil {
+		if err := e.runAfterCommit(ctx, step{event: event}, told); err != nil {
+			return err
+		}
+	}
+	if e.to.server.Backup() == nil {
+		if err := e.removeBackup(ctx); err != nil {
 			return err
 		}
 	}

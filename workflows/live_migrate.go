@@ -59,6 +59,26 @@ func (m *liveMigration) run(ctx workflow.Context) error {
 	return m.commit(ctx, record.SettleInput{VMState: vm, Power: power, Moved: true})
 }
 
+// checkKeys sees that the keys can be had on the new host: whoever asks may read them, or else the
+// server's host keeps them and hands them on (TPM-20).
+func (m *liveMigration) checkKeys(ctx workflow.Context) error {
+	needs := m.from.server.Secrets()
+	if len(needs) == 0 {
+		return nil
+	}
+	return m.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
+		err := m.tryReading(ctx, m.to.server, needs)
+		if err == nil {
+			return nil
+		}
+		if kind := durable.FromTemporal(err).Kind; kind != compute.Forbidden && kind != compute.NotFound {
+			return err
+		}
+		m.to.kept = true
+		return domain.Keeps.On(m.from.host).Do(ctx, domain.KeepsInput{Server: m.Server, Secrets: needs})
+	}})
+}
+
 // placeApart claims a host that does not share the storage of the vTPM's state with the old one:
 // swtpm would use it on both at once (TPM-39).
 func (m *liveMigration) placeApart(ctx workflow.Context) (err error) {
@@ -92,7 +112,7 @@ func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 func (m *liveMigration) tryTargets(ctx workflow.Context) error {
 	calls := make([]durable.Future[disk.CreateResult], len(m.to.server.Disks))
 	for i, d := range m.to.server.Disks {
-		in := disk.CreateInput{Credential: m.keys().OfDisk(d), Server: m.Server, Disk: d, Image: m.to.server.SourceOf(d), Elsewhere: true}
+		in := disk.CreateInput{Credential: m.to.ring().OfDisk(d), Server: m.Server, Disk: d, Image: m.to.server.SourceOf(d), Elsewhere: true}
 		if in.Image != nil {
 			in.Project = m.server.ProjectID
 		}
@@ -134,7 +154,7 @@ func (m *liveMigration) transfer(ctx workflow.Context) error {
 // expect has the new host expect the server. Images that may have changed are checked first.
 func (m *liveMigration) expect(ctx workflow.Context) error {
 	in := domain.ExpectInput{
-		Server: m.to.server, Keys: m.keys(), Operation: m.Operation, Began: m.asked.Began, From: m.from.host.ID,
+		Server: m.to.server, Keys: m.to.ring(), Operation: m.Operation, Began: m.asked.Began, From: m.from.host.ID,
 	}
 	for range mostChecked {
 		got, err := domain.Expect.On(m.to.host).Run(ctx, in)
@@ -197,7 +217,7 @@ func (m *liveMigration) decide(ctx workflow.Context, failure error) error {
 func (m *liveMigration) arrived(ctx workflow.Context) (there domain.ArrivedResult, missing, err error) {
 	missing = compute.Errorf(compute.NoHost, "the guest of server %s went off as soon as it had moved", m.Server)
 	err = m.untilAnswered(ctx, func(ctx workflow.Context) (err error) {
-		there, err = domain.Arrived.On(m.to.host).Run(ctx, domain.ArrivedInput{Server: m.to.server, Keys: m.keys()})
+		there, err = domain.Arrived.On(m.to.host).Run(ctx, domain.ArrivedInput{Server: m.to.server, Keys: m.to.ring()})
 		if err == nil || !m.isDown(ctx, "await_arrival", m.to.host) {
 			return err
 		}

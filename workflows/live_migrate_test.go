@@ -46,6 +46,32 @@ func TestLiveMigrate(t *testing.T) {
 	require.Len(t, b.secrets, keys)
 }
 
+// TPM-20: where whoever asks may not read the keys, the new host has them of the old one, which keeps
+// them; where that does not, nothing moves.
+func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
+	t.Parallel()
+	for name, keeps := range map[string]bool{"kept": true, "not kept": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := spawned(t)
+			b.unreadable, b.keeps = true, keeps
+			keys := len(b.secrets)
+			b.readWith = nil
+			err := b.live(nil)
+			b.unreadable = false
+			if keeps {
+				require.NoError(t, err)
+				b.runsOnce(1)
+				require.Equal(t, []compute.Credential{compute.KeptCredential()}, b.readWith)
+			} else {
+				require.Equal(t, compute.Conflict, durable.FromTemporal(err).Kind, "%v", err)
+				b.runsOnce(0)
+			}
+			require.Len(t, b.secrets, keys)
+		})
+	}
+}
+
 // EE-29: whatever fails or is cancelled at whichever call, the guest runs once: where it was, or, once
 // it has gone over, on the new host.
 func TestALiveMigrationThatFailsRunsOnce(t *testing.T) {

@@ -20,6 +20,15 @@ type machine struct {
 	server compute.Server
 	host   durable.Host
 	power  compute.PowerState // as it was seen last
+	kept   bool               // its keys are those that the host keeps which it comes from
+}
+
+// ring are the credentials for the machine's keys.
+func (m *machine) ring() compute.Keyring {
+	if m.kept {
+		return compute.KeptKeyring()
+	}
+	return m.server.Keyring(m.asked.Credential)
 }
 
 // boot is the step that runs the machine's domain. Libvirt has the secrets for as
@@ -27,7 +36,7 @@ type machine struct {
 // runs: an undo stops it, and where its host does not answer, the janitor does before
 // anything that the domain runs from is removed.
 func (m *machine) boot(in domain.StartInput) step {
-	in.Server, in.Keys, in.Operation = m.server, m.server.Keyring(m.asked.Credential), m.Operation
+	in.Server, in.Keys, in.Operation = m.server, m.ring(), m.Operation
 	in.Began = m.asked.Began
 	s := step{event: "start_domain", host: &m.host}
 	s.borrows = append(s.borrows, m.onHost(compute.ThingRunningDomain, m.host, m.server.InstanceName()))
@@ -103,7 +112,7 @@ func (m *machine) makeConfigDrive(ctx workflow.Context) error {
 }
 
 func (m *machine) configDrive() disk.ConfigDriveInput {
-	in := disk.ConfigDriveInput{Server: m.server, Credential: m.server.Keyring(m.asked.Credential).Disks, Began: m.asked.Began}
+	in := disk.ConfigDriveInput{Server: m.server, Credential: m.ring().Disks, Began: m.asked.Began}
 	onRecord, _ := m.asked.Server.RootDisk()
 	if root, _ := m.server.RootDisk(); root.ID != onRecord.ID {
 		in.Ahead = &m.Operation
@@ -120,7 +129,7 @@ func (m *machine) shutdown(grace int) step {
 
 // createDisk starts to make one of the machine's disks.
 func (m *machine) createDisk(ctx workflow.Context, d compute.Disk) durable.Future[disk.CreateResult] {
-	in := disk.CreateInput{Credential: m.server.Keyring(m.asked.Credential).OfDisk(d), Server: m.Server, Disk: d, Image: m.imageOf(d), Elsewhere: m.server.Unbooted()}
+	in := disk.CreateInput{Credential: m.ring().OfDisk(d), Server: m.Server, Disk: d, Image: m.imageOf(d), Elsewhere: m.server.Unbooted()}
 	if in.Image != nil {
 		in.Project = m.server.ProjectID
 	}

@@ -169,7 +169,19 @@ var subjects = map[string]subject{
 	"evacuate of a stopped":     {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(stopped), shutOff(), record.Evacuate.Name},
 	"evacuate, no vTPM":         {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(withoutTPM), running(), record.Evacuate.Name},
 	"evacuate, encrypted image": {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(onItsKey), running(), record.Evacuate.Name},
+	"evacuate, backed up":       {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(tpmBackedUp(spawned)), running(), record.Evacuate.Name},
 	"start of one evacuated":    {compute.OpStart, compute.TaskPoweringOn, nil, evacuated(stopped), shutOff(), ""},
+
+	"first backup of a vTPM":      {compute.OpBackUpTPM, compute.TaskBackingUpTPM, nil, spawned, running(), record.TPMBackup.Name},
+	"next backup of a vTPM":       {compute.OpBackUpTPM, compute.TaskBackingUpTPM, nil, goneOn(tpmBackedUp(spawned)), running(), record.TPMBackup.Name},
+	"backup of an unchanged vTPM": {compute.OpBackUpTPM, compute.TaskBackingUpTPM, nil, tpmBackedUp(stopped), shutOff(), record.TPMBackup.Name},
+	"rebuild without the TPM, backed up": {
+		compute.OpRebuild, compute.TaskRebuilding, rebuildTo(luks), tpmBackedUp(spawned), running(), record.Rebuild.Name,
+	},
+	"shelve, backed up": {compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, tpmBackedUp(spawned), running(), record.Shelve.Name},
+	"confirm, backed up": {
+		compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(tpmBackedUp(spawned), here(otherTPM)), toVerify(), record.ConfirmResize.Name,
+	},
 
 	"confirm":               {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(spawned, here(otherTPM)), toVerify(), record.ConfirmResize.Name},
 	"confirm of a stopped":  {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(stopped), verifyOff(), record.ConfirmResize.Name},
@@ -247,6 +259,7 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 		}
 		require.Equal(t, off, b.power())
 	}
+	b.keepsBackup()
 	if vm == "" {
 		return // it is another operation's
 	}
@@ -293,7 +306,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 		require.Equal(t, newImage(nil).ID, b.row.server.Image.ID)
 		b.agrees()
 	}
-	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys
+	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys || kind == compute.OpBackUpTPM
 	if kind == compute.OpStop || stays && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
 	}
@@ -322,6 +335,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	if vm != compute.VMShelvedOffloaded && !moves(kind) {
 		require.Equal(t, []compute.PowerState{power}, b.power())
 	}
+	b.keepsBackup()
 	require.True(t, b.row.launched)
 	for event, result := range b.events {
 		require.NotEmpty(t, result, "event %s is still open", event)

@@ -63,7 +63,7 @@ func (s *start) run(ctx workflow.Context) error {
 func (s *start) outcome(workflow.Context, *compute.Error) record.SettleInput { return stopped() }
 
 // Stop shuts a server down: by its power button, and by force when it does not
-// listen.
+// listen. Where the state of its vTPM is to be backed up, it is.
 func Stop(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachine(ctx, in, func(m *machine) body { return &stop{m} })
 }
@@ -74,7 +74,20 @@ func (s *stop) run(ctx workflow.Context) error {
 	if err := s.take(ctx, s.shutdown(shutdownGrace)); err != nil {
 		return err
 	}
-	return s.commit(ctx, stopped())
+	end := stopped()
+	if s.asked.BacksUpTPM && !s.server.HasNewTPM() {
+		backedUp, err := s.keepBackup(ctx, true)
+		switch {
+		case err == nil:
+			ctx = backedUp
+		case ctx.Err() != nil || record.IsSuperseded(err):
+			return err
+		default: // the server is off all the same
+			s.undo(ctx)
+			end.Message = "The state of the vTPM was not backed up: " + compute.Public(durable.FromTemporal(err))
+		}
+	}
+	return s.commit(ctx, end)
 }
 
 // outcome leaves the server as it was: a stop that failed did not stop it.

@@ -40,6 +40,8 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpRevertResize:  RevertResize,
 		compute.OpEvacuate:      Evacuate,
 
+		compute.OpBackUpTPM: BackUpTPM,
+
 		compute.OpDrain: Drain,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})

@@ -113,17 +113,19 @@ func (o *operation) checkReadable(ctx workflow.Context, server compute.Server, n
 	if len(needs) == 0 {
 		return nil
 	}
-	return o.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
-		ring := server.Keyring(o.asked.Credential)
-		calls := make([]durable.Future[durable.None], len(needs))
-		for i, id := range needs {
-			in := key.CheckInput{Credential: ring.Disks, Secret: id}
-			if server.TPM != nil && server.TPM.Secret != nil && *server.TPM.Secret == id {
-				in.Credential = ring.TPM
-			}
-			calls[i] = key.Check.Start(ctx, in)
+	return o.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error { return o.tryReading(ctx, server, needs) }})
+}
+
+func (o *operation) tryReading(ctx workflow.Context, server compute.Server, needs []compute.SecretID) error {
+	ring := server.Keyring(o.asked.Credential)
+	calls := make([]durable.Future[durable.None], len(needs))
+	for i, id := range needs {
+		in := key.CheckInput{Credential: ring.Disks, Secret: id}
+		if server.TPM != nil && server.TPM.Secret != nil && *server.TPM.Secret == id {
+			in.Credential = ring.TPM
 		}
-		_, err := awaitAll(ctx, calls)
-		return err
-	}})
+		calls[i] = key.Check.Start(ctx, in)
+	}
+	_, err := awaitAll(ctx, calls)
+	return err
 }

@@ -50,6 +50,9 @@ func (s *shelve) run(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.removeBackup(ctx); err != nil {
+		return err
+	}
 	if s.in.OffloadAfter == 0 {
 		return s.offload(ctx)
 	}

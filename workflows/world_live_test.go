@@ -29,8 +29,16 @@ func (w *world) registerLive(r registry) {
 				return domain.ExpectResult{}, compute.Errorf(compute.NotFound, "no such disk file")
 			}
 		}
+		w.reads(in.Keys.Disks)
+		w.reads(in.Keys.TPM)
 		w.expected = in.From.String()
 		return domain.ExpectResult{}, nil
+	})
+	registerOnHost(w, r, domain.Keeps, func(_ context.Context, in domain.KeepsInput) (none, error) {
+		if !w.keeps {
+			return none{}, compute.NotKept(in.Server, in.Secrets[0])
+		}
+		return none{}, nil
 	})
 	registerOnHost(w, r, domain.Migrate, w.liveMigrate)
 	registerOnHost(w, r, domain.Arrived, func(ctx context.Context, in domain.ArrivedInput) (domain.ArrivedResult, error) {
@@ -63,6 +71,13 @@ func (w *world) departed(name string, resume bool) domain.DepartedResult {
 		return domain.DepartedResult{Departure: domain.Halted, PowerState: power}
 	}
 	return domain.DepartedResult{Departure: domain.Stayed, PowerState: power}
+}
+
+// reads notes with what keys are read.
+func (w *world) reads(cred compute.Credential) {
+	if !slices.Contains(w.readWith, cred) {
+		w.readWith = append(w.readWith, cred)
+	}
 }
 
 func (w *world) liveMigrate(ctx context.Context, in domain.MigrateInput) (domain.MigrateResult, error) {

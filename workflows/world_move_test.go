@@ -174,6 +174,7 @@ func (w *world) decideMove(in record.DecideMoveInput, revert bool) {
 	}
 	w.decideKept()
 	s.Former = nil
+	w.forgetBackup()
 }
 
 func (w *world) decideKept() {

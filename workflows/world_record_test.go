@@ -106,6 +106,7 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 		w.began[in.Operation] = out.Began
 	}
 	out.Server.Disks = slices.Clone(out.Server.Disks)
+	out.BacksUpTPM = w.backsUp && out.Server.TPM != nil
 	action, err := compute.ActionOf(op.Kind)
 	if err != nil {
 		return out, err
@@ -122,6 +123,7 @@ func (w *world) rebuild(_ context.Context, in record.RebuildInput) (none, error)
 	return none{}, w.fenced(in.OperationInput, func() {
 		s := &w.row.server
 		s.Image, s.Disks, s.TPM = in.Image, in.Disks, in.TPM
+		w.forgetBackup()
 	})
 }
 
@@ -286,6 +288,11 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 	}
 	if in.Power == compute.PowerRunning {
 		*s = s.WithNewTPM(false)
+		if s.TPMBackup != nil {
+			goesOn := *s.TPMBackup
+			goesOn.Final = false
+			s.TPMBackup = &goesOn
+		}
 	}
 	s.VMState, s.TaskState, s.PowerState = in.VMState, compute.TaskNone, in.Power
 	if in.Rescue != nil {

@@ -41,6 +41,7 @@ func (w *world) shelve(in record.ShelveInput) {
 		}
 	}
 	if in.TPM != nil {
+		s.TPMBackup = nil
 		s.System = map[string]string{compute.SystemTPMObject: in.TPM.Object, compute.SystemTPMObjectSHA256: in.TPM.SHA256}
 	}
 	s.VMState, s.PowerState = compute.VMShelved, compute.PowerShutdown

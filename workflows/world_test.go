@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/object"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -36,6 +37,7 @@ type world struct {
 	later      []uuid.UUID             // things that were tried since the janitor's last watch: their time has not come
 	forced     map[compute.HostID]bool // hosts that were forced down: what waits for one holds no key back
 	fencedOff  map[compute.HostID]bool // hosts that are down and fenced, as their operator says: servers may be evacuated
+	backsUp    bool                    // the state of vTPMs is backed up
 	delegated  string                  // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
@@ -46,26 +48,29 @@ type world struct {
 	booted  map[string]compute.DiskRole // what a machine last booted from, by its key in domains
 	runsOn  map[string][]string         // the files that it runs from, by its key in domains
 	// startedBy is the operation that a domain runs because of, by its key in domains.
-	startedBy map[string]compute.OperationID
-	lent      map[string]bool   // libvirt's secrets: "<host> <uuid>"
-	tpms      map[string]bool   // "<host> <server>"; see tpmKey
-	trusts    map[string]string // by name
-	images    map[string]*storedImage
-	objects   []string
-	stored    map[string]string              // what objects have, by name
-	states    map[string]string              // what TPM states are, by their key in tpms
-	marks     map[string]mark                // of TPM states, by their key in tpms
-	shown     map[string]compute.OperationID // what is noted beside TPM states, by their key in tpms
-	clock     time.Duration                  // the database's: how much of it is gone
-	began     map[compute.OperationID]time.Time
-	exports   map[string]bool // "<host> <server>/<folder>"
-	uses      map[string]bool // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	startedBy  map[string]compute.OperationID
+	lent       map[string]bool   // libvirt's secrets: "<host> <uuid>"
+	tpms       map[string]bool   // "<host> <server>"
+	trusts     map[string]string // by name
+	images     map[string]*storedImage
+	objects    []string
+	stored     map[string]string // what objects have, by name
+	states     map[string]string // what TPM states are, by their key in tpms
+	marks      map[string]mark   // of TPM states, by their key in tpms
+	clock      time.Duration     // the database's: how much of it is gone
+	began      map[compute.OperationID]time.Time
+	exports    map[string]bool                // "<host> <server>/<folder>"
+	uses       map[string]bool                // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	expected   string                         // the host from which a running server is expected
+	halted     map[string]bool                // guests that were paused to go on elsewhere, by their key in domains
+	lost       bool                           // guests that leave do not come
+	notThere   map[compute.HostID]bool        // hosts that stop the guest when they come back: it was said that it does not run there
+	unreadable bool                           // whoever asks may read no key
+	keeps      bool                           // hosts keep the keys of guests that run
+	readWith   []compute.Credential           // keys were read with, each once
+	shown      map[string]compute.OperationID // what is noted beside TPM states, by their key in tpms
 	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
 	sharedTPMs, sayShared bool
-	expected              string                  // the host from which a running server is expected
-	halted                map[string]bool         // guests that were paused to go on elsewhere, by their key in domains
-	lost                  bool                    // guests that leave do not come
-	notThere              map[compute.HostID]bool // hosts that stop the guest when they come back: it was said that it does not run there
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses func(compute.Credential) bool
 	offers  []compute.Credential // what passing requests offered
@@ -220,7 +225,7 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 		}
 		if f.before != nil {
 			if err := f.before(); err != nil {
-				return none, err
+				return none, brokenAt(name, err)
 			}
 		}
 		w.mu.Lock()
@@ -238,13 +243,22 @@ func act[I, O any](w *world, name string, do func(ctx context.Context, in I) (O,
 		}
 		w.mu.Unlock()
 		if err == nil && f.after != nil {
-			err = f.after()
+			err = brokenAt(name, f.after())
 		}
 		if err != nil {
 			return none, err
 		}
 		return out, nil
 	}
+}
+
+// brokenAt is what breaks a call on purpose, as one that ends the operation: an object that is
+// Corrupt is told from a call that fails.
+func brokenAt(name string, err error) error {
+	if err == error(errBroken) && name == object.Verify.Name {
+		return compute.Errorf(compute.Forbidden, "%s", errBroken.Message)
+	}
+	return err
 }
 
 // nameOf names a removal by the kind of what is removed.

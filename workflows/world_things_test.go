@@ -26,6 +26,7 @@ func (w *world) register(r registry) {
 	w.registerShelved(r)
 	w.registerMoves(r)
 	w.registerLive(r)
+	w.registerTPMBackup(r)
 }
 
 func (w *world) registerCloud(r registry) {
@@ -39,7 +40,7 @@ func (w *world) registerCloud(r registry) {
 		return w.keep(in.Name, in.ID), nil
 	})
 	register(w, r, key.Check, func(_ context.Context, in key.CheckInput) (none, error) {
-		if !w.has(&in.Secret) {
+		if w.unreadable || !w.has(&in.Secret) {
 			return none{}, compute.Errorf(compute.Forbidden, "not yours")
 		}
 		return none{}, nil
@@ -165,6 +166,7 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 			return disk.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
 	}
+	w.reads(in.Credential)
 	w.made(compute.ThingDiskFile, hostOf(ctx), in.Server.String()+"/"+in.Disk.Name())
 	file := hostOf(ctx) + " " + in.Server.String() + "/" + in.Disk.Name()
 	w.files[file] = true

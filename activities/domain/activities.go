@@ -64,6 +64,7 @@ type Config struct {
 	Exports      Exports   // where the copies of disks go
 	Devices      Devices   // opened when a domain starts, closed when it is off
 	TPMs         TPMStates // nil: the host's servers have none
+	Kept         KeptKeys  // nil: no keys of guests are kept
 	InstancesDir string    // the folders with the servers' disks and console logs
 	RunDir       string    // sockets of the serial consoles, locks; short: at most 60 bytes
 	QEMUDir      string    // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu

@@ -250,6 +250,7 @@ func (a *Activities) prepareArrival(ctx context.Context, n *arrival, say Leaving
 			return nil, err
 		}
 	}
+	a.keep(ctx, in.Server, needs, passphrases)
 	wipe(passphrases)
 	params := append(moveParams(dir), text("destination_xml", n.doc), text("destination_name", in.Server.InstanceName()))
 	for attempt := 1; ; attempt++ { // as a start is tried again
@@ -386,7 +387,7 @@ func (a *Activities) Arrived(ctx context.Context, in ArrivedInput) (out ArrivedR
 	if err != nil || out.Arrived {
 		return out, err
 	}
-	return out, a.undefine(ctx, in.Server.ID)
+	return out, a.undefine(ctx, in.Server.ID) // and keeps none of its keys
 }
 
 // persist defines a domain that runs, as it runs.

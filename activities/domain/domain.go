@@ -31,6 +31,10 @@ var (
 	Expect = durable.HostActivity[ExpectInput, ExpectResult]{Name: "domain.Expect",
 		Attempt: time.Hour, // as Start
 		Summary: func(in ExpectInput) string { return "expect domain " + in.Server.InstanceName() }}
+	Keeps = durable.HostActivity[KeepsInput, durable.None]{Name: "domain.Keeps",
+		Summary: func(in KeepsInput) string {
+			return "see whether the host keeps the keys of domain " + compute.InstanceName(in.Server)
+		}}
 	Migrate = durable.HostActivity[MigrateInput, MigrateResult]{Name: "domain.Migrate", Bulk: true,
 		Attempt: 7 * 24 * time.Hour, // it ends where nothing is sent any more (migrationStall)
 		Summary: func(in MigrateInput) string {
@@ -56,6 +60,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Export.Register(r, a.Export)
 	AbortExport.Register(r, durable.NoResult(a.AbortExport))
 	Expect.Register(r, a.Expect)
+	Keeps.Register(r, durable.NoResult(a.Keeps))
 	Migrate.Register(r, a.Migrate)
 	Arrived.Register(r, a.Arrived)
 	Departed.Register(r, a.Departed)

@@ -31,7 +31,7 @@ func (a *Activities) Evict(ctx context.Context, server compute.ServerID, since t
 		return err
 	}
 	a.Logger.WarnContext(ctx, "stopped the guest of a server that was evacuated from this host", "server", server, "since", since)
-	return a.Devices.CloseDevices(ctx, server)
+	return a.letGo(ctx, server)
 }
 
 // NoAutostart has libvirt start none of the host's servers by itself: when the host comes back,

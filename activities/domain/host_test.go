@@ -22,6 +22,7 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/disk/disktest"
 	"strongroom/activities/domain"
+	"strongroom/activities/domain/keyring"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/compute/metadata"
@@ -37,6 +38,7 @@ type host struct {
 	image  compute.Image
 	rootMB int64 // of servers' root disks
 	keys   *keys
+	kept   *keyring.Keyring // nil: the kernel lets us keep none
 	record record
 }
 
@@ -125,6 +127,12 @@ func setupOn(t *testing.T, dir, netns string, image guestImage) *host {
 	})
 	require.NoError(t, err)
 	h.disks.Copies = h.Activities
+	if h.kept, err = keyring.Open(compute.HostID{UUID: uuid.New()}); os.Getenv("CI") == "" && err != nil {
+		return h
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.kept.Clear()) })
+	h.Kept = h.kept
 	return h
 }
 

@@ -181,6 +181,9 @@ func (p *journey) nothingThere() {
 	require.Equal(p.t, 1, qemus(p.t, p.s))
 	require.Empty(p.t, p.a.secrets(p.t))
 	require.Empty(p.t, p.b.secrets(p.t))
+	if p.b.kept != nil {
+		require.Empty(p.t, p.b.keeps(p.t, p.s.ID))
+	}
 	for _, h := range []*host{p.a, p.b.host} {
 		left, err := filepath.Glob(filepath.Join(h.RunDir, "*.move"))
 		require.NoError(p.t, err)
@@ -202,6 +205,11 @@ func TestLiveMigration(t *testing.T) {
 	require.True(t, got.Arrived)
 	require.Equal(t, compute.PowerShutdown, p.power(p.a))
 	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerRunning}, p.arrived())
+	if p.b.kept != nil { // who brought it need not be who takes it further (TPM-20)
+		require.Equal(t, p.a.keys.values, p.b.keeps(t, p.s.ID))
+		require.NoError(t, p.a.CloseIdle(t.Context()))
+		require.Empty(t, p.a.keeps(t, p.s.ID))
+	}
 	left, err := p.a.Departed(t.Context(), domain.DepartedInput{Server: p.s.ID})
 	require.NoError(t, err)
 	require.Equal(t, domain.Halted, left.Departure)

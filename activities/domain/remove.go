@@ -84,7 +84,7 @@ func (a *Activities) stop(ctx context.Context, running compute.Thing, server com
 	if _, err := a.turnOff(ctx, StopInput{Server: server}); err != nil {
 		return err
 	}
-	return a.Devices.CloseDevices(ctx, server)
+	return a.letGo(ctx, server)
 }
 
 func (a *Activities) forgetSecret(ctx context.Context, server compute.ServerID, id compute.SecretID) error {
@@ -129,7 +129,7 @@ func (a *Activities) undefine(ctx context.Context, server compute.ServerID) erro
 		}
 	})
 	if err == nil {
-		err = a.Devices.CloseDevices(ctx, server)
+		err = a.letGo(ctx, server)
 	}
 	if err == nil {
 		if err = os.Remove(a.socket(server)); errors.Is(err, fs.ErrNotExist) {

@@ -85,19 +85,23 @@ func (a *Activities) resume(ctx context.Context, in StartInput) error {
 }
 
 // boot opens the disks that the host decrypts, and starts the domain. They are closed
-// again where it does not start.
+// again where it does not start, and its keys forgotten.
 func (a *Activities) boot(ctx context.Context, in StartInput) error {
 	devices, err := a.Devices.OpenDevices(ctx, in.Keys.Disks, in.Server)
 	if err != nil {
 		return err
 	}
-	if err = a.bootOn(ctx, in, devices); err == nil || len(devices) == 0 {
-		return err
+	if err = a.bootOn(ctx, in, devices); err == nil {
+		return nil
 	}
 	aside, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
 	defer cancel()
-	if left := a.Devices.CloseDevices(aside, in.Server.ID); left != nil {
-		a.Logger.WarnContext(ctx, "disks of a server that did not start may be open", "server", in.Server.ID, "error", left)
+	var left error
+	if len(devices) > 0 {
+		left = a.Devices.CloseDevices(aside, in.Server.ID)
+	}
+	if left = errors.Join(left, a.forgetIfOff(aside, in.Server.ID)); left != nil {
+		a.Logger.WarnContext(ctx, "disks of a server that did not start may be open, or its keys kept", "server", in.Server.ID, "error", left)
 	}
 	return err
 }
@@ -147,6 +151,9 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 		}
 		return nil
 	})
+	if err == nil && len(pool) == 0 {
+		a.keep(ctx, s, needs, passphrases) // before it runs: a worker that dies now has them kept
+	}
 	wipe(passphrases)
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func (a *Activities) Stop(ctx context.Context, in StopInput) (PowerResult, error
 	defer unlock()
 	off, err := a.turnOff(ctx, in)
 	if err == nil {
-		err = a.Devices.CloseDevices(ctx, in.Server)
+		err = a.letGo(ctx, in.Server)
 	}
 	return off, err
 }

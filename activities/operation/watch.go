@@ -92,6 +92,9 @@ func (a *Activities) pass(ctx context.Context) (due bool) {
 	if err := a.startDue(ctx, a.Record.BeginConfirms); err != nil {
 		a.Logger.WarnContext(ctx, "watch: resized servers could not be looked at", "error", err)
 	}
+	if err := a.startDue(ctx, a.Record.BeginTPMBackups); err != nil {
+		a.Logger.WarnContext(ctx, "watch: vTPMs could not be looked at", "error", err)
+	}
 	due, err := a.isDue(ctx)
 	if err != nil {
 		a.Logger.WarnContext(ctx, "watch: the ledger could not be looked at", "error", err)

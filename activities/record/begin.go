@@ -29,6 +29,8 @@ type BeginResult struct {
 	Server     compute.Server     `json:"server"`
 	Host       *durable.Host      `json:"host,omitempty"` // where the server is
 	Arguments  json.RawMessage    `json:"arguments,omitempty"`
+	// BacksUpTPM: the state of its vTPM is backed up where that is possible.
+	BacksUpTPM bool `json:"backs_up_tpm,omitempty"`
 	// Began is when the operation did, by the database's clock: what waited on the ledger
 	// before is not what it makes.
 	Began time.Time `json:"began,omitzero"`
@@ -88,6 +90,7 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	if out.Server, err = schema.LoadServer(ctx, q, in.Server); err != nil || out.Server.Host == nil {
 		return out, err
 	}
+	out.BacksUpTPM = a.TPMBackupInterval > 0 && out.Server.TPM != nil
 	name, err := q.HostName(ctx, *out.Server.Host)
 	out.Host = &durable.Host{ID: *out.Server.Host, Name: name}
 	return out, err

@@ -96,6 +96,11 @@ func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
 		if err := setNewTPM(ctx, q, in.Server, in.To.HasNewTPM()); err != nil {
 			return err
 		}
+		if in.To.TPMBackup == nil {
+			if err := q.ForgetTPMBackup(ctx, in.Server); err != nil {
+				return err
+			}
+		}
 		if err := q.DeleteOtherClaims(ctx, schema.DeleteOtherClaimsParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
 			return err
 		}

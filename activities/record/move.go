@@ -191,6 +191,9 @@ func (a *Activities) ConfirmResize(ctx context.Context, in DecideMoveInput) erro
 		if err := q.DecideKept(ctx, in.Server.UUID); err != nil {
 			return err
 		}
+		if err := forgetTPMBackup(ctx, q, in.Server); err != nil {
+			return err
+		}
 		if _, err := q.ForgetFormer(ctx, schema.ForgetFormerParams{ID: in.Server, OperationID: in.Operation}); err != nil {
 			return err
 		}

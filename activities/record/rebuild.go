@@ -60,7 +60,10 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 		if err := setNewTPM(ctx, q, in.Server, false); err != nil {
 			return err
 		}
-		return setTPMSecret(ctx, q, in.Server, in.TPM)
+		if err := setTPMSecret(ctx, q, in.Server, in.TPM); err != nil {
+			return err
+		}
+		return forgetTPMBackup(ctx, q, in.Server)
 	}
 	return a.decide(ctx, d)
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,6 +19,8 @@ import (
 type Activities struct {
 	Pool   *pgxpool.Pool
 	Legacy compute.LegacyEncryption // of disks with a legacy key; default compute.DefaultLegacyEncryption
+	// TPMBackupInterval is how often the state of a server's vTPM is backed up; 0: never.
+	TPMBackupInterval time.Duration
 
 	unpurged unpurged
 }
@@ -39,6 +42,7 @@ func (a *Activities) Register(r durable.Registry) {
 	RevertResize.Register(r, durable.NoResult(a.RevertResize))
 	LeaveHost.Register(r, durable.NoResult(a.LeaveHost))
 	Evacuate.Register(r, durable.NoResult(a.Evacuate))
+	TPMBackup.Register(r, durable.NoResult(a.TPMBackup))
 	LiveMigrated.Register(r, durable.NoResult(a.LiveMigrated))
 	NoteFenced.Register(r, durable.NoResult(a.NoteFenced))
 	ForgetTrust.Register(r, durable.NoResult(a.ForgetTrust))

@@ -85,6 +85,9 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 			if err := setNewTPM(ctx, q, in.Server, false); err != nil {
 				return err
 			}
+			if err := q.NoteTPMRuns(ctx, in.Server); err != nil {
+				return err
+			}
 		}
 		if in.Moved {
 			if err := q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: liveCompleted, OperationID: in.Operation}); err != nil {

@@ -51,6 +51,9 @@ func (a *Activities) Shelve(ctx context.Context, in ShelveInput) error {
 			return err
 		}
 		if in.TPM != nil {
+			if err := q.ForgetTPMBackup(ctx, in.Server); err != nil { // that is a later state
+				return err
+			}
 			for key, value := range map[string]string{compute.SystemTPMObject: in.TPM.Object, compute.SystemTPMObjectSHA256: in.TPM.SHA256} {
 				if err := q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{ServerID: in.Server, Key: key, Value: value}); err != nil {
 					return err

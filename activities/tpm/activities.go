@@ -87,6 +87,8 @@ func (a *Activities) Register(r durable.Registry) {
 	Show.Register(r, durable.NoResult(a.Show))
 	Shown.Register(r, a.Shown)
 	Remove.Register(r, durable.NoResult(a.Remove))
+	Digest.Register(r, a.Digest)
+	BackUp.Register(r, a.BackUp)
 	Seen.Register(r, a.Seen)
 }
 

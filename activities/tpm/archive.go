@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"strongroom/compute"
 )
@@ -22,9 +23,22 @@ const maxFiles = 1000
 // lockName is swtpm's lock within a state. It says nothing once swtpm has ended.
 const lockName = ".lock"
 
+// isPermanent reports whether a file of swtpm's keeps what a TPM keeps without power. swtpm writes
+// it as TMP2-00.permall and then gives it its name, so that it is whole whenever it is read.
+func isPermanent(path string) bool {
+	name := filepath.Base(path)
+	return strings.HasPrefix(name, "tpm") && strings.HasSuffix(name, ".permall")
+}
+
 // pack gives the files of a state folder as a tar: the same folder always gives the same
 // bytes. What swtpm keeps is encrypted already. Owners are the host's and left out.
-func pack(dir string) ([]byte, error) {
+func pack(dir string) ([]byte, error) { return packFiles(dir, false) }
+
+// packPermanent is pack for what the TPM keeps without power, also while swtpm writes. As long as
+// that is the same, so are the bytes.
+func packPermanent(dir string) ([]byte, error) { return packFiles(dir, true) }
+
+func packFiles(dir string, permanent bool) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	files := 0
@@ -32,30 +46,18 @@ func pack(dir string) ([]byte, error) {
 		if err != nil || path == dir || entry.Name() == lockName || isOurs(strings.TrimSuffix(entry.Name(), ".new")) {
 			return err
 		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
+		if permanent && !entry.IsDir() && !isPermanent(path) {
+			return nil
 		}
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
-		header := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(1e9), Format: tar.FormatPAX}
-		switch {
-		case entry.IsDir():
-			header.Typeflag, header.Name = tar.TypeDir, name+"/"
-			return w.WriteHeader(header)
-		case !info.Mode().IsRegular():
-			return compute.Errorf(compute.Corrupt, "%s is neither a file nor a folder", name)
-		case info.Size()+int64(out.Len()) > maxState:
-			return compute.Errorf(compute.Corrupt, "it has more than %d MiB", maxState>>20)
+		if entry.IsDir() {
+			return packDir(w, name, entry, permanent)
 		}
 		files++
-		header.Typeflag, header.Size = tar.TypeReg, info.Size()
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		return copyFile(w, path, info.Size())
+		return packFile(w, name, path, maxState-int64(out.Len()))
 	})
 	if err == nil && files == 0 {
 		err = compute.Errorf(compute.Corrupt, "it is empty")
@@ -63,13 +65,44 @@ func pack(dir string) ([]byte, error) {
 	return out.Bytes(), errors.Join(err, w.Close())
 }
 
-func copyFile(to io.Writer, path string, size int64) error {
-	f, err := os.Open(path)
+func packDir(w *tar.Writer, name string, entry fs.DirEntry, timeless bool) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX}
+	if !timeless {
+		header.ModTime = info.ModTime().Truncate(1e9)
+	}
+	return w.WriteHeader(header)
+}
+
+// packFile packs the file that has a name now: another one may have it a moment later.
+func packFile(w *tar.Writer, name, path string, room int64) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
+		return compute.Errorf(compute.Corrupt, "%s is neither a file nor a folder", name)
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = io.CopyN(to, f, size)
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return compute.Errorf(compute.Corrupt, "%s is neither a file nor a folder", name)
+	case info.Size() > room:
+		return compute.Errorf(compute.Corrupt, "it has more than %d MiB", maxState>>20)
+	}
+	header := &tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(1e9), Format: tar.FormatPAX,
+	}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.CopyN(w, f, info.Size())
 	return err
 }
 

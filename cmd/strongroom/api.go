@@ -75,7 +75,7 @@ func (apiCommand) Run(r *run) error {
 		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
 		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
 		Operations: durable.Starter{Client: b.temporal},
-		Consoles:   agent.Client{Identity: own},
+		Hosts:      agent.Client{Identity: own},
 	})
 	if err != nil {
 		return err

@@ -59,6 +59,8 @@ type Config struct {
 	Control struct {
 		Drain     time.Duration `koanf:"drain"`     // how long an older version waits for its operations
 		Retention time.Duration `koanf:"retention"` // of deleted servers in the database; 0: for ever
+
+		TPMBackupInterval time.Duration `koanf:"tpm_backup_interval"` // how often the state of vTPMs is backed up, and whether at a stop; 0: never
 	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
@@ -146,7 +148,8 @@ type HostConfig struct {
 	SwtpmState       string          `koanf:"swtpm_state"`
 	SwtpmUser        string          `koanf:"swtpm_user"` // whose state is that strongroom lays down
 	SwtpmGroup       string          `koanf:"swtpm_group"`
-	Address          string          `koanf:"address"` // shown as host_ip
+	KeepGuestKeys    bool            `koanf:"keep_guest_keys"` // in the kernel's keyring, while guests run
+	Address          string          `koanf:"address"`         // shown as host_ip
 	AgentListen      string          `koanf:"agent_listen"`
 	AgentURL         string          `koanf:"agent_url"`
 	AvailabilityZone string          `koanf:"availability_zone"`
@@ -247,7 +250,7 @@ func defaults() *Config {
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
 		Instances:  "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
-		SwtpmEnabled: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
+		SwtpmEnabled: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
 		BootID: "/proc/sys/kernel/random/boot_id",
 		RBD:    RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},

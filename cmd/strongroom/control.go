@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"strongroom"
 	"strongroom/durable"
@@ -29,12 +31,19 @@ if the executions of all operations that have begun are there. None starts with 
 one, where it would take running operations for lost.`
 }
 
+// leastTPMBackupInterval is how often control workers look whether something is due.
+const leastTPMBackupInterval = 10 * time.Second
+
 func (controlCommand) Run(r *run) error {
 	b, err := r.openBackends(pki.Control, durable.Dial)
 	if err != nil {
 		return err
 	}
 	defer b.close()
+	interval := b.Control.TPMBackupInterval
+	if interval != 0 && interval < leastTPMBackupInterval {
+		return fmt.Errorf("control.tpm_backup_interval: %s is less than %s", interval, leastTPMBackupInterval)
+	}
 	if err := b.checkNamespace(r); err != nil {
 		return err
 	}
@@ -59,7 +68,7 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	return worker.Control{
-		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
+		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, TPMBackupInterval: interval, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }

@@ -11,6 +11,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
+	"strongroom/activities/domain/keyring"
 	"strongroom/activities/image"
 	"strongroom/activities/imagefile"
 	"strongroom/activities/object"
@@ -75,12 +76,16 @@ func (hostRun) Run(r *run) error {
 	}
 	toGateway := gateway.Dial(cfg.Host.Gateway, own)
 	passphrases := gateway.NewHostKeys(toGateway, id, keys)
-	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases, agent.Client{Identity: own})
+	toHosts := agent.Client{Identity: own}
+	kept := openKeyring(r, cfg.Host, id)
+	activities, err := openHostActivities(r, cfg.Host, toGateway, agent.HandedKeys{
+		KeySource: passphrases, Client: toHosts, Host: id, From: toGateway.HandedFrom, Open: passphrases.Open,
+	}, kept, toHosts)
 	if err != nil {
 		return err
 	}
-	kept := certificate{folder, id, own, toGateway, passphrases}
-	kept.renewIfDue(r) // before Temporal sees it: a connection keeps its certificate for minutes
+	renewed := certificate{folder, id, own, toGateway, passphrases}
+	renewed.renewIfDue(r) // before Temporal sees it: a connection keeps its certificate for minutes
 	temporalKeys, err := passphrases.TemporalKeys(r)
 	if err != nil {
 		return fmt.Errorf("the gateway at %s: %w", cfg.Host.Gateway, err)
@@ -90,14 +95,14 @@ func (hostRun) Run(r *run) error {
 		return err
 	}
 	defer temporal.Close()
-	go kept.keep(r)
+	go renewed.keep(r)
 	return worker.Host{
 		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: toGateway,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
 		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,
 		Evict: activities.domain.Evict, NoAutostart: activities.domain.NoAutostart,
-		Ready: func() error { return activities.serveAgent(r, cfg.Host, own, toGateway) }, Logger: r.log, Interceptors: faultPoints(cfg.Host.Name),
+		Ready: func() error { return activities.serveAgent(r, cfg.Host, own, toGateway, kept) }, Logger: r.log, Interceptors: faultPoints(cfg.Host.Name),
 	}.Run(r)
 }
 
@@ -120,7 +125,22 @@ func confines(r *run, h HostConfig) error {
 	return imagefile.CheckConfinement(r, mark)
 }
 
-func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gateway.HostKeys, hosts agent.Client) (*hostActivities, error) {
+// openKeyring gives what keeps the keys of guests that run; nil: none are kept here.
+func openKeyring(r *run, h HostConfig, id compute.HostID) *keyring.Keyring {
+	if !h.KeepGuestKeys {
+		if err := keyring.Of(id).Clear(); err != nil {
+			r.log.Warn("keys that this host kept when host.keep_guest_keys was on may be there still", "error", err)
+		}
+		return nil
+	}
+	kept, err := keyring.Open(id)
+	if err != nil {
+		r.log.Warn("this host cannot keep the keys of guests: only who may read them can move a guest while it runs", "error", err)
+	}
+	return kept
+}
+
+func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys agent.HandedKeys, kept *keyring.Keyring, hosts agent.Client) (*hostActivities, error) {
 	if err := confines(r, h); err != nil {
 		return nil, err
 	}
@@ -155,6 +175,9 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys *gatewa
 	if err != nil {
 		return nil, err
 	}
+	if kept != nil {
+		domains.Kept = kept
+	}
 	disks.Copies = domains
 	tpms.Guests = domains
 	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, nil
@@ -182,12 +205,12 @@ func (o tpmObjects) Open(ctx context.Context, cred compute.Credential, name stri
 
 // serveAgent hands out console logs, and disks and TPM state to other hosts, in the background,
 // until the context ends.
-func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, asks *gateway.Client) error {
+func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, asks *gateway.Client, kept *keyring.Keyring) error {
 	listener, err := listen("agent", h.AgentListen)
 	if err != nil {
 		return err
 	}
-	background(r, "agent", secured(listener, own), agent.Server{
+	server := agent.Server{
 		Logger: r.log,
 		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
 			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
@@ -196,7 +219,11 @@ func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, ask
 		Arrivals: &agent.Arrivals{
 			Grants: asks.GrantsArrival, Prepare: s.domain.PrepareArrival, Socket: s.domain.ArrivalSocket, Finish: s.domain.FinishArrival,
 		},
-	}.Handler())
+	}
+	if kept != nil {
+		server.Kept = &agent.Kept{Grants: asks.GrantsKeys, Passphrase: kept.Passphrase, Secrets: s.domain.KeptOf}
+	}
+	background(r, "agent", secured(listener, own), server.Handler())
 	return nil
 }
 

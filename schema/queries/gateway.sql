@@ -99,3 +99,29 @@ SELECT (EXISTS (SELECT FROM ledger l JOIN operations o ON o.id = l.operation_id
     AND EXISTS (SELECT FROM host_certificates c JOIN servers s ON s.host_id = c.host_id
         WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(destination)::uuid
             AND s.id = sqlc.arg(server_id)::uuid))::boolean AS granted;
+
+-- name: KeysGranted :one
+-- The key to which passphrases are sealed of the host with a certificate, where an operation that
+-- runs is about to make disks of a server, or to run it, that runs on the host that asks and goes
+-- to that one while it runs.
+SELECT c.sealing_key FROM host_certificates c
+    JOIN ledger l ON l.place = c.host_id::text AND l.kind IN ('disk_file', 'running_domain') AND l.state = 'intended'
+    JOIN operations o ON o.id = l.operation_id
+    JOIN servers s ON s.id = o.server_id
+WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(source)
+    AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid
+    AND o.id = sqlc.arg(operation_id) AND o.server_id = sqlc.arg(server_id)::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
+    AND s.host_id = sqlc.arg(source) AND s.deleted_at IS NULL
+LIMIT 1;
+
+-- name: KeysSource :one
+-- The same as the other host asks it: where the server comes from, and by which operation.
+SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url FROM ledger l
+    JOIN operations o ON o.id = l.operation_id
+    JOIN servers s ON s.id = o.server_id
+    JOIN hosts h ON h.id = s.host_id
+WHERE l.place = (sqlc.arg(destination)::uuid)::text AND l.kind IN ('disk_file', 'running_domain') AND l.state = 'intended'
+    AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid
+    AND o.server_id = sqlc.arg(server_id)::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
+    AND s.host_id <> sqlc.arg(destination)::uuid AND s.deleted_at IS NULL
+LIMIT 1;

@@ -23,6 +23,7 @@ type Server struct {
 	Console   Console
 	Transfers *Transfers // nil: other hosts get nothing
 	Arrivals  *Arrivals  // nil: no running server comes here
+	Kept      *Kept      // nil: no keys of guests are kept
 	Logger    *slog.Logger
 }
 
@@ -35,6 +36,8 @@ func (s Server) Handler() http.Handler {
 	mux.HandleFunc("POST "+pathPrepare, s.forLeaving(s.prepare))
 	mux.HandleFunc("POST "+pathStream, s.forLeaving(s.stream))
 	mux.HandleFunc("POST "+pathFinish, s.forLeaving(s.finish))
+	mux.HandleFunc("POST "+pathHandOn, s.handOn)
+	mux.HandleFunc("GET "+pathKept+"{server}", s.forAPI(s.kept))
 	mux.HandleFunc("/", s.forAPI(http.NotFound))
 	mux.HandleFunc("GET /console/{server}", s.forAPI(s.console))
 	return mux
@@ -44,7 +47,7 @@ func (s Server) Handler() http.Handler {
 func (s Server) forAPI(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if peer, _ := pki.Peer(r.TLS); peer != pki.API {
-			s.Logger.WarnContext(r.Context(), "refused: not this cloud's api", "peer", peer, "address", r.RemoteAddr)
+			s.Logger.WarnContext(r.Context(), "refused: not this cloud's api", "peer", peer, "address", r.RemoteAddr, "request", r.URL.Path)
 			http.Error(w, "no certificate of this cloud's api", http.StatusForbidden)
 			return
 		}

@@ -36,8 +36,13 @@ func (k *HostKeys) Renewed(keys pki.Keys) {
 }
 
 func (k *HostKeys) open(id compute.SecretID, sealed []byte) (*secret.Passphrase, error) {
+	return k.Open(sealContext(k.host, id), id, sealed)
+}
+
+// Open opens a secret that was sealed to this host's key, bound to a text.
+func (k *HostKeys) Open(bound string, id compute.SecretID, sealed []byte) (*secret.Passphrase, error) {
 	for _, keys := range *k.keys.Load() {
-		if value, err := keys.Open(sealContext(k.host, id), sealed); err == nil {
+		if value, err := keys.Open(bound, sealed); err == nil {
 			return secret.New(value), nil
 		}
 	}

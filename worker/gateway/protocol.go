@@ -178,6 +178,8 @@ const (
 	pathTransfer    = "/v1/transfer"
 	pathArrival     = "/v1/arrival"
 	pathDeparture   = "/v1/departure"
+	pathHanded      = "/v1/handed"
+	pathHandedFrom  = "/v1/handed/from"
 	pathServers     = "/v1/servers/"
 	pathImages      = "/v1/images/"
 	pathObjects     = "/v1/objects"

@@ -63,6 +63,8 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathTransfer:                      transfer,
 		"POST " + pathArrival:                       arrival,
 		"POST " + pathDeparture:                     departure,
+		"POST " + pathHanded:                        handed,
+		"POST " + pathHandedFrom:                    handedFrom,
 		"GET " + pathTemporalKey:                    s.temporalKey,
 		"POST " + pathServers + "{server}/progress": progress,
 		"GET " + pathServers + "{server}/metadata":  serverMetadata,

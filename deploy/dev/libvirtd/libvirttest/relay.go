@@ -2,6 +2,7 @@
 package libvirttest
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"maps"
@@ -54,13 +55,14 @@ func Listen(t testing.TB, socket, libvirtd string) *Relay {
 	listener, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
+	ctx := context.WithoutCancel(t.Context())
 	go func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("unix", libvirtd)
+			server, err := new(net.Dialer).DialContext(ctx, "unix", libvirtd)
 			if err != nil {
 				_ = client.Close()
 				continue

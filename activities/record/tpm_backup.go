@@ -1,0 +1,112 @@
+package record
+
+import (
+	"context"
+
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+	"strongroom/schema/fence"
+)
+
+// TPMBackup notes a backup of the state of a server's vTPM.
+var TPMBackup = durable.Activity[TPMBackupInput, durable.None]{
+	Name: "record.TPMBackup", Queue: durable.RecordQueue,
+	Summary: func(in TPMBackupInput) string { return stepSummary("note the backup of the TPM state", in.Close, nil) },
+}
+
+// TPMBackupInput is an object that was read back and compared.
+type TPMBackupInput struct {
+	durable.OperationInput
+	Stored compute.StoredTPM `json:"stored"`
+	Of     compute.TPM       `json:"of"`
+	Final  bool              `json:"final,omitempty"` // the guest is off
+	Same   bool              `json:"same,omitempty"`  // it is the backup that the server has
+	Close  *Close            `json:"close,omitempty"`
+}
+
+// TPMBackup is the activity record.TPMBackup: from here on an evacuate of the server restores its
+// vTPM from the object. Another object than before is the next generation; the same one says that
+// the state has not changed until now. Running again after it took effect is a success.
+func (a *Activities) TPMBackup(ctx context.Context, in TPMBackupInput) error {
+	d := decision{OperationInput: in.OperationInput, close: in.Close}
+	isNoted := func(row schema.Server) bool { return row.TPMBackup != nil && row.TPMBackup.Operation == in.Operation }
+	d.alreadyDecided = func(q *schema.Queries) (bool, error) {
+		row, err := q.GetServer(ctx, in.Server)
+		return isNoted(row), err
+	}
+	d.do = func(q *schema.Queries) error {
+		row, err := q.GetServer(ctx, in.Server)
+		if err != nil || isNoted(row) {
+			return err
+		}
+		now, err := q.DatabaseTime(ctx)
+		if err != nil {
+			return err
+		}
+		is := compute.TPMBackup{StoredTPM: in.Stored, Of: in.Of, Generation: row.TPMBackups, At: now, Final: in.Final, Operation: in.Operation}
+		if !in.Same {
+			is.Generation++
+		}
+		return q.SetTPMBackup(ctx, schema.SetTPMBackupParams{ID: in.Server, OperationID: in.Operation, IsNew: !in.Same, TPMBackup: &is})
+	}
+	return a.decide(ctx, d)
+}
+
+// forgetTPMBackup forgets a backup that is of another vTPM than the server has now.
+func forgetTPMBackup(ctx context.Context, q *schema.Queries, server compute.ServerID) error {
+	s, err := schema.LoadServer(ctx, q, server)
+	if err != nil || s.TPMBackup == nil || s.Backup() != nil {
+		return err
+	}
+	return q.ForgetTPMBackup(ctx, server)
+}
+
+// How many backups are under way at once, at most, that nobody asked for.
+const (
+	mostTPMBackups        = 50
+	mostTPMBackupsPerHost = 4
+)
+
+// BeginTPMBackups gives servers whose time for a backup of their vTPM's state has come
+// (control.tpm_backup_interval) to operations that make it. These are still to be started.
+func (a *Activities) BeginTPMBackups(ctx context.Context) (begun []compute.Operation, err error) {
+	if a.TPMBackupInterval <= 0 {
+		return nil, nil
+	}
+	// None begins on a host that is about to count as down: it would hold up an evacuate.
+	due, err := schema.New(a.Pool).DueTPMBackups(ctx, schema.DueTPMBackupsParams{
+		Every: a.TPMBackupInterval.Seconds(), HostTimeout: (compute.HostTimeout / 2).Seconds(), PerHost: mostTPMBackupsPerHost, Most: mostTPMBackups,
+	})
+	if err != nil {
+		return nil, fence.Unavailable(err)
+	}
+	for _, row := range due {
+		op := ownOperation(compute.OpBackUpTPM, compute.ServerID{UUID: row.ID}, row.ProjectID)
+		won, err := a.takeForTPMBackup(ctx, op, compute.VMState(row.VMState))
+		if err != nil {
+			return begun, err
+		}
+		if won {
+			begun = append(begun, op)
+		}
+	}
+	return begun, nil
+}
+
+func (a *Activities) takeForTPMBackup(ctx context.Context, op compute.Operation, from compute.VMState) (won bool, err error) {
+	err = a.transaction(ctx, func(q *schema.Queries) error {
+		rows, err := q.TakeServerForTPMBackup(ctx, schema.TakeServerForTPMBackupParams{
+			ID: op.ServerID, Task: compute.BackUpTPM.Transition.Task, OperationID: op.ID, FromVmState: from,
+		})
+		won = rows > 0
+		if err != nil || !won {
+			return err
+		}
+		if err := q.DeleteTPMBackupOperations(ctx, schema.DeleteTPMBackupOperationsParams{ServerID: op.ServerID, OperationID: op.ID}); err != nil {
+			return err
+		}
+		return insertOwn(ctx, q, op)
+	})
+	return won && err == nil, err
+}

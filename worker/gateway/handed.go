@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// handedAnswer has the key to which passphrases are sealed of a host.
+type handedAnswer struct {
+	SealingKey []byte `json:"sealing_key"`
+}
+
+// GrantsKeys fails with Forbidden unless an operation that runs moves a running server from this host
+// to the one with a certificate, and is about to make its disks or to run it there. It gives the key
+// to which that host's passphrases are sealed.
+func (c *Client) GrantsKeys(ctx context.Context, of compute.Arrival, to *x509.Certificate) ([]byte, error) {
+	var out handedAnswer
+	err := c.ask(ctx, http.MethodPost, pathHanded, arrivalRequest{of, serial(to)}, &out)
+	return out.SealingKey, err
+}
+
+func handed(c *call) (any, error) {
+	in, err := read[arrivalRequest](c.body)
+	if err != nil {
+		return nil, err
+	}
+	return c.grantKeys(c.Context(), in)
+}
+
+func (r Records) grantKeys(ctx context.Context, in arrivalRequest) (out handedAnswer, err error) {
+	out.SealingKey, err = schema.New(r.Pool).KeysGranted(ctx, schema.KeysGrantedParams{
+		Serial: in.Serial, Source: r.Host, ServerID: in.Server.UUID, OperationID: in.Operation,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return out, compute.Errorf(compute.Forbidden, "no operation %q that runs moves server %s from this host to the one with certificate %q",
+			in.Operation, in.Server, in.Serial)
+	}
+	if err != nil {
+		return out, unavailable(err)
+	}
+	return out, nil
+}
+
+// Handed is where a running server comes from, and by which operation.
+type Handed struct {
+	Operation compute.OperationID `json:"operation"`
+	From      compute.Agent       `json:"from"`
+}
+
+type handedFromRequest struct {
+	Server compute.ServerID `json:"server"`
+}
+
+// HandedFrom gives the host that keeps the keys of a running server which comes to this one.
+// Forbidden: no operation that runs moves it here.
+func (c *Client) HandedFrom(ctx context.Context, server compute.ServerID) (out Handed, err error) {
+	return out, c.ask(ctx, http.MethodPost, pathHandedFrom, handedFromRequest{server}, &out)
+}
+
+func handedFrom(c *call) (any, error) {
+	in, err := read[handedFromRequest](c.body)
+	if err != nil {
+		return nil, err
+	}
+	return c.handedFrom(c.Context(), in.Server)
+}
+
+func (r Records) handedFrom(ctx context.Context, server compute.ServerID) (Handed, error) {
+	row, err := schema.New(r.Pool).KeysSource(ctx, schema.KeysSourceParams{Destination: r.Host.UUID, ServerID: server.UUID})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Handed{}, compute.Errorf(compute.Forbidden, "no operation that runs moves server %s to this host while it runs", server)
+	}
+	if err != nil {
+		return Handed{}, unavailable(err)
+	}
+	return Handed{Operation: row.OperationID, From: compute.Agent{Host: row.HostID, Name: row.Name, URL: row.AgentURL}}, nil
+}

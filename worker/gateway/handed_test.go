@@ -1,0 +1,84 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+	"strongroom/schema/schematest"
+	"strongroom/worker/gateway"
+)
+
+// TPM-20: a host hands keys of a running server on for as long as an operation that moves it while it
+// runs is about to make its disks on the other host, or to run it there. Whoever has another
+// certificate, or that of a host to which the server does not go, gets none (H1).
+func TestH1KeysAreHandedOnWithATicket(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	from, to, thief := c.enrolled("from"), c.enrolled("to"), c.enrolled("thief")
+	op := from.server()
+	of := compute.Arrival{Server: op.ServerID, Operation: op.ID}
+	grants := func(at, by *host, of compute.Arrival) compute.Kind {
+		key, err := at.client.GrantsKeys(c.Ctx, of, by.got.Cert)
+		if err == nil {
+			require.Equal(t, by.request.SealingKey, key)
+		}
+		return compute.KindOf(err)
+	}
+	comes := func(at *host, server compute.ServerID) compute.Kind {
+		got, err := at.client.HandedFrom(c.Ctx, server)
+		if err == nil {
+			require.Equal(t, gateway.Handed{Operation: op.ID, From: compute.Agent{Host: from.id, Name: "from", URL: "https://from"}}, got)
+		}
+		return compute.KindOf(err)
+	}
+	refused := func(why string) {
+		t.Helper()
+		require.Equal(t, compute.Forbidden, grants(from, to, of), why)
+		require.Equal(t, compute.Forbidden, comes(to, op.ServerID), why)
+	}
+	c.Exec("UPDATE hosts SET agent_url = 'https://from' WHERE id = $1", from.id.UUID)
+	c.Exec("UPDATE operations SET kind = 'live-migration' WHERE id = $1", op.ID)
+	refused("it does not go there")
+	c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES (gen_random_uuid(), 'disk_file', $1::text, $2, '', 'server', $3, $4, $5, 'p', 'u', 'intended')`,
+		to.id.String(), op.ServerID.String()+"/disk", op.ServerID, op.ID, schematest.Owner.ID)
+	granted := func() {
+		t.Helper()
+		require.Empty(t, grants(from, to, of))
+		require.Empty(t, comes(to, op.ServerID))
+	}
+	granted()
+	other := from.server() // another one, on which an operation runs, too
+	for what, kind := range map[string]compute.Kind{
+		"a host to which it does not go": grants(from, thief, of),
+		"of a host that has it not":      grants(thief, to, of),
+		"the other way":                  grants(to, from, of),
+		"to itself":                      grants(from, from, of),
+		"of itself":                      grants(to, to, of),
+		"another operation":              grants(from, to, compute.Arrival{Server: op.ServerID, Operation: other.ID}),
+		"another server":                 grants(from, to, compute.Arrival{Server: other.ServerID, Operation: op.ID}),
+		"another server's own":           grants(from, to, compute.Arrival{Server: other.ServerID, Operation: other.ID}),
+		"comes elsewhere":                comes(thief, op.ServerID),
+		"comes from there":               comes(from, op.ServerID),
+		"another comes":                  comes(to, other.ServerID),
+	} {
+		require.Equal(t, compute.Forbidden, kind, what)
+	}
+	for why, sql := range map[string][2]string{
+		"the step has ended":                {"UPDATE ledger SET state = 'present'", "UPDATE ledger SET state = 'intended'"},
+		"it is undone":                      {"UPDATE ledger SET state = 'released'", "UPDATE ledger SET state = 'intended'"},
+		"something else is made there":      {"UPDATE ledger SET kind = 'cached_image'", "UPDATE ledger SET kind = 'running_domain'"},
+		"it does not move while it runs":    {"UPDATE operations SET kind = 'migrate' WHERE kind = 'live-migration'", "UPDATE operations SET kind = 'live-migration' WHERE kind = 'migrate'"},
+		"the operation has ended":           {"UPDATE operations SET state = 'failed'", "UPDATE operations SET state = 'running'"},
+		"the server has come there already": {"UPDATE servers SET host_id = '" + to.id.String() + "'", "UPDATE servers SET host_id = '" + from.id.String() + "'"},
+	} {
+		c.Exec(sql[0])
+		refused(why)
+		c.Exec(sql[1])
+		granted()
+	}
+	c.Exec("UPDATE host_certificates SET revoked_at = now() WHERE host_id = $1", to.id.UUID)
+	refused("the other host's certificate was revoked")
+}
