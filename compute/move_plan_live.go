@@ -1,6 +1,9 @@
 package compute
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // PlanLiveMigrate plans a live migration. has is what the server has on the ledger.
 func (s Server) PlanLiveMigrate(has []Thing, only *HostID) MovePlan {
@@ -29,7 +32,11 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 	}
 	p.Lost = carried(s.Disks, "")
 	if s.TPMLost() != "" {
-		p.Lost = append(p.Lost, Carried{What: carriedTPM})
+		what := carriedTPM
+		if s.Backup() != nil {
+			p.Data, what = append(p.Data, Carried{What: carriedTPM}), carriedTPM+", since its backup"
+		}
+		p.Lost = append(p.Lost, Carried{What: what})
 	}
 	return p, nil
 }
@@ -37,7 +44,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 // InPlace is the plan for a host that shares the storage of TPM states with the server's own: that
 // of its vTPM neither travels nor is lost (TPM-39).
 func (p MovePlan) InPlace() MovePlan {
-	stays := func(c Carried) bool { return c.What == carriedTPM }
+	stays := func(c Carried) bool { return strings.HasPrefix(c.What, carriedTPM) }
 	p.Data = slices.DeleteFunc(slices.Clone(p.Data), stays)
 	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), stays)
 	return p

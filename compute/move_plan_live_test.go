@@ -69,6 +69,16 @@ func TestPlansOfWhatIsLost(t *testing.T) {
 	require.Equal(t, keys[:2], stays.Keys, "the vTPM's is for its start")
 	require.Equal(t, []string{"disk root", "disk swap"}, lost(first(s.WithNewTPM(true).PlanEvacuate("req-1", compute.EvacuateArguments{}, nil))), "it had no state")
 
+	kept := s
+	kept.TPMBackup = &compute.TPMBackup{Of: *s.TPM}
+	restored, err := kept.PlanEvacuate("req-1", compute.EvacuateArguments{}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"disk root", "disk swap", "state of the vTPM, since its backup"}, lost(restored))
+	require.Len(t, restored.Data, 2)
+	shared := restored.InPlace()
+	require.Equal(t, []string{"disk root", "disk swap"}, lost(shared))
+	require.Len(t, shared.Data, 1)
+
 	fails := s.PlanOffload([]compute.Thing{{Kind: compute.ThingRunningDomain}}).Fails
 	require.Len(t, fails, 4, "it may run, two disks and the state are kept nowhere: %v", fails)
 }
