@@ -284,6 +284,9 @@ func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
 	for _, id := range p.Keys {
 		view, cred := keyOf(p.Server, id, r.Credential())
 		err := a.look(r, p.Server, cred, id)
+		if p.Hosts && cannotRead(err) { // the host was asked before
+			view.ReadBy, err = "its host, which keeps it", nil
+		}
 		if view.Readable = err == nil; err != nil {
 			f.refuse(0, "Secret "+id.String()+", the key of "+view.Of+", cannot be read by "+view.ReadBy+": "+compute.Public(err))
 		}

@@ -31,7 +31,16 @@ func TestDryRunOfALiveMigration(t *testing.T) {
 	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
 	got = c.dryRun(t, admin, id, `{"os-migrateLive": {"host": "node-2", "block_migration": "auto"}}`).ok(200)
 	require.Equal(t, false, got.get("dry_run", "succeeds"))
-	require.Contains(t, got.get("dry_run", "refusals", 0, "message"), "cannot be read by whoever asks")
+	require.EqualValues(t, 409, got.get("dry_run", "refusals", 0, "code"))
+	require.Contains(t, got.get("dry_run", "refusals", 0, "message"), "its host does not keep it")
+
+	c.exec(`UPDATE hosts SET agent_url = 'http://agent' WHERE id = $1`, c.host)
+	for _, key := range keys {
+		c.consoles.kept = append(c.consoles.kept, compute.SecretID{UUID: uuid.MustParse(key)})
+	}
+	got = c.dryRun(t, admin, id, `{"os-migrateLive": {"host": "node-2", "block_migration": "auto"}}`).ok(200)
+	require.Equal(t, true, got.get("dry_run", "succeeds"), got.body)
+	require.Contains(t, got.body, `"read_by":"its host, which keeps it","readable":true`)
 }
 
 // A dry run of an evacuate says what is lost, and which keys are needed to start the guest; from

@@ -13,6 +13,7 @@ type MovePlan struct {
 	Not    []HostID
 	Only   *HostID  // nil: any other
 	Goes   *HostID  // where it is afterwards, if no host is chosen; nil: on none
+	Hosts  bool     // keys that whoever asks may not read are its host's to hand on, which keeps them
 	Apart  bool     // not to a host that shares the storage of TPM states with its own
 	Needs  []HostID // that must answer, and are not chosen
 	Data   []Carried
