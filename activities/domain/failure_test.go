@@ -60,9 +60,9 @@ func TestStartFindsWhatAKilledOneLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.Client.Do(t.Context(), func(l *libvirt.Libvirt) error { _, err := l.SecretDefineXML(doc, 0); return err }))
 	}
-	leave(s.InstanceName(), uuid.New())        // the same use under another id
+	leave(s.ID.String(), uuid.New())           // the same use under another id
 	leave("something else", s.TPM.Secret.UUID) // the same id in another use
-	other := compute.InstanceName(compute.ServerID{UUID: uuid.New()})
+	other := uuid.NewString()
 	leave(other, uuid.New())
 	leave("not a server's", uuid.New())
 	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
@@ -77,7 +77,7 @@ func TestStartFindsWhatAKilledOneLeft(t *testing.T) {
 	require.Equal(t, compute.Seen{Kind: compute.ThingDomain, Name: s.InstanceName()}, seen[0])
 	require.Equal(t, compute.ThingHypervisorSecret, seen[1].Kind, "the other server's")
 
-	leave(s.InstanceName(), s.TPM.Secret.UUID)
+	leave(s.ID.String(), s.TPM.Secret.UUID)
 	for range 2 {
 		require.NoError(t, h.Remove(t.Context(), ofSecret(s.ID, *s.TPM.Secret)))
 	}
