@@ -284,7 +284,7 @@ func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
 	for _, id := range p.Keys {
 		view, cred := keyOf(p.Server, id, r.Credential())
 		err := a.look(r, p.Server, cred, id)
-		if p.Hosts && cannotRead(err) { // the host was asked before
+		if p.KeptKeys && cannotRead(err) { // the host was asked before
 			view.ReadBy, err = "its host, which keeps it", nil
 		}
 		if view.Readable = err == nil; err != nil {

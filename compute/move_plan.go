@@ -4,21 +4,21 @@ import "slices"
 
 // MovePlan is what a move of a server needs, as its operation would begin it.
 type MovePlan struct {
-	Server Server     // as it is to be
-	Keys   []SecretID // that are read before anything moves
-	Stops  bool       // its guest is shut down
-	Kept   bool       // it is kept as images and an object
-	Stored bool       // images and an object keep it, which must be there
-	Places bool       // it gets a host, which is none of Not
-	Not    []HostID
-	Only   *HostID  // nil: any other
-	Goes   *HostID  // where it is afterwards, if no host is chosen; nil: on none
-	Hosts  bool     // keys that whoever asks may not read are its host's to hand on, which keeps them
-	Apart  bool     // not to a host that shares the storage of TPM states with its own
-	Needs  []HostID // that must answer, and are not chosen
-	Data   []Carried
-	Lost   []Carried // what nobody has afterwards
-	Fails  []string  // why the operation would fail
+	Server   Server     // as it is to be
+	Keys     []SecretID // that are read before anything moves
+	Stops    bool       // its guest is shut down
+	Kept     bool       // it is kept as images and an object
+	Stored   bool       // images and an object keep it, which must be there
+	Places   bool       // it gets a host, which is none of Not
+	Not      []HostID
+	Only     *HostID  // nil: any other
+	Goes     *HostID  // where it is afterwards, if no host is chosen; nil: on none
+	KeptKeys bool     // keys that whoever asks may not read are its host's to hand on, which keeps them
+	Apart    bool     // not to a host that shares the storage of TPM states with its own
+	Needs    []HostID // that must answer, and are not chosen
+	Data     []Carried
+	Lost     []Carried // what nobody has afterwards
+	Fails    []string  // why the operation would fail
 }
 
 // Carried is something that travels.

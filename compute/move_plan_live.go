@@ -8,7 +8,7 @@ import (
 // PlanLiveMigrate plans a live migration. has is what the server has on the ledger.
 func (s Server) PlanLiveMigrate(has []Thing, only *HostID) MovePlan {
 	p := s.PlanMove(s, has, false, only)
-	p.Stops, p.Hosts, p.Apart = false, true, s.TPM != nil
+	p.Stops, p.KeptKeys, p.Apart = false, true, s.TPM != nil
 	p.Data = append([]Carried{atMost("memory", int64(s.Flavor.MemoryMB)<<20)}, p.Data...)
 	return p
 }

@@ -163,7 +163,7 @@ SELECT c.sealing_key FROM host_certificates c
 WHERE c.serial = $1 AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> $2
     AND l.owner_kind = 'server' AND l.owner_id = $3::uuid
     AND o.id = $4 AND o.server_id = $3::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
-    AND s.host_id = $2 AND s.deleted_at IS NULL
+    AND s.current_operation = o.id AND s.host_id = $2 AND s.deleted_at IS NULL
 LIMIT 1
 `
 
@@ -197,7 +197,7 @@ SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url FROM ledger l
 WHERE l.place = ($1::uuid)::text AND l.kind IN ('disk_file', 'running_domain') AND l.state = 'intended'
     AND l.owner_kind = 'server' AND l.owner_id = $2::uuid
     AND o.server_id = $2::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
-    AND s.host_id <> $1::uuid AND s.deleted_at IS NULL
+    AND s.current_operation = o.id AND s.host_id <> $1::uuid AND s.deleted_at IS NULL
 LIMIT 1
 `
 

@@ -134,3 +134,32 @@ func TestNoteFenced(t *testing.T) {
 	require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: []compute.Thing{there}}))
 	require.Empty(t, told(to))
 }
+
+// A host that was counted as one that does not run a guest, but was back before that was acted on and said that it
+// does, keeps it once the server is on record as there.
+func TestAFencedHostThatTheServerCameToKeepsIt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	from, to := b.Host("a", 4, 4096), b.Host("b", 4, 4096)
+	first := b.server(compute.OpCreate)
+	b.Exec("UPDATE servers SET host_id = $2, vm_state = 'active' WHERE id = $1", first.Server, from)
+	in := b.supersede(first, compute.OpLiveMigrate, compute.LiveMigrateArguments{})
+	b.Exec("UPDATE operations SET state = 'running' WHERE id = $1", in.Operation)
+	_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Migration: &record.Migration{Type: record.TypeLiveMigration, To: to, Flavor: "f"}})
+	require.NoError(t, err)
+	told := func() int {
+		servers, err := gateway.Records{Pool: b.Pool, Host: to, Logger: slog.New(slog.DiscardHandler)}.Evacuated(b.ctx)
+		require.NoError(t, err)
+		return len(servers)
+	}
+	b.Exec("UPDATE hosts SET forced_down = true, last_seen = now() - interval '1 hour' WHERE name = 'b'")
+	require.NoError(t, b.NoteFenced(b.ctx, record.NoteFencedInput{OperationInput: in, Host: to}))
+	require.Equal(t, 1, told())
+	will, err := schema.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	will.Host = &to
+	require.NoError(t, b.LiveMigrated(b.ctx, record.LiveMigratedInput{OperationInput: in, To: will}))
+	require.Zero(t, told())
+	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMActive, Moved: true}))
+	require.Zero(t, told())
+}

@@ -18,7 +18,8 @@ WHERE owner_kind = 'server' AND owner_id = sqlc.arg(server_id)::uuid AND host_id
 -- name: Evacuated :many
 -- Servers that must not run on a host: those that left it while it was down, or are leaving it; those
 -- that stay there since they could not leave, while the host that they were to go to may still run them;
--- and those that were to come while they ran, when it was fenced before it said whether they had.
+-- and those that were to come while they ran, when it was fenced before it said whether they had, and
+-- did not say later, once it was back, that they are there.
 -- since is when that began: what was started there later runs there by right.
 SELECT m.server_id, m.created_at AS since FROM migrations m JOIN operations o ON o.id = m.operation_id
 WHERE m.type = 'evacuation' AND m.source_id = sqlc.arg(host_id)
@@ -30,7 +31,7 @@ WHERE m.type = 'evacuation' AND m.source_id = sqlc.arg(host_id)
                 AND l.operation_id = m.operation_id AND l.state NOT IN ('released', 'handed_over')))
 UNION
 SELECT m.server_id, m.fenced_at::timestamptz AS since FROM migrations m JOIN operations o ON o.id = m.operation_id
-WHERE m.fenced_at IS NOT NULL AND m.destination_id = sqlc.arg(host_id)
+WHERE m.fenced_at IS NOT NULL AND m.destination_id = sqlc.arg(host_id) AND m.status NOT IN ('post-migrating', 'completed')
     AND (o.state IN ('accepted', 'running') OR EXISTS (
         SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = m.server_id AND l.host_id = m.destination_id AND l.state = 'waiting'));
 

@@ -111,7 +111,7 @@ SELECT c.sealing_key FROM host_certificates c
 WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(source)
     AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid
     AND o.id = sqlc.arg(operation_id) AND o.server_id = sqlc.arg(server_id)::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
-    AND s.host_id = sqlc.arg(source) AND s.deleted_at IS NULL
+    AND s.current_operation = o.id AND s.host_id = sqlc.arg(source) AND s.deleted_at IS NULL
 LIMIT 1;
 
 -- name: KeysSource :one
@@ -123,5 +123,5 @@ SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url FROM ledger l
 WHERE l.place = (sqlc.arg(destination)::uuid)::text AND l.kind IN ('disk_file', 'running_domain') AND l.state = 'intended'
     AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid
     AND o.server_id = sqlc.arg(server_id)::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
-    AND s.host_id <> sqlc.arg(destination)::uuid AND s.deleted_at IS NULL
+    AND s.current_operation = o.id AND s.host_id <> sqlc.arg(destination)::uuid AND s.deleted_at IS NULL
 LIMIT 1;

@@ -72,6 +72,7 @@ func TestH1KeysAreHandedOnWithATicket(t *testing.T) {
 		"something else is made there":      {"UPDATE ledger SET kind = 'cached_image'", "UPDATE ledger SET kind = 'running_domain'"},
 		"it does not move while it runs":    {"UPDATE operations SET kind = 'migrate' WHERE kind = 'live-migration'", "UPDATE operations SET kind = 'live-migration' WHERE kind = 'migrate'"},
 		"the operation has ended":           {"UPDATE operations SET state = 'failed'", "UPDATE operations SET state = 'running'"},
+		"the operation has lost the server": {"UPDATE servers SET current_operation = ''", "UPDATE servers SET current_operation = '" + string(op.ID) + "' WHERE id = '" + op.ServerID.String() + "'"},
 		"the server has come there already": {"UPDATE servers SET host_id = '" + to.id.String() + "'", "UPDATE servers SET host_id = '" + from.id.String() + "'"},
 	} {
 		c.Exec(sql[0])
