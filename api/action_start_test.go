@@ -52,3 +52,21 @@ func TestARequestWaitsForABackupOfTheVTPM(t *testing.T) {
 	got := <-answered
 	got.is(202, "")
 }
+
+// A dry run of a move waits as the move would.
+func TestADryRunWaitsForABackupOfTheVTPM(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	c.settle(id, compute.VMActive, compute.TaskBackingUpTPM)
+	answered := make(chan answer, 1)
+	go func() { answered <- c.act(t, admin, id, `{"dryRun": {"migrate": null}}`, at("2.1, strongroom 1.0")) }()
+	select {
+	case got := <-answered:
+		t.Fatalf("it did not wait: %s", got.body)
+	case <-time.After(300 * time.Millisecond):
+	}
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	got := <-answered
+	require.NotContains(t, got.body, "backing_up_tpm")
+}

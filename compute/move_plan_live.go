@@ -89,7 +89,8 @@ func (s Server) PlanRevert() MovePlan {
 	if s.Host != nil {
 		p.Needs = append(p.Needs, *s.Host)
 	}
-	if was.VMState != VMStopped {
+	exchanged := s.Former.SharedTPM && s.TPM != nil && was.TPM != nil && !s.SameTPM(was) // there, also while it is off
+	if was.VMState != VMStopped || exchanged {
 		p.Needs = append(p.Needs, *was.Host)
 	}
 	return p

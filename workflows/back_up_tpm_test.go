@@ -41,11 +41,11 @@ func (b *bench) backUpTPM() error {
 }
 
 func (b *bench) tpmState() string {
-	return b.states[b.row.server.Host.String()+" "+b.row.server.ID.String()]
+	return b.state()
 }
 
 func (b *bench) tpmChanges() {
-	b.states[b.row.server.Host.String()+" "+b.row.server.ID.String()] += " and more"
+	b.states[b.tpmKey(b.row.server.Host.String(), b.row.server.ID.String())] += " and more"
 }
 
 // backups are the objects that are backups.

@@ -102,10 +102,43 @@ func (e *evacuation) findTPM(ctx workflow.Context) (err error) {
 	if e.from.server.TPM == nil || e.from.server.HasNewTPM() {
 		return nil
 	}
+	if err := e.putKeptBack(ctx); err != nil {
+		return err
+	}
 	if e.sharedTPM, err = e.seesTPM(ctx, tpm.ShowInput{Server: e.Server}); e.sharedTPM {
 		e.to.server = e.to.server.WithNewTPM(false)
 	}
 	return err
+}
+
+// putKeptBack has the new host put the state of the vTPM back as it was before a move that
+// failed, on storage that both hosts share: a host that is down did not. The row of the copy goes with
+// the janitor, which finds it done.
+func (e *evacuation) putKeptBack(ctx workflow.Context) error {
+	has, err := e.things(ctx)
+	if err != nil {
+		return err
+	}
+	undecided := func(t compute.Thing) bool {
+		return t.Kind == compute.ThingTPMState && t.Reference == compute.KeptUndecided
+	}
+	kept := slices.DeleteFunc(has, func(t compute.Thing) bool { return !undecided(t) })
+	if len(kept) == 0 {
+		return nil
+	}
+	return e.take(ctx, step{event: "put_tpm_back", host: &e.to.host, do: func(ctx workflow.Context) error {
+		peers, err := placement.TPMPeers.Run(ctx, e.from.host.ID)
+		if err != nil || !slices.Contains(peers, e.to.host.ID) {
+			return err
+		}
+		for _, t := range kept { // of one there is still a copy: no other was made while that waited
+			t.Place, t.HostName = e.to.host.ID.String(), e.to.host.Name
+			if err := e.startRemoval(ctx, t).ended(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
 }
 
 // leave sees that the old host is fenced. From here on it stops the guest, should it come back,

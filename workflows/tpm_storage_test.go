@@ -62,6 +62,66 @@ func TestEvacuateKeepsASharedTPM(t *testing.T) {
 	}
 }
 
+// Where the new host has the state itself, an evacuate restores no backup of it, which is older; that
+// stays for another time, with whatever the state is. One that was deleted costs nothing.
+func TestEvacuateOfASharedTPMRestoresNoBackup(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*bench){
+		"with a backup":        func(*bench) {},
+		"whose backup is gone": func(b *bench) { clear(b.stored) },
+	} {
+		for _, stays := range []bool{false, true} {
+			b := sharing(fenced(goneOn(tpmBackedUp(spawned))))(t)
+			spoil(b)
+			from, state, backup := b.hosts[0], b.state(), *b.row.server.TPMBackup
+			b.down[from], b.forced[from] = true, true
+			in := b.accept(compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{Stopped: stays})
+			require.NoError(t, b.run(compute.OpEvacuate, in, nil), name)
+			require.Empty(t, b.operations[in.Operation].Message, name)
+			require.Zero(t, b.count(tpm.Restore.Name), name)
+			require.Equal(t, state, b.state(), name)
+			require.Equal(t, &backup, b.row.server.TPMBackup, name)
+			b.down[from], b.forced[from] = false, false
+			clear(b.fencedOff)
+			b.reapAll()
+			require.Equal(t, state, b.state(), name)
+			require.NoError(t, b.backUpTPM(), name)
+			require.Equal(t, state, b.stored[b.row.server.TPMBackup.Object], name)
+			require.Len(t, b.backups(), 1, name)
+			require.Empty(t, b.audit(), name)
+			require.Empty(t, b.broken, name)
+		}
+	}
+}
+
+// The host of a resize that failed died before it put the state of the vTPM back: the host that the
+// server is evacuated to does, and does not take what the resize made for the server's state.
+func TestEvacuatePutsASharedTPMBack(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"runs": false, "off": true} {
+		b := sharing(spawned)(t)
+		from, state := b.hosts[0], b.state()
+		b.fault = at(call{name: tpm.PutBack.Name, nth: 1}, fault{after: func() error {
+			b.down[from], b.forced[from], b.fencedOff[from] = true, true, true
+			return errBroken
+		}})
+		require.Error(t, b.resizeIt(here(otherTPM)), name)
+		b.fault = nil
+		require.Equal(t, from, *b.row.server.Host, name)
+		require.NotEqual(t, state, b.state(), name)
+		require.NoError(t, b.evacuateIt(compute.EvacuateArguments{Stopped: stays}), name)
+		require.Equal(t, state, b.state(), name)
+		clear(b.down)
+		clear(b.forced)
+		clear(b.fencedOff)
+		b.reapAll()
+		require.Equal(t, state, b.state(), name)
+		require.Len(t, b.tpms, 1, name)
+		require.Empty(t, b.audit(), name)
+		require.Empty(t, b.broken, name)
+	}
+}
+
 // Whatever fails in a move between hosts that share the storage, the server has its state as it was
 // before, or as its new machine made it; it is never removed, and never used by two.
 func TestAMoveOfASharedTPMThatFails(t *testing.T) {

@@ -96,7 +96,7 @@ func (w *world) registerStored(r registry) {
 
 func (w *world) registerRestores(r registry) {
 	registerOnHost(w, r, tpm.Save, func(ctx context.Context, in tpm.SaveInput) (tpm.SaveResult, error) {
-		key := hostOf(ctx) + " " + in.Server.String()
+		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		if w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)] == compute.PowerRunning || !w.tpms[key] {
 			return tpm.SaveResult{}, compute.Errorf(compute.Conflict, "it runs, or has no state")
 		}
@@ -105,7 +105,7 @@ func (w *world) registerRestores(r registry) {
 		return tpm.SaveResult{SizeBytes: int64(len(w.states[key])), SHA256: sumOf(w.states[key])}, nil
 	})
 	registerOnHost(w, r, tpm.Restore, func(ctx context.Context, in tpm.RestoreInput) (none, error) {
-		key := hostOf(ctx) + " " + in.Server.String()
+		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		if has := w.marks[key]; has.op == in.Operation && has.laidDown {
 			return none{}, nil
 		}

@@ -18,14 +18,14 @@ func (w *world) registerTPMBackup(r registry) {
 		return none{}, w.fenced(in.OperationInput, func() { w.noteBackup(in) })
 	})
 	registerOnHost(w, r, tpm.Digest, func(ctx context.Context, in tpm.DigestInput) (tpm.DigestResult, error) {
-		key := hostOf(ctx) + " " + in.Server.String()
+		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		if !w.tpms[key] {
 			return tpm.DigestResult{}, compute.Errorf(compute.Corrupt, "it has no state")
 		}
 		return tpm.DigestResult{SHA256: sumOf(w.states[key])}, nil
 	})
 	registerOnHost(w, r, tpm.BackUp, func(ctx context.Context, in tpm.SaveInput) (tpm.SaveResult, error) {
-		key := hostOf(ctx) + " " + in.Server.String()
+		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		if !w.tpms[key] {
 			return tpm.SaveResult{}, compute.Errorf(compute.Corrupt, "it has no state")
 		}
