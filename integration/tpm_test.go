@@ -209,7 +209,7 @@ func TestGuidesForVTPMs(t *testing.T) {
 	require.Contains(t, matrix, "| vTPM |\n")
 	words := map[compute.OperationKind]string{
 		compute.OpUnpause: "pause", compute.OpUnrescue: "rescue", compute.OpShelveOffload: "shelve", compute.OpConfirmResize: "confirm",
-		compute.OpRevertResize: "revert", compute.OpLiveMigrate: "live migration", compute.OpRotateKeys: "keys rotated",
+		compute.OpRevertResize: "revert", compute.OpLiveMigrate: "live migration", compute.OpRotateKeys: "keys rotated", compute.OpBackUpTPM: "vTPM backed up",
 	}
 	for _, a := range compute.Actions {
 		if !a.InRequest { // a lock, say, is the same for all servers

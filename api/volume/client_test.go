@@ -80,6 +80,9 @@ func gophercloudClient(t *testing.T, client func(caller string) *gophercloud.Ser
 	public, name := true, "uno"
 	updated, err := volumetypes.Update(ctx, a, made.ID, volumetypes.UpdateOpts{Name: &name, IsPublic: &public}).Extract()
 	require.NoError(t, err)
+	require.Equal(t, []any{"uno", true}, []any{updated.Name, updated.IsPublic})
+	updated, err = volumetypes.Get(ctx, a, made.ID).Extract() // the answer to an update says less (P2)
+	require.NoError(t, err)
 	require.Equal(t, []any{"uno", true, true}, []any{updated.Name, updated.IsPublic, updated.PublicAccess})
 
 	specs, err := volumetypes.CreateExtraSpecs(ctx, a, made.ID, volumetypes.ExtraSpecsOpts{"replication_enabled": "<is> True"}).Extract()
