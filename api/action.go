@@ -153,7 +153,7 @@ func (a *API) admit(r *Request, act action, row serverRow) (*growth, error) {
 	}
 	if act.RunsGuest() {
 		runsHere := schema.RunsHere
-		if act.Kind == compute.OpEvacuate { // the state of its vTPM is lost, and its host, where it waits, is dead
+		if act.Kind == compute.OpEvacuate { // what waits to be put back waits for its host, which is dead
 			runsHere = schema.RunsNowhereElse
 		}
 		if err := runsHere(r.Context(), a.db, row.Server.ID); err != nil {
