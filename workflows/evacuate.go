@@ -115,7 +115,7 @@ func (e *evacuation) findTPM(ctx workflow.Context) (err error) {
 // failed, on storage that both hosts share: a host that is down did not. The row of the copy goes with
 // the janitor, which finds it done.
 func (e *evacuation) putKeptBack(ctx workflow.Context) error {
-	has, err := e.things(ctx)
+	has, err := ledger.Things.Run(ctx, compute.ServerOwner(e.Server))
 	if err != nil {
 		return err
 	}
