@@ -81,11 +81,23 @@ func (c *testCloud) ownerless(t *testing.T, user string) []string {
 	var out []string
 	for _, name := range names {
 		_, rest, _ := strings.Cut(name, " ")
-		if server, _, ok := compute.SecretOwner(rest); !ok || !c.lives(t, server.String()) {
+		server, _, ok := compute.SecretOwner(rest)
+		if (!ok || !c.lives(t, server.String())) && !c.isShelved(t, rest) {
 			out = append(out, name)
 		}
 	}
 	return out
+}
+
+// isShelved reports whether a container or an image keeps what a server has while it is shelved.
+func (c *testCloud) isShelved(t *testing.T, name string) bool {
+	t.Helper()
+	if of, ok := strings.CutPrefix(name, "strongroom/tpm/"); ok {
+		server, _, _ := strings.Cut(of, "/")
+		return c.lives(t, server)
+	}
+	server, _, ok := strings.Cut(name, "-shelved")
+	return ok && len(listed(t, c.compute(t, ""), servers.ListOpts{Name: "^" + server + "$", AllTenants: true})) > 0
 }
 
 // lives reports whether there is a server of the id.

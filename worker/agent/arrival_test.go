@@ -55,7 +55,7 @@ func TestAServerArrives(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	to.URL = "https://" + listener.Addr().String()
-	server := &http.Server{ReadHeaderTimeout: time.Minute, WriteTimeout: 100 * time.Millisecond, Handler: agent.Server{
+	server := &http.Server{ReadHeaderTimeout: time.Minute, WriteTimeout: 2 * time.Second, Handler: agent.Server{
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Arrivals: &agent.Arrivals{
 			Grants: func(context.Context, compute.Arrival, *x509.Certificate) error {
@@ -65,7 +65,7 @@ func TestAServerArrives(t *testing.T) {
 				return compute.Errorf(compute.Forbidden, "no operation moves it")
 			},
 			Prepare: func(_ context.Context, got compute.Arrival, by compute.HostID, say domain.Leaving) ([]byte, error) {
-				time.Sleep(200 * time.Millisecond) // to start a QEMU takes longer than an answer may
+				time.Sleep(2500 * time.Millisecond) // to start a QEMU takes longer than an answer may
 				return append(say.Cookie, "+there"...), expects(got, by)
 			},
 			Socket: func(got compute.Arrival, by compute.HostID, _ string) (string, error) {
