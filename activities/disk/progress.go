@@ -38,26 +38,6 @@ func (p *progress) reach(done int64) {
 	}
 }
 
-// beatWhile shows that an activity lives while it has no bytes to tell of.
-func beatWhile(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	if activity.IsActivity(ctx) {
-		go func() {
-			tick := time.NewTicker(progressEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					activity.RecordHeartbeat(ctx)
-				}
-			}
-		}()
-	}
-	return cancel
-}
-
 // percents reads what qemu-img's -p prints, "(12.34/100%)" over and over on one
 // line, and tells the number.
 func percents(tell func(float64)) io.Writer { return &percentReader{tell: tell} }

@@ -149,7 +149,6 @@ func (a *Activities) fill(ctx context.Context, r *received, in ReceiveInput) err
 		return err
 	}
 	defer from.Close()
-	defer beatWhile(ctx)()
 	work, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, func() { from.Close() }) // a Read that hangs ends with it
 	defer stop()

@@ -126,7 +126,6 @@ func (a *Activities) Migrate(ctx context.Context, in MigrateInput) (MigrateResul
 		return MigrateResult{}, err
 	}
 	defer hangUp()
-	defer beat(ctx)()
 	d := departure{Activities: a, MigrateInput: in, l: l, hangUp: hangUp, flags: departureFlags}
 	if err := d.canLeave(); err != nil {
 		return MigrateResult{}, migrateFailure(in.Server, err)
@@ -385,26 +384,6 @@ func (d *departure) confirm(cookie []byte, givenUp bool) error {
 		cancelled = 1
 	}
 	return d.l.DomainMigrateConfirm3Params(d.domain(), nil, cookie, uint32(d.flags), cancelled)
-}
-
-// beat keeps an activity alive until it is stopped.
-func beat(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	if activity.IsActivity(ctx) {
-		go func() {
-			tick := time.NewTicker(progressEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					activity.RecordHeartbeat(ctx)
-				}
-			}
-		}()
-	}
-	return cancel
 }
 
 // bytesOf reads libvirt's numbers of a migration.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
-	"io/fs"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -47,7 +45,6 @@ func (a *Activities) Digest(ctx context.Context, in DigestInput) (DigestResult, 
 // the power went now. A retry that finds the object leaves it as it is, and says what it has.
 // Corrupt: there is no state, or it is none of swtpm's; otherwise as the object store says.
 func (a *Activities) BackUp(ctx context.Context, in SaveInput) (SaveResult, error) {
-	defer beat(ctx)()
 	data, err := a.permanent(ctx, in.Server)
 	if err != nil {
 		return SaveResult{}, err
@@ -68,14 +65,7 @@ func (a *Activities) permanent(ctx context.Context, server compute.ServerID) ([]
 		return nil, err
 	}
 	defer unlock()
-	data, err := packPermanent(a.dir(server))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", server)
-	case err != nil:
-		return nil, failed(server, err)
-	}
-	return data, nil
+	return a.packed(server, packPermanent)
 }
 
 func (a *Activities) storedAs(ctx context.Context, in SaveInput) (SaveResult, error) {

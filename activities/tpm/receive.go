@@ -33,7 +33,6 @@ type ReceiveInput struct {
 // here; Corrupt: what came is not what the other host says, or no state of a TPM, or the other
 // host has none; Unavailable: it does not answer, or broke off.
 func (a *Activities) Receive(ctx context.Context, in ReceiveInput) error {
-	defer beat(ctx)()
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
 		return err
@@ -82,5 +81,5 @@ func (a *Activities) Send(ctx context.Context, server compute.ServerID) ([]byte,
 		return nil, err
 	}
 	defer unlock()
-	return a.state(server)
+	return a.packed(server, pack)
 }

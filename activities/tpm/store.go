@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"strongroom/compute"
 )
 
@@ -32,26 +30,25 @@ type Objects interface {
 // server that is off, as a tar (TPM-21). Corrupt: there is no state, or it is none of
 // swtpm's; otherwise as the object store says.
 func (a *Activities) Save(ctx context.Context, in SaveInput) (SaveResult, error) {
-	defer beat(ctx)()
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
 		return SaveResult{}, err
 	}
 	defer unlock()
-	data, err := a.state(in.Server)
+	data, err := a.packed(in.Server, pack)
 	if err != nil {
 		return SaveResult{}, err
 	}
-	sum := sha256.Sum256(data)
 	if err := a.Objects.Put(ctx, in.Credential, in.Object, int64(len(data)), bytes.NewReader(data)); err != nil {
 		return SaveResult{}, err
 	}
-	return SaveResult{SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, nil
+	return SaveResult{SizeBytes: int64(len(data)), SHA256: digest(data)}, nil
 }
 
-// state gives a server's state folder as a tar. Corrupt: there is none, or it is none of swtpm's.
-func (a *Activities) state(server compute.ServerID) ([]byte, error) {
-	data, err := pack(a.dir(server))
+// packed gives a server's state folder as the tar that a packer makes of it. Corrupt: there is
+// none, or it is none of swtpm's.
+func (a *Activities) packed(server compute.ServerID, packer func(dir string) ([]byte, error)) ([]byte, error) {
+	data, err := packer(a.dir(server))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", server)
@@ -77,7 +74,6 @@ type mark struct {
 // makes room; what this operation laid down is left alone, since the guest may have started
 // since. Corrupt: the object is not what was stored; NotFound: it is not there.
 func (a *Activities) Restore(ctx context.Context, in RestoreInput) error {
-	defer beat(ctx)()
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
 		return err
@@ -220,26 +216,4 @@ func failed(server compute.ServerID, err error) error {
 		return compute.Errorf(k, "server %s: its TPM state: %w", server, err)
 	}
 	return compute.Errorf(compute.Unavailable, "server %s: its TPM state: %w", server, err)
-}
-
-// beatEvery is how often the activities show that they live.
-const beatEvery = 3 * time.Second
-
-func beat(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	if activity.IsActivity(ctx) {
-		go func() {
-			tick := time.NewTicker(beatEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					activity.RecordHeartbeat(ctx)
-				}
-			}
-		}()
-	}
-	return cancel
 }

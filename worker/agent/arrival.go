@@ -78,11 +78,7 @@ func (s Server) forLeaving(h func(*arriving) (any, error)) http.HandlerFunc {
 		peer, _ := pki.Peer(r.TLS)
 		s.Logger.WarnContext(r.Context(), "refused what a host asked of a server that comes from it, or failed", "peer", peer,
 			"address", r.RemoteAddr, "request", r.URL.Path, "operation", in.Operation, "server", in.Server, "error", err)
-		status, ok := statuses[compute.KindOf(err)]
-		if !ok {
-			status = http.StatusInternalServerError
-		}
-		http.Error(w, err.Error(), status)
+		refuse(w, err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -75,7 +74,7 @@ func switched(conn *tls.Conn, r *http.Request, to compute.Agent, of compute.Arri
 		return nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return refusal(resp, to, of)
+	return notTaken(resp, to, of)
 }
 
 // oneByOne reads no byte more than is asked for, so that a bufio.Reader takes none of what follows a
@@ -111,7 +110,7 @@ func (c Client) arrive(ctx context.Context, within time.Duration, to compute.Age
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return refusal(resp, to, of)
+		return notTaken(resp, to, of)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxLeaving)).Decode(out); err != nil {
 		return compute.Errorf(compute.Unavailable, "host %s broke off: %w", to.Name, err)
@@ -132,14 +131,8 @@ func arrivalRequest(ctx context.Context, to compute.Agent, of compute.Arrival, p
 	return r, nil
 }
 
-// refusal is the error that another host answered.
-func refusal(resp *http.Response, to compute.Agent, of compute.Arrival) error {
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-	kind := compute.Unavailable
-	for k, status := range statuses {
-		if status == resp.StatusCode {
-			kind = k
-		}
-	}
-	return compute.Errorf(kind, "host %s does not take server %s: %w", to.Name, of.Server, errors.New(strings.TrimSpace(string(said))))
+// notTaken is the error of a host that does not take a server.
+func notTaken(resp *http.Response, to compute.Agent, of compute.Arrival) error {
+	kind, said := refusal(resp)
+	return compute.Errorf(kind, "host %s does not take server %s: %w", to.Name, of.Server, said)
 }

@@ -72,11 +72,7 @@ func (s Server) handOn(w http.ResponseWriter, r *http.Request) {
 	about := []any{"peer", peer, "address", r.RemoteAddr, "request", r.URL.Path, "operation", in.Operation, "server", in.Server, "secret", in.Secret}
 	if err != nil {
 		s.Logger.WarnContext(r.Context(), "refused to hand on a key", append(about, "error", err)...)
-		status, ok := statuses[compute.KindOf(err)]
-		if !ok {
-			status = http.StatusInternalServerError
-		}
-		http.Error(w, err.Error(), status)
+		refuse(w, err)
 		return
 	}
 	s.Logger.InfoContext(r.Context(), "handed a key to the host that a server goes to", about...)

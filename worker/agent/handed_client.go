@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -50,14 +49,8 @@ func (c Client) askKeys(ctx context.Context, host compute.Agent, method, path st
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-		kind := compute.Unavailable
-		for k, status := range statuses {
-			if status == resp.StatusCode {
-				kind = k
-			}
-		}
-		return compute.Errorf(kind, "host %s: %w", host.Name, errors.New(strings.TrimSpace(string(said))))
+		kind, said := refusal(resp)
+		return compute.Errorf(kind, "host %s: %w", host.Name, said)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxKeyAnswer)).Decode(out); err != nil {
 		return compute.Errorf(compute.Unavailable, "host %s broke off: %w", host.Name, err)

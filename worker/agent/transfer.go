@@ -93,18 +93,8 @@ func (s Server) forHosts(kind compute.ThingKind, h func(*transfer) error) http.H
 		if w.Header().Get("Content-Length") != "" { // the answer has begun: it ends before its length
 			panic(http.ErrAbortHandler)
 		}
-		status, ok := statuses[compute.KindOf(err)]
-		if !ok {
-			status = http.StatusInternalServerError
-		}
-		http.Error(w, err.Error(), status)
+		refuse(w, err)
 	}
-}
-
-// statuses are the kinds of errors on their way to another host.
-var statuses = map[compute.Kind]int{
-	compute.Invalid: http.StatusBadRequest, compute.Conflict: http.StatusConflict, compute.NotFound: http.StatusNotFound,
-	compute.Forbidden: http.StatusForbidden, compute.Corrupt: http.StatusUnprocessableEntity, compute.Unavailable: http.StatusServiceUnavailable,
 }
 
 func (s Server) admit(t *transfer, kind compute.ThingKind) error {

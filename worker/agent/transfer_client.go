@@ -77,14 +77,8 @@ func (c Client) fetch(ctx context.Context, from compute.Agent, t compute.Transfe
 		return newLively(resp.Body), resp.Header, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-	kind := compute.Unavailable
-	for k, status := range statuses {
-		if status == resp.StatusCode {
-			kind = k
-		}
-	}
-	return nil, nil, compute.Errorf(kind, "host %s hands on no %s of server %s: %w", from.Name, t.Kind, t.Server, errors.New(strings.TrimSpace(string(said))))
+	kind, said := refusal(resp)
+	return nil, nil, compute.Errorf(kind, "host %s hands on no %s of server %s: %w", from.Name, t.Kind, t.Server, said)
 }
 
 // lively closes a stream of which nothing has come for a while, so that a Read ends.
