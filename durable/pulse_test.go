@@ -105,6 +105,23 @@ func TestActivitiesOnAServer(t *testing.T) {
 		}
 	})
 
+	// The SDK sends what it held back with the context that it was told first.
+	t.Run("a beat under a context of a part of the work does not end with it", func(t *testing.T) {
+		t.Parallel()
+		w := work(t, c, "part", map[string]any{"copy": func(ctx context.Context) (string, error) {
+			part, cancel := context.WithCancel(ctx)
+			activity.RecordHeartbeat(part, progress{"copy", 1})
+			activity.RecordHeartbeat(part, progress{"copy", 2})
+			cancel()
+			time.Sleep(2 * heartbeat)
+			return fmt.Sprint(activity.GetInfo(ctx).Attempt, ctx.Err()), nil
+		}})
+		defer w.Stop()
+		var out string
+		require.NoError(t, execute(t, c, "part", "copy").Get(t.Context(), &out))
+		require.Equal(t, "1 <nil>", out)
+	})
+
 	// What adapters say of a context that ended under them.
 	for name, cut := range map[string]func(error) error{
 		"wrapped": func(err error) error { return compute.Errorf(compute.Unavailable, "cut off: %w", err) },

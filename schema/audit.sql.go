@@ -52,7 +52,7 @@ func (q *Queries) AuditHosts(ctx context.Context) ([]AuditHostsRow, error) {
 const auditPage = `-- name: AuditPage :many
 SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since,
     (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false))::boolean AS owner_deleted,
-    (coalesce(s.current_operation <> '' OR s.updated_at >= a.started_at, false)
+    (coalesce(s.current_operation <> '', false)
         OR coalesce(o.finished_at IS NULL OR o.finished_at >= a.started_at, false) AND o.id IS NOT NULL
         OR EXISTS (SELECT FROM operations w WHERE w.subject_kind = l.owner_kind AND w.subject_id = l.owner_id
             AND (w.finished_at IS NULL OR w.finished_at >= a.started_at))
@@ -85,7 +85,8 @@ type AuditPageRow struct {
 }
 
 // Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
-// was since the audit began. A row that waits tells nothing that was looked at, so it may change.
+// was since the audit began; a server whose power state alone was noted is not. A row that waits
+// tells nothing that was looked at, so it may change.
 func (q *Queries) AuditPage(ctx context.Context, arg AuditPageParams) ([]AuditPageRow, error) {
 	rows, err := q.db.Query(ctx, auditPage,
 		arg.AuditID,

@@ -140,27 +140,31 @@ func TestAuditLeavesOutWhatChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	place := b.Host("h1", 8, 8192).String()
-	busy, ended, still := b.idle(), b.idle(), b.idle()
+	busy, ended, off, still := b.idle(), b.idle(), b.idle(), b.idle()
 	volume := compute.Owner{Kind: compute.OwnerVolume, ID: uuid.New()}
 	op := compute.Operation{ID: compute.NewOperationID(), Kind: "secure", Subject: volume}
 	b.Operation(op, nil)
+	stop := compute.Operation{ID: compute.NewOperationID(), Kind: compute.OpStop, Subject: ended}
+	b.Operation(stop, nil)
 	gone := thing(still, compute.ThingDomain, place, "gone meanwhile")
 	b.present(thing(busy, compute.ThingDomain, place, "busy"), thing(ended, compute.ThingDomain, place, "was busy"),
-		thing(volume, "mount", place, "a volume's"), thing(still, compute.ThingDomain, place, "missing"), gone,
+		thing(volume, "mount", place, "a volume's"), thing(off, compute.ThingDomain, place, "of a guest that was seen to be off"), thing(still, compute.ThingDomain, place, "missing"), gone,
 		thing(still, compute.ThingDomain, place, "changed"))
 	b.Exec("UPDATE servers SET current_operation = 'req-1' WHERE id = $1", busy.ID)
 	a := b.startAudit()
-	b.Exec("UPDATE servers SET updated_at = now() WHERE id = $1", ended.ID) // as the end of an operation does
+	b.Exec("UPDATE operations SET state = 'succeeded', finished_at = now() WHERE id = $1", stop.ID)
+	b.Exec("UPDATE servers SET vm_state = 'stopped', updated_at = now() WHERE id = $1", off.ID) // its host told that: M8
 	b.present(thing(still, compute.ThingDomain, place, "changed"), thing(still, compute.ThingDomain, place, "new"))
 	b.release(gone)
 	require.Empty(t, a.sees(place, compute.Seen{Kind: compute.ThingDomain, Name: "gone meanwhile"}))
 	a.looked(place, compute.LookedAll)
 	found, _, _ := a.differences()
-	require.Equal(t, map[string]compute.Verdict{"missing": compute.Missing}, verdicts(found))
+	missing := map[string]compute.Verdict{"missing": compute.Missing, "of a guest that was seen to be off": compute.Missing}
+	require.Equal(t, missing, verdicts(found))
 
 	b.Exec("UPDATE operations SET state = 'succeeded', finished_at = now() WHERE id = $1", op.ID)
 	found, _, _ = a.differences()
-	require.Equal(t, map[string]compute.Verdict{"missing": compute.Missing}, verdicts(found))
+	require.Equal(t, missing, verdicts(found))
 	a = b.startAudit()
 	a.looked(place, compute.LookedAll)
 	found, _, _ = a.differences()

@@ -48,10 +48,11 @@ ON CONFLICT DO NOTHING;
 
 -- name: AuditPage :many
 -- Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
--- was since the audit began. A row that waits tells nothing that was looked at, so it may change.
+-- was since the audit began; a server whose power state alone was noted is not. A row that waits
+-- tells nothing that was looked at, so it may change.
 SELECT sqlc.embed(l),
     (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false))::boolean AS owner_deleted,
-    (coalesce(s.current_operation <> '' OR s.updated_at >= a.started_at, false)
+    (coalesce(s.current_operation <> '', false)
         OR coalesce(o.finished_at IS NULL OR o.finished_at >= a.started_at, false) AND o.id IS NOT NULL
         OR EXISTS (SELECT FROM operations w WHERE w.subject_kind = l.owner_kind AND w.subject_id = l.owner_id
             AND (w.finished_at IS NULL OR w.finished_at >= a.started_at))
