@@ -22,10 +22,9 @@ func twoHosts(t *testing.T) *testCloud {
 	t.Parallel()
 	needRoot(t)
 	pair := <-paired
-	t.Cleanup(func() { paired <- pair })
 	place := <-idle
 	t.Cleanup(func() { idle <- place })
-	c := pair.get(t)
+	c := pair.lend(t, paired)
 	t.Cleanup(func() {
 		for n := range c.hosts {
 			c.restoreHost(t, c.Host(n+1))

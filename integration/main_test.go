@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -28,7 +29,7 @@ const (
 )
 
 var (
-	shared = &slot{name: "shared"}
+	shared = &slot{name: "shared", once: new(sync.Once)}
 	seats  = semaphore.NewWeighted(sharers)
 	idle   = make(chan *slot, ownClouds)
 	paired = make(chan *slot, pairs)
@@ -36,11 +37,12 @@ var (
 
 // slot is a place for a cloud, which starts when it is first needed.
 type slot struct {
-	name  string
-	hosts int
-	once  sync.Once
-	cloud *testCloud
-	err   error
+	name     string
+	hosts    int
+	once     *sync.Once
+	cloud    *testCloud
+	err      error
+	replaced int
 }
 
 func (s *slot) get(t *testing.T) *testCloud {
@@ -48,6 +50,23 @@ func (s *slot) get(t *testing.T) *testCloud {
 	s.once.Do(func() { s.cloud, s.err = startHosts(s.name, max(s.hosts, 1)) })
 	require.NoError(t, s.err)
 	return s.cloud
+}
+
+// lend gives the cloud to one test. One that fails may leave anything in it: its state and logs are kept,
+// and the next test gets another cloud.
+func (s *slot) lend(t *testing.T, back chan<- *slot) *testCloud {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() && s.cloud != nil {
+			t.Log("the state and logs of this cloud are in", s.cloud.dir)
+			s.cloud.end()
+			s.replaced++
+			first, _, _ := strings.Cut(s.name, "-")
+			*s = slot{name: fmt.Sprintf("%s-%d", first, s.replaced), hosts: s.hosts, once: new(sync.Once), replaced: s.replaced}
+		}
+		back <- s
+	})
+	return s.get(t)
 }
 
 func TestMain(m *testing.M) {
@@ -61,12 +80,12 @@ func TestMain(m *testing.M) {
 	}
 	slots := []*slot{shared}
 	for i := range ownClouds {
-		own := &slot{name: fmt.Sprintf("own%d", i)}
+		own := &slot{name: fmt.Sprintf("own%d", i), once: new(sync.Once)}
 		slots = append(slots, own)
 		idle <- own
 	}
 	for i := range pairs {
-		pair := &slot{name: fmt.Sprintf("pair%d", i), hosts: 2}
+		pair := &slot{name: fmt.Sprintf("pair%d", i), hosts: 2, once: new(sync.Once)}
 		slots = append(slots, pair)
 		paired <- pair
 	}
@@ -119,9 +138,7 @@ func ownCloud(t *testing.T) *testCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	s := <-idle
-	t.Cleanup(func() { idle <- s })
-	return s.get(t)
+	return (<-idle).lend(t, idle)
 }
 
 // needRoot skips a test without root; in CI that is a failure.
