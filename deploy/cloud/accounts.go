@@ -47,6 +47,7 @@ var (
 		{"glance", []grant{{"service", []string{"service"}}}},
 		{"manila", []grant{{"service", []string{"service"}}}},
 		{"swift", []grant{{"service", []string{"service"}}}},
+		{Cinder, []grant{{"service", []string{"service"}}}},
 	}
 	// systemReaders may read the limits of all projects.
 	systemReaders = []string{Service}
@@ -67,6 +68,7 @@ func (c *Cloud) catalog() []endpoint {
 		"glance":   {"image", "glance", c.url("glance")},
 		"swift":    {"object-store", "swift", c.url("swift") + "/v1/AUTH_$(project_id)s"},
 		"manila":   {"sharev2", "manilav2", c.url("manila") + "/v2"},
+		Cinder:     {Cinder, Cinder, c.url(Cinder) + "/v3/$(project_id)s"}, // of a type of its own: clients find strongroom's
 	} {
 		if c.runs(service) {
 			list = append(list, e)

@@ -1,7 +1,7 @@
 // Package cloud runs real OpenStack services on this machine, for tests and
 // trials: Keystone, Barbican, Glance, Swift and Manila (with its dummy back end and
-// CephFS) from the distribution's packages, on loopback, with a PostgreSQL and a
-// Ceph of their own and everything they keep in one folder. No file of /etc is read
+// CephFS), and on demand Cinder's API, from the distribution's packages, on loopback, with
+// a PostgreSQL and a Ceph of their own and everything they keep in one folder. No file of /etc is read
 // or written and no message broker runs.
 package cloud
 
@@ -22,17 +22,20 @@ import (
 	"strongroom/deploy/dev/process"
 )
 
+// Cinder is the service of Cinder's API. No volume service runs behind it: it is what the
+// volume types API is compared with.
+const Cinder = "cinder"
+
 // All are the services. With ceph, Manila has shares of CephFS beside those of its
 // dummy back end.
-var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph"}
+var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder}
 
 // Default gives the services that can run on this machine: All, without ceph where
-// its packages are not installed.
+// its packages are not installed, and without Cinder.
 func Default() []string {
-	if ceph.Installed() {
-		return All
-	}
-	return slices.DeleteFunc(slices.Clone(All), func(name string) bool { return name == "ceph" })
+	return slices.DeleteFunc(slices.Clone(All), func(name string) bool {
+		return name == Cinder || name == "ceph" && !ceph.Installed()
+	})
 }
 
 // Config says what to run.

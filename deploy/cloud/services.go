@@ -43,7 +43,7 @@ func (c *Cloud) prepare(ctx context.Context) error {
 	}
 	for _, dir := range []string{
 		"run", "log", "keystone/fernet", "keystone/credential", "glance/images", "glance/staging",
-		"glance/tasks", "manila", "swift/node/d1",
+		"glance/tasks", "manila", "cinder", "swift/node/d1",
 	} {
 		if err := os.MkdirAll(c.file(dir), 0o700); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (c *Cloud) startDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"keystone", "barbican", "glance", "manila"} {
+	for _, name := range []string{"keystone", "barbican", "glance", "manila", Cinder} {
 		if err := c.database.Database(ctx, name); err != nil {
 			return err
 		}
@@ -252,6 +252,9 @@ func (c *Cloud) services() []service {
 	}
 	if c.runs("glance") {
 		wsgi("glance", "/versions")
+	}
+	if c.runs(Cinder) {
+		wsgi(Cinder, "/")
 	}
 	if c.runs("swift") {
 		memcached := []string{"memcached", "-l", "127.0.0.1", "-p", fmt.Sprint(c.settings.Ports["memcached"]), "-U", "0", "-m", "16", "-t", "1"}

@@ -48,7 +48,11 @@ func startCloud(ctx context.Context) (string, func() error, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	c, err := cloud.Start(ctx, cloud.Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	services := cloud.Default()
+	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
+		services = append(services, cloud.Cinder)
+	}
+	c, err := cloud.Start(ctx, cloud.Config{Dir: dir, Services: services, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
