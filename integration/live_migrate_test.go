@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/dev/stack"
@@ -118,8 +119,21 @@ func (c *testCloud) abort(t *testing.T, server string, migration any) error {
 	return resp.Body.Close()
 }
 
-// A live migration that is aborted leaves the guest where it is; what cannot be is refused before
-// anything moves.
+// forceComplete asks that a live migration ends, though the guest stands still for a while.
+func (c *testCloud) forceComplete(t *testing.T, server string, migration any) error {
+	t.Helper()
+	client := *c.compute(t, "-admin")
+	client.Microversion = "2.80"
+	resp, err := client.Post(t.Context(), client.ServiceURL("servers", server, "migrations", fmt.Sprint(migration), "action"),
+		map[string]any{"force_complete": nil}, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// A live migration that is aborted leaves the guest where it is, one that is forced to complete does;
+// what cannot be is refused before anything moves.
 func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	backends(t, local)
 	c := twoHosts(t)
@@ -145,8 +159,21 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	c.ticksOn(t, id, c.newestTick(t, id))
 	require.Empty(t, c.audit(t).Findings)
 
+	start = c.holdOn(t, a, "domain.Migrate@before")
+	require.NoError(t, c.liveMigrate(t, id, &b))
+	require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
+	under = c.migrationsOf(t, id)
+	require.Len(t, under, 1)
+	require.NoError(t, c.forceComplete(t, id, under[0]["id"]))
+	start.release()
+	c.becomes(t, id, "ACTIVE")
+	c.requireOn(t, b, id)
+	require.True(t, gophercloud.ResponseCodeIs(c.forceComplete(t, id, under[0]["id"]), http.StatusBadRequest), "it has ended")
+	c.hasNothing(t, a, id)
+	c.ticksOn(t, id, c.newestTick(t, id))
+
 	c.shutOff(t, id)
-	require.ErrorContains(t, c.liveMigrate(t, id, &b), "Cannot 'os-migrateLive' instance "+id+" while it is in vm_state stopped")
+	require.ErrorContains(t, c.liveMigrate(t, id, &a), "Cannot 'os-migrateLive' instance "+id+" while it is in vm_state stopped")
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }
@@ -180,6 +207,45 @@ func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
 	c.requireOn(t, a, id)
 	c.forceDown(t, b, false)
 	c.hasNothingSoon(t, b, id)
+	require.Equal(t, 1, copies(id))
+	require.Empty(t, c.audit(t).Findings)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// Both hosts of a live migration lose their power. Once both are said to be fenced the server is in ERROR, where
+// it was. An evacuate builds it anew on the host that comes back first; what the other one has goes when that returns.
+func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	a, b := c.Host(1), c.Host(2)
+	id := c.on(t, a, func() string { return c.create(t, delegated) })
+	c.counts(t, id, 1, 1, 1)
+	asked := c.holdOn(t, b, "domain.Arrived@before")
+	require.NoError(t, c.liveMigrate(t, id, &b))
+	require.Eventually(t, asked.reached, settleTimeout, settleTimeout/1000)
+	c.powerOff(t, a)
+	c.powerOff(t, b)
+	asked.release()
+	require.Zero(t, copies(id))
+	c.forceDown(t, b, true)
+	s, err := servers.Get(t.Context(), c.compute(t, "-demo"), id).Extract()
+	require.NoError(t, err)
+	require.Equal(t, "MIGRATING", s.Status, "the guest may go on where it was")
+	c.forceDown(t, a, true)
+	c.becomes(t, id, "ERROR")
+	c.requireOn(t, a, id)
+
+	c.powerOn(t, b)
+	c.forceDown(t, b, false)
+	c.isDown(t, b, false)
+	c.evacuate(t, id, "2.14")
+	c.becomes(t, id, "ACTIVE")
+	c.requireOn(t, b, id)
+	c.counts(t, id, 1, 1, 1)
+	c.powerOn(t, a)
+	c.forceDown(t, a, false)
+	c.hasNothingSoon(t, a, id)
 	require.Equal(t, 1, copies(id))
 	require.Empty(t, c.audit(t).Findings)
 	c.delete(t, id)
