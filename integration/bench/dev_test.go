@@ -51,21 +51,31 @@ type dev struct {
 	server   servers.CreateOpts // what it creates
 }
 
-// startDev runs a binary on a PostgreSQL, a Temporal and a libvirtd of its own.
+// startDev runs a binary on a PostgreSQL, a Temporal and a libvirtd of its own, and makes what
+// BenchmarkSpawn creates.
 func startDev(b *testing.B, name, binary string) *dev {
+	b.Helper()
+	d := launchDev(b, name, binary)
+	admin, endpoint := d.login(stack.CloudName)
+	d.server = servers.CreateOpts{Name: "bench", Networks: "none",
+		FlavorRef: d.flavor(admin, endpoint, flavors.ExtraSpecsOpts{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}),
+		ImageRef:  d.image(admin, endpoint, idleImage(b))}
+	provider, endpoint := d.login(stack.CloudName + "-demo")
+	d.user = d.compute(provider, endpoint)
+	return d
+}
+
+// launchDev runs a binary, with further arguments of its command dev.
+func launchDev(b *testing.B, name, binary string, args ...string) *dev {
 	b.Helper()
 	dir, err := os.MkdirTemp("/tmp", "srb") // short: there are unix sockets below it
 	require.NoError(b, err)
 	require.NoError(b, os.Chmod(dir, 0o711))
 	d := &dev{B: b, name: name, Layout: stack.Layout{State: filepath.Join(dir, "s"), PortBase: freePorts(b)}}
-	d.launch(binary, dir)
+	d.launch(binary, dir, args...)
 	d.temporal, err = d.dialTemporal()
 	require.NoError(b, err)
 	b.Cleanup(d.temporal.Close)
-	admin, endpoint := d.login(stack.CloudName)
-	d.server = servers.CreateOpts{Name: "bench", Networks: "none", FlavorRef: d.flavor(admin, endpoint), ImageRef: d.image(admin, endpoint, dir)}
-	provider, endpoint := d.login(stack.CloudName + "-demo")
-	d.user = d.compute(provider, endpoint)
 	return d
 }
 
@@ -78,12 +88,12 @@ func (d *dev) dialTemporal() (client.Client, error) {
 	return d.DialTemporal(pki.Operator)
 }
 
-func (d *dev) launch(binary, dir string) {
+func (d *dev) launch(binary, dir string, args ...string) {
 	d.Helper()
 	output, err := os.Create(filepath.Join(dir, "dev.log"))
 	require.NoError(d, err)
 	defer func() { _ = output.Close() }()
-	cmd := exec.Command(binary, "dev", "--state", d.State, "--port-base", fmt.Sprint(d.PortBase), "--own-libvirt", "--clouds-yaml", d.CloudsFile())
+	cmd := exec.Command(binary, append([]string{"dev", "--state", d.State, "--port-base", fmt.Sprint(d.PortBase), "--own-libvirt", "--clouds-yaml", d.CloudsFile()}, args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	require.NoError(d, cmd.Start())
@@ -142,23 +152,29 @@ func (d *dev) compute(provider *gophercloud.ProviderClient, endpoint gophercloud
 	return c
 }
 
-// flavor has an encrypted local disk and a vTPM.
-func (d *dev) flavor(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts) string {
+// flavor has a disk of 1 GiB.
+func (d *dev) flavor(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, specs flavors.ExtraSpecsOpts) string {
 	d.Helper()
 	admin, root := d.compute(provider, endpoint), 1
 	_, err := flavors.Create(d.Context(), admin, flavors.CreateOpts{ID: "bench", Name: "bench", VCPUs: 1, RAM: 192, Disk: &root}).Extract()
 	require.NoError(d, err)
-	specs := flavors.ExtraSpecsOpts{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}
 	_, err = flavors.CreateExtraSpecs(d.Context(), admin, "bench", specs).Extract()
 	require.NoError(d, err)
 	return "bench"
 }
 
-// image is of a guest that does nothing: what strongroom does is measured, not a boot.
-func (d *dev) image(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, dir string) string {
+// idleImage is of a guest that does nothing: what strongroom does is measured, not a boot.
+func idleImage(b *testing.B) string {
+	b.Helper()
+	file := filepath.Join(b.TempDir(), "idle.qcow2")
+	require.NoError(b, guest.BuildIdle(b.Context(), file))
+	return file
+}
+
+// image uploads a file in qcow2.
+func (d *dev) image(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, file string) string {
 	d.Helper()
-	file, public := filepath.Join(dir, "idle.qcow2"), images.ImageVisibilityPublic
-	require.NoError(d, guest.BuildIdle(d.Context(), file))
+	public := images.ImageVisibilityPublic
 	store, err := openstack.NewImageV2(provider, endpoint)
 	require.NoError(d, err)
 	img, err := images.Create(d.Context(), store, images.CreateOpts{Name: "idle", DiskFormat: "qcow2", ContainerFormat: "bare", Visibility: &public}).Extract()
