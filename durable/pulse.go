@@ -15,28 +15,23 @@ import (
 // are also how an activity learns that it was cancelled.
 type pulse struct {
 	interceptor.ActivityOutboundInterceptorBase
-	activity context.Context //nolint:containedctx // the whole activity's, once it has begun
-	mu       sync.Mutex
-	details  []any
+	mu      sync.Mutex
+	details []any
 }
 
-// RecordHeartbeat tells with the activity's own context: the SDK sends what it holds back with the
+// RecordHeartbeat tells with a context that does not end: the SDK sends what it holds back with the
 // one that it was told first, and cancels the activity where that has ended, though it was of a
 // part of the work alone.
 func (p *pulse) RecordHeartbeat(ctx context.Context, details ...any) {
 	p.mu.Lock()
 	p.details = details
 	p.mu.Unlock()
-	if p.activity != nil {
-		ctx = p.activity
-	}
-	p.Next.RecordHeartbeat(ctx, details...)
+	p.Next.RecordHeartbeat(context.WithoutCancel(ctx), details...)
 }
 
 // start beats until the returned function is called. An activity without a
 // heartbeat timeout (a local one) is left alone.
 func (p *pulse) start(ctx context.Context) func() {
-	p.activity = ctx
 	info := activity.GetInfo(ctx)
 	if info.IsLocalActivity || info.HeartbeatTimeout == 0 {
 		return func() {}
