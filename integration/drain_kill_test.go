@@ -22,7 +22,7 @@ type drainage struct {
 // twice, none is lost, and what did not leave does so by the next drain, after which the host has
 // nothing of them.
 func TestKillMatrixDrain(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	d := &drainage{testCloud: c, from: c.Host(2), to: c.Host(1)}
 	d.off = c.on(t, d.from, func() string { return c.createIdle(t, encryptedTIS) })

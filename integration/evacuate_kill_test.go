@@ -25,7 +25,7 @@ type evacuees struct {
 // comes back in the midst of it, it settles: the server runs once, on the new host, or it is as it
 // was and can be evacuated. Nothing of it is left on the old host when that returns.
 func TestKillMatrixEvacuate(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	e := evacuees{testCloud: c, from: c.Host(2), to: c.Host(1)}
 	points := troublesOf("evacuate", cuts.evacuate, []string{control, "temporal", destinationWorker, destinationLibvirt, destinationPower, sourceReturns},

@@ -19,7 +19,7 @@ const theTransfer = "the transfer"
 // moved. Its memory, its disk and its TPM are what they were, it ran once at any moment, and the
 // other host has nothing of it.
 func TestKillMatrixLiveMigrate(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	m := &mover{testCloud: c, from: c.Host(1), to: c.Host(2)}
 	m.id = c.on(t, m.from, func() string { return c.create(t, delegated) })

@@ -26,7 +26,7 @@ type mover struct {
 // Whatever dies in a migration, in its decision or in its undo, it settles: the server runs once,
 // where the API says, with its disk and its TPM as they are to be, and no host has more than that.
 func TestKillMatrixMigrate(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	m := &mover{testCloud: c, from: c.Host(1), to: c.Host(2)}
 	m.id = c.on(t, m.from, func() string { return c.create(t, delegated) })

@@ -93,7 +93,7 @@ func (c *testCloud) resizeTo(t *testing.T, to stack.Host, id string) {
 // the transfer of a move between two hosts: the move is completed, or undone. Either way one host
 // has the server as it was, and the other one nothing.
 func TestKillMatrixMove(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, encryptedTIS) })

@@ -186,7 +186,7 @@ var resizesOfTPM = []struct {
 // Whatever a worker dies in, a resize ends as it was asked for, and so do both decisions on it,
 // whatever becomes of the vTPM.
 func TestKillMatrixResize(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	type guest struct {
 		id               string

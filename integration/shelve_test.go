@@ -384,7 +384,7 @@ func TestKillMatrixShelve(t *testing.T) {
 // A shelve that is cancelled leaves the server as it ran; a delete that finds it at work
 // leaves nothing.
 func TestKillMatrixCancelledShelve(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
