@@ -46,7 +46,7 @@ func (d drained) states() map[string]string {
 // no restart unless it is asked for: then those stay whose keys only their owner can read. The control worker dies in the midst
 // of it. Nothing of those that left is on the host, and it takes no new server until it is enabled.
 func TestDrain(t *testing.T) {
-	backends(t, local)
+	backends(t, openStack, local)
 	c := twoHosts(t)
 	from, to := c.Host(2), c.Host(1)
 	off := c.on(t, from, func() string { return c.createIdle(t, encryptedTIS) })
@@ -130,7 +130,7 @@ func TestDrain(t *testing.T) {
 
 // A drain that is cancelled begins nothing more, and ends what it began.
 func TestDrainIsCancelled(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	from, to := c.Host(2), c.Host(1)
 	var ids []string

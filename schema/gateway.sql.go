@@ -143,6 +143,37 @@ func (q *Queries) HostCertificate(ctx context.Context, serial string) (HostCerti
 	return i, err
 }
 
+const imageTransferGranted = `-- name: ImageTransferGranted :one
+SELECT (EXISTS (SELECT FROM host_certificates c
+        JOIN claims k ON k.host_id = c.host_id AND k.server_id = $1::uuid
+        JOIN operations o ON o.id = k.operation_id
+        WHERE c.serial = $2 AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> $3::uuid
+            AND o.id = $4 AND o.server_id = k.server_id AND o.state IN ('accepted', 'running'))
+    AND EXISTS (SELECT FROM ledger l WHERE l.place = ($3::uuid)::text AND l.kind = 'disk_file'
+        AND l.state = 'present' AND l.owner_kind = 'server' AND l.owner_id = $1::uuid))::boolean AS granted
+`
+
+type ImageTransferGrantedParams struct {
+	ServerID    uuid.UUID
+	Serial      string
+	Source      uuid.UUID
+	OperationID compute.OperationID
+}
+
+// Whether an operation that runs has claimed the host with a certificate for a server that has a
+// disk on another one, which asks.
+func (q *Queries) ImageTransferGranted(ctx context.Context, arg ImageTransferGrantedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, imageTransferGranted,
+		arg.ServerID,
+		arg.Serial,
+		arg.Source,
+		arg.OperationID,
+	)
+	var granted bool
+	err := row.Scan(&granted)
+	return granted, err
+}
+
 const keepAuthority = `-- name: KeepAuthority :one
 INSERT INTO gateway_authority (fingerprint) VALUES ($1) ON CONFLICT (one) DO UPDATE SET one = true RETURNING fingerprint
 `

@@ -13,8 +13,8 @@ import (
 
 // cacheImage is the step that copies the image to the host on which a disk is made of it. A
 // host keeps plain images. It keeps an encrypted one as long as disks depend on it (EE-12):
-// the ledger has a thing for each use, and the copy goes with the last. how is hereOnly or
-// orElsewhere.
+// the ledger has a thing for each use, and the copy goes with the last. how is hereOnly,
+// orElsewhere or, of a migration, orFormerHost.
 func (o *operation) cacheImage(d compute.Disk, img compute.Image, host durable.Host, how cacheOn) (step, error) {
 	s := step{event: "cache_image", host: &host, undoLast: true} // disks lie on it
 	in := disk.CacheImageInput{Credential: o.asked.Credential, Image: img}

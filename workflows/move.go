@@ -157,11 +157,25 @@ func (m *migration) fetch(ctx workflow.Context) error {
 	if root.Image == nil || m.stays() && !m.to.server.Image.IsEncrypted() {
 		return nil
 	}
-	cached, err := m.cacheImage(root, m.to.server.Image, m.to.host, hereOnly)
+	cached, err := m.cacheImage(root, m.to.server.Image, m.to.host, m.orFormerHost)
 	if err != nil {
 		return err
 	}
 	return m.take(ctx, cached)
+}
+
+// orFormerHost has the host take the image of the one that the server leaves, where the image store
+// gives it to nobody who moves the server.
+func (m *migration) orFormerHost(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+	if m.stays() {
+		return hereOnly(ctx, host, in)
+	}
+	from, err := placement.HostAgent.Run(ctx, m.from.host.ID)
+	if err != nil {
+		return err
+	}
+	in.Former = &disk.FormerHost{Server: m.Server, Operation: m.Operation, Agent: from}
+	return hereOnly(ctx, host, in)
 }
 
 // receive copies the old machine's disks, and the state of its vTPM, to the host that the server
@@ -177,7 +191,7 @@ func (m *migration) receive(ctx workflow.Context) error {
 		s.makes = append(s.makes, m.file(m.to.host, d.Name()))
 	}
 	if err := m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent) error {
-		return m.recaching(ctx, []int{0}, func() error { return m.receiveDisks(ctx, kept, from) })
+		return m.recaching(ctx, []int{0}, m.orFormerHost, func() error { return m.receiveDisks(ctx, kept, from) })
 	})); err != nil || !m.to.server.SameTPM(m.from.server) || m.from.server.HasNewTPM() || m.sharedTPM {
 		return err
 	}

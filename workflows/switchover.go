@@ -92,10 +92,10 @@ const mostRecached = 3
 // recaching does what lays disks on their images. The host's cache may have lost one meanwhile, to
 // make room or since its copy had changed: then it is cached again as it was at first, in a slot
 // for long work (H6).
-func (s *switchover) recaching(ctx workflow.Context, disks []int, do func() error) error {
+func (s *switchover) recaching(ctx workflow.Context, disks []int, how cacheOn, do func() error) error {
 	err := do()
 	for again := 0; again < mostRecached && isNotFound(err); again++ {
-		if err := s.recache(ctx, disks); err != nil {
+		if err := s.recache(ctx, disks, how); err != nil {
 			return err
 		}
 		err = do()
@@ -106,7 +106,7 @@ func (s *switchover) recaching(ctx workflow.Context, disks []int, do func() erro
 // createDisks makes the disks.
 func (s *switchover) createDisks(ctx workflow.Context, disks []int) error {
 	var made []disk.CreateResult
-	if err := s.recaching(ctx, disks, func() (err error) {
+	if err := s.recaching(ctx, disks, hereOnly, func() (err error) {
 		made, err = s.tryDisks(ctx, disks)
 		return err
 	}); err != nil {
@@ -133,14 +133,14 @@ func isNotFound(err error) bool {
 }
 
 // recache caches the images of disks again. The uses of encrypted ones are on the ledger.
-func (s *switchover) recache(ctx workflow.Context, disks []int) error {
+func (s *switchover) recache(ctx workflow.Context, disks []int, how cacheOn) error {
 	for _, i := range disks {
 		d := s.to.server.Disks[i]
 		img := s.to.imageOf(d)
 		if img == nil {
 			continue
 		}
-		cached, err := s.cacheImage(d, *img, s.to.host, hereOnly)
+		cached, err := s.cacheImage(d, *img, s.to.host, how)
 		if err == nil {
 			err = cached.do(ctx)
 		}

@@ -177,7 +177,7 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 	if !ok {
 		return compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", in.Image.ID)
 	}
-	from, err := a.Images.Open(ctx, in.Credential, in.Image.ID)
+	from, err := a.openImage(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -205,6 +205,31 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 		return compute.Errorf(compute.Corrupt, "image %s: %s is %s, its record says %s", in.Image.ID, name, got, digest)
 	}
 	return nil
+}
+
+// openImage opens the image in the image store or, where that gives none, on the host that the
+// server leaves. What that one says is told to nobody: it is the image store's answer that can be
+// mended.
+func (a *Activities) openImage(ctx context.Context, in CacheImageInput) (io.ReadCloser, error) {
+	from, err := a.Images.Open(ctx, in.Credential, in.Image.ID)
+	if err == nil || in.Former == nil || a.Hosts == nil || ctx.Err() != nil {
+		return from, err
+	}
+	u, _ := useOf(in) // CacheImage has seen it
+	name, nameErr := in.Image.CacheName(u.project)
+	if nameErr != nil {
+		return nil, err
+	}
+	log := a.Logger.With("image", in.Image.ID, "host", in.Former.Agent.Name, "server", in.Former.Server, "refusal", err)
+	from, copyErr := a.Hosts.Image(ctx, in.Former.Agent, compute.Transfer{
+		Server: in.Former.Server, Operation: in.Former.Operation, Kind: compute.ThingCachedImage, Name: name,
+	})
+	if copyErr != nil {
+		log.WarnContext(ctx, "neither the image store nor the server's former host gives the image", "error", copyErr)
+		return nil, err
+	}
+	log.InfoContext(ctx, "the server's former host gives the image, for the image store does not")
+	return from, nil
 }
 
 // reserve is what a file system must keep free beside what is to be written.

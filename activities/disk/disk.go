@@ -78,6 +78,15 @@ type CacheImageInput struct {
 	Credential compute.Credential `json:"credential"`
 	Image      compute.Image      `json:"image"`
 	Use        string             `json:"use,omitempty"`
+	Former     *FormerHost        `json:"former,omitempty"`
+}
+
+// FormerHost is the host that a server leaves. It has a copy of the server's image, which counts
+// where the image store gives none: to whoever moves the server, or because it was deleted there.
+type FormerHost struct {
+	Server    compute.ServerID    `json:"server"`
+	Operation compute.OperationID `json:"operation"` // that moves the server
+	Agent     compute.Agent       `json:"agent"`
 }
 
 // CheckImageInput names an image on which disks of a server lie. A copy of an encrypted one

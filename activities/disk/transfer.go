@@ -36,6 +36,9 @@ type Transfers interface {
 	Layout(ctx context.Context, from compute.Agent, t compute.Transfer) (Layout, error)
 	// Segments streams the file, as Sending.Send says. Its reads fail when nothing comes.
 	Segments(ctx context.Context, from compute.Agent, t compute.Transfer, version string, next int64) (io.ReadCloser, error)
+	// Image streams the copy of an image that the other host has. Forbidden: the transfer is
+	// nobody's; NotFound: it has none. Its reads fail when nothing comes.
+	Image(ctx context.Context, from compute.Agent, t compute.Transfer) (io.ReadCloser, error)
 }
 
 // segments is how many segments a file has.

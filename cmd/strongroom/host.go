@@ -215,7 +215,7 @@ func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, ask
 		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
 			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
 		},
-		Transfers: &agent.Transfers{Grants: asks.Grants, IsOff: s.domain.IsOff, Disk: s.disk.OpenToSend, TPM: s.tpm.Send},
+		Transfers: &agent.Transfers{Grants: asks.Grants, IsOff: s.domain.IsOff, Disk: s.disk.OpenToSend, Image: s.disk.OpenImageToSend, TPM: s.tpm.Send},
 		Arrivals: &agent.Arrivals{
 			Grants: asks.GrantsArrival, Prepare: s.domain.PrepareArrival, Socket: s.domain.ArrivalSocket, Finish: s.domain.FinishArrival,
 		},

@@ -89,6 +89,17 @@ SELECT (EXISTS (SELECT FROM host_certificates c
     AND EXISTS (SELECT FROM ledger l WHERE l.place = (sqlc.arg(source)::uuid)::text AND l.kind = sqlc.arg(kind) AND l.name = sqlc.arg(name)
         AND l.state = 'present' AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid))::boolean AS granted;
 
+-- name: ImageTransferGranted :one
+-- Whether an operation that runs has claimed the host with a certificate for a server that has a
+-- disk on another one, which asks.
+SELECT (EXISTS (SELECT FROM host_certificates c
+        JOIN claims k ON k.host_id = c.host_id AND k.server_id = sqlc.arg(server_id)::uuid
+        JOIN operations o ON o.id = k.operation_id
+        WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(source)::uuid
+            AND o.id = sqlc.arg(operation_id) AND o.server_id = k.server_id AND o.state IN ('accepted', 'running'))
+    AND EXISTS (SELECT FROM ledger l WHERE l.place = (sqlc.arg(source)::uuid)::text AND l.kind = 'disk_file'
+        AND l.state = 'present' AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid))::boolean AS granted;
+
 -- name: ArrivalGranted :one
 -- Whether an operation that runs is about to run a server on the host that asks, which runs on the
 -- one with a certificate.

@@ -32,6 +32,7 @@ func (s Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathLayout, s.forHosts(compute.ThingDiskFile, s.layout))
 	mux.HandleFunc("GET "+pathSegments, s.forHosts(compute.ThingDiskFile, s.segments))
+	mux.HandleFunc("GET "+pathImage, s.forHosts(compute.ThingCachedImage, s.image))
 	mux.HandleFunc("GET "+pathTPM, s.forHosts(compute.ThingTPMState, s.tpm))
 	mux.HandleFunc("POST "+pathPrepare, s.forLeaving(s.prepare))
 	mux.HandleFunc("POST "+pathStream, s.forLeaving(s.stream))

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type Transfers struct {
 	// IsOff fails with Conflict while a server's guest runs.
 	IsOff func(ctx context.Context, server compute.ServerID) error
 	Disk  func(server compute.ServerID, name string) (*disk.Sending, error)
+	Image func(name string) (*os.File, error)
 	TPM   func(ctx context.Context, server compute.ServerID) ([]byte, error)
 }
 
@@ -39,6 +41,7 @@ const (
 const (
 	pathLayout   = "/v1/disk/layout"
 	pathSegments = "/v1/disk/segments"
+	pathImage    = "/v1/disk/image"
 	pathTPM      = "/v1/tpm"
 )
 
@@ -112,6 +115,9 @@ func (s Server) admit(t *transfer, kind compute.ThingKind) error {
 		if err := s.Transfers.Grants(t.Context(), t.Transfer, cert); err != nil {
 			return err
 		}
+		if kind == compute.ThingCachedImage { // no guest writes to it
+			return nil
+		}
 		return s.Transfers.IsOff(t.Context(), t.Server)
 	}
 	return t.still()
@@ -153,6 +159,34 @@ func (s Server) segments(t *transfer) error {
 	t.begin(d.Layout().StreamBytes(next))
 	return d.Send(t, version, next, t.still)
 }
+
+// image sends the copy of an image.
+func (s Server) image(t *transfer) error {
+	f, err := s.Transfers.Image(t.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return compute.Errorf(compute.Unavailable, "copy of image %s: %w", t.Name, err)
+	}
+	t.begin(info.Size())
+	for left := info.Size(); left > 0; {
+		n, err := io.CopyN(t, f, min(left, imageChunk))
+		if err == nil {
+			err = t.still()
+		}
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// imageChunk is how much of an image is sent before it is asked again whether it may.
+const imageChunk = 4 << 20
 
 func (s Server) tpm(t *transfer) error {
 	if t.Name != t.Server.String() {

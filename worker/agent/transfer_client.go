@@ -47,6 +47,12 @@ func (c Client) Segments(ctx context.Context, from compute.Agent, t compute.Tran
 	return body, err
 }
 
+// Image implements disk.Transfers.
+func (c Client) Image(ctx context.Context, from compute.Agent, t compute.Transfer) (io.ReadCloser, error) {
+	body, _, err := c.fetch(ctx, from, t, pathImage, nil)
+	return body, err
+}
+
 // TPM implements tpm.Transfers.
 func (c Client) TPM(ctx context.Context, from compute.Agent, t compute.Transfer) (data io.ReadCloser, sum string, err error) {
 	body, header, err := c.fetch(ctx, from, t, pathTPM, nil)

@@ -108,7 +108,7 @@ func newNode(t testing.TB, a *pki.Authority, name string) *node {
 				}
 				return n.isOff()
 			},
-			Disk: n.disks.OpenToSend, TPM: n.tpms.Send,
+			Disk: n.disks.OpenToSend, Image: n.disks.OpenImageToSend, TPM: n.tpms.Send,
 		}}.Handler(),
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 	}

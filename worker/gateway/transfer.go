@@ -31,6 +31,9 @@ func transfer(c *call) (any, error) {
 }
 
 func (r Records) requireTransfer(ctx context.Context, in transferRequest) error {
+	if in.Kind == compute.ThingCachedImage {
+		return r.requireImageTransfer(ctx, in)
+	}
 	granted, err := schema.New(r.Pool).TransferGranted(ctx, schema.TransferGrantedParams{
 		Kind: in.Kind, Name: in.Name, Serial: in.Serial, Source: r.Host.UUID, ServerID: in.Server.UUID, OperationID: in.Operation,
 	})
@@ -40,6 +43,30 @@ func (r Records) requireTransfer(ctx context.Context, in transferRequest) error 
 	if !granted {
 		return compute.Errorf(compute.Forbidden, "no operation %q runs on server %s that makes %s %q of this host on the one with certificate %q",
 			in.Operation, in.Server, in.Kind, in.Name, in.Serial)
+	}
+	return nil
+}
+
+// requireImageTransfer is for the copy of a server's image, and of no other one.
+func (r Records) requireImageTransfer(ctx context.Context, in transferRequest) error {
+	q := schema.New(r.Pool)
+	granted, err := q.ImageTransferGranted(ctx, schema.ImageTransferGrantedParams{
+		Serial: in.Serial, Source: r.Host.UUID, ServerID: in.Server.UUID, OperationID: in.Operation,
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	if granted {
+		s, err := schema.LoadServer(ctx, q, in.Server)
+		if err != nil {
+			return unavailable(err)
+		}
+		name, err := s.Image.CacheName(s.ProjectID)
+		granted = err == nil && name == in.Name
+	}
+	if !granted {
+		return compute.Errorf(compute.Forbidden, "no operation %q runs that moves server %s, with the image %q, from this host to the one with certificate %q",
+			in.Operation, in.Server, in.Name, in.Serial)
 	}
 	return nil
 }
