@@ -39,6 +39,7 @@ func (b *bench) runsOnce(index int) {
 func TestLiveMigrate(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
+	b.imageGone = true // the host that it leaves has a copy
 	state, keys := b.state(), len(b.secrets)
 	require.NoError(t, b.live(nil))
 	b.runsOnce(1)

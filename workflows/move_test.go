@@ -212,6 +212,7 @@ func TestResizeAndTheTPM(t *testing.T) {
 func TestMigrateOfAStoppedServerNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	b := stopped(t)
+	b.imageGone = true // the host that it leaves has a copy
 	hidden := b.secrets
 	b.secrets = map[string]compute.SecretID{}
 	require.NoError(t, b.migrateIt(compute.MigrateArguments{}))

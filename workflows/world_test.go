@@ -39,6 +39,7 @@ type world struct {
 	forced     map[compute.HostID]bool // hosts that were forced down: what waits for one holds no key back
 	fencedOff  map[compute.HostID]bool // hosts that are down and fenced, as their operator says: servers may be evacuated
 	backsUp    bool                    // the state of vTPMs is backed up
+	imageGone  bool                    // the image store gives the image to nobody
 	delegated  string                  // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name

@@ -101,6 +101,9 @@ func hostOf(ctx context.Context) string {
 
 func (w *world) registerHost(r registry) {
 	registerOnHost(w, r, disk.CacheImage, func(ctx context.Context, in disk.CacheImageInput) (none, error) {
+		if f := in.Former; w.imageGone && (f == nil || f.Server != w.row.server.ID || f.Agent.Host.String() == hostOf(ctx) || w.claims[f.Operation].String() != hostOf(ctx)) {
+			return none{}, compute.Errorf(compute.NotFound, "the image store has no image %s", in.Image.ID)
+		}
 		if in.Use != "" {
 			w.made(compute.ThingCachedImage, hostOf(ctx), in.Use)
 			w.uses[hostOf(ctx)+" "+in.Use] = true
