@@ -24,6 +24,7 @@ type cli struct {
 
 	Server     serverCommand     `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
 	VolumeType volumeTypeCommand `cmd:"" group:"use" help:"List, make, change and import volume types."`
+	Generate   generateCommand   `cmd:"" group:"use" help:"Put the initializer, which opens encrypted volumes, into the YAML of Kubernetes workloads."`
 	Audit      auditCommand      `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
 	Repair     repairCommand     `cmd:"" group:"operate" help:"Mend what a restored, older database does not know."`
 

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/google/renameio/v2"
+
+	"strongroom/securepv"
+)
+
+type generateCommand struct {
+	Files           []string `arg:"" name:"file" help:"Files of Kubernetes YAML, folders of such files, or - for standard input."`
+	InPlace         bool     `short:"i" xor:"to" help:"Write each file back where it is."`
+	Diff            bool     `xor:"to" help:"Show what would change, as diff -u does, and change nothing."`
+	Out             string   `short:"o" xor:"to" placeholder:"FILE" help:"Write everything into one file instead of standard output."`
+	SkipInitializer bool     `help:"Inject no initializer: the YAML stays as it is."`
+	Image           string   `placeholder:"IMAGE" help:"The image of the initializer, best with its digest (needed unless it is skipped)."`
+	CoordinatorHost string   `placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
+}
+
+// Exit codes of generate, as those of diff.
+const (
+	codeDiffers = 1
+	codeRefused = 2
+)
+
+// Help is shown by --help.
+func (generateCommand) Help() string {
+	return `Reads Kubernetes YAML and puts the initializer into each workload: Pod, Deployment,
+ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job and CronJob. It
+fetches the workload's secrets before anything else of the pod starts. Where the
+workload or its pod template is annotated with
+
+  contrast.edgeless.systems/secure-pv: "volume-name:mount-name"
+
+it also opens the block device volume-name, a PersistentVolumeClaim with
+volumeMode Block, as an encrypted volume, and the file system in it appears in
+the emptyDir mount-name. Containers mount that themselves, with
+mountPropagation: HostToContainer. Several pairs are separated by commas;
+strongroom.dev/secure-pv says the same.
+
+  strongroom generate --image IMAGE app.yaml | kubectl apply -f -
+  strongroom generate --image IMAGE --diff deploy/
+  strongroom generate --image IMAGE --in-place deploy/
+
+Generating twice is the same as once. Without the annotation the next run takes
+the encrypted volume away again. A workload with the annotation
+contrast.edgeless.systems/skip-initializer: "true" stays as it is.
+
+Exit code 0: done; 1: --diff showed a difference; 2: something in the input is
+wrong, and nothing was written.`
+}
+
+func (c generateCommand) Run(*run) error { return c.run(os.Stdin, os.Stdout, os.Stderr) }
+
+func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
+	files, err := c.read(in)
+	if err != nil {
+		return exit{err, codeRefused}
+	}
+	if c.Image == "" && !c.SkipInitializer {
+		return exit{errors.New("--image: say which initializer, as ghcr.io/edgelesssys/contrast/initializer@sha256:…"), codeRefused}
+	}
+	results, err := securepv.Generate(files, securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, SkipInitializer: c.SkipInitializer})
+	if err != nil {
+		return exit{err, codeRefused}
+	}
+	for _, r := range results {
+		for _, w := range r.Warnings {
+			_, _ = fmt.Fprintln(messages, "warning: "+w)
+		}
+	}
+	switch {
+	case c.Diff:
+		return diff(out, files, results)
+	case c.InPlace:
+		return writeBack(files, results)
+	case c.Out != "":
+		return replaceFile(c.Out, joined(results))
+	}
+	_, err = out.Write(joined(results))
+	return err
+}
+
+const standardInput = "-"
+
+// read reads all that is named, each file once.
+func (c generateCommand) read(in io.Reader) ([]securepv.File, error) {
+	var names []string
+	for _, name := range c.Files {
+		if name == standardInput {
+			if c.InPlace {
+				return nil, errors.New("--in-place: standard input has no place to write back to")
+			}
+			names = append(names, name)
+			continue
+		}
+		found, err := yamlFiles(name)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, found...)
+	}
+	var files []securepv.File
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		text, err := readInput(name, in)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, securepv.File{Name: name, Text: text})
+	}
+	return files, nil
+}
+
+func readInput(name string, in io.Reader) ([]byte, error) {
+	if name == standardInput {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(name)
+}
+
+// yamlFiles gives a file itself, and of a folder all files of YAML in and below it.
+func yamlFiles(name string) ([]string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{filepath.Clean(name)}, nil
+	}
+	var found []string
+	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err == nil && e.Type().IsRegular() && (ext == ".yaml" || ext == ".yml") {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: no file there ends in .yaml or .yml", name)
+	}
+	return found, err
+}
+
+// joined is all results as one stream of documents.
+func joined(results []securepv.Result) []byte {
+	var out []byte
+	for _, r := range results {
+		if len(out) > 0 {
+			if !bytes.HasSuffix(out, []byte("\n")) {
+				out = append(out, '\n')
+			}
+			if !bytes.HasPrefix(r.Text, []byte("---")) {
+				out = append(out, "---\n"...)
+			}
+		}
+		out = append(out, r.Text...)
+	}
+	return out
+}
+
+func diff(out io.Writer, files []securepv.File, results []securepv.Result) error {
+	differs := false
+	for i, f := range files {
+		if bytes.Equal(f.Text, results[i].Text) {
+			continue
+		}
+		differs = true
+		if _, err := io.WriteString(out, udiff.Unified(f.Name, f.Name+" (generated)", string(f.Text), string(results[i].Text))); err != nil {
+			return err
+		}
+	}
+	if differs {
+		return exit{errors.New("the YAML is not as generate would write it"), codeDiffers}
+	}
+	return nil
+}
+
+// writeBack changes the files that differ, each in one step.
+func writeBack(files []securepv.File, results []securepv.Result) error {
+	for i, f := range files {
+		if bytes.Equal(f.Text, results[i].Text) {
+			continue
+		}
+		if err := replaceFile(f.Name, results[i].Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file so that a reader sees the old or the new text, whatever happens. One that
+// is a link stays one; one that is there keeps its mode.
+func replaceFile(name string, text []byte) error {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	return renameio.WriteFile(name, text, 0o666, renameio.WithExistingPermissions())
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const onePod = `apiVersion: v1
+kind: Pod
+metadata:
+  name: app
+  annotations: {strongroom.dev/secure-pv: "data:state"}
+spec:
+  containers: [{name: app, image: app}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+`
+
+// PV-09, PV-10: the command as users run it, with its exit codes. What is refused writes nothing.
+func TestPV09Generate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path(name)), 0o755))
+		require.NoError(t, os.WriteFile(path(name), []byte(text), 0o640))
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(path(name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	run := func(in string, c generateCommand) (out, messages string, code int) {
+		if c.Image == "" {
+			c.Image = "registry.example/initializer"
+		}
+		var o, m bytes.Buffer
+		if err := c.run(strings.NewReader(in), &o, &m); err != nil {
+			return o.String(), err.Error(), exitCode(err)
+		}
+		return o.String(), m.String(), 0
+	}
+	write("app/pod.yaml", onePod)
+	write("app/sub/service.yml", "apiVersion: v1\nkind: Service\nmetadata: {name: app}")
+	write("app/notes.txt", "no: [yaml")
+
+	out, _, code := run("", generateCommand{Files: []string{path("app"), path("app/pod.yaml")}})
+	require.Zero(t, code)
+	require.Equal(t, 1, strings.Count(out, "name: contrast-initializer"), "each file once")
+	require.Contains(t, out, "image: registry.example/initializer")
+	require.Contains(t, out, "\n---\napiVersion: v1\nkind: Service")
+	require.Equal(t, onePod, read("app/pod.yaml"))
+
+	again, _, code := run(out, generateCommand{Files: []string{"-"}})
+	require.Zero(t, code)
+	require.Equal(t, out, again)
+	out, _, code = run(onePod, generateCommand{Files: []string{"-"}, SkipInitializer: true})
+	require.Zero(t, code)
+	require.Equal(t, onePod, out)
+
+	out, _, code = run("", generateCommand{Files: []string{path("app")}, Diff: true})
+	require.Equal(t, codeDiffers, code)
+	require.Contains(t, out, "+  - name: contrast-initializer")
+	require.NotContains(t, out, "Service")
+
+	require.NoError(t, os.Symlink(path("app/pod.yaml"), path("link.yaml")))
+	_, _, code = run("", generateCommand{Files: []string{path("link.yaml")}, InPlace: true, Image: "i", CoordinatorHost: "c.example"})
+	require.Zero(t, code)
+	require.Contains(t, read("app/pod.yaml"), "value: c.example")
+	info, err := os.Lstat(path("link.yaml"))
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
+	info, err = os.Stat(path("app/pod.yaml"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode())
+	_, _, code = run("", generateCommand{Files: []string{path("app")}, Diff: true, Image: "i", CoordinatorHost: "c.example"})
+	require.Zero(t, code)
+
+	_, _, code = run("", generateCommand{Files: []string{path("app")}, Out: path("all.yaml")})
+	require.Zero(t, code)
+	require.Contains(t, read("all.yaml"), "CRYPTSETUP_DEVICE")
+
+	write("app/bad.yaml", strings.Replace(onePod, "data:state", "data", 1))
+	before := read("app/pod.yaml")
+	for _, c := range []generateCommand{
+		{Files: []string{path("app")}, InPlace: true}, {Files: []string{path("app")}, Out: path("other.yaml")},
+		{Files: []string{path("nothing")}}, {Files: []string{path("app/sub"), "-"}, InPlace: true}, {Files: []string{t.TempDir()}},
+	} {
+		out, why, code := run("", c)
+		require.Equal(t, codeRefused, code, "%+v", c)
+		require.Empty(t, out)
+		require.NotEmpty(t, why)
+	}
+	require.Equal(t, before, read("app/pod.yaml"))
+	require.NoFileExists(t, path("other.yaml"))
+	_, why, _ := run("", generateCommand{Files: []string{path("app/bad.yaml")}})
+	require.Contains(t, why, `bad.yaml: document 1, Pod "app": annotation secure-pv`)
+
+	_, messages, code := run(strings.Replace(onePod, "volumes: [", "volumes: [{name: state, hostPath: {path: /x}}, ", 1), generateCommand{Files: []string{"-"}})
+	require.Zero(t, code)
+	require.Contains(t, messages, `warning: -: document 1, Pod "app": volume "state" is replaced`)
+	err = generateCommand{Files: []string{path("app/pod.yaml")}}.run(nil, &bytes.Buffer{}, &bytes.Buffer{})
+	require.Equal(t, codeRefused, exitCode(err))
+	require.ErrorContains(t, err, "--image")
+}

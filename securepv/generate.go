@@ -1,0 +1,230 @@
+package securepv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Options are what the flags of strongroom generate say.
+type Options struct {
+	Image           string // of the initializer
+	Coordinator     string // host name; "" is coordinator-ready in the workload's namespace
+	SkipInitializer bool   // change nothing (PV-09)
+}
+
+// File is one input: what it is called in messages, and its text.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Result is what Generate makes of a file.
+type Result struct {
+	Text     []byte
+	Warnings []string
+}
+
+// Generate injects the initializer into all workloads of some files, which may name each other's
+// PersistentVolumeClaims. A document that has none is not touched, nor is one that has its
+// initializer already: generating twice gives the same text. All that is wrong is told at once, each
+// a *Problem; then there are no results.
+func Generate(files []File, o Options) ([]Result, error) {
+	parsed, problems := make([][]*document, len(files)), []error(nil)
+	for i, f := range files {
+		docs, err := parse(f)
+		parsed[i], problems = docs, append(problems, err)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	claims := claimsOf(parsed)
+	results := make([]Result, len(files))
+	for i := range files {
+		for _, d := range parsed[i] {
+			var err error
+			if !o.SkipInitializer {
+				results[i].Warnings, err = d.generate(o, claims, results[i].Warnings)
+			}
+			if err == nil {
+				results[i].Text, err = d.appendTo(results[i].Text)
+			}
+			problems = append(problems, err)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Problem says what is wrong with which object. Its text goes to users.
+type Problem struct {
+	File       string
+	Document   int // from 1
+	Kind, Name string
+	Err        error
+}
+
+func (p *Problem) Error() string {
+	where := fmt.Sprintf("%s: document %d", p.File, p.Document)
+	if p.Kind != "" {
+		where += fmt.Sprintf(", %s %q", p.Kind, p.Name)
+	}
+	return where + ": " + p.Err.Error()
+}
+
+func (p *Problem) Unwrap() error { return p.Err }
+
+// document is one of a file's, with the line that separates it from the one before.
+type document struct {
+	file      string
+	number    int
+	separator []byte
+	text      []byte
+	root      *yaml.Node // nil where there is nothing but comments
+	changed   bool
+}
+
+// separator is a line that begins a document. No text of a document can look like it.
+var separator = regexp.MustCompile(`(?m)^---[ \t]*(?:#.*)?\r?(?:\n|\z)`)
+
+// parse splits a file, so that what is not changed stays as it is to the byte.
+func parse(f File) (docs []*document, err error) {
+	text, from, line := f.Text, 0, []byte(nil)
+	var problems []error
+	add := func(body []byte) {
+		if line == nil && len(body) == 0 {
+			return // nothing before the first separator
+		}
+		d := &document{file: f.Name, number: len(docs) + 1, separator: line, text: body}
+		problems = append(problems, d.parse())
+		docs = append(docs, d)
+	}
+	for _, at := range separator.FindAllIndex(text, -1) {
+		add(text[from:at[0]])
+		line, from = text[at[0]:at[1]], at[1]
+	}
+	add(text[from:])
+	return docs, errors.Join(problems...)
+}
+
+func (d *document) parse() error {
+	var root yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return d.problem(nil, err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return d.problem(nil, errors.New("another document begins in it: put a line of '---' and nothing else before each"))
+	}
+	d.root = &root
+	return nil
+}
+
+func (d *document) problem(object *yaml.Node, err error) error {
+	meta, _ := child(object, "metadata")
+	return &Problem{File: d.file, Document: d.number, Kind: text(object, "kind"), Name: text(meta, "name"), Err: err}
+}
+
+// objects are the document's object, or those of a List.
+func (d *document) objects() ([]*yaml.Node, error) {
+	if d.root == nil || len(d.root.Content) == 0 {
+		return nil, nil
+	}
+	object := d.root.Content[0]
+	if text(object, "kind") != "List" {
+		return []*yaml.Node{object}, nil
+	}
+	items, err := list(object, "items")
+	if err != nil {
+		return nil, d.problem(object, err)
+	}
+	return items, nil
+}
+
+// generate changes the document's workloads and adds to the warnings.
+func (d *document) generate(o Options, claims claims, warnings []string) ([]string, error) {
+	objects, err := d.objects()
+	if err != nil {
+		return warnings, err
+	}
+	before, err := d.encode()
+	if err != nil {
+		return warnings, d.problem(nil, err)
+	}
+	var problems []error
+	for _, object := range objects {
+		w, err := asWorkload(object)
+		if w != nil && err == nil {
+			var told []string
+			told, err = w.inject(o, claims)
+			for _, t := range told {
+				warnings = append(warnings, d.problem(object, errors.New(t)).Error())
+			}
+		}
+		if err != nil {
+			problems = append(problems, d.problem(object, err))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return warnings, err
+	}
+	after, err := d.encode()
+	d.changed = !bytes.Equal(before, after)
+	return warnings, err
+}
+
+// encode writes the document in the style of its lists.
+func (d *document) encode() ([]byte, error) {
+	if d.root == nil {
+		return d.text, nil
+	}
+	return yaml.MarshalWithOptions(d.root, &yaml.EncoderOptions{SeqIndent: yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(string(d.text)))})
+}
+
+func (d *document) appendTo(out []byte) ([]byte, error) {
+	out = append(out, d.separator...)
+	if !d.changed {
+		return append(out, d.text...), nil
+	}
+	text, err := d.encode()
+	if err != nil {
+		return out, d.problem(nil, err)
+	}
+	return append(out, text...), nil
+}
+
+// claims are the PersistentVolumeClaims of all files, by namespace and name.
+type claims map[string]*yaml.Node
+
+func claimsOf(files [][]*document) claims {
+	out := claims{}
+	for _, docs := range files {
+		for _, d := range docs {
+			objects, err := d.objects()
+			if err != nil {
+				continue // told when the document's turn comes
+			}
+			for _, object := range objects {
+				if text(object, "kind") != "PersistentVolumeClaim" || group(object) != "" {
+					continue
+				}
+				meta, err := child(object, "metadata")
+				if err != nil {
+					continue
+				}
+				w := workload{metadata: []*yaml.Node{meta}}
+				out[w.namespace()+"/"+text(meta, "name")] = object
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,312 @@
+package securepv_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"strongroom/securepv"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var options = securepv.Options{Image: "registry.example/initializer@sha256:0123"}
+
+func generate(t *testing.T, text string) string {
+	t.Helper()
+	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, options)
+	require.NoError(t, err)
+	require.Empty(t, got[0].Warnings)
+	return string(got[0].Text)
+}
+
+// decode reads what generate wrote as the API server does, which refuses unknown and doubled fields, and
+// gives the pod's spec.
+func decode(t *testing.T, text []byte) corev1.PodSpec {
+	t.Helper()
+	var of struct {
+		Kind string `json:"kind"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &of))
+	strict := func(into any) { t.Helper(); require.NoError(t, yaml.UnmarshalStrict(text, into), "%s", text) }
+	switch of.Kind {
+	case "Pod":
+		var o corev1.Pod
+		strict(&o)
+		return o.Spec
+	case "Deployment":
+		var o appsv1.Deployment
+		strict(&o)
+		return o.Spec.Template.Spec
+	case "ReplicaSet":
+		var o appsv1.ReplicaSet
+		strict(&o)
+		return o.Spec.Template.Spec
+	case "ReplicationController":
+		var o corev1.ReplicationController
+		strict(&o)
+		return o.Spec.Template.Spec
+	case "StatefulSet":
+		var o appsv1.StatefulSet
+		strict(&o)
+		return o.Spec.Template.Spec
+	case "DaemonSet":
+		var o appsv1.DaemonSet
+		strict(&o)
+		return o.Spec.Template.Spec
+	case "Job":
+		var o batchv1.Job
+		strict(&o)
+		return o.Spec.Template.Spec
+	case "CronJob":
+		var o batchv1.CronJob
+		strict(&o)
+		return o.Spec.JobTemplate.Spec.Template.Spec
+	}
+	t.Fatalf("no workload: %s", of.Kind)
+	return corev1.PodSpec{}
+}
+
+// PV-03, PV-04, PV-05, PV-06, PV-08, PV-13: every kind gets the initializer of the RFC, as golden files.
+func TestPV13EveryKindGetsTheInitializer(t *testing.T) {
+	t.Parallel()
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	require.NoError(t, err)
+	require.Len(t, inputs, 8)
+	for _, input := range inputs {
+		t.Run(filepath.Base(input), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(input)
+			require.NoError(t, err)
+			got := generate(t, string(text))
+			golden := strings.Replace(input, ".in.", ".out.", 1)
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+
+			pod := decode(t, []byte(got))
+			c := pod.InitContainers[0]
+			require.Equal(t, "contrast-initializer", c.Name)
+			require.Equal(t, options.Image, c.Image)
+			require.Contains(t, c.Env, corev1.EnvVar{Name: "CRYPTSETUP_DEVICE", Value: "/dev/csi0"})
+			require.True(t, *c.SecurityContext.Privileged)
+			require.Equal(t, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/csi0"}}, c.VolumeDevices)
+			both := corev1.MountPropagationBidirectional
+			require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "state", MountPath: "/state", MountPropagation: &both})
+			require.Equal(t, corev1.ContainerRestartPolicyAlways, *c.RestartPolicy)
+			require.Equal(t, []string{"/bin/test", "-f", "/done"}, c.StartupProbe.Exec.Command)
+			require.EqualValues(t, 20, c.StartupProbe.FailureThreshold)
+			require.EqualValues(t, 5, c.StartupProbe.PeriodSeconds)
+			require.Equal(t, "100Mi", c.Resources.Limits.Memory().String())
+			require.Equal(t, "100Mi", c.Resources.Requests.Memory().String())
+			require.Contains(t, pod.Volumes, corev1.Volume{Name: "state", VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+			}})
+			for _, other := range append(pod.InitContainers[1:], pod.Containers...) {
+				require.Contains(t, other.VolumeMounts, corev1.VolumeMount{Name: "contrast-secrets", MountPath: "/contrast"}, other.Name)
+				require.Equal(t, strings.Contains(string(text), "name: state,"), hasMount(other, "state"), "PV-08: nobody is given the mount who did not ask for it")
+			}
+		})
+	}
+}
+
+func hasMount(c corev1.Container, volume string) bool {
+	for _, m := range c.VolumeMounts {
+		if m.Name == volume {
+			return true
+		}
+	}
+	return false
+}
+
+const pod = `apiVersion: v1
+kind: Pod
+metadata:
+  name: app
+  annotations: {%s}
+spec:
+  containers:
+  - name: app
+    image: app
+  volumes:
+  - name: data
+    persistentVolumeClaim: {claimName: data}
+`
+
+func podWith(annotations string) string { return strings.Replace(pod, "%s", annotations, 1) }
+
+const annotated = `contrast.edgeless.systems/secure-pv: "data:state"`
+
+// PV-07: without the annotation the initializer has nothing of the volume, and ends.
+func TestPV07WithoutTheAnnotation(t *testing.T) {
+	t.Parallel()
+	got := decode(t, []byte(generate(t, podWith(""))))
+	c := got.InitContainers[0]
+	require.Equal(t, []corev1.EnvVar{{Name: "COORDINATOR_HOST", Value: "coordinator-ready.default"}}, c.Env)
+	require.Nil(t, c.RestartPolicy)
+	require.Nil(t, c.StartupProbe)
+	require.Empty(t, c.VolumeDevices)
+	require.Nil(t, c.SecurityContext.Privileged)
+	require.Equal(t, []corev1.Capability{"NET_ADMIN"}, c.SecurityContext.Capabilities.Add)
+	require.Equal(t, "50Mi", c.Resources.Limits.Memory().String())
+	require.Equal(t, []corev1.VolumeMount{{Name: "contrast-secrets", MountPath: "/contrast"}}, c.VolumeMounts)
+	require.Len(t, got.Volumes, 2)
+}
+
+// PV-10: generating again after the annotation was removed leaves what there would be without it.
+func TestPV10TheAnnotationIsRemoved(t *testing.T) {
+	t.Parallel()
+	once := generate(t, podWith(annotated))
+	require.Contains(t, once, "CRYPTSETUP_DEVICE")
+	without := strings.Replace(once, annotated, "", 1)
+	require.Equal(t, generate(t, podWith("")), generate(t, without))
+
+	other := strings.Replace(once, "data:state", "data:elsewhere", 1)
+	require.Equal(t, generate(t, podWith(strings.Replace(annotated, "data:state", "data:elsewhere", 1))), generate(t, other), "another mount takes its place")
+
+	used := strings.Replace(without, "    image: app\n", "    image: app\n    volumeMounts: [{name: state, mountPath: /x}]\n", 1)
+	refused(t, used, `container "app" still mounts "state"`)
+}
+
+// PV-09: a workload that is to be left alone is, to the byte; and so is everything with the flag.
+func TestPV09Skipped(t *testing.T) {
+	t.Parallel()
+	for _, skip := range []string{`contrast.edgeless.systems/skip-initializer: "true"`, `strongroom.dev/skip-initializer: "true"`, `contrast.edgeless.systems/pod-role: coordinator`} {
+		text := podWith(annotated + ", " + skip)
+		require.Equal(t, text, generate(t, text))
+	}
+	require.NotEqual(t, podWith(`strongroom.dev/skip-initializer: "false"`), generate(t, podWith(`strongroom.dev/skip-initializer: "false"`)))
+	o := options
+	o.SkipInitializer = true
+	got, err := securepv.Generate([]securepv.File{{Name: "x", Text: []byte(podWith(annotated))}}, o)
+	require.NoError(t, err)
+	require.Equal(t, podWith(annotated), string(got[0].Text))
+}
+
+// PV-12: what somebody wrote by hand stays as it is where the workload is skipped; and PV-14: it may name
+// another device.
+func TestPV12ByHand(t *testing.T) {
+	t.Parallel()
+	hand := podWith(`contrast.edgeless.systems/skip-initializer: "true"`) + `  initContainers:
+  - name: contrast-initializer
+    env: [{name: CRYPTSETUP_DEVICE, value: /dev/sdx}]
+`
+	require.Equal(t, hand, generate(t, hand))
+}
+
+// Documents that are not workloads, comments, the order of keys and the style of lists stay.
+func TestTheRestStays(t *testing.T) {
+	t.Parallel()
+	other := "# a service\napiVersion: v1\nkind: Service\nmetadata: {name:   odd}\nspec:\n    ports:\n        - port:  80\n"
+	text := "# first\n---\n" + other + "--- # the pod\n" + strings.Replace(podWith(annotated), "  containers:\n", "  # what runs\n  containers: # one\n", 1) + "---\n" + other
+	got := generate(t, text)
+	require.Equal(t, 2, strings.Count(got, other), "other documents stay to the byte")
+	require.Contains(t, got, "--- # the pod\n")
+	require.Contains(t, got, "  # what runs\n  containers: # one\n  - name: app\n")
+	require.Equal(t, got, generate(t, got))
+	foreign := strings.Replace(podWith(annotated), "apiVersion: v1", "apiVersion: example.com/v1", 1)
+	require.Equal(t, foreign, generate(t, foreign), "a kind of the same name in another group")
+	wide := strings.ReplaceAll(podWith(annotated), "\n  - name", "\n    - name")
+	wide = strings.ReplaceAll(strings.ReplaceAll(wide, "\n    image", "\n      image"), "\n    persistent", "\n      persistent")
+	require.Contains(t, generate(t, wide), "  initContainers:\n    - name: contrast-initializer\n")
+	empty := "---\n# nothing\n---\n"
+	require.Equal(t, empty, generate(t, empty))
+	require.Empty(t, generate(t, ""))
+}
+
+// Objects of a List are workloads, too.
+func TestAList(t *testing.T) {
+	t.Parallel()
+	text := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(podWith(annotated)), "\n", "\n  ") + "\n"
+	got := generate(t, text)
+	require.Contains(t, got, "CRYPTSETUP_DEVICE")
+	require.Equal(t, got, generate(t, got))
+}
+
+// PV-01: several volumes of one workload have devices and mounts of their own.
+func TestSeveralVolumes(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(podWith(`strongroom.dev/secure-pv: "data:state, logs:logs-open"`), "  volumes:\n", "  volumes:\n  - name: logs\n    ephemeral: {volumeClaimTemplate: {spec: {volumeMode: Block}}}\n", 1)
+	c := decode(t, []byte(generate(t, text))).InitContainers[0]
+	require.Equal(t, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/csi0"}, {Name: "logs", DevicePath: "/dev/csi1"}}, c.VolumeDevices)
+	require.Equal(t, "/state", c.VolumeMounts[1].MountPath)
+	require.Equal(t, "/state1", c.VolumeMounts[2].MountPath)
+	require.Contains(t, c.Env, corev1.EnvVar{Name: "CRYPTSETUP_DEVICE", Value: "/dev/csi0,/dev/csi1"})
+}
+
+// PV-03: a volume that has the mount's name is replaced, and the user is told.
+func TestPV03AnExistingVolumeIsReplaced(t *testing.T) {
+	t.Parallel()
+	text := podWith(annotated) + "  - name: state\n    hostPath: {path: /x}\n"
+	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, options)
+	require.NoError(t, err)
+	require.Equal(t, []string{`app.yaml: document 1, Pod "app": volume "state" is replaced by an emptyDir in memory, where the file system of "data" appears`}, got[0].Warnings)
+	require.NotContains(t, string(got[0].Text), "hostPath")
+	again, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: got[0].Text}}, options)
+	require.NoError(t, err)
+	require.Empty(t, again[0].Warnings)
+}
+
+func refused(t *testing.T, text string, why ...string) {
+	t.Helper()
+	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, options)
+	require.Nil(t, got)
+	for _, w := range why {
+		require.ErrorContains(t, err, w)
+	}
+}
+
+// PV-01, PV-02: what cannot be done is refused, and the message names file, document, object and field.
+func TestPV02Refused(t *testing.T) {
+	t.Parallel()
+	for value, why := range map[string]string{
+		"data": "format 'device-name:mount-name'", "": "format", "data:": "format", ":state": "format", "a:b:c": "format", "data:state,": "format",
+		"data:data": "named twice", "data:a,data:b": "named twice", "Data:state": "no name of a volume", "data:st/ate": "no name of a volume",
+		"nothing:state": `device "nothing" not found`,
+	} {
+		refused(t, "---\n---\n"+podWith(`strongroom.dev/secure-pv: "`+value+`"`), `app.yaml: document 2, Pod "app": annotation secure-pv`, why)
+	}
+	refused(t, podWith(`strongroom.dev/secure-pv: 7`), "put it in quotes")
+	refused(t, podWith(`strongroom.dev/secure-pv: "data:a", `+annotated), "must agree")
+	refused(t, strings.Replace(podWith(annotated), "persistentVolumeClaim: {claimName: data}", "emptyDir: {}", 1), `volume "data" must be a PersistentVolumeClaim`)
+	refused(t, strings.Replace(podWith(annotated), "persistentVolumeClaim: {claimName: data}", "ephemeral: {volumeClaimTemplate: {spec: {}}}", 1), "volumeMode must be Block")
+	refused(t, strings.Replace(podWith(annotated), "spec:\n", "spec: &x\n", 1)+"---\n"+strings.Replace(podWith(annotated), "  containers:\n", "  containers: nothing\n  initContainers:\n", 1), "it must be a list")
+	refused(t, "a: &a {name: x}\n"+strings.Replace(podWith(annotated), "spec:\n", "spec:\n  <<: *a\n", 1), "YAML alias")
+	refused(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: empty}\n", `Pod "empty": spec: the Pod has no pod`)
+	refused(t, "a: [\n---\nb: }\n", "document 1", "document 2")
+	refused(t, podWith(annotated)+"...\n"+podWith(annotated), "another document begins")
+	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {volumeMode: Filesystem}\n---\n"
+	refused(t, claim+podWith(annotated), "PersistentVolumeClaim default/data: spec.volumeMode must be Block")
+	require.Contains(t, generate(t, strings.Replace(claim, "Filesystem", "Block", 1)+podWith(annotated)), "CRYPTSETUP_DEVICE")
+	require.Contains(t, generate(t, strings.Replace(claim, "name: data", "name: data, namespace: other", 1)+podWith(annotated)), "CRYPTSETUP_DEVICE", "of another namespace")
+}
+
+// A claim may stand in another file.
+func TestClaimsOfOtherFiles(t *testing.T) {
+	t.Parallel()
+	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {}\n"
+	_, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(podWith(annotated))}, {Name: "claim.yaml", Text: []byte(claim)}}, options)
+	require.ErrorContains(t, err, "volumeMode must be Block")
+}
+
+// A statefulset's template is looked for among its claims alone of its kind.
+func TestPV02ClaimTemplates(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/statefulset.in.yaml")
+	require.NoError(t, err)
+	refused(t, string(bytes.Replace(text, []byte("volumeMode: Block"), []byte("volumeMode: Filesystem"), 1)), "volumeClaimTemplates: data: spec.volumeMode must be Block")
+	refused(t, string(bytes.Replace(text, []byte(`"data:state"`), []byte(`"other:data"`), 1)), `device "other" not found`)
+	refused(t, string(bytes.Replace(text, []byte("kind: StatefulSet"), []byte("kind: Deployment"), 1)), `device "data" not found`)
+}

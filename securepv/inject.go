@@ -1,0 +1,208 @@
+package securepv
+
+import (
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// inject puts the initializer into a workload, in place of one that was put there before.
+func (w *workload) inject(o Options, claims claims) (warnings []string, err error) {
+	if skip, err := w.isSkipped(); err != nil || skip {
+		return nil, err
+	}
+	value, annotated, err := w.annotated(securePV)
+	if err != nil {
+		return nil, err
+	}
+	var volumes []Volume
+	if annotated {
+		if volumes, err = ParseVolumes(value); err != nil {
+			return nil, fmt.Errorf("annotation %s: %w", securePV, err)
+		}
+	}
+	for _, v := range volumes {
+		if err := w.checkDevice(v.Device, claims); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.removeStale(volumes); err != nil {
+		return nil, err
+	}
+	if warnings, err = w.ensureVolumes(volumes); err != nil {
+		return nil, err
+	}
+	coordinator := o.Coordinator
+	if coordinator == "" {
+		coordinator = "coordinator-ready." + w.namespace()
+	}
+	return warnings, w.addInitializer(newInitializer(o.Image, coordinator, volumes))
+}
+
+// isSkipped reports whether the workload gets no initializer: it says so (PV-09), or it is the
+// coordinator, which gives initializers their secrets.
+func (w *workload) isSkipped() (bool, error) {
+	value, _, err := w.annotated(skipInitializer)
+	if err != nil {
+		return false, err
+	}
+	role, _, err := w.annotated(podRole)
+	return value == "true" || role == "coordinator", err
+}
+
+// checkDevice refuses a device that the initializer could not have as a block device (PV-02).
+func (w *workload) checkDevice(name string, claims claims) error {
+	volumes, err := list(w.pod, "volumes")
+	if err != nil {
+		return err
+	}
+	if t := w.claimTemplate(name); t != nil {
+		return inBlockMode(t, "volumeClaimTemplates: "+name)
+	}
+	v := named(volumes, name)
+	if v == nil {
+		return fmt.Errorf("annotation %s: device %q not found: it must be among volumes or volumeClaimTemplates", securePV, name)
+	}
+	if claim := field(v, "persistentVolumeClaim"); !absent(claim) {
+		id := w.namespace() + "/" + text(claim, "claimName")
+		if pvc := claims[id]; pvc != nil {
+			return inBlockMode(pvc, "PersistentVolumeClaim "+id)
+		}
+		return nil
+	}
+	if ephemeral, err := child(v, "ephemeral", "volumeClaimTemplate"); err == nil && ephemeral != nil {
+		return inBlockMode(ephemeral, "volumes: "+name)
+	}
+	return fmt.Errorf("annotation %s: volume %q must be a PersistentVolumeClaim, for Kubernetes gives pods no other volume as a block device", securePV, name)
+}
+
+func (w *workload) claimTemplate(name string) *yaml.Node {
+	for _, t := range w.claims {
+		if meta, err := child(t, "metadata"); err == nil && text(meta, "name") == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func inBlockMode(claim *yaml.Node, what string) error {
+	if spec, err := child(claim, "spec"); err != nil || text(spec, "volumeMode") != "Block" {
+		return fmt.Errorf("%s: spec.volumeMode must be Block: the initializer needs the device, and Kubernetes would mount a file system of its own", what)
+	}
+	return nil
+}
+
+// removeStale removes the volumes that an annotation of before put here and that this one does not
+// name. One that a container still uses is no volume of ours to remove: without it, the pod could
+// not start, and with it the workload would write into the node's memory.
+func (w *workload) removeStale(volumes []Volume) error {
+	inits, err := list(w.pod, "initContainers")
+	if err != nil {
+		return err
+	}
+	before := named(inits, initializerName)
+	if before == nil {
+		return nil
+	}
+	stale, err := stateVolumes(before)
+	if err != nil {
+		return err
+	}
+	all, err := list(w.pod, "volumes")
+	if err != nil {
+		return err
+	}
+	for _, name := range stale {
+		v := named(all, name)
+		if v == nil || !isInMemory(v) || slices.ContainsFunc(volumes, func(v Volume) bool { return v.Mount == name }) {
+			continue
+		}
+		user, err := w.userOf(name)
+		if err != nil {
+			return err
+		}
+		if user != "" {
+			return fmt.Errorf("container %q still mounts %q, which the annotation %s gave it: remove that mount, or name the volume in the annotation", user, name, securePV)
+		}
+		all = without(all, name)
+	}
+	setList(w.pod, "volumes", all)
+	return nil
+}
+
+// userOf names a container besides the initializer that mounts a volume.
+func (w *workload) userOf(volume string) (string, error) {
+	containers, err := w.containers()
+	if err != nil {
+		return "", err
+	}
+	for _, c := range containers {
+		mounts, err := list(c, "volumeMounts")
+		if err != nil {
+			return "", fmt.Errorf("container %q: %w", text(c, "name"), err)
+		}
+		if named(mounts, volume) != nil {
+			return text(c, "name"), nil
+		}
+	}
+	return "", nil
+}
+
+// containers are all but the initializer.
+func (w *workload) containers() ([]*yaml.Node, error) {
+	inits, err := list(w.pod, "initContainers")
+	if err != nil {
+		return nil, err
+	}
+	others, err := list(w.pod, "containers")
+	return slices.Concat(without(inits, initializerName), others), err
+}
+
+// ensureVolumes adds the emptyDirs, and the one of the secrets. What had the name of one is replaced
+// by it (PV-03), of which the user is told.
+func (w *workload) ensureVolumes(volumes []Volume) (warnings []string, err error) {
+	all, err := list(w.pod, "volumes")
+	if err != nil {
+		return nil, err
+	}
+	if before := named(all, secretsVolume); before == nil || absent(field(before, "emptyDir")) {
+		all = replace(all, inMemory(secretsVolume))
+	}
+	for _, v := range volumes {
+		if w.claimTemplate(v.Mount) != nil {
+			return nil, fmt.Errorf("annotation %s: %q is a volumeClaimTemplate: give the mount another name", securePV, v.Mount)
+		}
+		if before := named(all, v.Mount); before != nil && !isInMemory(before) {
+			warnings = append(warnings, fmt.Sprintf("volume %q is replaced by an emptyDir in memory, where the file system of %q appears", v.Mount, v.Device))
+		} else if before != nil {
+			continue
+		}
+		all = replace(all, inMemory(v.Mount))
+	}
+	setList(w.pod, "volumes", all)
+	return warnings, nil
+}
+
+// addInitializer puts it first, and gives all other containers its secrets.
+func (w *workload) addInitializer(initializer *yaml.Node) error {
+	others, err := w.containers()
+	if err != nil {
+		return err
+	}
+	for _, c := range others {
+		mounts, err := list(c, "volumeMounts")
+		if err != nil {
+			return fmt.Errorf("container %q: %w", text(c, "name"), err)
+		}
+		if m := named(mounts, secretsVolume); m == nil || text(m, "mountPath") != secretsPath {
+			setList(c, "volumeMounts", replace(mounts, node(volumeMount{Name: secretsVolume, MountPath: secretsPath})))
+		}
+	}
+	inits, err := list(w.pod, "initContainers")
+	if err != nil {
+		return err
+	}
+	setList(w.pod, "initContainers", append([]*yaml.Node{initializer}, without(inits, initializerName)...))
+	return nil
+}

@@ -1,0 +1,168 @@
+package securepv
+
+import (
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// field gives the value of a key of a mapping, nil where there is none.
+func field(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// text gives a scalar's value, "" where there is none.
+func text(mapping *yaml.Node, key string) string {
+	if n := field(mapping, key); n != nil && n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	return ""
+}
+
+// child gives the mapping at a path, nil where some part of it is absent or null.
+func child(mapping *yaml.Node, path ...string) (*yaml.Node, error) {
+	for _, key := range path {
+		mapping = field(mapping, key)
+		if absent(mapping) {
+			return nil, nil
+		}
+		if err := plain(mapping, yaml.MappingNode); err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return mapping, nil
+}
+
+var (
+	errNoMapping = errors.New("it must be a mapping")
+	errNoList    = errors.New("it must be a list")
+	errAlias     = errors.New("it is a YAML alias or merges one: write it out, for a change here would change the other place, too")
+)
+
+// plain refuses what is not of a kind, or shares its content with another place.
+func plain(n *yaml.Node, kind yaml.Kind) error {
+	switch {
+	case n.Kind == yaml.AliasNode || field(n, "<<") != nil:
+		return errAlias
+	case n.Kind == kind:
+		return nil
+	case kind == yaml.SequenceNode:
+		return errNoList
+	}
+	return errNoMapping
+}
+
+func absent(n *yaml.Node) bool { return n == nil || n.ShortTag() == "!!null" }
+
+// list gives the mappings of a list, none where it is absent.
+func list(mapping *yaml.Node, key string) ([]*yaml.Node, error) {
+	n := field(mapping, key)
+	if absent(n) {
+		return nil, nil
+	}
+	if err := plain(n, yaml.SequenceNode); err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	for i, item := range n.Content {
+		if err := plain(item, yaml.MappingNode); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", key, i, err)
+		}
+	}
+	return n.Content, nil
+}
+
+// named gives the item of a list with this name, and nil where there is none.
+func named(items []*yaml.Node, name string) *yaml.Node {
+	for _, item := range items {
+		if text(item, "name") == name {
+			return item
+		}
+	}
+	return nil
+}
+
+// set puts a value under a key, in the key's place if it is there, else last.
+func set(mapping *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			mapping.Content[i+1] = value
+			return
+		}
+	}
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
+}
+
+// unset removes a key.
+func unset(mapping *yaml.Node, key string) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			mapping.Content = append(mapping.Content[:i], mapping.Content[i+2:]...)
+			return
+		}
+	}
+}
+
+// setList puts a list under a key. An empty one removes the key; one that is there keeps its
+// style and comments.
+func setList(mapping *yaml.Node, key string, items []*yaml.Node) {
+	if len(items) == 0 {
+		unset(mapping, key)
+		return
+	}
+	n := field(mapping, key)
+	if absent(n) {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		set(mapping, key, n)
+	}
+	if len(n.Content) == 0 {
+		n.Style = 0 // [] becomes a list with a line for each item
+	}
+	n.Content = items
+}
+
+// replace gives the list with the item in the place of the one of its name, else last.
+func replace(items []*yaml.Node, item *yaml.Node) []*yaml.Node {
+	out, done := make([]*yaml.Node, 0, len(items)+1), false
+	for _, n := range items {
+		if text(n, "name") == text(item, "name") {
+			if !done {
+				out, done = append(out, item), true
+			}
+			continue
+		}
+		out = append(out, n)
+	}
+	if !done {
+		out = append(out, item)
+	}
+	return out
+}
+
+// without gives the list without the items of a name.
+func without(items []*yaml.Node, name string) []*yaml.Node {
+	var out []*yaml.Node
+	for _, n := range items {
+		if text(n, "name") != name {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// node makes a node of a value whose fields have yaml tags. Types of this package can all be encoded.
+func node(value any) *yaml.Node {
+	var n yaml.Node
+	if err := n.Encode(value); err != nil {
+		panic(err) // a defect of this package, whatever the input is
+	}
+	return &n
+}

@@ -1,0 +1,96 @@
+package securepv
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// template is the path to the pod template of each kind of workload (PV-13).
+var template = map[string][]string{
+	"Pod":                   {},
+	"Deployment":            {"spec", "template"},
+	"ReplicaSet":            {"spec", "template"},
+	"ReplicationController": {"spec", "template"},
+	"StatefulSet":           {"spec", "template"},
+	"DaemonSet":             {"spec", "template"},
+	"Job":                   {"spec", "template"},
+	"CronJob":               {"spec", "jobTemplate", "spec", "template"},
+}
+
+// groups are the API groups of those kinds: a kind of the same name in another group is not ours.
+var groups = map[string]string{
+	"Pod": "", "ReplicationController": "",
+	"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps", "DaemonSet": "apps",
+	"Job": "batch", "CronJob": "batch",
+}
+
+// workload is one object that has pods.
+type workload struct {
+	object   *yaml.Node
+	kind     string
+	metadata []*yaml.Node // its own and its pod template's
+	pod      *yaml.Node   // the pod's spec
+	claims   []*yaml.Node // volumeClaimTemplates, of a StatefulSet
+}
+
+// asWorkload gives an object that is a workload as one; of others nil.
+func asWorkload(object *yaml.Node) (*workload, error) {
+	kind := text(object, "kind")
+	path, known := template[kind]
+	if !known || group(object) != groups[kind] {
+		return nil, nil
+	}
+	w := &workload{object: object, kind: kind}
+	own, err := child(object, "metadata")
+	if err != nil {
+		return nil, err
+	}
+	w.metadata = append(w.metadata, own)
+	at, err := child(object, path...)
+	if err != nil {
+		return nil, err
+	}
+	if at != object {
+		of, err := child(at, "metadata")
+		if err != nil {
+			return nil, err
+		}
+		w.metadata = append(w.metadata, of)
+	}
+	if w.pod, err = child(at, "spec"); err != nil {
+		return nil, err
+	}
+	if w.pod == nil {
+		return nil, fmt.Errorf("spec: the %s has no pod", kind)
+	}
+	if kind == "StatefulSet" {
+		spec, err := child(object, "spec")
+		if err != nil {
+			return nil, err
+		}
+		if w.claims, err = list(spec, "volumeClaimTemplates"); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// group is the API group of an object.
+func group(object *yaml.Node) string {
+	version := text(object, "apiVersion")
+	for i := range version {
+		if version[i] == '/' {
+			return version[:i]
+		}
+	}
+	return ""
+}
+
+// namespace is the workload's, "default" where the text names none.
+func (w *workload) namespace() string {
+	if ns := text(w.metadata[0], "namespace"); ns != "" {
+		return ns
+	}
+	return "default"
+}
