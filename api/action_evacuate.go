@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -107,11 +108,23 @@ func (a *API) mayEvacuate(r *Request, row serverRow) error {
 	if row.Server.HostID == nil || row.HostName == nil || row.HostLastSeen == nil {
 		return fault.Conflict("Instance %s is on no host.", s.ID)
 	}
-	silent := a.config.Now().Sub(*row.HostLastSeen) >= compute.HostTimeout
-	if err := compute.CheckFenced(*row.HostName, row.HostForcedDown != nil && *row.HostForcedDown, silent); err != nil {
+	if err := fencing(row, a.config.Now()).Check(*row.HostName); err != nil {
 		return forNow{err}
 	}
 	return nil
+}
+
+// fencing is what is known of the host of a server, by this process's clock. The operation looks again, by
+// the database's.
+func fencing(row serverRow, now time.Time) compute.Fencing {
+	is := compute.Fencing{Silent: now.Sub(*row.HostLastSeen)}
+	if row.HostForcedDown != nil {
+		is.ForcedDown = *row.HostForcedDown
+	}
+	if row.HostFenceAfter != nil {
+		is.After = time.Duration(*row.HostFenceAfter) * time.Second
+	}
+	return is
 }
 
 // evacuationTarget finds the host that a server is to be evacuated to.

@@ -30,6 +30,9 @@ func TestEvacuateRefuses(t *testing.T) {
 	ask(admin, `{}`, "2.14").fails(400, "badRequest", "Compute service of "+name+" is still in use. It is forced down and still reports itself: stop it and its guests first.")
 	c.fenced(false, "1 hour")
 	require.Contains(t, ask(admin, `{}`, "2.14").ok(400).body, "Compute service of "+name+" is still in use. It does not report itself, and its guests may run nevertheless: fence the host")
+	c.exec(`UPDATE hosts SET fence_after = 4000 WHERE id = $1`, c.host)
+	require.Contains(t, ask(admin, `{}`, "2.14").ok(400).body, "Compute service of "+name+" is still in use. It does not report itself, and its watchdog stops its guests: ask again in ")
+	c.exec(`UPDATE hosts SET fence_after = 0 WHERE id = $1`, c.host)
 	c.fenced(true, "1 hour")
 	ask(member, `{}`, "2.14").ok(403)
 	ask(stranger, `{}`, "2.14").ok(404)
@@ -80,7 +83,12 @@ func TestEvacuate(t *testing.T) {
 		require.Equal(t, compute.TaskRebuilding, c.row(id).TaskState)
 		require.JSONEq(t, v.arguments, c.text(`SELECT arguments::text FROM operations WHERE server_id = $1 AND kind = 'evacuate'`, id))
 	}
-	id := c.onFenced()
+	c.fenced(false, "0 seconds")
+	id := c.active()
+	c.exec(`UPDATE hosts SET fence_after = 60, last_seen = now() - interval '121 seconds' WHERE id = $1`, c.host)
+	c.act(t, admin, id, `{"evacuate": {}}`, at("2.14")).ok(200) // its watchdog has stopped its guests
+	c.exec(`UPDATE hosts SET fence_after = 0 WHERE id = $1`, c.host)
+	id = c.onFenced()
 	got := c.act(t, admin, id, `{"evacuate": {"onSharedStorage": false}}`, at("2.13")).ok(200)
 	var made struct{ AdminPass string }
 	require.NoError(t, json.Unmarshal([]byte(got.body), &made))

@@ -23,8 +23,11 @@ func TestServicesTellDrains(t *testing.T) {
 	_, err = b.pool.Exec(t.Context(), "INSERT INTO drained_servers (operation_id, server_id, state) VALUES ($1, $2, 'left')", op.ID, server)
 	require.NoError(t, err)
 
+	_, err = b.pool.Exec(t.Context(), "UPDATE hosts SET fence_after = 180 WHERE id = $1", host)
+	require.NoError(t, err)
 	plain := b.do(t, admin, "GET", "/os-services", "", at("2.97"))
 	require.NotContains(t, plain.keys("services", 0), "drain")
+	require.NotContains(t, plain.keys("services", 0), "fence_after")
 	require.Equal(t, "disabled", plain.get("services", 0, "status"))
 	require.Equal(t, "draining ("+string(op.ID)+")", plain.get("services", 0, "disabled_reason"))
 	more := b.do(t, admin, "GET", "/os-services", "", at("2.97, strongroom 1.0"))
@@ -32,6 +35,8 @@ func TestServicesTellDrains(t *testing.T) {
 		"operation_id": string(op.ID), "state": "accepted", "moving": 0.0, "moved": 0.0, "left": 1.0, "failed": 0.0,
 	}, more.get("services", 0, "drain"))
 	require.Nil(t, more.get("services", 1, "drain"))
+	require.InDelta(t, 180, more.get("services", 0, "fence_after"), 0)
+	require.InDelta(t, 0, more.get("services", 1, "fence_after"), 0)
 	b.do(t, member, "GET", "/os-services", "", at("2.97, strongroom 1.0")).fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-services:list to be performed.")
 }
 

@@ -64,6 +64,7 @@ func (a *API) listServices(r *Request) (any, error) {
 			view := a.viewService(r, withoutUse(h))
 			if r.Extended {
 				view["drain"] = drains[h.ID]
+				view["fence_after"] = h.FenceAfter
 			}
 			items = append(items, view)
 		}

@@ -107,18 +107,3 @@ func (s Server) TPMLost() string {
 	return "The state of the vTPM of server " + s.ID.String() + " was lost with its host: it is new and empty, with the same key. " +
 		"What the guest had sealed to it or kept in it is gone."
 }
-
-// CheckFenced refuses, with Invalid and the API's text, to evacuate servers from a host that may
-// still run them. It is not enough that the host is silent: guests go on without their worker.
-func CheckFenced(host string, forcedDown, silent bool) error {
-	switch {
-	case !silent && forcedDown:
-		return Errorf(Invalid, "Compute service of %s is still in use. It is forced down and still reports itself: stop it and its guests first.", host)
-	case !silent:
-		return Errorf(Invalid, "Compute service of %s is still in use.", host)
-	case !forcedDown:
-		return Errorf(Invalid, "Compute service of %s is still in use. It does not report itself, and its guests may run nevertheless: "+
-			"fence the host, that is, see to it that it has no power or no disks, and then force its service down.", host)
-	}
-	return nil
-}

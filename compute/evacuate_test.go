@@ -61,13 +61,3 @@ func TestCheckEvacuator(t *testing.T) {
 	s.Disks[0].BackingSecret = &compute.SecretID{UUID: uuid.New()}
 	require.NoError(t, s.CheckEvacuator(s, admin))
 }
-
-func TestCheckFenced(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, compute.CheckFenced("node-1", true, true))
-	for _, is := range [][2]bool{{false, false}, {true, false}, {false, true}} {
-		err := compute.CheckFenced("node-1", is[0], is[1])
-		require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", is)
-		require.ErrorContains(t, err, "Compute service of node-1 is still in use.")
-	}
-}

@@ -39,6 +39,7 @@ func (c *testCloud) restoreHost(t *testing.T, h stack.Host) {
 	c.powerOn(t, h)
 	if h.Number > 1 {
 		c.link(t, h, true)
+		c.control(t, h, true)
 	}
 	c.updateService(t, h, map[string]any{"forced_down": false, "status": "enabled"})
 }
@@ -162,6 +163,12 @@ func (c *testCloud) powerOn(t *testing.T, h stack.Host) {
 func (c *testCloud) link(t *testing.T, h stack.Host, up bool) {
 	t.Helper()
 	require.NoError(t, h.SetLink(context.WithoutCancel(t.Context()), up))
+}
+
+// control cuts a host, which is not the first, from Temporal and the gateway, or mends it.
+func (c *testCloud) control(t *testing.T, h stack.Host, up bool) {
+	t.Helper()
+	require.NoError(t, h.SetControl(context.WithoutCancel(t.Context()), up))
 }
 
 // armOn is arm of a point on one host.

@@ -70,10 +70,16 @@ func (c *testCloud) remains(t *testing.T, h stack.Host, id string) remains {
 		return out
 	}
 	require.NoError(t, err)
-	out.Domain, err = conn.DomainGetXMLDesc(domain, libvirt.DomainXMLInactive)
+	text, err := conn.DomainGetXMLDesc(domain, libvirt.DomainXMLInactive)
+	var state int32
+	if err == nil {
+		state, _, err = conn.DomainGetState(domain, 0)
+	}
+	if libvirt.IsNotFound(err) { // it goes at this moment
+		return out
+	}
 	require.NoError(t, err)
-	state, _, err := conn.DomainGetState(domain, 0)
-	require.NoError(t, err)
+	out.Domain = text
 	out.Running = libvirt.DomainState(state) != libvirt.DomainShutoff
 	return out
 }

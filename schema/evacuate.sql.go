@@ -113,27 +113,28 @@ func (q *Queries) LeaveHost(ctx context.Context, arg LeaveHostParams) error {
 
 const lockFenced = `-- name: LockFenced :one
 SELECT name, (forced_down OR forgotten_at IS NOT NULL)::boolean AS forced_down,
-    (last_seen <= now() - make_interval(secs => $1::float8))::boolean AS silent
-FROM hosts WHERE id = $2 FOR UPDATE
+    extract(epoch FROM now() - last_seen)::float8 AS silent, fence_after
+FROM hosts WHERE id = $1 FOR UPDATE
 `
-
-type LockFencedParams struct {
-	HostTimeout float64
-	ID          compute.HostID
-}
 
 type LockFencedRow struct {
 	Name       string
 	ForcedDown bool
-	Silent     bool
+	Silent     float64
+	FenceAfter int32
 }
 
-// Whether a host is down by its operator's word, and has not reported itself for
-// host_timeout. Until the transaction ends no report of it is taken.
-func (q *Queries) LockFenced(ctx context.Context, arg LockFencedParams) (LockFencedRow, error) {
-	row := q.db.QueryRow(ctx, lockFenced, arg.HostTimeout, arg.ID)
+// Whether a host is down by its operator's word, for how long it has not reported itself, in seconds, and
+// what its watchdog has promised. Until the transaction ends no report of it is taken.
+func (q *Queries) LockFenced(ctx context.Context, id compute.HostID) (LockFencedRow, error) {
+	row := q.db.QueryRow(ctx, lockFenced, id)
 	var i LockFencedRow
-	err := row.Scan(&i.Name, &i.ForcedDown, &i.Silent)
+	err := row.Scan(
+		&i.Name,
+		&i.ForcedDown,
+		&i.Silent,
+		&i.FenceAfter,
+	)
 	return i, err
 }
 

@@ -221,7 +221,9 @@ func (q *Queries) KeysGranted(ctx context.Context, arg KeysGrantedParams) ([]byt
 }
 
 const keysSource = `-- name: KeysSource :one
-SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url FROM ledger l
+SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url,
+    ARRAY(SELECT c.serial FROM host_certificates c WHERE c.host_id = h.id AND c.revoked_at IS NULL AND c.not_after > now() ORDER BY c.serial)::text[] AS serials
+FROM ledger l
     JOIN operations o ON o.id = l.operation_id
     JOIN servers s ON s.id = o.server_id
     JOIN hosts h ON h.id = s.host_id
@@ -242,9 +244,11 @@ type KeysSourceRow struct {
 	HostID      compute.HostID
 	Name        string
 	AgentURL    string
+	Serials     []string
 }
 
-// The same as the other host asks it: where the server comes from, and by which operation.
+// The same as the other host asks it: where the server comes from, and by which operation; and the
+// certificates of that host that are good.
 func (q *Queries) KeysSource(ctx context.Context, arg KeysSourceParams) (KeysSourceRow, error) {
 	row := q.db.QueryRow(ctx, keysSource, arg.Destination, arg.ServerID)
 	var i KeysSourceRow
@@ -253,6 +257,7 @@ func (q *Queries) KeysSource(ctx context.Context, arg KeysSourceParams) (KeysSou
 		&i.HostID,
 		&i.Name,
 		&i.AgentURL,
+		&i.Serials,
 	)
 	return i, err
 }

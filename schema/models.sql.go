@@ -121,6 +121,7 @@ type Host struct {
 	SyncedBootID      string
 	ResumeGuests      bool
 	TPMStorage        string
+	FenceAfter        int32
 }
 
 type HostCertificate struct {

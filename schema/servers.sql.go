@@ -15,7 +15,7 @@ import (
 
 const findServer = `-- name: FindServer :one
 SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
-    h.agent_url AS host_agent,
+    h.fence_after AS host_fence_after, h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
 FROM servers s LEFT JOIN hosts h ON h.id = s.host_id
 WHERE s.id = $1
@@ -27,6 +27,7 @@ type FindServerRow struct {
 	HostDisabled   *bool
 	HostForcedDown *bool
 	HostLastSeen   *time.Time
+	HostFenceAfter *int32
 	HostAgent      *string
 	PinnedZone     string
 }
@@ -95,6 +96,7 @@ func (q *Queries) FindServer(ctx context.Context, id compute.ServerID) (FindServ
 		&i.HostDisabled,
 		&i.HostForcedDown,
 		&i.HostLastSeen,
+		&i.HostFenceAfter,
 		&i.HostAgent,
 		&i.PinnedZone,
 	)
@@ -217,7 +219,7 @@ func (q *Queries) InsertServerDisk(ctx context.Context, arg InsertServerDiskPara
 
 const listServers = `-- name: ListServers :many
 SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
-    h.agent_url AS host_agent,
+    h.fence_after AS host_fence_after, h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
 FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)
 JOIN servers s ON s.id = wanted.id LEFT JOIN hosts h ON h.id = s.host_id
@@ -230,6 +232,7 @@ type ListServersRow struct {
 	HostDisabled   *bool
 	HostForcedDown *bool
 	HostLastSeen   *time.Time
+	HostFenceAfter *int32
 	HostAgent      *string
 	PinnedZone     string
 }
@@ -304,6 +307,7 @@ func (q *Queries) ListServers(ctx context.Context, ids []uuid.UUID) ([]ListServe
 			&i.HostDisabled,
 			&i.HostForcedDown,
 			&i.HostLastSeen,
+			&i.HostFenceAfter,
 			&i.HostAgent,
 			&i.PinnedZone,
 		); err != nil {

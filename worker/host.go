@@ -29,6 +29,9 @@ const (
 	describedEvery = time.Minute
 )
 
+// leaveTime bounds how long a worker that is told to stop tries to say so.
+const leaveTime = 10 * time.Second
+
 // ActivitySet is what registers the activities of one thing.
 type ActivitySet interface{ Register(r durable.Registry) }
 
@@ -55,6 +58,7 @@ type Host struct {
 	CloseIdle    func(ctx context.Context) error                                            // closes what no domain uses any more
 	Evict        func(ctx context.Context, server compute.ServerID, since time.Time) error  // stops a guest that was not started since
 	NoAutostart  func(ctx context.Context) error                                            // has libvirt start no guest by itself
+	TakeBack     func(ctx context.Context) error                                            // what the host promised (Watched), when it is told to stop
 	Ready        func() error                                                               // called once the host has its row
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -87,7 +91,16 @@ func (h Host) Run(ctx context.Context) error {
 	}
 	go h.keepSeen(ctx, eviction)
 	go h.keepClosed(ctx)
-	return group.Run(ctx, nil)
+	return group.Run(ctx, h.leave)
+}
+
+// leave is before the last work ends: nobody says any more that the host runs.
+func (h Host) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := h.TakeBack(ctx); err != nil {
+		h.Logger.WarnContext(ctx, "no gateway was told that this host stops: its watchdog will stop its guests (host.fence_after), unless the worker is started before", "error", err)
+	}
 }
 
 func (h Host) options(identity string, slots int, eviction *Eviction) sdk.Options {

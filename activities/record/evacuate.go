@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,8 +47,7 @@ type LeaveHostInput struct {
 
 // LeaveHost is the activity record.LeaveHost. From here on, until the operation ends, the host
 // does not run the server, should it come back: it asks for such servers before it takes any
-// work, and whenever it says that it runs. Conflict: it is not down, or nobody has said that it
-// is fenced.
+// work, and whenever it says that it runs. Conflict: it is not down, or may not be fenced.
 func (a *Activities) LeaveHost(ctx context.Context, in LeaveHostInput) error {
 	return fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
 		if err := lockFenced(ctx, q, in.From); err != nil {
@@ -57,14 +57,17 @@ func (a *Activities) LeaveHost(ctx context.Context, in LeaveHostInput) error {
 	})
 }
 
-// lockFenced refuses, with Conflict, a host that is not down, or that nobody has said is fenced. The lock
-// is the one that the host needs to say that it runs.
+// lockFenced refuses, with Conflict, a host that is not down, or of which neither its operator has said that it
+// is fenced, nor its watchdog promised, by the database's clock. The lock is the one that the host needs to say that it runs.
 func lockFenced(ctx context.Context, q *schema.Queries, id compute.HostID) error {
-	host, err := q.LockFenced(ctx, schema.LockFencedParams{ID: id, HostTimeout: compute.HostTimeout.Seconds()})
+	host, err := q.LockFenced(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := compute.CheckFenced(host.Name, host.ForcedDown, host.Silent); err != nil {
+	is := compute.Fencing{
+		ForcedDown: host.ForcedDown, Silent: time.Duration(host.Silent * float64(time.Second)), After: time.Duration(host.FenceAfter) * time.Second,
+	}
+	if err := is.Check(host.Name); err != nil {
 		return compute.Errorf(compute.Conflict, "%w", err)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"strongroom/worker/gateway"
 )
 
-// An evacuate leaves a host that is silent and forced down, and no other one. From then on that
+// An evacuate leaves a host that is silent and forced down, or whose watchdog had its time, and no other one. From then on that
 // host is told not to run the server, until it has nothing of it any more, or the operation failed. The
 // decision may be made twice, also when another operation has the server.
 func TestEvacuate(t *testing.T) {
@@ -71,12 +71,17 @@ func TestEvacuate(t *testing.T) {
 	}
 
 	in := accepted()
-	for _, is := range []string{"forced_down = false, last_seen = now()", "forced_down = true, last_seen = now()", "forced_down = false, last_seen = now() - interval '1 hour'"} {
+	for _, is := range []string{
+		"forced_down = false, last_seen = now()", "forced_down = true, last_seen = now()", "forced_down = false, last_seen = now() - interval '1 hour'",
+		"fence_after = 60, last_seen = now() - interval '115 seconds'", "fence_after = 3600, last_seen = now() - interval '1 hour'",
+	} {
 		b.Exec("UPDATE hosts SET " + is + " WHERE name = 'a'")
 		require.Equal(t, compute.Conflict, compute.KindOf(b.LeaveHost(b.ctx, in)), is)
 		require.Empty(t, told())
 	}
-	b.Exec("UPDATE hosts SET forced_down = true, last_seen = now() - interval '1 hour' WHERE name = 'a'")
+	b.Exec("UPDATE hosts SET fence_after = 60, last_seen = now() - interval '121 seconds' WHERE name = 'a'")
+	require.NoError(t, b.LeaveHost(b.ctx, in), "its watchdog has stopped its guests")
+	b.Exec("UPDATE hosts SET forced_down = true, fence_after = 0, last_seen = now() - interval '1 hour' WHERE name = 'a'")
 	require.NoError(t, b.LeaveHost(b.ctx, in))
 	require.Equal(t, "pre-migrating", status())
 	require.Equal(t, []compute.ServerID{first.Server}, told())

@@ -73,8 +73,8 @@ type NoteFencedInput struct {
 }
 
 // NoteFenced is the activity record.NoteFenced. From here on, as long as something of the server is
-// there, the host stops the guest, should it come back (gateway.Evacuated). Conflict: it is not down, or nobody
-// has said that it is fenced.
+// there, the host stops the guest, should it come back (gateway.Evacuated). Conflict: it is not down, or may not be
+// fenced.
 func (a *Activities) NoteFenced(ctx context.Context, in NoteFencedInput) error {
 	return fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
 		if err := lockFenced(ctx, q, in.Host); err != nil {

@@ -160,7 +160,8 @@ type HostConfig struct {
 	Networks         []NetworkConfig `koanf:"networks"`
 	TrafficFilter    string          `koanf:"traffic_filter"` // of guests: required, optional or off
 	ResumeGuests     bool            `koanf:"resume_guests_state_on_host_boot"`
-	BootID           string          `koanf:"boot_id"` // a file that has other content after each boot
+	FenceAfter       int             `koanf:"fence_after"` // seconds without an answer of a gateway after which guests are stopped; 0: they go on
+	BootID           string          `koanf:"boot_id"`     // a file that has other content after each boot
 }
 
 // RBDConfig is the Ceph pool in which a host keeps the disks of its servers.

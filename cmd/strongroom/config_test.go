@@ -42,3 +42,11 @@ func TestSecretFilesAreTheirOwnersAlone(t *testing.T) {
 	require.ErrorContains(t, err, "chmod 600")
 	require.NotContains(t, err.Error(), "value")
 }
+
+func TestFenceAfterIsChecked(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, HostConfig{}.checkFenceAfter())
+	require.NoError(t, HostConfig{FenceAfter: 180}.checkFenceAfter())
+	require.EqualError(t, HostConfig{FenceAfter: 30}.checkFenceAfter(),
+		"host.fence_after: 30 seconds: it must be 0 (guests go on while their host is cut off), or 60 to 86400")
+}

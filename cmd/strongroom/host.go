@@ -31,6 +31,8 @@ type hostCommand struct {
 	Revoke hostRevoke `cmd:"" help:"Lock out a compute host: it gets no passphrase and no image any more."`
 	Forget hostForget `cmd:"" help:"Mark a host as one that never comes back."`
 
+	Watchdog hostWatchdog `cmd:"" help:"Stop this host's guests when no gateway answers it (host.fence_after)."`
+
 	Drain   hostDrain   `cmd:"" help:"Move all servers away from a host, which takes no new ones."`
 	Undrain hostUndrain `cmd:"" help:"Have a host that was drained take servers again."`
 }
@@ -38,7 +40,7 @@ type hostCommand struct {
 // Help is shown by --help.
 func (hostCommand) Help() string {
 	return `On a compute host, strongroom host runs the worker, once strongroom host enroll got it a
-certificate. The other commands are for a machine with access to the database: a
+certificate, and strongroom host watchdog its watchdog. The other commands are for a machine with access to the database: a
 controller.`
 }
 
@@ -58,6 +60,11 @@ func (hostRun) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	if err := cfg.Host.checkFenceAfter(); err != nil {
+		return err
+	}
+	// From the beginning: without an answer the worker comes no further.
+	go cfg.Host.watchdog(r, "").Run(r)
 	uuid, isNew, err := hostID(cfg.Host.IDFile)
 	if err != nil {
 		return err
@@ -96,8 +103,9 @@ func (hostRun) Run(r *run) error {
 	}
 	defer temporal.Close()
 	go renewed.keep(r)
+	watched := cfg.Host.watched(r, toGateway)
 	return worker.Host{
-		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: toGateway,
+		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: watched, TakeBack: watched.TakeBack,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
 		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,

@@ -1,8 +1,8 @@
 -- name: LockFenced :one
--- Whether a host is down by its operator's word, and has not reported itself for
--- host_timeout. Until the transaction ends no report of it is taken.
+-- Whether a host is down by its operator's word, for how long it has not reported itself, in seconds, and
+-- what its watchdog has promised. Until the transaction ends no report of it is taken.
 SELECT name, (forced_down OR forgotten_at IS NOT NULL)::boolean AS forced_down,
-    (last_seen <= now() - make_interval(secs => sqlc.arg(host_timeout)::float8))::boolean AS silent
+    extract(epoch FROM now() - last_seen)::float8 AS silent, fence_after
 FROM hosts WHERE id = sqlc.arg(id) FOR UPDATE;
 
 -- name: LeaveHost :exec

@@ -126,8 +126,11 @@ WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now
 LIMIT 1;
 
 -- name: KeysSource :one
--- The same as the other host asks it: where the server comes from, and by which operation.
-SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url FROM ledger l
+-- The same as the other host asks it: where the server comes from, and by which operation; and the
+-- certificates of that host that are good.
+SELECT o.id AS operation_id, h.id AS host_id, h.name, h.agent_url,
+    ARRAY(SELECT c.serial FROM host_certificates c WHERE c.host_id = h.id AND c.revoked_at IS NULL AND c.not_after > now() ORDER BY c.serial)::text[] AS serials
+FROM ledger l
     JOIN operations o ON o.id = l.operation_id
     JOIN servers s ON s.id = o.server_id
     JOIN hosts h ON h.id = s.host_id

@@ -1,7 +1,7 @@
 -- name: FindServer :one
 -- A server with what the API shows of its host; deleted ones too.
 SELECT sqlc.embed(s), h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
-    h.agent_url AS host_agent,
+    h.fence_after AS host_fence_after, h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
 FROM servers s LEFT JOIN hosts h ON h.id = s.host_id
 WHERE s.id = $1;
@@ -9,7 +9,7 @@ WHERE s.id = $1;
 -- name: ListServers :many
 -- These servers, in this order, as FindServer gives them.
 SELECT sqlc.embed(s), h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
-    h.agent_url AS host_agent,
+    h.fence_after AS host_fence_after, h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
 FROM unnest(sqlc.arg(ids)::uuid[]) WITH ORDINALITY AS wanted (id, place)
 JOIN servers s ON s.id = wanted.id LEFT JOIN hosts h ON h.id = s.host_id

@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -30,20 +32,35 @@ const (
 // keys. Unavailable: the host does not answer, or it is another that does.
 func (c Client) Kept(ctx context.Context, host compute.HostID, url string, server compute.ServerID) ([]compute.SecretID, error) {
 	var out keptSecrets
-	err := c.askKeys(ctx, compute.Agent{Host: host, Name: host.String(), URL: url}, http.MethodGet, pathKept+server.String(), nil, &out)
+	err := c.askKeys(ctx, compute.Agent{Host: host, Name: host.String(), URL: url}, ofHost, http.MethodGet, pathKept+server.String(), nil, &out)
 	return out.Secrets, err
 }
 
-// askKeys calls the agent of a host with JSON and reads its answer.
-func (c Client) askKeys(ctx context.Context, host compute.Agent, method, path string, body []byte, out any) error {
+// ofHost accepts whatever certificate a host shows.
+func ofHost(*x509.Certificate) error { return nil }
+
+// askKeys calls the agent of a host with JSON and reads its answer. One that shows a certificate that is not
+// accepted is asked nothing.
+func (c Client) askKeys(ctx context.Context, host compute.Agent, accepts func(*x509.Certificate) error, method, path string, body []byte, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, keyTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(host.URL, "/")+path, bytes.NewReader(body))
 	if err != nil || r.URL.Scheme != "https" {
 		return compute.Errorf(compute.Conflict, "host %s has no https address (host.agent_url)", host.Name)
 	}
-	one := pki.HTTPClient(&http.Transport{TLSClientConfig: c.Identity.Client(pki.HostName(host.Host)), DisableKeepAlives: true, DisableCompression: true})
+	shows := c.Identity.Client(pki.HostName(host.Host))
+	isIts := shows.VerifyConnection
+	shows.VerifyConnection = func(s tls.ConnectionState) error {
+		if err := isIts(s); err != nil {
+			return err
+		}
+		return accepts(s.PeerCertificates[0])
+	}
+	one := pki.HTTPClient(&http.Transport{TLSClientConfig: shows, DisableKeepAlives: true, DisableCompression: true})
 	resp, err := one.Do(r)
+	if compute.Is(err, compute.Forbidden) {
+		return err
+	}
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "host %s does not answer: %w", host.Name, err)
 	}
@@ -71,7 +88,8 @@ type HandedKeys struct {
 	Open func(bound string, id compute.SecretID, sealed []byte) (*secret.Passphrase, error)
 }
 
-// Passphrase implements domain.KeySource. Forbidden: no operation moves the server here; NotFound: the
+// Passphrase implements domain.KeySource. Forbidden: no operation moves the server here, or the
+// other host's certificate was revoked; NotFound: the
 // other host does not keep the key any more.
 func (k HandedKeys) Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
 	if !cred.IsKept() {
@@ -94,7 +112,7 @@ func (k HandedKeys) Passphrase(ctx context.Context, cred compute.Credential, id 
 		return nil, err
 	}
 	var out sealedKey
-	if err := k.askKeys(ctx, handed.From, http.MethodPost, pathHandOn, body, &out); err != nil {
+	if err := k.askKeys(ctx, handed.From, handed.Accepts, http.MethodPost, pathHandOn, body, &out); err != nil {
 		return nil, err
 	}
 	return k.Open(handedContext(k.Host, ask), id, out.Sealed)

@@ -28,6 +28,7 @@ type keeper struct {
 	server  compute.ServerID
 	id      compute.SecretID
 	granted func(of compute.Arrival, to *x509.Certificate) ([]byte, error)
+	serials []string // of its certificates that are good, as the gateway says
 	log     logged
 }
 
@@ -40,6 +41,7 @@ func newKeeper(t *testing.T, a *pki.Authority) *keeper {
 	}
 	own, err := a.Process(pki.HostName(k.Host))
 	require.NoError(t, err)
+	k.serials = []string{own.Cert().SerialNumber.Text(16)}
 	k.URL = serve(t, own, agent.Server{Logger: slog.New(slog.NewTextHandler(&k.log, nil)), Kept: &agent.Kept{
 		Grants: func(_ context.Context, of compute.Arrival, to *x509.Certificate) ([]byte, error) {
 			return k.granted(of, to)
@@ -77,7 +79,7 @@ func newReader(t *testing.T, a *pki.Authority, from *keeper) *reader {
 	return &reader{cert: own.Cert(), keys: keys, HandedKeys: agent.HandedKeys{
 		KeySource: nobodys{}, Client: agent.Client{Identity: own}, Host: id,
 		From: func(context.Context, compute.ServerID) (gateway.Handed, error) {
-			return gateway.Handed{Operation: "req-1", From: from.Agent}, nil
+			return gateway.Handed{Operation: "req-1", From: from.Agent, Serials: from.serials}, nil
 		},
 		Open: func(bound string, _ compute.SecretID, sealed []byte) (*secret.Passphrase, error) {
 			value, err := keys.Open(bound, sealed)
@@ -160,6 +162,17 @@ func TestH1KeysOfAMovingServer(t *testing.T) {
 	require.NotEmpty(t, from.log.take("refused to hand on a key"))
 	_, err = to.Passphrase(t.Context(), compute.KeptCredential(), from.id)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "no operation asks: %v", err)
+
+	// A host whose certificate was revoked is asked nothing: who shows it may have stolen it.
+	good := from.serials
+	for _, from.serials = range [][]string{nil, {to.cert.SerialNumber.Text(16)}} {
+		from.log.take("")
+		_, err = to.read(t, from.server, compute.KeptCredential(), from.id)
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "was revoked")
+		require.Empty(t, from.log.take("handed"), "it was asked nothing")
+	}
+	from.serials = good
 
 	// The gateway's word is for the host that has the certificate: what is sealed to one is of no use to another.
 	from.granted = func(compute.Arrival, *x509.Certificate) ([]byte, error) { return to.keys.Seal.PublicKey().Bytes(), nil }

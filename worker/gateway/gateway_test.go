@@ -360,8 +360,9 @@ func TestReportsAreOfTheCertificatesHost(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	a, b := c.enrolled("a"), c.enrolled("b")
-	require.NoError(t, a.client.Report(c.Ctx, gateway.HostReport{ID: b.id, Name: "b", VCPUs: 77, CPUInfo: []byte("{}")}))
-	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'a' AND vcpus = 77", a.id))
+	require.NoError(t, a.client.Report(c.Ctx, gateway.HostReport{ID: b.id, Name: "b", VCPUs: 77, CPUInfo: []byte("{}"), FenceAfter: 60}))
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'a' AND vcpus = 77 AND fence_after = 60", a.id))
+	require.Equal(t, compute.Invalid, compute.KindOf(a.client.Report(c.Ctx, gateway.HostReport{CPUInfo: []byte("{}"), FenceAfter: 1})), "no promise can be that short")
 	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'b' AND vcpus = 8", b.id))
 
 	op := a.server()

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -52,6 +53,16 @@ func (r Records) grantKeys(ctx context.Context, in arrivalRequest) (out handedAn
 type Handed struct {
 	Operation compute.OperationID `json:"operation"`
 	From      compute.Agent       `json:"from"`
+	Serials   []string            `json:"serials"` // of that host's certificates that are good
+}
+
+// Accepts fails with Forbidden where a certificate is not, or no more, one of the host that the server comes
+// from: who shows it may have stolen it.
+func (h Handed) Accepts(cert *x509.Certificate) error {
+	if !slices.Contains(h.Serials, serial(cert)) {
+		return compute.Errorf(compute.Forbidden, "the certificate %q of host %s was revoked, or has ended", serial(cert), h.From.Name)
+	}
+	return nil
 }
 
 type handedFromRequest struct {
@@ -80,5 +91,7 @@ func (r Records) handedFrom(ctx context.Context, server compute.ServerID) (Hande
 	if err != nil {
 		return Handed{}, unavailable(err)
 	}
-	return Handed{Operation: row.OperationID, From: compute.Agent{Host: row.HostID, Name: row.Name, URL: row.AgentURL}}, nil
+	return Handed{
+		Operation: row.OperationID, From: compute.Agent{Host: row.HostID, Name: row.Name, URL: row.AgentURL}, Serials: row.Serials,
+	}, nil
 }

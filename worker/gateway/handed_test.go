@@ -29,6 +29,9 @@ func TestH1KeysAreHandedOnWithATicket(t *testing.T) {
 	comes := func(at *host, server compute.ServerID) compute.Kind {
 		got, err := at.client.HandedFrom(c.Ctx, server)
 		if err == nil {
+			require.NoError(t, got.Accepts(from.got.Cert))
+			require.Equal(t, compute.Forbidden, compute.KindOf(got.Accepts(thief.got.Cert)))
+			got.Serials = nil
 			require.Equal(t, gateway.Handed{Operation: op.ID, From: compute.Agent{Host: from.id, Name: "from", URL: "https://from"}}, got)
 		}
 		return compute.KindOf(err)
@@ -79,6 +82,12 @@ func TestH1KeysAreHandedOnWithATicket(t *testing.T) {
 		refused(why)
 		c.Exec(sql[1])
 		granted()
+	}
+	for why, sql := range map[string]string{"was revoked": "revoked_at = now()", "has ended": "revoked_at = NULL, not_after = now()"} {
+		c.Exec("UPDATE host_certificates SET "+sql+" WHERE host_id = $1", from.id.UUID)
+		got, err := to.client.HandedFrom(c.Ctx, op.ServerID)
+		require.NoError(t, err)
+		require.Equal(t, compute.Forbidden, compute.KindOf(got.Accepts(from.got.Cert)), "the certificate of the host that it comes from %s", why)
 	}
 	c.Exec("UPDATE host_certificates SET revoked_at = now() WHERE host_id = $1", to.id.UUID)
 	refused("the other host's certificate was revoked")

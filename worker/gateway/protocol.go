@@ -39,6 +39,7 @@ type HostReport struct {
 	BootID       string `json:"boot_id"`       // another one each time that the host is booted
 	ResumeGuests bool   `json:"resume_guests"` // start guests again that ran when it went down
 	TPMStorage   string `json:"tpm_storage"`   // the id of the storage with the states of vTPMs; "": the host has none
+	FenceAfter   int32  `json:"fence_after"`   // without an answer for so many seconds it stops its guests; 0: it does not
 }
 
 // AtRest is a server on which no operation works, as the record has it.

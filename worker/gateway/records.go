@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,9 @@ type Records struct {
 
 // Report writes the host's row.
 func (r Records) Report(ctx context.Context, report HostReport) error {
+	if err := compute.CheckFenceAfter(int(report.FenceAfter)); err != nil {
+		return fmt.Errorf("host.fence_after: %w", err)
+	}
 	report.ID, report.Name = r.Host, r.Name
 	if report.Traits == nil {
 		report.Traits = []string{}

@@ -74,11 +74,23 @@ func (h Host) SetLink(ctx context.Context, up bool) error {
 	if h.first() {
 		return errors.New("the first host has no link of its own: cut those of the others")
 	}
-	state := "down"
-	if up {
-		state = "up"
+	return ip(ctx, "link", "set", h.link(), upOrDown(up))
+}
+
+// SetControl cuts a host, which is not the first, from Temporal and the gateway, or mends it: the other
+// way than SetLink's.
+func (h Host) SetControl(ctx context.Context, up bool) error {
+	if h.first() {
+		return errors.New("the first host is where Temporal and the gateway are: cut others from them")
 	}
-	return ip(ctx, "link", "set", h.link(), state)
+	return ip(ctx, "-n", h.netns(), "link", "set", "lo", upOrDown(up))
+}
+
+func upOrDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
 }
 
 // network is the part of the stack that joins its hosts.

@@ -1,0 +1,174 @@
+package integration_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/stack"
+)
+
+// watchdog is what runs beside the worker of a host whose guests are stopped when it is cut off.
+type watchdog struct {
+	cmd   *exec.Cmd
+	usual []byte // the host's configuration without it
+}
+
+// fenceAfter is the shortest that a host can have.
+const fenceAfter = "60"
+
+// watched has a host promise that it stops its guests, until it is ended.
+func (c *testCloud) watched(t *testing.T, h stack.Host) *watchdog {
+	t.Helper()
+	was, err := os.ReadFile(h.ConfigFile())
+	require.NoError(t, err)
+	w := &watchdog{usual: was}
+	w.start(t, c, h)
+	require.True(t, strings.HasPrefix(string(was), "host:\n"))
+	w.configure(t, h, fenceAfter)
+	c.restartHost(t, h)
+	require.Eventually(t, func() bool { return c.promised(t, h) == 60 }, settleTimeout, time.Second)
+	return w
+}
+
+// end has the host promise nothing any more.
+func (w *watchdog) end(t *testing.T, c *testCloud, h stack.Host) {
+	t.Helper()
+	w.stop()
+	require.NoError(t, os.WriteFile(h.ConfigFile(), w.usual, 0o600))
+	c.control(t, h, true)
+	c.restartHost(t, h)
+	require.Eventually(t, func() bool { return c.promised(t, h) == 0 }, settleTimeout, time.Second)
+}
+
+// configure sets host.fence_after.
+func (w *watchdog) configure(t *testing.T, h stack.Host, seconds string) {
+	t.Helper()
+	text := strings.Replace(string(w.usual), "host:\n", "host:\n    fence_after: "+seconds+"\n", 1)
+	require.NoError(t, os.WriteFile(h.ConfigFile(), []byte(text), 0o600))
+}
+
+func (w *watchdog) start(t *testing.T, c *testCloud, h stack.Host) {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(c.State, "log", h.Part("watchdog")+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	w.cmd = exec.Command(c.binary, "--config", h.ConfigFile(), "host", "watchdog")
+	w.cmd.Stdout, w.cmd.Stderr = log, log
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, w.cmd.Start())
+	require.NoError(t, log.Close())
+}
+
+// stop kills it.
+func (w *watchdog) stop() {
+	if w.cmd != nil {
+		_ = w.cmd.Process.Kill()
+		_ = w.cmd.Wait()
+		w.cmd = nil
+	}
+}
+
+// promised is after how many seconds a host stops its guests, as the control plane has it.
+func (c *testCloud) promised(t *testing.T, h stack.Host) (seconds int) {
+	t.Helper()
+	require.NoError(t, c.database(t).QueryRow(t.Context(), "SELECT fence_after FROM hosts WHERE name = $1", hostName(t, h)).Scan(&seconds))
+	return seconds
+}
+
+// evacuatesUnforced asks until a server is evacuated from a host that nobody forced down, and requires
+// that its guest had been stopped by then.
+func (c *testCloud) evacuatesUnforced(t *testing.T, id string) {
+	t.Helper()
+	for deadline := time.Now().Add(settleTimeout); ; time.Sleep(time.Second) {
+		code, body := c.tryEvacuate(t, id, "2.14", map[string]any{})
+		if code == http.StatusOK {
+			break
+		}
+		require.Equal(t, http.StatusBadRequest, code)
+		require.Contains(t, body, "is still in use.")
+		require.True(t, time.Now().Before(deadline), body)
+	}
+	c.becomes(t, id, "ACTIVE")
+}
+
+// Issue "Moves", Build 5: a host that is cut off stops its guests itself, and so does one whose worker is killed or
+// hangs. Its servers are evacuated then without being forced down, and not before; no server ever runs twice. The
+// host that returns has nothing of them any more before it takes work.
+func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	to, h := c.Host(1), c.Host(2)
+	w := c.watched(t, h)
+	defer w.end(t, c, h)
+	for name, falls := range map[string]struct {
+		silent, returns func(t *testing.T)
+	}{
+		"cut off, and its worker stops them": {
+			func(t *testing.T) {
+				w.stop() // its promise was made before, and holds
+				c.control(t, h, false)
+			},
+			func(t *testing.T) {
+				w.start(t, c, h)
+				c.control(t, h, true)
+			},
+		},
+		"its worker is killed, and does not come back": {
+			func(t *testing.T) {
+				w.configure(t, h, "none") // it ends at once
+				c.kill(t, h.Part("host"))
+			},
+			func(t *testing.T) { w.configure(t, h, fenceAfter) },
+		},
+		"its worker hangs": {
+			func(t *testing.T) { c.signalWorker(t, h, syscall.SIGSTOP) },
+			func(t *testing.T) { c.signalWorker(t, h, syscall.SIGCONT) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Eventually(t, func() bool { return c.promised(t, h) == 60 }, settleTimeout, time.Second)
+			id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
+			oneCopyAtMost(t, id)
+			code, body := c.tryEvacuate(t, id, "2.14", map[string]any{})
+			require.Equal(t, http.StatusBadRequest, code)
+			require.Contains(t, body, "Compute service of "+hostName(t, h)+" is still in use.")
+
+			falls.silent(t)
+			require.Equal(t, 1, copies(id))
+			require.Eventually(t, func() bool { return copies(id) == 0 }, settleTimeout, 100*time.Millisecond)
+			code, body = c.tryEvacuate(t, id, "2.14", map[string]any{})
+			require.Equal(t, http.StatusBadRequest, code, "the margin is not over")
+			require.Contains(t, body, "is still in use.")
+			c.evacuatesUnforced(t, id)
+			c.requireOn(t, to, id)
+			require.Equal(t, 1, copies(id))
+			require.False(t, c.hostService(t, h).ForcedDown)
+			require.NotEmpty(t, c.remainsOnDisk(t, h, id).Disks)
+
+			falls.returns(t)
+			c.isDown(t, h, false)
+			c.hasNothingSoon(t, h, id)
+			require.Eventually(t, func() bool { return c.evacuations(t, id)[0] == "completed" }, settleTimeout, time.Second)
+			require.Equal(t, 1, copies(id))
+			c.delete(t, id)
+		})
+	}
+	// What a worker that is told to stop takes back does not stop the guests of a host in maintenance.
+	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
+	w.configure(t, h, "none")
+	c.signalWorker(t, h, syscall.SIGTERM)
+	require.Eventually(t, func() bool { return c.promised(t, h) == 0 }, settleTimeout, 100*time.Millisecond)
+	c.isDown(t, h, true)
+	require.Equal(t, 1, copies(id))
+	w.configure(t, h, fenceAfter)
+	c.isDown(t, h, false)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
