@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -50,16 +51,21 @@ func (c Client) askKeys(ctx context.Context, host compute.Agent, accepts func(*x
 	}
 	shows := c.Identity.Client(pki.HostName(host.Host))
 	isIts := shows.VerifyConnection
+	var refused atomic.Pointer[error] // the connection may be made when nobody waits for it any more
 	shows.VerifyConnection = func(s tls.ConnectionState) error {
 		if err := isIts(s); err != nil {
 			return err
 		}
-		return accepts(s.PeerCertificates[0])
+		err := accepts(s.PeerCertificates[0])
+		if err != nil {
+			refused.Store(&err)
+		}
+		return err
 	}
 	one := pki.HTTPClient(&http.Transport{TLSClientConfig: shows, DisableKeepAlives: true, DisableCompression: true})
 	resp, err := one.Do(r)
-	if compute.Is(err, compute.Forbidden) {
-		return err
+	if why := refused.Load(); why != nil {
+		return *why
 	}
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "host %s does not answer: %w", host.Name, err)

@@ -170,6 +170,7 @@ func TestH1KeysOfAMovingServer(t *testing.T) {
 		_, err = to.read(t, from.server, compute.KeptCredential(), from.id)
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 		require.ErrorContains(t, err, "was revoked")
+		require.NotContains(t, err.Error(), from.URL, "users read it")
 		require.Empty(t, from.log.take("handed"), "it was asked nothing")
 	}
 	from.serials = good
@@ -207,6 +208,7 @@ func TestAHostThatKeepsNoKeys(t *testing.T) {
 	own, err := a.Process(pki.HostName(from.Host))
 	require.NoError(t, err)
 	from.URL = serve(t, own, agent.Server{Logger: slog.New(slog.DiscardHandler)}.Handler())
+	from.serials = []string{own.Cert().SerialNumber.Text(16)}
 	to := newReader(t, a, from)
 	_, err = to.read(t, from.server, compute.KeptCredential(), from.id)
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
