@@ -29,6 +29,19 @@ func (s Server) Keyring(asked Credential) Keyring {
 	return ring
 }
 
+// Of is the credential for one of the server's keys.
+func (k Keyring) Of(s Server, id SecretID) Credential {
+	if s.TPM != nil && s.TPM.Secret != nil && *s.TPM.Secret == id {
+		return k.TPM
+	}
+	for _, d := range s.Disks {
+		if d.Secret != nil && *d.Secret == id || d.BackingSecret != nil && *d.BackingSecret == id {
+			return k.OfDisk(d)
+		}
+	}
+	return k.Disks
+}
+
 // OfDisk is the credential for the keys of one disk.
 func (k Keyring) OfDisk(d Disk) Credential {
 	if d.Role == RescueDisk {

@@ -27,7 +27,9 @@ func TestAdministratorWithoutTheKeys(t *testing.T) {
 
 	require.NoError(t, servers.Start(t.Context(), stranger, id).ExtractErr(), "the request itself is allowed")
 	c.becomes(t, id, "SHUTOFF")
-	require.Contains(t, c.refusedBecause(t, id), "start_domain: ")
+	why := c.refusedBecause(t, id)
+	require.Contains(t, why, "start_domain: ")
+	c.namesTheRole(t, why)
 	c.nothingIsLeft(t)
 
 	require.NoError(t, servers.Start(t.Context(), owner, id).ExtractErr())

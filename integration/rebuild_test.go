@@ -294,6 +294,7 @@ func TestRebuildByAnAdministratorWithoutTheKeys(t *testing.T) {
 	c.console(t, tpmOnly, "TG ready", 1)
 	require.NoError(t, c.tryRebuild(t, "-admin", tpmOnly, c.image), "the request itself is allowed")
 	c.notRebuilt(t, tpmOnly, "ACTIVE")
+	c.namesTheRole(t, c.refusedBecause(t, tpmOnly))
 	require.NotContains(t, c.console(t, tpmOnly, "TG ready", 1), "boots=2", "it was not stopped")
 	c.delete(t, id)
 	c.delete(t, tpmOnly)

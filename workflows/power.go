@@ -94,7 +94,7 @@ func (s *stop) run(ctx workflow.Context) error {
 func (s *stop) outcome(workflow.Context, *compute.Error) record.SettleInput { return s.unchanged() }
 
 // Reboot shuts a server down, softly or by force, and boots it afresh: its keys
-// are read again (TPM-13).
+// are read again (TPM-13). Who may not read them does not even stop it (TPM-14, EE-38).
 func Reboot(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachineWith(ctx, in, compute.Reboot, func(m *machine, in compute.RebootArguments) body {
 		return &reboot{machine: m, hard: in.Hard}
@@ -111,6 +111,9 @@ func (r *reboot) run(ctx workflow.Context) error {
 	grace, begun := shutdownGrace, compute.TaskRebootStarted
 	if r.hard {
 		grace, begun = 0, compute.TaskRebootStartedHard
+	}
+	if err := r.checkReadable(ctx, r.server, r.server.Secrets()); err != nil {
+		return err
 	}
 	down := r.shutdown(grace)
 	down.task = begun

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/record"
@@ -61,11 +63,21 @@ func (r *rebuild) plan() error {
 // as it is to be: who may not read them changes nothing (TPM-14, EE-30).
 func (r *rebuild) checkSecrets(ctx workflow.Context) error {
 	was := r.from.server
-	needs := r.to.server.Secrets()
-	if r.ran() {
-		needs = was.Secrets() // those that stay are among them
+	needs := was.Secrets() // those that stay are among them
+	if r.ran() || len(needs) == 0 {
+		return r.checkReadable(ctx, was, needs)
 	}
-	return r.checkReadable(ctx, was, needs)
+	// A stopped server needs those that stay alone. The others are replaced: one that is gone is
+	// no loss any more, but one that may not be read keeps whoever asks from the disk, too (EE-38).
+	return r.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
+		for _, id := range needs {
+			stays := slices.Contains(r.to.server.Secrets(), id)
+			if err := r.tryReading(ctx, was, []compute.SecretID{id}); err != nil && (stays || !isNotFound(err)) {
+				return err
+			}
+		}
+		return nil
+	}})
 }
 
 func (r *rebuild) fetch(ctx workflow.Context) error {

@@ -27,7 +27,7 @@ func (r *rescue) run(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{r.fetch, r.rescueDisk, r.halt, r.start} {
+	for _, next := range []func(workflow.Context) error{r.checkSecrets, r.fetch, r.rescueDisk, r.halt, r.start} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -44,6 +44,12 @@ func (r *rescue) plan() (compute.Disk, error) {
 	disk, err := compute.PlanRescue(r.Operation, r.in)
 	r.to = &machine{operation: r.operation, server: was.RescuedWith(disk), host: r.from.host}
 	return disk, err
+}
+
+// checkSecrets reads the keys that the server will need to come up, as it was or as it is to be:
+// who may not read them does not even stop it (TPM-14, EE-38).
+func (r *rescue) checkSecrets(ctx workflow.Context) error {
+	return r.checkReadable(ctx, r.to.server, r.to.server.Secrets())
 }
 
 func (r *rescue) fetch(ctx workflow.Context) error {
@@ -72,7 +78,7 @@ func Unrescue(ctx workflow.Context, in durable.OperationInput) error {
 type unrescue struct{ switchover }
 
 func (u *unrescue) run(ctx workflow.Context) (err error) {
-	for _, next := range []func(workflow.Context) error{u.halt, u.start} {
+	for _, next := range []func(workflow.Context) error{u.checkSecrets, u.halt, u.start} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -87,4 +93,10 @@ func (u *unrescue) run(ctx workflow.Context) (err error) {
 		return err
 	}
 	return u.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: u.to.power, Launched: true})
+}
+
+// checkSecrets is as of a rescue. The key of the rescue disk is not needed: an image that is gone
+// keeps nobody from his server.
+func (u *unrescue) checkSecrets(ctx workflow.Context) error {
+	return u.checkReadable(ctx, u.to.server, u.to.server.Secrets())
 }

@@ -74,6 +74,7 @@ func (r *rotation) makeKeys(ctx workflow.Context) error {
 	plan := make([]plannedSecret, len(r.disks))
 	for i, d := range r.disks {
 		plan[i] = planSecret(r.keys().Disks, compute.DiskSecret(r.Server, r.Operation, d), &d.ID)
+		plan[i].Like = d.Secret
 	}
 	made := r.secretThings(plan)
 	return r.take(ctx, step{

@@ -120,11 +120,7 @@ func (o *operation) tryReading(ctx workflow.Context, server compute.Server, need
 	ring := server.Keyring(o.asked.Credential)
 	calls := make([]durable.Future[durable.None], len(needs))
 	for i, id := range needs {
-		in := key.CheckInput{Credential: ring.Disks, Secret: id}
-		if server.TPM != nil && server.TPM.Secret != nil && *server.TPM.Secret == id {
-			in.Credential = ring.TPM
-		}
-		calls[i] = key.Check.Start(ctx, in)
+		calls[i] = key.Check.Start(ctx, key.CheckInput{Credential: ring.Of(server, id), Secret: id})
 	}
 	_, err := awaitAll(ctx, calls)
 	return err

@@ -31,7 +31,7 @@ type snapshot struct {
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {
 	s.target = compute.ExportTarget{Format: compute.ImageQcow2, Key: s.in.Key, Credential: s.asked.Credential}
-	for _, next := range []func(workflow.Context) error{s.makeRecord, s.makeKey, s.export, s.describe, s.upload} {
+	for _, next := range []func(workflow.Context) error{s.makeRecord, s.checkSecrets, s.makeKey, s.export, s.describe, s.upload} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -89,6 +89,15 @@ func (s *snapshot) image() compute.Thing {
 	return s.thing(compute.ThingImage, compute.PlaceImageStore, s.in.Image.String())
 }
 
+// checkSecrets reads the keys of the disk that is copied. The copy of a running server's disk needs
+// none of them, and would give what is on it to who may not read them (EE-38).
+func (s *snapshot) checkSecrets(ctx workflow.Context) error {
+	root, _ := s.server.RootDisk()
+	of := s.server
+	of.Disks, of.TPM = []compute.Disk{root}, nil
+	return s.checkReadable(ctx, of, of.Secrets())
+}
+
 // makeKey has the secret of the image: the owner of the image is its owner.
 func (s *snapshot) makeKey(ctx workflow.Context) error {
 	var ok bool
@@ -119,7 +128,9 @@ func (s *snapshot) createKey(ctx workflow.Context, plan compute.SecretPlan, t *c
 			Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, From: *s.root.Secret, FromCredential: s.keys().Disks,
 		})
 	} else {
-		call = key.Create.Start(ctx, key.CreateInput{Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, Bytes: plan.Bytes})
+		call = key.Create.Start(ctx, key.CreateInput{
+			Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, Bytes: plan.Bytes, Like: s.root.Secret,
+		})
 	}
 	got, err := call.Result(ctx)
 	if err != nil {

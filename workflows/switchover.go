@@ -35,6 +35,9 @@ func (s *switchover) makeSecrets(ctx workflow.Context) error {
 	if err != nil || len(plan) == 0 {
 		return err
 	}
+	for i := range plan {
+		plan[i].Like = s.replaced(plan[i].disk)
+	}
 	made := s.secretThings(plan)
 	keys := step{
 		event: "create_secrets", makes: made, undoLast: true, // keys go after the disks and the TPM state that they open
@@ -44,6 +47,21 @@ func (s *switchover) makeSecrets(ctx workflow.Context) error {
 		keys.undo = func(ctx workflow.Context) error { return record.ClearSecrets.Do(ctx, s.OperationInput) }
 	}
 	return s.take(ctx, keys)
+}
+
+// replaced gives the secret of the old machine's disk whose place a new one takes.
+func (s *switchover) replaced(disk *compute.DiskID) *compute.SecretID {
+	if s.from == nil || disk == nil {
+		return nil
+	}
+	for _, d := range s.to.server.Disks {
+		for _, old := range s.from.server.Disks {
+			if d.ID == *disk && old.Role == d.Role && old.Index == d.Index {
+				return old.Secret
+			}
+		}
+	}
+	return nil
 }
 
 func (s *switchover) createSecrets(ctx workflow.Context, plan []plannedSecret, made []compute.Thing) error {

@@ -29,7 +29,8 @@ type Manager interface {
 	Create(ctx context.Context, in CreateInput) (compute.SecretID, error)
 	// Copy ensures, as Create does, that one secret of this name exists in the
 	// credential's project, with the passphrase of another secret, which may be
-	// another project's. NotFound, Forbidden, Corrupt: that one cannot be read;
+	// another project's; the copy of a private secret of its own project is as private.
+	// NotFound, Forbidden, Corrupt: that one cannot be read;
 	// Conflict: the name is taken by a secret with another passphrase; otherwise
 	// as Create.
 	Copy(ctx context.Context, in CopyInput) (compute.SecretID, error)
@@ -57,6 +58,9 @@ type CreateInput struct {
 	ID         compute.SecretID   `json:"id"`    // derived from the operation; used where the manager lets the client choose
 	Name       string             `json:"name"`  // deterministic: names the server, disk and operation
 	Bytes      int                `json:"bytes"` // random bytes before base64: compute.DiskPassphraseBytes or TPMPassphraseBytes
+	// Like is a secret that the new one takes the place of, or stands beside: where the manager lets
+	// a secret be private, the new one is as private. nil, or one that is gone: it is the project's.
+	Like *compute.SecretID `json:"like,omitempty"`
 }
 
 // CreateResult says which secret it is.

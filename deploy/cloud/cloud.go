@@ -58,7 +58,10 @@ type Config struct {
 	// ImageHash is the algorithm of Glance's os_hash_value; default sha512, as
 	// Glance's own.
 	ImageHash string
-	Logger    *slog.Logger
+	// BarbicanPolicy are rules of Barbican's policy in place of its own; see
+	// Cloud.SetBarbicanPolicy.
+	BarbicanPolicy map[string]string
+	Logger         *slog.Logger
 }
 
 // Cloud is a running cloud.
@@ -152,6 +155,25 @@ func (c *Cloud) CloudsFile() string { return filepath.Join(c.cfg.Dir, "clouds.ya
 
 // Process is the running process of a service, for tests that stop one.
 func (c *Cloud) Process(service string) *process.Process { return c.processes[service] }
+
+// barbicanPolicy is Barbican's policy file.
+const barbicanPolicy = "etc/barbican-policy.yaml"
+
+// NoAdminReads are the rules of a cloud whose projects' administrators may not read the secrets
+// that users keep to themselves: secret:decrypt without secret_project_admin. They may still
+// delete them.
+var NoAdminReads = map[string]string{
+	"secret:decrypt": "rule:secret_decrypt_non_private_read or rule:secret_project_creator or rule:secret_acl_read",
+}
+
+// SetBarbicanPolicy sets rules of Barbican's policy in place of its own, which all others
+// are. The next request meets them: no service is started again.
+func (c *Cloud) SetBarbicanPolicy(rules map[string]string) error {
+	if rules == nil {
+		rules = map[string]string{}
+	}
+	return writeJSON(c.file(barbicanPolicy), rules) // JSON is YAML
+}
 
 // Stop stops all services, what they depend on last, and returns once they are gone.
 // The state stays in the folder.

@@ -52,6 +52,9 @@ func (c *Cloud) prepare(ctx context.Context) error {
 	if err := c.render(); err != nil {
 		return err
 	}
+	if err := c.SetBarbicanPolicy(c.cfg.BarbicanPolicy); err != nil {
+		return err
+	}
 	seed := map[string]any{
 		"region": Region, "projects": projects, "roles": roles, "users": users, "system_readers": systemReaders,
 		"passwords": c.settings.Passwords, "identity": c.url("keystone") + "/v3", "catalog": c.catalog(),
@@ -112,6 +115,9 @@ func (v view) URL(service string) string { return v.url(service) }
 
 // MasterKey is the key that seals Barbican's secrets.
 func (v view) MasterKey() string { return v.settings.MasterKey }
+
+// BarbicanPolicy is the file of the rules that are not Barbican's own.
+func (v view) BarbicanPolicy() string { return v.file(barbicanPolicy) }
 
 // SwiftHash is the salt of Swift's paths.
 func (v view) SwiftHash() string { return v.settings.SwiftHash }

@@ -24,7 +24,14 @@ func (m *Manager) Copy(ctx context.Context, in key.CopyInput) (compute.SecretID,
 	if err != nil {
 		return compute.SecretID{}, err
 	}
+	from, err := m.client(ctx, in.FromCredential)
+	if err != nil {
+		return compute.SecretID{}, err
+	}
 	c := creation{client: client, name: in.Name, value: func() (*secret.Passphrase, error) { return double(source) }}
+	if c.readers, err = readersOf(ctx, from, in.From); err != nil {
+		return compute.SecretID{}, err
+	}
 	id, err := c.make(ctx)
 	if err != nil {
 		return id, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/acls"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 
 	"strongroom/activities/key"
@@ -43,6 +44,11 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 		return compute.SecretID{}, err
 	}
 	c := creation{client: client, name: in.Name, value: func() (*secret.Passphrase, error) { return secret.Generate(in.Bytes) }}
+	if in.Like != nil {
+		if c.readers, err = readersOf(ctx, client, *in.Like); err != nil {
+			return compute.SecretID{}, err
+		}
+	}
 	return c.make(ctx)
 }
 
@@ -50,8 +56,9 @@ type creation struct {
 	client  *gophercloud.ServiceClient
 	name    string
 	value   func() (*secret.Passphrase, error)
-	own     uuid.UUID // the candidate, Nil while there is none
-	waiting uuid.UUID // another's candidate that is waited for
+	readers acls.SetOpts // nil: the project's
+	own     uuid.UUID    // the candidate, Nil while there is none
+	waiting uuid.UUID    // another's candidate that is waited for
 	since   time.Time
 }
 
@@ -132,8 +139,15 @@ func (c *creation) propose(ctx context.Context) error {
 }
 
 // fill gives the own candidate its payload. That it is gone, or is filled because
-// an answer got lost, shows at the next look.
+// an answer got lost, shows at the next look. Who may read it is set first: nobody
+// else ever can.
 func (c *creation) fill(ctx context.Context) error {
+	if c.readers != nil {
+		err := openstack.Error(acls.SetSecretACL(ctx, c.client, c.own.String(), c.readers).Err, fmt.Sprintf("make secret %s private", c.own))
+		if err != nil {
+			return present(err)
+		}
+	}
 	p, err := c.value()
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "make a passphrase: %w", err)

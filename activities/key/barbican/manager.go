@@ -52,7 +52,7 @@ func (m *Manager) Passphrase(ctx context.Context, cred compute.Credential, id co
 	what := fmt.Sprintf("read secret %s", id)
 	payload := secrets.GetPayload(ctx, client, id.String(), secrets.GetPayloadOpts{PayloadContentType: "text/plain"})
 	if payload.Err != nil {
-		return nil, openstack.Error(payload.Err, what)
+		return nil, refusal(openstack.Error(payload.Err, what))
 	}
 	defer payload.Body.Close()
 	value, err := readAll(payload.Body)

@@ -43,12 +43,13 @@ func (p place) up() string      { return p.file(cloud.Supervisor + ".up") }
 
 type settings struct {
 	place
-	Services      []string      `help:"Only these of ${all}; keystone always runs." placeholder:"NAME,…"`
-	Strongroom    string        `default:"http://127.0.0.1:8774" help:"Base URL of strongroom's own API, for the catalog."`
-	TokenExpiry   time.Duration `default:"1h" help:"How long a token lives."`
-	ExpiredWindow time.Duration `default:"48h" help:"How long after that it is good beside a service token."`
-	TokenCache    time.Duration `default:"0s" help:"How long a service trusts a token without asking Keystone again."`
-	ImageHash     string        `default:"sha512" enum:"sha256,sha512" help:"Algorithm of an image's os_hash_value."`
+	Services          []string      `help:"Only these of ${all}; keystone always runs." placeholder:"NAME,…"`
+	Strongroom        string        `default:"http://127.0.0.1:8774" help:"Base URL of strongroom's own API, for the catalog."`
+	TokenExpiry       time.Duration `default:"1h" help:"How long a token lives."`
+	ExpiredWindow     time.Duration `default:"48h" help:"How long after that it is good beside a service token."`
+	TokenCache        time.Duration `default:"0s" help:"How long a service trusts a token without asking Keystone again."`
+	PrivateFromAdmins bool          `help:"Barbican keeps a project's administrators from reading secrets that users keep to themselves."`
+	ImageHash         string        `default:"sha512" enum:"sha256,sha512" help:"Algorithm of an image's os_hash_value."`
 }
 
 type serve struct{ settings }
@@ -59,9 +60,13 @@ func (s serve) Run(ctx context.Context) error {
 	defer stop()
 	starting, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	var policy map[string]string
+	if s.PrivateFromAdmins {
+		policy = cloud.NoAdminReads
+	}
 	c, err := cloud.Start(starting, cloud.Config{
 		Dir: s.Dir, Services: s.Services, Strongroom: s.Strongroom, TokenExpiry: s.TokenExpiry,
-		ExpiredWindow: s.ExpiredWindow, TokenCache: s.TokenCache, ImageHash: s.ImageHash,
+		ExpiredWindow: s.ExpiredWindow, TokenCache: s.TokenCache, ImageHash: s.ImageHash, BarbicanPolicy: policy,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
