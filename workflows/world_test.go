@@ -39,7 +39,8 @@ type world struct {
 	forced     map[compute.HostID]bool // hosts that were forced down: what waits for one holds no key back
 	fencedOff  map[compute.HostID]bool // hosts that are down and fenced, as their operator says: servers may be evacuated
 	backsUp    bool                    // the state of vTPMs is backed up
-	delegated  string                  // the trust that the server's delegated credential stands for
+	doomed     doomed
+	delegated  string // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"
