@@ -277,6 +277,7 @@ func (b *bundle) raw(t *testing.T, as who, method, path, body string, tweaks ...
 	}
 	w := httptest.NewRecorder()
 	b.api.ServeHTTP(w, r)
+	require.NoError(t, b.check(as, r, body, w), "%s %s", method, path)
 	return answer{t: t, code: w.Code, header: w.Header(), body: w.Body.String()}
 }
 
