@@ -1,7 +1,7 @@
 package api_test
 
 import (
-	. "strongroom/api/answertest" //nolint:revive,staticcheck // the words of schemas
+	. "strongroom/api/answertest" //nolint:revive // the words of schemas
 )
 
 var (

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	. "strongroom/api/answertest" //nolint:revive,staticcheck // the words of schemas
+	. "strongroom/api/answertest" //nolint:revive // the words of schemas
 )
 
 // versionAnswer is a document of versions, at paths that have none.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"strings"
 
-	. "strongroom/api/answertest" //nolint:revive,staticcheck // the words of schemas
+	. "strongroom/api/answertest" //nolint:revive // the words of schemas
 )
 
 type view int

@@ -3,7 +3,7 @@ package volume_test
 import (
 	"strings"
 
-	. "strongroom/api/answertest" //nolint:revive,staticcheck // the words of schemas
+	. "strongroom/api/answertest" //nolint:revive // the words of schemas
 )
 
 // volumeType is a type as a show has it; the default policy decides who sees which key.
