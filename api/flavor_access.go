@@ -68,6 +68,9 @@ func (a *API) addFlavorAccess(r *Request) (any, error) {
 	if err := r.Decode(&body); err != nil {
 		return nil, err
 	}
+	if err := a.knownProject(r, body.Action.Tenant); err != nil {
+		return nil, err
+	}
 	f, err := a.flavor(r, r.Param("id"))
 	if err != nil {
 		return nil, err
@@ -88,6 +91,7 @@ func (a *API) addFlavorAccess(r *Request) (any, error) {
 	return a.viewFlavorAccess(r, f.ID)
 }
 
+// removeFlavorAccess also takes the access of a project that Keystone does not know any more.
 func (a *API) removeFlavorAccess(r *Request) (any, error) {
 	var body struct {
 		Action tenant `json:"removeTenantAccess"`

@@ -16,8 +16,8 @@ func TestFlavorAccess(t *testing.T) {
 	b.do(t, member, "GET", "/flavors/private/os-flavor-access", "").
 		fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-flavor-access to be performed.")
 
-	add, remove := `{"addTenantAccess":{"tenant":"t1"}}`, `{"removeTenantAccess":{"tenant":"t1"}}`
-	list := `{"flavor_access":[{"flavor_id":"private","tenant_id":"t1"}]}`
+	add, remove := `{"addTenantAccess":{"tenant":"`+elsewhere+`"}}`, `{"removeTenantAccess":{"tenant":"`+elsewhere+`"}}`
+	list := `{"flavor_access":[{"flavor_id":"private","tenant_id":"` + elsewhere + `"}]}`
 	b.do(t, admin, "POST", "/flavors/private/action", add).is(200, list)
 	b.do(t, admin, "GET", "/flavors/private/os-flavor-access", "").is(200, list)
 	for _, c := range []struct {
@@ -30,10 +30,10 @@ func TestFlavorAccess(t *testing.T) {
 		key     string
 		want    string
 	}{
-		{"again", admin, "private", "2.1", add, 409, "conflictingRequest", "Flavor access already exists for flavor private and project t1 combination."},
+		{"again", admin, "private", "2.1", add, 409, "conflictingRequest", "Flavor access already exists for flavor private and project " + elsewhere + " combination."},
 		{"public", admin, "public", "2.7", add, 409, "conflictingRequest", "Can not add access to a public flavor."},
 		{"no flavor", admin, "none", "2.1", add, 404, "itemNotFound", "Flavor none could not be found."},
-		{"not there", admin, "public", "2.1", remove, 404, "itemNotFound", "Flavor access not found for public / t1 combination."},
+		{"not there", admin, "public", "2.1", remove, 404, "itemNotFound", "Flavor access not found for public / " + elsewhere + " combination."},
 		{"member adds", member, "private", "2.1", add, 403, "forbidden", "Policy doesn't allow os_compute_api:os-flavor-access:add_tenant_access to be performed."},
 		{"member removes", member, "private", "2.1", remove, 403, "forbidden", "Policy doesn't allow os_compute_api:os-flavor-access:remove_tenant_access to be performed."},
 		{"unknown action", admin, "private", "2.1", `{"xyz":null}`, 400, "badRequest", "There is no such action: xyz"},

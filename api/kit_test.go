@@ -14,6 +14,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api"
@@ -277,6 +278,7 @@ func (b *bundle) raw(t *testing.T, as who, method, path, body string, tweaks ...
 	}
 	w := httptest.NewRecorder()
 	b.api.ServeHTTP(w, r)
+	assert.NoError(t, b.check(as, r, body, w), "%s %s", method, path)
 	return answer{t: t, code: w.Code, header: w.Header(), body: w.Body.String()}
 }
 

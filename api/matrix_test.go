@@ -148,7 +148,7 @@ var demands = map[string][]demand{
 	"PUT /flavors/:id/os-extra_specs/:key":        {{right: onlyAdmin, granted: 200, body: `{"color":"red"}`}},
 	"DELETE /flavors/:id/os-extra_specs/:key":     {{right: onlyAdmin, granted: 200}},
 	"GET /flavors/:id/os-flavor-access":           {{right: onlyAdmin, granted: 200}},
-	"POST /flavors/:id/action addTenantAccess":    {{right: onlyAdmin, granted: 200, body: `{"addTenantAccess":{"tenant":"11111111111111111111111111111111"}}`}},
+	"POST /flavors/:id/action addTenantAccess":    {{right: onlyAdmin, granted: 200, body: `{"addTenantAccess":{"tenant":"ffffffffffffffffffffffffffffffff"}}`}},
 	"POST /flavors/:id/action removeTenantAccess": {{right: onlyAdmin, granted: 200, body: `{"removeTenantAccess":{"tenant":"PROJECT"}}`}},
 
 	"GET /os-keypairs":       {{right: anyScope, granted: 200}, {right: ofNamedUser, granted: 200, query: "user_id=USER&limit=10", version: "2.97"}},

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -175,6 +176,9 @@ func (a *API) viewMigration(r *Request, m schema.Migration) map[string]any {
 	}
 	if r.Version >= migrationTyped {
 		v["migration_type"] = m.Type
+		if m.Type == "live-migration" && slices.Contains(statusesUnderWay, m.Status) {
+			v["links"] = r.Links("servers/"+m.ServerID.String()+"/migrations", strconv.FormatInt(m.Number, 10))
+		}
 	}
 	if r.Version >= migrationPaged {
 		v["uuid"] = m.UUID.String()

@@ -1,6 +1,9 @@
 package compute
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // LedgerEntry is an open ledger row with what the audit must know of its owner.
 type LedgerEntry struct {
@@ -24,6 +27,18 @@ type Finding struct {
 	Owner string    `json:"owner,omitempty"`
 	What  Verdict   `json:"what"`
 	Why   string    `json:"why,omitempty"`
+}
+
+// GoneProject is what the ledger has of a project that the identity service does not know any
+// more.
+type GoneProject struct {
+	Project string `json:"project"`
+	Things  int    `json:"things"` // in the cloud's services, without what was handed over
+}
+
+// String says it in one line.
+func (g GoneProject) String() string {
+	return fmt.Sprintf("project %s was deleted, and %d things of it are on the ledger", g.Project, g.Things)
 }
 
 // Verdict says what is wrong with a thing.

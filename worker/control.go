@@ -20,6 +20,7 @@ import (
 	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
+	"strongroom/activities/project"
 	"strongroom/activities/record"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -48,6 +49,7 @@ type Control struct {
 	Pool         *pgxpool.Pool
 	Keys         key.Manager
 	Trusts       trust.Keeper
+	Projects     project.Registry // nil: no project is ever deleted
 	Images       image.Library
 	Objects      object.Store
 	Legacy       compute.LegacyEncryption
@@ -75,6 +77,7 @@ func (c Control) Run(ctx context.Context) error {
 	cloud := group.New(c.Temporal, durable.CloudQueue, o)
 	(&key.Activities{Manager: c.Keys}).Register(cloud)
 	(&trust.Activities{Keeper: c.Trusts}).Register(cloud)
+	(&project.Activities{Registry: c.Projects}).Register(cloud)
 	(&image.Activities{Library: c.Images}).Register(cloud)
 	(&object.Activities{Store: c.Objects}).Register(cloud)
 	return deployment.Run(ctx, group, c.schedule)

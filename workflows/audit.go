@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/ledger"
+	"strongroom/activities/project"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -16,13 +17,14 @@ const AuditName = "audit"
 
 // AuditResult is the ledger against the world. No findings is the normal answer.
 type AuditResult struct {
-	Findings   []compute.Finding `json:"findings"`              // at most mostFindings of them
-	More       int               `json:"more,omitempty"`        // how many there are besides
-	Things     int               `json:"things"`                // open ledger rows
-	Looked     []string          `json:"looked"`                // hosts and services that answered
-	Silent     []string          `json:"silent"`                // those that did not
-	Closed     []string          `json:"closed"`                // where no credential lets strongroom look; at most mostClosed of them
-	MoreClosed int               `json:"more_closed,omitempty"` // how many there are besides
+	Findings   []compute.Finding     `json:"findings"`              // at most mostFindings of them
+	More       int                   `json:"more,omitempty"`        // how many there are besides
+	Things     int                   `json:"things"`                // open ledger rows
+	Looked     []string              `json:"looked"`                // hosts and services that answered
+	Silent     []string              `json:"silent"`                // those that did not
+	Closed     []string              `json:"closed"`                // where no credential lets strongroom look; at most mostClosed of them
+	MoreClosed int                   `json:"more_closed,omitempty"` // how many there are besides
+	Gone       []compute.GoneProject `json:"gone,omitempty"`        // of projects that were deleted; at most mostClosed of them
 }
 
 const (
@@ -207,7 +209,7 @@ func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
 	if !last {
 		return nil // what is known was not all looked at
 	}
-	a.closed(p.Name, got.Closed)
+	a.closed(p.Name, a.notGone(ctx, p.Place, in, got.Closed))
 	if len(got.Looked) == 0 {
 		return nil
 	}
@@ -259,13 +261,45 @@ func (p *auditPlace) turn(got compute.SeenResult) {
 }
 
 func (a *audit) closed(name string, projects []string) {
-	for _, project := range projects {
+	for _, id := range projects {
 		if len(a.Result.Closed) == mostClosed {
 			a.Result.MoreClosed++
 		} else {
-			a.Result.Closed = append(a.Result.Closed, name+"'s project "+project)
+			a.Result.Closed = append(a.Result.Closed, name+"'s project "+id)
 		}
 	}
+}
+
+// notGone gives those of the closed projects that the identity service still knows, or of
+// which it gives no clear answer (P21). One that is gone is looked into a last time, with
+// strongroom's own role alone, as services may take tokens for a while that ended with it; then
+// it is told only if the ledger has something of it.
+func (a *audit) notGone(ctx workflow.Context, place string, in compute.SeenInput, closed []string) []string {
+	if len(closed) == 0 {
+		return nil
+	}
+	gone, err := project.Gone.BestEffort().Run(ctx, project.GoneInput{Projects: closed})
+	if err != nil || len(gone.Projects) == 0 {
+		return closed
+	}
+	last := compute.SeenInput{Known: in.Known}
+	for _, id := range gone.Projects {
+		last.Projects = append(last.Projects, compute.Access{Project: id, Credentials: []compute.Credential{compute.MemberCredential(id)}})
+	}
+	got, err := seersInCloud[place].BestEffort().Run(ctx, last)
+	if err != nil || a.note(ctx, place, got.Seen) != nil {
+		return closed
+	}
+	left, err := ledger.LeftIn.Run(ctx, ledger.LeftInInput{Projects: got.Closed})
+	if err != nil {
+		return closed
+	}
+	for _, l := range left.Left {
+		if !slices.ContainsFunc(a.Result.Gone, func(told compute.GoneProject) bool { return told.Project == l.Project }) && len(a.Result.Gone) < mostClosed {
+			a.Result.Gone = append(a.Result.Gone, l)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(closed), func(id string) bool { return slices.Contains(got.Closed, id) })
 }
 
 func (a *audit) note(ctx workflow.Context, place string, seen []compute.Seen) error {

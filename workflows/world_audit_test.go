@@ -14,6 +14,7 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
 	"strongroom/activities/object"
+	projects "strongroom/activities/project"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -25,6 +26,34 @@ type notes struct {
 	before map[compute.Sighting]bool // what was on the ledger when it began
 	seen   map[compute.Sighting]bool
 	looked map[string]bool
+}
+
+// doomed are projects that credentials do not open.
+type doomed struct {
+	closed  []string // all of them, in every service
+	gone    []string // those that the identity service does not know any more
+	open    []string // of those, the ones that a token still opens
+	left    []compute.GoneProject
+	unknown error // in place of an answer of the identity service
+
+	last []compute.SeenInput // looks with strongroom's own role alone
+}
+
+// look is the page of a service that opens none of the projects, but for a last look.
+func (d *doomed) look(in compute.SeenInput) compute.SeenResult {
+	if len(in.Projects) == 1 && in.Projects[0].Project == project {
+		return compute.SeenResult{Closed: d.closed}
+	}
+	d.last = append(d.last, in)
+	var out compute.SeenResult
+	for _, p := range in.Projects {
+		if slices.Contains(d.open, p.Project) {
+			out.Looked = append(out.Looked, p.Project)
+		} else {
+			out.Closed = append(out.Closed, p.Project)
+		}
+	}
+	return out
 }
 
 // pageOf is how many things the world shows on a page.
@@ -57,6 +86,17 @@ func (w *world) registerAudit(r registry) {
 		if len(out.Names) > pageOf {
 			out.Names = out.Names[:pageOf]
 			out.Next = out.Names[pageOf-1]
+		}
+		return out, nil
+	})
+	register(w, r, projects.Gone, func(_ context.Context, in projects.GoneInput) (out projects.GoneResult, err error) {
+		return projects.GoneResult{Projects: w.doomed.gone}, w.doomed.unknown
+	})
+	register(w, r, ledger.LeftIn, func(_ context.Context, in ledger.LeftInInput) (out ledger.LeftInResult, err error) {
+		for _, l := range w.doomed.left {
+			if slices.Contains(in.Projects, l.Project) {
+				out.Left = append(out.Left, l)
+			}
 		}
 		return out, nil
 	})
@@ -117,6 +157,9 @@ func (w *world) registerSeen(r registry) {
 	registerOnHost(w, r, disk.Seen, onHost(compute.ThingDiskFile, compute.ThingCachedImage))
 	registerOnHost(w, r, tpm.Seen, onHost(compute.ThingTPMState))
 	register(w, r, key.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
+		if w.doomed.closed != nil {
+			return w.doomed.look(in), nil
+		}
 		seen := w.seenAt(compute.PlaceKeyManager, compute.ThingKeySecret)
 		for i, s := range seen {
 			seen[i].Name = cmp.Or(s.Name, w.secrets[s.Name].String())
@@ -136,6 +179,9 @@ func (w *world) registerSeen(r registry) {
 		return ofProject(paged(in, seen)), nil
 	})
 	register(w, r, object.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
+		if w.doomed.closed != nil {
+			return w.doomed.look(in), nil
+		}
 		var seen []compute.Seen
 		for _, name := range append(slices.Collect(maps.Keys(w.stored)), w.objects...) {
 			seen = append(seen, compute.Seen{Kind: compute.ThingObject, Name: name})

@@ -40,7 +40,8 @@ type world struct {
 	fencedOff  map[compute.HostID]bool // hosts that are down and fenced, as their operator says: servers may be evacuated
 	backsUp    bool                    // the state of vTPMs is backed up
 	imageGone  bool                    // the image store gives the image to nobody
-	delegated  string                  // the trust that the server's delegated credential stands for
+	doomed     doomed
+	delegated  string // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
 	files   map[string]bool             // "<host> <server>/<file>"

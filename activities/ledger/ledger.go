@@ -46,6 +46,7 @@ func (a *Activities) Register(r durable.Registry) {
 	StartAudit.Register(r, a.StartAudit)
 	Projects.Register(r, a.Projects)
 	Names.Register(r, a.Names)
+	LeftIn.Register(r, a.LeftIn)
 	NoteSeen.Register(r, a.NoteSeen)
 	NoteLooked.Register(r, durable.NoResult(a.NoteLooked))
 	Differences.Register(r, a.Differences)

@@ -17,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	imagelocal "strongroom/activities/image/local"
@@ -110,12 +111,13 @@ func onDevcloud(t testing.TB, address string) cloud {
 
 // bundle is the API on a database of its own.
 type bundle struct {
-	t     testing.TB
-	api   http.Handler
-	pool  *pgxpool.Pool
-	cloud cloud
-	log   *bytes.Buffer
-	at    string // the version that requests ask for; "" for none
+	t      testing.TB
+	api    http.Handler
+	pool   *pgxpool.Pool
+	cloud  cloud
+	log    *bytes.Buffer
+	policy bool   // is another than the default one
+	at     string // the version that requests ask for; "" for none
 }
 
 // setup gives the API; change may alter its configuration first.
@@ -126,6 +128,7 @@ func setup(t testing.TB, c cloud, change ...func(*api.Config)) *bundle {
 	for _, alter := range change {
 		alter(&config)
 	}
+	b.policy = config.PolicyFile != ""
 	var err error
 	b.api, err = api.New(config)
 	require.NoError(t, err)
@@ -183,6 +186,7 @@ func (b *bundle) send(ctx context.Context, caller, method, path, body string, he
 	}
 	w := httptest.NewRecorder()
 	b.api.ServeHTTP(w, r)
+	assert.NoError(b.t, b.check(caller, r, w), "%s %s", method, path)
 	return answer{t: b.t, code: w.Code, header: w.Header(), body: w.Body.String()}
 }
 

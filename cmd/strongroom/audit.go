@@ -45,7 +45,9 @@ directions:
 An audit that is cut off goes on where it was: ask again. At most 500 findings are
 told; their number is. Of images it knows those that are being made: a whole one is its owner's. Where
 nobody is shown all projects, they are looked into one by one, and where no
-credential opens a project, the last line says so.
+credential opens a project, one of the last lines says so. A project that was deleted in
+Keystone is left out, unless something of it is on the ledger: "strongroom project
+forget PROJECT" ends that.
 
 No findings is the normal answer. Exit code 0: nothing found; 1: something was
 found, or a host or service did not answer.`
@@ -110,6 +112,9 @@ func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {
 		}
 		if result.MoreClosed > 0 {
 			row(w, fmt.Sprintf("no credential opens %d more", result.MoreClosed))
+		}
+		for _, gone := range result.Gone {
+			row(w, fmt.Sprintf("%s: see strongroom project forget --help", gone))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/compute"
 	"strongroom/workflows"
 )
 
@@ -15,10 +16,12 @@ func TestP21ClosedProjectsHaveLinesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
-	auditTable(workflows.AuditResult{Closed: []string{"the key manager's project a", "the image store's project b"}, MoreClosed: 7})(w)
+	auditTable(workflows.AuditResult{Closed: []string{"the key manager's project a", "the image store's project b"}, MoreClosed: 7,
+		Gone: []compute.GoneProject{{Project: "c", Things: 2}}})(w)
 	require.NoError(t, w.Flush())
 	require.Equal(t, []string{
 		"0 findings, 0 things on the ledger, looked at:",
-		"no credential opens the key manager's project a", "no credential opens the image store's project b", "no credential opens 7 more", "",
+		"no credential opens the key manager's project a", "no credential opens the image store's project b", "no credential opens 7 more",
+		"project c was deleted, and 2 things of it are on the ledger: see strongroom project forget --help", "",
 	}, strings.Split(strings.ReplaceAll(text.String(), " \n", "\n"), "\n"))
 }

@@ -59,6 +59,10 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	projects, err := s.projects()
+	if err != nil {
+		return err
+	}
 	images, err := s.images()
 	if err != nil {
 		return err
@@ -68,7 +72,7 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	return worker.Control{
-		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, TPMBackupInterval: interval, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
+		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, TPMBackupInterval: interval, Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }

@@ -87,6 +87,11 @@ func (c hostForget) Run(r *run) error {
 }
 
 func forgetWarning(host durable.Host, things []compute.Thing) string {
+	return fmt.Sprintf("Host %s (%s) will be forgotten. What waits to be removed there stays on its disks: %s.", host.Name, host.ID, kindsOf(things))
+}
+
+// kindsOf counts things by kind, as people are told.
+func kindsOf(things []compute.Thing) string {
 	count := map[compute.ThingKind]int{}
 	for _, t := range things {
 		count[t.Kind]++
@@ -98,9 +103,9 @@ func forgetWarning(host durable.Host, things []compute.Thing) string {
 		}
 	}
 	if len(kinds) == 0 {
-		kinds = []string{"nothing"}
+		return "nothing"
 	}
-	return fmt.Sprintf("Host %s (%s) will be forgotten. What waits to be removed there stays on its disks: %s.", host.Name, host.ID, strings.Join(kinds, ", "))
+	return strings.Join(kinds, ", ")
 }
 
 // ask asks a person at the terminal; an error means no.

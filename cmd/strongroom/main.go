@@ -33,6 +33,7 @@ type cli struct {
 	Gateway   gatewayCommand   `cmd:"" group:"operate" help:"Run the gateway, of which compute hosts get passphrases and images."`
 	Control   controlCommand   `cmd:"" group:"operate" help:"Run a control worker: workflows and calls of cloud services."`
 	Host      hostCommand      `cmd:"" group:"operate" help:"Run the host worker of this compute host; drain a host; forget one that never comes back."`
+	Project   projectCommand   `cmd:"" group:"operate" help:"Forget what is left in a project that was deleted in Keystone."`
 	Authority authorityCommand `cmd:"" group:"operate" help:"Make the certificate authority of strongroom's processes; issue certificates of it for Temporal."`
 	Legacy    legacyCommand    `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
 	Database  databaseCommand  `cmd:"" group:"operate" help:"Give a role of PostgreSQL the rights that a service needs."`

@@ -18,6 +18,7 @@ import (
 	"strongroom/activities/object/swift"
 	"strongroom/activities/openstack"
 	"strongroom/activities/openstack/keystone"
+	"strongroom/activities/project"
 	"strongroom/activities/secret"
 	"strongroom/activities/trust"
 	trustkeystone "strongroom/activities/trust/keystone"
@@ -107,6 +108,15 @@ func (s *services) trusts() (trust.Keeper, error) {
 		return &trustkeystone.Keeper{Cloud: s.cloud, Roles: s.Trusts.Roles}, err
 	}
 	return nil, unknownBackend("trusts", s.Trusts.Backend, "local or keystone")
+}
+
+// projects gives who knows which projects there are; nil where identity is strongroom's own.
+func (s *services) projects() (project.Registry, error) {
+	if s.Trusts.Backend != "keystone" {
+		return nil, nil //nolint:nilnil // projects of the one-machine mode are never deleted
+	}
+	_, err := s.clients("identity")
+	return s.cloud, err
 }
 
 // seal reads the keys that close tokens in the database.

@@ -50,6 +50,8 @@ func (l *login) String() string {
 		return "trust " + l.scope.TrustID
 	case l.scope.ProjectID != "":
 		return "the login to project " + l.scope.ProjectID
+	case l.scope.System:
+		return "the login to the system"
 	}
 	return "the login of strongroom's own user"
 }
@@ -156,7 +158,7 @@ func (l *login) sessionOf(result tokens.CreateResult) (*session, error) {
 		user: said.User.ID, project: said.Project.ID, roles: said.Roles, catalog: known, result: result,
 	}
 	s.result.Header.Del(subjectToken)
-	if s.token.Len() == 0 || s.project == "" {
+	if s.token.Len() == 0 || s.project == "" && !l.scope.System {
 		return nil, compute.Errorf(compute.Unavailable, "%s: the identity service gave no token for a project", l)
 	}
 	// Requests may be under way with it long after it was replaced.

@@ -1,0 +1,99 @@
+package api_test
+
+import (
+	. "strongroom/api/answertest" //nolint:revive // the words of schemas
+)
+
+var (
+	extensionShape = Object(Keys{"name": Text, "alias": Text, "description": Text, "links": Empty, "updated": Seconds, "namespace": Href})
+	specsShape     = One("extra_specs", Texts)
+	accessShape    = One("flavor_access", List(Object(Keys{"flavor_id": Text, "tenant_id": Text})))
+)
+
+var otherAnswers = map[string]func(question) Schema{
+	"GET /extensions":        always(One("extensions", List(extensionShape))),
+	"GET /extensions/:alias": always(One("extension", extensionShape)),
+
+	"GET /flavors": func(a question) Schema {
+		k := Keys{"id": Text, "name": Text, "links": Links("self", "bookmark")}
+		since(a, k, 55, "description", OrNull(Text))
+		return page("flavors", Object(k))
+	},
+	"GET /flavors/detail":                         func(a question) Schema { return page("flavors", flavor(a)) },
+	"GET /flavors/:id":                            oneFlavor,
+	"POST /flavors":                               oneFlavor,
+	"PUT /flavors/:id":                            oneFlavor,
+	"DELETE /flavors/:id":                         nothing,
+	"GET /flavors/:id/os-extra_specs":             always(specsShape),
+	"POST /flavors/:id/os-extra_specs":            always(specsShape),
+	"GET /flavors/:id/os-extra_specs/:key":        always(pair),
+	"PUT /flavors/:id/os-extra_specs/:key":        always(pair),
+	"DELETE /flavors/:id/os-extra_specs/:key":     nothing,
+	"GET /flavors/:id/os-flavor-access":           always(accessShape),
+	"POST /flavors/:id/action addTenantAccess":    always(accessShape),
+	"POST /flavors/:id/action removeTenantAccess": always(accessShape),
+
+	"GET /os-keypairs": func(a question) Schema {
+		list := Keys{"keypairs": List(One("keypair", Object(keypairKeys(a))))}
+		since(a, list, 35, "keypairs_links", Optional(Links("next")))
+		return Object(list)
+	},
+	"GET /os-keypairs/:name": func(a question) Schema {
+		k := keypairKeys(a)
+		k["id"], k["user_id"], k["created_at"], k["updated_at"] = Integer, Text, Micros, OrNull(Micros)
+		k["deleted"], k["deleted_at"] = Enum(false), Null
+		return One("keypair", Object(k))
+	},
+	"POST /os-keypairs":         madeKeypair,
+	"DELETE /os-keypairs/:name": nothing,
+
+	"GET /os-services": func(a question) Schema {
+		k := service(a)
+		if a.Extended {
+			k["drain"] = OrNull(Map(Any))
+		}
+		return One("services", List(Object(k)))
+	},
+	"PUT /os-services/:id": func(a question) Schema {
+		if a.v(53) {
+			return One("service", Object(service(a)))
+		}
+		return One("service", Object(Keys{
+			"host": Text, "binary": Text, "status": Optional(Enum("enabled", "disabled")), "disabled_reason": Optional(Text), "forced_down": Optional(Boolean),
+		}))
+	},
+	"DELETE /os-services/:id":    nothing,
+	"GET /os-hypervisors":        hypervisors(false),
+	"GET /os-hypervisors/detail": hypervisors(true),
+	"GET /os-hypervisors/statistics": func(question) Schema {
+		k := Keys{"count": Integer}
+		counters(k)
+		return One("hypervisor_statistics", Object(k))
+	},
+	"GET /os-hypervisors/:id": func(a question) Schema { return One("hypervisor", Object(hypervisor(a, true))) },
+	"GET /os-hypervisors/:id/uptime": func(a question) Schema {
+		k := hypervisor(a, false)
+		k["uptime"] = Text
+		return One("hypervisor", Object(k))
+	},
+	"GET /os-hypervisors/:id/search": func(a question) Schema { return One("hypervisors", List(Object(hypervisor(a, false)))) },
+	"GET /os-hypervisors/:id/servers": func(a question) Schema {
+		k := hypervisor(a, false)
+		k["servers"] = Optional(List(Object(Keys{"name": Text, "uuid": UUID})))
+		return One("hypervisors", List(Object(k)))
+	},
+	"GET /os-aggregates":        always(One("aggregates", Empty)),
+	"GET /os-availability-zone": always(zones(Null)),
+	"GET /os-availability-zone/detail": always(zones(OrNull(Map(One("nova-compute", Object(Keys{
+		"available": Boolean, "active": Boolean, "updated_at": OrNull(Micros),
+	})))))),
+
+	"GET /limits":                     limits,
+	"GET /os-quota-sets/:id":          quotasAnswer(Integer),
+	"GET /os-quota-sets/:id/defaults": quotasAnswer(Integer),
+	"GET /os-quota-sets/:id/detail":   quotasAnswer(Object(Keys{"limit": Integer, "in_use": Integer, "reserved": Integer})),
+	"PUT /os-quota-sets/:id":          quotasAnswer(Integer),
+	"DELETE /os-quota-sets/:id":       nothing,
+	"GET /os-quota-class-sets/:id":    quotaClass,
+	"PUT /os-quota-class-sets/:id":    quotaClass,
+}

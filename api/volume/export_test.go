@@ -1,0 +1,16 @@
+package volume
+
+// A Routed is a route of the API, for tests that have a case for each.
+type Routed struct {
+	Method, Path string
+	Status       int // of success; 0: 200
+}
+
+// Routes are all routes below the endpoint and the project.
+func Routes() []Routed {
+	var all []Routed
+	for _, r := range (&API{}).routes() {
+		all = append(all, Routed{r.method, r.path, r.status})
+	}
+	return all
+}
