@@ -120,18 +120,20 @@ func (q *Queries) ImageIsThere(ctx context.Context, arg ImageIsThereParams) erro
 }
 
 const imagesRefused = `-- name: ImagesRefused :exec
-UPDATE image_keys SET refused_at = clock_timestamp(), look_at = now() + make_interval(secs => $1::float8)
-WHERE project_id = $2 AND (look_at <= now() OR refused_at IS NOT NULL)
+UPDATE image_keys SET refused_at = CASE WHEN $1::boolean THEN clock_timestamp() ELSE coalesce(refused_at, clock_timestamp()) END, look_at = now() + make_interval(secs => $2::float8)
+WHERE project_id = $3 AND (look_at <= now() OR refused_at IS NOT NULL)
 `
 
 type ImagesRefusedParams struct {
+	Offered   bool
 	Again     float64
 	ProjectID string
 }
 
-// No credential of a project lets strongroom look at its images.
+// No credential of a project lets strongroom look at its images. That of a passing request, where
+// it was refused, too, is followed by another one a minute later.
 func (q *Queries) ImagesRefused(ctx context.Context, arg ImagesRefusedParams) error {
-	_, err := q.db.Exec(ctx, imagesRefused, arg.Again, arg.ProjectID)
+	_, err := q.db.Exec(ctx, imagesRefused, arg.Offered, arg.Again, arg.ProjectID)
 	return err
 }
 

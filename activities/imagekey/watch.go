@@ -73,20 +73,25 @@ func (w *Watch) Pass(ctx context.Context) error {
 		}
 		projects[row.ProjectID] = append(projects[row.ProjectID], row)
 	}
-	credentials, err := w.credentials(ctx, names)
+	known, err := w.access(ctx, names)
 	if err != nil {
 		return err
 	}
 	for _, project := range names {
-		if err := w.project(ctx, project, projects[project], credentials[project]); err != nil {
+		if err := w.project(ctx, project, projects[project], known[project]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// credentials gives what there is to look into projects with.
-func (w *Watch) credentials(ctx context.Context, projects []string) (map[string][]compute.Credential, error) {
+// access is what there is to look into a project with.
+type access struct {
+	credentials []compute.Credential
+	offered     bool // that of a passing request is among them
+}
+
+func (w *Watch) access(ctx context.Context, projects []string) (map[string]access, error) {
 	q := schema.New(w.Pool)
 	trusts, err := q.TrustsOf(ctx, projects)
 	if err != nil {
@@ -96,25 +101,31 @@ func (w *Watch) credentials(ctx context.Context, projects []string) (map[string]
 	if err != nil {
 		return nil, fence.Unavailable(err)
 	}
-	out := map[string][]compute.Credential{}
+	out := map[string]access{}
 	for _, project := range projects {
-		out[project] = []compute.Credential{compute.MemberCredential(project)}
-	}
-	for _, t := range trusts {
-		out[t.ProjectID] = append(out[t.ProjectID], compute.Credential{ID: t.ID, ProjectID: t.ProjectID, UserID: t.UserID})
-	}
-	for _, o := range offers {
-		out[o.ProjectID] = append(out[o.ProjectID], compute.Credential{ID: o.ID, ProjectID: o.ProjectID, UserID: o.UserID})
+		a := access{credentials: []compute.Credential{compute.MemberCredential(project)}}
+		for _, t := range trusts {
+			if t.ProjectID == project {
+				a.credentials = append(a.credentials, compute.Credential{ID: t.ID, ProjectID: project, UserID: t.UserID})
+			}
+		}
+		for _, o := range offers {
+			if o.ProjectID == project {
+				a.credentials = append(a.credentials, compute.Credential{ID: o.ID, ProjectID: project, UserID: o.UserID})
+				a.offered = true
+			}
+		}
+		out[project] = a
 	}
 	return out, nil
 }
 
 // project looks at images of one project. A store that does not answer is asked later.
-func (w *Watch) project(ctx context.Context, project string, rows []schema.DueImageKeysRow, credentials []compute.Credential) error {
+func (w *Watch) project(ctx context.Context, project string, rows []schema.DueImageKeysRow, with access) error {
 	q := schema.New(w.Pool)
 	for part := range slices.Chunk(rows, atOnce) {
 		var failed error
-		err := compute.WithAny(credentials, func(cred compute.Credential) error {
+		err := compute.WithAny(with.credentials, func(cred compute.Credential) error {
 			err := w.look(ctx, cred, part)
 			if err != nil && !compute.Is(err, compute.Forbidden) {
 				failed = err
@@ -126,7 +137,9 @@ func (w *Watch) project(ctx context.Context, project string, rows []schema.DueIm
 			w.Logger.WarnContext(ctx, "images could not be looked at", "project", project, "error", failed)
 			return fence.Unavailable(q.LookAtImagesLater(ctx, schema.LookAtImagesLaterParams{Again: later.Seconds(), Images: uuids(rows)}))
 		case err != nil: // all were refused, also for the other parts
-			return fence.Unavailable(q.ImagesRefused(ctx, schema.ImagesRefusedParams{Again: w.Interval.Seconds(), ProjectID: project}))
+			return fence.Unavailable(q.ImagesRefused(ctx, schema.ImagesRefusedParams{
+				Offered: with.offered, Again: w.Interval.Seconds(), ProjectID: project,
+			}))
 		}
 	}
 	return nil

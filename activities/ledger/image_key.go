@@ -36,7 +36,7 @@ type TakeKeyResult struct {
 func (a *Activities) TakeKey(ctx context.Context, in TakeKeyInput) (out TakeKeyResult, err error) {
 	id, err := uuid.Parse(in.Key.Reference)
 	if err != nil {
-		return out, nil //nolint:nilerr // without an id nobody can have named it, and nobody knows what it opens
+		return out, nil // without an id nobody can have named it, and nobody knows what it opens
 	}
 	err = fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
 		out.Taken, _, err = takeKey(ctx, q, in.Image, in.Key.Operation, compute.SecretID{UUID: id})

@@ -13,7 +13,9 @@ import (
 // somebody named.
 var UseSecret = durable.Activity[UseSecretInput, durable.None]{
 	Name: "record.UseSecret", Queue: durable.RecordQueue,
-	Summary: func(in UseSecretInput) string { return "note that image " + in.Image.String() + " uses secret " + in.Secret.String() },
+	Summary: func(in UseSecretInput) string {
+		return "note that image " + in.Image.String() + " uses secret " + in.Secret.String()
+	},
 }
 
 // UseSecretInput names the image and the secret.

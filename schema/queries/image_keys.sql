@@ -65,8 +65,9 @@ UPDATE image_keys SET refused_at = NULL, gone_at = coalesce(gone_at, now()), loo
 WHERE image_id = sqlc.arg(image_id);
 
 -- name: ImagesRefused :exec
--- No credential of a project lets strongroom look at its images.
-UPDATE image_keys SET refused_at = clock_timestamp(), look_at = now() + make_interval(secs => sqlc.arg(again)::float8)
+-- No credential of a project lets strongroom look at its images. That of a passing request, where
+-- it was refused, too, is followed by another one a minute later.
+UPDATE image_keys SET refused_at = CASE WHEN sqlc.arg(offered)::boolean THEN clock_timestamp() ELSE coalesce(refused_at, clock_timestamp()) END, look_at = now() + make_interval(secs => sqlc.arg(again)::float8)
 WHERE project_id = sqlc.arg(project_id) AND (look_at <= now() OR refused_at IS NOT NULL);
 
 -- name: LookAtImagesLater :exec
