@@ -11,6 +11,7 @@ import (
 	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
+	"strongroom/schema"
 	"strongroom/schema/fence"
 )
 
@@ -62,7 +63,23 @@ func (a *API) createImage(r *Request) (any, error) {
 	if err := compute.CheckKeyChoice(in.Key, in.Secret); err != nil {
 		return nil, err
 	}
+	if err := a.checkNamedSecret(r, in.Secret); err != nil {
+		return nil, err
+	}
 	return a.imageOfServer(r, in, action{Facts: compute.CreateImage.Facts, rule: ruleCreateImage})
+}
+
+// checkNamedSecret refuses at once a secret that belongs to a server of the caller's project
+// (EE-46). The operation looks at all projects, once it knows that the caller may read it.
+func (a *API) checkNamedSecret(r *Request, secret *compute.SecretID) error {
+	if secret == nil {
+		return nil
+	}
+	taken, err := a.db.IsSecretOfProject(r.Context(), schema.IsSecretOfProjectParams{Secret: secret.UUID, ProjectID: r.Credential().ProjectID})
+	if err == nil && taken {
+		err = compute.ErrSecretOfServer(*secret)
+	}
+	return err
 }
 
 // imageOfServer begins an operation that makes an image of a server, and answers

@@ -139,3 +139,26 @@ func TestCreateBackup(t *testing.T) {
 	c.act(t, reader, id, fmt.Sprintf(body, "1"), at("2.90")).ok(403)
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
 }
+
+// EE-46: the key of a server's disk is refused at once, where the caller's project has it, and the
+// message says what to do. What is another project's the api does not tell: the operation
+// finds that out once it has read it.
+func TestEE46AServersKeyIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	server := uuid.MustParse(id)
+	for _, of := range []string{project, elsewhere} {
+		secret := uuid.NewString()
+		_, err := c.pool.Exec(t.Context(), `INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+			VALUES ($1, 'key_secret', 'key-manager', $2, $3, 'server', $4, 'req-x', $1, $5, 'u', 'present')`, uuid.New(), "secret of "+of, secret, server, of)
+		require.NoError(t, err)
+		body := `{"createImage": {"name": "copy", "encryption": {"key": "existing", "secret_uuid": "` + secret + `"}}}`
+		if of == elsewhere {
+			c.act(t, member, id, body, at(extended)).ok(202)
+			continue
+		}
+		c.act(t, member, id, body, at(extended)).fails(409, "conflictingRequest", compute.ErrSecretOfServer(compute.SecretID{UUID: uuid.MustParse(secret)}).Error())
+		require.Empty(t, c.row(id).TaskState)
+	}
+}

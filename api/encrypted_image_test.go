@@ -43,8 +43,8 @@ func TestCreateOfAnImageThatCannotBeRead(t *testing.T) {
 	}{
 		"not his": {compute.Errorf(compute.Forbidden, "no"), 403, "forbidden", "Image IMAGE is encrypted, and your token may not read secret SECRET, which opens it. " +
 			"Its owner can let you, with an ACL in the key manager."},
-		"not there": {compute.Errorf(compute.NotFound, "no"), 403, "forbidden", "Image IMAGE is encrypted, and your token may not read secret SECRET, which opens it. " +
-			"Its owner can let you, with an ACL in the key manager."},
+		"not there": {compute.Errorf(compute.NotFound, "no"), 403, "forbidden", "Image IMAGE is encrypted, and the key manager does not have secret SECRET, " + // EE-40
+			"which opens it: somebody deleted it. Until its operator restores it no server can be made of this image. Servers and other images have secrets of their own."},
 		"no passphrase": {compute.Errorf(compute.Invalid, "bytes"), 400, "badRequest", "Image IMAGE is encrypted, and what secret SECRET holds is no passphrase."},
 		"away": {compute.Errorf(compute.Unavailable, "away"), 503, "serviceUnavailable",
 			"The key manager is not available: servers cannot be made of encrypted images now."},

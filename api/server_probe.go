@@ -79,6 +79,11 @@ func (a *API) probeImage(r *Request, p *serverPlan) error {
 	if compute.Is(err, compute.Invalid) || compute.Is(err, compute.Corrupt) {
 		return fault.BadRequest("Image %s is encrypted, and what secret %s holds is no passphrase.", p.image.ID, source)
 	}
+	if compute.Is(err, compute.NotFound) {
+		return &fault.Fault{Code: http.StatusForbidden, Cause: err, Message: fmt.Sprintf("Image %s is encrypted, and the key manager does not have secret %s, "+
+			"which opens it: somebody deleted it. Until its operator restores it no server can be made of this image. Servers and other images "+
+			"have secrets of their own.", p.image.ID, source)}
+	}
 	return refusal(err, fmt.Sprintf("Image %s is encrypted, and your token may not read secret %s, which opens it. "+
 		"Its owner can let you, with an ACL in the key manager.", p.image.ID, source),
 		"The key manager is not available: servers cannot be made of encrypted images now.")

@@ -10,6 +10,8 @@ type LedgerEntry struct {
 	Thing
 	OwnerDeleted bool `json:"owner_deleted"`
 	Busy         bool `json:"busy"` // an operation is at work on the owner
+	// Kept is why a key stays whose image is gone; "" for all else.
+	Kept string `json:"kept,omitempty"`
 }
 
 // Sighting is something that was seen in the world.
@@ -50,6 +52,7 @@ const (
 	Leftover Verdict = "leftover" // its owner is deleted and it is still on the ledger
 	Missing  Verdict = "missing"  // the ledger says it is there and it is not
 	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
+	Kept     Verdict = "kept"     // the key of an image that is gone, which nothing removes (EE-28, EE-44)
 	Waiting  Verdict = "waiting for a credential"
 	Stranded Verdict = "waiting for its host"
 	Late     Verdict = "waiting for what may still happen"
@@ -63,7 +66,7 @@ func Looked(place, projectID string) string { return place + "/" + projectID }
 
 // Finding gives the audit's finding on a ledger row.
 func (e LedgerEntry) Finding(what Verdict) Finding {
-	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: e.Reason}
+	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: cmp.Or(e.Kept, e.Reason)}
 }
 
 // waitingFor tells what things that wait are waiting for.
@@ -75,6 +78,8 @@ var waitingFor = map[Blocker]Verdict{
 // that it exists; looked that its place was looked at.
 func (e LedgerEntry) Judge(seen, looked bool) Verdict {
 	switch {
+	case e.State == ThingHandedOver && e.Kept != "" && (seen || !looked):
+		return Kept
 	case e.Busy, e.State == ThingHandedOver:
 		return ""
 	case e.State == ThingWaiting:

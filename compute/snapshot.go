@@ -99,6 +99,9 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 			}
 		}
 	}
+	if in.encrypts(s) {
+		allowEncryption(properties)
+	}
 	properties[imageType] = cmp.Or(in.Metadata[imageType], "snapshot")
 	if in.Backup != nil { // they are found again by it
 		properties[imageType], properties[backupType] = "backup", in.Backup.Type
@@ -111,6 +114,31 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 		MinDiskGB: s.Flavor.RootGB, MinRAMMB: s.Image.MinRAMMB, Properties: properties,
 	}
 	return img
+}
+
+// encryptionProperty is the image property that asks for encrypted disks, or forbids them.
+const encryptionProperty = "hw_ephemeral_encryption"
+
+// encrypts reports whether the image of a server will be encrypted.
+func (in SnapshotArguments) encrypts(s Server) bool {
+	switch in.Key {
+	case KeyNew, KeyExisting:
+		return true
+	case KeyNone:
+		return false
+	case KeySame:
+	}
+	root, ok := s.RootDisk()
+	return ok && root.Encrypted
+}
+
+// allowEncryption takes out of an encrypted image's properties what forbids the encryption
+// of servers: every create from it would be refused (EE-14, EE-45).
+func allowEncryption(properties map[string]string) {
+	text, said := properties[encryptionProperty]
+	if wanted, err := ParseBool(text); said && (err != nil || !wanted) {
+		delete(properties, encryptionProperty)
+	}
 }
 
 // neverInherited are the properties that an image of a server does not take over

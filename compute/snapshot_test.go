@@ -53,6 +53,48 @@ func TestSnapshotImage(t *testing.T) {
 	}, img.Properties)
 }
 
+// EE-45: an encrypted image does not say that servers of it must not be encrypted, which its
+// source or the request may have said: a server can be made of it.
+func TestEE45AnEncryptedImageAllowsEncryption(t *testing.T) {
+	t.Parallel()
+	root := compute.Disk{Role: compute.RootDisk}
+	locked := root
+	locked.Encrypted = true
+	for name, c := range map[string]struct {
+		key  compute.KeyChoice
+		root compute.Disk
+		says string
+		want string
+	}{
+		"new":               {compute.KeyNew, root, "false", ""},
+		"existing":          {compute.KeyExisting, root, "No", ""},
+		"same, of plain":    {compute.KeySame, root, "false", "false"},
+		"none":              {compute.KeyNone, root, "0", "0"},
+		"same, of its own":  {compute.KeySame, locked, "false", ""},
+		"new, and it asks":  {compute.KeyNew, root, "True", "True"},
+		"none of encrypted": {compute.KeyNone, locked, "true", "true"},
+	} {
+		properties := map[string]string{"hw_ephemeral_encryption": c.says}
+		for _, from := range []string{"image", "metadata"} {
+			s := compute.Server{ID: server, Disks: []compute.Disk{c.root}}
+			in := compute.SnapshotArguments{Image: compute.ImageID{UUID: uuid.New()}, Key: c.key}
+			if from == "image" {
+				s.Image.Properties = properties
+			} else {
+				in.Metadata = properties
+			}
+			img := compute.SnapshotImage(s, in)
+			require.Equal(t, c.want, img.Properties["hw_ephemeral_encryption"], "%s, said by the %s", name, from)
+			if c.want == "" {
+				img.Properties["os_encrypt_key_id"] = uuid.NewString()
+				enc, err := compute.EncryptionOf(compute.Flavor{}, img)
+				require.NoError(t, err, name)
+				require.True(t, enc.Enabled, name)
+			}
+		}
+	}
+}
+
 // P7: whoever asks for an image says of what type it is, unless it is a backup.
 func TestP7TheTypeOfAnImageIsTheRequests(t *testing.T) {
 	t.Parallel()

@@ -178,17 +178,17 @@ func TestImagesOfAServer(t *testing.T) {
 			require.Equal(t, id, m.image.Properties["instance_uuid"], m.name)
 			switch key {
 			case "none":
-				require.NotContains(t, m.image.Properties, "os_encrypt_key_id", m.name)
+				require.Empty(t, encryptionSaid(m.image), m.name)
 			case "existing":
-				require.Equal(t, last["secret_uuid"], m.image.Properties["os_encrypt_key_id"], m.name)
-				require.Equal(t, "False", m.image.Properties["os_encrypt_key_deletion_policy"], m.name)
+				require.Equal(t, saysOfEncryption(last["secret_uuid"], "False"), encryptionSaid(m.image), m.name)
 				m.key = all[len(all)-1].key
 			default:
-				require.Equal(t, "LUKSv1", m.image.Properties["os_encrypt_format"], m.name)
-				require.NotEmpty(t, m.image.Properties["os_encrypt_cipher"], m.name)
-				require.NotEmpty(t, m.image.Properties["os_decrypt_size"], m.name)
 				m.key = keyOf(t, m.image, c.passphrases(t))
 				last = map[string]any{"key": "existing", "secret_uuid": m.image.Properties["os_encrypt_key_id"]}
+				require.Equal(t, saysOfEncryption(last["secret_uuid"], "True"), encryptionSaid(m.image), m.name)
+				if c.real != nil {
+					require.Equal(t, c.secretOfImage(t, m.image), last["secret_uuid"], "the secret that Barbican has for it")
+				}
 			}
 			all = append(all, m)
 		}
@@ -213,6 +213,38 @@ func TestImagesOfAServer(t *testing.T) {
 		c.deleteImage(t, m.image)
 	}
 	c.nothingIsLeft(t)
+}
+
+// saysOfEncryption is all that an image of a server with a disk of 1 GiB says of its encryption
+// (EE-23).
+func saysOfEncryption(key any, policy string) map[string]any {
+	return map[string]any{
+		"os_encrypt_format": "LUKSv1", "os_encrypt_cipher": "aes-256-xts-plain64", "os_encrypt_key_id": key,
+		"os_encrypt_key_deletion_policy": policy, "os_decrypt_container_format": "bare", "os_decrypt_size": "1073741824",
+	}
+}
+
+// encryptionSaid is what an image says of its encryption, by whichever property.
+func encryptionSaid(img *images.Image) map[string]any {
+	out := map[string]any{}
+	for name, value := range img.Properties {
+		if strings.HasPrefix(name, "os_encrypt_") || strings.HasPrefix(name, "os_decrypt_") || strings.Contains(name, "encryption") {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// secretOfImage gives the id of the secret that was made for an image.
+func (c *testCloud) secretOfImage(t *testing.T, img *images.Image) (id string) {
+	t.Helper()
+	for _, s := range c.secrets(t, "-demo") {
+		if strings.HasPrefix(s.Name, "strongroom image "+img.ID+" ") {
+			require.Empty(t, id, "one secret for an image")
+			id = lastPart(s.SecretRef)
+		}
+	}
+	return id
 }
 
 // deleteImage deletes an image and, as its deletion policy asks of an image service

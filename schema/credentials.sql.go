@@ -140,12 +140,45 @@ func (q *Queries) Offers(ctx context.Context) ([]OffersRow, error) {
 	return items, nil
 }
 
+const offersIn = `-- name: OffersIn :many
+SELECT id, project_id, user_id FROM credentials WHERE offered AND project_id = ANY($1::text[])
+`
+
+type OffersInRow struct {
+	ID        uuid.UUID
+	ProjectID string
+	UserID    string
+}
+
+func (q *Queries) OffersIn(ctx context.Context, projects []string) ([]OffersInRow, error) {
+	rows, err := q.db.Query(ctx, offersIn, projects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []OffersInRow{}
+	for rows.Next() {
+		var i OffersInRow
+		if err := rows.Scan(&i.ID, &i.ProjectID, &i.UserID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const projectWaits = `-- name: ProjectWaits :one
-SELECT (EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
+SELECT ((EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
+        OR EXISTS (SELECT 1 FROM image_keys k WHERE k.project_id = $1 AND k.refused_at < now() - interval '1 minute'))
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits
 `
 
-// Whether something of a project waits for a credential, and nobody offered one.
+// Whether something of a project waits for a credential, for its removal or for a look at an
+// image, and nobody offered one. A credential that could not look is followed by another a
+// minute later.
 func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, error) {
 	row := q.db.QueryRow(ctx, projectWaits, projectID)
 	var waits bool
@@ -173,6 +206,19 @@ func (q *Queries) SaveTrust(ctx context.Context, arg SaveTrustParams) error {
 		arg.TrustID,
 	)
 	return err
+}
+
+const spareOffers = `-- name: SpareOffers :one
+SELECT EXISTS (SELECT FROM credentials c WHERE c.offered AND NOT (c.created_at > now() - interval '1 minute'
+    AND EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)))::boolean
+`
+
+// Whether there are offers besides those with which images are still to be looked at.
+func (q *Queries) SpareOffers(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, spareOffers)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const trustsOf = `-- name: TrustsOf :many
@@ -222,9 +268,11 @@ func (q *Queries) WipeCredentialOf(ctx context.Context, id compute.OperationID) 
 }
 
 const wipeOffer = `-- name: WipeOffer :exec
-DELETE FROM credentials WHERE id = $1 AND offered
+DELETE FROM credentials c WHERE c.id = $1 AND c.offered AND NOT (c.created_at > now() - interval '1 minute'
+    AND EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at))
 `
 
+// One with which images are still to be looked at is kept for it, but not for long.
 func (q *Queries) WipeOffer(ctx context.Context, id uuid.UUID) error {
 	_, err := q.db.Exec(ctx, wipeOffer, id)
 	return err

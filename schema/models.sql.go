@@ -144,6 +144,19 @@ type HostEnrollment struct {
 	SameKeys    bool
 }
 
+type ImageKey struct {
+	ImageID     compute.ImageID
+	OperationID compute.OperationID
+	ProjectID   string
+	Secret      compute.SecretID
+	Made        bool
+	Policy      string
+	LookAt      *time.Time
+	RefusedAt   *time.Time
+	GoneAt      *time.Time
+	Kept        string
+}
+
 type Keypair struct {
 	Number      int64
 	UserID      string

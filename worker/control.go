@@ -15,6 +15,7 @@ import (
 
 	drains "strongroom/activities/drain"
 	"strongroom/activities/image"
+	"strongroom/activities/imagekey"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
 	"strongroom/activities/object"
@@ -43,6 +44,9 @@ type Control struct {
 	Version   string        // of this build
 	Drain     time.Duration // see Deployment
 	Retention time.Duration // of deleted servers in the database; 0: for ever
+	// ImageKeyInterval is how often an image with a key is looked at, 0: never; ImageKeyGrace how
+	// long its key stays when it is gone.
+	ImageKeyInterval, ImageKeyGrace time.Duration
 	// TPMBackupInterval is how often the state of vTPMs is backed up; 0: never.
 	TPMBackupInterval time.Duration
 
@@ -92,6 +96,7 @@ func (c Control) registerControl(r sdk.Registry) {
 	(&drains.Activities{Pool: c.Pool, Launcher: &outbox.Launcher{Starter: starter, Logger: c.Logger}, Logger: c.Logger}).Register(r)
 	(&operation.Activities{
 		Pool: c.Pool, Starter: starter, Record: records, Logger: c.Logger, Retention: c.Retention,
+		ImageKeys: &imagekey.Watch{Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, Logger: c.Logger},
 	}).Register(r)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/image"
@@ -61,6 +62,13 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 		if key == nil || !b.TakeKey {
 			continue
 		}
+		taken, err := s.takeKey(ctx, b.Image, *key)
+		if err != nil {
+			first = cmp.Or(first, err)
+		}
+		if !taken {
+			continue // for now, or as long as something else uses it: imagekey.Watch looks again
+		}
 		if gone, _ = s.startRemoval(ctx, *key).await(ctx); gone.State == compute.ThingWaiting {
 			end.Waiting = append(end.Waiting, gone) // no later backup finds it by its image
 		} else {
@@ -68,6 +76,20 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 		}
 	}
 	return first
+}
+
+// takeKey reports whether the key of an image that is gone is to go, too: nothing else uses it.
+func (s *snapshot) takeKey(ctx workflow.Context, img compute.ImageID, key compute.Thing) (bool, error) {
+	id, err := uuid.Parse(key.Reference)
+	if err != nil {
+		return false, nil //nolint:nilerr // nobody knows what it opens
+	}
+	used, err := image.InUse.Run(ctx, image.InUseInput{Credential: s.asked.Credential, Secret: compute.SecretID{UUID: id}})
+	if err != nil || used.Used {
+		return false, err
+	}
+	got, err := ledger.TakeKey.Run(ctx, ledger.TakeKeyInput{Image: img, Key: key})
+	return got.Taken, err
 }
 
 // backupThings finds an image, and the key that was made for it, among what was handed over.

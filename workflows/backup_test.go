@@ -113,3 +113,28 @@ func TestABackupThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b.images, 1, "the next one tries again")
 }
+
+// EE-44: the key of a backup that goes stays while another image is encrypted with it, be it one
+// that strongroom made or one of its user's own.
+func TestEE44TheKeyOfABackupThatAnotherImageNames(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"existing", "user"} {
+		b := backedUp(t)
+		var old string
+		for _, img := range b.images {
+			old = img.Properties["os_encrypt_key_id"]
+		}
+		id := compute.SecretID{UUID: uuid.MustParse(old)}
+		if by == "existing" {
+			require.NoError(t, b.snapshot(compute.KeyExisting, &id))
+			delete(b.images[imageID.String()].Properties, "os_encrypt_key_id") // what the record says counts
+		} else {
+			b.images["theirs"] = &storedImage{Image: compute.Image{Properties: map[string]string{"os_encrypt_key_id": old}}}
+		}
+		_, err := b.backup("today's", 1)
+		require.NoError(t, err)
+		require.True(t, b.has(&id), by)
+		require.Zero(t, b.count(removal(compute.ThingKeySecret)), by)
+		require.Len(t, b.images, 2)
+	}
+}

@@ -107,9 +107,7 @@ func (s *snapshot) makeKey(ctx workflow.Context) error {
 	switch {
 	case s.in.Key == compute.KeyExisting:
 		s.target.Secret = s.in.Secret
-		return s.take(ctx, step{event: "read_image_secret", task: s.task(compute.TaskSnapshot), do: func(ctx workflow.Context) error {
-			return key.Check.Do(ctx, key.CheckInput{Credential: s.asked.Credential, Secret: *s.in.Secret})
-		}})
+		return s.take(ctx, step{event: "read_image_secret", task: s.task(compute.TaskSnapshot), do: s.useSecret})
 	case s.in.Key == compute.KeyNone, s.in.Key == compute.KeySame && !s.root.Encrypted:
 		return nil
 	}
@@ -118,6 +116,22 @@ func (s *snapshot) makeKey(ctx workflow.Context) error {
 	return s.take(ctx, step{
 		event: "create_image_secret", task: s.task(compute.TaskSnapshot), makes: made, undoLast: true,
 		do: func(ctx workflow.Context) error { return s.createKey(ctx, plan, &made[0]) },
+	})
+}
+
+// useSecret makes sure that the secret that was asked for can be read and stays there: one of a
+// server's disk goes with that (EE-46).
+func (s *snapshot) useSecret(ctx workflow.Context) error {
+	in := key.CheckInput{Credential: s.asked.Credential, Secret: *s.in.Secret}
+	if err := key.Check.Do(ctx, in); err != nil {
+		return err
+	}
+	called, err := key.Name.Run(ctx, in)
+	if err != nil {
+		return err
+	}
+	return record.UseSecret.Do(ctx, record.UseSecretInput{
+		OperationInput: s.OperationInput, Image: s.in.Image, Project: s.asked.Credential.ProjectID, Secret: in.Secret, Name: called.Name,
 	})
 }
 

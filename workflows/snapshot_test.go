@@ -10,6 +10,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/key"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 func (b *bench) snapshot(choice compute.KeyChoice, secret *compute.SecretID) error {
@@ -95,4 +96,19 @@ func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
 	require.Zero(t, b.count(domain.Export.Name))
 	require.Equal(t, 1, b.count(removal(compute.ThingImage)))
+}
+
+// EE-46: the key of a server's disk does not become an image's: it would go with the disk. The
+// message says what to do instead, and neither image nor copy is made.
+func TestEE46AnImageDoesNotTakeAServersKey(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	err := b.snapshot(compute.KeyExisting, b.row.server.Disks[0].Secret)
+	require.Equal(t, compute.Conflict, durable.FromTemporal(err).Kind, "%v", err)
+	require.ErrorContains(t, err, "encryption.key 'same'")
+	require.Empty(t, b.audit())
+	require.Empty(t, b.images)
+	require.Empty(t, b.exports)
+	require.Zero(t, b.count(domain.Export.Name))
+	require.True(t, b.has(b.row.server.Disks[0].Secret))
 }

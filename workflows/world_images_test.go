@@ -44,6 +44,14 @@ func (w *world) registerImages(r registry) {
 		old.Images = old.Images[:max(0, len(old.Images)-in.Backup.Rotation)]
 		return old, nil
 	})
+	register(w, r, image.InUse, func(_ context.Context, in image.InUseInput) (image.InUseResult, error) {
+		for _, img := range w.images {
+			if img.Names(in.Secret) {
+				return image.InUseResult{Used: true}, nil
+			}
+		}
+		return image.InUseResult{}, nil
+	})
 	registerOnHost(w, r, image.Upload, func(ctx context.Context, in image.UploadInput) (image.UploadResult, error) {
 		if !w.exports[hostOf(ctx)+" "+in.File] {
 			return image.UploadResult{}, compute.Errorf(compute.NotFound, "no such copy")

@@ -16,6 +16,14 @@ func (w *world) registerLedger(r registry) {
 	register(w, r, ledger.HandedOver, func(context.Context, compute.Owner) ([]compute.Thing, error) {
 		return slices.Clone(w.handedOver), nil
 	})
+	register(w, r, ledger.TakeKey, func(_ context.Context, in ledger.TakeKeyInput) (ledger.TakeKeyResult, error) {
+		for _, id := range w.used {
+			if id.String() == in.Key.Reference {
+				return ledger.TakeKeyResult{}, nil
+			}
+		}
+		return ledger.TakeKeyResult{Taken: true}, nil
+	})
 	register(w, r, ledger.Due, func(_ context.Context, in ledger.DueInput) (ledger.DueResult, error) {
 		notNow := func(t compute.Thing) bool {
 			return slices.Contains(in.UnderWay, t.ID) || slices.Contains(w.later, t.ID)

@@ -44,6 +44,7 @@ type world struct {
 	delegated  string // the trust that the server's delegated credential stands for
 	// The world proper.
 	secrets map[string]compute.SecretID // by name
+	used    []compute.SecretID          // those that images were made with because somebody named them
 	files   map[string]bool             // "<host> <server>/<file>"
 	drive   compute.DiskID              // the root disk whose secret opens the config drive
 	domains map[string]compute.PowerState

@@ -10,6 +10,7 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/key"
+	"strongroom/activities/record"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -43,6 +44,21 @@ func (w *world) registerCloud(r registry) {
 		if w.unreadable || !w.has(&in.Secret) {
 			return none{}, compute.Errorf(compute.Forbidden, "not yours")
 		}
+		return none{}, nil
+	})
+	register(w, r, key.Name, func(_ context.Context, in key.CheckInput) (key.NameResult, error) {
+		for name, id := range w.secrets {
+			if id == in.Secret {
+				return key.NameResult{Name: name}, nil
+			}
+		}
+		return key.NameResult{}, compute.Errorf(compute.NotFound, "no such secret")
+	})
+	register(w, r, record.UseSecret, func(_ context.Context, in record.UseSecretInput) (none, error) {
+		if _, _, ofServer := compute.SecretOwner(in.Name); ofServer {
+			return none{}, compute.ErrSecretOfServer(in.Secret)
+		}
+		w.used = append(w.used, in.Secret)
 		return none{}, nil
 	})
 	register(w, r, trust.Create, func(_ context.Context, in trust.CreateInput) (trust.CreateResult, error) {

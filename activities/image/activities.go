@@ -60,6 +60,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Describe.Register(r, durable.NoResult(a.Describe))
 	CheckShelved.Register(r, durable.NoResult(a.CheckShelved))
 	OldBackups.Register(r, a.OldBackups)
+	InUse.Register(r, a.InUse)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
 }

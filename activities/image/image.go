@@ -68,4 +68,8 @@ type Library interface {
 	// is there from the first part to the last is in one of them, or in several, whatever
 	// comes and goes meanwhile. A marker outlives the process.
 	List(ctx context.Context, cred compute.Credential, in ListInput) (ListResult, error)
+	// Naming gives images that the credential may list, also hidden ones, and that name a
+	// secret as what opens them (compute.Image.Names), whoever made them. Not all of them
+	// where there are many, but at least one where there is any. Forbidden: it may list none.
+	Naming(ctx context.Context, cred compute.Credential, secret compute.SecretID) ([]compute.ImageID, error)
 }

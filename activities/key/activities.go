@@ -21,6 +21,8 @@ var (
 		}}
 	Check = durable.Activity[CheckInput, durable.None]{Name: "key.Check", Queue: durable.CloudQueue,
 		Summary: func(in CheckInput) string { return "check secret " + in.Secret.String() }}
+	Name = durable.Activity[CheckInput, NameResult]{Name: "key.Name", Queue: durable.CloudQueue,
+		Summary: func(in CheckInput) string { return "look up the name of secret " + in.Secret.String() }}
 	Remove = durable.Activity[compute.Removal, durable.None]{Name: "key.Remove", Queue: durable.CloudQueue,
 		Summary: compute.Removal.String}
 	Seen = durable.Activity[compute.SeenInput, compute.SeenResult]{Name: "key.Seen", Queue: durable.CloudQueue,
@@ -33,6 +35,11 @@ type CheckInput struct {
 	Secret     compute.SecretID   `json:"secret"`
 }
 
+// NameResult is what a secret is called.
+type NameResult struct {
+	Name string `json:"name,omitempty"`
+}
+
 // Activities are what workflows call of the key manager.
 type Activities struct{ Manager Manager }
 
@@ -41,6 +48,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Create.Register(r, a.Create)
 	Copy.Register(r, a.Copy)
 	Check.Register(r, durable.NoResult(a.Check))
+	Name.Register(r, a.Name)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
 }
@@ -71,6 +79,12 @@ func (a *Activities) Check(ctx context.Context, in CheckInput) error {
 		}
 		return nil
 	})
+}
+
+// Name is the activity key.Name. It fails as Check does.
+func (a *Activities) Name(ctx context.Context, in CheckInput) (NameResult, error) {
+	name, err := a.Manager.Name(ctx, in.Credential, in.Secret)
+	return NameResult{Name: name}, err
 }
 
 // Remove is the activity key.Remove: it ensures that there is no secret of the thing's

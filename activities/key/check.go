@@ -11,6 +11,13 @@ import (
 // maxBytes bounds what Create makes, so that a mistaken number is refused.
 const maxBytes = 4096
 
+// Missing is the answer to who reads a secret that is not there (EE-40).
+func Missing(id compute.SecretID) error {
+	return compute.Errorf(compute.NotFound, "read secret %s: the key manager does not have it. Somebody deleted it, and what it opens, one disk or image, stays "+
+		"closed until the key manager's operator restores it. Other servers and images have secrets of their own: "+
+		"a server can be rebuilt, or made anew of an image whose secret is there", id)
+}
+
 // Check refuses what no manager can make, with Invalid.
 func (in CreateInput) Check() error {
 	if in.Bytes < 1 || in.Bytes > maxBytes {

@@ -38,6 +38,9 @@ type Manager interface {
 	// NotFound: no such secret; Forbidden: not the caller's; Corrupt: it was
 	// damaged or is not sealed by this manager's key.
 	Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error)
+	// Name gives what a secret is called, for whoever may read it. It fails as Passphrase
+	// does.
+	Name(ctx context.Context, cred compute.Credential, id compute.SecretID) (string, error)
 	// Delete ensures that no secret of this name (and of this id, where it is
 	// known) is left in the credential's project. One that is not there is a
 	// success. Forbidden: the id is another project's secret. A name is looked for

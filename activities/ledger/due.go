@@ -99,8 +99,8 @@ func fitting(rows []schema.DueThingsRow) (page []compute.Thing, err error) {
 // IsDue reports whether Due would give anything.
 func (a *Activities) IsDue(ctx context.Context) (bool, error) {
 	q := schema.New(a.Pool)
-	offers, err := q.Offers(ctx)
-	if err != nil || len(offers) > 0 {
+	offered, err := q.SpareOffers(ctx)
+	if err != nil || offered {
 		return err == nil, fence.Unavailable(err)
 	}
 	rows, err := q.DueThings(ctx, due(1, nil))

@@ -40,6 +40,7 @@ type Activities struct{ Pool *pgxpool.Pool }
 func (a *Activities) Register(r durable.Registry) {
 	Things.Register(r, a.Things)
 	HandedOver.Register(r, a.HandedOver)
+	TakeKey.Register(r, a.TakeKey)
 	Due.Register(r, a.Due)
 	Reaped.Register(r, durable.NoResult(a.Reaped))
 	Count.Register(r, a.Count)

@@ -23,8 +23,17 @@ type Activities struct {
 	Starter durable.Starter
 	Record  *record.Activities
 	Logger  *slog.Logger
+	// ImageKeys are looked after beside the watch; nil: they are not.
+	ImageKeys ImageKeys
 	// Retention is how long the database keeps deleted servers; 0: for ever.
 	Retention time.Duration
+}
+
+// ImageKeys looks after the keys of images (imagekey.Watch). It may take its time: the image
+// store may be slow.
+type ImageKeys interface {
+	Adopt(ctx context.Context) error
+	Pass(ctx context.Context) error
 }
 
 // Register registers the activities under their names.

@@ -3,6 +3,7 @@ package operation
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -51,8 +52,13 @@ func (a *Activities) Watch(ctx context.Context, in WatchInput) (WatchResult, err
 	defer end.Stop()
 	tick := time.NewTicker(cmp.Or(in.Every, watchEvery))
 	defer tick.Stop()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	work, cancel := untilStop(ctx)
 	defer cancel()
+	if a.ImageKeys != nil {
+		beside.Go(func() { a.watchImageKeys(work, cmp.Or(in.Every, watchEvery)) })
+	}
 	for {
 		if a.pass(work) {
 			return WatchResult{Due: true}, nil
@@ -65,6 +71,26 @@ func (a *Activities) Watch(ctx context.Context, in WatchInput) (WatchResult, err
 			return WatchResult{}, again{compute.Errorf(compute.Unavailable, "this worker stops"), time.Millisecond}
 		case <-end.C:
 			return WatchResult{}, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// watchImageKeys looks after the keys of images until ctx ends. It does so beside the passes,
+// which must not wait for an image store.
+func (a *Activities) watchImageKeys(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	pass := a.ImageKeys.Adopt
+	for {
+		if err := pass(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.WarnContext(ctx, "watch: the keys of images could not be looked after", "error", err)
+		} else {
+			pass = a.ImageKeys.Pass
+		}
+		select {
+		case <-ctx.Done():
+			return
 		case <-tick.C:
 		}
 	}

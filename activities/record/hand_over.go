@@ -36,6 +36,9 @@ func (a *Activities) HandOver(ctx context.Context, in HandOverInput) error {
 			if err := ledger.HandOver(ctx, q, in.Things); err != nil {
 				return err
 			}
+			if err := ledger.RecordKeys(ctx, q, in.Things); err != nil {
+				return err
+			}
 			return openStep(ctx, q, in.Operation, in.Open)
 		})
 	})

@@ -45,6 +45,7 @@ func (a *Activities) Register(r durable.Registry) {
 	TPMBackup.Register(r, durable.NoResult(a.TPMBackup))
 	LiveMigrated.Register(r, durable.NoResult(a.LiveMigrated))
 	NoteFenced.Register(r, durable.NoResult(a.NoteFenced))
+	UseSecret.Register(r, durable.NoResult(a.UseSecret))
 	ForgetTrust.Register(r, durable.NoResult(a.ForgetTrust))
 }
 

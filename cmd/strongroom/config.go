@@ -60,6 +60,9 @@ type Config struct {
 		Drain     time.Duration `koanf:"drain"`     // how long an older version waits for its operations
 		Retention time.Duration `koanf:"retention"` // of deleted servers in the database; 0: for ever
 
+		ImageKeyInterval time.Duration `koanf:"image_key_interval"` // how often an image with a key is looked at; 0: never
+		ImageKeyGrace    time.Duration `koanf:"image_key_grace"`    // how long the key stays when its image is gone
+
 		TPMBackupInterval time.Duration `koanf:"tpm_backup_interval"` // how often the state of vTPMs is backed up, and whether at a stop; 0: never
 	} `koanf:"control"`
 	Metadata struct {
@@ -236,6 +239,7 @@ func defaults() *Config {
 	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000}
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Control.Retention = 90 * 24 * time.Hour
+	cfg.Control.ImageKeyInterval, cfg.Control.ImageKeyGrace = time.Hour, 24*time.Hour
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"

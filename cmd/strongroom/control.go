@@ -31,8 +31,22 @@ if the executions of all operations that have begun are there. None starts with 
 one, where it would take running operations for lost.`
 }
 
-// leastTPMBackupInterval is how often control workers look whether something is due.
-const leastTPMBackupInterval = 10 * time.Second
+// leastInterval is how often control workers look whether something is due.
+const leastInterval = 10 * time.Second
+
+// checkIntervals refuses what nobody can keep to.
+func checkIntervals(cfg *Config) error {
+	c := cfg.Control
+	for option, interval := range map[string]time.Duration{"tpm_backup_interval": c.TPMBackupInterval, "image_key_interval": c.ImageKeyInterval} {
+		if interval != 0 && interval < leastInterval {
+			return fmt.Errorf("control.%s: %s is less than %s", option, interval, leastInterval)
+		}
+	}
+	if c.ImageKeyInterval != 0 && c.ImageKeyGrace < leastInterval {
+		return fmt.Errorf("control.image_key_grace: %s is less than %s", c.ImageKeyGrace, leastInterval)
+	}
+	return nil
+}
 
 func (controlCommand) Run(r *run) error {
 	b, err := r.openBackends(pki.Control, durable.Dial)
@@ -40,9 +54,8 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	defer b.close()
-	interval := b.Control.TPMBackupInterval
-	if interval != 0 && interval < leastTPMBackupInterval {
-		return fmt.Errorf("control.tpm_backup_interval: %s is less than %s", interval, leastTPMBackupInterval)
+	if err := checkIntervals(b.Config); err != nil {
+		return err
 	}
 	if err := b.checkNamespace(r); err != nil {
 		return err
@@ -72,7 +85,9 @@ func (controlCommand) Run(r *run) error {
 		return err
 	}
 	return worker.Control{
-		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, TPMBackupInterval: interval, Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects,
+		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention,
+		TPMBackupInterval: interval, ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace,
+		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }

@@ -66,6 +66,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"delete":                           deleteImage,
 		"delete during an upload":          deleteDuringUpload,
 		"readers outlive a delete":         deleteWhileReading,
+		"images that name a secret":        naming,
+		"a look at images":                 look,
 		"activity: describe":               describeActivity,
 		"activity: remove":                 removeActivity,
 		"activity: old backups":            oldBackupsActivity,

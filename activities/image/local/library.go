@@ -110,6 +110,19 @@ func (l *Library) List(_ context.Context, cred compute.Credential, in image.List
 	return out, nil
 }
 
+// Naming implements image.Library.
+func (l *Library) Naming(ctx context.Context, cred compute.Credential, secret compute.SecretID) (found []compute.ImageID, err error) {
+	for img, err := range image.All(ctx, l, cred, image.ListInput{}) {
+		if err != nil {
+			return nil, err
+		}
+		if img.Names(secret) {
+			found = append(found, img.ID)
+		}
+	}
+	return found, nil
+}
+
 // Create implements image.Library.
 func (l *Library) Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
 	img, err := image.Asked(cred, img)

@@ -51,8 +51,10 @@ func (m *Manager) Passphrase(ctx context.Context, cred compute.Credential, id co
 	}
 	what := fmt.Sprintf("read secret %s", id)
 	payload := secrets.GetPayload(ctx, client, id.String(), secrets.GetPayloadOpts{PayloadContentType: "text/plain"})
-	if payload.Err != nil {
-		return nil, refusal(openstack.Error(payload.Err, what))
+	if err := openstack.Error(payload.Err, what); compute.Is(err, compute.NotFound) {
+		return nil, key.Missing(id)
+	} else if err != nil {
+		return nil, refusal(err)
 	}
 	defer payload.Body.Close()
 	value, err := readAll(payload.Body)
@@ -64,6 +66,19 @@ func (m *Manager) Passphrase(ctx context.Context, cred compute.Credential, id co
 		return nil, compute.Errorf(compute.Corrupt, "secret %s holds no passphrase", id)
 	}
 	return secret.New(value), nil
+}
+
+// Name implements key.Manager.
+func (m *Manager) Name(ctx context.Context, cred compute.Credential, id compute.SecretID) (string, error) {
+	client, err := m.client(ctx, cred)
+	if err != nil {
+		return "", err
+	}
+	s, err := secrets.Get(ctx, client, id.String()).Extract()
+	if err != nil {
+		return "", openstack.Error(err, fmt.Sprintf("look up secret %s", id))
+	}
+	return s.Name, nil
 }
 
 // Delete implements key.Manager.

@@ -19,6 +19,21 @@ func checkMakesNothing(b bench) {
 	require.Equal(b, compute.Forbidden, compute.KindOf(err), "a project is needed: %v", err)
 }
 
+// names: whoever may read a secret is told its name, nobody else.
+func names(b bench) {
+	id := b.create(b.input("called so"))
+	for _, m := range []key.Manager{b.Manager, b.Again} {
+		name, err := m.Name(b.ctx, b.Owner, id)
+		require.NoError(b, err)
+		require.Equal(b, "called so", name)
+		name, err = m.Name(b.ctx, b.Other, id)
+		require.Contains(b, []compute.Kind{compute.Forbidden, compute.NotFound}, compute.KindOf(err), "%v", err)
+		require.Empty(b, name)
+		_, err = m.Name(b.ctx, b.Owner, compute.SecretID{UUID: uuid.New()})
+		require.Equal(b, compute.NotFound, compute.KindOf(err), "%v", err)
+	}
+}
+
 // checkActivity: the activity succeeds for whoever may read a secret.
 func checkActivity(b bench) {
 	a := key.Activities{Manager: b.Manager}

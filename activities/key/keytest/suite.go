@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"copy at once makes one":             copyAtOnce,
 		"copy across projects":               copyAcross,
 		"copy refuses":                       copyRefused,
+		"the name of a secret":               names,
 		"activity: check":                    checkActivity,
 		"activity: remove":                   remove,
 		"activity: seen":                     seen,

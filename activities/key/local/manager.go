@@ -126,9 +126,24 @@ func (m *Manager) verify(e entry) (*secret.Passphrase, error) {
 
 // Passphrase implements key.Manager.
 func (m *Manager) Passphrase(_ context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
-	entries, err := m.files.entries()
+	r, err := m.own(cred, id)
 	if err != nil {
 		return nil, err
+	}
+	return r.open(m.seal)
+}
+
+// Name implements key.Manager.
+func (m *Manager) Name(_ context.Context, cred compute.Credential, id compute.SecretID) (string, error) {
+	r, err := m.own(cred, id)
+	return r.Name, err
+}
+
+// own gives the record of a secret of the credential's project.
+func (m *Manager) own(cred compute.Credential, id compute.SecretID) (record, error) {
+	entries, err := m.files.entries()
+	if err != nil {
+		return record{}, err
 	}
 	for _, e := range entries {
 		if e.id != id {
@@ -136,14 +151,14 @@ func (m *Manager) Passphrase(_ context.Context, cred compute.Credential, id comp
 		}
 		r, err := m.files.read(e)
 		if err != nil {
-			return nil, err
+			return record{}, err
 		}
 		if cred.ProjectID == "" || r.ProjectID != cred.ProjectID {
-			return nil, compute.Errorf(compute.Forbidden, "secret %s belongs to another project", id)
+			return record{}, compute.Errorf(compute.Forbidden, "secret %s belongs to another project", id)
 		}
-		return r.open(m.seal)
+		return r, nil
 	}
-	return nil, compute.Errorf(compute.NotFound, "secret %s was not found", id)
+	return record{}, key.Missing(id)
 }
 
 // Delete implements key.Manager. A damaged secret can be deleted by its name.
