@@ -86,7 +86,7 @@ func (controlCommand) Run(r *run) error {
 	}
 	return worker.Control{
 		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention,
-		TPMBackupInterval: interval, ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace,
+		TPMBackupInterval: b.Control.TPMBackupInterval, ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace,
 		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
