@@ -121,6 +121,7 @@ type Host struct {
 	SyncedBootID      string
 	ResumeGuests      bool
 	TPMStorage        string
+	DefaultFormat     compute.DiskFormat
 }
 
 type HostCertificate struct {

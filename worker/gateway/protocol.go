@@ -39,6 +39,8 @@ type HostReport struct {
 	BootID       string `json:"boot_id"`       // another one each time that the host is booted
 	ResumeGuests bool   `json:"resume_guests"` // start guests again that ran when it went down
 	TPMStorage   string `json:"tpm_storage"`   // the id of the storage with the states of vTPMs; "": the host has none
+
+	DefaultFormat compute.DiskFormat `json:"default_format"` // of disks for which nobody asks for one; "": a worker that does not say, which makes luks (EE-41)
 }
 
 // AtRest is a server on which no operation works, as the record has it.

@@ -21,7 +21,7 @@ type Records struct {
 	Logger *slog.Logger
 }
 
-// Report writes the host's row.
+// Report writes the host's row. Invalid: it says an encryption format that there is none of.
 func (r Records) Report(ctx context.Context, report HostReport) error {
 	report.ID, report.Name = r.Host, r.Name
 	if report.Traits == nil {
@@ -32,6 +32,13 @@ func (r Records) Report(ctx context.Context, report HostReport) error {
 	}
 	if report.Networks == nil {
 		report.Networks = []string{}
+	}
+	if report.DefaultFormat != compute.FormatNone {
+		format, err := compute.ParseDiskFormat(string(report.DefaultFormat))
+		if err != nil {
+			return err
+		}
+		report.DefaultFormat = format
 	}
 	return unavailable(schema.New(r.Pool).ReportHost(ctx, schema.ReportHostParams(report)))
 }
