@@ -148,7 +148,13 @@ func (a *API) mayRebuild(r *Request, s schema.Server, in compute.RebuildArgument
 	if err != nil {
 		return err
 	}
-	will, err := was.RebuiltAs(r.ID, in)
+	var host schema.ClaimedHostRow
+	if s.HostID != nil {
+		if host, err = a.db.ClaimedHost(r.Context(), *s.HostID); err != nil {
+			return err
+		}
+	}
+	will, err := was.RebuiltAs(r.ID, in, compute.Host{Default: host.DefaultFormat}.DefaultFormat())
 	if err != nil {
 		return err
 	}
@@ -156,11 +162,8 @@ func (a *API) mayRebuild(r *Request, s schema.Server, in compute.RebuildArgument
 		return err
 	}
 	if s.HostID != nil {
-		has, err := a.db.HostTraits(r.Context(), *s.HostID)
-		if err != nil {
-			return err
-		}
-		if why := plan.traits.Unmet(has); why != "" {
+		will.Traits, will.Forbidden = plan.traits.Required, plan.traits.Forbidden
+		if why := compute.RequestOf(will).Traits.Unmet(host.Traits); why != "" {
 			return fault.Conflict("The host of instance %s %s, so it cannot take image %s.", s.ID, why, in.Image.ID)
 		}
 	}

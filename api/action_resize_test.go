@@ -24,7 +24,7 @@ func TestResizeRefuses(t *testing.T) {
 	ask := func(as who, flavor string) answer {
 		return c.act(t, as, id, `{"resize": {"flavorRef": "`+flavor+`"}}`, at("2.90"))
 	}
-	ask(member, "safe").fails(409, "conflictingRequest", "Flavor "+own.Name+" and flavor flavor-safe differ in the encryption of disks (none and luks): "+
+	ask(member, "safe").fails(409, "conflictingRequest", "Flavor "+own.Name+" and flavor flavor-safe differ in the encryption of disks (none and any format): "+
 		"a resize does not encrypt, decrypt or convert disks. Make an image of the server and create a new one from it.")
 	ask(member, own.ID).fails(400, "badRequest", "When resizing, instances must change flavor!")
 	ask(member, "nope").fails(400, "badRequest", "Flavor nope could not be found.")

@@ -244,6 +244,7 @@ var demands = map[string][]demand{
 	"GET /servers/:id/os-security-groups":                           {{right: on(reads), granted: 200}},
 	"GET /servers/:id/os-interface":                                 {{right: on(reads), granted: 200}},
 	"GET /servers/:id/os-volume_attachments":                        {{right: on(reads), granted: 200}},
+	"POST /servers/:id/os-volume_attachments":                       {{right: on(writes), granted: 400, body: `{"volumeAttachment":{"volumeId":"00000000-0000-0000-0000-000000000000"}}`}},
 	"GET /servers/:id/disks":                                        {{right: on(reads), granted: 200}},
 	"GET /servers/:id/operations":                                   {{right: on(reads), granted: 200}},
 	"GET /servers/:id/os-instance-actions":                          {{right: on(reads), granted: 200}},

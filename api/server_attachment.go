@@ -5,6 +5,7 @@ import (
 
 	"strongroom/api/fault"
 	"strongroom/api/policy"
+	"strongroom/api/validation"
 )
 
 const (
@@ -12,8 +13,13 @@ const (
 	ruleAddressShow  = "os_compute_api:ips:show"
 	ruleInterfaces   = "os_compute_api:os-attach-interfaces:list"
 	ruleVolumes      = "os_compute_api:os-volumes-attachments:index"
+	ruleAttachVolume = "os_compute_api:os-volumes-attachments:create"
 	ruleGroups       = "os_compute_api:os-security-groups:list"
 )
+
+var attachBody = validation.Always(validation.Object([]string{"volumeAttachment"}, validation.Properties{
+	"volumeAttachment": {"type": "object", "required": []string{"volumeId"}},
+}))
 
 // serverAttachments is what clients ask for beside a server: its addresses,
 // which no service gives out here; ports and volumes, which there are none of;
@@ -29,6 +35,7 @@ func (a *API) serverAttachments() Resource {
 		Rules: policy.Rules{
 			ruleAddressIndex: policy.ProjectReaderOrAdmin, ruleAddressShow: policy.ProjectReaderOrAdmin,
 			ruleInterfaces: policy.ProjectReaderOrAdmin, ruleVolumes: policy.ProjectReaderOrAdmin, ruleGroups: policy.ProjectReaderOrAdmin,
+			ruleAttachVolume: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			{Method: http.MethodGet, Path: "/servers/:id/ips", Handle: a.listAddresses},
@@ -36,8 +43,17 @@ func (a *API) serverAttachments() Resource {
 			{Method: http.MethodGet, Path: "/servers/:id/os-security-groups", Handle: a.listServerGroups},
 			empty("/servers/:id/os-interface", "interfaceAttachments", ruleInterfaces),
 			empty("/servers/:id/os-volume_attachments", "volumeAttachments", ruleVolumes),
+			{Method: http.MethodPost, Path: "/servers/:id/os-volume_attachments", Body: attachBody, Handle: a.attachVolume},
 		},
 	}
+}
+
+// attachVolume refuses, and says what of volumes might be believed otherwise (EE-47).
+func (a *API) attachVolume(r *Request) (any, error) {
+	if _, err := a.findServer(r, ruleAttachVolume); err != nil {
+		return nil, err
+	}
+	return nil, fault.BadRequest("Volumes are not offered: none can be attached. %s", ofVolumesApart)
 }
 
 func (a *API) listAddresses(r *Request) (any, error) {

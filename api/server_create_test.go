@@ -137,7 +137,8 @@ func TestCreateDevices(t *testing.T) {
 	require.Equal(t, int64(64), disks[3].SizeMB)
 	require.Equal(t, "system", *disks[0].Tag)
 
-	volumes := "Block Device Mapping is Invalid: volumes are not offered. Boot from an image (imageRef); only local disks can be mapped."
+	volumes := "Block Device Mapping is Invalid: volumes are not offered. Boot from an image (imageRef); only local disks can be mapped. " +
+		"The encryption options of flavors and images are for local disks only and leave volumes untouched: those are encrypted as their volume type says."
 	large := "Ephemeral disks requested are larger than the instance type allows. " +
 		"If no size is given in one block device mapping, flavor ephemeral size will be used."
 	for name, bad := range map[string]struct {

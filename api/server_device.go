@@ -35,9 +35,13 @@ type localDevices struct {
 	swap      *requestedDevice
 }
 
+// ofVolumesApart is what the encryption of a server's disks has to do with volumes (EE-06, EE-47).
+const ofVolumesApart = "The encryption options of flavors and images are for local disks only and leave volumes untouched: " +
+	"those are encrypted as their volume type says."
+
 func noVolumes() error {
-	return fault.BadRequest("Block Device Mapping is Invalid: volumes are not offered. " +
-		"Boot from an image (imageRef); only local disks can be mapped.")
+	return fault.BadRequest("Block Device Mapping is Invalid: volumes are not offered. "+
+		"Boot from an image (imageRef); only local disks can be mapped. %s", ofVolumesApart)
 }
 
 func ephemeralTooLarge() error {

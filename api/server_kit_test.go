@@ -183,6 +183,7 @@ func (c *cloud) settle(id string, vm compute.VMState, task compute.TaskState) {
 	c.t.Helper()
 	c.exec(`UPDATE servers SET vm_state = $2, task_state = $3, current_operation = '', power_state = 1, host_id = $4,
 		availability_zone = 'nova', launched_at = '2026-11-20 12:00:00.5+00' WHERE id = $1`, id, vm, task, c.host)
+	c.exec(`UPDATE server_disks SET encryption_format = 'luks' WHERE server_id = $1 AND encrypted AND encryption_format = ''`, id) // a host has it
 }
 
 // active makes a server that runs.

@@ -10,15 +10,15 @@ const ephemeralFileSystem = "ext4"
 
 const bytesPerMB = 1 << 20
 
-// DefaultDiskFormat is the format of encrypted disks where neither flavor, image
-// nor the operator names one (EE-03).
+// DefaultDiskFormat is the format of encrypted disks where neither flavor nor image asks
+// for one, on a host whose operator says nothing else (EE-03).
 const DefaultDiskFormat = FormatLUKS
 
 // PlanDisks gives the local disks of a new server: root, then ephemeral and swap
 // where the flavor has them, in the order of their device names. Every one is
 // encrypted or none (EE-01, EE-06). Ids are derived from the operation. A flavor
-// with no root size takes the image's; a format left open is DefaultDiskFormat. An
-// operator's own default is put into enc.Format first. What opens the file under
+// with no root size takes the image's. A format that nobody asks for is left open, until
+// a host has the server: see Server.InFormat. What opens the file under
 // the root disk of an encrypted image is a copy of the image's secret, which the
 // operation makes: BackingSecret is its id, never the image's own (EE-11).
 func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
@@ -40,7 +40,7 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 		d.DeviceName = devicePrefix + string(rune('a'+i))
 		d.Bus = "virtio"
 		if enc.Enabled {
-			d.Encrypted, d.Format = true, enc.DiskFormat()
+			d.Encrypted, d.Format = true, enc.Format
 		}
 	}
 	return disks

@@ -43,7 +43,7 @@ func TestPlanDisksRootOfTheImagesSize(t *testing.T) {
 	require.False(t, disks[0].Encrypted)
 }
 
-// EE-03, EE-04: what was asked for, else what the image has, else the default.
+// EE-03, EE-04: what was asked for, else what the image has; else it is left to the host.
 func TestPlanDisksFormat(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestPlanDisksFormat(t *testing.T) {
 		image  compute.Image
 		want   compute.DiskFormat
 	}{
-		"default":     {flavor("hw:"+enc, "true"), image(), compute.FormatLUKS},
+		"left open":   {flavor("hw:"+enc, "true"), image(), compute.FormatNone},
 		"the image's": {flavor(), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luksv2"), compute.FormatLUKSv2},
 		"asked for":   {flavor("hw:"+encFormat, "plain"), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luks"), compute.FormatPlain},
 		"plain text":  {flavor("hw:"+encFormat, "plain"), image(), compute.FormatNone},
@@ -62,7 +62,8 @@ func TestPlanDisksFormat(t *testing.T) {
 			require.NoError(t, err)
 			for _, d := range compute.PlanDisks(operation, c.flavor, c.image, enc) {
 				require.Equal(t, c.want, d.Format)
-				require.Equal(t, c.want != compute.FormatNone, d.Encrypted)
+				require.Equal(t, enc.Enabled, d.Encrypted)
+				require.Equal(t, enc.Enabled && c.want == compute.FormatNone, d.IsOpen())
 			}
 		})
 	}

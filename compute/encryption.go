@@ -1,15 +1,12 @@
 package compute
 
-import (
-	"cmp"
-	"strings"
-)
+import "strings"
 
 // Encryption is how flavor and image together want a server's local disks.
 type Encryption struct {
 	Enabled bool
-	// Format is what the disks are to have; FormatNone leaves it to the default
-	// (EE-03).
+	// Format is what the disks are to have; FormatNone leaves it to the host that the
+	// server lands on (EE-03).
 	Format DiskFormat
 	// FormatRequested is set when flavor or image asked for Format in words, so
 	// that only hosts which report it will do (EE-05). A format that comes with
@@ -21,12 +18,15 @@ type Encryption struct {
 	SourceFormat DiskFormat
 }
 
-// DiskFormat gives what new disks are encrypted as: FormatNone where they are not.
-func (e Encryption) DiskFormat() DiskFormat {
-	if !e.Enabled {
-		return FormatNone
+// String says for messages as what disks are to be encrypted.
+func (e Encryption) String() string {
+	switch {
+	case !e.Enabled:
+		return "none"
+	case e.Format == FormatNone:
+		return "any format"
 	}
-	return cmp.Or(e.Format, DefaultDiskFormat)
+	return string(e.Format)
 }
 
 // DiskSecurity reads who may open the keys of a server's disks: the flavor's

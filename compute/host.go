@@ -1,6 +1,9 @@
 package compute
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Host is a compute host as it last reported itself, with what is claimed on it.
 type Host struct {
@@ -18,7 +21,14 @@ type Host struct {
 	LastSeen   time.Time           `json:"last_seen"`
 	ForcedDown bool                `json:"forced_down"`
 	TPMStorage string              `json:"tpm_storage,omitempty"` // the id of the storage with the states of vTPMs; "": not known
+	// Default is the format of disks for which nobody asks for one, as the host says;
+	// FormatNone: it says nothing.
+	Default DiskFormat `json:"default_format,omitempty"`
 }
+
+// DefaultFormat is the format of encrypted disks that the host makes where neither flavor nor
+// image asks for one (EE-03). Workers of earlier releases do not say, and make luks (EE-41).
+func (h Host) DefaultFormat() DiskFormat { return cmp.Or(h.Default, DefaultDiskFormat) }
 
 // HostTimeout is how long a host may be silent before it counts as down.
 const HostTimeout = 60 * time.Second

@@ -1,6 +1,9 @@
 package compute
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // OpRebuild is the kind of a rebuild.
 const OpRebuild OperationKind = "rebuild"
@@ -53,9 +56,12 @@ type Setting struct {
 // A vTPM is made where there was none, left out where nobody asks for one any
 // more, and kept where the same one is asked for (TPM-29).
 //
+// A format that nobody asks for is host, the default of the server's host; where nobody asked
+// for that of its present disks either, theirs stays, whatever the default is by now (EE-03, EE-42).
+//
 // Invalid: the image does not fit; Conflict: flavor and image disagree, the image
 // asks for another vTPM than the server has, or an ephemeral disk cannot stay as it is.
-func (s Server) RebuiltAs(op OperationID, in RebuildArguments) (Server, error) {
+func (s Server) RebuiltAs(op OperationID, in RebuildArguments, host DiskFormat) (Server, error) {
 	if err := s.CheckNotRescued(); err != nil {
 		return Server{}, err
 	}
@@ -75,6 +81,9 @@ func (s Server) RebuiltAs(op OperationID, in RebuildArguments) (Server, error) {
 	if out.TPM, err = keptTPM(s, wanted, in.Image); err != nil {
 		return Server{}, err
 	}
+	if enc.Enabled && enc.Format == FormatNone {
+		enc.Format = s.settledFormat(host)
+	}
 	root := PlanDisks(op, s.Flavor, in.Image, enc)[0]
 	out.Disks = nil
 	for _, d := range s.Disks {
@@ -88,6 +97,16 @@ func (s Server) RebuiltAs(op OperationID, in RebuildArguments) (Server, error) {
 		out.Disks = append(out.Disks, replaced(d, root, op))
 	}
 	return out, nil
+}
+
+// settledFormat is the format of new disks where nobody asks for one.
+func (s Server) settledFormat(host DiskFormat) DiskFormat {
+	root, _ := s.RootDisk()
+	had, err := EncryptionOf(s.Flavor, s.Image)
+	if err != nil || !root.Encrypted || !had.Enabled || had.Format != FormatNone {
+		return host
+	}
+	return cmp.Or(root.Format, host)
 }
 
 // replaced is the disk that takes the place of another one: encrypted as the new

@@ -25,6 +25,7 @@ func rebuildable() compute.Server {
 	second.Index, second.SizeMB = 1, 512 // as a request divided them
 	s.Disks = append(s.Disks, second)
 	for i := range s.Disks {
+		s.Disks[i].Format = compute.FormatLUKS
 		s.Disks[i].Secret, s.Disks[i].EncryptionOptions = id(), map[string]string{"cipher-alg": "aes-256"}
 	}
 	return s
@@ -40,7 +41,7 @@ func TestRebuiltAs(t *testing.T) {
 	t.Parallel()
 	s := rebuildable()
 	img := imageAsking(encryptedAndTPM)
-	got, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img})
+	got, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.Equal(t, img, got.Image)
 	require.Equal(t, s.TPM, got.TPM)
@@ -58,28 +59,28 @@ func TestRebuiltAs(t *testing.T) {
 	}
 	require.Len(t, names, len(s.Disks))
 	require.Equal(t, &img.ID, got.Disks[0].Image)
-	again, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img})
+	again, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.Equal(t, got, again, "what runs twice plans the same")
 	require.Equal(t, "disk", s.Disks[0].Name(), "the plan leaves the server alone")
 
-	third, err := got.RebuiltAs("req-third", compute.RebuildArguments{Image: img})
+	third, err := got.RebuiltAs("req-third", compute.RebuildArguments{Image: img}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.Regexp(t, `^disk\.[0-9a-f]{8}$`, third.Disks[0].Name(), "names do not grow")
 	require.NotEqual(t, got.Disks[0].Name(), third.Disks[0].Name())
 
-	plain, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(nil)})
+	plain, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(nil)}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.Nil(t, plain.TPM)
 	for _, d := range plain.Disks {
 		require.False(t, d.Encrypted)
 		require.Equal(t, compute.FormatNone, d.Format)
 	}
-	back, err := plain.RebuiltAs("req-back", compute.RebuildArguments{Image: img})
+	back, err := plain.RebuiltAs("req-back", compute.RebuildArguments{Image: img}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.Nil(t, back.TPM.Secret, "a fresh one")
 
-	kept, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img, PreserveEphemeral: true})
+	kept, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img, PreserveEphemeral: true}, compute.FormatLUKS)
 	require.NoError(t, err)
 	for i, d := range kept.Disks {
 		if d.Role == compute.EphemeralDisk {
@@ -89,7 +90,7 @@ func TestRebuiltAs(t *testing.T) {
 		}
 	}
 	s.Flavor.RootGB = 0
-	sized, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img})
+	sized, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: img}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.EqualValues(t, 512, sized.Disks[0].SizeMB, "a flavor without a size takes the image's")
 }
@@ -108,13 +109,13 @@ func TestRebuiltAsRefuses(t *testing.T) {
 		"no boolean":          {map[string]string{"hw_ephemeral_encryption": "maybe"}, false, compute.Invalid, "hw_ephemeral_encryption"},
 		"plain and preserved": {nil, true, compute.Conflict, "they cannot be preserved"},
 	} {
-		_, err := rebuildable().RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(c.properties), PreserveEphemeral: c.preserve})
+		_, err := rebuildable().RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(c.properties), PreserveEphemeral: c.preserve}, compute.FormatLUKS)
 		require.ErrorContains(t, err, c.text, name)
 		require.Equal(t, c.kind, compute.KindOf(err), name)
 	}
 	small := imageAsking(nil)
 	small.VirtualBytes = 2 << 30
-	_, err := rebuildable().RebuiltAs(rebuildOp, compute.RebuildArguments{Image: small})
+	_, err := rebuildable().RebuiltAs(rebuildOp, compute.RebuildArguments{Image: small}, compute.FormatLUKS)
 	require.Equal(t, compute.Invalid, compute.KindOf(err))
 }
 
@@ -157,7 +158,7 @@ func TestCheckRebuilder(t *testing.T) {
 		if c.change != nil {
 			c.change(&s)
 		}
-		will, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(c.to)})
+		will, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(c.to)}, compute.FormatLUKS)
 		require.NoError(t, err, name)
 		err = s.CheckRebuilder(will, c.asker)
 		if c.text == "" {
@@ -215,11 +216,11 @@ func TestUsesOfARebuild(t *testing.T) {
 	t.Parallel()
 	u := usesOf(rebuildable())
 	s := u.server
-	same, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(encryptedAndTPM), PreserveEphemeral: true})
+	same, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(encryptedAndTPM), PreserveEphemeral: true}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []compute.Thing{u.file(s.Disks[0]), u.key(s.Disks[0].Secret), u.file(s.Disks[2]), u.key(s.Disks[2].Secret)},
 		onlyOf(s, u.host, same, u.host, u.things))
-	plain, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(nil)})
+	plain, err := s.RebuiltAs(rebuildOp, compute.RebuildArguments{Image: imageAsking(nil)}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.ElementsMatch(t, u.things[2:], onlyOf(s, u.host, plain, u.host, u.things), "all but the domain and its console log")
 	require.Empty(t, onlyOf(s, u.host, s, u.host, u.things))

@@ -94,7 +94,7 @@ func TestAttached(t *testing.T) {
 	root, _ := r.RootDisk()
 	require.Equal(t, "/dev/vdb", root.DeviceName)
 	require.Equal(t, s, r.Unrescued())
-	_, err = r.RebuiltAs("req-2", compute.RebuildArguments{Image: s.Image})
+	_, err = r.RebuiltAs("req-2", compute.RebuildArguments{Image: s.Image}, compute.FormatLUKS)
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
 	_, err = r.DisksToRotate(nil)
 	require.ErrorContains(t, err, "is on its rescue disk")

@@ -24,11 +24,12 @@ type ResizeArguments struct {
 	ConfirmAfter int     `json:"confirm_after"`         // seconds until it is confirmed by itself; 0: never
 }
 
-// CheckResize reports whether a server of an image may go from one flavor to
-// another (EE-33). Invalid: it is the same flavor, or the new one contradicts
-// itself; Conflict: the disks would have to be encrypted, decrypted or converted, or
-// their keys would get another owner.
-func CheckResize(from, to Flavor, img Image) error {
+// CheckResize reports whether a server may go to another flavor (EE-33). A flavor that asks for
+// no format leaves it as it is, whoever decided on it (EE-42). Invalid: it is the same flavor, or
+// the new one contradicts itself; Conflict: the disks would have to be encrypted, decrypted or
+// converted, or their keys would get another owner.
+func (s Server) CheckResize(to Flavor) error {
+	from, img := s.Flavor, s.Image
 	if from.ID == to.ID {
 		return Errorf(Invalid, "When resizing, instances must change flavor!")
 	}
@@ -40,10 +41,14 @@ func CheckResize(from, to Flavor, img Image) error {
 	if err != nil {
 		return err
 	}
-	if had.DiskFormat() != wants.DiskFormat() {
+	has := had.Format
+	if root, ok := s.RootDisk(); ok && had.Enabled {
+		has = cmp.Or(root.Format, has)
+	}
+	if had.Enabled != wants.Enabled || wants.Format != FormatNone && wants.Format != has {
 		return Errorf(Conflict, "Flavor %s and flavor %s differ in the encryption of disks (%s and %s): "+
 			"a resize does not encrypt, decrypt or convert disks. Make an image of the server and create a new one from it.",
-			from.Name, to.Name, cmp.Or(had.DiskFormat(), "none"), cmp.Or(wants.DiskFormat(), "none"))
+			from.Name, to.Name, cmp.Or(has, "none"), wants)
 	}
 	before, err := DiskSecurity(from)
 	if err != nil {
@@ -68,7 +73,7 @@ const cannotResize = "Server disk was unable to be resized because: "
 // Invalid: the same flavor, a disk would have to shrink, or the vTPM's key would get another
 // owner; Conflict: as CheckResize says, or the server cannot be moved.
 func (s Server) ResizedTo(op OperationID, f Flavor) (Server, error) {
-	if err := CheckResize(s.Flavor, f, s.Image); err != nil {
+	if err := s.CheckResize(f); err != nil {
 		return Server{}, err
 	}
 	if f.RootGB == 0 && s.Flavor.RootGB > 0 {

@@ -35,6 +35,10 @@ func TestCheckResize(t *testing.T) {
 		"keys for whom they serve": {luks, named("host", "hw:"+enc, "true", "hw:ephemeral_encryption_secret_security", "host"), image(), ""},
 		"no boolean":               {luks, named("odd", "hw:"+enc, "maybe"), image(), compute.Invalid},
 	} {
-		require.Equal(t, c.kind, compute.KindOf(compute.CheckResize(c.from, c.to, c.image)), name)
+		s := compute.Server{Flavor: c.from, Image: c.image}
+		enc, err := compute.EncryptionOf(c.from, c.image)
+		require.NoError(t, err, name)
+		s.Disks = compute.PlanDisks("req-1", c.from, c.image, enc)
+		require.Equal(t, c.kind, compute.KindOf(s.InFormat(compute.FormatLUKS).CheckResize(c.to)), name)
 	}
 }

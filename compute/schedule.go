@@ -18,13 +18,16 @@ type Request struct {
 	Networks  []string // uuids
 	Project   string   // whose networks they are
 	Zone      string   // the availability zone; "" for any
+	Default   bool     // disks are made in the host's own default format
 }
 
 // RequestOf gives what a server needs of a host.
 func RequestOf(s Server) Request {
+	required := slices.Concat(s.Traits, s.formatTraits())
+	slices.Sort(required)
 	request := Request{
-		Resources: s.Resources(), Traits: Traits{Required: s.Traits, Forbidden: s.Forbidden},
-		Zone: s.System[SystemPinnedZone], Project: s.ProjectID,
+		Resources: s.Resources(), Traits: Traits{Required: slices.Compact(required), Forbidden: s.Forbidden},
+		Zone: s.System[SystemPinnedZone], Project: s.ProjectID, Default: s.LeavesFormat(),
 	}
 	for _, network := range s.Networks {
 		request.Networks = append(request.Networks, network.UUID)
@@ -66,6 +69,9 @@ func (h Host) Unfit(want Request, now time.Time) string {
 	}
 	if why := want.Traits.Unmet(h.Traits); why != "" {
 		return why
+	}
+	if want.Default && !Opens(h.Traits, h.DefaultFormat()) {
+		return "cannot make its default encryption format " + string(h.DefaultFormat())
 	}
 	if missing := without(want.Networks, h.Networks); len(missing) > 0 {
 		return "lacks network " + strings.Join(missing, ", ")

@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -67,8 +68,8 @@ func TraitsOf(f Flavor, img Image, enc Encryption, tpm *TPM) (Traits, error) {
 		if enc.FormatRequested {
 			required[formatTraits[enc.Format]] = true
 		}
-		if enc.SourceSecret != nil && enc.SourceFormat != FormatNone { // the host reads the image as it is
-			required[formatTraits[enc.SourceFormat]] = true
+		if enc.SourceSecret != nil { // the host reads the image as it is
+			required[formatTraits[cmp.Or(enc.SourceFormat, FormatLUKS)]] = true
 		}
 	}
 	if tpm != nil {

@@ -20,7 +20,7 @@ func (row HostsWithUseRow) Host() compute.Host {
 		},
 		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed)},
 		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
-		TPMStorage: row.TPMStorage,
+		TPMStorage: row.TPMStorage, Default: row.DefaultFormat,
 	}
 }
 

@@ -122,6 +122,7 @@ type Host struct {
 	ResumeGuests      bool
 	TPMStorage        string
 	FenceAfter        int32
+	DefaultFormat     compute.DiskFormat
 }
 
 type HostCertificate struct {

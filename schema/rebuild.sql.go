@@ -11,17 +11,6 @@ import (
 	"strongroom/compute"
 )
 
-const hostTraits = `-- name: HostTraits :one
-SELECT traits FROM hosts WHERE id = $1
-`
-
-func (q *Queries) HostTraits(ctx context.Context, id compute.HostID) ([]string, error) {
-	row := q.db.QueryRow(ctx, hostTraits, id)
-	var traits []string
-	err := row.Scan(&traits)
-	return traits, err
-}
-
 const rebuildServer = `-- name: RebuildServer :execrows
 UPDATE servers SET image_id = $1, image = $2, tpm = $3,
     required_traits = $4, forbidden_traits = $5,

@@ -57,6 +57,23 @@ func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
 	return err
 }
 
+const claimedHost = `-- name: ClaimedHost :one
+SELECT name, traits, default_format FROM hosts WHERE id = $1
+`
+
+type ClaimedHostRow struct {
+	Name          string
+	Traits        []string
+	DefaultFormat compute.DiskFormat
+}
+
+func (q *Queries) ClaimedHost(ctx context.Context, id compute.HostID) (ClaimedHostRow, error) {
+	row := q.db.QueryRow(ctx, claimedHost, id)
+	var i ClaimedHostRow
+	err := row.Scan(&i.Name, &i.Traits, &i.DefaultFormat)
+	return i, err
+}
+
 const clearServerSecrets = `-- name: ClearServerSecrets :exec
 UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret_uuid = NULL, encryption_options = '{}' WHERE server_id = $1
 `
@@ -346,7 +363,7 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
@@ -384,6 +401,7 @@ type HostsWithUseRow struct {
 	ResumeGuests      bool
 	TPMStorage        string
 	FenceAfter        int32
+	DefaultFormat     compute.DiskFormat
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
@@ -432,6 +450,7 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.ResumeGuests,
 			&i.TPMStorage,
 			&i.FenceAfter,
+			&i.DefaultFormat,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
@@ -473,7 +492,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -512,6 +531,7 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.ResumeGuests,
 		&i.TPMStorage,
 		&i.FenceAfter,
+		&i.DefaultFormat,
 	)
 	return i, err
 }
@@ -519,8 +539,8 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 const reportHost = `-- name: ReportHost :exec
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
-    boot_id, resume_guests, tpm_storage, fence_after, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, now())
+    boot_id, resume_guests, tpm_storage, fence_after, default_format, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
@@ -528,7 +548,7 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
     uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
     resume_guests = excluded.resume_guests, tpm_storage = excluded.tpm_storage, fence_after = excluded.fence_after,
-    last_seen = now(), forgotten_at = NULL
+    default_format = excluded.default_format, last_seen = now(), forgotten_at = NULL
 `
 
 type ReportHostParams struct {
@@ -556,6 +576,7 @@ type ReportHostParams struct {
 	ResumeGuests      bool
 	TPMStorage        string
 	FenceAfter        int32
+	DefaultFormat     compute.DiskFormat
 }
 
 // A host reports its description and that it runs. disabled and forced_down stay as they are.
@@ -585,6 +606,7 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
 		arg.ResumeGuests,
 		arg.TPMStorage,
 		arg.FenceAfter,
+		arg.DefaultFormat,
 	)
 	return err
 }

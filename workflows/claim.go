@@ -5,6 +5,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/placement"
+	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -27,8 +28,20 @@ func (s *switchover) claim(ctx workflow.Context, in placement.ClaimInput) error 
 		if err != nil {
 			return err
 		}
+		s.settleFormat(got.Format)
 		return durable.DescribeHosts(ctx, got.Name)
 	}})
+}
+
+// settleFormat decides, by the default of the host that was claimed, on the format of disks for
+// which nobody asked for one, and has it recorded before anything is made (EE-03).
+func (s *switchover) settleFormat(host compute.DiskFormat) {
+	for _, d := range s.to.server.Disks {
+		if d.IsOpen() {
+			s.unwritten.Options = append(s.unwritten.Options, record.Option{Disk: d.ID, Format: host})
+		}
+	}
+	s.to.server = s.to.server.InFormat(host)
 }
 
 // reachHost sees that a host takes work, before anything is made there.

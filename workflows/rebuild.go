@@ -51,7 +51,7 @@ func (r *rebuild) run(ctx workflow.Context) error {
 // plan applies the rules again, to the record of now: the api applied them to an earlier one.
 func (r *rebuild) plan() error {
 	was := r.from.server
-	server, err := was.RebuiltAs(r.Operation, r.in)
+	server, err := was.RebuiltAs(r.Operation, r.in, r.asked.HostFormat)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,9 @@ func (s *spawn) run(ctx workflow.Context) error {
 func (s *spawn) place(ctx workflow.Context) error {
 	s.unclaimLast()
 	var silent []compute.HostID
+	plan := s.to.server
 	for {
+		s.to.server = plan // another host may have another default format
 		if err := s.claim(ctx, placement.ClaimInput{Not: silent}); err != nil {
 			return err
 		}

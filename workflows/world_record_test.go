@@ -99,6 +99,7 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 	out := record.BeginResult{Kind: cmp.Or(w.kind, op.Kind), Credential: op.Credential, Server: w.row.server}
 	if host := w.row.server.Host; host != nil {
 		out.Host = &durable.Host{ID: *host, Name: "host-" + host.String()[:4]}
+		out.HostFormat = compute.Host{Default: w.formats[*host]}.DefaultFormat()
 	}
 	out.Began = w.began[in.Operation]
 	if out.Began.IsZero() {
@@ -140,7 +141,7 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 				w.row.server.Host = &h
 			}
 			w.claims[in.Operation] = h
-			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4]}, nil
+			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4], Format: compute.Host{Default: w.formats[h]}.DefaultFormat()}, nil
 		}
 	}
 	return placement.ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)
@@ -160,7 +161,7 @@ func (w *world) advance(_ context.Context, in record.AdvanceInput) (record.Advan
 	}
 	for _, o := range in.Options {
 		i := slices.IndexFunc(w.row.server.Disks, func(d compute.Disk) bool { return d.ID == o.Disk })
-		w.row.server.Disks[i].EncryptionOptions = o.Options
+		w.row.server.Disks[i].Format, w.row.server.Disks[i].EncryptionOptions = o.Format, o.Options
 	}
 	if in.Trust != nil {
 		w.delegated = in.Trust.Trust

@@ -87,11 +87,12 @@ type world struct {
 
 	broken []string // promises that were broken on the way
 
-	hosts []compute.HostID
-	calls []call
-	ids   map[string]int  // which call an activity id is
-	cut   map[string]bool // the calls that were cancelled before they did anything
-	fault func(call) fault
+	hosts   []compute.HostID
+	formats map[compute.HostID]compute.DiskFormat // their default ones, where they say one
+	calls   []call
+	ids     map[string]int  // which call an activity id is
+	cut     map[string]bool // the calls that were cancelled before they did anything
+	fault   func(call) fault
 	// repeats are local activities that run twice.
 	repeats repeats
 	// cancelRunning is what makes room for a delete.

@@ -99,7 +99,7 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 	got.Capacity.DiskGB = int(int64(fs.Blocks) * fs.Bsize >> 30)
 	got.DiskFreeGB = int(int64(fs.Bavail) * fs.Bsize >> 30)
 	a.describePool(ctx, &got)
-	encryption, err := a.encryptionTraits(ctx)
+	encryption, err := a.EncryptionTraits(ctx)
 	if err != nil {
 		return Description{}, err
 	}
@@ -180,9 +180,9 @@ var deviceTraits = map[compute.DiskFormat]string{
 	compute.FormatLUKSv2: compute.TraitEncryptionLUKSv2, compute.FormatPlain: compute.TraitEncryptionPlain,
 }
 
-// encryptionTraits gives those of the formats in which disks can really be made here
+// EncryptionTraits gives those of the formats in which disks can really be made here
 // (EE-05): luks by qemu-img, the others by the host itself.
-func (a *Activities) encryptionTraits(ctx context.Context) ([]string, error) {
+func (a *Activities) EncryptionTraits(ctx context.Context) ([]string, error) {
 	traits, err := luksTraits(ctx)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func TestServerIsMadeAnewAndBack(t *testing.T) {
 
 	image := s.Image
 	image.VirtualBytes, image.Properties = h.rootMB<<20, map[string]string{"hw_ephemeral_encryption": "true"}
-	anew, err := s.RebuiltAs("req-rebuild", compute.RebuildArguments{Image: image})
+	anew, err := s.RebuiltAs("req-rebuild", compute.RebuildArguments{Image: image}, compute.FormatLUKS)
 	require.NoError(t, err)
 	require.Nil(t, anew.TPM)
 	for i := range anew.Disks {

@@ -67,6 +67,8 @@ type ClaimInput struct {
 type ClaimResult struct {
 	Host compute.HostID `json:"host"`
 	Name string         `json:"name"`
+	// Format is that of the server's disks for which nobody asks for one (EE-03).
+	Format compute.DiskFormat `json:"default_format"`
 }
 
 // Claim is the activity placement.Claim: it chooses a host and claims the server's
@@ -141,15 +143,15 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 			return err
 		}
 		if held != nil {
-			name, err := q.HostName(ctx, held.HostID)
-			out = ClaimResult{Host: held.HostID, Name: name}
+			row, err := q.ClaimedHost(ctx, held.HostID)
+			out = ClaimResult{Host: held.HostID, Name: row.Name, Format: compute.Host{Default: row.DefaultFormat}.DefaultFormat()}
 			return err
 		}
 		host, err := lockHost(ctx, q, row)
 		if err != nil || host.Disabled || !host.Fits(in.Plan.Resources()) {
 			return err
 		}
-		out = ClaimResult{Host: host.ID, Name: host.Name}
+		out = ClaimResult{Host: host.ID, Name: host.Name, Format: host.DefaultFormat()}
 		return claim(ctx, q, in, row)
 	})
 	return out, err

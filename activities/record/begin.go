@@ -28,6 +28,8 @@ type BeginResult struct {
 	Credential compute.Credential `json:"credential"`
 	Server     compute.Server     `json:"server"`
 	Host       *durable.Host      `json:"host,omitempty"` // where the server is
+	// HostFormat is the host's default encryption format, for new disks (EE-03).
+	HostFormat compute.DiskFormat `json:"host_format,omitempty"`
 	Arguments  json.RawMessage    `json:"arguments,omitempty"`
 	// BacksUpTPM: the state of its vTPM is backed up where that is possible.
 	BacksUpTPM bool `json:"backs_up_tpm,omitempty"`
@@ -91,8 +93,9 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 		return out, err
 	}
 	out.BacksUpTPM = a.TPMBackupInterval > 0 && out.Server.TPM != nil
-	name, err := q.HostName(ctx, *out.Server.Host)
-	out.Host = &durable.Host{ID: *out.Server.Host, Name: name}
+	host, err := q.ClaimedHost(ctx, *out.Server.Host)
+	out.Host = &durable.Host{ID: *out.Server.Host, Name: host.Name}
+	out.HostFormat = compute.Host{Default: host.DefaultFormat}.DefaultFormat()
 	return out, err
 }
 

@@ -39,7 +39,7 @@ func TestRebuild(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, compute.RebuildArguments{Image: image, PreserveEphemeral: true}, asked)
 	require.NotContains(t, string(begun.Arguments), data, "the request's own words are for the record alone")
-	will, err := begun.Server.RebuiltAs(in.Operation, asked)
+	will, err := begun.Server.RebuiltAs(in.Operation, asked, compute.FormatLUKS)
 	require.NoError(t, err)
 	will.Disks[0].Secret, will.Disks[0].EncryptionOptions = &secret, map[string]string{"cipher-alg": "aes-256"}
 	will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser, Secret: &secret}

@@ -144,7 +144,8 @@ type HostConfig struct {
 	ImageCacheMB     int64           `koanf:"image_cache_mb"` // that the images may take; 0: 40 % of their file system
 	VolumeGroup      string          `koanf:"volume_group"`   // of LVM, for disks of the formats luksv2 and plain
 	RBD              RBDConfig       `koanf:"rbd"`            // for all other disks
-	Run              string          `koanf:"run"`            // serial sockets; a short path
+	Encryption       DiskEncryption  `koanf:"ephemeral_storage_encryption"`
+	Run              string          `koanf:"run"` // serial sockets; a short path
 	LibvirtSocket    string          `koanf:"libvirt_socket"`
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
 	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`
@@ -165,6 +166,11 @@ type HostConfig struct {
 	ResumeGuests     bool            `koanf:"resume_guests_state_on_host_boot"`
 	FenceAfter       int             `koanf:"fence_after"` // seconds without an answer of a gateway after which guests are stopped; 0: they go on
 	BootID           string          `koanf:"boot_id"`     // a file that has other content after each boot
+}
+
+// DiskEncryption is how a host encrypts disks where neither flavor nor image says it (EE-03).
+type DiskEncryption struct {
+	DefaultFormat string `koanf:"default_format"` // luks, luksv2 or plain
 }
 
 // RBDConfig is the Ceph pool in which a host keeps the disks of its servers.
@@ -257,8 +263,9 @@ func defaults() *Config {
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
 		SwtpmEnabled: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
-		BootID: "/proc/sys/kernel/random/boot_id",
-		RBD:    RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
+		BootID:     "/proc/sys/kernel/random/boot_id",
+		Encryption: DiskEncryption{DefaultFormat: string(compute.DefaultDiskFormat)},
+		RBD:        RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},
 	}
 	return cfg
 }

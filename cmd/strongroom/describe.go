@@ -50,5 +50,6 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
 		AvailabilityZone: h.AvailabilityZone, BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
+		DefaultFormat: s.format,
 	}, nil
 }

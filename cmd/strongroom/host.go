@@ -120,7 +120,8 @@ type hostActivities struct {
 	disk   *disk.Activities
 	domain *domain.Activities
 	tpm    *tpm.Activities
-	noTPM  string // why servers can have no vTPM here, as it was told last
+	format compute.DiskFormat // of disks for which nobody asks for one
+	noTPM  string             // why servers can have no vTPM here, as it was told last
 }
 
 // confines fails where tenants' images could not be read safely: each create would fail.
@@ -188,7 +189,11 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys agent.H
 	}
 	disks.Copies = domains
 	tpms.Guests = domains
-	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms}, nil
+	format, err := h.Encryption.format(r, domains.EncryptionTraits)
+	if err != nil {
+		return nil, err
+	}
+	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms, format: format}, nil
 }
 
 func openTPMs(h HostConfig, from *gateway.Client, hosts agent.Client) (*tpm.Activities, error) {

@@ -19,6 +19,3 @@ UPDATE server_disks SET id = sqlc.arg(id), file = sqlc.arg(file), size_mb = sqlc
     encrypted = sqlc.arg(encrypted), encryption_secret_uuid = sqlc.narg(secret), backing_encryption_secret_uuid = sqlc.narg(backing_secret),
     encryption_format = sqlc.arg(encryption_format), encryption_options = sqlc.arg(encryption_options)
 WHERE server_id = sqlc.arg(server_id) AND role = sqlc.arg(role) AND index = sqlc.arg(index);
-
--- name: HostTraits :one
-SELECT traits FROM hosts WHERE id = $1;

@@ -558,3 +558,37 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	_, err = h.read(op.ServerID, schematest.Owner, secret)
 	require.NoError(t, err)
 }
+
+// EE-03, EE-41: a host tells its default encryption format with its report. One of an earlier
+// release, whose report has no such key, is taken as one that makes luks.
+func TestEE41HostsOfTwoReleasesReportThemselves(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	older, newer := c.enrolled("older"), c.enrolled("newer")
+	report := gateway.HostReport{VCPUs: 1, CPUInfo: []byte("{}"), DefaultFormat: compute.FormatLUKSv2}
+	require.NoError(t, newer.client.Report(c.Ctx, report))
+	text, err := json.Marshal(report)
+	require.NoError(t, err)
+	var keys map[string]any
+	require.NoError(t, json.Unmarshal(text, &keys))
+	require.Equal(t, "luksv2", keys["default_format"])
+	delete(keys, "default_format")
+	text, err = json.Marshal(keys)
+	require.NoError(t, err)
+	var former gateway.HostReport
+	require.NoError(t, json.Unmarshal(text, &former))
+	require.NoError(t, older.client.Report(c.Ctx, former))
+	rows, err := c.Q.HostsWithUse(c.Ctx)
+	require.NoError(t, err)
+	has := map[compute.HostID]compute.DiskFormat{}
+	for _, h := range schema.Hosts(rows) {
+		has[h.ID] = h.DefaultFormat()
+	}
+	require.Equal(t, map[compute.HostID]compute.DiskFormat{older.id: compute.FormatLUKS, newer.id: compute.FormatLUKSv2}, has)
+
+	report.DefaultFormat = "rot13"
+	require.Equal(t, compute.Invalid, compute.KindOf(newer.client.Report(c.Ctx, report)))
+	report.DefaultFormat = "" // it went back to the earlier release
+	require.NoError(t, newer.client.Report(c.Ctx, report))
+	require.Equal(t, 2, c.CountRows("SELECT count(*) FROM hosts WHERE default_format = ''"))
+}

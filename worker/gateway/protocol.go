@@ -40,6 +40,8 @@ type HostReport struct {
 	ResumeGuests bool   `json:"resume_guests"` // start guests again that ran when it went down
 	TPMStorage   string `json:"tpm_storage"`   // the id of the storage with the states of vTPMs; "": the host has none
 	FenceAfter   int32  `json:"fence_after"`   // without an answer for so many seconds it stops its guests; 0: it does not
+
+	DefaultFormat compute.DiskFormat `json:"default_format"` // of disks for which nobody asks for one; "": a worker that does not say, which makes luks (EE-41)
 }
 
 // AtRest is a server on which no operation works, as the record has it.

@@ -22,7 +22,7 @@ type Records struct {
 	Logger *slog.Logger
 }
 
-// Report writes the host's row.
+// Report writes the host's row. Invalid: it says an encryption format that there is none of.
 func (r Records) Report(ctx context.Context, report HostReport) error {
 	if err := compute.CheckFenceAfter(int(report.FenceAfter)); err != nil {
 		return fmt.Errorf("host.fence_after: %w", err)
@@ -36,6 +36,13 @@ func (r Records) Report(ctx context.Context, report HostReport) error {
 	}
 	if report.Networks == nil {
 		report.Networks = []string{}
+	}
+	if report.DefaultFormat != compute.FormatNone {
+		format, err := compute.ParseDiskFormat(string(report.DefaultFormat))
+		if err != nil {
+			return err
+		}
+		report.DefaultFormat = format
 	}
 	return unavailable(schema.New(r.Pool).ReportHost(ctx, schema.ReportHostParams(report)))
 }

@@ -3,6 +3,7 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,9 +62,35 @@ func begin() error {
 		}
 	}
 	return errors.Join(
+		plug("lo", "127.0.0.1"), plug("eth0", address),
 		os.Symlink("/proc/self/fd", "/dev/fd"),
 		os.WriteFile("/proc/sys/kernel/printk", []byte("3\n"), 0), // the kernel's own lines would cut into the test's
 	)
+}
+
+// address is the machine's on its network, if it has one: QEMU's for the first machine there.
+const address = "10.0.2.15"
+
+// plug gives a network interface its address, if it is there.
+func plug(name, ip string) error {
+	if _, err := os.Stat("/sys/class/net/" + name); err != nil {
+		return nil // the machine has none
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	at, err := unix.NewIfreq(name)
+	if err != nil {
+		return err
+	}
+	up := *at
+	if err := at.SetInet4Addr(net.ParseIP(ip).To4()); err != nil {
+		return err
+	}
+	up.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return errors.Join(unix.IoctlIfreq(fd, unix.SIOCSIFADDR, at), unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, &up))
 }
 
 func load(file string) error {

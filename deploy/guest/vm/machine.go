@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,20 +26,49 @@ type Machine struct {
 	Programs []string          // found in PATH, with their libraries
 	Files    map[string]string // more files, by path, with their content
 	DiskMiB  int               // of /dev/vda, default 256
+	Ports    []int             // of the machine, that the test outside reaches: see Running.Address
+}
+
+// Running is a machine whose test runs beside the one that started it.
+type Running struct {
+	Disk string // the file behind /dev/vda
+
+	t       *testing.T
+	ports   map[int]int
+	over    chan struct{}
+	failure error
+}
+
+// Address is where the machine's port is reached.
+func (r *Running) Address(port int) string { return fmt.Sprintf("127.0.0.1:%d", r.ports[port]) }
+
+// Over is closed when the machine is off.
+func (r *Running) Over() <-chan struct{} { return r.over }
+
+// Wait waits for the end of the machine's test, and fails as it does.
+func (r *Running) Wait() {
+	r.t.Helper()
+	<-r.over
+	require.NoError(r.t, r.failure, "the machine")
 }
 
 const (
 	memoryMiB = 640
-	lifetime  = 9 * time.Minute // on a machine that is busy
+	lifetime  = 20 * time.Minute // on a machine that is busy
 )
 
 // Run runs the test t, alone, in the machine, and fails as it does. Outside CI it
 // skips where QEMU or one of the programs is missing.
 func (m Machine) Run(t *testing.T) {
 	t.Helper()
+	m.Start(t).Wait()
+}
+
+// Start starts the machine with the test t in it, which goes on outside meanwhile.
+func (m Machine) Start(t *testing.T) *Running {
+	t.Helper()
 	m.need(t)
 	ctx, cancel := context.WithTimeout(t.Context(), lifetime)
-	defer cancel()
 	k, err := guest.FindKernel(ctx, guest.Options{})
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -49,34 +80,69 @@ func (m Machine) Run(t *testing.T) {
 	}
 	require.NoError(t, os.Truncate(disk, int64(m.DiskMiB)<<20))
 
-	qemu := exec.CommandContext(ctx, "qemu-system-x86_64",
+	r := &Running{Disk: disk, t: t, ports: map[int]int{}, over: make(chan struct{})}
+	args := []string{
 		"-accel", "tcg", "-cpu", "max", "-m", fmt.Sprint(memoryMiB), "-nodefaults", "-no-reboot", "-nographic", "-serial", "stdio",
 		"-kernel", k.Image, "-initrd", ramdisk,
-		"-append", "console=ttyS0 quiet panic=-1 "+guest.InHaste+" "+rightClock+" PATH=/bin -- -test.v -test.run=^"+regexp.QuoteMeta(t.Name())+"$",
-		"-drive", "file="+disk+",format=raw,if=virtio,cache=unsafe,discard=unmap")
+		"-append", "console=ttyS0 quiet panic=-1 " + guest.InHaste + " " + rightClock + " PATH=/bin -- -test.v -test.timeout=20m -test.run=^" + regexp.QuoteMeta(t.Name()) + "$",
+		"-drive", "file=" + disk + ",format=raw,if=virtio,cache=unsafe,discard=unmap",
+	}
+	args = append(args, r.network(m.Ports)...)
+	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	qemu.Stderr = t.Output()
 	serial, err := qemu.StdoutPipe()
 	require.NoError(t, err)
-	begin := time.Now()
 	require.NoError(t, qemu.Start())
-	code := "none"
+	go func() {
+		defer cancel()
+		defer close(r.over)
+		r.failure = watch(t.Output(), qemu, serial)
+	}()
+	t.Cleanup(func() { cancel(); <-r.over })
+	return r
+}
+
+// watch shows what the machine says until it is off.
+func watch(to io.Writer, qemu *exec.Cmd, serial io.Reader) error {
+	begin, code := time.Now(), "none"
 	for lines := bufio.NewScanner(serial); lines.Scan(); {
 		line := strings.TrimSpace(bootNoise.ReplaceAllString(lines.Text(), ""))
-		fmt.Fprintf(t.Output(), "%6.2fs %s\n", time.Since(begin).Seconds(), line)
+		fmt.Fprintf(to, "%6.2fs %s\n", time.Since(begin).Seconds(), line)
 		if c, ok := strings.CutPrefix(line, exitLine); ok {
 			code = c
 		}
 	}
-	err = qemu.Wait()
-	require.NoError(t, err, "the machine")
-	require.Equal(t, "0", code, "the exit code of the test in the machine")
+	if err := qemu.Wait(); err != nil {
+		return err
+	}
+	if code != "0" {
+		return fmt.Errorf("the exit code of the test in it is %s", code)
+	}
+	return nil
+}
+
+// network gives the machine a network on which it is reached and reaches nobody.
+func (r *Running) network(ports []int) []string {
+	if len(ports) == 0 {
+		return nil
+	}
+	forward := "user,id=n,restrict=on"
+	for _, port := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(r.t, err)
+		r.ports[port] = l.Addr().(*net.TCPAddr).Port
+		require.NoError(r.t, l.Close())
+		forward += fmt.Sprintf(",hostfwd=tcp:%s-%s:%d", r.Address(port), address, port)
+	}
+	return []string{"-netdev", forward, "-device", "virtio-net-pci,netdev=n,romfile="}
 }
 
 // rightClock is for the kernel: it measures at boot how fast the CPU's counter runs, and one
 // that was not let run meanwhile has found a clock eighty times too fast, by which all that
 // the test waits for came too late.
-const rightClock = "clocksource=hpet"
+// By the other clock, which stays so, CPUs seem to be stuck.
+const rightClock = "clocksource=hpet nosoftlockup"
 
 // bootNoise is what SeaBIOS says, and how it clears the screen.
 var bootNoise = regexp.MustCompile(`^.*\x1b\S*`)
@@ -93,7 +159,7 @@ func (m Machine) need(t *testing.T) {
 }
 
 // virtio is what the machine has of hardware.
-var virtio = []string{"virtio_pci", "virtio_blk"}
+var virtio = []string{"virtio_pci", "virtio_blk", "virtio_net"}
 
 // pack writes the machine's file system.
 func (m Machine) pack(to string, k guest.Kernel) error {
