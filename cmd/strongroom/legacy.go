@@ -45,7 +45,7 @@ func (r *run) legacy() (*legacy.Keys, func(), error) {
 }
 
 func legacyEncryption(cfg *Config) compute.LegacyEncryption {
-	return compute.LegacyEncryption{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize}
+	return compute.LegacyEncryption{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize, Hash: cfg.Legacy.Hash}
 }
 
 type legacyMigrate struct {
