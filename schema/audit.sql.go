@@ -59,7 +59,9 @@ SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_
         OR l.updated_at >= a.started_at AND l.state <> 'waiting')::boolean AS busy,
     -- no EXISTS: PostgreSQL would read all that was seen for each page
     ((SELECT true FROM audit_seen n WHERE n.audit_id = a.id AND n.ledger_id = l.id) IS NOT NULL)::boolean AS seen,
-    EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id))::boolean AS looked
+    -- a key that Nova made is in no list of what strongroom made (compute.LegacyKeyPrefix)
+    (l.name NOT LIKE 'strongroom legacy key %'
+        AND EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id)))::boolean AS looked
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
