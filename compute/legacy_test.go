@@ -14,14 +14,27 @@ func TestLegacyEncryptionOptions(t *testing.T) {
 	for _, v := range []struct {
 		cipher string
 		size   int
+		hash   string
 		alg    string // "": refused
 	}{
-		{"aes-xts-plain64", 512, "aes-256"}, {"aes-xts-plain64", 256, "aes-128"}, {"aes-cbc-essiv:sha256", 256, "aes-256"},
-		{"aes", 256, ""}, {"", 512, ""}, {"aes-xts-", 512, ""}, {"aes-xts-plain64", 0, ""}, {"aes-xts-plain64", -512, ""}, {"aes-cbc-plain", 100, ""},
+		{"aes-xts-plain64", 512, "ripemd160", "aes-256"}, {"aes-xts-plain64", 256, "sha256", "aes-128"}, {"aes-cbc-essiv:sha256", 256, "sha1", "aes-256"},
+		{"aes", 256, "sha1", ""}, {"", 512, "sha1", ""}, {"aes-xts-", 512, "sha1", ""}, {"aes-xts-plain64", 0, "sha1", ""},
+		{"aes-xts-plain64", -512, "sha1", ""}, {"aes-cbc-plain", 100, "sha1", ""}, {"aes-cbc-plain --x", 256, "sha1", ""},
+		{"aes-xts-plain64", 512, "", ""}, {"aes-xts-plain64", 512, "--readonly", ""}, {"aes-xts-plain64", 512, "a b", ""},
 	} {
-		got, err := compute.LegacyEncryption{Cipher: v.cipher, KeySize: v.size}.Options()
+		how := compute.LegacyEncryption{Cipher: v.cipher, KeySize: v.size, Hash: v.hash}
+		got, err := how.Options()
 		require.Equal(t, v.alg, got["cipher-alg"], v)
 		require.Equal(t, v.alg == "", compute.Is(err, compute.Invalid), "%v", err)
+		if v.alg != "" { // EE-42: what opens a disk is what its options say
+			again, err := compute.LegacyEncryptionOf(got)
+			require.NoError(t, err)
+			require.Equal(t, how, again)
+		}
+	}
+	for _, options := range []map[string]string{nil, {"cipher-alg": "aes-256"}, {"cipher-alg": "aes-256", "key-size": "512", "cipher-mode": "xts", "ivgen-alg": "plain64"}} {
+		_, err := compute.LegacyEncryptionOf(options)
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", options)
 	}
 	got, err := compute.DefaultLegacyEncryption.Options()
 	require.NoError(t, err)
@@ -53,6 +66,11 @@ func TestWithLegacyKey(t *testing.T) {
 			require.Equal(t, []compute.Disk{done}, got, name)
 		}
 	}
-	_, err := compute.Server{}.WithLegacyKey(key, options)
+	// EE-42: what an import said of a disk stays with it.
+	own := map[string]string{"cipher-alg": "aes-128"}
+	imported, err := compute.Server{Disks: []compute.Disk{{Role: compute.RootDisk, EncryptionOptions: own}}}.WithLegacyKey(key, options)
+	require.NoError(t, err)
+	require.Equal(t, own, imported[0].EncryptionOptions)
+	_, err = compute.Server{}.WithLegacyKey(key, options)
 	require.True(t, compute.Is(err, compute.Conflict))
 }

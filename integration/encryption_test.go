@@ -1,13 +1,20 @@
 package integration_test
 
 import (
+	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
@@ -89,7 +96,8 @@ func TestEncryptionByFlavorAndImage(t *testing.T) {
 }
 
 // EE-35: the one key that a server of the legacy disk encryption has for all of its
-// disks moves to them, once, and its start needs a host that can open them.
+// disks moves to them, once, and its start needs a host that can open them. EE-48: from
+// then on the key is on the ledger, and is deleted with the server.
 func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)
@@ -101,7 +109,7 @@ func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	db, err := pgx.Connect(t.Context(), databaseURL(t, c))
 	require.NoError(t, err)
 	defer db.Close(t.Context())
-	key := uuid.NewString()
+	key := c.novaKey(t, id)
 	_, err = db.Exec(t.Context(), "UPDATE servers SET ephemeral_key_uuid = $2 WHERE id = $1", id, key)
 	require.NoError(t, err)
 
@@ -128,5 +136,59 @@ func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	out, code = legacy("status")
 	require.Equal(t, 0, code, out)
 	require.NotContains(t, out, key)
+	require.Contains(t, out, "deprecated: servers.ephemeral_key_uuid")
+	rows := func(state string) (n int) {
+		require.NoError(t, db.QueryRow(t.Context(), `SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND reference = $1 AND state = $2`, key, state).Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, rows("present"))
+	for _, f := range c.audit(t).Findings {
+		require.NotContains(t, fmt.Sprint(f), key, "no list has it, and it is not missing")
+	}
 	c.delete(t, id)
+	require.Equal(t, 1, rows("released"))
+	if c.real != nil {
+		_, err = secrets.Get(t.Context(), c.service(t, "-demo", openstack.NewKeyManagerV1), key).Extract()
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	}
+}
+
+// novaKey is a secret of the project demo that strongroom did not make.
+func (c *testCloud) novaKey(t *testing.T, server string) string {
+	t.Helper()
+	if c.real == nil {
+		return uuid.NewString()
+	}
+	s, err := secrets.Create(t.Context(), c.service(t, "-demo", openstack.NewKeyManagerV1), secrets.CreateOpts{
+		Name: "strongroom server " + server + " disk root req-nova", SecretType: secrets.PassphraseSecret, Payload: strings.Repeat("00c0ffee", 16), PayloadContentType: "text/plain",
+	}).Extract()
+	require.NoError(t, err)
+	return path.Base(s.SecretRef)
+}
+
+// EE-48: servers of Nova's legacy disk encryption are imported to hosts that open their disks;
+// the file is all right, or nothing is done.
+func TestLegacyImportIsRefused(t *testing.T) {
+	backends(t, local, openStack)
+	c := sharedCloud(t)
+	db, err := pgx.Connect(t.Context(), databaseURL(t, c))
+	require.NoError(t, err)
+	defer db.Close(t.Context())
+	var host string
+	require.NoError(t, db.QueryRow(t.Context(), "SELECT name FROM hosts ORDER BY name LIMIT 1").Scan(&host))
+	id := uuid.NewString()
+	refused := func(host, hash, why string) {
+		file := filepath.Join(t.TempDir(), "servers.yaml")
+		require.NoError(t, os.WriteFile(file, []byte("servers: [{id: "+id+", host: "+host+", project_id: p, user_id: u, name: db1, key: "+uuid.NewString()+
+			", flavor: {name: small, vcpus: 1, memory_mb: 128, root_gb: 1}, encryption: {hash: "+hash+"}}]\n"), 0o600))
+		out, err := c.strongroom("--config", c.ConfigFile(), "legacy", "import", file)
+		require.Error(t, err)
+		require.Contains(t, out, why)
+		var n int
+		require.NoError(t, db.QueryRow(t.Context(), "SELECT count(*) FROM servers WHERE id = $1", id).Scan(&n))
+		require.Zero(t, n)
+	}
+	refused("nowhere", "sha256", "there is no host nowhere")
+	refused(host, "--readonly", "it must be the name of a hash")
+	refused(host, "sha256", "cannot open such disks: it has no trait COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN")
 }

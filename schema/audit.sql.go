@@ -59,7 +59,9 @@ SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_
         OR l.updated_at >= a.started_at AND l.state <> 'waiting')::boolean AS busy,
     -- no EXISTS: PostgreSQL would read all that was seen for each page
     ((SELECT true FROM audit_seen n WHERE n.audit_id = a.id AND n.ledger_id = l.id) IS NOT NULL)::boolean AS seen,
-    EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id))::boolean AS looked,
+    -- a key that Nova made is in no list of what strongroom made (compute.LegacyKeyPrefix)
+    (l.name NOT LIKE 'strongroom legacy key %'
+        AND EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id)))::boolean AS looked,
     coalesce((SELECT max(k.kept) FROM image_keys k
         WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept
 FROM audits a CROSS JOIN ledger l

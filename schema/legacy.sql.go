@@ -20,6 +20,114 @@ func (q *Queries) ClearLegacyKey(ctx context.Context, id compute.ServerID) error
 	return err
 }
 
+const countLegacyDisks = `-- name: CountLegacyDisks :one
+SELECT count(*) FROM server_disks d JOIN servers s ON s.id = d.server_id
+WHERE s.deleted_at IS NULL AND (d.encryption_format = 'plain' OR s.ephemeral_key_uuid IS NOT NULL)
+`
+
+// Disks with the legacy encryption, with its key or still without.
+func (q *Queries) CountLegacyDisks(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countLegacyDisks)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const dropServerDisks = `-- name: DropServerDisks :exec
+DELETE FROM server_disks WHERE server_id = $1
+`
+
+func (q *Queries) DropServerDisks(ctx context.Context, serverID compute.ServerID) error {
+	_, err := q.db.Exec(ctx, dropServerDisks, serverID)
+	return err
+}
+
+const handOverIntended = `-- name: HandOverIntended :exec
+UPDATE ledger SET state = 'handed_over', updated_at = now() WHERE kind = $1 AND place = $2 AND name = $3 AND state = 'intended'
+`
+
+type HandOverIntendedParams struct {
+	Kind  compute.ThingKind
+	Place string
+	Name  string
+}
+
+func (q *Queries) HandOverIntended(ctx context.Context, arg HandOverIntendedParams) error {
+	_, err := q.db.Exec(ctx, handOverIntended, arg.Kind, arg.Place, arg.Name)
+	return err
+}
+
+const importDisk = `-- name: ImportDisk :exec
+INSERT INTO server_disks (id, server_id, role, index, device_name, bus, size_mb, boot_index, file, encryption_options)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+`
+
+type ImportDiskParams struct {
+	ID                compute.DiskID
+	ServerID          compute.ServerID
+	Role              compute.DiskRole
+	Index             int32
+	DeviceName        string
+	Bus               string
+	SizeMB            int64
+	BootIndex         int32
+	File              string
+	EncryptionOptions string
+}
+
+func (q *Queries) ImportDisk(ctx context.Context, arg ImportDiskParams) error {
+	_, err := q.db.Exec(ctx, importDisk,
+		arg.ID,
+		arg.ServerID,
+		arg.Role,
+		arg.Index,
+		arg.DeviceName,
+		arg.Bus,
+		arg.SizeMB,
+		arg.BootIndex,
+		arg.File,
+		arg.EncryptionOptions,
+	)
+	return err
+}
+
+const importServerAgain = `-- name: ImportServerAgain :execrows
+UPDATE servers SET task_state = $1, current_operation = $2, updated_at = now()
+WHERE servers.id = $3 AND deleted_at IS NULL AND task_state = '' AND current_operation = '' AND vm_state IN ('error', 'stopped')
+    AND EXISTS (SELECT FROM operations o WHERE o.server_id = servers.id AND o.kind = 'importLegacy')
+`
+
+type ImportServerAgainParams struct {
+	TaskState        compute.TaskState
+	CurrentOperation compute.OperationID
+	ID               compute.ServerID
+}
+
+// Lets another import have a server that one imported, or failed to. 0 rows: it was deleted, an
+// operation has it, or it is in use.
+func (q *Queries) ImportServerAgain(ctx context.Context, arg ImportServerAgainParams) (int64, error) {
+	result, err := q.db.Exec(ctx, importServerAgain, arg.TaskState, arg.CurrentOperation, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const legacyKeyPresent = `-- name: LegacyKeyPresent :exec
+UPDATE ledger SET state = 'present', updated_at = now() WHERE kind = 'key_secret' AND place = $1 AND name = $2 AND state = 'intended'
+`
+
+type LegacyKeyPresentParams struct {
+	Place string
+	Name  string
+}
+
+// A key that was put on the ledger now is its server's; that of an import that has not ended is Nova's.
+func (q *Queries) LegacyKeyPresent(ctx context.Context, arg LegacyKeyPresentParams) error {
+	_, err := q.db.Exec(ctx, legacyKeyPresent, arg.Place, arg.Name)
+	return err
+}
+
 const legacyServers = `-- name: LegacyServers :many
 SELECT id, number FROM servers WHERE ephemeral_key_uuid IS NOT NULL AND deleted_at IS NULL AND number > $1
 ORDER BY number LIMIT $2
@@ -87,5 +195,19 @@ func (q *Queries) SetDiskEncryption(ctx context.Context, arg SetDiskEncryptionPa
 		arg.EncryptionFormat,
 		arg.EncryptionOptions,
 	)
+	return err
+}
+
+const setLegacyKey = `-- name: SetLegacyKey :exec
+UPDATE servers SET ephemeral_key_uuid = $2, updated_at = now() WHERE id = $1
+`
+
+type SetLegacyKeyParams struct {
+	ID           compute.ServerID
+	EphemeralKey *compute.SecretID
+}
+
+func (q *Queries) SetLegacyKey(ctx context.Context, arg SetLegacyKeyParams) error {
+	_, err := q.db.Exec(ctx, setLegacyKey, arg.ID, arg.EphemeralKey)
 	return err
 }

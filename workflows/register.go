@@ -42,6 +42,8 @@ func Register(r worker.WorkflowRegistry) {
 
 		compute.OpBackUpTPM: BackUpTPM,
 
+		compute.OpImportLegacy: ImportLegacy,
+
 		compute.OpDrain: Drain,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})

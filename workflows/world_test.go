@@ -61,6 +61,7 @@ type world struct {
 	stored     map[string]string // what objects have, by name
 	states     map[string]string // what TPM states are, by their key in tpms
 	marks      map[string]mark   // of TPM states, by their key in tpms
+	adopted    disk.AdoptInput   // the volumes of an import
 	clock      time.Duration     // the database's: how much of it is gone
 	began      map[compute.OperationID]time.Time
 	exports    map[string]bool                // "<host> <server>/<folder>"

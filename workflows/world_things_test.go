@@ -131,6 +131,10 @@ func (w *world) registerHost(r registry) {
 	registerOnHost(w, r, disk.Create, w.createDisk)
 	registerOnHost(w, r, disk.CreateCopy, w.createDisk)
 	registerOnHost(w, r, disk.CreateConfigDrive, w.createConfigDrive)
+	registerOnHost(w, r, disk.Adopt, func(_ context.Context, in disk.AdoptInput) (none, error) {
+		w.adopted = in
+		return none{}, nil
+	})
 	start := act(w, domain.Start.Name, w.startDomain)
 	domain.Start.Register(r, func(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
 		// What is lent is taken back at the end, unless the worker dies before it.

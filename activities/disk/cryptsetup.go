@@ -17,9 +17,8 @@ import (
 	"strongroom/compute"
 )
 
-// How volumes are encrypted. Those of the format plain have no header that says so:
-// they are opened as Nova opened its own, with the hash that cryptsetup then had by
-// default, so that volumes of hosts that Nova ran open too.
+// How volumes are encrypted that are made here. Those of the format plain have no header
+// that says so: the options of their disk do, which stay with it (EE-42).
 const (
 	deviceCipher  = "aes-xts-plain64"
 	deviceKeyBits = 512
@@ -93,29 +92,56 @@ func (a *Activities) tryKey(ctx context.Context, v volume, key *secret.Passphras
 	return err
 }
 
-// openMapping ensures that a volume is open. Conflict: the mapping of its name is
-// that of something else; Corrupt: it does not open with the passphrase, which only
-// LUKS can tell.
-func (a *Activities) openMapping(ctx context.Context, v volume, format compute.DiskFormat, key *secret.Passphrase) error {
+// encryptionOf is how a disk that is a volume is encrypted: as its options say, wherever
+// they are on record.
+func encryptionOf(d compute.Disk) (compute.LegacyEncryption, error) {
+	if len(d.EncryptionOptions) == 0 { // it is being made
+		return compute.LegacyEncryption{Cipher: deviceCipher, KeySize: deviceKeyBits, Hash: plainHash}, nil
+	}
+	return compute.LegacyEncryptionOf(d.EncryptionOptions)
+}
+
+// openPlain opens a volume of the format plain. The passphrase comes by standard input:
+// cryptsetup hashes no key that comes from a file.
+func openPlain(v volume, mapping string, how compute.LegacyEncryption, key *secret.Passphrase, more ...string) Command {
+	args := append([]string{"open", "--type", "plain", "--cipher", how.Cipher, "--key-size", strconv.Itoa(how.KeySize), "--hash", how.Hash,
+		"--key-file", "-"}, more...)
+	return Command{Name: "cryptsetup", Args: append(args, v.path(), mapping), Stdin: key}
+}
+
+// openMapping ensures that a disk's volume is open, as the disk's options say. Conflict:
+// the mapping of its name is that of something else; Corrupt: it does not open with the
+// passphrase, which of a plain volume only one that was taken over can tell
+// (checkContent).
+func (a *Activities) openMapping(ctx context.Context, v volume, d compute.Disk, key *secret.Passphrase) error {
+	how, err := encryptionOf(d)
+	if err != nil {
+		return err
+	}
 	m, err := a.mappingOf(ctx, v)
 	if err != nil {
 		return err
 	}
+	if v.unchecked {
+		if m.InUse {
+			return compute.Errorf(compute.Conflict, "volume %s is in use, and what is in it was never looked at", v)
+		}
+		if err := a.checkContent(ctx, v, d, how, key); err != nil {
+			return err
+		}
+		m = mapping{}
+	}
 	if m.Open {
-		if err := m.check(v, format); err != nil || format != compute.FormatLUKSv2 {
+		if err := m.check(v, d.Format, how); err != nil || d.Format != compute.FormatLUKSv2 {
 			return err
 		}
 		return wrongKey(v, a.tryKey(ctx, v, key)) // only who has the key may have it
 	}
-	c := Command{Name: "cryptsetup", Args: []string{"open", "--type"}}
-	if format == compute.FormatLUKSv2 {
-		c.Args = append(c.Args, "luks2", "--key-file", fd(0))
-		c.Passphrases = []*secret.Passphrase{key}
-	} else { // by standard input: cryptsetup hashes no key that comes from a file
-		c.Args = append(c.Args, "plain", "--cipher", deviceCipher, "--key-size", strconv.Itoa(deviceKeyBits), "--hash", plainHash, "--key-file", "-")
-		c.Stdin = key
+	c := openPlain(v, v.mapping(), how, key)
+	if d.Format == compute.FormatLUKSv2 {
+		c = Command{Name: "cryptsetup", Args: []string{"open", "--type", "luks2", "--key-file", fd(0), v.path(), v.mapping()},
+			Passphrases: []*secret.Passphrase{key}}
 	}
-	c.Args = append(c.Args, v.path(), v.mapping())
 	_, err = a.Runner.Run(ctx, c)
 	return wrongKey(v, err)
 }
@@ -168,10 +194,10 @@ func (a *Activities) mappingOf(ctx context.Context, v volume) (m mapping, err er
 }
 
 // check compares a mapping with what it is to be.
-func (m mapping) check(v volume, format compute.DiskFormat) error {
+func (m mapping) check(v volume, format compute.DiskFormat, how compute.LegacyEncryption) error {
 	kind := map[compute.DiskFormat]string{compute.FormatLUKSv2: "LUKS2", compute.FormatPlain: "PLAIN"}[format]
 	switch {
-	case m.Type != kind, m.Cipher != deviceCipher, m.KeyBits != strconv.Itoa(deviceKeyBits):
+	case m.Type != kind, m.Cipher != how.Cipher, m.KeyBits != strconv.Itoa(how.KeySize):
 		return compute.Errorf(compute.Conflict, "volume %s is open as %s %s with %s bits", v, m.Type, m.Cipher, m.KeyBits)
 	case !sameDevice(m.Device, v.path()):
 		return compute.Errorf(compute.Conflict, "%s is the mapping of %s", v.opened(), m.Device)
@@ -222,13 +248,17 @@ func (a *Activities) closeMapping(ctx context.Context, v volume) error {
 
 // deviceOptions gives the encryption options that an open volume was really made
 // with: as its header has them, and where there is none as the kernel has.
-func (a *Activities) deviceOptions(ctx context.Context, v volume, format compute.DiskFormat) (map[string]string, error) {
-	if format == compute.FormatPlain {
+func (a *Activities) deviceOptions(ctx context.Context, v volume, d compute.Disk) (map[string]string, error) {
+	if d.Format == compute.FormatPlain {
+		how, err := encryptionOf(d)
+		if err != nil {
+			return nil, err
+		}
 		m, err := a.mappingOf(ctx, v)
 		if err != nil {
 			return nil, err
 		}
-		return cipherOptions(format, m.Cipher, m.KeyBits, map[string]string{"hash-alg": plainHash}), nil
+		return cipherOptions(d.Format, m.Cipher, m.KeyBits, map[string]string{"hash-alg": how.Hash}), nil
 	}
 	out, err := a.cryptsetup(ctx, "luksDump", "--dump-json-metadata", v.path())
 	if err != nil {

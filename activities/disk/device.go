@@ -50,7 +50,7 @@ func (a *Activities) openDevice(ctx context.Context, cred compute.Credential, se
 		return "", err
 	}
 	defer key.Wipe()
-	if err := a.openMapping(ctx, v, d.Format, key); err != nil {
+	if err := a.openMapping(ctx, v, d, key); err != nil {
 		return "", volumeFailure(ctx, d, err)
 	}
 	return v.opened(), nil
@@ -79,6 +79,7 @@ func (a *Activities) lockVolume(ctx context.Context, server compute.ServerID, d 
 	case whole == nil:
 		err = compute.Errorf(compute.Corrupt, "it is missing")
 	default:
+		v.unchecked = whole.has(uncheckedTag)
 		err = a.activate(ctx, v, *whole)
 	}
 	if err != nil {

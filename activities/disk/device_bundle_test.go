@@ -34,8 +34,8 @@ func inMachine(t *testing.T) *testBundle {
 	t.Helper()
 	if !vm.Inside() {
 		vm.Machine{
-			Modules:  []string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash"},
-			Programs: []string{"lvm", "cryptsetup", "dmsetup", "qemu-img", "prlimit"},
+			Modules:  []string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash", "ext4", "essiv", "sha256_generic", "authenc"},
+			Programs: []string{"lvm", "cryptsetup", "dmsetup", "qemu-img", "prlimit", "blkid", "mkfs.ext4", "mkswap"},
 			Files:    map[string]string{"/etc/lvm/lvm.conf": lvmConf},
 		}.Run(t)
 		return nil

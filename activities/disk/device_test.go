@@ -42,7 +42,6 @@ func TestDevices(t *testing.T) {
 	t.Run("plain empty", func(t *testing.T) { b.device(t, compute.FormatPlain, nil).livesThrough(t) })
 	t.Run("image of luksv2", func(t *testing.T) { b.device(t, compute.FormatLUKSv2, raw).becomesAnImage(t, compute.KeySame) })
 	t.Run("image of plain", func(t *testing.T) { b.device(t, compute.FormatPlain, raw).becomesAnImage(t, compute.KeyNone) })
-	t.Run("made by Nova", b.opensWhatNovaMade)
 	t.Run("killed", func(t *testing.T) { b.diesAtEveryStep(t, raw) })
 	b.refuses(t)
 }
@@ -132,29 +131,5 @@ func (d *device) becomesAnImage(t *testing.T, choice compute.KeyChoice) {
 	readGuest(t, copied)
 	require.NoError(t, d.Remove(t.Context(), ofFile(in.Server, compute.ExportFolder(in.Operation))))
 	d.guest(t, readGuest)
-	d.gone(t)
-}
-
-// opensWhatNovaMade: volumes that Nova's command line opened have the format plain.
-func (b *testBundle) opensWhatNovaMade(t *testing.T) {
-	d := b.device(t, compute.FormatPlain, nil)
-	d.key = strings.Repeat("00c0ffee5ca1ab1e", 8) // 64 bytes in hex, as Nova handed them over
-	b.keys[*d.Disk.Secret] = d.key
-	run(t, "lvm", "lvcreate", "--quiet", "--size", "8m", "--name", d.volume(), volumeGroup)
-	runWith(t, d.key, "cryptsetup", "create", d.volume()+"-dmcrypt", "/dev/"+volumeGroup+"/"+d.volume(),
-		"--cipher=aes-xts-plain64", "--key-size=512", "--key-file=-")
-	writeImage(t, "/dev/mapper/"+d.volume()+"-dmcrypt")
-	run(t, "cryptsetup", "remove", d.volume()+"-dmcrypt")
-
-	folder := filepath.Join(b.InstancesDir, d.Server.String())
-	require.NoError(t, os.Mkdir(folder, 0o711))
-	_, err := d.OpenDevices(t.Context(), compute.Credential{}, d.server())
-	require.Equal(t, compute.Corrupt, compute.KindOf(err), "not ours yet: %v", err)
-	require.NoError(t, d.Remove(t.Context(), ofFile(d.Server, d.Disk.Name())))
-	require.Len(t, volumes(t), 1, "and so it stays")
-
-	run(t, "lvm", "lvchange", "--quiet", "--addtag", "strongroom", volumeGroup+"/"+d.volume())
-	require.NoError(t, os.Mkdir(folder, 0o711))
-	d.guest(t, readImage)
 	d.gone(t)
 }

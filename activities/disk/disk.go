@@ -24,6 +24,9 @@ var (
 	// CreateCopy is Create for disks that all of an image is copied to.
 	CreateCopy = durable.HostActivity[CreateInput, CreateResult]{Name: "disk.CreateCopy", Bulk: true,
 		Summary: createSummary}
+	// Adopt makes volumes that Nova made a server's disks.
+	Adopt = durable.HostActivity[AdoptInput, durable.None]{Name: "disk.Adopt",
+		Summary: func(in AdoptInput) string { return "adopt " + strconv.Itoa(len(in.Disks)) + " volumes" }}
 	CreateConfigDrive = durable.HostActivity[ConfigDriveInput, durable.None]{Name: "disk.CreateConfigDrive",
 		Summary: func(ConfigDriveInput) string { return "create config drive" }}
 	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "disk.Export", Bulk: true,
@@ -58,6 +61,7 @@ func (a *Activities) Register(r durable.Registry) {
 	CheckImage.Register(r, durable.NoResult(a.CheckImage))
 	Create.Register(r, a.Create)
 	CreateCopy.Register(r, a.Create)
+	Adopt.Register(r, durable.NoResult(a.Adopt))
 	CreateConfigDrive.Register(r, durable.NoResult(a.CreateConfigDrive))
 	Export.Register(r, a.Export)
 	Restore.Register(r, durable.NoResult(a.Restore))

@@ -3,8 +3,10 @@ package disk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +15,11 @@ import (
 
 // volume is a logical volume of the host's volume group. Its name is that of the
 // disk's file, with the server's in front, as Nova named its volumes.
-type volume struct{ group, name string }
+type volume struct {
+	group, name string
+
+	unchecked bool // that it decrypts to something is still to be seen: uncheckedTag
+}
 
 // volumeTag marks the volumes that are ours: others may have theirs in the group.
 const volumeTag = "strongroom"
@@ -25,7 +31,10 @@ func (a *Activities) volume(server compute.ServerID, file string) volume {
 	return volume{group: a.VolumeGroup, name: server.String() + "_" + file}
 }
 
-func (v volume) draft() volume { return volume{v.group, v.name + draftSuffix} }
+func (v volume) draft() volume { return volume{group: v.group, name: v.name + draftSuffix} }
+
+// looked has the name of the mapping through which what is in a volume is looked at.
+func (v volume) looked() volume { return volume{group: v.group, name: v.name + checkSuffix} }
 
 func (v volume) path() string { return filepath.Join("/dev", v.group, v.name) }
 
@@ -47,7 +56,10 @@ type volumeInfo struct {
 	Bytes  string `json:"lv_size"`
 	Extent string `json:"vg_extent_size"` // its size is a multiple of that
 	Active string `json:"lv_active"`
+	Tags   string `json:"lv_tags"` // with commas between them
 }
+
+func (i volumeInfo) has(tag string) bool { return slices.Contains(strings.Split(i.Tags, ","), tag) }
 
 // volumes lists our volumes, all or those of some names.
 func (a *Activities) volumes(ctx context.Context, names ...string) ([]volumeInfo, error) {
@@ -55,8 +67,13 @@ func (a *Activities) volumes(ctx context.Context, names ...string) ([]volumeInfo
 	if len(names) > 0 {
 		which += " && (lv_name=" + strings.Join(names, " || lv_name=") + ")"
 	}
+	return a.selectVolumes(ctx, which)
+}
+
+// selectVolumes lists those of the group's volumes that LVM selects.
+func (a *Activities) selectVolumes(ctx context.Context, which string) ([]volumeInfo, error) {
 	out, err := a.lvm(ctx, "lvs", "--reportformat", "json", "--units", "b", "--nosuffix",
-		"--options", "lv_name,lv_size,vg_extent_size,lv_active", "--select", which, a.VolumeGroup)
+		"--options", "lv_name,lv_size,vg_extent_size,lv_active,lv_tags", "--select", which, a.VolumeGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +138,7 @@ func (a *Activities) renameVolume(ctx context.Context, from, to volume) error {
 // removeVolume removes a volume of ours, closed. Its blocks are given back to a device
 // that can take them back; they are not overwritten, for without the key they are noise.
 func (a *Activities) removeVolume(ctx context.Context, v volume) error {
-	if err := a.closeMapping(ctx, v); err != nil {
+	if err := errors.Join(a.closeMapping(ctx, v), a.closeMapping(ctx, v.looked())); err != nil {
 		return err
 	}
 	_, err := a.lvm(ctx, "lvremove", "--quiet", "--yes", v.String())

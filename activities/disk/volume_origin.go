@@ -37,7 +37,7 @@ func (p volumePlace) origin(ctx context.Context, in ExportInput) (o origin, err 
 		return o, err
 	}
 	opened = true
-	if err := p.openMapping(ctx, v, d.Format, o.key); err != nil {
+	if err := p.openMapping(ctx, v, d, o.key); err != nil {
 		return o, volumeFailure(ctx, d, err)
 	}
 	o.path, o.own = v.opened(), deviceNode(v.opened())

@@ -116,7 +116,7 @@ func (p volumePlace) make(ctx context.Context, d compute.Disk, want newDisk, byt
 			return nil, err
 		}
 	}
-	if err := p.openMapping(ctx, draft, d.Format, want.passphrase); err != nil {
+	if err := p.openMapping(ctx, draft, d, want.passphrase); err != nil {
 		return nil, err
 	}
 	if want.backing != "" {
@@ -124,7 +124,7 @@ func (p volumePlace) make(ctx context.Context, d compute.Disk, want newDisk, byt
 			return nil, err
 		}
 	}
-	if options, err = p.deviceOptions(ctx, draft, d.Format); err != nil {
+	if options, err = p.deviceOptions(ctx, draft, d); err != nil {
 		return nil, err
 	}
 	if err := p.closeMapping(ctx, draft); err != nil {
@@ -150,9 +150,11 @@ func (p volumePlace) verify(ctx context.Context, i volumeInfo, d compute.Disk, w
 	if err := p.activate(ctx, p.volume, i); err != nil {
 		return nil, err
 	}
+	v := p.volume
+	v.unchecked = i.has(uncheckedTag)
 	wasOpen := p.isOpen()
-	if err = p.openMapping(ctx, p.volume, d.Format, want.passphrase); err == nil {
-		options, err = p.deviceOptions(ctx, p.volume, d.Format)
+	if err = p.openMapping(ctx, v, d, want.passphrase); err == nil {
+		options, err = p.deviceOptions(ctx, v, d)
 	}
 	if !wasOpen {
 		err = errors.Join(err, p.closeMapping(ctx, p.volume))

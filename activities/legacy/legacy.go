@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/schema"
 	"strongroom/schema/fence"
@@ -94,7 +95,31 @@ func (k Keys) MoveWith(ctx context.Context, q *schema.Queries, server compute.Se
 			return false, err
 		}
 	}
+	if err := keepKey(ctx, q, server, *key); err != nil {
+		return false, err
+	}
 	return true, q.ClearLegacyKey(ctx, server)
+}
+
+// keepKey puts a key on the ledger, so that it goes with its server.
+func keepKey(ctx context.Context, q *schema.Queries, server compute.ServerID, key compute.SecretID) error {
+	s, err := schema.LoadServer(ctx, q, server)
+	if err != nil {
+		return err
+	}
+	first, err := q.FirstOperation(ctx, server)
+	if err != nil {
+		return err
+	}
+	op := compute.Operation{ID: compute.OperationID(first), ServerID: server}
+	if op.ID == "" { // it is older than what is kept of operations
+		op.ID = compute.NewOperationID()
+	}
+	t := op.LegacyKey(s, key)
+	if err := ledger.Open(ctx, q, []compute.Thing{t}); err != nil {
+		return err
+	}
+	return q.LegacyKeyPresent(ctx, schema.LegacyKeyPresentParams{Place: t.Place, Name: t.Name})
 }
 
 // lockKey locks a server's legacy key; nil: it has none.

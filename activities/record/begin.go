@@ -74,7 +74,7 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	if err != nil {
 		return BeginResult{}, err
 	}
-	if action.Boots {
+	if action.Boots || op.Kind == compute.OpDelete { // a key on no ledger would not go with its server
 		if err := a.meetsLegacyKey(ctx, q, op.ServerID); err != nil {
 			return BeginResult{}, err
 		}
@@ -99,7 +99,7 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	return out, err
 }
 
-// meetsLegacyKey moves the legacy key of a server that is about to be booted.
+// meetsLegacyKey moves the legacy key of a server that is about to be booted or deleted.
 // One that cannot be moved stays, and `strongroom legacy status` says why.
 func (a *Activities) meetsLegacyKey(ctx context.Context, q *schema.Queries, server compute.ServerID) error {
 	_, err := a.legacyKeys().MoveWith(ctx, q, server)

@@ -20,7 +20,8 @@ func (b *bundle) legacy(kind compute.OperationKind) durable.OperationInput {
 	return in
 }
 
-// A7, EE-35: every kind that boots a server moves its key first; the others leave it.
+// A7, EE-35: every kind that boots a server moves its key first, and a delete, so that the
+// key is on the ledger and goes with the server (EE-48); the others leave it.
 func TestA7EveryKindThatBootsMovesLegacyKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -38,8 +39,11 @@ func TestA7EveryKindThatBootsMovesLegacyKeys(t *testing.T) {
 		for range 2 {
 			got, err := b.Begin(b.ctx, in)
 			require.NoError(t, err)
-			require.Equal(t, action.Boots, got.Server.Disks[0].Encrypted, action.Kind)
-			require.Equal(t, action.Boots, b.row(in).EphemeralKey == nil, action.Kind)
+			moves := action.Boots || action.Kind == compute.OpDelete
+			require.Equal(t, moves, got.Server.Disks[0].Encrypted, action.Kind)
+			require.Equal(t, moves, b.row(in).EphemeralKey == nil, action.Kind)
+			rows := b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND state = 'present' AND owner_id = $1", in.Server)
+			require.Equal(t, moves, rows == 1, action.Kind)
 		}
 	}
 }
@@ -48,7 +52,7 @@ func TestA7EveryKindThatBootsMovesLegacyKeys(t *testing.T) {
 func TestBeginMovesLegacyKeysByTheHostsOptions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Legacy = compute.LegacyEncryption{Cipher: "aes-cbc-essiv:sha256", KeySize: 256}
+	b.Legacy = compute.LegacyEncryption{Cipher: "aes-cbc-essiv:sha256", KeySize: 256, Hash: "sha256"}
 	got, err := b.Begin(b.ctx, b.legacy(compute.OpStart))
 	require.NoError(t, err)
 	require.Equal(t, "essiv:sha256", got.Server.Disks[0].EncryptionOptions["ivgen-alg"])

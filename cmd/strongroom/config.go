@@ -103,6 +103,7 @@ type Config struct {
 	Legacy struct {
 		Cipher  string `koanf:"cipher"`   // how dm-crypt encrypted the disks of servers with a legacy key
 		KeySize int    `koanf:"key_size"` // bits
+		Hash    string `koanf:"hash"`     // of the passphrase, by cryptsetup
 	} `koanf:"legacy"`
 	Gateway struct {
 		Listen    string `koanf:"listen"`
@@ -255,6 +256,7 @@ func defaults() *Config {
 	cfg.Credentials.Roles, cfg.Credentials.OtherRoles = []string{"creator"}, []string{"member", "reader"}
 	cfg.Gateway.Listen, cfg.Gateway.Authority = "127.0.0.1:8777", "/etc/strongroom/ca"
 	cfg.Legacy.Cipher, cfg.Legacy.KeySize = compute.DefaultLegacyEncryption.Cipher, compute.DefaultLegacyEncryption.KeySize
+	cfg.Legacy.Hash = compute.DefaultLegacyEncryption.Hash
 	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"
 	name, _ := os.Hostname()
 	cfg.Host = HostConfig{

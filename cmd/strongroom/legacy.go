@@ -9,6 +9,7 @@ import (
 )
 
 type legacyCommand struct {
+	Import  legacyImport  `cmd:"" help:"Take over servers that Nova ran, with the volumes and the keys of their disks."`
 	Migrate legacyMigrate `cmd:"" help:"Move legacy keys to the disks that they open."`
 	Status  legacyStatus  `cmd:"" help:"Report servers whose key is still to be moved."`
 }
@@ -45,7 +46,7 @@ func (r *run) legacy() (*legacy.Keys, func(), error) {
 }
 
 func legacyEncryption(cfg *Config) compute.LegacyEncryption {
-	return compute.LegacyEncryption{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize}
+	return compute.LegacyEncryption{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize, Hash: cfg.Legacy.Hash}
 }
 
 type legacyMigrate struct {
@@ -57,8 +58,10 @@ type legacyMigrate struct {
 func (legacyMigrate) Help() string {
 	return `Servers of the legacy implementation (dm-crypt on LVM) have one key for all of
 their disks, in servers.ephemeral_key_uuid. This gives each of their disks the
-key, the format plain and the options of legacy.cipher and legacy.key_size, and
-takes the key from the server, in one transaction for each server.
+key and the format plain, and takes the key from the server, in one transaction
+for each server. A disk that was imported keeps its own cipher, key size and
+hash; others get those of legacy.cipher, legacy.key_size and legacy.hash. The
+key goes on the ledger, and is deleted with the server.
 
 It may be killed, run again, and run from several places at once. A server that
 is started before it comes to it is moved by its start.
@@ -116,7 +119,8 @@ type legacyStatus struct{ output }
 
 // Help is shown by --help.
 func (legacyStatus) Help() string {
-	return `Changes nothing.
+	return `Changes nothing. Beside the servers whose key is still to be moved it says what is
+deprecated, and until when, and how many disks have the legacy encryption.
 
 Exit code 0: no server has a legacy key; 1: some have, and strongroom legacy
 migrate moves them; 2: the disks of some contradict their key, or the database
@@ -133,9 +137,17 @@ func (c legacyStatus) Run(r *run) error {
 	if err != nil {
 		return exit{err, codeStuck}
 	}
-	if err := c.print(map[string]any{"left": left}, func(w *tabwriter.Writer) {
+	disks, err := keys.Disks(r)
+	if err != nil {
+		return exit{err, codeStuck}
+	}
+	if err := c.print(map[string]any{"left": left, "disks": disks, "deprecated": legacy.Deprecated}, func(w *tabwriter.Writer) {
 		row(w, fmt.Sprintf("%d servers have a legacy key", len(left)))
 		leftoverTable(w, left)
+		row(w, fmt.Sprintf("%d disks have the legacy encryption", disks))
+		for _, d := range legacy.Deprecated {
+			row(w, "deprecated: "+d.What+", until "+d.Until+": "+d.Instead)
+		}
 	}); err != nil {
 		return err
 	}

@@ -61,6 +61,9 @@ func TestLegacyCommands(t *testing.T) {
 	t.Setenv("STRONGROOM_LEGACY__CIPHER", "rot13")
 	require.Equal(t, codeStuck, code(legacyMigrate{output: table}))
 	t.Setenv("STRONGROOM_LEGACY__CIPHER", "aes-xts-plain64")
+	t.Setenv("STRONGROOM_LEGACY__HASH", "no hash")
+	require.Equal(t, codeStuck, code(legacyMigrate{output: table}))
+	t.Setenv("STRONGROOM_LEGACY__HASH", "ripemd160")
 	t.Setenv("STRONGROOM_DATABASE__URL", "postgres:///none?host="+filepath.Join(t.TempDir(), "nowhere"))
 	require.Equal(t, codeStuck, code(legacyStatus{table}))
 }

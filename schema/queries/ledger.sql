@@ -95,7 +95,7 @@ ORDER BY d.try_at, d.id LIMIT sqlc.arg(most)::int;
 SELECT sqlc.embed(d), sqlc.embed(l), s.current_operation
 FROM server_disks d JOIN servers s ON s.id = d.server_id
     JOIN ledger l ON l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'key_secret' AND l.state = 'present'
-        AND l.reference = d.encryption_secret_uuid::text
+        AND l.reference = d.encryption_secret_uuid::text AND l.name NOT LIKE 'strongroom legacy key %' -- that Nova made
 WHERE s.deleted_at IS NULL ORDER BY s.number, d.role, d.index;
 
 -- name: FirstOperation :one

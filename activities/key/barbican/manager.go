@@ -8,7 +8,9 @@ package barbican
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"net/http"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -51,6 +53,9 @@ func (m *Manager) Passphrase(ctx context.Context, cred compute.Credential, id co
 	}
 	what := fmt.Sprintf("read secret %s", id)
 	payload := secrets.GetPayload(ctx, client, id.String(), secrets.GetPayloadOpts{PayloadContentType: "text/plain"})
+	if gophercloud.ResponseCodeIs(payload.Err, http.StatusNotAcceptable) {
+		return symmetric(ctx, client, id, payload.Err)
+	}
 	if err := openstack.Error(payload.Err, what); compute.Is(err, compute.NotFound) {
 		return nil, key.Missing(id)
 	} else if err != nil {
@@ -79,6 +84,36 @@ func (m *Manager) Name(ctx context.Context, cred compute.Credential, id compute.
 		return "", openstack.Error(err, fmt.Sprintf("look up secret %s", id))
 	}
 	return s.Name, nil
+}
+
+// symmetric reads a symmetric key, which is bytes: the passphrase is these in hex, as Nova
+// hands its keys to cryptsetup (EE-48). noText is why it was not read as text, which is the
+// error for any other secret.
+func symmetric(ctx context.Context, client *gophercloud.ServiceClient, id compute.SecretID, noText error) (*secret.Passphrase, error) {
+	what := fmt.Sprintf("read secret %s", id)
+	s, err := secrets.Get(ctx, client, id.String()).Extract()
+	if err != nil {
+		return nil, openstack.Error(err, what)
+	}
+	if s.SecretType != string(secrets.SymmetricSecret) {
+		return nil, openstack.Error(noText, what)
+	}
+	payload := secrets.GetPayload(ctx, client, id.String(), secrets.GetPayloadOpts{PayloadContentType: "application/octet-stream"})
+	if payload.Err != nil {
+		return nil, openstack.Error(payload.Err, what)
+	}
+	defer payload.Body.Close()
+	value, err := readAll(payload.Body)
+	defer clear(value)
+	switch {
+	case err != nil:
+		return nil, openstack.Error(err, what)
+	case len(value) == 0 || len(value) > maxPayload/2:
+		return nil, compute.Errorf(compute.Corrupt, "secret %s holds no key", id)
+	}
+	text := make([]byte, hex.EncodedLen(len(value)))
+	hex.Encode(text, value)
+	return secret.New(text), nil
 }
 
 // Delete implements key.Manager.

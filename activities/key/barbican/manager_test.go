@@ -2,6 +2,7 @@ package barbican_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -273,4 +274,32 @@ func TestCheckRefusesWhatIsNoPassphrase(t *testing.T) {
 	t.Cleanup(func() { secrets.Delete(context.Background(), client, id) })
 	err = (&key.Activities{Manager: m}).Check(t.Context(), key.CheckInput{Credential: cred, Secret: compute.SecretID{UUID: uuid.MustParse(id)}})
 	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
+}
+
+// EE-48: a key that Nova had Barbican make is bytes. It opens disks in hex, as Nova handed it
+// to cryptsetup, and is deleted by its id with the server whose it is.
+func TestEE48SymmetricKeyIsGivenInHex(t *testing.T) {
+	t.Parallel()
+	m, cred, client := manager(t, cloudtest.NewProject(t))
+	raw := []byte{0x00, 0xff, 0xfe, 0xc0, 0xff, 0xee, 0x10, 0x80}
+	s, err := secrets.Create(t.Context(), client, secrets.CreateOpts{
+		SecretType: secrets.SymmetricSecret, Algorithm: "aes", BitLength: 64,
+		Payload: base64.StdEncoding.EncodeToString(raw), PayloadContentType: "application/octet-stream", PayloadContentEncoding: "base64",
+	}).Extract()
+	require.NoError(t, err)
+	id := compute.SecretID{UUID: uuid.MustParse(s.SecretRef[len(s.SecretRef)-36:])}
+	p, err := m.Passphrase(t.Context(), cred, id)
+	require.NoError(t, err)
+	defer p.Wipe()
+	require.NoError(t, p.Use(func(value []byte) error {
+		require.Equal(t, "00fffec0ffee1080", string(value))
+		return nil
+	}))
+	op := compute.Operation{ID: compute.NewOperationID(), ServerID: compute.ServerID{UUID: uuid.New()}}
+	row := op.LegacyKey(compute.Server{ID: op.ServerID, ProjectID: cred.ProjectID, UserID: cred.UserID}, id)
+	for range 2 {
+		require.NoError(t, (&key.Activities{Manager: m}).Remove(t.Context(), compute.Removal{Thing: row, Credentials: row.Removers(cred)}))
+	}
+	_, err = m.Passphrase(t.Context(), cred, id)
+	require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
 }

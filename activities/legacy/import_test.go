@@ -1,0 +1,224 @@
+package legacy_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/ledger"
+	"strongroom/activities/legacy"
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+	"strongroom/schema"
+)
+
+// nova describes a server of Nova's on a host that opens its disks.
+func (b *bundle) nova(text string) legacy.Imported {
+	b.t.Helper()
+	host := b.Host("compute1", 8, 8192)
+	b.Exec(`UPDATE hosts SET traits = $2 WHERE id = $1`, host, []string{compute.TraitEncryption, compute.TraitEncryptionPlain})
+	all, err := legacy.ReadFile(strings.NewReader(text))
+	require.NoError(b.t, err)
+	in, err := all[0].Server(host, compute.DefaultLegacyEncryption)
+	require.NoError(b.t, err)
+	return in
+}
+
+func example(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/servers.yaml")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// things gives the states of a server's rows on the ledger.
+func (b *bundle) things(id compute.ServerID) map[string]string {
+	b.t.Helper()
+	out := map[string]string{}
+	rows, err := b.DB.Query(b.Ctx, "SELECT kind || ' ' || name, state FROM ledger WHERE owner_id = $1", id)
+	require.NoError(b.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var name, state string
+		require.NoError(b.t, rows.Scan(&name, &state))
+		out[name] = state
+	}
+	return out
+}
+
+// EE-48: a server is on record off, on its host, with the key and the options that its disks
+// have; its volumes and key are on the ledger before anything is done to them, and nothing
+// removes them before the import has ended. Then they are its own.
+func TestEE48ImportServer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.nova(example(t))
+	op, err := b.Import(b.Ctx, in)
+	require.NoError(t, err)
+	disk, swap := "disk_file "+in.ID.String()+"/disk", "disk_file "+in.ID.String()+"/disk.swap"
+	key := "key_secret strongroom legacy key " + in.Key.String() + " of server " + in.ID.String()
+	handed := map[string]string{disk: "handed_over", swap: "handed_over", key: "handed_over"}
+	require.Equal(t, handed, b.things(in.ID))
+	_, err = b.Import(b.Ctx, in)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "an import has it: %v", err)
+	state, _, err := b.Ended(b.Ctx, op.ID)
+	require.NoError(t, err)
+	require.Empty(t, state)
+
+	records := record.Activities{Pool: b.DB}
+	as := durable.OperationInput{Operation: op.ID, Server: in.ID}
+	begun, err := records.Begin(b.Ctx, as)
+	require.NoError(t, err)
+	require.Equal(t, *in.Host, begun.Host.ID)
+	require.True(t, begun.Server.Unbooted(), "its first boot puts its domain on the ledger")
+	require.Equal(t, compute.Resources{VCPUs: 2, MemoryMB: 2048, DiskGB: 21}, begun.Server.Resources())
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM claims WHERE server_id = $1 AND vcpus = 2", in.ID))
+	require.Equal(t, []compute.Network{{UUID: "0c0fa2f5-6f2b-4c6d-9d0c-0a9d7a3ef2b1", MAC: "fa:16:3e:12:34:56"}}, begun.Server.Networks)
+
+	// It fails, and the server is deleted: the volumes and the key are Nova's.
+	failed := record.SettleInput{OperationInput: as, State: compute.OperationFailed, Message: "no", VMState: compute.VMError}
+	require.NoError(t, records.Settle(b.Ctx, failed))
+	require.Equal(t, handed, b.things(in.ID))
+	state, why, err := b.Ended(b.Ctx, op.ID)
+	require.NoError(t, err)
+	require.Equal(t, compute.OperationFailed, state)
+	require.Equal(t, "no", why)
+	_, err = b.Move(b.Ctx, in.ID)
+	require.NoError(t, err)
+	require.Equal(t, handed, b.things(in.ID), "nor does a move of the key make it the server's")
+
+	// Described otherwise, it is imported again.
+	in.Disks[0].EncryptionOptions["hash-alg"] = "sha256"
+	op, err = b.Import(b.Ctx, in)
+	require.NoError(t, err)
+	as.Operation = op.ID
+	_, err = records.Begin(b.Ctx, as)
+	require.NoError(t, err)
+	done := record.SettleInput{OperationInput: as, State: compute.OperationSucceeded, VMState: compute.VMStopped, Launched: true}
+	done.Close = &record.Close{Event: "adopt_volumes", Present: op.ImportedThings(in.Server, in.Key)}
+	require.NoError(t, records.Settle(b.Ctx, done))
+	require.Equal(t, map[string]string{disk: "present", swap: "present", key: "present"}, b.things(in.ID))
+
+	left, err := b.Leftovers(b.Ctx)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	moved, err := b.Move(b.Ctx, in.ID)
+	require.NoError(t, err)
+	require.True(t, moved)
+	s, err := schema.LoadServer(b.Ctx, b.Q, in.ID)
+	require.NoError(t, err)
+	require.Len(t, s.Disks, 2)
+	for i, d := range s.Disks {
+		require.True(t, d.Encrypted)
+		require.Equal(t, compute.FormatPlain, d.Format)
+		require.Equal(t, in.Key, *d.Secret)
+		require.Equal(t, in.Disks[i].EncryptionOptions, d.EncryptionOptions, "EE-42: as the import said, each disk by itself")
+	}
+	has, err := (&ledger.Activities{Pool: b.DB}).Things(b.Ctx, compute.ServerOwner(in.ID))
+	require.NoError(t, err)
+	require.Len(t, has, 3, "what a delete removes")
+	for _, thing := range has {
+		if thing.Kind == compute.ThingKeySecret {
+			require.Equal(t, in.Key.String(), thing.Reference)
+			require.Equal(t, in.ProjectID, thing.Credential.ProjectID)
+		}
+	}
+}
+
+// What is here already is not overwritten by an import.
+func TestEE48ImportIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.nova(example(t))
+	refused := func(change func(*legacy.Imported), why string) {
+		t.Helper()
+		other := in
+		change(&other)
+		before := b.Dump("servers", "server_disks", "ledger", "operations")
+		_, err := b.Import(b.Ctx, other)
+		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, why)
+		require.Equal(t, before, b.Dump("servers", "server_disks", "ledger", "operations"))
+	}
+	plain := b.Host("compute2", 8, 8192)
+	refused(func(o *legacy.Imported) { o.Host = &plain }, compute.TraitEncryptionPlain)
+	made := b.Server(compute.OpCreate)
+	refused(func(o *legacy.Imported) { o.ID = made.ServerID }, "another owner")
+	b.Exec("UPDATE servers SET project_id = $2, user_id = $3, current_operation = '', task_state = '', vm_state = 'stopped' WHERE id = $1", made.ServerID, in.ProjectID, in.UserID)
+	refused(func(o *legacy.Imported) { o.ID = made.ServerID }, "cannot be imported again")
+	_, err := b.Import(b.Ctx, in)
+	require.NoError(t, err)
+	b.Exec("UPDATE servers SET current_operation = '', task_state = '', vm_state = 'active' WHERE id = $1", in.ID)
+	refused(func(*legacy.Imported) {}, "cannot be imported again: it is active")
+	b.Exec("UPDATE servers SET vm_state = 'stopped' WHERE id = $1", in.ID)
+	refused(func(o *legacy.Imported) { o.Key = compute.SecretID{UUID: uuid.New()} }, "another owner, host or key")
+	refused(func(o *legacy.Imported) { o.ID = compute.ServerID{UUID: uuid.New()} }, "fa:16:3e:12:34:56")
+	b.Exec("UPDATE servers SET deleted_at = now() WHERE id = $1", in.ID)
+	refused(func(*legacy.Imported) {}, "cannot be imported again")
+}
+
+// The file of the documents, and what it may not say.
+func TestEE48ImportFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.nova(example(t))
+	require.Equal(t, "disk.swap", in.Disks[1].Name())
+	require.Equal(t, int64(20<<10), in.Disks[0].SizeMB)
+	require.Equal(t, "aes-128", in.Disks[0].EncryptionOptions["cipher-alg"], "the server's")
+	require.Equal(t, "sha256", in.Disks[1].EncryptionOptions["hash-alg"], "the disk's own")
+	require.Equal(t, "ripemd160", in.Disks[0].EncryptionOptions["hash-alg"], "the default")
+	require.Equal(t, "256", in.Disks[1].EncryptionOptions["key-size"])
+
+	base := map[string]any{
+		"id": uuid.NewString(), "host": "h", "project_id": "p", "user_id": "u", "name": "n", "key": uuid.NewString(),
+		"flavor": map[string]any{"name": "f", "vcpus": 1, "memory_mb": 1, "root_gb": 1, "ephemeral_gb": 1},
+	}
+	for name, v := range map[string]struct {
+		field string
+		value any
+		says  string
+	}{
+		"as it is":        {"name", "n", ""},
+		"old ephemeral":   {"disks", []any{map[string]any{"role": "ephemeral", "volume": "disk.local"}}, ""},
+		"no key":          {"key", nil, "key is missing"},
+		"no owner":        {"project_id", "", "project_id is missing"},
+		"unknown field":   {"ket", "x", "ket"},
+		"no uuid":         {"id", "x", "invalid UUID"},
+		"no cores":        {"flavor", map[string]any{"name": "f", "memory_mb": 1}, "flavor.vcpus"},
+		"no size":         {"flavor", map[string]any{"name": "f", "vcpus": 1, "memory_mb": 1}, "size_mb"},
+		"no such disk":    {"disks", []any{map[string]any{"role": "swap"}}, "no such disk: swap"},
+		"another's":       {"disks", []any{map[string]any{"role": "root", "volume": "../x"}}, "no name of a volume"},
+		"cipher":          {"encryption", map[string]any{"cipher": "rot13"}, "rot13"},
+		"hash":            {"encryption", map[string]any{"hash": "--readonly"}, "--readonly"},
+		"key size":        {"encryption", map[string]any{"key_size": 7}, "key_size 7"},
+		"address":         {"networks", []any{map[string]any{"uuid": uuid.NewString(), "mac": "x"}}, "a uuid and a mac"},
+		"secret security": {"flavor", map[string]any{"name": "f", "vcpus": 1, "memory_mb": 1, "root_gb": 1, "extra_specs": map[string]any{"hw:ephemeral_encryption_secret_security": "x"}}, "x"},
+	} {
+		server := map[string]any{}
+		for k, is := range base {
+			server[k] = is
+		}
+		server[v.field] = v.value
+		text, err := json.Marshal(map[string]any{"servers": []any{server}})
+		require.NoError(t, err)
+		all, err := legacy.ReadFile(strings.NewReader(string(text)))
+		if err == nil {
+			_, err = all[0].Server(*in.Host, compute.DefaultLegacyEncryption)
+		}
+		if v.says == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%s: %v", name, err)
+		require.ErrorContains(t, err, v.says, name)
+	}
+	for _, none := range []string{"", "servers: []", "[]", "servers:\n" + strings.Repeat("- {id: 5e2d5cbe-3f5d-4d2e-8c0c-6ad5f1d9a001}\n", 2)} {
+		_, err := legacy.ReadFile(strings.NewReader(none))
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%q: %v", none, err)
+	}
+}
