@@ -28,7 +28,9 @@ func onKeystone(t testing.TB) cloud {
 		identity: identity,
 		callers: map[string]*gophercloud.ProviderClient{
 			admin: cloudtest.Login(t, "admin"), member: cloudtest.Login(t, "member"), reader: cloudtest.Login(t, "reader"), stranger: cloudtest.Login(t, "alt"),
+			observer: cloudtest.Login(t, "observer"), foreign: cloudtest.NewProject(t).Login(t, "load-balancer_observer"),
 		},
+		others: []string{observer, foreign},
 		environment: func(t testing.TB, caller, address string) []string {
 			return []string{"OS_CLIENT_CONFIG_FILE=" + elsewhere(t, file, caller, address), "OS_CLOUD=" + caller}
 		},
