@@ -19,8 +19,10 @@ import (
 const (
 	// checkTime bounds a Check: a user waits for it.
 	checkTime = 30 * time.Second
-	// checkBytes is the room that a Check wants: what the state of a vTPM has at least.
-	checkBytes = 16 << 10
+	// checkBytes is the room that a Check wants: what the state of a vTPM has, and more. It
+	// is more than a document has, too: clients take it for a transfer, which makes nothing
+	// where it is given up in its midst.
+	checkBytes = 128 << 10
 	checkName  = "check." // which is no name of an object
 )
 
