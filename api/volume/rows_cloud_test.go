@@ -56,7 +56,7 @@ func elsewhere(t testing.TB, file, caller, address string) string {
 	return copied
 }
 
-// TestStandardClientOnKeystone is the standard client with a real Keystone.
+// VT-12: the standard client with a real Keystone.
 func TestStandardClientOnKeystone(t *testing.T) {
 	address, serve := listen(t)
 	c := onKeystone(t)
