@@ -329,3 +329,23 @@ volume_extension:types_extra_specs:delete: "@"
 		writer.do(member, "DELETE", path+"/"+key, "").denied("types_extra_specs:read_sensitive")
 	}
 }
+
+// VT-07, EE-49: the one table of docs/volume-types.md has every policy and visible key, and the legacy policy is there.
+func TestEveryPolicyIsInTheDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/volume-types.md")
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(text), "\n## Every key, option and policy\n")
+	require.True(t, found)
+	section, _, _ := strings.Cut(after, "\n## ")
+	for rule := range volume.Rules {
+		short := rule[strings.LastIndex(rule, ":"):]
+		require.True(t, strings.Contains(section, "`"+rule+"`") || strings.Contains(section, "`"+short+"`") || strings.Contains(section, "`"+short[1:]+"`"), rule)
+	}
+	for _, name := range append(slices.Clone(volume.VisibleExtraSpecs), "api.volume_type", "api.policy_file") {
+		require.Contains(t, section, "`"+name+"`")
+	}
+	for _, rule := range []string{"access_types_extra_specs", "types_extra_specs:index", "types_extra_specs:show"} {
+		require.Contains(t, section, "\nvolume_extension:"+rule+": rule:admin_api\n")
+	}
+}
