@@ -29,6 +29,7 @@ const (
 	ruleUpdateQuotas  = "volume_extension:quotas:update"
 	ruleDeleteQuotas  = "volume_extension:quotas:delete"
 	ruleQuotaClasses  = "volume_extension:quota_classes"
+	ruleListQoS       = "volume_extension:qos_specs_manage:get_all"
 	ruleChanges       = "strongroom:volume_types:changes"
 	ruleIsAdmin       = "context_is_admin"
 )
@@ -47,5 +48,5 @@ var Rules = policy.Rules{
 	ruleCreateCrypt: policy.Admin, ruleShowCrypt: policy.Admin, ruleUpdateCrypt: policy.Admin, ruleDeleteCrypt: policy.Admin,
 	ruleLimits: policy.ProjectReaderOrAdmin, ruleShowQuotas: policy.ProjectReaderOrAdmin,
 	ruleUpdateQuotas: policy.Admin, ruleDeleteQuotas: policy.Admin, ruleQuotaClasses: policy.Admin,
-	ruleChanges: policy.Admin,
+	ruleListQoS: policy.Admin, ruleChanges: policy.Admin,
 }
