@@ -10,8 +10,8 @@ import (
 )
 
 // Checker reports whether a credential may use a service for what servers need of
-// it. Forbidden: it may not; Unavailable: there is no such service in the catalog, or
-// it does not answer.
+// it. Forbidden, NotFound: it may not; Conflict: a quota is used up; Unavailable: there is
+// no such service in the catalog, or it does not answer in the time that a user waits.
 type Checker interface {
 	Check(ctx context.Context, cred compute.Credential) error
 }
@@ -62,6 +62,10 @@ func (a *API) probe(r *Request, p *serverPlan) error {
 		return nil
 	}
 	if err := a.config.Objects.Check(r.Context(), r.Credential()); err != nil {
+		if compute.Is(err, compute.Conflict) { // as Nova answers a quota
+			return &fault.Fault{Code: http.StatusForbidden, Message: "The object store of this project has no room left: its quota is used up. " +
+				"Servers with a vTPM need some to be shelved.", Cause: err}
+		}
 		return refusal(err, "There is no object store that your token may use in this project: servers with a vTPM need one to be shelved.",
 			"The object store is not available: servers with a vTPM need one to be shelved.")
 	}

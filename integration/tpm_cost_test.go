@@ -100,7 +100,7 @@ func (c *testCloud) requestsTo(t *testing.T, open func(*gophercloud.ProviderClie
 }
 
 // taken counts, since the last time, the requests for secrets to be made and those that name a server, its
-// vTPM's key, or what is looked for to see whether there is a store.
+// vTPM's key, or what is asked to see whether there is a store.
 func (r *requests) taken(server, key string) map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +114,10 @@ func (r *requests) taken(server, key string) map[string]int {
 			counts[method+" the key"]++
 		case strings.Contains(rest, server):
 			counts[method+" by name"]++
-		case strings.Contains(rest, "check."):
-			counts[method+" to see whether it is there"]++
+		case strings.HasSuffix(rest, "/check."):
+			counts[method+" to see whether it may be stored"]++
+		case strings.Contains(rest, "limit=1") && !strings.Contains(rest, "secrets"):
+			counts[method+" the account"]++
 		}
 	}
 	r.lines = nil
@@ -175,7 +177,7 @@ func TestWhatAVTPMAddsToAServer(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	c.noSecretIsLent(t, id)
 	c.requireTPM(t, id, compute.TPM20, compute.TPMTIS)
-	costs(id, key, secret, none{"POST secrets": 2, "GET by name": 3, "PUT the key": 1, "GET the key": 1}, none{"GET to see whether it is there": 1})
+	costs(id, key, secret, none{"POST secrets": 2, "GET by name": 3, "PUT the key": 1, "GET the key": 1}, none{"PUT to see whether it may be stored": 1, "GET the account": 1})
 	for range 2 {
 		c.shutOff(t, id)
 		c.startAgain(t, id)

@@ -175,10 +175,10 @@ func TestHostsThatOfferNoVTPM(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
-// TPM-35, TPM-42: there is a guide for users and one for operators, which says the switch and its default as
-// the shipped example has them, and the feature support matrix has each operation.
+// TPM-35, TPM-42, EE-49: there is a guide for users and one for operators, which says the switch and its default as
+// the shipped example has them, and has a table of every option and property, and the feature support matrix has each operation.
 func TestGuidesForVTPMs(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads files
 	t.Parallel()
 	read := func(path string) string {
 		text, err := os.ReadFile(filepath.Join("..", path))
@@ -200,10 +200,19 @@ func TestGuidesForVTPMs(t *testing.T) {
 			settings++
 		}
 		if name == "swtpm_enabled" {
-			require.Contains(t, operators, fmt.Sprintf("| `host.swtpm_enabled` | `%v`. The specification's `vtpm_enabled` is `false`", value))
+			require.Contains(t, operators, fmt.Sprintf("| `host.swtpm_enabled` | configuration of a host | `%v`. The specification's `vtpm_enabled` is `false`", value))
 		}
 	}
 	require.Equal(t, 4, settings)
+	_, every, found := strings.Cut(operators, "\n### Every option, property and policy\n")
+	require.True(t, found)
+	every, _, _ = strings.Cut(every, "\n### ")
+	for _, name := range []string{
+		"hw:tpm_version", "hw:tpm_model", "hw:tpm_secret_security", "hw_tpm_version", "hw_tpm_model", "control.tpm_backup_interval", "objects.backend", "keys.backend",
+		compute.SystemTPMSecret, compute.SystemTPMObject, compute.SystemTPMObjectSHA256, compute.TraitTPM12, compute.TraitTPMTIS, compute.TraitTPMUser,
+	} {
+		require.Contains(t, every, "`"+name+"`")
+	}
 
 	matrix := read("docs/features.md")
 	require.Contains(t, matrix, "| vTPM |\n")

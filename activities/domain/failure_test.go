@@ -118,7 +118,8 @@ func TestKilledLibvirtdIsFoundAgain(t *testing.T) {
 }
 
 // State of a vTPM that no guest has used is made anew where it does not open: libvirt
-// takes for whole what a setup left that was killed. What a guest has used is kept.
+// takes for whole what a setup left that was killed. What a guest has used is kept. A start
+// that fails leaves libvirt no secret, as one that does not (TPM-11).
 func TestStartMakesANewTPMAnew(t *testing.T) {
 	t.Parallel()
 	h := setup(t, idle)
@@ -148,6 +149,7 @@ func TestStartMakesANewTPMAnew(t *testing.T) {
 	require.NoError(t, os.Truncate(file, 100))
 	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 	require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+	require.Empty(t, h.secrets(t))
 	_, now = whole()
 	require.Len(t, now, 100, "and is left alone")
 	got, err := h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: true})

@@ -25,7 +25,9 @@ const SegmentBytes = 64 << 20
 // No error text carries data. Two writers of one name at once are the caller's to
 // prevent; the rest may be called at once.
 type Store interface {
-	// Check reports whether the credential may use the store, without storing anything.
+	// Check reports whether the credential may store something, without storing it. Forbidden:
+	// it may not; NotFound: the project has no store; Conflict: there is no room left;
+	// Unavailable: there is no store, or it does not answer in time.
 	Check(ctx context.Context, cred compute.Credential) error
 	// Put ensures that the object has the data. An object of the same data stays as
 	// it is; Conflict: there is one of other data. Segments that an earlier attempt
@@ -109,6 +111,12 @@ type Blobs interface {
 	// List gives names that begin with prefix and come after another name, in the order
 	// of their bytes: the first of them, at most limit.
 	List(ctx context.Context, cred compute.Credential, prefix, after string, limit int) ([]string, error)
+}
+
+// Checker are Blobs that tell by themselves what Store.Check asks: of others it is that
+// names can be listed.
+type Checker interface {
+	Check(ctx context.Context, cred compute.Credential) error
 }
 
 // Stream is data for Blobs.Put that can be read once. It seeks to its beginning while

@@ -160,13 +160,15 @@ func (s *Segmented) now() time.Time {
 	return s.Now().UTC()
 }
 
-// Check implements Store: whoever may look for an object that cannot be there may
-// use the store.
+// Check implements Store.
 func (s *Segmented) Check(ctx context.Context, cred compute.Credential) error {
 	if cred.ProjectID == "" {
 		return compute.Errorf(compute.Forbidden, "an object is used with a credential of the project that owns it")
 	}
-	_, err := s.Blobs.List(ctx, cred, "check.", "", 1)
+	if blobs, ok := s.Blobs.(Checker); ok {
+		return blobs.Check(ctx, cred)
+	}
+	_, err := s.Blobs.List(ctx, cred, "check.", "", 1) // which cannot be there
 	return err
 }
 

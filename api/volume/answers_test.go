@@ -74,6 +74,16 @@ func TestP8CindersClientFindsItsVersions(t *testing.T) {
 	require.Contains(t, string(out), "fast")
 }
 
+// VT-12: Horizon asks for QoS specs, of which there are none, before it shows types.
+func TestVT12ThereAreNoQoSSpecs(t *testing.T) {
+	t.Parallel()
+	b := setup(t, onDevcloud(t, ""))
+	b.do(admin, "GET", "/qos-specs", "").is(200, `{"qos_specs":[]}`)
+	for _, caller := range users {
+		b.do(caller, "GET", "/qos-specs", "").denied("qos_specs_manage:get_all")
+	}
+}
+
 // P17: clients ask for limits and quotas of both APIs at once.
 func TestP17LimitsAndQuotasOfVolumes(t *testing.T) {
 	t.Parallel()

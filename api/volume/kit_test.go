@@ -34,6 +34,8 @@ const (
 	reader   = "reader"
 	stranger = "stranger"
 	nobody   = "nobody"
+	observer = "observer" // with Barbican's role alone
+	foreign  = "foreign"  // with the role of a service that is not there
 )
 
 // The oldest and the newest version.
@@ -46,6 +48,8 @@ const (
 type cloud struct {
 	identity *gophercloud.ServiceClient // strongroom's own user, who may validate tokens
 	callers  map[string]*gophercloud.ProviderClient
+	// others are callers whose roles mean nothing to the API.
+	others []string
 	// environment is what the standard client needs to be a caller and to find the
 	// API at an address.
 	environment func(t testing.TB, caller, address string) []string

@@ -9,7 +9,7 @@ import (
 	"strongroom/deploy/cloud/clienttest"
 )
 
-// TestStandardClient drives the API with the python client, which finds it in the
+// VT-12: TestStandardClient drives the API with the python client, which finds it in the
 // catalog.
 func TestStandardClient(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,9 @@ func onKeystone(t testing.TB) cloud {
 		identity: identity,
 		callers: map[string]*gophercloud.ProviderClient{
 			admin: cloudtest.Login(t, "admin"), member: cloudtest.Login(t, "member"), reader: cloudtest.Login(t, "reader"), stranger: cloudtest.Login(t, "alt"),
+			observer: cloudtest.Login(t, "observer"), foreign: cloudtest.NewProject(t).Login(t, "load-balancer_observer"),
 		},
+		others: []string{observer, foreign},
 		environment: func(t testing.TB, caller, address string) []string {
 			return []string{"OS_CLIENT_CONFIG_FILE=" + elsewhere(t, file, caller, address), "OS_CLOUD=" + caller}
 		},
@@ -54,7 +56,7 @@ func elsewhere(t testing.TB, file, caller, address string) string {
 	return copied
 }
 
-// TestStandardClientOnKeystone is the standard client with a real Keystone.
+// VT-12: the standard client with a real Keystone.
 func TestStandardClientOnKeystone(t *testing.T) {
 	address, serve := listen(t)
 	c := onKeystone(t)

@@ -253,8 +253,8 @@ func filterRevealsNothing(t *testing.T, l lab) {
 	}
 }
 
-// policies checks the defaults of the four policies, and that the three old ones
-// set back to administrators alone give what there was before.
+// policies checks the defaults of the four policies, which let any authorised user see what is visible, and
+// that the three old ones set back to administrators alone give what there was before.
 func policies(t *testing.T, c cloud, version string) {
 	file := func(text string) func(*api.Config) {
 		path := filepath.Join(t.TempDir(), "policy.yaml")
@@ -266,13 +266,29 @@ func policies(t *testing.T, c cloud, version string) {
 		return types["vol-type-001"], l.do(caller, "GET", "/types/"+l.documented, "").thing("volume_type")
 	}
 
+	all := slices.Concat(users, c.others)
+	l := newLab(t, c)
+	l.bundle = l.version(t, version)
+	for _, caller := range all {
+		listed, one := shown(l, caller)
+		require.Equal(t, map[string]any{"multiattach": "<is> True"}, one["extra_specs"], caller)
+		require.Equal(t, listed, one)
+		path := "/types/" + l.documented + "/extra_specs"
+		l.do(caller, "GET", path, "").is(200, `{"extra_specs":{"multiattach":"<is> True"}}`)
+		l.do(caller, "GET", path+"/multiattach", "").is(200, `{"multiattach":"<is> True"}`)
+		l.do(caller, "GET", path+"/volume_backend_name", "").
+			fails(404, "itemNotFound", "Volume Type "+l.documented+" has no extra specs with key volume_backend_name.")
+		l.do(caller, "POST", path, `{"extra_specs":{"one":"1"}}`).denied("types_extra_specs:create")
+		l.raw(caller, "GET", "/v3/"+c.project(t, stranger)+"/types", "").fails(400, "badRequest", "Malformed request url")
+	}
+
 	old := newLab(t, c, file(`
 volume_extension:access_types_extra_specs: rule:admin_api
 volume_extension:types_extra_specs:index: rule:admin_api
 volume_extension:types_extra_specs:show: rule:admin_api
 `))
 	old.bundle = old.version(t, version)
-	for _, caller := range users {
+	for _, caller := range all {
 		listed, one := shown(old, caller)
 		require.NotContains(t, listed, "extra_specs")
 		require.NotContains(t, one, "extra_specs")
@@ -311,5 +327,25 @@ volume_extension:types_extra_specs:delete: "@"
 		writer.do(member, "POST", path, `{"extra_specs":{"`+key+`":"x"}}`).denied("types_extra_specs:read_sensitive")
 		writer.do(member, "PUT", path+"/"+key, `{"`+key+`":"x"}`).denied("types_extra_specs:read_sensitive")
 		writer.do(member, "DELETE", path+"/"+key, "").denied("types_extra_specs:read_sensitive")
+	}
+}
+
+// VT-07, EE-49: the one table of docs/volume-types.md has every policy and visible key, and the legacy policy is there.
+func TestEveryPolicyIsInTheDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/volume-types.md")
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(text), "\n## Every key, option and policy\n")
+	require.True(t, found)
+	section, _, _ := strings.Cut(after, "\n## ")
+	for rule := range volume.Rules {
+		short := rule[strings.LastIndex(rule, ":"):]
+		require.True(t, strings.Contains(section, "`"+rule+"`") || strings.Contains(section, "`"+short+"`") || strings.Contains(section, "`"+short[1:]+"`"), rule)
+	}
+	for _, name := range append(slices.Clone(volume.VisibleExtraSpecs), "api.volume_type", "api.policy_file") {
+		require.Contains(t, section, "`"+name+"`")
+	}
+	for _, rule := range []string{"access_types_extra_specs", "types_extra_specs:index", "types_extra_specs:show"} {
+		require.Contains(t, section, "\nvolume_extension:"+rule+": rule:admin_api\n")
 	}
 }

@@ -29,22 +29,24 @@ const (
 	ruleUpdateQuotas  = "volume_extension:quotas:update"
 	ruleDeleteQuotas  = "volume_extension:quotas:delete"
 	ruleQuotaClasses  = "volume_extension:quota_classes"
+	ruleListQoS       = "volume_extension:qos_specs_manage:get_all"
 	ruleChanges       = "strongroom:volume_types:changes"
 	ruleIsAdmin       = "context_is_admin"
 )
 
-// Rules are the defaults: whoever reads in a project sees types and the user
-// visible extra specs; all else is for administrators (VT-07, VT-10).
+// Rules are the defaults: any authorised user sees types and the user visible extra
+// specs, whatever his role is, also one that means nothing here; all else is for
+// administrators (VT-07, VT-10).
 var Rules = policy.Rules{
-	ruleList: policy.ProjectReaderOrAdmin, ruleShow: policy.ProjectReaderOrAdmin,
+	ruleList: policy.Anyone, ruleShow: policy.Anyone,
 	ruleCreate: policy.Admin, ruleUpdate: policy.Admin, ruleDelete: policy.Admin,
-	ruleShowSpecs: policy.ProjectReaderOrAdmin, ruleListSpecs: policy.ProjectReaderOrAdmin, ruleShowSpec: policy.ProjectReaderOrAdmin,
+	ruleShowSpecs: policy.Anyone, ruleListSpecs: policy.Anyone, ruleShowSpec: policy.Anyone,
 	ruleReadSensitive: policy.Admin,
 	ruleCreateSpecs:   policy.Admin, ruleUpdateSpec: policy.Admin, ruleDeleteSpec: policy.Admin,
-	ruleShowIsPublic: policy.ProjectReaderOrAdmin,
+	ruleShowIsPublic: policy.Anyone,
 	ruleListAccess:   policy.Admin, ruleAddAccess: policy.Admin, ruleRemoveAccess: policy.Admin,
 	ruleCreateCrypt: policy.Admin, ruleShowCrypt: policy.Admin, ruleUpdateCrypt: policy.Admin, ruleDeleteCrypt: policy.Admin,
 	ruleLimits: policy.ProjectReaderOrAdmin, ruleShowQuotas: policy.ProjectReaderOrAdmin,
 	ruleUpdateQuotas: policy.Admin, ruleDeleteQuotas: policy.Admin, ruleQuotaClasses: policy.Admin,
-	ruleChanges: policy.Admin,
+	ruleListQoS: policy.Admin, ruleChanges: policy.Admin,
 }

@@ -31,8 +31,10 @@ type grant struct {
 
 var (
 	projects = []string{"admin", "demo", "alt", "service"}
-	// roles are made beside Keystone's own: admin, member, reader.
-	roles = []string{"creator", "observer", "audit", "service", "key-manager:service-admin"}
+	// roles are made beside Keystone's own: admin, member, reader. Swift gives ResellerAdmin
+	// every project's account: it sets quotas and deletes accounts. load-balancer_observer
+	// is one that no service here knows.
+	roles = []string{"creator", "observer", "audit", "service", "key-manager:service-admin", "ResellerAdmin", "load-balancer_observer"}
 	users = []user{
 		{"admin", []grant{{"admin", []string{"admin"}}, {"demo", []string{"admin"}}, {"alt", []string{"admin"}}}}, // and of the system
 		{"demo", []grant{{"demo", []string{"member", "creator"}}}},

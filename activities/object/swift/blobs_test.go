@@ -1,7 +1,6 @@
 package swift_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -56,24 +55,6 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	})
-}
-
-// Who has none of the roles that the object store asks for is refused, also when it is asked whether he may
-// use it, which is before a server with a vTPM is made (TPM-08).
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	l := logins{}
-	cred := l.add(t, cloudtest.NewProject(t).Login(t, "reader"))
-	s := &object.Segmented{Blobs: &swift.Blobs{Clients: l}}
-	_, err := s.Put(t.Context(), object.PutInput{Credential: cred, Name: "x", Size: 1}, bytes.NewReader([]byte("x")))
-	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
-
-	project := cloudtest.NewProject(t)
-	member, creator := l.add(t, project.Login(t)), logins{}
-	require.NoError(t, s.Check(t.Context(), member))
-	other := creator.add(t, project.Login(t, "creator"))
-	err = (&object.Segmented{Blobs: &swift.Blobs{Clients: creator}}).Check(t.Context(), other)
-	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 }
 
 // What can be read once is stored as it is, in a container that may not be there yet.

@@ -1,4 +1,4 @@
-// Package clienttest runs Debian's OpenStack client for tests.
+// Package clienttest runs Debian's OpenStack clients for tests: openstack, and cinder.
 package clienttest
 
 import (
@@ -22,6 +22,7 @@ import (
 
 // Client is the client as one user runs it.
 type Client struct {
+	program     string
 	socket      string
 	environment map[string]string
 }
@@ -36,12 +37,18 @@ func Open(t testing.TB, environment ...string) Client {
 		t.Skip("python3-openstackclient is not installed")
 	}
 	require.NoError(t, err)
-	c := Client{socket: server.socket, environment: map[string]string{"PATH": os.Getenv("PATH"), "HOME": t.TempDir(), "LC_ALL": "C.UTF-8"}}
+	c := Client{program: "openstack", socket: server.socket, environment: map[string]string{"PATH": os.Getenv("PATH"), "HOME": t.TempDir(), "LC_ALL": "C.UTF-8"}}
 	for _, setting := range environment {
 		name, value, found := strings.Cut(setting, "=")
 		require.True(t, found, setting)
 		c.environment[name] = value
 	}
+	return c
+}
+
+// Cinder is the block storage service's own client, as the same user runs it.
+func (c Client) Cinder() Client {
+	c.program = "cinder"
 	return c
 }
 
@@ -52,14 +59,14 @@ func (c Client) Run(t testing.TB, arguments ...string) (out, complaint string, e
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", c.socket)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, json.NewEncoder(conn).Encode(map[string]any{"arguments": arguments, "environment": c.environment}))
+	require.NoError(t, json.NewEncoder(conn).Encode(map[string]any{"program": c.program, "arguments": arguments, "environment": c.environment}))
 	var said struct {
 		Code     int
 		Out, Err string
 	}
-	require.NoError(t, json.NewDecoder(conn).Decode(&said), "openstack %v", arguments)
+	require.NoError(t, json.NewDecoder(conn).Decode(&said), "%s %v", c.program, arguments)
 	if said.Code != 0 {
-		err = fmt.Errorf("openstack %v: exit code %d", arguments, said.Code)
+		err = fmt.Errorf("%s %v: exit code %d", c.program, arguments, said.Code)
 	}
 	return said.Out, said.Err, err
 }

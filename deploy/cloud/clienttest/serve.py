@@ -1,5 +1,5 @@
-# Runs commands of the OpenStack client, each in a process of its own that begins
-# where the client's modules are loaded: loading them takes most of a command's time.
+# Runs commands of the OpenStack clients, each in a process of its own that begins
+# where the clients' modules are loaded: loading them takes most of a command's time.
 # A connection to the socket argv[1] is one command. Ends with its standard input, and
 # removes the folder of the socket.
 import json
@@ -13,7 +13,10 @@ import tempfile
 
 socket_path = sys.argv[1]
 sys.argv = ["openstack"]  # its modules look at their name as they are loaded
-from openstackclient.shell import main
+from cinderclient.shell import main as cinder
+from openstackclient.shell import main as openstack
+
+programs = {"cinder": cinder, "openstack": openstack}
 
 
 def run(command, out, err):
@@ -22,8 +25,8 @@ def run(command, out, err):
     os.dup2(err.fileno(), 2)
     os.environ.clear()
     os.environ.update(command["environment"])
-    sys.argv += command["arguments"]
-    sys.exit(main())
+    sys.argv = [command["program"]] + command["arguments"]
+    sys.exit(programs[command["program"]]())
 
 
 def answer(connection):

@@ -71,9 +71,9 @@ func NewProject(t testing.TB) Project {
 	return Project{ID: project.ID, operator: o}
 }
 
-// Login makes a user with the roles in the project, who goes with the test, and
-// logs it in. Without roles it gets member and creator.
-func (p Project) Login(t testing.TB, granted ...string) *gophercloud.ProviderClient {
+// User makes a user with the roles in the project, who goes with the test. Without
+// roles it gets member and creator.
+func (p Project) User(t testing.TB, granted ...string) (user *users.User, password string) {
 	t.Helper()
 	if len(granted) == 0 {
 		granted = []string{"member", "creator"}
@@ -86,6 +86,13 @@ func (p Project) Login(t testing.TB, granted ...string) *gophercloud.ProviderCli
 		require.Contains(t, p.roles, role)
 		require.NoError(t, roles.Assign(t.Context(), p.identity, p.roles[role], roles.AssignOpts{UserID: user.ID, ProjectID: p.ID}).ExtractErr())
 	}
+	return user, password
+}
+
+// Login logs in as a User made for it.
+func (p Project) Login(t testing.TB, granted ...string) *gophercloud.ProviderClient {
+	t.Helper()
+	user, password := p.User(t, granted...)
 	client, err := openstack.NewClient(p.identity.IdentityEndpoint)
 	require.NoError(t, err)
 	client.HTTPClient = http.Client{Timeout: 2 * time.Minute}
