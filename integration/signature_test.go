@@ -77,6 +77,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		ledger.Things.Name, ledger.HandedOver.Name, ledger.Due.Name, ledger.Reaped.Name, ledger.Count.Name, ledger.StartAudit.Name,
 		ledger.Projects.Name, ledger.Names.Name, ledger.NoteSeen.Name, ledger.NoteLooked.Name, ledger.Differences.Name, ledger.EndAudit.Name,
 		operation.CancelRunning.Name, operation.Watch.Name, operation.Sweep.Name,
+		record.UseSecret.Name, ledger.TakeKey.Name, key.Name.Name, image.InUse.Name,
 		key.Create.Name, key.Copy.Name, key.Check.Name, key.Remove.Name, key.Seen.Name, trust.Create.Name, trust.Remove.Name, trust.Seen.Name,
 		image.Create.Name, image.Describe.Name, image.Remove.Name, image.Seen.Name, image.OldBackups.Name, image.Upload.Name, image.CheckShelved.Name,
 		object.Check.Name, object.Verify.Name, object.Remove.Name, object.Seen.Name,
