@@ -17,7 +17,7 @@ type Deprecation struct {
 // Deprecated is what goes away of the legacy encryption (EE-35). Disks that have it stay as
 // they are, and are opened, for as long as they exist (EE-42).
 var Deprecated = []Deprecation{
-	{"servers.ephemeral_key_uuid, one key for a server", "release 2.0", "strongroom legacy migrate gives the key to the disks; the upgrade to 2.0 refuses a database where a server has one"},
+	{"servers.ephemeral_key_uuid, one key for a server", "release 2.0", "strongroom legacy migrate gives the key to the disks"},
 	{"new disks of the format plain", "release 2.0", "ask for luks or luksv2: of plain disks no key can be changed, and a wrong one cannot be told"},
 }
 
