@@ -57,7 +57,7 @@ func (c *testCloud) asksFor(t *testing.T, user string, n int) burst {
 // the other project's, and not behind all of them. What follows runs beside each other, so when they
 // are ACTIVE is not as sharp: some of the thirty are later, at any rate.
 func TestH6ABurstOfOneTenantAndAFewOfAnother(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about queues of Temporal's; the servers have neither key nor object
 	const many, few = 30, 3
 	c := ownCloud(t)
 	usual := c.withCPURatio(t, 64)

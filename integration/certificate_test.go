@@ -48,7 +48,7 @@ func TestKillMatrixCertificate(t *testing.T) {
 // A host that starts with a certificate that ends soon renews it, and operations that it was
 // in the middle of go on, also when that one has ended.
 func TestKillMatrixCertificateEnds(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about certificates of hosts and Temporal's connections
 	eachPoint(t, cutsOf("certificate end", cuts.certificate), func(t *testing.T, c *testCloud, point string) {
 		at := c.hold(t, point)
 		id := c.createIdle(t, encryptedTIS)

@@ -12,7 +12,7 @@ import (
 
 // The demo proves what it promises, and does so again when it is run again.
 func TestDemoTwice(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about strongroom dev
 	seat(t, 1)
 	products, err := made()
 	require.NoError(t, err)

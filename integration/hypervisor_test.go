@@ -8,7 +8,7 @@ import (
 
 // P16: a host that is up tells its uptime, which the openstack client takes apart.
 func TestP16AHypervisorHasAnUptime(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // no service is asked
 	c := sharedCloud(t)
 	client := c.compute(t, "")
 	client.Microversion = "2.88"

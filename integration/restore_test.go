@@ -17,7 +17,7 @@ import (
 // names secrets that are gone, so that the server does not start. A repair finds the new
 // ones by their names; the server starts, with its data, and nothing is lost or left.
 func TestM8RotatedKeysAreFoundAfterARestore(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // on the real cloud strongroom has no role in users' projects, in which the audit would look for their keys
 	c := ownCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
@@ -74,7 +74,7 @@ func TestM8RotatedKeysAreFoundAfterARestore(t *testing.T) {
 // M8: one server was deleted and one created since the backup. A repair deletes the first one
 // for good, and leaves the other, its guest running, until it is named.
 func TestM8ServersOfSinceARestore(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // the same
 	c := ownCloud(t)
 	deleted, kept := c.createIdle(t, encryptedTPM), c.createIdle(t, encrypted)
 	c.becomes(t, deleted, "ACTIVE")

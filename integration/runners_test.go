@@ -16,7 +16,7 @@ import (
 // What shows that no guest runs twice: a QEMU that waits for a guest, that loads one, or that
 // stands still is none that runs; one that goes on after another one ran is seen.
 func TestRunnersAreSeen(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads files
 	t.Parallel()
 	p, err := made()
 	require.NoError(t, err)

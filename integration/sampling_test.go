@@ -11,7 +11,7 @@ import (
 
 // Every test is in the sample of a back end, and a full run has it wherever it can be.
 func TestEveryTestIsInASample(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads files
 	t.Parallel()
 	all, err := declarations()
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestEveryTestIsInASample(t *testing.T) {
 // A sample has points of both sides and no point twice; a seed decides it, and there is
 // one for each point.
 func TestSamplesOfFaultPoints(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads files
 	t.Parallel()
 	for _, n := range []int{1, 2, 3, 7} {
 		var activities []string

@@ -98,7 +98,7 @@ func TestShelveByAnAdministrator(t *testing.T) {
 
 // An offloaded server that was set to ERROR says what can be done with it, and does that.
 func TestShelvedServerInError(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")

@@ -207,7 +207,7 @@ func (c *testCloud) objectsOf(t *testing.T, s *servers.Server) (names []string) 
 // TPM-26, TPM-37: an object that is another one, and images that ask for another vTPM, are
 // refused, and lose nothing.
 func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it spoils the object in strongroom's own store
 	c := ownCloud(t)
 	id := c.createIdle(t, encryptedTPM)
 	s := c.becomes(t, id, "ACTIVE")
@@ -256,7 +256,7 @@ func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 // where the image names the object that has the other's, and goes on when the shelved one is
 // deleted.
 func TestServerOfAShelvedOnesImage(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
@@ -310,7 +310,7 @@ func (c *testCloud) keepsShelvedServers(t *testing.T) {
 // TPM-24, TPM-32: one that stays on its host until it is offloaded is just started; deleted
 // in any of these states it leaves nothing.
 func TestShelvedServerThatStays(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := ownCloud(t)
 	c.keepsShelvedServers(t)
 	stays := func(t *testing.T, id string) {
@@ -425,7 +425,7 @@ func TestKillMatrixCancelledShelve(t *testing.T) {
 
 // Nobody may say where a server is to be but an administrator, and only where it can be.
 func TestUnshelveTargets(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := sharedCloud(t)
 	id := c.createIdle(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")

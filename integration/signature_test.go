@@ -68,7 +68,7 @@ func everythingRegistered() map[string]any {
 // TestWorkflowsFindWhatTheyName: a name that nobody registers is found out by
 // the first user only, for workflows call by name.
 func TestWorkflowsFindWhatTheyName(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads the code
 	t.Parallel()
 	want := []string{
 		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "backUpTPM", "drain", workflows.JanitorName, workflows.AuditName,
@@ -197,7 +197,7 @@ func (i *inspection) find(at, what string) {
 // TestNoSecretFitsIntoAHistory walks the inputs and results of everything that
 // is registered: they are stored and shown as they are (design 4.2).
 func TestNoSecretFitsIntoAHistory(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads the code
 	t.Parallel()
 	contexts := map[reflect.Type]bool{reflect.TypeFor[workflow.Context](): true, reflect.TypeFor[context.Context](): true}
 	i := &inspection{used: map[string]bool{}, seen: map[reflect.Type]bool{}}
@@ -241,7 +241,7 @@ type leaky struct {
 }
 
 func TestTheInspectionFindsLeaks(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it reads the code
 	t.Parallel()
 	i := &inspection{used: map[string]bool{}, seen: map[reflect.Type]bool{}}
 	i.walk("x", reflect.TypeFor[leaky]())

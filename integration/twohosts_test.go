@@ -25,7 +25,7 @@ import (
 // The link between the hosts can be cut, which leaves both up. Ctrl-C leaves nothing of a second
 // host, and the next start goes on with it, also with what a killed one left.
 func TestHostsOfOneMachine(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about strongroom dev
 	c := twoHosts(t)
 	h := c.Host(2)
 	var settings struct {
