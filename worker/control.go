@@ -21,6 +21,7 @@ import (
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
 	"strongroom/activities/record"
+	"strongroom/activities/share"
 	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -50,6 +51,7 @@ type Control struct {
 	Trusts       trust.Keeper
 	Images       image.Library
 	Objects      object.Store
+	Shares       share.Service
 	Legacy       compute.LegacyEncryption
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -77,6 +79,7 @@ func (c Control) Run(ctx context.Context) error {
 	(&trust.Activities{Keeper: c.Trusts}).Register(cloud)
 	(&image.Activities{Library: c.Images}).Register(cloud)
 	(&object.Activities{Store: c.Objects}).Register(cloud)
+	(&share.Activities{Service: c.Shares}).Register(cloud)
 	return deployment.Run(ctx, group, c.schedule)
 }
 

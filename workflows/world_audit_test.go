@@ -13,7 +13,9 @@ import (
 	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
+	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -116,6 +118,10 @@ func (w *world) registerSeen(r registry) {
 	registerOnHost(w, r, domain.Seen, onHost(compute.ThingDomain, compute.ThingHypervisorSecret))
 	registerOnHost(w, r, disk.Seen, onHost(compute.ThingDiskFile, compute.ThingCachedImage))
 	registerOnHost(w, r, tpm.Seen, onHost(compute.ThingTPMState))
+	registerOnHost(w, r, mount.Seen, onHost(compute.ThingShareMount))
+	register(w, r, share.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
+		return ofProject(paged(in, w.seenAt(compute.PlaceShares, compute.ThingShareAccess))), nil
+	})
 	register(w, r, key.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 		seen := w.seenAt(compute.PlaceKeyManager, compute.ThingKeySecret)
 		for i, s := range seen {

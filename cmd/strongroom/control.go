@@ -67,8 +67,12 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	shares, err := s.shares()
+	if err != nil {
+		return err
+	}
 	return worker.Control{
-		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, TPMBackupInterval: interval, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects,
+		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention, TPMBackupInterval: interval, Pool: b.pool, Keys: keys, Trusts: trusts, Images: images, Objects: objects, Shares: shares,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }
