@@ -46,6 +46,9 @@ type ShareMapping struct {
 	Protocol string      `json:"share_proto"`
 }
 
+// LocalShare is the protocol of a share that is a folder of the host itself.
+const LocalShare = "LOCAL"
+
 // ShareStatus is how far a share is with its server.
 type ShareStatus string
 

@@ -115,8 +115,8 @@ func (m *machine) mountShares(ctx workflow.Context) error {
 		}
 	}
 	for _, s := range m.server.Shares {
-		calls = append(calls, mount.Mount.On(m.host).Start(ctx, mount.MountInput{
-			Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Protocol: share.Protocol(s.Protocol),
+		calls = append(calls, mount.Mount.On(m.host).Start(ctx, mount.Input{
+			Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Protocol: s.Protocol,
 			Server: m.Server, Operation: m.Operation, Began: m.asked.Began,
 		}))
 	}

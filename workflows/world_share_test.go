@@ -33,7 +33,7 @@ func (w *world) registerShares(r registry) {
 		delete(w.access, in.Thing.Name)
 		return none{}, w.mayRemove(in)
 	})
-	registerOnHost(w, r, mount.Mount, func(ctx context.Context, in mount.MountInput) (none, error) {
+	registerOnHost(w, r, mount.Mount, func(ctx context.Context, in mount.Input) (none, error) {
 		name := compute.ShareUse(in.Share, in.Server)
 		if !w.access[name] {
 			return none{}, compute.Errorf(compute.Forbidden, "the host has no access")

@@ -11,15 +11,14 @@ import (
 
 	"strongroom/activities/domain"
 	"strongroom/activities/mount"
-	"strongroom/activities/share"
 	"strongroom/compute"
 )
 
 // exported is where the share of a test is.
 type exported string
 
-func (e exported) Location(context.Context, compute.Credential, compute.ShareID) (share.Location, error) {
-	return share.NewLocation(string(e), true), nil
+func (e exported) Location(context.Context, compute.Credential, compute.ShareID) (string, error) {
+	return string(e), nil
 }
 
 // SH-10, SH-11, SH-18: a guest mounts its share by the tag, reads what is there and writes a file that
@@ -33,14 +32,14 @@ func TestSH10AGuestWritesIntoItsShare(t *testing.T) {
 	require.NoError(t, err)
 	h.Shares = mounts
 	s := h.server(t, true, nil)
-	m := compute.ShareMapping{Share: compute.ShareID{UUID: uuid.New()}, Tag: "data", Protocol: string(share.Local)}
+	m := compute.ShareMapping{Share: compute.ShareID{UUID: uuid.New()}, Tag: "data", Protocol: compute.LocalShare}
 	s.Shares = []compute.ShareMapping{m}
 	h.disksOf(t, s)
 	require.NoError(t, os.WriteFile(filepath.Join(string(source), "letter"), []byte("from outside"), 0o644))
 	use := compute.Removal{Thing: compute.Thing{Kind: compute.ThingShareMount, Name: compute.ShareUse(m.Share, s.ID)}}
 
 	for boot, text := range []string{"first", "second"} {
-		require.NoError(t, mounts.Mount(t.Context(), mount.MountInput{Share: m.Share, Protocol: share.Local, Server: s.ID, Operation: "req-1"}))
+		require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
 		_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 		require.NoError(t, err)
 		h.hear(t, s, "TG ready", boot)

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"strongroom/activities/folder"
-	"strongroom/activities/share"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -22,7 +21,7 @@ import (
 // Locations tells where shares are exported.
 type Locations interface {
 	// Location gives the place of an export, for the operation whose activity asks.
-	Location(ctx context.Context, cred compute.Credential, id compute.ShareID) (share.Location, error)
+	Location(ctx context.Context, cred compute.Credential, id compute.ShareID) (path string, err error)
 }
 
 // Guests knows which guests run.
@@ -94,14 +93,14 @@ type use struct {
 // that is there for another server is used, and noted (SH-33). Conflict: the protocol cannot
 // be mounted here, the share has moved while another server uses it where it was, or the mount
 // failed.
-func (a *Activities) Mount(ctx context.Context, in MountInput) error {
+func (a *Activities) Mount(ctx context.Context, in Input) error {
 	if in.Share.UUID == uuid.Nil || in.Server.UUID == uuid.Nil {
 		return compute.Errorf(compute.Invalid, "a mount of no share, or for no server")
 	}
 	if a.Dir == "" {
 		return noFolder()
 	}
-	if in.Protocol != share.Local {
+	if in.Protocol != compute.LocalShare {
 		return compute.Errorf(compute.Conflict, "Share protocol %s is not supported.", in.Protocol)
 	}
 	location, err := a.Locations.Location(ctx, in.Credential, in.Share)
@@ -125,14 +124,14 @@ func (a *Activities) Mount(ctx context.Context, in MountInput) error {
 }
 
 // bind ensures that a folder of this machine is at the share's mount point.
-func (a *Activities) bind(ctx context.Context, id compute.ShareID, from share.Location, others int) error {
+func (a *Activities) bind(ctx context.Context, id compute.ShareID, from string, others int) error {
 	point := a.Path(id)
 	mounted, err := isMounted(point)
 	if err != nil {
 		return failed(id, "look at its mount point", err)
 	}
 	if mounted {
-		same, err := isSame(point, from.Path())
+		same, err := isSame(point, from)
 		switch {
 		case err != nil:
 			return refused(id, "it could not be mounted", err)
@@ -151,7 +150,7 @@ func (a *Activities) bind(ctx context.Context, id compute.ShareID, from share.Lo
 	if err := os.MkdirAll(point, 0o700); err != nil {
 		return failed(id, "make its mount point", err)
 	}
-	if err := bindMount(from.Path(), point); err != nil {
+	if err := bindMount(from, point); err != nil {
 		return refused(id, "it could not be mounted", err)
 	}
 	return nil
@@ -286,7 +285,7 @@ func (a *Activities) uses(id compute.ShareID) (map[compute.ServerID]use, error) 
 }
 
 // noteUse writes down that a server uses a share's mount. It outlives the host's power.
-func (a *Activities) noteUse(in MountInput) error {
+func (a *Activities) noteUse(in Input) error {
 	f, err := folder.Open(filepath.Join(a.Dir, in.Share.String()))
 	if err == nil {
 		err = a.folder.Sync()

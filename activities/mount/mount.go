@@ -9,26 +9,25 @@ package mount
 import (
 	"time"
 
-	"strongroom/activities/share"
 	"strongroom/compute"
 	"strongroom/durable"
 )
 
 // The activities; they run on the host's queue.
 var (
-	Mount = durable.HostActivity[MountInput, durable.None]{Name: "mount.Mount",
-		Summary: func(in MountInput) string { return "mount share " + in.Share.String() }}
+	Mount = durable.HostActivity[Input, durable.None]{Name: "mount.Mount",
+		Summary: func(in Input) string { return "mount share " + in.Share.String() }}
 	Remove = durable.HostActivity[compute.Removal, durable.None]{Name: "mount.Remove", Summary: compute.Removal.String}
 	Seen   = durable.HostActivity[compute.SeenInput, compute.SeenResult]{Name: "mount.Seen",
 		Summary: func(compute.SeenInput) string { return "list mounts of shares" }}
 )
 
-// MountInput asks that a share is mounted for a server. Where it is exported the host asks
+// Input asks that a share is mounted for a server. Where it is exported the host asks
 // each time (SH-30), and says nowhere (SH-25).
-type MountInput struct {
+type Input struct {
 	Credential compute.Credential  `json:"credential"`
 	Share      compute.ShareID     `json:"share_id"`
-	Protocol   share.Protocol      `json:"share_proto"`
+	Protocol   string              `json:"share_proto"`
 	Server     compute.ServerID    `json:"server_id"`
 	Operation  compute.OperationID `json:"operation"`
 	Began      time.Time           `json:"began,omitzero"` // when the operation did (compute.Thing.WaitedBefore)

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"strongroom/activities/mount"
-	"strongroom/activities/share"
 	"strongroom/compute"
 )
 
@@ -31,8 +30,8 @@ type host struct {
 	running map[compute.ServerID]bool
 }
 
-func (h *host) Location(context.Context, compute.Credential, compute.ShareID) (share.Location, error) {
-	return share.NewLocation(h.source, true), nil
+func (h *host) Location(context.Context, compute.Credential, compute.ShareID) (string, error) {
+	return h.source, nil
 }
 
 func (h *host) IsOff(_ context.Context, id compute.ServerID) error {
@@ -65,8 +64,8 @@ func (h *host) again(dir string) *mount.Activities {
 	return a
 }
 
-func (h *host) input(server compute.ServerID) mount.MountInput {
-	return mount.MountInput{Share: h.share, Protocol: share.Local, Server: server, Operation: "req-1", Began: time.Now()}
+func (h *host) input(server compute.ServerID) mount.Input {
+	return mount.Input{Share: h.share, Protocol: compute.LocalShare, Server: server, Operation: "req-1", Began: time.Now()}
 }
 
 func (h *host) use(server compute.ServerID) compute.Removal {
@@ -193,9 +192,9 @@ func TestSH12AMountThatFails(t *testing.T) {
 	require.Empty(t, h.seen())
 
 	nfs := h.input(server) // SH-18
-	nfs.Protocol = share.NFS
+	nfs.Protocol = "NFS"
 	require.EqualError(t, h.Mount(t.Context(), nfs), "Share protocol NFS is not supported.")
-	require.Equal(t, compute.Invalid, compute.KindOf(h.Mount(t.Context(), mount.MountInput{Protocol: share.Local})))
+	require.Equal(t, compute.Invalid, compute.KindOf(h.Mount(t.Context(), mount.Input{Protocol: compute.LocalShare})))
 	wrong := h.use(server)
 	wrong.Thing.Name = "../../etc"
 	require.Equal(t, compute.Invalid, compute.KindOf(h.Remove(t.Context(), wrong)))

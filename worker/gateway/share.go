@@ -74,21 +74,20 @@ func (w work) requireShare(id compute.ShareID) error {
 // Location gives the place where a share is exported, for the operation whose activity calls it.
 // Forbidden: the server has no such share, or no operation that boots it acts with the credential
 // any more; otherwise as share.Service.
-func (k *HostKeys) Location(ctx context.Context, cred compute.Credential, id compute.ShareID) (share.Location, error) {
+func (k *HostKeys) Location(ctx context.Context, cred compute.Credential, id compute.ShareID) (path string, err error) {
 	p, err := purposeOf(ctx, cred)
 	if err != nil {
-		return share.Location{}, err
+		return "", err
 	}
 	var answer shareAnswer
 	if err := k.ask(ctx, http.MethodPost, pathShare, shareRequest{p, id}, &answer); err != nil {
-		return share.Location{}, err
+		return "", err
 	}
 	opened, err := k.Open(shareContext(k.host, id), compute.SecretID(id), answer.Sealed)
 	if err != nil {
-		return share.Location{}, err
+		return "", err
 	}
 	defer opened.Wipe()
-	var path string
 	err = opened.Use(func(value []byte) error { path = string(value); return nil })
-	return share.NewLocation(path, true), err
+	return path, err
 }

@@ -38,8 +38,7 @@ func TestSH25AHostIsToldOfItsServersShares(t *testing.T) {
 	own, theirs := attach(op.ServerID), attach(foreign.ServerID)
 	ask := func(h *host, server compute.ServerID, cred compute.Credential, id compute.ShareID) (path string, err error) {
 		err = as(t, "server/"+server.String(), func(ctx context.Context) error {
-			location, err := h.secrets.Location(ctx, cred, id)
-			path = location.Path()
+			path, err = h.secrets.Location(ctx, cred, id)
 			return err
 		})
 		return path, err
