@@ -12,6 +12,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
 	"strongroom/activities/share"
 	"strongroom/activities/tpm"
@@ -60,14 +61,14 @@ func TestA9EachCallHasASummary(t *testing.T) {
 	}
 	of := compute.Removal{Thing: compute.Thing{Kind: compute.ThingTPMState, Name: id.String()}}
 	for _, remove := range []func(compute.Removal) string{
-		key.Remove.Summary, trust.Remove.Summary, image.Remove.Summary, object.Remove.Summary,
-		disk.Remove.Summary, domain.Remove.Summary, tpm.Remove.Summary,
+		share.Remove.Summary, key.Remove.Summary, trust.Remove.Summary, image.Remove.Summary, object.Remove.Summary,
+		mount.Remove.Summary, disk.Remove.Summary, domain.Remove.Summary, tpm.Remove.Summary,
 	} {
 		require.Equal(t, "delete TPM state of server "+id.String(), remove(of))
 	}
 	for _, seen := range []func(compute.SeenInput) string{
-		key.Seen.Summary, trust.Seen.Summary, image.Seen.Summary, object.Seen.Summary,
-		disk.Seen.Summary, domain.Seen.Summary, tpm.Seen.Summary,
+		share.Seen.Summary, key.Seen.Summary, trust.Seen.Summary, image.Seen.Summary, object.Seen.Summary,
+		mount.Seen.Summary, disk.Seen.Summary, domain.Seen.Summary, tpm.Seen.Summary,
 	} {
 		require.True(t, strings.HasPrefix(seen(compute.SeenInput{}), "list "))
 	}
@@ -91,10 +92,11 @@ func TestEachThingIsRemovedAndSeen(t *testing.T) {
 	(&image.HostActivities{}).Register(c)
 	(&object.Activities{}).Register(c)
 	(&share.Activities{}).Register(c)
+	(&mount.Activities{}).Register(c)
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
 	(&tpm.Activities{}).Register(c)
-	for _, thing := range []string{"key", "trust", "image", "object", "disk", "domain", "tpm"} {
+	for _, thing := range []string{"key", "trust", "image", "object", "share", "disk", "domain", "tpm", "mount"} {
 		require.Contains(t, c, thing+".Remove")
 		require.Contains(t, c, thing+".Seen")
 	}

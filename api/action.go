@@ -75,6 +75,8 @@ type action struct {
 	grows func(serverRow) *growth // what it takes beyond what the server holds; asked after check
 	// plan is what a move of the server needs; has is what that has on the ledger. Asked after check.
 	plan func(s compute.Server, has []compute.Thing) (compute.MovePlan, error)
+	// also is written together with the operation, once the server is taken.
+	also func(*schema.Queries) error
 }
 
 // takeAttempts is how often an action tries to win its server from a state in which
@@ -160,6 +162,9 @@ func (a *API) admit(r *Request, act action, row serverRow) (*growth, error) {
 			return nil, err
 		}
 	}
+	if err := checkShares(r.Context(), a.db, act.Facts, row.Server.ID); err != nil {
+		return nil, err
+	}
 	if act.check != nil {
 		if err := act.check(row); err != nil {
 			return nil, err
@@ -185,6 +190,15 @@ func (a *API) takeFor(r *Request, act action, s schema.Server, op compute.Operat
 			})
 			if err != nil || rows == 0 {
 				return rows, err
+			}
+			// An attachment may have come and gone since it was looked.
+			if err := checkShares(r.Context(), q, act.Facts, s.ID); err != nil {
+				return 0, err
+			}
+			if act.also != nil {
+				if err := act.also(q); err != nil {
+					return 0, err
+				}
 			}
 			return rows, more.reserve(r.Context(), q, op)
 		})

@@ -33,8 +33,18 @@ var requests = map[compute.OperationKind]asked{
 		return c.rebuild(t, by, id, c.imageOf(nil), "", "2.1")
 	}},
 	compute.OpRotateKeys: {member, action(`{"rotateKeys": null}`)},
-	compute.OpRescue:     {member, action(`{"rescue": null}`)},
-	compute.OpUnrescue:   {member, action(`{"unrescue": null}`)},
+	compute.OpShareAttach: {member, func(c *cloud, t *testing.T, by who, id string) answer {
+		c.canShare()
+		c.exec(`DELETE FROM server_shares WHERE server_id = $1`, id)
+		return c.attach(t, by, id, goodShare)
+	}},
+	compute.OpShareDetach: {member, func(c *cloud, t *testing.T, by who, id string) answer {
+		c.exec(`DELETE FROM server_shares WHERE server_id = $1`, id)
+		c.hasShare(id, goodShare, compute.ShareInactive)
+		return c.do(t, by, "DELETE", "/servers/"+id+"/shares/"+goodShare, "", at("2.97"))
+	}},
+	compute.OpRescue:   {member, action(`{"rescue": null}`)},
+	compute.OpUnrescue: {member, action(`{"unrescue": null}`)},
 
 	compute.OpShelve:        {member, action(`{"shelve": null}`)},
 	compute.OpShelveOffload: {admin, action(`{"shelveOffload": null}`)},

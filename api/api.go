@@ -31,6 +31,7 @@ type Config struct {
 	Images      ImageStore                 // where the images of servers are read
 	Keys        KeyManager                 // the key manager
 	Objects     ObjectStore                // the object store
+	Shares      Shares                     // the shared file systems service; nil: there is none
 	Quotas      Quotas                     // what projects may hold; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator

@@ -227,7 +227,7 @@ func setup(t *testing.T, change ...func(*api.Config)) *bundle {
 			Endpoint:       b.identity.server.URL + "/v3/",
 		},
 		IdentityURI: "http://identity.example:5000/v3",
-		Keys:        &b.keys, Objects: &b.objects, Seal: b.seal,
+		Keys:        &b.keys, Objects: &b.objects, Seal: b.seal, Shares: fileServer{},
 	}
 	for _, c := range change {
 		c(&config)

@@ -245,6 +245,10 @@ var demands = map[string][]demand{
 	"GET /servers/:id/os-interface":                                 {{right: on(reads), granted: 200}},
 	"GET /servers/:id/os-volume_attachments":                        {{right: on(reads), granted: 200}},
 	"POST /servers/:id/os-volume_attachments":                       {{right: on(writes), granted: 400, body: `{"volumeAttachment":{"volumeId":"00000000-0000-0000-0000-000000000000"}}`}},
+	"GET /servers/:id/shares":                                       {{right: on(reads), granted: 200}},
+	"GET /servers/:id/shares/:share_id":                             {{right: on(reads), granted: 404}}, // it has none
+	"POST /servers/:id/shares":                                      {{right: on(writes), granted: 409, body: `{"share":{"share_id":"` + goodShare + `","tag":"data"}}`, from: compute.VMStopped}},
+	"DELETE /servers/:id/shares/:share_id":                          {{right: on(writes), granted: 404, from: compute.VMStopped}},
 	"GET /servers/:id/disks":                                        {{right: on(reads), granted: 200}},
 	"GET /servers/:id/operations":                                   {{right: on(reads), granted: 200}},
 	"GET /servers/:id/os-instance-actions":                          {{right: on(reads), granted: 200}},
@@ -324,7 +328,7 @@ func (p *tenant) path(c *tenants, route string) string {
 		id = c.spare.String()
 	}
 	return strings.NewReplacer(":id", id, ":key", "color", ":name", p.key, ":tag", p.tag, ":alias", "os-keypairs",
-		":network", "none", ":request_id", p.action).Replace(route)
+		":network", "none", ":share_id", goodShare, ":request_id", p.action).Replace(route)
 }
 
 // versions are those at which a route is asked.

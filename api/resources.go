@@ -2,7 +2,7 @@ package api
 
 // resources lists the parts of the API.
 func (a *API) resources() []Resource {
-	return append(a.serverActions(),
+	return append(append(a.serverActions(), a.serverShares()...),
 		a.extensions(),
 		a.flavors(),
 		a.flavorManage(),

@@ -126,7 +126,7 @@ func (c *tenants) renew() {
 	c.addFlavor(flavorID, map[string]string{"color": "blue"})
 	c.host, c.spare = compute.HostID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	for name, id := range map[string]compute.HostID{"node-1": c.host, "node-2": c.spare} {
-		c.exec(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen, traits) VALUES ($1, $2, 'http://agent', 800, 819200, 10000, now(), $3)`,
+		c.exec(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen, traits, release) VALUES ($1, $2, 'http://agent', 800, 819200, 10000, now(), $3, '1')`,
 			id, name, allTraits)
 	}
 	for _, p := range []*tenant{c.home, c.there} {

@@ -234,7 +234,8 @@ func (s KnownServer) allGone(missing []Thing) bool {
 				return false
 			}
 			body = body || t.Kind == ThingDomain || t.Kind == ThingDiskFile
-		case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingObject, ThingTrust:
+		case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingObject, ThingTrust,
+			ThingShareMount, ThingShareAccess:
 		}
 	}
 	return body
@@ -254,6 +255,10 @@ func whyUsed(t Thing) string {
 		return "the server was rebuilt since, or it is lost: rebuild it, or delete it"
 	case ThingObject:
 		return "the next backup of the server's vTPM makes it anew"
+	case ThingShareMount:
+		return "a hard reboot of the server makes it anew"
+	case ThingShareAccess:
+		return "detach the share, and attach it again"
 	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingTrust:
 	}
 	return "nothing makes it anew: delete the server"
@@ -302,7 +307,7 @@ func (r *repairer) thing(server ServerID, f Finding) (t Thing, projectKnown bool
 		t.Operation = op
 	}
 	if f.Kind != ThingKeySecret {
-		return t, f.Kind != ThingTrust && f.Kind != ThingObject
+		return t, f.Kind != ThingTrust && f.Kind != ThingObject && f.Kind != ThingShareAccess
 	}
 	stored, ok := r.Secrets[f.Name]
 	t.Reference = stored.ID.String()
@@ -364,6 +369,9 @@ func (f Finding) Server() (ServerID, bool) {
 	case ThingKeySecret, ThingTrust:
 		server, _, ok := SecretOwner(f.Name)
 		return server, ok
+	case ThingShareMount, ThingShareAccess:
+		_, server, err := ParseShareUse(f.Name)
+		return server, err == nil
 	case ThingObject:
 		text, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(f.Name, tpmObjectPrefix), tpmBackupPrefix), "/")
 	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage:

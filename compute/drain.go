@@ -81,6 +81,8 @@ func DrainMove(s Server, cold bool) (Departure, error) {
 		return Departure{}, Errorf(Conflict, "Server %s was resized or migrated before, which is neither confirmed nor reverted.", s.ID)
 	case s.VMState == VMShelved:
 		return Departure{ShelveOffload.Facts, None{}}, nil
+	case len(s.Shares) > 0:
+		return Departure{}, CheckHasNoShares(len(s.Shares))
 	case s.VMState == VMActive && !cold, s.VMState == VMPaused:
 		return Departure{LiveMigrate.Facts, LiveMigrateArguments{}}, s.CheckMovable()
 	case s.VMState == VMActive && !s.StartsUnattended():

@@ -10,6 +10,7 @@ const OpEvacuate OperationKind = "evacuate"
 var Evacuate = declare(Action[EvacuateArguments]{Facts: Facts{
 	Kind:       OpEvacuate,
 	Transition: Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
+	NoShares:   true,
 	Boots:      true,
 }})
 

@@ -19,6 +19,8 @@ const (
 	ThingDiskFile         ThingKind = "disk_file"         // name: <server uuid>/<file>
 	ThingCachedImage      ThingKind = "cached_image"      // a disk's use of a host's copy of an encrypted image; name: Image.CacheUse
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
+	ThingShareMount       ThingKind = "share_mount"       // a server's use of its host's mount of a share; name: ShareUse
+	ThingShareAccess      ThingKind = "share_access"      // a server's part in the rule that lets its host in to a share; name: ShareUse
 	ThingImage            ThingKind = "image"             // an image that is being made; name: its id
 	ThingObject           ThingKind = "object"            // an object of the object store; name: the object's name
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
@@ -29,8 +31,8 @@ const (
 // manager go after every disk that they open (EE-27, TPM-31), and trusts go last,
 // since with them the rest can be removed.
 var TeardownOrder = []ThingKind{
-	ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingDiskFile, ThingKeySlot, ThingCachedImage, ThingTPMState,
-	ThingImage, ThingObject, ThingKeySecret, ThingTrust,
+	ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingShareMount, ThingDiskFile, ThingKeySlot, ThingCachedImage, ThingTPMState,
+	ThingShareAccess, ThingImage, ThingObject, ThingKeySecret, ThingTrust,
 }
 
 // GoneFirst gives the kinds of which nothing may wait to be removed before a thing of the
@@ -38,14 +40,16 @@ var TeardownOrder = []ThingKind{
 // cloud service's, anywhere.
 func GoneFirst(kind ThingKind) []ThingKind {
 	switch kind {
-	case ThingDiskFile, ThingTPMState:
+	case ThingDiskFile, ThingTPMState, ThingShareMount:
 		return []ThingKind{ThingRunningDomain, ThingDomain}
+	case ThingShareAccess:
+		return []ThingKind{ThingRunningDomain, ThingDomain, ThingShareMount}
 	case ThingCachedImage:
 		return []ThingKind{ThingRunningDomain, ThingDomain, ThingDiskFile}
 	case ThingKeySecret:
 		return []ThingKind{ThingRunningDomain, ThingDomain, ThingKeySlot, ThingDiskFile, ThingTPMState, ThingImage, ThingObject}
 	case ThingTrust:
-		return []ThingKind{ThingImage, ThingObject, ThingKeySecret}
+		return []ThingKind{ThingImage, ThingObject, ThingKeySecret, ThingShareAccess}
 	case ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingObject:
 	}
 	return nil
@@ -96,6 +100,7 @@ const (
 	PlaceIdentity   = "identity"
 	PlaceImageStore = "image-store"
 	PlaceObjects    = "object-store"
+	PlaceShares     = "shared-file-systems"
 )
 
 // OwnerKind is a kind of owner of things.

@@ -8,6 +8,7 @@ var LiveMigrate = declare(Action[LiveMigrateArguments]{Facts: Facts{
 	Kind:       OpLiveMigrate,
 	Word:       "os-migrateLive",
 	Transition: Transition{Task: TaskMigrating, From: []VMState{VMActive, VMPaused}},
+	NoShares:   true,
 	Resumes:    true,
 }})
 

@@ -13,6 +13,7 @@ const (
 var Migrate = declare(Action[MigrateArguments]{Facts: Facts{
 	Kind:       OpMigrate,
 	Transition: Transition{Task: TaskResizePrep, From: []VMState{VMActive, VMStopped}},
+	NoShares:   true,
 	Boots:      true,
 }})
 

@@ -12,6 +12,7 @@ const OpRebuild OperationKind = "rebuild"
 var Rebuild = declare(Action[RebuildArguments]{Facts: Facts{
 	Kind:       OpRebuild,
 	Transition: Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
+	NoShares:   true,
 	Boots:      true,
 }})
 

@@ -24,6 +24,12 @@ func (r Removal) String() string {
 		return "release cached image " + name
 	case ThingTPMState:
 		return "delete TPM state of server " + name
+	case ThingShareMount:
+		share, _, _ := strings.Cut(name, "/")
+		return "unmount share " + share
+	case ThingShareAccess:
+		share, _, _ := strings.Cut(name, "/")
+		return "deny access to share " + share
 	case ThingImage:
 		return "delete image " + name
 	case ThingObject:

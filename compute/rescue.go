@@ -9,6 +9,7 @@ const OpRescue OperationKind = "rescue"
 var Rescue = declare(Action[RescueArguments]{Facts: Facts{
 	Kind:       OpRescue,
 	Transition: Transition{Task: TaskRescuing, From: []VMState{VMActive, VMStopped, VMError}},
+	NoShares:   true,
 	Boots:      true,
 }})
 

@@ -13,6 +13,7 @@ const OpResize OperationKind = "resize"
 var Resize = declare(Action[ResizeArguments]{Facts: Facts{
 	Kind:       OpResize,
 	Transition: Transition{Task: TaskResizePrep, From: []VMState{VMActive, VMStopped}},
+	NoShares:   true,
 	Boots:      true,
 }})
 

@@ -55,8 +55,11 @@ const (
 	TaskRebuildDevices  TaskState = "rebuild_block_device_mapping"
 	TaskRebuildSpawning TaskState = "rebuild_spawning"
 
-	TaskRotatingKeys TaskState = "rotating_keys"  // strongroom's own
-	TaskBackingUpTPM TaskState = "backing_up_tpm" // strongroom's own
+	TaskRotatingKeys TaskState = "rotating_keys" // strongroom's own
+
+	TaskAttachingShare TaskState = "attaching_share" // strongroom's own: Nova's attach races with a start
+	TaskDetachingShare TaskState = "detaching_share"
+	TaskBackingUpTPM   TaskState = "backing_up_tpm" // strongroom's own
 
 	TaskRescuing   TaskState = "rescuing"
 	TaskUnrescuing TaskState = "unrescuing"
@@ -131,6 +134,8 @@ type Server struct {
 	System     map[string]string `json:"system,omitempty"`
 	Traits     []string          `json:"traits,omitempty"`           // what its host must have
 	Forbidden  []string          `json:"forbidden_traits,omitempty"` // what its host must not have
+
+	Shares []ShareMapping `json:"shares,omitempty"` // in the order in which they were attached
 
 	Former *Former `json:"former,omitempty"` // what it can be reverted to
 

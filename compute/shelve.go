@@ -16,6 +16,7 @@ const (
 var Shelve = declare(Action[ShelveArguments]{Facts: Facts{
 	Kind:       OpShelve,
 	Transition: Transition{Task: TaskShelving, From: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}},
+	NoShares:   true,
 }})
 
 // ShelveOffload gives up what a shelved server has on its host.

@@ -19,6 +19,10 @@ func (s Server) Uses(host HostID, t Thing) bool {
 		return here && slices.Contains(s.cacheUses(), t.Name)
 	case ThingTPMState:
 		return here && s.TPM != nil && t.Name == s.ID.String()
+	case ThingShareMount:
+		return here && slices.Contains(s.shareUses(), t.Name)
+	case ThingShareAccess:
+		return slices.Contains(s.shareUses(), t.Name)
 	case ThingKeySecret:
 		return slices.ContainsFunc(s.Secrets(), func(id SecretID) bool { return id.String() == t.Reference })
 	case ThingTrust:

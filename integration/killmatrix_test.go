@@ -15,7 +15,7 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain []string }{
+var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete []string }{
 	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
@@ -55,9 +55,15 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 		"placement.Claim", "disk.CacheImage", "disk.Create", "placement.HostAgent", "domain.Expect", "domain.Migrate", "domain.Arrived",
 		"record.LiveMigrated", "domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state", "record.Settle",
 	},
-	liveUndo: []string{"domain.Departed", "domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
-	evacuate: []string{"placement.Claim", "record.LeaveHost", "disk.CacheImage", "disk.Create", "domain.Start", "record.Evacuate", "record.Settle"},
-	drain:    []string{"drain.Begin", "drain.Watch", "drain.End"},
+	liveUndo:    []string{"domain.Departed", "domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
+	evacuate:    []string{"placement.Claim", "record.LeaveHost", "disk.CacheImage", "disk.Create", "domain.Start", "record.Evacuate", "record.Settle"},
+	drain:       []string{"drain.Begin", "drain.Watch", "drain.End"},
+	shareAttach: []string{"share.Allow", "record.Settle"},
+	shareDetach: []string{"share.Remove.share_access", "record.Settle"},
+	shareStart:  []string{"mount.Mount", "domain.Start", "record.Settle"},
+	shareStop:   []string{"domain.Stop", "mount.Remove.share_mount", "record.Settle"},
+	shareDelete: []string{"domain.Remove.domain", "mount.Remove.share_mount", "share.Remove.share_access"},
+
 	rotation: []string{"disk.AddKey", "record.Rotate", "disk.Remove.key_slot", "key.Remove.key_secret"},
 }
 

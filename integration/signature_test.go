@@ -21,11 +21,13 @@ import (
 	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/activities/secret"
+	shares "strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -62,6 +64,8 @@ func everythingRegistered() map[string]any {
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
 	(&tpm.Activities{}).Register(c)
+	(&shares.Activities{}).Register(c)
+	(&mount.Activities{}).Register(c)
 	return c.functions
 }
 
@@ -87,6 +91,8 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
 		tpm.Save.Name, tpm.Digest.Name, tpm.BackUp.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Show.Name, tpm.Shown.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,
+		"share_attach", "share_detach", shares.Look.Name, shares.Allow.Name, shares.Remove.Name, shares.Seen.Name,
+		mount.Mount.Name, mount.Remove.Name, mount.Seen.Name,
 		drain.Begin.Name, drain.Watch.Name, drain.Cancel.Name, drain.End.Name,
 	}
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(everythingRegistered())))

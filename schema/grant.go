@@ -15,6 +15,7 @@ import (
 var metadataReads = []struct{ table, columns string }{
 	{"servers", "id, number, project_id, name, hostname, launch_index, availability_zone, reservation_id, flavor, image_id, metadata, key_name, key_data, user_data, networks, deleted_at"},
 	{"server_disks", "server_id, id, role, index, device_name, bus, encrypted, tag"},
+	{"server_shares", "server_id, id, share_id, tag, created_at"},
 	{"goose_db_version", "version_id, is_applied"},
 	{"schema_compatibility", "oldest_release"},
 }

@@ -8,7 +8,7 @@ import (
 	"strongroom/compute"
 )
 
-// LoadServer reads a server with its disks, vTPM and system metadata.
+// LoadServer reads a server with its disks, vTPM, shares and system metadata.
 func LoadServer(ctx context.Context, q *Queries, id compute.ServerID) (compute.Server, error) {
 	row, err := q.GetServer(ctx, id)
 	if err != nil {
@@ -31,6 +31,13 @@ func LoadServer(ctx context.Context, q *Queries, id compute.ServerID) (compute.S
 			s.System = map[string]string{}
 		}
 		s.System[m.Key] = m.Value
+	}
+	shares, err := q.ServerShares(ctx, id)
+	if err != nil {
+		return compute.Server{}, err
+	}
+	for _, row := range shares {
+		s.Shares = append(s.Shares, row.Mapping())
 	}
 	if s.TPM != nil {
 		if id, err := uuid.Parse(s.System[compute.SystemTPMSecret]); err == nil {

@@ -52,6 +52,9 @@ func (m Metadata) MetadataAfter(ctx context.Context, id compute.ServerID, ahead 
 	if err := json.Unmarshal(row.Disks, &s.Disks); err != nil {
 		return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its disks cannot be read", id)
 	}
+	if err := json.Unmarshal(row.Shares, &s.Shares); err != nil {
+		return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its shares cannot be read", id)
+	}
 	return s.Attached(), nil
 }
 

@@ -341,6 +341,18 @@ type ServerMac struct {
 	ServerID compute.ServerID
 }
 
+type ServerShare struct {
+	ID             uuid.UUID
+	ServerID       compute.ServerID
+	ShareID        compute.ShareID
+	Status         compute.ShareStatus
+	Tag            string
+	ShareProto     string
+	ExportLocation []byte
+	CreatedAt      time.Time
+	UpdatedAt      *time.Time
+}
+
 type ServerSystemMetadatum struct {
 	ServerID compute.ServerID
 	Key      string

@@ -38,6 +38,11 @@ func (row ServerDisk) Disk() (compute.Disk, error) {
 	return d, nil
 }
 
+// Mapping gives the row as the field knows it, without where the share is exported.
+func (row ServerShare) Mapping() compute.ShareMapping {
+	return compute.ShareMapping{ID: row.ID, Share: row.ShareID, Status: row.Status, Tag: row.Tag, Protocol: row.ShareProto}
+}
+
 // Rebuild reads the arguments of a rebuild. Invalid: the operation has none.
 func (op Operation) Rebuild() (asked compute.RebuildRequest, err error) {
 	if err := json.Unmarshal(op.Arguments, &asked); err != nil {

@@ -23,6 +23,7 @@ import (
 	"strongroom/activities/placement"
 	"strongroom/activities/project"
 	"strongroom/activities/record"
+	"strongroom/activities/share"
 	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -56,6 +57,7 @@ type Control struct {
 	Projects     project.Registry // nil: no project is ever deleted
 	Images       image.Library
 	Objects      object.Store
+	Shares       share.Service
 	Legacy       compute.LegacyEncryption
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -84,6 +86,7 @@ func (c Control) Run(ctx context.Context) error {
 	(&project.Activities{Registry: c.Projects}).Register(cloud)
 	(&image.Activities{Library: c.Images}).Register(cloud)
 	(&object.Activities{Store: c.Objects}).Register(cloud)
+	(&share.Activities{Service: c.Shares}).Register(cloud)
 	return deployment.Run(ctx, group, c.schedule)
 }
 

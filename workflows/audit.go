@@ -81,6 +81,7 @@ var services = []auditPlace{
 	{Place: compute.PlaceKeyManager, Name: "the key manager", Kind: compute.ThingKeySecret},
 	{Place: compute.PlaceImageStore, Name: "the image store", Kind: compute.ThingImage},
 	{Place: compute.PlaceObjects, Name: "the object store", Kind: compute.ThingTPMState},
+	{Place: compute.PlaceShares, Name: "the shared file systems service", Kind: compute.ThingShareAccess},
 	{Place: compute.PlaceIdentity, Name: "the identity service"},
 }
 

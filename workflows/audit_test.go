@@ -51,7 +51,7 @@ func TestAuditFindsNothingWhereAllIsWell(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Equal(t, 11, got.Things, "a domain, three disks, a config drive, a console log, a TPM and four secrets")
-	require.Len(t, got.Looked, 6)
+	require.Len(t, got.Looked, 7)
 	require.Empty(t, got.Silent)
 }
 
@@ -86,7 +86,7 @@ func TestAuditReportsPlacesThatDidNotAnswer(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Len(t, got.Silent, 2)
-	require.ElementsMatch(t, []string{"the key manager", "the image store", "the object store", "the identity service"}, got.Looked)
+	require.ElementsMatch(t, []string{"the key manager", "the image store", "the object store", "the shared file systems service", "the identity service"}, got.Looked)
 }
 
 // TestAuditLeavesOutRowsOfRunningOperations: a delete goes through while it looks.

@@ -20,7 +20,8 @@ type machine struct {
 	server compute.Server
 	host   durable.Host
 	power  compute.PowerState // as it was seen last
-	kept   bool               // its keys are those that the host keeps which it comes from
+	shares shareMounts
+	kept   bool // its keys are those that the host keeps which it comes from
 }
 
 // ring are the credentials for the machine's keys.
@@ -50,7 +51,13 @@ func (m *machine) boot(in domain.StartInput) step {
 		in.NewTPM = true
 		s.makes = append(s.makes, m.onHost(compute.ThingTPMState, m.host, m.Server.String()))
 	}
+	for _, share := range m.server.Shares {
+		s.makes = append(s.makes, m.mountOf(share))
+	}
 	s.do = func(ctx workflow.Context) error {
+		if err := m.mountShares(ctx); err != nil {
+			return err
+		}
 		if err := m.makeConfigDrive(ctx); err != nil {
 			return err
 		}

@@ -96,6 +96,11 @@ var subjects = map[string]subject{
 	"reboot soft": {compute.OpReboot, compute.TaskRebooting, compute.RebootArguments{}, spawned, afterShutdown, ""},
 	"reboot hard": {compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}, spawned, afterShutdown, ""},
 
+	"share attach": {
+		compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID, Address: "192.0.2.1"}, attaching,
+		always(compute.VMStopped, compute.PowerShutdown), "",
+	},
+
 	"pause":   {compute.OpPause, compute.TaskPausing, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"unpause": {compute.OpUnpause, compute.TaskUnpausing, nil, paused, always(compute.VMPaused, compute.PowerPaused), ""},
 
@@ -307,7 +312,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 		b.agrees()
 	}
 	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys || kind == compute.OpBackUpTPM
-	if kind == compute.OpStop || stays && slices.Contains(b.power(), compute.PowerShutdown) {
+	if kind == compute.OpStop || kind == compute.OpShareAttach || stays && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
 	}
 	if kind == compute.OpRescue {

@@ -46,7 +46,8 @@ func (n refused) run(workflow.Context) error { return n.err }
 func (n refused) outcome(workflow.Context, *compute.Error) record.SettleInput { return n.unchanged() }
 
 // Start boots a stopped server. Who may not read its keys changes nothing: the
-// server stays stopped, its TPM and secrets intact (TPM-13, TPM-14).
+// server stays stopped, its TPM and secrets intact (TPM-13, TPM-14). A share that cannot be
+// mounted leaves it in ERROR (SH-12).
 func Start(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachine(ctx, in, func(m *machine) body { return &start{m} })
 }
@@ -57,10 +58,12 @@ func (s *start) run(ctx workflow.Context) error {
 	if err := s.take(ctx, s.boot(domain.StartInput{})); err != nil {
 		return err
 	}
-	return s.commit(ctx, record.SettleInput{VMState: s.server.RunningState(), Power: s.power, Launched: true})
+	return s.commit(ctx, record.SettleInput{VMState: s.server.RunningState(), Power: s.power, Launched: true, Shares: s.sharesAre(compute.ShareMounted)})
 }
 
-func (s *start) outcome(workflow.Context, *compute.Error) record.SettleInput { return stopped() }
+func (s *start) outcome(ctx workflow.Context, cause *compute.Error) record.SettleInput {
+	return s.offAfter(ctx, cause)
+}
 
 // Stop shuts a server down: by its power button, and by force when it does not
 // listen. Where the state of its vTPM is to be backed up, it is.
@@ -74,7 +77,12 @@ func (s *stop) run(ctx workflow.Context) error {
 	if err := s.take(ctx, s.shutdown(shutdownGrace)); err != nil {
 		return err
 	}
+	ctx, err := s.unmountShares(ctx)
+	if err != nil {
+		return err
+	}
 	end := stopped()
+	end.Shares = s.sharesAre(compute.ShareUnmounted)
 	if s.asked.BacksUpTPM && !s.server.HasNewTPM() {
 		backedUp, err := s.keepBackup(ctx, true)
 		switch {
@@ -124,14 +132,14 @@ func (r *reboot) run(ctx workflow.Context) error {
 	if err := r.take(ctx, r.boot(domain.StartInput{})); err != nil {
 		return err
 	}
-	return r.commit(ctx, record.SettleInput{VMState: r.server.RunningState(), Power: r.power, Launched: true})
+	return r.commit(ctx, record.SettleInput{VMState: r.server.RunningState(), Power: r.power, Launched: true, Shares: r.sharesAre(compute.ShareMounted)})
 }
 
 // outcome tells the truth about a server that went down and could not come up
 // again: it is stopped, and its owner can start it.
-func (r *reboot) outcome(workflow.Context, *compute.Error) record.SettleInput {
+func (r *reboot) outcome(ctx workflow.Context, cause *compute.Error) record.SettleInput {
 	if r.down {
-		return stopped()
+		return r.offAfter(ctx, cause)
 	}
 	return r.unchanged()
 }

@@ -26,6 +26,9 @@ func Register(r worker.WorkflowRegistry) {
 
 		compute.OpRotateKeys: Rotate,
 
+		compute.OpShareAttach: ShareAttach,
+		compute.OpShareDetach: ShareDetach,
+
 		compute.OpRescue:   Rescue,
 		compute.OpUnrescue: Unrescue,
 

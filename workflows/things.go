@@ -5,7 +5,9 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
+	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -33,6 +35,8 @@ var things = map[compute.ThingKind]thing{
 	compute.ThingDiskFile:         {onHost: &disk.Remove},
 	compute.ThingCachedImage:      {onHost: &disk.Remove},
 	compute.ThingTPMState:         {onHost: &tpm.Remove},
+	compute.ThingShareMount:       {onHost: &mount.Remove},
+	compute.ThingShareAccess:      {inCloud: &share.Remove},
 	compute.ThingImage:            {inCloud: &image.Remove},
 	compute.ThingObject:           {inCloud: &object.Remove},
 	compute.ThingKeySecret:        {inCloud: &key.Remove},
@@ -41,11 +45,12 @@ var things = map[compute.ThingKind]thing{
 
 // seersOnHost list what is on a host, seersInCloud what is at each service.
 var (
-	seersOnHost  = []*durable.HostActivity[compute.SeenInput, compute.SeenResult]{&domain.Seen, &disk.Seen, &tpm.Seen}
+	seersOnHost  = []*durable.HostActivity[compute.SeenInput, compute.SeenResult]{&domain.Seen, &disk.Seen, &tpm.Seen, &mount.Seen}
 	seersInCloud = map[string]*seer{
 		compute.PlaceKeyManager: &key.Seen,
 		compute.PlaceImageStore: &image.Seen,
 		compute.PlaceObjects:    &object.Seen,
+		compute.PlaceShares:     &share.Seen,
 		compute.PlaceIdentity:   &trust.Seen,
 	}
 )

@@ -13,8 +13,10 @@ import (
 	"strongroom/activities/image"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
 	projects "strongroom/activities/project"
+	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -156,6 +158,10 @@ func (w *world) registerSeen(r registry) {
 	registerOnHost(w, r, domain.Seen, onHost(compute.ThingDomain, compute.ThingHypervisorSecret))
 	registerOnHost(w, r, disk.Seen, onHost(compute.ThingDiskFile, compute.ThingCachedImage))
 	registerOnHost(w, r, tpm.Seen, onHost(compute.ThingTPMState))
+	registerOnHost(w, r, mount.Seen, onHost(compute.ThingShareMount))
+	register(w, r, share.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
+		return ofProject(paged(in, w.seenAt(compute.PlaceShares, compute.ThingShareAccess))), nil
+	})
 	register(w, r, key.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 		if w.doomed.closed != nil {
 			return w.doomed.look(in), nil

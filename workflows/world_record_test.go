@@ -303,6 +303,7 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 		s.Host = nil
 		clear(w.claims)
 	}
+	w.changeShares(in.Shares)
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)
 	return none{}, nil

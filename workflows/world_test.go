@@ -81,6 +81,9 @@ type world struct {
 	offers  []compute.Credential // what passing requests offered
 	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
 	slots   keySlots
+	mounts  map[string]bool // "<host> <share>/<server>"
+	access  map[string]bool // "<share>/<server>"
+	stuck   bool            // what is mounted cannot be unmounted
 	audited notes
 	locks   map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
 
@@ -139,6 +142,7 @@ func newWorld(encrypted bool) *world {
 		startedBy:     map[string]compute.OperationID{},
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*storedImage{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
+		mounts: map[string]bool{}, access: map[string]bool{},
 		locks: map[string][]compute.SecretID{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
 		halted: map[string]bool{}, notThere: map[compute.HostID]bool{}, marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
 		refuses: func(compute.Credential) bool { return false },
@@ -376,6 +380,12 @@ func (w *world) things() []compute.Sighting {
 	for key := range w.exports {
 		onHost(compute.ThingDiskFile, key)
 	}
+	for key := range w.mounts {
+		onHost(compute.ThingShareMount, key)
+	}
+	for name := range w.access {
+		out = append(out, compute.Sighting{Kind: compute.ThingShareAccess, Place: compute.PlaceShares, Name: name})
+	}
 	for key := range w.uses {
 		onHost(compute.ThingCachedImage, key)
 	}
@@ -398,7 +408,7 @@ func (w *world) things() []compute.Sighting {
 // audit compares the ledger with what exists; no finding: all is well.
 func (w *world) audit() []compute.Finding {
 	var rows []compute.LedgerEntry
-	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true, compute.PlaceObjects: true}
+	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true, compute.PlaceObjects: true, compute.PlaceShares: true}
 	for _, h := range w.hosts {
 		looked[h.String()] = true
 	}

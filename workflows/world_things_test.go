@@ -128,6 +128,7 @@ func (w *world) registerHost(r registry) {
 	})
 	registerOnHost(w, r, disk.Ping, func(context.Context, none) (none, error) { return none{}, nil })
 	w.registerRemovals(r)
+	w.registerShares(r)
 	registerOnHost(w, r, disk.Create, w.createDisk)
 	registerOnHost(w, r, disk.CreateCopy, w.createDisk)
 	registerOnHost(w, r, disk.CreateConfigDrive, w.createConfigDrive)
@@ -254,6 +255,11 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	if root, _ := in.Server.RootDisk(); in.Server.ConfigDrive &&
 		(w.drive != root.ID || !w.files[host+" "+in.Server.ID.String()+"/"+compute.ConfigDriveFile]) {
 		return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no config drive that the root disk's secret opens")
+	}
+	for _, m := range in.Server.Shares {
+		if !w.mounts[host+" "+compute.ShareUse(m.Share, in.Server.ID)] {
+			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "share %s is not mounted", m.Share)
+		}
 	}
 	for other, power := range w.domains {
 		where, instance, _ := strings.Cut(other, " ")

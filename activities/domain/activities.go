@@ -56,6 +56,11 @@ type TPMStates interface {
 	NoteNew(ctx context.Context, server compute.ServerID, op compute.OperationID, began time.Time) error
 }
 
+// Shares knows where shares are mounted.
+type Shares interface {
+	Path(id compute.ShareID) string
+}
+
 // Config of a host's domains.
 type Config struct {
 	Client       *Client
@@ -64,6 +69,7 @@ type Config struct {
 	Exports      Exports   // where the copies of disks go
 	Devices      Devices   // opened when a domain starts, closed when it is off
 	TPMs         TPMStates // nil: the host's servers have none
+	Shares       Shares    // nil: the host's servers have none
 	Kept         KeptKeys  // nil: no keys of guests are kept
 	InstancesDir string    // the folders with the servers' disks and console logs
 	RunDir       string    // sockets of the serial consoles, locks; short: at most 60 bytes

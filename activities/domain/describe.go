@@ -22,9 +22,10 @@ type Description struct {
 	Capacity          compute.Resources `json:"capacity"` // of the hardware: no overcommit
 	DiskFreeGB        int               `json:"disk_free_gb"`
 	Running           int               `json:"running_vms"`
-	Traits            []string          `json:"traits"`   // sorted
-	NoTPM             string            `json:"no_tpm"`   // why servers can have no vTPM here; "": they can
-	Networks          []string          `json:"networks"` // uuids, sorted
+	Traits            []string          `json:"traits"`    // sorted
+	NoTPM             string            `json:"no_tpm"`    // why servers can have no vTPM here; "": they can
+	NoShares          string            `json:"no_shares"` // why they can have no shares here; "": they can
+	Networks          []string          `json:"networks"`  // uuids, sorted
 }
 
 // CPU is the host's processor, in the form of the API's cpu_info.
@@ -104,6 +105,9 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 		return Description{}, err
 	}
 	got.Traits = encryption
+	if got.NoShares = a.noShares(machine, library, uint64(got.HypervisorVersion)); got.NoShares == "" {
+		got.Traits = append(got.Traits, compute.TraitVirtioFS, compute.TraitMemoryFile)
+	}
 	got.NoTPM = "host.swtpm_enabled is false"
 	if swtpm {
 		if got.NoTPM = tooOldForTPM(library, uint64(got.HypervisorVersion)); got.NoTPM == "" {

@@ -254,6 +254,13 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 		Pool:      pool,
 		Ceph:      a.Ceph,
 		Backing:   map[compute.DiskID]string{},
+		Shares:    map[compute.ShareID]string{},
+	}
+	for _, m := range s.Shares {
+		if a.Shares == nil {
+			return "", compute.Errorf(compute.Invalid, "server %s: this host has no shares", s.ID)
+		}
+		h.Shares[m.Share] = a.Shares.Path(m.Share)
 	}
 	var toCheck unchecked
 	for _, d := range s.Disks {

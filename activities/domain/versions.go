@@ -10,6 +10,23 @@ const (
 	tpmQEMU    = 2_011_000
 )
 
+// The oldest versions with which a host offers shares (SH-36): those of the document.
+const (
+	shareLibvirt = 6_002_000
+	shareQEMU    = 5_000_000
+)
+
+// tooOldForShares says which of the two is older than virtiofs needs; "": neither.
+func tooOldForShares(libvirt, qemu uint64) string {
+	switch {
+	case libvirt < shareLibvirt:
+		return fmt.Sprintf("libvirt is %s, shares need %s", dotted(libvirt), dotted(shareLibvirt))
+	case qemu < shareQEMU:
+		return fmt.Sprintf("QEMU is %s, shares need %s", dotted(qemu), dotted(shareQEMU))
+	}
+	return ""
+}
+
 // tooOldForTPM says which of the two is older than vTPMs need; "": neither.
 func tooOldForTPM(libvirt, qemu uint64) string {
 	switch {

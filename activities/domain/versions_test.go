@@ -2,7 +2,10 @@ package domain_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -99,4 +102,52 @@ func TestCallsThatAVTPMAddsToAStart(t *testing.T) {
 		}
 		require.NoError(t, a.Remove(t.Context(), ofDomain(s.ID)))
 	}
+}
+
+// folder is where a test's shares are.
+type folder string
+
+func (f folder) Path(id compute.ShareID) string { return filepath.Join(string(f), id.String()) }
+
+// SH-36, SH-28: a host whose libvirt is older than shares need offers none and says why; so does one
+// that mounts none.
+func TestSH36WhereAHostOffersShares(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	describe := func(version uint64, shares domain.Shares) domain.Description {
+		cfg := h.Config
+		cfg.Shares, cfg.Client = shares, &domain.Client{Socket: filepath.Join(newDir(t), "sock")}
+		libvirttest.Listen(t, cfg.Client.Socket, h.daemon.Socket()).Claim(version)
+		a, err := domain.New(cfg)
+		require.NoError(t, err)
+		got, err := a.Describe(t.Context(), false)
+		require.NoError(t, err)
+		return got
+	}
+	for _, tc := range []struct {
+		version uint64
+		shares  domain.Shares
+		why     string
+	}{
+		{9_000_000, folder("/shares"), ""},
+		{6_001_000, folder("/shares"), "libvirt is 6.1.0, shares need 6.2.0"},
+		{9_000_000, nil, "host.shares is empty"},
+	} {
+		got := describe(tc.version, tc.shares)
+		require.Equal(t, tc.why, got.NoShares)
+		for _, trait := range []string{compute.TraitVirtioFS, compute.TraitMemoryFile} {
+			require.Equal(t, tc.why == "", slices.Contains(got.Traits, trait), trait)
+		}
+	}
+}
+
+// The process at libvirt's socket is found: mounts are made where it sees them.
+func TestTheDaemonIsFound(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	pid, err := h.Client.Daemon(t.Context())
+	require.NoError(t, err)
+	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	require.NoError(t, err)
+	require.Equal(t, "libvirtd\n", string(name))
 }

@@ -16,17 +16,18 @@ import (
 type Shape struct {
 	VirtType   string // kvm, qemu
 	Machine    string
-	Cache      string                    // of the disks
-	Dir        string                    // the server's folder
-	Devices    map[compute.DiskID]string // paths of the disks that are block devices
-	Pool       map[compute.DiskID]string // images of the disks that are in a Ceph pool
-	Ceph       Ceph                      // opens that pool
-	Socket     string                    // of its serial console
-	Backing    map[compute.DiskID]string // paths of the images that disks are overlays on
-	Interfaces []Network                 // one for each of the server's networks
-	Filter     string                    // libvirt's network filter of each, "" for none
-	Operation  compute.OperationID       // that starts it
-	Began      time.Time                 // when that did
+	Cache      string                     // of the disks
+	Dir        string                     // the server's folder
+	Devices    map[compute.DiskID]string  // paths of the disks that are block devices
+	Pool       map[compute.DiskID]string  // images of the disks that are in a Ceph pool
+	Ceph       Ceph                       // opens that pool
+	Socket     string                     // of its serial console
+	Backing    map[compute.DiskID]string  // paths of the images that disks are overlays on
+	Shares     map[compute.ShareID]string // where they are mounted
+	Interfaces []Network                  // one for each of the server's networks
+	Filter     string                     // libvirt's network filter of each, "" for none
+	Operation  compute.OperationID        // that starts it
+	Began      time.Time                  // when that did
 }
 
 // consoleLog is the file in a server's folder that keeps its serial output.
@@ -84,6 +85,9 @@ func XML(s compute.Server, h Shape) (string, error) {
 			return "", err
 		}
 		d.Devices.TPMs = []libvirtxml.DomainTPM{dev}
+	}
+	if err := addShares(&d, s, h); err != nil {
+		return "", err
 	}
 	d.Devices.Serials, d.Devices.Consoles = serialXML(h)
 	return d.Marshal()

@@ -85,6 +85,12 @@ func TestXMLGolden(t *testing.T) {
 	encryptedSource.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String(), "os_encrypt_format": "LUKSv1"}
 	container := encryptedSource
 	container.Image.DiskFormat = "luks"
+	sharing := plainServer()
+	sharing.Shares = []compute.ShareMapping{
+		{Share: compute.ShareID{UUID: id(0x50)}, Tag: "data"}, {Share: compute.ShareID{UUID: id(0x51)}, Tag: id(0x51).String()},
+	}
+	mounted := host
+	mounted.Shares = map[compute.ShareID]string{{UUID: id(0x50)}: "/var/lib/strongroom/mounts/one/mnt", {UUID: id(0x51)}: "/var/lib/strongroom/mounts/two/mnt"}
 	driven, drivenSATA := encryptedServer(), plainServer()
 	driven.ConfigDrive, drivenSATA.ConfigDrive = true, true
 	drivenSATA.Image.Properties = map[string]string{"hw_cdrom_bus": "sata"}
@@ -109,6 +115,7 @@ func TestXMLGolden(t *testing.T) {
 		host   domain.Shape
 	}{
 		"pool":              {inPool, pool},
+		"shares":            {sharing, mounted}, // SH-10
 		"device":            {decrypted, device},
 		"config-drive-luks": {driven, host},
 		"config-drive-sata": {drivenSATA, host},
@@ -148,6 +155,7 @@ func TestXMLRefuses(t *testing.T) {
 		"CD-ROM's bus": func(s *compute.Server) {
 			s.ConfigDrive, s.Image.Properties = true, map[string]string{"hw_cdrom_bus": "ide"}
 		},
+		"share unmounted":   func(s *compute.Server) { s.Shares = []compute.ShareMapping{{Tag: "data"}} },
 		"network unplugged": func(s *compute.Server) { s.Networks = []compute.Network{{UUID: id(6).String()}} },
 	} {
 		s := withTPM(encryptedServer(), compute.TPM20, compute.TPMCRB)

@@ -45,6 +45,8 @@ type SettleInput struct {
 	Rescue *compute.Disk `json:"rescue,omitempty"`
 	// Moved: it has moved with its guest.
 	Moved bool `json:"moved,omitempty"`
+	// Shares is what became of the server's shares.
+	Shares []ShareChange `json:"shares,omitempty"`
 	// Move is what the server is from here on, until that is confirmed or reverted.
 	Move *Move `json:"move,omitempty"`
 }
@@ -89,6 +91,9 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 				return err
 			}
 		}
+		if err := changeShares(ctx, q, in.Server, in.Shares); err != nil {
+			return err
+		}
 		if in.Moved {
 			if err := q.SetMigrationStatus(ctx, schema.SetMigrationStatusParams{Status: liveCompleted, OperationID: in.Operation}); err != nil {
 				return err
@@ -132,6 +137,9 @@ func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) err
 			return err
 		}
 		if err := clearSecrets(ctx, q, in.Server); err != nil {
+			return err
+		}
+		if err := q.DetachShares(ctx, in.Server); err != nil {
 			return err
 		}
 		if err := q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}}); err != nil {

@@ -13,10 +13,10 @@ var (
 		Summary: func(in LookInput) string { return "look at share " + in.Share.String() }}
 	Allow = durable.Activity[AllowInput, AllowResult]{Name: "share.Allow", Queue: durable.CloudQueue,
 		Summary: func(in AllowInput) string { return "allow access to share " + in.Share.String() }}
-	Deny = durable.Activity[DenyInput, durable.None]{Name: "share.Deny", Queue: durable.CloudQueue,
-		Summary: func(in DenyInput) string { return "deny access to share " + in.Share.String() }}
-	Inventory = durable.Activity[InventoryInput, []Rule]{Name: "share.Inventory", Queue: durable.CloudQueue,
-		Summary: func(InventoryInput) string { return "list access rules" }}
+	Remove = durable.Activity[compute.Removal, durable.None]{Name: "share.Remove", Queue: durable.CloudQueue,
+		Summary: compute.Removal.String}
+	Seen = durable.Activity[compute.SeenInput, compute.SeenResult]{Name: "share.Seen", Queue: durable.CloudQueue,
+		Summary: func(compute.SeenInput) string { return "list access rules" }}
 )
 
 // LookInput asks for a share.
@@ -29,11 +29,6 @@ type LookInput struct {
 type AllowResult struct {
 	Rule  RuleID `json:"rule_id"`
 	State string `json:"state"`
-}
-
-// InventoryInput asks what rules exist.
-type InventoryInput struct {
-	Credential compute.Credential `json:"credential"`
 }
 
 // Activities are what workflows call of the service.
@@ -59,20 +54,39 @@ func (a *Activities) Allow(ctx context.Context, in AllowInput) (AllowResult, err
 	return AllowResult{Rule: rule.ID, State: rule.State}, err
 }
 
-// Deny is the activity share.Deny.
-func (a *Activities) Deny(ctx context.Context, in DenyInput) error {
-	return a.Service.Deny(ctx, in)
+// Remove is the activity share.Remove: it ensures that a server has no part in any access
+// rule of a share. Invalid: the thing's name is none of its kind's; Forbidden: none of the
+// credentials may.
+func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
+	if in.Thing.Kind != compute.ThingShareAccess {
+		return in.Misdirected()
+	}
+	id, server, err := compute.ParseShareUse(in.Thing.Name)
+	if err != nil {
+		return err
+	}
+	return compute.WithAny(in.Credentials, func(cred compute.Credential) error {
+		return a.Service.Deny(ctx, DenyInput{Credential: cred, Share: id, Server: server})
+	})
 }
 
-// Inventory is the activity share.Inventory.
-func (a *Activities) Inventory(ctx context.Context, in InventoryInput) ([]Rule, error) {
-	return a.Service.List(ctx, in.Credential)
+// Seen is the activity share.Seen: which server has a part in an access rule of which share.
+func (a *Activities) Seen(ctx context.Context, in compute.SeenInput) (compute.SeenResult, error) {
+	return in.ByProject(func(cred compute.Credential, _ string, _ int) (seen []compute.Seen, next string, err error) {
+		rules, err := a.Service.List(ctx, cred)
+		for _, r := range rules {
+			for _, server := range r.Servers {
+				seen = append(seen, compute.Seen{Kind: compute.ThingShareAccess, Name: compute.ShareUse(r.Share, server)})
+			}
+		}
+		return seen, "", err
+	})
 }
 
 // Register registers the activities.
 func (a *Activities) Register(r durable.Registry) {
 	Look.Register(r, a.Look)
 	Allow.Register(r, a.Allow)
-	Deny.Register(r, durable.NoResult(a.Deny))
-	Inventory.Register(r, a.Inventory)
+	Remove.Register(r, durable.NoResult(a.Remove))
+	Seen.Register(r, a.Seen)
 }

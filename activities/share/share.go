@@ -18,7 +18,7 @@ import (
 
 type (
 	// ID names a share of the service.
-	ID struct{ uuid.UUID }
+	ID = compute.ShareID
 	// RuleID names one of a share's access rules.
 	RuleID struct{ uuid.UUID }
 )

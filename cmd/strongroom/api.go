@@ -52,6 +52,10 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	shares, err := s.shares()
+	if err != nil {
+		return err
+	}
 	box, err := b.seal()
 	if err != nil {
 		return err
@@ -71,7 +75,7 @@ func (apiCommand) Run(r *run) error {
 	}
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
-		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
+		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Shares: shareAccess(shares), Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
 		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
 		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
 		Operations: durable.Starter{Client: b.temporal},

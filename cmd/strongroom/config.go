@@ -90,6 +90,10 @@ type Config struct {
 		Region     string   `koanf:"region"`     // swift: whose endpoint; empty: identity.region
 		Interfaces []string `koanf:"interfaces"` // swift: the first that the catalog has; none: identity.interface
 	} `koanf:"objects"`
+	Shares struct {
+		Backend string `koanf:"backend"` // local, or none
+		Path    string `koanf:"path"`
+	} `koanf:"shares"`
 	Trusts struct {
 		Backend string   `koanf:"backend"` // local or keystone
 		Path    string   `koanf:"path"`
@@ -145,6 +149,7 @@ type HostConfig struct {
 	ImageCacheMB     int64           `koanf:"image_cache_mb"` // that the images may take; 0: 40 % of their file system
 	VolumeGroup      string          `koanf:"volume_group"`   // of LVM, for disks of the formats luksv2 and plain
 	RBD              RBDConfig       `koanf:"rbd"`            // for all other disks
+	Shares           string          `koanf:"shares"`         // where shares are mounted; empty: servers here have none
 	Encryption       DiskEncryption  `koanf:"ephemeral_storage_encryption"`
 	Run              string          `koanf:"run"` // serial sockets; a short path
 	LibvirtSocket    string          `koanf:"libvirt_socket"`
@@ -251,6 +256,7 @@ func defaults() *Config {
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
+	cfg.Shares.Backend, cfg.Shares.Path = "local", "/var/lib/strongroom/shares"
 	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
 	cfg.Credentials.Key = "/etc/strongroom/credentials.key"
 	cfg.Credentials.Roles, cfg.Credentials.OtherRoles = []string{"creator"}, []string{"member", "reader"}
@@ -262,7 +268,7 @@ func defaults() *Config {
 	cfg.Host = HostConfig{
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
 		Instances:  "/var/lib/strongroom/instances",
-		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
+		ImageCache: "/var/lib/strongroom/cache", Shares: "/var/lib/strongroom/mounts", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
 		SwtpmEnabled: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
 		BootID:     "/proc/sys/kernel/random/boot_id",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"strongroom"
 	"strongroom/worker/gateway"
 )
 
@@ -49,7 +50,7 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPUs: int32(d.Capacity.VCPUs), MemoryMB: int32(d.Capacity.MemoryMB), DiskGB: int32(d.Capacity.DiskGB),
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
-		AvailabilityZone: h.AvailabilityZone, BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
+		AvailabilityZone: h.AvailabilityZone, Release: strongroom.Version(), BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
 		DefaultFormat: s.format,
 	}, nil
 }

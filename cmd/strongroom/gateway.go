@@ -55,6 +55,10 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	shares, err := s.shares()
+	if err != nil {
+		return err
+	}
 	authority, err := pki.Ensure(cfg.Gateway.Authority)
 	if err != nil {
 		return fmt.Errorf("gateway.authority: %w", err)
@@ -71,7 +75,7 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Objects: objects.Blobs, Logger: r.log}
+	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Objects: objects.Blobs, Shares: shares, Logger: r.log}
 	return serveUntil(r, "gateway", imagePatience, secured(listener, own), server.Handler(), quiet)
 }
 

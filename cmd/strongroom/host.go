@@ -14,6 +14,7 @@ import (
 	"strongroom/activities/domain/keyring"
 	"strongroom/activities/image"
 	"strongroom/activities/imagefile"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
@@ -85,7 +86,7 @@ func (hostRun) Run(r *run) error {
 	passphrases := gateway.NewHostKeys(toGateway, id, keys)
 	toHosts := agent.Client{Identity: own}
 	kept := openKeyring(r, cfg.Host, id)
-	activities, err := openHostActivities(r, cfg.Host, toGateway, agent.HandedKeys{
+	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases, agent.HandedKeys{
 		KeySource: passphrases, Client: toHosts, Host: id, From: toGateway.HandedFrom, Open: passphrases.Open,
 	}, kept, toHosts)
 	if err != nil {
@@ -106,7 +107,7 @@ func (hostRun) Run(r *run) error {
 	watched := cfg.Host.watched(r, toGateway)
 	return worker.Host{
 		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: watched, TakeBack: watched.TakeBack,
-		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image},
+		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image, activities.mount},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
 		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,
 		Evict: activities.domain.Evict, NoAutostart: activities.domain.NoAutostart,
@@ -120,6 +121,7 @@ type hostActivities struct {
 	disk   *disk.Activities
 	domain *domain.Activities
 	tpm    *tpm.Activities
+	mount  *mount.Activities
 	format compute.DiskFormat // of disks for which nobody asks for one
 	noTPM  string             // why servers can have no vTPM here, as it was told last
 }
@@ -149,7 +151,7 @@ func openKeyring(r *run, h HostConfig, id compute.HostID) *keyring.Keyring {
 	return kept
 }
 
-func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys agent.HandedKeys, kept *keyring.Keyring, hosts agent.Client) (*hostActivities, error) {
+func openHostActivities(r *run, h HostConfig, from *gateway.Client, locations mount.Locations, keys agent.HandedKeys, kept *keyring.Keyring, hosts agent.Client) (*hostActivities, error) {
 	if err := confines(r, h); err != nil {
 		return nil, err
 	}
@@ -187,13 +189,21 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, keys agent.H
 	if kept != nil {
 		domains.Kept = kept
 	}
+	mounts := &mount.Activities{}
+	if h.Shares != "" {
+		mounts, err = mount.New(mount.Config{Dir: h.Shares, Locations: locations, Guests: domains, Daemon: client.Daemon, Logger: r.log})
+		if err != nil {
+			return nil, err
+		}
+		domains.Shares = mounts
+	}
 	disks.Copies = domains
 	tpms.Guests = domains
 	format, err := h.Encryption.format(r, domains.EncryptionTraits)
 	if err != nil {
 		return nil, err
 	}
-	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms, format: format}, nil
+	return &hostActivities{image: &image.HostActivities{Library: images, Files: disks}, disk: disks, domain: domains, tpm: tpms, mount: mounts, format: format}, nil
 }
 
 func openTPMs(h HostConfig, from *gateway.Client, hosts agent.Client) (*tpm.Activities, error) {

@@ -35,6 +35,7 @@ type cli struct {
 	Host      hostCommand      `cmd:"" group:"operate" help:"Run the host worker of this compute host; drain a host; forget one that never comes back."`
 	Project   projectCommand   `cmd:"" group:"operate" help:"Forget what is left in a project that was deleted in Keystone."`
 	Authority authorityCommand `cmd:"" group:"operate" help:"Make the certificate authority of strongroom's processes; issue certificates of it for Temporal."`
+	Share     shareCommand     `cmd:"" group:"operate" help:"Make, list and delete the shares of a machine that has no Manila."`
 	Legacy    legacyCommand    `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
 	Database  databaseCommand  `cmd:"" group:"operate" help:"Give a role of PostgreSQL the rights that a service needs."`
 	Migrate   migrateCommand   `cmd:"" group:"operate" help:"Bring the database and Temporal's namespace up to this release."`

@@ -20,6 +20,8 @@ import (
 	"strongroom/activities/openstack/keystone"
 	"strongroom/activities/project"
 	"strongroom/activities/secret"
+	"strongroom/activities/share"
+	sharelocal "strongroom/activities/share/local"
 	"strongroom/activities/trust"
 	trustkeystone "strongroom/activities/trust/keystone"
 	trustlocal "strongroom/activities/trust/local"
@@ -97,6 +99,16 @@ func (s *services) objects() (*object.Segmented, error) {
 		return &object.Segmented{Blobs: &swift.Blobs{Clients: clients}}, err
 	}
 	return nil, unknownBackend("objects", s.Objects.Backend, "local or swift")
+}
+
+func (s *services) shares() (share.Service, error) {
+	switch s.Shares.Backend {
+	case "local":
+		return sharelocal.Open(s.Shares.Path)
+	case "none":
+		return share.None{}, nil
+	}
+	return nil, unknownBackend("shares", s.Shares.Backend, "local or none")
 }
 
 func (s *services) trusts() (trust.Keeper, error) {

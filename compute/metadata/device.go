@@ -12,13 +12,15 @@ type device struct {
 	Path      string   `json:"path,omitempty"`
 	Tags      []string `json:"tags,omitempty"`
 	Encrypted string   `json:"encrypted,omitempty"`
+	ShareID   string   `json:"share_id,omitempty"`
+	Tag       string   `json:"tag,omitempty"` // of a share
 }
 
 const unknown = "none"
 
-// devices lists what has a tag, and every disk that is encrypted at rest, tagged
-// or not (EE-32).
-func (s Server) devices() []device {
+// devices lists what has a tag, every disk that is encrypted at rest, tagged or not (EE-32), and
+// from the version that has them on the shares (SH-23).
+func (s Server) devices(version string) []device {
 	out := []device{}
 	for _, n := range s.Networks {
 		if n.Tag != "" {
@@ -28,6 +30,11 @@ func (s Server) devices() []device {
 	for _, d := range s.Disks {
 		if d.Tag != "" || d.Encrypted {
 			out = append(out, d.device())
+		}
+	}
+	if version >= vShares {
+		for _, m := range s.Shares {
+			out = append(out, device{Type: "share", Bus: unknown, Address: unknown, ShareID: m.Share.String(), Tag: m.Tag})
 		}
 	}
 	return out

@@ -109,7 +109,7 @@ func (s Server) metaData(version string, random io.Reader) ([]byte, error) {
 		m.ProjectID = s.ProjectID
 	}
 	if version >= vDevices {
-		m.Devices = s.devices()
+		m.Devices = s.devices(version)
 	}
 	if version >= vCPUs {
 		m.DedicatedCPUs = []int{} // guests share the processors

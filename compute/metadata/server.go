@@ -23,7 +23,8 @@ type Server struct {
 	PublicKey   string
 	UserData    []byte // as its owner wrote it; nil for none
 	Networks    []compute.Network
-	Disks       []Disk // in the order of their device names
+	Disks       []Disk                 // in the order of their device names
+	Shares      []compute.ShareMapping // in the order in which they were attached; their ids and tags
 }
 
 // Disk is a local disk with the tag that its owner gave it, "" for none.

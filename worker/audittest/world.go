@@ -15,7 +15,9 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/image"
 	"strongroom/activities/key"
+	"strongroom/activities/mount"
 	"strongroom/activities/object"
+	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
 	"strongroom/compute"
@@ -44,6 +46,7 @@ func (inv *Inventory) Serve(t testing.TB, c client.Client, asked func(place stri
 			domain.Seen.Register(w, lists(compute.ThingDomain))
 			disk.Seen.Register(w, lists(compute.ThingDiskFile))
 			tpm.Seen.Register(w, lists(compute.ThingTPMState))
+			mount.Seen.Register(w, lists(compute.ThingShareMount))
 		})
 	}
 	serve(t, c, durable.CloudQueue, func(w sdk.Worker) {
@@ -54,6 +57,7 @@ func (inv *Inventory) Serve(t testing.TB, c client.Client, asked func(place stri
 		})
 		image.Seen.Register(w, nothing)
 		object.Seen.Register(w, nothing)
+		share.Seen.Register(w, nothing)
 		trust.Seen.Register(w, nothing)
 	})
 }

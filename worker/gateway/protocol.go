@@ -176,6 +176,7 @@ const (
 	pathPower      = "/v1/host/power"
 	pathEvacuated  = "/v1/host/evacuated"
 	pathPassphrase = "/v1/passphrase"
+	pathShare      = "/v1/share"
 
 	pathTemporalKey = "/v1/host/temporal-key"
 	pathTransfer    = "/v1/transfer"

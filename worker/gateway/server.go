@@ -33,6 +33,7 @@ type Server struct {
 	Keys      Keys
 	Images    image.Library
 	Objects   object.Blobs
+	Shares    Shares
 	Logger    *slog.Logger
 }
 
@@ -60,6 +61,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathPower:                         power,
 		"GET " + pathEvacuated:                      evacuated,
 		"POST " + pathPassphrase:                    s.passphrase,
+		"POST " + pathShare:                         s.shareLocation,
 		"POST " + pathTransfer:                      transfer,
 		"POST " + pathArrival:                       arrival,
 		"POST " + pathDeparture:                     departure,

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -111,6 +113,27 @@ func (s *Service) Delete(ctx context.Context, cred compute.Credential, id share.
 		return unavailable("delete a share", err)
 	}
 	return nil
+}
+
+// Shares gives the shares of the credential's project, in the order of their names.
+func (s *Service) Shares(ctx context.Context, cred compute.Credential) ([]share.Share, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	out := []share.Share{}
+	for _, id := range ids {
+		found, err := s.Get(ctx, cred, id)
+		if compute.Is(err, compute.NotFound) { // another project's, or deleted since
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found)
+	}
+	slices.SortFunc(out, func(a, b share.Share) int { return strings.Compare(a.Name+a.ID.String(), b.Name+b.ID.String()) })
+	return out, nil
 }
 
 // Get implements share.Service.

@@ -91,8 +91,11 @@ func activities(b bench) {
 	allowed, err := a.Allow(b.ctx, in)
 	require.NoError(b, err)
 	require.Equal(b, share.StateActive, allowed.State)
-	rules, err := a.Inventory(b.ctx, share.InventoryInput{Credential: b.Owner})
+	use := compute.ShareUse(in.Share, in.Server)
+	look := compute.SeenInput{Projects: []compute.Access{{Project: b.Owner.ProjectID, Credentials: []compute.Credential{b.Owner}}}}
+	rules, err := a.Seen(b.ctx, look)
 	require.NoError(b, err)
+	require.Equal(b, []compute.Seen{{Kind: compute.ThingShareAccess, Name: use}}, rules.Seen)
 
 	shown, err := json.Marshal([]any{in, looked, allowed, rules})
 	require.NoError(b, err)
@@ -107,6 +110,13 @@ func activities(b bench) {
 	} else {
 		b.kind(compute.Conflict, err)
 	}
-	require.NoError(b, a.Deny(b.ctx, share.DenyInput{Credential: b.Owner, Share: in.Share, Server: in.Server, To: &in.To, Rule: &allowed.Rule}))
-	require.Empty(b, b.rules())
+	removal := compute.Removal{Thing: compute.Thing{Kind: compute.ThingShareAccess, Name: use}, Credentials: []compute.Credential{b.Owner}}
+	for range 2 {
+		require.NoError(b, a.Remove(b.ctx, removal))
+		require.Empty(b, b.rules())
+	}
+	removal.Thing.Name = in.Share.String()
+	b.kind(compute.Invalid, a.Remove(b.ctx, removal))
+	removal.Thing.Kind = compute.ThingImage
+	b.kind(compute.Invalid, a.Remove(b.ctx, removal))
 }

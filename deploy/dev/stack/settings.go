@@ -67,6 +67,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 		"keys":        map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
 		"images":      map[string]any{"backend": "local", "path": l.path("images")},
 		"objects":     map[string]any{"backend": "local", "path": l.path("objects")},
+		"shares":      map[string]any{"backend": "local", "path": l.path("shares")},
 		"trusts":      map[string]any{"backend": "local", "path": l.path("trusts")},
 		"credentials": map[string]any{"key": l.path("credentials.key")},
 		"gateway":     map[string]any{"listen": l.gatewayAddr(), "authority": l.Authority()},
@@ -82,6 +83,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 	for key, backend := range map[string]string{"keys": keysInCloud, "images": "glance", "objects": "swift", "trusts": "keystone"} {
 		all[key] = map[string]any{"backend": backend}
 	}
+	all["shares"] = map[string]any{"backend": "none"}
 	return all
 }
 
@@ -89,7 +91,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 func (h Host) settings(in surroundings) (map[string]any, error) {
 	has, agent := in.hosts[h.Number-1], h.agentAddr(len(in.hosts))
 	host := map[string]any{
-		"id_file": h.path("host.id"), "instances": h.Instances(), "image_cache": h.path("cache"), "run": h.path("run"),
+		"id_file": h.path("host.id"), "instances": h.Instances(), "image_cache": h.path("cache"), "shares": h.path("mounts"), "run": h.path("run"),
 		"libvirt_socket": has.socket, "swtpm_enabled": true, "swtpm_state": has.swtpm, "traffic_filter": "optional",
 		"agent_listen": agent, "agent_url": "https://" + agent,
 		"gateway": "https://" + h.gatewayAddr(), "certificate": h.certificate(),

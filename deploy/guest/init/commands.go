@@ -27,6 +27,7 @@ import (
 //	tpm, net            report again (tpm counts up)
 //	link FILE           show where a symbolic link leads to
 //	config              mount the config drive at /config
+//	share TAG           mount the share of the tag at /share
 //	reboot, poweroff
 //
 // A FILE without a leading slash is on the root disk.
@@ -70,6 +71,8 @@ func obey(c *console) {
 			c.say("link %q err=%v", to, err)
 		case "config":
 			c.say("config err=%v", mountConfigDrive())
+		case "share":
+			c.say("share err=%v", mountShare(arg(1)))
 		case "reboot":
 			unix.Sync()
 			unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)

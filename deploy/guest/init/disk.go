@@ -87,6 +87,16 @@ func mountRoot(c *console) {
 
 const configDir = "/config"
 
+// shareDir is where a share is mounted.
+const shareDir = "/share"
+
+// mountShare mounts the share of a tag, in place of the one before.
+func mountShare(tag string) error {
+	os.MkdirAll(shareDir, 0o755)
+	unix.Unmount(shareDir, 0)
+	return unix.Mount(tag, shareDir, "virtiofs", 0, "")
+}
+
 // mountConfigDrive mounts the first CD-ROM, read-only.
 func mountConfigDrive() error {
 	os.MkdirAll(configDir, 0o755)

@@ -1,0 +1,95 @@
+package domain
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"libvirt.org/go/libvirtxml"
+
+	"strongroom/compute"
+)
+
+// virtiofsd is the program that serves a folder to a guest. libvirt finds it by itself, by
+// QEMU's description of it.
+var virtiofsd = []string{"/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd", "/usr/lib/virtiofsd"}
+
+// addShares gives a domain its shares, each under its tag. The program that serves one reads
+// and writes the guest's memory, so that is shared with it.
+func addShares(d *libvirtxml.Domain, s compute.Server, h Shape) error {
+	for _, m := range s.Shares {
+		dir := h.Shares[m.Share]
+		if dir == "" {
+			return compute.Errorf(compute.Invalid, "share %s of server %s is not mounted", m.Share, s.ID)
+		}
+		d.Devices.Filesystems = append(d.Devices.Filesystems, libvirtxml.DomainFilesystem{
+			AccessMode: "passthrough",
+			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", Queue: 1024},
+			Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Dir: dir}},
+			Target:     &libvirtxml.DomainFilesystemTarget{Dir: m.Tag},
+		})
+	}
+	if len(s.Shares) > 0 {
+		d.MemoryBacking = &libvirtxml.DomainMemoryBacking{
+			MemorySource: &libvirtxml.DomainMemorySource{Type: "memfd"},
+			MemoryAccess: &libvirtxml.DomainMemoryAccess{Mode: "shared"},
+		}
+	}
+	return nil
+}
+
+// noShares says why servers can have no shares on this host; "": they can.
+func (a *Activities) noShares(machine libvirtxml.DomainCaps, libvirt, qemu uint64) string {
+	if a.Shares == nil {
+		return "host.shares is empty"
+	}
+	if why := tooOldForShares(libvirt, qemu); why != "" {
+		return why
+	}
+	for _, e := range backing(machine) {
+		if e.Name == "sourceType" && !slices.Contains(e.Values, "memfd") {
+			return "QEMU cannot share a guest's memory (memfd)"
+		}
+	}
+	found := slices.ContainsFunc(virtiofsd, func(path string) bool { _, err := exec.LookPath(path); return err == nil })
+	if !found {
+		return "virtiofsd is not installed (" + strings.Join(virtiofsd, ", ") + ")"
+	}
+	return ""
+}
+
+func backing(machine libvirtxml.DomainCaps) []libvirtxml.DomainCapsEnum {
+	if machine.MemoryBacking == nil {
+		return nil
+	}
+	return machine.MemoryBacking.Enums
+}
+
+// Daemon gives the process that listens at libvirt's socket, 0 if it is not visible from here.
+func (c *Client) Daemon(ctx context.Context) (pid int, err error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return 0, translate(err)
+	}
+	defer func() { _ = conn.Close() }()
+	socket, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, translate(err)
+	}
+	failed := socket.Control(func(fd uintptr) {
+		var peer *unix.Ucred
+		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
+		}
+	})
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return 0, translate(err)
+	}
+	return pid, nil
+}

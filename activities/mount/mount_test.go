@@ -1,0 +1,259 @@
+package mount_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"strongroom/activities/mount"
+	"strongroom/compute"
+)
+
+// host is a host of a test with one share.
+type host struct {
+	*mount.Activities
+	t      *testing.T
+	share  compute.ShareID
+	source string // where the share is exported
+
+	mu      sync.Mutex
+	running map[compute.ServerID]bool
+}
+
+func (h *host) Location(context.Context, compute.Credential, compute.ShareID) (string, error) {
+	return h.source, nil
+}
+
+func (h *host) IsOff(_ context.Context, id compute.ServerID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running[id] {
+		return compute.Errorf(compute.Conflict, "it runs")
+	}
+	return nil
+}
+
+// begin gives a host; again is another process on the same one.
+func begin(t *testing.T) *host {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may mount")
+	}
+	h := &host{t: t, share: compute.ShareID{UUID: uuid.New()}, source: t.TempDir(), running: map[compute.ServerID]bool{}}
+	h.Activities = h.again(filepath.Join(t.TempDir(), "mounts"))
+	t.Cleanup(func() {
+		for unix.Unmount(h.Path(h.share), unix.MNT_DETACH) == nil { // what a test that failed left
+		}
+	})
+	return h
+}
+
+func (h *host) again(dir string) *mount.Activities {
+	a, err := mount.New(mount.Config{Dir: dir, Locations: h, Guests: h})
+	require.NoError(h.t, err)
+	return a
+}
+
+func (h *host) input(server compute.ServerID) mount.Input {
+	return mount.Input{Share: h.share, Protocol: compute.LocalShare, Server: server, Operation: "req-1", Began: time.Now()}
+}
+
+func (h *host) use(server compute.ServerID) compute.Removal {
+	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, server)}}
+}
+
+func (h *host) mounts() int {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(h.t, err)
+	return strings.Count(string(text), " "+h.Path(h.share)+" ")
+}
+
+func (h *host) seen() []compute.Seen {
+	got, err := h.Seen(h.t.Context(), compute.SeenInput{})
+	require.NoError(h.t, err)
+	require.Equal(h.t, []string{compute.LookedAll}, got.Looked)
+	return got.Seen
+}
+
+func newServer() compute.ServerID { return compute.ServerID{UUID: uuid.New()} }
+
+// SH-10, SH-11: mounting and unmounting twice is as once, and what is written there is in the share.
+func TestSH10AShareIsMountedOnce(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	for range 2 {
+		require.NoError(t, h.Mount(t.Context(), h.input(server)))
+		require.Equal(t, 1, h.mounts())
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(h.Path(h.share), "letter"), []byte("dear"), 0o600))
+	require.FileExists(t, filepath.Join(h.source, "letter"))
+	require.Equal(t, []compute.Seen{{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, server)}}, h.seen())
+	for range 2 {
+		require.NoError(t, h.Remove(t.Context(), h.use(server)))
+		require.Zero(t, h.mounts())
+	}
+	require.NoDirExists(t, filepath.Dir(h.Path(h.share)))
+	require.FileExists(t, filepath.Join(h.source, "letter"))
+	require.Empty(t, h.seen())
+}
+
+// SH-17: the last use takes the mount along, also when the worker was restarted meanwhile.
+func TestSH17TheLastUseTakesTheMountAlong(t *testing.T) {
+	t.Parallel()
+	h, one, two := begin(t), newServer(), newServer()
+	require.NoError(t, h.Mount(t.Context(), h.input(one)))
+	require.NoError(t, h.Mount(t.Context(), h.input(two)))
+	require.Equal(t, 1, h.mounts())
+	h.Activities = h.again(h.Dir)
+	require.NoError(t, h.Remove(t.Context(), h.use(one)))
+	require.Equal(t, 1, h.mounts())
+	require.NoError(t, h.Remove(t.Context(), h.use(one)))
+	require.Equal(t, 1, h.mounts())
+	require.NoError(t, h.Remove(t.Context(), h.use(two)))
+	require.Zero(t, h.mounts())
+}
+
+// SH-17: servers come and go at once, and none loses its mount to another.
+func TestSH17UsesComeAndGoAtOnce(t *testing.T) {
+	t.Parallel()
+	h := begin(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			server := newServer()
+			for range 10 {
+				if !assert(t, h.Mount(t.Context(), h.input(server)) == nil && h.mounts() == 1) {
+					return
+				}
+				if !assert(t, h.Remove(t.Context(), h.use(server)) == nil) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, h.mounts())
+	require.Empty(t, h.seen())
+}
+
+func assert(t *testing.T, ok bool) bool {
+	if !ok {
+		t.Error("a use was lost, or a call failed")
+	}
+	return ok
+}
+
+// Nothing is unmounted under a guest that runs.
+func TestAMountStaysWhileItsGuestRuns(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	h.running[server] = true
+	require.Equal(t, compute.Conflict, compute.KindOf(h.Remove(t.Context(), h.use(server))))
+	require.Equal(t, 1, h.mounts())
+	delete(h.running, server)
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+	require.Zero(t, h.mounts())
+}
+
+// A removal that waited, and comes late, takes nothing of an operation that began since.
+func TestALateRemovalLeavesANewerMount(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	late := h.use(server)
+	late.Thing.State, late.Thing.Since = compute.ThingWaiting, time.Now().Add(-time.Minute)
+	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	require.NoError(t, h.Remove(t.Context(), late))
+	require.Equal(t, 1, h.mounts())
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+	require.Zero(t, h.mounts())
+}
+
+// SH-12: what cannot be mounted is refused at once; SH-25: the error does not say from where.
+func TestSH12AMountThatFails(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	require.NoError(t, os.Remove(h.source))
+	err := h.Mount(t.Context(), h.input(server))
+	require.Equal(t, compute.Conflict, compute.KindOf(err))
+	require.NotContains(t, err.Error(), h.source)
+	require.NotContains(t, err.Error(), h.Dir)
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+	require.Empty(t, h.seen())
+
+	nfs := h.input(server) // SH-18
+	nfs.Protocol = "NFS"
+	require.EqualError(t, h.Mount(t.Context(), nfs), "Share protocol NFS is not supported.")
+	require.Equal(t, compute.Invalid, compute.KindOf(h.Mount(t.Context(), mount.Input{Protocol: compute.LocalShare})))
+	wrong := h.use(server)
+	wrong.Thing.Name = "../../etc"
+	require.Equal(t, compute.Invalid, compute.KindOf(h.Remove(t.Context(), wrong)))
+	wrong.Thing.Kind = compute.ThingDiskFile
+	require.Equal(t, compute.Invalid, compute.KindOf(h.Remove(t.Context(), wrong)))
+}
+
+// SH-30: a share that has moved is mounted where it is now, but not under others who use it.
+func TestSH30AShareThatMoved(t *testing.T) {
+	t.Parallel()
+	h, one, two := begin(t), newServer(), newServer()
+	require.NoError(t, h.Mount(t.Context(), h.input(one)))
+	h.source = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(h.source, "here"), nil, 0o600))
+	require.Equal(t, compute.Conflict, compute.KindOf(h.Mount(t.Context(), h.input(two))))
+	require.NoError(t, h.Remove(t.Context(), h.use(two)))
+	require.NoError(t, h.Mount(t.Context(), h.input(one)))
+	require.Equal(t, 1, h.mounts())
+	require.FileExists(t, filepath.Join(h.Path(h.share), "here"))
+	require.NoError(t, h.Remove(t.Context(), h.use(one)))
+}
+
+// A mount that nobody uses is seen, and can be removed.
+func TestAMountThatNobodyUsesIsSeen(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(h.Path(h.share)), server.String()+".use")))
+	require.Equal(t, []compute.Seen{{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, compute.ServerID{})}}, h.seen())
+	require.NoError(t, h.Remove(t.Context(), h.use(compute.ServerID{})))
+	require.Zero(t, h.mounts())
+	require.Empty(t, h.seen())
+}
+
+// The mount is made where libvirt's daemon sees it, which may not be where the worker is.
+func TestAMountIsMadeWhereLibvirtSeesIt(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	daemon := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 600")
+	out, err := daemon.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, daemon.Start())
+	t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
+	_, err = out.Read(make([]byte, 1)) // it is in its namespace
+	require.NoError(t, err)
+	h.Daemon = func(context.Context) (int, error) { return daemon.Process.Pid, nil }
+
+	there := func() int {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(daemon.Process.Pid), "mountinfo"))
+		require.NoError(t, err)
+		return strings.Count(string(text), " "+h.Path(h.share)+" ")
+	}
+	for range 2 {
+		require.NoError(t, h.Mount(t.Context(), h.input(server)))
+		require.Equal(t, 1, there())
+		require.Zero(t, h.mounts())
+	}
+	require.Len(t, h.seen(), 1)
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+	require.Zero(t, there())
+	require.Empty(t, h.seen())
+}

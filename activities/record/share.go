@@ -1,0 +1,44 @@
+package record
+
+import (
+	"context"
+
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// ShareChange is what became of one of a server's shares.
+type ShareChange struct {
+	Share compute.ShareID    `json:"share_id"`
+	Event compute.ShareEvent `json:"event,omitempty"`
+	// Gone: the server has it no more.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// changeShares writes what became of a server's shares, as the status chart has it.
+func changeShares(ctx context.Context, q *schema.Queries, server compute.ServerID, changes []ShareChange) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	rows, err := q.ServerShares(ctx, server)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		for _, c := range changes {
+			if c.Share != row.ShareID {
+				continue
+			}
+			if c.Gone {
+				err = q.DetachShare(ctx, schema.DetachShareParams{ServerID: server, ShareID: row.ShareID})
+			} else {
+				row.Status = row.Status.After(c.Event)
+				_, err = q.SetShareStatus(ctx, schema.SetShareStatusParams{ServerID: server, ShareID: row.ShareID, Status: row.Status})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package compute
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// ShareID names a share of the shared file systems service (Manila).
+type ShareID struct{ uuid.UUID }
+
+// The kinds of an attachment of a share and of its end, by Nova's names of them.
+const (
+	OpShareAttach OperationKind = "share_attach"
+	OpShareDetach OperationKind = "share_detach"
+)
+
+// ShareAttach lets a server that is off have a share from its next start on (SH-03, SH-04).
+var ShareAttach = declare(Action[ShareArguments]{Facts: Facts{
+	Kind: OpShareAttach, Word: "create share",
+	Transition: Transition{Task: TaskAttachingShare, From: []VMState{VMStopped}},
+}})
+
+// ShareDetach takes a share from a server that is off, or in ERROR (SH-16).
+var ShareDetach = declare(Action[ShareArguments]{Facts: Facts{
+	Kind: OpShareDetach, Word: "delete share",
+	Transition: Transition{Task: TaskDetachingShare, From: []VMState{VMStopped, VMError}},
+}})
+
+// ShareArguments are the arguments of an attachment and of its end. Where the share is
+// exported stands nowhere in them (SH-25).
+type ShareArguments struct {
+	Share ShareID `json:"share_id"`
+	// Address is the host's, which an export by address lets in. Of an end it is empty.
+	Address string `json:"address,omitempty"`
+}
+
+// ShareMapping is a share that a server has (SH-27). Where the share is exported is in its
+// row, sealed.
+type ShareMapping struct {
+	ID       uuid.UUID   `json:"id"` // of the attachment
+	Share    ShareID     `json:"share_id"`
+	Status   ShareStatus `json:"status"`
+	Tag      string      `json:"tag"` // by which the guest mounts it
+	Protocol string      `json:"share_proto"`
+}
+
+// LocalShare is the protocol of a share that is a folder of the host itself.
+const LocalShare = "LOCAL"
+
+// ShareStatus is how far a share is with its server.
+type ShareStatus string
+
+// The five statuses (SH-27).
+const (
+	ShareAttaching ShareStatus = "attaching"
+	ShareInactive  ShareStatus = "inactive" // the server is off
+	ShareActive    ShareStatus = "active"   // mounted on the host, for a server that runs
+	ShareError     ShareStatus = "error"
+	ShareDetaching ShareStatus = "detaching"
+)
+
+// ShareEvent is what becomes of a share.
+type ShareEvent string
+
+// The events of the status chart.
+const (
+	ShareGranted    ShareEvent = "granted"     // the host may mount it
+	ShareRefused    ShareEvent = "refused"     // the host may not
+	ShareMounted    ShareEvent = "mounted"     // and its server runs
+	ShareNotMounted ShareEvent = "not mounted" // the mount failed
+	ShareUnmounted  ShareEvent = "unmounted"
+	ShareStuck      ShareEvent = "stuck"        // the mount could not be ended
+	ShareUnwanted   ShareEvent = "unwanted"     // its owner detaches it
+	ShareKept       ShareEvent = "not detached" // the detach failed
+)
+
+// shareChart is the status chart of the shares document. An event that says what is so
+// already changes nothing. A share is detached whatever its status is: one that an
+// administrator's reset of the server's state cut off stays attaching, or detaching.
+var shareChart = map[ShareEvent]map[ShareStatus]ShareStatus{
+	ShareGranted:    {ShareAttaching: ShareInactive},
+	ShareRefused:    {ShareAttaching: ShareError},
+	ShareMounted:    {ShareInactive: ShareActive, ShareError: ShareActive},
+	ShareNotMounted: {ShareInactive: ShareError, ShareActive: ShareError},
+	ShareUnmounted:  {ShareActive: ShareInactive},
+	ShareStuck:      {ShareActive: ShareError, ShareInactive: ShareError},
+	ShareUnwanted:   {ShareAttaching: ShareDetaching, ShareInactive: ShareDetaching, ShareActive: ShareDetaching, ShareError: ShareDetaching},
+	ShareKept:       {ShareDetaching: ShareError},
+}
+
+// After gives the status after an event.
+func (s ShareStatus) After(e ShareEvent) ShareStatus {
+	if next, ok := shareChart[e][s]; ok {
+		return next
+	}
+	return s
+}
+
+// CheckMountable refuses to start a server with a share that attaches or detaches (SH-13).
+// A share in error is mounted again (SH-33).
+func (m ShareMapping) CheckMountable() error {
+	if m.Status == ShareAttaching || m.Status == ShareDetaching {
+		return Errorf(Conflict, "Share %s is in '%s' instead of 'inactive' status: detach it, or attach it again, before the server is started.", m.Share, m.Status)
+	}
+	return nil
+}
+
+// The traits of a host whose servers can have shares.
+const (
+	TraitVirtioFS   = "COMPUTE_STORAGE_VIRTIO_FS"
+	TraitMemoryFile = "COMPUTE_MEM_BACKING_FILE"
+)
+
+// CheckSharesOn refuses a server that can have no share on a host with these traits (SH-05):
+// virtiofs needs the guest's memory to be shared with the program that serves the files.
+func (s Server) CheckSharesOn(traits []string) error {
+	_, flavor := s.Flavor.ExtraSpecs["hw:mem_page_size"]
+	_, image := s.Image.Properties["hw_mem_page_size"]
+	if slices.Contains(traits, TraitVirtioFS) && (slices.Contains(traits, TraitMemoryFile) || flavor || image) {
+		return nil
+	}
+	return Errorf(Conflict, "Feature not supported because either compute or instance are not configured correctly.")
+}
+
+// CheckHasNoShares refuses what cannot be done with a server that has shares (SH-22).
+func CheckHasNoShares(shares int) error {
+	if shares == 0 {
+		return nil
+	}
+	return Errorf(Conflict, "Feature not supported with instances that have shares.")
+}
+
+// longestShareTag is what QEMU's virtiofs device takes. The documents allow more.
+const longestShareTag = 36
+
+var shareTag = regexp.MustCompile(`\A[a-zA-Z0-9-]+\z`)
+
+// CheckShareTag refuses, with Invalid, a tag that no guest could mount by (SH-06).
+func CheckShareTag(tag string) error {
+	switch {
+	case !shareTag.MatchString(tag):
+		return Errorf(Invalid, "A share's tag has letters, digits and '-' only.")
+	case len(tag) > longestShareTag:
+		return Errorf(Invalid, "The tag '%s' has %d characters: virtiofs takes %d at most.", tag, len(tag), longestShareTag)
+	}
+	return nil
+}
+
+// ShareUse names what a server has of a share: its use of the host's mount, and its part
+// in the access rule.
+func ShareUse(share ShareID, server ServerID) string { return share.String() + "/" + server.String() }
+
+// ParseShareUse reads a name that ShareUse gave.
+func ParseShareUse(name string) (share ShareID, server ServerID, err error) {
+	const length = len("00000000-0000-0000-0000-000000000000")
+	if len(name) == 2*length+1 && name[length] == '/' {
+		one, badShare := uuid.Parse(name[:length])
+		two, badServer := uuid.Parse(name[length+1:])
+		share, server = ShareID{one}, ServerID{two}
+		if badShare == nil && badServer == nil && name == ShareUse(share, server) {
+			return share, server, nil
+		}
+	}
+	return ShareID{}, ServerID{}, Errorf(Invalid, "%q is no server's use of a share", name)
+}
+
+// shareUses lists the ledger's names of what a server has of its shares.
+func (s Server) shareUses() []string {
+	var out []string
+	for _, m := range s.Shares {
+		out = append(out, ShareUse(m.Share, s.ID))
+	}
+	return out
+}

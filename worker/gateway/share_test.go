@@ -1,0 +1,64 @@
+package gateway_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/share"
+	"strongroom/compute"
+	"strongroom/schema"
+	"strongroom/schema/schematest"
+)
+
+// exports tells where each share is.
+type exports struct{}
+
+func (exports) Locations(_ context.Context, _ compute.Credential, id compute.ShareID) ([]share.Location, error) {
+	return []share.Location{share.NewLocation("/exports/"+id.String(), true)}, nil
+}
+
+// SH-25, SH-30, H1: a host is told where a share is exported that one of its servers has, while an
+// operation boots that server, with the operation's credential; and of no other.
+func TestSH25AHostIsToldOfItsServersShares(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	owner := schematest.Owner
+	mine, other := c.enrolled("mine"), c.enrolled("other")
+	op, foreign := mine.server(), other.server()
+	attach := func(server compute.ServerID) compute.ShareID {
+		id := compute.ShareID{UUID: uuid.New()}
+		require.NoError(t, c.Q.AttachShare(c.Ctx, schema.AttachShareParams{
+			ID: uuid.New(), ServerID: server, ShareID: id, Status: compute.ShareInactive, Tag: id.String(), ShareProto: "LOCAL", ExportLocation: []byte("sealed"),
+		}))
+		return id
+	}
+	own, theirs := attach(op.ServerID), attach(foreign.ServerID)
+	ask := func(h *host, server compute.ServerID, cred compute.Credential, id compute.ShareID) (path string, err error) {
+		err = as(t, "server/"+server.String(), func(ctx context.Context) error {
+			path, err = h.secrets.Location(ctx, cred, id)
+			return err
+		})
+		return path, err
+	}
+	path, err := ask(mine, op.ServerID, owner, own)
+	require.NoError(t, err)
+	require.Equal(t, "/exports/"+own.String(), path)
+
+	refused := func(why string, h *host, server compute.ServerID, cred compute.Credential, id compute.ShareID) {
+		t.Helper()
+		_, err := ask(h, server, cred, id)
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", why, err)
+	}
+	refused("another server's share", mine, op.ServerID, owner, theirs)
+	refused("another host's server", mine, foreign.ServerID, owner, theirs)
+	refused("a share of no server", mine, op.ServerID, owner, compute.ShareID{UUID: uuid.New()})
+	refused("a credential of no operation", mine, op.ServerID, compute.Credential{ID: uuid.New(), ProjectID: owner.ProjectID, UserID: owner.UserID}, own)
+	refused("strongroom's own login", mine, op.ServerID, compute.DeploymentCredential(), own)
+	c.Exec("UPDATE operations SET kind = 'stop' WHERE id = $1", op.ID)
+	refused("nothing boots it", mine, op.ServerID, owner, own)
+	c.Exec("UPDATE operations SET kind = 'start', state = 'succeeded' WHERE id = $1", op.ID)
+	refused("the operation has ended", mine, op.ServerID, owner, own)
+}
