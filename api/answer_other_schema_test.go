@@ -50,7 +50,7 @@ var otherAnswers = map[string]func(question) Schema{
 	"GET /os-services": func(a question) Schema {
 		k := service(a)
 		if a.Extended {
-			k["drain"] = OrNull(Map(Any))
+			k["drain"], k["fence_after"] = OrNull(Map(Any)), Integer
 		}
 		return One("services", List(Object(k)))
 	},

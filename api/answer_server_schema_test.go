@@ -138,8 +138,19 @@ var serverAnswers = map[string]func(question) Schema{
 	"GET /servers/:id/os-security-groups": always(One("security_groups", List(Object(Keys{
 		"id": Text, "name": Text, "description": Text, "tenant_id": Text, "rules": Empty,
 	})))),
-	"GET /servers/:id/os-interface":          always(One("interfaceAttachments", Empty)),
-	"GET /servers/:id/os-volume_attachments": always(One("volumeAttachments", Empty)),
+	"GET /servers/:id/os-interface":           always(One("interfaceAttachments", Empty)),
+	"GET /servers/:id/os-volume_attachments":  always(One("volumeAttachments", Empty)),
+	"POST /servers/:id/os-volume_attachments": nothing, // refused
+	"GET /servers/:id/shares":                 func(a question) Schema { return One("shares", List(Object(shareKeys(a)))) },
+	"GET /servers/:id/shares/:share_id": func(a question) Schema {
+		k := shareKeys(a)
+		if a.admin() {
+			k[inForm(a, "uuid", "attachmentId")], k["export_location"] = UUID, Text
+		}
+		return One("share", Object(k))
+	},
+	"POST /servers/:id/shares":             func(a question) Schema { return One("share", Object(shareKeys(a))) },
+	"DELETE /servers/:id/shares/:share_id": nothing,
 	"GET /servers/:id/disks": always(One("disks", List(Object(Keys{
 		"id": UUID, "role": Text, "device_name": Text, "bus": Text, "size_mb": Integer, "boot_index": Integer, "guest_format": OrNull(Text),
 		"image_id": OrNull(UUID), "tag": OrNull(Text), "encrypted": Boolean, "encryption_format": OrNull(Text),
@@ -170,6 +181,22 @@ var serverAnswers = map[string]func(question) Schema{
 	"DELETE /servers/:id/migrations/:migration":                     nothing,
 	"POST /servers/:id/migrations/:migration/action force_complete": nothing,
 	"GET /os-migrations":                                            func(a question) Schema { return page("migrations", migration(a)) },
+}
+
+// shareKeys are the keys of a share as everybody reads it (SH-01).
+func shareKeys(a question) Keys {
+	return Keys{
+		inForm(a, "share_id", "shareId"): UUID, "tag": Text,
+		"status": Enum("attaching", "inactive", "active", "error", "detaching"),
+	}
+}
+
+// inForm is a key as Nova spells it, or as the document of shares does.
+func inForm(a question, shipped, documents string) string {
+	if a.Extended {
+		return documents
+	}
+	return shipped
 }
 
 // pair is a map of one item.

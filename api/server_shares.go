@@ -49,7 +49,7 @@ func (a *API) serverShares() []Resource {
 		Routes: []Route{
 			{Method: http.MethodGet, Path: path, Min: sharesSince, Query: nothing, Handle: a.listShares},
 			{Method: http.MethodGet, Path: one, Min: sharesSince, Query: nothing, Handle: a.showShare},
-			{Method: http.MethodPost, Path: path, Min: sharesSince, Query: nothing, Body: shareBody(255), Extended: shareBody(64), Handle: a.attachShare},
+			{Method: http.MethodPost, Path: path, Status: http.StatusCreated, Min: sharesSince, Query: nothing, Body: shareBody(255), Extended: shareBody(64), Handle: a.attachShare},
 			{Method: http.MethodDelete, Path: one, Min: sharesSince, Query: nothing, Handle: a.detachShare},
 		},
 	}}
@@ -152,11 +152,11 @@ func (a *API) attachShare(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := http.StatusCreated
+	view := map[string]any{"share": shareView(r, asked)}
 	if r.Extended {
-		status = http.StatusAccepted
+		return Answer{Status: http.StatusAccepted, Body: view}, nil
 	}
-	return Answer{Status: status, Body: map[string]any{"share": shareView(r, asked)}}, nil
+	return view, nil
 }
 
 // checkAttachment refuses a share that the server cannot have, and completes what is asked for.
