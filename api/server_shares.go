@@ -118,7 +118,7 @@ func (a *API) attachShare(r *Request) (any, error) {
 	if err := r.Decode(&body); err != nil {
 		return nil, err
 	}
-	asked := schema.ServerShare{ID: uuid.UUID(r.ID.Derive("share")), Status: compute.ShareAttaching, Tag: body.Share.Tag}
+	asked := schema.ServerShare{ID: r.ID.Derive("share"), Status: compute.ShareAttaching, Tag: body.Share.Tag}
 	if body.Share.ID != nil {
 		asked.ShareID = *body.Share.ID
 	} else {
