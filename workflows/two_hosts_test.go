@@ -33,7 +33,7 @@ func TestA6ADeleteRemovesThingsOfEveryKind(t *testing.T) {
 			b := spawned(t)
 			place := map[compute.ThingKind]string{
 				compute.ThingImage: compute.PlaceImageStore, compute.ThingObject: compute.PlaceObjects,
-				compute.ThingKeySecret: compute.PlaceKeyManager, compute.ThingTrust: compute.PlaceIdentity,
+				compute.ThingKeySecret: compute.PlaceKeyManager, compute.ThingTrust: compute.PlaceIdentity, compute.ThingShareAccess: compute.PlaceShares,
 			}[kind]
 			if place == "" {
 				place = b.hosts[0].String()
