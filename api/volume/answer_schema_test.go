@@ -58,6 +58,7 @@ var (
 // answers have the schema of each route's answers, derived from Cinder's, which are the same
 // from 3.0 to 3.71. nil: there is no body.
 var answers = map[string]func(caller string) Schema{
+	"GET /qos-specs": func(string) Schema { return One("qos_specs", Empty) },
 	"GET /types": func(caller string) Schema {
 		return Object(Keys{"volume_types": List(volumeType(caller, true, true)), "volume_type_links": Optional(Links("next"))})
 	},

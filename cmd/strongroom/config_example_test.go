@@ -26,8 +26,8 @@ func TestTheExampleIsComplete(t *testing.T) {
 	var missing []string
 	missingKeys(reflect.TypeFor[Config](), shown, "", &missing)
 	require.ElementsMatch(t, []string{
-		"devcloud",                                                               // of strongroom dev alone
-		"keys.path", "keys.master", "images.path", "objects.path", "trusts.path", // of the local back ends, as comments
+		"devcloud",                                                                              // of strongroom dev alone
+		"keys.path", "keys.master", "images.path", "objects.path", "shares.path", "trusts.path", // of the local back ends, as comments
 	}, missing)
 	for _, key := range []string{"# path:", "# master:"} {
 		require.Contains(t, string(text), key)

@@ -27,6 +27,7 @@ import (
 	"strongroom/activities/key"
 	keylocal "strongroom/activities/key/local"
 	"strongroom/activities/ledger"
+	"strongroom/activities/mount"
 	objectlocal "strongroom/activities/object/local"
 	"strongroom/activities/tpm"
 	trustlocal "strongroom/activities/trust/local"
@@ -115,6 +116,7 @@ func (c *restored) serveHost() {
 	disk.Seen.Register(w, c.files.Seen)
 	disk.Remove.Register(w, durable.NoResult(c.files.Remove))
 	c.states.Register(w)
+	(&mount.Activities{}).Register(w) // no shares are mounted
 	domain.Seen.Register(w, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
