@@ -39,10 +39,11 @@ var values = map[string]string{
 
 // more are columns that rows need beside those that have no default, by table.
 var more = map[string]map[string]string{
-	"credentials": {"sealed": "'x'"},
-	"operations":  {"server_id": values["uuid"]},
-	"servers":     {"host_id": values["uuid"]},
-	"ledger":      {"owner_kind": "'server'"},
+	"credentials":   {"sealed": "'x'"},
+	"server_shares": {"status": "'active'"},
+	"operations":    {"server_id": values["uuid"]},
+	"servers":       {"host_id": values["uuid"]},
+	"ledger":        {"owner_kind": "'server'"},
 }
 
 // fill puts a row into each table that has none.
