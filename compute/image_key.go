@@ -25,9 +25,6 @@ func (img Image) KeyPolicy() string { return img.Properties[keyPolicy] }
 // KeyMayGo reports whether a key may go with its image, by the policy that KeyPolicy gave.
 func KeyMayGo(policy string) bool { return policy == keyGoes }
 
-// KeyGoesByDefault is the policy of a key that was made for its image.
-const KeyGoesByDefault = keyGoes
-
 // ErrSecretOfServer refuses a secret for an image that goes with a server's disk or vTPM
 // (EE-46).
 func ErrSecretOfServer(id SecretID) error {

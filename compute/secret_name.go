@@ -15,8 +15,11 @@ type SecretPlan struct {
 	Bytes int // random bytes behind the passphrase
 }
 
+// SecretNamePrefix begins the name of every secret that strongroom makes.
+const SecretNamePrefix = "strongroom "
+
 const (
-	secretPrefix = "strongroom server "
+	secretPrefix = SecretNamePrefix + "server "
 	tpmThing     = "vtpm"
 	diskThing    = "disk "
 	backingThing = "source of disk "
@@ -64,7 +67,7 @@ func SecretOwner(name string) (server ServerID, op OperationID, ok bool) {
 // SecretUse says, for people, what a secret or a trust of ours is for: "disk root",
 // "vtpm", "trust", "image <id>". Another name is given as it is.
 func SecretUse(name string) string {
-	rest, ours := strings.CutPrefix(name, "strongroom ")
+	rest, ours := strings.CutPrefix(name, SecretNamePrefix)
 	words := strings.Fields(rest)
 	if !ours || len(words) < 3 || !strings.HasPrefix(words[len(words)-1], "req-") {
 		return name

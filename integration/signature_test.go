@@ -91,6 +91,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
 		tpm.Save.Name, tpm.Digest.Name, tpm.BackUp.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Show.Name, tpm.Shown.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,
+		"importLegacy", disk.Adopt.Name, ledger.LeftIn.Name,
 		"share_attach", "share_detach", shares.Look.Name, shares.Allow.Name, shares.Remove.Name, shares.Seen.Name,
 		mount.Mount.Name, mount.Remove.Name, mount.Seen.Name,
 		drain.Begin.Name, drain.Watch.Name, drain.Cancel.Name, drain.End.Name,

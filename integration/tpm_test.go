@@ -219,6 +219,7 @@ func TestGuidesForVTPMs(t *testing.T) {
 	words := map[compute.OperationKind]string{
 		compute.OpUnpause: "pause", compute.OpUnrescue: "rescue", compute.OpShelveOffload: "shelve", compute.OpConfirmResize: "confirm",
 		compute.OpRevertResize: "revert", compute.OpLiveMigrate: "live migration", compute.OpRotateKeys: "keys rotated", compute.OpBackUpTPM: "vTPM backed up",
+		compute.OpShareAttach: "shares", compute.OpShareDetach: "shares", compute.OpImportLegacy: "imported",
 	}
 	for _, a := range compute.Actions {
 		if !a.InRequest { // a lock, say, is the same for all servers

@@ -32,13 +32,19 @@ func (q *Queries) AdoptImageKeys(ctx context.Context) (int64, error) {
 }
 
 const dueImageKeys = `-- name: DueImageKeys :many
-SELECT d.image_id, d.project_id, d.secret, d.made, d.policy, (d.gone_at IS NOT NULL)::boolean AS was_gone FROM (
-    (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept FROM image_keys k WHERE k.look_at <= now() ORDER BY k.look_at LIMIT $1)
+SELECT d.image_id, d.project_id, d.secret, d.made, d.policy,
+    coalesce(d.gone_at <= now() - make_interval(secs => $1::float8), false)::boolean AS was_gone FROM (
+    (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept FROM image_keys k WHERE k.look_at <= now() ORDER BY k.look_at LIMIT $2)
     UNION
     (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept FROM image_keys k JOIN credentials c ON c.project_id = k.project_id AND c.offered AND c.created_at > k.refused_at
-        WHERE k.refused_at IS NOT NULL LIMIT $1)
-) d ORDER BY d.look_at, d.image_id LIMIT $1
+        WHERE k.refused_at IS NOT NULL LIMIT $2)
+) d ORDER BY d.look_at, d.image_id LIMIT $2
 `
+
+type DueImageKeysParams struct {
+	Grace float64
+	Most  int32
+}
 
 type DueImageKeysRow struct {
 	ImageID   compute.ImageID
@@ -50,9 +56,10 @@ type DueImageKeysRow struct {
 }
 
 // Images that the image store is to be asked about: their time has come, or somebody of their
-// project offered a credential since every other one was refused.
-func (q *Queries) DueImageKeys(ctx context.Context, most int32) ([]DueImageKeysRow, error) {
-	rows, err := q.db.Query(ctx, dueImageKeys, most)
+// project offered a credential since every other one was refused. was_gone: it was first seen to be
+// gone a whole grace ago.
+func (q *Queries) DueImageKeys(ctx context.Context, arg DueImageKeysParams) ([]DueImageKeysRow, error) {
+	rows, err := q.db.Query(ctx, dueImageKeys, arg.Grace, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +95,7 @@ func (q *Queries) ForgetImageKey(ctx context.Context, imageID compute.ImageID) e
 }
 
 const imageIsGone = `-- name: ImageIsGone :exec
-UPDATE image_keys SET refused_at = NULL, gone_at = coalesce(gone_at, now()), look_at = now() + make_interval(secs => $1::float8)
+UPDATE image_keys SET refused_at = NULL, gone_at = coalesce(gone_at, now()), look_at = coalesce(gone_at, now()) + make_interval(secs => $1::float8)
 WHERE image_id = $2
 `
 
@@ -143,7 +150,8 @@ SELECT (EXISTS (SELECT FROM image_keys k JOIN ledger i ON i.kind = 'image' AND i
     OR EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
         WHERE s.deleted_at IS NULL AND d.encryption_secret_uuid = $1::uuid)
     OR EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
-        WHERE s.deleted_at IS NULL AND d.backing_encryption_secret_uuid = $1::uuid))::boolean
+        WHERE s.deleted_at IS NULL AND d.backing_encryption_secret_uuid = $1::uuid)
+    OR EXISTS (SELECT FROM servers s WHERE s.deleted_at IS NULL AND s.ephemeral_key_uuid = $1::uuid))::boolean
 `
 
 type IsSecretNamedParams struct {
@@ -182,6 +190,7 @@ SELECT (EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
         WHERE s.deleted_at IS NULL AND d.role <> 'rescue' AND d.encryption_secret_uuid = $1::uuid)
     OR EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
         WHERE s.deleted_at IS NULL AND d.backing_encryption_secret_uuid = $1::uuid)
+    OR EXISTS (SELECT FROM servers s WHERE s.deleted_at IS NULL AND s.ephemeral_key_uuid = $1::uuid)
     OR EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = $1::uuid::text
         AND l.state NOT IN ('released', 'handed_over')))::boolean
 `
@@ -291,7 +300,8 @@ func (q *Queries) LockSecretThings(ctx context.Context, arg LockSecretThingsPara
 }
 
 const lookAtImagesLater = `-- name: LookAtImagesLater :exec
-UPDATE image_keys SET look_at = now() + make_interval(secs => $1::float8) WHERE image_id = ANY($2::uuid[])
+UPDATE image_keys SET look_at = now() + make_interval(secs => $1::float8)
+WHERE image_id = ANY($2::uuid[]) AND look_at <= now()
 `
 
 type LookAtImagesLaterParams struct {
@@ -306,7 +316,7 @@ func (q *Queries) LookAtImagesLater(ctx context.Context, arg LookAtImagesLaterPa
 
 const recordImageKey = `-- name: RecordImageKey :exec
 INSERT INTO image_keys (image_id, operation_id, project_id, secret, made, policy, look_at)
-VALUES ($1, $2, $3, $4, $5, $6, now() + interval '10 minutes') ON CONFLICT (image_id) DO NOTHING
+VALUES ($1, $2, $3, $4, $5, $6, now()) ON CONFLICT (image_id) DO NOTHING
 `
 
 type RecordImageKeyParams struct {

@@ -129,7 +129,7 @@ func (b *bench) pass() {
 
 func (b *bench) due() {
 	b.t.Helper()
-	b.Exec("UPDATE image_keys SET look_at = now() - interval '1 second' WHERE look_at IS NOT NULL")
+	b.Exec("UPDATE image_keys SET look_at = now() - interval '1 second', gone_at = gone_at - interval '1 day' WHERE look_at IS NOT NULL")
 }
 
 // state is that of a key on the ledger.

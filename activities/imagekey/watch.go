@@ -61,7 +61,7 @@ func (w *Watch) Pass(ctx context.Context) error {
 	if w.Interval <= 0 {
 		return nil
 	}
-	due, err := schema.New(w.Pool).DueImageKeys(ctx, most)
+	due, err := schema.New(w.Pool).DueImageKeys(ctx, schema.DueImageKeysParams{Grace: w.Grace.Seconds(), Most: most})
 	if err != nil || len(due) == 0 {
 		return fence.Unavailable(err)
 	}

@@ -243,6 +243,7 @@ func TestEE44ALookWaitsForACredential(t *testing.T) {
 	}
 	offered := func() int { return b.CountRows("SELECT count(*) FROM credentials WHERE offered") }
 	records := &ledger.Activities{Pool: b.DB}
+	b.Exec("UPDATE image_keys SET policy = 'True'") // it was seen
 	b.remove(k.img)
 	for range 2 { // two looks
 		b.pass()
@@ -301,8 +302,28 @@ func TestEE46SecretsOfServers(t *testing.T) {
 		VALUES ($1, $2, 'ephemeral', '/dev/vdb', 1, true, $3)`, uuid.New(), op.ServerID, legacy)
 	_, err := b.use(legacy, "a name of Nova's")
 	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+	unmoved := compute.SecretID{UUID: uuid.New()}
+	b.Exec("UPDATE servers SET ephemeral_key_uuid = $2 WHERE id = $1", op.ServerID, unmoved)
+	_, err = b.use(unmoved, "")
+	require.True(t, compute.Is(err, compute.Conflict), "a legacy key that is still to be moved to the disks: %v", err)
 	_, err = b.use(compute.SecretID{UUID: uuid.New()}, "mine")
 	require.NoError(t, err)
+}
+
+// EE-44: however often an image is looked at, its key stays for the whole grace.
+func TestEE44AKeyStaysForTheWholeGrace(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	k := b.make("True")
+	b.pass()
+	b.remove(k.img)
+	for range 3 {
+		b.Exec("UPDATE image_keys SET look_at = now() - interval '1 second'")
+		require.NoError(t, b.Pass(b.Ctx))
+		require.Equal(t, compute.ThingHandedOver, b.state(k))
+	}
+	b.pass()
+	require.Equal(t, compute.ThingWaiting, b.state(k))
 }
 
 // EE-46, EE-44: of who makes an image with a key and who deletes the key, at once, one comes

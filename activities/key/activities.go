@@ -3,6 +3,7 @@ package key
 import (
 	"cmp"
 	"context"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -81,9 +82,13 @@ func (a *Activities) Check(ctx context.Context, in CheckInput) error {
 	})
 }
 
-// Name is the activity key.Name. It fails as Check does.
+// Name is the activity key.Name. A name that is not one of strongroom's is "": it would be in the
+// history. It fails as Check does.
 func (a *Activities) Name(ctx context.Context, in CheckInput) (NameResult, error) {
 	name, err := a.Manager.Name(ctx, in.Credential, in.Secret)
+	if !strings.HasPrefix(name, compute.SecretNamePrefix) { // what a user calls his secret is nobody's business
+		name = ""
+	}
 	return NameResult{Name: name}, err
 }
 

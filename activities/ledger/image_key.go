@@ -112,7 +112,7 @@ func RecordKeys(ctx context.Context, q *schema.Queries, things []compute.Thing) 
 			}
 			err = q.RecordImageKey(ctx, schema.RecordImageKeyParams{
 				ImageID: compute.ImageID{UUID: image}, OperationID: img.Operation, ProjectID: img.Credential.ProjectID,
-				Secret: compute.SecretID{UUID: secret}, Made: true, Policy: compute.KeyGoesByDefault,
+				Secret: compute.SecretID{UUID: secret}, Made: true, // what the image says of its key, the first look tells
 			})
 			if err != nil {
 				return err

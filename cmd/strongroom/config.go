@@ -251,7 +251,7 @@ func defaults() *Config {
 	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000}
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Control.Retention = 90 * 24 * time.Hour
-	cfg.Control.ImageKeyInterval, cfg.Control.ImageKeyGrace = time.Hour, 24*time.Hour
+	cfg.Control.ImageKeyGrace = 24 * time.Hour // and no interval: an operator decides that keys are deleted
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"

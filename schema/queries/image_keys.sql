@@ -1,7 +1,7 @@
 -- name: RecordImageKey :exec
 -- The secret of an image. What is known of it already stays.
 INSERT INTO image_keys (image_id, operation_id, project_id, secret, made, policy, look_at)
-VALUES ($1, $2, $3, $4, $5, $6, now() + interval '10 minutes') ON CONFLICT (image_id) DO NOTHING;
+VALUES ($1, $2, $3, $4, $5, $6, now()) ON CONFLICT (image_id) DO NOTHING;
 
 -- name: AdoptImageKeys :execrows
 -- Secrets that an earlier release made for images.
@@ -28,6 +28,7 @@ SELECT (EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
         WHERE s.deleted_at IS NULL AND d.role <> 'rescue' AND d.encryption_secret_uuid = sqlc.arg(secret)::uuid)
     OR EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
         WHERE s.deleted_at IS NULL AND d.backing_encryption_secret_uuid = sqlc.arg(secret)::uuid)
+    OR EXISTS (SELECT FROM servers s WHERE s.deleted_at IS NULL AND s.ephemeral_key_uuid = sqlc.arg(secret)::uuid)
     OR EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = sqlc.arg(secret)::uuid::text
         AND l.state NOT IN ('released', 'handed_over')))::boolean;
 
@@ -43,12 +44,15 @@ SELECT (EXISTS (SELECT FROM image_keys k JOIN ledger i ON i.kind = 'image' AND i
     OR EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
         WHERE s.deleted_at IS NULL AND d.encryption_secret_uuid = sqlc.arg(secret)::uuid)
     OR EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
-        WHERE s.deleted_at IS NULL AND d.backing_encryption_secret_uuid = sqlc.arg(secret)::uuid))::boolean;
+        WHERE s.deleted_at IS NULL AND d.backing_encryption_secret_uuid = sqlc.arg(secret)::uuid)
+    OR EXISTS (SELECT FROM servers s WHERE s.deleted_at IS NULL AND s.ephemeral_key_uuid = sqlc.arg(secret)::uuid))::boolean;
 
 -- name: DueImageKeys :many
 -- Images that the image store is to be asked about: their time has come, or somebody of their
--- project offered a credential since every other one was refused.
-SELECT d.image_id, d.project_id, d.secret, d.made, d.policy, (d.gone_at IS NOT NULL)::boolean AS was_gone FROM (
+-- project offered a credential since every other one was refused. was_gone: it was first seen to be
+-- gone a whole grace ago.
+SELECT d.image_id, d.project_id, d.secret, d.made, d.policy,
+    coalesce(d.gone_at <= now() - make_interval(secs => sqlc.arg(grace)::float8), false)::boolean AS was_gone FROM (
     (SELECT k.* FROM image_keys k WHERE k.look_at <= now() ORDER BY k.look_at LIMIT sqlc.arg(most))
     UNION
     (SELECT k.* FROM image_keys k JOIN credentials c ON c.project_id = k.project_id AND c.offered AND c.created_at > k.refused_at
@@ -61,7 +65,7 @@ UPDATE image_keys SET policy = sqlc.arg(policy), refused_at = NULL, gone_at = NU
 WHERE image_id = sqlc.arg(image_id);
 
 -- name: ImageIsGone :exec
-UPDATE image_keys SET refused_at = NULL, gone_at = coalesce(gone_at, now()), look_at = now() + make_interval(secs => sqlc.arg(again)::float8)
+UPDATE image_keys SET refused_at = NULL, gone_at = coalesce(gone_at, now()), look_at = coalesce(gone_at, now()) + make_interval(secs => sqlc.arg(again)::float8)
 WHERE image_id = sqlc.arg(image_id);
 
 -- name: ImagesRefused :exec
@@ -71,7 +75,8 @@ UPDATE image_keys SET refused_at = CASE WHEN sqlc.arg(offered)::boolean THEN clo
 WHERE project_id = sqlc.arg(project_id) AND (look_at <= now() OR refused_at IS NOT NULL);
 
 -- name: LookAtImagesLater :exec
-UPDATE image_keys SET look_at = now() + make_interval(secs => sqlc.arg(again)::float8) WHERE image_id = ANY(sqlc.arg(images)::uuid[]);
+UPDATE image_keys SET look_at = now() + make_interval(secs => sqlc.arg(again)::float8)
+WHERE image_id = ANY(sqlc.arg(images)::uuid[]) AND look_at <= now();
 
 -- name: LockImageKey :one
 SELECT * FROM image_keys WHERE image_id = $1 FOR UPDATE;
