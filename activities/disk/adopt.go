@@ -90,15 +90,11 @@ func (p volumePlace) adopt(ctx context.Context, i volumeInfo, force bool) error 
 	if err := p.ensureLink(); err != nil {
 		return err
 	}
-	tags := []string{"--addtag", volumeTag}
-	switch {
-	case force:
-		tags = append(tags, "--deltag", uncheckedTag)
-	case i.has(volumeTag):
-		return nil
-	default:
-		tags = append(tags, "--addtag", uncheckedTag)
+	checked := "--addtag" // also again, of one that is ours already: it may be said now that it is opened in another way
+	if force {
+		checked = "--deltag"
 	}
+	tags := []string{"--addtag", volumeTag, checked, uncheckedTag}
 	_, err := p.lvm(ctx, "lvchange", append(append([]string{"--quiet"}, tags...), p.volume.String())...)
 	if err == nil {
 		p.Logger.InfoContext(ctx, "adopted volume", "volume", p.volume, "at", filepath.Base(p.link), "unchecked", !force)

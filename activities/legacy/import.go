@@ -79,6 +79,14 @@ func (in Imported) writeServer(ctx context.Context, q *schema.Queries, op comput
 		if err := in.takeAddresses(ctx, q); err != nil {
 			return err
 		}
+		// With this server the key would go, and with it what the other one has.
+		used, err := q.IsSecretOfServer(ctx, in.Key.UUID)
+		if err != nil {
+			return err
+		}
+		if used {
+			return compute.Errorf(compute.Conflict, "key %s is that of another server's disk or vTPM", in.Key)
+		}
 		if err := q.InsertServer(ctx, schema.InsertServerParams{
 			ID: in.ID, ProjectID: in.ProjectID, UserID: in.UserID, Name: in.Name, Hostname: in.Hostname, ReservationID: reservation,
 			VMState: compute.VMBuilding, TaskState: compute.ImportLegacy.Transition.Task, Flavor: in.Flavor, ImageID: image, Image: in.Image,

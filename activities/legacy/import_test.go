@@ -69,6 +69,11 @@ func TestEE48ImportServer(t *testing.T) {
 	state, _, err := b.Ended(b.Ctx, op.ID)
 	require.NoError(t, err)
 	require.Empty(t, state)
+	other := in
+	other.ID, other.Networks = compute.ServerID{UUID: uuid.New()}, nil
+	_, err = b.Import(b.Ctx, other)
+	require.ErrorContains(t, err, "is that of another server", "a key goes with one server")
+	require.Equal(t, compute.Conflict, compute.KindOf(err))
 
 	records := record.Activities{Pool: b.DB}
 	as := durable.OperationInput{Operation: op.ID, Server: in.ID}

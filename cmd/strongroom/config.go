@@ -256,7 +256,7 @@ func defaults() *Config {
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
-	cfg.Shares.Backend, cfg.Shares.Path = "local", "/var/lib/strongroom/shares"
+	cfg.Shares.Backend, cfg.Shares.Path = "none", "/var/lib/strongroom/shares"
 	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
 	cfg.Credentials.Key = "/etc/strongroom/credentials.key"
 	cfg.Credentials.Roles, cfg.Credentials.OtherRoles = []string{"creator"}, []string{"member", "reader"}
@@ -268,7 +268,7 @@ func defaults() *Config {
 	cfg.Host = HostConfig{
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
 		Instances:  "/var/lib/strongroom/instances",
-		ImageCache: "/var/lib/strongroom/cache", Shares: "/var/lib/strongroom/mounts", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
+		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
 		SwtpmEnabled: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
 		BootID:     "/proc/sys/kernel/random/boot_id",

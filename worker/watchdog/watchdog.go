@@ -83,10 +83,10 @@ func (w *Watchdog) lookAt(ctx context.Context, now Moment) error {
 			return failed // it is none that does its work
 		}
 	}
-	if failed := w.Alive.note(now); failed != nil {
-		return failed
+	if err != nil { // it does not see what the host promises: nothing is to be promised because of it
+		return err
 	}
-	return err
+	return w.Alive.note(now)
 }
 
 func message(err error) string {
