@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -46,7 +47,8 @@ var readers = map[string]reader{
 func TestEE38WhoMayReadWhichSecret(t *testing.T) {
 	backends(t, openStack)
 	t.Parallel()
-	for name, r := range readers {
+	for _, name := range stepsOf("readers of secrets", slices.Sorted(maps.Keys(readers))) {
+		r := readers[name]
 		t.Run(name, func(t *testing.T) {
 			c := ownCloud(t)
 			id := c.createIdle(t, encrypted)

@@ -1,10 +1,12 @@
 package integration_test
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,7 +109,7 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 	to, h := c.Host(1), c.Host(2)
 	w := c.watched(t, h)
 	defer w.end(t, c, h)
-	for name, falls := range map[string]struct {
+	ways := map[string]struct {
 		silent, returns func(t *testing.T)
 	}{
 		"cut off, and its worker stops them": {
@@ -131,7 +133,9 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 			func(t *testing.T) { c.signalWorker(t, h, syscall.SIGSTOP) },
 			func(t *testing.T) { c.signalWorker(t, h, syscall.SIGCONT) },
 		},
-	} {
+	}
+	for _, name := range stepsOf("ways to be cut off", slices.Sorted(maps.Keys(ways))) {
+		falls := ways[name]
 		t.Run(name, func(t *testing.T) {
 			require.Eventually(t, func() bool { return c.promised(t, h) == 60 }, settleTimeout, time.Second)
 			id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
