@@ -236,9 +236,11 @@ func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
 	c.becomes(t, id, "ERROR")
 	c.requireOn(t, a, id)
 
+	off := time.Now()
 	c.powerOn(t, b)
 	c.forceDown(t, b, false)
-	c.isDown(t, b, false)
+	require.Eventually(t, func() bool { return c.hostService(t, b).UpdatedAt.After(off) }, settleTimeout, 500*time.Millisecond,
+		"it is not back: that it is up may be what it said before")
 	c.evacuate(t, id, "2.14")
 	c.becomes(t, id, "ACTIVE")
 	c.requireOn(t, b, id)
