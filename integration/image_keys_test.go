@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/acls"
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud/cloudtest"
@@ -178,8 +179,7 @@ func (c *testCloud) lookedAt(t *testing.T, imgs ...*images.Image) {
 	}
 	for _, img := range imgs {
 		require.Eventually(t, func() bool {
-			_, err := servers.List(c.compute(t, "-demo"), servers.ListOpts{Limit: 1}).AllPages(t.Context()) // a request brings a credential
-			require.NoError(t, err)
+			c.bringsACredential(t, db)
 			var n int
 			require.NoError(t, db.QueryRow(t.Context(), "SELECT count(*) FROM image_keys WHERE image_id = $1 AND (look_at = '2000-01-01' OR refused_at IS NOT NULL)",
 				img.ID).Scan(&n))
@@ -188,12 +188,23 @@ func (c *testCloud) lookedAt(t *testing.T, imgs ...*images.Image) {
 	}
 }
 
+// bringsACredential sends a request, whose token is kept where images wait for one; a project
+// is asked for one a minute at most, and the last one was refused a minute ago.
+func (c *testCloud) bringsACredential(t *testing.T, db *pgx.Conn) {
+	t.Helper()
+	_, err := db.Exec(t.Context(), "UPDATE image_keys SET refused_at = refused_at - interval '1 minute' WHERE refused_at > now() - interval '1 minute'")
+	require.NoError(t, err)
+	_, err = servers.List(c.compute(t, "-demo"), servers.ListOpts{Limit: 1}).AllPages(t.Context())
+	require.NoError(t, err)
+}
+
 // EE-44, EE-28: the key of an image goes when its user has deleted the image; not while another image names it, and not where the image
 // said False: this the audit lists until somebody deletes it. Whatever an image says of other
 // keys, these stay.
 func TestEE44KeysOfImagesGoWithThem(t *testing.T) {
 	backends(t, openStack, local)
 	c := ownCloud(t)
+	db := c.database(t)
 	c.watchesImageKeys(t)
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
@@ -219,8 +230,7 @@ func TestEE44KeysOfImagesGoWithThem(t *testing.T) {
 	}
 	for _, img := range []*images.Image{gone, liar} {
 		require.Eventually(t, func() bool {
-			_, err := servers.List(c.compute(t, "-demo"), servers.ListOpts{Limit: 1}).AllPages(t.Context())
-			require.NoError(t, err)
+			c.bringsACredential(t, db)
 			return !c.hasKeyOf(t, img)
 		}, 2*settleTimeout, time.Second, "the key of %s goes", img.Name)
 	}
@@ -228,27 +238,28 @@ func TestEE44KeysOfImagesGoWithThem(t *testing.T) {
 	require.True(t, c.hasKeyOf(t, shared), "another image is encrypted with it")
 	require.True(t, c.hasKeyOf(t, kept), "its image said False")
 	c.startAgain(t, id) // the key that liar named is the server's
+	// Other tests have images in the same projects, whose keys the audit tells of as well.
 	var listed []string
 	for _, f := range c.audit(t).Findings {
-		require.EqualValues(t, "kept", f.What, f)
-		listed = append(listed, f.Name)
+		for _, img := range []*images.Image{gone, shared, kept, liar} {
+			if strings.Contains(f.Name, img.ID) {
+				require.EqualValues(t, "kept", f.What, f)
+				listed = append(listed, img.ID)
+			}
+		}
 	}
-	require.Len(t, listed, 2, listed)
-	require.Contains(t, strings.Join(listed, "\n"), "strongroom image "+kept.ID)
+	require.ElementsMatch(t, []string{shared.ID, kept.ID}, listed)
 
 	require.NoError(t, images.Delete(t.Context(), store, user.ID).ExtractErr())
 	require.Eventually(t, func() bool {
-		_, err := servers.List(c.compute(t, "-demo"), servers.ListOpts{Limit: 1}).AllPages(t.Context())
-		require.NoError(t, err)
+		c.bringsACredential(t, db)
 		return !c.hasKeyOf(t, shared)
 	}, 4*settleTimeout, time.Second, "nothing names it any more")
 	c.delete(t, id)
 	if c.real != nil {
 		keys := c.service(t, "-demo", openstack.NewKeyManagerV1)
 		require.NoError(t, secrets.Delete(t.Context(), keys, fmt.Sprint(kept.Properties["os_encrypt_key_id"])).ExtractErr())
-		for _, f := range c.audit(t).Findings { // with no role in the project it does not see that this one is gone
-			require.Contains(t, f.Name, kept.ID)
-		}
+		require.False(t, c.hasKeyOf(t, kept))
 	}
 }
 
