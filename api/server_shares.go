@@ -97,7 +97,7 @@ func (a *API) showShare(r *Request) (any, error) {
 	}
 	view := shareView(r, s)
 	if r.IsAdmin() { // SH-02: the cloud's, not a project's (decision 20)
-		location, err := a.config.Seal.Unseal(sealedFor(s), s.ExportLocation)
+		location, err := a.config.Seal.Unseal(s.SealedFor(), s.ExportLocation)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (a *API) checkAttachment(r *Request, row schema.Server, asked *schema.Serve
 		}
 	}
 	asked.ServerID, asked.ShareProto, arguments.Address = row.ID, protocol, host.Address
-	asked.ExportLocation = a.config.Seal.Seal(sealedFor(*asked), []byte(location))
+	asked.ExportLocation = a.config.Seal.Seal(asked.SealedFor(), []byte(location))
 	return nil
 }
 
@@ -288,11 +288,6 @@ func spelled(r *Request, shipped, documents string) string {
 		return documents
 	}
 	return shipped
-}
-
-// sealedFor is what a share's export location is bound to: its attachment and its server.
-func sealedFor(s schema.ServerShare) compute.Credential {
-	return compute.Credential{ID: s.ID, ProjectID: s.ServerID.String(), UserID: s.ShareID.String()}
 }
 
 // checkShares refuses what cannot be done with a server that has shares (SH-22).

@@ -23,6 +23,8 @@ type Facts struct {
 	Resumes    bool // a guest that may have moved goes on by it: refused, as a boot is, where another host may run it
 	NoShares   bool // refused for a server that has shares (SH-22)
 	InRequest  bool // it ends inside its request: a row in the trail, no workflow
+
+	Notifications Notifications // of its start and its end; none: nobody is notified
 }
 
 // RunsGuest reports whether the server's guest runs by it, or goes on: then no other host may run it.

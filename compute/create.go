@@ -6,7 +6,8 @@ const OpCreate OperationKind = "create"
 // Create makes a server. There is no state from which it begins: the server's row
 // comes with it.
 var Create = declare(Action[None]{Facts: Facts{
-	Kind:       OpCreate,
-	Transition: Transition{Task: TaskScheduling},
-	Boots:      true,
+	Kind:          OpCreate,
+	Transition:    Transition{Task: TaskScheduling},
+	Boots:         true,
+	Notifications: notifications("create"),
 }})

@@ -6,6 +6,7 @@ const OpDelete OperationKind = "delete"
 // Delete removes a server and everything that it has. It wins over every other
 // operation, also over a create that still runs.
 var Delete = declare(Action[None]{Facts: Facts{
-	Kind:       OpDelete,
-	Transition: Transition{Task: TaskDeleting, Always: true},
+	Kind:          OpDelete,
+	Transition:    Transition{Task: TaskDeleting, Always: true},
+	Notifications: notifications("delete"),
 }})

@@ -8,10 +8,11 @@ const OpEvacuate OperationKind = "evacuate"
 // Evacuate has a server run on another host, since its own one is down and will not run it
 // any more. What was on that host's disks is lost to it.
 var Evacuate = declare(Action[EvacuateArguments]{Facts: Facts{
-	Kind:       OpEvacuate,
-	Transition: Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
-	NoShares:   true,
-	Boots:      true,
+	Kind:          OpEvacuate,
+	Transition:    Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
+	NoShares:      true,
+	Boots:         true,
+	Notifications: notifications("rebuild"),
 }})
 
 // EvacuateArguments are the arguments of an evacuate.

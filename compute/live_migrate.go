@@ -10,6 +10,9 @@ var LiveMigrate = declare(Action[LiveMigrateArguments]{Facts: Facts{
 	Transition: Transition{Task: TaskMigrating, From: []VMState{VMActive, VMPaused}},
 	NoShares:   true,
 	Resumes:    true,
+	Notifications: Notifications{
+		Start: "instance.live_migration_pre.start", End: "instance.live_migration_post.end", Error: "instance.live_migration_rollback.end",
+	},
 }})
 
 // NotKept is why a running server cannot be moved by who may not read one of its keys. Conflict.

@@ -11,24 +11,27 @@ const (
 
 // Migrate moves a server to another host, off, until it is confirmed or reverted.
 var Migrate = declare(Action[MigrateArguments]{Facts: Facts{
-	Kind:       OpMigrate,
-	Transition: Transition{Task: TaskResizePrep, From: []VMState{VMActive, VMStopped}},
-	NoShares:   true,
-	Boots:      true,
+	Kind:          OpMigrate,
+	Transition:    Transition{Task: TaskResizePrep, From: []VMState{VMActive, VMStopped}},
+	NoShares:      true,
+	Boots:         true,
+	Notifications: notifications("resize"),
 }})
 
 // ConfirmResize gives up what a server was before it was resized or migrated. One in ERROR may
 // be in the midst of it, see CheckMoved.
 var ConfirmResize = declare(Action[None]{Facts: Facts{
-	Kind:       OpConfirmResize,
-	Transition: Transition{Task: TaskResizeConfirming, From: []VMState{VMResized, VMError}},
+	Kind:          OpConfirmResize,
+	Transition:    Transition{Task: TaskResizeConfirming, From: []VMState{VMResized, VMError}},
+	Notifications: notifications("resize_confirm"),
 }})
 
 // RevertResize brings back what a server was before it was resized or migrated.
 var RevertResize = declare(Action[None]{Facts: Facts{
-	Kind:       OpRevertResize,
-	Transition: Transition{Task: TaskResizeReverting, From: []VMState{VMResized, VMError}},
-	Boots:      true,
+	Kind:          OpRevertResize,
+	Transition:    Transition{Task: TaskResizeReverting, From: []VMState{VMResized, VMError}},
+	Boots:         true,
+	Notifications: notifications("resize_revert"),
 }})
 
 // MigrateArguments are the arguments of a migrate.

@@ -8,13 +8,15 @@ const (
 
 // Pause lets a server's guest stand still: it keeps its memory and executes nothing.
 var Pause = declare(Action[None]{Facts: Facts{
-	Kind:       OpPause,
-	Transition: Transition{Task: TaskPausing, From: []VMState{VMActive}},
+	Kind:          OpPause,
+	Transition:    Transition{Task: TaskPausing, From: []VMState{VMActive}},
+	Notifications: notifications("pause"),
 }})
 
 // Unpause lets a paused guest go on where it was.
 var Unpause = declare(Action[None]{Facts: Facts{
-	Kind:       OpUnpause,
-	Transition: Transition{Task: TaskUnpausing, From: []VMState{VMPaused}},
-	Resumes:    true,
+	Kind:          OpUnpause,
+	Transition:    Transition{Task: TaskUnpausing, From: []VMState{VMPaused}},
+	Resumes:       true,
+	Notifications: notifications("unpause"),
 }})

@@ -5,7 +5,7 @@ const OpReboot OperationKind = "reboot"
 
 // Reboot shuts a server down and boots it afresh.
 var Reboot = declare(Action[RebootArguments]{
-	Facts: Facts{Kind: OpReboot, Transition: softReboot, Boots: true},
+	Facts: Facts{Kind: OpReboot, Transition: softReboot, Boots: true, Notifications: notifications("reboot")},
 	Variant: func(in RebootArguments) Transition {
 		if in.Hard {
 			return hardReboot

@@ -10,10 +10,11 @@ const OpRebuild OperationKind = "rebuild"
 
 // Rebuild replaces a server's disks by new ones of an image.
 var Rebuild = declare(Action[RebuildArguments]{Facts: Facts{
-	Kind:       OpRebuild,
-	Transition: Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
-	NoShares:   true,
-	Boots:      true,
+	Kind:          OpRebuild,
+	Transition:    Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
+	NoShares:      true,
+	Boots:         true,
+	Notifications: notifications("rebuild"),
 }})
 
 // RebuildArguments are the arguments of a rebuild.

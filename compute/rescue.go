@@ -7,10 +7,11 @@ const OpRescue OperationKind = "rescue"
 
 // Rescue boots a server from a disk made of an image.
 var Rescue = declare(Action[RescueArguments]{Facts: Facts{
-	Kind:       OpRescue,
-	Transition: Transition{Task: TaskRescuing, From: []VMState{VMActive, VMStopped, VMError}},
-	NoShares:   true,
-	Boots:      true,
+	Kind:          OpRescue,
+	Transition:    Transition{Task: TaskRescuing, From: []VMState{VMActive, VMStopped, VMError}},
+	NoShares:      true,
+	Boots:         true,
+	Notifications: notifications("rescue"),
 }})
 
 // RescueArguments are the arguments of a rescue.

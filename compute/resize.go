@@ -11,10 +11,11 @@ const OpResize OperationKind = "resize"
 // Resize gives a server another flavor, on its host or on another one, until it is confirmed
 // or reverted.
 var Resize = declare(Action[ResizeArguments]{Facts: Facts{
-	Kind:       OpResize,
-	Transition: Transition{Task: TaskResizePrep, From: []VMState{VMActive, VMStopped}},
-	NoShares:   true,
-	Boots:      true,
+	Kind:          OpResize,
+	Transition:    Transition{Task: TaskResizePrep, From: []VMState{VMActive, VMStopped}},
+	NoShares:      true,
+	Boots:         true,
+	Notifications: notifications("resize"),
 }})
 
 // ResizeArguments are the arguments of a resize.

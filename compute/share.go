@@ -19,13 +19,15 @@ const (
 // ShareAttach lets a server that is off have a share from its next start on (SH-03, SH-04).
 var ShareAttach = declare(Action[ShareArguments]{Facts: Facts{
 	Kind: OpShareAttach, Word: "create share",
-	Transition: Transition{Task: TaskAttachingShare, From: []VMState{VMStopped}},
+	Transition:    Transition{Task: TaskAttachingShare, From: []VMState{VMStopped}},
+	Notifications: notifications("share_attach"),
 }})
 
 // ShareDetach takes a share from a server that is off, or in ERROR (SH-16).
 var ShareDetach = declare(Action[ShareArguments]{Facts: Facts{
 	Kind: OpShareDetach, Word: "delete share",
-	Transition: Transition{Task: TaskDetachingShare, From: []VMState{VMStopped, VMError}},
+	Transition:    Transition{Task: TaskDetachingShare, From: []VMState{VMStopped, VMError}},
+	Notifications: notifications("share_detach"),
 }})
 
 // ShareArguments are the arguments of an attachment and of its end. Where the share is

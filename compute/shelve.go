@@ -14,23 +14,26 @@ const (
 
 // Shelve keeps a server's disks as images and its vTPM's state as an object (EE-25, TPM-21).
 var Shelve = declare(Action[ShelveArguments]{Facts: Facts{
-	Kind:       OpShelve,
-	Transition: Transition{Task: TaskShelving, From: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}},
-	NoShares:   true,
+	Kind:          OpShelve,
+	Transition:    Transition{Task: TaskShelving, From: []VMState{VMActive, VMStopped, VMPaused, VMSuspended}},
+	NoShares:      true,
+	Notifications: notifications("shelve"),
 }})
 
 // ShelveOffload gives up what a shelved server has on its host.
 var ShelveOffload = declare(Action[None]{Facts: Facts{
-	Kind:       OpShelveOffload,
-	Transition: Transition{Task: TaskShelvingOffloading, From: []VMState{VMShelved}},
+	Kind:          OpShelveOffload,
+	Transition:    Transition{Task: TaskShelvingOffloading, From: []VMState{VMShelved}},
+	Notifications: notifications("shelve_offload"),
 }})
 
 // Unshelve runs a shelved server again: where it was or, once offloaded, on any host. One
 // that is in ERROR while it is shelved comes back by it, too (CheckUnshelve).
 var Unshelve = declare(Action[UnshelveArguments]{Facts: Facts{
-	Kind:       OpUnshelve,
-	Transition: Transition{Task: TaskUnshelving, From: []VMState{VMShelved, VMShelvedOffloaded, VMError}},
-	Boots:      true,
+	Kind:          OpUnshelve,
+	Transition:    Transition{Task: TaskUnshelving, From: []VMState{VMShelved, VMShelvedOffloaded, VMError}},
+	Boots:         true,
+	Notifications: notifications("unshelve"),
 }})
 
 // NeverOffload as ShelveArguments.OffloadAfter leaves a shelved server on its host.

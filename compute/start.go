@@ -5,9 +5,10 @@ const OpStart OperationKind = "start"
 
 // Start boots a stopped server.
 var Start = declare(Action[None]{Facts: Facts{
-	Kind:       OpStart,
-	Transition: Transition{Task: TaskPoweringOn, From: []VMState{VMStopped}},
-	Boots:      true,
+	Kind:          OpStart,
+	Transition:    Transition{Task: TaskPoweringOn, From: []VMState{VMStopped}},
+	Boots:         true,
+	Notifications: notifications("power_on"),
 }})
 
 // StartsUnattended reports whether the server can be started when nobody asks for it: it

@@ -7,9 +7,10 @@ const OpUnrescue OperationKind = "unrescue"
 
 // Unrescue boots a rescued server from its own disk again.
 var Unrescue = declare(Action[None]{Facts: Facts{
-	Kind:       OpUnrescue,
-	Transition: Transition{Task: TaskUnrescuing, From: []VMState{VMRescued}},
-	Boots:      true,
+	Kind:          OpUnrescue,
+	Transition:    Transition{Task: TaskUnrescuing, From: []VMState{VMRescued}},
+	Boots:         true,
+	Notifications: notifications("unrescue"),
 }})
 
 // Unrescued gives the server without its rescue disk.

@@ -220,6 +220,15 @@ type Migration struct {
 	FencedAt        *time.Time
 }
 
+type Notification struct {
+	Number    int64
+	ID        uuid.UUID
+	EventType string
+	Priority  string
+	Message   string
+	CreatedAt time.Time
+}
+
 type Operation struct {
 	ID           compute.OperationID
 	Number       int64

@@ -43,6 +43,11 @@ func (row ServerShare) Mapping() compute.ShareMapping {
 	return compute.ShareMapping{ID: row.ID, Share: row.ShareID, Status: row.Status, Tag: row.Tag, Protocol: row.ShareProto}
 }
 
+// SealedFor is what a share's export location is bound to: its attachment, its server and itself.
+func (row ServerShare) SealedFor() compute.Credential {
+	return compute.Credential{ID: row.ID, ProjectID: row.ServerID.String(), UserID: row.ShareID.String()}
+}
+
 // Rebuild reads the arguments of a rebuild. Invalid: the operation has none.
 func (op Operation) Rebuild() (asked compute.RebuildRequest, err error) {
 	if err := json.Unmarshal(op.Arguments, &asked); err != nil {

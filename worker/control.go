@@ -18,6 +18,7 @@ import (
 	"strongroom/activities/imagekey"
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
+	"strongroom/activities/notification"
 	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
@@ -58,6 +59,9 @@ type Control struct {
 	Images       image.Library
 	Objects      object.Store
 	Shares       share.Service
+	// Notifications tells of operations, by Broker; both are nil where nobody wants to know.
+	Notifications *notification.Writer
+	Broker        notification.Broker
 	Legacy       compute.LegacyEncryption
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -87,11 +91,14 @@ func (c Control) Run(ctx context.Context) error {
 	(&image.Activities{Library: c.Images}).Register(cloud)
 	(&object.Activities{Store: c.Objects}).Register(cloud)
 	(&share.Activities{Service: c.Shares}).Register(cloud)
+	if c.Broker != nil {
+		group.Add(&notification.Sender{Pool: c.Pool, Broker: c.Broker, Logger: c.Logger})
+	}
 	return deployment.Run(ctx, group, c.schedule)
 }
 
 func (c Control) registerControl(r sdk.Registry) {
-	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy, TPMBackupInterval: c.TPMBackupInterval}
+	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy, TPMBackupInterval: c.TPMBackupInterval, Notifications: c.Notifications}
 	records.Register(r)
 	(&ledger.Activities{Pool: c.Pool}).Register(r)
 	(&placement.Activities{Pool: c.Pool}).Register(r)

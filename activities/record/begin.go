@@ -49,9 +49,12 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 		}
 		if rows == 0 {
 			out = BeginResult{Superseded: true}
-			return settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
+			return a.settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
 		}
 		if out, err = a.load(ctx, q, in); err != nil {
+			return err
+		}
+		if err := a.Notifications.Began(ctx, q, in.Operation); err != nil {
 			return err
 		}
 		if status, former := deciding[out.Kind], out.Server.Former; status != "" && former != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/activities/legacy"
+	"strongroom/activities/notification"
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/schema"
@@ -21,6 +22,8 @@ type Activities struct {
 	Legacy compute.LegacyEncryption // of disks with a legacy key; default compute.DefaultLegacyEncryption
 	// TPMBackupInterval is how often the state of a server's vTPM is backed up; 0: never.
 	TPMBackupInterval time.Duration
+	// Notifications tells of operations; nil: nobody is told.
+	Notifications *notification.Writer
 
 	unpurged unpurged
 }

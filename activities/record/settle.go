@@ -162,11 +162,11 @@ type ending struct {
 // one transaction.
 func (a *Activities) end(ctx context.Context, e ending, giveBack func(*schema.Queries) error) error {
 	return a.closing(ctx, e.Operation, e.close, func() error {
-		return a.transaction(ctx, func(q *schema.Queries) error { return e.write(ctx, q, giveBack) })
+		return a.transaction(ctx, func(q *schema.Queries) error { return a.write(ctx, q, e, giveBack) })
 	})
 }
 
-func (e ending) write(ctx context.Context, q *schema.Queries, giveBack func(*schema.Queries) error) error {
+func (a *Activities) write(ctx context.Context, q *schema.Queries, e ending, giveBack func(*schema.Queries) error) error {
 	// The lock first: an earlier attempt may be about to commit, and its effect must not
 	// be mistaken for another operation's.
 	owned, err := fence.LockIfOwned(ctx, q, e.Operation, e.Server)
@@ -190,11 +190,11 @@ func (e ending) write(ctx context.Context, q *schema.Queries, giveBack func(*sch
 	default:
 		e.state, e.message = compute.OperationCancelled, fence.Message
 	}
-	return settle(ctx, q, e.Operation, e.state, e.message)
+	return a.settle(ctx, q, e.Operation, e.state, e.message)
 }
 
-// settle ends an operation's row and trail, and wipes the token that it acted with.
-func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
+// settle ends an operation's row and trail, tells of it, and wipes the token that it acted with.
+func (a *Activities) settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
 	if err := q.LockCredentialOf(ctx, op); err != nil {
 		return err
 	}
@@ -218,8 +218,12 @@ func settle(ctx context.Context, q *schema.Queries, op compute.OperationID, stat
 	if message != "" {
 		params.Message = &message
 	}
-	if _, err := q.SettleOperation(ctx, params); err != nil {
+	if settled, err := q.SettleOperation(ctx, params); err != nil {
 		return err
+	} else if settled > 0 {
+		if err := a.Notifications.Ended(ctx, q, op); err != nil {
+			return err
+		}
 	}
 	return q.WipeCredentialOf(ctx, op)
 }

@@ -94,6 +94,16 @@ type Config struct {
 		Backend string `koanf:"backend"` // local, or none
 		Path    string `koanf:"path"`
 	} `koanf:"shares"`
+	Notifications struct {
+		URL          string   `koanf:"url"`           // of a RabbitMQ: amqp://user@host:5672/, or amqps; empty: nobody is notified
+		PasswordFile string   `koanf:"password_file"` // of its user
+		Authority    string   `koanf:"authority"`     // amqps: file of the authority of its certificate; empty: the system's
+		Exchange     string   `koanf:"exchange"`
+		Topics       []string `koanf:"topics"`
+
+		IncludeShareMapping   bool `koanf:"include_share_mapping"`   // servers' shares are told
+		IncludeExportLocation bool `koanf:"include_export_location"` // and where these are exported
+	} `koanf:"notifications"`
 	Trusts struct {
 		Backend string   `koanf:"backend"` // local or keystone
 		Path    string   `koanf:"path"`
@@ -257,6 +267,7 @@ func defaults() *Config {
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
 	cfg.Shares.Backend, cfg.Shares.Path = "none", "/var/lib/strongroom/shares"
+	cfg.Notifications.Exchange, cfg.Notifications.Topics = "nova", []string{"versioned_notifications"}
 	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
 	cfg.Credentials.Key = "/etc/strongroom/credentials.key"
 	cfg.Credentials.Roles, cfg.Credentials.OtherRoles = []string{"creator"}, []string{"member", "reader"}

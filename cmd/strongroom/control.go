@@ -88,10 +88,14 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	notify, broker, err := b.notifications()
+	if err != nil {
+		return err
+	}
 	return worker.Control{
 		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention,
 		TPMBackupInterval: b.Control.TPMBackupInterval, ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace,
-		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares,
+		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares, Notifications: notify, Broker: broker,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }

@@ -1,0 +1,158 @@
+package notification
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// The priorities of notifications, as Nova spells them.
+const (
+	priorityInfo  = "INFO"
+	priorityError = "ERROR"
+)
+
+// buildFailed is told when no host was found for a new server.
+const buildFailed = "compute_task.build_instances.error"
+
+// timeFormat is that of oslo.messaging's timestamps.
+const timeFormat = "2006-01-02 15:04:05.000000"
+
+// Opener unseals where a share is exported.
+type Opener interface {
+	Unseal(of compute.Credential, sealed []byte) ([]byte, error)
+}
+
+// Writer writes notifications of operations into the outbox. A nil Writer writes none.
+type Writer struct {
+	Shares bool // payloads list the servers' shares (include_share_mapping)
+	// Locations, where it is not nil, has the listed shares tell where they are exported
+	// (decision 14): who reads the broker's queues learns it.
+	Locations Opener
+}
+
+// Began writes the notification that an operation has begun.
+func (w *Writer) Began(ctx context.Context, q *schema.Queries, op compute.OperationID) error {
+	return w.write(ctx, q, op, func(s subject, of compute.Notifications) ([]event, error) {
+		payload, err := s.action(false)
+		return []event{{of.Start, priorityInfo, payload}}, err
+	})
+}
+
+// Ended writes the notifications that an operation that had begun is settled.
+func (w *Writer) Ended(ctx context.Context, q *schema.Queries, op compute.OperationID) error {
+	return w.write(ctx, q, op, func(s subject, of compute.Notifications) ([]event, error) {
+		if s.operation.StartedAt == nil {
+			return nil, nil
+		}
+		if s.operation.State == compute.OperationSucceeded {
+			payload, err := s.action(false)
+			return []event{{of.End, priorityInfo, payload}}, err
+		}
+		payload, err := s.action(true)
+		priority := priorityInfo
+		if strings.HasSuffix(of.Error, ".error") {
+			priority = priorityError
+		}
+		events := []event{{of.Error, priority, payload}}
+		if m := s.operation.Message; s.operation.Kind == compute.OpCreate && m != nil && strings.Contains(*m, "No valid host was found") {
+			events = append([]event{{buildFailed, priorityError, s.unplaced()}}, events...)
+		}
+		return events, err
+	})
+}
+
+type event struct {
+	name, priority string
+	payload        object
+}
+
+func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.OperationID, tell func(subject, compute.Notifications) ([]event, error)) error {
+	if w == nil {
+		return nil
+	}
+	op, err := q.GetOperation(ctx, id)
+	if err != nil || op.ServerID == (compute.ServerID{}) {
+		return err
+	}
+	action, err := compute.ActionOf(op.Kind)
+	if err != nil || action.Notifications == (compute.Notifications{}) {
+		return err
+	}
+	s, err := w.load(ctx, q, op)
+	if err != nil {
+		return err
+	}
+	events, err := tell(s, action.Notifications)
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	if err := q.LockNotifications(ctx, op.ServerID.UUID); err != nil {
+		return err
+	}
+	for _, e := range events {
+		row, err := e.row(ctx, q, s)
+		if err != nil {
+			return err
+		}
+		if err := q.InsertNotification(ctx, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Writer) load(ctx context.Context, q *schema.Queries, op schema.Operation) (subject, error) {
+	s := subject{operation: op, shares: []object{}}
+	var err error
+	if s.server, err = q.GetServer(ctx, op.ServerID); err != nil {
+		return s, err
+	}
+	if s.server.HostID != nil {
+		if s.host, err = q.HostNameOf(ctx, *s.server.HostID); err != nil {
+			return s, err
+		}
+	}
+	if !w.Shares {
+		return s, nil
+	}
+	rows, err := q.ServerShares(ctx, op.ServerID)
+	if err != nil {
+		return s, err
+	}
+	for _, row := range rows {
+		var location []byte
+		if w.Locations != nil {
+			if location, err = w.Locations.Unseal(row.SealedFor(), row.ExportLocation); err != nil {
+				return s, err
+			}
+		}
+		s.shares = append(s.shares, share(row.Mapping(), string(location)))
+	}
+	return s, nil
+}
+
+// row is an event as the broker is sent it: a message in oslo.messaging's envelope 2.0.
+func (e event) row(ctx context.Context, q *schema.Queries, s subject) (schema.InsertNotificationParams, error) {
+	publisher := "nova-conductor:strongroom"
+	if s.host != "" {
+		publisher = "nova-compute:" + s.host
+	}
+	now, err := q.DatabaseTime(ctx)
+	if err != nil {
+		return schema.InsertNotificationParams{}, err
+	}
+	id := s.operation.ID.Derive("notification/" + e.name)
+	message, err := json.Marshal(map[string]any{
+		"message_id": id, "_unique_id": strings.ReplaceAll(id.String(), "-", ""), "publisher_id": publisher, "event_type": e.name,
+		"priority": e.priority, "payload": e.payload, "timestamp": now.UTC().Format(timeFormat),
+	})
+	if err != nil {
+		return schema.InsertNotificationParams{}, err
+	}
+	body, err := json.Marshal(map[string]string{"oslo.version": "2.0", "oslo.message": string(message)})
+	return schema.InsertNotificationParams{ID: id, EventType: e.name, Priority: e.priority, Message: string(body)}, err
+}
