@@ -139,9 +139,16 @@ func lastPart(url string) string { return url[strings.LastIndex(url, "/")+1:] }
 // watchesImageKeys starts control workers again that look at images often.
 func (c *testCloud) watchesImageKeys(t *testing.T) {
 	t.Helper()
+	c.controlWith(t, "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n")
+}
+
+// controlWith starts the control worker again with more of a configuration, until the test ends.
+func (c *testCloud) controlWith(t *testing.T, more string) {
+	t.Helper()
 	was, err := os.ReadFile(c.ConfigFile())
 	require.NoError(t, err)
-	require.NotContains(t, string(was), "control:")
+	part, _, _ := strings.Cut(more, "\n")
+	require.NotContains(t, string(was), "\n"+part+"\n")
 	with := func(text string) {
 		require.NoError(t, os.WriteFile(c.ConfigFile(), []byte(text), 0o600))
 		before, _ := process.Named(c.PIDFile("control"))
@@ -151,7 +158,7 @@ func (c *testCloud) watchesImageKeys(t *testing.T) {
 			return running && now != before
 		}, settleTimeout, 200*time.Millisecond)
 	}
-	with(string(was) + "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n")
+	with(string(was) + more)
 	t.Cleanup(func() { with(string(was)) })
 }
 
