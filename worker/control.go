@@ -52,19 +52,19 @@ type Control struct {
 	// TPMBackupInterval is how often the state of vTPMs is backed up; 0: never.
 	TPMBackupInterval time.Duration
 
-	Pool         *pgxpool.Pool
-	Keys         key.Manager
-	Trusts       trust.Keeper
-	Projects     project.Registry // nil: no project is ever deleted
-	Images       image.Library
-	Objects      object.Store
-	Shares       share.Service
+	Pool     *pgxpool.Pool
+	Keys     key.Manager
+	Trusts   trust.Keeper
+	Projects project.Registry // nil: no project is ever deleted
+	Images   image.Library
+	Objects  object.Store
+	Shares   share.Service
 	// Notifications tells of operations, by Broker; both are nil where nobody wants to know.
 	Notifications *notification.Writer
 	Broker        notification.Broker
-	Legacy       compute.LegacyEncryption
-	Logger       *slog.Logger
-	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
+	Legacy        compute.LegacyEncryption
+	Logger        *slog.Logger
+	Interceptors  []interceptor.WorkerInterceptor // run inside the error boundary
 }
 
 // Run works until ctx ends, then drains.

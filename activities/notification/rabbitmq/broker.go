@@ -245,6 +245,6 @@ func (b *Broker) onChannel(do func(*amqp.Channel) error) error {
 	if err != nil {
 		return err
 	}
-	defer ch.Close()
+	defer func() { _ = ch.Close() }()
 	return do(ch)
 }

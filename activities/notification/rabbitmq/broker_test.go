@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +82,7 @@ func TestSH24NotificationsReachTheBroker(t *testing.T) {
 	require.Equal(t, []string{`{"e": 1}`}, bodies(server.Take(t, errors)))
 	for _, d := range got {
 		require.Equal(t, []string{"nova", info, "application/json", "utf-8"}, []string{d.Exchange, d.RoutingKey, d.ContentType, d.ContentEncoding})
-		require.EqualValues(t, amqp.Persistent, d.DeliveryMode)
+		require.Equal(t, amqp.Persistent, d.DeliveryMode)
 		require.NotEmpty(t, d.MessageId)
 	}
 
@@ -116,7 +115,7 @@ func TestSH24TheBrokerAsItIs(t *testing.T) {
 	server.Start(t)
 	c, err := server.Dial()
 	require.NoError(t, err)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	ch, err := c.Channel()
 	require.NoError(t, err)
 	require.NoError(t, ch.ExchangeDeclare("nova", amqp.ExchangeTopic, false, false, false, false, nil))
@@ -168,6 +167,6 @@ func TestBrokerSettings(t *testing.T) {
 		spoil(&b)
 		err := b.Check()
 		require.True(t, compute.Is(err, compute.Invalid), "%s: %v", name, err)
-		require.False(t, strings.Contains(err.Error(), "hunter2"), name)
+		require.NotContains(t, err.Error(), "hunter2", name)
 	}
 }

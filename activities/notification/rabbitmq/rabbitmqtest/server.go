@@ -111,7 +111,7 @@ func (s *Server) Take(t testing.TB, queue string) (taken []amqp.Delivery) {
 	t.Helper()
 	c, err := s.Dial()
 	require.NoError(t, err)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	ch, err := c.Channel()
 	require.NoError(t, err)
 	for {
