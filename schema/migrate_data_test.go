@@ -41,6 +41,7 @@ var values = map[string]string{
 var more = map[string]map[string]string{
 	"credentials":   {"sealed": "'x'"},
 	"server_shares": {"status": "'active'"},
+	"notifications": {"priority": "'INFO'"},
 	"operations":    {"server_id": values["uuid"]},
 	"servers":       {"host_id": values["uuid"]},
 	"ledger":        {"owner_kind": "'server'"},

@@ -12,17 +12,6 @@ import (
 	"strongroom/compute"
 )
 
-const countNotifications = `-- name: CountNotifications :one
-SELECT count(*) FROM notifications
-`
-
-func (q *Queries) CountNotifications(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, countNotifications)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const deleteNotifications = `-- name: DeleteNotifications :exec
 DELETE FROM notifications WHERE number = ANY($1::bigint[])
 `

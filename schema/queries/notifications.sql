@@ -16,8 +16,5 @@ SELECT * FROM notifications ORDER BY number LIMIT sqlc.arg(most);
 -- name: DeleteNotifications :exec
 DELETE FROM notifications WHERE number = ANY(sqlc.arg(numbers)::bigint[]);
 
--- name: CountNotifications :one
-SELECT count(*) FROM notifications;
-
 -- name: HostNameOf :one
 SELECT name FROM hosts WHERE id = $1;
