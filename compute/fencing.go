@@ -26,7 +26,7 @@ func CheckFenceAfter(seconds int) error {
 type Fencing struct {
 	ForcedDown bool          // its operator's word
 	Silent     time.Duration // since it was heard last
-	After      time.Duration // when it is silent for so long it stops its guests itself, as it promised when it was heard; 0: it does not
+	After      time.Duration // the timeout of the lease that it had when it was heard: silent for so long it stops its guests itself; 0: it had none
 }
 
 // Check refuses, with Invalid and the API's text, to evacuate servers from a host that may still run
