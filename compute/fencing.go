@@ -9,8 +9,8 @@ const (
 	MostFenceAfter  = 24 * time.Hour
 )
 
-// FenceMargin is added to what a watchdog waits, before its host counts as fenced: for what it takes to
-// stop guests, for its next look, and for clocks that do not go at the same speed.
+// FenceMargin is added to what a watchdog waits, before its host counts as fenced: for the grace of one that was just
+// started, for its next look, for what it takes to stop guests, and for clocks that do not go at the same speed.
 const FenceMargin = time.Minute
 
 // CheckFenceAfter refuses, with Invalid, a time that is no watchdog's.

@@ -77,6 +77,10 @@ func (w *Watchdog) lookAt(ctx context.Context, now Moment) error {
 	}
 	lease, err := w.Lease.Read()
 	if err == nil {
+		// Without the file in the run folder, which somebody removed, the one on disk says when the lease was taken.
+		if is, was := &lease.LastContact, w.known.LastContact; w.knows && is.Boot == was.Boot {
+			is.Since = max(is.Since, was.Since)
+		}
 		w.known, w.knows = lease, true
 	}
 	expired := w.expired(now)

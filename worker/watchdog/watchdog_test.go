@@ -213,6 +213,23 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
+// A run folder that is removed, by a service manager that made it, say, takes no contact back.
+func TestWatchdogWithoutTheRunFolder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDog(t)
+		d.contact(0)
+		d.start()
+		require.Zero(t, d.stopped(50*time.Second))
+		d.contact(0)
+		require.Zero(t, d.stopped(5*time.Second))
+		require.NoError(t, os.RemoveAll(filepath.Dir(d.Lease.Run)))
+		require.Zero(t, d.stopped(50*time.Second))
+		require.Positive(t, d.stopped(10*time.Second))
+		d.stop()
+	})
+}
+
 // One that starts and finds a lease that expired, since an earlier release left it or the host was booted, gives the worker the time
 // for a contact. One that follows another one at once does not: that had begun to stop guests.
 func TestWatchdogThatStartsLate(t *testing.T) {
