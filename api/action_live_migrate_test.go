@@ -42,7 +42,7 @@ func TestLiveMigrateAction(t *testing.T) {
 }
 
 // Those that are under way are shown, with their numbers; they can be aborted, or forced to complete, as
-// their status and the version allow.
+// their status and the version allow. The operation of one that has not begun is cancelled.
 func TestLiveMigrationsUnderWay(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
@@ -52,7 +52,8 @@ func TestLiveMigrationsUnderWay(t *testing.T) {
 			VALUES (gen_random_uuid(), $2, $1, 'live-migration', $3, 'a', 'b', '1', '1', 'p', 'u', 1000, 7)`, id, op, status)
 	}
 	add("req-old", "completed")
-	add("req-new", "preparing")
+	op := string(c.starter.ops()[0].ID)
+	add(op, "preparing")
 	path := "/servers/" + id + "/migrations"
 	list := c.do(t, admin, "GET", path, "", at("2.23")).ok(200).get("migrations").([]any)
 	require.Len(t, list, 1)
@@ -69,22 +70,24 @@ func TestLiveMigrationsUnderWay(t *testing.T) {
 	abort := func(version string) answer { return c.do(t, admin, "DELETE", one, "", at(version)) }
 	wish := func(want string) {
 		t.Helper()
-		require.Equal(t, want, c.text("SELECT wish FROM migrations WHERE operation_id = 'req-new'"))
+		require.Equal(t, want, c.text("SELECT wish FROM migrations WHERE operation_id = $1", op))
 	}
 	complete().ok(400)
 	abort("2.24").ok(400)
 	wish("")
-	c.exec("UPDATE migrations SET status = 'running' WHERE operation_id = 'req-new'")
+	c.exec("UPDATE migrations SET status = 'running' WHERE operation_id = $1", op)
 	complete().ok(202)
 	wish("force_complete")
 	abort("2.24").ok(202)
 	wish("abort")
 	complete().ok(202)
 	wish("abort")
-	c.exec("UPDATE migrations SET status = 'preparing', wish = '' WHERE operation_id = 'req-new'")
+	require.Empty(t, c.starter.cancelled, "its host hears of it")
+	c.exec("UPDATE migrations SET status = 'preparing', wish = '' WHERE operation_id = $1", op)
 	abort("2.65").ok(202)
 	wish("abort")
-	c.exec("UPDATE migrations SET status = 'cancelled' WHERE operation_id = 'req-new'")
+	require.Equal(t, []compute.OperationID{compute.OperationID(op)}, c.starter.cancelled, "before it begins")
+	c.exec("UPDATE migrations SET status = 'cancelled' WHERE operation_id = $1", op)
 	abort("2.65").ok(400)
 	c.do(t, admin, "GET", one, "", at("2.23")).ok(404)
 	require.Empty(t, c.do(t, admin, "GET", path, "", at("2.23")).ok(200).get("migrations"))

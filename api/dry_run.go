@@ -177,6 +177,7 @@ func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) err
 	if shared {
 		p = p.InPlace()
 	}
+	p = a.foreseeBackup(r, s, p, f)
 	f.Lost = append(f.Lost, p.Lost...)
 	if stays := !p.Stored && f.Host != nil && s.Host != nil && f.Host.ID == *s.Host; !stays {
 		f.carry(p.Data)
@@ -276,6 +277,23 @@ func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f 
 			f.refuse(0, "Object "+stored.Object+" keeps the state of the vTPM: "+compute.Public(err))
 		}
 	}
+}
+
+// foreseeBackup looks for the backup of the vTPM's state, as an evacuate does: where it is not there, the state is lost;
+// where nobody can tell, the evacuate fails.
+func (a *API) foreseeBackup(r *Request, s compute.Server, p compute.MovePlan, f *forecast) compute.MovePlan {
+	owner := s.BackupCredential(r.Credential())
+	if p.Backup == nil || owner == s.Delegated() {
+		return p
+	}
+	err := a.config.Objects.Has(r.Context(), owner, p.Backup.StoredTPM)
+	switch {
+	case compute.Is(err, compute.NotFound), compute.Is(err, compute.Corrupt):
+		return p.WithoutBackup()
+	case err != nil:
+		f.refuse(0, "Object "+p.Backup.Object+" has the backup of the vTPM's state: "+compute.Public(err))
+	}
+	return p
 }
 
 // foreseeKeys looks whether each key can be read with the credential that the operation would read

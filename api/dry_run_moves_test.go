@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/schema"
 )
 
 // A dry run of a live migration counts the memory, too, and stops no guest.
@@ -70,6 +72,39 @@ func TestDryRunOfAnEvacuate(t *testing.T) {
 	require.Equal(t, before, c.dumpAll())
 	c.exec(`UPDATE hosts SET disabled = true WHERE name = 'node-2'`)
 	require.Contains(t, c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200).body, compute.NoValidHost)
+}
+
+// A dry run of an evacuate looks for the backup of the vTPM's state, as the evacuate does.
+func TestDryRunOfAnEvacuateWithABackup(t *testing.T) {
+	t.Parallel()
+	c, id, _ := moving(t, "user")
+	c.fenced(true, "1 hour")
+	server, err := schema.LoadServer(t.Context(), schema.New(c.pool), compute.ServerID{UUID: uuid.MustParse(id)})
+	require.NoError(t, err)
+	text, err := json.Marshal(compute.TPMBackup{StoredTPM: compute.StoredTPM{Object: "the-backup"}, Of: *server.TPM, Generation: 1})
+	require.NoError(t, err)
+	c.exec(`UPDATE servers SET tpm_backup = $2 WHERE id = $1`, id, text)
+	const (
+		since = `{"what":"state of the vTPM, since its backup","bytes":null,"exact":false}`
+		whole = `{"what":"state of the vTPM","bytes":null,"exact":false}`
+	)
+	got := c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200)
+	require.Equal(t, true, got.get("dry_run", "succeeds"), got.body)
+	require.Contains(t, got.body, since)
+	require.Len(t, got.get("dry_run", "data"), 2)
+
+	for _, kind := range []compute.Kind{compute.NotFound, compute.Corrupt} {
+		c.objects.answer = compute.Errorf(kind, "no")
+		got = c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200)
+		require.Equal(t, true, got.get("dry_run", "succeeds"), got.body)
+		require.NotContains(t, got.body, since)
+		require.Contains(t, got.body, whole)
+		require.Len(t, got.get("dry_run", "data"), 1)
+	}
+	c.objects.answer = compute.Errorf(compute.Unavailable, "away")
+	got = c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200)
+	require.Equal(t, false, got.get("dry_run", "succeeds"), got.body)
+	require.Contains(t, got.get("dry_run", "refusals", 0, "message"), "Object the-backup has the backup of the vTPM's state: ")
 }
 
 // A shelved server leaves its host where what keeps it is there, and no other host may run it.

@@ -17,11 +17,12 @@ import (
 func newHost(t *testing.T, b *bundle, name, az string) compute.HostID {
 	t.Helper()
 	id := compute.HostID{UUID: uuid.New()}
-	require.NoError(t, schema.New(b.pool).ReportHost(t.Context(), schema.ReportHostParams{
+	_, err := schema.New(b.pool).ReportHost(t.Context(), schema.ReportHostParams{
 		ID: id, Name: name, Address: "192.0.2.7", Traits: []string{}, Networks: []string{}, VCPUs: 8, MemoryMB: 16384, DiskGB: 100,
 		VCPURatio: 16, MemoryRatio: 1, DiskRatio: 1, ReservedMemoryMB: 512, HypervisorType: "QEMU", HypervisorVersion: 7002000,
 		CPUInfo: []byte(`{"arch":"x86_64"}`), AvailabilityZone: az, Uptime: "up 3 days", Release: "1",
-	}))
+	})
+	require.NoError(t, err)
 	return id
 }
 

@@ -67,37 +67,47 @@ func viewLiveMigration(r *Request, m schema.Migration) map[string]any {
 }
 
 // abortMigration ends a live migration: the guest runs on where it is. One that has moved meanwhile
-// has moved.
+// has moved. One that has not begun to move the guest is cancelled at once, whatever it waits for; should it begin
+// meanwhile, its cancel ends it, too.
 func (a *API) abortMigration(r *Request) (any, error) {
 	statuses := []string{statusRunning}
 	if r.Version >= migrationQueued {
 		statuses = []string{"queued", "preparing", statusRunning}
 	}
-	return nil, a.wish(r, ruleAbortMigration, compute.WishAbort, "abort live migration", statuses)
+	m, err := a.wish(r, ruleAbortMigration, compute.WishAbort, "abort live migration", statuses)
+	if err != nil || m.Status == statusRunning {
+		return nil, err
+	}
+	op, err := a.db.GetOperation(r.Context(), m.OperationID)
+	if err == nil {
+		a.outbox.Cancel(r.Context(), op.Operation())
+	}
+	return nil, err
 }
 
 // forceComplete has a live migration come to its end: the guest is stopped for as long as what is
 // left takes.
 func (a *API) forceComplete(r *Request) (any, error) {
-	return nil, a.wish(r, ruleForceComplete, compute.WishComplete, "force complete", []string{statusRunning})
+	_, err := a.wish(r, ruleForceComplete, compute.WishComplete, "force complete", []string{statusRunning})
+	return nil, err
 }
 
-// wish writes down what is wished of a live migration. The host that the server leaves learns it
+// wish writes down what is wished of a live migration, and gives it as it was found. The host that the server leaves learns it
 // when it tells how far the migration is.
-func (a *API) wish(r *Request, rule string, wish compute.Wish, method string, statuses []string) error {
+func (a *API) wish(r *Request, rule string, wish compute.Wish, method string, statuses []string) (schema.Migration, error) {
 	m, err := a.migrationOf(r, rule)
 	if err != nil {
-		return err
+		return m, err
 	}
 	changed := int64(0)
 	if m.Type == "live-migration" {
 		changed, err = a.db.WishOfMigration(r.Context(), schema.WishOfMigrationParams{Number: m.Number, Wish: string(wish), Statuses: statuses})
 	}
 	if err != nil || changed > 0 {
-		return err
+		return m, err
 	}
 	if m.Type != "live-migration" {
-		return fault.BadRequest("Migration %d of instance %s is no live migration: Cannot %s it.", m.Number, m.ServerID, method)
+		return m, fault.BadRequest("Migration %d of instance %s is no live migration: Cannot %s it.", m.Number, m.ServerID, method)
 	}
-	return fault.BadRequest("Migration %d state of instance %s is %s. Cannot %s while the migration is in this state.", m.Number, m.ServerID, m.Status, method)
+	return m, fault.BadRequest("Migration %d state of instance %s is %s. Cannot %s while the migration is in this state.", m.Number, m.ServerID, m.Status, method)
 }

@@ -18,10 +18,12 @@ import (
 type starter struct {
 	mu      sync.Mutex
 	started []compute.Operation
-	calls   int
-	answer  func(call int) error
-	waited  []compute.Operation // whose image's record a request waited for
-	record  func(context.Context, compute.Operation) (*compute.Error, error)
+
+	cancelled []compute.OperationID
+	calls     int
+	answer    func(call int) error
+	waited    []compute.Operation // whose image's record a request waited for
+	record    func(context.Context, compute.Operation) (*compute.Error, error)
 }
 
 // ImageRecord is there at once unless a test says otherwise.
@@ -34,6 +36,14 @@ func (s *starter) ImageRecord(ctx context.Context, op compute.Operation) (*compu
 		return nil, nil
 	}
 	return record(ctx, op)
+}
+
+// CancelExecution notes what is cancelled.
+func (s *starter) CancelExecution(_ context.Context, op compute.Operation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancelled = append(s.cancelled, op.ID)
+	return nil
 }
 
 func (s *starter) Start(_ context.Context, op compute.Operation) error {

@@ -33,10 +33,11 @@ func TestH8NetworksOfOtherProjects(t *testing.T) {
 	require.Equal(t, open, row.Networks[0].UUID, "the one network that the project has")
 
 	// One host lists the network without its limit.
-	require.NoError(t, schema.New(c.pool).ReportHost(t.Context(), schema.ReportHostParams{
+	_, err = schema.New(c.pool).ReportHost(t.Context(), schema.ReportHostParams{
 		ID: compute.HostID{UUID: uuid.New()}, Name: "open", Traits: []string{}, Networks: []string{open, others}, CPUInfo: []byte("{}"),
 		NetworkProjects: map[string][]string{}, AvailabilityZone: "nova", VCPUs: 8, MemoryMB: 8192, DiskGB: 100, VCPURatio: 1, MemoryRatio: 1, DiskRatio: 1,
-	}))
+	})
+	require.NoError(t, err)
 	c.do(t, member, "POST", "/servers", on(others), at("2.90")).fails(400, "badRequest", "Network "+others+" could not be found.")
 }
 

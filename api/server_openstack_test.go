@@ -42,6 +42,8 @@ func (s settler) Start(_ context.Context, op compute.Operation) error {
 	return nil
 }
 
+func (settler) CancelExecution(context.Context, compute.Operation) error { return nil }
+
 func (settler) ImageRecord(context.Context, compute.Operation) (*compute.Error, error) {
 	return nil, nil
 }

@@ -9,8 +9,8 @@ const (
 	MostFenceAfter  = 24 * time.Hour
 )
 
-// FenceMargin is added to what a watchdog waits, before its host counts as fenced: for what it takes to
-// stop guests, for its next look, and for clocks that do not go at the same speed.
+// FenceMargin is added to what a watchdog waits, before its host counts as fenced: for the grace of one that was just
+// started, for its next look, for what it takes to stop guests, and for clocks that do not go at the same speed.
 const FenceMargin = time.Minute
 
 // CheckFenceAfter refuses, with Invalid, a time that is no watchdog's.
@@ -26,7 +26,7 @@ func CheckFenceAfter(seconds int) error {
 type Fencing struct {
 	ForcedDown bool          // its operator's word
 	Silent     time.Duration // since it was heard last
-	After      time.Duration // when it is silent for so long it stops its guests itself, as it promised when it was heard; 0: it does not
+	After      time.Duration // the timeout of the lease that it had when it was heard: silent for so long it stops its guests itself; 0: it had none
 }
 
 // Check refuses, with Invalid and the API's text, to evacuate servers from a host that may still run

@@ -17,8 +17,9 @@ type MovePlan struct {
 	Apart    bool     // not to a host that shares the storage of TPM states with its own
 	Needs    []HostID // that must answer, and are not chosen
 	Data     []Carried
-	Lost     []Carried // what nobody has afterwards
-	Fails    []string  // why the operation would fail
+	Lost     []Carried  // what nobody has afterwards
+	Backup   *TPMBackup // that the state of the vTPM comes of; nil: none
+	Fails    []string   // why the operation would fail
 }
 
 // Carried is something that travels.
@@ -47,7 +48,7 @@ func (s Server) PlanMove(will Server, has []Thing, sameHost bool, only *HostID) 
 	if root, ok := will.RootDisk(); ok && root.Image != nil {
 		p.Data = append(p.Data, atMost(carriedImage, will.Image.SizeBytes))
 	}
-	if s.SameTPM(will) {
+	if s.SameTPM(will) && !s.HasNewTPM() {
 		p.Data = append(p.Data, Carried{What: carriedTPM})
 	}
 	return p

@@ -33,7 +33,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 	p.Lost = carried(s.Disks, "")
 	if s.TPMLost() != "" {
 		what := carriedTPM
-		if s.Backup() != nil {
+		if p.Backup = s.Backup(); p.Backup != nil {
 			p.Data, what = append(p.Data, Carried{What: carriedTPM}), carriedTPM+", since its backup"
 		}
 		p.Lost = append(p.Lost, Carried{What: what})
@@ -41,12 +41,20 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 	return p, nil
 }
 
+// WithoutBackup is the plan of an evacuate where the object that was the backup of the vTPM's state is
+// not there, or not what was stored.
+func (p MovePlan) WithoutBackup() MovePlan {
+	p = p.InPlace()
+	p.Lost, p.Backup = append(p.Lost, Carried{What: carriedTPM}), nil
+	return p
+}
+
 // InPlace is the plan for a host that shares the storage of TPM states with the server's own: that
 // of its vTPM neither travels nor is lost (TPM-39).
 func (p MovePlan) InPlace() MovePlan {
 	stays := func(c Carried) bool { return strings.HasPrefix(c.What, carriedTPM) }
 	p.Data = slices.DeleteFunc(slices.Clone(p.Data), stays)
-	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), stays)
+	p.Lost, p.Backup = slices.DeleteFunc(slices.Clone(p.Lost), stays), nil
 	return p
 }
 

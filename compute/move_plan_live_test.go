@@ -92,6 +92,13 @@ func TestPlansOfWhatIsLost(t *testing.T) {
 	require.Equal(t, []string{"disk root", "disk swap"}, lost(shared))
 	require.Len(t, shared.Data, 1)
 
+	gone = restored.WithoutBackup()
+	require.Equal(t, []string{"disk root", "disk swap", "state of the vTPM"}, lost(gone))
+	require.Len(t, gone.Data, 1)
+	require.Nil(t, gone.Backup)
+	moved := s.PlanMove(s, nil, false, nil)
+	require.Len(t, s.WithNewTPM(true).PlanMove(s, nil, false, nil).Data, len(moved.Data)-1, "it has no state to take along")
+
 	fails := s.PlanOffload([]compute.Thing{{Kind: compute.ThingRunningDomain}}).Fails
 	require.Len(t, fails, 4, "it may run, two disks and the state are kept nowhere: %v", fails)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/dev/stack"
@@ -142,10 +143,24 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	c.ticksOn(t, id, 0)
 	require.ErrorContains(t, c.liveMigrate(t, id, &a), "to current host")
 
+	making := c.holdOn(t, b, "disk.Create@before")
+	require.NoError(t, c.liveMigrate(t, id, &b))
+	require.Eventually(t, making.reached, settleTimeout, settleTimeout/1000)
+	under := c.migrationsOf(t, id)
+	require.Len(t, under, 1)
+	require.Equal(t, "preparing", under[0]["status"])
+	require.NoError(t, c.abort(t, id, under[0]["id"]))
+	making.release()
+	c.becomes(t, id, "ACTIVE")
+	c.requireOn(t, a, id)
+	require.NotContains(t, c.newestEvents(t, id), "live_migrate", "it ends before its guest is touched")
+	require.True(t, gophercloud.ResponseCodeIs(c.abort(t, id, under[0]["id"]), http.StatusBadRequest), "it has ended")
+	c.hasNothing(t, b, id)
+
 	start := c.holdOn(t, a, "domain.Migrate@before")
 	require.NoError(t, c.liveMigrate(t, id, &b))
 	require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
-	under := c.migrationsOf(t, id)
+	under = c.migrationsOf(t, id)
 	require.Len(t, under, 1)
 	require.Equal(t, []any{"running", hostName(t, a), hostName(t, b)}, []any{under[0]["status"], under[0]["source_compute"], under[0]["dest_compute"]})
 	require.NoError(t, c.abort(t, id, under[0]["id"]))
@@ -206,6 +221,48 @@ func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
 	c.requireOn(t, a, id)
 	c.forceDown(t, b, false)
 	c.hasNothingSoon(t, b, id)
+	require.Equal(t, 1, copies(id))
+	require.Empty(t, c.audit(t).Findings)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// Both hosts of a live migration lose their power. Once both are said to be fenced the server is in ERROR, where
+// it was. An evacuate builds it anew on the host that comes back first; what the other one has goes when that returns.
+func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
+	backends(t, local)
+	c := twoHosts(t)
+	a, b := c.Host(1), c.Host(2)
+	id := c.on(t, a, func() string { return c.create(t, delegated) })
+	c.counts(t, id, 1, 1, 1)
+	asked := c.holdOn(t, b, "domain.Arrived@before")
+	require.NoError(t, c.liveMigrate(t, id, &b))
+	require.Eventually(t, asked.reached, settleTimeout, settleTimeout/1000)
+	c.powerOff(t, a)
+	c.powerOff(t, b)
+	asked.release()
+	require.Zero(t, copies(id))
+	c.forceDown(t, b, true)
+	s, err := servers.Get(t.Context(), c.compute(t, "-demo"), id).Extract()
+	require.NoError(t, err)
+	require.Equal(t, "MIGRATING", s.Status, "the guest may go on where it was")
+	c.forceDown(t, a, true)
+	c.becomes(t, id, "ERROR")
+	c.requireOn(t, a, id)
+
+	off := time.Now()
+	c.powerOn(t, b)
+	c.forceDown(t, b, false)
+	require.Eventually(t, func() bool { return c.hostService(t, b).UpdatedAt.After(off) }, settleTimeout, 500*time.Millisecond,
+		"it is not back: that it is up may be what it said before")
+	c.hasNothingSoon(t, b, id) // until then no server goes there of which something waits to be removed
+	c.evacuate(t, id, "2.14")
+	c.becomes(t, id, "ACTIVE")
+	c.requireOn(t, b, id)
+	c.counts(t, id, 1, 1, 1)
+	c.powerOn(t, a)
+	c.forceDown(t, a, false)
+	c.hasNothingSoon(t, a, id)
 	require.Equal(t, 1, copies(id))
 	require.Empty(t, c.audit(t).Findings)
 	c.delete(t, id)

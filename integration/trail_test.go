@@ -21,6 +21,18 @@ func (c *testCloud) newestAction(t *testing.T, id string) instanceactions.Instan
 	return actions[0]
 }
 
+// newestEvents are the steps that the newest operation of a server has begun.
+func (c *testCloud) newestEvents(t *testing.T, id string) (begun []string) {
+	t.Helper()
+	detail, err := instanceactions.Get(t.Context(), c.compute(t, ""), id, c.newestAction(t, id).RequestID).Extract()
+	require.NoError(t, err)
+	require.NotNil(t, detail.Events)
+	for _, e := range *detail.Events {
+		begun = append(begun, e.Event)
+	}
+	return begun
+}
+
 // reaches waits until the newest operation of a server has begun a step.
 func (c *testCloud) reaches(t *testing.T, id, event string) {
 	t.Helper()

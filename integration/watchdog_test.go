@@ -26,8 +26,8 @@ type watchdog struct {
 // fenceAfter is the shortest that a host can have.
 const fenceAfter = "60"
 
-// watched has a host promise that it stops its guests, until it is ended.
-func (c *testCloud) watched(t *testing.T, h stack.Host) *watchdog {
+// fencesItself has a host stop its guests when it has no contact, until it is ended.
+func (c *testCloud) fencesItself(t *testing.T, h stack.Host) *watchdog {
 	t.Helper()
 	was, err := os.ReadFile(h.ConfigFile())
 	require.NoError(t, err)
@@ -36,18 +36,18 @@ func (c *testCloud) watched(t *testing.T, h stack.Host) *watchdog {
 	require.True(t, strings.HasPrefix(string(was), "host:\n"))
 	w.configure(t, h, fenceAfter)
 	c.restartHost(t, h)
-	require.Eventually(t, func() bool { return c.promised(t, h) == 60 }, settleTimeout, time.Second)
+	require.Eventually(t, func() bool { return c.leaseOf(t, h) == 60 }, settleTimeout, time.Second)
 	return w
 }
 
-// end has the host promise nothing any more.
+// end has the host take no lease any more.
 func (w *watchdog) end(t *testing.T, c *testCloud, h stack.Host) {
 	t.Helper()
 	w.stop()
 	require.NoError(t, os.WriteFile(h.ConfigFile(), w.usual, 0o600))
 	c.control(t, h, true)
 	c.restartHost(t, h)
-	require.Eventually(t, func() bool { return c.promised(t, h) == 0 }, settleTimeout, time.Second)
+	require.Eventually(t, func() bool { return c.leaseOf(t, h) == 0 }, settleTimeout, time.Second)
 }
 
 // configure sets host.fence_after.
@@ -77,8 +77,8 @@ func (w *watchdog) stop() {
 	}
 }
 
-// promised is after how many seconds a host stops its guests, as the control plane has it.
-func (c *testCloud) promised(t *testing.T, h stack.Host) (seconds int) {
+// leaseOf is after how many seconds without contact a host stops its guests, as the control plane has it.
+func (c *testCloud) leaseOf(t *testing.T, h stack.Host) (seconds int) {
 	t.Helper()
 	require.NoError(t, c.database(t).QueryRow(t.Context(), "SELECT fence_after FROM hosts WHERE name = $1", hostName(t, h)).Scan(&seconds))
 	return seconds
@@ -107,14 +107,14 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 	backends(t, local)
 	c := twoHosts(t)
 	to, h := c.Host(1), c.Host(2)
-	w := c.watched(t, h)
+	w := c.fencesItself(t, h)
 	defer w.end(t, c, h)
 	ways := map[string]struct {
 		silent, returns func(t *testing.T)
 	}{
 		"cut off, and its worker stops them": {
 			func(t *testing.T) {
-				w.stop() // its promise was made before, and holds
+				w.stop() // its lease was taken before, and holds
 				c.control(t, h, false)
 			},
 			func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 	for _, name := range stepsOf("ways to be cut off", slices.Sorted(maps.Keys(ways))) {
 		falls := ways[name]
 		t.Run(name, func(t *testing.T) {
-			require.Eventually(t, func() bool { return c.promised(t, h) == 60 }, settleTimeout, time.Second)
+			require.Eventually(t, func() bool { return c.leaseOf(t, h) == 60 }, settleTimeout, time.Second)
 			id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
 			oneCopyAtMost(t, id)
 			code, body := c.tryEvacuate(t, id, "2.14", map[string]any{})
@@ -164,11 +164,11 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 			c.delete(t, id)
 		})
 	}
-	// What a worker that is told to stop takes back does not stop the guests of a host in maintenance.
+	// A worker that is told to stop releases the lease, which does not stop the guests of a host in maintenance.
 	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
 	w.configure(t, h, "none")
 	c.signalWorker(t, h, syscall.SIGTERM)
-	require.Eventually(t, func() bool { return c.promised(t, h) == 0 }, settleTimeout, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return c.leaseOf(t, h) == 0 }, settleTimeout, 100*time.Millisecond)
 	c.isDown(t, h, true)
 	require.Equal(t, 1, copies(id))
 	w.configure(t, h, fenceAfter)

@@ -125,7 +125,7 @@ type LockFencedRow struct {
 }
 
 // Whether a host is down by its operator's word, for how long it has not reported itself, in seconds, and
-// what its watchdog has promised. Until the transaction ends no report of it is taken.
+// the timeout of its lease. Until the transaction ends no report of it is taken.
 func (q *Queries) LockFenced(ctx context.Context, id compute.HostID) (LockFencedRow, error) {
 	row := q.db.QueryRow(ctx, lockFenced, id)
 	var i LockFencedRow

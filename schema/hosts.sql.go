@@ -213,7 +213,7 @@ UPDATE hosts SET
     disabled = coalesce($1, disabled),
     disabled_reason = CASE WHEN $1::boolean IS NULL THEN disabled_reason ELSE $2 END,
     forced_down = coalesce($3, forced_down)
-WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format
+WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number
 `
 
 type SwitchHostParams struct {
@@ -267,6 +267,7 @@ func (q *Queries) SwitchHost(ctx context.Context, arg SwitchHostParams) (Host, e
 		&i.TPMStorage,
 		&i.FenceAfter,
 		&i.DefaultFormat,
+		&i.ReportNumber,
 	)
 	return i, err
 }

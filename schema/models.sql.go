@@ -123,6 +123,7 @@ type Host struct {
 	TPMStorage        string
 	FenceAfter        int32
 	DefaultFormat     compute.DiskFormat
+	ReportNumber      int64
 }
 
 type HostCertificate struct {

@@ -363,7 +363,7 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
@@ -402,6 +402,7 @@ type HostsWithUseRow struct {
 	TPMStorage        string
 	FenceAfter        int32
 	DefaultFormat     compute.DiskFormat
+	ReportNumber      int64
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
@@ -451,6 +452,7 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.TPMStorage,
 			&i.FenceAfter,
 			&i.DefaultFormat,
+			&i.ReportNumber,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
@@ -492,7 +494,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -532,15 +534,16 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.TPMStorage,
 		&i.FenceAfter,
 		&i.DefaultFormat,
+		&i.ReportNumber,
 	)
 	return i, err
 }
 
-const reportHost = `-- name: ReportHost :exec
+const reportHost = `-- name: ReportHost :execrows
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
-    boot_id, resume_guests, tpm_storage, fence_after, default_format, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, now())
+    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
@@ -548,7 +551,8 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
     uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
     resume_guests = excluded.resume_guests, tpm_storage = excluded.tpm_storage, fence_after = excluded.fence_after,
-    default_format = excluded.default_format, last_seen = now(), forgotten_at = NULL
+    default_format = excluded.default_format, report_number = excluded.report_number, last_seen = now(), forgotten_at = NULL
+WHERE excluded.report_number = 0 OR hosts.boot_id <> excluded.boot_id OR hosts.report_number < excluded.report_number
 `
 
 type ReportHostParams struct {
@@ -577,11 +581,13 @@ type ReportHostParams struct {
 	TPMStorage        string
 	FenceAfter        int32
 	DefaultFormat     compute.DiskFormat
+	ReportNumber      int64
 }
 
-// A host reports its description and that it runs. disabled and forced_down stay as they are.
-func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
-	_, err := q.db.Exec(ctx, reportHost,
+// A host reports its description and that it runs. disabled and forced_down stay as they are. 0 rows: a later
+// report of the same boot was taken. One without a number (0) is an earlier release's, and is always taken.
+func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) (int64, error) {
+	result, err := q.db.Exec(ctx, reportHost,
 		arg.ID,
 		arg.Name,
 		arg.Address,
@@ -607,8 +613,12 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) error {
 		arg.TPMStorage,
 		arg.FenceAfter,
 		arg.DefaultFormat,
+		arg.ReportNumber,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const seeHost = `-- name: SeeHost :execrows

@@ -58,7 +58,7 @@ type Host struct {
 	CloseIdle    func(ctx context.Context) error                                            // closes what no domain uses any more
 	Evict        func(ctx context.Context, server compute.ServerID, since time.Time) error  // stops a guest that was not started since
 	NoAutostart  func(ctx context.Context) error                                            // has libvirt start no guest by itself
-	TakeBack     func(ctx context.Context) error                                            // what the host promised (Watched), when it is told to stop
+	ReleaseLease func(ctx context.Context) error                                            // when it is told to stop (LeasedGateway)
 	Ready        func() error                                                               // called once the host has its row
 	Logger       *slog.Logger
 	Interceptors []interceptor.WorkerInterceptor // run inside the error boundary
@@ -98,7 +98,7 @@ func (h Host) Run(ctx context.Context) error {
 func (h Host) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
-	if err := h.TakeBack(ctx); err != nil {
+	if err := h.ReleaseLease(ctx); err != nil {
 		h.Logger.WarnContext(ctx, "no gateway was told that this host stops: its watchdog will stop its guests (host.fence_after), unless the worker is started before", "error", err)
 	}
 }

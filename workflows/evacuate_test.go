@@ -131,6 +131,18 @@ func TestEvacuateIsRefused(t *testing.T) {
 	}
 }
 
+// The fault of a server that was in ERROR is the newest failure, as in Nova, and not that of the operation before.
+func TestFaultOfAServerThatWasInError(t *testing.T) {
+	t.Parallel()
+	b := fenced(spawned)(t)
+	b.row.server.VMState, b.row.fault = compute.VMError, &compute.Fault{Code: 500, Message: "its host was lost"}
+	b.hosts = b.hosts[:1]
+	require.Error(t, b.evacuateIt(compute.EvacuateArguments{}))
+	require.Equal(t, compute.VMError, b.row.server.VMState)
+	require.NotNil(t, b.row.fault)
+	require.Contains(t, b.row.fault.Message, "No valid host was found")
+}
+
 // A server that was evacuated and not started since has no state of its vTPM: it is migrated
 // without, and resized; only a shelve would have nothing to keep.
 func TestMovesOfAServerWithoutStateOfItsTPM(t *testing.T) {

@@ -190,6 +190,8 @@ func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInp
 	end.State, end.Message = compute.OperationFailed, compute.Public(durable.FromTemporal(cause))
 	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
 		end.State, end.Message = compute.OperationCancelled, "cancelled"
+	} else if end.VMState == compute.VMError && end.Fault == nil { // it was in ERROR before: the fault is the newest failure, as in Nova
+		end.Fault = faultOf(ctx, durable.FromTemporal(cause))
 	}
 	if err := recordUntilAnswered(ctx, record.Settle, end); err != nil {
 		workflow.GetLogger(ctx).Error("left to the janitor", "operation", o.Operation, "error", err)

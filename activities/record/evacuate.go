@@ -58,7 +58,7 @@ func (a *Activities) LeaveHost(ctx context.Context, in LeaveHostInput) error {
 }
 
 // lockFenced refuses, with Conflict, a host that is not down, or of which neither its operator has said that it
-// is fenced, nor its watchdog promised, by the database's clock. The lock is the one that the host needs to say that it runs.
+// is fenced, nor its lease expired, by the database's clock. The lock is the one that the host needs to say that it runs.
 func lockFenced(ctx context.Context, q *schema.Queries, id compute.HostID) error {
 	host, err := q.LockFenced(ctx, id)
 	if err != nil {

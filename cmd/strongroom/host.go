@@ -65,7 +65,8 @@ func (hostRun) Run(r *run) error {
 		return err
 	}
 	// From the beginning: without an answer the worker comes no further.
-	go cfg.Host.watchdog(r, "").Run(r)
+	lease := cfg.Host.lease()
+	go cfg.Host.workersWatchdog(r, lease).Run(r)
 	uuid, isNew, err := hostID(cfg.Host.IDFile)
 	if err != nil {
 		return err
@@ -104,9 +105,9 @@ func (hostRun) Run(r *run) error {
 	}
 	defer temporal.Close()
 	go renewed.keep(r)
-	watched := cfg.Host.watched(r, toGateway)
+	leased := cfg.Host.leased(r, toGateway, lease)
 	return worker.Host{
-		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: watched, TakeBack: watched.TakeBack,
+		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: leased, ReleaseLease: leased.Release,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image, activities.mount},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
 		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,

@@ -68,6 +68,10 @@ func (s *starts) Start(_ context.Context, op compute.Operation) error {
 	return s.answer(s.n.Add(1), op)
 }
 
+func (s *starts) CancelExecution(_ context.Context, op compute.Operation) error {
+	return s.answer(s.n.Add(1), op)
+}
+
 func launcher(answer starter) (*outbox.Launcher, *starts) {
 	s := &starts{answer: answer}
 	return &outbox.Launcher{Starter: s, Logger: slog.New(slog.DiscardHandler)}, s

@@ -18,11 +18,13 @@ const (
 	endingStep  = 50 * time.Millisecond
 )
 
-// Starter starts the executions of committed operations; durable.Starter is one.
+// Starter starts and cancels the executions of committed operations; durable.Starter is one.
 type Starter interface {
 	// Start starts op's execution; starting one that runs is a success. Conflict:
 	// another operation with the same lock is at its very end, call again.
 	Start(ctx context.Context, op compute.Operation) error
+	// CancelExecution cancels op's own execution, where it runs.
+	CancelExecution(ctx context.Context, op compute.Operation) error
 }
 
 // Launcher starts the executions of committed operations.
@@ -44,6 +46,18 @@ func (l *Launcher) Launch(ctx context.Context, operations []compute.Operation) {
 				l.Logger.WarnContext(ctx, "starting an operation: it will be started later",
 					"operation", op.ID, "kind", op.Kind, "on", op.On().String(), "error", err)
 			}
+		}
+	})
+}
+
+// Cancel cancels the execution of an operation of which it is written that it is to be. One that
+// could not be cancelled is logged and no error: Repair cancels it.
+func (l *Launcher) Cancel(ctx context.Context, op compute.Operation) {
+	l.detached(ctx, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, launchLimit)
+		defer cancel()
+		if err := l.Starter.CancelExecution(ctx, op); err != nil {
+			l.Logger.WarnContext(ctx, "cancelling an operation: it will be cancelled later", "operation", op.ID, "kind", op.Kind, "on", op.On().String(), "error", err)
 		}
 	})
 }

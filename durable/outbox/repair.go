@@ -23,7 +23,6 @@ type Executions interface {
 	Starter
 	FindExecution(context.Context, compute.Operation) (state durable.ExecutionState, found bool, err error)
 	HasRun(context.Context, compute.Operation) (bool, error)
-	CancelExecution(context.Context, compute.Operation) error
 }
 
 // Repairer repairs what a row in PostgreSQL and an execution in Temporal disagree about.
@@ -43,7 +42,8 @@ type Repaired struct {
 
 // Repair makes one pass: it starts operations that were accepted and never started, and
 // settles those whose execution is gone. It cancels those that lost their server, so that they undo what
-// they did at once, whatever they wait for; a delete that did takes its own time. Operations that never started come first, then
+// they did at once, whatever they wait for; a delete that did takes its own time. So it does with live migrations
+// that are to be aborted before they touch their guest, of which Temporal was not told at once. Operations that never started come first, then
 // those checked least recently, so that a backlog larger than a page starves none (A5).
 func (r *Repairer) Repair(ctx context.Context) (Repaired, error) {
 	var out Repaired
@@ -54,7 +54,7 @@ func (r *Repairer) Repair(ctx context.Context) (Repaired, error) {
 	}
 	for _, row := range rows {
 		op := row.Operation.Operation()
-		if err := r.repair(ctx, q, op, row.Superseded && op.Kind != compute.OpDelete, &out); err != nil {
+		if err := r.repair(ctx, q, op, row.Superseded && op.Kind != compute.OpDelete || row.Aborted, &out); err != nil {
 			r.Logger.WarnContext(ctx, "repair: will try again", "operation", op.ID, "on", op.On().String(), "error", err)
 		}
 		if err := q.NoteLook(ctx, op.ID); err != nil {

@@ -206,3 +206,22 @@ func TestRepairCancelsWhatLostItsServer(t *testing.T) {
 	require.Equal(t, []compute.OperationID{lost.ID}, b.cancels)
 	require.Empty(t, b.lost)
 }
+
+// A live migration of which an abort was asked before it touched its guest is cancelled, whatever it waits for, should
+// Temporal not have been told at once. One that moves its guest is not: its host hears of it.
+func TestRepairCancelsWhatIsAbortedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var ops []compute.OperationID
+	for _, m := range []struct{ status, wish string }{{"preparing", "abort"}, {"running", "abort"}, {"preparing", "force_complete"}} {
+		op := b.Server(compute.OpLiveMigrate)
+		b.Exec(`INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, destination, old_flavor, new_flavor, project_id, user_id, wish)
+			VALUES (gen_random_uuid(), $2, $1, 'live-migration', $3, 'a', 'b', '1', '1', 'p', 'u', $4)`, op.ServerID, op.ID, m.status, m.wish)
+		b.running[op.ID] = true
+		ops = append(ops, op.ID)
+	}
+	b.Exec("UPDATE operations SET state = 'running', updated_at = now() - interval '1 minute'")
+	b.repair(t)
+	require.Len(t, b.looked, 3)
+	require.Equal(t, ops[:1], b.cancels)
+}

@@ -1,6 +1,6 @@
 -- name: LockFenced :one
 -- Whether a host is down by its operator's word, for how long it has not reported itself, in seconds, and
--- what its watchdog has promised. Until the transaction ends no report of it is taken.
+-- the timeout of its lease. Until the transaction ends no report of it is taken.
 SELECT name, (forced_down OR forgotten_at IS NOT NULL)::boolean AS forced_down,
     extract(epoch FROM now() - last_seen)::float8 AS silent, fence_after
 FROM hosts WHERE id = sqlc.arg(id) FOR UPDATE;

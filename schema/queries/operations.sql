@@ -21,7 +21,10 @@ WHERE id = $1 AND state IN ('accepted', 'running');
 -- name: OpenOperations :many
 -- Accepted or running, and not touched for a while: those first that never started, then
 -- those that nobody looked at for the longest time. superseded: the server is not the operation's any more.
-SELECT sqlc.embed(o), coalesce(s.current_operation <> o.id, false)::boolean AS superseded
+-- aborted: a live migration that is to end before its guest is touched.
+SELECT sqlc.embed(o), coalesce(s.current_operation <> o.id, false)::boolean AS superseded,
+    EXISTS (SELECT FROM migrations m WHERE m.operation_id = o.id AND m.type = 'live-migration' AND m.wish = 'abort'
+        AND m.status IN ('queued', 'preparing'))::boolean AS aborted
 FROM operations o LEFT JOIN servers s ON s.id = o.server_id
 WHERE o.state IN ('accepted', 'running') AND o.updated_at < now() - make_interval(secs => sqlc.arg(seconds)::float8)
 ORDER BY (o.started_at IS NOT NULL), o.looked_at NULLS FIRST, o.accepted_at LIMIT sqlc.arg(most);

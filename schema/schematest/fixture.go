@@ -49,10 +49,11 @@ func (f *Fixture) Host(name string, vcpus, memoryMB int32) compute.HostID {
 // Report has a host report itself.
 func (f *Fixture) Report(id compute.HostID, name string, vcpus, memoryMB int32) {
 	f.t.Helper()
-	require.NoError(f.t, f.Q.ReportHost(f.Ctx, schema.ReportHostParams{
+	_, err := f.Q.ReportHost(f.Ctx, schema.ReportHostParams{
 		ID: id, Name: name, Traits: []string{"T_LUKS"}, Networks: []string{}, VCPUs: vcpus, MemoryMB: memoryMB, DiskGB: 10000,
 		VCPURatio: 1, MemoryRatio: 1, DiskRatio: 1, CPUInfo: []byte(`{}`), AvailabilityZone: "az-" + name,
-	}))
+	})
+	require.NoError(f.t, err)
 }
 
 // Server adds a server with an encrypted disk and a vTPM, given to an accepted operation.

@@ -355,6 +355,36 @@ func TestGatewaysHaveOneAuthority(t *testing.T) {
 	require.Equal(t, compute.Conflict, compute.KindOf(gateway.KeepAuthority(c.Ctx, c.DB, stranger)))
 }
 
+// A report that comes late, after its sender has given it up and sent another one, undoes nothing of what that said: that
+// the host has no lease any more, say. Reports of another boot, and those of an earlier release, which
+// have no number, are taken.
+func TestALateReportIsDropped(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	a := c.enrolled("a")
+	report := func(boot string, number int64, fenceAfter int32) error {
+		return a.client.Report(c.Ctx, gateway.HostReport{CPUInfo: []byte("{}"), BootID: boot, ReportNumber: number, FenceAfter: fenceAfter})
+	}
+	is := func(fenceAfter int) {
+		t.Helper()
+		require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND fence_after = $2", a.id, fenceAfter))
+	}
+	require.NoError(t, report("boot-1", 100, 60))
+	require.NoError(t, report("boot-1", 300, 0))
+	for _, number := range []int64{200, 300} {
+		require.Equal(t, compute.Conflict, compute.KindOf(report("boot-1", number, 60)))
+		is(0)
+	}
+	require.NoError(t, report("boot-1", 400, 120))
+	is(120)
+	require.NoError(t, report("boot-2", 1, 60), "it was booted")
+	is(60)
+	require.NoError(t, report("boot-2", 0, 0), "it was rolled back")
+	is(0)
+	require.NoError(t, report("boot-2", 2, 60), "and upgraded")
+	is(60)
+}
+
 // What a host says of itself is written under the name and the id of its certificate.
 func TestReportsAreOfTheCertificatesHost(t *testing.T) {
 	t.Parallel()
@@ -362,7 +392,7 @@ func TestReportsAreOfTheCertificatesHost(t *testing.T) {
 	a, b := c.enrolled("a"), c.enrolled("b")
 	require.NoError(t, a.client.Report(c.Ctx, gateway.HostReport{ID: b.id, Name: "b", VCPUs: 77, CPUInfo: []byte("{}"), FenceAfter: 60}))
 	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'a' AND vcpus = 77 AND fence_after = 60", a.id))
-	require.Equal(t, compute.Invalid, compute.KindOf(a.client.Report(c.Ctx, gateway.HostReport{CPUInfo: []byte("{}"), FenceAfter: 1})), "no promise can be that short")
+	require.Equal(t, compute.Invalid, compute.KindOf(a.client.Report(c.Ctx, gateway.HostReport{CPUInfo: []byte("{}"), FenceAfter: 1})), "no lease can be that short")
 	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE id = $1 AND name = 'b' AND vcpus = 8", b.id))
 
 	op := a.server()

@@ -39,9 +39,10 @@ type HostReport struct {
 	BootID       string `json:"boot_id"`       // another one each time that the host is booted
 	ResumeGuests bool   `json:"resume_guests"` // start guests again that ran when it went down
 	TPMStorage   string `json:"tpm_storage"`   // the id of the storage with the states of vTPMs; "": the host has none
-	FenceAfter   int32  `json:"fence_after"`   // without an answer for so many seconds it stops its guests; 0: it does not
+	FenceAfter   int32  `json:"fence_after"`   // the timeout of its lease: without contact for so many seconds it stops its guests; 0: it has none
 
 	DefaultFormat compute.DiskFormat `json:"default_format"` // of disks for which nobody asks for one; "": a worker that does not say, which makes luks (EE-41)
+	ReportNumber  int64              `json:"report_number"`  // ascends within a boot; 0: a worker that does not number its reports (EE-41)
 }
 
 // AtRest is a server on which no operation works, as the record has it.

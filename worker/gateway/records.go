@@ -22,7 +22,8 @@ type Records struct {
 	Logger *slog.Logger
 }
 
-// Report writes the host's row. Invalid: it says an encryption format that there is none of.
+// Report writes the host's row. Invalid: it says an encryption format that there is none of. Conflict: it came
+// late, after another one that the host sent later. It would undo what that said, that its lease was released, say.
 func (r Records) Report(ctx context.Context, report HostReport) error {
 	if err := compute.CheckFenceAfter(int(report.FenceAfter)); err != nil {
 		return fmt.Errorf("host.fence_after: %w", err)
@@ -44,7 +45,11 @@ func (r Records) Report(ctx context.Context, report HostReport) error {
 		}
 		report.DefaultFormat = format
 	}
-	return unavailable(schema.New(r.Pool).ReportHost(ctx, schema.ReportHostParams(report)))
+	taken, err := schema.New(r.Pool).ReportHost(ctx, schema.ReportHostParams(report))
+	if err == nil && taken == 0 {
+		return compute.Errorf(compute.Conflict, "host %s has sent a later report (than that with the number %d)", r.Name, report.ReportNumber)
+	}
+	return unavailable(err)
 }
 
 // Seen notes that the host runs, and gives its servers on which no operation works.

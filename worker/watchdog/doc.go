@@ -1,7 +1,7 @@
-// Package watchdog stops the guests of a compute host that is cut off: one whose worker has had no
-// answer of a gateway for as long as it promised. Its servers can be evacuated then without an
-// operator, and none runs twice.
+// Package watchdog fences a compute host from the inside: it stops the guests of one whose lease has expired, since its
+// worker has had no contact with the control plane for as long as the lease says. Its servers can be evacuated
+// then without an operator, and none runs twice.
 //
-// The worker notes on disk what it promised and when it last had an answer. Two processes act on
-// that note: a watchdog by itself, which needs neither the network nor the worker, and the worker.
+// The worker takes the lease, renews it with each contact, and writes it down. Two processes act on
+// that: a watchdog by itself, which needs neither the network nor the worker, and the worker.
 package watchdog

@@ -2,35 +2,42 @@ package watchdog
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"time"
 )
 
 const (
 	// lookEvery is how often a watchdog looks.
 	lookEvery = time.Second
-	// aliveFor is how long a watchdog counts as one that looks after it has looked.
-	aliveFor = 10 * time.Second
-	// mostUnread is how often in a row a promise may be unreadable of which nothing was ever read.
-	mostUnread = 10
+	// startGrace is how long one that was just started leaves guests alone whose lease it cannot read, or finds
+	// expired: a worker that has contact writes it anew within that time, one of an earlier release
+	// left it. It is a part of compute.FenceMargin, with what it takes to stop guests.
+	startGrace = 20 * time.Second
+	// tellEvery is how often a watchdog tells what it cannot do.
+	tellEvery = time.Minute
 )
 
-// Watchdog stops a host's guests when its promise is due, again and again: something may start one.
+// Watchdog stops a host's guests when the lease has expired, again and again: something may start one.
+//
+// One that was never able to read the lease does not know whether the host has contact. It leaves the guests to the
+// worker's own watchdog for as long as that says that it does its work, for it knows. Where it does not, nobody
+// else would stop them: then this one does, once the grace of its start is over.
 type Watchdog struct {
-	Note    Note
-	Now     Clock
-	StopAll func(ctx context.Context) error // a guest that cannot be stopped keeps no other one running
-	Alive   Alive                           // where it says that it looks; "": nowhere
-	Logger  *slog.Logger
+	Lease     *LeaseFiles
+	Now       Clock
+	StopAll   func(ctx context.Context) error // a guest that cannot be stopped keeps no other one running
+	Heartbeat Heartbeat                       // its own
+	Worker    Heartbeat                       // that of the watchdog in the worker; "": it is that one
+	Logger    *slog.Logger
 
-	known   Promise // as it was read last
-	read    bool    // that there was anything to know
-	unread  int     // reads since then that failed
-	problem string  // that was told last
-	due     bool
+	started *Moment // when it looked first
+	settled bool    // its start needs no grace any more
+	known   Lease   // as it was read last
+	knows   bool    // that it was read
+	fenced  bool    // guests are stopped
+
+	problem string // that was told last
+	told    Moment
 }
 
 // Run looks until ctx ends.
@@ -55,38 +62,57 @@ func (w *Watchdog) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if problem := message(err); problem != w.problem { // once, and not each second
-		if w.problem = problem; problem != "" {
-			w.Logger.ErrorContext(ctx, "the watchdog cannot do all of its work", "error", problem)
-		}
+	problem := message(err)
+	if problem != "" && (problem != w.problem || now.Since-w.told.Since >= tellEvery) { // not each second
+		w.told = now
+		w.Logger.ErrorContext(ctx, "the watchdog cannot do all of its work: it may have to stop guests that have contact, and nothing is evacuated from here by its word", "error", problem)
 	}
+	w.problem = problem
 }
 
 func (w *Watchdog) lookAt(ctx context.Context, now Moment) error {
-	promise, err := w.Note.Read()
-	if err == nil {
-		w.known, w.read, w.unread = promise, true, 0
-	} else {
-		w.unread++
+	if w.started == nil {
+		w.started = &now
+		w.settled = w.Heartbeat.Beats(now) // one ran before it, a moment ago
 	}
-	// A note that cannot be read is one of a promise, and what was read last holds still.
-	due := w.known.Due(now) || !w.read && w.unread >= mostUnread
-	if due != w.due {
-		if w.due = due; due {
-			w.Logger.WarnContext(ctx, "no gateway has answered this host for as long as it promised: its guests are stopped", "seconds", w.known.After.Seconds())
+	lease, err := w.Lease.Read()
+	if err == nil {
+		// Without the file in the run folder, which somebody removed, the one on disk says when the lease was taken.
+		if is, was := &lease.LastContact, w.known.LastContact; w.knows && is.Boot == was.Boot {
+			is.Since = max(is.Since, was.Since)
+		}
+		w.known, w.knows = lease, true
+	}
+	expired := w.expired(now)
+	if expired != w.fenced {
+		if w.fenced = expired; expired {
+			w.Logger.WarnContext(ctx, "this host had no contact for as long as its lease says, or nobody knows whether it had: its guests are stopped", "seconds", w.known.Timeout.Seconds())
 		} else {
-			w.Logger.InfoContext(ctx, "a gateway has answered this host again: its guests may run")
+			w.Logger.InfoContext(ctx, "this host has contact again: its guests may run")
 		}
 	}
-	if due {
+	if expired {
 		if failed := w.StopAll(ctx); failed != nil {
 			return failed // it is none that does its work
 		}
 	}
-	if err != nil { // it does not see what the host promises: nothing is to be promised because of it
+	if err != nil { // it does not see the lease: none is to be taken because of it
 		return err
 	}
-	return w.Alive.note(now)
+	return w.Heartbeat.beat(now)
+}
+
+// expired reports whether guests are to be stopped. What was read last holds while the lease cannot be read.
+func (w *Watchdog) expired(now Moment) bool {
+	inGrace := now.Since-w.started.Since < startGrace
+	if !w.knows {
+		return !inGrace && !w.Worker.Beats(now)
+	}
+	if !w.known.Expired(now) {
+		w.settled = true
+		return false
+	}
+	return w.settled || !inGrace
 }
 
 func message(err error) string {
@@ -94,32 +120,4 @@ func message(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// Alive is the file by which a watchdog says that it looks. It is of this boot, and need not be
-// durable.
-type Alive string
-
-func (a Alive) note(now Moment) error {
-	if a == "" {
-		return nil
-	}
-	text, err := json.Marshal(now)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(string(a)), 0o711); err != nil {
-		return err
-	}
-	if err := os.WriteFile(string(a)+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(string(a)+".new", string(a))
-}
-
-// Looks reports whether a watchdog has looked a moment ago.
-func (a Alive) Looks(now Moment) bool {
-	text, err := os.ReadFile(string(a))
-	var at Moment
-	return err == nil && json.Unmarshal(text, &at) == nil && at.Boot == now.Boot && now.Since-at.Since < aliveFor
 }
