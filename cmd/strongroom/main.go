@@ -25,8 +25,11 @@ type cli struct {
 	Server     serverCommand     `cmd:"" group:"use" help:"Create, list, show, start, stop and delete servers."`
 	VolumeType volumeTypeCommand `cmd:"" group:"use" help:"List, make, change and import volume types."`
 	Generate   generateCommand   `cmd:"" group:"use" help:"Put the initializer, which opens encrypted volumes, into the YAML of Kubernetes workloads."`
-	Audit      auditCommand      `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
-	Repair     repairCommand     `cmd:"" group:"operate" help:"Mend what a restored, older database does not know."`
+
+	Initializer initializerCommand `cmd:"" group:"use" help:"Fetch a workload's secret and open its encrypted volumes: the program of the container that generate puts into pods."`
+
+	Audit  auditCommand  `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
+	Repair repairCommand `cmd:"" group:"operate" help:"Mend what a restored, older database does not know."`
 
 	API       apiCommand       `cmd:"" name:"api" group:"operate" help:"Run the compute API."`
 	Metadata  metadataCommand  `cmd:"" group:"operate" help:"Run the metadata service, which tells guests who they are."`
@@ -55,7 +58,7 @@ Client commands take their cloud from clouds.yaml (--os-cloud, OS_CLOUD), like o
 
 func main() {
 	var c cli
-	k := kong.Parse(&c, kong.Name("strongroom"), kong.Description(description), kong.UsageOnError(),
+	k := kong.Parse(&c, kong.Name("strongroom"), kong.Description(description), kong.UsageOnError(), kong.Vars{"seedFile": seedFile},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it on one machine:"},

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"strongroom/securepv"
+	"strongroom/securepv/initializer"
+)
+
+// parseInitializer reads a command line as main does.
+func parseInitializer(t *testing.T, args ...string) (*initializerCommand, *kong.Context, error) {
+	t.Helper()
+	var c struct {
+		Initializer initializerCommand `cmd:""`
+	}
+	k, err := kong.New(&c, kong.Vars{"seedFile": seedFile})
+	require.NoError(t, err)
+	got, err := k.Parse(append([]string{"initializer"}, args...))
+	return &c.Initializer, got, err
+}
+
+// PV-04, PV-05, PV-06, PV-14: what strongroom generate injects and what the program makes of it are one:
+// without any argument it mounts each device where the pod has its emptyDir, and writes the file that the
+// probe looks for.
+func TestPV05InitializerReadsWhatGenerateInjects(t *testing.T) {
+	text := strings.Replace(onePod, "data:state", "data:state,more:extra,third:last", 1)
+	text = strings.Replace(text, "volumes: [", "volumes: [{name: more, persistentVolumeClaim: {claimName: more}}, {name: third, persistentVolumeClaim: {claimName: third}}, ", 1)
+	got, err := securepv.Generate([]securepv.File{{Name: "pod.yaml", Text: []byte(text)}}, securepv.Options{Image: "initializer"})
+	require.NoError(t, err)
+	var pod corev1.Pod
+	require.NoError(t, yaml.UnmarshalStrict(got[0].Text, &pod))
+	container := pod.Spec.InitContainers[0]
+	require.Empty(t, container.Command)
+	require.Empty(t, container.Args)
+	for _, e := range container.Env {
+		t.Setenv(e.Name, e.Value)
+	}
+	c, _, err := parseInitializer(t)
+	require.NoError(t, err)
+	mounted := map[string]string{}
+	for _, m := range container.VolumeMounts {
+		mounted[m.Name] = m.MountPath
+	}
+	var want []initializer.Volume
+	for i, emptyDir := range []string{"state", "extra", "last"} {
+		want = append(want, initializer.Volume{Device: container.VolumeDevices[i].DevicePath, Mount: mounted[emptyDir]})
+	}
+	require.Equal(t, want, c.Start.volumes())
+	require.Equal(t, mounted["contrast-secrets"], c.Start.Folder)
+	require.Equal(t, []string{"/bin/test", "-f", c.Start.Done}, container.StartupProbe.Exec.Command)
+	require.Equal(t, initializer.Coordinator{Host: "coordinator-ready.default", Command: []string{}}, c.Start.source())
+	t.Setenv("ATTESTATION_COMMAND", "attest --platform  snp")
+	c, _, err = parseInitializer(t)
+	require.NoError(t, err)
+	require.Equal(t, []string{"attest", "--platform", "snp"}, c.Start.source().(initializer.Coordinator).Command)
+
+	t.Setenv("CRYPTSETUP_DEVICE", "/dev/other") // written by hand
+	c, _, err = parseInitializer(t, "--secret-file", "/run/seed", "--kdf", "pbkdf2", "--format", "never")
+	require.NoError(t, err)
+	require.Equal(t, []initializer.Volume{{Device: "/dev/other", Mount: "/state"}}, c.Start.volumes())
+	require.Equal(t, initializer.File{Path: "/run/seed"}, c.Start.source())
+	o := c.Start.opener(&run{})
+	require.Equal(t, initializer.PBKDF2, o.KDF)
+	require.True(t, o.NeverFormat)
+	_, _, err = parseInitializer(t, "--secret-file", "/run/seed", "--barbican-secret", "id")
+	require.ErrorContains(t, err, "can't be used together")
+}
+
+// PV-07, PV-12: the commands as users run them, with their exit codes.
+func TestPV12InitializerCommands(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	run := func(args ...string) error {
+		_, k, err := parseInitializer(t, args...)
+		require.NoError(t, err)
+		return k.Run(&run{Context: context.Background(), cli: &cli{}, log: slog.New(slog.DiscardHandler)})
+	}
+	seed := file("seed", strings.Repeat("5a", 32))
+	done := filepath.Join(dir, "done")
+	require.NoError(t, run("--secret-file", seed, "--folder", filepath.Join(dir, "contrast"), "--done", done))
+	text, err := os.ReadFile(filepath.Join(dir, "contrast", "secrets", "workload-secret-seed"))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("5a", 32), string(text))
+	require.NoFileExists(t, done)
+	require.ErrorContains(t, run("--folder", dir, "--done", done), "--attestation-command")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "device"), []byte("not a volume, and no zeroes"), 0o600))
+	device := filepath.Join(dir, "device")
+	err = run("cryptsetup", "-d", device, "-m", filepath.Join(dir, "state"), "--key-file", seed, "--done", done)
+	require.Equal(t, codeVolumeRefused, exitCode(err), "%v", err)
+	require.ErrorContains(t, err, device+": refused, and left as it is")
+	err = run("rotate", "-d", device, "--secret-file", seed, "--new-secret-file", seed)
+	require.Equal(t, codeVolumeRefused, exitCode(err), "%v", err)
+	require.Equal(t, 1, exitCode(run("rotate", "-d", device, "--secret-file", filepath.Join(dir, "none"), "--new-secret-file", seed)))
+	for code, err := range map[int]error{codeWrongKey: initializer.ErrWrongKey, codeVolumeBusy: initializer.ErrBusy, 1: errors.New("other")} {
+		require.Equal(t, code, exitCode(withCode(fmt.Errorf("device: %w", err))))
+	}
+	c, _, err := parseInitializer(t, "cryptsetup", "-d", "/dev/csi0", "-m", "/state")
+	require.NoError(t, err)
+	require.Equal(t, "/contrast/secrets/workload-secret-seed", c.Cryptsetup.KeyFile)
+	_, _, err = parseInitializer(t, "rotate", "-d", device)
+	require.ErrorContains(t, err, "--new-secret-file")
+}

@@ -1,0 +1,153 @@
+package initializer
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"strongroom/activities/secret"
+)
+
+// content is what is on a volume.
+type content int
+
+const (
+	isNew content = iota
+	isBegun
+	isFormatted
+)
+
+// leastBytes is what a volume must have: the header, the journal of dm-integrity and of ext4, and
+// some room.
+const leastBytes = 64 << 20
+
+// note is the first block of a volume whose format was begun: that, and a proof that who began it
+// has the workload's secret.
+const note = "strongroom secure-pv: a format of this volume was begun\n"
+
+func noteOf(key *secret.Passphrase) ([]byte, error) {
+	b := make([]byte, blockBytes)
+	n := copy(b, note)
+	err := key.Use(func(value []byte) error {
+		mac := hmac.New(sha256.New, value)
+		mac.Write(b[:n])
+		mac.Sum(b[:n])
+		return nil
+	})
+	return b, err
+}
+
+// volumeFile is an open device.
+type volumeFile struct {
+	*os.File
+	bytes int64
+}
+
+// openVolume opens a device. One that is to be written must not be in use by anything else, which of
+// a block device the kernel tells.
+func openVolume(path string, flags int) (*volumeFile, error) {
+	f, err := os.OpenFile(path, flags, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, fmt.Errorf("%s: %w", path, ErrBusy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil && size == 0 {
+		err = fmt.Errorf("%s: it has no size: is it a block device?", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &volumeFile{f, size}, nil
+}
+
+// look tells what is on a device. Whatever cannot be read is an error, and whatever is neither new
+// nor ours is refused: only what was read decides.
+func look(f *volumeFile, key *secret.Passphrase) (content, error) {
+	begin := make([]byte, min(2*metadataBytes, f.bytes))
+	if _, err := f.ReadAt(begin, 0); err != nil {
+		return 0, fmt.Errorf("%s: it cannot be read: %w", f.Name(), err)
+	}
+	switch {
+	case bytes.HasPrefix(begin, []byte(note)): // before the header, of which parts may be there
+		want, err := noteOf(key)
+		if err != nil {
+			return 0, err
+		}
+		if len(begin) < blockBytes || !hmac.Equal(want, begin[:blockBytes]) {
+			return 0, refused(f.Name(), "a format of it was begun for a workload with another secret; it holds no data: use a new volume in its place")
+		}
+		return isBegun, nil
+	case hasMagic(begin):
+		return isFormatted, nil
+	}
+	at, err := f.firstUsed()
+	if err != nil {
+		return 0, fmt.Errorf("%s: it cannot be read: %w", f.Name(), err)
+	}
+	if at >= 0 {
+		return 0, refused(f.Name(), "it is neither new nor an encrypted volume of ours, for there are data near byte %d", at)
+	}
+	if f.bytes < leastBytes {
+		return 0, refused(f.Name(), "it has %d bytes, and an encrypted volume needs %d", f.bytes, leastBytes)
+	}
+	return isNew, nil
+}
+
+// How much of a volume must be zeroes for it to be new: its beginning and its end, where all that
+// is known says what it is, and samples in between.
+const (
+	firstBytes  = 32 << 20
+	lastBytes   = 1 << 20
+	sampleBytes = 64 << 10
+	samples     = 256
+)
+
+// firstUsed gives the offset of a part that is not zero, or -1.
+func (f *volumeFile) firstUsed() (int64, error) {
+	buffer := make([]byte, lastBytes)
+	used := func(at, size int64) (bool, error) {
+		p := buffer[:min(size, f.bytes-at)]
+		if _, err := f.ReadAt(p, at); err != nil {
+			return false, err
+		}
+		return !isZero(p), nil
+	}
+	for at := int64(0); at < min(firstBytes, f.bytes); at += lastBytes {
+		if is, err := used(at, lastBytes); err != nil || is {
+			return at, err
+		}
+	}
+	if end := f.bytes - lastBytes; end > 0 {
+		if is, err := used(end, lastBytes); err != nil || is {
+			return end, err
+		}
+	}
+	for i := range int64(samples) {
+		at := f.bytes / samples * i / blockBytes * blockBytes
+		if is, err := used(at, sampleBytes); err != nil || is {
+			return at, err
+		}
+	}
+	return -1, nil
+}
+
+var zeroes [blockBytes]byte
+
+func isZero(p []byte) bool {
+	for ; len(p) > blockBytes; p = p[blockBytes:] {
+		if !bytes.Equal(p[:blockBytes], zeroes[:]) {
+			return false
+		}
+	}
+	return bytes.Equal(p, zeroes[:len(p)])
+}
