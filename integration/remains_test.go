@@ -54,13 +54,15 @@ type file struct {
 	SHA256   string // of a regular file
 }
 
-// remains looks at what a host that is on has of a server.
+// remains looks at what a host that is on has of a server, once its libvirtd answers.
 func (c *testCloud) remains(t *testing.T, h stack.Host, id string) remains {
 	t.Helper()
 	out := c.remainsOnDisk(t, h, id)
 	var err error
-	out.Secrets, err = h.HypervisorSecrets(t.Context(), id)
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { // its libvirtd may have been killed a moment ago
+		out.Secrets, err = h.HypervisorSecrets(t.Context(), id)
+		return err == nil
+	}, settleTimeout, 200*time.Millisecond)
 	out.Kept = len(c.kept(t, h, id))
 	conn := libvirt.NewWithDialer(hypervisor{h})
 	require.NoError(t, conn.Connect())
