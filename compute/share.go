@@ -48,8 +48,11 @@ type ShareMapping struct {
 	Protocol string      `json:"share_proto"`
 }
 
-// LocalShare is the protocol of a share that is a folder of the host itself.
-const LocalShare = "LOCAL"
+// The protocols of the shares that hosts mount (SH-18).
+const (
+	LocalShare  = "LOCAL" // a folder of the host itself
+	CephFSShare = "CEPHFS"
+)
 
 // ShareStatus is how far a share is with its server.
 type ShareStatus string

@@ -38,7 +38,13 @@ func leansOn() string {
 // tokenLife is so short that tokens end in the middle of what tests do.
 const tokenLife = time.Minute
 
-func startOpenStack(dir, api string) (*cloud.Cloud, error) {
+// The services of a cloud, and those that one with shares has besides.
+var (
+	coreServices  = []string{"keystone", "barbican", "glance", "swift"}
+	shareServices = []string{"manila", "ceph"}
+)
+
+func startOpenStack(dir, api string, services []string) (*cloud.Cloud, error) {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -49,7 +55,7 @@ func startOpenStack(dir, api string) (*cloud.Cloud, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	return cloud.Start(ctx, cloud.Config{
-		Dir: dir, Services: []string{"keystone", "barbican", "glance", "swift"}, Strongroom: api, TokenExpiry: tokenLife,
+		Dir: dir, Services: services, Strongroom: api, TokenExpiry: tokenLife,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 }

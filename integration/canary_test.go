@@ -120,14 +120,21 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 		require.Empty(t, tokens.Find(text), where)
 	}
 	require.Empty(t, known.in(seen), "arguments and environments of processes")
+	search(t, c, s.ID, nowhere, passwordFile)
+}
+
+// search reads what is kept of a server and of all else: Temporal's histories, the database, and all
+// files of the stack but for one.
+func search(t *testing.T, c *testCloud, server string, nowhere func(text []byte, where string), but string) {
+	t.Helper()
 	histories(t, c, func(workflow string, text []byte) { nowhere(text, "history of "+workflow) })
 	dump, err := exec.Command("pg_dump", "--inserts", databaseURL(t, c)).Output()
 	require.NoError(t, err)
-	require.Contains(t, string(dump), s.ID)
+	require.Contains(t, string(dump), server)
 	nowhere(dump, "the database")
 	files := 0
 	err = filepath.WalkDir(c.State, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || path == passwordFile {
+		if err != nil || !d.Type().IsRegular() || path == but {
 			return nil //nolint:nilerr // files come and go
 		}
 		text, err := os.ReadFile(path)

@@ -49,6 +49,11 @@ func startCloud(name string, env ...string) (*testCloud, error) {
 
 // startHosts starts a cloud with several compute hosts.
 func startHosts(name string, hosts int, env ...string) (*testCloud, error) {
+	return startWith(name, hosts, coreServices, env...)
+}
+
+// startWith starts a cloud whose OpenStack, if it is one, has these services.
+func startWith(name string, hosts int, services []string, env ...string) (*testCloud, error) {
 	p, err := made()
 	if err != nil {
 		return nil, err
@@ -64,7 +69,7 @@ func startHosts(name string, hosts int, env ...string) (*testCloud, error) {
 	}
 	c.Layout = stack.Layout{State: filepath.Join(dir, "s"), PortBase: freeRow()}
 	if leansOn() == openStack {
-		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL()); err != nil {
+		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL(), services); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,12 +34,15 @@ var (
 	seats  = semaphore.NewWeighted(sharers)
 	idle   = make(chan *slot, ownClouds)
 	paired = make(chan *slot, pairs)
+	// sharing has the one cloud with Manila and Ceph, which take time and memory.
+	sharing = make(chan *slot, 1)
 )
 
 // slot is a place for a cloud, which starts when it is first needed.
 type slot struct {
 	name     string
 	hosts    int
+	shares   bool // real ones, on OpenStack
 	once     *sync.Once
 	cloud    *testCloud
 	err      error
@@ -47,7 +51,13 @@ type slot struct {
 
 func (s *slot) get(t *testing.T) *testCloud {
 	t.Helper()
-	s.once.Do(func() { s.cloud, s.err = startHosts(s.name, max(s.hosts, 1)) })
+	s.once.Do(func() {
+		has := coreServices
+		if s.shares {
+			has = slices.Concat(coreServices, shareServices)
+		}
+		s.cloud, s.err = startWith(s.name, max(s.hosts, 1), has)
+	})
 	require.NoError(t, s.err)
 	return s.cloud
 }
@@ -62,7 +72,7 @@ func (s *slot) lend(t *testing.T, back chan<- *slot) *testCloud {
 			s.cloud.end()
 			s.replaced++
 			first, _, _ := strings.Cut(s.name, "-")
-			*s = slot{name: fmt.Sprintf("%s-%d", first, s.replaced), hosts: s.hosts, once: new(sync.Once), replaced: s.replaced}
+			*s = slot{name: fmt.Sprintf("%s-%d", first, s.replaced), hosts: s.hosts, shares: s.shares, once: new(sync.Once), replaced: s.replaced}
 		}
 		back <- s
 	})
@@ -89,6 +99,9 @@ func TestMain(m *testing.M) {
 		slots = append(slots, pair)
 		paired <- pair
 	}
+	withShares := &slot{name: "shares", shares: true, once: new(sync.Once)}
+	slots = append(slots, withShares)
+	sharing <- withShares
 	code := m.Run()
 	printTally()
 	var ending sync.WaitGroup
@@ -139,6 +152,20 @@ func ownCloud(t *testing.T) *testCloud {
 	t.Parallel()
 	needRoot(t)
 	return (<-idle).lend(t, idle)
+}
+
+// shareCloud gives a cloud with shares that nobody else uses until the test ends.
+func shareCloud(t *testing.T) *testCloud {
+	t.Helper()
+	if leansOn() == local {
+		return ownCloud(t)
+	}
+	t.Parallel()
+	needRoot(t)
+	with := <-sharing
+	place := <-idle // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle <- place })
+	return with.lend(t, sharing)
 }
 
 // needRoot skips a test without root; in CI that is a failure.

@@ -1,23 +1,30 @@
 package integration_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud/cloudtest"
 )
 
-// testShare is a share of the demo project, on a machine that has no Manila.
+// testShare is a share of the demo project.
 type testShare struct {
-	id     string
-	folder string // where its data are
+	id       string
+	folder   string // where its data are; on OpenStack, a mount of the test's own
+	location string // where it is exported
 }
 
 // share makes a share, which is deleted when the test ends: by then no server has it.
@@ -25,6 +32,9 @@ func (c *testCloud) share(t *testing.T) testShare {
 	t.Helper()
 	demo, err := c.session("-demo")
 	require.NoError(t, err)
+	if c.real != nil {
+		return c.manilaShare(t, demo)
+	}
 	got, err := demo.provider.GetAuthResult().(tokens.CreateResult).ExtractProject()
 	require.NoError(t, err)
 	project := got.ID
@@ -32,12 +42,68 @@ func (c *testCloud) share(t *testing.T) testShare {
 	require.NoError(t, err, out)
 	s := testShare{id: strings.TrimSpace(out)}
 	s.folder = filepath.Join(c.State, "shares", s.id, "data")
+	s.location = s.folder
 	require.DirExists(t, s.folder)
 	t.Cleanup(func() {
 		out, err := c.strongroom("--config", c.ConfigFile(), "share", "delete", s.id, "--project", project)
 		require.NoError(t, err, out)
 	})
 	return s
+}
+
+// manilaShare makes a share of CephFS, and mounts it by a rule of its owner's.
+func (c *testCloud) manilaShare(t *testing.T, owner session) testShare {
+	t.Helper()
+	s := testShare{id: cloudtest.NewShare(t, owner.provider, cloudtest.CephFSShares, "CEPHFS").ID}
+	manila := c.manila(t)
+	exports, err := shares.ListExportLocations(t.Context(), manila, s.id).Extract()
+	require.NoError(t, err)
+	s.location = exports[0].Path
+	const user = "the-test"
+	_, err = shares.GrantAccess(t.Context(), manila, s.id, shares.GrantAccessOpts{AccessType: "cephx", AccessTo: user + s.id, AccessLevel: "rw"}).Extract()
+	require.NoError(t, err)
+	var own accessRule
+	require.Eventually(t, func() bool {
+		own = c.accessRules(t, s)[0]
+		return own.State == "active" && own.Key != ""
+	}, time.Minute, 100*time.Millisecond)
+	ceph := cloudtest.Ceph{ConfFile: filepath.Join(c.dir, "c", "ceph", "client.conf")}
+	s.folder = ceph.Mount(t, s.location, own.To, own.Key)
+	return s
+}
+
+// manila is the shared file systems service, for the user demo.
+func (c *testCloud) manila(t *testing.T) *gophercloud.ServiceClient {
+	t.Helper()
+	demo, err := c.session("-demo")
+	require.NoError(t, err)
+	client, err := openstack.NewSharedFileSystemV2(demo.provider, demo.endpoint)
+	require.NoError(t, err)
+	client.Microversion = "2.45"
+	return client
+}
+
+// accessRule is a rule of a share, as its owner sees it.
+type accessRule struct {
+	ID       string            `json:"id"`
+	To       string            `json:"access_to"`
+	State    string            `json:"state"`
+	Key      string            `json:"access_key"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// accessRules gives a share's rules, the test's own first.
+func (c *testCloud) accessRules(t *testing.T, s testShare) []accessRule {
+	t.Helper()
+	client := c.manila(t)
+	var answer struct {
+		Rules []accessRule `json:"access_list"`
+	}
+	response, err := client.Get(t.Context(), client.ServiceURL("share-access-rules")+"?share_id="+s.id, &answer, nil)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	slices.SortFunc(answer.Rules, func(a, b accessRule) int { return len(a.Metadata) - len(b.Metadata) })
+	return answer.Rules
 }
 
 // shares calls a route of a server's shares.
@@ -116,8 +182,8 @@ func (c *testCloud) libvirtNamespace(t *testing.T) string {
 // writes a file that is in the share; another guest of the host reads it; the last one to stop
 // takes the mount along.
 func TestSH10AGuestMountsItsShare(t *testing.T) {
-	backends(t, local)
-	c := ownCloud(t)
+	backends(t, local, openStack)
+	c := shareCloud(t)
 	s := c.share(t)
 	require.NoError(t, os.WriteFile(filepath.Join(s.folder, "letter"), []byte("from outside"), 0o644))
 	ids := []string{c.create(t, encrypted), c.create(t, encrypted)}
@@ -152,7 +218,7 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 	// SH-02, SH-25: the administrator alone reads where the share is.
 	shown, err := c.shares(t, "-admin", http.MethodGet, ids[0], s.id, nil)
 	require.NoError(t, err)
-	require.Equal(t, s.folder, shown["share"].(map[string]any)["export_location"])
+	require.Equal(t, s.location, shown["share"].(map[string]any)["export_location"])
 	shown, err = c.shares(t, "-demo", http.MethodGet, ids[0], s.id, nil)
 	require.NoError(t, err)
 	require.NotContains(t, shown["share"], "export_location")
@@ -207,10 +273,71 @@ func TestSH12AShareThatIsLost(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
+// SH-08, SH-10, SH-18, SH-25, SH-30, decision 18: on Manila and CephFS the host has a rule of its own, which a start
+// makes anew that its owner took away; the guest writes into the share and the owner reads it. Neither key nor
+// export location are where they should not be, and a delete leaves nothing but what the owner made.
+func TestSH18AShareOfCephFS(t *testing.T) {
+	backends(t, openStack)
+	c := shareCloud(t)
+	s := c.share(t)
+	id := c.create(t, encrypted)
+	c.becomes(t, id, "ACTIVE")
+	c.turnOff(t, id)
+	require.NoError(t, c.attach(t, id, s, "data"))
+	c.hasShare(t, id, s, "inactive")
+	rules := c.accessRules(t, s)
+	require.Len(t, rules, 2)
+	require.Contains(t, rules[1].Metadata, "strongroom-server-"+id)
+	known := canaries{}
+	known.add("the host's key", []byte(rules[1].Key))
+	_, exported, _ := strings.Cut(s.location, ":/")
+	known.add("where the share is exported", []byte(exported))
+
+	manila := c.manila(t)
+	require.NoError(t, shares.RevokeAccess(t.Context(), manila, s.id, shares.RevokeAccessOpts{AccessID: rules[1].ID}).ExtractErr())
+	require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, time.Minute, 100*time.Millisecond)
+	watch := watchProcesses(t)
+	c.turnOn(t, id)
+	seen := watch()
+	c.hasShare(t, id, s, "active")
+	require.Equal(t, 1, c.shareMounts(t))
+	rules = c.accessRules(t, s)
+	require.Len(t, rules, 2)
+	known.add("the host's second key", []byte(rules[1].Key))
+	line := c.serial(t, id)
+	line.expect("TG tick=")
+	require.Contains(t, line.ask("share data", "TG share "), "err=<nil>")
+	require.Contains(t, line.ask("write /share/note by the guest", "TG write "), "err=<nil>")
+	require.NoError(t, line.conn.Close())
+	text, err := os.ReadFile(filepath.Join(s.folder, "note"))
+	require.NoError(t, err)
+	require.Equal(t, "by the guest", string(text))
+	require.Empty(t, c.audit(t).Findings)
+
+	shown, err := c.shares(t, "-admin", http.MethodGet, id, s.id, nil)
+	require.NoError(t, err)
+	require.Equal(t, s.location, shown["share"].(map[string]any)["export_location"])
+	shown, err = c.shares(t, "-demo", http.MethodGet, id, s.id, nil)
+	require.NoError(t, err)
+	require.NotContains(t, fmt.Sprint(shown), exported)
+
+	c.delete(t, id)
+	require.Zero(t, c.shareMounts(t))
+	require.Len(t, c.accessRules(t, s), 1, "the test's own")
+	c.nothingIsLeft(t)
+	require.Contains(t, string(seen), filepath.Join(c.State, "mounts", s.id), "ceph-fuse is among the processes that were seen")
+	require.NotContains(t, string(seen), rules[1].Key)
+	nowhere := func(text []byte, where string) {
+		t.Helper()
+		require.Empty(t, known.in(text), where)
+	}
+	search(t, c, id, nowhere, "")
+}
+
 // Workers die in the middle of all that is done with a server and its share.
 func TestKillMatrixShares(t *testing.T) {
-	backends(t, local)
-	c := ownCloud(t)
+	backends(t, local, openStack)
+	c := shareCloud(t)
 	s := c.share(t)
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")

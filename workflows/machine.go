@@ -53,6 +53,9 @@ func (m *machine) boot(in domain.StartInput) step {
 	}
 	for _, share := range m.server.Shares {
 		s.makes = append(s.makes, m.mountOf(share))
+		if share.Status == compute.ShareError && share.Protocol == compute.CephFSShare { // its host may have no access
+			s.makes = append(s.makes, m.accessTo(share.Share))
+		}
 	}
 	s.do = func(ctx workflow.Context) error {
 		if err := m.mountShares(ctx); err != nil {

@@ -47,7 +47,7 @@ func (s *shareAttach) allow(ctx workflow.Context) error {
 	kind, _ := found.Protocol.Grantees()
 	to := share.Grantee{Kind: kind, Name: s.in.Address}
 	if kind == share.CephUser {
-		to = share.UserOf(s.Server, s.in.Share)
+		to = share.UserOf(s.host.ID, s.in.Share) // all of the host's servers use one mount
 	}
 	return share.Allow.Do(ctx, share.AllowInput{Credential: asked, Share: s.in.Share, Server: s.Server, To: to, Level: share.ReadWrite})
 }
@@ -114,6 +114,9 @@ func (m *machine) mountShares(ctx workflow.Context) error {
 			return err
 		}
 	}
+	if err := m.allowAgain(ctx); err != nil {
+		return err
+	}
 	for _, s := range m.server.Shares {
 		calls = append(calls, mount.Mount.On(m.host).Start(ctx, mount.Input{
 			Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Protocol: s.Protocol,
@@ -123,6 +126,30 @@ func (m *machine) mountShares(ctx workflow.Context) error {
 	for i, c := range calls {
 		if _, err := c.Result(ctx); err != nil && ctx.Err() == nil {
 			m.shares.failed = append(m.shares.failed, m.server.Shares[i].Share)
+		}
+	}
+	_, err := awaitAll(ctx, calls)
+	return err
+}
+
+// allowAgain ensures that the host has access to the server's shares of CephFS: where the service
+// has no locks, users can take its rules away, and a share in error may never have had one.
+func (m *machine) allowAgain(ctx workflow.Context) error {
+	var calls []durable.Future[share.AllowResult]
+	var of []compute.ShareID
+	for _, s := range m.server.Shares {
+		if s.Protocol != compute.CephFSShare {
+			continue
+		}
+		of = append(of, s.Share)
+		calls = append(calls, share.Allow.Start(ctx, share.AllowInput{
+			Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Server: m.Server,
+			To: share.UserOf(m.host.ID, s.Share), Level: share.ReadWrite,
+		}))
+	}
+	for i, c := range calls {
+		if _, err := c.Result(ctx); err != nil && ctx.Err() == nil {
+			m.shares.failed = append(m.shares.failed, of[i])
 		}
 	}
 	_, err := awaitAll(ctx, calls)

@@ -27,7 +27,7 @@ func attaching(t *testing.T) *bench {
 
 func (b *bench) writeDown(id compute.ShareID) {
 	b.row.server.Shares = append(b.row.server.Shares, compute.ShareMapping{
-		ID: uuid.New(), Share: id, Status: compute.ShareAttaching, Tag: id.String(), Protocol: string(share.Local),
+		ID: uuid.New(), Share: id, Status: compute.ShareAttaching, Tag: id.String(), Protocol: string(b.protocol()),
 	})
 }
 
@@ -147,6 +147,52 @@ func TestSH12AShareThatCannotBeMounted(t *testing.T) {
 			b.tidy()
 		})
 	}
+}
+
+// SH-14: a share of CephFS to which the host got no access gets it with the next start, on the
+// ledger, and loses it again with a start that fails.
+func TestSH14AShareThatWasRefusedGetsAccessAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	b := attaching(t)
+	b.cephFS, b.row.server.Shares[0].Protocol = true, compute.CephFSShare
+	b.fault = at(call{name: share.Allow.Name, nth: 1}, fault{before: fail})
+	require.Error(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID}))
+	require.Equal(t, "error", b.statuses())
+	b.fault = at(call{name: domain.Start.Name, nth: 1}, fault{after: fail})
+	require.Error(t, b.shares(compute.OpStart, compute.TaskPoweringOn, nil))
+	require.Empty(t, b.access)
+	require.Empty(t, b.mounts)
+	b.fault = nil
+	b.tidy()
+	require.NoError(t, b.shares(compute.OpStart, compute.TaskPoweringOn, nil))
+	require.Equal(t, "active", b.statuses())
+	require.Len(t, b.access, 1)
+	b.tidy()
+	in := b.deletion()
+	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	require.Empty(t, b.access)
+	require.Empty(t, b.ledger)
+	b.tidy()
+}
+
+// SH-14, SH-30: where users can take an access rule away, a start makes it anew; without it, the
+// share is what failed.
+func TestSH14AnAccessRuleThatWasTakenAway(t *testing.T) {
+	t.Parallel()
+	b := attaching(t)
+	b.cephFS, b.row.server.Shares[0].Protocol = true, compute.CephFSShare
+	require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID}))
+	clear(b.access)
+	b.forget()
+	b.fault = at(call{name: share.Allow.Name, nth: 1}, fault{before: fail})
+	require.Error(t, b.shares(compute.OpStart, compute.TaskPoweringOn, nil))
+	require.Equal(t, "error", b.statuses())
+	require.Equal(t, compute.VMError, b.row.server.VMState)
+	b.fault = nil
+	require.NoError(t, b.shares(compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}))
+	require.Equal(t, "active", b.statuses())
+	require.Len(t, b.access, 1)
+	b.tidy()
 }
 
 // SH-13: no server is started with a share that attaches or detaches.

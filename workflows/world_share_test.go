@@ -13,10 +13,14 @@ import (
 // registerShares registers the shared file systems service, and what hosts mount of it.
 func (w *world) registerShares(r registry) {
 	register(w, r, share.Look, func(_ context.Context, in share.LookInput) (share.Share, error) {
-		return share.Share{ID: in.Share, Protocol: share.Local, Status: share.StatusAvailable}, nil
+		return share.Share{ID: in.Share, Protocol: w.protocol(), Status: share.StatusAvailable}, nil
 	})
 	register(w, r, share.Allow, func(_ context.Context, in share.AllowInput) (share.AllowResult, error) {
-		if in.To != (share.Grantee{Kind: share.Address, Name: "192.0.2.1"}) || in.Level != share.ReadWrite {
+		to := share.Grantee{Kind: share.Address, Name: "192.0.2.1"}
+		if w.cephFS {
+			to = share.UserOf(*w.row.server.Host, in.Share)
+		}
+		if in.To != to || in.Level != share.ReadWrite {
 			return share.AllowResult{}, compute.Errorf(compute.Invalid, "not to %v", in.To)
 		}
 		name := compute.ShareUse(in.Share, in.Server)
@@ -53,6 +57,14 @@ func (w *world) registerShares(r registry) {
 		delete(w.mounts, hostOf(ctx)+" "+in.Thing.Name)
 		return none{}, nil
 	})
+}
+
+// protocol is that of all shares.
+func (w *world) protocol() share.Protocol {
+	if w.cephFS {
+		return share.CephFS
+	}
+	return share.Local
 }
 
 // mayRemove refuses a removal without a credential.

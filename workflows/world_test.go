@@ -82,6 +82,7 @@ type world struct {
 	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
 	slots   keySlots
 	mounts  map[string]bool // "<host> <share>/<server>"
+	cephFS  bool            // what shares there are
 	access  map[string]bool // "<share>/<server>"
 	stuck   bool            // what is mounted cannot be unmounted
 	audited notes

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	libvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"
 	"libvirt.org/go/libvirtxml"
 
@@ -66,6 +67,42 @@ func backing(machine libvirtxml.DomainCaps) []libvirtxml.DomainCapsEnum {
 		return nil
 	}
 	return machine.MemoryBacking.Enums
+}
+
+// HasFolder reports whether a server's guest runs, or is paused, and has a folder of the host
+// as the source of a file system.
+func (a *Activities) HasFolder(ctx context.Context, id compute.ServerID, path string) (has bool, err error) {
+	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		dom, found, err := lookup(l, id)
+		if err != nil || !found {
+			return err
+		}
+		switch active, err := l.DomainIsActive(dom); {
+		case isCode(err, libvirt.ErrNoDomain), err == nil && active == 0:
+			return nil
+		case err != nil:
+			return err
+		}
+		text, err := l.DomainGetXMLDesc(dom, 0)
+		if isCode(err, libvirt.ErrNoDomain) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var doc libvirtxml.Domain
+		if err := doc.Unmarshal(text); err != nil {
+			return compute.Errorf(compute.Corrupt, "server %s: what libvirt says of its domain cannot be read", id)
+		}
+		if doc.Devices == nil {
+			return nil
+		}
+		has = slices.ContainsFunc(doc.Devices.Filesystems, func(f libvirtxml.DomainFilesystem) bool {
+			return f.Source != nil && f.Source.Mount != nil && f.Source.Mount.Dir == path
+		})
+		return nil
+	})
+	return has, err
 }
 
 // Daemon gives the process that listens at libvirt's socket, 0 if it is not visible from here.

@@ -17,8 +17,8 @@ import (
 // exported is where the share of a test is.
 type exported string
 
-func (e exported) Location(context.Context, compute.Credential, compute.ShareID) (string, error) {
-	return string(e), nil
+func (e exported) Export(context.Context, compute.Credential, compute.ShareID) (mount.Export, error) {
+	return mount.Export{Path: string(e)}, nil
 }
 
 // SH-10, SH-11, SH-18: a guest mounts its share by the tag, reads what is there and writes a file that
@@ -28,7 +28,7 @@ func TestSH10AGuestWritesIntoItsShare(t *testing.T) {
 	dir := newDir(t)
 	h := setupIn(t, dir, tiny)
 	source := exported(t.TempDir())
-	mounts, err := mount.New(mount.Config{Dir: filepath.Join(dir, "mounts"), Locations: source, Guests: h.Activities, Daemon: h.Client.Daemon})
+	mounts, err := mount.New(mount.Config{Dir: filepath.Join(dir, "mounts"), Exports: source, Guests: h.Activities, Daemon: h.Client.Daemon})
 	require.NoError(t, err)
 	h.Shares = mounts
 	s := h.server(t, true, nil)
@@ -57,5 +57,14 @@ func TestSH10AGuestWritesIntoItsShare(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, seen.Seen)
 	}
+	// SH-17: a share that was detached while the guest ran goes once the guest runs without it.
+	require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
+	s.Shares = nil
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	require.NoError(t, mounts.Remove(t.Context(), use))
+	require.Equal(t, compute.Conflict, compute.KindOf(h.IsOff(t.Context(), s.ID)), "it runs")
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+	require.NoError(t, err)
 	require.NoError(t, h.Remove(t.Context(), compute.Removal{Thing: compute.Thing{Kind: compute.ThingDomain, Name: s.InstanceName(), Owner: compute.ServerOwner(s.ID)}}))
 }

@@ -18,23 +18,24 @@ import (
 	"strongroom/durable"
 )
 
-// Locations tells where shares are exported.
-type Locations interface {
-	// Location gives the place of an export, for the operation whose activity asks.
-	Location(ctx context.Context, cred compute.Credential, id compute.ShareID) (path string, err error)
+// Exports tells where shares are exported.
+type Exports interface {
+	// Export gives an export that a host can mount, for the operation whose activity asks.
+	Export(ctx context.Context, cred compute.Credential, id compute.ShareID) (Export, error)
 }
 
-// Guests knows which guests run.
+// Guests knows what guests have.
 type Guests interface {
-	// IsOff fails with Conflict while a server's guest runs, or is paused.
-	IsOff(ctx context.Context, id compute.ServerID) error
+	// HasFolder reports whether a server's guest runs, or is paused, and has a folder of the host.
+	HasFolder(ctx context.Context, id compute.ServerID, path string) (bool, error)
 }
 
 // Config of a host's mounts.
 type Config struct {
-	Dir       string // the mount points, and who uses them
-	Locations Locations
-	Guests    Guests
+	Dir     string // the mount points, and who uses them
+	Exports Exports
+	Guests  Guests
+	Memory  string // a file system in memory, default /dev/shm
 	// Daemon gives the process that serves libvirt here: mounts are made where it sees them.
 	// nil: where this process does.
 	Daemon func(ctx context.Context) (pid int, err error)
@@ -55,8 +56,15 @@ func New(cfg Config) (*Activities, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Memory == "" {
+		cfg.Memory = "/dev/shm"
+	}
 	f, err := folder.Open(cfg.Dir)
 	if err != nil {
+		return nil, fmt.Errorf("mount: %w", err)
+	}
+	// The kernel's table of mounts names what links lead to.
+	if cfg.Dir, err = filepath.EvalSymlinks(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("mount: %w", err)
 	}
 	return &Activities{Config: cfg, folder: f}, nil
@@ -100,13 +108,14 @@ func (a *Activities) Mount(ctx context.Context, in Input) error {
 	if a.Dir == "" {
 		return noFolder()
 	}
-	if in.Protocol != compute.LocalShare {
+	if a.protocol(in.Protocol, place{}) == nil {
 		return compute.Errorf(compute.Conflict, "Share protocol %s is not supported.", in.Protocol)
 	}
-	location, err := a.Locations.Location(ctx, in.Credential, in.Share)
+	from, err := a.Exports.Export(ctx, in.Credential, in.Share)
 	if err != nil {
 		return err
 	}
+	defer from.Key.Wipe()
 	unlock, err := a.lock(ctx)
 	if err != nil {
 		return err
@@ -120,46 +129,77 @@ func (a *Activities) Mount(ctx context.Context, in Input) error {
 		return err
 	}
 	delete(uses, in.Server)
-	return a.where(ctx, func() error { return a.bind(ctx, in.Share, location, len(uses)) })
+	return a.where(ctx, func(p place) error {
+		return a.ensure(ctx, p, in.Share, a.protocol(in.Protocol, p), from, len(uses))
+	})
 }
 
-// bind ensures that a folder of this machine is at the share's mount point.
-func (a *Activities) bind(ctx context.Context, id compute.ShareID, from string, others int) error {
+// protocol is how shares of a protocol are mounted.
+type protocol interface {
+	// at says what is mounted at a share's mount point, compared to an export.
+	at(ctx context.Context, id compute.ShareID, point string, from Export) (state, error)
+	mount(ctx context.Context, id compute.ShareID, point string, from Export) error
+}
+
+// state is what a mount is.
+type state int
+
+const (
+	here      state = iota // of the export
+	elsewhere              // of another one
+	dead                   // of a storage that has shut it out, or that nobody serves any more
+)
+
+// protocol gives how a host mounts shares of a protocol; nil: it does not (SH-18).
+func (a *Activities) protocol(name string, p place) protocol {
+	switch name {
+	case compute.LocalShare:
+		return bind{}
+	case compute.CephFSShare:
+		return cephFS{a, p}
+	}
+	return nil
+}
+
+// ensure ensures that an export is at the share's mount point.
+func (a *Activities) ensure(ctx context.Context, p place, id compute.ShareID, how protocol, from Export, others int) error {
 	point := a.Path(id)
-	mounted, err := isMounted(point)
+	mounted, err := p.isMounted(point)
 	if err != nil {
 		return failed(id, "look at its mount point", err)
 	}
 	if mounted {
-		same, err := isSame(point, from)
+		is, err := how.at(ctx, id, point, from)
 		switch {
 		case err != nil:
-			return refused(id, "it could not be mounted", err)
-		case same && others > 0:
+			return err
+		case is == here && others > 0:
 			a.Logger.WarnContext(ctx, "a share was mounted already, for another server", "share", id, "servers", others)
 			return nil
-		case same:
+		case is == here:
 			return nil
-		case others > 0:
+		case is == elsewhere && others > 0:
 			return compute.Errorf(compute.Conflict, "share %s has moved, and %d other servers of the host use it where it was", id, others)
+		case is == dead:
+			// Nobody can use it. Others' guests get the new one when they are started again.
+			a.Logger.WarnContext(ctx, "a share's mount was dead, and is made anew", "share", id, "servers", others)
+			if err := detach(point); err != nil {
+				return refused(id, "its mount could not be ended", err)
+			}
 		}
-		if err := unmount(point); err != nil {
-			return refused(id, "its mount could not be ended", err)
+		if err := a.endAt(ctx, p, id); err != nil {
+			return err
 		}
 	}
 	if err := os.MkdirAll(point, 0o700); err != nil {
 		return failed(id, "make its mount point", err)
 	}
-	if err := bindMount(from, point); err != nil {
-		return refused(id, "it could not be mounted", err)
-	}
-	return nil
+	return how.mount(ctx, id, point, from)
 }
 
 // Remove is the activity mount.Remove: the server uses the mount no more, and the last use has
 // taken it along. A use of an operation that began after the removal was asked for is left
-// alone. Conflict: the server's guest runs, so that the mount is in use, or it could not be
-// ended.
+// alone. Conflict: the server's guest runs with the share, or the mount could not be ended.
 func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 	if in.Thing.Kind != compute.ThingShareMount {
 		return in.Misdirected()
@@ -184,29 +224,32 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 		a.Logger.InfoContext(ctx, "left a mount that was made since its removal waits", "share", id, "server", server)
 		return nil
 	}
-	if err := a.Guests.IsOff(ctx, server); err != nil {
+	switch has, err := a.Guests.HasFolder(ctx, server, a.Path(id)); {
+	case err != nil:
 		return err
+	case has:
+		return compute.Errorf(compute.Conflict, "the guest of server %s runs with share %s", server, id)
 	}
 	delete(uses, server)
 	if len(uses) > 0 {
 		return a.forget(id, server)
 	}
-	if err := a.where(ctx, func() error { return a.release(id) }); err != nil {
+	if err := a.where(ctx, func(p place) error { return a.endAt(ctx, p, id) }); err != nil {
 		return err
 	}
 	return a.forget(id, server)
 }
 
-// release ensures that nothing is at the share's mount point.
-func (a *Activities) release(id compute.ShareID) error {
+// endAt ensures that nothing is at the share's mount point, and that what was has written all.
+func (a *Activities) endAt(ctx context.Context, p place, id compute.ShareID) error {
 	point := a.Path(id)
 	for {
-		mounted, err := isMounted(point)
+		mounted, err := p.isMounted(point)
 		if err != nil {
 			return failed(id, "look at its mount point", err)
 		}
 		if !mounted {
-			return nil
+			return a.ended(ctx, p, id)
 		}
 		if err := unmount(point); err != nil {
 			return refused(id, "its mount could not be ended", err)
@@ -245,7 +288,7 @@ func (a *Activities) Seen(ctx context.Context, in compute.SeenInput) (compute.Se
 			continue
 		}
 		mounted := false
-		if err := a.where(ctx, func() (err error) { mounted, err = isMounted(a.Path(id)); return err }); err != nil {
+		if err := a.where(ctx, func(p place) (err error) { mounted, err = p.isMounted(a.Path(id)); return err }); err != nil {
 			return compute.SeenResult{}, failed(id, "look at its mount point", err)
 		}
 		if mounted {
@@ -315,7 +358,7 @@ func (a *Activities) forget(id compute.ShareID, server compute.ServerID) error {
 	if uses, err := a.uses(id); err != nil || len(uses) > 0 {
 		return err
 	}
-	for _, path := range []string{a.Path(id), f.Path} { // os.Remove takes no folder that has something in it
+	for _, path := range []string{a.Path(id), f.File(sourceName), f.File(pidName), f.Path} { // os.Remove takes no folder that has something in it
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return failed(id, "remove its mount point", err)
 		}
@@ -346,8 +389,12 @@ func failed(id compute.ShareID, what string, err error) error {
 
 func withoutPath(err error) error {
 	var path *fs.PathError
-	if errors.As(err, &path) {
+	var link *os.LinkError // of a file that takes another's place
+	switch {
+	case errors.As(err, &path):
 		return path.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }

@@ -30,17 +30,15 @@ type host struct {
 	running map[compute.ServerID]bool
 }
 
-func (h *host) Location(context.Context, compute.Credential, compute.ShareID) (string, error) {
-	return h.source, nil
+func (h *host) Export(context.Context, compute.Credential, compute.ShareID) (mount.Export, error) {
+	return mount.Export{Path: h.source}, nil
 }
 
-func (h *host) IsOff(_ context.Context, id compute.ServerID) error {
+// HasFolder gives the guests that run the test's share, and no other folder.
+func (h *host) HasFolder(_ context.Context, id compute.ServerID, path string) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.running[id] {
-		return compute.Errorf(compute.Conflict, "it runs")
-	}
-	return nil
+	return h.running[id] && path == h.Path(h.share), nil
 }
 
 // begin gives a host; again is another process on the same one.
@@ -59,7 +57,7 @@ func begin(t *testing.T) *host {
 }
 
 func (h *host) again(dir string) *mount.Activities {
-	a, err := mount.New(mount.Config{Dir: dir, Locations: h, Guests: h})
+	a, err := mount.New(mount.Config{Dir: dir, Exports: h, Guests: h})
 	require.NoError(h.t, err)
 	return a
 }
@@ -72,8 +70,24 @@ func (h *host) use(server compute.ServerID) compute.Removal {
 	return compute.Removal{Thing: compute.Thing{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, server)}}
 }
 
-func (h *host) mounts() int {
-	text, err := os.ReadFile("/proc/self/mountinfo")
+// apart has a daemon of libvirt's in namespaces of its own, for mounts and for processes.
+func (h *host) apart() (pid int) {
+	h.t.Helper()
+	daemon := exec.Command("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "echo; exec sleep 600")
+	out, err := daemon.StdoutPipe()
+	require.NoError(h.t, err)
+	require.NoError(h.t, daemon.Start())
+	h.t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
+	_, err = out.Read(make([]byte, 1)) // it is in its namespaces
+	require.NoError(h.t, err)
+	h.Daemon = func(context.Context) (int, error) { return daemon.Process.Pid, nil }
+	return daemon.Process.Pid
+}
+
+func (h *host) mounts() int { return h.mountsOf(os.Getpid()) }
+
+func (h *host) mountsOf(pid int) int {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
 	require.NoError(h.t, err)
 	return strings.Count(string(text), " "+h.Path(h.share)+" ")
 }
@@ -166,6 +180,17 @@ func TestAMountStaysWhileItsGuestRuns(t *testing.T) {
 	require.Zero(t, h.mounts())
 }
 
+// SH-25: not even an error of the notes beside a mount point says where that is.
+func TestSH25AnErrorOfANoteNamesNoPath(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	note := filepath.Join(h.Dir, h.share.String(), server.String()+".use")
+	require.NoError(t, os.MkdirAll(filepath.Join(note, "in the way"), 0o700)) // no file takes the place of a folder
+	err := h.Mount(t.Context(), h.input(server))
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.NotContains(t, err.Error(), h.Dir)
+}
+
 // A removal that waited, and comes late, takes nothing of an operation that began since.
 func TestALateRemovalLeavesANewerMount(t *testing.T) {
 	t.Parallel()
@@ -233,20 +258,8 @@ func TestAMountThatNobodyUsesIsSeen(t *testing.T) {
 func TestAMountIsMadeWhereLibvirtSeesIt(t *testing.T) {
 	t.Parallel()
 	h, server := begin(t), newServer()
-	daemon := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 600")
-	out, err := daemon.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, daemon.Start())
-	t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
-	_, err = out.Read(make([]byte, 1)) // it is in its namespace
-	require.NoError(t, err)
-	h.Daemon = func(context.Context) (int, error) { return daemon.Process.Pid, nil }
-
-	there := func() int {
-		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(daemon.Process.Pid), "mountinfo"))
-		require.NoError(t, err)
-		return strings.Count(string(text), " "+h.Path(h.share)+" ")
-	}
+	pid := h.apart()
+	there := func() int { return h.mountsOf(pid) }
 	for range 2 {
 		require.NoError(t, h.Mount(t.Context(), h.input(server)))
 		require.Equal(t, 1, there())

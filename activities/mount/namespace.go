@@ -1,49 +1,63 @@
 package mount
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"strongroom/compute"
 )
 
+// place is a mount namespace, in which the thread is. What /proc has there may be of other
+// processes than this one's, so that both are held open from before.
+type place struct {
+	of   *os.File // the folder in /proc of a process that is there
+	proc *os.File // this process's own /proc
+}
+
 // where runs do in the mount namespace of libvirt's daemon: the program that serves a share
 // to a guest is its child, and sees the mounts that it does.
-func (a *Activities) where(ctx context.Context, do func() error) error {
-	if a.Daemon == nil {
-		return do()
+func (a *Activities) where(ctx context.Context, do func(p place) error) error {
+	pid := 0
+	if a.Daemon != nil {
+		var err error
+		if pid, err = a.Daemon(ctx); err != nil {
+			return err
+		}
 	}
-	pid, err := a.Daemon(ctx)
+	proc, err := os.Open("/proc")
 	if err != nil {
-		return err
+		return compute.Errorf(compute.Unavailable, "mounts of this process: %w", err)
 	}
-	if pid == 0 { // it is out of this process's sight: in a container beside it
-		return do()
+	defer func() { _ = proc.Close() }()
+	if pid == 0 { // it is out of this process's sight, in a container beside it, or there is none
+		pid = os.Getpid()
 	}
-	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	of, err := os.Open(fmt.Sprintf("/proc/%d", pid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return compute.Errorf(compute.Unavailable, "libvirt's daemon has just ended")
 	}
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "mounts of libvirt's daemon: %w", err)
 	}
-	defer func() { _ = namespace.Close() }()
-	own, err := os.Stat("/proc/self/ns/mnt")
-	if err != nil {
-		return compute.Errorf(compute.Unavailable, "mounts of this process: %w", err)
-	}
-	its, err := namespace.Stat()
+	defer func() { _ = of.Close() }()
+	p := place{of, proc}
+	namespace, own, err := namespaces(of)
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "mounts of libvirt's daemon: %w", err)
 	}
-	if os.SameFile(own, its) {
-		return do()
+	defer func() { _ = namespace.Close() }()
+	if own {
+		return do(p)
 	}
 	return onThread(func() error {
 		err := unix.Unshare(unix.CLONE_FS) // a thread that shares its working folder may not change namespaces
@@ -53,8 +67,41 @@ func (a *Activities) where(ctx context.Context, do func() error) error {
 		if err != nil {
 			return compute.Errorf(compute.Unavailable, "enter the mounts of libvirt's daemon: %w", err)
 		}
-		return do()
+		return do(p)
 	})
+}
+
+// namespaces opens the mount namespace of a process, and says whether it is this one's own.
+func namespaces(of *os.File) (namespace *os.File, own bool, err error) {
+	if namespace, err = openIn(of, "ns/mnt"); err != nil {
+		return nil, false, err
+	}
+	mine, err := os.Stat("/proc/self/ns/mnt")
+	if err != nil {
+		return nil, false, errors.Join(err, namespace.Close())
+	}
+	its, err := namespace.Stat()
+	if err != nil {
+		return nil, false, errors.Join(err, namespace.Close())
+	}
+	return namespace, os.SameFile(mine, its), nil
+}
+
+func openIn(dir *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func readIn(dir *os.File, name string) ([]byte, error) {
+	f, err := openIn(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(f)
 }
 
 // onThread runs do on a thread that ends with it, so that nobody else runs in its namespace. The
@@ -73,49 +120,41 @@ func onThread(do func() error) error {
 	return <-done
 }
 
-// isMounted reports whether something is mounted at a path.
-func isMounted(path string) (bool, error) {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &st)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+// isMounted reports whether something is mounted at a path. It asks nobody who may not answer:
+// not what is mounted there.
+func (p place) isMounted(path string) (bool, error) {
+	text, err := readIn(p.of, "mountinfo")
 	if err != nil {
 		return false, err
 	}
-	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 && unescaped.Replace(fields[4]) == path {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
-// isSame reports whether two paths lead to the same folder.
-func isSame(one, other string) (bool, error) {
-	a, err := os.Stat(one)
-	if err != nil {
-		return false, err
-	}
-	b, err := os.Stat(other)
-	if err != nil {
-		return false, err
-	}
-	return os.SameFile(a, b), nil
+// serves reports whether a process of this one's namespace is the ceph-fuse of a mount point. One
+// that has ended, and that nobody has collected yet, has no arguments.
+func (p place) serves(pid int, point string) bool {
+	text, err := readIn(p.proc, strconv.Itoa(pid)+"/cmdline")
+	return err == nil && bytes.Contains(text, []byte(point+"\x00"))
 }
 
-// bindMount shows a folder at another path, for reading and writing. What is on it is no
-// program of the host's, and no device.
-func bindMount(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return unix.ENOTDIR
-	}
-	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	if err := unix.Mount("", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return errors.Join(err, unmount(to))
+// unescaped reads a path of the table of mounts.
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// harmless sees to it that what is on a mount is no program of the host's, and no device. One of
+// which that cannot be said is ended.
+func harmless(point string) error {
+	if err := unix.Mount("", point, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return errors.Join(err, unmount(point))
 	}
 	return nil
 }
 
 func unmount(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }
+
+// detach is unmount of what cannot be used any more, whoever has it open.
+func detach(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH) }

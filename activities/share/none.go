@@ -29,7 +29,7 @@ func (None) Locations(context.Context, compute.Credential, ID) ([]Location, erro
 func (None) Allow(context.Context, AllowInput) (Rule, error) { return Rule{}, none() }
 
 // AccessKey implements Service.
-func (None) AccessKey(context.Context, compute.Credential, ID, RuleID) (*secret.Passphrase, error) {
+func (None) AccessKey(context.Context, compute.Credential, ID, Grantee) (*secret.Passphrase, error) {
 	return nil, none()
 }
 

@@ -12,7 +12,8 @@ import (
 // Protocol is how a share is mounted.
 type Protocol string
 
-// The protocols that a host can mount (SH-18).
+// The protocols of shares whose access rules are known here. Hosts mount those that
+// CheckMountable lets pass.
 const (
 	NFS    Protocol = "NFS"
 	CephFS Protocol = "CEPHFS"
@@ -31,6 +32,15 @@ func (p Protocol) Grantees() (kind Kind, ok bool) {
 	return "", false
 }
 
+// CheckMountable refuses, with Conflict, a share that no host mounts (SH-18), and one that
+// cannot be mounted now.
+func (s Share) CheckMountable() error {
+	if s.Protocol != CephFS && s.Protocol != Local {
+		return compute.Errorf(compute.Conflict, "Share protocol %s is not supported.", s.Protocol)
+	}
+	return s.Check()
+}
+
 // Check refuses, with Conflict, a share that cannot be mounted.
 func (s Share) Check() error {
 	if _, ok := s.Protocol.Grantees(); !ok {
@@ -45,11 +55,11 @@ func (s Share) Check() error {
 // userSpace is the namespace of the Ceph users' names.
 var userSpace = uuid.MustParse("9c2f5a0e-3d0f-5c1f-8f3a-0d6b1c9e7a44")
 
-// UserOf is the Ceph user that a server mounts a share as. Each server has one per
-// share: what lets one in and out is no other's business, and Ceph ties a user to
-// the project of the first share that it was let in to.
-func UserOf(server compute.ServerID, share ID) Grantee {
-	id := uuid.NewSHA1(userSpace, append(server.UUID[:], share.UUID[:]...))
+// UserOf is the Ceph user that a host mounts a share as, for all of its servers. Each host
+// has one per share: a host that is lost can read what it had mounted and nothing else, and
+// Ceph ties a user to the project of the first share that it was let in to.
+func UserOf(host compute.HostID, share ID) Grantee {
+	id := uuid.NewSHA1(userSpace, append(host.UUID[:], share.UUID[:]...))
 	return Grantee{Kind: CephUser, Name: "strongroom-" + id.String()}
 }
 
@@ -124,6 +134,11 @@ func (s Share) CheckOwner(cred compute.Credential) error {
 // Missing is the error for a share that is not there, or not for this credential.
 func Missing(id ID) error {
 	return compute.Errorf(compute.NotFound, "Share %s could not be found.", id)
+}
+
+// NoRule is the error for a share without a rule of strongroom's for the grantee.
+func NoRule(id ID, to Grantee) error {
+	return compute.Errorf(compute.NotFound, "share %s has no access rule of strongroom's for this %s", id, to.Kind)
 }
 
 // Unexported is the error for a share without an export location.

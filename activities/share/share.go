@@ -3,8 +3,8 @@
 //
 // Service is the port; each adapter lives in a folder of its own and passes the
 // suite in sharetest. Activities is what workflows call: neither an access key nor
-// an export location goes through them (SH-25); the host that mounts reads both
-// from the port.
+// an export location goes through them (SH-25); a gateway reads both from the port
+// for the host that mounts.
 package share
 
 import (
@@ -27,8 +27,7 @@ type (
 // the project that owns it: another project's gets NotFound or Forbidden, one
 // without a project Forbidden. No error text carries an export location, a key or
 // what the service wrote. All methods may be called at once, also from several
-// processes; only Allow and Deny of one share and grantee for different servers
-// are the caller's to keep apart.
+// processes.
 type Service interface {
 	// Get gives a share. A share of another project that is public is given too.
 	Get(ctx context.Context, cred compute.Credential, id ID) (Share, error)
@@ -43,9 +42,10 @@ type Service interface {
 	// the grantee at another level or one that strongroom did not make, or the
 	// storage refused the rule; Unavailable: it did not obey in time.
 	Allow(ctx context.Context, in AllowInput) (Rule, error)
-	// AccessKey reads the key that a rule for a Ceph user came with. The caller
-	// wipes it. NotFound: no such rule of this share; Conflict: it has no key (yet).
-	AccessKey(ctx context.Context, cred compute.Credential, share ID, rule RuleID) (*secret.Passphrase, error)
+	// AccessKey reads the key that strongroom's rule for a Ceph user came with. The caller
+	// wipes it. NotFound: the share has no such rule; Conflict: it has no key (yet), or
+	// hides it from the credential.
+	AccessKey(ctx context.Context, cred compute.Credential, share ID, to Grantee) (*secret.Passphrase, error)
 	// Deny ensures that no rule of the share that strongroom made names the server:
 	// a rule that names no other is removed, and the storage has forgotten it by
 	// then. A share or rule that is not there is a success.

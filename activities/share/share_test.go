@@ -34,24 +34,28 @@ func TestGranteesAreComparedByWhatTheyMean(t *testing.T) {
 	}
 }
 
-// The user of a server and a share is always the same, and nobody else's.
+// The user of a host and a share is always the same, and nobody else's.
 func TestUserOf(t *testing.T) {
 	t.Parallel()
-	server, other := compute.ServerID{UUID: uuid.New()}, compute.ServerID{UUID: uuid.New()}
+	host, other := compute.HostID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	id, another := share.ID{UUID: uuid.New()}, share.ID{UUID: uuid.New()}
-	user := share.UserOf(server, id)
-	require.Equal(t, user, share.UserOf(server, id))
+	user := share.UserOf(host, id)
+	require.Equal(t, user, share.UserOf(host, id))
 	require.NotEqual(t, user, share.UserOf(other, id))
-	require.NotEqual(t, user, share.UserOf(server, another))
-	require.NoError(t, share.AllowInput{Server: server, To: user, Level: share.ReadWrite}.Check())
+	require.NotEqual(t, user, share.UserOf(host, another))
+	require.NoError(t, share.AllowInput{Server: compute.ServerID{UUID: uuid.New()}, To: user, Level: share.ReadWrite}.Check())
 }
 
 func TestWhatCanBeMounted(t *testing.T) {
 	t.Parallel()
 	s := share.Share{ID: share.ID{UUID: uuid.MustParse("6dd2d5ce-d469-4235-b10a-25d1e983aefd")}, Protocol: share.NFS, Status: share.StatusAvailable}
 	require.NoError(t, s.Check())
+	require.EqualError(t, s.CheckMountable(), "Share protocol NFS is not supported.") // by hosts, of this release
+	s.Protocol = share.CephFS
+	require.NoError(t, s.CheckMountable())
 	s.Status = "deleting"
 	require.EqualError(t, s.Check(), "Share 6dd2d5ce-d469-4235-b10a-25d1e983aefd is in 'deleting' instead of 'available' status.")
+	require.Equal(t, compute.Conflict, compute.KindOf(s.CheckMountable()))
 	s.Protocol = "GLUSTERFS"
 	require.EqualError(t, s.Check(), "Share protocol GLUSTERFS is not supported.")
 	require.Equal(t, compute.Conflict, compute.KindOf(s.Check()))

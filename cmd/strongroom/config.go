@@ -91,8 +91,12 @@ type Config struct {
 		Interfaces []string `koanf:"interfaces"` // swift: the first that the catalog has; none: identity.interface
 	} `koanf:"objects"`
 	Shares struct {
-		Backend string `koanf:"backend"` // local, or none
+		Backend string `koanf:"backend"` // local, manila, or none
 		Path    string `koanf:"path"`
+
+		Endpoint   string   `koanf:"endpoint"`   // manila: its address; empty: the catalog's
+		Region     string   `koanf:"region"`     // manila: whose endpoint; empty: identity.region
+		Interfaces []string `koanf:"interfaces"` // manila: the first that the catalog has; none: identity.interface
 	} `koanf:"shares"`
 	Notifications struct {
 		URL          string   `koanf:"url"`           // of a RabbitMQ: amqp://user@host:5672/, or amqps; empty: nobody is notified

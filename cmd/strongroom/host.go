@@ -152,7 +152,7 @@ func openKeyring(r *run, h HostConfig, id compute.HostID) *keyring.Keyring {
 	return kept
 }
 
-func openHostActivities(r *run, h HostConfig, from *gateway.Client, locations mount.Locations, keys agent.HandedKeys, kept *keyring.Keyring, hosts agent.Client) (*hostActivities, error) {
+func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports mount.Exports, keys agent.HandedKeys, kept *keyring.Keyring, hosts agent.Client) (*hostActivities, error) {
 	if err := confines(r, h); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, locations mo
 	}
 	mounts := &mount.Activities{}
 	if h.Shares != "" {
-		mounts, err = mount.New(mount.Config{Dir: h.Shares, Locations: locations, Guests: domains, Daemon: client.Daemon, Logger: r.log})
+		mounts, err = mount.New(mount.Config{Dir: h.Shares, Exports: exports, Guests: domains, Daemon: client.Daemon, Logger: r.log})
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ import (
 	"strongroom/activities/secret"
 	"strongroom/activities/share"
 	sharelocal "strongroom/activities/share/local"
+	"strongroom/activities/share/manila"
 	"strongroom/activities/trust"
 	trustkeystone "strongroom/activities/trust/keystone"
 	trustlocal "strongroom/activities/trust/local"
@@ -105,10 +106,13 @@ func (s *services) shares() (share.Service, error) {
 	switch s.Shares.Backend {
 	case "local":
 		return sharelocal.Open(s.Shares.Path)
+	case "manila":
+		clients, err := s.clientsAt("sharev2", keystone.Endpoint{URL: s.Shares.Endpoint, Region: s.Shares.Region, Interfaces: s.Shares.Interfaces})
+		return &manila.Service{Clients: clients}, err
 	case "none":
 		return share.None{}, nil
 	}
-	return nil, unknownBackend("shares", s.Shares.Backend, "local or none")
+	return nil, unknownBackend("shares", s.Shares.Backend, "local, manila or none")
 }
 
 func (s *services) trusts() (trust.Keeper, error) {

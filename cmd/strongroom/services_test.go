@@ -15,6 +15,7 @@ import (
 	"strongroom/activities/key/barbican"
 	"strongroom/activities/object"
 	"strongroom/activities/object/swift"
+	"strongroom/activities/share/manila"
 	"strongroom/activities/trust"
 	trustkeystone "strongroom/activities/trust/keystone"
 	"strongroom/compute"
@@ -28,6 +29,7 @@ func testServices(t *testing.T, change func(cfg *Config)) *services {
 	dir := t.TempDir()
 	cfg.Keys.Path, cfg.Keys.Master = filepath.Join(dir, "keys"), filepath.Join(dir, "master.key")
 	cfg.Images.Path, cfg.Objects.Path, cfg.Trusts.Path = filepath.Join(dir, "images"), filepath.Join(dir, "objects"), filepath.Join(dir, "trusts")
+	cfg.Shares.Path = filepath.Join(dir, "shares")
 	change(cfg)
 	return &services{Config: cfg, run: &run{Context: context.Background(), log: slog.New(slog.DiscardHandler)}, authorities: presented{}}
 }
@@ -39,6 +41,7 @@ func (s *services) openAll() map[string]error {
 	_, errs["images"] = s.images()
 	_, errs["objects"] = s.objects()
 	_, errs["trusts"] = s.trusts()
+	_, errs["shares"] = s.shares()
 	return errs
 }
 
@@ -46,6 +49,7 @@ func choose(backends map[string]string) func(*Config) {
 	return func(cfg *Config) {
 		cfg.Keys.Backend, cfg.Images.Backend = backends["keys"], backends["images"]
 		cfg.Objects.Backend, cfg.Trusts.Backend = backends["objects"], backends["trusts"]
+		cfg.Shares.Backend = backends["shares"]
 	}
 }
 
@@ -60,19 +64,20 @@ func TestLocalServicesNeedNoCloud(t *testing.T) {
 
 func TestUnknownBackendsAreNamedWithTheChoices(t *testing.T) {
 	t.Parallel()
-	s := testServices(t, choose(map[string]string{"keys": "vault", "images": "", "objects": "s3", "trusts": "ldap"}))
+	s := testServices(t, choose(map[string]string{"keys": "vault", "images": "", "objects": "s3", "trusts": "ldap", "shares": "nfs"}))
 	errs := s.openAll()
 	require.EqualError(t, errs["keys"], `keys.backend "vault" is unknown: use local or barbican`)
 	require.EqualError(t, errs["images"], `images.backend "" is unknown: use local or glance`)
 	require.EqualError(t, errs["objects"], `objects.backend "s3" is unknown: use local or swift`)
 	require.EqualError(t, errs["trusts"], `trusts.backend "ldap" is unknown: use local or keystone`)
+	require.EqualError(t, errs["shares"], `shares.backend "nfs" is unknown: use local, manila or none`)
 }
 
 func TestServicesOfTheCloudShareOneLogin(t *testing.T) {
 	t.Parallel()
 	login, _, _, err := clouds.Parse(clouds.WithLocations(cloudtest.Open(t)), clouds.WithCloudName(openstack.Service))
 	require.NoError(t, err)
-	in := choose(map[string]string{"keys": "barbican", "images": "glance", "objects": "swift", "trusts": "keystone"})
+	in := choose(map[string]string{"keys": "barbican", "images": "glance", "objects": "swift", "trusts": "keystone", "shares": "manila"})
 	password := filepath.Join(t.TempDir(), "password")
 	s := testServices(t, func(cfg *Config) {
 		in(cfg)
@@ -104,5 +109,8 @@ func TestServicesOfTheCloudShareOneLogin(t *testing.T) {
 	require.IsType(t, &trustkeystone.Keeper{}, trusts)
 	_, err = trusts.List(t.Context(), trust.ListInput{})
 	require.NoError(t, err)
+	shares, err := s.shares()
+	require.NoError(t, err)
+	require.IsType(t, &manila.Service{}, shares)
 	require.Same(t, first, s.cloud)
 }

@@ -61,7 +61,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathPower:                         power,
 		"GET " + pathEvacuated:                      evacuated,
 		"POST " + pathPassphrase:                    s.passphrase,
-		"POST " + pathShare:                         s.shareLocation,
+		"POST " + pathShare:                         s.shareExport,
 		"POST " + pathTransfer:                      transfer,
 		"POST " + pathArrival:                       arrival,
 		"POST " + pathDeparture:                     departure,

@@ -86,17 +86,17 @@ func (s *Service) Allow(ctx context.Context, in share.AllowInput) (share.Rule, e
 }
 
 // AccessKey implements share.Service: no rule here has a key.
-func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id share.ID, rule share.RuleID) (*secret.Passphrase, error) {
+func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id share.ID, to share.Grantee) (*secret.Passphrase, error) {
 	if _, err := s.Get(ctx, cred, id); err != nil {
 		return nil, err
 	}
 	var r share.Rule
-	if err := read(s.folder(id), ruleFile(rule), &r); errors.Is(err, fs.ErrNotExist) {
-		return nil, compute.Errorf(compute.NotFound, "share %s has no access rule %s", id, rule)
+	if err := read(s.folder(id), ruleFile(ruleID(id, to)), &r); errors.Is(err, fs.ErrNotExist) {
+		return nil, share.NoRule(id, to)
 	} else if err != nil {
 		return nil, err
 	}
-	return nil, compute.Errorf(compute.Conflict, "access rule %s of share %s has no key", rule, id)
+	return nil, compute.Errorf(compute.Conflict, "access rule %s of share %s has no key", r.ID, id)
 }
 
 // Deny implements share.Service.

@@ -99,6 +99,8 @@ func (a *allowing) turn(ctx context.Context) (rule share.Rule, done bool, err er
 			"the log of manila-share says why (a Ceph user of that name that another project has, a back end that is away)", d.ID, a.Share)
 	case !d.names(a.Server):
 		return rule, false, notYet(name(ctx, a.client, d.ID, a.Server))
+	case d.isClosing(): // whoever removes it has not seen yet that it has a server again
+		return rule, false, nil
 	}
 	return d.rule(a.Share), d.State == share.StateActive, nil
 }

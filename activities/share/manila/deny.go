@@ -25,7 +25,7 @@ func (s *Service) Deny(ctx context.Context, in share.DenyInput) error {
 	if client, err = negotiate(ctx, client); err != nil {
 		return err
 	}
-	d := &denying{DenyInput: in, client: client, asked: map[share.RuleID]bool{}}
+	d := &denying{DenyInput: in, client: client, asked: map[share.RuleID]bool{}, parted: map[share.RuleID]bool{}}
 	return s.until(ctx, d.turn, func() string { return fmt.Sprintf("access to share %s is not gone yet: %s", in.Share, d.state) })
 }
 
@@ -34,6 +34,7 @@ type denying struct {
 	share.DenyInput
 	client *gophercloud.ServiceClient
 	asked  map[share.RuleID]bool // rules whose removal was asked for
+	parted map[share.RuleID]bool // rules that named the server
 	state  string                // of a rule that is left, when last seen
 }
 
@@ -45,21 +46,52 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 	done = true
 	for _, r := range slices.DeleteFunc(rules, func(r document) bool { return !d.meant(r) }) {
 		if d.needed(r) {
-			if !r.names(d.Server) {
-				continue
-			}
-			if err := unname(ctx, d.client, r.ID, d.Server); err != nil {
+			left, err := d.leave(ctx, r)
+			if err != nil {
 				return false, err
 			}
+			done = done && left
 			continue
 		}
 		done = false
 		d.state = fmt.Sprintf("rule %s is %s", r.ID, r.State)
-		if err := d.remove(ctx, r); err != nil {
+		if err := d.close(ctx, r); err != nil {
 			return false, err
 		}
 	}
 	return done, nil
+}
+
+// leave takes the server out of a rule that others have too. They may leave at the same moment:
+// only a look that finds them there afterwards says that it is left to them.
+func (d *denying) leave(ctx context.Context, r document) (left bool, err error) {
+	if r.isClosing() {
+		return false, erase(ctx, d.client, r.ID, closing, "keep")
+	}
+	if !r.names(d.Server) {
+		return true, nil
+	}
+	d.parted[r.ID] = true
+	return false, unname(ctx, d.client, r.ID, d.Server)
+}
+
+// close removes a rule that no other server has, nor gets at the same moment.
+func (d *denying) close(ctx context.Context, r document) error {
+	if r.leaving() || d.asked[r.ID] {
+		return d.remove(ctx, r)
+	}
+	if err := note(ctx, d.client, r.ID, map[string]string{closing: closingText}, "say that it goes"); err != nil {
+		return notYet(err)
+	}
+	rules, err := rulesOf(ctx, d.client, d.Share)
+	if err != nil {
+		return notYet(err)
+	}
+	i := slices.IndexFunc(rules, func(now document) bool { return now.ID == r.ID })
+	if i < 0 || d.needed(rules[i]) { // the next turn sees what is to be done
+		return nil
+	}
+	return d.remove(ctx, rules[i])
 }
 
 // meant reports whether a rule is one to let go of: a rule of ours that names the
@@ -69,8 +101,11 @@ func (d *denying) meant(r document) bool {
 	if d.Rule != nil && r.ID == *d.Rule {
 		return true
 	}
-	known := d.To != nil && d.To.Is(r.grantee())
-	return r.names(d.Server) && (d.To == nil || known || r.To == hidden) || known && r.ours() && len(r.servers()) == 0
+	if d.parted[r.ID] {
+		return true
+	}
+	known := d.To == nil || d.To.Is(r.grantee())
+	return r.names(d.Server) && (known || r.To == hidden) || known && r.ours() && len(r.servers()) == 0
 }
 
 // needed reports whether other servers have the rule too.

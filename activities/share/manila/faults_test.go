@@ -224,7 +224,7 @@ func TestAServiceThatIsAway(t *testing.T) {
 		_, get := s.Get(t.Context(), in.Credential, in.Share)
 		_, locations := s.Locations(t.Context(), in.Credential, in.Share)
 		_, allow := s.Allow(t.Context(), in)
-		_, key := s.AccessKey(t.Context(), in.Credential, in.Share, share.RuleID{UUID: uuid.New()})
+		_, key := s.AccessKey(t.Context(), in.Credential, in.Share, in.To)
 		_, list := s.List(t.Context(), in.Credential)
 		return []error{get, locations, allow, key, list, s.Deny(t.Context(), deny)}
 	}

@@ -23,6 +23,11 @@ const (
 	markText   = "made for the servers named here, and removed after the last of them"
 	serverMark = "strongroom-server-" // and the server's id
 	serverText = "uses this share"
+	// closing says that the rule is about to be removed. Who removes it writes that and then
+	// looks whom it names; who lets a server in names that and then looks for this: one of the
+	// two sees the other, and Manila need not do both in one step.
+	closing     = "strongroom-closing"
+	closingText = "is being removed, unless a server is named here"
 )
 
 func markOf(server compute.ServerID) string { return serverMark + server.String() }
@@ -50,6 +55,12 @@ func (d document) ours() bool {
 
 func (d document) names(server compute.ServerID) bool {
 	_, ok := d.Metadata[markOf(server)]
+	return ok
+}
+
+// isClosing reports whether somebody is about to remove the rule.
+func (d document) isClosing() bool {
+	_, ok := d.Metadata[closing]
 	return ok
 }
 
@@ -92,23 +103,33 @@ func rulesOf(ctx context.Context, client *gophercloud.ServiceClient, id share.ID
 
 // name makes sure that the rule names the server.
 func name(ctx context.Context, client *gophercloud.ServiceClient, rule share.RuleID, server compute.ServerID) error {
-	body := map[string]any{"metadata": map[string]string{mark: markText, markOf(server): serverText}}
+	return note(ctx, client, rule, map[string]string{mark: markText, markOf(server): serverText}, fmt.Sprintf("name server %s", server))
+}
+
+// note writes keys of a rule's metadata; others stay as they are.
+func note(ctx context.Context, client *gophercloud.ServiceClient, rule share.RuleID, keys map[string]string, what string) error {
+	body := map[string]any{"metadata": keys}
 	response, err := client.Put(ctx, client.ServiceURL("share-access-rules", rule.String(), "metadata"), body, nil,
 		&gophercloud.RequestOpts{OkCodes: []int{200}})
 	if response != nil {
 		response.Body.Close()
 	}
-	return openstack.Error(err, fmt.Sprintf("name server %s in access rule %s", server, rule))
+	return openstack.Error(err, fmt.Sprintf("%s in access rule %s", what, rule))
 }
 
 // unname makes sure that the rule does not name the server.
 func unname(ctx context.Context, client *gophercloud.ServiceClient, rule share.RuleID, server compute.ServerID) error {
-	response, err := client.Delete(ctx, client.ServiceURL("share-access-rules", rule.String(), "metadata", markOf(server)),
+	return erase(ctx, client, rule, markOf(server), fmt.Sprintf("take server %s out of", server))
+}
+
+// erase removes a key of a rule's metadata.
+func erase(ctx context.Context, client *gophercloud.ServiceClient, rule share.RuleID, key, what string) error {
+	response, err := client.Delete(ctx, client.ServiceURL("share-access-rules", rule.String(), "metadata", key),
 		&gophercloud.RequestOpts{OkCodes: []int{200, 202, 204}})
 	if response != nil {
 		response.Body.Close()
 	}
-	err = openstack.Error(err, fmt.Sprintf("take server %s out of access rule %s", server, rule))
+	err = openstack.Error(err, fmt.Sprintf("%s access rule %s", what, rule))
 	if compute.Is(err, compute.NotFound) {
 		return nil
 	}

@@ -178,8 +178,8 @@ func TestTheKeyMounts(t *testing.T) {
 	t.Parallel()
 	ceph := cloudtest.OpenCeph(t)
 	b := setup(t, cloudtest.CephFSShares, share.CephFS)
-	writer, reader := b.input(share.UserOf(compute.ServerID{UUID: uuid.New()}, b.share.ID)), b.input(share.Grantee{})
-	reader.To, reader.Level = share.UserOf(reader.Server, b.share.ID), share.ReadOnly
+	writer, reader := b.input(share.UserOf(compute.HostID{UUID: uuid.New()}, b.share.ID)), b.input(share.Grantee{})
+	reader.To, reader.Level = share.UserOf(compute.HostID{UUID: uuid.New()}, b.share.ID), share.ReadOnly
 
 	file := filepath.Join(b.mount(ceph, b.allow(writer)), "letter")
 	require.NoError(t, os.WriteFile(file, []byte("dear"), 0o644))
@@ -215,7 +215,7 @@ func (b bench) mount(ceph cloudtest.Ceph, rule share.Rule) (folder string) {
 	b.Helper()
 	locations, err := b.service.Locations(b.Context(), b.cred, b.share.ID)
 	require.NoError(b, err)
-	key, err := b.service.AccessKey(b.Context(), b.cred, b.share.ID, rule.ID)
+	key, err := b.service.AccessKey(b.Context(), b.cred, b.share.ID, rule.To)
 	require.NoError(b, err)
 	defer key.Wipe()
 	require.NoError(b, key.Use(func(value []byte) error {

@@ -7,6 +7,7 @@
 package manila
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -118,7 +119,7 @@ func rank(l shares.ExportLocation) int {
 }
 
 // AccessKey implements share.Service.
-func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id share.ID, rule share.RuleID) (*secret.Passphrase, error) {
+func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id share.ID, to share.Grantee) (*secret.Passphrase, error) {
 	client, err := s.client(ctx, cred)
 	if err != nil {
 		return nil, err
@@ -126,6 +127,23 @@ func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id sha
 	if _, err := owned(ctx, client, cred, id); err != nil {
 		return nil, err
 	}
+	rules, err := rulesOf(ctx, client, id)
+	if err != nil {
+		return nil, err
+	}
+	rules = slices.DeleteFunc(rules, func(d document) bool { return !d.ours() || d.leaving() || d.To != hidden && !to.Is(d.grantee()) })
+	if i := slices.IndexFunc(rules, func(d document) bool { return d.To != hidden }); i >= 0 {
+		return readKey(ctx, client, id, rules[i].ID)
+	}
+	if len(rules) > 0 {
+		return nil, compute.Errorf(compute.Conflict, "the shared file systems service hides whom access rule %s of share %s lets in: "+
+			"is strongroom's service token good there?", rules[0].ID, id)
+	}
+	return nil, share.NoRule(id, to)
+}
+
+// readKey reads a rule's key.
+func readKey(ctx context.Context, client *gophercloud.ServiceClient, id share.ID, rule share.RuleID) (*secret.Passphrase, error) {
 	var answer struct {
 		Access struct {
 			ShareID share.ID `json:"share_id"`
@@ -144,7 +162,8 @@ func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id sha
 	case answer.Access.ShareID != id:
 		key.Wipe()
 		return nil, compute.Errorf(compute.NotFound, "share %s has no access rule %s", id, rule)
-	case key.Len() == 0:
+	case key.Len() == 0 || bytes.Equal(answer.Access.Key, []byte(hidden)):
+		key.Wipe()
 		return nil, compute.Errorf(compute.Conflict, "access rule %s of share %s has no key", rule, id)
 	}
 	return key, nil

@@ -49,7 +49,7 @@ func allowNonsense(b bench) {
 	}
 	in := b.input()
 	if in.To.Kind == share.Address {
-		in.To = share.UserOf(b.server, b.share.ID)
+		in.To = share.UserOf(newHost(), b.share.ID)
 	} else {
 		in.To = share.Grantee{Kind: share.Address, Name: "192.0.2.1"}
 	}
@@ -103,7 +103,7 @@ func allowAgain(b bench) {
 func accessKey(b bench) {
 	in := b.input()
 	rule := b.allow(in)
-	key, err := b.Again.AccessKey(b.ctx, b.Owner, b.share.ID, rule.ID)
+	key, err := b.Again.AccessKey(b.ctx, b.Owner, b.share.ID, rule.To)
 	if in.To.Kind != share.CephUser {
 		require.Nil(b, key)
 		b.kind(compute.Conflict, err)
@@ -115,13 +115,13 @@ func accessKey(b bench) {
 	require.NoError(b, key.Use(func(v []byte) error { value = string(v); return nil }))
 	require.Greater(b, len(value), 20)
 
-	_, wrong := b.Service.AccessKey(b.ctx, b.Other, b.share.ID, rule.ID)
+	_, wrong := b.Service.AccessKey(b.ctx, b.Other, b.share.ID, rule.To)
 	require.Error(b, wrong)
 	in.Level = share.ReadOnly
 	_, conflict := b.Service.Allow(b.ctx, in)
 	require.Error(b, conflict)
 	b.deny(in)
-	_, gone := b.Service.AccessKey(b.ctx, b.Owner, b.share.ID, rule.ID)
+	_, gone := b.Service.AccessKey(b.ctx, b.Owner, b.share.ID, rule.To)
 	b.kind(compute.NotFound, gone)
 	for _, err := range []error{wrong, conflict, gone} {
 		require.NotContains(b, err.Error(), value)

@@ -33,7 +33,7 @@ func unknown(b bench) {
 	b.kind(compute.NotFound, err)
 	_, err = b.Service.Allow(b.ctx, in)
 	b.kind(compute.NotFound, err)
-	_, err = b.Service.AccessKey(b.ctx, b.Owner, in.Share, share.RuleID{UUID: uuid.New()})
+	_, err = b.Service.AccessKey(b.ctx, b.Owner, in.Share, in.To)
 	b.kind(compute.NotFound, err)
 	b.deny(in)
 }
@@ -63,7 +63,7 @@ func otherProject(b bench) {
 		require.Contains(b, refused, compute.KindOf(err), "%v", err)
 		_, err = b.Service.Locations(b.ctx, stranger, b.share.ID)
 		require.Contains(b, refused, compute.KindOf(err), "%v", err)
-		_, err = b.Service.AccessKey(b.ctx, stranger, b.share.ID, rule.ID)
+		_, err = b.Service.AccessKey(b.ctx, stranger, b.share.ID, rule.To)
 		require.Contains(b, refused, compute.KindOf(err), "%v", err)
 		theirs := in
 		theirs.Credential = stranger

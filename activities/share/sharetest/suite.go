@@ -83,12 +83,14 @@ func (b bench) newServer() compute.ServerID {
 	return server
 }
 
+func newHost() compute.HostID { return compute.HostID{UUID: uuid.New()} }
+
 // grantee is somebody whom rules of the share can let in.
 func (b bench) grantee() share.Grantee {
 	kind, ok := b.share.Protocol.Grantees()
 	require.True(b, ok)
 	if kind == share.CephUser {
-		return share.UserOf(b.newServer(), b.share.ID)
+		return share.UserOf(newHost(), b.share.ID)
 	}
 	random := uuid.New()
 	return share.Grantee{Kind: share.Address, Name: netip.AddrFrom4([4]byte{10, random[0], random[1], random[2]}).String()}

@@ -25,11 +25,12 @@ const ServiceEntry = "strongroom"
 // account is how strongroom itself logs in.
 type account struct {
 	authURL, username, project, domain, region string
+	shares                                     bool // the catalog names a shared file systems service
 }
 
 // devAccount is strongroom's user in the stack's own devcloud.
 func (l Layout) devAccount() account {
-	return account{l.AuthURL(), devcloud.ServiceUser, devcloud.ServiceProject, "Default", "RegionOne"}
+	return account{l.AuthURL(), devcloud.ServiceUser, devcloud.ServiceProject, "Default", "RegionOne", false}
 }
 
 // cloudAccount is strongroom's user in the cloud of a clouds.yaml. It logs in,
@@ -67,7 +68,9 @@ func (l Layout) cloudAccount(ctx context.Context, file string) (account, error) 
 	if project == nil {
 		return account{}, fmt.Errorf("%s: entry %s names no project", file, ServiceEntry)
 	}
-	a := account{auth.IdentityEndpoint, user.Name, project.Name, user.Domain.Name, endpoint.Region}
+	endpoint.Type = "sharev2"
+	_, none := client.EndpointLocator(endpoint)
+	a := account{auth.IdentityEndpoint, user.Name, project.Name, user.Domain.Name, endpoint.Region, none == nil}
 	return a, os.WriteFile(l.passwordFile(), []byte(auth.Password+"\n"), 0o600)
 }
 

@@ -84,6 +84,9 @@ func (l Layout) settings(in surroundings) map[string]any {
 		all[key] = map[string]any{"backend": backend}
 	}
 	all["shares"] = map[string]any{"backend": "none"}
+	if in.account.shares {
+		all["shares"] = map[string]any{"backend": "manila"}
+	}
 	return all
 }
 

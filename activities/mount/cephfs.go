@@ -1,0 +1,230 @@
+package mount
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"strongroom/activities/folder"
+	"strongroom/activities/secret"
+	"strongroom/compute"
+)
+
+// cephFS mounts shares of CephFS with ceph-fuse, which goes on by itself when the worker ends,
+// and ends with its mount. What it is told is in a folder in memory while it begins.
+type cephFS struct {
+	*Activities
+	place
+}
+
+const (
+	cephFuse = "ceph-fuse"
+	// cephPatience is how long ceph-fuse looks for a monitor that answers, in seconds;
+	// mountPatience ends one that does not even give up.
+	cephPatience  = 20
+	mountPatience = 40 * time.Second
+	// lookPatience is how long a storage may take to say what a mount point is.
+	lookPatience = 10 * time.Second
+	// endPatience is how long ceph-fuse may take to write what it holds once it is unmounted.
+	endPatience = 30 * time.Second
+
+	sourceName = "source" // beside the mount point: what is mounted there
+	pidName    = "pid"    // and by which process
+)
+
+// at implements protocol. The mounts' table does not say what a mount by FUSE is of.
+func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from Export) (state, error) {
+	noted, err := os.ReadFile(filepath.Join(c.Dir, id.String(), sourceName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return elsewhere, failed(id, "read what is mounted", err)
+	}
+	looking, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	// A child can be ended that waits for a storage which does not answer.
+	err = command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit").Run()
+	switch {
+	case looking.Err() != nil:
+		return elsewhere, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
+	case err != nil: // whoever mounted it was shut out, or ended
+		return dead, nil
+	case string(noted) == from.digest():
+		return here, nil
+	}
+	return elsewhere, nil
+}
+
+// What a configuration file of Ceph takes as it stands.
+var (
+	plainLocation = regexp.MustCompile(`\A([A-Za-z0-9.,:\[\]-]+):(/[A-Za-z0-9._/+=@~-]*)\z`)
+	plainUser     = regexp.MustCompile(`\A[A-Za-z0-9_-]+\z`)
+)
+
+// mount implements protocol.
+func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, from Export) error {
+	place := plainLocation.FindStringSubmatch(from.Path)
+	if place == nil || !plainUser.MatchString(from.User) {
+		return compute.Errorf(compute.Conflict, "share %s: where it is exported cannot be read", id)
+	}
+	if _, err := exec.LookPath(cephFuse); err != nil {
+		return compute.Errorf(compute.Conflict, "share %s: ceph-fuse is not installed on this host", id)
+	}
+	f := folder.Folder{Path: filepath.Join(c.Dir, id.String())}
+	if err := f.Write(sourceName, []byte(from.digest())); err != nil {
+		return failed(id, "note what is mounted", err)
+	}
+	told := c.told(point)
+	if err := os.RemoveAll(told); err != nil { // of an attempt that was cut off
+		return failed(id, "clear its settings", err)
+	}
+	if err := os.Mkdir(told, 0o700); err != nil {
+		return failed(id, "make its settings", err)
+	}
+	defer func() { _ = os.RemoveAll(told) }()
+	conf := filepath.Join(told, "ceph.conf")
+	text := fmt.Sprintf(clientConf, place[1], place[2], filepath.Join(told, "keyring"), f.File(pidName), cephPatience)
+	err := os.WriteFile(conf, []byte(text), 0o600)
+	if err == nil {
+		err = writeKeyring(filepath.Join(told, "keyring"), from.User, from.Key)
+	}
+	if err != nil {
+		return failed(id, "write its settings", err)
+	}
+	if err := c.run(ctx, id, told, "-c", conf, "--id", from.User, point); err != nil {
+		return errors.Join(err, c.endAt(ctx, c.place, id))
+	}
+	if mounted, err := c.isMounted(point); err != nil || !mounted {
+		return refused(id, "it could not be mounted", orElse(err, errors.New("ceph-fuse ended without a mount")))
+	}
+	if err := harmless(point); err != nil {
+		return errors.Join(refused(id, "it could not be mounted", err), c.endAt(ctx, c.place, id))
+	}
+	return nil
+}
+
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// clientConf is all that ceph-fuse knows. It stays in no file of the host's.
+const clientConf = `[global]
+mon_host = %s
+client_mountpoint = %s
+keyring = %s
+pid_file = %s
+client_mount_timeout = %d
+log_file =
+log_to_file = false
+err_to_stderr = true
+admin_socket =
+run_dir =
+`
+
+// told is the folder of what ceph-fuse is told.
+func (c cephFS) told(point string) string {
+	sum := sha256.Sum256([]byte(point))
+	return filepath.Join(c.Memory, "strongroom-mount-"+hex.EncodeToString(sum[:8]))
+}
+
+// writeKeyring writes a user's key where ceph-fuse reads it. No string holds it.
+func writeKeyring(file, user string, key *secret.Passphrase) error {
+	return key.Use(func(value []byte) error {
+		text := append([]byte("[client."+user+"]\n\tkey = "), value...)
+		text = append(text, '\n')
+		defer clear(text)
+		return os.WriteFile(file, text, 0o600)
+	})
+}
+
+// run runs ceph-fuse until it has gone into the background, which is when the mount is made.
+func (c cephFS) run(ctx context.Context, id compute.ShareID, told string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, mountPatience)
+	defer cancel()
+	said, err := os.OpenFile(filepath.Join(told, "said"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return failed(id, "write its settings", err)
+	}
+	defer func() { _ = said.Close() }()
+	cmd := command(ctx, cephFuse, args...)
+	cmd.Stdout, cmd.Stderr = said, said // no pipe: who goes into the background may keep it
+	err = cmd.Run()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return compute.Errorf(compute.Unavailable, "share %s: ceph-fuse was not done in time", id)
+	}
+	text, _ := os.ReadFile(said.Name())
+	return compute.Errorf(compute.Conflict, "share %s: it could not be mounted: %w%s", id, err, reason(text))
+}
+
+// errno is how Ceph's programs say an error of the system; the rest of what they say names
+// monitors and paths (SH-25).
+var errno = regexp.MustCompile(`\((\d+)\) [A-Z]`)
+
+// reason gives the last error that ceph-fuse told of, in the system's words.
+func reason(said []byte) string {
+	if bytes.Contains(said, []byte("failed to fetch mon config")) {
+		return ": no monitor of Ceph's answers, or none knows the key"
+	}
+	all := errno.FindAllSubmatch(said, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	number, err := strconv.Atoi(string(all[len(all)-1][1]))
+	if err != nil {
+		return ""
+	}
+	return ": " + syscall.Errno(number).Error()
+}
+
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"} // no Ceph settings of the worker's
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// ended waits until the process that served a share's mount has ended: until then it may write
+// to the storage, and whoever denies it access loses that.
+func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) error {
+	text, err := os.ReadFile(filepath.Join(a.Dir, id.String(), pidName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return failed(id, "read who mounted it", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 0 {
+		return nil // it had not begun
+	}
+	for end := time.Now().Add(endPatience); p.serves(pid, a.Path(id)); {
+		if time.Now().After(end) {
+			return compute.Errorf(compute.Unavailable, "share %s is unmounted, and ceph-fuse still writes to its storage", id)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
