@@ -108,11 +108,12 @@ func TestEE38WhatIsMadeOfAPrivateSecretIsPrivateWhereItsACLIsHidden(t *testing.T
 	require.True(t, readersOf(t, login("admin-alt"), theirs).ProjectAccess)
 }
 
-// The key that takes the place of one that somebody
-// deleted is the project's.
+// EE-40: the key that takes the place of one that somebody deleted is the project's, but for one that was
+// asked to be private.
 func TestACLOfASecretThatIsGone(t *testing.T) {
 	t.Parallel()
-	owner := login(t, cloudtest.NewProject(t))
+	project := cloudtest.NewProject(t)
+	owner := login(t, project)
 	gone := compute.SecretID{UUID: uuid.New()}
 	in := input(owner.cred)
 	in.Like = &gone
@@ -120,4 +121,11 @@ func TestACLOfASecretThatIsGone(t *testing.T) {
 	id, err := owner.Create(t.Context(), in)
 	require.NoError(t, err)
 	require.True(t, readersOf(t, owner, id).ProjectAccess)
+
+	in.Name, in.Private = "test "+uuid.NewString(), true
+	id, err = owner.Create(t.Context(), in)
+	require.NoError(t, err)
+	require.False(t, readersOf(t, owner, id).ProjectAccess)
+	require.False(t, login(t, project).reads(t, id))
+	require.True(t, owner.reads(t, id))
 }
