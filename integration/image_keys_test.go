@@ -150,7 +150,7 @@ func (c *testCloud) watchesImageKeys(t *testing.T) {
 			return running && now != before
 		}, settleTimeout, 200*time.Millisecond)
 	}
-	with(string(was) + "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n")
+	with(string(was) + "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n    image_key_most_gone: 100\n")
 	t.Cleanup(func() { with(string(was)) })
 }
 
