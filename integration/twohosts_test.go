@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -147,25 +146,19 @@ func TestDeleteWhileItsHostIsDown(t *testing.T) {
 // TPM-32: a shelved server that is still on its host, which is down, is deleted: the object with
 // the state of its TPM goes, and the images and keys.
 func TestDeleteOfAShelvedServerWhileItsHostIsDown(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	h := c.Host(2)
 	c.keepsShelvedServers(t)
 	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
 	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 	s := c.becomes(t, id, "SHELVED")
-	object := filepath.Join(c.State, "objects", s.TenantID, strings.ReplaceAll(c.systemMetadata(t, id, "tpm_object_id"), "/", "%2F")+"*")
-	stored := func() int {
-		found, err := filepath.Glob(object)
-		require.NoError(t, err)
-		return len(found)
-	}
-	require.NotZero(t, stored())
+	require.NotEmpty(t, c.objectsOf(t, s))
 	c.powerOff(t, h)
 	c.forceDown(t, h, true)
 	c.delete(t, id)
 	c.keysGo(t, id)
-	require.Eventually(t, func() bool { return stored() == 0 && len(c.keptAs(t, id)) == 0 }, settleTimeout, time.Second)
+	require.Eventually(t, func() bool { return len(c.objectsOf(t, s)) == 0 && len(c.keptAs(t, id)) == 0 }, settleTimeout, time.Second)
 	require.NotEmpty(t, c.remainsOnDisk(t, h, id).TPM.state())
 	c.powerOn(t, h)
 	c.forceDown(t, h, false)
