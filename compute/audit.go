@@ -53,6 +53,7 @@ const (
 	Missing  Verdict = "missing"  // the ledger says it is there and it is not
 	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
 	Kept     Verdict = "kept"     // the key of an image that is gone, which nothing removes (EE-28, EE-44)
+	Held     Verdict = "held"     // the key of an image that is gone, with so many others that an operator is to say so
 	Waiting  Verdict = "waiting for a credential"
 	Stranded Verdict = "waiting for its host"
 	Late     Verdict = "waiting for what may still happen"
@@ -79,6 +80,9 @@ var waitingFor = map[Blocker]Verdict{
 func (e LedgerEntry) Judge(seen, looked bool) Verdict {
 	switch {
 	case e.State == ThingHandedOver && e.Kept != "" && (seen || !looked):
+		if e.Kept == KeptWithMany {
+			return Held
+		}
 		return Kept
 	case e.Busy, e.State == ThingHandedOver:
 		return ""

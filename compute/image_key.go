@@ -22,6 +22,9 @@ func (img Image) Names(secret SecretID) bool {
 // KeyPolicy is what the image says of its key's deletion, "" where it says nothing.
 func (img Image) KeyPolicy() string { return img.Properties[keyPolicy] }
 
+// KeyGoes is the policy of an image with which its key may go.
+const KeyGoes = keyGoes
+
 // KeyMayGo reports whether a key may go with its image, by the policy that KeyPolicy gave.
 func KeyMayGo(policy string) bool { return policy == keyGoes }
 
@@ -42,4 +45,5 @@ func ErrSecretGoes(id SecretID) error {
 const (
 	KeptByPolicy  = "its image is gone, and did not say os_encrypt_key_deletion_policy True"
 	KeptForOthers = "its image is gone, and another image or a disk names it"
+	KeptWithMany  = "its image is gone, with many others at once: strongroom image-key confirm"
 )

@@ -139,7 +139,7 @@ func lastPart(url string) string { return url[strings.LastIndex(url, "/")+1:] }
 // watchesImageKeys starts control workers again that look at images often.
 func (c *testCloud) watchesImageKeys(t *testing.T) {
 	t.Helper()
-	c.controlWith(t, "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n")
+	c.controlWith(t, "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n    image_key_most_gone: 100\n")
 }
 
 // controlWith starts the control worker again with more of a configuration, until the test ends.
@@ -309,9 +309,24 @@ func TestEE40ADeletedSecretCostsOneServerOrImage(t *testing.T) {
 	c.becomes(t, first, "SHUTOFF")
 	c.startAgain(t, first)
 	c.rebuildOf(t, one, other.ID) // what the message says
-	for _, id := range []string{first, one, two} {
+
+	lost = c.disks(t, first)[0].Secret
+	require.NoError(t, secrets.Delete(t.Context(), keys, lost).ExtractErr())
+	refused, err := c.imageAs(t, "-demo2", first, map[string]any{"key": "new"})
+	require.NoError(t, err)
+	c.becomes(t, first, "ACTIVE")
+	require.Contains(t, c.refusedBecause(t, first), lost, "nobody knows whether he could read it")
+	_, err = images.Get(t.Context(), c.imageService(t, "-demo"), refused).Extract()
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	saved := c.createImage(t, first, "saved", map[string]any{"key": "new"})
+	c.delete(t, first)
+	three := c.createOf(t, unspoken, saved.ID)
+	c.becomes(t, three, "ACTIVE")
+	require.Contains(t, c.tell(t, three, "cat note", "TG cat "), note)
+	for _, id := range []string{one, two, three} {
 		c.delete(t, id)
 	}
+	c.deleteImage(t, saved)
 	require.NoError(t, images.Delete(t.Context(), c.imageService(t, "-demo"), img.ID).ExtractErr())
 	c.deleteImage(t, other)
 	c.nothingIsLeft(t)

@@ -32,12 +32,14 @@ type reader struct {
 
 // readers are who × which secret × which policy of Barbican.
 var readers = map[string]reader{
-	"a member and the project's secret":                            {user: "-demo2", may: true, removes: true},                           // EE-37
-	"a member and a private secret":                                {user: "-demo2", private: true},                                      // EE-38
-	"a member on the ACL of a private secret":                      {user: "-demo2", private: true, listed: true, may: true},             // EE-38
-	"the project's admin and a private secret":                     {user: "", private: true, may: true, removes: true},                  // EE-30, EE-38
-	"the project's admin and a private secret, another policy":     {user: "", private: true, policy: cloud.NoAdminReads, removes: true}, // EE-38
-	"the project's admin and the project's secret, another policy": {user: "", policy: cloud.NoAdminReads, may: true, removes: true},     // EE-30
+	"a member and the project's secret":                            {user: "-demo2", may: true, removes: true},                                          // EE-37
+	"a member and a private secret":                                {user: "-demo2", private: true},                                                     // EE-38
+	"a member on the ACL of a private secret":                      {user: "-demo2", private: true, listed: true, may: true},                            // EE-38
+	"the project's admin and a private secret":                     {user: "", private: true, may: true, removes: true},                                 // EE-30, EE-38
+	"the project's admin and a private secret, another policy":     {user: "", private: true, policy: cloud.NoAdminReads, removes: true},                // EE-38
+	"the project's admin and the project's secret, another policy": {user: "", policy: cloud.NoAdminReads, may: true, removes: true},                    // EE-30
+	"a member and the project's secret, new policies":              {user: "-demo2", policy: cloud.NewDefaults, may: true, removes: true},               // EE-37
+	"a member on the ACL of a private secret, new policies":        {user: "-demo2", private: true, listed: true, policy: cloud.NewDefaults, may: true}, // EE-38
 }
 
 // EE-30, EE-37, EE-38, TPM-14: who may read the key of a server can do with it what its owner can; who
@@ -213,7 +215,7 @@ func (c *testCloud) removeKey(t *testing.T, user, secret string) {
 // case, and the project only if it reads that one.
 func (a *attempt) asPrivate(t *testing.T, secret string) {
 	t.Helper()
-	acl, err := acls.GetSecretACL(t.Context(), a.service(t, "-demo", openstack.NewKeyManagerV1), secret).Extract()
+	acl, err := acls.GetSecretACL(t.Context(), a.service(t, "", openstack.NewKeyManagerV1), secret).Extract()
 	require.NoError(t, err)
 	read := (*acl)["read"]
 	require.Equal(t, !a.private, read.ProjectAccess)

@@ -7,6 +7,7 @@ package schema
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"strongroom/compute"
@@ -31,12 +32,67 @@ func (q *Queries) AdoptImageKeys(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const confirmImageKeys = `-- name: ConfirmImageKeys :many
+UPDATE image_keys SET confirmed = true, look_at = now() WHERE kept = $1 AND image_id = ANY($2::uuid[])
+RETURNING image_id
+`
+
+type ConfirmImageKeysParams struct {
+	Held   string
+	Images []uuid.UUID
+}
+
+// An operator says that these images are gone: the next look decides.
+func (q *Queries) ConfirmImageKeys(ctx context.Context, arg ConfirmImageKeysParams) ([]compute.ImageID, error) {
+	rows, err := q.db.Query(ctx, confirmImageKeys, arg.Held, arg.Images)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []compute.ImageID{}
+	for rows.Next() {
+		var image_id compute.ImageID
+		if err := rows.Scan(&image_id); err != nil {
+			return nil, err
+		}
+		items = append(items, image_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countImageKeys = `-- name: CountImageKeys :one
+SELECT count(*) AS watched, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM image_keys
+WHERE made AND policy = $1 AND refused_at IS NULL AND NOT confirmed AND kept IN ('', $2::text)
+`
+
+type CountImageKeysParams struct {
+	Goes string
+	Held string
+}
+
+type CountImageKeysRow struct {
+	Watched int64
+	Gone    int64
+}
+
+// Of the images whose keys would go with them and at which somebody may look: how many there are, and
+// how many of them are gone without an operator having said so.
+func (q *Queries) CountImageKeys(ctx context.Context, arg CountImageKeysParams) (CountImageKeysRow, error) {
+	row := q.db.QueryRow(ctx, countImageKeys, arg.Goes, arg.Held)
+	var i CountImageKeysRow
+	err := row.Scan(&i.Watched, &i.Gone)
+	return i, err
+}
+
 const dueImageKeys = `-- name: DueImageKeys :many
-SELECT d.image_id, d.project_id, d.secret, d.made, d.policy,
+SELECT d.image_id, d.project_id, d.secret, d.made, d.policy, d.confirmed,
     coalesce(d.gone_at <= now() - make_interval(secs => $1::float8), false)::boolean AS was_gone FROM (
-    (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept FROM image_keys k WHERE k.look_at <= now() ORDER BY k.look_at LIMIT $2)
+    (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept, k.confirmed FROM image_keys k WHERE k.look_at <= now() ORDER BY k.look_at LIMIT $2)
     UNION
-    (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept FROM image_keys k JOIN credentials c ON c.project_id = k.project_id AND c.offered AND c.created_at > k.refused_at
+    (SELECT k.image_id, k.operation_id, k.project_id, k.secret, k.made, k.policy, k.look_at, k.refused_at, k.gone_at, k.kept, k.confirmed FROM image_keys k JOIN credentials c ON c.project_id = k.project_id AND c.offered AND c.created_at > k.refused_at
         WHERE k.refused_at IS NOT NULL LIMIT $2)
 ) d ORDER BY d.look_at, d.image_id LIMIT $2
 `
@@ -52,6 +108,7 @@ type DueImageKeysRow struct {
 	Secret    compute.SecretID
 	Made      bool
 	Policy    string
+	Confirmed bool
 	WasGone   bool
 }
 
@@ -73,6 +130,7 @@ func (q *Queries) DueImageKeys(ctx context.Context, arg DueImageKeysParams) ([]D
 			&i.Secret,
 			&i.Made,
 			&i.Policy,
+			&i.Confirmed,
 			&i.WasGone,
 		); err != nil {
 			return nil, err
@@ -94,6 +152,43 @@ func (q *Queries) ForgetImageKey(ctx context.Context, imageID compute.ImageID) e
 	return err
 }
 
+const heldImageKeys = `-- name: HeldImageKeys :many
+SELECT image_id, project_id, secret, gone_at FROM image_keys WHERE kept = $1 AND NOT confirmed ORDER BY project_id, image_id
+`
+
+type HeldImageKeysRow struct {
+	ImageID   compute.ImageID
+	ProjectID string
+	Secret    compute.SecretID
+	GoneAt    *time.Time
+}
+
+// Keys that stay because too many images are gone at once.
+func (q *Queries) HeldImageKeys(ctx context.Context, held string) ([]HeldImageKeysRow, error) {
+	rows, err := q.db.Query(ctx, heldImageKeys, held)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HeldImageKeysRow{}
+	for rows.Next() {
+		var i HeldImageKeysRow
+		if err := rows.Scan(
+			&i.ImageID,
+			&i.ProjectID,
+			&i.Secret,
+			&i.GoneAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const imageIsGone = `-- name: ImageIsGone :exec
 UPDATE image_keys SET refused_at = NULL, gone_at = coalesce(gone_at, now()), look_at = coalesce(gone_at, now()) + make_interval(secs => $1::float8)
 WHERE image_id = $2
@@ -110,7 +205,7 @@ func (q *Queries) ImageIsGone(ctx context.Context, arg ImageIsGoneParams) error 
 }
 
 const imageIsThere = `-- name: ImageIsThere :exec
-UPDATE image_keys SET policy = $1, refused_at = NULL, gone_at = NULL, kept = '',
+UPDATE image_keys SET policy = $1, refused_at = NULL, gone_at = NULL, kept = '', confirmed = false,
     look_at = now() + make_interval(secs => $2::float8)
 WHERE image_id = $3
 `
@@ -222,7 +317,7 @@ func (q *Queries) KeepImageKey(ctx context.Context, arg KeepImageKeyParams) erro
 }
 
 const lockImageKey = `-- name: LockImageKey :one
-SELECT image_id, operation_id, project_id, secret, made, policy, look_at, refused_at, gone_at, kept FROM image_keys WHERE image_id = $1 FOR UPDATE
+SELECT image_id, operation_id, project_id, secret, made, policy, look_at, refused_at, gone_at, kept, confirmed FROM image_keys WHERE image_id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockImageKey(ctx context.Context, imageID compute.ImageID) (ImageKey, error) {
@@ -239,6 +334,7 @@ func (q *Queries) LockImageKey(ctx context.Context, imageID compute.ImageID) (Im
 		&i.RefusedAt,
 		&i.GoneAt,
 		&i.Kept,
+		&i.Confirmed,
 	)
 	return i, err
 }

@@ -157,6 +157,7 @@ type ImageKey struct {
 	RefusedAt   *time.Time
 	GoneAt      *time.Time
 	Kept        string
+	Confirmed   bool
 }
 
 type Keypair struct {

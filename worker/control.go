@@ -49,6 +49,8 @@ type Control struct {
 	// ImageKeyInterval is how often an image with a key is looked at, 0: never; ImageKeyGrace how
 	// long its key stays when it is gone.
 	ImageKeyInterval, ImageKeyGrace time.Duration
+	// ImageKeyMostGone is what percentage of images may be gone at once for their keys to go.
+	ImageKeyMostGone int
 	// TPMBackupInterval is how often the state of vTPMs is backed up; 0: never.
 	TPMBackupInterval time.Duration
 
@@ -106,7 +108,9 @@ func (c Control) registerControl(r sdk.Registry) {
 	(&drains.Activities{Pool: c.Pool, Launcher: &outbox.Launcher{Starter: starter, Logger: c.Logger}, Logger: c.Logger}).Register(r)
 	(&operation.Activities{
 		Pool: c.Pool, Starter: starter, Record: records, Logger: c.Logger, Retention: c.Retention,
-		ImageKeys: &imagekey.Watch{Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, Logger: c.Logger},
+		ImageKeys: &imagekey.Watch{
+			Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, MostGone: c.ImageKeyMostGone, Logger: c.Logger,
+		},
 	}).Register(r)
 }
 

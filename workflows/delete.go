@@ -52,7 +52,7 @@ func (d *deletion) run(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	d.waiting, d.silent = nil, nil
+	d.waiting, d.silent, d.lost = nil, nil, nil
 	if err := eachPlace(ctx, has, d.tearDown); err != nil {
 		return err
 	}
@@ -66,6 +66,10 @@ func (d *deletion) tearDown(ctx workflow.Context, host *durable.Host, things []c
 		s.event = "delete_from_host"
 	}
 	return d.runAfterCommit(ctx, s, func(ctx workflow.Context, hostDown bool, end *record.Close) error {
+		if hostDown && !d.isSilent(host.ID) {
+			// The request's credential is good for the keys now, and gone when the janitor comes.
+			d.lost = append(d.lost, host.ID)
+		}
 		d.remove(ctx, removals{things: things, hostDown: hostDown}, end)
 		return nil
 	})

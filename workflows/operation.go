@@ -29,6 +29,9 @@ type operation struct {
 	// silent are hosts that did not take, or not end, what an undo or a clean-up asked for:
 	// nothing more is tried there, for each try would take as long.
 	silent []compute.HostID
+	// lost are hosts that an operator says are down, or that are forgotten: no key waits for what is
+	// there (TPM-33). Only a delete knows them; else the janitor sees to that.
+	lost []compute.HostID
 	// away are the cloud services of which the same is true, by compute.Thing's Place.
 	away []string
 }

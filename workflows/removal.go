@@ -123,9 +123,9 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 				o.wait(end, t.Waits(compute.BlockedByHost, reasonHostDown))
 			case !t.OnHost() && slices.Contains(o.away, t.Place):
 				o.wait(end, t.Waits(compute.BlockedByError, reasonAway))
-			case r.isLate(t) && slices.ContainsFunc(o.waiting, t.MustWaitFor):
+			case r.isLate(t) && o.mustWait(t):
 				o.wait(end, t.Waits(compute.BlockedByTime, reasonLate))
-			case slices.ContainsFunc(o.waiting, t.MustWaitFor):
+			case o.mustWait(t):
 				o.wait(end, t.Waits(compute.BlockedByThings, "what must go first is still there"))
 			default:
 				calls = append(calls, o.startRemoval(ctx, t))
@@ -150,6 +150,14 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 }
 
 // isSilentAt reports whether the host of a thing did not answer.
+// mustWait reports whether something waits that must go before a thing.
+func (o *operation) mustWait(t compute.Thing) bool {
+	return slices.ContainsFunc(o.waiting, func(first compute.Thing) bool {
+		host, onHost := first.Host()
+		return t.MustWaitFor(first) && !(onHost && slices.Contains(o.lost, host))
+	})
+}
+
 func (o *operation) isSilentAt(t compute.Thing) bool {
 	host, onHost := t.Host()
 	return onHost && o.isSilent(host)

@@ -27,6 +27,7 @@ type snapshot struct {
 	target compute.ExportTarget
 	copied compute.Export
 	owned  []compute.Thing // what is the owner's once it is whole
+	lost   bool            // the key manager does not have the disk's key any more
 }
 
 func (s *snapshot) run(ctx workflow.Context) (err error) {
@@ -90,12 +91,30 @@ func (s *snapshot) image() compute.Thing {
 }
 
 // checkSecrets reads the keys of the disk that is copied. The copy of a running server's disk needs
-// none of them, and would give what is on it to who may not read them (EE-38).
+// none of them, and would give what is on it to who may not read them (EE-38). Where somebody deleted
+// one, the key manager does not say any more who may: the server's owner may, so that what is on
+// the disk is not lost when the guest stops (EE-40).
 func (s *snapshot) checkSecrets(ctx workflow.Context) error {
 	root, _ := s.server.RootDisk()
 	of := s.server
 	of.Disks, of.TPM = []compute.Disk{root}, nil
-	return s.checkReadable(ctx, of, of.Secrets())
+	needs := of.Secrets()
+	if len(needs) == 0 {
+		return nil
+	}
+	return s.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
+		err := s.tryReading(ctx, of, needs)
+		if isNotFound(err) && s.opened() && s.in.Key != compute.KeySame && s.asked.Credential.UserID == s.server.UserID {
+			s.lost = true
+			return nil
+		}
+		return err
+	}})
+}
+
+// opened reports whether QEMU has the disk open.
+func (s *snapshot) opened() bool {
+	return s.server.VMState == compute.VMActive || s.server.VMState == compute.VMPaused
 }
 
 // makeKey has the secret of the image: the owner of the image is its owner.
@@ -143,7 +162,7 @@ func (s *snapshot) createKey(ctx workflow.Context, plan compute.SecretPlan, t *c
 		})
 	} else {
 		call = key.Create.Start(ctx, key.CreateInput{
-			Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, Bytes: plan.Bytes, Like: s.root.Secret,
+			Credential: s.asked.Credential, ID: plan.ID, Name: plan.Name, Bytes: plan.Bytes, Like: s.root.Secret, Private: s.lost,
 		})
 	}
 	got, err := call.Result(ctx)
@@ -161,7 +180,7 @@ func (s *snapshot) export(ctx workflow.Context) error {
 	copied := step{
 		event: "export_disk", host: &s.host, task: s.task(compute.TaskSnapshot), makes: []compute.Thing{s.exported()}, do: s.exportOffline,
 	}
-	if s.server.VMState == compute.VMActive || s.server.VMState == compute.VMPaused {
+	if s.opened() {
 		copied.do, copied.undo = s.exportLive, s.abortExport
 		if s.target.Secret != nil {
 			// Libvirt is lent the image's secret for the copy.

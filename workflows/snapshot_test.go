@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/uuid"
@@ -96,6 +97,51 @@ func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	require.Equal(t, compute.TaskNone, b.row.server.TaskState)
 	require.Zero(t, b.count(domain.Export.Name))
 	require.Equal(t, 1, b.count(removal(compute.ThingImage)))
+}
+
+// EE-40: of a running server whose disk's key somebody deleted its owner makes an image with
+// another key, which is his alone; nobody else does, for nobody knows who could read that key. Without
+// it nothing is copied, and what is told names it and says what can be done.
+func TestEE40ImageOfADiskWhoseKeyIsGone(t *testing.T) {
+	t.Parallel()
+	own := compute.SecretID{UUID: uuid.New()}
+	for name, v := range map[string]struct {
+		setup  func(*testing.T) *bench
+		choice compute.KeyChoice
+		secret *compute.SecretID
+		owner  string
+		may    bool
+	}{
+		"new":              {spawned, compute.KeyNew, nil, "u1", true},
+		"none":             {spawned, compute.KeyNone, nil, "u1", true},
+		"existing":         {spawned, compute.KeyExisting, &own, "u1", true},
+		"same":             {spawned, compute.KeySame, nil, "u1", false},
+		"another's server": {spawned, compute.KeyNew, nil, "u2", false},
+		"a stopped one":    {stopped, compute.KeyNew, nil, "u1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := v.setup(t)
+			b.row.server.UserID = v.owner
+			lost := *b.row.server.Disks[0].Secret
+			maps.DeleteFunc(b.secrets, func(_ string, id compute.SecretID) bool { return id == lost })
+			b.secrets["somebody's"], b.owned["somebody's"] = own, true
+			err := b.snapshot(v.choice, v.secret)
+			require.Empty(t, b.broken)
+			require.Empty(t, b.exports)
+			if !v.may {
+				require.ErrorContains(t, err, "read secret "+lost.String())
+				require.ErrorContains(t, err, "can be rebuilt")
+				require.ErrorContains(t, err, "another key than 'same'")
+				require.Empty(t, b.images)
+				require.Zero(t, b.count(domain.Export.Name)+b.count(disk.Export.Name))
+				return
+			}
+			require.NoError(t, err)
+			require.NotEmpty(t, b.images[imageID.String()].data)
+			require.Equal(t, v.choice == compute.KeyNew, b.private)
+		})
+	}
 }
 
 // EE-46: the key of a server's disk does not become an image's: it would go with the disk. The

@@ -71,6 +71,7 @@ type world struct {
 	lost       bool                           // guests that leave do not come
 	notThere   map[compute.HostID]bool        // hosts that stop the guest when they come back: it was said that it does not run there
 	unreadable bool                           // whoever asks may read no key
+	private    bool                           // the newest key that was made is its maker's alone
 	keeps      bool                           // hosts keep the keys of guests that run
 	readWith   []compute.Credential           // keys were read with, each once
 	shown      map[string]compute.OperationID // what is noted beside TPM states, by their key in tpms

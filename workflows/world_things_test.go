@@ -32,6 +32,7 @@ func (w *world) register(r registry) {
 
 func (w *world) registerCloud(r registry) {
 	register(w, r, key.Create, func(_ context.Context, in key.CreateInput) (key.CreateResult, error) {
+		w.private = in.Private
 		return w.keep(in.Name, in.ID), nil
 	})
 	register(w, r, key.Copy, func(_ context.Context, in key.CopyInput) (key.CreateResult, error) {
@@ -41,8 +42,11 @@ func (w *world) registerCloud(r registry) {
 		return w.keep(in.Name, in.ID), nil
 	})
 	register(w, r, key.Check, func(_ context.Context, in key.CheckInput) (none, error) {
-		if w.unreadable || !w.has(&in.Secret) {
+		if w.unreadable {
 			return none{}, compute.Errorf(compute.Forbidden, "not yours")
+		}
+		if !w.has(&in.Secret) {
+			return none{}, key.Missing(in.Secret)
 		}
 		return none{}, nil
 	})

@@ -32,6 +32,11 @@ type store struct {
 	image.Library
 	before func(call string, cred compute.Credential) error // of each call
 	empty  bool                                             // lists have nothing
+	given  *compute.Image                                   // is another project's: strongroom's own user sees it
+	// stuck is an image, and its key, about which the store gives this error.
+	stuck     keyed
+	stuckCall string
+	stuckErr  error
 }
 
 func (s *store) fails(call string, cred compute.Credential) error {
@@ -52,12 +57,23 @@ func (s *store) Get(ctx context.Context, cred compute.Credential, id compute.Ima
 	if err := s.fails("get", cred); err != nil {
 		return compute.Image{}, err
 	}
+	if s.stuckCall == "get" && id == s.stuck.img.ID {
+		return compute.Image{}, s.stuckErr
+	}
+	if s.given != nil && id == s.given.ID && cred.IsDeployment() {
+		img := *s.given
+		img.Owner = "p2"
+		return img, nil
+	}
 	return s.Library.Get(ctx, cred, id)
 }
 
 func (s *store) Naming(ctx context.Context, cred compute.Credential, id compute.SecretID) ([]compute.ImageID, error) {
 	if err := s.fails("naming", cred); err != nil {
 		return nil, err
+	}
+	if s.stuckCall == "naming" && id == s.stuck.id {
+		return nil, s.stuckErr
 	}
 	return s.Library.Naming(ctx, cred, id)
 }
@@ -68,7 +84,7 @@ func setup(t *testing.T) *bench {
 	library, err := local.Open(local.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
 	s := &store{Library: library}
-	w := &imagekey.Watch{Pool: f.DB, Library: s, Interval: time.Hour, Grace: 24 * time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	w := &imagekey.Watch{Pool: f.DB, Library: s, Interval: time.Hour, Grace: 24 * time.Hour, MostGone: 100, Logger: slog.New(slog.DiscardHandler)}
 	return &bench{Fixture: f, Watch: w, t: t, store: s}
 }
 

@@ -33,7 +33,7 @@ const (
 //
 // A key goes when its image is gone: the image store answered at two looks, with Grace between them,
 // that it has none of that id, to a credential that may list the images of its project; the image said
-// last that its key may go; and no other image, and no disk, names the key. What the key is, the
+// last that its key may go; no other image, and no disk, names the key; and not too many are gone at once. What the key is, the
 // ledger says and nothing that a user can change. From then on the key is a thing that waits to
 // be removed, like all others. Credentials are those that things which wait are removed with:
 // strongroom's own role in the project, the trusts of its servers, and the token of a passing
@@ -42,7 +42,8 @@ type Watch struct {
 	Pool     *pgxpool.Pool
 	Library  image.Library
 	Interval time.Duration // how often an image is looked at; 0: never
-	Grace    time.Duration // how long after the look that did not find an image the next one decides
+	Grace    time.Duration // how long after the look that did not find an image the next one decides; not less than Interval
+	MostGone int           // percent of the images that may be gone at once (tooMany); 100: all
 	Logger   *slog.Logger
 }
 
@@ -135,7 +136,7 @@ func (w *Watch) project(ctx context.Context, project string, rows []schema.DueIm
 		switch {
 		case failed != nil:
 			w.Logger.WarnContext(ctx, "images could not be looked at", "project", project, "error", failed)
-			return fence.Unavailable(q.LookAtImagesLater(ctx, schema.LookAtImagesLaterParams{Again: later.Seconds(), Images: uuids(rows)}))
+			return w.later(ctx, rows)
 		case err != nil: // all were refused, also for the other parts
 			return fence.Unavailable(q.ImagesRefused(ctx, schema.ImagesRefusedParams{
 				Offered: with.offered, Again: w.Interval.Seconds(), ProjectID: project,
@@ -145,31 +146,56 @@ func (w *Watch) project(ctx context.Context, project string, rows []schema.DueIm
 	return nil
 }
 
-// look looks at images with one credential and puts on record what it saw.
+// look looks at images with one credential and puts on record what it saw. What fails for some
+// of them is tried later, for these alone. Forbidden: the credential is good for none.
 func (w *Watch) look(ctx context.Context, cred compute.Credential, rows []schema.DueImageKeysRow) error {
 	images := make([]compute.ImageID, len(rows))
 	for i, row := range rows {
 		images[i] = row.ImageID
 	}
-	there, err := image.Look(ctx, w.Library, cred, images)
+	seen, err := image.Look(ctx, w.Library, cred, images)
 	if err != nil {
 		return err
 	}
+	many, err := w.tooMany(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []schema.DueImageKeysRow
+	var failure error
+	refused := 0
 	for _, row := range rows {
-		img, isThere := there[row.ImageID]
+		img, isThere := seen.There[row.ImageID]
+		err := seen.Failed[row.ImageID]
 		switch {
 		case isThere:
 			err = w.isThere(ctx, cred, img)
+		case !seen.Gone[row.ImageID]:
 		case !row.WasGone:
 			err = schema.New(w.Pool).ImageIsGone(ctx, schema.ImageIsGoneParams{Again: w.Grace.Seconds(), ImageID: row.ImageID})
 		default:
-			err = w.isGone(ctx, cred, row)
+			err = w.isGone(ctx, cred, row, many)
 		}
 		if err != nil {
-			return err
+			failed, failure = append(failed, row), err
+			if compute.Is(err, compute.Forbidden) {
+				refused++
+			}
 		}
 	}
-	return nil
+	switch {
+	case len(failed) == 0:
+		return nil
+	case refused == len(rows):
+		return failure
+	}
+	w.Logger.WarnContext(ctx, "some images could not be looked at", "project", cred.ProjectID, "images", len(failed), "error", failure)
+	return w.later(ctx, failed)
+}
+
+// later has images looked at later that the image store gave no answer for.
+func (w *Watch) later(ctx context.Context, rows []schema.DueImageKeysRow) error {
+	return fence.Unavailable(schema.New(w.Pool).LookAtImagesLater(ctx, schema.LookAtImagesLaterParams{Again: later.Seconds(), Images: uuids(rows)}))
 }
 
 // isThere notes what an image says of its key. One that is another project's now may vanish
@@ -183,8 +209,16 @@ func (w *Watch) isThere(ctx context.Context, cred compute.Credential, img comput
 }
 
 // isGone ends the record of an image that is gone for sure, and lets its key go, if it may.
-func (w *Watch) isGone(ctx context.Context, cred compute.Credential, row schema.DueImageKeysRow) error {
-	gone := ledger.GoneImage{Image: row.ImageID, Again: w.Interval}
+func (w *Watch) isGone(ctx context.Context, cred compute.Credential, row schema.DueImageKeysRow, many bool) error {
+	// An image that was given to another project looks gone to this one. Where strongroom's own user
+	// is shown the images of all projects, he sees it.
+	switch img, err := w.Library.Get(ctx, compute.DeploymentCredential(), row.ImageID); {
+	case err == nil:
+		return w.isThere(ctx, cred, img)
+	case !compute.Is(err, compute.NotFound) && !compute.Is(err, compute.Forbidden):
+		return err
+	}
+	gone := ledger.GoneImage{Image: row.ImageID, Again: w.Interval, Held: many && !row.Confirmed}
 	if row.Made {
 		named, err := w.Library.Naming(ctx, cred, row.Secret)
 		if err != nil {

@@ -1,12 +1,14 @@
 package imagekey_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/image"
+	"strongroom/activities/imagekey"
 	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/schema"
@@ -184,7 +186,7 @@ func TestEE44APassThatDies(t *testing.T) {
 	}
 	b.store.before = nil
 	b.pass()
-	for n := range 3 { // and where it asks for images that name the key
+	for n := range 4 { // and where it asks with its own user, and for images that name the key
 		dieAt(n)
 		b.pass()
 		require.Equal(t, compute.ThingHandedOver, b.state(k))
@@ -351,5 +353,134 @@ func TestEE46UseAndRemovalAtOnce(t *testing.T) {
 		if used != nil {
 			require.ErrorContains(t, used, "is about to be deleted")
 		}
+	}
+}
+
+// EE-44: when the image store has lost more images at once than users delete, no key goes, whatever
+// it says for how long, the audit lists them, and those that come back are as they were. An operator
+// says that the others are gone.
+func TestEE44ManyImagesAreGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.MostGone = 20
+	var all []keyed
+	for range 14 {
+		all = append(all, b.make("True"))
+	}
+	foreign, err := b.use(all[0].id, all[0].key.Name)
+	require.NoError(t, err)
+	named := b.image(foreign.UUID, nil)
+	b.pass()
+	for _, k := range all[:2] { // as every day
+		b.remove(k.img)
+	}
+	b.remove(named)
+	b.pass()
+	b.pass()
+	require.Equal(t, compute.ThingWaiting, b.state(all[1]))
+
+	for _, k := range all[2:10] {
+		b.remove(k.img)
+	}
+	for range 4 {
+		b.pass()
+	}
+	for _, k := range all[2:10] {
+		require.Equal(t, compute.ThingHandedOver, b.state(k))
+		require.Equal(t, compute.KeptWithMany, b.kept(k))
+		require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'image' AND name = $1 AND state <> 'released'", k.img.ID.String()))
+	}
+	e := compute.LedgerEntry{Thing: all[2].key, Kept: b.kept(all[2])}
+	e.State = compute.ThingHandedOver
+	require.Equal(t, compute.Held, e.Judge(true, true))
+	held, err := imagekey.Held(b.Ctx, b.DB)
+	require.NoError(t, err)
+	require.Len(t, held, 8)
+
+	back := b.image(all[2].img.ID.UUID, all[2].img.Properties) // one is restored
+	confirm := slices.DeleteFunc(held, func(k imagekey.HeldKey) bool { return k.Image == back.ID })
+	n, err := imagekey.Confirm(b.Ctx, b.DB, confirm[:3])
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	b.pass()
+	b.pass()
+	for _, k := range confirm[3:] {
+		require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND reference = $1 AND state = 'handed_over'", k.Secret.String()))
+	}
+	for _, k := range confirm[:3] {
+		require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND reference = $1 AND state = 'waiting'", k.Secret.String()))
+	}
+	held, err = imagekey.Held(b.Ctx, b.DB)
+	require.NoError(t, err)
+	require.Len(t, held, len(confirm)-3)
+	for i, k := range held {
+		require.Equal(t, confirm[3+i].Image, k.Image)
+	}
+	_, err = imagekey.Confirm(b.Ctx, b.DB, held)
+	require.NoError(t, err)
+	b.pass()
+	b.remove(back) // it is one among many that are there, as every day
+	b.pass()
+	b.pass()
+	require.Equal(t, compute.ThingWaiting, b.state(all[2]), "what was confirmed counts no more")
+}
+
+// EE-44: an image that was given to another project looks gone to its own one, and keeps its key where
+// strongroom's own user sees it; one whose visibility changed is there.
+func TestEE44AnImageThatWasGivenAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	given, shown := b.make("True"), b.make("True")
+	b.pass()
+	b.remove(given.img)
+	b.store.given = &given.img
+	img := shown.img
+	img.Visibility = image.Community
+	_, err := b.store.Update(b.Ctx, schematest.Owner, img)
+	require.NoError(t, err)
+	for range 3 {
+		b.pass()
+	}
+	for _, k := range []keyed{given, shown} {
+		require.Equal(t, compute.ThingHandedOver, b.state(k))
+	}
+	b.store.given = nil // its new owner deleted it
+	b.pass()
+	b.pass()
+	require.Equal(t, compute.ThingHandedOver, b.state(given), "what it said of its key, it said as another's")
+	require.Equal(t, compute.KeptByPolicy, b.kept(given))
+}
+
+// EE-44: an image of which the image store says nothing, or of whose key, keeps no other waiting.
+func TestEE44OneStuckImage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		call string
+		err  error
+	}{
+		"nonsense":          {"get", compute.Errorf(compute.Corrupt, "nonsense")},
+		"no answer":         {"get", compute.Errorf(compute.Unavailable, "away")},
+		"a refusal":         {"get", compute.Errorf(compute.Forbidden, "no")},
+		"who names its key": {"naming", compute.Errorf(compute.Unavailable, "away")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			stuck, other := b.make("True"), b.make("True")
+			b.pass()
+			b.remove(stuck.img)
+			b.remove(other.img)
+			b.store.stuck, b.store.stuckCall, b.store.stuckErr = stuck, c.call, c.err
+			for range 2 {
+				b.due()
+				b.Exec("UPDATE image_keys SET look_at = look_at - interval '1 minute' WHERE image_id = $1", stuck.img.ID)
+				for range 2 { // the stuck one comes first
+					require.NoError(t, b.Pass(b.Ctx))
+				}
+			}
+			require.Equal(t, compute.ThingHandedOver, b.state(stuck))
+			require.Equal(t, compute.ThingWaiting, b.state(other))
+			require.Equal(t, 1, b.CountRows("SELECT count(*) FROM image_keys WHERE image_id = $1 AND look_at > now() + interval '4 minutes'", stuck.img.ID))
+		})
 	}
 }

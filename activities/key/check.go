@@ -15,7 +15,8 @@ const maxBytes = 4096
 func Missing(id compute.SecretID) error {
 	return compute.Errorf(compute.NotFound, "read secret %s: the key manager does not have it. Somebody deleted it, and what it opens, one disk or image, stays "+
 		"closed until the key manager's operator restores it. Other servers and images have secrets of their own: "+
-		"a server can be rebuilt, or made anew of an image whose secret is there", id)
+		"a server can be rebuilt, or made anew of an image whose secret is there. Of a disk that a guest has open its owner can "+
+		"still make an image, before the guest stops, with another key than 'same'", id)
 }
 
 // Check refuses what no manager can make, with Invalid.

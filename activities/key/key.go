@@ -64,6 +64,9 @@ type CreateInput struct {
 	// Like is a secret that the new one takes the place of, or stands beside: where the manager lets
 	// a secret be private, the new one is as private. nil, or one that is gone: it is the project's.
 	Like *compute.SecretID `json:"like,omitempty"`
+	// Private keeps it from the project's other users, where the manager lets it: what it opens was
+	// opened by a secret that is gone, and nobody knows any more whether that was private.
+	Private bool `json:"private,omitempty"`
 }
 
 // CreateResult says which secret it is.

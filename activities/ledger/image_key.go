@@ -126,6 +126,7 @@ func RecordKeys(ctx context.Context, q *schema.Queries, things []compute.Thing) 
 type GoneImage struct {
 	Image compute.ImageID
 	Named bool          // the image store has another image that names the key
+	Held  bool          // too many are gone at once: the key stays for now
 	Again time.Duration // when to look once more whether a key that others use must stay
 }
 
@@ -138,6 +139,10 @@ func EndImage(ctx context.Context, q *schema.Queries, in GoneImage) error {
 	}
 	if err != nil || k.GoneAt == nil {
 		return err
+	}
+	again := in.Again.Seconds()
+	if in.Held { // the image may be there
+		return q.KeepImageKey(ctx, schema.KeepImageKeyParams{ImageID: k.ImageID, Kept: compute.KeptWithMany, Again: &again})
 	}
 	if err := q.ReleaseThing(ctx, schema.ReleaseThingParams{Kind: compute.ThingImage, Place: compute.PlaceImageStore, Name: k.ImageID.String()}); err != nil {
 		return err
@@ -155,7 +160,6 @@ func EndImage(ctx context.Context, q *schema.Queries, in GoneImage) error {
 			return err
 		}
 		if there && !taken {
-			again := in.Again.Seconds()
 			return q.KeepImageKey(ctx, schema.KeepImageKeyParams{ImageID: k.ImageID, Kept: compute.KeptForOthers, Again: &again})
 		}
 	}

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -85,4 +86,25 @@ func TestServersOfARestartedHostAreStarted(t *testing.T) {
 	var left int
 	require.NoError(t, b.Pool.QueryRow(t.Context(), "SELECT count(*) FROM servers WHERE resume_at IS NOT NULL").Scan(&left))
 	require.Zero(t, left)
+}
+
+// A server that somebody keeps locked, in a session that hangs, keeps no other waiting whose time has
+// come, nor the ledger.
+func TestAServerThatIsKeptLockedKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stuck, other := b.server(), b.server()
+	b.exec("UPDATE servers SET vm_state = 'shelved', task_state = '', current_operation = ''")
+	b.exec("UPDATE servers SET offload_at = now() - interval '2 seconds' WHERE id = $1", stuck)
+	b.exec("UPDATE servers SET offload_at = now() - interval '1 second' WHERE id = $1", other)
+	tx, err := b.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	_, err = tx.Exec(t.Context(), "SELECT FROM servers WHERE id = $1 FOR UPDATE", stuck)
+	require.NoError(t, err)
+	_, err = b.watch(operation.WatchInput{Limit: 100 * time.Millisecond, Every: quick}, nil)
+	require.NoError(t, err)
+	row, err := b.q.GetServer(t.Context(), other)
+	require.NoError(t, err)
+	require.Equal(t, compute.TaskShelvingOffloading, row.TaskState)
 }

@@ -96,36 +96,35 @@ func (a *Activities) watchImageKeys(ctx context.Context, every time.Duration) {
 	}
 }
 
-// passLimit bounds a pass: a connection that stands still must not end all repair.
-const passLimit = time.Minute
+// partLimit bounds each part of a pass: a connection that stands still, or rows that others keep
+// locked, must end neither all repair nor the other parts of it.
+const partLimit = 30 * time.Second
 
 // pass looks after open operations once and reports whether something may be removed.
 func (a *Activities) pass(ctx context.Context) (due bool) {
-	ctx, cancel := context.WithTimeout(ctx, passLimit)
-	defer cancel()
-	if _, err := a.Sweep(ctx); err != nil {
-		a.Logger.WarnContext(ctx, "watch: operations could not be looked at", "error", err)
-	}
-	if _, err := a.Record.Purge(ctx, a.Retention); err != nil {
-		a.Logger.WarnContext(ctx, "watch: deleted servers could not be purged", "error", err)
-	}
-	if err := a.startDue(ctx, a.Record.BeginOffloads); err != nil {
-		a.Logger.WarnContext(ctx, "watch: shelved servers could not be looked at", "error", err)
-	}
-	if err := a.startDue(ctx, a.Record.BeginResumes); err != nil {
-		a.Logger.WarnContext(ctx, "watch: servers of restarted hosts could not be looked at", "error", err)
-	}
-	if err := a.startDue(ctx, a.Record.BeginConfirms); err != nil {
-		a.Logger.WarnContext(ctx, "watch: resized servers could not be looked at", "error", err)
-	}
-	if err := a.startDue(ctx, a.Record.BeginTPMBackups); err != nil {
-		a.Logger.WarnContext(ctx, "watch: vTPMs could not be looked at", "error", err)
-	}
-	due, err := a.isDue(ctx)
-	if err != nil {
-		a.Logger.WarnContext(ctx, "watch: the ledger could not be looked at", "error", err)
+	for _, part := range []struct {
+		of string
+		do func(context.Context) error
+	}{
+		{"operations could not be looked at", func(ctx context.Context) error { _, err := a.Sweep(ctx); return err }},
+		{"deleted servers could not be purged", func(ctx context.Context) error { _, err := a.Record.Purge(ctx, a.Retention); return err }},
+		{"shelved servers could not be looked at", a.due(a.Record.BeginOffloads)},
+		{"servers of restarted hosts could not be looked at", a.due(a.Record.BeginResumes)},
+		{"resized servers could not be looked at", a.due(a.Record.BeginConfirms)},
+		{"vTPMs could not be looked at", a.due(a.Record.BeginTPMBackups)},
+		{"the ledger could not be looked at", func(ctx context.Context) (err error) { due, err = a.isDue(ctx); return err }},
+	} {
+		a.part(ctx, part.of, part.do)
 	}
 	return due
+}
+
+func (a *Activities) part(ctx context.Context, failed string, do func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, partLimit)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		a.Logger.WarnContext(ctx, "watch: a part of a pass failed", "part", failed, "error", err)
+	}
 }
 
 // untilStop gives a context that also ends when the worker begins to stop.

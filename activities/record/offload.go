@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 
 	"strongroom/compute"
 	"strongroom/schema"
@@ -53,18 +54,29 @@ type dueAction struct {
 	postpone func(*schema.Queries, context.Context, compute.ServerID) error
 }
 
-func (a *Activities) beginDue(ctx context.Context, action dueAction, due []dueServer) (begun []compute.Operation, err error) {
-	for _, s := range due {
+func (a *Activities) beginDue(ctx context.Context, action dueAction, due []dueServer) ([]compute.Operation, error) {
+	return beginEach(ctx, due, func(s dueServer) (compute.Operation, bool, error) {
 		op := ownOperation(action.Kind, s.id, s.project)
 		won, err := a.takeDue(ctx, action, op)
+		return op, won, err
+	})
+}
+
+// beginEach begins an operation for each that is due. One that fails, as a row that somebody keeps
+// locked, keeps no other waiting: it is tried again, first, the next time.
+func beginEach[D any](ctx context.Context, due []D, begin func(D) (op compute.Operation, won bool, err error)) (begun []compute.Operation, failed error) {
+	for _, d := range due {
+		op, won, err := begin(d)
 		if err != nil {
-			return begun, err
-		}
-		if won {
+			failed = errors.Join(failed, err)
+		} else if won {
 			begun = append(begun, op)
 		}
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return begun, nil
+	return begun, failed
 }
 
 func (a *Activities) takeDue(ctx context.Context, action dueAction, op compute.Operation) (won bool, err error) {

@@ -15,21 +15,12 @@ const mostResumes = 20
 // BeginResumes gives servers that went off with their host to operations that start them
 // (host.resume_guests_state_on_host_boot). These are still to be started. Of a server whose
 // keys nobody may read now it leaves a start that failed and says so (TPM-15).
-func (a *Activities) BeginResumes(ctx context.Context) (begun []compute.Operation, err error) {
+func (a *Activities) BeginResumes(ctx context.Context) ([]compute.Operation, error) {
 	due, err := schema.New(a.Pool).DueResumes(ctx, mostResumes)
 	if err != nil {
 		return nil, fence.Unavailable(err)
 	}
-	for _, id := range due {
-		op, won, err := a.beginResume(ctx, id)
-		if err != nil {
-			return begun, err
-		}
-		if won {
-			begun = append(begun, op)
-		}
-	}
-	return begun, nil
+	return beginEach(ctx, due, func(id compute.ServerID) (compute.Operation, bool, error) { return a.beginResume(ctx, id) })
 }
 
 func (a *Activities) beginResume(ctx context.Context, id compute.ServerID) (op compute.Operation, won bool, err error) {

@@ -70,7 +70,7 @@ const (
 
 // BeginTPMBackups gives servers whose time for a backup of their vTPM's state has come
 // (control.tpm_backup_interval) to operations that make it. These are still to be started.
-func (a *Activities) BeginTPMBackups(ctx context.Context) (begun []compute.Operation, err error) {
+func (a *Activities) BeginTPMBackups(ctx context.Context) ([]compute.Operation, error) {
 	if a.TPMBackupInterval <= 0 {
 		return nil, nil
 	}
@@ -81,17 +81,11 @@ func (a *Activities) BeginTPMBackups(ctx context.Context) (begun []compute.Opera
 	if err != nil {
 		return nil, fence.Unavailable(err)
 	}
-	for _, row := range due {
+	return beginEach(ctx, due, func(row schema.DueTPMBackupsRow) (compute.Operation, bool, error) {
 		op := ownOperation(compute.OpBackUpTPM, compute.ServerID{UUID: row.ID}, row.ProjectID)
 		won, err := a.takeForTPMBackup(ctx, op, compute.VMState(row.VMState))
-		if err != nil {
-			return begun, err
-		}
-		if won {
-			begun = append(begun, op)
-		}
-	}
-	return begun, nil
+		return op, won, err
+	})
 }
 
 func (a *Activities) takeForTPMBackup(ctx context.Context, op compute.Operation, from compute.VMState) (won bool, err error) {

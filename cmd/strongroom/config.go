@@ -60,8 +60,9 @@ type Config struct {
 		Drain     time.Duration `koanf:"drain"`     // how long an older version waits for its operations
 		Retention time.Duration `koanf:"retention"` // of deleted servers in the database; 0: for ever
 
-		ImageKeyInterval time.Duration `koanf:"image_key_interval"` // how often an image with a key is looked at; 0: never
-		ImageKeyGrace    time.Duration `koanf:"image_key_grace"`    // how long the key stays when its image is gone
+		ImageKeyInterval time.Duration `koanf:"image_key_interval"`  // how often an image with a key is looked at; 0: never
+		ImageKeyGrace    time.Duration `koanf:"image_key_grace"`     // how long the key stays when its image is gone
+		ImageKeyMostGone int           `koanf:"image_key_most_gone"` // percent of the images that may be gone at once
 
 		TPMBackupInterval time.Duration `koanf:"tpm_backup_interval"` // how often the state of vTPMs is backed up, and whether at a stop; 0: never
 	} `koanf:"control"`
@@ -266,6 +267,7 @@ func defaults() *Config {
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Control.ImageKeyGrace = 24 * time.Hour // and no interval: an operator decides that keys are deleted
+	cfg.Control.ImageKeyMostGone = 20
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"

@@ -39,6 +39,7 @@ type cli struct {
 	Project   projectCommand   `cmd:"" group:"operate" help:"Forget what is left in a project that was deleted in Keystone."`
 	Authority authorityCommand `cmd:"" group:"operate" help:"Make the certificate authority of strongroom's processes; issue certificates of it for Temporal."`
 	Share     shareCommand     `cmd:"" group:"operate" help:"Make, list and delete the shares of a machine that has no Manila."`
+	ImageKey  imageKeyCommand  `cmd:"" group:"operate" help:"List the keys of images that are gone with too many others at once; say that the images are gone."`
 	Legacy    legacyCommand    `cmd:"" group:"operate" help:"Move keys of the legacy disk encryption to the disks that they open."`
 	Database  databaseCommand  `cmd:"" group:"operate" help:"Give a role of PostgreSQL the rights that a service needs."`
 	Migrate   migrateCommand   `cmd:"" group:"operate" help:"Bring the database and Temporal's namespace up to this release."`

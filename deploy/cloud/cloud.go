@@ -166,6 +166,26 @@ var NoAdminReads = map[string]string{
 	"secret:decrypt": "rule:secret_decrypt_non_private_read or rule:secret_project_creator or rule:secret_acl_read",
 }
 
+// NewDefaults are the rules for secrets of a Barbican with [oslo_policy] enforce_new_defaults, as its
+// newer releases are: the role member of a project counts and no longer creator, and a secret's
+// ACL is shown to its owner and the project's administrators alone.
+var NewDefaults = map[string]string{
+	"secrets:get":           "role:member",
+	"secrets:post":          "role:member",
+	"secret:get":            newOwners + " or " + newMembers + " or rule:secret_acl_read",
+	"secret:decrypt":        newOwners + " or " + newMembers + " or rule:secret_acl_read",
+	"secret:put":            newOwners + " or " + newMembers,
+	"secret:delete":         newOwners + " or " + newMembers,
+	"secret_acls:get":       newOwners + " or " + newMembers, // Barbican knows of no access here: members get none
+	"secret_acls:put_patch": newOwners + " or " + newMembers,
+	"secret_acls:delete":    newOwners + " or " + newMembers,
+}
+
+const (
+	newOwners  = "rule:secret_project_admin or (rule:secret_project_member and rule:secret_owner)"
+	newMembers = "(rule:secret_project_member and rule:secret_is_not_private)"
+)
+
 // SetBarbicanPolicy sets rules of Barbican's policy in place of its own, which all others
 // are. The next request meets them: no service is started again.
 func (c *Cloud) SetBarbicanPolicy(rules map[string]string) error {

@@ -51,7 +51,7 @@ SELECT (EXISTS (SELECT FROM image_keys k JOIN ledger i ON i.kind = 'image' AND i
 -- Images that the image store is to be asked about: their time has come, or somebody of their
 -- project offered a credential since every other one was refused. was_gone: it was first seen to be
 -- gone a whole grace ago.
-SELECT d.image_id, d.project_id, d.secret, d.made, d.policy,
+SELECT d.image_id, d.project_id, d.secret, d.made, d.policy, d.confirmed,
     coalesce(d.gone_at <= now() - make_interval(secs => sqlc.arg(grace)::float8), false)::boolean AS was_gone FROM (
     (SELECT k.* FROM image_keys k WHERE k.look_at <= now() ORDER BY k.look_at LIMIT sqlc.arg(most))
     UNION
@@ -60,7 +60,7 @@ SELECT d.image_id, d.project_id, d.secret, d.made, d.policy,
 ) d ORDER BY d.look_at, d.image_id LIMIT sqlc.arg(most);
 
 -- name: ImageIsThere :exec
-UPDATE image_keys SET policy = sqlc.arg(policy), refused_at = NULL, gone_at = NULL, kept = '',
+UPDATE image_keys SET policy = sqlc.arg(policy), refused_at = NULL, gone_at = NULL, kept = '', confirmed = false,
     look_at = now() + make_interval(secs => sqlc.arg(again)::float8)
 WHERE image_id = sqlc.arg(image_id);
 
@@ -88,3 +88,18 @@ WHERE image_id = sqlc.arg(image_id);
 
 -- name: ForgetImageKey :exec
 DELETE FROM image_keys WHERE image_id = $1;
+
+-- name: CountImageKeys :one
+-- Of the images whose keys would go with them and at which somebody may look: how many there are, and
+-- how many of them are gone without an operator having said so.
+SELECT count(*) AS watched, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM image_keys
+WHERE made AND policy = sqlc.arg(goes) AND refused_at IS NULL AND NOT confirmed AND kept IN ('', sqlc.arg(held)::text);
+
+-- name: HeldImageKeys :many
+-- Keys that stay because too many images are gone at once.
+SELECT image_id, project_id, secret, gone_at FROM image_keys WHERE kept = sqlc.arg(held) AND NOT confirmed ORDER BY project_id, image_id;
+
+-- name: ConfirmImageKeys :many
+-- An operator says that these images are gone: the next look decides.
+UPDATE image_keys SET confirmed = true, look_at = now() WHERE kept = sqlc.arg(held) AND image_id = ANY(sqlc.arg(images)::uuid[])
+RETURNING image_id;

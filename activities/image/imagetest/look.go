@@ -43,13 +43,16 @@ func look(b bench) {
 	for _, l := range []image.Library{b.Library, b.Again} {
 		got, err := image.Look(b.ctx, l, b.Owner, ids)
 		require.NoError(b, err)
-		require.Len(b, got, 2)
-		require.Equal(b, there.Name, got[there.ID].Name)
-		require.Contains(b, got, public.ID)
+		require.Len(b, got.There, 2)
+		require.Equal(b, there.Name, got.There[there.ID].Name)
+		require.Contains(b, got.There, public.ID)
+		require.Len(b, got.Gone, 2)
+		require.True(b, got.Gone[gone.ID])
+		require.Empty(b, got.Failed)
 	}
 	got, err := image.Look(b.ctx, b.Library, b.Other, []compute.ImageID{public.ID})
 	require.NoError(b, err)
-	require.Len(b, got, 1, "another's that it sees is there")
+	require.Len(b, got.There, 1, "another's that it sees is there")
 	_, err = image.Look(b.ctx, b.Library, compute.Credential{}, ids)
 	b.requireKind(compute.Forbidden, err)
 }

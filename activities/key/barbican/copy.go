@@ -29,7 +29,7 @@ func (m *Manager) Copy(ctx context.Context, in key.CopyInput) (compute.SecretID,
 		return compute.SecretID{}, err
 	}
 	c := creation{client: client, name: in.Name, value: func() (*secret.Passphrase, error) { return double(source) }}
-	if c.readers, err = readersOf(ctx, from, in.From); err != nil {
+	if c.readers, err = m.readersOf(ctx, from, in.FromCredential, in.From); err != nil {
 		return compute.SecretID{}, err
 	}
 	id, err := c.make(ctx)

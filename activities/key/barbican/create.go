@@ -44,8 +44,12 @@ func (m *Manager) Create(ctx context.Context, in key.CreateInput) (compute.Secre
 		return compute.SecretID{}, err
 	}
 	c := creation{client: client, name: in.Name, value: func() (*secret.Passphrase, error) { return secret.Generate(in.Bytes) }}
-	if in.Like != nil {
-		if c.readers, err = readersOf(ctx, client, *in.Like); err != nil {
+	switch {
+	case in.Private:
+		c.readers = only(nil, in.Credential.UserID)
+	case in.Like != nil:
+		// Of a secret that somebody deleted nothing is left that could be read by more people now.
+		if c.readers, err = m.readersOf(ctx, client, in.Credential, *in.Like); present(err) != nil {
 			return compute.SecretID{}, err
 		}
 	}
