@@ -212,9 +212,9 @@ func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) err
 	if err != nil {
 		return failed(id, "read who mounted it", err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 0 {
-		return nil // it had not begun
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0: it had not begun
+	if pid <= 0 {
+		return nil
 	}
 	for end := time.Now().Add(endPatience); p.serves(pid, a.Path(id)); {
 		if time.Now().After(end) {
