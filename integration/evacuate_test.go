@@ -178,7 +178,7 @@ func TestEvacuate(t *testing.T) {
 // the worker goes on, it stops the guest, before it takes any work. The evacuated server stays
 // off, as from 2.95 on, and starts with a new TPM.
 func TestAHostReturnsWithAGuestThatWasEvacuated(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about what the hosts do
 	c := twoHosts(t)
 	to, h := c.Host(1), c.Host(2)
 	id := c.on(t, h, func() string { return c.create(t, encryptedTIS) })

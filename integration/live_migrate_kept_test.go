@@ -66,7 +66,7 @@ func TestLiveMigrateByAnAdministratorWithoutTheKeys(t *testing.T) {
 // moves; also once it keeps keys again, until the guest is started anew. Its owner, whose request can
 // read them, and servers of the mode "host" need none that is kept.
 func TestLiveMigrateWhereNoKeysAreKept(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about keys that hosts keep
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.createIdle(t, encryptedTIS) })
@@ -104,7 +104,7 @@ func TestLiveMigrateWhereNoKeysAreKept(t *testing.T) {
 // TPM-20: a worker that dies while keys are handed on, on either side, leaves one copy of the guest, where the
 // record says, with its keys kept there and nowhere else.
 func TestLiveMigrateKilledWhileKeysAreHandedOn(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about keys that hosts keep
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.createIdle(t, encryptedTIS) })
@@ -140,7 +140,7 @@ func TestLiveMigrateKilledWhileKeysAreHandedOn(t *testing.T) {
 
 // A guest that ends by itself, or goes off with its host, leaves no key.
 func TestNoKeyIsKeptOfAGuestThatEnded(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about keys that hosts keep
 	c := twoHosts(t)
 	h := c.Host(2)
 	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })

@@ -135,7 +135,7 @@ func (c *testCloud) forceComplete(t *testing.T, server string, migration any) er
 // A live migration that is aborted leaves the guest where it is, one that is forced to complete does;
 // what cannot be is refused before anything moves.
 func TestLiveMigrateAbortAndRefusals(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about libvirt's job
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })
@@ -196,7 +196,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 // that the host is fenced. The server is off where it was, with the disks and the TPM that it left there. Once that
 // worker goes on it stops its guest, before it takes any work.
 func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about what the hosts do
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })
@@ -230,7 +230,7 @@ func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
 // Both hosts of a live migration lose their power. Once both are said to be fenced the server is in ERROR, where
 // it was. An evacuate builds it anew on the host that comes back first; what the other one has goes when that returns.
 func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about what the hosts do
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })

@@ -22,7 +22,7 @@ import (
 // A4: PostgreSQL is away under operations that are in their middle. All complete once it
 // is back, and none has written more than so many events into its history meanwhile.
 func TestA4PostgreSQLIsAway(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about the database
 	const operations, extra = 20, 100
 	away := time.Minute
 	if full() {

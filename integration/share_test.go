@@ -249,7 +249,7 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 // SH-12, SH-14, SH-20: a share that is not there any more puts the server in ERROR; a hard reboot
 // recovers it once it is back.
 func TestSH12AShareThatIsLost(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it takes away the folder of a local share
 	c := ownCloud(t)
 	s := c.share(t)
 	id := c.createIdle(t, encrypted)

@@ -117,7 +117,7 @@ func TestShelvedServerInError(t *testing.T) {
 // TPM-32: while the host of a shelved server that stays there is down, a delete ends at once:
 // images and object are gone, and what is on the host goes when it is back.
 func TestDeleteOfAShelvedServerWhoseHostIsDown(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it looks into strongroom's own store
 	c := ownCloud(t)
 	c.keepsShelvedServers(t)
 	id := c.createIdle(t, encryptedTPM)

@@ -44,7 +44,7 @@ func (c *testCloud) stateOf(t *testing.T, id string) files {
 // leaves it alone. No server is migrated live there: two swtpms would use one state. A delete
 // removes it once.
 func TestTPMStateOnStorageThatHostsShare(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about the hosts' storage
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	c.sharesTPMs(t, b, a)

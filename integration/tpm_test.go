@@ -129,7 +129,7 @@ func (c *testCloud) tpmTraits(t *testing.T) (names []string) {
 // host has none of the traits, finds no server that needs them, and takes others as before. A host whose
 // configuration does not say offers them.
 func TestHostsThatOfferNoVTPM(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about what a host offers
 	c := ownCloud(t)
 	socket := filepath.Join(c.dir, "relay")
 	relay := libvirttest.Listen(t, socket, c.Host(1).LibvirtSocket())

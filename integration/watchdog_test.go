@@ -104,7 +104,7 @@ func (c *testCloud) evacuatesUnforced(t *testing.T, id string) {
 // hangs. Its servers are evacuated then without being forced down, and not before; no server ever runs twice. The
 // host that returns has nothing of them any more before it takes work.
 func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
-	backends(t, local)
+	backends(t, local) // it is about what the hosts do
 	c := twoHosts(t)
 	to, h := c.Host(1), c.Host(2)
 	w := c.fencesItself(t, h)
