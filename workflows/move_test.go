@@ -241,10 +241,10 @@ func TestAMoveByWhoMayNotReadTheKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := spawned(t)
-			hidden, was := b.secrets, b.row.server
-			b.secrets = map[string]compute.SecretID{}
+			was := b.row.server
+			b.unreadable = true
 			err := move(b)
-			b.secrets = hidden
+			b.unreadable = false
 			require.Equal(t, compute.Forbidden, durable.FromTemporal(err).Kind)
 			require.Equal(t, compute.VMActive, b.row.server.VMState)
 			require.Equal(t, was.Host, b.row.server.Host)

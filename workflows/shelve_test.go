@@ -228,11 +228,10 @@ func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 func TestUnshelveByWhoMayNotReadTheKeys(t *testing.T) {
 	t.Parallel()
 	b := offloaded(spawned)(t)
-	hidden := b.secrets
-	b.secrets = map[string]compute.SecretID{}
+	b.unreadable = true
 	err := b.unshelveIt(compute.UnshelveArguments{})
 	require.Equal(t, compute.Forbidden, durable.FromTemporal(err).Kind)
-	b.secrets = hidden
+	b.unreadable = false
 	require.Equal(t, compute.VMShelvedOffloaded, b.row.server.VMState)
 	b.keepsShelved()
 	require.Zero(t, b.count(image.CheckShelved.Name))

@@ -100,7 +100,7 @@ func TestA9AWatchMakesManyPasses(t *testing.T) {
 			_, err := b.watch(operation.WatchInput{Limit: time.Minute, Every: quick}, nil)
 			ended <- err
 		}()
-		require.Contains(t, <-logged.texts, "could not be looked at")
+		require.Contains(t, <-logged.texts, "a part of a pass failed")
 		b.exec("ALTER TABLE away RENAME TO operations")
 		op := b.operation(b.server(), compute.OpCreate)
 		b.becomes(op, compute.OperationRunning)
