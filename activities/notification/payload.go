@@ -78,14 +78,13 @@ func (s subject) reason() object {
 }
 
 // action is the payload of a notification of the operation.
-func (s subject) action(failed bool) (object, error) {
+func (s subject) action(failed bool) object {
 	data := s.instance()
 	data["fault"] = nil
 	if failed {
 		data["fault"] = s.reason()
 	}
 	name, version := "InstanceActionPayload", "1.9"
-	var err error
 	switch s.operation.Kind {
 	case compute.OpCreate:
 		name, version = "InstanceCreatePayload", "1.13"
@@ -96,21 +95,25 @@ func (s subject) action(failed bool) (object, error) {
 		data["trusted_image_certificates"] = nil
 	case compute.OpCreateImage, compute.OpCreateBackup:
 		name, version = "InstanceActionSnapshotPayload", "1.10"
-		var in compute.SnapshotArguments
-		err = json.Unmarshal(s.operation.Arguments, &in)
-		data["snapshot_image_id"] = in.Image
+		data["snapshot_image_id"] = orNull(arguments[compute.SnapshotArguments](s.operation).Image)
 	case compute.OpRescue:
 		name, version = "InstanceActionRescuePayload", "1.4"
-		var in compute.RescueArguments
-		err = json.Unmarshal(s.operation.Arguments, &in)
-		data["rescue_image_ref"] = in.Image.ID
+		data["rescue_image_ref"] = orNull(arguments[compute.RescueArguments](s.operation).Image.ID)
 	case compute.OpShareAttach, compute.OpShareDetach:
 		name, version = "InstanceActionSharePayload", "1.0"
-		var in compute.ShareArguments
-		err = json.Unmarshal(s.operation.Arguments, &in)
-		data["share_id"] = in.Share
+		data["share_id"] = orNull(arguments[compute.ShareArguments](s.operation).Share)
 	}
-	return versioned(name, version, data), err
+	return versioned(name, version, data)
+}
+
+// arguments are an operation's; zero where it has none of the type, for no operation fails because of
+// what is told of it.
+func arguments[A any](op schema.Operation) (in A) {
+	if err := json.Unmarshal(op.Arguments, &in); err != nil {
+		var none A
+		return none
+	}
+	return in
 }
 
 // unplaced is the payload of compute_task.build_instances.error: a server for which no host was

@@ -3,6 +3,7 @@ package notification
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 
 	"strongroom/compute"
@@ -32,36 +33,34 @@ type Writer struct {
 	// Locations, where it is not nil, has the listed shares tell where they are exported
 	// (decision 14): who reads the broker's queues learns it.
 	Locations Opener
+	Logger    *slog.Logger
 }
 
 // Began writes the notification that an operation has begun.
 func (w *Writer) Began(ctx context.Context, q *schema.Queries, op compute.OperationID) error {
-	return w.write(ctx, q, op, func(s subject, of compute.Notifications) ([]event, error) {
-		payload, err := s.action(false)
-		return []event{{of.Start, priorityInfo, payload}}, err
+	return w.write(ctx, q, op, func(s subject, of compute.Notifications) []event {
+		return []event{{of.Start, priorityInfo, s.action(false)}}
 	})
 }
 
 // Ended writes the notifications that an operation that had begun is settled.
 func (w *Writer) Ended(ctx context.Context, q *schema.Queries, op compute.OperationID) error {
-	return w.write(ctx, q, op, func(s subject, of compute.Notifications) ([]event, error) {
+	return w.write(ctx, q, op, func(s subject, of compute.Notifications) []event {
 		if s.operation.StartedAt == nil {
-			return nil, nil
+			return nil
 		}
 		if s.operation.State == compute.OperationSucceeded {
-			payload, err := s.action(false)
-			return []event{{of.End, priorityInfo, payload}}, err
+			return []event{{of.End, priorityInfo, s.action(false)}}
 		}
-		payload, err := s.action(true)
 		priority := priorityInfo
 		if strings.HasSuffix(of.Error, ".error") {
 			priority = priorityError
 		}
-		events := []event{{of.Error, priority, payload}}
+		events := []event{{of.Error, priority, s.action(true)}}
 		if m := s.operation.Message; s.operation.Kind == compute.OpCreate && m != nil && strings.Contains(*m, "No valid host was found") {
 			events = append([]event{{buildFailed, priorityError, s.unplaced()}}, events...)
 		}
-		return events, err
+		return events
 	})
 }
 
@@ -70,7 +69,7 @@ type event struct {
 	payload        object
 }
 
-func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.OperationID, tell func(subject, compute.Notifications) ([]event, error)) error {
+func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.OperationID, tell func(subject, compute.Notifications) []event) error {
 	if w == nil {
 		return nil
 	}
@@ -86,9 +85,9 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 	if err != nil {
 		return err
 	}
-	events, err := tell(s, action.Notifications)
-	if err != nil || len(events) == 0 {
-		return err
+	events := tell(s, action.Notifications)
+	if len(events) == 0 {
+		return nil
 	}
 	if err := q.LockNotifications(ctx, op.ServerID.UUID); err != nil {
 		return err
@@ -126,8 +125,9 @@ func (w *Writer) load(ctx context.Context, q *schema.Queries, op schema.Operatio
 	for _, row := range rows {
 		var location []byte
 		if w.Locations != nil {
+			// A key that is not there any more must keep no operation from its end.
 			if location, err = w.Locations.Unseal(row.SealedFor(), row.ExportLocation); err != nil {
-				return s, err
+				w.Logger.WarnContext(ctx, "where a share is exported cannot be told", "server", row.ServerID, "attachment", row.ID, "error", err)
 			}
 		}
 		s.shares = append(s.shares, share(row.Mapping(), string(location)))

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -205,6 +206,16 @@ func TestSH24SharesAreTold(t *testing.T) {
 			}
 		}
 	}
+	// With another key than the one that sealed it, the location is left out, and the operation goes on.
+	other, err := seal.Parse([]byte(strings.Repeat("cd", 32)))
+	require.NoError(t, err)
+	b.Notifications = &notification.Writer{Shares: true, Locations: other, Logger: slog.New(slog.DiscardHandler)}
+	stop := b.supersede(server, compute.OpStop, struct{}{})
+	b.run(stop, record.SettleInput{State: compute.OperationSucceeded, VMState: compute.VMStopped})
+	for _, n := range b.outbox() {
+		require.NotContains(t, n.Payload.Data["shares"].([]any)[0].(map[string]any)["nova_object.data"], "export_location")
+	}
+
 	in := b.supersede(server, compute.OpShareDetach, compute.ShareArguments{Share: shareID})
 	b.run(in, record.SettleInput{State: compute.OperationFailed, VMState: compute.VMStopped, Message: "Share access could not be taken away"})
 	all := b.outbox()

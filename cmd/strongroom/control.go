@@ -91,7 +91,7 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	notify, broker, err := b.notifications()
+	notify, broker, err := b.notifications(r.log)
 	if err != nil {
 		return err
 	}

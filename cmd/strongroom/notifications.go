@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"strongroom/activities/notification"
@@ -9,7 +10,7 @@ import (
 )
 
 // notifications gives what tells of operations, and by which broker; nil where none is named.
-func (b *backends) notifications() (*notification.Writer, notification.Broker, error) {
+func (b *backends) notifications(log *slog.Logger) (*notification.Writer, notification.Broker, error) {
 	c := b.Notifications
 	if c.URL == "" {
 		return nil, nil, nil
@@ -26,7 +27,7 @@ func (b *backends) notifications() (*notification.Writer, notification.Broker, e
 			return nil, nil, fmt.Errorf("notifications.password_file: %w", err)
 		}
 	}
-	writer := &notification.Writer{Shares: c.IncludeShareMapping}
+	writer := &notification.Writer{Shares: c.IncludeShareMapping, Logger: log}
 	if c.IncludeExportLocation {
 		box, err := b.seal()
 		if err != nil {

@@ -26,6 +26,9 @@ const (
 	heartbeat = 10 * time.Second
 )
 
+// mostReturned is more messages than are sent at once: who reads what is returned reads it after that.
+const mostReturned = 1024
+
 // Broker is a RabbitMQ. It connects when there is something to send.
 type Broker struct {
 	URL          string   // amqp://user@host:5672/vhost, or amqps
@@ -73,6 +76,11 @@ func (b *Broker) Send(ctx context.Context, messages []notification.Message) (tak
 	if err := b.connect(); err != nil {
 		return 0, err
 	}
+	// A broker that is short of memory or disk reads nothing more and stays connected, and a write has
+	// no context: the end of ctx ends the connection.
+	c := b.connection
+	stop := context.AfterFunc(ctx, func() { _ = c.CloseDeadline(time.Now().Add(time.Second)) })
+	defer stop()
 	pending := make([][]*amqp.DeferredConfirmation, 0, len(messages))
 	for _, m := range messages {
 		confirmations, publishErr := b.publish(ctx, m)
@@ -165,7 +173,7 @@ func (b *Broker) connect() error {
 	if b.channel, err = b.connection.Channel(); err != nil {
 		return err
 	}
-	b.returned = b.channel.NotifyReturn(make(chan amqp.Return, 1024))
+	b.returned = b.channel.NotifyReturn(make(chan amqp.Return, mostReturned*len(b.Topics)))
 	return b.channel.Confirm(false)
 }
 

@@ -151,6 +151,25 @@ func TestSH24TheBrokerAsItIs(t *testing.T) {
 	require.Zero(t, taken)
 }
 
+// A broker that is short of memory reads nothing and stays connected: a Send ends with its context, and
+// so does a Sender that is told to stop.
+func TestSH24ABrokerThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	server := rabbitmqtest.New(t, "vm_memory_high_watermark.absolute = 1")
+	server.Start(t)
+	b := brokerOf(server)
+	defer b.Close()
+	var messages []notification.Message
+	for range 200 {
+		messages = append(messages, notification.Message{ID: uuid.NewString(), Event: "instance.create.end", Priority: "INFO", Body: make([]byte, 256<<10)})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	taken, err := b.Send(ctx, messages)
+	require.True(t, compute.Is(err, compute.Unavailable), "%v", err)
+	require.Less(t, taken, len(messages))
+}
+
 func TestBrokerSettings(t *testing.T) {
 	t.Parallel()
 	good := rabbitmq.Broker{URL: "amqp://strongroom@rabbit:5672/", Exchange: "nova", Topics: []string{"versioned_notifications"}}

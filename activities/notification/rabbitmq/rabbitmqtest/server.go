@@ -35,8 +35,8 @@ type Server struct {
 	started  []*exec.Cmd
 }
 
-// New prepares a server without starting it: its data is kept from one Start to the next.
-func New(t testing.TB) *Server {
+// New prepares a server with further settings, lines of rabbitmq.conf, without starting it: its data is kept from one Start to the next.
+func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rabbitmq") // t.TempDir's name may be too long for a node's socket
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func New(t testing.TB) *Server {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins"), []byte("[].\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rabbitmq.conf"), fmt.Appendf(nil,
-		"listeners.tcp.1 = 127.0.0.1:%d\ndefault_user = strongroom\ndefault_pass = %s\n", s.port, s.password), 0o600))
+		"listeners.tcp.1 = 127.0.0.1:%d\ndefault_user = strongroom\ndefault_pass = %s\n%s\n", s.port, s.password, strings.Join(settings, "\n")), 0o600))
 	return s
 }
 
