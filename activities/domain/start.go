@@ -113,6 +113,9 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err != nil {
 		return err
 	}
+	if err := a.checkDataFiles(s, pool); err != nil {
+		return err
+	}
 	doc, err := a.document(ctx, in, devices, pool)
 	if err != nil {
 		return err

@@ -1,0 +1,59 @@
+package domain
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"strongroom/activities/imagefile"
+	"strongroom/compute"
+)
+
+// checkDataFiles refuses disks whose header says that their data are in another file: QEMU would
+// open that one by itself, and a guest that broke into its QEMU can write such a header (M4). No
+// disk that strongroom makes has one. Corrupt: a disk has.
+func (a *Activities) checkDataFiles(s compute.Server, pool map[compute.DiskID]string) error {
+	for _, d := range s.Disks {
+		if d.OnDevice() || pool[d.ID] != "" {
+			continue
+		}
+		names, err := namesDataFile(filepath.Join(a.InstancesDir, s.ID.String(), d.Name()))
+		if err != nil {
+			return compute.Errorf(compute.Unavailable, "server %s: header of disk %s: %w", s.ID, d.ID, withoutPath(err))
+		}
+		if names {
+			return compute.Errorf(compute.Corrupt, "disk %s names another file in its header: it was not made so, and its server is not started. "+
+				"Rebuild the server, and look at its host: its guest may have broken into QEMU", d.ID)
+		}
+	}
+	return nil
+}
+
+func namesDataFile(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // libvirt says what is missing
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	return imagefile.HasDataFile(head[:n]), nil
+}
+
+// withoutPath leaves out where on the host a file is.
+func withoutPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
