@@ -299,6 +299,12 @@ func TestServerOfAShelvedOnesImage(t *testing.T) {
 // on their hosts, until the test ends.
 func (c *testCloud) keepsShelvedServers(t *testing.T) {
 	t.Helper()
+	c.apiWith(t, "shelved_offload_time: -1")
+}
+
+// apiWith starts the api again with one more setting, until the test ends.
+func (c *testCloud) apiWith(t *testing.T, setting string) {
+	t.Helper()
 	was, err := os.ReadFile(c.ConfigFile())
 	require.NoError(t, err)
 	with := func(text []byte) {
@@ -312,7 +318,7 @@ func (c *testCloud) keepsShelvedServers(t *testing.T) {
 		}, settleTimeout, 200*time.Millisecond)
 	}
 	require.True(t, strings.HasPrefix(string(was), "api:\n"))
-	with([]byte(strings.Replace(string(was), "api:\n", "api:\n    shelved_offload_time: -1\n", 1)))
+	with([]byte(strings.Replace(string(was), "api:\n", "api:\n    "+setting+"\n", 1)))
 	t.Cleanup(func() { with(was) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,9 @@ func TestM10ServicesAreBounded(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, out.StatusCode)
 	stop()
 	require.NoError(t, <-ended)
+
+	places := reflect.ValueOf(listener).Elem().FieldByName("sem") // of golang.org/x/net/netutil
+	require.Equal(t, maxConnections, places.Cap())
 
 	s := newServer(nil)
 	for name, d := range map[string]time.Duration{"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout} {
