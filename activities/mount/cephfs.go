@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,6 +43,7 @@ const (
 
 	sourceName = "source" // beside the mount point: what is mounted there
 	pidName    = "pid"    // and by which process
+	oldSuffix  = ".old"   // of the note of one before, which may still write: "<its id>.old"
 )
 
 // at implements protocol. The mounts' table does not say what a mount by FUSE is of.
@@ -53,17 +55,29 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	// A child can be ended that waits for a storage which does not answer.
-	err = command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit").Run()
+	find := command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit")
+	var said bytes.Buffer
+	find.Stderr = &said
+	err = find.Run()
+	var exit *exec.ExitError
 	switch {
 	case looking.Err() != nil:
 		return elsewhere, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
-	case err != nil: // whoever mounted it was shut out, or ended
-		return dead, nil
+	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said.Bytes()):
+		return dead, nil // whoever mounted it was shut out, or ended
+	case err != nil: // that says nothing of the mount, which others may use
+		return elsewhere, failed(id, "look at what is mounted", err)
 	case string(noted) == from.digest():
 		return here, nil
 	}
 	return elsewhere, nil
 }
+
+// unreadable is how find ends when it could not read a folder.
+const unreadable = 1
+
+// overloaded is what find says when that is the host's fault.
+var overloaded = regexp.MustCompile(`(?i)cannot allocate memory|memory exhausted|too many open files|resource temporarily unavailable`)
 
 // What a configuration file of Ceph takes as it stands.
 var (
@@ -79,6 +93,9 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 	}
 	if _, err := exec.LookPath(cephFuse); err != nil {
 		return compute.Errorf(compute.Conflict, "share %s: ceph-fuse is not installed on this host", id)
+	}
+	if err := c.keep(c.place, id); err != nil {
+		return err
 	}
 	f := folder.Folder{Path: filepath.Join(c.Dir, id.String())}
 	if err := f.Write(sourceName, []byte(from.digest())); err != nil {
@@ -202,21 +219,63 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ended waits until the process that served a share's mount has ended: until then it may write
-// to the storage, and whoever denies it access loses that.
-func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) error {
-	text, err := os.ReadFile(filepath.Join(a.Dir, id.String(), pidName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// keep keeps the note of a process that still serves the mount that was there before, under
+// another name: ceph-fuse writes its own, and would not start where another holds the file.
+func (a *Activities) keep(p place, id compute.ShareID) error {
+	f := folder.Folder{Path: filepath.Join(a.Dir, id.String())}
+	pid, err := readPID(f.File(pidName))
+	if err == nil && pid > 0 && p.serves(pid, a.Path(id)) {
+		err = os.Rename(f.File(pidName), f.File(strconv.Itoa(pid)+oldSuffix))
 	}
+	if err != nil {
+		return failed(id, "note who served it before", err)
+	}
+	return nil
+}
+
+// readPID reads the note of a process; 0: there is none, or it had not begun.
+func readPID(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid, nil
+}
+
+// servedBefore gives the processes that keep noted.
+func (a *Activities) servedBefore(id compute.ShareID) (pids []int, err error) {
+	entries, err := os.ReadDir(filepath.Join(a.Dir, id.String()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(id, "list who served it before", err)
+	}
+	for _, e := range entries {
+		if text, ok := strings.CutSuffix(e.Name(), oldSuffix); ok {
+			if pid, err := strconv.Atoi(text); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// ended waits until the processes that served a share's mounts have ended: until then they may
+// write to the storage, and whoever denies them access loses that.
+func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) error {
+	f := folder.Folder{Path: filepath.Join(a.Dir, id.String())}
+	pid, err := readPID(f.File(pidName))
 	if err != nil {
 		return failed(id, "read who mounted it", err)
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0: it had not begun
-	if pid <= 0 {
-		return nil
+	old, err := a.servedBefore(id)
+	if err != nil {
+		return err
 	}
-	for end := time.Now().Add(endPatience); p.serves(pid, a.Path(id)); {
+	serves := func(pid int) bool { return pid > 0 && p.serves(pid, a.Path(id)) }
+	for end := time.Now().Add(endPatience); serves(pid) || slices.ContainsFunc(old, serves); {
 		if time.Now().After(end) {
 			return compute.Errorf(compute.Unavailable, "share %s is unmounted, and ceph-fuse still writes to its storage", id)
 		}
@@ -224,6 +283,11 @@ func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	for _, pid := range old {
+		if err := os.Remove(f.File(strconv.Itoa(pid) + oldSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return failed(id, "forget who served it before", err)
 		}
 	}
 	return nil
