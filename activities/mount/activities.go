@@ -244,17 +244,29 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 
 // endAt ensures that nothing is at the share's mount point, and that what was has written all.
 func (a *Activities) endAt(ctx context.Context, p place, id compute.ShareID) error {
+	if err := a.clear(p, id); err != nil {
+		return err
+	}
+	return a.ended(ctx, p, id)
+}
+
+// clear ensures that nothing is at the share's mount point, nor comes there of an attempt that
+// was cut off.
+func (a *Activities) clear(p place, id compute.ShareID) error {
 	point := a.Path(id)
 	for {
 		mounted, err := p.isMounted(point)
 		if err != nil {
 			return failed(id, "look at its mount point", err)
 		}
-		if !mounted {
-			return a.ended(ctx, p, id)
+		if mounted {
+			if err := unmount(point); err != nil {
+				return refused(id, "its mount could not be ended", err)
+			}
+			continue
 		}
-		if err := unmount(point); err != nil {
-			return refused(id, "its mount could not be ended", err)
+		if found, err := a.endBegun(p, id); err != nil || !found {
+			return err
 		}
 	}
 }

@@ -44,6 +44,8 @@ const (
 	sourceName = "source" // beside the mount point: what is mounted there
 	pidName    = "pid"    // and by which process
 	oldSuffix  = ".old"   // of the note of one before, which may still write: "<its id>.old"
+
+	confName = "ceph.conf" // in the folder of what ceph-fuse is told
 )
 
 // at implements protocol. The mounts' table does not say what a mount by FUSE is of.
@@ -68,7 +70,7 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 	case err != nil: // that says nothing of the mount, which others may use
 		return elsewhere, failed(id, "look at what is mounted", err)
 	case string(noted) == from.digest():
-		return here, nil
+		return here, c.finish(id, point)
 	}
 	return elsewhere, nil
 }
@@ -78,6 +80,24 @@ const unreadable = 1
 
 // overloaded is what find says when that is the host's fault.
 var overloaded = regexp.MustCompile(`(?i)cannot allocate memory|memory exhausted|too many open files|resource temporarily unavailable`)
+
+// finish does the rest for an attempt that was cut off right after the mount was made.
+func (c cephFS) finish(id compute.ShareID, point string) error {
+	_, err := os.Lstat(c.told(point))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = harmless(point)
+	}
+	if err == nil {
+		err = os.RemoveAll(c.told(point))
+	}
+	if err != nil {
+		return failed(id, "finish its mount", err)
+	}
+	return nil
+}
 
 // What a configuration file of Ceph takes as it stands.
 var (
@@ -94,6 +114,9 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 	if _, err := exec.LookPath(cephFuse); err != nil {
 		return compute.Errorf(compute.Conflict, "share %s: ceph-fuse is not installed on this host", id)
 	}
+	if err := c.clear(c.place, id); err != nil {
+		return err
+	}
 	if err := c.keep(c.place, id); err != nil {
 		return err
 	}
@@ -102,14 +125,11 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 		return failed(id, "note what is mounted", err)
 	}
 	told := c.told(point)
-	if err := os.RemoveAll(told); err != nil { // of an attempt that was cut off
-		return failed(id, "clear its settings", err)
-	}
 	if err := os.Mkdir(told, 0o700); err != nil {
 		return failed(id, "make its settings", err)
 	}
 	defer func() { _ = os.RemoveAll(told) }()
-	conf := filepath.Join(told, "ceph.conf")
+	conf := filepath.Join(told, confName)
 	text := fmt.Sprintf(clientConf, place[1], place[2], filepath.Join(told, "keyring"), f.File(pidName), cephPatience)
 	err := os.WriteFile(conf, []byte(text), 0o600)
 	if err == nil {
@@ -152,9 +172,9 @@ run_dir =
 `
 
 // told is the folder of what ceph-fuse is told.
-func (c cephFS) told(point string) string {
+func (a *Activities) told(point string) string {
 	sum := sha256.Sum256([]byte(point))
-	return filepath.Join(c.Memory, "strongroom-mount-"+hex.EncodeToString(sum[:8]))
+	return filepath.Join(a.Memory, "strongroom-mount-"+hex.EncodeToString(sum[:8]))
 }
 
 // writeKeyring writes a user's key where ceph-fuse reads it. No string holds it.
@@ -217,6 +237,42 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
+}
+
+// endBegun ends the ceph-fuse of an attempt that was cut off before its mount was made, and forgets
+// what that was told; found says that there was such an attempt. Without it a mount might come
+// up later, below the next one. Nobody has written to it.
+func (a *Activities) endBegun(p place, id compute.ShareID) (found bool, err error) {
+	point := a.Path(id)
+	told := a.told(point)
+	if _, err := os.Lstat(told); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, failed(id, "look for an attempt that was cut off", err)
+	}
+	old, err := a.servedBefore(id)
+	if err != nil {
+		return false, err
+	}
+	begun := func(pid int) bool {
+		return !slices.Contains(old, pid) && p.serves(pid, point) && p.has(pid, filepath.Join(told, confName))
+	}
+	for end := time.Now().Add(endPatience); ; time.Sleep(20 * time.Millisecond) { // it goes into the background by a fork
+		left, err := p.kill(begun)
+		if err != nil {
+			return false, failed(id, "end an attempt that was cut off", err)
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			return false, compute.Errorf(compute.Unavailable, "share %s: a ceph-fuse that was cut off does not end", id)
+		}
+	}
+	if err := os.RemoveAll(told); err != nil {
+		return false, failed(id, "clear its settings", err)
+	}
+	return true, nil
 }
 
 // keep keeps the note of a process that still serves the mount that was there before, under

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -165,4 +167,81 @@ func TestAMountIsDeadOnlyWhereItCannotBeRead(t *testing.T) {
 	require.Zero(t, h.mounts())
 	require.NoDirExists(t, filepath.Dir(h.Path(h.share)))
 	require.Empty(t, h.serving())
+}
+
+// A worker that is killed while ceph-fuse makes a mount leaves no second one, no key, and no mount
+// of which programs could be run.
+func TestAWorkerIsKilledWhileCephFuseMounts(t *testing.T) {
+	for _, stage := range []string{"asking", "connecting", "mounted"} {
+		for _, then := range []string{"mounted", "removed"} {
+			t.Run(stage+", then "+then, func(t *testing.T) {
+				h, server := beginOnFuse(t), newServer()
+				require.NoError(t, os.WriteFile(filepath.Join(h.control, "wait-"+stage), nil, 0o600))
+				worker := exec.Command(os.Args[0])
+				worker.Env = append(os.Environ(), workerOf+"="+strings.Join([]string{h.Dir, h.memory, h.share.String(), server.String()}, ":"))
+				require.NoError(t, worker.Start())
+				var stopped string
+				require.Eventually(t, func() bool {
+					found, err := filepath.Glob(filepath.Join(h.control, stage+"-*"))
+					if err != nil || len(found) == 0 {
+						return false
+					}
+					stopped = found[len(found)-1]
+					_, err = os.Stat(filepath.Join(h.control, "wait-"+stage))
+					return os.IsNotExist(err)
+				}, time.Minute, 10*time.Millisecond)
+				require.NoError(t, worker.Process.Kill())
+				require.Error(t, worker.Wait())
+				begun := h.serving()
+				require.NotEmpty(t, begun)
+				left, err := os.ReadDir(h.memory)
+				require.NoError(t, err)
+				require.NotEmpty(t, left)
+
+				if then == "mounted" {
+					require.NoError(t, h.Mount(t.Context(), h.input(server)))
+					var fs unix.Statfs_t
+					require.NoError(t, unix.Statfs(h.Path(h.share), &fs))
+					require.Equal(t, int64(unix.ST_NOEXEC|unix.ST_NODEV|unix.ST_NOSUID), fs.Flags&(unix.ST_NOEXEC|unix.ST_NODEV|unix.ST_NOSUID))
+					if stage != "mounted" {
+						for _, pid := range begun {
+							require.False(t, alive(pid))
+						}
+					}
+					require.Equal(t, 1, h.mounts())
+					left, err := os.ReadDir(h.memory)
+					require.NoError(t, err)
+					require.Empty(t, left)
+				}
+				require.NoError(t, os.RemoveAll(stopped))
+				require.NoError(t, h.Remove(t.Context(), h.use(server)))
+				require.Zero(t, h.mounts())
+				require.Eventually(t, func() bool { return len(h.serving()) == 0 }, time.Minute, 10*time.Millisecond)
+				require.NoDirExists(t, filepath.Dir(h.Path(h.share)))
+				left, err = os.ReadDir(h.memory)
+				require.NoError(t, err)
+				require.Empty(t, left)
+			})
+		}
+	}
+}
+
+// workerOf has this program be a worker that mounts a share, to be killed.
+const workerOf = "STRONGROOM_TEST_MOUNT_WORKER"
+
+func TestMain(m *testing.M) {
+	words := strings.Split(os.Getenv(workerOf), ":")
+	if len(words) != 4 {
+		os.Exit(m.Run())
+	}
+	share, server := compute.ShareID{UUID: uuid.MustParse(words[2])}, compute.ServerID{UUID: uuid.MustParse(words[3])}
+	h := &fuseHost{host: &host{share: share}}
+	a, err := mount.New(mount.Config{Dir: words[0], Exports: h, Guests: h.host, Memory: words[1]})
+	if err == nil {
+		err = a.Mount(context.Background(), h.input(server))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
