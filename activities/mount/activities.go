@@ -181,14 +181,16 @@ func (a *Activities) ensure(ctx context.Context, p place, id compute.ShareID, ho
 		case is == elsewhere && others > 0:
 			return compute.Errorf(compute.Conflict, "share %s has moved, and %d other servers of the host use it where it was", id, others)
 		case is == dead:
-			// Nobody can use it. Others' guests get the new one when they are started again.
+			// Nobody can use it. Others' guests get the new one when they are started again, and
+			// may keep its process until then: the last use waits for that.
 			a.Logger.WarnContext(ctx, "a share's mount was dead, and is made anew", "share", id, "servers", others)
 			if err := detach(point); err != nil {
 				return refused(id, "its mount could not be ended", err)
 			}
-		}
-		if err := a.endAt(ctx, p, id); err != nil {
-			return err
+		default:
+			if err := a.endAt(ctx, p, id); err != nil {
+				return err
+			}
 		}
 	}
 	if err := os.MkdirAll(point, 0o700); err != nil {
@@ -242,17 +244,29 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 
 // endAt ensures that nothing is at the share's mount point, and that what was has written all.
 func (a *Activities) endAt(ctx context.Context, p place, id compute.ShareID) error {
+	if err := a.clear(p, id); err != nil {
+		return err
+	}
+	return a.ended(ctx, p, id)
+}
+
+// clear ensures that nothing is at the share's mount point, nor comes there of an attempt that
+// was cut off.
+func (a *Activities) clear(p place, id compute.ShareID) error {
 	point := a.Path(id)
 	for {
 		mounted, err := p.isMounted(point)
 		if err != nil {
 			return failed(id, "look at its mount point", err)
 		}
-		if !mounted {
-			return a.ended(ctx, p, id)
+		if mounted {
+			if err := unmount(point); err != nil {
+				return refused(id, "its mount could not be ended", err)
+			}
+			continue
 		}
-		if err := unmount(point); err != nil {
-			return refused(id, "its mount could not be ended", err)
+		if found, err := a.endBegun(p, id); err != nil || !found {
+			return err
 		}
 	}
 }

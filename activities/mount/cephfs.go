@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,6 +43,9 @@ const (
 
 	sourceName = "source" // beside the mount point: what is mounted there
 	pidName    = "pid"    // and by which process
+	oldSuffix  = ".old"   // of the note of one before, which may still write: "<its id>.old"
+
+	confName = "ceph.conf" // in the folder of what ceph-fuse is told
 )
 
 // at implements protocol. The mounts' table does not say what a mount by FUSE is of.
@@ -53,16 +57,46 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	// A child can be ended that waits for a storage which does not answer.
-	err = command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit").Run()
+	find := command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit")
+	var said bytes.Buffer
+	find.Stderr = &said
+	err = find.Run()
+	var exit *exec.ExitError
 	switch {
 	case looking.Err() != nil:
 		return elsewhere, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
-	case err != nil: // whoever mounted it was shut out, or ended
-		return dead, nil
+	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said.Bytes()):
+		return dead, nil // whoever mounted it was shut out, or ended
+	case err != nil: // that says nothing of the mount, which others may use
+		return elsewhere, failed(id, "look at what is mounted", err)
 	case string(noted) == from.digest():
-		return here, nil
+		return here, c.finish(id, point)
 	}
 	return elsewhere, nil
+}
+
+// unreadable is how find ends when it could not read a folder.
+const unreadable = 1
+
+// overloaded is what find says when that is the host's fault.
+var overloaded = regexp.MustCompile(`(?i)cannot allocate memory|memory exhausted|too many open files|resource temporarily unavailable`)
+
+// finish does the rest for an attempt that was cut off right after the mount was made.
+func (c cephFS) finish(id compute.ShareID, point string) error {
+	_, err := os.Lstat(c.told(point))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = harmless(point)
+	}
+	if err == nil {
+		err = os.RemoveAll(c.told(point))
+	}
+	if err != nil {
+		return failed(id, "finish its mount", err)
+	}
+	return nil
 }
 
 // What a configuration file of Ceph takes as it stands.
@@ -80,19 +114,22 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 	if _, err := exec.LookPath(cephFuse); err != nil {
 		return compute.Errorf(compute.Conflict, "share %s: ceph-fuse is not installed on this host", id)
 	}
+	if err := c.clear(c.place, id); err != nil {
+		return err
+	}
+	if err := c.keep(c.place, id); err != nil {
+		return err
+	}
 	f := folder.Folder{Path: filepath.Join(c.Dir, id.String())}
 	if err := f.Write(sourceName, []byte(from.digest())); err != nil {
 		return failed(id, "note what is mounted", err)
 	}
 	told := c.told(point)
-	if err := os.RemoveAll(told); err != nil { // of an attempt that was cut off
-		return failed(id, "clear its settings", err)
-	}
 	if err := os.Mkdir(told, 0o700); err != nil {
 		return failed(id, "make its settings", err)
 	}
 	defer func() { _ = os.RemoveAll(told) }()
-	conf := filepath.Join(told, "ceph.conf")
+	conf := filepath.Join(told, confName)
 	text := fmt.Sprintf(clientConf, place[1], place[2], filepath.Join(told, "keyring"), f.File(pidName), cephPatience)
 	err := os.WriteFile(conf, []byte(text), 0o600)
 	if err == nil {
@@ -135,9 +172,9 @@ run_dir =
 `
 
 // told is the folder of what ceph-fuse is told.
-func (c cephFS) told(point string) string {
+func (a *Activities) told(point string) string {
 	sum := sha256.Sum256([]byte(point))
-	return filepath.Join(c.Memory, "strongroom-mount-"+hex.EncodeToString(sum[:8]))
+	return filepath.Join(a.Memory, "strongroom-mount-"+hex.EncodeToString(sum[:8]))
 }
 
 // writeKeyring writes a user's key where ceph-fuse reads it. No string holds it.
@@ -202,21 +239,99 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ended waits until the process that served a share's mount has ended: until then it may write
-// to the storage, and whoever denies it access loses that.
-func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) error {
-	text, err := os.ReadFile(filepath.Join(a.Dir, id.String(), pidName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// endBegun ends the ceph-fuse of an attempt that was cut off before its mount was made, and forgets
+// what that was told; found says that there was such an attempt. Without it a mount might come
+// up later, below the next one. Nobody has written to it.
+func (a *Activities) endBegun(p place, id compute.ShareID) (found bool, err error) {
+	point := a.Path(id)
+	told := a.told(point)
+	if _, err := os.Lstat(told); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, failed(id, "look for an attempt that was cut off", err)
 	}
+	old, err := a.servedBefore(id)
+	if err != nil {
+		return false, err
+	}
+	begun := func(pid int) bool {
+		return !slices.Contains(old, pid) && p.serves(pid, point) && p.has(pid, filepath.Join(told, confName))
+	}
+	for end := time.Now().Add(endPatience); ; time.Sleep(20 * time.Millisecond) { // it goes into the background by a fork
+		left, err := p.kill(begun)
+		if err != nil {
+			return false, failed(id, "end an attempt that was cut off", err)
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			return false, compute.Errorf(compute.Unavailable, "share %s: a ceph-fuse that was cut off does not end", id)
+		}
+	}
+	if err := os.RemoveAll(told); err != nil {
+		return false, failed(id, "clear its settings", err)
+	}
+	return true, nil
+}
+
+// keep keeps the note of a process that still serves the mount that was there before, under
+// another name: ceph-fuse writes its own, and would not start where another holds the file.
+func (a *Activities) keep(p place, id compute.ShareID) error {
+	f := folder.Folder{Path: filepath.Join(a.Dir, id.String())}
+	pid, err := readPID(f.File(pidName))
+	if err == nil && pid > 0 && p.serves(pid, a.Path(id)) {
+		err = os.Rename(f.File(pidName), f.File(strconv.Itoa(pid)+oldSuffix))
+	}
+	if err != nil {
+		return failed(id, "note who served it before", err)
+	}
+	return nil
+}
+
+// readPID reads the note of a process; 0: there is none, or it had not begun.
+func readPID(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid, nil
+}
+
+// servedBefore gives the processes that keep noted.
+func (a *Activities) servedBefore(id compute.ShareID) (pids []int, err error) {
+	entries, err := os.ReadDir(filepath.Join(a.Dir, id.String()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(id, "list who served it before", err)
+	}
+	for _, e := range entries {
+		if text, ok := strings.CutSuffix(e.Name(), oldSuffix); ok {
+			if pid, err := strconv.Atoi(text); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}
+
+// ended waits until the processes that served a share's mounts have ended: until then they may
+// write to the storage, and whoever denies them access loses that.
+func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) error {
+	f := folder.Folder{Path: filepath.Join(a.Dir, id.String())}
+	pid, err := readPID(f.File(pidName))
 	if err != nil {
 		return failed(id, "read who mounted it", err)
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0: it had not begun
-	if pid <= 0 {
-		return nil
+	old, err := a.servedBefore(id)
+	if err != nil {
+		return err
 	}
-	for end := time.Now().Add(endPatience); p.serves(pid, a.Path(id)); {
+	serves := func(pid int) bool { return pid > 0 && p.serves(pid, a.Path(id)) }
+	for end := time.Now().Add(endPatience); serves(pid) || slices.ContainsFunc(old, serves); {
 		if time.Now().After(end) {
 			return compute.Errorf(compute.Unavailable, "share %s is unmounted, and ceph-fuse still writes to its storage", id)
 		}
@@ -224,6 +339,11 @@ func (a *Activities) ended(ctx context.Context, p place, id compute.ShareID) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	for _, pid := range old {
+		if err := os.Remove(f.File(strconv.Itoa(pid) + oldSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return failed(id, "forget who served it before", err)
 		}
 	}
 	return nil

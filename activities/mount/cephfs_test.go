@@ -100,7 +100,7 @@ func (h *cephHost) input(server compute.ServerID) mount.Input {
 }
 
 // pid is the process that serves the mount.
-func (h *cephHost) pid() int {
+func (h *host) pid() int {
 	h.t.Helper()
 	text, err := os.ReadFile(filepath.Join(h.Dir, h.share.String(), "pid"))
 	require.NoError(h.t, err)

@@ -137,9 +137,57 @@ func (p place) isMounted(path string) (bool, error) {
 
 // serves reports whether a process of this one's namespace is the ceph-fuse of a mount point. One
 // that has ended, and that nobody has collected yet, has no arguments.
-func (p place) serves(pid int, point string) bool {
+func (p place) serves(pid int, point string) bool { return p.has(pid, point) }
+
+// has reports whether a process has an argument.
+func (p place) has(pid int, argument string) bool {
 	text, err := readIn(p.proc, strconv.Itoa(pid)+"/cmdline")
-	return err == nil && bytes.Contains(text, []byte(point+"\x00"))
+	return err == nil && bytes.Contains(text, []byte(argument+"\x00"))
+}
+
+// kill kills processes of this one's namespace, and says how many there were.
+func (p place) kill(which func(pid int) bool) (found int, err error) {
+	proc, err := openIn(p.proc, ".")
+	if err != nil {
+		return 0, err
+	}
+	names, err := proc.Readdirnames(-1)
+	if err := errors.Join(err, proc.Close()); err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || !which(pid) {
+			continue
+		}
+		killed, err := killIf(pid, which)
+		if err != nil {
+			return found, err
+		}
+		if killed {
+			found++
+		}
+	}
+	return found, nil
+}
+
+// killIf kills a process, and no other one that has its id since.
+func killIf(pid int, which func(pid int) bool) (bool, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !which(pid) {
+		return false, nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return false, err
+	}
+	return true, nil
 }
 
 // unescaped reads a path of the table of mounts.

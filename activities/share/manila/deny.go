@@ -65,8 +65,8 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 // leave takes the server out of a rule that others have too. They may leave at the same moment:
 // only a look that finds them there afterwards says that it is left to them.
 func (d *denying) leave(ctx context.Context, r document) (left bool, err error) {
-	if r.isClosing() {
-		return false, erase(ctx, d.client, r.ID, closing, "keep")
+	if r.isClosingFor(d.Server) {
+		return false, erase(ctx, d.client, r.ID, closingOf(d.Server), "keep")
 	}
 	if !r.names(d.Server) {
 		return true, nil
@@ -80,7 +80,7 @@ func (d *denying) close(ctx context.Context, r document) error {
 	if r.leaving() || d.asked[r.ID] {
 		return d.remove(ctx, r)
 	}
-	if err := note(ctx, d.client, r.ID, map[string]string{closing: closingText}, "say that it goes"); err != nil {
+	if err := note(ctx, d.client, r.ID, map[string]string{closingOf(d.Server): closingText}, "say that it goes"); err != nil {
 		return notYet(err)
 	}
 	rules, err := rulesOf(ctx, d.client, d.Share)
@@ -96,12 +96,13 @@ func (d *denying) close(ctx context.Context, r document) error {
 
 // meant reports whether a rule is one to let go of: a rule of ours that names the
 // server, or nobody any more, and lets in whom it should. Where a lock hides the grantee, the
-// lock's names must say who it is.
+// lock's names must say who it is. An attempt that was cut off may have left its mark: a server
+// that came since waits until that is gone.
 func (d *denying) meant(r document) bool {
 	if d.Rule != nil && r.ID == *d.Rule {
 		return true
 	}
-	if d.parted[r.ID] {
+	if d.parted[r.ID] || r.isClosingFor(d.Server) {
 		return true
 	}
 	known := d.To == nil || d.To.Is(r.grantee())

@@ -1,6 +1,7 @@
 package manila_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -50,6 +51,15 @@ func (m *meeting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (m *meeting) metadata() map[string]any { return m.rules[0]["metadata"].(map[string]any) }
 
+func (m *meeting) isClosing() bool {
+	for key := range m.metadata() {
+		if strings.HasPrefix(key, closingKey) {
+			return true
+		}
+	}
+	return false
+}
+
 // meet gives a rule that names one server, and the name of another one there.
 func meet(t *testing.T) (m *meeting, s *manila.Service, in share.AllowInput, other compute.ServerID) {
 	t.Helper()
@@ -65,7 +75,7 @@ func meet(t *testing.T) (m *meeting, s *manila.Service, in share.AllowInput, oth
 }
 
 const (
-	closingKey = "strongroom-closing"
+	closingKey = "strongroom-closing-"
 	serverKey  = "strongroom-server-"
 )
 
@@ -82,7 +92,7 @@ func TestARuleStaysForAServerThatComesMeanwhile(t *testing.T) {
 	require.Len(t, m.rules, 1)
 	require.Contains(t, m.metadata(), serverKey+other.String())
 	require.NotContains(t, m.metadata(), serverKey+in.Server.String())
-	require.NotContains(t, m.metadata(), closingKey)
+	require.False(t, m.isClosing())
 }
 
 // Whoever lets a server in waits for the one who is about to remove the rule.
@@ -90,14 +100,15 @@ func TestARuleThatIsAboutToGoIsNotEnough(t *testing.T) {
 	t.Parallel()
 	m, s, in, other := meet(t)
 	in.Server = other
-	m.metadata()[closingKey] = "is being removed"
+	leaving := closingKey + uuid.NewString()
+	m.metadata()[leaving] = "is being removed"
 	s.Patience = 300 * time.Millisecond
 	_, err := s.Allow(t.Context(), in)
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
 	s.Patience = 10 * time.Second
 	m.then = func(lists int, metadata map[string]any) {
 		if lists == 2 {
-			delete(metadata, closingKey) // he saw it
+			delete(metadata, leaving) // he saw it
 		}
 	}
 	_, err = s.Allow(t.Context(), in)
@@ -117,4 +128,45 @@ func TestNoRuleStaysForNobody(t *testing.T) {
 	}
 	require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server}))
 	require.Empty(t, m.rules)
+}
+
+// A removal that was cut off leaves a mark, which its next attempt erases where a server that came
+// meanwhile needs the rule: that one's Allow waits for it.
+func TestTheMarkOfARemovalThatWasCutOffGoes(t *testing.T) {
+	t.Parallel()
+	m, s, in, other := meet(t)
+	m.metadata()[serverKey+other.String()] = "uses this share"
+	third := in
+	third.Server = compute.ServerID{UUID: uuid.New()}
+	ctx, cut := context.WithCancel(t.Context())
+	m.then = func(lists int, metadata map[string]any) {
+		switch lists {
+		case 1: // the other one leaves at the same moment
+			delete(metadata, serverKey+other.String())
+		case 3: // the mark is written
+			metadata[serverKey+third.Server.String()] = "uses this share"
+			cut()
+		}
+	}
+	deny := share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server, To: &in.To}
+	require.Error(t, s.Deny(ctx, deny))
+	require.Len(t, m.rules, 1)
+	require.True(t, m.isClosing())
+	m.then = nil
+	require.NoError(t, s.Deny(t.Context(), deny))
+	require.Len(t, m.rules, 1)
+	require.False(t, m.isClosing())
+	_, err := s.Allow(t.Context(), third)
+	require.NoError(t, err)
+}
+
+// Another removal's mark stays: that may be about to remove the rule, and a server that comes must see it.
+func TestTheMarkOfAnotherRemovalStays(t *testing.T) {
+	t.Parallel()
+	m, s, in, other := meet(t)
+	m.metadata()[serverKey+other.String()] = "uses this share"
+	m.metadata()[closingKey+other.String()] = "is being removed"
+	require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server, To: &in.To}))
+	require.Contains(t, m.metadata(), closingKey+other.String())
+	require.NotContains(t, m.metadata(), serverKey+in.Server.String())
 }

@@ -23,14 +23,17 @@ const (
 	markText   = "made for the servers named here, and removed after the last of them"
 	serverMark = "strongroom-server-" // and the server's id
 	serverText = "uses this share"
-	// closing says that the rule is about to be removed. Who removes it writes that and then
-	// looks whom it names; who lets a server in names that and then looks for this: one of the
-	// two sees the other, and Manila need not do both in one step.
-	closing     = "strongroom-closing"
+	// closingMark says that the rule is about to be removed, for the server whose id follows. Who
+	// removes it writes that and then looks whom it names; who lets a server in names that and then
+	// looks for this: one of the two sees the other, and Manila need not do both in one step. Each
+	// has a mark of its own, and nobody erases another's, who may not have looked yet.
+	closingMark = "strongroom-closing-"
 	closingText = "is being removed, unless a server is named here"
 )
 
 func markOf(server compute.ServerID) string { return serverMark + server.String() }
+
+func closingOf(server compute.ServerID) string { return closingMark + server.String() }
 
 // document is an access rule in Manila's words. The key is not among them: it is
 // read by AccessKey alone.
@@ -60,7 +63,18 @@ func (d document) names(server compute.ServerID) bool {
 
 // isClosing reports whether somebody is about to remove the rule.
 func (d document) isClosing() bool {
-	_, ok := d.Metadata[closing]
+	for key := range d.Metadata {
+		if strings.HasPrefix(key, closingMark) {
+			return true
+		}
+	}
+	return false
+}
+
+// isClosingFor reports whether a removal of that server's access is about to remove the rule,
+// or was cut off when it was.
+func (d document) isClosingFor(server compute.ServerID) bool {
+	_, ok := d.Metadata[closingOf(server)]
 	return ok
 }
 
