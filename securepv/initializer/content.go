@@ -70,6 +70,32 @@ func openVolume(path string, flags int) (*volumeFile, error) {
 	return &volumeFile{f, size}, nil
 }
 
+// lock makes its holder the only one that writes what is before the data. It ends with the descriptor.
+// The kernel keeps it with the device's node, and a container has nodes of its own: against writers in
+// other containers, what was read is compared again before it is overwritten.
+func (f *volumeFile) lock() error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w: another start or rotation writes its header", ErrBusy)
+	}
+	if err != nil {
+		return fmt.Errorf("lock the volume: %w", err)
+	}
+	return nil
+}
+
+// unchanged sees that a header that was read before is still what the volume has.
+func (f *volumeFile) unchanged(h *header) error {
+	now, err := readHeader(f)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now.copies, h.copies) {
+		return fmt.Errorf("%w: its header was changed meanwhile", ErrBusy)
+	}
+	return nil
+}
+
 // look tells what is on a device. Whatever cannot be read is an error, and whatever is neither new
 // nor ours is refused: only what was read decides.
 func look(f *volumeFile, key *secret.Passphrase) (content, error) {

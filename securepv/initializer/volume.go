@@ -124,11 +124,17 @@ func (o *Opener) openFormatted(ctx context.Context, v Volume, name string, h *he
 // mend writes both copies of a header's metadata, of which one was damaged or older. That the key
 // opens it shows that it is the workload's.
 func (o *Opener) mend(v Volume, h *header) error {
-	f, err := os.OpenFile(v.Device, os.O_RDWR, 0)
+	f, err := openVolume(v.Device, os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if err := f.lock(); err != nil {
+		return err
+	}
+	if err := f.unchanged(h); err != nil {
+		return err
+	}
 	o.Log.Warn("one copy of the volume's header was damaged or older; it is written anew", "device", v.Device)
 	return h.write(f, nil, o.step)
 }
