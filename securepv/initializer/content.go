@@ -27,13 +27,17 @@ const (
 // some room.
 const leastBytes = 64 << 20
 
-// note is the first block of a volume whose format was begun: that, and a proof that who began it
-// has the workload's secret.
-const note = "strongroom secure-pv: a format of this volume was begun\n"
+// note is the first block of a volume whose format was begun: that, which of all formats it is, and a
+// proof that who began it has the workload's secret.
+const (
+	note       = "strongroom secure-pv: a format of this volume was begun\n"
+	nonceBytes = 16
+)
 
-func noteOf(key *secret.Passphrase) ([]byte, error) {
+func noteOf(key *secret.Passphrase, nonce []byte) ([]byte, error) {
 	b := make([]byte, blockBytes)
 	n := copy(b, note)
+	n += copy(b[n:], nonce)
 	err := key.Use(func(value []byte) error {
 		mac := hmac.New(sha256.New, value)
 		mac.Write(b[:n])
@@ -105,11 +109,14 @@ func look(f *volumeFile, key *secret.Passphrase) (content, error) {
 	}
 	switch {
 	case bytes.HasPrefix(begin, []byte(note)): // before the header, of which parts may be there
-		want, err := noteOf(key)
+		if len(begin) < blockBytes {
+			return 0, refused(f.Name(), "it ends in a note that a format of it was begun; it holds no data: use a new volume in its place")
+		}
+		want, err := noteOf(key, begin[len(note):len(note)+nonceBytes])
 		if err != nil {
 			return 0, err
 		}
-		if len(begin) < blockBytes || !hmac.Equal(want, begin[:blockBytes]) {
+		if !hmac.Equal(want, begin[:blockBytes]) {
 			return 0, refused(f.Name(), "a format of it was begun for a workload with another secret; it holds no data: use a new volume in its place")
 		}
 		return isBegun, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"strongroom/activities/secret"
@@ -99,7 +98,7 @@ func (o *Opener) openFormatted(ctx context.Context, v Volume, name string, h *he
 		return false, err
 	}
 	switch {
-	case m != nil && m.UUID == strings.ReplaceAll(h.uuid, "-", ""):
+	case m != nil && h.opened(m):
 		before = true
 		o.Log.Info("the volume is open already", "device", v.Device, "mapping", name)
 		err = testKey(ctx, v.Device, mem, key) // only who has the key may have it
