@@ -27,13 +27,17 @@ const (
 // some room.
 const leastBytes = 64 << 20
 
-// note is the first block of a volume whose format was begun: that, and a proof that who began it
-// has the workload's secret.
-const note = "strongroom secure-pv: a format of this volume was begun\n"
+// note is the first block of a volume whose format was begun: that, which of all formats it is, and a
+// proof that who began it has the workload's secret.
+const (
+	note       = "strongroom secure-pv: a format of this volume was begun\n"
+	nonceBytes = 16
+)
 
-func noteOf(key *secret.Passphrase) ([]byte, error) {
+func noteOf(key *secret.Passphrase, nonce []byte) ([]byte, error) {
 	b := make([]byte, blockBytes)
 	n := copy(b, note)
+	n += copy(b[n:], nonce)
 	err := key.Use(func(value []byte) error {
 		mac := hmac.New(sha256.New, value)
 		mac.Write(b[:n])
@@ -70,6 +74,32 @@ func openVolume(path string, flags int) (*volumeFile, error) {
 	return &volumeFile{f, size}, nil
 }
 
+// lock makes its holder the only one that writes what is before the data. It ends with the descriptor.
+// The kernel keeps it with the device's node, and a container has nodes of its own: against writers in
+// other containers, what was read is compared again before it is overwritten.
+func (f *volumeFile) lock() error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w: another start or rotation writes its header", ErrBusy)
+	}
+	if err != nil {
+		return fmt.Errorf("lock the volume: %w", err)
+	}
+	return nil
+}
+
+// unchanged sees that a header that was read before is still what the volume has.
+func (f *volumeFile) unchanged(h *header) error {
+	now, err := readHeader(f)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now.copies, h.copies) {
+		return fmt.Errorf("%w: its header was changed meanwhile", ErrBusy)
+	}
+	return nil
+}
+
 // look tells what is on a device. Whatever cannot be read is an error, and whatever is neither new
 // nor ours is refused: only what was read decides.
 func look(f *volumeFile, key *secret.Passphrase) (content, error) {
@@ -79,11 +109,14 @@ func look(f *volumeFile, key *secret.Passphrase) (content, error) {
 	}
 	switch {
 	case bytes.HasPrefix(begin, []byte(note)): // before the header, of which parts may be there
-		want, err := noteOf(key)
+		if len(begin) < blockBytes {
+			return 0, refused(f.Name(), "it ends in a note that a format of it was begun; it holds no data: use a new volume in its place")
+		}
+		want, err := noteOf(key, begin[len(note):len(note)+nonceBytes])
 		if err != nil {
 			return 0, err
 		}
-		if len(begin) < blockBytes || !hmac.Equal(want, begin[:blockBytes]) {
+		if !hmac.Equal(want, begin[:blockBytes]) {
 			return 0, refused(f.Name(), "a format of it was begun for a workload with another secret; it holds no data: use a new volume in its place")
 		}
 		return isBegun, nil

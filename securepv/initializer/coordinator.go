@@ -92,11 +92,13 @@ func (c Coordinator) Fetch(ctx context.Context) (*Secrets, error) {
 	defer clear(der)
 	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	if _, err := tls.X509KeyPair([]byte(a.CertChain), key); err != nil {
+		clear(key)
 		return nil, fmt.Errorf("%s: the certificate is not one for the key: %w", c.Command[0], err)
 	}
 	s := &Secrets{MeshCA: []byte(a.MeshCA), RootCA: []byte(a.RootCA), CertChain: []byte(a.CertChain), Key: secret.New(key)}
 	if len(a.WorkloadSecret) > 0 {
 		if s.Seed, err = seedOf(a.WorkloadSecret); err != nil {
+			s.Wipe()
 			return nil, fmt.Errorf("workloadSecret: %w", err)
 		}
 	}

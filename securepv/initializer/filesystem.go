@@ -20,18 +20,13 @@ const (
 
 // makeFileSystem makes an ext4 file system on an open volume and sees that it is written. Blocks that
 // were never written cannot be read, so those of which mkfs reads or writes but a part come first.
-func (o *Opener) makeFileSystem(ctx context.Context, path string) error {
-	f, err := openVolume(path, os.O_RDWR|unix.O_DIRECT)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+func (o *Opener) makeFileSystem(ctx context.Context, f *volumeFile) error {
 	if err := clearForSuperblocks(f); err != nil {
 		return fmt.Errorf("clear the places of superblocks: %w", err)
 	}
 	o.step("cleared")
 	mkfs := command{name: "mkfs.ext4", args: []string{
-		"-q", "-F", "-b", strconv.Itoa(fsBlock), "-g", strconv.Itoa(groupBlocks), "-E", "nodiscard", path,
+		"-q", "-F", "-b", strconv.Itoa(fsBlock), "-g", strconv.Itoa(groupBlocks), "-E", "nodiscard", f.Name(),
 	}}
 	if err := mkfs.run(ctx); err != nil {
 		return err

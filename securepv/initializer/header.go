@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 )
@@ -258,6 +259,9 @@ func (k kdf) affordable() bool {
 	}
 	return false
 }
+
+// opened reports whether a mapping is of a header.
+func (h *header) opened(m *Mapping) bool { return m.UUID == strings.ReplaceAll(h.uuid, "-", "") }
 
 // hasMagic reports whether a volume's beginning is that of a LUKS header, or of a second copy.
 func hasMagic(begin []byte) bool {

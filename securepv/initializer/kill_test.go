@@ -1,6 +1,7 @@
 package initializer_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -235,7 +236,7 @@ func TestPV11KilledAtEachStepOfARotation(t *testing.T) {
 		}
 		seen = append(seen, after)
 	}
-	require.Equal(t, []string{"key material", "second copy", "first copy but for its first block", "first block", "wiped"}, seen)
+	require.Equal(t, []string{"exchanged", "key material", "second copy", "first copy but for its first block", "first block", "wiped"}, seen)
 }
 
 // A rotation leaves what it does not know, and refuses keys that neither open the volume.
@@ -253,4 +254,73 @@ func TestPV11RotationRefuses(t *testing.T) {
 	require.ErrorIs(t, b.opener.Rotate(t.Context(), b.volume.Device, pass(wrong), pass(other)), initializer.ErrWrongKey)
 	require.ErrorContains(t, b.opener.Rotate(t.Context(), b.volume.Device, pass(seed), pass(seed)), "are they the same")
 	require.Equal(t, before, b.sum())
+}
+
+// Of two rotations at once the second is told to wait, so that no header is written with the key material of
+// another. One that comes by another node of the device, where no lock is seen, has changed the header: the
+// first then writes nothing.
+func TestPV11TwoRotationsAtOnce(t *testing.T) {
+	t.Parallel()
+	third := strings.Repeat("77", 32)
+	b := setup(t)
+	b.opens()
+	b.closes()
+	second := *b.opener
+	var times int
+	b.opener.Step = func(string) {
+		times++
+		require.ErrorIs(t, second.Rotate(t.Context(), b.volume.Device, pass(seed), pass(third)), initializer.ErrBusy)
+	}
+	require.NoError(t, b.opener.Rotate(t.Context(), b.volume.Device, pass(seed), pass(other)))
+	require.Equal(t, 6, times)
+	b.opener.Step = nil
+	_, err := b.open(other)
+	require.NoError(t, err)
+	b.closes()
+
+	anew, _ := newHeader(t, []byte(third), false)
+	b.opener.Step = func(string) { b.write(0, anew) }
+	require.ErrorIs(t, b.opener.Rotate(t.Context(), b.volume.Device, pass(other), pass(seed)), initializer.ErrBusy)
+	require.True(t, bytes.Equal(anew, b.begin()))
+}
+
+// The old key material is wiped only when the new key opens what the volume has.
+func TestPV11RotationWipesNothingBeforeTheNewKeyOpens(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.opens()
+	b.closes()
+	old := b.begin()[:areaOffset+areaBytes]
+	b.opener.Step = func(step string) {
+		if step == "first block" {
+			b.write(areaOffset+areaBytes, random(areaBytes))
+		}
+	}
+	require.ErrorIs(t, b.opener.Rotate(t.Context(), b.volume.Device, pass(seed), pass(other)), initializer.ErrWrongKey)
+	b.opener.Step = nil
+	require.True(t, bytes.Equal(old[areaOffset:], b.begin()[areaOffset:areaOffset+areaBytes]))
+	b.write(0, old)
+	b.opens()
+	b.closes()
+}
+
+// A header that another writes is not mended.
+func TestPV11MendsNoHeaderThatIsBeingWritten(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.opens()
+	b.closes()
+	b.write(copyBytes, random(100))
+	before := b.sum()
+	f, err := os.Open(b.volume.Device)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+	_, err = b.open(seed)
+	require.ErrorIs(t, err, initializer.ErrBusy)
+	require.Equal(t, before, b.sum())
+	require.NoError(t, f.Close())
+	b.opens()
+	b.closes()
+	require.NotEqual(t, before, b.sum())
 }

@@ -11,7 +11,7 @@ import (
 
 // Rotate ensures that a volume opens with a new key and no longer with the old one, whether it is
 // open or not. It is done again after an interruption: the volume opens with one of the two at any
-// time. *Refused; ErrWrongKey: neither opens it.
+// time. *Refused; ErrWrongKey: neither opens it; ErrBusy: another writes the header at the same time.
 func (o *Opener) Rotate(ctx context.Context, device string, old, anew *secret.Passphrase) error {
 	if err := o.rotate(ctx, device, old, anew); err != nil {
 		var r *Refused
@@ -29,6 +29,9 @@ func (o *Opener) rotate(ctx context.Context, device string, old, anew *secret.Pa
 		return err
 	}
 	defer f.Close()
+	if err := f.lock(); err != nil {
+		return err
+	}
 	if is, err := look(f, old); err != nil {
 		return err
 	} else if is != isFormatted {
@@ -51,22 +54,47 @@ func (o *Opener) rotate(ctx context.Context, device string, old, anew *secret.Pa
 			return err
 		}
 		o.Log.Info("the volume opens with the new secret already", "device", device)
+		if err := f.unchanged(h); err != nil {
+			return err
+		}
 		if err := h.write(f, nil, o.step); err != nil {
 			return err
 		}
-		return o.wipeOthers(f, h)
+		return o.wipeOld(ctx, f, anew)
 	}
-	if h, err = o.exchange(ctx, device, mem, h, old, anew); err != nil {
-		return err
-	}
-	material, err := h.material(mem)
+	changed, err := o.exchange(ctx, device, mem, h, old, anew)
 	if err != nil {
 		return err
 	}
-	if err := h.write(f, material, o.step); err != nil {
+	material, err := changed.material(mem)
+	if err != nil {
+		return err
+	}
+	o.step("exchanged")
+	if err := f.unchanged(h); err != nil {
+		return err
+	}
+	if err := changed.write(f, material, o.step); err != nil {
 		return err
 	}
 	o.Log.Info("the volume opens with the new secret, and no longer with the old one", "device", device)
+	return o.wipeOld(ctx, f, anew)
+}
+
+// wipeOld wipes what the old key opened, once the new one opens the header that the volume has.
+func (o *Opener) wipeOld(ctx context.Context, f *volumeFile, anew *secret.Passphrase) error {
+	h, err := readHeader(f)
+	if err != nil {
+		return fmt.Errorf("read the new header: %w", err)
+	}
+	mem, err := h.toMemory(f)
+	if err != nil {
+		return err
+	}
+	defer mem.Close()
+	if err := testKey(ctx, f.Name(), mem, anew); err != nil {
+		return fmt.Errorf("the header that was written: %w", err)
+	}
 	return o.wipeOthers(f, h)
 }
 

@@ -69,10 +69,13 @@ func (i *Initializer) Run(ctx context.Context) error {
 	return errors.Join(err, i.closeAll(ctx, i.Volumes))
 }
 
-// fetch asks until there is an answer.
+// fetchTime is how long one fetch may take: more than attestationTime, so that a command's own end is seen.
+const fetchTime = 3 * time.Minute
+
+// fetch asks until there is an answer. A service that says nothing is asked again, too.
 func (i *Initializer) fetch(ctx context.Context) (*Secrets, error) {
 	for {
-		s, err := i.Source.Fetch(ctx)
+		s, err := i.fetchOnce(ctx)
 		if err == nil {
 			return s, nil
 		}
@@ -86,6 +89,12 @@ func (i *Initializer) fetch(ctx context.Context) (*Secrets, error) {
 		case <-time.After(i.Retry):
 		}
 	}
+}
+
+func (i *Initializer) fetchOnce(ctx context.Context) (*Secrets, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	return i.Source.Fetch(ctx)
 }
 
 func (i *Initializer) openAll(ctx context.Context, seed *secret.Passphrase) error {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -97,6 +98,28 @@ func TestPV11NoSecret(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, program(t, &answers{errs: []error{errors.New("not yet")}}, io.Discard).Run(over), "not yet")
+}
+
+// silent is a source that says nothing to the first who ask.
+type silent struct{ times int }
+
+func (s *silent) Fetch(ctx context.Context) (*initializer.Secrets, error) {
+	if s.times > 0 {
+		s.times--
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &initializer.Secrets{}, nil
+}
+
+// A service that does not answer at all is asked again.
+func TestPV11AsksAgainWhereNothingIsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		require.NoError(t, program(t, &silent{2}, &said).Run(t.Context()))
+		require.Equal(t, 2, strings.Count(said.String(), "no secret yet"))
+	})
 }
 
 // PV-06, PV-11: the file for the startup probe is there when all volumes are, and SIGTERM closes them. Of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"strongroom/activities/secret"
@@ -99,7 +98,7 @@ func (o *Opener) openFormatted(ctx context.Context, v Volume, name string, h *he
 		return false, err
 	}
 	switch {
-	case m != nil && m.UUID == strings.ReplaceAll(h.uuid, "-", ""):
+	case m != nil && h.opened(m):
 		before = true
 		o.Log.Info("the volume is open already", "device", v.Device, "mapping", name)
 		err = testKey(ctx, v.Device, mem, key) // only who has the key may have it
@@ -124,11 +123,17 @@ func (o *Opener) openFormatted(ctx context.Context, v Volume, name string, h *he
 // mend writes both copies of a header's metadata, of which one was damaged or older. That the key
 // opens it shows that it is the workload's.
 func (o *Opener) mend(v Volume, h *header) error {
-	f, err := os.OpenFile(v.Device, os.O_RDWR, 0)
+	f, err := openVolume(v.Device, os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if err := f.lock(); err != nil {
+		return err
+	}
+	if err := f.unchanged(h); err != nil {
+		return err
+	}
 	o.Log.Warn("one copy of the volume's header was damaged or older; it is written anew", "device", v.Device)
 	return h.write(f, nil, o.step)
 }
