@@ -31,7 +31,7 @@ const cephFuse = `#!/bin/bash
 control=$(dirname "$0") conf=$2 point=$5
 stop() {
 	mv "$control/wait-$1" "$control/$1-$BASHPID" 2>/dev/null || return
-	while [ -e "$control/$1-$BASHPID" ]; do sleep 0.05; done
+	while [ -e "$control/$1-$BASHPID" ]; do sleep 0.05 9>&-; done # the lock is this process's alone
 }
 stop asking
 pid_file=$(sed -n 's/^pid_file = //p' "$conf")
@@ -43,7 +43,7 @@ serve() {
 	mount -t tmpfs fuse "$point" || exit 1
 	device=$(stat -c %d "$point")
 	touch "$control/mounted-$$"
-	while [ "$(stat -c %d "$point" 2>/dev/null)" = "$device" ] || [ -e "$control/hold-$BASHPID" ]; do sleep 0.05; done
+	while [ "$(stat -c %d "$point" 2>/dev/null)" = "$device" ] || [ -e "$control/hold-$BASHPID" ]; do sleep 0.05 9>&-; done
 	touch "$control/ended-$BASHPID"
 }
 serve &
