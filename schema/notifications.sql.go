@@ -9,7 +9,6 @@ import (
 	"context"
 
 	"github.com/google/uuid"
-	"strongroom/compute"
 )
 
 const deleteNotifications = `-- name: DeleteNotifications :exec
@@ -19,17 +18,6 @@ DELETE FROM notifications WHERE number = ANY($1::bigint[])
 func (q *Queries) DeleteNotifications(ctx context.Context, numbers []int64) error {
 	_, err := q.db.Exec(ctx, deleteNotifications, numbers)
 	return err
-}
-
-const hostNameOf = `-- name: HostNameOf :one
-SELECT name FROM hosts WHERE id = $1
-`
-
-func (q *Queries) HostNameOf(ctx context.Context, id compute.HostID) (string, error) {
-	row := q.db.QueryRow(ctx, hostNameOf, id)
-	var name string
-	err := row.Scan(&name)
-	return name, err
 }
 
 const insertNotification = `-- name: InsertNotification :exec

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"strongroom/activities/folder"
 	"strongroom/activities/imagefile"
 	"strongroom/compute"
 )
@@ -22,7 +23,7 @@ func (a *Activities) checkDataFiles(s compute.Server, pool map[compute.DiskID]st
 		}
 		names, err := namesDataFile(filepath.Join(a.InstancesDir, s.ID.String(), d.Name()))
 		if err != nil {
-			return compute.Errorf(compute.Unavailable, "server %s: header of disk %s: %w", s.ID, d.ID, withoutPath(err))
+			return compute.Errorf(compute.Unavailable, "server %s: header of disk %s: %w", s.ID, d.ID, folder.WithoutPath(err))
 		}
 		if names {
 			return compute.Errorf(compute.Corrupt, "disk %s names another file in its header: it was not made so, and its server is not started. "+
@@ -47,13 +48,4 @@ func namesDataFile(path string) (bool, error) {
 		return false, err
 	}
 	return imagefile.HasDataFile(head[:n]), nil
-}
-
-// withoutPath leaves out where on the host a file is.
-func withoutPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

@@ -389,7 +389,7 @@ func (a *Activities) lock(ctx context.Context) (unlock func(), err error) {
 
 // refused is failed for what the next try will hardly mend: whoever waits is told at once.
 func refused(id compute.ShareID, what string, err error) error {
-	return compute.Errorf(compute.Conflict, "share %s: %s: %w", id, what, withoutPath(err))
+	return compute.Errorf(compute.Conflict, "share %s: %s: %w", id, what, folder.WithoutPath(err))
 }
 
 // failed gives the error of a file system without the path, which tells where on the host
@@ -398,17 +398,5 @@ func failed(id compute.ShareID, what string, err error) error {
 	if compute.KindOf(err) != "" {
 		return err
 	}
-	return compute.Errorf(compute.Unavailable, "share %s: %s: %w", id, what, withoutPath(err))
-}
-
-func withoutPath(err error) error {
-	var path *fs.PathError
-	var link *os.LinkError // of a file that takes another's place
-	switch {
-	case errors.As(err, &path):
-		return path.Err
-	case errors.As(err, &link):
-		return link.Err
-	}
-	return err
+	return compute.Errorf(compute.Unavailable, "share %s: %s: %w", id, what, folder.WithoutPath(err))
 }

@@ -15,6 +15,7 @@ type subject struct {
 	server    schema.Server
 	host      string // its name; "": none
 	shares    []object
+	now       time.Time // by the database's clock
 }
 
 // powerStates are the words of the power states.

@@ -15,7 +15,6 @@ import (
 // Message is a notification as the broker is sent it.
 type Message struct {
 	ID       string
-	Event    string
 	Priority string // INFO or ERROR
 	Body     []byte // JSON
 }
@@ -105,7 +104,7 @@ func (s *Sender) Send(ctx context.Context) (more bool, err error) {
 		}
 		messages := make([]Message, len(rows))
 		for i, row := range rows {
-			messages[i] = Message{ID: row.ID.String(), Event: row.EventType, Priority: row.Priority, Body: []byte(row.Message)}
+			messages[i] = Message{ID: row.ID.String(), Priority: row.Priority, Body: []byte(row.Message)}
 		}
 		sending, cancel := context.WithTimeout(ctx, sendLimit)
 		defer cancel()

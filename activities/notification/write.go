@@ -57,7 +57,7 @@ func (w *Writer) Ended(ctx context.Context, q *schema.Queries, op compute.Operat
 			priority = priorityError
 		}
 		events := []event{{of.Error, priority, s.action(true)}}
-		if m := s.operation.Message; s.operation.Kind == compute.OpCreate && m != nil && strings.Contains(*m, "No valid host was found") {
+		if m := s.operation.Message; s.operation.Kind == compute.OpCreate && m != nil && strings.Contains(*m, compute.NoValidHost) {
 			events = append([]event{{buildFailed, priorityError, s.unplaced()}}, events...)
 		}
 		return events
@@ -93,7 +93,7 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 		return err
 	}
 	for _, e := range events {
-		row, err := e.row(ctx, q, s)
+		row, err := e.row(s)
 		if err != nil {
 			return err
 		}
@@ -107,11 +107,14 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 func (w *Writer) load(ctx context.Context, q *schema.Queries, op schema.Operation) (subject, error) {
 	s := subject{operation: op, shares: []object{}}
 	var err error
+	if s.now, err = q.DatabaseTime(ctx); err != nil {
+		return s, err
+	}
 	if s.server, err = q.GetServer(ctx, op.ServerID); err != nil {
 		return s, err
 	}
 	if s.server.HostID != nil {
-		if s.host, err = q.HostNameOf(ctx, *s.server.HostID); err != nil {
+		if s.host, err = q.HostName(ctx, *s.server.HostID); err != nil {
 			return s, err
 		}
 	}
@@ -136,19 +139,15 @@ func (w *Writer) load(ctx context.Context, q *schema.Queries, op schema.Operatio
 }
 
 // row is an event as the broker is sent it: a message in oslo.messaging's envelope 2.0.
-func (e event) row(ctx context.Context, q *schema.Queries, s subject) (schema.InsertNotificationParams, error) {
+func (e event) row(s subject) (schema.InsertNotificationParams, error) {
 	publisher := "nova-conductor:strongroom"
 	if s.host != "" {
 		publisher = "nova-compute:" + s.host
 	}
-	now, err := q.DatabaseTime(ctx)
-	if err != nil {
-		return schema.InsertNotificationParams{}, err
-	}
 	id := s.operation.ID.Derive("notification/" + e.name)
 	message, err := json.Marshal(map[string]any{
 		"message_id": id, "_unique_id": strings.ReplaceAll(id.String(), "-", ""), "publisher_id": publisher, "event_type": e.name,
-		"priority": e.priority, "payload": e.payload, "timestamp": now.UTC().Format(timeFormat),
+		"priority": e.priority, "payload": e.payload, "timestamp": s.now.UTC().Format(timeFormat),
 	})
 	if err != nil {
 		return schema.InsertNotificationParams{}, err

@@ -15,6 +15,3 @@ SELECT * FROM notifications ORDER BY number LIMIT sqlc.arg(most);
 
 -- name: DeleteNotifications :exec
 DELETE FROM notifications WHERE number = ANY(sqlc.arg(numbers)::bigint[]);
-
--- name: HostNameOf :one
-SELECT name FROM hosts WHERE id = $1;

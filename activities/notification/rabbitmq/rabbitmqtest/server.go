@@ -3,7 +3,6 @@ package rabbitmqtest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/port"
 )
 
 // The program, and how long it may take to answer.
@@ -42,7 +43,9 @@ func New(t testing.TB, settings ...string) *Server {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &Server{dir: dir, PasswordFile: filepath.Join(dir, "password"), password: "pass-" + filepath.Base(dir)}
-	s.port, s.names, s.nodes = freePort(t), freePort(t), freePort(t)
+	ports, err := port.Free(t.Context(), 3)
+	require.NoError(t, err)
+	s.port, s.names, s.nodes = ports[0], ports[1], ports[2]
 	s.URL = fmt.Sprintf("amqp://strongroom@127.0.0.1:%d/", s.port)
 	require.NoError(t, os.WriteFile(s.PasswordFile, []byte(s.password+"\n"), 0o600))
 	for _, name := range []string{"home", "log", "data"} {
@@ -121,12 +124,4 @@ func (s *Server) Take(t testing.TB, queue string) (taken []amqp.Delivery) {
 		}
 		taken = append(taken, m)
 	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
