@@ -13,7 +13,7 @@ import (
 func TestM2M6TheAPIAsItIsConfigured(t *testing.T) {
 	backends(t, local) // no service is asked
 	c := ownCloud(t)
-	c.apiWith(t, "public_url: https://cloud.example.org/compute")
+	c.configured(t, "api", "api", map[string]any{"public_url": "https://cloud.example.org/compute"})
 	client := c.compute(t, "-demo")
 	id := c.createIdle(t, smallEncrypted)
 	c.becomes(t, id, "ACTIVE")

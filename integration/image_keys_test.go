@@ -3,7 +3,6 @@ package integration_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud/cloudtest"
-	"strongroom/deploy/dev/process"
 )
 
 // EE-45: a plain server whose image forbids encryption has encrypted copies, with a new key and
@@ -139,27 +137,7 @@ func lastPart(url string) string { return url[strings.LastIndex(url, "/")+1:] }
 // watchesImageKeys starts control workers again that look at images often.
 func (c *testCloud) watchesImageKeys(t *testing.T) {
 	t.Helper()
-	c.controlWith(t, "control:\n    image_key_interval: 10s\n    image_key_grace: 10s\n    image_key_most_gone: 100\n")
-}
-
-// controlWith starts the control worker again with more of a configuration, until the test ends.
-func (c *testCloud) controlWith(t *testing.T, more string) {
-	t.Helper()
-	was, err := os.ReadFile(c.ConfigFile())
-	require.NoError(t, err)
-	part, _, _ := strings.Cut(more, "\n")
-	require.NotContains(t, string(was), "\n"+part+"\n")
-	with := func(text string) {
-		require.NoError(t, os.WriteFile(c.ConfigFile(), []byte(text), 0o600))
-		before, _ := process.Named(c.PIDFile("control"))
-		c.kill(t, "control")
-		require.Eventually(t, func() bool {
-			now, running := process.Named(c.PIDFile("control"))
-			return running && now != before
-		}, settleTimeout, 200*time.Millisecond)
-	}
-	with(string(was) + more)
-	t.Cleanup(func() { with(string(was)) })
+	c.configured(t, "control", "control", map[string]any{"image_key_interval": "10s", "image_key_grace": "10s", "image_key_most_gone": 100})
 }
 
 // hasKeyOf tells whether the key manager has the key that was made for an image.

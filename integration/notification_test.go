@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -48,7 +47,7 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 	broker.Start(t)
 	c := ownCloud(t)
 	s := c.share(t)
-	c.controlWith(t, fmt.Sprintf("notifications:\n    url: %s\n    password_file: %s\n    include_share_mapping: true\n", broker.URL, broker.PasswordFile))
+	c.configured(t, "control", "notifications", map[string]any{"url": broker.URL, "password_file": broker.PasswordFile, "include_share_mapping": true})
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	broker.Stop(t)

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,8 +19,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-
-	"strongroom/deploy/dev/process"
 )
 
 func (c *testCloud) shelve(t *testing.T, id string) {
@@ -299,27 +296,7 @@ func TestServerOfAShelvedOnesImage(t *testing.T) {
 // on their hosts, until the test ends.
 func (c *testCloud) keepsShelvedServers(t *testing.T) {
 	t.Helper()
-	c.apiWith(t, "shelved_offload_time: -1")
-}
-
-// apiWith starts the api again with one more setting, until the test ends.
-func (c *testCloud) apiWith(t *testing.T, setting string) {
-	t.Helper()
-	was, err := os.ReadFile(c.ConfigFile())
-	require.NoError(t, err)
-	with := func(text []byte) {
-		require.NoError(t, os.WriteFile(c.ConfigFile(), text, 0o600))
-		before, _ := process.Named(c.PIDFile("api"))
-		c.kill(t, "api")
-		require.Eventually(t, func() bool {
-			now, running := process.Named(c.PIDFile("api"))
-			_, err := servers.List(c.compute(t, "-demo"), nil).AllPages(context.WithoutCancel(t.Context()))
-			return running && now != before && err == nil
-		}, settleTimeout, 200*time.Millisecond)
-	}
-	require.True(t, strings.HasPrefix(string(was), "api:\n"))
-	with([]byte(strings.Replace(string(was), "api:\n", "api:\n    "+setting+"\n", 1)))
-	t.Cleanup(func() { with(was) })
+	c.configured(t, "api", "api", map[string]any{"shelved_offload_time": -1})
 }
 
 // TPM-24, TPM-32: one that stays on its host until it is offloaded is just started; deleted

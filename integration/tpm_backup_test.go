@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
@@ -10,27 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
-	"strongroom/deploy/dev/process"
 )
 
 // backsUpTPMs starts control workers again with a configuration by which the state of vTPMs is
 // backed up, until the test ends.
 func (c *testCloud) backsUpTPMs(t *testing.T) {
 	t.Helper()
-	was, err := os.ReadFile(c.ConfigFile())
-	require.NoError(t, err)
-	require.NotContains(t, string(was), "control:")
-	with := func(text string) {
-		require.NoError(t, os.WriteFile(c.ConfigFile(), []byte(text), 0o600))
-		before, _ := process.Named(c.PIDFile("control"))
-		c.kill(t, "control")
-		require.Eventually(t, func() bool {
-			now, running := process.Named(c.PIDFile("control"))
-			return running && now != before
-		}, settleTimeout, 200*time.Millisecond)
-	}
-	with(string(was) + "control:\n    tpm_backup_interval: 10s\n")
-	t.Cleanup(func() { with(string(was)) })
+	c.configured(t, "control", "control", map[string]any{"tpm_backup_interval": "10s"})
 }
 
 // tpmBackup is the last backup of a server's vTPM, nil: none, and the database's time.

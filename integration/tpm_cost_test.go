@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,22 +31,38 @@ import (
 // cloudSettings are those of the api, control and the gateway, which start again with each change.
 func (c *testCloud) cloudSettings(t *testing.T) settings {
 	t.Helper()
+	return c.settingsOf(t, time.Minute, "gateway", "control", "api")
+}
+
+// settingsOf are those of some parts of the control plane, which start again with each change, each within a time.
+func (c *testCloud) settingsOf(t *testing.T, within time.Duration, parts ...string) settings {
+	t.Helper()
 	was, err := os.ReadFile(c.ConfigFile())
 	require.NoError(t, err)
 	return settings{c.ConfigFile(), was, func() {
-		for _, part := range []string{"gateway", "control", "api"} {
+		for _, part := range parts {
 			before, _ := process.Named(c.PIDFile(part))
 			c.kill(t, part)
 			require.Eventually(t, func() bool {
 				now, running := process.Named(c.PIDFile(part))
 				return running && now != before
-			}, time.Minute, 50*time.Millisecond, part)
+			}, within, 50*time.Millisecond, part)
 		}
-		require.Eventually(t, func() bool {
-			_, err := servers.List(c.compute(t, "-demo"), nil).AllPages(context.WithoutCancel(t.Context()))
-			return err == nil
-		}, settleTimeout, 200*time.Millisecond)
+		if slices.Contains(parts, "api") {
+			require.Eventually(t, func() bool {
+				_, err := servers.List(c.compute(t, "-demo"), nil).AllPages(context.WithoutCancel(t.Context()))
+				return err == nil
+			}, settleTimeout, 200*time.Millisecond)
+		}
 	}}
+}
+
+// configured starts a part of the control plane again with other settings of a section, until the test ends.
+func (c *testCloud) configured(t *testing.T, part, section string, values map[string]any) {
+	t.Helper()
+	s := c.settingsOf(t, settleTimeout, part)
+	t.Cleanup(func() { s.restore(t) })
+	s.with(t, map[string]map[string]any{section: values})
 }
 
 // TPM-08: a server with a vTPM is refused at once where the cloud's catalog has no object store for the day on

@@ -99,6 +99,9 @@ func (s settings) with(t *testing.T, others map[string]map[string]any) {
 	all := map[string]map[string]any{}
 	require.NoError(t, yaml.Unmarshal(s.was, &all))
 	for section, values := range others {
+		if all[section] == nil {
+			all[section] = map[string]any{}
+		}
 		maps.Copy(all[section], values)
 		maps.DeleteFunc(all[section], func(_ string, value any) bool { return value == nil })
 	}
