@@ -46,6 +46,7 @@ type Config struct {
 type Activities struct {
 	Config
 	folder folder.Folder
+	looks  looks
 }
 
 // New makes the folder, mode 0700.
@@ -244,7 +245,7 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 
 // endAt ensures that nothing is at the share's mount point, and that what was has written all.
 func (a *Activities) endAt(ctx context.Context, p place, id compute.ShareID) error {
-	if err := a.clear(p, id); err != nil {
+	if err := a.clear(ctx, p, id); err != nil {
 		return err
 	}
 	return a.ended(ctx, p, id)
@@ -252,7 +253,7 @@ func (a *Activities) endAt(ctx context.Context, p place, id compute.ShareID) err
 
 // clear ensures that nothing is at the share's mount point, nor comes there of an attempt that
 // was cut off.
-func (a *Activities) clear(p place, id compute.ShareID) error {
+func (a *Activities) clear(ctx context.Context, p place, id compute.ShareID) error {
 	point := a.Path(id)
 	for {
 		mounted, err := p.isMounted(point)
@@ -260,7 +261,7 @@ func (a *Activities) clear(p place, id compute.ShareID) error {
 			return failed(id, "look at its mount point", err)
 		}
 		if mounted {
-			if err := unmount(point); err != nil {
+			if err := unmountIdle(ctx, point); err != nil {
 				return refused(id, "its mount could not be ended", err)
 			}
 			continue

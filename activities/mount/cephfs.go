@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -54,18 +55,12 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return elsewhere, failed(id, "read what is mounted", err)
 	}
-	looking, cancel := context.WithTimeout(ctx, lookPatience)
-	defer cancel()
-	// A child can be ended that waits for a storage which does not answer.
-	find := command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit")
-	var said bytes.Buffer
-	find.Stderr = &said
-	err = find.Run()
+	said, err := c.looks.find(ctx, point)
 	var exit *exec.ExitError
 	switch {
-	case looking.Err() != nil:
+	case errors.Is(err, errSilent):
 		return elsewhere, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
-	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said.Bytes()):
+	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said):
 		return dead, nil // whoever mounted it was shut out, or ended
 	case err != nil: // that says nothing of the mount, which others may use
 		return elsewhere, failed(id, "look at what is mounted", err)
@@ -73,6 +68,67 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 		return here, c.finish(id, point)
 	}
 	return elsewhere, nil
+}
+
+// looks are the programs that look at mounts.
+type looks struct {
+	mu      sync.Mutex
+	waiting map[string]bool // by mount point
+}
+
+// errSilent is of a mount whose storage does not answer.
+var errSilent = errors.New("no answer")
+
+// find reads a mount point's folder, and gives what find said of it. A program that waits for an
+// answer of FUSE's cannot be ended, whatever it is sent: it is left to itself, and no second
+// one is started beside it.
+func (l *looks) find(ctx context.Context, point string) (said []byte, err error) {
+	if !l.begin(point) {
+		return nil, errSilent
+	}
+	looking, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	cmd := command(looking, "find", point, "-maxdepth", "1", "-mindepth", "1", "-quit")
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	if err := cmd.Start(); err != nil {
+		l.end(point)
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		l.end(point)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if looking.Err() != nil {
+			return nil, errSilent
+		}
+		return text.Bytes(), err
+	case <-looking.Done():
+		return nil, errSilent
+	}
+}
+
+func (l *looks) begin(point string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[point] {
+		return false
+	}
+	if l.waiting == nil {
+		l.waiting = map[string]bool{}
+	}
+	l.waiting[point] = true
+	return true
+}
+
+func (l *looks) end(point string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, point)
 }
 
 // unreadable is how find ends when it could not read a folder.
@@ -114,7 +170,7 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 	if _, err := exec.LookPath(cephFuse); err != nil {
 		return compute.Errorf(compute.Conflict, "share %s: ceph-fuse is not installed on this host", id)
 	}
-	if err := c.clear(c.place, id); err != nil {
+	if err := c.clear(ctx, c.place, id); err != nil {
 		return err
 	}
 	if err := c.keep(c.place, id); err != nil {
@@ -157,7 +213,9 @@ func orElse(err, other error) error {
 	return other
 }
 
-// clientConf is all that ceph-fuse knows. It stays in no file of the host's.
+// clientConf is all that ceph-fuse knows. It stays in no file of the host's. Once it is in the
+// background it says nothing: it closes its standard error there, which is a pipe of its own file
+// system then, and a log in that pipe has it wait for ever.
 const clientConf = `[global]
 mon_host = %s
 client_mountpoint = %s
@@ -166,7 +224,8 @@ pid_file = %s
 client_mount_timeout = %d
 log_file =
 log_to_file = false
-err_to_stderr = true
+log_to_stderr = false
+err_to_stderr = false
 admin_socket =
 run_dir =
 `

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,9 @@ stop() {
 	mv "$control/wait-$1" "$control/$1-$BASHPID" 2>/dev/null || return
 	while [ -e "$control/$1-$BASHPID" ]; do sleep 0.05 9>&-; done # the lock is this process's alone
 }
+for log in log_to_stderr err_to_stderr; do # in the background the real one writes that into its file system's pipe
+	grep -qx "$log = false" "$conf" || exit 1
+done
 stop asking
 pid_file=$(sed -n 's/^pid_file = //p' "$conf")
 serve() {
@@ -105,17 +109,24 @@ func (h *fuseHost) program(name, text string) {
 }
 
 // serving gives the processes that serve the share, or are about to.
-func (h *fuseHost) serving() (pids []int) {
+func (h *fuseHost) serving() []int {
 	h.t.Helper()
+	return processes(h.t, "/ceph-fuse", h.Path(h.share))
+}
+
+// processes gives those that have arguments which end so.
+func processes(t *testing.T, ends ...string) (pids []int) {
+	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(h.t, err)
+	require.NoError(t, err)
 	for _, file := range all {
 		text, err := os.ReadFile(file)
-		if err == nil && strings.Contains(string(text), "/ceph-fuse\x00") && strings.Contains(string(text), h.Path(h.share)+"\x00") {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			require.NoError(h.t, err)
-			pids = append(pids, pid)
+		if err != nil || slices.ContainsFunc(ends, func(end string) bool { return !strings.Contains(string(text), end+"\x00") }) {
+			continue
 		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		require.NoError(t, err)
+		pids = append(pids, pid)
 	}
 	return pids
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -203,6 +204,24 @@ func harmless(point string) error {
 }
 
 func unmount(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) }
+
+// busyPatience is how long a mount may be busy: ceph-fuse looks at its own right after it was made.
+const busyPatience = 5 * time.Second
+
+// unmountIdle is unmount that waits for whoever is just looking at the mount.
+func unmountIdle(ctx context.Context, path string) error {
+	for end := time.Now().Add(busyPatience); ; {
+		err := unmount(path)
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
 
 // detach is unmount of what cannot be used any more, whoever has it open.
 func detach(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH) }
