@@ -6,16 +6,36 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // Options are what the flags of strongroom generate say.
 type Options struct {
-	Image           string // of the initializer
-	Coordinator     string // host name; "" is coordinator-ready in the workload's namespace
-	SkipInitializer bool   // change nothing (PV-09)
+	Image           string  // of the initializer
+	Coordinator     string  // host name; "" is coordinator-ready in the workload's namespace
+	Secret          *Secret // which has the workloads' secret; nil: the coordinator gives it
+	SkipInitializer bool    // change nothing (PV-09)
 }
+
+// Secret is a key of a Kubernetes Secret, in the workload's namespace.
+type Secret struct{ Name, Key string }
+
+// ParseSecret reads "name/key". A key alone is not taken for a Secret that has no name.
+func ParseSecret(text string) (Secret, error) {
+	name, key, found := strings.Cut(text, "/")
+	if !found || !secretName.MatchString(name) || len(name) > 253 || !secretKey.MatchString(key) || len(key) > 253 {
+		return Secret{}, fmt.Errorf("%q: say which Secret and which of its keys, as shop/seed", text)
+	}
+	return Secret{name, key}, nil
+}
+
+// As Kubernetes lets them be.
+var (
+	secretName = regexp.MustCompile(`\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?\z`)
+	secretKey  = regexp.MustCompile(`\A[-._a-zA-Z0-9]+\z`)
+)
 
 // File is one input: what it is called in messages, and its text.
 type File struct {

@@ -23,7 +23,12 @@ var options = securepv.Options{Image: "registry.example/initializer@sha256:0123"
 
 func generate(t *testing.T, text string) string {
 	t.Helper()
-	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, options)
+	return generateWith(t, options, text)
+}
+
+func generateWith(t *testing.T, o securepv.Options, text string) string {
+	t.Helper()
+	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, o)
 	require.NoError(t, err)
 	require.Empty(t, got[0].Warnings)
 	return string(got[0].Text)

@@ -17,6 +17,12 @@ const (
 	devicePath      = "/dev/csi0" // of the first volume; the others have /dev/csi1, …
 	statePath       = "/state"    // of the first volume; the others have /state1, …
 	doneFile        = "/done"
+
+	// Of a workload whose secret is a Kubernetes Secret.
+	secretVolume = "initializer-secret"
+	secretFolder = "/run/initializer-secret"
+	secretFile   = "workload-secret"
+	secretMode   = 0o400
 )
 
 type envVar struct {
@@ -28,6 +34,7 @@ type volumeMount struct {
 	Name             string `yaml:"name"`
 	MountPath        string `yaml:"mountPath"`
 	MountPropagation string `yaml:"mountPropagation,omitempty"`
+	ReadOnly         bool   `yaml:"readOnly,omitempty"`
 }
 
 type volumeDevice struct {
@@ -89,6 +96,29 @@ func inMemory(name string) *yaml.Node {
 	return node(v)
 }
 
+// keyToPath is one key of a Secret, and its file.
+type keyToPath struct {
+	Key  string `yaml:"key"`
+	Path string `yaml:"path"`
+	Mode int    `yaml:"mode"`
+}
+
+type secretSource struct {
+	Name string `yaml:"name"`
+	From struct {
+		SecretName string      `yaml:"secretName"`
+		Items      []keyToPath `yaml:"items"`
+	} `yaml:"secret"`
+}
+
+// ofSecret is a volume that has one key of a Secret.
+func ofSecret(s Secret) *yaml.Node {
+	v := secretSource{Name: secretVolume}
+	v.From.SecretName = s.Name
+	v.From.Items = []keyToPath{{s.Key, secretFile, secretMode}}
+	return node(v)
+}
+
 // isInMemory reports whether a volume is such an emptyDir and nothing else.
 func isInMemory(volume *yaml.Node) bool {
 	dir := field(volume, "emptyDir")
@@ -97,13 +127,17 @@ func isInMemory(volume *yaml.Node) bool {
 
 // newInitializer gives the container. Without volumes it writes the secrets and ends (PV-07); with
 // them it opens each, and goes on for as long as the pod does (PV-04, PV-05, PV-06).
-func newInitializer(image, coordinator string, volumes []Volume) *yaml.Node {
+func newInitializer(o Options, volumes []Volume) *yaml.Node {
 	c := container{
-		Name: initializerName, Image: image,
-		Env:             []envVar{{"COORDINATOR_HOST", coordinator}},
+		Name: initializerName, Image: o.Image,
+		Env:             []envVar{{"COORDINATOR_HOST", o.Coordinator}},
 		SecurityContext: securityContext{Capabilities: &capabilities{Add: []string{"NET_ADMIN"}}},
 		Resources:       resources{Limits: memory{"50Mi"}, Requests: memory{"50Mi"}},
 		VolumeMounts:    []volumeMount{{Name: secretsVolume, MountPath: secretsPath}},
+	}
+	if o.Secret != nil {
+		c.Env = []envVar{{"WORKLOAD_SECRET_FILE", path.Join(secretFolder, secretFile)}}
+		c.VolumeMounts = append(c.VolumeMounts, volumeMount{Name: secretVolume, MountPath: secretFolder, ReadOnly: true})
 	}
 	if len(volumes) == 0 {
 		return node(c)

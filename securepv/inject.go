@@ -33,11 +33,13 @@ func (w *workload) inject(o Options, claims claims) (warnings []string, err erro
 	if warnings, err = w.ensureVolumes(volumes); err != nil {
 		return nil, err
 	}
-	coordinator := o.Coordinator
-	if coordinator == "" {
-		coordinator = "coordinator-ready." + w.namespace()
+	if err := w.ensureSecret(o.Secret); err != nil {
+		return nil, err
 	}
-	return warnings, w.addInitializer(newInitializer(o.Image, coordinator, volumes))
+	if o.Coordinator == "" {
+		o.Coordinator = "coordinator-ready." + w.namespace()
+	}
+	return warnings, w.addInitializer(newInitializer(o, volumes))
 }
 
 // isSkipped reports whether the workload gets no initializer: it says so (PV-09), or it is the
@@ -182,6 +184,29 @@ func (w *workload) ensureVolumes(volumes []Volume) (warnings []string, err error
 	}
 	setList(w.pod, "volumes", all)
 	return warnings, nil
+}
+
+// ensureSecret gives the pod the volume of the workload's secret, and takes away one that an
+// initializer had before and that nobody else mounts.
+func (w *workload) ensureSecret(s *Secret) error {
+	all, err := list(w.pod, "volumes")
+	if err != nil {
+		return err
+	}
+	user, err := w.userOf(secretVolume)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s != nil && user != "":
+		return fmt.Errorf("container %q mounts %q, which is the name of the initializer's own volume: give it another one", user, secretVolume)
+	case s != nil:
+		all = replace(all, ofSecret(*s))
+	case user == "" && !absent(field(named(all, secretVolume), "secret")):
+		all = without(all, secretVolume)
+	}
+	setList(w.pod, "volumes", all)
+	return nil
 }
 
 // addInitializer puts it first, and gives all other containers its secrets.

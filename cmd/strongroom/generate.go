@@ -23,7 +23,8 @@ type generateCommand struct {
 	Out             string   `short:"o" xor:"to" placeholder:"FILE" help:"Write everything into one file instead of standard output."`
 	SkipInitializer bool     `help:"Inject no initializer: the YAML stays as it is."`
 	Image           string   `placeholder:"IMAGE" help:"The image of the initializer, best with its digest (needed unless it is skipped)."`
-	CoordinatorHost string   `placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
+	Secret          string   `xor:"from" placeholder:"NAME/KEY" help:"Where there is no coordinator: the workload's secret is this key of this Kubernetes Secret, of the workload's namespace."`
+	CoordinatorHost string   `xor:"from" placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
 }
 
 // Exit codes of generate, as those of diff.
@@ -69,7 +70,15 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 	if c.Image == "" && !c.SkipInitializer {
 		return exit{errors.New("--image: say which initializer, as ghcr.io/edgelesssys/contrast/initializer@sha256:…"), codeRefused}
 	}
-	results, err := securepv.Generate(files, securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, SkipInitializer: c.SkipInitializer})
+	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, SkipInitializer: c.SkipInitializer}
+	if c.Secret != "" {
+		secret, err := securepv.ParseSecret(c.Secret)
+		if err != nil {
+			return exit{fmt.Errorf("--secret: %w", err), codeRefused}
+		}
+		o.Secret = &secret
+	}
+	results, err := securepv.Generate(files, o)
 	if err != nil {
 		return exit{err, codeRefused}
 	}
