@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"strongroom/securepv/initializer/command"
 )
 
 type cli struct {
@@ -26,7 +28,7 @@ type cli struct {
 	VolumeType volumeTypeCommand `cmd:"" group:"use" help:"List, make, change and import volume types."`
 	Generate   generateCommand   `cmd:"" group:"use" help:"Put the initializer, which opens encrypted volumes, into the YAML of Kubernetes workloads."`
 
-	Initializer initializerCommand `cmd:"" group:"use" help:"Fetch a workload's secret and open its encrypted volumes: the program of the container that generate puts into pods."`
+	Initializer command.Initializer `cmd:"" group:"use" help:"Fetch a workload's secret and open its encrypted volumes: the program of the container that generate puts into pods."`
 
 	Audit  auditCommand  `cmd:"" group:"operate" help:"Compare the ledger with what hosts and cloud services really have."`
 	Repair repairCommand `cmd:"" group:"operate" help:"Mend what a restored, older database does not know."`
@@ -59,7 +61,7 @@ Client commands take their cloud from clouds.yaml (--os-cloud, OS_CLOUD), like o
 
 func main() {
 	var c cli
-	k := kong.Parse(&c, kong.Name("strongroom"), kong.Description(description), kong.UsageOnError(), kong.Vars{"seedFile": seedFile},
+	k := kong.Parse(&c, kong.Name("strongroom"), kong.Description(description), kong.UsageOnError(), command.Vars,
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it on one machine:"},
@@ -68,7 +70,9 @@ func main() {
 		}))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := k.Run(&run{Context: ctx, cli: &c, log: logger(c)})
+	log := logger(c)
+	k.BindTo(ctx, (*context.Context)(nil))
+	err := k.Run(&run{Context: ctx, cli: &c, log: log}, log)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "strongroom: "+err.Error())
 		stop()

@@ -1,8 +1,11 @@
-package main
+// Package command is the command line of the initializer: strongroom initializer, which the
+// container's own small program has, too.
+package command
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -10,18 +13,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"strongroom/activities/secret"
 	"strongroom/securepv/initializer"
 )
 
-type initializerCommand struct {
-	Start      initializerStart      `cmd:"" default:"withargs" help:"Fetch the workload's secret, write it, and open the volumes: the container's program (this is what strongroom initializer does)."`
-	Cryptsetup initializerCryptsetup `cmd:"" help:"Open one volume with a secret that another container has written, and stay."`
-	Rotate     initializerRotate     `cmd:"" help:"Let volumes open with a new secret, and no longer with the old one."`
+// Initializer is the command.
+type Initializer struct {
+	Start      Start      `cmd:"" default:"withargs" help:"Fetch the workload's secret, write it, and open the volumes: the container's program (this is what strongroom initializer does)."`
+	Cryptsetup Cryptsetup `cmd:"" help:"Open one volume with a secret that another container has written, and stay."`
+	Rotate     Rotate     `cmd:"" help:"Let volumes open with a new secret, and no longer with the old one."`
 }
 
 // Help is shown by --help.
-func (initializerCommand) Help() string {
+func (Initializer) Help() string {
 	return `The program of the container that strongroom generate puts into workloads. It is
 the first of the pod: it gets the workload's secret, writes it into /contrast,
 and ends. Where CRYPTSETUP_DEVICE names block devices, it then opens each of them
@@ -48,23 +54,34 @@ Exit code 3: a volume is refused; 4: it is encrypted with another secret; 5: it
 is in use; 1: anything else.`
 }
 
-// Exit codes of initializer.
+// Exit codes.
 const (
-	codeVolumeRefused = 3
-	codeWrongKey      = 4
-	codeVolumeBusy    = 5
+	CodeRefused  = 3
+	CodeWrongKey = 4
+	CodeBusy     = 5
 )
+
+// exit is an error with the exit code that it has.
+type exit struct {
+	error
+	code int
+}
+
+// ExitCode gives it.
+func (e exit) ExitCode() int { return e.code }
+
+func (e exit) Unwrap() error { return e.error }
 
 // withCode gives an error the exit code that it has.
 func withCode(err error) error {
 	var refused *initializer.Refused
 	switch {
 	case errors.As(err, &refused):
-		return exit{err, codeVolumeRefused}
+		return exit{err, CodeRefused}
 	case errors.Is(err, initializer.ErrWrongKey):
-		return exit{err, codeWrongKey}
+		return exit{err, CodeWrongKey}
 	case errors.Is(err, initializer.ErrBusy):
-		return exit{err, codeVolumeBusy}
+		return exit{err, CodeBusy}
 	}
 	return err
 }
@@ -75,8 +92,8 @@ type formatFlags struct {
 	Format string `enum:"new,never" default:"new" env:"CRYPTSETUP_FORMAT" help:"Which volumes are formatted: new ones, or never any."`
 }
 
-func (f formatFlags) opener(r *run) initializer.Opener {
-	return initializer.Opener{Kernel: initializer.DeviceMapper{}, KDF: initializer.KDF(f.KDF), NeverFormat: f.Format == "never", Log: r.log}
+func (f formatFlags) opener(log *slog.Logger) initializer.Opener {
+	return initializer.Opener{Kernel: initializer.DeviceMapper{}, KDF: initializer.KDF(f.KDF), NeverFormat: f.Format == "never", Log: log}
 }
 
 // barbicanFlags say how the key manager is reached.
@@ -85,7 +102,8 @@ type barbicanFlags struct {
 	OSCloud string `name:"os-cloud" env:"OS_CLOUD" default:"openstack" help:"Which cloud of it (${default})."`
 }
 
-type initializerStart struct {
+// Start is the container's program.
+type Start struct {
 	SecretFile     string `placeholder:"FILE" env:"WORKLOAD_SECRET_FILE" xor:"source" help:"Take the workload's secret from this file."`
 	BarbicanSecret string `placeholder:"ID" env:"BARBICAN_SECRET" xor:"source" help:"Take it from Barbican."`
 	barbicanFlags
@@ -102,11 +120,14 @@ type initializerStart struct {
 // fetchPause is between two attempts to get the secret.
 const fetchPause = 5 * time.Second
 
+// Vars are what the help texts and defaults name.
+var Vars = kong.Vars{"seedFile": SeedFile}
+
 // Run runs the container's program.
-func (c initializerStart) Run(r *run) error {
+func (c Start) Run(ctx context.Context, log *slog.Logger) error {
 	saveMemory()
-	i := initializer.Initializer{Source: c.source(), Folder: c.Folder, Done: c.Done, Volumes: c.volumes(), Opener: c.opener(r), Retry: fetchPause}
-	return withCode(i.Run(r.Context))
+	i := initializer.Initializer{Source: c.source(), Folder: c.Folder, Done: c.Done, Volumes: c.volumes(), Opener: c.opener(log), Retry: fetchPause}
+	return withCode(i.Run(ctx))
 }
 
 // saveMemory lets Go collect garbage before the container's limit kills it.
@@ -117,7 +138,7 @@ func saveMemory() {
 	}
 }
 
-func (c initializerStart) source() initializer.Source {
+func (c Start) source() initializer.Source {
 	switch {
 	case c.SecretFile != "":
 		return initializer.File{Path: c.SecretFile}
@@ -128,7 +149,7 @@ func (c initializerStart) source() initializer.Source {
 }
 
 // volumes are the devices with their folders, as strongroom generate numbers them (PV-05, PV-14).
-func (c initializerStart) volumes() (all []initializer.Volume) {
+func (c Start) volumes() (all []initializer.Volume) {
 	for i, device := range c.Device {
 		at := c.State
 		if i > 0 {
@@ -139,10 +160,11 @@ func (c initializerStart) volumes() (all []initializer.Volume) {
 	return all
 }
 
-// seedFile is where the container's program has written the secret.
-var seedFile = filepath.Join(initializer.Folder, initializer.SeedFile)
+// SeedFile is where the container's program has written the secret.
+var SeedFile = filepath.Join(initializer.Folder, initializer.SeedFile)
 
-type initializerCryptsetup struct {
+// Cryptsetup opens one volume.
+type Cryptsetup struct {
 	Device  string `short:"d" required:"" placeholder:"DEVICE" help:"The block device."`
 	Mount   string `short:"m" required:"" placeholder:"DIR" help:"Where its file system is mounted."`
 	KeyFile string `placeholder:"FILE" default:"${seedFile}" help:"The secret (${default})."`
@@ -151,7 +173,7 @@ type initializerCryptsetup struct {
 }
 
 // Help is shown by --help.
-func (initializerCryptsetup) Help() string {
+func (Cryptsetup) Help() string {
 	return `For pods that are written by hand: a container beside the initializer's, which
 opens a volume and stays, as strongroom initializer does where CRYPTSETUP_DEVICE
 is set.
@@ -160,15 +182,16 @@ is set.
 }
 
 // Run opens a volume and stays (PV-12).
-func (c initializerCryptsetup) Run(r *run) error {
+func (c Cryptsetup) Run(ctx context.Context, log *slog.Logger) error {
 	saveMemory()
 	i := initializer.Initializer{
-		Source: initializer.File{Path: c.KeyFile}, Done: c.Done, Volumes: []initializer.Volume{{Device: c.Device, Mount: c.Mount}}, Opener: c.opener(r),
+		Source: initializer.File{Path: c.KeyFile}, Done: c.Done, Volumes: []initializer.Volume{{Device: c.Device, Mount: c.Mount}}, Opener: c.opener(log),
 	}
-	return withCode(i.Run(r.Context))
+	return withCode(i.Run(ctx))
 }
 
-type initializerRotate struct {
+// Rotate changes the secret of volumes.
+type Rotate struct {
 	Device            []string `short:"d" sep:"," required:"" placeholder:"DEVICE" env:"CRYPTSETUP_DEVICE" help:"The block devices, with commas between them."`
 	SecretFile        string   `placeholder:"FILE" default:"${seedFile}" help:"The secret that opens them now (${default})."`
 	NewSecretFile     string   `placeholder:"FILE" xor:"new" required:"" help:"The secret that is to open them."`
@@ -178,7 +201,7 @@ type initializerRotate struct {
 }
 
 // Help is shown by --help.
-func (initializerRotate) Help() string {
+func (Rotate) Help() string {
 	return `Volumes may be open meanwhile. Run it again after an interruption: until it says
 that it is done, a volume opens with one of the two secrets.
 
@@ -192,28 +215,28 @@ volume.`
 }
 
 // Run changes the secret of volumes.
-func (c initializerRotate) Run(r *run) error {
+func (c Rotate) Run(ctx context.Context, log *slog.Logger) error {
 	saveMemory()
 	old, err := initializer.ReadKey(c.SecretFile)
 	if err != nil {
 		return err
 	}
 	defer old.Wipe()
-	anew, err := c.newSecret(r.Context)
+	anew, err := c.newSecret(ctx)
 	if err != nil {
 		return err
 	}
 	defer anew.Wipe()
-	o := formatFlags{KDF: c.KDF}.opener(r)
+	o := formatFlags{KDF: c.KDF}.opener(log)
 	for _, device := range c.Device {
-		if err := o.Rotate(r.Context, device, old, anew); err != nil {
+		if err := o.Rotate(ctx, device, old, anew); err != nil {
 			return withCode(err)
 		}
 	}
 	return nil
 }
 
-func (c initializerRotate) newSecret(ctx context.Context) (*secret.Passphrase, error) {
+func (c Rotate) newSecret(ctx context.Context) (*secret.Passphrase, error) {
 	if c.NewSecretFile != "" {
 		return initializer.ReadKey(c.NewSecretFile)
 	}

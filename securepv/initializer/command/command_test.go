@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 )
 
 // parseInitializer reads a command line as main does.
-func parseInitializer(t *testing.T, args ...string) (*initializerCommand, *kong.Context, error) {
+func parseInitializer(t *testing.T, args ...string) (*Initializer, *kong.Context, error) {
 	t.Helper()
 	var c struct {
-		Initializer initializerCommand `cmd:""`
+		Initializer Initializer `cmd:""`
 	}
-	k, err := kong.New(&c, kong.Vars{"seedFile": seedFile})
+	k, err := kong.New(&c, Vars, kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Bind(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	got, err := k.Parse(append([]string{"initializer"}, args...))
 	return &c.Initializer, got, err
@@ -35,8 +35,18 @@ func parseInitializer(t *testing.T, args ...string) (*initializerCommand, *kong.
 // without any argument it mounts each device where the pod has its emptyDir, and writes the file that the
 // probe looks for.
 func TestPV05InitializerReadsWhatGenerateInjects(t *testing.T) {
-	text := strings.Replace(onePod, "data:state", "data:state,more:extra,third:last", 1)
-	text = strings.Replace(text, "volumes: [", "volumes: [{name: more, persistentVolumeClaim: {claimName: more}}, {name: third, persistentVolumeClaim: {claimName: third}}, ", 1)
+	const text = `apiVersion: v1
+kind: Pod
+metadata:
+  name: app
+  annotations: {strongroom.dev/secure-pv: "data:state,more:extra,third:last"}
+spec:
+  containers: [{name: app, image: app}]
+  volumes:
+  - {name: data, persistentVolumeClaim: {claimName: data}}
+  - {name: more, persistentVolumeClaim: {claimName: more}}
+  - {name: third, persistentVolumeClaim: {claimName: third}}
+`
 	got, err := securepv.Generate([]securepv.File{{Name: "pod.yaml", Text: []byte(text)}}, securepv.Options{Image: "initializer"})
 	require.NoError(t, err)
 	var pod corev1.Pod
@@ -71,7 +81,7 @@ func TestPV05InitializerReadsWhatGenerateInjects(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []initializer.Volume{{Device: "/dev/other", Mount: "/state"}}, c.Start.volumes())
 	require.Equal(t, initializer.File{Path: "/run/seed"}, c.Start.source())
-	o := c.Start.opener(&run{})
+	o := c.Start.opener(nil)
 	require.Equal(t, initializer.PBKDF2, o.KDF)
 	require.True(t, o.NeverFormat)
 	_, _, err = parseInitializer(t, "--secret-file", "/run/seed", "--barbican-secret", "id")
@@ -89,7 +99,7 @@ func TestPV12InitializerCommands(t *testing.T) {
 	run := func(args ...string) error {
 		_, k, err := parseInitializer(t, args...)
 		require.NoError(t, err)
-		return k.Run(&run{Context: context.Background(), cli: &cli{}, log: slog.New(slog.DiscardHandler)})
+		return k.Run()
 	}
 	seed := file("seed", strings.Repeat("5a", 32))
 	done := filepath.Join(dir, "done")
@@ -103,12 +113,12 @@ func TestPV12InitializerCommands(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "device"), []byte("not a volume, and no zeroes"), 0o600))
 	device := filepath.Join(dir, "device")
 	err = run("cryptsetup", "-d", device, "-m", filepath.Join(dir, "state"), "--key-file", seed, "--done", done)
-	require.Equal(t, codeVolumeRefused, exitCode(err), "%v", err)
+	require.Equal(t, CodeRefused, exitCode(err), "%v", err)
 	require.ErrorContains(t, err, device+": refused, and left as it is")
 	err = run("rotate", "-d", device, "--secret-file", seed, "--new-secret-file", seed)
-	require.Equal(t, codeVolumeRefused, exitCode(err), "%v", err)
+	require.Equal(t, CodeRefused, exitCode(err), "%v", err)
 	require.Equal(t, 1, exitCode(run("rotate", "-d", device, "--secret-file", filepath.Join(dir, "none"), "--new-secret-file", seed)))
-	for code, err := range map[int]error{codeWrongKey: initializer.ErrWrongKey, codeVolumeBusy: initializer.ErrBusy, 1: errors.New("other")} {
+	for code, err := range map[int]error{CodeWrongKey: initializer.ErrWrongKey, CodeBusy: initializer.ErrBusy, 1: errors.New("other")} {
 		require.Equal(t, code, exitCode(withCode(fmt.Errorf("device: %w", err))))
 	}
 	c, _, err := parseInitializer(t, "cryptsetup", "-d", "/dev/csi0", "-m", "/state")
@@ -116,4 +126,13 @@ func TestPV12InitializerCommands(t *testing.T) {
 	require.Equal(t, "/contrast/secrets/workload-secret-seed", c.Cryptsetup.KeyFile)
 	_, _, err = parseInitializer(t, "rotate", "-d", device)
 	require.ErrorContains(t, err, "--new-secret-file")
+}
+
+// exitCode is the one that a program ends with.
+func exitCode(err error) int {
+	var asks kong.ExitCoder
+	if errors.As(err, &asks) {
+		return asks.ExitCode()
+	}
+	return 1
 }
