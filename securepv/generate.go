@@ -11,6 +11,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
+// PublishedImage is the image that this release's initializers have, with its digest; "" where none
+// was published with it. The linker sets it.
+var PublishedImage string
+
 // Options are what the flags of strongroom generate say.
 type Options struct {
 	Image           string  // of the initializer

@@ -22,7 +22,7 @@ type generateCommand struct {
 	Diff            bool     `xor:"to" help:"Show what would change, as diff -u does, and change nothing."`
 	Out             string   `short:"o" xor:"to" placeholder:"FILE" help:"Write everything into one file instead of standard output."`
 	SkipInitializer bool     `help:"Inject no initializer: the YAML stays as it is."`
-	Image           string   `placeholder:"IMAGE" help:"The image of the initializer, best with its digest (needed unless it is skipped)."`
+	Image           string   `placeholder:"IMAGE" help:"The image of the initializer, best with its digest; by default the one that was published with this release, if one was."`
 	Secret          string   `xor:"from" placeholder:"NAME/KEY" help:"Where there is no coordinator: the workload's secret is this key of this Kubernetes Secret, of the workload's namespace."`
 	CoordinatorHost string   `xor:"from" placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
 }
@@ -66,6 +66,9 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 	files, err := c.read(in)
 	if err != nil {
 		return exit{err, codeRefused}
+	}
+	if c.Image == "" {
+		c.Image = securepv.PublishedImage
 	}
 	if c.Image == "" && !c.SkipInitializer {
 		return exit{errors.New("--image: say which initializer, as ghcr.io/edgelesssys/contrast/initializer@sha256:…"), codeRefused}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/securepv"
 )
 
 const onePod = `apiVersion: v1
@@ -106,4 +108,31 @@ func TestPV09Generate(t *testing.T) {
 	err = generateCommand{Files: []string{path("app/pod.yaml")}}.run(nil, &bytes.Buffer{}, &bytes.Buffer{})
 	require.Equal(t, codeRefused, exitCode(err))
 	require.ErrorContains(t, err, "--image")
+}
+
+// PV-08, PV-07: the image that was published with this release is used where the user names none, and the
+// Secret that he names.
+func TestPV08PublishedImage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(onePod), 0o600))
+	generate := func(c generateCommand) (string, error) {
+		var out bytes.Buffer
+		c.Files = []string{file}
+		err := c.run(nil, &out, &out)
+		return out.String(), err
+	}
+	_, err := generate(generateCommand{})
+	require.ErrorContains(t, err, "--image: say which initializer")
+	securepv.PublishedImage = "registry.example/initializer@sha256:0123"
+	t.Cleanup(func() { securepv.PublishedImage = "" })
+	out, err := generate(generateCommand{Secret: "shop/seed"})
+	require.NoError(t, err)
+	require.Contains(t, out, "image: registry.example/initializer@sha256:0123")
+	require.Contains(t, out, "secretName: shop")
+	out, err = generate(generateCommand{Image: "mine"})
+	require.NoError(t, err)
+	require.Contains(t, out, "image: mine")
+	_, err = generate(generateCommand{Secret: "shop"})
+	require.ErrorContains(t, err, "--secret: \"shop\": say which Secret")
+	require.Equal(t, codeRefused, exitCode(err))
 }

@@ -33,5 +33,5 @@ func main() {
 		stop()
 		os.Exit(1) //nolint:gocritic // stop was called
 	}
-	fmt.Println(digest)
+	_, _ = fmt.Fprintln(os.Stdout, digest)
 }

@@ -29,6 +29,10 @@ type Kernel interface {
 	Open(ctx context.Context, device string, header *os.File, name string, key *secret.Passphrase) error
 	// Close closes a mapping and what is below it. ErrBusy.
 	Close(ctx context.Context, name string) error
+	// CloseLater has the kernel close it as soon as nothing uses it any more.
+	CloseLater(ctx context.Context, name string) error
+	// Keep takes a CloseLater back. It may have come to pass.
+	Keep(ctx context.Context, name string) error
 }
 
 // Mapping is an open volume, or a part of one that was not opened to the end.
@@ -207,6 +211,31 @@ const partSuffix = "_dif"
 func (DeviceMapper) Close(ctx context.Context, name string) error {
 	for _, n := range []string{name, name + partSuffix} {
 		if err := cryptsetup(ctx, nil, nil, "close", n); err != nil && exitCode(err) != cryptsetupNone {
+			return err
+		}
+	}
+	return nil
+}
+
+// CloseLater implements Kernel. cryptsetup would close the part at once, which is in use.
+func (DeviceMapper) CloseLater(ctx context.Context, name string) error {
+	return ofBoth(ctx, name, func(n string) []string { return []string{"remove", "--deferred", n} })
+}
+
+// Keep implements Kernel.
+func (DeviceMapper) Keep(ctx context.Context, name string) error {
+	return ofBoth(ctx, name, func(n string) []string { return []string{"message", n, "0", "@cancel_deferred_remove"} })
+}
+
+// ofBoth runs dmsetup for a mapping and for the part below it, as far as they are there.
+func ofBoth(ctx context.Context, name string, args func(name string) []string) error {
+	for _, n := range []string{name, name + partSuffix} {
+		err := command{name: "dmsetup", args: args(n)}.run(ctx)
+		if err == nil {
+			continue
+		}
+		gone := command{name: "dmsetup", args: []string{"info", n}}.run(ctx) != nil
+		if !gone {
 			return err
 		}
 	}

@@ -36,6 +36,9 @@ func (k loops) Mappings(device string) ([]initializer.Mapping, error) {
 		return nil, err
 	}
 	path, id, _ := strings.Cut(string(text), " ")
+	if _, err := os.Stat(k.file(name, "later")); err == nil && k.Close(context.Background(), name) == nil {
+		return nil, nil // as the kernel does at that moment
+	}
 	return []initializer.Mapping{{Name: name, Path: path, UUID: id}}, nil
 }
 
@@ -136,7 +139,20 @@ func (k loops) Close(_ context.Context, name string) error {
 	if out, err := exec.Command("losetup", "--detach", path).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
+	_ = os.Remove(k.file(name, "later"))
 	return os.Remove(k.file(name, "map"))
+}
+
+func (k loops) CloseLater(_ context.Context, name string) error {
+	return os.WriteFile(k.file(name, "later"), nil, 0o600)
+}
+
+func (k loops) Keep(_ context.Context, name string) error {
+	err := os.Remove(k.file(name, "later"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
 }
 
 // away takes everything back, whatever happened.

@@ -124,9 +124,7 @@ func (i *Initializer) closeAll(ctx context.Context, volumes []Volume) error {
 	for _, v := range slices.Backward(volumes) {
 		if err := i.Close(ctx, v); err != nil {
 			failed = append(failed, err)
-			continue
 		}
-		i.Log.Info("the volume is closed", "device", v.Device)
 	}
 	return errors.Join(failed...)
 }

@@ -97,12 +97,21 @@ func (o *Opener) openFormatted(ctx context.Context, v Volume, name string, h *he
 	if err != nil {
 		return false, err
 	}
-	switch {
-	case m != nil && h.opened(m):
-		before = true
+	if m != nil && h.opened(m) {
+		if err := testKey(ctx, v.Device, mem, key); err != nil { // only who has the key may have it
+			return true, err
+		}
+		if err := o.Kernel.Keep(ctx, name); err != nil {
+			return true, err
+		}
+		if m, err = o.find(v.Device, name); err != nil {
+			return true, err
+		}
+		before = m != nil
+	}
+	if before {
 		o.Log.Info("the volume is open already", "device", v.Device, "mapping", name)
-		err = testKey(ctx, v.Device, mem, key) // only who has the key may have it
-	default:
+	} else {
 		if err = o.Kernel.Close(ctx, name); err != nil { // a part of it, or another that had this number
 			return false, err
 		}
@@ -156,8 +165,10 @@ func (o *Opener) find(device, name string) (*Mapping, error) {
 	return nil, nil
 }
 
-// Close ensures that a volume is neither mounted nor open. ErrBusy: something still uses it when
-// patience ends.
+// Close ensures that a volume is not mounted, and not open for longer than the mount of a container
+// before this one is there: a container that is started again has a mount of its own of what that
+// one has mounted, and whoever removes the pod's folders, the kubelet, ends the other. ErrBusy:
+// something still has files open when patience ends.
 func (o *Opener) Close(ctx context.Context, v Volume) error {
 	name, err := o.Kernel.Name(v.Device)
 	if err != nil {
@@ -169,12 +180,27 @@ func (o *Opener) Close(ctx context.Context, v Volume) error {
 	}
 	if err == nil {
 		o.step("unmounted")
-		err = o.release(ctx, name)
+		err = o.closeNowOrLater(context.WithoutCancel(ctx), v, name)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: close the volume: %w", v.Device, err)
 	}
 	o.step("closed")
+	return nil
+}
+
+func (o *Opener) closeNowOrLater(ctx context.Context, v Volume, name string) error {
+	err := o.Kernel.Close(ctx, name)
+	if err == nil {
+		o.Log.Info("the volume is closed", "device", v.Device)
+	}
+	if !errors.Is(err, ErrBusy) {
+		return err
+	}
+	if err := o.Kernel.CloseLater(ctx, name); err != nil {
+		return err
+	}
+	o.Log.Warn("the volume is mounted elsewhere, by a container before this one; it is closed as soon as that is unmounted", "device", v.Device)
 	return nil
 }
 

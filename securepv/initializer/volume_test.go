@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"strongroom/activities/secret"
@@ -201,6 +202,38 @@ func TestPV11InUse(t *testing.T) {
 	}
 	require.NoError(t, f.Close())
 	require.NoError(t, <-done)
+}
+
+// Contrast's issue 2455: a container that is started again has a mount of its own of what the one before
+// it has mounted. It ends its own, and the volume is closed when the kubelet ends the other; one that
+// is started once more before that keeps it open.
+func TestPV11MountedElsewhere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.opens()
+	other := t.TempDir()
+	require.NoError(t, unix.Mount(b.volume.Mount, other, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { _ = unix.Unmount(other, unix.MNT_DETACH) })
+	open := func() int {
+		m, err := b.kernel.Mappings(b.volume.Device)
+		require.NoError(t, err)
+		return len(m)
+	}
+	for range 2 {
+		require.NoError(t, b.opener.Close(t.Context(), b.volume))
+		require.False(t, b.mounted())
+		require.Equal(t, 1, open())
+		require.Contains(t, b.said.String(), "it is closed as soon as that is unmounted")
+		require.True(t, b.opens(), "it was open before")
+	}
+	require.NoError(t, unix.Unmount(other, 0))
+	require.Equal(t, 1, open(), "it is kept open")
+	require.NoError(t, unix.Mount(b.volume.Mount, other, "", unix.MS_BIND, ""))
+	require.NoError(t, b.opener.Close(t.Context(), b.volume))
+	require.NoError(t, unix.Unmount(other, 0))
+	require.Zero(t, open())
+	require.False(t, b.opens())
+	b.closes()
 }
 
 // A volume that has grown has its room at the next start, where the initializer may give it; where it may

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ type Machine struct {
 	Programs []string          // found in PATH, with their libraries
 	Files    map[string]string // more files, by path, with their content
 	DiskMiB  int               // of /dev/vda, default 256
+	Folder   string            // whose content is the read-only file system of /dev/vdb; "": there is none
 	Ports    []int             // of the machine, that the test outside reaches: see Running.Address
 }
 
@@ -87,6 +89,11 @@ func (m Machine) Start(t *testing.T) *Running {
 		"-append", "console=ttyS0 quiet panic=-1 " + guest.InHaste + " " + rightClock + " PATH=/bin -- -test.v -test.timeout=20m -test.run=^" + regexp.QuoteMeta(t.Name()) + "$",
 		"-drive", "file=" + disk + ",format=raw,if=virtio,cache=unsafe,discard=unmap",
 	}
+	if m.Folder != "" {
+		second := filepath.Join(dir, "folder")
+		require.NoError(t, fileSystem(ctx, second, m.Folder))
+		args = append(args, "-drive", "file="+second+",format=raw,if=virtio,readonly=on")
+	}
 	args = append(args, r.network(m.Ports)...)
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -101,6 +108,30 @@ func (m Machine) Start(t *testing.T) *Running {
 	}()
 	t.Cleanup(func() { cancel(); <-r.over })
 	return r
+}
+
+// fileSystem makes an ext4 of a folder.
+func fileSystem(ctx context.Context, to, folder string) error {
+	const spare, perFile = 16 << 20, 4 << 10
+	size := int64(spare)
+	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size() + perFile
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-d", folder, to, fmt.Sprintf("%dk", size*5/4>>10)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mkfs.ext4: %w: %s", err, out)
+	}
+	return nil
 }
 
 // watch shows what the machine says until it is off.

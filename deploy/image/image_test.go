@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"strongroom/deploy/guest/vm"
+	"strongroom/securepv"
+)
+
+func TestMain(m *testing.M) { os.Exit(vm.Main(m)) }
+
+// built builds the program and the image, and gives that as who pulls it by its digest has it.
+func built(t *testing.T) (v1.Image, string) {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "strongroom/cmd/strongroom-initializer")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := compile.CombinedOutput()
+	require.NoError(t, err, string(out))
+	to := filepath.Join(dir, "image")
+	digest, err := build(t.Context(), program, to)
+	require.NoError(t, err)
+	again, err := build(t.Context(), program, to)
+	require.NoError(t, err)
+	require.Equal(t, digest, again, "the same packages and program")
+	p, err := layout.FromPath(to)
+	require.NoError(t, err)
+	image, err := p.Image(digest)
+	require.NoError(t, err)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "nothing else is left")
+	return image, digest.String()
+}
+
+const shop = `apiVersion: v1
+kind: Pod
+metadata:
+  name: shop
+  annotations: {contrast.edgeless.systems/secure-pv: "data:state"}
+spec:
+  containers:
+  - name: shop
+    image: shop
+    command: [/usr/bin/dd, if=/etc/mke2fs.conf, of=/srv/letter, conv=fsync]
+    volumeMounts: [{name: state, mountPath: /srv, mountPropagation: HostToContainer}]
+  volumes:
+  - {name: data, persistentVolumeClaim: {claimName: shop}}
+`
+
+// PV-04, PV-05, PV-06, PV-07, PV-11, PV-13: the image has what the initializer needs and no shell, and the
+// pod that generate makes of a workload runs with it, container by container as a kubelet has them
+// run: the workload's file is encrypted on the volume, is there for the pod's next start, and nothing
+// stays open or mounted when the pod ends. A container that is killed is followed by one that uses on
+// what is open (Contrast's issue 2455).
+func TestPV13APodRuns(t *testing.T) {
+	t.Parallel()
+	if !vm.Inside() {
+		folder := t.TempDir()
+		prepare(t, folder)
+		vm.Machine{
+			Modules: []string{"dm-crypt", "dm-integrity", "xts", "aesni-intel", "algif_skcipher", "algif_hash", "algif_aead", "authenc", "hmac", "sha256_generic",
+				"ext4", "loop", "overlay"},
+			Programs: []string{"crun"},
+			DiskMiB:  80,
+			Folder:   folder,
+		}.Run(t)
+		return
+	}
+	require.NoError(t, os.MkdirAll("/image", 0o755))
+	require.NoError(t, unix.Mount("/dev/vdb", "/image", "ext4", unix.MS_RDONLY, ""))
+	p := &pod{t: t, lower: "/image/rootfs", dir: "/pod", claims: map[string]string{"shop": "/dev/vda"}, values: map[string]string{"shop/seed": strings.Repeat("5a", 32)}}
+	read := func(name string, into any) {
+		text, err := os.ReadFile(filepath.Join("/image", name))
+		require.NoError(t, err)
+		require.NoError(t, yaml.UnmarshalStrict(text, into))
+	}
+	var generated corev1.Pod
+	read("pod.yaml", &generated)
+	read("config.json", &p.image)
+	p.spec = generated.Spec
+	initializer, workload := p.spec.InitContainers[0], p.spec.Containers[0]
+	require.NoError(t, unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, "")) // crun looks whether there is one
+	require.NoError(t, os.MkdirAll(p.dir, 0o755))
+	require.NoError(t, unix.Mount("tmpfs", p.dir, "tmpfs", 0, ""))
+	require.NoError(t, unix.Mount("", p.dir, "", unix.MS_SHARED|unix.MS_REC, ""))
+	letter, err := os.ReadFile(filepath.Join(p.lower, "etc/mke2fs.conf"))
+	require.NoError(t, err)
+
+	p.begin()
+	first := p.start(initializer)
+	first.becomesReady(initializer.StartupProbe)
+	require.NoError(t, p.start(workload).wait())
+	require.NoError(t, first.kill("KILL")) // the container's program has crashed
+	require.Error(t, first.wait())
+	second := p.start(initializer)
+	second.becomesReady(initializer.StartupProbe)
+	workload.Command = []string{"/usr/bin/cat", "/srv/letter"}
+	reader := p.start(workload)
+	require.NoError(t, reader.wait())
+	require.Equal(t, string(letter), reader.out.String())
+	require.Equal(t, 1, p.stops(second), "what the container before it has mounted is out of its sight")
+
+	device, err := os.ReadFile("/dev/vda")
+	require.NoError(t, err)
+	require.NotContains(t, string(device), string(letter[:64]), "it is in clear on the volume")
+	require.True(t, bytes.HasPrefix(device, []byte("LUKS\xba\xbe")))
+
+	p.begin() // the pod, at its next start
+	third := p.start(initializer)
+	third.becomesReady(initializer.StartupProbe)
+	reader = p.start(workload)
+	require.NoError(t, reader.wait())
+	require.Equal(t, string(letter), reader.out.String())
+	require.Zero(t, p.stops(third))
+
+	before, err := os.ReadFile("/dev/vda")
+	require.NoError(t, err)
+	p.values["shop/seed"] = strings.Repeat("a5", 32) // another workload's
+	p.begin()
+	other := p.start(initializer)
+	require.Error(t, other.wait())
+	require.Equal(t, 4, other.cmd.ProcessState.ExitCode())
+	require.Zero(t, p.end())
+	after, err := os.ReadFile("/dev/vda")
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(before, after), "it was written to")
+}
+
+// stops ends the pod: its initializer is the last of its containers. It counts the mounts that were left
+// to the kubelet.
+func (p *pod) stops(initializer *running) (left int) {
+	p.t.Helper()
+	require.NoError(p.t, initializer.kill("TERM"))
+	require.NoError(p.t, initializer.wait())
+	left = p.end()
+	require.Eventually(p.t, func() bool { // the kernel closes a moment later what it was to close later
+		open, err := filepath.Glob("/sys/block/dm-*")
+		return err == nil && len(open) == 0
+	}, time.Minute, 50*time.Millisecond)
+	return left
+}
+
+// prepare lays out what the machine gets: the image's files and configuration, and the pod.
+func prepare(t *testing.T, folder string) {
+	t.Helper()
+	image, digest := built(t)
+	require.NoError(t, validate.Image(image))
+	root := filepath.Join(folder, "rootfs")
+	require.NoError(t, os.Mkdir(root, 0o755))
+	all := mutate.Extract(image)
+	unpack := exec.Command("tar", "-x", "-C", root)
+	unpack.Stdin = all
+	out, err := unpack.CombinedOutput()
+	require.NoError(t, err, string(out))
+	_, err = io.Copy(io.Discard, all)
+	require.NoError(t, err)
+	require.NoError(t, all.Close())
+	for _, none := range []string{"bin/sh", "bin/bash", "usr/bin/dpkg", "usr/bin/apt", "usr/bin/perl"} {
+		require.NoFileExists(t, filepath.Join(root, none))
+	}
+	certificates, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
+	require.NoError(t, err)
+	require.Greater(t, strings.Count(string(certificates), "BEGIN CERTIFICATE"), 50)
+
+	config, err := image.ConfigFile()
+	require.NoError(t, err)
+	text, err := json.Marshal(config.Config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "config.json"), text, 0o644))
+	got, err := securepv.Generate([]securepv.File{{Name: "shop.yaml", Text: []byte(shop)}},
+		securepv.Options{Image: "registry.example/initializer@" + digest, Secret: &securepv.Secret{Name: "shop", Key: "seed"}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "pod.yaml"), got[0].Text, 0o644))
+}
