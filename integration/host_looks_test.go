@@ -164,18 +164,33 @@ func (w *hostLooks) task(t *testing.T) string {
 // note notes the passphrases that a server has now; those that it had stay noted.
 func (w *hostLooks) note(t *testing.T, server string) {
 	t.Helper()
+	least := 0 // it may be deleted by now
+	if _, known := w.of[server]; !known {
+		least = 4 // three disks and a TPM
+	}
+	w.noteAs(t, server, "strongroom server "+server+" ", least)
+}
+
+// noteImage notes the passphrases of an image of a server: what reads it runs on that server.
+func (w *hostLooks) noteImage(t *testing.T, server, image string) {
+	t.Helper()
+	w.noteAs(t, server, "strongroom image "+image+" ", 1)
+}
+
+func (w *hostLooks) noteAs(t *testing.T, server, prefix string, least int) {
+	t.Helper()
 	now := canaries{}
 	for _, user := range []string{"-demo", "-alt"} {
 		for name, value := range w.passphrasesOf(t, user) {
-			if strings.HasPrefix(name, "strongroom server "+server+" ") {
+			if strings.HasPrefix(name, prefix) {
 				now.add(name+" "+fmt.Sprintf("%x", sha256.Sum256(value)), value)
 			}
 		}
 	}
+	require.GreaterOrEqual(t, len(now), least, prefix)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of[server] == nil {
-		require.GreaterOrEqual(t, len(now), 4, "three disks and a TPM")
 		w.of[server] = canaries{}
 	}
 	maps.Copy(w.of[server], now)

@@ -24,8 +24,9 @@ import (
 // server of the operation: the database, strongroom's password, users' passwords, the keys of
 // credentials, of the key manager, of tokens and of the metadata service, tokens, and passphrases of
 // other servers: of its own on which no operation runs, and of one that another project has on
-// another host. Once an operation is over, its server's are gone, too. No file has a passphrase at
-// all, nor have those that lie in memory while an operation runs, which are of its server alone.
+// another host. Once an operation is over, those of its server and of an image of it are gone, too.
+// No file has a passphrase at all, nor have those that lie in memory while an operation runs, which
+// are of its server alone.
 func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	backends(t, local, openStack)
 	c := twoHosts(t)
@@ -63,7 +64,9 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	}
 	restarts(id, a)
 	of(id, a, "image.Upload@before", func() {
-		c.deleteImage(t, c.createImage(t, id, "copy", map[string]any{"key": "new"}))
+		img := c.createImage(t, id, "copy", map[string]any{"key": "new"})
+		w.noteImage(t, id, img.ID)
+		c.deleteImage(t, img)
 	})
 	of(id, a, "disk.Create@after", func() { c.rebuild(t, id, c.idler, "ACTIVE") })
 	of(id, b, "domain.Start@before", func() { c.resize(t, id, largerTPM) })
