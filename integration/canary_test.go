@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,11 +28,14 @@ import (
 // have been written down.
 type canaries map[string][][]byte
 
-func (c canaries) add(name string, value []byte) {
-	forms := [][]byte{bytes.Clone(value), []byte(hex.EncodeToString(value))}
-	for shift := range 3 { // base64 of the value inside a longer text, at each alignment
-		text := base64.StdEncoding.EncodeToString(append(make([]byte, shift), value...))
-		forms = append(forms, []byte(text[4:len(text)-4]))
+func (c canaries) add(name string, values ...[]byte) {
+	var forms [][]byte
+	for _, value := range values {
+		forms = append(forms, bytes.Clone(value), []byte(hex.EncodeToString(value)))
+		for shift := range 3 { // base64 of the value inside a longer text, at each alignment
+			text := base64.StdEncoding.EncodeToString(append(make([]byte, shift), value...))
+			forms = append(forms, []byte(text[4:len(text)-4]))
+		}
 	}
 	c[name] = forms
 }
@@ -48,6 +52,31 @@ func (c canaries) in(text []byte) []string {
 		}
 	}
 	return found
+}
+
+// finder is in for long texts and for many: each is read once, however much there is to find.
+func (c canaries) finder() func(text []byte) []string {
+	type form struct {
+		name  string
+		value []byte
+	}
+	begins := make([][]form, 1<<16) // by their first two bytes
+	at := func(text []byte) int { return int(text[0])<<8 | int(text[1]) }
+	for name, forms := range c {
+		for _, value := range forms {
+			begins[at(value)] = append(begins[at(value)], form{name, value})
+		}
+	}
+	return func(text []byte) (found []string) {
+		for i := range max(len(text)-1, 0) {
+			for _, f := range begins[at(text[i:])] {
+				if bytes.HasPrefix(text[i:], f.value) && !slices.Contains(found, f.name) {
+					found = append(found, f.name)
+				}
+			}
+		}
+		return found
+	}
 }
 
 // anyToken is what every token of the run's identity service looks like, whosever

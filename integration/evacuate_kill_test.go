@@ -28,7 +28,7 @@ func TestKillMatrixEvacuate(t *testing.T) {
 	backends(t, local, openStack)
 	c := twoHosts(t)
 	e := evacuees{testCloud: c, from: c.Host(2), to: c.Host(1)}
-	points := troublesOf("evacuate", cuts.evacuate, []string{control, "temporal", destinationWorker, destinationLibvirt, destinationPower, sourceReturns},
+	points := troublesOf("evacuate", cuts.evacuate, []string{control, "temporal", gateway, destinationWorker, destinationLibvirt, destinationPower, sourceReturns},
 		[]string{"disk.Create", "domain.Start"}, 2)
 	// One that comes back must fall silent again, which takes a minute: it comes last.
 	slices.SortStableFunc(points, func(a, b string) int { return strings.Index(a, sourceReturns) - strings.Index(b, sourceReturns) })

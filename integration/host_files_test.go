@@ -3,8 +3,10 @@ package integration_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,26 +56,30 @@ func (c *testCloud) filesOfHost(t *testing.T, h stack.Host) []string {
 }
 
 // ofFile is how much of a file is searched, at its beginning and at its end: disks are
-// encrypted, and what is written beside them is short.
-const ofFile = 8 << 20
+// encrypted, and what is written beside them is short. duringOperations is how much while an
+// operation waits for it.
+const (
+	ofFile           = 8 << 20
+	duringOperations = 64 << 10
+)
+
+const aTokenOrDatabase = "a token, or a database"
 
 // inFiles tells what of a host's files, of their names and of what is noted with them has
-// something of the canaries, or a token, or the address of a database.
-func (c *testCloud) inFiles(t *testing.T, h stack.Host, known ...canaries) (found []string) {
+// something of the canaries, or a token, or the address of a database; so much of each is read.
+func (c *testCloud) inFiles(t *testing.T, h stack.Host, much int, known canaries) (found []string) {
 	t.Helper()
-	hasToken, files := tokenFinder(), 0
+	hasToken, find, files := tokenFinder(), known.finder(), 0
 	look := func(path string, text []byte) {
-		for _, k := range known {
-			for _, name := range k.in(text) {
-				found = append(found, path+": "+name)
-			}
+		for _, name := range find(text) {
+			found = append(found, path+": "+name)
 		}
 		if hasToken(text) || bytes.Contains(text, []byte("postgres://")) {
-			found = append(found, path+": a token, or a database")
+			found = append(found, path+": "+aTokenOrDatabase)
 		}
 	}
 	for _, root := range c.filesOfHost(t, h) {
-		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) { // files come and go
 				return nil
 			}
@@ -84,12 +90,78 @@ func (c *testCloud) inFiles(t *testing.T, h stack.Host, known ...canaries) (foun
 			look(path, notesOf(path))
 			if d.Type().IsRegular() {
 				files++
-				look(path, partsOf(path))
+				look(path, partsOf(path, much))
 			}
 			return nil
-		}))
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
-	require.Greater(t, files, 5)
+	if files <= 5 {
+		t.Errorf("the files of host %d were not found", h.Number)
+	}
+	return found
+}
+
+// What a host worker has in memory for a moment, as files: what is to be on a server's config drive,
+// and what ceph-fuse is told to mount a share.
+const (
+	serverFolder = "strongroom-"
+	mountFolder  = "strongroom-mount-"
+)
+
+// memoryFolder is the folder in memory of a process.
+func memoryFolder(pid int) string { return fmt.Sprintf("/proc/%d/root/dev/shm", pid) }
+
+// inMemoryIsClean requires of the folders in memory of a host that there is one of the server of the
+// operation that runs alone, and that it has no key to the cloud, no token and no passphrase.
+func (w *hostLooks) inMemoryIsClean(t *testing.T, h stack.Host) {
+	t.Helper()
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, found := range w.inMemory(t, h) {
+		t.Errorf("host %d, while an operation runs on %q: %s", h.Number, w.busy, found)
+	}
+}
+
+// inMemory tells what is in the folders in memory of a host and may not be there. Other clouds of
+// this machine have theirs beside them.
+func (w *hostLooks) inMemory(t *testing.T, h stack.Host) (found []string) {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(memoryFolder(w.workers[h]), serverFolder+"*"))
+	if err != nil {
+		t.Error(err)
+	}
+	if len(folders) == 0 {
+		return nil
+	}
+	known := maps.Clone(w.known)
+	for _, of := range w.of {
+		maps.Copy(known, of)
+	}
+	find := known.finder()
+	for _, folder := range folders {
+		server, _ := strings.CutPrefix(filepath.Base(folder), serverFolder)
+		_, own := w.of[server]
+		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil //nolint:nilerr // files come and go
+			}
+			text := partsOf(path, ofFile)
+			for _, name := range find(text) {
+				found = append(found, path+": "+name)
+			}
+			if w.hasToken(text) {
+				found = append(found, path+": a token")
+			}
+			own = own || bytes.Contains(text, []byte(w.State)) // of a mount of this cloud's
+			return nil
+		})
+		if own && server != w.busy {
+			found = append(found, folder+" is left")
+		}
+	}
 	return found
 }
 
@@ -109,16 +181,16 @@ func notesOf(path string) (text []byte) {
 	return text
 }
 
-// partsOf are the beginning and the end of a file; nothing if it went meanwhile.
-func partsOf(path string) []byte {
+// partsOf are the beginning and the end of a file, so much of each; nothing if it went meanwhile.
+func partsOf(path string, much int) []byte {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(f, ofFile))
-	if info, err := f.Stat(); err == nil && info.Size() > ofFile {
-		end, _ := io.ReadAll(io.NewSectionReader(f, max(ofFile, info.Size()-ofFile), ofFile))
+	text, _ := io.ReadAll(io.LimitReader(f, int64(much)))
+	if info, err := f.Stat(); err == nil && info.Size() > int64(much) {
+		end, _ := io.ReadAll(io.NewSectionReader(f, max(int64(much), info.Size()-int64(much)), int64(much)))
 		text = append(text, end...)
 	}
 	return text

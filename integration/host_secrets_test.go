@@ -1,213 +1,158 @@
 package integration_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/sha256"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
-	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
-	"strongroom/deploy/dev/process"
 	"strongroom/deploy/dev/stack"
 )
 
-// H1: neither the memory of a host worker, at any of many moments of operations, nor its
+// H1: neither the memory of a host worker, at moments of each operation and at many others, nor its
 // environment, configuration and files, nor those of its libvirtd, hold what opens more than the
-// server of the operation: the database, strongroom's password, the keys of credentials and of the
-// key manager, tokens, and passphrases of other servers: of one of its own on which no operation
-// runs, and of one that another project has on another host. No file has a passphrase at all.
+// server of the operation: the database, strongroom's password, users' passwords, the keys of
+// credentials, of the key manager, of tokens and of the metadata service, tokens, and passphrases of
+// other servers: of its own on which no operation runs, and of one that another project has on
+// another host. Once an operation is over, those of its server and of an image of it are gone, too.
+// No file has a passphrase at all, nor have those that lie in memory while an operation runs, which
+// are of its server alone.
 func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
-	hosts := []stack.Host{a, b}
-	known := canaries{}
-	for _, file := range []string{"service.password", "credentials.key", "master.key", "ca/ca.key"} {
-		text, err := os.ReadFile(filepath.Join(c.State, file))
-		if os.IsNotExist(err) && leansOn() == openStack {
-			continue // the cloud has its own key manager
-		}
-		require.NoError(t, err)
-		for i, form := range keyForms(t, text) {
-			known.add(fmt.Sprintf("%s (form %d)", file, i), form)
-		}
-	}
-	known.add("the database", []byte(databaseURL(t, c)))
-	hasToken := tokenFinder()
-
+	w := c.watchHosts(t, c.keysToTheCloud(t), a, b)
 	owner, err := c.login("-demo")
 	require.NoError(t, err)
 	api := owner.compute(t)
 	// A server on which nothing works while others are started, copied, rebuilt and moved, and
 	// one of another project on the other host.
-	bystander := c.on(t, a, func() string { return c.createIdle(t, encryptedTPM) })
-	foreign := c.foreign(t, b)
-	pids := map[int]string{}
-	for _, h := range hosts {
-		pid, running := process.Named(c.PIDFile(h.Part("host")))
-		require.True(t, running)
-		pids[pid] = hostName(t, h)
-	}
-	theirs, all := canaries{}, canaries{} // of servers at rest; all there are
-	note := func(into canaries, server string) {
+	var bystander, id string
+	w.operation(t, "", a, "disk.Create@after", func() string {
+		bystander = c.on(t, a, func() string { return c.createIdle(t, encryptedTPM) })
+		return bystander
+	})
+	w.operation(t, "", b, "domain.Start@after", func() string { return c.foreign(t, b) })
+	w.operation(t, "", a, "domain.Start@after", func() string {
+		id = c.on(t, a, func() string { return c.createIdle(t, encryptedTPM, withConfigDrive) })
+		return id
+	})
+	of := func(server string, h stack.Host, point string, do func()) {
 		t.Helper()
-		n := 0
-		for _, user := range []string{"-demo", "-alt"} {
-			for name, value := range c.passphrasesOf(t, user) {
-				if strings.HasPrefix(name, "strongroom server "+server+" ") {
-					into.add(name+" "+fmt.Sprintf("%x", sha256.Sum256(value)), value)
-					n++
-				}
-			}
-		}
-		require.GreaterOrEqual(t, n, 4, "three disks and a TPM")
+		w.operation(t, server, h, point, func() string { do(); return server })
 	}
-	for _, server := range []string{bystander, foreign} {
-		note(theirs, server)
-		note(all, server)
-	}
-	look := func(pid int, memory []byte) {
+	restarts := func(server string, h stack.Host) {
 		t.Helper()
-		if found := known.in(memory); len(found) > 0 {
-			t.Errorf("the memory of %s's worker holds %v", pids[pid], found)
-		}
-		if found := theirs.in(memory); len(found) > 0 {
-			t.Errorf("the memory of %s's worker holds passphrases of servers on which no operation runs: %v", pids[pid], found)
-		}
-		if hasToken(memory) {
-			t.Errorf("the memory of %s's worker holds a token", pids[pid])
-		}
+		of(server, h, "domain.Stop@after", func() {
+			require.NoError(t, servers.Stop(t.Context(), api, server).ExtractErr())
+			c.becomes(t, server, "SHUTOFF")
+		})
+		of(server, h, "domain.Start@after", func() {
+			require.NoError(t, servers.Start(t.Context(), api, server).ExtractErr())
+			c.becomes(t, server, "ACTIVE")
+		})
 	}
-	filesAreClean := func() {
-		t.Helper()
-		for _, h := range hosts {
-			require.Empty(t, c.inFiles(t, h, known, all), hostName(t, h))
-		}
-	}
-	for pid := range pids {
-		look(pid, memoryOf(pid))
-	}
-	stop, looks := make(chan struct{}), make(chan map[int]int, 1)
-	go func() {
-		n := map[int]int{}
-		defer func() { looks <- n }()
-		for {
-			for pid := range pids {
-				select {
-				case <-stop:
-					return
-				case <-t.Context().Done():
-					return
-				case <-time.After(100 * time.Millisecond):
-				}
-				if memory := memoryOf(pid); len(memory) > 0 {
-					n[pid]++
-					look(pid, memory)
-				}
-			}
-		}
-	}()
-	id := c.on(t, a, func() string { return c.createIdle(t, encryptedTPM) })
-	note(all, id)
-	filesAreClean()
-	require.NoError(t, servers.Stop(t.Context(), api, id).ExtractErr())
-	c.becomes(t, id, "SHUTOFF")
-	require.NoError(t, servers.Start(t.Context(), api, id).ExtractErr())
-	c.becomes(t, id, "ACTIVE")
-	img := c.createImage(t, id, "copy", map[string]any{"key": "new"})
-	c.deleteImage(t, img)
-	c.rebuild(t, id, c.idler, "ACTIVE")
-	note(all, id)
-	c.resize(t, id, largerTPM)
+	restarts(id, a)
+	of(id, a, "image.Upload@before", func() {
+		img := c.createImage(t, id, "copy", map[string]any{"key": "new"})
+		w.noteImage(t, id, img.ID)
+		c.deleteImage(t, img)
+	})
+	of(id, a, "disk.Create@after", func() { c.rebuild(t, id, c.idler, "ACTIVE") })
+	of(id, b, "domain.Start@before", func() { c.resize(t, id, largerTPM) })
 	c.requireOn(t, b, id)
-	filesAreClean()
-	c.revert(t, id)
+	w.filesAreClean(t)
+	of(id, a, "domain.Start@after", func() { c.revert(t, id) })
 	c.requireOn(t, a, id)
-	c.shelve(t, id)
-	filesAreClean()
-	c.unshelveTo(t, b, id)
-	c.becomes(t, id, "ACTIVE")
-	filesAreClean()
-	c.delete(t, id)
-	close(stop)
-	for pid, n := range <-looks {
-		require.GreaterOrEqual(t, n, 3, pids[pid]) // a look takes seconds where processors are few
-	}
+	of(id, a, "tpm.Save@after", func() { c.shelve(t, id) })
+	of(id, b, "disk.Restore@after", func() {
+		c.unshelveTo(t, b, id)
+		c.becomes(t, id, "ACTIVE")
+	})
+	w.filesAreClean(t)
+	of(id, b, "disk.Remove.disk_file@before", func() { c.delete(t, id) })
 
-	// Its own operations leave nothing either: a stop and a start, a live migration, and a rotation,
-	// which changes the passphrases.
-	require.NoError(t, servers.Stop(t.Context(), api, bystander).ExtractErr())
-	c.becomes(t, bystander, "SHUTOFF")
-	require.NoError(t, servers.Start(t.Context(), api, bystander).ExtractErr())
-	c.becomes(t, bystander, "ACTIVE")
-	require.NoError(t, c.liveMigrate(t, bystander, &b)) // whoever asks may not read its keys: a hands them on
-	c.becomes(t, bystander, "ACTIVE")
+	// A live migration by who may not read the server's keys: a hands them on. A rotation changes
+	// the passphrases.
+	of(bystander, a, "domain.Migrate@before", func() {
+		require.NoError(t, c.liveMigrate(t, bystander, &b))
+		c.becomes(t, bystander, "ACTIVE")
+	})
 	c.requireOn(t, b, bystander)
-	for pid := range pids {
-		look(pid, memoryOf(pid))
-	}
-	require.NoError(t, c.rotate(t, "-demo", bystander, nil))
-	c.becomes(t, bystander, "ACTIVE")
-	note(theirs, bystander)
-	note(all, bystander)
-	for pid := range pids {
-		look(pid, memoryOf(pid))
-	}
-	c.delete(t, bystander)
-	filesAreClean()
+	of(bystander, b, "disk.AddKey@after", func() {
+		require.NoError(t, c.rotate(t, "-demo", bystander, nil))
+		c.becomes(t, bystander, "ACTIVE")
+	})
+	restarts(bystander, b)
+	w.filesAreClean(t)
+	of(bystander, b, "domain.Remove.domain@before", func() { c.delete(t, bystander) })
+	w.filesAreClean(t)
+	w.processesAreClean(t)
+	w.stop(t)
 
-	for _, h := range hosts {
-		pid, running := process.Named(c.PIDFile(h.Part("host")))
-		require.True(t, running)
-		require.Contains(t, pids, pid, "it is the same process")
-		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		require.NoError(t, err)
-		require.Empty(t, known.in(environment))
-		require.Empty(t, all.in(environment))
-		require.False(t, hasToken(environment))
-		open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-		require.NoError(t, err)
-		for _, fd := range open {
-			to, _ := os.Readlink(fd) // one may be closed by now
-			for _, file := range []string{"service.password", "credentials.key", "master.key", "strongroom.yaml", ".s.PGSQL"} {
-				require.NotContains(t, to, file)
-			}
-		}
+	// The search finds what is there: in the processes that need it, and wherever it could be.
+	w.finds(t, "control", "the database", "the database's password", "ca/ca.key")
+	w.finds(t, "metadata", "metadata.secret")
+	if c.real == nil {
+		w.finds(t, "devcloud", "token.key")
 	}
-	// The search finds what is there.
-	control, running := process.Named(c.PIDFile("control"))
-	require.True(t, running)
-	require.Contains(t, known.in(memoryOf(control)), "the database")
-	require.True(t, hasToken([]byte("x"+api.Token()+"x")))
-	for _, h := range hosts {
-		for _, secret := range []string{api.Token(), databaseURL(t, c), string(all[anyOf(all)][0])} {
-			planted := filepath.Join(h.Instances(), "planted")
-			require.NoError(t, os.WriteFile(planted, append(make([]byte, 2*ofFile), secret...), 0o600))
-			found := c.inFiles(t, h, known, all)
-			require.NoError(t, os.Remove(planted))
-			require.NotEmpty(t, found)
-			require.Contains(t, found[0], planted)
-		}
+	require.True(t, w.hasToken([]byte("x"+api.Token()+"x")))
+	for _, h := range []stack.Host{a, b} {
+		w.findsWhatIsPlanted(t, h, api.Token())
+		w.findsWhatIsPlantedInMemory(t, h)
 	}
 }
 
-func anyOf(c canaries) string {
-	for name := range c {
-		return name
+// keysToTheCloud are what opens more than one server, by its name.
+func (c *testCloud) keysToTheCloud(t *testing.T) canaries {
+	t.Helper()
+	known := canaries{}
+	files := []string{"service.password", "credentials.key", "metadata.secret", "ca/ca.key"}
+	if c.real == nil { // the cloud has its own key manager and its own tokens
+		files = append(files, "master.key", "token.key")
 	}
-	return ""
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(c.State, file))
+		require.NoError(t, err)
+		known.add(file, keyForms(t, text)...)
+	}
+	var clouds struct {
+		Clouds map[string]struct {
+			Auth struct{ Username, Password string }
+		}
+	}
+	readYAML(t, c.CloudsFile(), &clouds)
+	require.NotEmpty(t, clouds.Clouds)
+	for _, cloud := range clouds.Clouds {
+		require.GreaterOrEqual(t, len(cloud.Auth.Password), 16)
+		known.add("the password of "+cloud.Auth.Username, []byte(cloud.Auth.Password))
+	}
+	// PostgreSQL knows its users by the system here, and takes a password as well.
+	database, err := url.Parse(databaseURL(t, c))
+	require.NoError(t, err)
+	password := rand.Text()
+	database.User = url.UserPassword(database.User.Username(), password)
+	settings := c.cloudSettings(t)
+	t.Cleanup(func() { settings.restore(t) })
+	settings.with(t, map[string]map[string]any{"database": {"url": database.String()}})
+	known.add("the database", []byte(database.String()))
+	known.add("the database's password", []byte(password))
+	return known
+}
+
+func withConfigDrive(o *servers.CreateOpts) {
+	yes := true
+	o.ConfigDrive = &yes
 }
 
 // foreign makes a server of the project alt on a host. It is deleted when the test ends.
@@ -231,43 +176,6 @@ func (c *testCloud) foreign(t *testing.T, h stack.Host) (id string) {
 	got := c.settledAs(t, "-alt", s.ID)
 	require.Equal(t, "ACTIVE", got.Status, "fault: %s", got.Fault.Message)
 	return s.ID
-}
-
-// memoryOf reads what a process can write in its memory; nothing where it ends meanwhile.
-func memoryOf(pid int) []byte {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
-	if err != nil {
-		return nil
-	}
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = mem.Close() }()
-	var all bytes.Buffer
-	var from, to int64 // of the part whose size in memory comes next
-	for lines := bufio.NewScanner(bytes.NewReader(maps)); lines.Scan(); {
-		var a, b, kB int64
-		var mode string
-		if _, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &a, &b, &mode); err == nil {
-			from, to = a, b
-			if !strings.HasPrefix(mode, "rw") {
-				to = from
-			}
-			continue
-		}
-		if _, err := fmt.Sscanf(lines.Text(), "Rss: %d kB", &kB); err != nil || kB == 0 {
-			continue
-		}
-		for at := from; at < to; at += 1 << 20 { // large parts of Go's are not there
-			part := make([]byte, min(1<<20, to-at))
-			n, _ := mem.ReadAt(part, at)
-			if len(bytes.Trim(part[:n], "\x00")) > 0 {
-				all.Write(part[:n])
-			}
-		}
-	}
-	return all.Bytes()
 }
 
 // keyForms gives what a file of a key could be found as: its text, and the key that a process

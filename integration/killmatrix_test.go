@@ -118,7 +118,7 @@ func TestKillMatrixUndo(t *testing.T) {
 func TestKillMatrixServices(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
-	for _, k := range killsOf("kills", []string{"control", "api", "gateway", "host", "temporal", "libvirtd", "postgres"},
+	for _, k := range killsOf("kills", []string{control, "api", gateway, "host", "temporal", "libvirtd", "postgres"},
 		[]string{"create/50ms", "create/700ms", "create/2.5s", "delete/200ms"}) {
 		t.Run(k.part+"/"+k.moment, func(t *testing.T) {
 			c := ownCloud(t)

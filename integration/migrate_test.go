@@ -100,7 +100,7 @@ func TestKillMatrixMove(t *testing.T) {
 	c.counts(t, id, 1, 1, 1)
 	c.shutOff(t, id)
 	was := c.remains(t, a, id)
-	const gateway, source, target = "gateway", "the source's certificate", "the target's certificate"
+	const source, target = "the source's certificate", "the target's certificate"
 	lockedOut := map[string]stack.Host{source: a, target: b}
 	for _, k := range killsOf("move", []string{gateway, source, target}, bothSides(cuts.move)) {
 		t.Run(k.part+"/"+k.moment, func(t *testing.T) {

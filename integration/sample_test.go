@@ -102,7 +102,7 @@ func killsOf(operation string, parts, moments []string) (kills []killOf) {
 	all := len(parts) * len(moments)
 	if sampled() {
 		if leansOn() == openStack {
-			parts = parts[:3]
+			parts = parts[:min(3, len(parts))]
 		}
 		order := diceOf(operation).Perm(len(moments))
 		for i, part := range parts {

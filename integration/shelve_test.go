@@ -373,6 +373,72 @@ func TestKillMatrixShelve(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
+// The gateway, through which disks, the state of the TPM and passphrases go, is killed when a host is
+// about to use it, while it does, and before anybody knows that it has: it comes back, and shelve and
+// unshelve are completed.
+func TestKillMatrixShelveThroughTheGateway(t *testing.T) {
+	backends(t, local, openStack)
+	c := ownCloud(t)
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	shelves := killsOf("shelve through the gateway", []string{gateway}, throughout("disk.Export", "image.Upload", "tpm.Save"))
+	unshelves := killsOf("unshelve through the gateway", []string{gateway}, throughout("disk.Restore", "tpm.Restore", "domain.Start"))
+	boots := 1
+	for i, shelve := range shelves {
+		unshelve := unshelves[i]
+		t.Run(shelve.moment+" and "+unshelve.moment, func(t *testing.T) {
+			t.Run("shelve", func(t *testing.T) {
+				c.killedAt(t, shelve, func() { require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr()) })
+				c.becomes(t, id, "SHELVED_OFFLOADED")
+			})
+			require.Empty(t, c.audit(t).Findings)
+			t.Run("unshelve", func(t *testing.T) {
+				c.killedAt(t, unshelve, func() { require.NoError(t, c.tryUnshelve(t, id)) })
+				c.becomes(t, id, "ACTIVE")
+			})
+			require.Empty(t, c.audit(t).Findings)
+			boots++
+			log := c.console(t, id, "TG ready", 1)
+			require.Contains(t, log, fmt.Sprintf("nvcount=%d", boots))
+			require.Contains(t, log, fmt.Sprintf("rootdisk boots=%d", boots))
+		})
+	}
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// during is the moment when an activity works.
+const during = "@during"
+
+// throughout gives moments of activities: before, during and after each.
+func throughout(activities ...string) (moments []string) {
+	for _, activity := range activities {
+		moments = append(moments, activity+before, activity+during, activity+after)
+	}
+	return moments
+}
+
+// killedAt kills a part when the operation that is asked for has come to a moment. During an
+// activity it is within a second after its begin: at another point of its work each time.
+func (c *testCloud) killedAt(t *testing.T, k killOf, ask func()) {
+	t.Helper()
+	activity, inTheMiddle := strings.CutSuffix(k.moment, during)
+	point := k.moment
+	if inTheMiddle {
+		point = activity + before
+	}
+	at := c.hold(t, point)
+	ask()
+	require.Eventually(t, at.reached, settleTimeout, 20*time.Millisecond)
+	if inTheMiddle {
+		at.release()
+		time.Sleep(time.Duration(diceOf(k.part + k.moment).IntN(int(time.Second))))
+	}
+	c.kill(t, k.part)
+	at.release()
+}
+
 // A shelve that is cancelled leaves the server as it ran; a delete that finds it at work
 // leaves nothing.
 func TestKillMatrixCancelledShelve(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // power of one.
 const (
 	control            = "control"
+	gateway            = "gateway"
 	sourceWorker       = "the source's worker"
 	destinationWorker  = "the destination's worker"
 	sourceLibvirt      = "the source's libvirtd"
@@ -24,8 +25,9 @@ const (
 	sourceReturns      = "the source's return"
 )
 
-// partsOfAMove are all parts of a move, and the network.
-var partsOfAMove = []string{control, "temporal", network, sourceWorker, destinationWorker, sourceLibvirt, destinationLibvirt}
+// partsOfAMove are all parts of a move, and the network. Of the gateway hosts get passphrases, and each
+// asks it what it may hand to the other.
+var partsOfAMove = []string{control, "temporal", gateway, network, sourceWorker, destinationWorker, sourceLibvirt, destinationLibvirt}
 
 // cutFor is how long the network between the hosts is cut, or a host without power.
 const cutFor = 10 * time.Second

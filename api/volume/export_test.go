@@ -1,5 +1,7 @@
 package volume
 
+import "net/url"
+
 // A Routed is a route of the API, for tests that have a case for each.
 type Routed struct {
 	Method, Path string
@@ -13,4 +15,13 @@ func Routes() []Routed {
 		all = append(all, Routed{r.method, r.path, r.status})
 	}
 	return all
+}
+
+// SortKeys are the names of what a list is sorted by, in turn, as a query says.
+func SortKeys(q url.Values) (names []string, err error) {
+	keys, err := order(q)
+	for _, k := range keys {
+		names = append(names, k.name)
+	}
+	return names, err
 }

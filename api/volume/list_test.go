@@ -3,6 +3,7 @@ package volume_test
 import (
 	"context"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api"
+	"strongroom/api/volume"
 )
 
 func TestList(t *testing.T) {
@@ -160,4 +162,19 @@ func TestOneQuery(t *testing.T) {
 		}
 	}
 	require.Len(t, b.do(admin, "GET", "/types", "").names(), 312)
+}
+
+// P12: a sort key that is named a thousand times, in whatever direction, is compared once.
+func TestP12SortKeysOfVolumeTypesCountOnce(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string][]string{
+		"sort=name:asc,is_public,name,name:desc" + strings.Repeat(",name:asc,is_public:asc,name:desc", 1000): {"name", "is_public", "id"},
+		"sort_key=name" + strings.Repeat("&sort_key=is_public&sort_key=name", 1000):                          {"name", "id"},
+	} {
+		q, err := url.ParseQuery(query)
+		require.NoError(t, err)
+		got, err := volume.SortKeys(q)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 }

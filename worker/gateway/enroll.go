@@ -82,14 +82,25 @@ func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, w
 func Revoke(ctx context.Context, db schema.DBTX, host string) error {
 	q := schema.New(db)
 	found, err := q.DeleteEnrollmentsOf(ctx, host)
-	for changed := int64(1); err == nil && changed > 0; found += changed {
-		// Again until there is none: one that was issued meanwhile is in no snapshot of before.
-		changed, err = q.RevokeHost(ctx, host)
+	if err == nil {
+		var revoked int64
+		revoked, err = revokeAll(ctx, q, host)
+		found += revoked
 	}
 	if err == nil && found == 0 {
 		return compute.Errorf(compute.NotFound, "host %s has no certificate", host)
 	}
 	return unavailable(err)
+}
+
+// revokeAll revokes the certificates of a host, again until there is none: one that a renewal
+// issued meanwhile is in no snapshot of before. In a transaction it needs READ COMMITTED, in which
+// each statement has a snapshot of its own.
+func revokeAll(ctx context.Context, q *schema.Queries, host string) (revoked int64, err error) {
+	for changed := int64(1); err == nil && changed > 0; revoked += changed {
+		changed, err = q.RevokeHost(ctx, host)
+	}
+	return revoked, err
 }
 
 // enroll gives a host its first certificate.
@@ -126,7 +137,7 @@ func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (an
 				return err
 			}
 		}
-		if _, err := q.RevokeHost(r.Context(), in.Host.String()); err != nil { // those of keys that it has no more
+		if _, err := revokeAll(r.Context(), q, in.Host.String()); err != nil { // those of keys that it has no more
 			return err
 		}
 		out.Certificate, err = s.issue(r.Context(), q, in, out.Name)

@@ -344,6 +344,35 @@ func TestH1NoRequestOutlivesARevocation(t *testing.T) {
 	require.Zero(t, c.CountRows("SELECT count(*) FROM host_certificates WHERE revoked_at IS NULL"))
 }
 
+// H1: nor does the certificate of a renewal that meets an enrollment: the host has no other one than
+// that which its token got it.
+func TestH1NoRenewalOutlivesAnEnrollment(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	tx, err := c.DB.Begin(c.Ctx)
+	require.NoError(t, err)
+	q := schema.New(tx)
+	_, err = q.LockHostCertificate(c.Ctx, h.got.Cert.SerialNumber.Text(16)) // a renewal
+	require.NoError(t, err)
+	enrolled, token := make(chan error, 1), c.token("a")
+	before := h.request
+	h.newKeys()
+	go func() { enrolled <- h.enroll(token) }()
+	require.Eventually(t, func() bool {
+		return c.CountRows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RevokeHost%'") == 1
+	}, time.Minute, 20*time.Millisecond, "it waits for the renewal")
+	require.NoError(t, q.AddHostCertificate(c.Ctx, schema.AddHostCertificateParams{
+		Serial: "newer", HostID: h.id, HostName: "a", SealingKey: before.SealingKey, NotAfter: time.Now().Add(time.Hour),
+	}))
+	require.NoError(t, tx.Commit(c.Ctx))
+	require.NoError(t, <-enrolled)
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM host_certificates WHERE revoked_at IS NULL"))
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM host_certificates WHERE serial = 'newer' AND revoked_at IS NOT NULL"))
+	_, err = h.client.Seen(c.Ctx)
+	require.NoError(t, err, "with what it got")
+}
+
 // A gateway with another certificate authority than the others does not start.
 func TestGatewaysHaveOneAuthority(t *testing.T) {
 	t.Parallel()
