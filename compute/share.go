@@ -79,6 +79,7 @@ const (
 	ShareStuck      ShareEvent = "stuck"        // the mount could not be ended
 	ShareUnwanted   ShareEvent = "unwanted"     // its owner detaches it
 	ShareKept       ShareEvent = "not detached" // the detach failed
+	ShareTaken      ShareEvent = "taken away"   // it, or the host's access to it, is not there any more
 )
 
 // shareChart is the status chart of the shares document. An event that says what is so
@@ -93,6 +94,7 @@ var shareChart = map[ShareEvent]map[ShareStatus]ShareStatus{
 	ShareStuck:      {ShareActive: ShareError, ShareInactive: ShareError},
 	ShareUnwanted:   {ShareAttaching: ShareDetaching, ShareInactive: ShareDetaching, ShareActive: ShareDetaching, ShareError: ShareDetaching},
 	ShareKept:       {ShareDetaching: ShareError},
+	ShareTaken:      {ShareActive: ShareError, ShareInactive: ShareError}, // what a stop or a start would find
 }
 
 // After gives the status after an event.

@@ -24,6 +24,7 @@ func TestSH32TheStatusChart(t *testing.T) {
 		compute.ShareStuck:      {attaching, failed, failed, failed, detaching},
 		compute.ShareUnwanted:   {detaching, detaching, detaching, detaching, detaching},
 		compute.ShareKept:       {attaching, inactive, active, failed, failed},
+		compute.ShareTaken:      {attaching, failed, failed, failed, detaching},
 	} {
 		for i, status := range statuses {
 			require.Equal(t, after[i], status.After(event), "%s, %s", status, event)

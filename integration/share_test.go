@@ -334,6 +334,64 @@ func TestSH18AShareOfCephFS(t *testing.T) {
 	search(t, c, id, nowhere, "")
 }
 
+// lookedUntil has a server's share looked at, as one that the look before missed, until it has a status. Where strongroom's own user has no
+// role, it looks with the token of a request.
+func (c *testCloud) lookedUntil(t *testing.T, server string, s testShare, status string) {
+	t.Helper()
+	db := c.database(t)
+	require.Eventually(t, func() bool {
+		for _, due := range []string{
+			"UPDATE server_shares SET look_at = '2000-01-01', missed_at = coalesce(missed_at, now()) WHERE server_id = $1",
+			"UPDATE share_refusals r SET refused_at = refused_at - interval '1 minute' FROM servers s WHERE s.id = $1 AND s.project_id = r.project_id",
+		} {
+			_, err := db.Exec(t.Context(), due, server)
+			require.NoError(t, err)
+		}
+		got, err := c.shares(t, "-demo", http.MethodGet, server, s.id, nil)
+		require.NoError(t, err)
+		return got["share"].(map[string]any)["status"] == status
+	}, settleTimeout, time.Second)
+}
+
+// SH-09, SH-12, SH-14: this Manila has no locks. A rule that its owner takes away under a running server puts the
+// share in error, and the guest runs on; a hard reboot mends it. Of a share that is gone the next start says so.
+func TestSH09AShareThatIsTakenAway(t *testing.T) {
+	backends(t, openStack)
+	c := shareCloud(t)
+	s := c.share(t)
+	id := c.createIdle(t, encrypted)
+	c.becomes(t, id, "ACTIVE")
+	c.turnOff(t, id)
+	require.NoError(t, c.attach(t, id, s, "data"))
+	c.hasShare(t, id, s, "inactive")
+	c.turnOn(t, id)
+	c.hasShare(t, id, s, "active")
+	manila := c.manila(t)
+	rules := c.accessRules(t, s)
+	require.Len(t, rules, 2)
+	require.NoError(t, shares.RevokeAccess(t.Context(), manila, s.id, shares.RevokeAccessOpts{AccessID: rules[1].ID}).ExtractErr())
+	c.lookedUntil(t, id, s, "error")
+	require.Equal(t, "ACTIVE", c.settled(t, id).Status, "the guest runs on")
+	reboot := func() {
+		require.NoError(t, servers.Reboot(t.Context(), c.compute(t, "-demo"), id, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr())
+	}
+	reboot()
+	c.becomes(t, id, "ACTIVE")
+	c.hasShare(t, id, s, "active")
+	require.Len(t, c.accessRules(t, s), 2)
+
+	require.NoError(t, shares.Delete(t.Context(), manila, s.id).ExtractErr())
+	c.lookedUntil(t, id, s, "error")
+	require.Equal(t, "ACTIVE", c.settled(t, id).Status)
+	reboot()
+	failed := c.becomes(t, id, "ERROR")
+	require.Contains(t, failed.Fault.Message, "Share "+s.id+" could not be found")
+	c.hasShare(t, id, s, "error")
+	c.delete(t, id)
+	require.Zero(t, c.shareMounts(t))
+	c.nothingIsLeft(t)
+}
+
 // Workers die in the middle of all that is done with a server and its share.
 func TestKillMatrixShares(t *testing.T) {
 	backends(t, local, openStack)

@@ -172,12 +172,13 @@ func (q *Queries) OffersIn(ctx context.Context, projects []string) ([]OffersInRo
 
 const projectWaits = `-- name: ProjectWaits :one
 SELECT ((EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
-        OR EXISTS (SELECT 1 FROM image_keys k WHERE k.project_id = $1 AND k.refused_at < now() - interval '1 minute'))
+        OR EXISTS (SELECT 1 FROM image_keys k WHERE k.project_id = $1 AND k.refused_at < now() - interval '1 minute')
+        OR EXISTS (SELECT 1 FROM share_refusals r WHERE r.project_id = $1 AND r.refused_at < now() - interval '1 minute'))
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits
 `
 
 // Whether something of a project waits for a credential, for its removal or for a look at an
-// image, and nobody offered one. A credential that could not look is followed by another a
+// image or a share, and nobody offered one. A credential that could not look is followed by another a
 // minute later.
 func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, error) {
 	row := q.db.QueryRow(ctx, projectWaits, projectID)
@@ -210,10 +211,11 @@ func (q *Queries) SaveTrust(ctx context.Context, arg SaveTrustParams) error {
 
 const spareOffers = `-- name: SpareOffers :one
 SELECT EXISTS (SELECT FROM credentials c WHERE c.offered AND NOT (c.created_at > now() - interval '1 minute'
-    AND EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)))::boolean
+    AND (EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)
+        OR EXISTS (SELECT FROM share_refusals r WHERE r.project_id = c.project_id AND r.refused_at < c.created_at))))::boolean
 `
 
-// Whether there are offers besides those with which images are still to be looked at.
+// Whether there are offers besides those with which images or shares are still to be looked at.
 func (q *Queries) SpareOffers(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, spareOffers)
 	var column_1 bool
@@ -269,10 +271,11 @@ func (q *Queries) WipeCredentialOf(ctx context.Context, id compute.OperationID) 
 
 const wipeOffer = `-- name: WipeOffer :exec
 DELETE FROM credentials c WHERE c.id = $1 AND c.offered AND NOT (c.created_at > now() - interval '1 minute'
-    AND EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at))
+    AND (EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)
+        OR EXISTS (SELECT FROM share_refusals r WHERE r.project_id = c.project_id AND r.refused_at < c.created_at)))
 `
 
-// One with which images are still to be looked at is kept for it, but not for long.
+// One with which images or shares are still to be looked at is kept for it, but not for long.
 func (q *Queries) WipeOffer(ctx context.Context, id uuid.UUID) error {
 	_, err := q.db.Exec(ctx, wipeOffer, id)
 	return err

@@ -362,12 +362,19 @@ type ServerShare struct {
 	ExportLocation []byte
 	CreatedAt      time.Time
 	UpdatedAt      *time.Time
+	LookAt         time.Time
+	MissedAt       *time.Time
 }
 
 type ServerSystemMetadatum struct {
 	ServerID compute.ServerID
 	Key      string
 	Value    string
+}
+
+type ShareRefusal struct {
+	ProjectID string
+	RefusedAt time.Time
 }
 
 type TemporalNamespace struct {

@@ -7,6 +7,7 @@ package schema
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"strongroom/compute"
@@ -73,6 +74,68 @@ func (q *Queries) DetachShares(ctx context.Context, serverID compute.ServerID) e
 	return err
 }
 
+const dueShares = `-- name: DueShares :many
+SELECT m.id, m.server_id, m.share_id, m.share_proto, m.missed_at, s.project_id, s.host_id, coalesce(h.address, '')::text AS address, now()::timestamptz AS read_at
+FROM server_shares m JOIN servers s ON s.id = m.server_id LEFT JOIN hosts h ON h.id = s.host_id
+WHERE m.look_at <= now() AND m.status IN ('inactive', 'active') AND s.current_operation = '' AND s.deleted_at IS NULL
+ORDER BY m.look_at, s.project_id, m.id LIMIT $1
+`
+
+type DueSharesRow struct {
+	ID         uuid.UUID
+	ServerID   compute.ServerID
+	ShareID    compute.ShareID
+	ShareProto string
+	MissedAt   *time.Time
+	ProjectID  string
+	HostID     *compute.HostID
+	Address    string
+	ReadAt     time.Time
+}
+
+// Attachments that are to be looked at, those first that waited longest: of servers that nobody is
+// at work on. Those in error are looked at by the next start.
+func (q *Queries) DueShares(ctx context.Context, most int32) ([]DueSharesRow, error) {
+	rows, err := q.db.Query(ctx, dueShares, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []DueSharesRow{}
+	for rows.Next() {
+		var i DueSharesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ServerID,
+			&i.ShareID,
+			&i.ShareProto,
+			&i.MissedAt,
+			&i.ProjectID,
+			&i.HostID,
+			&i.Address,
+			&i.ReadAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const forgetRefusals = `-- name: ForgetRefusals :exec
+DELETE FROM share_refusals r WHERE NOT EXISTS (
+    SELECT FROM servers s JOIN server_shares m ON m.server_id = s.id WHERE s.project_id = r.project_id AND s.deleted_at IS NULL)
+`
+
+// Of projects whose servers have no shares any more.
+func (q *Queries) ForgetRefusals(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, forgetRefusals)
+	return err
+}
+
 const hostOfShares = `-- name: HostOfShares :one
 SELECT address, traits FROM hosts WHERE id = $1
 `
@@ -102,8 +165,74 @@ func (q *Queries) HostsBeforeShares(ctx context.Context) (int64, error) {
 	return count, err
 }
 
+const lockShareAtRest = `-- name: LockShareAtRest :one
+SELECT m.id, m.server_id, m.share_id, m.status, m.tag, m.share_proto, m.export_location, m.created_at, m.updated_at, m.look_at, m.missed_at, s.vm_state, s.power_state FROM servers s JOIN server_shares m ON m.server_id = s.id
+WHERE m.id = $1 AND s.current_operation = '' AND s.deleted_at IS NULL
+    AND coalesce(m.updated_at, m.created_at) < $2::timestamptz AND m.status IN ('inactive', 'active')
+FOR UPDATE OF s, m
+`
+
+type LockShareAtRestParams struct {
+	ID     uuid.UUID
+	ReadAt time.Time
+}
+
+type LockShareAtRestRow struct {
+	ServerShare ServerShare
+	VMState     compute.VMState
+	PowerState  compute.PowerState
+}
+
+// The attachment, if nobody has been at work on its server since it was read; the server stays locked.
+func (q *Queries) LockShareAtRest(ctx context.Context, arg LockShareAtRestParams) (LockShareAtRestRow, error) {
+	row := q.db.QueryRow(ctx, lockShareAtRest, arg.ID, arg.ReadAt)
+	var i LockShareAtRestRow
+	err := row.Scan(
+		&i.ServerShare.ID,
+		&i.ServerShare.ServerID,
+		&i.ServerShare.ShareID,
+		&i.ServerShare.Status,
+		&i.ServerShare.Tag,
+		&i.ServerShare.ShareProto,
+		&i.ServerShare.ExportLocation,
+		&i.ServerShare.CreatedAt,
+		&i.ServerShare.UpdatedAt,
+		&i.ServerShare.LookAt,
+		&i.ServerShare.MissedAt,
+		&i.VMState,
+		&i.PowerState,
+	)
+	return i, err
+}
+
+const lookAtSharesLater = `-- name: LookAtSharesLater :exec
+UPDATE server_shares SET look_at = now() + make_interval(secs => $1::float8) WHERE id = ANY($2::uuid[])
+`
+
+type LookAtSharesLaterParams struct {
+	Again float64
+	Ids   []uuid.UUID
+}
+
+func (q *Queries) LookAtSharesLater(ctx context.Context, arg LookAtSharesLaterParams) error {
+	_, err := q.db.Exec(ctx, lookAtSharesLater, arg.Again, arg.Ids)
+	return err
+}
+
+const lookWithOffers = `-- name: LookWithOffers :exec
+UPDATE server_shares SET look_at = now() WHERE status IN ('inactive', 'active') AND look_at > now() AND server_id IN (
+    SELECT s.id FROM share_refusals r JOIN credentials c ON c.project_id = r.project_id AND c.offered AND c.created_at > r.refused_at
+    JOIN servers s ON s.project_id = r.project_id AND s.deleted_at IS NULL)
+`
+
+// Somebody of a project offered a credential since every other one was refused.
+func (q *Queries) LookWithOffers(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, lookWithOffers)
+	return err
+}
+
 const serverShares = `-- name: ServerShares :many
-SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at FROM server_shares WHERE server_id = $1 ORDER BY created_at, id
+SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at FROM server_shares WHERE server_id = $1 ORDER BY created_at, id
 `
 
 // A server's shares in the order in which they were attached.
@@ -126,6 +255,8 @@ func (q *Queries) ServerShares(ctx context.Context, serverID compute.ServerID) (
 			&i.ExportLocation,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.LookAt,
+			&i.MissedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -155,6 +286,35 @@ func (q *Queries) SetShareStatus(ctx context.Context, arg SetShareStatusParams) 
 	return result.RowsAffected(), nil
 }
 
+const shareIsMissed = `-- name: ShareIsMissed :exec
+UPDATE server_shares SET missed_at = coalesce(missed_at, now()), look_at = now() + make_interval(secs => $1::float8)
+WHERE id = ANY($2::uuid[])
+`
+
+type ShareIsMissedParams struct {
+	Again float64
+	Ids   []uuid.UUID
+}
+
+func (q *Queries) ShareIsMissed(ctx context.Context, arg ShareIsMissedParams) error {
+	_, err := q.db.Exec(ctx, shareIsMissed, arg.Again, arg.Ids)
+	return err
+}
+
+const shareIsThere = `-- name: ShareIsThere :exec
+UPDATE server_shares SET missed_at = NULL, look_at = now() + make_interval(secs => $1::float8) WHERE id = ANY($2::uuid[])
+`
+
+type ShareIsThereParams struct {
+	Again float64
+	Ids   []uuid.UUID
+}
+
+func (q *Queries) ShareIsThere(ctx context.Context, arg ShareIsThereParams) error {
+	_, err := q.db.Exec(ctx, shareIsThere, arg.Again, arg.Ids)
+	return err
+}
+
 const shareWaits = `-- name: ShareWaits :one
 SELECT EXISTS (SELECT FROM ledger WHERE kind IN ('share_mount', 'share_access') AND name = $1 AND state <> 'released')::boolean
 `
@@ -165,4 +325,23 @@ func (q *Queries) ShareWaits(ctx context.Context, name string) (bool, error) {
 	var column_1 bool
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const sharesAllowed = `-- name: SharesAllowed :exec
+DELETE FROM share_refusals WHERE project_id = $1
+`
+
+func (q *Queries) SharesAllowed(ctx context.Context, projectID string) error {
+	_, err := q.db.Exec(ctx, sharesAllowed, projectID)
+	return err
+}
+
+const sharesRefused = `-- name: SharesRefused :exec
+INSERT INTO share_refusals (project_id, refused_at) VALUES ($1, clock_timestamp()) ON CONFLICT (project_id) DO UPDATE SET refused_at = clock_timestamp()
+`
+
+// No credential lets strongroom look at the shares of a project.
+func (q *Queries) SharesRefused(ctx context.Context, projectID string) error {
+	_, err := q.db.Exec(ctx, sharesRefused, projectID)
+	return err
 }

@@ -25,6 +25,7 @@ import (
 	"strongroom/activities/project"
 	"strongroom/activities/record"
 	"strongroom/activities/share"
+	"strongroom/activities/sharewatch"
 	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -53,6 +54,8 @@ type Control struct {
 	ImageKeyMostGone int
 	// TPMBackupInterval is how often the state of vTPMs is backed up; 0: never.
 	TPMBackupInterval time.Duration
+	// ShareInterval is how often a share that a server has is looked at; 0: never.
+	ShareInterval time.Duration
 
 	Pool     *pgxpool.Pool
 	Keys     key.Manager
@@ -111,6 +114,7 @@ func (c Control) registerControl(r sdk.Registry) {
 		ImageKeys: &imagekey.Watch{
 			Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, MostGone: c.ImageKeyMostGone, Logger: c.Logger,
 		},
+		Shares: &sharewatch.Watch{Pool: c.Pool, Service: c.Shares, Interval: c.ShareInterval, Notifications: c.Notifications, Logger: c.Logger},
 	}).Register(r)
 }
 

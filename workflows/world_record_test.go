@@ -303,6 +303,9 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 		s.Host = nil
 		clear(w.claims)
 	}
+	if op := w.operations[in.Operation]; in.State != compute.OperationSucceeded && len(in.Shares) == 0 {
+		in.Shares = record.Unsettled(op.Kind, op.Arguments)
+	}
 	w.changeShares(in.Shares)
 	w.row.current, w.row.fault, w.row.launched = "", in.Fault, w.row.launched || in.Launched
 	w.end(in.Operation, in.State, in.Message)

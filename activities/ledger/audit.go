@@ -143,6 +143,27 @@ func access(project string, trusts []schema.TrustsOfRow) compute.Access {
 	return out
 }
 
+// CredentialsFor gives what there is to look into projects of users with, in the order in which it is
+// tried: strongroom's own role, trusts of servers, and the token of a passing request.
+func CredentialsFor(ctx context.Context, q *schema.Queries, projects []string) (map[string][]compute.Credential, error) {
+	trusts, err := q.TrustsOf(ctx, projects)
+	if err != nil {
+		return nil, err
+	}
+	offers, err := q.OffersIn(ctx, projects)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]compute.Credential{}
+	for _, project := range projects {
+		out[project] = access(project, trusts).Credentials
+	}
+	for _, o := range offers {
+		out[o.ProjectID] = append(out[o.ProjectID], compute.Credential{ID: o.ID, ProjectID: o.ProjectID, UserID: o.UserID})
+	}
+	return out, nil
+}
+
 // NamesInput asks for a page of names. After is where the page before ended.
 type NamesInput struct {
 	Place string            `json:"place"`

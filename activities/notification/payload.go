@@ -9,9 +9,9 @@ import (
 	"strongroom/schema"
 )
 
-// subject is what the notifications of an operation tell about.
+// subject is what notifications tell about.
 type subject struct {
-	operation schema.Operation
+	operation schema.Operation // none: nobody asked for what is told
 	server    schema.Server
 	host      string // its name; "": none
 	shares    []object
@@ -41,7 +41,7 @@ func (s subject) instance() map[string]any {
 		"ip_addresses": []any{}, "block_devices": []any{}, "metadata": orEmpty(r.Metadata),
 		"locked": r.LockedBy != nil, "locked_reason": r.LockedReason, "auto_disk_config": r.DiskConfig,
 		"shares":     s.shares,
-		"request_id": s.operation.ID, "action_initiator_user": s.operation.UserID, "action_initiator_project": s.operation.ProjectID,
+		"request_id": orNull(s.operation.ID), "action_initiator_user": orNull(s.operation.UserID), "action_initiator_project": orNull(s.operation.ProjectID),
 	}
 }
 
@@ -73,8 +73,12 @@ func (s subject) reason() object {
 	if s.operation.State == compute.OperationCancelled {
 		exception = "OperationCancelled"
 	}
+	return fault(exception, message, string(s.operation.Kind))
+}
+
+func fault(exception, message, function string) object {
 	return versioned("ExceptionPayload", "1.1", map[string]any{
-		"exception": exception, "exception_message": message, "function_name": s.operation.Kind, "module_name": "strongroom", "traceback": "",
+		"exception": exception, "exception_message": message, "function_name": function, "module_name": "strongroom", "traceback": "",
 	})
 }
 

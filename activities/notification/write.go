@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"strongroom/compute"
 	"strongroom/schema"
 )
@@ -81,15 +83,20 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 	if err != nil || action.Notifications == (compute.Notifications{}) {
 		return err
 	}
-	s, err := w.load(ctx, q, op)
+	s, err := w.load(ctx, q, op.ServerID)
 	if err != nil {
 		return err
 	}
-	events := tell(s, action.Notifications)
+	s.operation = op
+	return insert(ctx, q, s, tell(s, action.Notifications))
+}
+
+// insert puts events into the outbox.
+func insert(ctx context.Context, q *schema.Queries, s subject, events []event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := q.LockNotifications(ctx, op.ServerID.UUID); err != nil {
+	if err := q.LockNotifications(ctx, s.server.ID.UUID); err != nil {
 		return err
 	}
 	for _, e := range events {
@@ -104,13 +111,14 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 	return nil
 }
 
-func (w *Writer) load(ctx context.Context, q *schema.Queries, op schema.Operation) (subject, error) {
-	s := subject{operation: op, shares: []object{}}
+// load reads what a server is.
+func (w *Writer) load(ctx context.Context, q *schema.Queries, server compute.ServerID) (subject, error) {
+	s := subject{shares: []object{}}
 	var err error
 	if s.now, err = q.DatabaseTime(ctx); err != nil {
 		return s, err
 	}
-	if s.server, err = q.GetServer(ctx, op.ServerID); err != nil {
+	if s.server, err = q.GetServer(ctx, server); err != nil {
 		return s, err
 	}
 	if s.server.HostID != nil {
@@ -121,7 +129,7 @@ func (w *Writer) load(ctx context.Context, q *schema.Queries, op schema.Operatio
 	if !w.Shares {
 		return s, nil
 	}
-	rows, err := q.ServerShares(ctx, op.ServerID)
+	rows, err := q.ServerShares(ctx, server)
 	if err != nil {
 		return s, err
 	}
@@ -144,7 +152,10 @@ func (e event) row(s subject) (schema.InsertNotificationParams, error) {
 	if s.host != "" {
 		publisher = "nova-compute:" + s.host
 	}
-	id := s.operation.ID.Derive("notification/" + e.name)
+	id := uuid.New()
+	if s.operation.ID != "" {
+		id = s.operation.ID.Derive("notification/" + e.name)
+	}
 	message, err := json.Marshal(map[string]any{
 		"message_id": id, "_unique_id": strings.ReplaceAll(id.String(), "-", ""), "publisher_id": publisher, "event_type": e.name,
 		"priority": e.priority, "payload": e.payload, "timestamp": s.now.UTC().Format(timeFormat),

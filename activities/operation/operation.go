@@ -25,6 +25,8 @@ type Activities struct {
 	Logger  *slog.Logger
 	// ImageKeys are looked after beside the watch; nil: they are not.
 	ImageKeys ImageKeys
+	// Shares are looked at beside the watch; nil: they are not.
+	Shares Shares
 	// Retention is how long the database keeps deleted servers; 0: for ever.
 	Retention time.Duration
 }
@@ -33,6 +35,12 @@ type Activities struct {
 // store may be slow.
 type ImageKeys interface {
 	Adopt(ctx context.Context) error
+	Pass(ctx context.Context) error
+}
+
+// Shares looks at the shares of servers (sharewatch.Watch). It may take its time: the shared file
+// systems service may be slow.
+type Shares interface {
 	Pass(ctx context.Context) error
 }
 

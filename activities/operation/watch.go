@@ -59,6 +59,9 @@ func (a *Activities) Watch(ctx context.Context, in WatchInput) (WatchResult, err
 	if a.ImageKeys != nil {
 		beside.Go(func() { a.watchImageKeys(work, cmp.Or(in.Every, watchEvery)) })
 	}
+	if a.Shares != nil {
+		beside.Go(func() { a.watchShares(work, cmp.Or(in.Every, watchEvery)) })
+	}
 	for {
 		if a.pass(work) {
 			return WatchResult{Due: true}, nil
@@ -87,6 +90,23 @@ func (a *Activities) watchImageKeys(ctx context.Context, every time.Duration) {
 			a.Logger.WarnContext(ctx, "watch: the keys of images could not be looked after", "error", err)
 		} else {
 			pass = a.ImageKeys.Pass
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// watchShares looks at the shares of servers until ctx ends, beside the passes, which must not wait
+// for the shared file systems service.
+func (a *Activities) watchShares(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := a.Shares.Pass(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.WarnContext(ctx, "watch: the shares of servers could not be looked at", "error", err)
 		}
 		select {
 		case <-ctx.Done():

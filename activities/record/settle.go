@@ -91,6 +91,13 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 				return err
 			}
 		}
+		if in.State != compute.OperationSucceeded && len(in.Shares) == 0 {
+			op, err := q.GetOperation(ctx, in.Operation)
+			if err != nil {
+				return err
+			}
+			in.Shares = Unsettled(op.Kind, op.Arguments)
+		}
 		if err := changeShares(ctx, q, in.Server, in.Shares); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 
 	"strongroom/compute"
 	"strongroom/schema"
@@ -13,6 +14,18 @@ type ShareChange struct {
 	Event compute.ShareEvent `json:"event,omitempty"`
 	// Gone: the server has it no more.
 	Gone bool `json:"gone,omitempty"`
+}
+
+// Unsettled gives what becomes of the share of an operation that ends without a word about it: one
+// that could not begin, or whose execution was terminated, knows nothing of it. No share attaches or
+// detaches for ever.
+func Unsettled(kind compute.OperationKind, arguments []byte) []ShareChange {
+	event := map[compute.OperationKind]compute.ShareEvent{compute.OpShareAttach: compute.ShareRefused, compute.OpShareDetach: compute.ShareKept}[kind]
+	var in compute.ShareArguments
+	if event == "" || json.Unmarshal(arguments, &in) != nil {
+		return nil
+	}
+	return []ShareChange{{Share: in.Share, Event: event}}
 }
 
 // changeShares writes what became of a server's shares, as the status chart has it.

@@ -46,3 +46,31 @@ func TestSH27SharesOfAServer(t *testing.T) {
 	require.Len(t, left, 1)
 	require.Equal(t, compute.ShareInactive, left[0].Status)
 }
+
+// SH-32: an operation that ends without a word about its share, since it could not begin or was terminated, leaves
+// none that attaches or detaches for ever.
+func TestSH32NoShareAttachesForEver(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for kind, status := range map[compute.OperationKind]compute.ShareStatus{compute.OpShareAttach: compute.ShareAttaching, compute.OpShareDetach: compute.ShareDetaching} {
+		server := b.server(compute.OpCreate)
+		id, other := compute.ShareID{UUID: uuid.New()}, compute.ShareID{UUID: uuid.New()}
+		for tag, share := range map[string]compute.ShareID{"one": id, "two": other} {
+			require.NoError(t, b.Q.AttachShare(b.ctx, schema.AttachShareParams{
+				ID: uuid.New(), ServerID: server.Server, ShareID: share, Status: status, Tag: tag, ShareProto: "LOCAL", ExportLocation: []byte("sealed"),
+			}))
+		}
+		in := b.supersede(server, kind, compute.ShareArguments{Share: id})
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed, VMState: compute.VMError, Message: "it was terminated"}))
+		left, err := b.Q.ServerShares(b.ctx, in.Server)
+		require.NoError(t, err)
+		require.Len(t, left, 2)
+		for _, row := range left {
+			want := status
+			if row.ShareID == id {
+				want = compute.ShareError
+			}
+			require.Equal(t, want, row.Status, kind)
+		}
+	}
+}

@@ -38,3 +38,8 @@ func (None) Deny(context.Context, DenyInput) error { return none() }
 
 // List implements Service.
 func (None) List(context.Context, compute.Credential) ([]Rule, error) { return nil, none() }
+
+// Standing implements Service.
+func (None) Standing(context.Context, compute.Credential, []ID) (map[ID][]Rule, error) {
+	return nil, none()
+}

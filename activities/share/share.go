@@ -9,6 +9,7 @@ package share
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -54,6 +55,10 @@ type Service interface {
 	// List gives the rules that strongroom made on the shares of the credential's
 	// project, in no order.
 	List(ctx context.Context, cred compute.Credential) ([]Rule, error)
+	// Standing gives, for those of these shares that are there and belong to the credential's
+	// project, all access rules that they have, those too that strongroom did not make. The
+	// project's shares are listed once, however many are asked for.
+	Standing(ctx context.Context, cred compute.Credential, ids []ID) (map[ID][]Rule, error)
 }
 
 // Share is a shared file system.
@@ -70,7 +75,7 @@ type Share struct {
 // StatusAvailable is the status of a share that can be used.
 const StatusAvailable = "available"
 
-// Rule is an access rule that strongroom made.
+// Rule is an access rule. Of one that strongroom did not make Servers is empty.
 type Rule struct {
 	ID      RuleID             `json:"id"`
 	Share   ID                 `json:"share_id"`
@@ -78,6 +83,12 @@ type Rule struct {
 	Level   Level              `json:"level"`
 	State   string             `json:"state"`   // the service's own word; StateActive is the good one
 	Servers []compute.ServerID `json:"servers"` // for which it was made, in no order
+}
+
+// LetsIn reports whether the rule is one by which a host has the share for a server. Where a
+// lock hides from the reader whom it lets in, only the servers that it names say so.
+func (r Rule) LetsIn(server compute.ServerID, to Grantee) bool {
+	return to.Is(r.To) || slices.Contains(r.Servers, server)
 }
 
 // StateActive is the state of a rule that the storage obeys, StateError of one

@@ -65,6 +65,8 @@ type Config struct {
 		ImageKeyMostGone int           `koanf:"image_key_most_gone"` // percent of the images that may be gone at once
 
 		TPMBackupInterval time.Duration `koanf:"tpm_backup_interval"` // how often the state of vTPMs is backed up, and whether at a stop; 0: never
+
+		ShareInterval time.Duration `koanf:"share_interval"` // how often a share that a server has is looked at; 0: never
 	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
@@ -268,6 +270,7 @@ func defaults() *Config {
 	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Control.ImageKeyGrace = 24 * time.Hour // and no interval: an operator decides that keys are deleted
 	cfg.Control.ImageKeyMostGone = 20
+	cfg.Control.ShareInterval = 10 * time.Minute
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"

@@ -37,7 +37,9 @@ const leastInterval = 10 * time.Second
 // checkIntervals refuses what nobody can keep to.
 func checkIntervals(cfg *Config) error {
 	c := cfg.Control
-	for option, interval := range map[string]time.Duration{"tpm_backup_interval": c.TPMBackupInterval, "image_key_interval": c.ImageKeyInterval} {
+	for option, interval := range map[string]time.Duration{
+		"tpm_backup_interval": c.TPMBackupInterval, "image_key_interval": c.ImageKeyInterval, "share_interval": c.ShareInterval,
+	} {
 		if interval != 0 && interval < leastInterval {
 			return fmt.Errorf("control.%s: %s is less than %s", option, interval, leastInterval)
 		}
@@ -97,7 +99,8 @@ func (controlCommand) Run(r *run) error {
 	}
 	return worker.Control{
 		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention,
-		TPMBackupInterval: b.Control.TPMBackupInterval, ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace, ImageKeyMostGone: b.Control.ImageKeyMostGone,
+		TPMBackupInterval: b.Control.TPMBackupInterval, ShareInterval: b.Control.ShareInterval,
+		ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace, ImageKeyMostGone: b.Control.ImageKeyMostGone,
 		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares, Notifications: notify, Broker: broker,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)

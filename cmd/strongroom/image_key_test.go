@@ -57,3 +57,22 @@ func TestImageKeyIntervals(t *testing.T) {
 		require.ErrorContains(t, checkIntervals(cfg), "image_key_most_gone")
 	}
 }
+
+// Control workers look every ten seconds whether something is due.
+func TestNoIntervalIsShorterThanAPass(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*Config, time.Duration){
+		"share_interval":      func(c *Config, d time.Duration) { c.Control.ShareInterval = d },
+		"tpm_backup_interval": func(c *Config, d time.Duration) { c.Control.TPMBackupInterval = d },
+	} {
+		cfg := defaults()
+		for interval, good := range map[time.Duration]bool{0: true, time.Second: false, 10 * time.Second: true} {
+			set(cfg, interval)
+			err := checkIntervals(cfg)
+			require.Equal(t, good, err == nil, "%s: %s", name, interval)
+			if !good {
+				require.ErrorContains(t, err, name)
+			}
+		}
+	}
+}

@@ -28,17 +28,19 @@ WHERE o.id = $1 AND c.id = o.credential_id AND c.sealed IS NOT NULL AND NOT c.of
     AND NOT EXISTS (SELECT 1 FROM operations other WHERE other.credential_id = c.id AND other.state IN ('accepted', 'running'));
 
 -- name: WipeOffer :exec
--- One with which images are still to be looked at is kept for it, but not for long.
+-- One with which images or shares are still to be looked at is kept for it, but not for long.
 DELETE FROM credentials c WHERE c.id = $1 AND c.offered AND NOT (c.created_at > now() - interval '1 minute'
-    AND EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at));
+    AND (EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)
+        OR EXISTS (SELECT FROM share_refusals r WHERE r.project_id = c.project_id AND r.refused_at < c.created_at)));
 
 -- name: Offers :many
 SELECT id, project_id, user_id FROM credentials WHERE offered ORDER BY created_at LIMIT 100;
 
 -- name: SpareOffers :one
--- Whether there are offers besides those with which images are still to be looked at.
+-- Whether there are offers besides those with which images or shares are still to be looked at.
 SELECT EXISTS (SELECT FROM credentials c WHERE c.offered AND NOT (c.created_at > now() - interval '1 minute'
-    AND EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)))::boolean;
+    AND (EXISTS (SELECT FROM image_keys k WHERE k.project_id = c.project_id AND k.refused_at < c.created_at)
+        OR EXISTS (SELECT FROM share_refusals r WHERE r.project_id = c.project_id AND r.refused_at < c.created_at))))::boolean;
 
 -- name: OffersIn :many
 SELECT id, project_id, user_id FROM credentials WHERE offered AND project_id = ANY(sqlc.arg(projects)::text[]);
@@ -52,10 +54,11 @@ SELECT id, project_id, user_id FROM (
 
 -- name: ProjectWaits :one
 -- Whether something of a project waits for a credential, for its removal or for a look at an
--- image, and nobody offered one. A credential that could not look is followed by another a
+-- image or a share, and nobody offered one. A credential that could not look is followed by another a
 -- minute later.
 SELECT ((EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
-        OR EXISTS (SELECT 1 FROM image_keys k WHERE k.project_id = $1 AND k.refused_at < now() - interval '1 minute'))
+        OR EXISTS (SELECT 1 FROM image_keys k WHERE k.project_id = $1 AND k.refused_at < now() - interval '1 minute')
+        OR EXISTS (SELECT 1 FROM share_refusals r WHERE r.project_id = $1 AND r.refused_at < now() - interval '1 minute'))
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits;
 
 -- name: HasCredential :one

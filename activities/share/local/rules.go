@@ -157,3 +157,24 @@ func (s *Service) List(ctx context.Context, cred compute.Credential) ([]share.Ru
 	}
 	return all, nil
 }
+
+// Standing implements share.Service.
+func (s *Service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (map[share.ID][]share.Rule, error) {
+	if cred.ProjectID == "" {
+		return nil, compute.Errorf(compute.Forbidden, "shares are listed with a credential of the project that owns them")
+	}
+	out := map[share.ID][]share.Rule{}
+	for _, id := range ids {
+		if _, err := s.Get(ctx, cred, id); compute.Is(err, compute.NotFound) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		rules, err := rulesIn(s.folder(id))
+		if err != nil {
+			return nil, err
+		}
+		out[id] = rules
+	}
+	return out, nil
+}

@@ -175,15 +175,9 @@ func (s *Service) List(ctx context.Context, cred compute.Credential) ([]share.Ru
 	if err != nil {
 		return nil, err
 	}
-	var all []shares.Share
-	const most = 500
-	err = shares.ListDetail(client, shares.ListOpts{Limit: most}).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		found, err := shares.ExtractShares(page)
-		all = append(all, found...)
-		return len(found) == most, err
-	})
+	all, err := listed(ctx, client)
 	if err != nil {
-		return nil, openstack.Error(err, "list shares")
+		return nil, err
 	}
 	rules := []share.Rule{}
 	for _, doc := range all {
@@ -202,4 +196,61 @@ func (s *Service) List(ctx context.Context, cred compute.Credential) ([]share.Ru
 		}
 	}
 	return rules, nil
+}
+
+// listed gives the shares that the credential's project can see.
+func listed(ctx context.Context, client *gophercloud.ServiceClient) ([]shares.Share, error) {
+	var all []shares.Share
+	const most = 500
+	err := shares.ListDetail(client, shares.ListOpts{Limit: most}).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+		found, err := shares.ExtractShares(page)
+		all = append(all, found...)
+		return len(found) == most, err
+	})
+	return all, openstack.Error(err, "list shares")
+}
+
+// Standing implements share.Service. Manila pages by number: a share may be on no page while another
+// is deleted, so one that is not listed is asked for. Its rules are asked for share by share, of those
+// alone that are wanted: Manila lists them in no other way.
+func (s *Service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (map[share.ID][]share.Rule, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	all, err := listed(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{}
+	for _, doc := range all {
+		own[doc.ID] = doc.ProjectID == cred.ProjectID
+	}
+	out := map[share.ID][]share.Rule{}
+	for _, id := range ids {
+		is, isListed := own[id.String()]
+		if !isListed {
+			found, err := get(ctx, client, cred, id)
+			if err != nil && !compute.Is(err, compute.NotFound) {
+				return nil, err
+			}
+			is = err == nil && found.ProjectID == cred.ProjectID
+		}
+		if !is {
+			continue
+		}
+		found, err := rulesOf(ctx, client, id)
+		if compute.Is(err, compute.NotFound) { // deleted since
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rules := []share.Rule{}
+		for _, r := range found {
+			rules = append(rules, r.rule(id))
+		}
+		out[id] = rules
+	}
+	return out, nil
 }

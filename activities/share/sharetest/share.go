@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -99,4 +100,41 @@ func locations(b bench) {
 	again, err := b.Again.Locations(b.ctx, b.Owner, b.share.ID)
 	require.NoError(b, err)
 	require.Equal(b, found[0].Path(), again[0].Path())
+}
+
+// standing: of the shares that are asked for, those that are there are given with their rules, and
+// no other project's.
+func standing(b bench) {
+	gone, in := b.Make(b), b.input()
+	rule := b.allow(in)
+	lost := in
+	lost.Share, lost.To = gone.ID, b.grantee()
+	b.allow(lost)
+	ids := []share.ID{b.share.ID, gone.ID, {UUID: uuid.New()}}
+	got, err := b.Again.Standing(b.ctx, b.Owner, ids)
+	require.NoError(b, err)
+	require.Len(b, got, 2)
+	require.Contains(b, got[b.share.ID], rule)
+	lets := func(server compute.ServerID, to share.Grantee) bool {
+		return slices.ContainsFunc(got[b.share.ID], func(r share.Rule) bool { return r.LetsIn(server, to) })
+	}
+	require.True(b, lets(b.server, in.To))
+	require.True(b, lets(b.newServer(), in.To), "all servers of a host have its rule")
+	require.True(b, lets(b.server, b.grantee()), "the rule names it")
+	require.False(b, lets(b.newServer(), b.grantee()))
+
+	theirs, err := b.Service.Standing(b.ctx, b.Other, ids)
+	require.NoError(b, err)
+	require.Empty(b, theirs)
+	_, err = b.Again.Standing(b.ctx, compute.Credential{}, ids)
+	b.kind(compute.Forbidden, err)
+
+	b.deny(in)
+	b.deny(lost)
+	b.Remove(b, gone.ID)
+	got, err = b.Again.Standing(b.ctx, b.Owner, ids)
+	require.NoError(b, err)
+	require.Len(b, got, 1)
+	require.Contains(b, got, b.share.ID)
+	require.False(b, lets(b.server, in.To))
 }

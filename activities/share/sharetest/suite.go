@@ -61,6 +61,7 @@ func run(t *testing.T, h Harness, made share.Share) {
 		"allow again after deny":           allowAgain,
 		"keys come with cephx and go":      accessKey,
 		"the audit finds what was made":    list,
+		"what stands of some shares":       standing,
 		"activities report what they must": activities,
 	} {
 		t.Run(name, func(t *testing.T) {
