@@ -80,7 +80,7 @@ func (in Imported) writeServer(ctx context.Context, q *schema.Queries, op comput
 		if err := in.takeAddresses(ctx, q); err != nil {
 			return err
 		}
-		if err := in.takeKey(ctx, q); err != nil {
+		if err := in.checkKey(ctx, q); err != nil {
 			return err
 		}
 		if err := q.InsertServer(ctx, schema.InsertServerParams{
@@ -130,16 +130,16 @@ func (in Imported) correct(ctx context.Context, q *schema.Queries, key *compute.
 		has = has || d.Secret != nil && *d.Secret == in.Key
 	}
 	if !has {
-		if err := in.takeKey(ctx, q); err != nil {
+		if err := in.checkKey(ctx, q); err != nil {
 			return err
 		}
 	}
 	return q.ReleaseOtherLegacyKeys(ctx, schema.ReleaseOtherLegacyKeysParams{ServerID: in.ID.UUID, Key: in.Key.String()})
 }
 
-// takeKey refuses a key that another server has: with this one it would go, and with it what the
+// checkKey refuses a key that another server has: with this one it would go, and with it what the
 // other one has.
-func (in Imported) takeKey(ctx context.Context, q *schema.Queries) error {
+func (in Imported) checkKey(ctx context.Context, q *schema.Queries) error {
 	used, err := q.IsSecretOfServer(ctx, in.Key.UUID)
 	if err == nil && used {
 		err = compute.Errorf(compute.Conflict, "key %s is that of another server's disk or vTPM", in.Key)
