@@ -185,6 +185,11 @@ func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) err
 	if !r.IsAdmin() {
 		f.Host, f.Unfit = nil, []unfitView{}
 	}
+	if p.Image != nil {
+		if _, err := a.activeImage(r, r.Credential(), *p.Image); err != nil { // as the hosts fetch it
+			f.refuse(0, "The root disk is made anew of image "+p.Image.String()+": "+compute.Public(err))
+		}
+	}
 	a.foreseeStores(r, s, p, f)
 	return a.foreseeKeys(r, p, f)
 }
@@ -264,7 +269,7 @@ func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f 
 		if d.Shelved == nil {
 			continue
 		}
-		img, err := a.config.Images.Image(r.Context(), owner, d.Shelved.Image)
+		img, err := a.activeImage(r, owner, d.Shelved.Image)
 		if err == nil {
 			err = s.TPM.CheckShelvedImage(img)
 		}
@@ -277,6 +282,15 @@ func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f 
 			f.refuse(0, "Object "+stored.Object+" keeps the state of the vTPM: "+compute.Public(err))
 		}
 	}
+}
+
+// activeImage gives an image that a disk can be made of. Conflict: it has no data, or not now.
+func (a *API) activeImage(r *Request, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	img, err := a.config.Images.Image(r.Context(), cred, id)
+	if err == nil && img.Status != "active" {
+		err = compute.Errorf(compute.Conflict, "it is %s", img.Status)
+	}
+	return img, err
 }
 
 // foreseeBackup looks for the backup of the vTPM's state, as an evacuate does: where it is not there, the state is lost;

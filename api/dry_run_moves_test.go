@@ -74,6 +74,33 @@ func TestDryRunOfAnEvacuate(t *testing.T) {
 	require.Contains(t, c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200).body, compute.NoValidHost)
 }
 
+// A dry run of an evacuate looks whether the image is there, and has data, that the root disk is made anew of.
+func TestDryRunOfAnEvacuateWithoutItsImage(t *testing.T) {
+	t.Parallel()
+	c, id, _ := moving(t, "user")
+	c.fenced(true, "1 hour")
+	refuses := func(why string) {
+		t.Helper()
+		got := c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200)
+		require.Equal(t, false, got.get("dry_run", "succeeds"), got.body)
+		require.Equal(t, "The root disk is made anew of image "+c.image+": "+why, got.get("dry_run", "refusals", 0, "message"))
+		require.NotContains(t, c.dryRun(t, admin, id, `{"migrate": null}`).ok(200).body, c.image, "the host that has it hands it on")
+	}
+	c.hasStatus(c.image, "deactivated")
+	refuses("it is deactivated")
+	delete(c.imageStore.images, compute.ImageID{UUID: uuid.MustParse(c.image)})
+	refuses("no image " + c.image)
+}
+
+// hasStatus gives an image another status.
+func (c *cloud) hasStatus(image, status string) {
+	c.t.Helper()
+	id := compute.ImageID{UUID: uuid.MustParse(image)}
+	img := c.imageStore.images[id]
+	img.Status = status
+	c.imageStore.images[id] = img
+}
+
 // A dry run of an evacuate looks for the backup of the vTPM's state, as the evacuate does.
 func TestDryRunOfAnEvacuateWithABackup(t *testing.T) {
 	t.Parallel()

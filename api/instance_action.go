@@ -98,7 +98,7 @@ func (a *API) actionPage(r *Request, server compute.ServerID) (schema.ServerOper
 			return page, fault.BadRequest("Marker %s could not be found.", marker)
 		}
 		if err != nil {
-			return page, unstorable(err)
+			return page, err
 		}
 		page.Below = &op.Number
 	}
@@ -118,7 +118,7 @@ func (a *API) showAction(r *Request) (any, error) {
 		return nil, fault.NotFound("Action %s not found", id)
 	}
 	if err != nil {
-		return nil, unstorable(err)
+		return nil, err
 	}
 	view := viewAction(r.Version, op)
 	see := eventView{

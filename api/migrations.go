@@ -90,7 +90,7 @@ func (a *API) listMigrations(r *Request) (any, error) {
 	rows := []schema.Migration{}
 	if find.Most > 0 {
 		if rows, err = a.db.ListMigrations(r.Context(), find); err != nil {
-			return nil, unstorable(err)
+			return nil, err
 		}
 	}
 	views := []map[string]any{}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"strongroom/api/fault"
 	"strongroom/compute"
 	"strongroom/schema"
 )
@@ -53,7 +54,7 @@ func (p *serverPlan) fit(ctx context.Context, q *schema.Queries, project string)
 // had it for too long.
 func lockQuota(ctx context.Context, q *schema.Queries, project string) error {
 	err := q.LockQuota(ctx, project)
-	if isHeld(err) {
+	if fault.Held(err) {
 		return compute.Errorf(compute.Unavailable, "Other requests of this project wait for its quota. Try again.")
 	}
 	return err

@@ -40,7 +40,7 @@ func (a *API) updateServer(r *Request) (any, error) {
 		DiskConfig: in.DiskConfig, AccessIPv4: in.AccessIPv4, AccessIPv6: shortAddress(in.AccessIPv6),
 	})
 	if err != nil {
-		return nil, unstorable(err)
+		return nil, err
 	}
 	if rows == 0 {
 		return nil, noServer(r.Param("id"))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"strongroom/api/fault"
 	"strongroom/compute"
@@ -51,37 +50,11 @@ func checkLock(r *Request, s schema.Server) error {
 
 // transact runs do in one transaction.
 func (a *API) transact(ctx context.Context, do func(*schema.Queries) error) error {
-	return unstorable(pgx.BeginFunc(ctx, a.config.Pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, a.config.Pool, func(tx pgx.Tx) error {
 		// Whoever waits longer than this for a row gets an answer to try again.
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '5s'"); err != nil {
 			return err
 		}
 		return do(schema.New(tx))
-	}))
-}
-
-// unstorable gives the database's refusals that are the client's business their
-// kind: a text that it cannot hold, a pattern that it cannot read, a row that is
-// held for too long.
-func unstorable(err error) error {
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	switch refused.Code {
-	case "22021", "22P05": // character_not_in_repertoire, untranslatable_character
-		return compute.Errorf(compute.Invalid, "The request holds a character that cannot be stored.")
-	case "2201B": // invalid_regular_expression
-		return compute.Errorf(compute.Invalid, "The request holds an invalid regular expression.")
-	}
-	if isHeld(err) {
-		return compute.Errorf(compute.Unavailable, "Another request changes the same. Try again.")
-	}
-	return err
-}
-
-// isHeld reports whether the database gave up waiting for what another transaction holds.
-func isHeld(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "55P03" // lock_not_available
+	})
 }

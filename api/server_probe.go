@@ -111,7 +111,7 @@ func refusal(err error, forbidden, away string) error {
 	case compute.Is(err, compute.Forbidden), compute.Is(err, compute.NotFound):
 		return &fault.Fault{Code: http.StatusForbidden, Message: forbidden, Cause: err}
 	case compute.Is(err, compute.Unavailable):
-		return &fault.Fault{Code: http.StatusServiceUnavailable, Message: away, Cause: err}
+		return &fault.Fault{Code: http.StatusServiceUnavailable, Message: away, RetryAfter: fault.RetryAfter, Cause: err}
 	}
 	return err
 }

@@ -2,13 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"strongroom/api/fault"
 	"strongroom/compute"
@@ -55,14 +53,10 @@ func (a *API) search(ctx context.Context, project string, q *serverQuery, limit 
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == "57014" { // query_canceled
-		if q.expression {
-			return nil, fault.BadRequest("The search took too long. Use a simpler regular expression, or filter by more.")
-		}
-		return nil, compute.Errorf(compute.Unavailable, "The search took too long. Filter by more, or try again.")
+	if q.expression && fault.TookTooLong(err) {
+		return nil, fault.BadRequest("The search took too long. Use a simpler regular expression, or filter by more.")
 	}
-	return ids, unstorable(err)
+	return ids, err
 }
 
 // enterSearch waits until few enough searches with an expression run.

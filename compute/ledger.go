@@ -157,6 +157,13 @@ func (t Thing) Server() (ServerID, bool) {
 	return ServerID{UUID: t.Owner.ID}, t.Owner.Kind == OwnerServer
 }
 
+// Secret gives the id that a secret of the key manager has there; ok is false for other things,
+// and for one whose id is not known: nobody can have named it.
+func (t Thing) Secret() (id SecretID, ok bool) {
+	parsed, err := uuid.Parse(t.Reference)
+	return SecretID{UUID: parsed}, err == nil && t.Kind == ThingKeySecret
+}
+
 // Host gives the host on which a thing is, if it is on one.
 func (t Thing) Host() (HostID, bool) {
 	id, err := uuid.Parse(t.Place)

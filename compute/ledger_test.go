@@ -68,3 +68,17 @@ func TestKeySlotsOf(t *testing.T) {
 		require.False(t, ok, bad)
 	}
 }
+
+func TestThingSecret(t *testing.T) {
+	t.Parallel()
+	id := compute.SecretID{UUID: uuid.New()}
+	got, ok := compute.Thing{Kind: compute.ThingKeySecret, Reference: id.String()}.Secret()
+	require.True(t, ok)
+	require.Equal(t, id, got)
+	for _, none := range []compute.Thing{
+		{Kind: compute.ThingKeySecret}, {Kind: compute.ThingKeySecret, Reference: "x"}, {Kind: compute.ThingImage, Reference: id.String()},
+	} {
+		_, ok := none.Secret()
+		require.False(t, ok)
+	}
+}

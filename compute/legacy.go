@@ -30,6 +30,13 @@ func (l LegacyEncryption) String() string {
 	return fmt.Sprintf("cipher %s, key size %d and hash %s", l.Cipher, l.KeySize, l.Hash)
 }
 
+// ForgivesIV reports whether a wrong IV mode leaves all but the first block of each sector
+// readable, as it does in CBC and CFB.
+func (l LegacyEncryption) ForgivesIV() bool {
+	_, mode, _ := strings.Cut(l.Cipher, "-")
+	return strings.HasPrefix(mode, "cbc-") || strings.HasPrefix(mode, "cfb-")
+}
+
 // LegacyEncryptionOf reads the options that Options gave, or a host for a disk that it made.
 // Corrupt: they do not say how to open it.
 func LegacyEncryptionOf(options map[string]string) (LegacyEncryption, error) {

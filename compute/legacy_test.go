@@ -74,3 +74,13 @@ func TestWithLegacyKey(t *testing.T) {
 	_, err = compute.Server{}.WithLegacyKey(key, options)
 	require.True(t, compute.Is(err, compute.Conflict))
 }
+
+func TestForgivesIV(t *testing.T) {
+	t.Parallel()
+	for cipher, forgives := range map[string]bool{
+		"aes-xts-plain64": false, "aes-cbc-essiv:sha256": true, "aes-cbc-plain64": true, "serpent-cbc-plain": true, "aes-cfb-plain64": true,
+		"aes-ctr-plain64": false, "aes-lrw-benbi": false, "aes-ecb-null": false,
+	} {
+		require.Equal(t, forgives, compute.LegacyEncryption{Cipher: cipher}.ForgivesIV(), cipher)
+	}
+}

@@ -17,6 +17,7 @@ type MovePlan struct {
 	Apart    bool     // not to a host that shares the storage of TPM states with its own
 	Needs    []HostID // that must answer, and are not chosen
 	Data     []Carried
+	Image    *ImageID   // that the root disk is made anew of, which must be there; nil: it is copied
 	Lost     []Carried  // what nobody has afterwards
 	Backup   *TPMBackup // that the state of the vTPM comes of; nil: none
 	Fails    []string   // why the operation would fail

@@ -21,7 +21,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 	}
 	p := MovePlan{Server: will, Keys: will.EvacuationKeys(s.BootsAfter(in)), Places: true, Not: s.Occupied(has, false), Only: in.Host}
 	if root, ok := will.RootDisk(); ok {
-		p.Data = []Carried{atMost(carriedImage, will.Image.SizeBytes)}
+		p.Data, p.Image = []Carried{atMost(carriedImage, will.Image.SizeBytes)}, &will.Image.ID
 		enc, err := will.Image.Encryption()
 		if err != nil {
 			return p, err

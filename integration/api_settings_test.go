@@ -32,7 +32,8 @@ func TestM2M6TheAPIAsItIsConfigured(t *testing.T) {
 	answer, err := http.DefaultClient.Do(request) // without an end to the statement there is no answer
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	require.Equal(t, http.StatusInternalServerError, answer.StatusCode, "as Nova answers when its database fails")
+	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+	require.NotEmpty(t, answer.Header.Get("Retry-After"))
 	require.NoError(t, tx.Rollback(t.Context()))
 	c.delete(t, id)
 	c.nothingIsLeft(t)

@@ -47,7 +47,7 @@ func (c *testCloud) isBackedUp(t *testing.T, id string) (backup *compute.TPMBack
 // of a guest that runs, and one of the stop of a server whose keys nobody else may read. Workers die
 // meanwhile. Users are told of what time it is, and nothing of any backup is left.
 func TestEvacuateKeepsABackedUpTPM(t *testing.T) {
-	backends(t, local)
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	c.backsUpTPMs(t)
 	to, h := c.Host(1), c.Host(2)

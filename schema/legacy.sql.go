@@ -8,6 +8,7 @@ package schema
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"strongroom/compute"
 )
 
@@ -175,6 +176,23 @@ func (q *Queries) LockLegacyKey(ctx context.Context, id compute.ServerID) (*comp
 	var ephemeral_key_uuid *compute.SecretID
 	err := row.Scan(&ephemeral_key_uuid)
 	return ephemeral_key_uuid, err
+}
+
+const releaseOtherLegacyKeys = `-- name: ReleaseOtherLegacyKeys :exec
+UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
+WHERE kind = 'key_secret' AND owner_kind = 'server' AND owner_id = $1::uuid AND name LIKE 'strongroom legacy key %'
+    AND reference <> $2::text AND state <> 'released'
+`
+
+type ReleaseOtherLegacyKeysParams struct {
+	ServerID uuid.UUID
+	Key      string
+}
+
+// Hands back the keys of earlier imports of a server. They were Nova's: nothing removes them.
+func (q *Queries) ReleaseOtherLegacyKeys(ctx context.Context, arg ReleaseOtherLegacyKeysParams) error {
+	_, err := q.db.Exec(ctx, releaseOtherLegacyKeys, arg.ServerID, arg.Key)
+	return err
 }
 
 const setDiskEncryption = `-- name: SetDiskEncryption :exec

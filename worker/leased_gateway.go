@@ -69,6 +69,9 @@ func (g *LeasedGateway) report(ctx context.Context, report gateway.HostReport) e
 	}
 	g.last = &report
 	g.renew(ctx, will)
+	if err := g.Lease.RemoveFormer(); err != nil {
+		g.Logger.WarnContext(ctx, "the file of an earlier release's lease cannot be removed", "file", g.Lease.Former, "error", err)
+	}
 	return nil
 }
 

@@ -104,6 +104,27 @@ func (w *leased) keeps(t *testing.T) watchdog.Lease {
 	return p
 }
 
+// What an earlier release wrote down of its lease goes when the control plane has answered this one, whether
+// it has a lease or not; a watchdog of that release may read it until then.
+func TestTheFileOfAnEarlierReleaseGoes(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, time.Minute} {
+		w := newLeased(t, after)
+		w.Lease.Former = filepath.Join(t.TempDir(), "host.promise")
+		require.NoError(t, os.WriteFile(w.Lease.Former, []byte("{}"), 0o600))
+		require.NoError(t, os.WriteFile(w.Lease.Former+".new", nil, 0o600))
+		w.answers = false
+		require.Error(t, w.report(t))
+		require.FileExists(t, w.Lease.Former)
+		w.answers = true
+		require.NoError(t, w.report(t))
+		require.NoFileExists(t, w.Lease.Former)
+		require.NoFileExists(t, w.Lease.Former+".new")
+		require.Equal(t, after, w.onFile(t).Timeout)
+		require.NoError(t, w.report(t))
+	}
+}
+
 // Whatever the control plane may have heard, and whichever answer was lost, the host stops its guests no
 // later than it expects; a lease is written down before it is told of, and one that is released holds until that was answered.
 func TestTheHostKeepsItsLease(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 
-	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/image"
@@ -62,7 +61,7 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 		if key == nil || !b.TakeKey {
 			continue
 		}
-		taken, err := s.takeKey(ctx, b.Image, *key)
+		taken, err := s.takeUnused(ctx, b.Image, *key)
 		if err != nil {
 			first = cmp.Or(first, err)
 		}
@@ -78,13 +77,14 @@ func (s *snapshot) removeOldBackups(ctx workflow.Context, end *record.Close) err
 	return first
 }
 
-// takeKey reports whether the key of an image that is gone is to go, too: nothing else uses it.
-func (s *snapshot) takeKey(ctx workflow.Context, img compute.ImageID, key compute.Thing) (bool, error) {
-	id, err := uuid.Parse(key.Reference)
-	if err != nil {
-		return false, nil //nolint:nilerr // nobody knows what it opens
+// takeUnused has the ledger take the key of an image that is gone (ledger.TakeKey), where the image store has no
+// other image that names it.
+func (s *snapshot) takeUnused(ctx workflow.Context, img compute.ImageID, key compute.Thing) (bool, error) {
+	id, ok := key.Secret()
+	if !ok {
+		return false, nil
 	}
-	used, err := image.InUse.Run(ctx, image.InUseInput{Credential: s.asked.Credential, Secret: compute.SecretID{UUID: id}})
+	used, err := image.InUse.Run(ctx, image.InUseInput{Credential: s.asked.Credential, Secret: id})
 	if err != nil || used.Used {
 		return false, err
 	}

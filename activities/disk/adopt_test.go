@@ -58,6 +58,7 @@ func TestEE48AdoptVolumes(t *testing.T) {
 		return
 	}
 	t.Run("what guests have", b.knowsWhatGuestsHave)
+	t.Run("wrong IV", b.seesWrongIVs)
 	t.Run("nothing in it", b.forcesNothing)
 	t.Run("refused", b.refusesToAdopt)
 	t.Run("killed while it looked", b.looksAgain)
@@ -220,6 +221,65 @@ func (b *testBundle) knowsWhatGuestsHave(t *testing.T) {
 		n.open(t)
 		n.gone(t)
 	}
+}
+
+// seesWrongIVs: in CBC a wrong IV changes 16 bytes of each sector, where most signatures have
+// nothing. What blkid finds there is no sign that a guest can use the disk.
+func (b *testBundle) seesWrongIVs(t *testing.T) {
+	cbc := func(iv string) compute.LegacyEncryption {
+		return compute.LegacyEncryption{Cipher: "aes-cbc-" + iv, KeySize: 256, Hash: "ripemd160"}
+	}
+	ext4 := func(path string) { run(t, "mkfs.ext4", "-q", "-O", "^metadata_csum", path) } // as in the days of Nova's
+	swap := func(path string) { run(t, "mkswap", path) }
+	track := func(path string) {
+		track := make([]byte, 63*512)
+		track[0], track[510], track[511] = 0xeb, 0x55, 0xaa
+		require.NoError(t, writeAt(path, 0, track))
+	}
+	for name, c := range map[string]struct {
+		right string
+		make  func(path string)
+		wrong []string
+	}{
+		"ext4":        {"essiv:sha256", ext4, []string{"plain64"}},
+		"swap":        {"essiv:sha256", swap, []string{"plain64"}},
+		"boot sector": {"plain64", track, []string{"essiv:sha256", "null"}}, // the first sector is the same with null
+		"ext4 plain":  {"plain64", ext4, []string{"plain64be"}},
+	} {
+		n := b.nova(t, cbc(c.right), true)
+		c.make(n.mapper())
+		n.closeAsNova(t)
+		require.NoError(t, n.adopt(t, false), name)
+		before := n.raw(t)
+		for _, iv := range c.wrong {
+			n.options(t, cbc(iv))
+			_, err := n.OpenDevices(t.Context(), compute.Credential{}, n.server())
+			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%s with %s: %v", name, iv, err)
+			if name != "swap" { // whose version is in such bytes: blkid finds none
+				require.ErrorContains(t, err, "IV mode", name)
+			}
+			require.Empty(t, opened(t))
+		}
+		require.True(t, bytes.Equal(before, n.raw(t)), "nothing was written")
+		n.options(t, n.how)
+		if name == "ext4 plain" {
+			n.options(t, cbc("plain")) // the same below 2 TiB
+		}
+		n.open(t)
+		n.gone(t)
+	}
+	n := b.nova(t, cbc("essiv:sha256"), true)
+	sector := make([]byte, 512)
+	sector[510], sector[511] = 0x55, 0xaa
+	require.NoError(t, writeAt(n.mapper(), 0, sector))
+	n.closeAsNova(t)
+	require.NoError(t, n.adopt(t, false))
+	_, err := n.OpenDevices(t.Context(), compute.Credential{}, n.server())
+	require.Equal(t, compute.Corrupt, compute.KindOf(err), "nothing shows the IV: %v", err)
+	require.ErrorContains(t, err, "IV mode")
+	require.NoError(t, n.adopt(t, true), "whoever knows says so")
+	n.open(t)
+	n.gone(t)
 }
 
 // forcesNothing: a volume in which there is nothing opens when somebody says so.

@@ -52,11 +52,11 @@ func (a *Activities) CacheImage(ctx context.Context, in CacheImageInput) error {
 			return failed(ctx, err, "image %s: note of its use", in.Image.ID)
 		}
 	}
-	return a.cache(ctx, in, path)
+	return a.cache(ctx, in, u.project, path)
 }
 
 // cache is CacheImage once the use is noted.
-func (a *Activities) cache(ctx context.Context, in CacheImageInput, path string) error {
+func (a *Activities) cache(ctx context.Context, in CacheImageInput, project, path string) error {
 	if whole(path, in.Image) {
 		touch(path)
 		return nil
@@ -85,7 +85,7 @@ func (a *Activities) cache(ctx context.Context, in CacheImageInput, path string)
 	if err := a.makeRoom(ctx, f, in.Image); err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
 	}
-	if err := a.download(ctx, in, f); err != nil {
+	if err := a.download(ctx, in, project, f); err != nil {
 		return err
 	}
 	if err := f.Chmod(0o644); err != nil { // as QEMU and those that look at it before must find it
@@ -168,8 +168,9 @@ func (a *Activities) CachedImage(project string, img compute.Image) (string, err
 	return filepath.Join(a.CacheDir, name), nil
 }
 
-// download fills the file and checks size and sha256.
-func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Writer) error {
+// download fills the file and checks size and sha256. project is for which a host keeps the image, if it
+// is encrypted.
+func (a *Activities) download(ctx context.Context, in CacheImageInput, project string, to io.Writer) error {
 	if activity.IsActivity(ctx) && !slices.Contains([]string{CacheImage.Name, Restore.Name}, activity.GetInfo(ctx).ActivityType.Name) {
 		return compute.Errorf(compute.Invalid, "image %s: a bug: %s downloads, in a slot for short work", in.Image.ID, activity.GetInfo(ctx).ActivityType.Name)
 	}
@@ -177,7 +178,7 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 	if !ok {
 		return compute.Errorf(compute.Invalid, "image %s has no sha256 to check it by", in.Image.ID)
 	}
-	from, err := a.openImage(ctx, in)
+	from, err := a.openImage(ctx, in, project)
 	if err != nil {
 		return err
 	}
@@ -210,13 +211,12 @@ func (a *Activities) download(ctx context.Context, in CacheImageInput, to io.Wri
 // openImage opens the image in the image store or, where that gives none, on the host that the
 // server leaves. What that one says is told to nobody: it is the image store's answer that can be
 // mended.
-func (a *Activities) openImage(ctx context.Context, in CacheImageInput) (io.ReadCloser, error) {
+func (a *Activities) openImage(ctx context.Context, in CacheImageInput, project string) (io.ReadCloser, error) {
 	from, err := a.Images.Open(ctx, in.Credential, in.Image.ID)
 	if err == nil || in.Former == nil || a.Hosts == nil || ctx.Err() != nil {
 		return from, err
 	}
-	u, _ := useOf(in) // CacheImage has seen it
-	name, nameErr := in.Image.CacheName(u.project)
+	name, nameErr := in.Image.CacheName(project)
 	if nameErr != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (a *Activities) restore(ctx context.Context, in RestoreInput, path string) 
 		return failed(ctx, err, "disk %s", in.Disk.ID)
 	}
 	defer f.Close()
-	if err := a.download(ctx, CacheImageInput{Credential: in.Credential, Image: in.Disk.Shelved.Record()}, f); err != nil {
+	if err := a.download(ctx, CacheImageInput{Credential: in.Credential, Image: in.Disk.Shelved.Record()}, "", f); err != nil {
 		return err
 	}
 	i, err := a.idle(ctx, draft, "qcow2")

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -35,13 +36,18 @@ func (a *Activities) checkContent(ctx context.Context, v volume, d compute.Disk,
 	if _, err := a.Runner.Run(ctx, openPlain(v, look.mapping(), how, key, "--readonly")); err != nil {
 		return err
 	}
-	found, err := a.signature(ctx, look.opened())
+	found, noise, err := a.content(ctx, look.opened(), how)
 	aside, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if err = errors.Join(err, a.closeMapping(aside, look)); err != nil {
 		return err
 	}
-	if found == "" {
+	switch {
+	case noise:
+		return compute.Errorf(compute.Corrupt, "disk %s: with %s it holds %s, and yet the first bytes of its sectors are noise: "+
+			"the cipher's IV mode, which is its last part, is not what it was encrypted with. "+
+			"An administrator can import it once more, as it is, or with --force if it really holds that.", d.Label(), how, found)
+	case found == "":
 		return compute.Errorf(compute.Corrupt, "disk %s: with %s it holds no file system, partition table, swap or LVM: "+
 			"one of these, or the key, is not what it was encrypted with. "+
 			"An administrator can import it once more, as it is, or with --force if it really holds nothing.", d.Label(), how)
@@ -53,14 +59,23 @@ func (a *Activities) checkContent(ctx context.Context, v volume, d compute.Disk,
 	return err
 }
 
-// signature says by what blkid knows what is on a device; "": by nothing. It reads a copy
-// of the device's beginning and end, confined: what is there is a guest's.
-func (a *Activities) signature(ctx context.Context, path string) (string, error) {
-	sample, err := sampleOf(path)
+// content says by what blkid knows what is on a device; "": by nothing. It reads a copy of
+// the device's beginning and end, confined: what is there is a guest's. noise reports that the
+// device decrypts but for the first bytes of its sectors, where blkid may find nothing to miss.
+func (a *Activities) content(ctx context.Context, path string, how compute.LegacyEncryption) (found string, noise bool, err error) {
+	s, err := sampleOf(path)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	defer sample.Close()
+	defer s.Close()
+	if found, err = a.signature(ctx, s.File); err != nil || found == "" || !how.ForgivesIV() {
+		return found, false, err
+	}
+	shows, err := s.showsIV()
+	return found, !shows, err
+}
+
+func (a *Activities) signature(ctx context.Context, sample *os.File) (string, error) {
 	c := Command{Name: "blkid", Limited: true, Image: sample}
 	c.Args = []string{"--probe", "--output", "export", c.imagePath()}
 	out, err := a.Runner.Run(ctx, c)
@@ -77,8 +92,13 @@ func (a *Activities) signature(ctx context.Context, path string) (string, error)
 // file system, partition table, swap or volume manager says what it is.
 const sampleMiB = 2
 
-// sampleOf gives a file in memory, as large as a device, with the device's beginning and end.
-func sampleOf(path string) (*os.File, error) {
+// sample is a file in memory, as large as a device, with the device's beginning and end.
+type sample struct {
+	*os.File
+	parts []int64 // where what was read begins, at sectors
+}
+
+func sampleOf(path string) (*sample, error) {
 	device, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -92,16 +112,48 @@ func sampleOf(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	sample := os.NewFile(uintptr(memory), "signature")
-	err = errors.Join(sample.Truncate(size), sample.Chmod(0o444))
-	for _, at := range []int64{0, max(0, size-sampleMiB*mib)} {
+	s := &sample{os.NewFile(uintptr(memory), "signature"), []int64{0, max(0, size-sampleMiB*mib)}}
+	err = errors.Join(s.Truncate(size), s.Chmod(0o444))
+	for _, at := range s.parts {
 		if err == nil {
-			_, err = io.Copy(io.NewOffsetWriter(sample, at), io.NewSectionReader(device, at, sampleMiB*mib))
+			_, err = io.Copy(io.NewOffsetWriter(s, at), io.NewSectionReader(device, at, sampleMiB*mib))
 		}
 	}
 	if err != nil {
-		sample.Close()
+		s.Close()
 		return nil, err
 	}
-	return sample, nil
+	return s, nil
+}
+
+const (
+	sectorBytes = 512 // dm-crypt has an IV for each, and Nova asked for no other size
+	cipherBlock = 16  // of a cipher, at most
+)
+
+// showsIV reports whether the sectors' first blocks are decrypted with the right IVs. In CBC
+// a wrong IV changes the first block and nothing else. Whatever a disk holds, it has sectors
+// in which all bytes are the same, most of them zero: where the IV is wrong their first
+// blocks differ from the rest. Those of a few others do so too, whose data ends there. The
+// first sector says nothing: its IV is zero in several modes.
+func (s *sample) showsIV() (bool, error) {
+	whole, broken := 0, 0
+	for _, from := range s.parts {
+		data := make([]byte, sampleMiB*mib)
+		n, err := s.ReadAt(data, from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		for at := 0; at+sectorBytes <= n; at += sectorBytes {
+			first, rest := data[at:at+cipherBlock], data[at+cipherBlock:at+sectorBytes]
+			switch same := bytes.Repeat(rest[:1], len(rest)); {
+			case from+int64(at) == 0, !bytes.Equal(rest, same):
+			case bytes.Equal(first, same[:cipherBlock]):
+				whole++
+			default:
+				broken++
+			}
+		}
+	}
+	return whole > broken, nil
 }

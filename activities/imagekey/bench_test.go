@@ -25,12 +25,14 @@ type bench struct {
 	*imagekey.Watch
 	t     *testing.T
 	store *store
+	other compute.Image // is there in any case, and has no key
 }
 
 // store is an image store that can be made to fail.
 type store struct {
 	image.Library
 	before func(call string, cred compute.Credential) error // of each call
+	listed func(compute.Credential, image.ListInput) error  // of each list
 	empty  bool                                             // lists have nothing
 	given  *compute.Image                                   // is another project's: strongroom's own user sees it
 	// stuck is an image, and its key, about which the store gives this error.
@@ -49,6 +51,11 @@ func (s *store) fails(call string, cred compute.Credential) error {
 func (s *store) List(ctx context.Context, cred compute.Credential, in image.ListInput) (image.ListResult, error) {
 	if err := s.fails("list", cred); err != nil || s.empty {
 		return image.ListResult{}, err
+	}
+	if s.listed != nil {
+		if err := s.listed(cred, in); err != nil {
+			return image.ListResult{}, err
+		}
 	}
 	return s.Library.List(ctx, cred, in)
 }
@@ -85,7 +92,9 @@ func setup(t *testing.T) *bench {
 	require.NoError(t, err)
 	s := &store{Library: library}
 	w := &imagekey.Watch{Pool: f.DB, Library: s, Interval: time.Hour, Grace: 24 * time.Hour, MostGone: 100, Logger: slog.New(slog.DiscardHandler)}
-	return &bench{Fixture: f, Watch: w, t: t, store: s}
+	b := &bench{Fixture: f, Watch: w, t: t, store: s}
+	b.other = b.image(uuid.New(), nil)
+	return b
 }
 
 // keyed is an image of a server, and its key.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"strongroom/activities/image"
 	"strongroom/compute"
 	"strongroom/schema"
 	"strongroom/schema/fence"
@@ -19,8 +20,8 @@ const few = 2
 // its database, or have got an older or another one, in which case it says of all of them that
 // they are gone. Since Grace is no shorter than Interval, each image has been asked for after
 // the first one that is to be decided on was missed. Images that an operator confirmed do not count, nor those whose
-// keys stay in any case.
-func (w *Watch) tooMany(ctx context.Context) (bool, error) {
+// keys stay in any case. However few they are, a store that shows no image at all has lost them.
+func (w *Watch) tooMany(ctx context.Context, cred compute.Credential) (bool, error) {
 	n, err := schema.New(w.Pool).CountImageKeys(ctx, schema.CountImageKeysParams{Goes: compute.KeyGoes, Held: compute.KeptWithMany})
 	if err != nil {
 		return false, fence.Unavailable(err)
@@ -30,7 +31,30 @@ func (w *Watch) tooMany(ctx context.Context) (bool, error) {
 		w.Logger.ErrorContext(ctx, "the image store has lost many images at once: no key of an image goes until an operator looks (strongroom image-key confirm)",
 			"gone", n.Gone, "of", n.Watched)
 	}
-	return many, nil
+	if many || n.Gone == 0 || n.Gone < n.Watched { // one that was seen is there
+		return many, nil
+	}
+	shows, err := w.showsAny(ctx, cred)
+	if err == nil && !shows {
+		w.Logger.ErrorContext(ctx, "the image store shows no image at all: no key of an image goes until an operator looks (strongroom image-key confirm)", "gone", n.Gone)
+	}
+	return !shows, err
+}
+
+// showsAny reports whether the image store shows any image, to a credential of a project or to
+// strongroom's own user. One that neither may ask shows none.
+func (w *Watch) showsAny(ctx context.Context, cred compute.Credential) (bool, error) {
+	for _, c := range []compute.Credential{cred, {}} {
+		for _, err := range image.All(ctx, w.Library, c, image.ListInput{}) {
+			if err == nil {
+				return true, nil
+			}
+			if !compute.Is(err, compute.Forbidden) {
+				return false, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // HeldKey is a key that stays because too many images are gone at once.

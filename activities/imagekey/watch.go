@@ -43,7 +43,7 @@ type Watch struct {
 	Library  image.Library
 	Interval time.Duration // how often an image is looked at; 0: never
 	Grace    time.Duration // how long after the look that did not find an image the next one decides; not less than Interval
-	MostGone int           // percent of the images that may be gone at once (tooMany); 100: all
+	MostGone int           // percent of the images that may be gone at once (tooMany); 100: all, unless the store shows none at all
 	Logger   *slog.Logger
 }
 
@@ -157,7 +157,7 @@ func (w *Watch) look(ctx context.Context, cred compute.Credential, rows []schema
 	if err != nil {
 		return err
 	}
-	many, err := w.tooMany(ctx)
+	many, err := w.tooMany(ctx, cred)
 	if err != nil {
 		return err
 	}

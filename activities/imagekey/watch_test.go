@@ -425,6 +425,80 @@ func TestEE44ManyImagesAreGoneAtOnce(t *testing.T) {
 	require.Equal(t, compute.ThingWaiting, b.state(all[2]), "what was confirmed counts no more")
 }
 
+// EE-44: however few images with keys there are, when all of them are gone and the image store shows no
+// other image either, it has lost its database: no key goes until an image is seen or an operator
+// says that they are gone.
+func TestEE44AStoreThatShowsNoImages(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 3; n++ {
+		b := setup(t)
+		b.MostGone = 100
+		var all []keyed
+		for range n {
+			all = append(all, b.make("True"))
+		}
+		b.pass()
+		b.remove(b.other)
+		for _, k := range all {
+			b.remove(k.img)
+		}
+		for range 4 {
+			b.pass()
+		}
+		for _, k := range all {
+			require.Equal(t, compute.ThingHandedOver, b.state(k), "of %d", n)
+			require.Equal(t, compute.KeptWithMany, b.kept(k))
+		}
+		held, err := imagekey.Held(b.Ctx, b.DB)
+		require.NoError(t, err)
+		require.Len(t, held, n)
+		_, err = imagekey.Confirm(b.Ctx, b.DB, held[:1])
+		require.NoError(t, err)
+		b.pass()
+		require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND reference = $1 AND state = 'waiting'", held[0].Secret.String()))
+		for _, k := range held[1:] {
+			require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND reference = $1 AND state = 'handed_over'", k.Secret.String()))
+		}
+
+		b.image(uuid.New(), nil) // it works again
+		b.pass()
+		for _, k := range all {
+			require.Equal(t, compute.ThingWaiting, b.state(k), "of %d", n)
+		}
+	}
+}
+
+// EE-44: who asks an image store that shows nothing to one credential, asks it with another one; one
+// that answers neither is asked later.
+func TestEE44WhoSeesAnyImages(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error // of lists of all that the project's credential may see
+		state compute.ThingState
+	}{
+		"the project may not list": {compute.Errorf(compute.Forbidden, "no"), compute.ThingWaiting},
+		"no answer":                {compute.Errorf(compute.Unavailable, "away"), compute.ThingHandedOver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			k := b.make("True")
+			b.pass()
+			b.remove(k.img)
+			b.store.listed = func(cred compute.Credential, in image.ListInput) error {
+				if in.IDs == nil && cred.ProjectID != "" {
+					return c.err
+				}
+				return nil
+			}
+			b.pass()
+			b.pass()
+			require.Equal(t, c.state, b.state(k))
+			require.Empty(t, b.kept(k))
+		})
+	}
+}
+
 // EE-44: an image that was given to another project looks gone to its own one, and keeps its key where
 // strongroom's own user sees it; one whose visibility changed is there.
 func TestEE44AnImageThatWasGivenAway(t *testing.T) {

@@ -34,12 +34,12 @@ type TakeKeyResult struct {
 // TakeKey is the activity ledger.TakeKey. From here on nobody can make an image with the key
 // (UseSecret).
 func (a *Activities) TakeKey(ctx context.Context, in TakeKeyInput) (out TakeKeyResult, err error) {
-	id, err := uuid.Parse(in.Key.Reference)
-	if err != nil {
-		return out, nil // without an id nobody can have named it, and nobody knows what it opens
+	id, ok := in.Key.Secret()
+	if !ok {
+		return out, nil // nobody can have named it, and nobody knows what it opens
 	}
 	err = fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
-		out.Taken, _, err = takeKey(ctx, q, in.Image, in.Key.Operation, compute.SecretID{UUID: id})
+		out.Taken, _, err = takeKey(ctx, q, in.Image, in.Key.Operation, id)
 		return err
 	})
 	return out, err
@@ -106,13 +106,13 @@ func RecordKeys(ctx context.Context, q *schema.Queries, things []compute.Thing) 
 			continue
 		}
 		for _, key := range things {
-			secret, err := uuid.Parse(key.Reference)
-			if err != nil || key.Kind != compute.ThingKeySecret || key.Operation != img.Operation {
+			secret, ok := key.Secret()
+			if !ok || key.Operation != img.Operation {
 				continue
 			}
-			err = q.RecordImageKey(ctx, schema.RecordImageKeyParams{
+			err := q.RecordImageKey(ctx, schema.RecordImageKeyParams{
 				ImageID: compute.ImageID{UUID: image}, OperationID: img.Operation, ProjectID: img.Credential.ProjectID,
-				Secret: compute.SecretID{UUID: secret}, Made: true, // what the image says of its key, the first look tells
+				Secret: secret, Made: true, // what the image says of its key, the first look tells
 			})
 			if err != nil {
 				return err

@@ -28,8 +28,9 @@ type Imported struct {
 
 // Import puts a server that Nova ran on record, off and on its host, with its volumes and its
 // key on the ledger as Nova's, and accepts the operation that takes the volumes over (EE-48).
-// One that was imported, or could not be, is imported again as it is described now, if it is
-// off. Conflict: there is such a server that is none of these, or its host cannot open its disks.
+// One that was imported, or could not be, is imported again as it is described now, also with
+// another key, until it was booted here. Conflict: there is such a server that is none of
+// these, or its host cannot open its disks.
 func (k Keys) Import(ctx context.Context, in Imported) (op compute.Operation, err error) {
 	arguments, err := json.Marshal(compute.ImportLegacyArguments{Key: in.Key, Force: in.Force})
 	if err != nil {
@@ -79,13 +80,8 @@ func (in Imported) writeServer(ctx context.Context, q *schema.Queries, op comput
 		if err := in.takeAddresses(ctx, q); err != nil {
 			return err
 		}
-		// With this server the key would go, and with it what the other one has.
-		used, err := q.IsSecretOfServer(ctx, in.Key.UUID)
-		if err != nil {
+		if err := in.checkKey(ctx, q); err != nil {
 			return err
-		}
-		if used {
-			return compute.Errorf(compute.Conflict, "key %s is that of another server's disk or vTPM", in.Key)
 		}
 		if err := q.InsertServer(ctx, schema.InsertServerParams{
 			ID: in.ID, ProjectID: in.ProjectID, UserID: in.UserID, Name: in.Name, Hostname: in.Hostname, ReservationID: reservation,
@@ -101,35 +97,54 @@ func (in Imported) writeServer(ctx context.Context, q *schema.Queries, op comput
 	if err != nil {
 		return err
 	}
-	if err := in.fits(ctx, q, was); err != nil {
-		return err
+	if was.ProjectID != in.ProjectID || was.UserID != in.UserID || was.HostID != nil && *was.HostID != *in.Host {
+		return compute.Errorf(compute.Conflict, "server %s is here already, with another owner or host", in.ID)
 	}
 	n, err := q.ImportServerAgain(ctx, schema.ImportServerAgainParams{ID: in.ID, TaskState: compute.ImportLegacy.Transition.Task, CurrentOperation: op.ID})
 	if err == nil && n == 0 {
 		err = compute.Errorf(compute.Conflict, "server %s is here already, and cannot be imported again: it is %s %s", in.ID, was.VMState, was.TaskState)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return in.correct(ctx, q, was.EphemeralKey) // nobody else has the server from here on
 }
 
 // reservation is the reservation of servers that nobody here asked for.
 const reservation = "r-imported"
 
-// fits refuses a server that is here and is another one than the import speaks of. It may
-// have the key still, or its disks.
-func (in Imported) fits(ctx context.Context, q *schema.Queries, was schema.Server) error {
-	disks, err := q.GetServerDisks(ctx, in.ID)
+// correct lets an import say otherwise than the one before what opens the server's disks: they
+// are written anew. Once a guest has run from them here they are opened as they were then.
+// The key of the import before, where it is another one, is Nova's again: it stays where it is.
+func (in Imported) correct(ctx context.Context, q *schema.Queries, key *compute.SecretID) error {
+	is, err := schema.LoadServer(ctx, q, in.ID)
 	if err != nil {
 		return err
 	}
-	same := was.ProjectID == in.ProjectID && was.UserID == in.UserID && (was.HostID == nil || *was.HostID == *in.Host) &&
-		(was.EphemeralKey == nil || *was.EphemeralKey == in.Key)
-	for _, d := range disks {
-		same = same && (d.EncryptionSecret == nil || *d.EncryptionSecret == in.Key)
+	if !is.Unbooted() {
+		return compute.Errorf(compute.Conflict, "server %s is here already, and cannot be imported again: "+
+			"it was booted here, and its disks stay encrypted with the key, cipher, key size and hash that they were opened with", in.ID)
 	}
-	if !same {
-		return compute.Errorf(compute.Conflict, "server %s is here already, with another owner, host or key", in.ID)
+	has := key != nil && *key == in.Key
+	for _, d := range is.Disks {
+		has = has || d.Secret != nil && *d.Secret == in.Key
 	}
-	return nil
+	if !has {
+		if err := in.checkKey(ctx, q); err != nil {
+			return err
+		}
+	}
+	return q.ReleaseOtherLegacyKeys(ctx, schema.ReleaseOtherLegacyKeysParams{ServerID: in.ID.UUID, Key: in.Key.String()})
+}
+
+// checkKey refuses a key that another server has: with this one it would go, and with it what the
+// other one has.
+func (in Imported) checkKey(ctx context.Context, q *schema.Queries) error {
+	used, err := q.IsSecretOfServer(ctx, in.Key.UUID)
+	if err == nil && used {
+		err = compute.Errorf(compute.Conflict, "key %s is that of another server's disk or vTPM", in.Key)
+	}
+	return err
 }
 
 // takeAddresses keeps other servers from the addresses that it has.

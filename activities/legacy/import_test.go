@@ -3,6 +3,7 @@ package legacy_test
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,104 @@ func TestEE48ImportServer(t *testing.T) {
 	}
 }
 
+// EE-48: who imported a server with the wrong key, cipher, key size or hash imports it again with
+// the right ones, whether the import before failed or not and whether its disks have the key
+// already. The wrong key is handed back: no row has it, and nothing removes it. Once the server
+// was booted here nothing of this changes any more.
+func TestEE48ImportIsCorrected(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.nova(example(t))
+	records := record.Activities{Pool: b.DB}
+	ends := func(state compute.OperationState, vm compute.VMState) {
+		t.Helper()
+		op, err := b.Import(b.Ctx, in)
+		require.NoError(t, err)
+		as := durable.OperationInput{Operation: op.ID, Server: in.ID}
+		_, err = records.Begin(b.Ctx, as)
+		require.NoError(t, err)
+		end := record.SettleInput{OperationInput: as, State: state, VMState: vm}
+		if state == compute.OperationSucceeded {
+			end.Close = &record.Close{Event: "adopt_volumes", Present: op.ImportedThings(in.Server, in.Key)}
+		}
+		require.NoError(t, records.Settle(b.Ctx, end))
+	}
+	keyRow := func() string {
+		return "key_secret strongroom legacy key " + in.Key.String() + " of server " + in.ID.String()
+	}
+	var wrong []string
+	another := func(cipher string) {
+		wrong = append(wrong, keyRow())
+		in.Key = compute.SecretID{UUID: uuid.New()}
+		options, err := compute.LegacyEncryption{Cipher: cipher, KeySize: 256, Hash: "sha256"}.Options()
+		require.NoError(t, err)
+		for i := range in.Disks {
+			in.Disks[i].EncryptionOptions = options
+		}
+	}
+	holds := func(state string) {
+		t.Helper()
+		rows := b.things(in.ID)
+		require.Equal(t, state, rows[keyRow()])
+		for _, row := range wrong {
+			require.Equal(t, "released", rows[row], "it is Nova's again")
+		}
+		require.Len(t, rows, 3+len(wrong))
+		s, err := schema.LoadServer(b.Ctx, b.Q, in.ID)
+		require.NoError(t, err)
+		require.Len(t, s.Disks, 2)
+		for i, d := range s.Disks {
+			require.Equal(t, in.Disks[i].EncryptionOptions, d.EncryptionOptions)
+		}
+	}
+	ends(compute.OperationFailed, compute.VMError)
+	another("aes-cbc-plain64")
+	ends(compute.OperationFailed, compute.VMError)
+	holds("handed_over")
+	another("aes-xts-plain64")
+	ends(compute.OperationSucceeded, compute.VMStopped)
+	holds("present")
+	_, err := b.Move(b.Ctx, in.ID)
+	require.NoError(t, err)
+	another("aes-cbc-essiv:sha256") // the first start was refused: the disks have a key that does not open them
+	ends(compute.OperationSucceeded, compute.VMStopped)
+	holds("present")
+	moved, err := b.Move(b.Ctx, in.ID)
+	require.NoError(t, err)
+	require.True(t, moved)
+	s, err := schema.LoadServer(b.Ctx, b.Q, in.ID)
+	require.NoError(t, err)
+	require.Equal(t, in.Key, *s.Disks[0].Secret)
+	has, err := (&ledger.Activities{Pool: b.DB}).Things(b.Ctx, compute.ServerOwner(in.ID))
+	require.NoError(t, err)
+	require.Len(t, has, 3, "a delete removes the right key, and no other")
+
+	refused := func(why string) {
+		t.Helper()
+		before := b.Dump("servers", "server_disks", "ledger", "operations")
+		_, err := b.Import(b.Ctx, in)
+		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, why)
+		require.Equal(t, before, b.Dump("servers", "server_disks", "ledger", "operations"))
+	}
+	right := in
+	other := in
+	other.ID, other.Key, other.Networks = compute.ServerID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}, []compute.Network{}
+	other.Disks = slices.Clone(in.Disks)
+	for i := range other.Disks {
+		other.Disks[i].ID = compute.DiskID{UUID: uuid.New()}
+	}
+	_, err = b.Import(b.Ctx, other)
+	require.NoError(t, err)
+	in.Key = other.Key
+	refused("is that of another server")
+	in = right
+	b.Exec("DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2", in.ID, compute.SystemUnbooted)
+	refused("it was booted here")
+	another("aes-xts-plain64")
+	refused("it was booted here")
+}
+
 // What is here already is not overwritten by an import.
 func TestEE48ImportIsRefused(t *testing.T) {
 	t.Parallel()
@@ -161,7 +260,7 @@ func TestEE48ImportIsRefused(t *testing.T) {
 	b.Exec("UPDATE servers SET current_operation = '', task_state = '', vm_state = 'active' WHERE id = $1", in.ID)
 	refused(func(*legacy.Imported) {}, "cannot be imported again: it is active")
 	b.Exec("UPDATE servers SET vm_state = 'stopped' WHERE id = $1", in.ID)
-	refused(func(o *legacy.Imported) { o.Key = compute.SecretID{UUID: uuid.New()} }, "another owner, host or key")
+	refused(func(o *legacy.Imported) { o.UserID = "another" }, "another owner or host")
 	refused(func(o *legacy.Imported) { o.ID = compute.ServerID{UUID: uuid.New()} }, "fa:16:3e:12:34:56")
 	b.Exec("UPDATE servers SET deleted_at = now() WHERE id = $1", in.ID)
 	refused(func(*legacy.Imported) {}, "cannot be imported again")

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/labstack/echo/v4"
 
 	"strongroom/api/microversion"
@@ -83,7 +82,11 @@ func From(err error) *Fault {
 	}
 	var known *compute.Error
 	if errors.As(err, &known) {
-		if code, ok := codes[known.Kind]; ok {
+		code, ok := codes[known.Kind]
+		switch {
+		case code == http.StatusServiceUnavailable:
+			return &Fault{Code: code, Message: known.PublicText(), RetryAfter: RetryAfter, Cause: err}
+		case ok:
 			return &Fault{Code: code, Message: known.PublicText(), Cause: err}
 		}
 	}
@@ -107,20 +110,12 @@ func fromEcho(err *echo.HTTPError) *Fault {
 	}
 }
 
-// The codes with which PostgreSQL refuses text that it cannot keep: the null
-// character, and bytes that are no UTF-8.
-const (
-	notInRepertoire = "22021"
-	untranslatable  = "22P05"
-)
-
 func unexpected(err error) *Fault {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == notInRepertoire || refused.Code == untranslatable) {
-		return &Fault{Code: http.StatusBadRequest, Message: "The request holds a character that cannot be stored.", Cause: err}
-	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return &Fault{Code: http.StatusServiceUnavailable, Message: "The request was given up before it was answered.", Cause: err}
+		return &Fault{Code: http.StatusServiceUnavailable, Message: "The request was given up before it was answered.", RetryAfter: RetryAfter, Cause: err}
+	}
+	if f := ofDatabase(err); f != nil {
+		return f
 	}
 	return &Fault{
 		Code: http.StatusInternalServerError,

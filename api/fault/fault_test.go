@@ -1,12 +1,16 @@
 package fault_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
@@ -50,6 +54,50 @@ func TestFrom(t *testing.T) {
 			require.Equal(t, c.code, w.Code)
 			require.Equal(t, c.body, w.Body.String())
 			require.Equal(t, "application/json; charset=UTF-8", w.Header().Get("Content-Type"))
+		})
+	}
+}
+
+// What of the database's errors passes by itself is a 503 that says when to try again, what the client
+// may not store a 400, and everything else a 500, whoever asked the database and how it is wrapped.
+func TestErrorsOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	of := func(code string) error {
+		return fmt.Errorf("a query: %w", &pgconn.PgError{Code: code, Message: "of the database"})
+	}
+	for name, c := range map[string]struct {
+		err     error
+		code    int
+		message string
+	}{
+		"statement timeout":     {of("57014"), 503, "The database took too long. Try again."},
+		"lock timeout":          {of("55P03"), 503, "Another request changes the same. Try again."},
+		"deadlock":              {of("40P01"), 503, "The database is not available. Try again."},
+		"too many connections":  {of("53300"), 503, "The database is not available. Try again."},
+		"shut down":             {of("57P01"), 503, "The database is not available. Try again."},
+		"starts":                {of("57P03"), 503, "The database is not available. Try again."},
+		"connection failure":    {of("08006"), 503, "The database is not available. Try again."},
+		"not reached":           {fmt.Errorf("x: %w", &pgconn.ConnectError{}), 503, "The database is not reached. Try again."},
+		"lost":                  {fmt.Errorf("x: %w", io.ErrUnexpectedEOF), 503, "The connection to a service was lost. Try again."},
+		"reset":                 {fmt.Errorf("x: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), 503, "The connection to a service was lost. Try again."},
+		"with a kind":           {compute.Errorf(compute.Unavailable, "later"), 503, "later"},
+		"given up":              {context.DeadlineExceeded, 503, "The request was given up before it was answered."},
+		"a null character":      {of("22021"), 400, "The request holds a character that cannot be stored."},
+		"an invalid expression": {of("2201B"), 400, "The request holds an invalid regular expression."},
+		"a broken constraint":   {of("23505"), 500, ""},
+		"a wrong statement":     {of("42601"), 500, ""},
+		"no code":               {of(""), 500, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := httptest.NewRecorder()
+			require.NoError(t, fault.From(c.err).Write(w))
+			require.Equal(t, c.code, w.Code)
+			if c.message != "" {
+				require.Contains(t, w.Body.String(), c.message)
+			}
+			require.NotContains(t, w.Body.String(), "of the database")
+			require.Equal(t, c.code == 503, w.Header().Get("Retry-After") != "")
 		})
 	}
 }

@@ -3,9 +3,11 @@ package metadata
 import (
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
+	"strongroom/api/fault"
 	"strongroom/compute"
 )
 
@@ -24,6 +26,7 @@ func (s *service) fail(err error, c echo.Context) {
 		code, text = http.StatusNotFound, "Not Found"
 	case compute.Is(err, compute.Unavailable):
 		code, text = http.StatusServiceUnavailable, "The service is unavailable. Please try your request again."
+		c.Response().Header().Set("Retry-After", strconv.Itoa(fault.RetryAfter))
 	}
 	if code >= http.StatusInternalServerError {
 		s.Logger.ErrorContext(c.Request().Context(), "no metadata for a server", "path", c.Request().URL.Path, "error", err)

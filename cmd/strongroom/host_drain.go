@@ -37,14 +37,15 @@ a few at a time:
   off          moved with its disks and the state of its vTPM, as "server migrate" and
                "server resize confirm" do, and stays off; no key is needed
   running      moved while it runs, as "os-migrateLive" does; with --cold it is shut
-               down, moved, and boots again. Both take its keys, so one whose keys are
-               of the mode "user" stays: nobody but its project may read them
-               (docs/secrets.md)
+               down, moved, and boots again. Both take its keys. Those of the mode
+               "user" nobody but its project may read (docs/secrets.md): such a server
+               is moved while it runs if its host keeps its keys
+               (host.keep_guest_keys), and stays with --cold
   paused       moved as it is
   shelved, still on the host
                offloaded
-  else         left where it is: rescued, in ERROR, resized and not confirmed,
-               with a logical volume or in a Ceph pool
+  else         left where it is: rescued, suspended, in ERROR, resized and not
+               confirmed, with a logical volume, shares, or in a Ceph pool
 
 Whatever cannot be moved stays as it is, runs on if it ran, and the last column says
 why. The drain is an operation of its own: it goes on when this command, or a control

@@ -42,7 +42,10 @@ func (hostWatchdog) Run(r *run) error {
 // lease is where the worker writes the host's lease down. It outlives the worker, and what is on disk of it says
 // after a boot that there was no contact since.
 func (h HostConfig) lease() *watchdog.LeaseFiles {
-	return &watchdog.LeaseFiles{Run: filepath.Join(h.Run, "lease"), State: filepath.Join(filepath.Dir(h.IDFile), "host.lease")}
+	state := filepath.Dir(h.IDFile)
+	return &watchdog.LeaseFiles{
+		Run: filepath.Join(h.Run, "lease"), State: filepath.Join(state, "host.lease"), Former: filepath.Join(state, "host.promise"),
+	}
 }
 
 // heartbeat is that of strongroom host watchdog, and workersHeartbeat that of the watchdog in the worker.

@@ -40,8 +40,9 @@ nothing written. Correct the file and import it again. With --force nothing is l
   strongroom legacy import servers.yaml
   strongroom legacy migrate
 
-It may be repeated, also for servers that are imported already, while they are off. From
-then on volumes and keys are the servers', and are deleted with them.
+It may be repeated, also for servers that are imported already and with another key, until
+their first boot here. Volumes and keys of imported servers are theirs, and are deleted with
+them.
 
 Exit code 0: all are imported; 1: some are not, and the last column says why.`
 }

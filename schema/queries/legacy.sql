@@ -30,6 +30,12 @@ UPDATE servers SET task_state = sqlc.arg(task_state), current_operation = sqlc.a
 WHERE servers.id = sqlc.arg(id) AND deleted_at IS NULL AND task_state = '' AND current_operation = '' AND vm_state IN ('error', 'stopped')
     AND EXISTS (SELECT FROM operations o WHERE o.server_id = servers.id AND o.kind = 'importLegacy');
 
+-- name: ReleaseOtherLegacyKeys :exec
+-- Hands back the keys of earlier imports of a server. They were Nova's: nothing removes them.
+UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
+WHERE kind = 'key_secret' AND owner_kind = 'server' AND owner_id = sqlc.arg(server_id)::uuid AND name LIKE 'strongroom legacy key %'
+    AND reference <> sqlc.arg(key)::text AND state <> 'released';
+
 -- name: ImportDisk :exec
 INSERT INTO server_disks (id, server_id, role, index, device_name, bus, size_mb, boot_index, file, encryption_options)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);

@@ -36,6 +36,7 @@ func (l Lease) Expired(now Moment) bool {
 // Take and Renew are called one after another. Read may be called at any time, and never waits for them: a disk may hang.
 type LeaseFiles struct {
 	Run, State string
+	Former     string // where an earlier release kept it, on disk; "": nowhere
 
 	state *time.Duration // the timeout that State has; nil: it is not known
 
@@ -90,6 +91,15 @@ func (f *LeaseFiles) Renew(l Lease) error {
 		return errors.Join(remove(f.Run), said)
 	}
 	return errors.Join(said, removed)
+}
+
+// RemoveFormer removes what an earlier release left. A watchdog of that release may read it until the
+// control plane has answered a worker that writes the other files.
+func (f *LeaseFiles) RemoveFormer() error {
+	if f.Former == "" || !exists(f.Former) && !exists(f.Former+".new") {
+		return nil
+	}
+	return errors.Join(remove(f.Former), remove(f.Former+".new"))
 }
 
 func (f *LeaseFiles) hold(l Lease) {
