@@ -141,7 +141,8 @@ func (q *Queries) ServersAtRest(ctx context.Context, hostID *compute.HostID) ([]
 
 const syncPower = `-- name: SyncPower :execrows
 UPDATE servers SET vm_state = $1, power_state = $2, updated_at = now(),
-    resume_at = CASE WHEN $3::boolean THEN now() END
+    resume_at = CASE WHEN $3::boolean AND started_by_operation THEN now() END,
+    started_by_operation = started_by_operation AND $1 <> 'stopped'
 WHERE id = $4 AND host_id = $5 AND current_operation = '' AND vm_state = $6
     AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
     AND updated_at IS NOT DISTINCT FROM $7
@@ -158,7 +159,8 @@ type SyncPowerParams struct {
 }
 
 // What the hypervisor shows of a server that nobody is at work on. Nothing
-// changes when the server was touched after it was read.
+// changes when the server was touched after it was read. Only one that an operation
+// set running is to be started again (H1).
 func (q *Queries) SyncPower(ctx context.Context, arg SyncPowerParams) (int64, error) {
 	result, err := q.db.Exec(ctx, syncPower,
 		arg.VMState,

@@ -160,7 +160,7 @@ func (q *Queries) GetClaim(ctx context.Context, arg GetClaimParams) (Claim, erro
 }
 
 const getServer = `-- name: GetServer :one
-SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at FROM servers WHERE id = $1
+SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at, started_by_operation FROM servers WHERE id = $1
 `
 
 func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, error) {
@@ -222,6 +222,7 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 		&i.TPMBackup,
 		&i.TPMBackups,
 		&i.TPMBackupBegunAt,
+		&i.StartedByOperation,
 	)
 	return i, err
 }
@@ -739,6 +740,7 @@ const settleServer = `-- name: SettleServer :execrows
 UPDATE servers SET vm_state = $1, task_state = '', power_state = $2,
     fault = $3, progress = $4,
     launched_at = CASE WHEN $5::boolean THEN coalesce(launched_at, now()) ELSE launched_at END,
+    started_by_operation = $1 = 'active' AND (vm_state <> 'active' OR started_by_operation),
     current_operation = '', updated_at = now()
 WHERE id = $6 AND current_operation = $7
 `

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestGuestsThatWentWithTheirHost(t *testing.T) {
 		b.Exec("UPDATE hosts SET boot_id = $2, resume_guests = $3 WHERE id = $1", h.ID, id, resume)
 	}
 	ran := func(was compute.VMState) {
-		b.Exec("UPDATE servers SET host_id = $2, vm_state = $3, power_state = 1, current_operation = '', resume_at = NULL WHERE id = $1", server, h.ID, was)
+		b.Exec("UPDATE servers SET host_id = $2, vm_state = $3, power_state = 1, current_operation = '', resume_at = NULL, started_by_operation = true WHERE id = $1", server, h.ID, was)
 	}
 	for i, c := range []struct {
 		boot    string
@@ -123,4 +124,62 @@ func TestGuestsThatWentWithTheirHost(t *testing.T) {
 	delete(found, server)
 	require.NoError(t, h.SyncPower(t.Context(), false))
 	require.Zero(t, b.CountRows("SELECT count(*) FROM servers WHERE resume_at IS NOT NULL"))
+}
+
+// H1: a host that an attacker has starts none of its servers that are off, whatever it reports: it would
+// get their keys. One that an operation set running, and that went off with it, is started again.
+func TestH1AHostsReportsStartNothing(t *testing.T) {
+	t.Parallel()
+	b := schematest.NewFixture(t)
+	h := worker.Host{ID: b.Host("a", 8, 8192)}
+	h.Gateway = gateway.Records{Pool: b.DB, Host: h.ID, Logger: slog.New(slog.DiscardHandler)}
+	found := map[compute.ServerID]compute.PowerState{}
+	h.PowerStates = func(context.Context) (map[compute.ServerID]compute.PowerState, error) { return found, nil }
+	server := b.Server(compute.OpCreate).ServerID
+	b.Exec("UPDATE servers SET host_id = $2, current_operation = '' WHERE id = $1", server, h.ID)
+	settle := func(is compute.VMState) {
+		t.Helper()
+		b.Exec("UPDATE servers SET current_operation = 'req-1' WHERE id = $1", server)
+		rows, err := b.Q.SettleServer(b.Ctx, schema.SettleServerParams{ID: server, OperationID: "req-1", VMState: is})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, rows)
+	}
+	boots := 0
+	restart := func() {
+		boots++
+		b.Exec("UPDATE hosts SET boot_id = $2, resume_guests = true WHERE id = $1", h.ID, fmt.Sprint("boot-", boots))
+	}
+	reports := func(power compute.PowerState) {
+		t.Helper()
+		found[server] = power
+		require.NoError(t, h.SyncPower(t.Context(), false))
+	}
+	starts := func() int { return b.CountRows("SELECT count(*) FROM servers WHERE resume_at IS NOT NULL") }
+	restart()
+	settle(compute.VMStopped)
+	reports(compute.PowerNone)
+	for range 2 {
+		reports(compute.PowerRunning) // which it does not
+		restart()
+		reports(compute.PowerNone)
+		require.Zero(t, starts())
+	}
+	reports(compute.PowerRunning)
+	settle(compute.VMActive) // of an operation that started nothing, as a createImage
+	restart()
+	reports(compute.PowerNone)
+	require.Zero(t, starts())
+
+	settle(compute.VMActive) // of a start
+	reports(compute.PowerRunning)
+	restart()
+	reports(compute.PowerNone)
+	require.Equal(t, 1, starts())
+
+	settle(compute.VMActive)
+	reports(compute.PowerNone) // its guest switched itself off
+	reports(compute.PowerRunning)
+	restart()
+	reports(compute.PowerNone)
+	require.Zero(t, starts())
 }

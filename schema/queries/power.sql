@@ -5,9 +5,11 @@ WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_stat
 
 -- name: SyncPower :execrows
 -- What the hypervisor shows of a server that nobody is at work on. Nothing
--- changes when the server was touched after it was read.
+-- changes when the server was touched after it was read. Only one that an operation
+-- set running is to be started again (H1).
 UPDATE servers SET vm_state = sqlc.arg(vm_state), power_state = sqlc.arg(power_state), updated_at = now(),
-    resume_at = CASE WHEN sqlc.arg(resume)::boolean THEN now() END
+    resume_at = CASE WHEN sqlc.arg(resume)::boolean AND started_by_operation THEN now() END,
+    started_by_operation = started_by_operation AND sqlc.arg(vm_state) <> 'stopped'
 WHERE id = sqlc.arg(id) AND host_id = sqlc.arg(host_id) AND current_operation = '' AND vm_state = sqlc.arg(was)
     AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
     AND updated_at IS NOT DISTINCT FROM sqlc.narg(seen);

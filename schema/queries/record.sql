@@ -18,6 +18,7 @@ UPDATE servers SET host_id = $3, availability_zone = $4, updated_at = now() WHER
 UPDATE servers SET vm_state = sqlc.arg(vm_state), task_state = '', power_state = sqlc.arg(power_state),
     fault = sqlc.narg(fault), progress = sqlc.arg(progress),
     launched_at = CASE WHEN sqlc.arg(launched)::boolean THEN coalesce(launched_at, now()) ELSE launched_at END,
+    started_by_operation = sqlc.arg(vm_state) = 'active' AND (vm_state <> 'active' OR started_by_operation),
     current_operation = '', updated_at = now()
 WHERE id = sqlc.arg(id) AND current_operation = sqlc.arg(operation_id);
 
