@@ -22,7 +22,7 @@ const (
 	secretVolume = "initializer-secret"
 	secretFolder = "/run/initializer-secret"
 	secretFile   = "workload-secret"
-	secretMode   = 0o400
+	secretMode   = 0o444 // whatever user the pod says; no other container mounts it
 )
 
 type envVar struct {

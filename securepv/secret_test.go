@@ -39,7 +39,7 @@ func TestPV07AWorkloadWithoutACoordinator(t *testing.T) {
 			for _, other := range append(pod.InitContainers[1:], pod.Containers...) {
 				require.NotContains(t, other.VolumeMounts, mount)
 			}
-			mode := int32(0o400)
+			mode := int32(0o444)
 			require.Contains(t, pod.Volumes, corev1.Volume{Name: "initializer-secret", VolumeSource: corev1.VolumeSource{
 				Secret: &corev1.SecretVolumeSource{SecretName: "shop", Items: []corev1.KeyToPath{{Key: "seed", Path: "workload-secret", Mode: &mode}}},
 			}})

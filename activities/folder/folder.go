@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,13 +45,30 @@ func (f Folder) File(name string) string { return filepath.Join(f.Path, name) }
 // Lock takes the folder's lock, which excludes other goroutines and other
 // processes alike: a flock belongs to the open file, and each call opens anew.
 // It waits until ctx ends.
-func (f Folder) Lock(ctx context.Context) (unlock func(), err error) {
+func (f Folder) Lock(ctx context.Context) (unlock func(), err error) { return f.lock(ctx, flock) }
+
+// LockPart takes the lock of one thing in the folder, of which only the name is known: it excludes
+// whoever takes that of the same name, and not who takes the whole folder's. Two names may share one.
+func (f Folder) LockPart(ctx context.Context, name string) (unlock func(), err error) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	part := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(h.Sum64() >> 2), Len: 1}
+	return f.lock(ctx, func(file *os.File) (bool, error) {
+		err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &part)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EINTR) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+func (f Folder) lock(ctx context.Context, try func(*os.File) (bool, error)) (unlock func(), err error) {
 	file, err := os.OpenFile(f.File(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		taken, err := flock(file)
+		taken, err := try(file)
 		if taken {
 			return func() { _ = file.Close() }, nil
 		}

@@ -138,6 +138,25 @@ func TestLockExcludes(t *testing.T) {
 	require.EqualValues(t, 1, most.Load())
 }
 
+// The lock of a part excludes who wants the same part, and nobody else.
+func TestLockPart(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	unlock, err := f.LockPart(t.Context(), "one")
+	require.NoError(t, err)
+	other, err := f.LockPart(t.Context(), "two")
+	require.NoError(t, err)
+	other()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = f.LockPart(ctx, "one")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	unlock()
+	unlock, err = f.LockPart(t.Context(), "one")
+	require.NoError(t, err)
+	unlock()
+}
+
 func TestLockEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -117,7 +117,7 @@ func (a *Activities) Mount(ctx context.Context, in Input) error {
 		return err
 	}
 	defer from.Key.Wipe()
-	unlock, err := a.lock(ctx)
+	unlock, err := a.lock(ctx, in.Share)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 	if a.Dir == "" {
 		return noFolder()
 	}
-	unlock, err := a.lock(ctx)
+	unlock, err := a.lock(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -381,9 +381,10 @@ func (a *Activities) forget(id compute.ShareID, server compute.ServerID) error {
 	return nil
 }
 
-func (a *Activities) lock(ctx context.Context) (unlock func(), err error) {
-	if unlock, err = a.folder.Lock(ctx); err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "mounts: lock: %w", err)
+// lock is of one share's mount: the storage of another may not answer.
+func (a *Activities) lock(ctx context.Context, id compute.ShareID) (unlock func(), err error) {
+	if unlock, err = a.folder.LockPart(ctx, id.String()); err != nil {
+		return nil, compute.Errorf(compute.Unavailable, "share %s: lock its mount: %w", id, folder.WithoutPath(err))
 	}
 	return unlock, nil
 }

@@ -58,6 +58,8 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 	said, err := c.looks.find(ctx, point)
 	var exit *exec.ExitError
 	switch {
+	case ctx.Err() != nil:
+		return elsewhere, ctx.Err()
 	case errors.Is(err, errSilent):
 		return elsewhere, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
 	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said):

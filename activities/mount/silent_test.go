@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -73,6 +74,29 @@ func TestAStorageThatDoesNotAnswer(t *testing.T) {
 	release()
 	require.Eventually(t, func() bool { return len(looking()) == 0 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+}
+
+// One share's mount that takes its time holds up no other's.
+func TestSharesAreMountedAtOnce(t *testing.T) {
+	h, server := beginOnFuse(t), newServer()
+	require.NoError(t, os.WriteFile(filepath.Join(h.control, "wait-asking"), nil, 0o600))
+	done := make(chan error, 1)
+	go func() { done <- h.Mount(t.Context(), h.input(server)) }()
+	var stopped []string
+	require.Eventually(t, func() bool {
+		stopped, _ = filepath.Glob(filepath.Join(h.control, "asking-*"))
+		return len(stopped) == 1
+	}, time.Minute, 10*time.Millisecond)
+
+	other := h.input(server)
+	other.Share = compute.ShareID{UUID: uuid.New()}
+	require.NoError(t, h.Mount(t.Context(), other))
+	require.Empty(t, done, "the first one goes on")
+	require.NoError(t, h.Remove(t.Context(), compute.Removal{Thing: compute.Thing{Kind: compute.ThingShareMount, Name: compute.ShareUse(other.Share, server)}}))
+
+	require.NoError(t, os.Remove(stopped[0]))
+	require.NoError(t, <-done)
 	require.NoError(t, h.Remove(t.Context(), h.use(server)))
 }
 

@@ -51,6 +51,16 @@ func built(t *testing.T) (v1.Image, string) {
 	return image, digest.String()
 }
 
+func TestOnlyAnImageIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "letter")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := build(t.Context(), file, dir)
+	require.ErrorContains(t, err, "no image that could be replaced")
+	require.FileExists(t, file)
+}
+
 const shop = `apiVersion: v1
 kind: Pod
 metadata:

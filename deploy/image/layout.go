@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -28,6 +29,9 @@ const programPath = "usr/bin/strongroom"
 
 // build writes the image and gives its digest. What was at to stays until the new one is whole.
 func build(ctx context.Context, program, to string) (digest v1.Hash, err error) {
+	if err := replaceable(to); err != nil {
+		return digest, err
+	}
 	work, err := os.MkdirTemp(filepath.Dir(to), ".image-")
 	if err != nil {
 		return digest, err
@@ -54,6 +58,21 @@ func build(ctx context.Context, program, to string) (digest v1.Hash, err error) 
 	return image.Digest()
 }
 
+// replaceable refuses a folder that has anything else than an image before.
+func replaceable(to string) error {
+	entries, err := os.ReadDir(to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(to, "oci-layout")); err != nil {
+		return fmt.Errorf("%s: it has files, and is no image that could be replaced", to)
+	}
+	return nil
+}
+
 func assemble(ctx context.Context, program, work string) (v1.Image, error) {
 	debs, err := download(ctx, work)
 	if err != nil {
@@ -65,7 +84,7 @@ func assemble(ctx context.Context, program, work string) (v1.Image, error) {
 			return nil, err
 		}
 	}
-	if err := system.trust(); err != nil {
+	if err := system.addCertificates(); err != nil {
 		return nil, err
 	}
 	for _, name := range inUsr {

@@ -16,15 +16,16 @@ import (
 
 // packages are what the initializer runs, with test, which the startup probe runs. Debian
 // says what they need.
-var packages = []string{"cryptsetup-bin", "e2fsprogs", "coreutils"}
+var packages = []string{"cryptsetup-bin", "dmsetup", "e2fsprogs", "coreutils"}
 
 // authorities has the certificates by which Barbican is known. What it needs, Perl among it, is for its
 // installation alone.
 const authorities = "ca-certificates"
 
-// download gets packages and all that they need, by apt's own signed lists, and gives their files.
+// download gets packages and all that they need, by apt's own signed lists, and gives their files. Where
+// the machine's lists are too old, it gets its own.
 func download(ctx context.Context, dir string) ([]string, error) {
-	for _, sub := range []string{"cache/archives/partial", "lone"} {
+	for _, sub := range []string{"cache/archives/partial", "lone", "lists/partial"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return nil, err
 		}
@@ -33,17 +34,20 @@ func download(ctx context.Context, dir string) ([]string, error) {
 	if err := os.WriteFile(status, nil, 0o600); err != nil {
 		return nil, err
 	}
-	// As if nothing were installed: what is on this machine says nothing of the image.
-	args := []string{
-		"-q", "-y", "-o", "Dir::State::status=" + status, "-o", "Dir::State::extended_states=" + filepath.Join(dir, "extended"),
+	a := apt{in: filepath.Join(dir, "lone"), options: []string{
+		"-q", "-y", "-o", "Dir::State::status=" + status, "-o", "Dir::State::extended_states=" + filepath.Join(dir, "extended"), // as if nothing were installed
 		"-o", "Dir::Cache::archives=" + filepath.Join(dir, "cache/archives"), "-o", "APT::Install-Recommends=false",
 		"-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true", "-o", "Acquire::Retries=4",
-	}
-	if err := run(ctx, filepath.Join(dir, "lone"), "apt-get", append(args, append([]string{"--download-only", "install"}, packages...)...)...); err != nil {
-		return nil, err
-	}
-	if err := run(ctx, filepath.Join(dir, "lone"), "apt-get", append(args, "download", authorities)...); err != nil {
-		return nil, err
+	}}
+	if old := a.getAll(ctx); old != nil {
+		a.options = append(a.options, "-o", "Dir::State::lists="+filepath.Join(dir, "lists"))
+		err := a.get(ctx, "update")
+		if err == nil {
+			err = a.getAll(ctx)
+		}
+		if err != nil {
+			return nil, errors.Join(old, err)
+		}
 	}
 	var files []string
 	for _, pattern := range []string{"cache/archives/*.deb", "lone/*.deb"} {
@@ -55,6 +59,23 @@ func download(ctx context.Context, dir string) ([]string, error) {
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// apt is apt-get with state of its own.
+type apt struct {
+	in      string
+	options []string
+}
+
+func (a apt) get(ctx context.Context, args ...string) error {
+	return run(ctx, a.in, "apt-get", append(slices.Clone(a.options), args...)...)
+}
+
+func (a apt) getAll(ctx context.Context) error {
+	if err := a.get(ctx, append([]string{"--download-only", "install"}, packages...)...); err != nil {
+		return err
+	}
+	return a.get(ctx, "download", authorities)
 }
 
 func run(ctx context.Context, dir, name string, args ...string) error {
@@ -168,8 +189,8 @@ func isForPeople(name string) bool {
 	})
 }
 
-// trust makes of the authorities' certificates the one file in which programs look for them.
-func (f files) trust() error {
+// addCertificates makes of the authorities' certificates the one file in which programs look for them.
+func (f files) addCertificates() error {
 	var names []string
 	for name := range f {
 		if strings.HasPrefix(name, "usr/share/ca-certificates/mozilla/") && strings.HasSuffix(name, ".crt") {

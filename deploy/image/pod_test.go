@@ -119,13 +119,20 @@ func (p *pod) start(c corev1.Container) *running {
 	return r
 }
 
+// patience is how long a container may take on a machine that is emulated, and busy.
+const patience = 8 * time.Minute
+
 func crun(args ...string) *exec.Cmd {
 	return exec.Command("crun", append([]string{"--root", "/run/crun", "--cgroup-manager=disabled"}, args...)...)
 }
 
 // wait waits until a container has ended by itself.
 func (r *running) wait() error {
-	<-r.over
+	select {
+	case <-r.over:
+	case <-time.After(patience):
+		require.Fail(r.pod.t, "it does not end", r.id)
+	}
 	return errors.Join(r.err, unix.Unmount(filepath.Join(r.pod.dir, "containers", r.id, "rootfs"), unix.MNT_DETACH))
 }
 
@@ -139,8 +146,10 @@ func (r *running) kill(signal string) error {
 // becomesReady waits until the container's startup probe succeeds.
 func (r *running) becomesReady(probe *corev1.Probe) {
 	r.pod.t.Helper()
-	for crun(append([]string{"exec", r.id}, probe.Exec.Command...)...).Run() != nil {
+	for end := time.After(patience); crun(append([]string{"exec", r.id}, probe.Exec.Command...)...).Run() != nil; {
 		select {
+		case <-end:
+			require.Fail(r.pod.t, "it does not become ready", r.id)
 		case <-r.over:
 			require.NoError(r.pod.t, r.err)
 			require.Fail(r.pod.t, "it has ended")
