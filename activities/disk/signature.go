@@ -44,8 +44,8 @@ func (a *Activities) checkContent(ctx context.Context, v volume, d compute.Disk,
 	}
 	switch {
 	case noise:
-		return compute.Errorf(compute.Corrupt, "disk %s: with %s it holds %s, and yet the first bytes of its sectors are noise: "+
-			"the cipher's IV mode, which is its last part, is not what it was encrypted with. "+
+		return compute.Errorf(compute.Corrupt, "disk %s: with %s it holds %s, and yet nothing shows that the first bytes of its sectors are right: "+
+			"the cipher's IV mode, which is its last part, may not be what it was encrypted with. "+
 			"An administrator can import it once more, as it is, or with --force if it really holds that.", d.Label(), how, found)
 	case found == "":
 		return compute.Errorf(compute.Corrupt, "disk %s: with %s it holds no file system, partition table, swap or LVM: "+

@@ -21,6 +21,8 @@ const (
 	lockNotAvailable  = "55P03"
 	queryCanceled     = "57014" // statement_timeout
 	idleInTransaction = "25P03"
+	unknownEnd        = "08007" // of a transaction
+	unknownStatement  = "40003"
 )
 
 // passing are the classes of errors that pass by themselves: of the connection (08), serialisation
@@ -50,15 +52,22 @@ func ofDatabase(err error) *Fault {
 	busy := func(message string) *Fault {
 		return &Fault{Code: http.StatusServiceUnavailable, Message: message, RetryAfter: RetryAfter, Cause: err}
 	}
+	// Who asks again at once might have it done twice.
+	unknown := func(message string) *Fault {
+		return &Fault{Code: http.StatusServiceUnavailable, Message: message, Cause: err}
+	}
 	var unreached *pgconn.ConnectError
 	if errors.As(err, &unreached) || pgconn.SafeToRetry(err) {
 		return busy("The database is not reached. Try again.")
 	}
 	var broken *net.OpError
 	if errors.As(err, &broken) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return busy("The connection to a service was lost. Try again.")
+		return unknown("The connection to a service was lost, and it is not known whether the request took effect. Look before you ask again.")
 	}
 	c := code(err)
+	if c == unknownEnd || c == unknownStatement {
+		return unknown("The database does not know whether the request took effect. Look before you ask again.")
+	}
 	switch c {
 	case notInRepertoire, untranslatable:
 		return &Fault{Code: http.StatusBadRequest, Message: "The request holds a character that cannot be stored.", Cause: err}
