@@ -60,6 +60,7 @@ func TestC1AStolenHostCertificateInACloud(t *testing.T) {
 	own := c.on(t, mine, func() string { return c.createIdle(t, encryptedTIS) })
 	victim := c.on(t, theirs, func() string { return c.createIdle(t, encryptedTIS) })
 	thief, other := c.steal(t, mine), c.steal(t, theirs)
+	before := c.refusals(t, "temporal", other.name) // of tests before this one, whose hosts answered too late
 	thief.getsNoKey(t, other.name, c.agentURL(t, theirs), victim, c.kept(t, theirs, victim))
 	for _, id := range []string{own, victim} {
 		c.shutOff(t, id)
@@ -90,7 +91,7 @@ func TestC1AStolenHostCertificateInACloud(t *testing.T) {
 			require.ErrorAs(t, answer(t.Context()), &gone, answerAPIs[i])
 		})
 	}
-	require.Zero(t, c.refusals(t, "temporal", other.name), "what the honest do is not refused")
+	require.Equal(t, before, c.refusals(t, "temporal", other.name), "what the honest do is not refused")
 	for _, id := range []string{own, victim} {
 		c.delete(t, id)
 	}
