@@ -1,6 +1,8 @@
 package integration_test
 
 import (
+	"net"
+	"net/url"
 	"path/filepath"
 	"testing"
 	"time"
@@ -97,9 +99,23 @@ func (c *testCloud) restartHost(t *testing.T, h stack.Host) {
 	require.Eventually(t, func() bool {
 		pid, running := process.Named(c.PIDFile(part))
 		var seen time.Time
-		err := db.QueryRow(t.Context(), "SELECT last_seen FROM hosts WHERE name = $1", hostName(t, h)).Scan(&seen)
-		return err == nil && running && pid != before && seen.After(began)
+		var agent string
+		err := db.QueryRow(t.Context(), "SELECT last_seen, agent_url FROM hosts WHERE name = $1", hostName(t, h)).Scan(&seen, &agent)
+		return err == nil && running && pid != before && seen.After(began) && listens(t, agent)
 	}, time.Minute, 100*time.Millisecond, "the host does not come back")
+}
+
+// listens reports whether anything takes connections at a URL. A host's agent does so a moment after its
+// report is in the database.
+func listens(t *testing.T, at string) bool {
+	t.Helper()
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", u.Host)
+	if err != nil {
+		return false
+	}
+	return conn.Close() == nil
 }
 
 // endsSoon gives the host, once it starts again, a certificate that ends at a time.
