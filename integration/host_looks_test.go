@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,9 +29,10 @@ type hostLooks struct {
 	hasToken func(text []byte) bool
 
 	// No operation begins or ends while somebody looks.
-	mu   sync.RWMutex
-	of   map[string]canaries // passphrases, by server
-	busy string              // the server of the operation that runs
+	mu     sync.RWMutex
+	of     map[string]canaries // passphrases, by server
+	busy   string              // the server of the operation that runs
+	busyOn []stack.Host        // where it works
 
 	looking sync.WaitGroup
 	ended   chan struct{}
@@ -85,11 +87,12 @@ func (w *hostLooks) stop(t *testing.T) {
 }
 
 // operation does an operation on a server, "" if it makes one, and gives the server. When a host has
-// come to a point of it, and waits there, it looks at all hosts; and again when it is over.
-func (w *hostLooks) operation(t *testing.T, server string, on stack.Host, point string, do func() string) {
+// come to a point of it, and waits there, it looks at all hosts; and again when it is over. Where the
+// operation works on another host, too, it is among also: no other host has passphrases of the server.
+func (w *hostLooks) operation(t *testing.T, server string, on stack.Host, point string, do func() string, also ...stack.Host) {
 	t.Helper()
 	w.mu.Lock()
-	w.busy = server
+	w.busy, w.busyOn = server, append(also, on)
 	w.mu.Unlock()
 	at, over, seen := w.holdOn(t, on, point), make(chan struct{}), make(chan []string, 1)
 	w.looking.Go(func() {
@@ -106,7 +109,7 @@ func (w *hostLooks) operation(t *testing.T, server string, on stack.Host, point 
 
 	w.note(t, server)
 	w.mu.Lock()
-	w.busy = ""
+	w.busy, w.busyOn = "", nil
 	w.mu.Unlock()
 	for _, h := range w.hosts {
 		w.memoryIsClean(t, h)
@@ -196,11 +199,11 @@ func (w *hostLooks) noteAs(t *testing.T, server, prefix string, least int) {
 	maps.Copy(w.of[server], now)
 }
 
-// atRest are the passphrases of servers on which no operation runs.
-func (w *hostLooks) atRest() canaries {
+// atRest are the passphrases of servers on which no operation runs at a host.
+func (w *hostLooks) atRest(h stack.Host) canaries {
 	all := canaries{}
 	for server, of := range w.of {
-		if server != w.busy {
+		if server != w.busy || !slices.Contains(w.busyOn, h) {
 			maps.Copy(all, of)
 		}
 	}
@@ -219,7 +222,7 @@ func (w *hostLooks) anywhere() canaries {
 }
 
 // memoryIsClean requires of the memory of a host's worker that it has no key to the cloud, no
-// passphrase of a server on which no operation runs, and no token.
+// passphrase of a server on which no operation runs there, and no token.
 func (w *hostLooks) memoryIsClean(t *testing.T, h stack.Host) {
 	t.Helper()
 	w.mu.RLock()
@@ -229,7 +232,7 @@ func (w *hostLooks) memoryIsClean(t *testing.T, h stack.Host) {
 		t.Errorf("the worker of host %d ended", h.Number)
 	}
 	known := maps.Clone(w.known)
-	maps.Copy(known, w.atRest())
+	maps.Copy(known, w.atRest(h))
 	if found := known.finder()(memory); len(found) > 0 {
 		t.Errorf("while an operation runs on %q, the memory of host %d's worker holds %v", w.busy, h.Number, found)
 	}

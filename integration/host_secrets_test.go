@@ -23,8 +23,8 @@ import (
 // environment, configuration and files, nor those of its libvirtd, hold what opens more than the
 // server of the operation: the database, strongroom's password, users' passwords, the keys of
 // credentials, of the key manager, of tokens and of the metadata service, tokens, and passphrases of
-// other servers: of its own on which no operation runs, and of one that another project has on
-// another host. Once an operation is over, those of its server and of an image of it are gone, too.
+// other servers: of its own on which no operation runs, of one on which one runs on the other host
+// alone, and of one that another project has there. Once an operation is over, those of its server and of an image of it are gone, too.
 // No file has a passphrase at all, nor have those that lie in memory while an operation runs, which
 // are of its server alone.
 func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
@@ -47,9 +47,9 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 		id = c.on(t, a, func() string { return c.createIdle(t, encryptedTPM, withConfigDrive) })
 		return id
 	})
-	of := func(server string, h stack.Host, point string, do func()) {
+	of := func(server string, h stack.Host, point string, do func(), also ...stack.Host) {
 		t.Helper()
-		w.operation(t, server, h, point, func() string { do(); return server })
+		w.operation(t, server, h, point, func() string { do(); return server }, also...)
 	}
 	restarts := func(server string, h stack.Host) {
 		t.Helper()
@@ -69,10 +69,10 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 		c.deleteImage(t, img)
 	})
 	of(id, a, "disk.Create@after", func() { c.rebuild(t, id, c.idler, "ACTIVE") })
-	of(id, b, "domain.Start@before", func() { c.resize(t, id, largerTPM) })
+	of(id, b, "domain.Start@before", func() { c.resize(t, id, largerTPM) }, a)
 	c.requireOn(t, b, id)
 	w.filesAreClean(t)
-	of(id, a, "domain.Start@after", func() { c.revert(t, id) })
+	of(id, a, "domain.Start@after", func() { c.revert(t, id) }, b)
 	c.requireOn(t, a, id)
 	of(id, a, "tpm.Save@after", func() { c.shelve(t, id) })
 	of(id, b, "disk.Restore@after", func() {
@@ -87,7 +87,7 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	of(bystander, a, "domain.Migrate@before", func() {
 		require.NoError(t, c.liveMigrate(t, bystander, &b))
 		c.becomes(t, bystander, "ACTIVE")
-	})
+	}, b)
 	c.requireOn(t, b, bystander)
 	of(bystander, b, "disk.AddKey@after", func() {
 		require.NoError(t, c.rotate(t, "-demo", bystander, nil))
