@@ -12,6 +12,8 @@ type LedgerEntry struct {
 	Busy         bool `json:"busy"` // an operation is at work on the owner
 	// Kept is why a key stays whose image is gone; "" for all else.
 	Kept string `json:"kept,omitempty"`
+	// Held: a share was missed with so many others that nothing is believed of it.
+	Held bool `json:"held,omitempty"`
 }
 
 // Sighting is something that was seen in the world.
@@ -53,7 +55,7 @@ const (
 	Missing  Verdict = "missing"  // the ledger says it is there and it is not
 	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
 	Kept     Verdict = "kept"     // the key of an image that is gone, which nothing removes (EE-28, EE-44)
-	Held     Verdict = "held"     // the key of an image that is gone, with so many others that an operator is to say so
+	Held     Verdict = "held"     // an image with a key, or a share, that is gone with so many others that an operator is to look
 	Waiting  Verdict = "waiting for a credential"
 	Stranded Verdict = "waiting for its host"
 	Late     Verdict = "waiting for what may still happen"
@@ -67,7 +69,11 @@ func Looked(place, projectID string) string { return place + "/" + projectID }
 
 // Finding gives the audit's finding on a ledger row.
 func (e LedgerEntry) Finding(what Verdict) Finding {
-	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: cmp.Or(e.Kept, e.Reason)}
+	held := ""
+	if what == Held {
+		held = HeldShares
+	}
+	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: cmp.Or(e.Kept, held, e.Reason)}
 }
 
 // waitingFor tells what things that wait are waiting for.
@@ -90,6 +96,8 @@ func (e LedgerEntry) Judge(seen, looked bool) Verdict {
 		return cmp.Or(waitingFor[e.BlockedBy], Failing)
 	case e.OwnerDeleted:
 		return Leftover
+	case e.Held:
+		return Held
 	case !looked || e.Kind == ThingKeySlot || e.Kind == ThingRunningDomain: // nothing lists these
 		return ""
 	case e.State == ThingPresent && !seen:

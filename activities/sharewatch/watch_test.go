@@ -38,11 +38,11 @@ type service struct {
 	before func(compute.Credential) error
 }
 
-func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (map[share.ID][]share.Rule, error) {
+func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (share.Looked, error) {
 	s.asked, s.shares = append(s.asked, cred), s.shares+len(ids)
 	if s.before != nil {
 		if err := s.before(cred); err != nil {
-			return nil, err
+			return share.Looked{}, err
 		}
 	}
 	return s.Service.Standing(ctx, cred, ids)
@@ -56,7 +56,7 @@ func setup(t *testing.T) *bench {
 	s, log := &service{Service: folders}, &bytes.Buffer{}
 	return &bench{
 		Fixture: f, t: t, service: s, host: f.Host("h1", 8, 8192), log: log,
-		Watch: &sharewatch.Watch{Pool: f.DB, Service: s, Interval: time.Hour, Notifications: &notification.Writer{Shares: true}, Logger: slog.New(slog.NewTextHandler(log, nil))},
+		Watch: &sharewatch.Watch{Pool: f.DB, Service: s, Interval: time.Hour, MostMissed: 100, Notifications: &notification.Writer{Shares: true}, Logger: slog.New(slog.NewTextHandler(log, nil))},
 	}
 }
 
@@ -271,7 +271,7 @@ func TestAServiceThatDoesNotSay(t *testing.T) {
 		return waits
 	}
 	require.False(t, waits(), "one was refused a moment ago")
-	b.Exec("UPDATE share_refusals SET refused_at = refused_at - interval '2 minutes'")
+	b.Exec("UPDATE share_refusals SET offer_at = offer_at - interval '2 minutes'")
 	require.True(t, waits())
 	asked := len(b.service.asked)
 	require.NoError(t, b.Pass(b.Ctx))
