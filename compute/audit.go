@@ -10,10 +10,9 @@ type LedgerEntry struct {
 	Thing
 	OwnerDeleted bool `json:"owner_deleted"`
 	Busy         bool `json:"busy"` // an operation is at work on the owner
-	// Kept is why a key stays whose image is gone; "" for all else.
+	// Kept is why a key stays whose image is gone, and HeldShares of access to a share that is missed with
+	// too many others; "" for all else.
 	Kept string `json:"kept,omitempty"`
-	// Held: a share was missed with so many others that nothing is believed of it.
-	Held bool `json:"held,omitempty"`
 }
 
 // Sighting is something that was seen in the world.
@@ -69,11 +68,7 @@ func Looked(place, projectID string) string { return place + "/" + projectID }
 
 // Finding gives the audit's finding on a ledger row.
 func (e LedgerEntry) Finding(what Verdict) Finding {
-	held := ""
-	if what == Held {
-		held = HeldShares
-	}
-	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: cmp.Or(e.Kept, held, e.Reason)}
+	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: cmp.Or(e.Kept, e.Reason)}
 }
 
 // waitingFor tells what things that wait are waiting for.
@@ -96,7 +91,7 @@ func (e LedgerEntry) Judge(seen, looked bool) Verdict {
 		return cmp.Or(waitingFor[e.BlockedBy], Failing)
 	case e.OwnerDeleted:
 		return Leftover
-	case e.Held:
+	case e.Kept == HeldShares:
 		return Held
 	case !looked || e.Kind == ThingKeySlot || e.Kind == ThingRunningDomain: // nothing lists these
 		return ""

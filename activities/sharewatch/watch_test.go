@@ -36,6 +36,7 @@ type service struct {
 	asked  []compute.Credential
 	shares int
 	before func(compute.Credential) error
+	after  func(*share.Looked) // changes what the service says
 }
 
 func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (share.Looked, error) {
@@ -45,7 +46,11 @@ func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []s
 			return share.Looked{}, err
 		}
 	}
-	return s.Service.Standing(ctx, cred, ids)
+	seen, err := s.Service.Standing(ctx, cred, ids)
+	if err == nil && s.after != nil {
+		s.after(&seen)
+	}
+	return seen, err
 }
 
 func setup(t *testing.T) *bench {
@@ -105,8 +110,44 @@ func (b *bench) deny(a attached) {
 // pass makes a pass when it is every attachment's time.
 func (b *bench) pass() {
 	b.t.Helper()
-	b.Exec("UPDATE server_shares SET look_at = now() - interval '1 second', created_at = created_at - interval '1 minute', updated_at = updated_at - interval '1 minute'")
+	b.due()
 	require.NoError(b.t, b.Pass(b.Ctx))
+}
+
+// due makes it the time of all attachments.
+func (b *bench) due() {
+	b.t.Helper()
+	b.Exec("UPDATE server_shares SET look_at = now() - interval '1 second', created_at = created_at - interval '1 minute', updated_at = updated_at - interval '1 minute'")
+}
+
+// passOf makes a pass when it is the time of some attachments alone.
+func (b *bench) passOf(some ...attached) {
+	b.t.Helper()
+	b.due()
+	b.Exec("UPDATE server_shares SET look_at = now() + interval '1 hour' WHERE NOT id = ANY($1)", idsOf(some))
+	require.NoError(b.t, b.Pass(b.Ctx))
+}
+
+func idsOf(some []attached) (ids []uuid.UUID) {
+	for _, a := range some {
+		ids = append(ids, a.id)
+	}
+	return ids
+}
+
+// some gives a server each of so many shares of a project.
+func (b *bench) some(n int, project string) (out []attached) {
+	b.t.Helper()
+	for range n {
+		out = append(out, b.attach(b.share(project), compute.ShareActive))
+	}
+	return out
+}
+
+// lost counts the attachments that are in error.
+func (b *bench) lost() int {
+	b.t.Helper()
+	return b.CountRows("SELECT count(*) FROM server_shares WHERE status = 'error'")
 }
 
 func (b *bench) status(a attached) (status compute.ShareStatus) {
