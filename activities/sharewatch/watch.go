@@ -148,7 +148,7 @@ func (p project) look(ctx context.Context, credentials []compute.Credential) (an
 func (p project) next() time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.name))
-	at := p.now.Truncate(p.Interval).Add(time.Duration(h.Sum64() % uint64(p.Interval))) //nolint:gosec // Interval is positive
+	at := p.now.Truncate(p.Interval).Add(time.Duration(h.Sum64() % uint64(p.Interval)))
 	for at.Sub(p.now) <= p.Interval/2 {
 		at = at.Add(p.Interval)
 	}
