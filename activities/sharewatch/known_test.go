@@ -1,6 +1,7 @@
 package sharewatch_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -201,4 +202,23 @@ func TestSH09OffersThatAreRefused(t *testing.T) {
 		b.pass()
 		require.Equal(t, minutes, wait(), "a look of its own changes nothing")
 	}
+}
+
+// SH-09: a control worker that stops before it has put on record what it saw leaves all as it was, for the next one.
+func TestSH09AWorkerThatStopsInTheMidst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.some(1, "p1")[0]
+	b.deny(a)
+	b.pass()
+	ctx, stop := context.WithCancel(b.Ctx)
+	b.service.after = func(*share.Looked) { stop() }
+	b.due()
+	require.ErrorIs(t, b.Pass(ctx), context.Canceled)
+	require.Equal(t, compute.ShareActive, b.status(a))
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM server_shares WHERE missed_at IS NOT NULL AND look_at <= now()"))
+	b.service.after = nil
+	require.NoError(t, b.Pass(b.Ctx))
+	require.Equal(t, compute.ShareError, b.status(a))
+	require.Len(t, b.told(), 1)
 }
