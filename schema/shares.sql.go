@@ -244,16 +244,16 @@ func (q *Queries) LockShareAtRest(ctx context.Context, arg LockShareAtRestParams
 }
 
 const lookAtSharesLater = `-- name: LookAtSharesLater :exec
-UPDATE server_shares SET look_at = $1 WHERE id = ANY($2::uuid[])
+UPDATE server_shares SET look_at = now() + make_interval(secs => $1::float8) WHERE id = ANY($2::uuid[])
 `
 
 type LookAtSharesLaterParams struct {
-	LookAt time.Time
-	Ids    []uuid.UUID
+	Again float64
+	Ids   []uuid.UUID
 }
 
 func (q *Queries) LookAtSharesLater(ctx context.Context, arg LookAtSharesLaterParams) error {
-	_, err := q.db.Exec(ctx, lookAtSharesLater, arg.LookAt, arg.Ids)
+	_, err := q.db.Exec(ctx, lookAtSharesLater, arg.Again, arg.Ids)
 	return err
 }
 
@@ -380,20 +380,20 @@ func (q *Queries) ShareIsLost(ctx context.Context, arg ShareIsLostParams) error 
 }
 
 const shareIsMissed = `-- name: ShareIsMissed :exec
-UPDATE server_shares m SET missed_at = coalesce(m.missed_at, now()), look_at = $1 FROM servers s
+UPDATE server_shares m SET missed_at = coalesce(m.missed_at, now()), look_at = now() + make_interval(secs => $1::float8) FROM servers s
 WHERE m.id = ANY($2::uuid[]) AND s.id = m.server_id AND s.current_operation = '' AND s.deleted_at IS NULL
     AND coalesce(m.updated_at, m.created_at) < $3::timestamptz AND m.status IN ('inactive', 'active')
 `
 
 type ShareIsMissedParams struct {
-	LookAt time.Time
+	Again  float64
 	Ids    []uuid.UUID
 	ReadAt time.Time
 }
 
 // Unless somebody has been at work on the server since it was read.
 func (q *Queries) ShareIsMissed(ctx context.Context, arg ShareIsMissedParams) error {
-	_, err := q.db.Exec(ctx, shareIsMissed, arg.LookAt, arg.Ids, arg.ReadAt)
+	_, err := q.db.Exec(ctx, shareIsMissed, arg.Again, arg.Ids, arg.ReadAt)
 	return err
 }
 

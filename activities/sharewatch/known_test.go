@@ -222,3 +222,13 @@ func TestSH09AWorkerThatStopsInTheMidst(t *testing.T) {
 	require.Equal(t, compute.ShareError, b.status(a))
 	require.Len(t, b.told(), 1)
 }
+
+// SH-09: what a look has missed is decided on some time after that was put on record, however long the pass takes.
+func TestSH09ASlowPass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Interval = 10 * time.Second
+	b.deny(b.some(1, "p1")[0])
+	b.pass()
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM server_shares WHERE missed_at IS NOT NULL AND look_at = missed_at + interval '10 seconds'"))
+}

@@ -128,10 +128,10 @@ func (p project) look(ctx context.Context, credentials []compute.Credential) (an
 			if err := q.OfferRefused(ctx, schema.OfferRefusedParams{ProjectID: p.name, ReadAt: p.now}); err != nil {
 				return true, fence.Unavailable(err)
 			}
-			return true, p.lookAt(ctx, p.rows, p.next())
+			return true, p.lookIn(ctx, p.rows, p.next().Sub(p.now))
 		case err != nil:
 			p.Logger.WarnContext(ctx, "the shares of servers could not be looked at", "project", p.name, "error", err)
-			return false, p.lookAt(ctx, p.rows, p.now.Add(later))
+			return false, p.lookIn(ctx, p.rows, later)
 		}
 		if err := q.SharesAllowed(ctx, p.name); err != nil {
 			return true, fence.Unavailable(err)
@@ -155,11 +155,12 @@ func (p project) next() time.Time {
 	return at
 }
 
-// soon is when a look decides on what one has missed.
-func (p project) soon() time.Time { return p.now.Add(min(again, p.Interval)) }
+// soon is how long after a look that has missed something the next one decides. A pass may take its time: it is not
+// counted from its beginning.
+func (w *Watch) soon() time.Duration { return min(again, w.Interval) }
 
-func (p project) lookAt(ctx context.Context, rows []schema.DueSharesRow, at time.Time) error {
-	return fence.Unavailable(schema.New(p.Pool).LookAtSharesLater(ctx, schema.LookAtSharesLaterParams{LookAt: at, Ids: ids(rows)}))
+func (w *Watch) lookIn(ctx context.Context, rows []schema.DueSharesRow, after time.Duration) error {
+	return fence.Unavailable(schema.New(w.Pool).LookAtSharesLater(ctx, schema.LookAtSharesLaterParams{Again: after.Seconds(), Ids: ids(rows)}))
 }
 
 // note puts on record what was seen of attachments. Those that the service was not asked about stay due.
@@ -190,10 +191,10 @@ func (p project) note(ctx context.Context, rows []schema.DueSharesRow, seen shar
 	if err := q.ShareIsThere(ctx, schema.ShareIsThereParams{LookAt: p.next(), Ids: ids(changing)}); err != nil {
 		return fence.Unavailable(err)
 	}
-	if err := q.ShareIsMissed(ctx, schema.ShareIsMissedParams{ReadAt: p.now, LookAt: p.soon(), Ids: ids(missed)}); err != nil {
+	if err := q.ShareIsMissed(ctx, schema.ShareIsMissedParams{ReadAt: p.now, Again: p.soon().Seconds(), Ids: ids(missed)}); err != nil {
 		return fence.Unavailable(err)
 	}
-	if err := p.lookAt(ctx, failed, p.now.Add(later)); err != nil {
+	if err := p.lookIn(ctx, failed, later); err != nil {
 		return err
 	}
 	return p.decide(ctx, taken, seen)
@@ -241,7 +242,7 @@ func (p project) decide(ctx context.Context, rows []schema.DueSharesRow, seen sh
 			return ctx.Err()
 		}
 		p.Logger.WarnContext(ctx, "a share that was taken away could not be put in error", "share", row.ShareID, "server", row.ServerID, "error", err)
-		if err := p.lookAt(ctx, []schema.DueSharesRow{row}, p.soon()); err != nil { // it keeps no other waiting
+		if err := p.lookIn(ctx, []schema.DueSharesRow{row}, p.soon()); err != nil { // it keeps no other waiting
 			return err
 		}
 	}
@@ -257,7 +258,7 @@ func (p project) taken(ctx context.Context, row schema.DueSharesRow, why compute
 		found = false
 		was, err = q.LockShareAtRest(ctx, schema.LockShareAtRestParams{ID: row.ID, ReadAt: row.ReadAt, MissedAt: *row.MissedAt})
 		if errors.Is(err, pgx.ErrNoRows) {
-			return q.LookAtSharesLater(ctx, schema.LookAtSharesLaterParams{LookAt: p.soon(), Ids: []uuid.UUID{row.ID}})
+			return q.LookAtSharesLater(ctx, schema.LookAtSharesLaterParams{Again: p.soon().Seconds(), Ids: []uuid.UUID{row.ID}})
 		}
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ WHERE id = ANY(sqlc.arg(ids)::uuid[]);
 
 -- name: ShareIsMissed :exec
 -- Unless somebody has been at work on the server since it was read.
-UPDATE server_shares m SET missed_at = coalesce(m.missed_at, now()), look_at = sqlc.arg(look_at) FROM servers s
+UPDATE server_shares m SET missed_at = coalesce(m.missed_at, now()), look_at = now() + make_interval(secs => sqlc.arg(again)::float8) FROM servers s
 WHERE m.id = ANY(sqlc.arg(ids)::uuid[]) AND s.id = m.server_id AND s.current_operation = '' AND s.deleted_at IS NULL
     AND coalesce(m.updated_at, m.created_at) < sqlc.arg(read_at)::timestamptz AND m.status IN ('inactive', 'active');
 
@@ -64,7 +64,7 @@ UPDATE server_shares SET held_at = coalesce(held_at, now()), look_at = sqlc.arg(
 WHERE id = ANY(sqlc.arg(ids)::uuid[]) AND missed_at IS NOT NULL AND status IN ('inactive', 'active');
 
 -- name: LookAtSharesLater :exec
-UPDATE server_shares SET look_at = sqlc.arg(look_at) WHERE id = ANY(sqlc.arg(ids)::uuid[]);
+UPDATE server_shares SET look_at = now() + make_interval(secs => sqlc.arg(again)::float8) WHERE id = ANY(sqlc.arg(ids)::uuid[]);
 
 -- name: CountMissed :one
 -- Of the shares that are watched: how many there are, how many are missed or were taken away lately, and how many looks found
