@@ -185,10 +185,14 @@ var serverAnswers = map[string]func(question) Schema{
 
 // shareKeys are the keys of a share as everybody reads it (SH-01).
 func shareKeys(a question) Keys {
-	return Keys{
+	k := Keys{
 		inForm(a, "share_id", "shareId"): UUID, "tag": Text,
 		"status": Enum("attaching", "inactive", "active", "error", "detaching"),
 	}
+	if a.Extended {
+		k["fault"] = Optional(Object(Keys{"created": Seconds, "message": Text}))
+	}
+	return k
 }
 
 // inForm is a key as Nova spells it, or as the document of shares does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -278,9 +279,14 @@ func shareRefusal(err error, id compute.ShareID) error {
 	return err
 }
 
-// shareView is a share as everybody reads it (SH-01), in the shipped form or the documents'.
+// shareView is a share as everybody reads it (SH-01), in the shipped form or the documents'. Why one was taken
+// away (SH-09) is strongroom's own to tell.
 func shareView(r *Request, s schema.ServerShare) map[string]any {
-	return map[string]any{spelled(r, "share_id", "shareId"): s.ShareID, "status": s.Status, "tag": s.Tag}
+	view := map[string]any{spelled(r, "share_id", "shareId"): s.ShareID, "status": s.Status, "tag": s.Tag}
+	if r.Extended && s.Lost != "" && s.LostAt != nil {
+		view["fault"] = map[string]any{"message": s.Lost.Message(s.ShareID, s.ServerID), "created": s.LostAt.UTC().Format(time.RFC3339)}
+	}
+	return view
 }
 
 func spelled(r *Request, shipped, documents string) string {

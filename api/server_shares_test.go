@@ -302,3 +302,23 @@ func TestSH22WhatAServerWithSharesCannot(t *testing.T) {
 	c.hasShare(id, goodShare, compute.ShareInactive)
 	c.act(t, member, id, `{"os-start": null}`).ok(202)
 }
+
+// SH-09: why a share was taken away from a server is told beside its status, to whoever reads it, in the form that is not Nova's.
+func TestSH09WhyAShareWasTakenAwayIsTold(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	c.hasShare(id, goodShare, compute.ShareError)
+	c.hasShare(id, unknownShare, compute.ShareError)
+	c.exec(`UPDATE server_shares SET lost = $1, lost_at = '2026-01-02 03:04:05+00' WHERE share_id = $2`, compute.ShareGone, goodShare)
+	path := "/servers/" + id + "/shares"
+	fault := map[string]any{"created": "2026-01-02T03:04:05Z", "message": "Share " + goodShare + " of server " + id + ": the share is not there any more."}
+	for _, who := range []who{reader, admin} {
+		require.Equal(t, fault, c.do(t, who, "GET", path+"/"+goodShare, "", at(extendedShares)).ok(200).get("share", "fault"))
+		require.NotContains(t, c.do(t, who, "GET", path+"/"+goodShare, "", at("2.97")).ok(200).keys("share"), "fault")
+		require.NotContains(t, c.do(t, who, "GET", path+"/"+unknownShare, "", at(extendedShares)).ok(200).keys("share"), "fault")
+	}
+	listed := c.do(t, reader, "GET", path, "", at(extendedShares)).ok(200).get("shares").([]any)
+	require.Equal(t, fault, listed[0].(map[string]any)["fault"])
+	require.NotContains(t, listed[1], "fault")
+}

@@ -10,7 +10,8 @@ type LedgerEntry struct {
 	Thing
 	OwnerDeleted bool `json:"owner_deleted"`
 	Busy         bool `json:"busy"` // an operation is at work on the owner
-	// Kept is why a key stays whose image is gone; "" for all else.
+	// Kept is why a key stays whose image is gone, and HeldShares of access to a share that is missed with
+	// too many others; "" for all else.
 	Kept string `json:"kept,omitempty"`
 }
 
@@ -53,7 +54,7 @@ const (
 	Missing  Verdict = "missing"  // the ledger says it is there and it is not
 	Unsure   Verdict = "unsure"   // it was meant to be made, nobody is at work on it, and nobody knows whether it is there
 	Kept     Verdict = "kept"     // the key of an image that is gone, which nothing removes (EE-28, EE-44)
-	Held     Verdict = "held"     // the key of an image that is gone, with so many others that an operator is to say so
+	Held     Verdict = "held"     // an image with a key, or a share, that is gone with so many others that an operator is to look
 	Waiting  Verdict = "waiting for a credential"
 	Stranded Verdict = "waiting for its host"
 	Late     Verdict = "waiting for what may still happen"
@@ -90,6 +91,8 @@ func (e LedgerEntry) Judge(seen, looked bool) Verdict {
 		return cmp.Or(waitingFor[e.BlockedBy], Failing)
 	case e.OwnerDeleted:
 		return Leftover
+	case e.Kept == HeldShares:
+		return Held
 	case !looked || e.Kind == ThingKeySlot || e.Kind == ThingRunningDomain: // nothing lists these
 		return ""
 	case e.State == ThingPresent && !seen:

@@ -30,6 +30,7 @@ func finding(name string, what compute.Verdict) compute.Finding {
 
 func busy(e *compute.LedgerEntry)    { e.Busy = true }
 func deleted(e *compute.LedgerEntry) { e.OwnerDeleted = true }
+func held(e *compute.LedgerEntry)    { e.Kept = compute.HeldShares }
 
 // blocked is a thing that waits.
 func blocked(name string, by compute.Blocker) compute.LedgerEntry {
@@ -80,6 +81,13 @@ func TestJudge(t *testing.T) {
 			}, nil, h1, []compute.Finding{
 				findingWhy("a", compute.Waiting), findingWhy("b", compute.Stranded), findingWhy("c", compute.Late), findingWhy("d", compute.Behind), findingWhy("e", compute.Failing),
 			},
+		},
+		{
+			"a share that is missed with many others", []compute.LedgerEntry{
+				entry("a", compute.ThingPresent, held), entry("b", compute.ThingPresent, func(e *compute.LedgerEntry) { held(e); busy(e) }),
+			}, nil, h1, []compute.Finding{{
+				Kind: compute.ThingDiskFile, Place: "h1", Name: "a", What: compute.Held, Owner: compute.ServerOwner(auditServer).String(), Why: compute.HeldShares,
+			}},
 		},
 		{
 			"in motion", []compute.LedgerEntry{

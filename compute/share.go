@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -112,6 +113,25 @@ func (m ShareMapping) CheckMountable() error {
 		return Errorf(Conflict, "Share %s is in '%s' instead of 'inactive' status: detach it, or attach it again, before the server is started.", m.Share, m.Status)
 	}
 	return nil
+}
+
+// ShareLoss is why a share that a server had is in error, though no operation failed for it.
+type ShareLoss string
+
+// What can be taken away (SH-09).
+const (
+	ShareGone          ShareLoss = "the share is not there any more"
+	ShareAccessGone    ShareLoss = "the access rule of its host is not there any more"
+	ShareAccessRefused ShareLoss = "the storage does not obey the access rule of its host any more"
+)
+
+// HeldShares is what an operator is to look at when too many shares are missed at once.
+const HeldShares = "it is missed with many others at once: is shares.endpoint the right Manila, has its database all shares, " +
+	"and does strongroom's role in the projects, or who else looks, still see them?"
+
+// Message says it of a server's share.
+func (l ShareLoss) Message(share ShareID, server ServerID) string {
+	return fmt.Sprintf("Share %s of server %s: %s.", share, server, l)
 }
 
 // The traits of a host whose servers can have shares.

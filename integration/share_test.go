@@ -342,7 +342,7 @@ func (c *testCloud) lookedUntil(t *testing.T, server string, s testShare, status
 	require.Eventually(t, func() bool {
 		for _, due := range []string{
 			"UPDATE server_shares SET look_at = '2000-01-01', missed_at = coalesce(missed_at, now()) WHERE server_id = $1",
-			"UPDATE share_refusals r SET refused_at = refused_at - interval '1 minute' FROM servers s WHERE s.id = $1 AND s.project_id = r.project_id",
+			"UPDATE share_refusals r SET offers = 0, offer_at = now() FROM servers s WHERE s.id = $1 AND s.project_id = r.project_id",
 		} {
 			_, err := db.Exec(t.Context(), due, server)
 			require.NoError(t, err)

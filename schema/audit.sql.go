@@ -63,7 +63,9 @@ SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_
     (l.name NOT LIKE 'strongroom legacy key %'
         AND EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id)))::boolean AS looked,
     coalesce((SELECT max(k.kept) FROM image_keys k
-        WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept
+        WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept,
+    (l.kind = 'share_access' AND EXISTS (SELECT FROM server_shares m
+        WHERE m.server_id = l.owner_id AND l.name = m.share_id::text || '/' || m.server_id::text AND m.held_at IS NOT NULL))::boolean AS held
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
@@ -87,6 +89,7 @@ type AuditPageRow struct {
 	Seen         bool
 	Looked       bool
 	Kept         string
+	Held         bool
 }
 
 // Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
@@ -134,6 +137,7 @@ func (q *Queries) AuditPage(ctx context.Context, arg AuditPageParams) ([]AuditPa
 			&i.Seen,
 			&i.Looked,
 			&i.Kept,
+			&i.Held,
 		); err != nil {
 			return nil, err
 		}

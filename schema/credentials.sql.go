@@ -173,13 +173,13 @@ func (q *Queries) OffersIn(ctx context.Context, projects []string) ([]OffersInRo
 const projectWaits = `-- name: ProjectWaits :one
 SELECT ((EXISTS (SELECT 1 FROM ledger l WHERE l.state = 'waiting' AND l.project_id = $1 AND l.blocked_by = 'credential')
         OR EXISTS (SELECT 1 FROM image_keys k WHERE k.project_id = $1 AND k.refused_at < now() - interval '1 minute')
-        OR EXISTS (SELECT 1 FROM share_refusals r WHERE r.project_id = $1 AND r.refused_at < now() - interval '1 minute'))
+        OR EXISTS (SELECT 1 FROM share_refusals r WHERE r.project_id = $1 AND r.offer_at <= now()))
     AND NOT EXISTS (SELECT 1 FROM credentials c WHERE c.project_id = $1 AND c.offered))::boolean AS waits
 `
 
 // Whether something of a project waits for a credential, for its removal or for a look at an
-// image or a share, and nobody offered one. A credential that could not look is followed by another a
-// minute later.
+// image or a share, and nobody offered one. A credential that could not look at an image is followed by another a
+// minute later; of those that could not look at shares see OfferRefused.
 func (q *Queries) ProjectWaits(ctx context.Context, projectID string) (bool, error) {
 	row := q.db.QueryRow(ctx, projectWaits, projectID)
 	var waits bool

@@ -365,6 +365,10 @@ type ServerShare struct {
 	UpdatedAt      *time.Time
 	LookAt         time.Time
 	MissedAt       *time.Time
+	SeenAt         *time.Time
+	HeldAt         *time.Time
+	Lost           compute.ShareLoss
+	LostAt         *time.Time
 }
 
 type ServerSystemMetadatum struct {
@@ -376,6 +380,8 @@ type ServerSystemMetadatum struct {
 type ShareRefusal struct {
 	ProjectID string
 	RefusedAt time.Time
+	Offers    int32
+	OfferAt   time.Time
 }
 
 type TemporalNamespace struct {

@@ -40,6 +40,38 @@ func (q *Queries) AttachShare(ctx context.Context, arg AttachShareParams) error 
 	return err
 }
 
+const countMissed = `-- name: CountMissed :one
+SELECT count(*) AS watched, count(*) FILTER (WHERE gone) AS gone,
+    count(*) FILTER (WHERE NOT gone AND seen_at >= $1::timestamptz) AS seen
+FROM (
+    SELECT m.share_id, max(m.seen_at) AS seen_at,
+        bool_or(m.missed_at IS NOT NULL OR m.lost_at IS NOT NULL)::boolean AS gone
+    FROM server_shares m JOIN servers s ON s.id = m.server_id
+    WHERE s.deleted_at IS NULL AND (m.status IN ('inactive', 'active') OR m.lost_at > now() - make_interval(secs => $2::float8))
+    GROUP BY m.share_id
+) w
+`
+
+type CountMissedParams struct {
+	Since  time.Time
+	Lately float64
+}
+
+type CountMissedRow struct {
+	Watched int64
+	Gone    int64
+	Seen    int64
+}
+
+// Of the shares that are watched: how many there are, how many are missed or were taken away lately, and how many looks found
+// that began since a moment.
+func (q *Queries) CountMissed(ctx context.Context, arg CountMissedParams) (CountMissedRow, error) {
+	row := q.db.QueryRow(ctx, countMissed, arg.Since, arg.Lately)
+	var i CountMissedRow
+	err := row.Scan(&i.Watched, &i.Gone, &i.Seen)
+	return i, err
+}
+
 const countServerShares = `-- name: CountServerShares :one
 SELECT count(*) FROM server_shares WHERE server_id = $1
 `
@@ -78,7 +110,7 @@ const dueShares = `-- name: DueShares :many
 SELECT m.id, m.server_id, m.share_id, m.share_proto, m.missed_at, s.project_id, s.host_id, coalesce(h.address, '')::text AS address, now()::timestamptz AS read_at
 FROM server_shares m JOIN servers s ON s.id = m.server_id LEFT JOIN hosts h ON h.id = s.host_id
 WHERE m.look_at <= now() AND m.status IN ('inactive', 'active') AND s.current_operation = '' AND s.deleted_at IS NULL
-ORDER BY m.look_at, s.project_id, m.id LIMIT $1
+ORDER BY m.look_at, s.project_id, m.share_id, m.id LIMIT $1
 `
 
 type DueSharesRow struct {
@@ -166,15 +198,17 @@ func (q *Queries) HostsBeforeShares(ctx context.Context) (int64, error) {
 }
 
 const lockShareAtRest = `-- name: LockShareAtRest :one
-SELECT m.id, m.server_id, m.share_id, m.status, m.tag, m.share_proto, m.export_location, m.created_at, m.updated_at, m.look_at, m.missed_at, s.vm_state, s.power_state FROM servers s JOIN server_shares m ON m.server_id = s.id
+SELECT m.id, m.server_id, m.share_id, m.status, m.tag, m.share_proto, m.export_location, m.created_at, m.updated_at, m.look_at, m.missed_at, m.seen_at, m.held_at, m.lost, m.lost_at, s.vm_state, s.power_state FROM servers s JOIN server_shares m ON m.server_id = s.id
 WHERE m.id = $1 AND s.current_operation = '' AND s.deleted_at IS NULL
     AND coalesce(m.updated_at, m.created_at) < $2::timestamptz AND m.status IN ('inactive', 'active')
+    AND m.missed_at = $3::timestamptz
 FOR UPDATE OF s, m
 `
 
 type LockShareAtRestParams struct {
-	ID     uuid.UUID
-	ReadAt time.Time
+	ID       uuid.UUID
+	ReadAt   time.Time
+	MissedAt time.Time
 }
 
 type LockShareAtRestRow struct {
@@ -183,9 +217,9 @@ type LockShareAtRestRow struct {
 	PowerState  compute.PowerState
 }
 
-// The attachment, if nobody has been at work on its server since it was read; the server stays locked.
+// The attachment, if nobody has been at work on its server since it was read, nor seen it; the server stays locked.
 func (q *Queries) LockShareAtRest(ctx context.Context, arg LockShareAtRestParams) (LockShareAtRestRow, error) {
-	row := q.db.QueryRow(ctx, lockShareAtRest, arg.ID, arg.ReadAt)
+	row := q.db.QueryRow(ctx, lockShareAtRest, arg.ID, arg.ReadAt, arg.MissedAt)
 	var i LockShareAtRestRow
 	err := row.Scan(
 		&i.ServerShare.ID,
@@ -199,6 +233,10 @@ func (q *Queries) LockShareAtRest(ctx context.Context, arg LockShareAtRestParams
 		&i.ServerShare.UpdatedAt,
 		&i.ServerShare.LookAt,
 		&i.ServerShare.MissedAt,
+		&i.ServerShare.SeenAt,
+		&i.ServerShare.HeldAt,
+		&i.ServerShare.Lost,
+		&i.ServerShare.LostAt,
 		&i.VMState,
 		&i.PowerState,
 	)
@@ -231,8 +269,26 @@ func (q *Queries) LookWithOffers(ctx context.Context) error {
 	return err
 }
 
+const offerRefused = `-- name: OfferRefused :exec
+UPDATE share_refusals r SET offers = r.offers + 1, offer_at = clock_timestamp() + least(interval '1 minute' * 2 ^ least(r.offers + 1, 11), interval '1 day')
+FROM credentials c
+WHERE r.project_id = $1 AND c.project_id = r.project_id AND c.offered AND c.created_at <= $2::timestamptz
+`
+
+type OfferRefusedParams struct {
+	ProjectID string
+	ReadAt    time.Time
+}
+
+// The credential of a passing request, where there was one, could not look, either: it is followed by another one after a
+// time that doubles.
+func (q *Queries) OfferRefused(ctx context.Context, arg OfferRefusedParams) error {
+	_, err := q.db.Exec(ctx, offerRefused, arg.ProjectID, arg.ReadAt)
+	return err
+}
+
 const serverShares = `-- name: ServerShares :many
-SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at FROM server_shares WHERE server_id = $1 ORDER BY created_at, id
+SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at, seen_at, held_at, lost, lost_at FROM server_shares WHERE server_id = $1 ORDER BY created_at, id
 `
 
 // A server's shares in the order in which they were attached.
@@ -257,6 +313,10 @@ func (q *Queries) ServerShares(ctx context.Context, serverID compute.ServerID) (
 			&i.UpdatedAt,
 			&i.LookAt,
 			&i.MissedAt,
+			&i.SeenAt,
+			&i.HeldAt,
+			&i.Lost,
+			&i.LostAt,
 		); err != nil {
 			return nil, err
 		}
@@ -269,7 +329,9 @@ func (q *Queries) ServerShares(ctx context.Context, serverID compute.ServerID) (
 }
 
 const setShareStatus = `-- name: SetShareStatus :execrows
-UPDATE server_shares SET status = $3, updated_at = now() WHERE server_id = $1 AND share_id = $2
+UPDATE server_shares SET status = $3, updated_at = now(), missed_at = NULL, held_at = NULL,
+    lost = CASE WHEN $3 = 'error' THEN lost ELSE '' END, lost_at = CASE WHEN $3 = 'error' THEN lost_at END
+WHERE server_id = $1 AND share_id = $2
 `
 
 type SetShareStatusParams struct {
@@ -278,6 +340,7 @@ type SetShareStatusParams struct {
 	Status   compute.ShareStatus
 }
 
+// By an operation, which knows better than a look before it. Why a share was taken away is told as long as it is in error.
 func (q *Queries) SetShareStatus(ctx context.Context, arg SetShareStatusParams) (int64, error) {
 	result, err := q.db.Exec(ctx, setShareStatus, arg.ServerID, arg.ShareID, arg.Status)
 	if err != nil {
@@ -286,32 +349,87 @@ func (q *Queries) SetShareStatus(ctx context.Context, arg SetShareStatusParams) 
 	return result.RowsAffected(), nil
 }
 
+const shareIsHeld = `-- name: ShareIsHeld :exec
+UPDATE server_shares SET held_at = coalesce(held_at, now()), look_at = $1
+WHERE id = ANY($2::uuid[]) AND missed_at IS NOT NULL AND status IN ('inactive', 'active')
+`
+
+type ShareIsHeldParams struct {
+	LookAt time.Time
+	Ids    []uuid.UUID
+}
+
+func (q *Queries) ShareIsHeld(ctx context.Context, arg ShareIsHeldParams) error {
+	_, err := q.db.Exec(ctx, shareIsHeld, arg.LookAt, arg.Ids)
+	return err
+}
+
+const shareIsLost = `-- name: ShareIsLost :exec
+UPDATE server_shares SET status = $2, updated_at = now(), missed_at = NULL, held_at = NULL, lost = $3, lost_at = now() WHERE id = $1
+`
+
+type ShareIsLostParams struct {
+	ID     uuid.UUID
+	Status compute.ShareStatus
+	Lost   compute.ShareLoss
+}
+
+func (q *Queries) ShareIsLost(ctx context.Context, arg ShareIsLostParams) error {
+	_, err := q.db.Exec(ctx, shareIsLost, arg.ID, arg.Status, arg.Lost)
+	return err
+}
+
 const shareIsMissed = `-- name: ShareIsMissed :exec
-UPDATE server_shares SET missed_at = coalesce(missed_at, now()), look_at = now() + make_interval(secs => $1::float8)
-WHERE id = ANY($2::uuid[])
+UPDATE server_shares m SET missed_at = coalesce(m.missed_at, now()), look_at = now() + make_interval(secs => $1::float8) FROM servers s
+WHERE m.id = ANY($2::uuid[]) AND s.id = m.server_id AND s.current_operation = '' AND s.deleted_at IS NULL
+    AND coalesce(m.updated_at, m.created_at) < $3::timestamptz AND m.status IN ('inactive', 'active')
 `
 
 type ShareIsMissedParams struct {
-	Again float64
-	Ids   []uuid.UUID
+	Again  float64
+	Ids    []uuid.UUID
+	ReadAt time.Time
 }
 
+// Unless somebody has been at work on the server since it was read.
 func (q *Queries) ShareIsMissed(ctx context.Context, arg ShareIsMissedParams) error {
-	_, err := q.db.Exec(ctx, shareIsMissed, arg.Again, arg.Ids)
+	_, err := q.db.Exec(ctx, shareIsMissed, arg.Again, arg.Ids, arg.ReadAt)
+	return err
+}
+
+const shareIsSeen = `-- name: ShareIsSeen :exec
+UPDATE server_shares SET missed_at = NULL, held_at = NULL WHERE id IN (
+    SELECT m.id FROM server_shares m JOIN servers s ON s.id = m.server_id
+    WHERE m.share_id = $1 AND m.missed_at IS NOT NULL AND s.host_id = (SELECT o.host_id FROM servers o WHERE o.id = $2)
+    FOR UPDATE OF m SKIP LOCKED)
+`
+
+type ShareIsSeenParams struct {
+	ShareID  compute.ShareID
+	ServerID compute.ServerID
+}
+
+// An operation has just seen a share and the access of a server's host: that is true for all of the host's servers. Rows that
+// others have locked they look after themselves.
+func (q *Queries) ShareIsSeen(ctx context.Context, arg ShareIsSeenParams) error {
+	_, err := q.db.Exec(ctx, shareIsSeen, arg.ShareID, arg.ServerID)
 	return err
 }
 
 const shareIsThere = `-- name: ShareIsThere :exec
-UPDATE server_shares SET missed_at = NULL, look_at = now() + make_interval(secs => $1::float8) WHERE id = ANY($2::uuid[])
+UPDATE server_shares SET missed_at = NULL, held_at = NULL, seen_at = coalesce($1::timestamptz, seen_at), look_at = $2
+WHERE id = ANY($3::uuid[])
 `
 
 type ShareIsThereParams struct {
-	Again float64
-	Ids   []uuid.UUID
+	SeenAt *time.Time
+	LookAt time.Time
+	Ids    []uuid.UUID
 }
 
+// seen_at is when the look began; NULL: it could not tell yet.
 func (q *Queries) ShareIsThere(ctx context.Context, arg ShareIsThereParams) error {
-	_, err := q.db.Exec(ctx, shareIsThere, arg.Again, arg.Ids)
+	_, err := q.db.Exec(ctx, shareIsThere, arg.SeenAt, arg.LookAt, arg.Ids)
 	return err
 }
 
@@ -337,7 +455,8 @@ func (q *Queries) SharesAllowed(ctx context.Context, projectID string) error {
 }
 
 const sharesRefused = `-- name: SharesRefused :exec
-INSERT INTO share_refusals (project_id, refused_at) VALUES ($1, clock_timestamp()) ON CONFLICT (project_id) DO UPDATE SET refused_at = clock_timestamp()
+INSERT INTO share_refusals (project_id, refused_at, offer_at) VALUES ($1, clock_timestamp(), clock_timestamp() + interval '1 minute')
+ON CONFLICT (project_id) DO UPDATE SET refused_at = clock_timestamp()
 `
 
 // No credential lets strongroom look at the shares of a project.

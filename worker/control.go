@@ -56,6 +56,8 @@ type Control struct {
 	TPMBackupInterval time.Duration
 	// ShareInterval is how often a share that a server has is looked at; 0: never.
 	ShareInterval time.Duration
+	// ShareMostMissed is what percentage of them may be missed at once for any to be put in error.
+	ShareMostMissed int
 
 	Pool     *pgxpool.Pool
 	Keys     key.Manager
@@ -114,7 +116,9 @@ func (c Control) registerControl(r sdk.Registry) {
 		ImageKeys: &imagekey.Watch{
 			Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, MostGone: c.ImageKeyMostGone, Logger: c.Logger,
 		},
-		Shares: &sharewatch.Watch{Pool: c.Pool, Service: c.Shares, Interval: c.ShareInterval, Notifications: c.Notifications, Logger: c.Logger},
+		Shares: &sharewatch.Watch{
+			Pool: c.Pool, Service: c.Shares, Interval: c.ShareInterval, MostMissed: c.ShareMostMissed, Notifications: c.Notifications, Logger: c.Logger,
+		},
 	}).Register(r)
 }
 

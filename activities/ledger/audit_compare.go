@@ -212,6 +212,9 @@ func (a *Activities) Differences(ctx context.Context, in DifferencesInput) (Diff
 func (r *DifferencesResult) add(rows []schema.AuditPageRow, limit *PayloadLimit) bool {
 	for _, row := range rows {
 		entry := compute.LedgerEntry{Thing: row.Ledger.Thing(""), OwnerDeleted: row.OwnerDeleted, Busy: row.Busy, Kept: row.Kept}
+		if row.Held {
+			entry.Kept = compute.HeldShares
+		}
 		if verdict := entry.Judge(row.Seen, row.Looked); verdict != "" {
 			found := short(entry.Finding(verdict))
 			if !limit.Take(found) && len(r.Findings) > 0 {

@@ -364,3 +364,31 @@ func TestAuditOfTPMStatesThatHostsShare(t *testing.T) {
 	}
 	require.Len(t, a.sees(hosts[1].String(), compute.Seen{Kind: compute.ThingDiskFile, Name: name}), 1)
 }
+
+// SH-09: access to a share that is missed with too many others is told as held, with what to look at, and not as missing.
+func TestSH09AuditOfSharesThatAreMissedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host, owner := b.Host("h1", 8, 8192), b.idle()
+	server := compute.ServerID{UUID: owner.ID}
+	var uses []string
+	for i := range 3 {
+		id := compute.ShareID{UUID: uuid.New()}
+		uses = append(uses, compute.ShareUse(id, server))
+		b.present(thing(owner, compute.ThingShareAccess, compute.PlaceShares, uses[i]), thing(owner, compute.ThingShareMount, host.String(), uses[i]))
+		if i < 2 {
+			require.NoError(t, b.Q.AttachShare(b.Ctx, schema.AttachShareParams{
+				ID: uuid.New(), ServerID: server, ShareID: id, Status: compute.ShareActive, Tag: fmt.Sprint(i), ShareProto: "LOCAL", ExportLocation: []byte("sealed"),
+			}))
+		}
+		if i == 0 {
+			b.Exec("UPDATE server_shares SET missed_at = now(), held_at = now()")
+		}
+	}
+	b.Exec("UPDATE ledger SET updated_at = now() - interval '1 minute'")
+	a := b.startAudit()
+	a.looked(compute.PlaceShares, compute.LookedAll)
+	found, _, _ := a.differences()
+	require.Equal(t, map[string]compute.Verdict{uses[0]: compute.Held, uses[1]: compute.Missing, uses[2]: compute.Missing}, verdicts(found))
+	require.True(t, slices.ContainsFunc(found, func(f compute.Finding) bool { return f.What == compute.Held && f.Why == compute.HeldShares }))
+}

@@ -48,6 +48,9 @@ func changeShares(ctx context.Context, q *schema.Queries, server compute.ServerI
 				row.Status = row.Status.After(c.Event)
 				_, err = q.SetShareStatus(ctx, schema.SetShareStatusParams{ServerID: server, ShareID: row.ShareID, Status: row.Status})
 			}
+			if err == nil && (c.Event == compute.ShareGranted || c.Event == compute.ShareMounted) {
+				err = q.ShareIsSeen(ctx, schema.ShareIsSeenParams{ServerID: server, ShareID: row.ShareID})
+			}
 			if err != nil {
 				return err
 			}

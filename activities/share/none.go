@@ -40,6 +40,6 @@ func (None) Deny(context.Context, DenyInput) error { return none() }
 func (None) List(context.Context, compute.Credential) ([]Rule, error) { return nil, none() }
 
 // Standing implements Service.
-func (None) Standing(context.Context, compute.Credential, []ID) (map[ID][]Rule, error) {
-	return nil, none()
+func (None) Standing(context.Context, compute.Credential, []ID) (Looked, error) {
+	return Looked{}, none()
 }

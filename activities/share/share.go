@@ -9,7 +9,6 @@ package share
 
 import (
 	"context"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -55,10 +54,11 @@ type Service interface {
 	// List gives the rules that strongroom made on the shares of the credential's
 	// project, in no order.
 	List(ctx context.Context, cred compute.Credential) ([]Rule, error)
-	// Standing gives, for those of these shares that are there and belong to the credential's
-	// project, all access rules that they have, those too that strongroom did not make. The
-	// project's shares are listed once, however many are asked for.
-	Standing(ctx context.Context, cred compute.Credential, ids []ID) (map[ID][]Rule, error)
+	// Standing says which of these shares are there and belong to the credential's project, and gives the
+	// access rules of those that do. The project's shares are listed once, however many are asked for,
+	// and the rules of each share once. Forbidden: the credential may not see the project's shares;
+	// that none of them is found with it would mean nothing.
+	Standing(ctx context.Context, cred compute.Credential, ids []ID) (Looked, error)
 }
 
 // Share is a shared file system.
@@ -81,22 +81,9 @@ type Rule struct {
 	Share   ID                 `json:"share_id"`
 	To      Grantee            `json:"to"`
 	Level   Level              `json:"level"`
-	State   string             `json:"state"`   // the service's own word; StateActive is the good one
+	State   string             `json:"state"`   // the service's own word
 	Servers []compute.ServerID `json:"servers"` // for which it was made, in no order
 }
-
-// LetsIn reports whether the rule is one by which a host has the share for a server. Where a
-// lock hides from the reader whom it lets in, only the servers that it names say so.
-func (r Rule) LetsIn(server compute.ServerID, to Grantee) bool {
-	return to.Is(r.To) || slices.Contains(r.Servers, server)
-}
-
-// StateActive is the state of a rule that the storage obeys, StateError of one
-// that it could not.
-const (
-	StateActive = "active"
-	StateError  = "error"
-)
 
 // Grantee is who a rule lets in.
 type Grantee struct {

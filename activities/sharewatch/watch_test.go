@@ -36,16 +36,21 @@ type service struct {
 	asked  []compute.Credential
 	shares int
 	before func(compute.Credential) error
+	after  func(*share.Looked) // changes what the service says
 }
 
-func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (map[share.ID][]share.Rule, error) {
+func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (share.Looked, error) {
 	s.asked, s.shares = append(s.asked, cred), s.shares+len(ids)
 	if s.before != nil {
 		if err := s.before(cred); err != nil {
-			return nil, err
+			return share.Looked{}, err
 		}
 	}
-	return s.Service.Standing(ctx, cred, ids)
+	seen, err := s.Service.Standing(ctx, cred, ids)
+	if err == nil && s.after != nil {
+		s.after(&seen)
+	}
+	return seen, err
 }
 
 func setup(t *testing.T) *bench {
@@ -56,7 +61,7 @@ func setup(t *testing.T) *bench {
 	s, log := &service{Service: folders}, &bytes.Buffer{}
 	return &bench{
 		Fixture: f, t: t, service: s, host: f.Host("h1", 8, 8192), log: log,
-		Watch: &sharewatch.Watch{Pool: f.DB, Service: s, Interval: time.Hour, Notifications: &notification.Writer{Shares: true}, Logger: slog.New(slog.NewTextHandler(log, nil))},
+		Watch: &sharewatch.Watch{Pool: f.DB, Service: s, Interval: time.Hour, MostMissed: 100, Notifications: &notification.Writer{Shares: true}, Logger: slog.New(slog.NewTextHandler(log, nil))},
 	}
 }
 
@@ -105,8 +110,44 @@ func (b *bench) deny(a attached) {
 // pass makes a pass when it is every attachment's time.
 func (b *bench) pass() {
 	b.t.Helper()
-	b.Exec("UPDATE server_shares SET look_at = now() - interval '1 second', created_at = created_at - interval '1 minute', updated_at = updated_at - interval '1 minute'")
+	b.due()
 	require.NoError(b.t, b.Pass(b.Ctx))
+}
+
+// due makes it the time of all attachments.
+func (b *bench) due() {
+	b.t.Helper()
+	b.Exec("UPDATE server_shares SET look_at = now() - interval '1 second', created_at = created_at - interval '1 minute', updated_at = updated_at - interval '1 minute'")
+}
+
+// passOf makes a pass when it is the time of some attachments alone.
+func (b *bench) passOf(some ...attached) {
+	b.t.Helper()
+	b.due()
+	b.Exec("UPDATE server_shares SET look_at = now() + interval '1 hour' WHERE NOT id = ANY($1)", idsOf(some))
+	require.NoError(b.t, b.Pass(b.Ctx))
+}
+
+func idsOf(some []attached) (ids []uuid.UUID) {
+	for _, a := range some {
+		ids = append(ids, a.id)
+	}
+	return ids
+}
+
+// some gives a server each of so many shares of a project.
+func (b *bench) some(n int, project string) (out []attached) {
+	b.t.Helper()
+	for range n {
+		out = append(out, b.attach(b.share(project), compute.ShareActive))
+	}
+	return out
+}
+
+// lost counts the attachments that are in error.
+func (b *bench) lost() int {
+	b.t.Helper()
+	return b.CountRows("SELECT count(*) FROM server_shares WHERE status = 'error'")
 }
 
 func (b *bench) status(a attached) (status compute.ShareStatus) {
@@ -271,7 +312,7 @@ func TestAServiceThatDoesNotSay(t *testing.T) {
 		return waits
 	}
 	require.False(t, waits(), "one was refused a moment ago")
-	b.Exec("UPDATE share_refusals SET refused_at = refused_at - interval '2 minutes'")
+	b.Exec("UPDATE share_refusals SET offer_at = offer_at - interval '2 minutes'")
 	require.True(t, waits())
 	asked := len(b.service.asked)
 	require.NoError(t, b.Pass(b.Ctx))

@@ -66,7 +66,8 @@ type Config struct {
 
 		TPMBackupInterval time.Duration `koanf:"tpm_backup_interval"` // how often the state of vTPMs is backed up, and whether at a stop; 0: never
 
-		ShareInterval time.Duration `koanf:"share_interval"` // how often a share that a server has is looked at; 0: never
+		ShareInterval   time.Duration `koanf:"share_interval"`    // how often a share that a server has is looked at; 0: never
+		ShareMostMissed int           `koanf:"share_most_missed"` // percent of them that may be missed at once
 	} `koanf:"control"`
 	Metadata struct {
 		Listen       string `koanf:"listen"`
@@ -270,7 +271,7 @@ func defaults() *Config {
 	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Control.ImageKeyGrace = 24 * time.Hour // and no interval: an operator decides that keys are deleted
 	cfg.Control.ImageKeyMostGone = 20
-	cfg.Control.ShareInterval = 10 * time.Minute
+	cfg.Control.ShareInterval, cfg.Control.ShareMostMissed = 10*time.Minute, 20
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"

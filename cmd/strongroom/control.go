@@ -47,8 +47,10 @@ func checkIntervals(cfg *Config) error {
 	if c.ImageKeyInterval != 0 && c.ImageKeyGrace < c.ImageKeyInterval { // imagekey.Watch relies on it
 		return fmt.Errorf("control.image_key_grace: %s is less than control.image_key_interval, %s", c.ImageKeyGrace, c.ImageKeyInterval)
 	}
-	if c.ImageKeyMostGone < 1 || c.ImageKeyMostGone > 100 {
-		return fmt.Errorf("control.image_key_most_gone: %d is no percentage from 1 to 100", c.ImageKeyMostGone)
+	for option, percent := range map[string]int{"image_key_most_gone": c.ImageKeyMostGone, "share_most_missed": c.ShareMostMissed} {
+		if percent < 1 || percent > 100 {
+			return fmt.Errorf("control.%s: %d is no percentage from 1 to 100", option, percent)
+		}
 	}
 	return nil
 }
@@ -99,7 +101,7 @@ func (controlCommand) Run(r *run) error {
 	}
 	return worker.Control{
 		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention,
-		TPMBackupInterval: b.Control.TPMBackupInterval, ShareInterval: b.Control.ShareInterval,
+		TPMBackupInterval: b.Control.TPMBackupInterval, ShareInterval: b.Control.ShareInterval, ShareMostMissed: b.Control.ShareMostMissed,
 		ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace, ImageKeyMostGone: b.Control.ImageKeyMostGone,
 		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares, Notifications: notify, Broker: broker,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),

@@ -55,6 +55,9 @@ func TestImageKeyIntervals(t *testing.T) {
 	for _, percent := range []int{0, 101, -1} {
 		cfg.Control.ImageKeyMostGone = percent
 		require.ErrorContains(t, checkIntervals(cfg), "image_key_most_gone")
+		cfg := defaults()
+		cfg.Control.ShareMostMissed = percent
+		require.ErrorContains(t, checkIntervals(cfg), "share_most_missed")
 	}
 }
 

@@ -63,7 +63,9 @@ SELECT sqlc.embed(l),
     (l.name NOT LIKE 'strongroom legacy key %'
         AND EXISTS (SELECT FROM audit_looked n WHERE n.audit_id = a.id AND n.place = l.place AND n.project IN ('*', l.project_id)))::boolean AS looked,
     coalesce((SELECT max(k.kept) FROM image_keys k
-        WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept
+        WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept,
+    (l.kind = 'share_access' AND EXISTS (SELECT FROM server_shares m
+        WHERE m.server_id = l.owner_id AND l.name = m.share_id::text || '/' || m.server_id::text AND m.held_at IS NOT NULL))::boolean AS held
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text

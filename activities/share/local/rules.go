@@ -159,22 +159,14 @@ func (s *Service) List(ctx context.Context, cred compute.Credential) ([]share.Ru
 }
 
 // Standing implements share.Service.
-func (s *Service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (map[share.ID][]share.Rule, error) {
+func (s *Service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (share.Looked, error) {
 	if cred.ProjectID == "" {
-		return nil, compute.Errorf(compute.Forbidden, "shares are listed with a credential of the project that owns them")
+		return share.Looked{}, compute.Errorf(compute.Forbidden, "shares are listed with a credential of the project that owns them")
 	}
-	out := map[share.ID][]share.Rule{}
-	for _, id := range ids {
-		if _, err := s.Get(ctx, cred, id); compute.Is(err, compute.NotFound) {
-			continue
-		} else if err != nil {
+	return share.LookAt(ids, func(id share.ID) ([]share.Rule, error) {
+		if _, err := s.Get(ctx, cred, id); err != nil {
 			return nil, err
 		}
-		rules, err := rulesIn(s.folder(id))
-		if err != nil {
-			return nil, err
-		}
-		out[id] = rules
-	}
-	return out, nil
+		return rulesIn(s.folder(id))
+	})
 }

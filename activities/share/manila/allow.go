@@ -94,7 +94,7 @@ func (a *allowing) turn(ctx context.Context) (rule share.Rule, done bool, err er
 	case d.Level != a.Level:
 		return rule, false, compute.Errorf(compute.Conflict, "share %s lets the same %s in already, as %s and not %s: access rule %s",
 			a.Share, a.To.Kind, d.Level, a.Level, d.ID)
-	case d.State == share.StateError:
+	case d.rule(a.Share).Gives(a.Level) == share.Refused:
 		return rule, false, compute.Errorf(compute.Conflict, "the storage refused access rule %s of share %s; "+
 			"the log of manila-share says why (a Ceph user of that name that another project has, a back end that is away)", d.ID, a.Share)
 	case !d.names(a.Server):
@@ -102,7 +102,8 @@ func (a *allowing) turn(ctx context.Context) (rule share.Rule, done bool, err er
 	case d.isClosing(): // whoever removes it has not seen yet that it has a server again
 		return rule, false, nil
 	}
-	return d.rule(a.Share), d.State == share.StateActive, nil
+	rule = d.rule(a.Share)
+	return rule, rule.Gives(a.Level) == share.Open, nil
 }
 
 // create makes the rule. Somebody else may have been faster: whether that is so,

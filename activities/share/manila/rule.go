@@ -92,7 +92,9 @@ func (d document) servers() []compute.ServerID {
 }
 
 // leaving reports whether the rule is being removed.
-func (d document) leaving() bool { return d.State == "queued_to_deny" || d.State == "denying" }
+func (d document) leaving() bool {
+	return d.State == share.StateQueuedToDeny || d.State == share.StateDenying
+}
 
 func (d document) rule(id share.ID) share.Rule {
 	return share.Rule{ID: d.ID, Share: id, To: d.grantee(), Level: d.Level, State: d.State, Servers: d.servers()}

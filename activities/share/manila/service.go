@@ -211,46 +211,48 @@ func listed(ctx context.Context, client *gophercloud.ServiceClient) ([]shares.Sh
 }
 
 // Standing implements share.Service. Manila pages by number: a share may be on no page while another
-// is deleted, so one that is not listed is asked for. Its rules are asked for share by share, of those
-// alone that are wanted: Manila lists them in no other way.
-func (s *Service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (map[share.ID][]share.Rule, error) {
+// is deleted, so one that is not listed is asked for.
+func (s *Service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (share.Looked, error) {
 	client, err := s.client(ctx, cred)
 	if err != nil {
-		return nil, err
+		return share.Looked{}, err
 	}
 	all, err := listed(ctx, client)
 	if err != nil {
-		return nil, err
+		return share.Looked{}, err
 	}
 	own := map[string]bool{}
 	for _, doc := range all {
 		own[doc.ID] = doc.ProjectID == cred.ProjectID
 	}
-	out := map[share.ID][]share.Rule{}
-	for _, id := range ids {
-		is, isListed := own[id.String()]
-		if !isListed {
-			found, err := get(ctx, client, cred, id)
-			if err != nil && !compute.Is(err, compute.NotFound) {
-				return nil, err
-			}
-			is = err == nil && found.ProjectID == cred.ProjectID
+	return share.LookAt(ids, func(id share.ID) ([]share.Rule, error) { return standing(ctx, client, cred, id, own[id.String()]) })
+}
+
+// standing gives the rules of a share of the credential's project. A share is missing only where it
+// cannot be looked up: what Manila says to a question for its rules may have another cause.
+func standing(ctx context.Context, client *gophercloud.ServiceClient, cred compute.Credential, id share.ID, isListed bool) ([]share.Rule, error) {
+	isOwn := func() error {
+		found, err := get(ctx, client, cred, id)
+		if err == nil && found.ProjectID != cred.ProjectID {
+			err = share.Missing(id)
 		}
-		if !is {
-			continue
-		}
-		found, err := rulesOf(ctx, client, id)
-		if compute.Is(err, compute.NotFound) { // deleted since
-			continue
-		}
-		if err != nil {
+		return err
+	}
+	if !isListed {
+		if err := isOwn(); err != nil {
 			return nil, err
 		}
-		rules := []share.Rule{}
-		for _, r := range found {
-			rules = append(rules, r.rule(id))
-		}
-		out[id] = rules
 	}
-	return out, nil
+	docs, err := rulesOf(ctx, client, id)
+	if compute.Is(err, compute.NotFound) {
+		if gone := isOwn(); gone != nil {
+			return nil, gone
+		}
+		err = compute.Errorf(compute.Conflict, "the shared file systems service does not list the access rules of share %s", id)
+	}
+	rules := make([]share.Rule, len(docs))
+	for i, d := range docs {
+		rules[i] = d.rule(id)
+	}
+	return rules, err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -113,10 +112,12 @@ func standing(b bench) {
 	ids := []share.ID{b.share.ID, gone.ID, {UUID: uuid.New()}}
 	got, err := b.Again.Standing(b.ctx, b.Owner, ids)
 	require.NoError(b, err)
-	require.Len(b, got, 2)
-	require.Contains(b, got[b.share.ID], rule)
+	require.Len(b, got.There, 2)
+	require.Equal(b, map[share.ID]bool{ids[2]: true}, got.Gone)
+	require.Empty(b, got.Failed)
+	require.Contains(b, got.There[b.share.ID], rule)
 	lets := func(server compute.ServerID, to share.Grantee) bool {
-		return slices.ContainsFunc(got[b.share.ID], func(r share.Rule) bool { return r.LetsIn(server, to) })
+		return share.AccessBy(got.There[b.share.ID], server, to, in.Level) == share.Open
 	}
 	require.True(b, lets(b.server, in.To))
 	require.True(b, lets(b.newServer(), in.To), "all servers of a host have its rule")
@@ -125,7 +126,8 @@ func standing(b bench) {
 
 	theirs, err := b.Service.Standing(b.ctx, b.Other, ids)
 	require.NoError(b, err)
-	require.Empty(b, theirs)
+	require.Empty(b, theirs.There)
+	require.Len(b, theirs.Gone, 3)
 	_, err = b.Again.Standing(b.ctx, compute.Credential{}, ids)
 	b.kind(compute.Forbidden, err)
 
@@ -134,7 +136,8 @@ func standing(b bench) {
 	b.Remove(b, gone.ID)
 	got, err = b.Again.Standing(b.ctx, b.Owner, ids)
 	require.NoError(b, err)
-	require.Len(b, got, 1)
-	require.Contains(b, got, b.share.ID)
+	require.Len(b, got.There, 1)
+	require.Contains(b, got.There, b.share.ID)
+	require.Len(b, got.Gone, 2)
 	require.False(b, lets(b.server, in.To))
 }
