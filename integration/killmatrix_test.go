@@ -41,7 +41,7 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	unshelve: []string{
 		"placement.Claim", "disk.Restore", "tpm.Restore", "domain.Start", "record.Unshelve", "image.Remove.image", "object.Remove.object",
 	},
-	resize:  []string{"placement.Claim", "disk.CheckResize", "domain.Stop", "disk.Resize", "tpm.Keep", "domain.Start", "record.Settle"},
+	resize:  []string{"disk.CheckMove", "placement.Claim", "disk.CheckRoom", "domain.Stop", "disk.Resize", "tpm.Keep", "domain.Start", "record.Settle"},
 	confirm: []string{"record.ConfirmResize", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
 	revert:  []string{"domain.Stop", "tpm.Keep", "tpm.PutBack", "domain.Start", "record.RevertResize", "disk.Remove.disk_file"},
 	migrate: []string{
