@@ -35,7 +35,7 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	pause:    []string{"domain.Pause", "record.Settle"},
 	unpause:  []string{"domain.Unpause", "record.Advance"},
 	shelve: []string{
-		"image.Create", "domain.Stop", "disk.Export", "image.Upload", "tpm.Save", "object.Verify", "record.Shelve",
+		"disk.CheckExport", "image.Create", "domain.Stop", "disk.Export", "image.Upload", "tpm.Save", "object.Verify", "record.Shelve",
 		"domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state",
 	},
 	unshelve: []string{

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -39,7 +40,8 @@ func (c *testCloud) hasNoRoom(t *testing.T, h stack.Host) (hasAgain func()) {
 }
 
 // A host without room for the disks is refused before anything moves: the guest is in the boot that it
-// was in, and that host has nothing of it. Once there is room the server moves.
+// was in, and that host has nothing of it. Where the room goes only when the guest is off, it boots again
+// where it was. Once there is room the server moves.
 func TestATargetWithoutRoomIsRefused(t *testing.T) {
 	backends(t, local) // it is about what the hosts do
 	c := twoHosts(t)
@@ -80,10 +82,24 @@ func TestATargetWithoutRoomIsRefused(t *testing.T) {
 	c.counts(t, id, 1, 1, 1)
 
 	hasAgain()
+	receives := c.holdOn(t, b, "disk.Receive@before")
+	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
+	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	hasAgain = c.hasNoRoom(t, b)
+	receives.release()
+	c.becomes(t, id, "ACTIVE")
+	require.Contains(t, c.refusedBecause(t, id), "receive_disks: disk ")
+	c.requireOn(t, a, id)
+	c.counts(t, id, 2, 2, 2)
+	c.hasNothing(t, b, id)
+	require.Equal(t, keys, c.keysOf(t, id))
+	require.Empty(t, c.audit(t).Findings)
+
+	hasAgain()
 	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
 	c.becomes(t, id, "VERIFY_RESIZE")
 	c.requireOn(t, b, id)
-	c.counts(t, id, 1, 2, 2)
+	c.counts(t, id, 1, 3, 3)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }

@@ -94,7 +94,7 @@ type world struct {
 	broken []string // promises that were broken on the way
 
 	hosts   []compute.HostID
-	room    map[compute.HostID]int64 // the bytes that hosts have for disks, where that is little
+	room    map[compute.HostID]int64              // the bytes that hosts have for disks, where that is little
 	formats map[compute.HostID]compute.DiskFormat // their default ones, where they say one
 	calls   []call
 	ids     map[string]int  // which call an activity id is

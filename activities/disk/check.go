@@ -47,8 +47,7 @@ func (a *Activities) toSend(server compute.ServerID, d compute.Disk) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	defer s.Close()
-	return s.Layout().dataBytes(0), nil
+	return s.Layout().dataBytes(0), s.Close()
 }
 
 // CheckRoomInput says what is to come to a host.
@@ -89,7 +88,7 @@ func (a *Activities) cacheGrowth(project string, img *compute.Image) (int64, err
 		return 0, err
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return 0, nil //nolint:nilerr // whoever caches it tells of it
+		return 0, nil
 	}
 	shared, err := sameFileSystem(a.CacheDir, a.InstancesDir)
 	if err != nil || !shared {
