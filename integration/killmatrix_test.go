@@ -35,13 +35,13 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	pause:    []string{"domain.Pause", "record.Settle"},
 	unpause:  []string{"domain.Unpause", "record.Advance"},
 	shelve: []string{
-		"image.Create", "domain.Stop", "disk.Export", "image.Upload", "tpm.Save", "object.Verify", "record.Shelve",
+		"disk.CheckExport", "image.Create", "domain.Stop", "disk.Export", "image.Upload", "tpm.Save", "object.Verify", "record.Shelve",
 		"domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state",
 	},
 	unshelve: []string{
 		"placement.Claim", "disk.Restore", "tpm.Restore", "domain.Start", "record.Unshelve", "image.Remove.image", "object.Remove.object",
 	},
-	resize:  []string{"placement.Claim", "disk.CheckResize", "domain.Stop", "disk.Resize", "tpm.Keep", "domain.Start", "record.Settle"},
+	resize:  []string{"disk.CheckMove", "placement.Claim", "disk.CheckRoom", "domain.Stop", "disk.Resize", "tpm.Keep", "domain.Start", "record.Settle"},
 	confirm: []string{"record.ConfirmResize", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
 	revert:  []string{"domain.Stop", "tpm.Keep", "tpm.PutBack", "domain.Start", "record.RevertResize", "disk.Remove.disk_file"},
 	migrate: []string{

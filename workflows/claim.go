@@ -51,6 +51,20 @@ func (s *switchover) reachHost(host durable.Host, task compute.TaskState) step {
 	}}
 }
 
+// checkRoom sees that a host takes work, and has room for disks that exist already, before
+// anything is made there.
+func (s *switchover) checkRoom(host durable.Host, task compute.TaskState, in disk.CheckRoomInput) step {
+	in.Server = s.Server
+	return step{event: "check_room", host: &host, task: task, do: func(ctx workflow.Context) error {
+		return disk.CheckRoom.On(host).TakenWithin(durable.HostSilence).Do(ctx, in)
+	}}
+}
+
+// lacksRoom reports whether a host refused what was to come, which another one may have room for.
+func lacksRoom(failure error) bool {
+	return failure != nil && durable.FromTemporal(failure).Kind == compute.NoHost
+}
+
 // giveUpHost closes the first step on a host that does not answer, before another host
 // is claimed. A host that never took the work has made nothing. One that took it may have
 // a part of the image: that waits for the host on the ledger, and nothing waits for it.

@@ -39,7 +39,7 @@ func (m *liveMigration) run(ctx workflow.Context) error {
 		return err
 	}
 	m.to = &machine{operation: m.operation, server: server}
-	for _, next := range []func(workflow.Context) error{m.checkKeys, m.placeApart, m.fetch, m.makeTargets, m.transfer} {
+	for _, next := range []func(workflow.Context) error{m.checkKeys, m.checkDisks, m.placeApart, m.fetch, m.makeTargets, m.transfer} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -87,14 +87,10 @@ func (m *liveMigration) placeApart(ctx workflow.Context) (err error) {
 			return err
 		}
 	}
-	err = m.place(ctx)
-	if len(m.apart) > 0 && ctx.Err() == nil && err != nil && durable.FromTemporal(err).Kind == compute.NoHost {
-		return compute.Errorf(compute.NoHost, "%s %s", compute.NoValidHost, compute.SharedTPMStorage)
+	if err := m.place(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		err = m.findTPM(ctx)
-	}
-	return err
+	return m.findTPM(ctx)
 }
 
 // makeTargets makes the disks on the new host, empty but for what they lie on: QEMU fills them.

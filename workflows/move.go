@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -46,6 +47,7 @@ type migration struct {
 	only         *compute.HostID // nil: any host
 	diskConfig   *string
 	confirmAfter int
+	bytes        int64            // that its disks have
 	sharedTPM    bool             // both hosts have the state of its vTPM on one storage
 	apart        []compute.HostID // hosts that share that storage, where the server does not go to one
 }
@@ -63,7 +65,7 @@ func (m *migration) run(ctx workflow.Context) error {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		m.checkKeys, m.place, m.findTPM, m.checkDisks, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.startMoved,
+		m.checkKeys, m.checkDisks, m.place, m.findTPM, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.startMoved,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -101,7 +103,8 @@ func (m *migration) findTPM(ctx workflow.Context) (err error) {
 // keepsPlace reports whether the state of the vTPM stays where it is.
 func (m *migration) keepsPlace() bool { return m.stays() || m.sharedTPM }
 
-// place claims a host. If its worker does not take work in time, another one is claimed.
+// place claims a host. If its worker does not take work in time, or it has no room for the disks,
+// another one is claimed.
 func (m *migration) place(ctx workflow.Context) error {
 	m.unclaimLast()
 	not, err := m.occupied(ctx)
@@ -109,26 +112,48 @@ func (m *migration) place(ctx workflow.Context) error {
 		return err
 	}
 	not = append(not, m.apart...)
+	var refusal error
 	for {
 		if err := m.claim(ctx, placement.ClaimInput{Not: not, Only: m.only}); err != nil {
-			return err
+			return cmp.Or(refusal, m.unplaced(ctx, err))
 		}
 		m.unwritten.Migration = &record.Migration{Type: m.kind, To: m.to.host.ID, Flavor: m.to.server.Flavor.ID}
-		if m.stays() {
+		check := m.checkRoom(m.to.host, compute.TaskNone, m.comes())
+		err := m.take(ctx, check)
+		switch silent := durable.IsHostSilent(err); {
+		case err == nil && m.stays():
 			m.to.server = m.to.server.InNewFiles(m.Operation)
 			return nil
-		}
-		reach := m.reachHost(m.to.host, compute.TaskNone)
-		err := m.take(ctx, reach)
-		if err == nil {
+		case err == nil:
 			m.to.server = m.to.server.WithUnbooted(true)
-		}
-		if !durable.IsHostSilent(err) || m.only != nil {
+			return nil
+		case m.only != nil, !silent && !lacksRoom(err):
 			return err
+		case silent:
+			m.giveUpHost(check, false)
+		default:
+			refusal = err
 		}
-		m.giveUpHost(reach, false)
 		not = append(not, m.to.host.ID)
 	}
+}
+
+// comes is what the disks need on the host that was claimed.
+func (m *migration) comes() disk.CheckRoomInput {
+	in := disk.CheckRoomInput{Disks: len(m.to.server.Disks), Bytes: m.bytes}
+	if root, _ := m.to.server.RootDisk(); root.Image != nil {
+		in.Project, in.Image = m.server.ProjectID, &m.to.server.Image
+	}
+	return in
+}
+
+// unplaced is why no host was claimed: it may be that the only ones share the storage of the
+// vTPM's state with the server's own.
+func (m *migration) unplaced(ctx workflow.Context, err error) error {
+	if len(m.apart) > 0 && ctx.Err() == nil && durable.FromTemporal(err).Kind == compute.NoHost {
+		return compute.Errorf(compute.NoHost, "%s %s", compute.NoValidHost, compute.SharedTPMStorage)
+	}
+	return err
 }
 
 // occupied are the hosts that the server does not go to.
@@ -140,13 +165,13 @@ func (m *migration) occupied(ctx workflow.Context) ([]compute.HostID, error) {
 	return m.from.server.Occupied(has, m.sameHost), nil
 }
 
-// checkDisks sees that the disks can be copied on their host, before the guest is stopped.
+// checkDisks sees that the disks can be copied, and how large they are by now, before anything
+// moves. What the guest writes until it is stopped comes on top.
 func (m *migration) checkDisks(ctx workflow.Context) error {
-	if !m.stays() {
-		return nil
-	}
 	return m.take(ctx, step{event: "check_disks", host: &m.from.host, do: func(ctx workflow.Context) error {
-		return disk.CheckResize.On(m.from.host).Do(ctx, disk.CheckResizeInput{Server: m.Server, Disks: m.from.server.Disks})
+		got, err := disk.CheckMove.On(m.from.host).Run(ctx, disk.CheckMoveInput{Server: m.Server, Disks: m.from.server.Disks})
+		m.bytes = got.Bytes
+		return err
 	}})
 }
 

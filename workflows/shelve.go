@@ -38,7 +38,7 @@ func (s *shelve) run(ctx workflow.Context) error {
 	}
 	s.keeper = keeper{machine: s.from, owner: was.OwnersCredential(s.asked.Credential)}
 	for _, next := range []func(workflow.Context) error{
-		s.checkKeys, s.checkObjects, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM,
+		s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -102,6 +102,25 @@ func (k *keeper) checkObjects(ctx workflow.Context) error {
 	}})
 }
 
+// checkDisks sees that the disks can be copied on their host, and that it has room for all of the
+// copies, before the guest is stopped.
+func (k *keeper) checkDisks(ctx workflow.Context) error {
+	return k.take(ctx, step{event: "check_disks", host: &k.machine.host, do: func(ctx workflow.Context) error {
+		var in disk.CheckExportInput
+		for _, d := range k.machine.server.Disks {
+			in.Copies = append(in.Copies, k.copyOf(d))
+		}
+		return disk.CheckExport.On(k.machine.host).Do(ctx, in)
+	}})
+}
+
+// copyOf is the copy of a disk that its image has: with the disk's own key, to make it of again.
+func (k *keeper) copyOf(d compute.Disk) disk.ExportInput {
+	return k.exportOf(d, compute.ExportTarget{
+		Format: compute.ImageQcow2, Key: compute.KeySame, Secret: d.Secret, Credential: k.keys().Disks, Restorable: true,
+	})
+}
+
 // makeImages creates the records of the images.
 func (k *keeper) makeImages(ctx workflow.Context) error {
 	s := step{event: "create_images", undoLast: true} // they go after the copies that are being sent to them
@@ -131,10 +150,7 @@ func (k *keeper) exportDisks(ctx workflow.Context) error {
 		event: "export_disks", host: &k.machine.host, task: compute.TaskShelvingPending, makes: []compute.Thing{k.exported()},
 		do: func(ctx workflow.Context) error {
 			made, err := each(ctx, k.copies, func(c *keptDisk) durable.Future[compute.Export] {
-				target := compute.ExportTarget{
-					Format: compute.ImageQcow2, Key: compute.KeySame, Secret: c.Secret, Credential: k.keys().Disks, Restorable: true,
-				}
-				return disk.Export.On(k.machine.host).Start(ctx, k.exportOf(c.Disk, target))
+				return disk.Export.On(k.machine.host).Start(ctx, k.copyOf(c.Disk))
 			})
 			for i := range made {
 				k.copies[i].export = made[i]

@@ -349,7 +349,7 @@ func TestUnshelveGoesOnWithAnotherHost(t *testing.T) {
 	full := fault{before: func() error { return compute.Errorf(compute.NoHost, "no room") }}
 	for name, fails := range map[string]call{
 		"no room for a disk": {name: disk.Restore.Name, nth: 2}, "QEMU does not run it": {name: domain.Start.Name, nth: 1},
-		"no room for the state of its TPM": {name: tpm.Restore.Name, nth: 1},
+		"no room for the state of its TPM": {name: tpm.Restore.Name, nth: 1}, "no room for the disks together": {name: disk.CheckRoom.Name, nth: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -393,7 +393,7 @@ func TestUnshelveGoesOnWithAnotherHost(t *testing.T) {
 		t.Parallel()
 		b := offloaded(spawned)(t)
 		var begun atomic.Bool
-		b.fault = at(call{name: disk.Ping.Name, nth: 1}, fault{after: func() error {
+		b.fault = at(call{name: disk.CheckRoom.Name, nth: 1}, fault{after: func() error {
 			begun.Store(true)
 			return nil
 		}})

@@ -188,7 +188,11 @@ func (b *bringBack) comeUp(ctx workflow.Context) error {
 }
 
 func (b *bringBack) comeUpHere(ctx workflow.Context) error {
-	if err := b.take(ctx, b.reachHost(b.to.host, compute.TaskSpawning)); err != nil {
+	comes := disk.CheckRoomInput{Disks: len(b.server.Disks)}
+	for _, d := range b.server.Disks {
+		comes.Bytes += d.Shelved.SizeBytes
+	}
+	if err := b.take(ctx, b.checkRoom(b.to.host, compute.TaskSpawning, comes)); err != nil {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{b.restoreDisks, b.restoreTPM, b.startHere} {
@@ -201,8 +205,7 @@ func (b *bringBack) comeUpHere(ctx workflow.Context) error {
 
 // goesElsewhere reports whether another host may do what failed here.
 func (b *bringBack) goesElsewhere(ctx workflow.Context, failure error) bool {
-	return ctx.Err() == nil && b.in.Host == nil &&
-		(durable.IsHostSilent(failure) || durable.FromTemporal(failure).Kind == compute.NoHost)
+	return ctx.Err() == nil && b.in.Host == nil && (durable.IsHostSilent(failure) || lacksRoom(failure))
 }
 
 // restoreDisks makes the disks of their images.

@@ -25,7 +25,7 @@ func (w *world) registerMoves(r registry) {
 	register(w, r, placement.HostAgent, func(_ context.Context, in compute.HostID) (compute.Agent, error) {
 		return compute.Agent{Host: in, Name: "host-" + in.String()[:4]}, nil
 	})
-	registerOnHost(w, r, disk.CheckResize, func(context.Context, disk.CheckResizeInput) (none, error) { return none{}, nil })
+	w.registerRoom(r)
 	registerOnHost(w, r, disk.Resize, func(ctx context.Context, in disk.ResizeInput) (none, error) {
 		return none{}, w.copyDisk(ctx, hostOf(ctx), in.Server, in.From, in.Disk)
 	})
@@ -38,6 +38,27 @@ func (w *world) registerMoves(r registry) {
 	})
 	w.registerKept(r)
 	w.registerTPMStorage(r)
+}
+
+// diskBytes are those of each disk that is to be copied.
+const diskBytes = 1 << 20
+
+func (w *world) registerRoom(r registry) {
+	takes := func(ctx context.Context, bytes int64) error {
+		for host, room := range w.room {
+			if host.String() == hostOf(ctx) && bytes > room {
+				return compute.Errorf(compute.NoHost, "no room for %d bytes", bytes)
+			}
+		}
+		return nil
+	}
+	registerOnHost(w, r, disk.CheckMove, func(_ context.Context, in disk.CheckMoveInput) (disk.CheckMoveResult, error) {
+		return disk.CheckMoveResult{Bytes: int64(len(in.Disks)) * diskBytes}, nil
+	})
+	registerOnHost(w, r, disk.CheckRoom, func(ctx context.Context, in disk.CheckRoomInput) (none, error) { return none{}, takes(ctx, in.Bytes) })
+	registerOnHost(w, r, disk.CheckExport, func(ctx context.Context, in disk.CheckExportInput) (none, error) {
+		return none{}, takes(ctx, int64(len(in.Copies))*diskBytes)
+	})
 }
 
 // copyDisk makes a disk of one that is on a host, and off.

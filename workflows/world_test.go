@@ -94,6 +94,7 @@ type world struct {
 	broken []string // promises that were broken on the way
 
 	hosts   []compute.HostID
+	room    map[compute.HostID]int64              // the bytes that hosts have for disks, where that is little
 	formats map[compute.HostID]compute.DiskFormat // their default ones, where they say one
 	calls   []call
 	ids     map[string]int  // which call an activity id is
@@ -149,6 +150,7 @@ func newWorld(encrypted bool) *world {
 		halted: map[string]bool{}, notThere: map[compute.HostID]bool{}, marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
 		refuses: func(compute.Credential) bool { return false },
 		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
+		room:    map[compute.HostID]int64{},
 	}
 	id := compute.ServerID{UUID: uuid.New()}
 	w.row.server = compute.Server{

@@ -33,9 +33,17 @@ var (
 		Summary: func(in ExportInput) string { return "export disk " + in.Disk.Label() }}
 	Restore = durable.HostActivity[RestoreInput, durable.None]{Name: "disk.Restore", Bulk: true,
 		Summary: func(in RestoreInput) string { return "restore disk " + in.Disk.Label() }}
-	CheckResize = durable.HostActivity[CheckResizeInput, durable.None]{Name: "disk.CheckResize",
-		Summary: func(in CheckResizeInput) string {
-			return "see whether " + strconv.Itoa(len(in.Disks)) + " disks can be resized"
+	CheckMove = durable.HostActivity[CheckMoveInput, CheckMoveResult]{Name: "disk.CheckMove",
+		Summary: func(in CheckMoveInput) string {
+			return "see whether " + strconv.Itoa(len(in.Disks)) + " disks can be moved"
+		}}
+	CheckRoom = durable.HostActivity[CheckRoomInput, durable.None]{Name: "disk.CheckRoom", Attempt: time.Minute,
+		Summary: func(in CheckRoomInput) string {
+			return "see whether there is room for " + strconv.Itoa(in.Disks) + " disks"
+		}}
+	CheckExport = durable.HostActivity[CheckExportInput, durable.None]{Name: "disk.CheckExport",
+		Summary: func(in CheckExportInput) string {
+			return "see whether " + strconv.Itoa(len(in.Copies)) + " disks can be exported"
 		}}
 	Resize = durable.HostActivity[ResizeInput, durable.None]{Name: "disk.Resize", Bulk: true,
 		Summary: func(in ResizeInput) string { return "resize disk " + in.Disk.Label() }}
@@ -65,7 +73,9 @@ func (a *Activities) Register(r durable.Registry) {
 	CreateConfigDrive.Register(r, durable.NoResult(a.CreateConfigDrive))
 	Export.Register(r, a.Export)
 	Restore.Register(r, durable.NoResult(a.Restore))
-	CheckResize.Register(r, durable.NoResult(a.CheckResize))
+	CheckMove.Register(r, a.CheckMove)
+	CheckRoom.Register(r, durable.NoResult(a.CheckRoom))
+	CheckExport.Register(r, durable.NoResult(a.CheckExport))
 	Resize.Register(r, durable.NoResult(a.Resize))
 	Receive.Register(r, durable.NoResult(a.Receive))
 	KeySlots.Register(r, a.KeySlots)

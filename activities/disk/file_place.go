@@ -121,12 +121,8 @@ func (p filePlace) origin(ctx context.Context, in ExportInput) (o origin, err er
 	if i := o.info; i.Encrypted != d.Encrypted || i.BackingFilename != o.backing || i.FormatSpecific.Data.DataFile != "" {
 		return o, compute.Errorf(compute.Corrupt, "disk %s is not what it was made as: encrypted %t, on %q", d.ID, i.Encrypted, i.BackingFilename)
 	}
-	for _, path := range []string{o.path, o.backing} {
-		if file, err := os.Stat(path); path != "" && err != nil {
-			return o, compute.Errorf(compute.Corrupt, "disk %s: its source is missing", d.ID)
-		} else if path != "" {
-			o.stored += file.Size()
-		}
+	if err := o.measure(); err != nil {
+		return o, compute.Errorf(compute.Corrupt, "disk %s: its source is missing", d.ID)
 	}
 	if err = o.lend(ctx, p.Keys, in); err != nil || o.backing == "" || d.BackingSecret == nil {
 		return o, err

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"os"
 
 	"strongroom/activities/disk/luks"
 	"strongroom/activities/secret"
@@ -57,6 +58,21 @@ func (o *origin) lend(ctx context.Context, keys KeySource, in ExportInput) (err 
 
 // bytes are what the guest sees of it.
 func (o origin) bytes() int64 { return o.info.VirtualSize }
+
+// measure adds up the files that a disk and what it leans on are.
+func (o *origin) measure() error {
+	for _, path := range []string{o.path, o.backing} {
+		if path == "" {
+			continue
+		}
+		file, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		o.stored += file.Size()
+	}
+	return nil
+}
 
 // most is the room that a copy takes at most.
 func (o origin) most(t compute.ExportTarget) int64 {

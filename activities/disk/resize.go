@@ -20,30 +20,6 @@ type ResizeInput struct {
 	Disk       compute.Disk       `json:"disk"`
 }
 
-// CheckResizeInput names the disks that are to be resized.
-type CheckResizeInput struct {
-	Server compute.ServerID `json:"server"`
-	Disks  []compute.Disk   `json:"disks"`
-}
-
-// CheckResize is the activity disk.CheckResize: it refuses what Resize would, before a guest is
-// stopped for it. Conflict: a disk is no file; Corrupt: it is not there; NoHost: no room.
-func (a *Activities) CheckResize(ctx context.Context, in CheckResizeInput) error {
-	var bytes int64
-	for _, d := range in.Disks {
-		from, err := a.resizable(in.Server, d)
-		if err != nil {
-			return err
-		}
-		used, err := allocated(from.path)
-		if err != nil {
-			return lacking(ctx, d, err)
-		}
-		bytes += used + headerRoom
-	}
-	return room(a.InstancesDir, bytes)
-}
-
 // resizable finds the file of a disk.
 func (a *Activities) resizable(server compute.ServerID, d compute.Disk) (filePlace, error) {
 	at, err := a.place(server, d)

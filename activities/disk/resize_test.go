@@ -2,13 +2,10 @@ package disk_test
 
 import (
 	"errors"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,7 +82,6 @@ func TestResizeCopiesAndGrows(t *testing.T) {
 			was, err := os.ReadFile(r.path(r.From))
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(r.path(r.Disk)), "."+r.Disk.Name()+".new"), []byte("of a worker that was killed"), 0o600))
-			require.NoError(t, b.CheckResize(t.Context(), disk.CheckResizeInput{Server: r.Server, Disks: []compute.Disk{r.From}}))
 			var both sync.WaitGroup
 			for range 2 {
 				both.Go(func() { require.NoError(t, b.Resize(t.Context(), r.ResizeInput)) })
@@ -180,44 +176,4 @@ func TestResizeRefuses(t *testing.T) {
 			r.io(t, from, "read -P 0x5a 1M 64k")
 		})
 	}
-}
-
-// What Resize would refuse is told before the guest is stopped, which it may not be for this.
-func TestCheckResize(t *testing.T) {
-	t.Parallel()
-	r := setup(t).resized(t, false, nil)
-	check := func(of ...compute.Disk) error {
-		return r.CheckResize(t.Context(), disk.CheckResizeInput{Server: r.Server, Disks: of})
-	}
-	guest := exec.Command("qemu-io", r.path(r.From))
-	in, err := guest.StdinPipe()
-	require.NoError(t, err)
-	out, err := guest.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, guest.Start())
-	_, err = out.Read(make([]byte, 1)) // its prompt: the file is open
-	require.NoError(t, err)
-	require.NoError(t, check(r.From))
-	require.NoError(t, in.Close())
-	_, err = io.Copy(io.Discard, out)
-	require.NoError(t, err)
-	_ = guest.Wait()
-
-	gone, volume := r.From, r.From
-	gone.File, volume.Encrypted, volume.Format = "disk.gone", true, compute.FormatLUKSv2
-	require.Equal(t, compute.Corrupt, compute.KindOf(check(r.From, gone)))
-	require.Equal(t, compute.Conflict, compute.KindOf(check(r.From, volume)))
-
-	var fs syscall.Statfs_t
-	require.NoError(t, syscall.Statfs(r.InstancesDir, &fs))
-	var st syscall.Stat_t
-	require.NoError(t, syscall.Stat(r.path(r.From), &st))
-	many := make([]compute.Disk, 1+int64(fs.Bavail)*fs.Bsize/(st.Blocks*512))
-	for i := range many {
-		many[i] = r.From
-	}
-	err = check(many...)
-	require.Equal(t, compute.NoHost, compute.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "MiB free")
-	r.requireFiles(t, r.From)
 }

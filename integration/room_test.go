@@ -1,0 +1,105 @@
+package integration_test
+
+import (
+	"net/http"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/process"
+	"strongroom/deploy/dev/stack"
+)
+
+// hasNoRoom gives the worker of a host, which is not the first, a file system for disks that none fits
+// into, until the function is called that it gives.
+func (c *testCloud) hasNoRoom(t *testing.T, h stack.Host) (hasAgain func()) {
+	t.Helper()
+	worker, running := process.Named(c.PIDFile(h.Part("host")))
+	require.True(t, running)
+	there := func(command ...string) {
+		t.Helper()
+		enter := []string{"--target", strconv.Itoa(worker), "--mount", "--"}
+		out, err := exec.Command("nsenter", append(enter, command...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	there("mount", "-t", "tmpfs", "-o", "size=66m,mode=0711", "none", h.Instances()) // 64 MiB are to stay free
+	full := true
+	hasAgain = func() {
+		if full {
+			full = false
+			there("umount", h.Instances())
+		}
+	}
+	t.Cleanup(hasAgain)
+	return hasAgain
+}
+
+// A host without room for the disks is refused before anything moves: the guest is in the boot that it
+// was in, and that host has nothing of it. Where the room goes only when the guest is off, it boots again
+// where it was. Once there is room the server moves.
+func TestATargetWithoutRoomIsRefused(t *testing.T) {
+	backends(t, local) // it is about what the hosts do
+	c := twoHosts(t)
+	a, b := c.Host(1), c.Host(2)
+	id := c.on(t, a, func() string { return c.create(t, encryptedTIS) })
+	c.counts(t, id, 1, 1, 1)
+	keys, guest := c.keysOf(t, id), machines()[id]
+	require.Len(t, guest, 1)
+	hasAgain := c.hasNoRoom(t, b)
+	for name, move := range map[string]func() error{
+		"migrate": func() error { return servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr() },
+		"migrate to it": func() error {
+			client := *c.compute(t, "")
+			client.Microversion = "2.56"
+			resp, err := client.Post(t.Context(), client.ServiceURL("servers", id, "action"), map[string]any{"migrate": map[string]any{"host": hostName(t, b)}}, nil,
+				&gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		},
+		"live migrate": func() error { return c.liveMigrate(t, id, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, move(), "the request itself is allowed")
+			c.becomes(t, id, "ACTIVE")
+			require.Contains(t, c.refusedBecause(t, id), "check_room: disks of server "+id+": the host has ")
+			require.Empty(t, c.settled(t, id).Fault.Message)
+			c.requireOn(t, a, id)
+			require.Equal(t, guest, machines()[id])
+			c.hasNothing(t, b, id)
+			require.Equal(t, keys, c.keysOf(t, id))
+			require.Empty(t, c.audit(t).Findings)
+		})
+	}
+	tick := c.newestTick(t, id)
+	c.ticksOn(t, id, tick)
+	c.counts(t, id, 1, 1, 1)
+
+	hasAgain()
+	receives := c.holdOn(t, b, "disk.Receive@before")
+	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
+	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	hasAgain = c.hasNoRoom(t, b)
+	receives.release()
+	c.becomes(t, id, "ACTIVE")
+	require.Contains(t, c.refusedBecause(t, id), "receive_disks: disk ")
+	c.requireOn(t, a, id)
+	c.counts(t, id, 2, 2, 2)
+	c.hasNothing(t, b, id)
+	require.Equal(t, keys, c.keysOf(t, id))
+	require.Empty(t, c.audit(t).Findings)
+
+	hasAgain()
+	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
+	c.becomes(t, id, "VERIFY_RESIZE")
+	c.requireOn(t, b, id)
+	c.counts(t, id, 1, 3, 3)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
