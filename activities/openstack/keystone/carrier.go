@@ -26,6 +26,7 @@ type carrier struct {
 	transport http.RoundTripper
 	login     *login             // whose token it is, or whose vouches for user
 	user      *secret.Passphrase // nil: the login acts for itself
+	vouches   *login             // strongroom's own login, whose token goes beside that of another one of its logins; nil: none
 }
 
 // newUserCarrier takes the user's token over: it is wiped when the client is gone.
@@ -100,6 +101,16 @@ func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*
 	if err := put(copied, own, s.token); err != nil {
 		closeBody(copied)
 		return nil, err
+	}
+	if c.vouches != nil {
+		mine, err := c.vouches.session(copied.Context())
+		if err == nil {
+			err = put(copied, serviceToken, mine.token)
+		}
+		if err != nil {
+			closeBody(copied)
+			return nil, err
+		}
 	}
 	return c.transport.RoundTrip(copied)
 }
