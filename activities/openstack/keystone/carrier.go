@@ -56,7 +56,7 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 			return response, nil
 		}
 		drop(response)
-		if s, err = c.login.renew(ctx, s); err != nil {
+		if s, err = c.renew(ctx, s); err != nil {
 			return nil, err
 		}
 		return c.send(request, body, s)
@@ -72,6 +72,20 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 	}
 	return response, nil
+}
+
+// renew renews the tokens of a request that was refused: nobody says which of them was.
+func (c *carrier) renew(ctx context.Context, s *session) (*session, error) {
+	if c.vouches != nil {
+		mine, err := c.vouches.session(ctx)
+		if err == nil {
+			_, err = c.vouches.renew(ctx, mine)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.login.renew(ctx, s)
 }
 
 // send sends a copy of the request, as a RoundTripper must not change what it is given.
