@@ -55,7 +55,7 @@ func startOpenStack(dir, api string, services []string) (*cloud.Cloud, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	return cloud.Start(ctx, cloud.Config{
-		Dir: dir, Services: services, Strongroom: api, TokenExpiry: tokenLife,
+		Dir: dir, Services: services, Strongroom: api, TokenExpiry: tokenLife, ManilaRoot: os.Getenv(cloud.ManilaRootVariable),
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 }

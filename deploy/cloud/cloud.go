@@ -38,6 +38,9 @@ func Default() []string {
 	})
 }
 
+// ManilaRootVariable is the environment variable of Config.ManilaRoot in tests.
+const ManilaRootVariable = "STRONGROOM_TEST_MANILA_ROOT"
+
 // Config says what to run.
 type Config struct {
 	// Dir holds all state, mode 0711. A folder that an earlier cloud left is gone
@@ -61,7 +64,10 @@ type Config struct {
 	// BarbicanPolicy are rules of Barbican's policy in place of its own; see
 	// Cloud.SetBarbicanPolicy.
 	BarbicanPolicy map[string]string
-	Logger         *slog.Logger
+	// ManilaRoot is a folder of deploy/cloud/manila-root: Manila runs from there, in
+	// a mount namespace of its own, and is newer than this machine's. Needs root.
+	ManilaRoot string
+	Logger     *slog.Logger
 }
 
 // Cloud is a running cloud.
@@ -99,6 +105,11 @@ func (cfg Config) complete() (Config, error) {
 	for _, name := range cfg.Services {
 		if !slices.Contains(All, name) {
 			return cfg, fmt.Errorf("unknown service %q: there are %q", name, All)
+		}
+	}
+	if cfg.ManilaRoot != "" {
+		if _, err := os.Stat(filepath.Join(cfg.ManilaRoot, "usr/lib/python3/dist-packages/manila")); err != nil || !filepath.IsAbs(cfg.ManilaRoot) {
+			return cfg, fmt.Errorf("%q is no folder, with its whole path, that deploy/cloud/manila-root made", cfg.ManilaRoot)
 		}
 	}
 	if cfg.Logger == nil {

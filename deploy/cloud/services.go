@@ -125,6 +125,9 @@ func (v view) SwiftHash() string { return v.settings.SwiftHash }
 // ImageHash is the algorithm of an image's os_hash_value.
 func (v view) ImageHash() string { return v.cfg.ImageHash }
 
+// ManilaRoot is from where Manila runs; "": it is this machine's.
+func (v view) ManilaRoot() string { return v.cfg.ManilaRoot }
+
 // Expiry and Window are a token's life and what follows it, in seconds.
 func (v view) Expiry() int { return int(v.cfg.TokenExpiry.Seconds()) }
 
@@ -251,7 +254,7 @@ func (c *Cloud) services() []service {
 	const python = "/usr/bin/python3"
 	wsgi("keystone", "/v3")
 	if c.runs("manila") {
-		add("manila", c.url("manila")+"/", python, c.file("etc/manila_all.py"))
+		add("manila", c.url("manila")+"/", c.fromRoot(c.cfg.ManilaRoot, python, c.file("etc/manila_all.py"))...)
 	}
 	if c.runs("barbican") {
 		wsgi("barbican", "/")
@@ -271,6 +274,23 @@ func (c *Cloud) services() []service {
 		add("swift", c.url("swift")+"/healthcheck", python, c.file("etc/swift_all.py"))
 	}
 	return list
+}
+
+// enterRoot runs a command from a root folder with this machine's devices and the cloud's state. The
+// mounts go with the process.
+const enterRoot = `root=$1 state=$2; shift 2
+mkdir -p "$root$state" "$root/proc" "$root/dev"
+mount --bind "$state" "$root$state"
+mount --rbind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+exec chroot "$root" "$@"`
+
+// fromRoot gives the command that runs another from a root folder; "": this machine's.
+func (c *Cloud) fromRoot(root string, command ...string) []string {
+	if root == "" {
+		return command
+	}
+	return append([]string{"unshare", "--mount", "--propagation", "private", "bash", "-ec", enterRoot, "enter-root", root, c.cfg.Dir}, command...)
 }
 
 // ready waits until the service answers whatever it answers.

@@ -7,7 +7,8 @@
 //
 // The command finds the database server's address in STRONGROOM_TEST_POSTGRES and
 // the cloud's clouds.yaml in STRONGROOM_TEST_CLOUD. Where one of them is set
-// already, what it names is used and nothing is started for it. With --results the
+// already, what it names is used and nothing is started for it. STRONGROOM_TEST_MANILA_ROOT
+// names a folder of deploy/cloud/manila-root, from which the cloud's Manila runs. With --results the
 // command is `go test -json`: what it says is kept in the file and printed for people.
 // The exit code is the command's; in CI, a test that was skipped is a failure too.
 package main

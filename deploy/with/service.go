@@ -52,7 +52,9 @@ func startCloud(ctx context.Context) (string, func() error, error) {
 	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
 		services = append(services, cloud.Cinder)
 	}
-	c, err := cloud.Start(ctx, cloud.Config{Dir: dir, Services: services, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	c, err := cloud.Start(ctx, cloud.Config{
+		Dir: dir, Services: services, ManilaRoot: os.Getenv(cloud.ManilaRootVariable), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}

@@ -26,6 +26,7 @@ type carrier struct {
 	transport http.RoundTripper
 	login     *login             // whose token it is, or whose vouches for user
 	user      *secret.Passphrase // nil: the login acts for itself
+	vouches   *login             // strongroom's own login, whose token goes beside that of another one of its logins; nil: none
 }
 
 // newUserCarrier takes the user's token over: it is wiped when the client is gone.
@@ -55,7 +56,7 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 			return response, nil
 		}
 		drop(response)
-		if s, err = c.login.renew(ctx, s); err != nil {
+		if s, err = c.renew(ctx, s); err != nil {
 			return nil, err
 		}
 		return c.send(request, body, s)
@@ -71,6 +72,20 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 	}
 	return response, nil
+}
+
+// renew renews the tokens of a request that was refused: nobody says which of them was.
+func (c *carrier) renew(ctx context.Context, s *session) (*session, error) {
+	if c.vouches != nil {
+		mine, err := c.vouches.session(ctx)
+		if err == nil {
+			_, err = c.vouches.renew(ctx, mine)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.login.renew(ctx, s)
 }
 
 // send sends a copy of the request, as a RoundTripper must not change what it is given.
@@ -100,6 +115,16 @@ func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*
 	if err := put(copied, own, s.token); err != nil {
 		closeBody(copied)
 		return nil, err
+	}
+	if c.vouches != nil {
+		mine, err := c.vouches.session(copied.Context())
+		if err == nil {
+			err = put(copied, serviceToken, mine.token)
+		}
+		if err != nil {
+			closeBody(copied)
+			return nil, err
+		}
 	}
 	return c.transport.RoundTrip(copied)
 }

@@ -12,8 +12,10 @@ import (
 	"strongroom/compute"
 )
 
-// identityType is the identity service's own type.
-const identityType = "identity"
+const (
+	identityType = "identity" // the identity service's own type
+	sharesType   = "sharev2"  // that of shared file systems
+)
 
 // known is how long a project's catalog is used.
 const known = 5 * time.Minute

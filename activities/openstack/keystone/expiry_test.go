@@ -160,7 +160,10 @@ func misbehaviour(t *testing.T, b bench) {
 
 	require.Equal(t, compute.Forbidden, compute.KindOf(ask(byTrust, "refuses")))
 	require.Len(t, seen["/v2/refuses"], 4)
-	require.Empty(t, seen["/v2/refuses"][3].Get("X-Service-Token"))
+	third, fourth := seen["/v2/refuses"][2].Get("X-Service-Token"), seen["/v2/refuses"][3].Get("X-Service-Token")
+	require.Equal(t, second, third, "of shares locks hide from users what they show to strongroom")
+	require.NotEmpty(t, fourth)
+	require.NotEqual(t, third, fourth)
 	require.NotEqual(t, seen["/v2/refuses"][2].Get("X-Auth-Token"), seen["/v2/refuses"][3].Get("X-Auth-Token"))
 
 	require.Equal(t, compute.Unavailable, compute.KindOf(ask(byTrust, "down")))

@@ -38,7 +38,11 @@ func (s *Service) Allow(ctx context.Context, in share.AllowInput) (share.Rule, e
 	if client, err = negotiate(ctx, client); err != nil {
 		return share.Rule{}, err
 	}
-	a := &allowing{AllowInput: in, client: client, alone: &s.turns[int(in.Share.UUID[0])%len(s.turns)]}
+	locker, err := s.locker(ctx, client, in.Share)
+	if err != nil {
+		return share.Rule{}, err
+	}
+	a := &allowing{AllowInput: in, client: client, locker: locker, alone: &s.turns[int(in.Share.UUID[0])%len(s.turns)]}
 	var rule share.Rule
 	err = s.until(ctx, func(ctx context.Context) (done bool, err error) {
 		rule, done, err = a.turn(ctx)
@@ -53,6 +57,7 @@ func (s *Service) Allow(ctx context.Context, in share.AllowInput) (share.Rule, e
 type allowing struct {
 	share.AllowInput
 	client  *gophercloud.ServiceClient
+	locker  *locker // nil: there are no locks
 	alone   *sync.Mutex
 	refused error  // why the last rule was not made
 	clashes int    // how often there were two rules
@@ -103,7 +108,27 @@ func (a *allowing) turn(ctx context.Context) (rule share.Rule, done bool, err er
 		return rule, false, nil
 	}
 	rule = d.rule(a.Share)
-	return rule, rule.Gives(a.Level) == share.Open, nil
+	if rule.Gives(a.Level) != share.Open {
+		return rule, false, nil
+	}
+	if err := a.lock(ctx, d.ID); err != nil {
+		return rule, false, notYet(err)
+	}
+	return rule, true, nil
+}
+
+// lock keeps users from removing the rule and its share, and from seeing its key, where that can be.
+func (a *allowing) lock(ctx context.Context, rule share.RuleID) error {
+	if a.locker == nil {
+		return nil
+	}
+	if err := a.locker.lock(ctx, rule); err != nil {
+		return err
+	}
+	return a.locker.hide(ctx, rule, func(ctx context.Context) (bool, error) {
+		rules, err := rulesOf(ctx, a.client, a.Share)
+		return !slices.ContainsFunc(rules, func(d document) bool { return d.ID == rule && d.To == hidden }), err
+	})
 }
 
 // create makes the rule. Somebody else may have been faster: whether that is so,
@@ -122,15 +147,10 @@ func (a *allowing) create(ctx context.Context) error {
 
 // ToGrantAccessMap is the request's body.
 func (a *allowing) ToGrantAccessMap() (map[string]any, error) {
-	rule := map[string]any{
+	return map[string]any{"allow_access": map[string]any{
 		"access_type": a.To.Kind, "access_to": a.To.Name, "access_level": a.Level,
 		"metadata": map[string]string{mark: markText, markOf(a.Server): serverText},
-	}
-	if locks(a.client) {
-		rule["lock_visibility"], rule["lock_deletion"] = true, true
-		rule["lock_reason"] = "strongroom: in use by server " + a.Server.String()
-	}
-	return map[string]any{"allow_access": rule}, nil
+	}}, nil
 }
 
 // startOver removes rules that were made for one grantee at the same moment: Manila
@@ -139,7 +159,7 @@ func (a *allowing) ToGrantAccessMap() (map[string]any, error) {
 func (a *allowing) startOver(ctx context.Context, rules []document) error {
 	for _, d := range rules {
 		if d.ours() && !d.leaving() {
-			if err := remove(ctx, a.client, a.Share, d.ID); err != nil {
+			if err := remove(ctx, a.client, a.locker, a.Share, d.ID); err != nil {
 				return err
 			}
 		}

@@ -25,7 +25,11 @@ func (s *Service) Deny(ctx context.Context, in share.DenyInput) error {
 	if client, err = negotiate(ctx, client); err != nil {
 		return err
 	}
-	d := &denying{DenyInput: in, client: client, asked: map[share.RuleID]bool{}, parted: map[share.RuleID]bool{}}
+	locker, err := s.locker(ctx, client, in.Share)
+	if err != nil {
+		return err
+	}
+	d := &denying{DenyInput: in, client: client, locker: locker, asked: map[share.RuleID]bool{}, parted: map[share.RuleID]bool{}}
 	return s.until(ctx, d.turn, func() string { return fmt.Sprintf("access to share %s is not gone yet: %s", in.Share, d.state) })
 }
 
@@ -33,6 +37,7 @@ func (s *Service) Deny(ctx context.Context, in share.DenyInput) error {
 type denying struct {
 	share.DenyInput
 	client *gophercloud.ServiceClient
+	locker *locker               // nil: there are no locks
 	asked  map[share.RuleID]bool // rules whose removal was asked for
 	parted map[share.RuleID]bool // rules that named the server
 	state  string                // of a rule that is left, when last seen
@@ -43,6 +48,7 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return compute.Is(err, compute.NotFound), notYet(err)
 	}
+	all := slices.Clone(rules)
 	done = true
 	for _, r := range slices.DeleteFunc(rules, func(r document) bool { return !d.meant(r) }) {
 		if d.needed(r) {
@@ -59,7 +65,18 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 	}
-	return done, nil
+	if done {
+		return true, d.release(ctx, all)
+	}
+	return false, nil
+}
+
+// release removes the locks of the share whose rules are gone.
+func (d *denying) release(ctx context.Context, rules []document) error {
+	if d.locker == nil {
+		return nil
+	}
+	return d.locker.release(ctx, rules)
 }
 
 // leave takes the server out of a rule that others have too. They may leave at the same moment:
@@ -122,11 +139,16 @@ func (d *denying) remove(ctx context.Context, r document) error {
 		return compute.Errorf(compute.Conflict, "the storage could not forget access rule %s of share %s; the log of manila-share says why", r.ID, d.Share)
 	}
 	d.asked[r.ID] = true
-	return remove(ctx, d.client, d.Share, r.ID)
+	return remove(ctx, d.client, d.locker, d.Share, r.ID)
 }
 
-// remove asks that a rule goes, with its locks; it is no error when it has gone.
-func remove(ctx context.Context, client *gophercloud.ServiceClient, id share.ID, rule share.RuleID) error {
+// remove asks that a rule goes, with strongroom's locks on it; it is no error when it has gone.
+func remove(ctx context.Context, client *gophercloud.ServiceClient, locker *locker, id share.ID, rule share.RuleID) error {
+	if locker != nil {
+		if err := locker.unlock(ctx, rule); err != nil {
+			return err
+		}
+	}
 	err := openstack.Error(shares.RevokeAccess(ctx, client, id.String(), removal{rule, locks(client)}).Err, fmt.Sprintf("remove access rule %s of share %s", rule, id))
 	if compute.Is(err, compute.Invalid) {
 		// The share moves, or lost its back end: another state, not a wrong request.

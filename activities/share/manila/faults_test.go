@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,15 +22,17 @@ import (
 	"strongroom/compute"
 )
 
-// fake is a Manila of one share for what the real one at hand does not show: locks,
-// which it is too old for, and faults. It keeps rules as they are asked for.
+// fake is a Manila of one share for what the real one at hand does not show: microversions, a policy
+// that hides what is locked from everybody, and faults. It keeps rules and locks as they are asked for.
 type fake struct {
 	share   share.ID
 	newest  string // microversion
 	answer  int    // instead of any other, with Retry-After
 	state   string // of new rules
 	mu      sync.Mutex
+	hides   bool // what is locked, from all
 	rules   []map[string]any
+	locks   []map[string]any
 	asked   []map[string]any // bodies of the actions
 	version []string         // with which they came
 }
@@ -51,6 +54,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(f.answer)
 		_, _ = fmt.Fprint(w, "canary: you sent a key")
+	case strings.Contains(r.URL.Path, "/resource-locks"):
+		f.version = append(f.version, r.Header.Get("X-OpenStack-Manila-API-Version"))
+		f.lock(w, r)
 	case r.Method == http.MethodPost:
 		var body map[string]map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -69,12 +75,44 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.rules = slices.DeleteFunc(f.rules, func(have map[string]any) bool { return have["id"] == rule["access_id"] })
 		w.WriteHeader(http.StatusAccepted)
 	case strings.HasSuffix(r.URL.Path, "/share-access-rules"):
-		reply(map[string]any{"access_list": f.rules})
+		reply(map[string]any{"access_list": f.shown()})
 	default:
 		reply(map[string]any{"share": map[string]any{
 			"id": f.share.String(), "project_id": fakeProject, "share_proto": "NFS", "status": "available", "size": 1,
 		}})
 	}
+}
+
+// lock lists, makes and removes locks.
+func (f *fake) lock(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		var body map[string]map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		lock := body["resource_lock"]
+		lock["id"] = uuid.NewString()
+		f.locks = append(f.locks, lock)
+		_ = json.NewEncoder(w).Encode(body)
+	case http.MethodDelete:
+		f.locks = slices.DeleteFunc(f.locks, func(have map[string]any) bool { return strings.HasSuffix(r.URL.Path, have["id"].(string)) })
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		of := slices.DeleteFunc(slices.Clone(f.locks), func(have map[string]any) bool { return have["resource_id"] != r.FormValue("resource_id") })
+		_ = json.NewEncoder(w).Encode(map[string]any{"resource_locks": of})
+	}
+}
+
+// shown are the rules as whoever asks sees them.
+func (f *fake) shown() []map[string]any {
+	seen := []map[string]any{}
+	for _, rule := range f.rules {
+		shown := maps.Clone(rule)
+		if f.hides && slices.ContainsFunc(f.locks, func(l map[string]any) bool { return l["resource_id"] == rule["id"] && l["resource_action"] == "show" }) {
+			shown["access_to"] = "******"
+		}
+		seen = append(seen, shown)
+	}
+	return seen
 }
 
 // opened is the fake behind an address.
@@ -104,29 +142,52 @@ func open(t *testing.T, f *fake) (*manila.Service, share.AllowInput) {
 	}
 }
 
-// Where there are locks, rules are made with them and removed in spite of them
-// (SH-08, SH-09).
+// Where there are locks, there are some on the rule and on the share once a server is let in, which
+// name the rule, and none when it is not (SH-08, SH-09).
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	for newest, locked := range map[string]bool{"2.45": false, "2.73": false, "2.81": false, "2.82": true, "2.89": true, "3.0": true} {
 		f := &fake{newest: newest}
 		s, in := open(t, f)
-		_, err := s.Allow(t.Context(), in)
+		rule, err := s.Allow(t.Context(), in)
 		require.NoError(t, err)
+		var on []any
+		for _, l := range f.locks {
+			require.Equal(t, "strongroom: servers use access rule "+rule.ID.String(), l["lock_reason"])
+			on = append(on, fmt.Sprint(l["resource_type"], " ", l["resource_action"], " ", l["resource_id"]))
+		}
+		f.locks = append(f.locks, map[string]any{"id": "of a user", "resource_id": in.Share.String(), "resource_action": "delete", "lock_reason": "mine"})
+		_, err = s.Allow(t.Context(), in)
+		require.NoError(t, err)
+		require.Len(t, f.locks, len(on)+1, "each is made once")
 		require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server}))
-		require.Len(t, f.asked, 2)
-		allow, deny := f.asked[0], f.asked[1]
+		require.Empty(t, f.rules)
+		f.locks = slices.DeleteFunc(f.locks, func(l map[string]any) bool { return l["resource_action"] == "show" }) // Manila removes it with the rule
+		require.Len(t, f.locks, 1)
+		require.Equal(t, "of a user", f.locks[0]["id"])
 		if !locked {
-			require.Equal(t, []string{"2.45", "2.45"}, f.version)
-			require.NotContains(t, allow, "lock_deletion")
-			require.NotContains(t, deny, "unrestrict")
+			require.Empty(t, on)
+			require.NotContains(t, f.version, "2.82")
 			continue
 		}
-		require.Equal(t, []string{"2.82", "2.82"}, f.version)
-		require.Equal(t, true, allow["lock_deletion"])
-		require.Equal(t, true, allow["lock_visibility"])
-		require.Contains(t, allow["lock_reason"], in.Server.String())
-		require.Equal(t, true, deny["unrestrict"])
+		require.ElementsMatch(t, []any{
+			"share delete " + in.Share.String(), "access_rule delete " + rule.ID.String(), "access_rule show " + rule.ID.String(),
+		}, on)
+		require.NotContains(t, f.version, "2.45")
+	}
+}
+
+// Where Manila's policy hides a locked rule from strongroom, too, it is not hidden at all: strongroom
+// could not mount the share again. It is locked otherwise as ever.
+func TestLocksThatHideTheRuleFromStrongroom(t *testing.T) {
+	t.Parallel()
+	f := &fake{hides: true}
+	s, in := open(t, f)
+	_, err := s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, f.locks, 2)
+	for _, l := range f.locks {
+		require.Equal(t, "delete", l["resource_action"])
 	}
 }
 

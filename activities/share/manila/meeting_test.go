@@ -28,8 +28,10 @@ type meeting struct {
 }
 
 func (m *meeting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch r.Method {
-	case http.MethodPut:
+	switch {
+	case strings.Contains(r.URL.Path, "/resource-locks"):
+		m.fake.ServeHTTP(w, r)
+	case r.Method == http.MethodPut:
 		var body struct {
 			Metadata map[string]any `json:"metadata"`
 		}
@@ -38,7 +40,7 @@ func (m *meeting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			m.metadata()[key] = text
 		}
 		_, _ = w.Write([]byte("{}"))
-	case http.MethodDelete:
+	case r.Method == http.MethodDelete:
 		delete(m.metadata(), path.Base(r.URL.Path))
 	default:
 		m.fake.ServeHTTP(w, r)

@@ -1,6 +1,7 @@
 package manila_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/apiversions"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -16,6 +18,7 @@ import (
 	"strongroom/activities/share"
 	"strongroom/activities/share/manila"
 	"strongroom/compute"
+	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
 
@@ -25,6 +28,7 @@ type bench struct {
 	service  *manila.Service
 	provider *gophercloud.ProviderClient
 	client   *gophercloud.ServiceClient
+	project  cloudtest.Project
 	cred     compute.Credential
 	share    share.Share
 }
@@ -32,15 +36,32 @@ type bench struct {
 func setup(t *testing.T, shareType string, protocol share.Protocol) bench {
 	t.Helper()
 	l := logins{}
-	provider := cloudtest.NewProject(t).Login(t)
+	project := cloudtest.NewProject(t)
+	provider := project.Login(t)
 	cred := l.add(t, provider)
 	client, err := gopher.NewSharedFileSystemV2(provider, cloudtest.Endpoint)
 	require.NoError(t, err)
 	client.Microversion = "2.45"
 	return bench{
-		T: t, service: &manila.Service{Clients: l}, provider: provider, client: client, cred: cred,
+		T: t, service: &manila.Service{Clients: l}, provider: provider, client: client, project: project, cred: cred,
 		share: newShare(t, provider, shareType, protocol),
 	}
+}
+
+// locks reports whether the Manila of the test has locks, which a newer one must have (see
+// cloud.ManilaRootVariable).
+func (b bench) locks() bool {
+	b.Helper()
+	plain := *b.client
+	plain.Microversion = ""
+	pages, err := apiversions.List(&plain).AllPages(b.Context())
+	require.NoError(b, err)
+	versions, err := apiversions.ExtractAPIVersions(pages)
+	require.NoError(b, err)
+	newest := versions[len(versions)-1].Version
+	yes := len(newest) == 4 && newest >= "2.82"
+	require.Equal(b, os.Getenv(cloud.ManilaRootVariable) != "", yes, "Manila %s", newest)
+	return yes
 }
 
 func (b bench) input(to share.Grantee) share.AllowInput {
@@ -97,14 +118,87 @@ func TestARuleWithoutItsMarks(t *testing.T) {
 	b.allow(in) // would be a conflict if it were there
 }
 
-// Before 2.82 users can remove the share below a server. Nothing is left to deny.
+// Where Manila has no locks (before 2.82) users can remove the share below a server. Nothing is left to
+// deny.
 func TestAShareThatWasTakenAway(t *testing.T) {
 	t.Parallel()
 	b := setup(t, cloudtest.DummyShares, share.NFS)
 	in := b.input(somebody)
 	b.allow(in)
+	if b.locks() {
+		require.True(t, gophercloud.ResponseCodeIs(shares.Delete(t.Context(), b.client, b.share.ID.String()).ExtractErr(), http.StatusForbidden))
+		b.deny(in)
+	}
 	cloudtest.RemoveShare(t, b.provider, b.share.ID.String())
 	b.deny(in)
+}
+
+// revocation is the request to end a rule.
+type revocation map[string]any
+
+// ToRevokeAccessMap is its body.
+func (r revocation) ToRevokeAccessMap() (map[string]any, error) {
+	return map[string]any{"deny_access": r}, nil
+}
+
+// SH-08: where Manila has locks, nobody of the project, not who attached the share either, sees whom a
+// rule lets in, or ends it, or its lock, or deletes the share, whatever he says; who was let in has a
+// key, and strongroom finds and ends the rule. Where it has none, all of the project see the rule.
+func TestSH08WhatUsersCanDoToARule(t *testing.T) {
+	t.Parallel()
+	b := setup(t, cloudtest.DummyShares, share.NFS)
+	in := b.input(somebody)
+	rule := b.allow(in)
+	colleague, err := gopher.NewSharedFileSystemV2(b.project.Login(t), cloudtest.Endpoint)
+	require.NoError(t, err)
+	own, err := gopher.NewSharedFileSystemV2(cloudtest.Login(t, cloud.Service), cloudtest.Endpoint)
+	require.NoError(t, err)
+	own.Microversion = "2.82"
+	for _, user := range []*gophercloud.ServiceClient{b.client, colleague} {
+		var seen struct {
+			Access struct {
+				To    string `json:"access_to"`
+				State string
+			}
+		}
+		user.Microversion = "2.45"
+		response, err := user.Get(t.Context(), user.ServiceURL("share-access-rules", rule.ID.String()), &seen, nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, share.StateActive, seen.Access.State)
+		if !b.locks() {
+			require.Equal(t, somebody.Name, seen.Access.To)
+			continue
+		}
+		require.Equal(t, "******", seen.Access.To)
+		user.Microversion = "2.82"
+		for _, how := range []revocation{{"access_id": rule.ID}, {"access_id": rule.ID, "unrestrict": true}} {
+			err := shares.RevokeAccess(t.Context(), user, b.share.ID.String(), how).ExtractErr()
+			require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v: %v", how, err)
+		}
+		require.True(t, gophercloud.ResponseCodeIs(shares.Delete(t.Context(), user, b.share.ID.String()).ExtractErr(), http.StatusForbidden))
+		var locks struct {
+			Locks []struct {
+				ID     string
+				Reason string `json:"lock_reason"`
+			} `json:"resource_locks"`
+		}
+		response, err = own.Get(t.Context(), own.ServiceURL("resource-locks")+"?all_projects=true&resource_id="+b.share.ID.String(), &locks, nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Len(t, locks.Locks, 1)
+		require.Contains(t, locks.Locks[0].Reason, rule.ID.String(), "it says what it is for")
+		refused, err := user.Delete(t.Context(), user.ServiceURL("resource-locks", locks.Locks[0].ID), nil)
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden) || gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+		require.NoError(t, refused.Body.Close())
+	}
+	rules, err := b.service.List(t.Context(), b.cred)
+	require.NoError(t, err)
+	require.Len(t, rules, 1)
+	require.Equal(t, somebody, rules[0].To)
+	b.deny(in)
+	b.client.Microversion = "2.45"
+	cloudtest.RemoveShare(t, b.provider, b.share.ID.String()) // no lock is left
 }
 
 func TestProtocolsThatNoHostMounts(t *testing.T) {

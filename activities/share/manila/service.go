@@ -2,8 +2,9 @@
 //
 // A rule of ours says so in its metadata, which also names the servers it is for:
 // rules are anybody's in Manila, and what a user of the project made is neither taken
-// for ours nor removed. From microversion 2.82 on rules are made with locks, which go
-// with them; before that nothing keeps a user from removing a rule or the share.
+// for ours nor removed. From microversion 2.82 on rules have locks of strongroom's
+// own user, which go with them; before that nothing keeps a user from removing a rule
+// or the share.
 package manila
 
 import (
@@ -137,7 +138,7 @@ func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id sha
 	}
 	if len(rules) > 0 {
 		return nil, compute.Errorf(compute.Conflict, "the shared file systems service hides whom access rule %s of share %s lets in: "+
-			"is strongroom's service token good there?", rules[0].ID, id)
+			"its rule resource_lock:bypass_locked_show_action should let those see it who show strongroom's service token (docs/shares.md)", rules[0].ID, id)
 	}
 	return nil, share.NoRule(id, to)
 }

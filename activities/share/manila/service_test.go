@@ -13,6 +13,7 @@ import (
 	"strongroom/activities/share/manila"
 	"strongroom/activities/share/sharetest"
 	"strongroom/compute"
+	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
 
@@ -31,7 +32,12 @@ func (l logins) add(t *testing.T, provider *gophercloud.ProviderClient) compute.
 	userID, projectID := cloudtest.Who(t, provider)
 	client, err := gopher.NewSharedFileSystemV2(provider, cloudtest.Endpoint)
 	require.NoError(t, err)
+	strongroom := cloudtest.Login(t, cloud.Service)
+	client.MoreHeaders = map[string]string{"X-Service-Token": strongroom.Token()} // as strongroom's clients do
 	l[projectID] = client
+	own, err := gopher.NewSharedFileSystemV2(strongroom, cloudtest.Endpoint)
+	require.NoError(t, err)
+	l[compute.DeploymentCredential().ProjectID] = own
 	return compute.Credential{ID: uuid.New(), ProjectID: projectID, UserID: userID}
 }
 

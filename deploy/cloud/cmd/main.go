@@ -49,6 +49,7 @@ type settings struct {
 	ExpiredWindow     time.Duration `default:"48h" help:"How long after that it is good beside a service token."`
 	TokenCache        time.Duration `default:"0s" help:"How long a service trusts a token without asking Keystone again."`
 	PrivateFromAdmins bool          `help:"Barbican keeps a project's administrators from reading secrets that users keep to themselves."`
+	ManilaRoot        string        `help:"Run Manila from this folder, which deploy/cloud/manila-root made." placeholder:"DIR"`
 	ImageHash         string        `default:"sha512" enum:"sha256,sha512" help:"Algorithm of an image's os_hash_value."`
 }
 
@@ -66,7 +67,7 @@ func (s serve) Run(ctx context.Context) error {
 	}
 	c, err := cloud.Start(starting, cloud.Config{
 		Dir: s.Dir, Services: s.Services, Strongroom: s.Strongroom, TokenExpiry: s.TokenExpiry,
-		ExpiredWindow: s.ExpiredWindow, TokenCache: s.TokenCache, ImageHash: s.ImageHash, BarbicanPolicy: policy,
+		ExpiredWindow: s.ExpiredWindow, TokenCache: s.TokenCache, ImageHash: s.ImageHash, BarbicanPolicy: policy, ManilaRoot: s.ManilaRoot,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
