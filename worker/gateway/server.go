@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,8 @@ type Server struct {
 	Objects   object.Blobs
 	Shares    Shares
 	Logger    *slog.Logger
+	// Again is after how long a stream's host is looked at again; 0: AskAgain.
+	Again time.Duration
 }
 
 // maxBody bounds what a host says of itself.
@@ -67,6 +70,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathDeparture:                     departure,
 		"POST " + pathHanded:                        handed,
 		"POST " + pathHandedFrom:                    handedFrom,
+		"POST " + pathAccepts:                       accepts,
 		"GET " + pathTemporalKey:                    s.temporalKey,
 		"POST " + pathServers + "{server}/progress": progress,
 		"GET " + pathServers + "{server}/metadata":  serverMetadata,
@@ -88,6 +92,7 @@ type call struct {
 	sealingKey []byte
 	w          http.ResponseWriter
 	body       []byte // nil: a stream
+	good       good   // for a stream
 }
 
 // streamed is the answer of a call that has answered already.
@@ -114,7 +119,7 @@ func (s *Server) answering(h handler) http.HandlerFunc {
 
 // authenticated lets hosts in: those with a certificate of this authority that is in the
 // database and was not revoked. It looks after the body is there, unless that is a stream,
-// so that no request outlives a revocation.
+// so that no request outlives a revocation. Streams look again now and then.
 func (s *Server) authenticated(h func(*call) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, body []byte) (any, error) {
 		c, err := s.host(r)
@@ -122,7 +127,12 @@ func (s *Server) authenticated(h func(*call) (any, error)) handler {
 			return nil, err
 		}
 		c.w, c.body = w, body
-		return h(c)
+		c.good = good{every: cmp.Or(s.Again, AskAgain), last: time.Now(), look: func() error { _, err := s.host(r); return err }}
+		answer, err := h(c)
+		if err != nil && c.good.refused != nil { // which the store may say otherwise
+			err = c.good.refused
+		}
+		return answer, err
 	}
 }
 
