@@ -90,6 +90,9 @@ func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Ag
 				}
 				p.open.Go(func() {
 					if err := d.join(ctx, conn.(*net.UnixConn), hosts, to, name); err != nil && ctx.Err() == nil {
+						if compute.Is(err, compute.Forbidden) {
+							d.refused.CompareAndSwap(nil, &err)
+						}
 						d.Logger.WarnContext(ctx, "a stream to another host broke off", "server", d.Server, "host", to.Name, "stream", name, "error", err)
 					}
 				})
