@@ -134,12 +134,12 @@ func Join(ctx context.Context, a, b Stream) error {
 	pass := func(to, from Stream) {
 		_, err := io.Copy(to, from)
 		if err == nil {
-			err = to.CloseWrite()
-		} else {
-			_ = a.Close()
-			_ = b.Close()
+			failed <- to.CloseWrite()
+			return
 		}
-		failed <- err
+		failed <- err // before the other one fails by it
+		_ = a.Close()
+		_ = b.Close()
 	}
 	go pass(a, b)
 	go pass(b, a)
