@@ -38,6 +38,8 @@ type Server struct {
 	Logger    *slog.Logger
 	// Again is after how long a stream's host is looked at again; 0: AskAgain.
 	Again time.Duration
+
+	unknown unknown
 }
 
 // maxBody bounds what a host says of itself.
@@ -48,6 +50,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll))
 	mux.HandleFunc("GET "+pathRevoked, s.revoked)
+	mux.HandleFunc("/", s.noRoute)
 	for pattern, h := range s.routes() {
 		mux.HandleFunc(pattern, s.answering(s.authenticated(h)))
 	}
