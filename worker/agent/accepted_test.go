@@ -174,16 +174,16 @@ func TestH1ARevokedHostsStreamsAreCutOff(t *testing.T) {
 func TestH1AStreamToARevokedHostIsCutOff(t *testing.T) {
 	t.Parallel()
 	of := compute.Arrival{Server: compute.ServerID{UUID: uuid.New()}, Operation: "req-1"}
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	l, c := newLost(t, authority(t), of, func(w http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: strongroom-stream\r\n\r\n")
 		}
 		if err == nil {
-			_, err = io.Copy(io.Discard, conn)
+			_, _ = io.Copy(io.Discard, conn)
 		}
-		ended <- err
 	})
 	stream, err := c.Stream(t.Context(), l.Agent, of, compute.StreamState)
 	require.NoError(t, err)
