@@ -30,6 +30,7 @@ import (
 	"strongroom/api"
 	"strongroom/api/microversion"
 	"strongroom/compute"
+	"strongroom/integration/seed"
 )
 
 // mostMemory is what the process may have at most under the attack: the API and what
@@ -43,15 +44,12 @@ const between = 100
 // with anything but a fault of the API's own form, or with a text of another project's, and
 // none makes the API large. It is not parallel: the memory is the process's.
 func TestATenantWithAScript(t *testing.T) {
-	requests, seed := 2_000, "strongroom"
+	requests := 2_000
 	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
 		requests = 100_000
 	}
-	if named := os.Getenv("STRONGROOM_TEST_SEED"); named != "" {
-		seed = named
-	}
-	fmt.Printf("%d requests, STRONGROOM_TEST_SEED=%s\n", requests, seed)
-	a := &attack{tenants: setupTenants(t), seed: seed}
+	fmt.Printf("%d requests, %s=%s\n", requests, seed.Variable, seed.Text())
+	a := &attack{tenants: setupTenants(t), seed: seed.Text()}
 	server := httptest.NewUnstartedServer(a.api)
 	server.Config.MaxHeaderBytes = 64 << 10
 	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&a.serverLog, nil), slog.LevelError)
@@ -366,7 +364,8 @@ func (a *attack) fire(s shot) string {
 	a.statuses[code]++
 	a.mu.Unlock()
 	for _, mark := range a.home.marks() {
-		if s.as != operator && strings.Contains(body+fmt.Sprint(header), mark) {
+		ownType := s.as == powerless && strings.Contains(body, `"volume_type`) // of its project: everybody there reads it
+		if s.as != operator && !ownType && strings.Contains(body+fmt.Sprint(header), mark) {
 			return fmt.Sprintf("what is another project's is in the answer: %d %.2000s", code, body)
 		}
 	}

@@ -232,6 +232,9 @@ func (s *stolen) getsNoKey(t *testing.T, other pki.Name, agent, victim string, k
 	s.forbidden("gateway", "moves server", request{method: http.MethodPost, path: "/v1/handed", body: map[string]any{
 		"server": victim, "operation": "req-" + uuid.NewString(), "serial": s.identity.Cert().SerialNumber.Text(16),
 	}})
+	s.forbidden("gateway", "", request{method: http.MethodPost, path: "/v1/accepts", body: map[string]any{
+		"server": victim, "operation": "req-" + uuid.NewString(), "serial": s.identity.Cert().SerialNumber.Text(16),
+	}})
 	s.forbidden("host2", "", request{to: other, url: agent, method: http.MethodGet, path: "/kept/" + victim})
 }
 

@@ -5,32 +5,16 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"strongroom/integration/seed"
 )
 
-// seedVariable holds any text that chooses the sample. The same text chooses the same.
-const seedVariable = "STRONGROOM_TEST_SEED"
-
-// seed is the commit where nothing is said, or the day where there is no commit.
-var seed = sync.OnceValue(func() string {
-	if s := os.Getenv(seedVariable); s != "" {
-		return s
-	}
-	commit, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
-	if err != nil {
-		return time.Now().UTC().Format(time.DateOnly)
-	}
-	return strings.TrimSpace(string(commit))
-})
-
-// dice gives random numbers that a seed decides, others for each purpose.
-func dice(seed, purpose string) *rand.Rand {
-	sum := sha256.Sum256([]byte(seed + "\n" + purpose))
+// dice gives random numbers that a text decides, others for each purpose.
+func dice(text, purpose string) *rand.Rand {
+	sum := sha256.Sum256([]byte(text + "\n" + purpose))
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
 }
 
@@ -157,7 +141,7 @@ func stepsOf(operation string, steps []string) []string {
 	return some
 }
 
-func diceOf(purpose string) *rand.Rand { return dice(seed(), leansOn()+" "+purpose) }
+func diceOf(purpose string) *rand.Rand { return dice(seed.Text(), leansOn()+" "+purpose) }
 
 // tally counts the points of this run, by operation.
 var tally struct {
@@ -178,6 +162,6 @@ func printTally() {
 	tally.Lock()
 	defer tally.Unlock()
 	if tally.of > 0 {
-		fmt.Printf("back end %s, %s=%s: %d of %d fault points\n%s\n", leansOn(), seedVariable, seed(), tally.chosen, tally.of, strings.Join(tally.lines, "\n"))
+		fmt.Printf("back end %s, %s=%s: %d of %d fault points\n%s\n", leansOn(), seed.Variable, seed.Text(), tally.chosen, tally.of, strings.Join(tally.lines, "\n"))
 	}
 }

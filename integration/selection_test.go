@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/integration/seed"
 )
 
 // fullVariable, set to anything, chooses every test on each back end where it can be
@@ -43,7 +45,7 @@ func saysTheSeed(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("to have the same sample again: %s=%s", seedVariable, seed())
+			t.Logf("to have the same sample again: %s=%s", seed.Variable, seed.Text())
 		}
 	})
 }
@@ -126,7 +128,7 @@ func choose() error {
 			out = append(out, name)
 		}
 	}
-	fmt.Printf("back end %s, %s=%s: %d of %d tests\n", leansOn(), seedVariable, seed(), len(all)-len(out), len(all))
+	fmt.Printf("back end %s, %s=%s: %d of %d tests\n", leansOn(), seed.Variable, seed.Text(), len(all)-len(out), len(all))
 	if len(out) == 0 {
 		return nil
 	}

@@ -91,6 +91,40 @@ func (q *Queries) ArrivalGranted(ctx context.Context, arg ArrivalGrantedParams) 
 	return granted, err
 }
 
+const callGranted = `-- name: CallGranted :one
+WITH concerned AS (
+    SELECT s.host_id::text AS host FROM servers s WHERE s.id = $4::uuid
+    UNION SELECT k.host_id::text FROM claims k WHERE k.server_id = $4::uuid
+    UNION SELECT l.place FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = $4::uuid AND l.state <> 'released'
+)
+SELECT (EXISTS (SELECT FROM host_certificates c JOIN concerned n ON n.host = c.host_id::text
+        WHERE c.serial = $1 AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> $2::uuid)
+    AND EXISTS (SELECT FROM concerned n WHERE n.host = ($2::uuid)::text)
+    AND EXISTS (SELECT FROM operations o WHERE o.id = $3 AND o.server_id = $4::uuid
+        AND o.state IN ('accepted', 'running')))::boolean AS granted
+`
+
+type CallGrantedParams struct {
+	Serial      string
+	Asks        uuid.UUID
+	OperationID compute.OperationID
+	ServerID    uuid.UUID
+}
+
+// Whether a certificate is good, and its host and another one, which asks, both have something of a server
+// on which an operation runs, or room for it: hosts that call each other for it.
+func (q *Queries) CallGranted(ctx context.Context, arg CallGrantedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, callGranted,
+		arg.Serial,
+		arg.Asks,
+		arg.OperationID,
+		arg.ServerID,
+	)
+	var granted bool
+	err := row.Scan(&granted)
+	return granted, err
+}
+
 const deleteEndedCertificates = `-- name: DeleteEndedCertificates :exec
 DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now() AND revoked_at IS NULL
 `

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -243,7 +244,7 @@ func (r *received) readOne(from io.Reader, p *progress, comes bool, number int64
 	return sum, compute.Errorf(compute.Corrupt, "the sha256 of what came at byte %d is another one than the other host says", number*segmentBytes)
 }
 
-// receiveFull fills data. A stream that ends is Unavailable: it goes on later.
+// receiveFull fills data. A stream that ends is Unavailable, unless it says why: it goes on later.
 func receiveFull(from io.Reader, data []byte, tell ...*progress) error {
 	for len(data) > 0 {
 		n, err := from.Read(data)
@@ -252,7 +253,7 @@ func receiveFull(from io.Reader, data []byte, tell ...*progress) error {
 			p.reach(p.Done + int64(n))
 		}
 		if err != nil && len(data) > 0 {
-			return compute.Errorf(compute.Unavailable, "the other host broke off: %w", err)
+			return compute.Errorf(cmp.Or(compute.KindOf(err), compute.Unavailable), "the other host broke off: %w", err)
 		}
 	}
 	return nil

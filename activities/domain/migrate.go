@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -25,6 +26,13 @@ type Arrivals interface {
 	// error leaves open which of the two is true. It may be called again.
 	Finish(ctx context.Context, to compute.Agent, of compute.Arrival, cookie []byte, givenUp bool) (Outcome, error)
 }
+
+// Unsaid is an error of a call of Arrivals of which the other host heard nothing.
+type Unsaid struct{ Err error }
+
+func (u Unsaid) Error() string { return u.Err.Error() }
+
+func (u Unsaid) Unwrap() error { return u.Err }
 
 // Overseer is told how far a migration is, and says what is wished of it.
 type Overseer interface {
@@ -111,7 +119,7 @@ const (
 // the midst of it leaves that open.
 //
 // Conflict: the domain neither runs nor is paused, or its disks are in a pool; Forbidden: the other
-// host does not expect it.
+// host does not expect it, or its certificate was revoked.
 func (a *Activities) Migrate(ctx context.Context, in MigrateInput) (MigrateResult, error) {
 	if a.Hosts == nil {
 		return MigrateResult{}, compute.Errorf(compute.Conflict, "this host moves nothing to others")
@@ -143,6 +151,8 @@ func (a *Activities) Migrate(ctx context.Context, in MigrateInput) (MigrateResul
 		return MigrateResult{Arrived: true}, nil
 	case ctx.Err() != nil:
 		return MigrateResult{}, ctx.Err()
+	case d.refused.Load() != nil:
+		err = errors.Join(*d.refused.Load(), err)
 	case d.wish == compute.WishAbort:
 		err = errors.Join(errAborted, err)
 	case d.stalled:
@@ -164,6 +174,8 @@ type departure struct {
 	hangUp func()
 	flags  libvirt.DomainMigrateFlags
 	wish   compute.Wish // that was done, or is about to be
+
+	refused atomic.Pointer[error] // why a stream to the other host may not go on
 
 	sent    int64     // bytes, as they were seen last
 	sentAt  time.Time // when they were others
@@ -239,10 +251,12 @@ func (d *departure) run(ctx context.Context) (arrived bool, err error) {
 		return false, errors.Join(err, d.confirm(nil, true))
 	}
 	cookie, failure := d.perform(ctx, p, cookie)
-	got, err := d.finish(aside, cookie, failure != nil)
+	got, told, err := d.finish(aside, cookie, failure != nil)
 	switch {
 	case failure != nil:
 		return false, errors.Join(failure, d.confirm(nil, true))
+	case err != nil && !told: // it stands still there, and is to be removed
+		return false, errors.Join(err, d.confirm(nil, true))
 	case err != nil: // it may run there: it must not run on here before that is known
 		return false, err
 	case !got.Runs:
@@ -270,7 +284,8 @@ func (d *departure) perform(ctx context.Context, p *proxy, cookie []byte) ([]byt
 	return cookie, err
 }
 
-// watch tells how far the migration is, and aborts it when ctx ends or somebody wishes that.
+// watch tells how far the migration is, and aborts it when ctx ends, somebody wishes that, or the other host
+// may not have the guest any more.
 func (d *departure) watch(ctx context.Context, ended <-chan struct{}) {
 	tick := time.NewTicker(migratePoll)
 	defer tick.Stop()
@@ -283,7 +298,7 @@ func (d *departure) watch(ctx context.Context, ended <-chan struct{}) {
 		case <-tick.C:
 		}
 		d.stalled = d.stalled || time.Since(d.sentAt) > cmp.Or(d.MigrationStall, migrationStall)
-		if aborted.IsZero() && (ctx.Err() != nil || d.wish == compute.WishAbort || d.stalled) {
+		if aborted.IsZero() && (ctx.Err() != nil || d.wish == compute.WishAbort || d.stalled || d.refused.Load() != nil) {
 			aborted = time.Now()
 		}
 		if !aborted.IsZero() && time.Since(aborted) > abortPatience {
@@ -359,18 +374,19 @@ func (d *departure) tell(ctx context.Context, at compute.MigrationBytes) error {
 	return nil
 }
 
-// finish asks the other host whether the guest runs there, until it answers.
-func (d *departure) finish(ctx context.Context, cookie []byte, givenUp bool) (got Outcome, err error) {
+// finish asks the other host whether the guest runs there, until it answers. told: it may have heard of it.
+func (d *departure) finish(ctx context.Context, cookie []byte, givenUp bool) (got Outcome, told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()
 	for {
 		got, err = d.Hosts.Finish(ctx, d.To, d.arrival(), cookie, givenUp)
+		told = told || !errors.As(err, new(Unsaid))
 		if err == nil || givenUp || !compute.Is(err, compute.Unavailable) {
-			return got, err
+			return got, told, err
 		}
 		select {
 		case <-ctx.Done():
-			return got, err
+			return got, told, err
 		case <-time.After(time.Second):
 		}
 	}

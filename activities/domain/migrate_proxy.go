@@ -90,6 +90,9 @@ func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Ag
 				}
 				p.open.Go(func() {
 					if err := d.join(ctx, conn.(*net.UnixConn), hosts, to, name); err != nil && ctx.Err() == nil {
+						if compute.Is(err, compute.Forbidden) {
+							d.refused.CompareAndSwap(nil, &err)
+						}
 						d.Logger.WarnContext(ctx, "a stream to another host broke off", "server", d.Server, "host", to.Name, "stream", name, "error", err)
 					}
 				})
@@ -131,12 +134,12 @@ func Join(ctx context.Context, a, b Stream) error {
 	pass := func(to, from Stream) {
 		_, err := io.Copy(to, from)
 		if err == nil {
-			err = to.CloseWrite()
-		} else {
-			_ = a.Close()
-			_ = b.Close()
+			failed <- to.CloseWrite()
+			return
 		}
-		failed <- err
+		failed <- err // before the other one fails by it
+		_ = a.Close()
+		_ = b.Close()
 	}
 	go pass(a, b)
 	go pass(b, a)

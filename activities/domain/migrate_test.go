@@ -30,7 +30,8 @@ type beside struct {
 	cut      func(call string) error
 	finished func() // after the guest runs, before the answer; nil: nothing
 	sent     atomic.Int64
-	slow     func(n int) // before so many bytes are sent; nil: at once
+	slow     func(n int)  // before so many bytes are sent; nil: at once
+	broken   func() error // whether a stream is broken off; nil: none is
 }
 
 func (b *beside) fault(call string) error {
@@ -84,6 +85,11 @@ type counted struct {
 func (c *counted) Write(p []byte) (int, error) {
 	if c.to.slow != nil {
 		c.to.slow(len(p))
+	}
+	if c.to.broken != nil {
+		if err := c.to.broken(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := c.UnixConn.Write(p)
 	c.to.sent.Add(int64(n))
@@ -191,6 +197,17 @@ func (p *journey) nothingThere() {
 	}
 }
 
+// staysHere requires that the guest runs on where it was, and that the other host has nothing of it.
+func (p *journey) staysHere() {
+	p.t.Helper()
+	was := p.tick(p.a)
+	p.nothingThere()
+	got, err := p.a.Departed(p.t.Context(), domain.DepartedInput{Server: p.s.ID})
+	require.NoError(p.t, err)
+	require.Equal(p.t, domain.DepartedResult{Departure: domain.Stayed, PowerState: compute.PowerRunning}, got)
+	p.goesOn(p.a, was)
+}
+
 // TPM-20, EE-29: a guest goes on on another host where it was, with what its disks have and its
 // TPM keeps; the host that it left has it off, and libvirt has no secret on either.
 func TestLiveMigration(t *testing.T) {
@@ -260,6 +277,52 @@ func TestLiveMigrationTriesToPrepareAgain(t *testing.T) {
 	require.Equal(t, domain.ArrivedResult{Arrived: true, PowerState: compute.PowerRunning}, p.arrived())
 }
 
+// H1: a live migration to a host that is revoked meanwhile is aborted, and the guest runs on: while its memory
+// is on the way, and when it stands still already, for the other host heard nothing of the end.
+func TestH1ALiveMigrationToARevokedHostIsAborted(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, false)
+	revoked := compute.Errorf(compute.Forbidden, "its certificate was revoked")
+	p.b.broken = func() error {
+		if p.b.sent.Load() > 1<<20 {
+			return revoked
+		}
+		return nil
+	}
+	_, err := p.a.Migrate(t.Context(), p.expect())
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.ErrorIs(t, err, revoked)
+	p.staysHere()
+
+	p.b.broken = nil
+	for what, says := range map[string]*compute.Error{"revoked": revoked, "no gateway": compute.Errorf(compute.Unavailable, "no gateway answers")} {
+		p.b.cut = func(call string) error {
+			if call == "finish" {
+				return domain.Unsaid{Err: says}
+			}
+			return nil
+		}
+		_, err = p.a.Migrate(t.Context(), p.expect())
+		require.Equal(t, says.Kind, compute.KindOf(err), "%s: %v", what, err)
+		p.staysHere()
+	}
+
+	// Once the other host may have heard of the end, nobody knows where the guest runs.
+	asked := 0
+	p.b.cut = func(call string) error {
+		if call != "finish" {
+			return nil
+		}
+		if asked++; asked == 1 {
+			return compute.Errorf(compute.Unavailable, "no answer")
+		}
+		return domain.Unsaid{Err: revoked}
+	}
+	_, err = p.a.Migrate(t.Context(), p.expect())
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.Equal(t, compute.PowerPaused, p.power(p.a), "it may run there")
+}
+
 // Whatever fails before the guest runs on the other host, it goes on here, and nothing is left there;
 // where that is not known, it stands still until the other host says.
 func TestLiveMigrationThatFails(t *testing.T) {
@@ -273,15 +336,7 @@ func TestLiveMigrationThatFails(t *testing.T) {
 		require.False(t, got.Arrived)
 		return err
 	}
-	staysHere := func() {
-		t.Helper()
-		was := p.tick(p.a)
-		p.nothingThere()
-		got, err := p.a.Departed(t.Context(), domain.DepartedInput{Server: p.s.ID})
-		require.NoError(t, err)
-		require.Equal(t, domain.DepartedResult{Departure: domain.Stayed, PowerState: compute.PowerRunning}, got)
-		p.goesOn(p.a, was)
-	}
+	staysHere := p.staysHere
 	for _, call := range []string{"prepare", compute.StreamState, compute.StreamDisks} {
 		p.b.cut = func(now string) error {
 			if now == call {

@@ -1,6 +1,7 @@
 package tpm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -64,7 +65,7 @@ func (a *Activities) receive(ctx context.Context, in ReceiveInput) (data []byte,
 	sum = hex.EncodeToString(digest[:])
 	switch {
 	case err != nil:
-		return nil, "", compute.Errorf(compute.Unavailable, "the other host broke off: %w", err)
+		return nil, "", compute.Errorf(cmp.Or(compute.KindOf(err), compute.Unavailable), "the other host broke off: %w", err)
 	case len(data) > maxState:
 		return nil, "", compute.Errorf(compute.Corrupt, "it has more than %d MiB", maxState>>20)
 	case !strings.EqualFold(sum, said):

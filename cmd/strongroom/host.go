@@ -85,7 +85,7 @@ func (hostRun) Run(r *run) error {
 	}
 	toGateway := gateway.Dial(cfg.Host.Gateway, own)
 	passphrases := gateway.NewHostKeys(toGateway, id, keys)
-	toHosts := agent.Client{Identity: own}
+	toHosts := agent.Client{Identity: own, Accepts: toGateway.Accepts}
 	kept := openKeyring(r, cfg.Host, id)
 	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases, agent.HandedKeys{
 		KeySource: passphrases, Client: toHosts, Host: id, From: toGateway.HandedFrom, Open: passphrases.Open,

@@ -68,7 +68,13 @@ func (hostEnroll) Help() string {
 time. It makes the host's keys, gets a certificate for them from the gateway
 (host.gateway) with a token of strongroom host token, and keeps both in host.certificate.
 The host renews its certificate by itself. The keys never leave the host; the token
-tells it which gateway is the right one.`
+tells it which gateway is the right one.
+
+A host keeps its id (host.id_file), and with it the key with which it authenticates what
+it says through Temporal, also with --replace. One that was in an attacker's hands and is
+set up anew needs another id: revoke it (strongroom host revoke), delete its service once
+no server is there (openstack compute service delete), remove host.id_file and the folders
+host.instances and host.image_cache, and then enroll it.`
 }
 
 type enrolled struct {
@@ -161,7 +167,11 @@ on. Then mark it as down and move or delete what is on it:
 
 A host that is sound again gets new keys and a new certificate with strongroom host
 token and strongroom host enroll --replace. Its old keys are refused for good, also with a
-token; strongroom host token --help says what to do if it was revoked by mistake.`
+token; strongroom host token --help says what to do if it was revoked by mistake.
+
+The key with which it authenticates what it says through Temporal goes with its id, and
+does not change by that. A host that somebody else had been on gets another id: strongroom
+host enroll --help says how.`
 }
 
 func (c hostRevoke) Run(r *run) error {

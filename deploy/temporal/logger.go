@@ -39,5 +39,5 @@ func (l logger) log(level slog.Level, msg string, tags []tag.Tag) {
 	for i, t := range tags {
 		attributes[i] = slog.Any(t.Key(), t.Value())
 	}
-	l.to.LogAttrs(context.Background(), level, msg, attributes...)
+	l.to.LogAttrs(context.Background(), level, msg, attributes...) //nolint:sloglint // it is Temporal's
 }

@@ -139,3 +139,17 @@ WHERE l.place = (sqlc.arg(destination)::uuid)::text AND l.kind IN ('disk_file', 
     AND o.server_id = sqlc.arg(server_id)::uuid AND o.kind = 'live-migration' AND o.state IN ('accepted', 'running')
     AND s.current_operation = o.id AND s.host_id <> sqlc.arg(destination)::uuid AND s.deleted_at IS NULL
 LIMIT 1;
+
+-- name: CallGranted :one
+-- Whether a certificate is good, and its host and another one, which asks, both have something of a server
+-- on which an operation runs, or room for it: hosts that call each other for it.
+WITH concerned AS (
+    SELECT s.host_id::text AS host FROM servers s WHERE s.id = sqlc.arg(server_id)::uuid
+    UNION SELECT k.host_id::text FROM claims k WHERE k.server_id = sqlc.arg(server_id)::uuid
+    UNION SELECT l.place FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server_id)::uuid AND l.state <> 'released'
+)
+SELECT (EXISTS (SELECT FROM host_certificates c JOIN concerned n ON n.host = c.host_id::text
+        WHERE c.serial = sqlc.arg(serial) AND c.revoked_at IS NULL AND c.not_after > now() AND c.host_id <> sqlc.arg(asks)::uuid)
+    AND EXISTS (SELECT FROM concerned n WHERE n.host = (sqlc.arg(asks)::uuid)::text)
+    AND EXISTS (SELECT FROM operations o WHERE o.id = sqlc.arg(operation_id) AND o.server_id = sqlc.arg(server_id)::uuid
+        AND o.state IN ('accepted', 'running')))::boolean AS granted;

@@ -11,6 +11,7 @@ import (
 
 	"strongroom/activities/domain"
 	"strongroom/compute"
+	"strongroom/worker/gateway"
 	"strongroom/worker/pki"
 )
 
@@ -157,12 +158,13 @@ func (s Server) stream(in *arriving) (any, error) {
 	go func() {
 		tick := time.NewTicker(grantedFor)
 		defer tick.Stop()
+		var unanswered gateway.Unanswered
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if err := s.Arrivals.Grants(ctx, in.Arrival, in.cert); compute.Is(err, compute.Forbidden) {
+				if err := s.Arrivals.Grants(ctx, in.Arrival, in.cert); ctx.Err() == nil && unanswered.Ends(err) {
 					s.Logger.WarnContext(ctx, "broke off a stream of a server that comes", "server", in.Server, "operation", in.Operation, "error", err)
 					cancel()
 				}

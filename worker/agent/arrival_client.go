@@ -15,7 +15,6 @@ import (
 
 	"strongroom/activities/domain"
 	"strongroom/compute"
-	"strongroom/worker/pki"
 )
 
 // prepareTime is how long a host may take to start a QEMU, finishTime to have a guest run there.
@@ -46,9 +45,10 @@ func (c Client) Stream(ctx context.Context, to compute.Agent, of compute.Arrival
 	r.Header.Set("Upgrade", streamProtocol)
 	dialing, cancel := context.WithTimeout(ctx, stall)
 	defer cancel()
-	dialed, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: c.Identity.Client(pki.HostName(to.Host))}).DialContext(dialing, "tcp", r.URL.Host)
+	host := c.toHost(to, of)
+	dialed, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: host.tls(dialing)}).DialContext(dialing, "tcp", r.URL.Host)
 	if err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "host %s does not answer: %w", to.Name, err)
+		return nil, host.failure(err)
 	}
 	conn := dialed.(*tls.Conn)
 	stop := context.AfterFunc(dialing, func() { _ = conn.Close() })
@@ -60,7 +60,7 @@ func (c Client) Stream(ctx context.Context, to compute.Agent, of compute.Arrival
 		_ = conn.Close()
 		return nil, err
 	}
-	return conn, nil
+	return stream{conn, host.watched(ctx, conn.Close)}, nil
 }
 
 // switched reads the answer to a request for a stream: what follows is the stream's.
@@ -100,13 +100,11 @@ func (c Client) arrive(ctx context.Context, within time.Duration, to compute.Age
 	if err != nil {
 		return err
 	}
-	one := pki.HTTPClient(&http.Transport{
-		TLSClientConfig: c.Identity.Client(pki.HostName(to.Host)), DisableKeepAlives: true, DisableCompression: true,
+	resp, err := c.toHost(to, of).do(r, &http.Transport{
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	})
-	resp, err := one.Do(r)
 	if err != nil {
-		return compute.Errorf(compute.Unavailable, "host %s does not answer: %w", to.Name, err)
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -79,7 +79,7 @@ func TestAServerArrives(t *testing.T) {
 	go func() { _ = server.Serve(tls.NewListener(listener, to.identity.Server())) }()
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
 
-	c := agent.Client{Identity: from.identity}
+	c := agent.Client{Identity: from.identity, Accepts: everybody}
 	cookie, err := c.Prepare(t.Context(), to.Agent, of, domain.Leaving{Cookie: []byte("here"), Document: "<domain/>"})
 	require.NoError(t, err)
 	require.Equal(t, "here+there", string(cookie))
@@ -99,7 +99,7 @@ func TestAServerArrives(t *testing.T) {
 
 	refused := func(by *pki.Identity, of compute.Arrival) {
 		t.Helper()
-		c := agent.Client{Identity: by}
+		c := agent.Client{Identity: by, Accepts: everybody}
 		_, err := c.Prepare(t.Context(), to.Agent, of, domain.Leaving{})
 		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 		_, err = c.Stream(t.Context(), to.Agent, of, compute.StreamDisks)

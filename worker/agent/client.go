@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +16,14 @@ import (
 const maxConsoleBytes = 1 << 20
 
 // Client asks the agents of hosts.
-type Client struct{ Identity *pki.Identity }
+type Client struct {
+	Identity *pki.Identity
+	// Accepts fails with Forbidden unless the host with a certificate may be called for an operation on a
+	// server. The api, which gives nothing to hosts, has none.
+	Accepts func(ctx context.Context, of compute.Arrival, shown *x509.Certificate) error
+	// Again is after how long it is asked about the host at the other end of a stream; 0: gateway.AskAgain.
+	Again time.Duration
+}
 
 // Console gives the end of a server's console log from the host at url, an https one.
 // NotFound: there is none; Unavailable: the host does not answer, or it is another that does.

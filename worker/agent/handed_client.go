@@ -3,13 +3,11 @@ package agent
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -19,7 +17,6 @@ import (
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/worker/gateway"
-	"strongroom/worker/pki"
 )
 
 const (
@@ -33,50 +30,32 @@ const (
 // keys. Unavailable: the host does not answer, or it is another that does.
 func (c Client) Kept(ctx context.Context, host compute.HostID, url string, server compute.ServerID) ([]compute.SecretID, error) {
 	var out keptSecrets
-	err := c.askKeys(ctx, compute.Agent{Host: host, Name: host.String(), URL: url}, ofHost, http.MethodGet, pathKept+server.String(), nil, &out)
+	err := c.to(compute.Agent{Host: host, Name: host.String(), URL: url}, ofHost).askKeys(ctx, http.MethodGet, pathKept+server.String(), nil, &out)
 	return out.Secrets, err
 }
 
-// ofHost accepts whatever certificate a host shows.
-func ofHost(*x509.Certificate) error { return nil }
+// ofHost accepts whatever certificate a host shows: it is given nothing.
+func ofHost(context.Context, *x509.Certificate) error { return nil }
 
-// askKeys calls the agent of a host with JSON and reads its answer. One that shows a certificate that is not
-// accepted is asked nothing.
-func (c Client) askKeys(ctx context.Context, host compute.Agent, accepts func(*x509.Certificate) error, method, path string, body []byte, out any) error {
+// askKeys calls the agent of the host with JSON and reads its answer.
+func (h *called) askKeys(ctx context.Context, method, path string, body []byte, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, keyTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(host.URL, "/")+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(h.URL, "/")+path, bytes.NewReader(body))
 	if err != nil || r.URL.Scheme != "https" {
-		return compute.Errorf(compute.Conflict, "host %s has no https address (host.agent_url)", host.Name)
+		return compute.Errorf(compute.Conflict, "host %s has no https address (host.agent_url)", h.Name)
 	}
-	shows := c.Identity.Client(pki.HostName(host.Host))
-	isIts := shows.VerifyConnection
-	var refused atomic.Pointer[error] // the connection may be made when nobody waits for it any more
-	shows.VerifyConnection = func(s tls.ConnectionState) error {
-		if err := isIts(s); err != nil {
-			return err
-		}
-		err := accepts(s.PeerCertificates[0])
-		if err != nil {
-			refused.Store(&err)
-		}
-		return err
-	}
-	one := pki.HTTPClient(&http.Transport{TLSClientConfig: shows, DisableKeepAlives: true, DisableCompression: true})
-	resp, err := one.Do(r)
-	if why := refused.Load(); why != nil {
-		return *why
-	}
+	resp, err := h.do(r, &http.Transport{})
 	if err != nil {
-		return compute.Errorf(compute.Unavailable, "host %s does not answer: %w", host.Name, err)
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		kind, said := refusal(resp)
-		return compute.Errorf(kind, "host %s: %w", host.Name, said)
+		return compute.Errorf(kind, "host %s: %w", h.Name, said)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxKeyAnswer)).Decode(out); err != nil {
-		return compute.Errorf(compute.Unavailable, "host %s broke off: %w", host.Name, err)
+		return compute.Errorf(compute.Unavailable, "host %s broke off: %w", h.Name, err)
 	}
 	return nil
 }
@@ -118,7 +97,8 @@ func (k HandedKeys) Passphrase(ctx context.Context, cred compute.Credential, id 
 		return nil, err
 	}
 	var out sealedKey
-	if err := k.askKeys(ctx, handed.From, handed.Accepts, http.MethodPost, pathHandOn, body, &out); err != nil {
+	accepts := func(_ context.Context, shown *x509.Certificate) error { return handed.Accepts(shown) }
+	if err := k.to(handed.From, accepts).askKeys(ctx, http.MethodPost, pathHandOn, body, &out); err != nil {
 		return nil, err
 	}
 	return k.Open(handedContext(k.Host, ask), id, out.Sealed)

@@ -15,6 +15,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/compute"
+	"strongroom/worker/gateway"
 	"strongroom/worker/pki"
 )
 
@@ -47,7 +48,7 @@ const (
 
 // grantedFor is how long a transfer goes on before it is asked again whether it may, and
 // whether the guest is still off.
-const grantedFor = 5 * time.Second
+const grantedFor = gateway.AskAgain
 
 // stall is how long a stream may stand still.
 const stall = time.Minute

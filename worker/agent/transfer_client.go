@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/compute"
-	"strongroom/worker/pki"
 )
 
 // Layout implements disk.Transfers.
@@ -70,37 +68,31 @@ func (c Client) fetch(ctx context.Context, from compute.Agent, t compute.Transfe
 		return nil, nil, err
 	}
 	r.Header.Set(headerTransfer, string(text))
-	one := pki.HTTPClient(&http.Transport{
-		TLSClientConfig: c.Identity.Client(pki.HostName(from.Host)), DisableKeepAlives: true, DisableCompression: true,
+	host := c.toHost(from, compute.Arrival{Server: t.Server, Operation: t.Operation})
+	resp, err := host.do(r, &http.Transport{
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second, Control: boundBuffer}).DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: stall,
 		MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 64 << 10,
 	})
-	resp, err := one.Do(r)
 	if err != nil {
-		return nil, nil, compute.Errorf(compute.Unavailable, "host %s does not answer: %w", from.Name, err)
+		return nil, nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return newLively(resp.Body), resp.Header, nil
+		return newLively(resp.Body, host.watched(ctx, resp.Body.Close)), resp.Header, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
 	kind, said := refusal(resp)
 	return nil, nil, compute.Errorf(kind, "host %s hands on no %s of server %s: %w", from.Name, t.Kind, t.Server, said)
 }
 
-// lively closes a stream of which nothing has come for a while, so that a Read ends.
+// lively cuts a stream off of which nothing has come for a while, so that a Read ends.
 type lively struct {
 	io.ReadCloser
+	*watch
 	timer *time.Timer
-	dead  atomic.Bool
 }
 
-func newLively(from io.ReadCloser) *lively {
-	l := &lively{ReadCloser: from}
-	l.timer = time.AfterFunc(stall, func() {
-		l.dead.Store(true)
-		_ = from.Close()
-	})
-	return l
+func newLively(from io.ReadCloser, w *watch) *lively {
+	return &lively{from, w, time.AfterFunc(stall, func() { w.end(errors.New("nothing came for a while")) })}
 }
 
 // Read implements io.Reader.
@@ -108,15 +100,13 @@ func (l *lively) Read(p []byte) (int, error) {
 	l.timer.Reset(stall)
 	n, err := l.ReadCloser.Read(p)
 	l.timer.Stop() // who reads may take his time
-	if err != nil && l.dead.Load() {
-		err = errors.New("nothing came for a while")
-	}
-	return n, err
+	return n, l.because(err)
 }
 
 // Close implements io.Closer.
 func (l *lively) Close() error {
 	l.timer.Stop()
+	l.stop()
 	return l.ReadCloser.Close()
 }
 

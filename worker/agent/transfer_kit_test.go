@@ -117,6 +117,9 @@ func newNode(t testing.TB, a *pki.Authority, name string) *node {
 	return n
 }
 
+// everybody accepts every host.
+func everybody(context.Context, compute.Arrival, *x509.Certificate) error { return nil }
+
 // openNode is a host that others do not reach, with its data in a folder.
 func openNode(t testing.TB, a *pki.Authority, name, dir string) *node {
 	t.Helper()
@@ -124,7 +127,7 @@ func openNode(t testing.TB, a *pki.Authority, name, dir string) *node {
 	var err error
 	n.identity, err = a.Process(pki.HostName(n.Host))
 	require.NoError(t, err)
-	to := agent.Client{Identity: n.identity}
+	to := agent.Client{Identity: n.identity, Accepts: everybody}
 	n.disks, err = disk.New(disk.Config{
 		InstancesDir: filepath.Join(dir, "instances"), CacheDir: filepath.Join(dir, name+"-cache"), Hosts: to, Images: images{}, Keys: keys{},
 		Owner: &disk.Owner{UID: os.Getuid(), GID: os.Getgid()}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -250,7 +250,7 @@ func TestNoOtherFileIsHandedOn(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "disk.swap")))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "disk.eph7"), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "disk.eph8"), 0o700))
-	client := agent.Client{Identity: to.identity}
+	client := agent.Client{Identity: to.identity, Accepts: everybody}
 	other := compute.ServerID{UUID: uuid.New()}
 	for name, kind := range map[string]compute.Kind{
 		server.String() + "/console.log":                       compute.Invalid,

@@ -140,10 +140,14 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, ab
 func failed(resp *http.Response) error {
 	var f failure
 	err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&f)
-	if err != nil || f.Message == "" { // not a gateway's: that of a load balancer, say
+	switch {
+	case err == nil && f.Message != "":
+		return f.err()
+	case resp.StatusCode == http.StatusNotFound:
+		return compute.Errorf(compute.Unavailable, "the gateway does not know %s: is it of an older release than this host? Gateways are upgraded before hosts", resp.Request.URL.Path)
+	default: // not a gateway's: that of a load balancer, say
 		return compute.Errorf(compute.Unavailable, "the gateway answered %s", resp.Status)
 	}
-	return f.err()
 }
 
 // Enroll gets a host's first certificate from the gateway at an https URL.

@@ -50,6 +50,7 @@ type cloud struct {
 	authority *pki.Authority
 	url       string
 	log       logged
+	again     time.Duration // after which streams look again; 0: as the process does
 }
 
 // logged is what was logged.
@@ -120,7 +121,7 @@ func (c *cloud) serve(own *pki.Identity) (url string) {
 	require.NoError(c.t, err)
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(c.t.Output(), &c.log), nil))
 	server := &http.Server{
-		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Objects: c.objects, Shares: exports{}, Logger: logger}).Handler(),
+		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Objects: c.objects, Shares: exports{}, Logger: logger, Again: c.again}).Handler(),
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		ReadTimeout: requestTime, WriteTimeout: requestTime, // as the process has them, and shorter
 	}

@@ -185,6 +185,7 @@ const (
 	pathDeparture   = "/v1/departure"
 	pathHanded      = "/v1/handed"
 	pathHandedFrom  = "/v1/handed/from"
+	pathAccepts     = "/v1/accepts"
 	pathServers     = "/v1/servers/"
 	pathImages      = "/v1/images/"
 	pathObjects     = "/v1/objects"

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,10 @@ type Server struct {
 	Objects   object.Blobs
 	Shares    Shares
 	Logger    *slog.Logger
+	// Again is after how long a stream's host is looked at again; 0: AskAgain.
+	Again time.Duration
+
+	unknown unknown
 }
 
 // maxBody bounds what a host says of itself.
@@ -45,6 +50,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll))
 	mux.HandleFunc("GET "+pathRevoked, s.revoked)
+	mux.HandleFunc("/", s.noRoute)
 	for pattern, h := range s.routes() {
 		mux.HandleFunc(pattern, s.answering(s.authenticated(h)))
 	}
@@ -67,6 +73,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathDeparture:                     departure,
 		"POST " + pathHanded:                        handed,
 		"POST " + pathHandedFrom:                    handedFrom,
+		"POST " + pathAccepts:                       accepts,
 		"GET " + pathTemporalKey:                    s.temporalKey,
 		"POST " + pathServers + "{server}/progress": progress,
 		"GET " + pathServers + "{server}/metadata":  serverMetadata,
@@ -88,6 +95,7 @@ type call struct {
 	sealingKey []byte
 	w          http.ResponseWriter
 	body       []byte // nil: a stream
+	good       good   // for a stream
 }
 
 // streamed is the answer of a call that has answered already.
@@ -114,7 +122,7 @@ func (s *Server) answering(h handler) http.HandlerFunc {
 
 // authenticated lets hosts in: those with a certificate of this authority that is in the
 // database and was not revoked. It looks after the body is there, unless that is a stream,
-// so that no request outlives a revocation.
+// so that no request outlives a revocation. Streams look again now and then.
 func (s *Server) authenticated(h func(*call) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, body []byte) (any, error) {
 		c, err := s.host(r)
@@ -122,7 +130,12 @@ func (s *Server) authenticated(h func(*call) (any, error)) handler {
 			return nil, err
 		}
 		c.w, c.body = w, body
-		return h(c)
+		c.good = good{every: cmp.Or(s.Again, AskAgain), last: time.Now(), look: func() error { _, err := s.host(r); return err }}
+		answer, err := h(c)
+		if err != nil && c.good.refused != nil { // which the store may say otherwise
+			err = c.good.refused
+		}
+		return answer, err
 	}
 }
 

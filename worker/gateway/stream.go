@@ -66,8 +66,11 @@ func (c *call) stream(from io.ReadCloser) {
 	c.w.Header().Set("Content-Type", "application/octet-stream")
 	c.w.Header().Set("Trailer", trailerEnd)
 	c.w.WriteHeader(http.StatusOK)
-	_, err := io.CopyBuffer(writer{c.w, http.NewResponseController(c.w)}, plain{from}, make([]byte, 256<<10))
+	_, err := io.CopyBuffer(writer{c.w, http.NewResponseController(c.w), &c.good}, plain{from}, make([]byte, 256<<10))
 	end := endWhole
+	if c.good.refused != nil {
+		c.Logger.WarnContext(c.Context(), "broke off a stream to a host", "host", c.Name, "address", c.RemoteAddr, "request", c.Method+" "+c.URL.Path, "error", err)
+	}
 	if err != nil {
 		end = string(marshal(failureOf(err)))
 	}
@@ -84,33 +87,42 @@ func (s *Server) upload(c *call) (any, error) {
 }
 
 // sent is the stream that the host sends.
-func (c *call) sent() io.Reader { return reader{c.Body, http.NewResponseController(c.w)} }
+func (c *call) sent() io.Reader { return reader{c.Body, http.NewResponseController(c.w), &c.good} }
 
 // plain hides all but Read, so that the copy goes through its buffer.
 type plain struct{ io.Reader }
 
-// writer gives each write to a client its own time.
+// writer gives each write to a client its own time, while it is good.
 type writer struct {
 	w    io.Writer
 	ctrl *http.ResponseController
+	*good
 }
 
 func (w writer) Write(p []byte) (int, error) {
+	if err := w.still(); err != nil {
+		return 0, err
+	}
 	if err := w.ctrl.SetWriteDeadline(time.Now().Add(stall)); err != nil {
 		return 0, err
 	}
 	return w.w.Write(p)
 }
 
-// reader gives each read from a client its own time.
+// reader gives each read from a client its own time, while it is good.
 type reader struct {
 	r    io.Reader
 	ctrl *http.ResponseController
+	*good
 }
 
 func (r reader) Read(p []byte) (int, error) {
 	if err := r.ctrl.SetReadDeadline(time.Now().Add(stall)); err != nil {
 		return 0, err
 	}
-	return r.r.Read(p)
+	n, err := r.r.Read(p)
+	if refused := r.still(); refused != nil { // it may have waited for long
+		return 0, refused
+	}
+	return n, err
 }

@@ -71,7 +71,7 @@ func (r Records) requireImageTransfer(ctx context.Context, in transferRequest) e
 	return nil
 }
 
-// arrivalRequest asks whether another host may move a running server to this one.
+// arrivalRequest asks of another host, for an operation on a server: whether it may move it to this one while it runs, say.
 type arrivalRequest struct {
 	compute.Arrival
 	Serial string `json:"serial"` // of the other host's certificate

@@ -145,8 +145,12 @@ func (r *Revocations) Follow(ctx context.Context, s Source, id *Identity) {
 				err = keep(s.Keep, list)
 			}
 		}
-		if err != nil && !failing && ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
 			id.Log.WarnContext(ctx, "which certificates are revoked is known as of before", "error", err)
+		case err == nil && failing:
+			id.Log.InfoContext(ctx, "which certificates are revoked is known again")
 		}
 		failing = err != nil
 		select {
