@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -124,12 +126,16 @@ func (c *Config) listenOn() (ip string, port int) {
 	return a.Addr().String(), int(a.Port())
 }
 
-// freePort is one for Temporal's inner services, which this machine alone reaches.
+// freePort is one for Temporal's inner services, which this machine alone reaches. It lies below those that the
+// kernel hands out to clients (from 32768 on): one of these may be a connection's by the time that the service
+// listens.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const first, last, attempts = 15000, 32000, 1000
+	for range attempts {
+		port := first + rand.IntN(last-first) //nolint:gosec // a port is no secret
+		if l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("no port is free between %d and %d", first, last)
 }
