@@ -281,8 +281,10 @@ func (s *stolen) readsNoPassphrase(t *testing.T, own, victim operated) {
 	}
 	for _, path := range []string{"/v1/offers", "/v1/ledger", "/v1/credentials", "/v1/operations"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut} {
-			status, _ := s.ask(request{method: method, path: path, body: waiting})
-			require.Equal(t, http.StatusNotFound, status, path)
+			s.refused("gateway", []string{"asked for what there is not", method + " " + path}, func() {
+				status, _ := s.ask(request{method: method, path: path, body: waiting})
+				require.Equal(t, http.StatusNotFound, status, path)
+			})
 		}
 	}
 	s.forbidden("gateway", "the token is unknown", request{method: http.MethodPost, path: "/v1/enroll", body: map[string]any{

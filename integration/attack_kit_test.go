@@ -66,7 +66,7 @@ func (c *testCloud) refusals(t *testing.T, part string, to pki.Name, says ...str
 	text, err := os.ReadFile(c.LogFile(part))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
-		all := strings.Contains(line, "refused") && (strings.Contains(line, `"certificate":"`+string(to)+`"`) || strings.Contains(line, "peer="+string(to)+" "))
+		all := (strings.Contains(line, "refused") || strings.Contains(line, "asked for what there is not")) && (strings.Contains(line, `"certificate":"`+string(to)+`"`) || strings.Contains(line, "peer="+string(to)+" "))
 		for _, word := range says {
 			all = all && strings.Contains(line, word)
 		}

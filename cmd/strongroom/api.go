@@ -91,11 +91,20 @@ func (apiCommand) Run(r *run) error {
 	return err
 }
 
-// apiConnections sizes the pool. The default of pgx, one for each CPU, is soon used up by
-// a few slow requests (M2). What database.url says of either goes before.
+// apiConnections sizes the pool of strongroom api.
 func apiConnections(cfg *Config, pool *pgxpool.Config) {
+	limitConnections(cfg, pool, cfg.API.Connections)
+}
+
+// otherConnections sizes the pools of the other services that anybody's requests reach: gateways, and the
+// metadata service, whose requests are short.
+func otherConnections(cfg *Config, pool *pgxpool.Config) { limitConnections(cfg, pool, 10) }
+
+// limitConnections sizes a pool. The default of pgx, one for each CPU, is soon used up by
+// a few slow requests (M2). What database.url says of either goes before.
+func limitConnections(cfg *Config, pool *pgxpool.Config, most int) {
 	if !strings.Contains(cfg.Database.URL, "pool_max_conns") {
-		pool.MaxConns = int32(max(1, cfg.API.Connections))
+		pool.MaxConns = int32(max(1, most))
 	}
 	if _, set := pool.ConnConfig.RuntimeParams["statement_timeout"]; !set {
 		pool.ConnConfig.RuntimeParams["statement_timeout"] = "30s" // no statement of a request may take longer

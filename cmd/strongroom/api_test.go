@@ -11,6 +11,7 @@ import (
 // request lasts for ever.
 func TestM2ConnectionsAreConfigured(t *testing.T) {
 	t.Parallel()
+	limits := apiConnections
 	pool := func(url string, change func(*Config)) *pgxpool.Config {
 		t.Helper()
 		cfg, err := loadConfig("")
@@ -19,7 +20,7 @@ func TestM2ConnectionsAreConfigured(t *testing.T) {
 		change(cfg)
 		config, err := pgxpool.ParseConfig(url)
 		require.NoError(t, err)
-		apiConnections(cfg, config)
+		limits(cfg, config)
 		return config
 	}
 	const url = "postgres://u@127.0.0.1/d"
@@ -27,6 +28,10 @@ func TestM2ConnectionsAreConfigured(t *testing.T) {
 	require.EqualValues(t, 30, byDefault.MaxConns)
 	require.Equal(t, "30s", byDefault.ConnConfig.RuntimeParams["statement_timeout"])
 	require.EqualValues(t, 7, pool(url, func(c *Config) { c.API.Connections = 7 }).MaxConns)
+	limits = otherConnections // of gateways and the metadata service
+	others := pool(url, func(c *Config) { c.API.Connections = 7 })
+	require.EqualValues(t, 10, others.MaxConns)
+	require.Equal(t, "30s", others.ConnConfig.RuntimeParams["statement_timeout"])
 	own := pool(url+"?pool_max_conns=3&statement_timeout=5s", func(*Config) {})
 	require.EqualValues(t, 3, own.MaxConns)
 	require.Equal(t, "5s", own.ConnConfig.RuntimeParams["statement_timeout"])

@@ -34,7 +34,7 @@ host revoke locks one out.`
 }
 
 func (gatewayCommand) Run(r *run) error {
-	cfg, pool, err := r.database()
+	cfg, pool, err := r.database(otherConnections)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (metadataCommand) Run(r *run) error {
 	if len(secret) == 0 {
 		return fmt.Errorf("metadata.proxy_shared_secret: %s is empty", cfg.Metadata.SharedSecret)
 	}
-	pool, err := openDatabase(r, cfg)
+	pool, err := openDatabase(r, cfg, otherConnections)
 	if err != nil {
 		return err
 	}

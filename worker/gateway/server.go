@@ -42,17 +42,20 @@ type Server struct {
 	unknown unknown
 }
 
-// maxBody bounds what a host says of itself.
-const maxBody = 4 << 20
+// maxBody bounds what a host says of itself, and strangersBody what is read of somebody who may be none (M10).
+const (
+	maxBody       = 4 << 20
+	strangersBody = 64 << 10
+)
 
 // Handler is the service. It must be served over TLS, as pki.Identity.Server says.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll))
+	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll, nil))
 	mux.HandleFunc("GET "+pathRevoked, s.revoked)
 	mux.HandleFunc("/", s.noRoute)
 	for pattern, h := range s.routes() {
-		mux.HandleFunc(pattern, s.answering(s.authenticated(h)))
+		mux.HandleFunc(pattern, s.answering(s.authenticated(h), s.isHost))
 	}
 	return mux
 }
@@ -104,10 +107,11 @@ type streamed struct{}
 // handler gives the answer to a request. The body is nil where it is a stream.
 type handler func(w http.ResponseWriter, r *http.Request, body []byte) (any, error)
 
-// answering answers with what h gives, an error among it.
-func (s *Server) answering(h handler) http.HandlerFunc {
+// answering answers with what h gives, an error among it. Of a long body nothing is read before known has
+// found that a host sends it; nil: no body is long.
+func (s *Server) answering(h handler, known func(*http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := whole(w, r)
+		body, err := whole(w, r, known)
 		var answer any
 		if err == nil {
 			answer, err = h(w, r, body)
@@ -130,7 +134,7 @@ func (s *Server) authenticated(h func(*call) (any, error)) handler {
 			return nil, err
 		}
 		c.w, c.body = w, body
-		c.good = good{every: cmp.Or(s.Again, AskAgain), last: time.Now(), look: func() error { _, err := s.host(r); return err }}
+		c.good = good{every: cmp.Or(s.Again, AskAgain), last: time.Now(), look: func() error { return s.isHost(r) }}
 		answer, err := h(c)
 		if err != nil && c.good.refused != nil { // which the store may say otherwise
 			err = c.good.refused
@@ -140,17 +144,31 @@ func (s *Server) authenticated(h func(*call) (any, error)) handler {
 }
 
 // whole reads the body of a request, but for that of a stream.
-func whole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func whole(w http.ResponseWriter, r *http.Request, known func(*http.Request) error) ([]byte, error) {
 	if r.Header.Get(headerPurpose) != "" {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	most := int64(strangersBody)
+	if known != nil && (r.ContentLength < 0 || r.ContentLength > most) {
+		if err := known(r); err != nil {
+			return nil, err
+		}
+		most = maxBody
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
 		return nil, compute.Errorf(compute.Invalid, "the body cannot be read: %w", err)
 	}
 	return body, nil
 }
 
+// isHost refuses who is no host with a good certificate.
+func (s *Server) isHost(r *http.Request) error {
+	_, err := s.host(r)
+	return err
+}
+
+// host gives the host that a request comes from. Forbidden: from none.
 func (s *Server) host(r *http.Request) (*call, error) {
 	name, cert := pki.Peer(r.TLS)
 	id, ok := name.Host()

@@ -12,9 +12,9 @@ import (
 	"strongroom/worker/pki"
 )
 
-// Who has the certificate of a host, or none, and tries paths is seen in the log: each path once, and not
+// H1: who has the certificate of a host, or none, and tries paths is seen in the log: each path once, and not
 // without end.
-func TestUnknownPathsAreLogged(t *testing.T) {
+func TestH1UnknownPathsAreLogged(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	h := c.enrolled("a")
