@@ -217,7 +217,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(marshal(f))
+	_, _ = w.Write(marshal(f)) //nolint:gosec // it is JSON, and says so
 }
 
 // read reads the body of a request.
