@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The demo proves what it promises, and does so again when it is run again.
+// The demo proves what it promises, of a share, too (SH-18), and does so again when it is run again.
 func TestDemoTwice(t *testing.T) {
 	backends(t, local) // it is about strongroom dev
 	seat(t, 1)
@@ -22,13 +22,14 @@ func TestDemoTwice(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o711))
 	state, base := filepath.Join(dir, "s"), freeRow()
 	for range 2 {
-		demo := exec.Command(products.binary, "demo", "--once", "--own-libvirt", "--state", state,
+		demo := exec.Command(products.binary, "demo", "--once", "--share", "--own-libvirt", "--state", state,
 			"--port-base", fmt.Sprint(base), "--clouds-yaml", filepath.Join(dir, "clouds.yaml"))
 		out, err := demo.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		for _, proof := range []string{
 			"status    ACTIVE", "disk.eph0  qcow2  1024 MiB  encrypted  luks  aes-256  xts", "disk.swap  qcow2  64 MiB  encrypted",
 			"secrets   0 known to libvirt", "guest     tpm version=2.0 interface=crb", "server delete --wait demo-",
+			`written   by the guest, read on the host: "from demo-`,
 		} {
 			require.Contains(t, string(out), proof)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 type demoCommand struct {
 	devFlags
 	Image   string        `type:"existingfile" placeholder:"FILE" help:"A bootable qcow2 image of your own instead of the tiny guest."`
+	Share   bool          `help:"Then attach a share, and have the guest write a file into it that is read on the host."`
 	Timeout time.Duration `default:"5m" help:"How long the server may take."`
 	Once    bool          `help:"Stop everything after the proof. That is also what happens when this is no terminal."`
 }
@@ -25,10 +27,14 @@ func (demoCommand) Help() string {
 	return `Starts what 'strongroom dev' starts, unless it runs already, then boots a server
 with an encrypted root, ephemeral and swap disk and a TPM 2.0, and prints the proof:
 the status, what qemu-img says of each disk, the guest's own words about its TPM,
-and that libvirt has forgotten the secrets. Run it as often as you like.`
+and that libvirt has forgotten the secrets. With --share it then attaches a folder of
+this machine as a share, which the guest mounts by virtiofs. Run it as often as you like.`
 }
 
 func (d demoCommand) Run(r *run) error {
+	if d.Share && d.Image != "" {
+		return errors.New("--share is for the tiny guest, which can be told what to write: leave out --image")
+	}
 	ctx, stop := context.WithCancel(r)
 	defer stop()
 	own, layout, err := d.bringUp(ctx, r)
@@ -45,6 +51,11 @@ func (d demoCommand) Run(r *run) error {
 	}
 	if err := d.prove(ctx, layout, s); err != nil {
 		return err
+	}
+	if d.Share {
+		if err := d.proveShare(ctx, layout, s); err != nil {
+			return err
+		}
 	}
 	d.farewell(layout, s)
 	if own == nil || d.Once || !term.IsTerminal(int(os.Stdin.Fd())) {

@@ -24,6 +24,8 @@ import (
 //	cat FILE            show at most its first 4096 bytes, up to the first NUL
 //	part FILE OFFSET    show 128 of its bytes, after their CRC-32
 //	fill FILE MIB       write random MiB, and sync them
+//	zero FILE MIB       write MiB of zeros, and sync them
+//	read FILE           read all of it
 //	tpm, net            report again (tpm counts up)
 //	link FILE           show where a symbolic link leads to
 //	config              mount the config drive at /config
@@ -62,6 +64,15 @@ func obey(c *console) {
 				err = writeSynced(onRoot(arg(1)), io.LimitReader(rand.Reader, mib<<20))
 			}
 			c.say("fill file=%s err=%v", arg(1), err)
+		case "zero":
+			mib, err := strconv.Atoi(arg(2))
+			if err == nil {
+				err = writeZeros(onRoot(arg(1)), mib)
+			}
+			c.say("zero file=%s err=%v", arg(1), err)
+		case "read":
+			n, err := readAll(onRoot(arg(1)))
+			c.say("read bytes=%d err=%v", n, err)
 		case "tpm":
 			reportTPM(c)
 		case "net":
@@ -98,6 +109,38 @@ func writeSynced(file string, from io.Reader) error {
 	}
 	_, err = io.Copy(f, from)
 	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func writeZeros(file string, mib int) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	block := make([]byte, 1<<20)
+	for range mib {
+		_, more := f.Write(block)
+		err = errors.Join(err, more)
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func readAll(file string) (n int64, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	block := make([]byte, 1<<20)
+	for {
+		got, err := f.Read(block)
+		n += int64(got)
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 func head(file string) ([]byte, error) {
