@@ -23,8 +23,7 @@ type requestedNetwork struct {
 }
 
 // networks reads what a create says of its interfaces. "auto", and nothing said
-// below 2.37, is the one network that hosts have: with none there is no
-// interface, with several the client must say which.
+// below 2.37, is the one network that hosts have (automatic).
 func (a *API) networks(r *Request, text json.RawMessage) ([]requestedNetwork, error) {
 	var word string
 	if json.Unmarshal(text, &word) == nil && word == "none" {
@@ -49,7 +48,7 @@ func (a *API) networks(r *Request, text json.RawMessage) ([]requestedNetwork, er
 	}
 	for i, n := range asked {
 		_, err := uuid.Parse(n.UUID)
-		at := slices.IndexFunc(known, func(id string) bool { return strings.EqualFold(id, n.UUID) })
+		at := slices.IndexFunc(known, func(k schema.NetworkIDsRow) bool { return strings.EqualFold(k.ID, n.UUID) })
 		switch {
 		case n.Port != nil:
 			return nil, fault.BadRequest("Port id %s could not be found.", *n.Port)
@@ -60,17 +59,24 @@ func (a *API) networks(r *Request, text json.RawMessage) ([]requestedNetwork, er
 		case at < 0:
 			return nil, fault.BadRequest("Network %s could not be found.", n.UUID)
 		}
-		asked[i].UUID = known[at] // as hosts write it
+		asked[i].UUID = known[at].ID // as hosts write it
 	}
 	return asked, nil
 }
 
-func automatic(known []string) ([]requestedNetwork, error) {
+// automatic gives the one network that hosts have: with none there is no interface, with several the
+// client must say which. Those that a single host has do not count beside one that more have: what
+// one host invents is no reason to refuse a create (H8).
+func automatic(known []schema.NetworkIDsRow) ([]requestedNetwork, error) {
+	alone := func(k schema.NetworkIDsRow) bool { return k.Hosts == 1 }
+	if shared := slices.DeleteFunc(slices.Clone(known), alone); len(shared) > 0 {
+		known = shared
+	}
 	switch len(known) {
 	case 0:
 		return nil, nil
 	case 1:
-		return []requestedNetwork{{UUID: known[0]}}, nil
+		return []requestedNetwork{{UUID: known[0].ID}}, nil
 	default:
 		return nil, fault.Conflict("Multiple possible networks found, use a Network ID to be more specific.")
 	}

@@ -2,7 +2,11 @@ package compute
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Host is a compute host as it last reported itself, with what is claimed on it.
@@ -24,6 +28,36 @@ type Host struct {
 	// Default is the format of disks for which nobody asks for one, as the host says;
 	// FormatNone: it says nothing.
 	Default DiskFormat `json:"default_format,omitempty"`
+}
+
+// The most that a host may say of networks: as many as there are VLANs, and as many projects of each.
+const (
+	MostHostNetworks    = 4096
+	MostNetworkProjects = 4096
+)
+
+// CheckNetworks refuses, with Invalid, what no host has to say of the networks that it can attach and of the
+// projects that they are limited to: all of the cloud hear it (PrivateNetworks, H8).
+func CheckNetworks(networks []string, private map[string][]string) error {
+	if len(networks) > MostHostNetworks || len(private) > MostHostNetworks {
+		return Errorf(Invalid, "%d networks, %d of them limited to projects: a host has at most %d", len(networks), len(private), MostHostNetworks)
+	}
+	for _, id := range slices.AppendSeq(slices.Clone(networks), maps.Keys(private)) {
+		if uuid.Validate(id) != nil {
+			return Errorf(Invalid, "network %.64q: it is no uuid", id)
+		}
+	}
+	for id, projects := range private {
+		if len(projects) > MostNetworkProjects {
+			return Errorf(Invalid, "network %s is limited to %d projects: at most %d", id, len(projects), MostNetworkProjects)
+		}
+		for _, project := range projects {
+			if !projectID.MatchString(project) {
+				return Errorf(Invalid, "network %s is limited to project %.64q: it is no project's id", id, project)
+			}
+		}
+	}
+	return nil
 }
 
 // DefaultFormat is the format of encrypted disks that the host makes where neither flavor nor

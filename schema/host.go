@@ -25,12 +25,12 @@ func (row HostsWithUseRow) Host() compute.Host {
 }
 
 // Hosts gives the hosts of rows, each with the limits of networks that all of them know, also
-// those that are full, down or disabled.
+// those that are full, down or disabled; but not those that were forgotten or revoked (H8).
 func Hosts(rows []HostsWithUseRow) []compute.Host {
 	var out, known []compute.Host
 	for _, row := range rows {
 		out = append(out, row.Host())
-		if row.ForgottenAt == nil {
+		if row.ForgottenAt == nil && !row.Revoked {
 			known = append(known, row.Host())
 		}
 	}

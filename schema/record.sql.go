@@ -365,7 +365,8 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 
 const hostsWithUse = `-- name: HostsWithUse :many
 SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers
+    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers,
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
 
@@ -408,8 +409,10 @@ type HostsWithUseRow struct {
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
 	Servers           int64
+	Revoked           bool
 }
 
+// revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
 func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 	rows, err := q.db.Query(ctx, hostsWithUse)
 	if err != nil {
@@ -458,6 +461,7 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
 			&i.Servers,
+			&i.Revoked,
 		); err != nil {
 			return nil, err
 		}

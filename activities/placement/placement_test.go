@@ -3,6 +3,7 @@ package placement_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -314,6 +315,33 @@ func TestH8APrivateNetworkIsPrivateOnEveryHost(t *testing.T) {
 			require.NoError(t, err, "a host that is forgotten has no say")
 		})
 	}
+}
+
+// H8: a lost host that limits a network to nobody keeps servers off every host, until it is revoked.
+func TestH8ARevokedHostLimitsNoNetwork(t *testing.T) {
+	t.Parallel()
+	const network = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d001"
+	b := setup(t)
+	lost, sound := b.Host("lost", 8, 1<<20), b.Host("sound", 8, 1<<21)
+	b.Exec("UPDATE hosts SET networks = ARRAY[$1]", network)
+	b.Exec("UPDATE hosts SET network_projects = $2 WHERE id = $1", lost, map[string][]string{network: {}})
+	for serial, host := range map[string]compute.HostID{"1": lost, "2": sound} {
+		require.NoError(t, b.Q.AddHostCertificate(b.Ctx, schema.AddHostCertificateParams{
+			Serial: serial, HostID: host, HostName: serial, SealingKey: []byte(serial), NotAfter: time.Now().Add(time.Hour),
+		}))
+	}
+	of := func() (placement.ClaimResult, error) {
+		in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+		in.Plan.Networks = []compute.Network{{UUID: network}}
+		return b.claim(in)
+	}
+	_, err := of()
+	require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+	_, err = b.Q.RevokeHost(b.Ctx, lost.String())
+	require.NoError(t, err)
+	got, err := of()
+	require.NoError(t, err)
+	require.Equal(t, sound, got.Host)
 }
 
 // How other hosts reach a host, for the workflow that has one read of another.

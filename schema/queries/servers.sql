@@ -67,13 +67,22 @@ UPDATE servers SET tags = $2, updated_at = now() WHERE id = $1;
 SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
 
 -- name: NetworkIDs :many
--- The networks that at least one host can attach for a project. One that any host limits to other
--- projects is not for this one (compute.PrivateNetworks).
-SELECT DISTINCT n.id::text AS id FROM hosts h, unnest(h.networks) AS n (id)
-WHERE h.forgotten_at IS NULL AND NOT EXISTS (
-    SELECT FROM hosts o, jsonb_each(CASE WHEN jsonb_typeof(o.network_projects) = 'object' THEN o.network_projects ELSE '{}' END) AS p (id, projects)
-    WHERE o.forgotten_at IS NULL AND lower(p.id) = lower(n.id) AND NOT p.projects @> to_jsonb(sqlc.arg(project_id)::text))
-ORDER BY 1;
+-- The networks that at least one host can attach for a project, each as most hosts write it, and how many
+-- have it. One that any host limits to other projects is not for this one (compute.PrivateNetworks). A host
+-- that was forgotten or revoked (HostsWithUse) has no say.
+WITH known AS (
+    SELECT h.id, h.networks, h.network_projects FROM hosts h
+    WHERE h.forgotten_at IS NULL
+        AND NOT coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)
+), others AS (
+    SELECT lower(p.id) AS id
+    FROM known o, jsonb_each(CASE WHEN jsonb_typeof(o.network_projects) = 'object' THEN o.network_projects ELSE '{}' END) AS p (id, projects)
+    WHERE NOT p.projects @> to_jsonb(sqlc.arg(project_id)::text)
+)
+SELECT mode() WITHIN GROUP (ORDER BY n.written)::text AS id, count(DISTINCT n.host) AS hosts
+FROM (SELECT DISTINCT h.id AS host, unnest(h.networks) AS written FROM known h) n
+WHERE lower(n.written) NOT IN (SELECT o.id FROM others o)
+GROUP BY lower(n.written) ORDER BY 1;
 
 -- name: TakeMAC :execrows
 -- Gives a server a MAC address; 0 rows: another one has it.

@@ -651,3 +651,56 @@ func TestEE41HostsOfTwoReleasesReportThemselves(t *testing.T) {
 	require.NoError(t, newer.client.Report(c.Ctx, report))
 	require.Equal(t, 2, c.CountRows("SELECT count(*) FROM hosts WHERE default_format = ''"))
 }
+
+// H8: what a host says of networks is heard by the whole cloud, so it is bounded. What is refused is not written.
+func TestH8AReportOfNetworksIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	const network = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d001"
+	many := func(n int, one func(int) string) (out []string) {
+		for i := range n {
+			out = append(out, one(i))
+		}
+		return out
+	}
+	id := func(i int) string { return fmt.Sprintf("5c1e0f5e-0c64-4b3c-8f1d-%012x", i) }
+	project := func(i int) string { return fmt.Sprintf("%032x", i) }
+	limits := func(networks []string, projects ...string) map[string][]string {
+		out := map[string][]string{}
+		for _, network := range networks {
+			out[network] = projects
+		}
+		return out
+	}
+	report := func(networks []string, private map[string][]string) error {
+		return h.client.Report(c.Ctx, gateway.HostReport{CPUInfo: []byte("{}"), Networks: networks, NetworkProjects: private})
+	}
+	most := many(compute.MostHostNetworks, id)
+	require.NoError(t, report(most, limits(most, "p")))
+	require.NoError(t, report([]string{network}, limits([]string{strings.ToUpper(network)}, many(compute.MostNetworkProjects, project)...)))
+	require.NoError(t, report([]string{network}, limits([]string{network}, "default_domain-1", strings.Repeat("p", 64))))
+
+	more := many(compute.MostHostNetworks+1, id)
+	for name, said := range map[string]struct {
+		networks []string
+		private  map[string][]string
+	}{
+		"networks":             {more, nil},
+		"limited networks":     {nil, limits(more, "p")},
+		"projects":             {nil, limits([]string{network}, many(compute.MostNetworkProjects+1, project)...)},
+		"a name":               {[]string{"provider"}, nil},
+		"no name":              {[]string{""}, nil},
+		"a long name":          {[]string{strings.Repeat(network, 1000)}, nil},
+		"a limit of a name":    {nil, limits([]string{"provider"}, "p")},
+		"a project of nothing": {nil, limits([]string{network}, "")},
+		"a long project":       {nil, limits([]string{network}, strings.Repeat("p", 65))},
+		"an odd project":       {nil, limits([]string{network}, "p", "a\nb")},
+	} {
+		err := report(said.networks, said.private)
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%s: %v", name, err)
+		require.Less(t, len(err.Error()), 300, name)
+	}
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM hosts WHERE networks = ARRAY[$1] AND network_projects = jsonb_build_object($1, $2::jsonb)",
+		network, []string{"default_domain-1", strings.Repeat("p", 64)}))
+}

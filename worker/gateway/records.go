@@ -22,11 +22,14 @@ type Records struct {
 	Logger *slog.Logger
 }
 
-// Report writes the host's row. Invalid: it says an encryption format that there is none of. Conflict: it came
+// Report writes the host's row. Invalid: it says an encryption format that there is none of, or networks that CheckNetworks refuses. Conflict: it came
 // late, after another one that the host sent later. It would undo what that said, that its lease was released, say.
 func (r Records) Report(ctx context.Context, report HostReport) error {
 	if err := compute.CheckFenceAfter(int(report.FenceAfter)); err != nil {
 		return fmt.Errorf("host.fence_after: %w", err)
+	}
+	if err := compute.CheckNetworks(report.Networks, report.NetworkProjects); err != nil {
+		return err
 	}
 	report.ID, report.Name = r.Host, r.Name
 	if report.Traits == nil {
