@@ -172,6 +172,10 @@ func (a *attack) seedsOf(t *testing.T) []seedRequest {
 			seeds = append(seeds, s)
 		}
 	}
+	for _, r := range a.api.VolumeRoutes() {
+		like := regexp.MustCompile("^" + regexp.MustCompile(`:\w+`).ReplaceAllString(r, `[^/]+`) + "$")
+		require.True(t, slices.ContainsFunc(ofVolumes, func(s seedRequest) bool { return like.MatchString(s.method + " " + s.path) }), "%s: say in ofVolumes how it is asked", r)
+	}
 	for _, s := range ofVolumes {
 		s.newest, s.volume = microversion.Volume.Max, true
 		seeds = append(seeds, s)
