@@ -146,6 +146,14 @@ var ofVolumes = []seedRequest{
 	{method: "PUT", path: "/types/VOLUME/encryption/provider", body: `{"encryption":{"key_size":null}}`},
 	{method: "DELETE", path: "/types/VOLUME/encryption/provider"},
 	{method: "GET", path: "/types/VOLUME/changes"},
+	{method: "GET", path: "/limits"},
+	{method: "GET", path: "/qos-specs"},
+	{method: "GET", path: "/os-quota-sets/PROJECT", query: "usage=true"},
+	{method: "GET", path: "/os-quota-sets/PROJECT/defaults"},
+	{method: "PUT", path: "/os-quota-sets/PROJECT", body: `{"quota_set":{"volumes":10}}`},
+	{method: "DELETE", path: "/os-quota-sets/PROJECT"},
+	{method: "GET", path: "/os-quota-class-sets/default"},
+	{method: "PUT", path: "/os-quota-class-sets/default", body: `{"quota_class_set":{"volumes":10}}`},
 }
 
 // seedsOf makes a seed of each demand, of the volume types API's requests, and of what is more.
@@ -163,6 +171,10 @@ func (a *attack) seedsOf(t *testing.T) []seedRequest {
 			}
 			seeds = append(seeds, s)
 		}
+	}
+	for _, r := range a.api.VolumeRoutes() {
+		like := regexp.MustCompile("^" + regexp.MustCompile(`:\w+`).ReplaceAllString(r, `[^/]+`) + "$")
+		require.True(t, slices.ContainsFunc(ofVolumes, func(s seedRequest) bool { return like.MatchString(s.method + " " + s.path) }), "%s: say in ofVolumes how it is asked", r)
 	}
 	for _, s := range ofVolumes {
 		s.newest, s.volume = microversion.Volume.Max, true

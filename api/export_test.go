@@ -8,3 +8,6 @@ func (a *API) Routes() []Route {
 	}
 	return all
 }
+
+// VolumeRoutes are all routes of the volume types API.
+func (a *API) VolumeRoutes() []string { return a.volume.Routes() }

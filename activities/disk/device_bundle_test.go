@@ -35,7 +35,7 @@ func inMachine(t *testing.T) *testBundle {
 	if !vm.Inside() {
 		vm.Machine{
 			Modules:  []string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash", "ext4", "essiv", "sha256_generic", "authenc"},
-			Programs: []string{"lvm", "cryptsetup", "dmsetup", "qemu-img", "prlimit", "blkid", "mkfs.ext4", "mkswap"},
+			Programs: []string{"lvm", "cryptsetup", "dmsetup", "qemu-img", "setpriv", "prlimit", "blkid", "mkfs.ext4", "mkswap"},
 			Files:    map[string]string{"/etc/lvm/lvm.conf": lvmConf},
 		}.Run(t)
 		return nil

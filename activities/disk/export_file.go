@@ -93,15 +93,12 @@ func (a *Activities) FindExport(ctx context.Context, p compute.ExportPlan, key *
 	if _, err := os.Stat(x.final); errors.Is(err, fs.ErrNotExist) {
 		return done, false, nil
 	}
-	if key != nil {
+	i, err := a.idle(ctx, x.final, p.Target.Format)
+	if err == nil && key != nil {
 		err = a.exportOpens(ctx, x.final, p.Target.Format, key)
 	}
 	if says(err, "Invalid password") {
 		return done, false, compute.Errorf(compute.Conflict, "disk %s was exported under another key than secret %s", p.Disk.ID, p.Target.Secret)
-	}
-	var i imageInfo
-	if err == nil {
-		i, err = a.idle(ctx, x.final, p.Target.Format)
 	}
 	if err == nil {
 		done, err = x.describe(p, i)

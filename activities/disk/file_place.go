@@ -118,7 +118,7 @@ func (p filePlace) origin(ctx context.Context, in ExportInput) (o origin, err er
 		}
 		return o, exportFailure(ctx, d, err)
 	}
-	if i := o.info; i.Encrypted != d.Encrypted || i.BackingFilename != o.backing || i.FormatSpecific.Data.DataFile != "" {
+	if i := o.info; i.Encrypted != d.Encrypted || i.BackingFilename != o.backing {
 		return o, compute.Errorf(compute.Corrupt, "disk %s is not what it was made as: encrypted %t, on %q", d.ID, i.Encrypted, i.BackingFilename)
 	}
 	if err := o.measure(); err != nil {

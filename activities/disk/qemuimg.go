@@ -140,13 +140,35 @@ func (a *Activities) look(ctx context.Context, file *os.File, format string) (i 
 
 // info reads the header of a file that has just been made, and that no guest has had.
 func (a *Activities) info(ctx context.Context, path, format string) (imageInfo, error) {
-	return ofOurs(a.infoOf(ctx, Command{Limited: true, Args: []string{"-U", "-f", format, path}}))
+	return ofOurs(a.header(ctx, path, format, "-U"))
 }
 
-// idle reads the header of one of our files, which a guest that broke out may have rewritten,
-// and that no QEMU writes to: otherwise the error says so.
+// idle reads the header of one of our files, which a guest that broke out, or the host that it comes
+// from, may have rewritten, and that no QEMU writes to: otherwise the error says so.
 func (a *Activities) idle(ctx context.Context, path, format string) (imageInfo, error) {
-	return a.infoOf(ctx, Command{Limited: true, Args: []string{"-f", format, path}})
+	return a.header(ctx, path, format)
+}
+
+// header reads the header of a file with root's rights, for nobody else may read it: so qemu-img
+// meets none that leads it to another file.
+func (a *Activities) header(ctx context.Context, path, format string, options ...string) (i imageInfo, err error) {
+	if format == compute.ImageQcow2 { // QEMU takes others for the bytes that they are
+		err = leadsNowhere(path)
+	}
+	if err != nil {
+		return i, err
+	}
+	return a.infoOf(ctx, Command{Limited: true, Args: append(options, "-f", format, path)})
+}
+
+// leadsNowhere refuses a qcow2 file that QEMU would take the data of from another file, before any
+// program is started on it (M4). A backing file QEMU opens only where a node has one.
+func leadsNowhere(path string) error {
+	names, err := imagefile.NamesDataFile(path)
+	if err == nil && names {
+		err = compute.Errorf(compute.Corrupt, "it names another file in its header, and was not made so. Look at the hosts that it was on: its guest may have broken into QEMU")
+	}
+	return err
 }
 
 // infoOf runs qemu-img info with a command's arguments and passphrases.

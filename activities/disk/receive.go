@@ -135,7 +135,7 @@ func (a *Activities) isThatDisk(ctx context.Context, path string, d compute.Disk
 	switch {
 	case err != nil:
 		return err
-	case i.Encrypted != d.Encrypted || i.BackingFilename != backing || i.FormatSpecific.Data.DataFile != "":
+	case i.Encrypted != d.Encrypted || i.BackingFilename != backing:
 		return compute.Errorf(compute.Corrupt, "it is encrypted: %t, its backing file is %q", i.Encrypted, i.BackingFilename)
 	case i.VirtualSize > mostDiskBytes(d), d.SizeMB > 0 && i.VirtualSize != d.SizeMB*mib:
 		return compute.Errorf(compute.Corrupt, "it has %d bytes for its guest", i.VirtualSize)

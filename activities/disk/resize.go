@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -134,13 +135,19 @@ func (a *Activities) growTo(ctx context.Context, in ResizeInput, path string) er
 	if err != nil {
 		return err
 	}
-	if i.Encrypted != in.Disk.Encrypted || i.FormatSpecific.Data.DataFile != "" {
-		return compute.Errorf(compute.Corrupt, "it is not what it was made as: encrypted %t", i.Encrypted)
+	if i.Encrypted != in.Disk.Encrypted || i.BackingFilename != "" && !a.inCache(i.BackingFilename) {
+		return compute.Errorf(compute.Corrupt, "it is not what it was made as: encrypted %t, on %q", i.Encrypted, i.BackingFilename)
 	}
 	if bytes := in.Disk.SizeMB * mib; bytes > i.VirtualSize && in.Disk.SizeMB > in.From.SizeMB {
 		return a.grow(ctx, in, path, bytes)
 	}
 	return nil
+}
+
+// inCache reports whether a path is below the image cache's folder.
+func (a *Activities) inCache(path string) bool {
+	name, err := filepath.Rel(a.CacheDir, path)
+	return err == nil && filepath.IsLocal(name)
 }
 
 // grow grows a file.

@@ -65,7 +65,7 @@ func (a *Activities) restore(ctx context.Context, in RestoreInput, path string) 
 		return err
 	}
 	i, err := a.idle(ctx, draft, "qcow2")
-	if err == nil && (i.Encrypted != in.Disk.Encrypted || i.BackingFilename != "" || i.FormatSpecific.Data.DataFile != "") {
+	if err == nil && (i.Encrypted != in.Disk.Encrypted || i.BackingFilename != "") {
 		err = compute.Errorf(compute.Corrupt, "it is encrypted: %t, its backing file is %q", i.Encrypted, i.BackingFilename)
 	}
 	if err == nil {

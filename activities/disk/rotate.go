@@ -92,7 +92,10 @@ func (a *Activities) AddKey(ctx context.Context, in AddKeyInput) (AddKeyResult, 
 	}
 	var c Command
 	c.lend("key", add)
-	if err := a.reads(ctx, c, qcow2Node(path, "key", nil)); err != nil {
+	if err = leadsNowhere(path); err == nil {
+		err = a.reads(ctx, c, qcow2Node(path, "key", nil))
+	}
+	if err != nil {
 		return AddKeyResult{}, failed(ctx, err, "disk %s with secret %s", in.Disk.ID, in.Secret)
 	}
 	a.Logger.InfoContext(ctx, "added a key to a disk", "server", in.Server, "disk", in.Disk.ID, "secret", in.Secret)

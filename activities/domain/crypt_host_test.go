@@ -39,7 +39,7 @@ backup { backup = 0 archive = 0 }
 // mapper, LVM and cryptsetup, and the disk activities as a host has them.
 var cryptMachine = vm.Machine{
 	Modules:  []string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash"},
-	Programs: []string{"lvm", "cryptsetup", "dmsetup", "qemu-img", "qemu-nbd", "prlimit"},
+	Programs: []string{"lvm", "cryptsetup", "dmsetup", "qemu-img", "qemu-nbd", "setpriv", "prlimit"},
 	Files:    map[string]string{"/etc/lvm/lvm.conf": lvmConf},
 	DiskMiB:  384, Ports: []int{askPort, devicePort},
 }

@@ -1,12 +1,7 @@
 package domain
 
 import (
-	"errors"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"syscall"
 
 	"strongroom/activities/folder"
 	"strongroom/activities/imagefile"
@@ -21,7 +16,7 @@ func (a *Activities) checkDataFiles(s compute.Server, pool map[compute.DiskID]st
 		if d.OnDevice() || pool[d.ID] != "" {
 			continue
 		}
-		names, err := namesDataFile(filepath.Join(a.InstancesDir, s.ID.String(), d.Name()))
+		names, err := imagefile.NamesDataFile(filepath.Join(a.InstancesDir, s.ID.String(), d.Name()))
 		if err != nil {
 			return compute.Errorf(compute.Unavailable, "server %s: header of disk %s: %w", s.ID, d.ID, folder.WithoutPath(err))
 		}
@@ -31,21 +26,4 @@ func (a *Activities) checkDataFiles(s compute.Server, pool map[compute.DiskID]st
 		}
 	}
 	return nil
-}
-
-func namesDataFile(path string) (bool, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // libvirt says what is missing
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = f.Close() }()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	return imagefile.HasDataFile(head[:n]), nil
 }

@@ -60,22 +60,24 @@ type Confined struct {
 // Close lets go of what the command holds, when it has ended or was not begun.
 func (c *Confined) Close() { c.cancel() }
 
-// Command is exec.Command for a program that reads an image and writes to no file. With a
-// file it can reach nothing else: it has a user, a network and process ids of its own,
-// and reads the file as /dev/fd/N, where N is 3 + the number of files that the caller
-// puts before it into ExtraFiles. Everybody must be allowed to read the file, as far as its
-// mode says; the folders above may keep them out. Without root's rights, and without
-// a file, there are only the limits. The caller closes the command in the end.
+// Command is exec.Command for a program that reads an image and writes to no file. No program that it
+// starts, setuid or not, has more rights than it. With a file it has a user, a network and
+// process ids of its own, and reads the file as /dev/fd/N, where N is 3 + the number of files that
+// the caller puts before it into ExtraFiles. What everybody may of the host's file system, it may,
+// too: read files and connect to sockets that are open to all. Everybody must be allowed to
+// read the file, as far as its mode says; the folders above may keep them out. Without root's
+// rights, and without a file, it keeps the caller's user and namespaces. The caller closes the
+// command in the end.
 func Command(ctx context.Context, l Limits, image *os.File, name string, args ...string) (*Confined, error) {
-	program, err := exec.LookPath(name) // prlimit would hide that there is none
+	program, err := exec.LookPath(name) // setpriv would hide that there is none
 	if err != nil {
 		return nil, err
 	}
 	l = l.orDefault()
 	c := &Confined{limits: l}
 	c.ctx, c.cancel = context.WithTimeout(ctx, l.Wall)
-	limits := []string{
-		"--cpu=" + strconv.FormatInt(int64(l.CPU/time.Second), 10), "--as=" + strconv.FormatInt(l.Memory, 10),
+	before := []string{
+		"--no-new-privs", "prlimit", "--cpu=" + strconv.FormatInt(int64(l.CPU/time.Second), 10), "--as=" + strconv.FormatInt(l.Memory, 10),
 		"--core=0", "--fsize=0", "--nofile=" + strconv.Itoa(mostFiles),
 	}
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -83,9 +85,9 @@ func Command(ctx context.Context, l Limits, image *os.File, name string, args ..
 		user := newUser()
 		attr.Credential = &syscall.Credential{Uid: user, Gid: user}
 		attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID
-		limits = append(limits, "--nproc="+strconv.Itoa(mostThreads)) // of that user
+		before = append(before, "--nproc="+strconv.Itoa(mostThreads)) // of that user
 	}
-	c.Cmd = exec.CommandContext(c.ctx, "prlimit", append(append(limits, "--", program), args...)...)
+	c.Cmd = exec.CommandContext(c.ctx, "setpriv", append(append(before, "--", program), args...)...)
 	c.Cmd.SysProcAttr = attr
 	c.Cmd.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.Cmd.WaitDelay = 5 * time.Second
@@ -104,7 +106,7 @@ func CheckConfinement(ctx context.Context, file *os.File) error {
 		err = c.Run()
 	}
 	if err != nil {
-		return fmt.Errorf("programs that read tenants' images cannot be confined here; it takes prlimit (of util-linux), "+
+		return fmt.Errorf("programs that read tenants' images cannot be confined here; it takes setpriv and prlimit (of util-linux), "+
 			"the capabilities CAP_SYS_ADMIN and CAP_SETUID, and all user ids: %w", err)
 	}
 	return nil

@@ -41,7 +41,7 @@ func needsRoot(t *testing.T) {
 	t.Skip("needs root")
 }
 
-// M3: a program that an image took over reads that image, and nothing else.
+// M3: a program that an image took over reads that image, and what everybody may read.
 func TestM3ConfinedProgramsReachNothingElse(t *testing.T) {
 	t.Setenv("STRONGROOM_OF_THE_WORKER", "something of the worker's")
 	needsRoot(t)
@@ -88,6 +88,9 @@ func TestM3ConfinedProgramsReachNothingElse(t *testing.T) {
 	capabilities, err := run("grep CapEff /proc/self/status")
 	require.NoError(t, err)
 	require.Contains(t, capabilities, "0000000000000000")
+	privileges, err := run("grep NoNewPrivs /proc/self/status")
+	require.NoError(t, err)
+	require.Equal(t, []string{"NoNewPrivs:", "1"}, strings.Fields(privileges), "setuid programs give it nothing")
 }
 
 // H5: a program that meets a limit, or crashes, does so for its image.

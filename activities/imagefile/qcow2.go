@@ -40,16 +40,6 @@ var (
 // IsQcow2 reports whether data begins as a qcow2 file.
 func IsQcow2(head []byte) bool { return bytes.HasPrefix(head, qcow2Magic) }
 
-// HasDataFile reports whether the head of a qcow2 says that its data are in another file, which
-// whoever opens it opens, too.
-func HasDataFile(head []byte) bool {
-	if !IsQcow2(head) || len(head) < qcow2HeaderV2+8 {
-		return false
-	}
-	q := qcow2{head: head}
-	return q.u32(qcow2Version) >= 3 && q.u64(qcow2Incompatible)&qcow2BitDataFile != 0
-}
-
 // IsLUKS reports whether data begins as a LUKS container.
 func IsLUKS(head []byte) bool { return bytes.HasPrefix(head, luksMagic) }
 

@@ -70,6 +70,15 @@ func New(config Config) *API {
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
 
+// Routes are the method and the path, below the endpoint and the project, of each route.
+func (a *API) Routes() []string {
+	var all []string
+	for _, r := range a.routes() {
+		all = append(all, r.method+" "+r.path)
+	}
+	return all
+}
+
 func (a *API) routes() []route {
 	var all []route
 	for _, resource := range [][]route{a.types(), a.typeManagement(), a.extraSpecs(), a.access(), a.encryption(), a.quotas(), a.changes()} {
