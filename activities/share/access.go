@@ -42,10 +42,13 @@ func (r Rule) Gives(level Level) Access {
 	return Changing
 }
 
+// Hidden is what the service writes in the place of what a lock hides from the reader.
+const Hidden = "******"
+
 // isFor reports whether the rule is one by which a host has the share for a server. Where a
 // lock hides from the reader whom it lets in, only the servers that it names say so.
 func (r Rule) isFor(server compute.ServerID, to Grantee) bool {
-	return to.Is(r.To) || slices.Contains(r.Servers, server)
+	return to.Is(r.To) || r.To.Name == Hidden && slices.Contains(r.Servers, server)
 }
 
 // AccessBy says what all rules of a share are to a host, for one of its servers.

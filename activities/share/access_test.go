@@ -33,6 +33,8 @@ func TestSH09WhatARuleGives(t *testing.T) {
 	require.Equal(t, share.Shut, of(other))
 	other.Servers = []compute.ServerID{{UUID: uuid.New()}, server}
 	require.Equal(t, share.Open, of(other), "it names the server")
+	other.To.Name = "strongroom-2"
+	require.Equal(t, share.Shut, of(other), "of another host, for anybody can name a server")
 }
 
 // SH-09: an answer to one share says nothing of others, no answer says nothing at all, and a service that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"net/http"
+	"sync"
 	"time"
 
 	"strongroom/compute"
@@ -31,6 +32,7 @@ func (u *Unanswered) Ends(err error) bool {
 
 // good looks now and then whether the certificate of a stream's host is good.
 type good struct {
+	mu         sync.Mutex // a store's client may read on when it has answered
 	every      time.Duration
 	look       func() error
 	last       time.Time // that it looked
@@ -40,6 +42,8 @@ type good struct {
 
 // still fails once the stream is to end.
 func (g *good) still() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.refused != nil || time.Since(g.last) < g.every {
 		return g.refused
 	}
@@ -47,6 +51,13 @@ func (g *good) still() error {
 		g.refused = err
 	}
 	g.last = time.Now()
+	return g.refused
+}
+
+// ended is what ended the stream; nil: nothing did.
+func (g *good) ended() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.refused
 }
 

@@ -136,8 +136,8 @@ func (s *Server) authenticated(h func(*call) (any, error)) handler {
 		c.w, c.body = w, body
 		c.good = good{every: cmp.Or(s.Again, AskAgain), last: time.Now(), look: func() error { return s.isHost(r) }}
 		answer, err := h(c)
-		if err != nil && c.good.refused != nil { // which the store may say otherwise
-			err = c.good.refused
+		if ended := c.good.ended(); err != nil && ended != nil { // which the store may say otherwise
+			err = ended
 		}
 		return answer, err
 	}

@@ -68,7 +68,7 @@ func (c *call) stream(from io.ReadCloser) {
 	c.w.WriteHeader(http.StatusOK)
 	_, err := io.CopyBuffer(writer{c.w, http.NewResponseController(c.w), &c.good}, plain{from}, make([]byte, 256<<10))
 	end := endWhole
-	if c.good.refused != nil {
+	if c.good.ended() != nil {
 		c.Logger.WarnContext(c.Context(), "broke off a stream to a host", "host", c.Name, "address", c.RemoteAddr, "request", c.Method+" "+c.URL.Path, "error", err)
 	}
 	if err != nil {

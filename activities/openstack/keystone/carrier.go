@@ -45,7 +45,14 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, err
 	}
-	response, err := c.send(request, request.Body, s)
+	var mine *session // whose token goes beside it
+	if c.vouches != nil {
+		if mine, err = c.vouches.session(ctx); err != nil {
+			closeBody(request)
+			return nil, err
+		}
+	}
+	response, err := c.send(request, request.Body, s, mine)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +63,15 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 			return response, nil
 		}
 		drop(response)
-		if s, err = c.renew(ctx, s); err != nil {
+		if s, err = c.login.renew(ctx, s); err != nil {
 			return nil, err
 		}
-		return c.send(request, body, s)
+		if mine != nil { // nobody says which of them was refused
+			if mine, err = c.vouches.renew(ctx, mine); err != nil {
+				return nil, err
+			}
+		}
+		return c.send(request, body, s, mine)
 	case http.StatusServiceUnavailable:
 		// What services also say when who gave a trust was disabled or lost a role:
 		// the identity service does not call such a token wrong, it refuses to look.
@@ -74,27 +86,13 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// renew renews the tokens of a request that was refused: nobody says which of them was.
-func (c *carrier) renew(ctx context.Context, s *session) (*session, error) {
-	if c.vouches != nil {
-		mine, err := c.vouches.session(ctx)
-		if err == nil {
-			_, err = c.vouches.renew(ctx, mine)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return c.login.renew(ctx, s)
-}
-
 // send sends a copy of the request, as a RoundTripper must not change what it is given.
 //
 // A service finishes what it was asked to make, whether or not anybody still waits
 // for the answer. Who gave up waiting would look for the thing to undo it before it is
 // there, so what makes something is not given up once it was sent, and not sent where
 // its caller may be gone before the answer.
-func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*http.Response, error) {
+func (c *carrier) send(request *http.Request, body io.ReadCloser, s, mine *session) (*http.Response, error) {
 	copied := request.Clone(request.Context())
 	copied.Body = body
 	if ctx := request.Context(); makesAtOnce(request) && ctx.Err() == nil {
@@ -116,12 +114,8 @@ func (c *carrier) send(request *http.Request, body io.ReadCloser, s *session) (*
 		closeBody(copied)
 		return nil, err
 	}
-	if c.vouches != nil {
-		mine, err := c.vouches.session(copied.Context())
-		if err == nil {
-			err = put(copied, serviceToken, mine.token)
-		}
-		if err != nil {
+	if mine != nil {
+		if err := put(copied, serviceToken, mine.token); err != nil {
 			closeBody(copied)
 			return nil, err
 		}

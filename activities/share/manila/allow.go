@@ -127,7 +127,14 @@ func (a *allowing) lock(ctx context.Context, rule share.RuleID) error {
 	}
 	return a.locker.hide(ctx, rule, func(ctx context.Context) (bool, error) {
 		rules, err := rulesOf(ctx, a.client, a.Share)
-		return !slices.ContainsFunc(rules, func(d document) bool { return d.ID == rule && d.To == hidden }), err
+		if err != nil {
+			return false, err
+		}
+		i := slices.IndexFunc(rules, func(d document) bool { return d.ID == rule })
+		if i < 0 {
+			return false, compute.Errorf(compute.NotFound, "access rule %s of share %s has gone", rule, a.Share)
+		}
+		return rules[i].To != share.Hidden, nil
 	})
 }
 

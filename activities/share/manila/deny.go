@@ -48,7 +48,6 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return compute.Is(err, compute.NotFound), notYet(err)
 	}
-	all := slices.Clone(rules)
 	done = true
 	for _, r := range slices.DeleteFunc(rules, func(r document) bool { return !d.meant(r) }) {
 		if d.needed(r) {
@@ -66,17 +65,17 @@ func (d *denying) turn(ctx context.Context) (done bool, err error) {
 		}
 	}
 	if done {
-		return true, d.release(ctx, all)
+		return true, d.release(ctx)
 	}
 	return false, nil
 }
 
 // release removes the locks of the share whose rules are gone.
-func (d *denying) release(ctx context.Context, rules []document) error {
+func (d *denying) release(ctx context.Context) error {
 	if d.locker == nil {
 		return nil
 	}
-	return d.locker.release(ctx, rules)
+	return d.locker.release(ctx, func(ctx context.Context) ([]document, error) { return rulesOf(ctx, d.client, d.Share) })
 }
 
 // leave takes the server out of a rule that others have too. They may leave at the same moment:
@@ -123,7 +122,7 @@ func (d *denying) meant(r document) bool {
 		return true
 	}
 	known := d.To == nil || d.To.Is(r.grantee())
-	return r.names(d.Server) && (known || r.To == hidden) || known && r.ours() && len(r.servers()) == 0
+	return r.names(d.Server) && (known || r.To == share.Hidden) || known && r.ours() && len(r.servers()) == 0
 }
 
 // needed reports whether other servers have the rule too.

@@ -30,7 +30,8 @@ type fake struct {
 	answer  int    // instead of any other, with Retry-After
 	state   string // of new rules
 	mu      sync.Mutex
-	hides   bool // what is locked, from all
+	hides   bool   // what is locked, from all
+	listed  func() // after the rules were listed
 	rules   []map[string]any
 	locks   []map[string]any
 	asked   []map[string]any // bodies of the actions
@@ -76,6 +77,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 	case strings.HasSuffix(r.URL.Path, "/share-access-rules"):
 		reply(map[string]any{"access_list": f.shown()})
+		if f.listed != nil {
+			f.listed()
+		}
 	default:
 		reply(map[string]any{"share": map[string]any{
 			"id": f.share.String(), "project_id": fakeProject, "share_proto": "NFS", "status": "available", "size": 1,
@@ -90,14 +94,16 @@ func (f *fake) lock(w http.ResponseWriter, r *http.Request) {
 		var body map[string]map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		lock := body["resource_lock"]
-		lock["id"] = uuid.NewString()
+		lock["id"], lock["project"] = uuid.NewString(), "strongroom's"
 		f.locks = append(f.locks, lock)
 		_ = json.NewEncoder(w).Encode(body)
 	case http.MethodDelete:
 		f.locks = slices.DeleteFunc(f.locks, func(have map[string]any) bool { return strings.HasSuffix(r.URL.Path, have["id"].(string)) })
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		of := slices.DeleteFunc(slices.Clone(f.locks), func(have map[string]any) bool { return have["resource_id"] != r.FormValue("resource_id") })
+		of := slices.DeleteFunc(slices.Clone(f.locks), func(have map[string]any) bool {
+			return have["resource_id"] != r.FormValue("resource_id") || have["project"] == nil && r.FormValue("all_projects") == ""
+		})
 		_ = json.NewEncoder(w).Encode(map[string]any{"resource_locks": of})
 	}
 }
@@ -156,7 +162,9 @@ func TestLocks(t *testing.T) {
 			require.Equal(t, "strongroom: servers use access rule "+rule.ID.String(), l["lock_reason"])
 			on = append(on, fmt.Sprint(l["resource_type"], " ", l["resource_action"], " ", l["resource_id"]))
 		}
-		f.locks = append(f.locks, map[string]any{"id": "of a user", "resource_id": in.Share.String(), "resource_action": "delete", "lock_reason": "mine"})
+		f.locks = append(f.locks, map[string]any{
+			"id": "of a user", "resource_id": in.Share.String(), "resource_action": "delete", "lock_reason": "strongroom: servers use access rule " + uuid.NewString(),
+		})
 		_, err = s.Allow(t.Context(), in)
 		require.NoError(t, err)
 		require.Len(t, f.locks, len(on)+1, "each is made once")
@@ -175,6 +183,54 @@ func TestLocks(t *testing.T) {
 		}, on)
 		require.NotContains(t, f.version, "2.45")
 	}
+}
+
+// SH-08: a lock that a user made, and says that it is strongroom's, stands in for none, nor is it removed.
+func TestSH08ALockThatAUserForged(t *testing.T) {
+	t.Parallel()
+	f := &fake{newest: "2.73"}
+	s, in := open(t, f)
+	rule, err := s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	for _, on := range []string{in.Share.String(), rule.ID.String()} {
+		f.locks = append(f.locks, map[string]any{"id": "of a user", "resource_id": on, "resource_action": "delete", "lock_reason": "strongroom: servers use access rule " + rule.ID.String()})
+	}
+	f.newest = "2.89"
+	_, err = s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, f.locks, 5, "two of the user's, and strongroom's own")
+	require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server}))
+	f.locks = slices.DeleteFunc(f.locks, func(l map[string]any) bool { return l["resource_action"] == "show" })
+	require.Len(t, f.locks, 2)
+	require.Equal(t, "of a user", f.locks[0]["id"])
+}
+
+// SH-09: a rule that another host gets while the last one of this goes keeps the share locked.
+func TestSH09ARuleThatComesKeepsItsLock(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	s, in := open(t, f)
+	_, err := s.Allow(t.Context(), in)
+	require.NoError(t, err)
+	id := uuid.NewString()
+	f.listed = func() { // the rules were listed, and now another one is made
+		if len(f.rules) > 0 {
+			return
+		}
+		f.rules = append(f.rules, map[string]any{
+			"id": id, "access_type": "ip", "access_to": "192.0.2.8", "access_level": "rw", "state": "active",
+			"metadata": map[string]any{"strongroom": "x", "strongroom-server-" + uuid.NewString(): "x"},
+		})
+		f.locks = append(f.locks, map[string]any{
+			"id": uuid.NewString(), "project": "strongroom's", "resource_type": "share", "resource_id": in.Share.String(), "resource_action": "delete",
+			"lock_reason": "strongroom: servers use access rule " + id,
+		})
+	}
+	require.NoError(t, s.Deny(t.Context(), share.DenyInput{Credential: in.Credential, Share: in.Share, Server: in.Server, To: &in.To}))
+	require.Len(t, f.rules, 1)
+	require.True(t, slices.ContainsFunc(f.locks, func(l map[string]any) bool {
+		return l["resource_type"] == "share" && l["lock_reason"] == "strongroom: servers use access rule "+id
+	}))
 }
 
 // Where Manila's policy hides a locked rule from strongroom, too, it is not hidden at all: strongroom

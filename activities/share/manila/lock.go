@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -21,6 +22,7 @@ import (
 type locker struct {
 	client *gophercloud.ServiceClient
 	share  share.ID
+	hidden *atomic.Bool // from strongroom, too: Service.hidden
 }
 
 // locker gives what makes locks on a share; nil where the service is too old for locks.
@@ -34,7 +36,7 @@ func (s *Service) locker(ctx context.Context, client *gophercloud.ServiceClient,
 	}
 	own := *shared
 	own.Microversion = withLocks
-	return &locker{client: &own, share: id}, nil
+	return &locker{client: &own, share: id, hidden: &s.hidden}, nil
 }
 
 // What a lock is on, and what it keeps users from.
@@ -55,12 +57,13 @@ type lockDocument struct {
 // rule is the rule for which strongroom made the lock; false: somebody else made it.
 func (d lockDocument) rule() (rule string, ours bool) { return strings.CutPrefix(d.Reason, lockReason) }
 
-// of gives strongroom's locks on a share or a rule.
+// of gives strongroom's locks on a share or a rule: of its own project alone, for anybody can make locks in
+// his, and say in them what he likes.
 func (l *locker) of(ctx context.Context, resource string) ([]lockDocument, error) {
 	var answer struct {
 		Locks []lockDocument `json:"resource_locks"`
 	}
-	address := l.client.ServiceURL("resource-locks") + "?" + url.Values{"resource_id": {resource}, "all_projects": {"true"}}.Encode()
+	address := l.client.ServiceURL("resource-locks") + "?" + url.Values{"resource_id": {resource}}.Encode()
 	response, err := l.client.Get(ctx, address, &answer, nil)
 	if response != nil {
 		response.Body.Close()
@@ -112,8 +115,12 @@ func (l *locker) lock(ctx context.Context, rule share.RuleID) error {
 
 // hide makes sure that users do not see whom a rule lets in, nor its key. It is hidden from whoever acts
 // for them, too, unless the service lets those see it who show strongroom's service token beside a user's:
-// seen, of a rule that is hidden, says whether it does. Where it does not, the rule is not hidden.
+// seen, of a rule that is hidden, says whether it does. Where it does not, the rule is not hidden, nor is any
+// other by this process.
 func (l *locker) hide(ctx context.Context, rule share.RuleID, seen func(ctx context.Context) (bool, error)) error {
+	if l.hidden.Load() {
+		return l.show(ctx, rule)
+	}
 	made, err := l.of(ctx, rule.String())
 	if err != nil {
 		return err
@@ -132,6 +139,7 @@ func (l *locker) hide(ctx context.Context, rule share.RuleID, seen func(ctx cont
 	if err != nil || ok {
 		return err
 	}
+	l.hidden.Store(true)
 	return l.show(ctx, rule)
 }
 
@@ -145,11 +153,20 @@ func (l *locker) unlock(ctx context.Context, rule share.RuleID) error {
 	return l.drop(ctx, rule.String(), func(d lockDocument) bool { return d.Action == fromDelete })
 }
 
-// release removes the locks of the share whose rules are not there any more.
-func (l *locker) release(ctx context.Context, rules []document) error {
-	return l.drop(ctx, l.share.String(), func(d lockDocument) bool {
+// release removes the locks of the share whose rules are not there any more. It looks for rules after it has
+// looked for locks: a rule is there before its lock is.
+func (l *locker) release(ctx context.Context, rules func(ctx context.Context) ([]document, error)) error {
+	made, err := l.of(ctx, l.share.String())
+	if err != nil || len(made) == 0 {
+		return err
+	}
+	there, err := rules(ctx)
+	if err != nil {
+		return notYet(err)
+	}
+	return l.dropOf(ctx, made, func(d lockDocument) bool {
 		of, _ := d.rule()
-		return !slices.ContainsFunc(rules, func(r document) bool { return r.ID.String() == of })
+		return !slices.ContainsFunc(there, func(r document) bool { return r.ID.String() == of })
 	})
 }
 
@@ -159,6 +176,10 @@ func (l *locker) drop(ctx context.Context, resource string, goes func(lockDocume
 	if err != nil {
 		return err
 	}
+	return l.dropOf(ctx, made, goes)
+}
+
+func (l *locker) dropOf(ctx context.Context, made []lockDocument, goes func(lockDocument) bool) error {
 	for _, d := range made {
 		if goes(d) {
 			if err := l.remove(ctx, d); err != nil {

@@ -46,9 +46,6 @@ type document struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-// hidden is what Manila writes in the place of what a lock hides from the reader.
-const hidden = "******"
-
 func (d document) grantee() share.Grantee { return share.Grantee{Kind: d.Kind, Name: d.To} }
 
 func (d document) ours() bool {

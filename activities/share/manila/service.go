@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -32,6 +33,7 @@ type Service struct {
 	// Patience is how long Allow and Deny wait for the storage; default 40 s.
 	Patience time.Duration
 	turns    [16]sync.Mutex // by share: see allowing.turn
+	hidden   atomic.Bool    // what locks hide is hidden from strongroom: see locker.hide
 }
 
 var _ share.Service = (*Service)(nil)
@@ -132,8 +134,8 @@ func (s *Service) AccessKey(ctx context.Context, cred compute.Credential, id sha
 	if err != nil {
 		return nil, err
 	}
-	rules = slices.DeleteFunc(rules, func(d document) bool { return !d.ours() || d.leaving() || d.To != hidden && !to.Is(d.grantee()) })
-	if i := slices.IndexFunc(rules, func(d document) bool { return d.To != hidden }); i >= 0 {
+	rules = slices.DeleteFunc(rules, func(d document) bool { return !d.ours() || d.leaving() || d.To != share.Hidden && !to.Is(d.grantee()) })
+	if i := slices.IndexFunc(rules, func(d document) bool { return d.To != share.Hidden }); i >= 0 {
 		return readKey(ctx, client, id, rules[i].ID)
 	}
 	if len(rules) > 0 {
@@ -163,7 +165,7 @@ func readKey(ctx context.Context, client *gophercloud.ServiceClient, id share.ID
 	case answer.Access.ShareID != id:
 		key.Wipe()
 		return nil, compute.Errorf(compute.NotFound, "share %s has no access rule %s", id, rule)
-	case key.Len() == 0 || bytes.Equal(answer.Access.Key, []byte(hidden)):
+	case key.Len() == 0 || bytes.Equal(answer.Access.Key, []byte(share.Hidden)):
 		key.Wipe()
 		return nil, compute.Errorf(compute.Conflict, "access rule %s of share %s has no key", rule, id)
 	}

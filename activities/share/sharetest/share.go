@@ -121,8 +121,7 @@ func standing(b bench) {
 	}
 	require.True(b, lets(b.server, in.To))
 	require.True(b, lets(b.newServer(), in.To), "all servers of a host have its rule")
-	require.True(b, lets(b.server, b.grantee()), "the rule names it")
-	require.False(b, lets(b.newServer(), b.grantee()))
+	require.False(b, lets(b.server, b.grantee()), "the rule names the server, and is another host's")
 
 	theirs, err := b.Service.Standing(b.ctx, b.Other, ids)
 	require.NoError(b, err)
