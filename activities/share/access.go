@@ -46,9 +46,10 @@ func (r Rule) Gives(level Level) Access {
 const Hidden = "******"
 
 // isFor reports whether the rule is one by which a host has the share for a server. Where a
-// lock hides from the reader whom it lets in, only the servers that it names say so.
+// lock hides from the reader whom it lets in, and where a host may have had another address, the servers
+// that it names say so.
 func (r Rule) isFor(server compute.ServerID, to Grantee) bool {
-	return to.Is(r.To) || r.To.Name == Hidden && slices.Contains(r.Servers, server)
+	return to.Is(r.To) || (to.Kind == Address || r.To.Name == Hidden) && slices.Contains(r.Servers, server)
 }
 
 // AccessBy says what all rules of a share are to a host, for one of its servers.
