@@ -42,7 +42,7 @@ func runsOn(t *testing.T, path string) (off func()) {
 		require.NoError(t, in.Close())
 		_, err := io.Copy(io.Discard, out)
 		require.NoError(t, err)
-		_ = guest.Wait()
+		require.NoError(t, guest.Wait())
 	}
 }
 

@@ -3,9 +3,7 @@ package disk_test
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,20 +113,10 @@ func TestExportOfARunningServersDisk(t *testing.T) {
 	for _, key := range []compute.KeyChoice{compute.KeySame, compute.KeyNone} {
 		e := b.exported(t, nil, false)
 		e.Target.Key = key
-		guest := exec.Command("qemu-io", filepath.Join(b.InstancesDir, e.Server.String(), e.Disk.Name()))
-		in, err := guest.StdinPipe()
-		require.NoError(t, err)
-		out, err := guest.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, guest.Start())
-		_, err = out.Read(make([]byte, 1)) // its prompt: the file is open
-		require.NoError(t, err)
-		_, err = b.Export(t.Context(), e.ExportInput)
+		off := runsOn(t, filepath.Join(b.InstancesDir, e.Server.String(), e.Disk.Name()))
+		_, err := b.Export(t.Context(), e.ExportInput)
 		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
-		require.NoError(t, in.Close())
-		_, err = io.Copy(io.Discard, out)
-		require.NoError(t, err)
-		require.NoError(t, guest.Wait())
+		off()
 		_, err = b.Export(t.Context(), e.ExportInput)
 		require.NoError(t, err)
 	}

@@ -152,24 +152,13 @@ func (m *migrating) create(what servers.CreateOpts) {
 	created, err := servers.Create(m.Context(), m.user, what, nil).Extract()
 	require.NoError(m, err)
 	m.id = created.ID
-	m.becomes("ACTIVE")
+	m.becomes(m.id, "ACTIVE")
 	require.NoError(m, servers.Shelve(m.Context(), m.user, m.id).ExtractErr())
-	m.becomes("SHELVED_OFFLOADED")
+	m.becomes(m.id, "SHELVED_OFFLOADED")
 	require.NoError(m, servers.Unshelve(m.Context(), m.user, m.id, servers.UnshelveOpts{}).ExtractErr())
-	now := m.becomes("ACTIVE")
+	now := m.becomes(m.id, "ACTIVE")
 	m.at = slices.Index(m.names[:], now.Host)
 	require.GreaterOrEqual(m, m.at, 0, now.Host)
-}
-
-func (m *migrating) becomes(status string) (out *servers.Server) {
-	m.Helper()
-	m.until(m.id, func(now *servers.Server, err error) bool {
-		require.NoError(m, err)
-		require.NotEqual(m, "ERROR", now.Status, now.Fault.Message)
-		out = now
-		return now.Status == status && now.TaskState == ""
-	})
-	return out
 }
 
 // server moves the server to the other host.
@@ -179,7 +168,7 @@ func (m *migrating) server() (took, down time.Duration) {
 	to := 1 - m.at
 	begin := time.Now()
 	require.NoError(m, servers.LiveMigrate(m.Context(), m.user, m.id, servers.LiveMigrateOpts{Host: &m.names[to], BlockMigration: &yes}).ExtractErr())
-	now := m.becomes("ACTIVE")
+	now := m.becomes(m.id, "ACTIVE")
 	took = time.Since(begin)
 	require.Equal(m, m.names[to], now.Host)
 	m.at = to

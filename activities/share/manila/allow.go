@@ -122,10 +122,7 @@ func (a *allowing) lock(ctx context.Context, rule share.RuleID) error {
 	if a.locker == nil {
 		return nil
 	}
-	if err := a.locker.lock(ctx, rule); err != nil {
-		return err
-	}
-	return a.locker.hide(ctx, rule, func(ctx context.Context) (bool, error) {
+	return a.locker.lock(ctx, rule, func(ctx context.Context) (bool, error) {
 		rules, err := rulesOf(ctx, a.client, a.Share)
 		if err != nil {
 			return false, err

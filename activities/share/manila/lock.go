@@ -96,57 +96,50 @@ func (l *locker) remove(ctx context.Context, lock lockDocument) error {
 	return notYet(openstack.Error(err, fmt.Sprintf("remove lock %s of share %s", lock.ID, l.share)))
 }
 
-// lock makes sure that nobody but strongroom and administrators removes a rule or its share.
-func (l *locker) lock(ctx context.Context, rule share.RuleID) error {
-	for _, on := range []struct{ kind, resource string }{{onShare, l.share.String()}, {onRule, rule.String()}} {
-		made, err := l.of(ctx, on.resource)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(made, func(d lockDocument) bool { of, _ := d.rule(); return of == rule.String() && d.Action == fromDelete }) {
-			continue
-		}
-		if err := l.create(ctx, on.kind, on.resource, fromDelete, rule); err != nil {
-			return err
-		}
+// lock makes sure that nobody but strongroom and administrators removes a rule or its share, and that users do
+// not see whom the rule lets in, nor its key. It is hidden from whoever acts for them, too, unless the service
+// lets those see it who show strongroom's service token beside a user's: seen, of a rule that has just been
+// hidden, says whether it does. Where it does not, the rule is not hidden, nor is any other by this process.
+func (l *locker) lock(ctx context.Context, rule share.RuleID, seen func(ctx context.Context) (bool, error)) error {
+	if _, err := l.ensure(ctx, onShare, l.share.String(), fromDelete, rule); err != nil {
+		return err
 	}
-	return nil
-}
-
-// hide makes sure that users do not see whom a rule lets in, nor its key. It is hidden from whoever acts
-// for them, too, unless the service lets those see it who show strongroom's service token beside a user's:
-// seen, of a rule that is hidden, says whether it does. Where it does not, the rule is not hidden, nor is any
-// other by this process.
-func (l *locker) hide(ctx context.Context, rule share.RuleID, seen func(ctx context.Context) (bool, error)) error {
-	if l.hidden.Load() {
-		return l.show(ctx, rule)
-	}
-	made, err := l.of(ctx, rule.String())
+	made, err := l.ensure(ctx, onRule, rule.String(), fromDelete, rule)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(made, func(d lockDocument) bool { return d.Action == fromShown })
-	if i < 0 {
-		err := l.create(ctx, onRule, rule.String(), fromShown, rule)
+	if l.hidden.Load() {
+		return l.dropOf(ctx, made, isShown)
+	}
+	if slices.ContainsFunc(made, isShown) { // and whoever looks for the rule saw it all the same
+		return nil
+	}
+	if err := l.create(ctx, onRule, rule.String(), fromShown, rule); err != nil {
 		if compute.Is(err, compute.Conflict) { // a user hid it; nobody else can
 			return nil
 		}
-		if err != nil {
-			return err
-		}
+		return err
 	}
 	ok, err := seen(ctx)
 	if err != nil || ok {
 		return err
 	}
 	l.hidden.Store(true)
-	return l.show(ctx, rule)
+	return l.drop(ctx, rule.String(), isShown)
 }
 
-// show makes sure that strongroom does not hide a rule.
-func (l *locker) show(ctx context.Context, rule share.RuleID) error {
-	return l.drop(ctx, rule.String(), func(d lockDocument) bool { return d.Action == fromShown })
+// ensure makes sure that there is a lock for a rule, and gives strongroom's that were there.
+func (l *locker) ensure(ctx context.Context, kind, resource, action string, rule share.RuleID) (made []lockDocument, err error) {
+	if made, err = l.of(ctx, resource); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(made, func(d lockDocument) bool { of, _ := d.rule(); return of == rule.String() && d.Action == action }) {
+		err = l.create(ctx, kind, resource, action, rule)
+	}
+	return made, err
 }
+
+func isShown(d lockDocument) bool { return d.Action == fromShown }
 
 // unlock lets a rule be removed.
 func (l *locker) unlock(ctx context.Context, rule share.RuleID) error {

@@ -33,7 +33,7 @@ type Service struct {
 	// Patience is how long Allow and Deny wait for the storage; default 40 s.
 	Patience time.Duration
 	turns    [16]sync.Mutex // by share: see allowing.turn
-	hidden   atomic.Bool    // what locks hide is hidden from strongroom: see locker.hide
+	hidden   atomic.Bool    // what locks hide is hidden from strongroom: see locker.lock
 }
 
 var _ share.Service = (*Service)(nil)
