@@ -42,7 +42,7 @@ func (s *Service) Allow(ctx context.Context, in share.AllowInput) (share.Rule, e
 	if err != nil {
 		return share.Rule{}, err
 	}
-	a := &allowing{AllowInput: in, client: client, locker: locker, alone: &s.turns[int(in.Share.UUID[0])%len(s.turns)]}
+	a := &allowing{AllowInput: in, client: client, locker: locker, alone: &s.turns[int(in.Share.UUID[0])%len(s.turns)], shown: map[share.RuleID]bool{}}
 	var rule share.Rule
 	err = s.until(ctx, func(ctx context.Context) (done bool, err error) {
 		rule, done, err = a.turn(ctx)
@@ -59,11 +59,16 @@ type allowing struct {
 	client  *gophercloud.ServiceClient
 	locker  *locker // nil: there are no locks
 	alone   *sync.Mutex
-	refused error  // why the last rule was not made
-	clashes int    // how often there were two rules
-	skip    int    // turns to let pass before the next rule is made
-	state   string // of the rule, when last seen
+	refused error                 // why the last rule was not made
+	clashes int                   // how often there were two rules
+	skip    int                   // turns to let pass before the next rule is made
+	state   string                // of the rule, when last seen
+	shown   map[share.RuleID]bool // rules whose locks that hide them were removed
 }
+
+// isHidden reports whether a rule of ours is hidden from strongroom: a worker that hid it died before it
+// saw that.
+func isHidden(d document) bool { return d.ours() && !d.leaving() && d.To == share.Hidden }
 
 // turn is one at a time in this process: to look for a rule and to make one is not
 // one step in Manila.
@@ -73,6 +78,11 @@ func (a *allowing) turn(ctx context.Context) (rule share.Rule, done bool, err er
 	rules, err := rulesOf(ctx, a.client, a.Share)
 	if err != nil {
 		return rule, false, err
+	}
+	i := slices.IndexFunc(rules, func(d document) bool { return isHidden(d) && !a.shown[d.ID] })
+	if i >= 0 && a.locker != nil {
+		a.shown[rules[i].ID] = true // once: it may be a user who hides it
+		return rule, false, notYet(a.locker.show(ctx, rules[i].ID))
 	}
 	rules = slices.DeleteFunc(rules, func(d document) bool { return !a.To.Is(d.grantee()) })
 	if len(rules) == 0 {

@@ -247,6 +247,34 @@ func TestLocksThatHideTheRuleFromStrongroom(t *testing.T) {
 	}
 }
 
+// SH-08: a worker that dies once it has hidden a rule, and before it saw that it is hidden from strongroom, too,
+// leaves one that the next attempt shows again. The lock of a user who hid it stays.
+func TestSH08AWorkerThatDiesWhenItHasHiddenARule(t *testing.T) {
+	t.Parallel()
+	for _, project := range []any{"strongroom's", nil} {
+		f := &fake{newest: "2.73"}
+		s, in := open(t, f)
+		rule, err := s.Allow(t.Context(), in)
+		require.NoError(t, err)
+		f.newest, f.hides = "2.89", true
+		f.locks = append(f.locks, map[string]any{
+			"id": uuid.NewString(), "project": project, "resource_id": rule.ID.String(), "resource_action": "show",
+			"lock_reason": "strongroom: servers use access rule " + rule.ID.String(),
+		})
+		if project == nil {
+			_, _ = s.Allow(t.Context(), in)
+			require.Equal(t, rule.ID.String(), f.locks[0]["resource_id"])
+			require.Equal(t, "show", f.locks[0]["resource_action"])
+			continue
+		}
+		again, err := s.Allow(t.Context(), in)
+		require.NoError(t, err)
+		require.Equal(t, rule.ID, again.ID)
+		require.Len(t, f.rules, 1)
+		require.False(t, slices.ContainsFunc(f.locks, func(l map[string]any) bool { return l["resource_action"] == "show" }))
+	}
+}
+
 func TestTooOld(t *testing.T) {
 	t.Parallel()
 	for _, newest := range []string{"2.44", "1.99", "", "soon"} {

@@ -124,6 +124,12 @@ func (l *locker) lock(ctx context.Context, rule share.RuleID, seen func(ctx cont
 	if err != nil || ok {
 		return err
 	}
+	return l.show(ctx, rule)
+}
+
+// show makes sure that strongroom does not hide a rule, nor any other in this process: it was hidden from
+// strongroom, too.
+func (l *locker) show(ctx context.Context, rule share.RuleID) error {
 	l.hidden.Store(true)
 	return l.drop(ctx, rule.String(), isShown)
 }

@@ -116,6 +116,7 @@ func TestARuleWithoutItsMarks(t *testing.T) {
 	}
 	require.NoError(t, b.service.Deny(t.Context(), share.DenyInput{Credential: b.cred, Share: in.Share, Server: in.Server, Rule: &rule.ID}))
 	b.allow(in) // would be a conflict if it were there
+	b.deny(in)  // its locks would keep the share
 }
 
 // Where Manila has no locks (before 2.82) users can remove the share below a server. Nothing is left to
