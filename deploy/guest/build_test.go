@@ -73,12 +73,29 @@ func TestBuildUsesItsCache(t *testing.T) {
 // The idle guest obeys the power button.
 func TestIdleGuestPowersOff(t *testing.T) {
 	t.Parallel()
+	image := filepath.Join(t.TempDir(), "idle.qcow2")
+	require.NoError(t, guest.BuildIdle(t.Context(), image))
+	poweredOff(t, image, "")
+}
+
+// The counting guest obeys it too, and says how often its disk was booted from.
+func TestCountingGuestCounts(t *testing.T) {
+	t.Parallel()
+	image := filepath.Join(t.TempDir(), "counting.qcow2")
+	require.NoError(t, guest.BuildCounting(t.Context(), image))
+	for _, boots := range []string{"1", "2"} {
+		poweredOff(t, image, guest.CountingText+boots+" TG ready")
+	}
+}
+
+// poweredOff boots an image and presses the power button until it is off, once it said something.
+func poweredOff(t *testing.T, image, says string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	image := filepath.Join(t.TempDir(), "idle.qcow2")
-	require.NoError(t, guest.BuildIdle(ctx, image))
+	serial := filepath.Join(t.TempDir(), "serial")
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-m", "128", "-nodefaults", "-nographic",
-		"-monitor", "stdio", "-drive", "file="+image+",format=qcow2,if=virtio")
+		"-monitor", "stdio", "-serial", "file:"+serial, "-drive", "file="+image+",format=qcow2,if=virtio")
 	monitor, err := qemu.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, qemu.Start())
@@ -90,7 +107,9 @@ func TestIdleGuestPowersOff(t *testing.T) {
 			require.NoError(t, err)
 			return
 		case <-press.C: // until the guest is there to see it
-			_, _ = monitor.Write([]byte("system_powerdown\n"))
+			if said, _ := os.ReadFile(serial); strings.Contains(string(said), says) {
+				_, _ = monitor.Write([]byte("system_powerdown\n"))
+			}
 		}
 	}
 }

@@ -37,8 +37,11 @@ const (
 // BuildIdle writes a bootable qcow2 image to the file out, of a guest that does
 // nothing but power off when it is asked to. To boot it costs next to no CPU time: it
 // is for tests of what goes on around a guest. It needs qemu-utils.
-func BuildIdle(ctx context.Context, out string) error {
-	sector := append(bytes.Clone(idleProgram), make([]byte, sectorBytes-len(sectorSignature)-len(idleProgram))...)
+func BuildIdle(ctx context.Context, out string) error { return buildSector(ctx, out, idleProgram) }
+
+// buildSector writes an image of a program in the disk's first sector.
+func buildSector(ctx context.Context, out string, program []byte) error {
+	sector := append(bytes.Clone(program), make([]byte, sectorBytes-len(sectorSignature)-len(program))...)
 	sector = append(sector, sectorSignature...)
 	raw := out + ".raw"
 	defer os.Remove(raw)

@@ -3,10 +3,12 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,15 +43,8 @@ func Main(m *testing.M) int {
 
 // begin makes a machine of a kernel and a process.
 func begin() error {
-	for _, fs := range []struct{ kind, at string }{
-		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
-	} {
-		if err := os.MkdirAll(fs.at, 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount(fs.kind, fs.at, fs.kind, 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("mount %s: %w", fs.at, err)
-		}
+	if err := mountAll(""); err != nil {
+		return err
 	}
 	modules, err := filepath.Glob(modulesDir + "/*.ko")
 	if err != nil {
@@ -61,11 +56,110 @@ func begin() error {
 			return fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
 	}
+	if os.Getenv(wholeVariable) != "" {
+		if err := enterWhole(); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		plug("lo", "127.0.0.1"), plug("eth0", address),
 		os.Symlink("/proc/self/fd", "/dev/fd"),
 		os.WriteFile("/proc/sys/kernel/printk", []byte("3\n"), 0), // the kernel's own lines would cut into the test's
+		passOut(),
 	)
+}
+
+// mountAll mounts at a root what the kernel has, and memory.
+func mountAll(root string) error {
+	for _, fs := range []struct{ kind, at string }{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"devpts", "/dev/pts"}, {"tmpfs", "/dev/shm"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
+	} {
+		if fs.at == "/tmp" && root != "" {
+			continue // what the test outside has there is seen
+		}
+		if err := mount(fs.kind, fs.kind, root+fs.at, 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+	}
+	return nil
+}
+
+func mount(source, kind, at string, flags uintptr, options string) error {
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(source, at, kind, flags, options); err != nil {
+		return fmt.Errorf("mount %s: %w", at, err)
+	}
+	return nil
+}
+
+// enterWhole makes the root outside the machine's own, with memory over it.
+func enterWhole() error {
+	const under, over, root = "/whole/under", "/whole/over", "/whole/root"
+	err := mount(rootTag, "virtiofs", under, unix.MS_RDONLY, "")
+	if err == nil {
+		err = mount("tmpfs", "tmpfs", over, 0, "size=100%")
+	}
+	if err == nil {
+		err = errors.Join(os.Mkdir(over+"/upper", 0o755), os.Mkdir(over+"/work", 0o755))
+	}
+	if err == nil {
+		err = mount("overlay", "overlay", root, 0, "lowerdir="+under+",upperdir="+over+"/upper,workdir="+over+"/work")
+	}
+	if err == nil {
+		err = mountAll(root)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chdir(root), unix.Mount(".", "/", "", unix.MS_MOVE, ""), unix.Chroot("."), os.Chdir("/"))
+}
+
+// gateway is where the machine reaches what listens on 127.0.0.1 outside: QEMU's address there.
+const gateway = "10.0.2.2"
+
+// passOut lets the machine reach some ports of 127.0.0.1 outside at the same address.
+func passOut() error {
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		port, ok := strings.CutPrefix(name, outsideVariable)
+		if !ok {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			return err
+		}
+		go func() {
+			for {
+				from, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go pass(from, net.JoinHostPort(gateway, port))
+			}
+		}()
+	}
+	return nil
+}
+
+// pass connects a client with a server.
+func pass(from net.Conn, address string) {
+	defer from.Close()
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	done := make(chan struct{}, 2)
+	for _, way := range []struct{ from, to net.Conn }{{from, to}, {to, from}} {
+		go func() {
+			_, _ = io.Copy(way.to, way.from)
+			done <- struct{}{}
+		}()
+	}
+	<-done
 }
 
 // address is the machine's on its network, if it has one: QEMU's for the first machine there.

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,6 +30,12 @@ type Machine struct {
 	DiskMiB  int               // of /dev/vda, default 256
 	Folder   string            // whose content is the read-only file system of /dev/vdb; "": there is none
 	Ports    []int             // of the machine, that the test outside reaches: see Running.Address
+	Outside  []int             // of 127.0.0.1 outside, that the test in the machine reaches there too
+	// Whole is for a machine that has all that is installed outside: its root is the root outside, as
+	// it was when the machine first looked, and what is written goes to memory.
+	Whole     bool
+	MemoryMiB int // default 640
+	CPUs      int // default 1
 }
 
 // Running is a machine whose test runs beside the one that started it.
@@ -59,6 +66,13 @@ const (
 	lifetime  = 20 * time.Minute // on a machine that is busy
 )
 
+// The environment of a machine's init, by the kernel's command line.
+const (
+	wholeVariable   = "VM_WHOLE"
+	outsideVariable = "VM_OUTSIDE"
+	rootTag         = "root" // of virtiofs
+)
+
 // Run runs the test t, alone, in the machine, and fails as it does. Outside CI it
 // skips where QEMU or one of the programs is missing.
 func (m Machine) Run(t *testing.T) {
@@ -77,16 +91,14 @@ func (m Machine) Start(t *testing.T) *Running {
 	ramdisk, disk := filepath.Join(dir, "ramdisk"), filepath.Join(dir, "disk")
 	require.NoError(t, m.pack(ramdisk, k))
 	require.NoError(t, os.WriteFile(disk, nil, 0o600))
-	if m.DiskMiB == 0 {
-		m.DiskMiB = 256
-	}
+	m.DiskMiB, m.MemoryMiB, m.CPUs = cmp.Or(m.DiskMiB, 256), cmp.Or(m.MemoryMiB, memoryMiB), cmp.Or(m.CPUs, 1)
 	require.NoError(t, os.Truncate(disk, int64(m.DiskMiB)<<20))
 
 	r := &Running{Disk: disk, t: t, ports: map[int]int{}, over: make(chan struct{})}
 	args := []string{
-		"-accel", "tcg", "-cpu", "max", "-m", fmt.Sprint(memoryMiB), "-nodefaults", "-no-reboot", "-nographic", "-serial", "stdio",
+		"-accel", "tcg", "-cpu", "max", "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprint(m.MemoryMiB), "-nodefaults", "-no-reboot", "-nographic", "-serial", "stdio",
 		"-kernel", k.Image, "-initrd", ramdisk,
-		"-append", "console=ttyS0 quiet panic=-1 " + guest.InHaste + " " + rightClock + " PATH=/bin -- -test.v -test.timeout=20m -test.run=^" + regexp.QuoteMeta(t.Name()) + "$",
+		"-append", "console=ttyS0 quiet panic=-1 " + guest.InHaste + " " + rightClock + m.environment() + " -- -test.v -test.timeout=20m -test.run=^" + regexp.QuoteMeta(t.Name()) + "$",
 		"-drive", "file=" + disk + ",format=raw,if=virtio,cache=unsafe,discard=unmap",
 	}
 	if m.Folder != "" {
@@ -94,7 +106,10 @@ func (m Machine) Start(t *testing.T) *Running {
 		require.NoError(t, fileSystem(ctx, second, m.Folder))
 		args = append(args, "-drive", "file="+second+",format=raw,if=virtio,readonly=on")
 	}
-	args = append(args, r.network(m.Ports)...)
+	args = append(args, r.network(m.Ports, len(m.Outside) > 0)...)
+	if m.Whole {
+		args = append(args, m.shareRoot(ctx, t, filepath.Join(dir, "root"))...)
+	}
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", args...)
 	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	qemu.Stderr = t.Output()
@@ -153,12 +168,46 @@ func watch(to io.Writer, qemu *exec.Cmd, serial io.Reader) error {
 	return nil
 }
 
-// network gives the machine a network on which it is reached and reaches nobody.
-func (r *Running) network(ports []int) []string {
-	if len(ports) == 0 {
+// environment is that of the machine's init.
+func (m Machine) environment() string {
+	env := " PATH=/bin"
+	if m.Whole {
+		env = " PATH=/usr/sbin:/usr/bin:/sbin:/bin " + wholeVariable + "=1"
+	}
+	for _, port := range m.Outside {
+		env += fmt.Sprintf(" %s%d=1", outsideVariable, port)
+	}
+	return env
+}
+
+// shareRoot serves the root outside to the machine, as long as the machine is on.
+func (m Machine) shareRoot(ctx context.Context, t *testing.T, socket string) []string {
+	t.Helper()
+	server := exec.CommandContext(ctx, virtiofsd, "--socket-path="+socket, "-o", "source=/", "-o", "sandbox=chroot", "-o", "cache=always")
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	server.Stderr = t.Output()
+	require.NoError(t, server.Start())
+	go func() { _ = server.Wait() }()
+	require.Eventually(t, func() bool { _, err := os.Stat(socket); return err == nil }, time.Minute, 20*time.Millisecond, "virtiofsd")
+	return []string{
+		"-object", fmt.Sprintf("memory-backend-memfd,id=memory,size=%dM,share=on", m.MemoryMiB), "-machine", "memory-backend=memory",
+		"-chardev", "socket,id=root,path=" + socket, "-device", "vhost-user-fs-pci,chardev=root,tag=" + rootTag,
+	}
+}
+
+// virtiofsd is Debian's, of QEMU.
+const virtiofsd = "/usr/lib/qemu/virtiofsd"
+
+// network gives the machine a network on which it is reached, and reaches nobody but perhaps
+// what listens on 127.0.0.1 outside.
+func (r *Running) network(ports []int, out bool) []string {
+	if len(ports) == 0 && !out {
 		return nil
 	}
-	forward := "user,id=n,restrict=on"
+	forward := "user,id=n"
+	if !out {
+		forward += ",restrict=on"
+	}
 	for _, port := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(r.t, err)
@@ -192,6 +241,13 @@ func (m Machine) need(t *testing.T) {
 // virtio is what the machine has of hardware.
 var virtio = []string{"virtio_pci", "virtio_blk", "virtio_net"}
 
+func (m Machine) wholeModules() []string {
+	if m.Whole {
+		return []string{"virtiofs", "overlay"}
+	}
+	return nil
+}
+
 // pack writes the machine's file system.
 func (m Machine) pack(to string, k guest.Kernel) error {
 	f, err := os.Create(to)
@@ -211,7 +267,7 @@ func (m Machine) pack(to string, k guest.Kernel) error {
 			return err
 		}
 	}
-	modules, err := k.ModuleFiles(append(m.Modules, virtio...)...)
+	modules, err := k.ModuleFiles(append(append(m.Modules, virtio...), m.wholeModules()...)...)
 	if err != nil {
 		return err
 	}
