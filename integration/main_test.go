@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"strongroom/deploy/guest"
+	"strongroom/deploy/guest/vm"
 )
 
 // Tests run beside each other, for much of what they do is wait: for workers that
@@ -81,6 +82,9 @@ func (s *slot) lend(t *testing.T, back chan<- *slot) *testCloud {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if vm.Inside() {
+		os.Exit(vm.Main(m))
+	}
 	if err := choose(); err != nil {
 		panic(err)
 	}

@@ -1,0 +1,113 @@
+package integration_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/guest"
+)
+
+// Flavors of the guest that counts its boots: their servers' disks are as large as its image.
+var (
+	countsOnDefault = flavorSpec{"e2e-counts", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
+	countsOnPlain   = flavorSpec{"e2e-counts-plain", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "plain"}}
+)
+
+// EE-03, EE-04, EE-42: a host makes disks in the format luksv2, its default, or plain, as a flavor asks for.
+// Guests boot from what the kernel's dm-crypt decrypts, as long as they run, and keep their counters over
+// a stop and a start; images have them, and a rebuild makes a new disk. When the host's default is
+// another, the disks that are there stay as they are.
+func TestServersOnDMCrypt(t *testing.T) {
+	backends(t, local) // it is about the host
+	h := newNestedHost(t, "luksv2")
+	if h == nil {
+		return
+	}
+	formats := []string{"luksv2", "plain"}
+	ids := []string{h.createOf(t, countsOnDefault, h.count), h.createOf(t, countsOnPlain, h.count)}
+	become := func(status string) {
+		t.Helper()
+		for _, id := range ids {
+			h.becomes(t, id, status)
+		}
+	}
+	booted := func(times int) {
+		t.Helper()
+		become("ACTIVE")
+		for i, id := range ids {
+			h.boots(t, id, times)
+			h.hasFormat(t, id, formats[i])
+		}
+		require.Len(t, h.opened(t), len(ids))
+	}
+	booted(1)
+
+	h.defaultFormat(t, "plain", "")
+	client := h.compute(t, "-demo")
+	for _, id := range ids {
+		require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
+	}
+	become("SHUTOFF")
+	require.Empty(t, h.opened(t), "they are off")
+	for _, id := range ids {
+		require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
+	}
+	booted(2)
+	for _, id := range ids {
+		img := h.createImage(t, id, "counts", map[string]any{"key": "none"})
+		require.Equal(t, byte(2), counterOf(t, h.download(t, img.ID)))
+		h.deleteImage(t, img)
+	}
+	require.Empty(t, h.audit(t).Findings)
+	kept, err := os.ReadFile(h.machine.Disk)
+	require.NoError(t, err)
+	require.False(t, bytes.Contains(kept, []byte(guest.CountingText)), "what is on the volumes is encrypted")
+
+	for _, id := range ids {
+		require.NoError(t, h.tryRebuild(t, "-demo", id, h.count))
+	}
+	booted(1)
+	third := h.createOf(t, countsOnDefault, h.count)
+	ids, formats = append(ids, third), append(formats, "plain")
+	become("ACTIVE")
+	h.boots(t, third, 1)
+	h.hasFormat(t, third, "plain")
+
+	for _, id := range ids {
+		h.delete(t, id)
+	}
+	require.Empty(t, h.opened(t))
+	require.Empty(t, h.volumes(t))
+	require.Empty(t, h.audit(t).Findings)
+}
+
+// hasFormat requires that a server's one disk is of a format, and was really made in it.
+func (h *nestedHost) hasFormat(t *testing.T, id, format string) {
+	t.Helper()
+	disks := h.disks(t, id)
+	require.Len(t, disks, 1)
+	require.Equal(t, format, disks[0].Format)
+	require.Equal(t, format, disks[0].Options["format"])
+	volumes := h.volumesOf(t, id)
+	require.Len(t, volumes, 1)
+	isLUKS := h.inside(t, "", "sh", "-c", "cryptsetup isLuks --type luks2 /dev/"+nestedGroup+"/"+volumes[0]+" && echo yes || echo no")
+	require.Equal(t, format == "luksv2", isLUKS == "yes\n")
+}
+
+// counterOf reads what the counting guest has on its disk, of an image that is not encrypted.
+func counterOf(t *testing.T, image string) byte {
+	t.Helper()
+	raw := filepath.Join(t.TempDir(), "raw")
+	out, err := exec.Command("qemu-img", "convert", "-f", "qcow2", "-O", "raw", image, raw).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, err := os.ReadFile(raw)
+	require.NoError(t, err)
+	require.True(t, bytes.Contains(text, []byte(guest.CountingText)))
+	return text[512]
+}

@@ -1,0 +1,260 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"strongroom/deploy/dev/libvirtd"
+	"strongroom/deploy/guest"
+	"strongroom/deploy/guest/vm"
+)
+
+// A nested host is a compute host in a virtual machine with a stock kernel, which has a device
+// mapper: libvirtd, QEMU, LVM, cryptsetup and strongroom's host worker run in it, and the rest of the
+// cloud outside. Its guests run on an emulated CPU that emulates another: they are those that do
+// little (guest.BuildCounting).
+type nestedHost struct {
+	*testCloud
+	machine *vm.Running
+	name    string
+	count   string // the image of the guest that counts its boots
+	config  map[string]any
+}
+
+// What is in the machine.
+const (
+	nestedPort   = 8000 // does what it is asked for
+	nestedAgent  = 8776
+	nestedGroup  = "cloud-disks"
+	nestedConfig = "/etc/strongroom-nested.yaml"
+	nestedState  = "/var/lib/strongroom-nested"
+	nestedLVM    = `
+devices { obtain_device_list_from_udev = 0 external_device_info_source = "none" use_devicesfile = 0 hints = "none" }
+activation { udev_sync = 0 udev_rules = 0 monitoring = 0 }
+backup { backup = 0 archive = 0 }
+`
+)
+
+// newNestedHost gives a cloud of the test's own, whose servers are placed on a nested host: it is
+// enrolled and runs, and makes encrypted disks in the format, unless they are asked for in another.
+// In the machine it does what the test outside asks for, and gives nil.
+func newNestedHost(t *testing.T, format string) *nestedHost {
+	t.Helper()
+	if vm.Inside() {
+		serveNested(t)
+		return nil
+	}
+	t.Parallel()
+	needRoot(t)
+	place := <-idle // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle <- place })
+	c, err := startCloud("n" + format)
+	if c != nil {
+		t.Cleanup(c.end)
+	}
+	require.NoError(t, err)
+	h := &nestedHost{testCloud: c, name: "nested"}
+	var settings struct {
+		Temporal struct{ Address string }
+		Gateway  struct{ Listen string }
+	}
+	readYAML(t, c.ConfigFile(), &settings)
+	h.machine = vm.Machine{
+		Modules: []string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash"},
+		Whole:   true, DiskMiB: 512, MemoryMiB: 2048, CPUs: 2,
+		Ports: []int{nestedPort, nestedAgent}, Outside: []int{portOf(t, settings.Temporal.Address), portOf(t, settings.Gateway.Listen)},
+	}.Start(t)
+	require.Eventually(t, func() bool {
+		resp, err := http.Get("http://" + h.machine.Address(nestedPort) + "/")
+		return err == nil && resp.Body.Close() == nil
+	}, settleTimeout, 500*time.Millisecond)
+	h.config = map[string]any{
+		"temporal": map[string]any{"address": settings.Temporal.Address, "namespace": "default", "tls": map[string]any{"own": true}},
+		"host": map[string]any{
+			"name": h.name, "id_file": nestedState + "/host.id", "instances": nestedState + "/instances", "image_cache": nestedState + "/cache",
+			"certificate": nestedState + "/certificate", "run": "/run/strongroom", "volume_group": nestedGroup,
+			"libvirt_socket": nestedLibvirtd.Dir + "/run/libvirt-sock", "virt_type": "qemu", "swtpm_enabled": false, "traffic_filter": "off",
+			"agent_listen": fmt.Sprintf("0.0.0.0:%d", nestedAgent), "agent_url": "https://" + h.machine.Address(nestedAgent),
+			"gateway":    "https://" + settings.Gateway.Listen,
+			"disk_ratio": 64, // its files are in memory
+		},
+	}
+	token, err := exec.Command(c.binary, "--config", c.ConfigFile(), "host", "token", h.name).Output()
+	require.NoError(t, err)
+	h.defaultFormat(t, format, string(token))
+	c.updateService(t, c.Host(1), map[string]any{"status": "disabled"})
+
+	file := c.dir + "/counting.qcow2"
+	require.NoError(t, guest.BuildCounting(t.Context(), file))
+	h.count, err = uploadGuest(c.imageService(t, ""), "counting", file)
+	require.NoError(t, err)
+	return h
+}
+
+// defaultFormat has the host make encrypted disks in a format, and starts its worker anew. With a
+// token it enrolls first.
+func (h *nestedHost) defaultFormat(t *testing.T, format, token string) {
+	t.Helper()
+	h.config["host"].(map[string]any)["ephemeral_storage_encryption"] = map[string]any{"default_format": format}
+	text, err := yaml.Marshal(h.config)
+	require.NoError(t, err)
+	h.inside(t, string(text), "sh", "-c", "umask 077 && cat >"+nestedConfig)
+	if token != "" {
+		h.inside(t, token, h.binary, "--config", nestedConfig, "host", "enroll")
+	}
+	since := time.Now()
+	h.ask(t, "/worker", nestedOrder{Command: []string{h.binary, "--config", nestedConfig, "host"}})
+	require.Eventually(t, func() bool {
+		pages, err := services.List(h.compute(t, ""), services.ListOpts{Host: h.name, Binary: "nova-compute"}).AllPages(t.Context())
+		require.NoError(t, err)
+		all, err := services.ExtractServices(pages)
+		require.NoError(t, err)
+		return len(all) == 1 && all[0].State == "up" && all[0].UpdatedAt.After(since)
+	}, settleTimeout, time.Second)
+}
+
+// inside runs a command on the host, with what it shall read, and gives what it prints.
+func (h *nestedHost) inside(t *testing.T, in string, command ...string) string {
+	t.Helper()
+	return h.ask(t, "/run", nestedOrder{In: in, Command: command})
+}
+
+// nestedOrder is what is asked of the machine.
+type nestedOrder struct {
+	In      string
+	Command []string
+}
+
+func (h *nestedHost) ask(t *testing.T, path string, order nestedOrder) string {
+	t.Helper()
+	body, err := json.Marshal(order)
+	require.NoError(t, err)
+	resp, err := http.Post("http://"+h.machine.Address(nestedPort)+path, "application/json", bytes.NewReader(body))
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	said, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%v: %s", order.Command, said)
+	return string(said)
+}
+
+// boots waits until a server's guest has booted, and requires how often it did from its disk.
+func (h *nestedHost) boots(t *testing.T, id string, times int) {
+	t.Helper()
+	var said string
+	want := strings.TrimSpace(guest.CountingText) + digit(times)
+	require.Eventually(t, func() bool {
+		said, _ = servers.ShowConsoleOutput(t.Context(), h.compute(t, "-demo"), id, servers.ShowConsoleOutputOpts{}).Extract()
+		at := strings.LastIndex(said, strings.TrimSpace(guest.CountingText))
+		return at >= 0 && strings.HasPrefix(said[at:], want) && strings.Contains(said[at:], "ready")
+	}, bootTimeout, time.Second, "%s", want)
+}
+
+// opened lists the volumes that the host's kernel decrypts.
+func (h *nestedHost) opened(t *testing.T) (names []string) {
+	t.Helper()
+	for line := range strings.Lines(h.inside(t, "", "dmsetup", "ls", "--target", "crypt")) {
+		if name, _, ok := strings.Cut(line, "\t"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// volumes lists the host's logical volumes.
+func (h *nestedHost) volumes(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(h.inside(t, "", "lvm", "lvs", "--noheadings", "--options", "lv_name", nestedGroup))
+}
+
+// volumesOf are those of a server.
+func (h *nestedHost) volumesOf(t *testing.T, id string) []string {
+	t.Helper()
+	return slices.DeleteFunc(h.volumes(t), func(name string) bool { return !strings.HasPrefix(name, id+"_") })
+}
+
+var nestedLibvirtd = libvirtd.Config{Dir: "/run/libvirtd-nested", CacheDir: libvirtd.DefaultCacheDir(), Mode: libvirtd.Contained}
+
+// serveNested makes the machine a compute host and does what is asked of it, as long as it is on.
+func serveNested(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Setenv("DM_DISABLE_UDEV", "1"))
+	require.NoError(t, os.WriteFile("/etc/lvm/lvm.conf", []byte(nestedLVM), 0o600))
+	for _, args := range [][]string{{"pvcreate", "--quiet", "/dev/vda"}, {"vgcreate", "--quiet", nestedGroup, "/dev/vda"}} {
+		out, err := exec.Command("lvm", args...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	_, err := libvirtd.Start(t.Context(), nestedLibvirtd)
+	require.NoError(t, err)
+	var worker struct {
+		sync.Mutex
+		*exec.Cmd
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(http.ResponseWriter, *http.Request) {})
+	answer := func(w http.ResponseWriter, said []byte, err error) {
+		if err != nil {
+			http.Error(w, fmt.Sprintf("%v: %s", err, said), http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write(said)
+	}
+	command := func(ctx context.Context, r *http.Request) (*exec.Cmd, error) {
+		var order nestedOrder
+		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
+			return nil, err
+		}
+		cmd := exec.CommandContext(ctx, order.Command[0], order.Command[1:]...)
+		cmd.Stdin = strings.NewReader(order.In)
+		return cmd, nil
+	}
+	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) {
+		cmd, err := command(r.Context(), r)
+		if err != nil {
+			answer(w, nil, err)
+			return
+		}
+		said, err := cmd.CombinedOutput()
+		answer(w, said, err)
+	})
+	mux.HandleFunc("POST /worker", func(w http.ResponseWriter, r *http.Request) {
+		worker.Lock()
+		defer worker.Unlock()
+		if worker.Cmd != nil {
+			_ = worker.Process.Kill()
+			_ = worker.Wait()
+		}
+		var err error
+		if worker.Cmd, err = command(context.WithoutCancel(r.Context()), r); err == nil {
+			worker.Stdout, worker.Stderr = os.Stdout, os.Stdout
+			err = worker.Start()
+		}
+		answer(w, nil, err)
+	})
+	require.NoError(t, (&http.Server{Addr: fmt.Sprintf(":%d", nestedPort), Handler: mux, ReadHeaderTimeout: time.Minute}).ListenAndServe())
+}
+
+func portOf(t *testing.T, address string) (port int) {
+	t.Helper()
+	_, text, ok := strings.Cut(address, ":")
+	require.True(t, ok)
+	_, err := fmt.Sscan(text, &port)
+	require.NoError(t, err)
+	return port
+}
