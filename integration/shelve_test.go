@@ -110,7 +110,7 @@ func exists(path string) bool {
 // vTPM leaves its host and comes back with its disks, its keys and the state of its TPM. The
 // standard client does it.
 func TestShelveAndUnshelve(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
@@ -264,7 +264,7 @@ func (b blob) remove(t *testing.T) {
 // TPM-26, TPM-37: an object that is another one, damaged or missing, and images that ask for another vTPM, are
 // refused, which says why, and lose nothing: once that is repaired, disk and TPM come back as they were.
 func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTPM)
 	s := c.becomes(t, id, "ACTIVE")
