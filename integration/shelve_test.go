@@ -28,6 +28,7 @@ import (
 	"strongroom/activities/object"
 	"strongroom/activities/object/swift"
 	"strongroom/compute"
+	"strongroom/deploy/dev/stack"
 )
 
 func (c *testCloud) shelve(t *testing.T, id string) {
@@ -450,6 +451,66 @@ func TestKillMatrixShelve(t *testing.T) {
 	}
 	c.delete(t, id)
 	c.nothingIsLeft(t)
+}
+
+// Parts of a shelve, or of an unshelve on another host, die in the middle of it, or the hosts' network is cut. It
+// settles: the server is shelved, or runs once, with its disk and its TPM as they were, and no other host has
+// anything of it.
+func TestKillMatrixShelveBetweenHosts(t *testing.T) {
+	backends(t, local, openStack)
+	c := twoHosts(t)
+	m := &mover{testCloud: c, from: c.Host(1), to: c.Host(2)}
+	m.id = c.on(t, m.from, func() string { return c.create(t, delegated) })
+	oneCopyAtMost(t, m.id)
+	shelves := troublesOf("parts of a shelve", nil, []string{control, "temporal", gateway, network, sourceWorker, sourceLibvirt},
+		[]string{"domain.Stop", "disk.Export", "image.Upload"}, 2)
+	unshelves := troublesOf("parts of an unshelve", nil, []string{control, "temporal", gateway, network, destinationWorker, destinationLibvirt},
+		[]string{"disk.Restore", "tpm.Restore", "domain.Start"}, 2)
+	for i := range max(len(shelves), len(unshelves)) {
+		shelve, unshelve := shelves[i%len(shelves)], unshelves[i%len(unshelves)]
+		t.Run(shelve+", "+unshelve, func(t *testing.T) {
+			m.writes(t)
+			m.isShelved(t, shelve)
+			m.isUnshelved(t, unshelve)
+		})
+	}
+	c.delete(t, m.id)
+	for _, h := range []stack.Host{m.from, m.to} {
+		c.hasNothing(t, h, m.id)
+	}
+	c.nothingIsLeft(t)
+}
+
+// isShelved shelves the server, which meets trouble. Where that is undone, it is asked for once more.
+func (m *mover) isShelved(t *testing.T, point string) {
+	t.Helper()
+	ask := func() error { return servers.Shelve(t.Context(), m.compute(t, "-demo"), m.id).ExtractErr() }
+	strike := m.meets(t, point, m.from, m.to)
+	require.NoError(t, ask())
+	strike()
+	if m.settles(t, point, "SHELVED_OFFLOADED", "ACTIVE") == "ACTIVE" {
+		m.isBack(t, m.note, m.counted)
+		require.NoError(t, ask())
+		m.becomes(t, m.id, "SHELVED_OFFLOADED")
+	}
+	m.hasNothingSoon(t, m.from, m.id)
+	m.nothingIsLeftInTime(t)
+}
+
+// isUnshelved unshelves the server on the other host, as isShelved shelves it.
+func (m *mover) isUnshelved(t *testing.T, point string) {
+	t.Helper()
+	strike := m.meets(t, point, m.from, m.to)
+	m.unshelveTo(t, m.to, m.id)
+	strike()
+	if m.settles(t, point, "ACTIVE", "SHELVED_OFFLOADED") == "SHELVED_OFFLOADED" {
+		m.hasNothingSoon(t, m.to, m.id)
+		m.unshelveTo(t, m.to, m.id)
+		m.becomes(t, m.id, "ACTIVE")
+	}
+	m.from, m.to = m.to, m.from
+	m.isBack(t, m.note, m.counted)
+	require.Empty(t, m.keptAs(t, m.id))
 }
 
 // The gateway, through which disks, the state of the TPM and passphrases go, is killed when a host is
