@@ -23,7 +23,7 @@ import (
 func TestAnOlderQEMUOffersNoTPM(t *testing.T) {
 	t.Parallel()
 	h := setup(t, idle)
-	for version, why := range map[uint64][2]string{
+	for version, want := range map[uint64][2]string{
 		2_010_002: {"QEMU is 2.10.2, vTPMs need 2.11.0", "QEMU is 2.10.2, shares need 5.0.0"},
 		4_002_000: {"", "QEMU is 4.2.0, shares need 5.0.0"},
 		5_000_000: {"", ""},
@@ -36,9 +36,9 @@ func TestAnOlderQEMUOffersNoTPM(t *testing.T) {
 		got, err := a.Describe(t.Context(), true)
 		require.NoError(t, err)
 		require.Equal(t, int(version), got.HypervisorVersion)
-		require.Equal(t, why, [2]string{got.NoTPM, got.NoShares})
-		require.Equal(t, why[0] == "", slices.Contains(got.Traits, compute.TraitTPM20))
-		require.Equal(t, why[1] == "", slices.Contains(got.Traits, compute.TraitVirtioFS))
+		require.Equal(t, want, [2]string{got.NoTPM, got.NoShares})
+		require.Equal(t, want[0] == "", slices.Contains(got.Traits, compute.TraitTPM20))
+		require.Equal(t, want[1] == "", slices.Contains(got.Traits, compute.TraitVirtioFS))
 	}
 }
 
