@@ -30,6 +30,7 @@ import (
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/durable/outbox"
+	"strongroom/schema"
 	"strongroom/workflows"
 )
 
@@ -76,6 +77,9 @@ type Control struct {
 
 // Run works until ctx ends, then drains.
 func (c Control) Run(ctx context.Context) error {
+	if err := c.Notifications.Configure(ctx, schema.New(c.Pool)); err != nil {
+		return err
+	}
 	hostname, _ := os.Hostname()
 	identity := fmt.Sprintf("control/%s/%d", hostname, os.Getpid())
 	deployment := Deployment{
@@ -99,7 +103,7 @@ func (c Control) Run(ctx context.Context) error {
 	(&object.Activities{Store: c.Objects}).Register(cloud)
 	(&share.Activities{Service: c.Shares}).Register(cloud)
 	if c.Broker != nil {
-		group.Add(&notification.Sender{Pool: c.Pool, Broker: c.Broker, Logger: c.Logger})
+		group.Add(&notification.Sender{Pool: c.Pool, Broker: c.Broker, Writer: c.Notifications, Logger: c.Logger})
 	}
 	return deployment.Run(ctx, group, c.schedule)
 }

@@ -163,7 +163,7 @@ func (b *bench) told() (out []map[string]any) {
 	require.NoError(b.t, err)
 	for _, row := range rows {
 		var envelope map[string]string
-		require.NoError(b.t, json.Unmarshal([]byte(row.Message), &envelope))
+		require.NoError(b.t, json.Unmarshal([]byte(*row.Message), &envelope))
 		var message map[string]any
 		require.NoError(b.t, json.Unmarshal([]byte(envelope["oslo.message"]), &message))
 		out = append(out, message)
