@@ -67,6 +67,7 @@ type Control struct {
 	Images   image.Library
 	Objects  object.Store
 	Shares   share.Service
+	Seals    operation.Seals // nil: what is sealed in the database stays under the key that sealed it
 	// Notifications tells of operations, by Broker; both are nil where nobody wants to know.
 	Notifications *notification.Writer
 	Broker        notification.Broker
@@ -116,7 +117,7 @@ func (c Control) registerControl(r sdk.Registry) {
 	starter := durable.Starter{Client: c.Temporal}
 	(&drains.Activities{Pool: c.Pool, Launcher: &outbox.Launcher{Starter: starter, Logger: c.Logger}, Logger: c.Logger}).Register(r)
 	(&operation.Activities{
-		Pool: c.Pool, Starter: starter, Record: records, Logger: c.Logger, Retention: c.Retention,
+		Pool: c.Pool, Starter: starter, Record: records, Seals: c.Seals, Logger: c.Logger, Retention: c.Retention,
 		ImageKeys: &imagekey.Watch{
 			Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, MostGone: c.ImageKeyMostGone, Logger: c.Logger,
 		},

@@ -115,3 +115,11 @@ UPDATE server_shares SET look_at = now() WHERE status IN ('inactive', 'active') 
 -- Of projects whose servers have no shares any more.
 DELETE FROM share_refusals r WHERE NOT EXISTS (
     SELECT FROM servers s JOIN server_shares m ON m.server_id = s.id WHERE s.project_id = r.project_id AND s.deleted_at IS NULL);
+
+-- name: SharesOfOtherSeals :many
+-- Attachments whose export location is sealed otherwise than what begins so.
+SELECT * FROM server_shares WHERE substring(export_location FOR length(sqlc.arg(prefix)::bytea)) <> sqlc.arg(prefix)::bytea ORDER BY id;
+
+-- name: SealShareAnew :execrows
+-- No change of the attachment. 0 rows: somebody else did it, or it is detached.
+UPDATE server_shares SET export_location = sqlc.arg(sealed) WHERE id = sqlc.arg(id) AND export_location = sqlc.arg(was);
