@@ -306,6 +306,26 @@ func (q *Queries) SealShareAnew(ctx context.Context, arg SealShareAnewParams) (i
 	return result.RowsAffected(), nil
 }
 
+const seesOtherShares = `-- name: SeesOtherShares :one
+SELECT EXISTS (SELECT FROM server_shares m JOIN servers s ON s.id = m.server_id
+    WHERE s.project_id = $1 AND s.deleted_at IS NULL AND m.seen_at >= $2::timestamptz
+        AND m.share_id NOT IN (SELECT share_id FROM server_shares WHERE id = ANY($3::uuid[])))::boolean
+`
+
+type SeesOtherSharesParams struct {
+	ProjectID string
+	Since     time.Time
+	Ids       []uuid.UUID
+}
+
+// Whether a look since a moment found other shares of a project than those of some attachments.
+func (q *Queries) SeesOtherShares(ctx context.Context, arg SeesOtherSharesParams) (bool, error) {
+	row := q.db.QueryRow(ctx, seesOtherShares, arg.ProjectID, arg.Since, arg.Ids)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const serverShares = `-- name: ServerShares :many
 SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at, seen_at, held_at, lost, lost_at FROM server_shares WHERE server_id = $1 ORDER BY created_at, id
 `

@@ -102,6 +102,12 @@ UPDATE share_refusals r SET offers = r.offers + 1, offer_at = clock_timestamp() 
 FROM credentials c
 WHERE r.project_id = sqlc.arg(project_id) AND c.project_id = r.project_id AND c.offered AND c.created_at <= sqlc.arg(read_at)::timestamptz;
 
+-- name: SeesOtherShares :one
+-- Whether a look since a moment found other shares of a project than those of some attachments.
+SELECT EXISTS (SELECT FROM server_shares m JOIN servers s ON s.id = m.server_id
+    WHERE s.project_id = sqlc.arg(project_id) AND s.deleted_at IS NULL AND m.seen_at >= sqlc.arg(since)::timestamptz
+        AND m.share_id NOT IN (SELECT share_id FROM server_shares WHERE id = ANY(sqlc.arg(ids)::uuid[])))::boolean;
+
 -- name: SharesAllowed :exec
 DELETE FROM share_refusals WHERE project_id = $1;
 
