@@ -14,12 +14,15 @@ import (
 	"strongroom/compute"
 )
 
-// The ids of the service.
 type (
-	ID        = compute.PortID
+	// ID names a port.
+	ID = compute.PortID
+	// NetworkID names a network.
 	NetworkID = compute.NetworkID
-	SubnetID  = compute.SubnetID
-	GroupID   = compute.SecurityGroupID
+	// SubnetID names a range of a network's addresses.
+	SubnetID = compute.SubnetID
+	// GroupID names a security group.
+	GroupID = compute.SecurityGroupID
 )
 
 // Service is a network service. What belongs to another project, and is not shared with the

@@ -31,7 +31,7 @@ func look(b bench) {
 	_, err = b.Service.Network(b.ctx, b.Owner, unknown)
 	b.kind(compute.NotFound, err)
 	require.EqualError(b, err, "Network "+unknown.String()+" could not be found.")
-	_, err = b.Service.Get(b.ctx, b.Owner, port.ID{UUID: unknown.UUID})
+	_, err = b.Service.Get(b.ctx, b.Owner, port.ID(unknown))
 	b.kind(compute.NotFound, err)
 	_, err = b.Service.Networks(b.ctx, compute.Credential{})
 	b.kind(compute.Forbidden, err)
