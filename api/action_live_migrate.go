@@ -28,8 +28,7 @@ const (
 const keyLiveMigrate = "os-migrateLive"
 
 var liveMigrateBody = validation.Since(func(v microversion.Version) validation.Schema {
-	target := validation.Schema{"type": []string{"string", "null"}, "minLength": 1, "maxLength": 255, "pattern": `^[a-zA-Z0-9-._]*$`}
-	p := validation.Properties{"host": target, "block_migration": validation.BooleanOrText}
+	p := validation.Properties{"host": targetHost, "block_migration": validation.BooleanOrText}
 	required := []string{"block_migration", "host"}
 	if v < liveAuto {
 		p["disk_over_commit"] = validation.BooleanOrText

@@ -23,11 +23,14 @@ const (
 // migrateToHost is the version that brought the target of a migrate.
 const migrateToHost microversion.Version = 56
 
+// targetHost is the host that a server is to move to; null: any other than it is on.
+var targetHost = validation.Schema{"type": []string{"string", "null"}, "minLength": 1, "maxLength": 255, "pattern": `^[a-zA-Z0-9-._]*$`}
+
 var migrateBody = validation.Since(func(v microversion.Version) validation.Schema {
 	if v < migrateToHost {
 		return validation.Object([]string{"migrate"}, validation.Properties{"migrate": {}})
 	}
-	target := validation.Object(nil, validation.Properties{"host": validation.Name})
+	target := validation.Object(nil, validation.Properties{"host": targetHost})
 	target["type"] = []string{"object", "null"}
 	return validation.Object([]string{"migrate"}, validation.Properties{"migrate": target})
 }, microversion.Min, migrateToHost)

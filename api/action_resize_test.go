@@ -112,9 +112,12 @@ func TestMigrateRefuses(t *testing.T) {
 	ask(admin, `{"host": "`+name+`"}`, "2.56").fails(400, "badRequest", "Cannot migrate to the host where the server exists.")
 	ask(admin, `{"host": "nowhere"}`, "2.56").fails(400, "badRequest", "Compute host nowhere could not be found.")
 	ask(admin, `{"where": "x"}`, "2.56").ok(400)
+	ask(admin, `{"host": ""}`, "2.56").ok(400)
 	ask(member, `null`, "2.56").ok(403)
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
 	ask(admin, `{"host": "nowhere"}`, "2.55").ok(202) // not looked at
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	ask(admin, `{"host": null}`, "2.56").ok(202) // any
 }
 
 // A server that another host may still run is not started beside it.
@@ -163,6 +166,7 @@ func TestMigrations(t *testing.T) {
 	require.Subset(t, keys(list("2.80", "")[0]), []string{"uuid", "user_id", "project_id"})
 	require.Len(t, list("2.1", "?status=error"), 1)
 	require.Empty(t, list("2.80", "?user_id=nobody"))
+	c.do(t, admin, "GET", "/os-migrations?user_id=u&user_id=nobody", "", at("2.80")).ok(400)
 	require.Empty(t, list("2.1", "?instance_uuid="+uuid.NewString()))
 	first := list("2.59", "?limit=2")
 	require.Len(t, first, 2)

@@ -66,12 +66,13 @@ var unshelveBody = validation.Since(func(v microversion.Version) validation.Sche
 	if v < unshelveToZone {
 		return validation.Object([]string{"unshelve"}, validation.Properties{"unshelve": {}})
 	}
-	p := validation.Properties{"availability_zone": validation.Name}
+	p, required := validation.Properties{"availability_zone": validation.Name}, []string{"availability_zone"}
 	if v >= unshelveToHost {
+		required = nil
 		zone := validation.Schema{"anyOf": []any{validation.Name, validation.Schema{"type": "null"}}}
 		p = validation.Properties{"availability_zone": zone, "host": validation.Name}
 	}
-	target := validation.Object(nil, p)
+	target := validation.Object(required, p)
 	target["type"] = []string{"object", "null"}
 	return validation.Object([]string{"unshelve"}, validation.Properties{"unshelve": target})
 }, microversion.Min, unshelveToZone, unshelveToHost)

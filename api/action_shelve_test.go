@@ -44,3 +44,32 @@ func TestShelvedServerWhoseStateWasReset(t *testing.T) {
 	got := c.do(t, member, "DELETE", "/servers/"+id, "")
 	require.Equal(t, 204, got.code, got.body)
 }
+
+// Where a server is to be can be said from 2.77 on, its host from 2.91 on; who says something before 2.91 names a
+// zone. A host is an administrator's to name.
+func TestWhereAServerIsUnshelved(t *testing.T) {
+	t.Parallel()
+	c := setupRebuild(t)
+	id := c.lockedUp("user")
+	c.keptInImages(id)
+	ask := func(as who, target, version string) answer {
+		c.settle(id, compute.VMShelvedOffloaded, compute.TaskNone)
+		c.exec(`UPDATE servers SET host_id = NULL WHERE id = $1`, id)
+		return c.act(t, as, id, `{"unshelve": `+target+`}`, at(version))
+	}
+	for _, version := range []string{"2.1", "2.76", "2.77", "2.90", "2.91"} {
+		ask(member, `null`, version).ok(202)
+	}
+	ask(member, `{"availability_zone": 1}`, "2.76").ok(202) // not looked at
+	for _, version := range []string{"2.77", "2.90"} {
+		ask(member, `{"availability_zone": "nova"}`, version).ok(202)
+		ask(member, `{}`, version).ok(400)
+		ask(member, `{"availability_zone": null}`, version).ok(400)
+		ask(admin, `{"availability_zone": "nova", "host": "node-1"}`, version).ok(400)
+	}
+	ask(member, `{}`, "2.91").ok(202)
+	ask(member, `{"availability_zone": null}`, "2.91").ok(202)
+	ask(member, `{"host": "node-1"}`, "2.91").ok(403)
+	ask(admin, `{"availability_zone": "nova", "host": "node-1"}`, "2.91").ok(202)
+	ask(admin, `{"host": "nowhere"}`, "2.91").fails(400, "badRequest", "Compute host nowhere could not be found.")
+}

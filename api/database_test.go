@@ -26,7 +26,7 @@ func TestEveryRouteIsUnavailableWhileTheDatabaseIs(t *testing.T) {
 	requests := map[string]request{}
 	for _, r := range c.api.Routes() {
 		for _, d := range demands[routeName(r)] {
-			for _, version := range d.versions(r) {
+			for _, version := range d.versions(routedOf(r)) {
 				for _, by := range callers {
 					if !covers(r, version) || !by.home || d.right(by, d.granted) != d.granted {
 						continue

@@ -313,8 +313,12 @@ func (a *API) foreseeBackup(r *Request, s compute.Server, p compute.MovePlan, f 
 // foreseeKeys looks whether each key can be read with the credential that the operation would read
 // it with. No key is in the answer.
 func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
+	readers := p.Readers
+	if readers == nil {
+		readers = []compute.Server{p.Server}
+	}
 	for _, id := range p.Keys {
-		view, cred := keyOf(p.Server, id, r.Credential())
+		view, cred := keyOf(id, r.Credential(), readers...)
 		err := a.look(r, p.Server, cred, id)
 		if p.KeptKeys && cannotRead(err) { // the host was asked before
 			view.ReadBy, err = "its host, which keeps it", nil
@@ -327,13 +331,16 @@ func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
 	return nil
 }
 
-// keyOf says what a key of a server is of, and with which credential an operation reads it.
-func keyOf(s compute.Server, id compute.SecretID, asker compute.Credential) (keyView, compute.Credential) {
-	ring := s.Keyring(asker)
-	view, cred := keyView{Secret: id}, ring.Disks
-	disks, tpms := s.Disks, []*compute.TPM{s.TPM}
-	if s.Former != nil {
-		disks, tpms = slices.Concat(disks, s.Former.Disks), append(tpms, s.Former.TPM)
+// keyOf says what a key of a server is of, and with which credential an operation reads it: see
+// compute.KeyCredential.
+func keyOf(id compute.SecretID, asker compute.Credential, readers ...compute.Server) (keyView, compute.Credential) {
+	s := readers[0]
+	view, cred := keyView{Secret: id}, compute.KeyCredential(id, asker, readers...)
+	var disks []compute.Disk
+	hasTPM := false
+	for _, one := range readers {
+		disks = append(disks, one.Disks...)
+		hasTPM = hasTPM || one.TPM != nil && one.TPM.Secret != nil && *one.TPM.Secret == id
 	}
 	var of []string // one key may be of several disks, if the server had a legacy key
 	for _, d := range disks {
@@ -347,12 +354,8 @@ func keyOf(s compute.Server, id compute.SecretID, asker compute.Credential) (key
 			of = append(of, what)
 		}
 	}
-	isTPM := func(tpm *compute.TPM) bool { return tpm != nil && tpm.Secret != nil && *tpm.Secret == id }
-	if slices.ContainsFunc(tpms, isTPM) {
+	if hasTPM {
 		of = append(of, "the vTPM")
-	}
-	if isTPM(s.TPM) {
-		cred = ring.TPM
 	}
 	if enc, err := s.Image.Encryption(); err == nil && enc != nil && enc.Secret == id && len(of) == 0 {
 		of, cred = append(of, "image "+s.Image.ID.String()), asker

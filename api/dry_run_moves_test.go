@@ -45,6 +45,19 @@ func TestDryRunOfALiveMigration(t *testing.T) {
 	require.Contains(t, got.body, `"read_by":"its host, which keeps it","readable":true`)
 }
 
+// A dry run of a resize that takes the vTPM away looks at its key with its own credential, and says whose it is.
+func TestDryRunOfAResizeWithoutTheVTPM(t *testing.T) {
+	t.Parallel()
+	c, id, keys := moving(t, "user")
+	c.exec(`UPDATE servers SET tpm = jsonb_set(tpm, '{security}', '"deployment"') WHERE id = $1`, id)
+	c.addFlavor("large", nil)
+	c.exec(`UPDATE flavors SET root_gb = 8 WHERE id = 'large'`)
+	c.exec(`INSERT INTO flavor_extra_specs (flavor_id, key, value) SELECT 'large', key, value FROM servers, jsonb_each_text(flavor -> 'extra_specs') WHERE id = $1`, id)
+	got := c.dryRun(t, member, id, `{"resize": {"flavorRef": "large"}}`).ok(200)
+	require.Contains(t, got.body, fmt.Sprintf(`{"secret_uuid":%q,"of":"the vTPM","secret_security":"deployment","read_by":"strongroom itself","readable":true}`, keys[1]))
+	require.NotContains(t, got.body, `{"what":"state of the vTPM"`)
+}
+
 // A dry run of an evacuate says what is lost, and which keys are needed to start the guest; from
 // 2.95 on it is not started.
 func TestDryRunOfAnEvacuate(t *testing.T) {

@@ -29,7 +29,7 @@ func (a *API) checkLiveKeys(r *Request, row serverRow) error {
 		return err
 	}
 	if !slices.ContainsFunc(s.Secrets(), func(id compute.SecretID) bool {
-		_, cred := keyOf(s, id, r.Credential())
+		_, cred := keyOf(id, r.Credential(), s)
 		return cannotRead(a.look(r, s, cred, id))
 	}) {
 		return nil

@@ -86,6 +86,13 @@ var (
 		}
 		return http.StatusForbidden
 	}
+	// ofScope is on a thing that everybody of the project may see, behind a rule about any project.
+	ofScope right = func(by caller, granted int) int {
+		if by.as == unscoped {
+			return http.StatusForbidden
+		}
+		return on(visitor)(by, granted)
+	}
 	// ofUser is about a thing that its user alone has.
 	ofUser right = func(by caller, granted int) int {
 		switch by.as {
@@ -306,44 +313,105 @@ var demands = map[string][]demand{
 	},
 }
 
+// volumeDemands are demands of the routes of the volume types API.
+var volumeDemands = map[string][]demand{
+	"GET /types":                           {{right: anyScope, granted: 200}, {right: anyScope, granted: 200, query: "is_public=None&limit=1&sort=name:asc"}},
+	"POST /types":                          {{right: onlyAdmin, granted: 200, body: `{"volume_type":{"name":"new","os-volume-type-access:is_public":true}}`}},
+	"GET /types/:id":                       {{right: ofScope, granted: 200}, {right: anyScope, granted: 404, to: "/types/default"}}, // there is none
+	"PUT /types/:id":                       {{right: onlyAdmin, granted: 200, body: `{"volume_type":{"description":"of mine"}}`}},
+	"DELETE /types/:id":                    {{right: onlyAdmin, granted: 202}},
+	"GET /types/:id/extra_specs":           {{right: ofScope, granted: 200}},
+	"POST /types/:id/extra_specs":          {{right: onlyAdmin, granted: 200, body: `{"extra_specs":{"shape":"round"}}`}},
+	"GET /types/:id/extra_specs/:key":      {{right: ofScope, granted: 200}},
+	"PUT /types/:id/extra_specs/:key":      {{right: onlyAdmin, granted: 200, body: `{"multiattach":"<is> False"}`}},
+	"DELETE /types/:id/extra_specs/:key":   {{right: onlyAdmin, granted: 202}},
+	"GET /types/:id/os-volume-type-access": {{right: onlyAdmin, granted: 200}},
+	"POST /types/:id/action": {
+		{right: onlyAdmin, granted: 202, body: `{"addProjectAccess":{"project":"` + elsewhere + `"}}`},
+		{right: onlyAdmin, granted: 202, body: `{"removeProjectAccess":{"project":"PROJECT"}}`},
+	},
+	"GET /types/:id/encryption":         {{right: onlyAdmin, granted: 200}},
+	"POST /types/:id/encryption":        {{right: onlyAdmin, granted: 400, body: `{"encryption":{"provider":"luks","control_location":"front-end"}}`}}, // it has one
+	"GET /types/:id/encryption/:key":    {{right: onlyAdmin, granted: 200, to: "/types/VOLUME/encryption/cipher"}},
+	"PUT /types/:id/encryption/:key":    {{right: onlyAdmin, granted: 200, body: `{"encryption":{"key_size":256}}`, to: "/types/VOLUME/encryption/ENCRYPTION"}},
+	"DELETE /types/:id/encryption/:key": {{right: onlyAdmin, granted: 202, to: "/types/VOLUME/encryption/ENCRYPTION"}},
+	"GET /types/:id/changes":            {{right: onlyAdmin, granted: 200}},
+	"GET /limits":                       {{right: ofOwn(reads), granted: 200}},
+	"GET /qos-specs":                    {{right: onlyAdmin, granted: 200}},
+	"GET /os-quota-sets/:id":            {{right: named, granted: 200}, {right: named, granted: 200, query: "usage=true"}},
+	"GET /os-quota-sets/:id/defaults":   {{right: named, granted: 200}},
+	"PUT /os-quota-sets/:id":            {{right: onlyAdmin, granted: 403, body: `{"quota_set":{"volumes":10}}`}}, // they cannot be changed
+	"DELETE /os-quota-sets/:id":         {{right: onlyAdmin, granted: 403}},
+	"GET /os-quota-class-sets/:id":      {{right: onlyAdmin, granted: 200}},
+	"PUT /os-quota-class-sets/:id":      {{right: onlyAdmin, granted: 403, body: `{"quota_class_set":{"volumes":10}}`}},
+}
+
 func routeName(r api.Route) string {
 	return strings.TrimSpace(r.Method + " " + r.Path + " " + r.Action)
+}
+
+// routed is a route of either API as it is asked.
+type routed struct {
+	name, method, path string
+	root               string   // what paths begin with
+	service            string   // whose versions they are
+	versions           []string // at which demands are made that name none
+	covers             func(version string) bool
+}
+
+// routedOf gives a route of the compute API.
+func routedOf(r api.Route) routed {
+	newest := r.Max
+	if newest == 0 {
+		newest = microversion.Max
+	}
+	versions := []string{newest.String()}
+	if r.Method == http.MethodGet {
+		versions = slices.Compact([]string{max(r.Min, 1).String(), newest.String()})
+	}
+	return routed{routeName(r), r.Method, r.Path, "/v2.1", "compute", versions, func(version string) bool { return covers(r, version) }}
+}
+
+// routedOfVolumes gives a route of the volume types API, all of which are of all versions. In its paths the project of
+// the token may stand, too.
+func routedOfVolumes(name, root string) routed {
+	method, path, _ := strings.Cut(name, " ")
+	versions := []string{microversion.Volume.Text(microversion.Volume.Max)}
+	if method == http.MethodGet {
+		versions = append(versions, microversion.Volume.Text(microversion.Volume.Min))
+	}
+	return routed{name, method, path, root, "volume", versions, func(string) bool { return true }}
 }
 
 // words replaces the words in capitals by what a project has.
 func (p *tenant) words(c *tenants) *strings.Replacer {
 	return strings.NewReplacer("PUBLIC-IMAGE", c.image, "PUBLIC", publicKey, "PROJECT", p.project, "USER", p.user, "MARK", p.mark,
-		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume)
+		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption)
 }
 
 // path is a route's path with what a project has in place of its parameters.
 func (p *tenant) path(c *tenants, route string) string {
-	id := p.server
+	id, key := p.server, "color"
 	switch {
 	case strings.HasPrefix(route, "/flavors/"):
 		id = p.flavor
+	case strings.HasPrefix(route, "/types/"):
+		id, key = p.volume, "multiattach"
 	case strings.HasPrefix(route, "/os-quota-sets/"):
 		id = p.project
 	case strings.HasPrefix(route, "/os-services/"), strings.HasPrefix(route, "/os-hypervisors/"):
 		id = c.spare.String()
 	}
-	return strings.NewReplacer(":id", id, ":key", "color", ":name", p.key, ":tag", p.tag, ":alias", "os-keypairs",
+	return strings.NewReplacer(":id", id, ":key", key, ":name", p.key, ":tag", p.tag, ":alias", "os-keypairs",
 		":network", "none", ":share_id", goodShare, ":request_id", p.action).Replace(route)
 }
 
 // versions are those at which a route is asked.
-func (d demand) versions(r api.Route) []string {
+func (d demand) versions(r routed) []string {
 	if d.version != "" {
 		return []string{d.version}
 	}
-	newest := r.Max
-	if newest == 0 {
-		newest = microversion.Max
-	}
-	if r.Method != http.MethodGet {
-		return []string{newest.String()}
-	}
-	return slices.Compact([]string{max(r.Min, 1).String(), newest.String()})
+	return r.versions
 }
 
 // Every route answers each role, of the project whose things it is asked for and of another,
@@ -354,24 +422,41 @@ func TestEveryRouteAnswersEachRole(t *testing.T) {
 	c := setupTenants(t)
 	left := maps.Clone(demands)
 	for _, r := range c.api.Routes() {
-		asked := demands[routeName(r)]
-		require.NotEmpty(t, asked, "%s: say in demands who may ask for it", routeName(r))
 		delete(left, routeName(r))
-		t.Run(routeName(r), func(t *testing.T) {
-			covered := false
-			for _, d := range asked {
-				for _, version := range d.versions(r) {
-					if covers(r, version) {
-						c.demand(t, r, d, version)
-						covered = true
-					}
-				}
-			}
-			require.True(t, covered, "no demand is in its range of versions")
-		})
+		c.demandAll(t, routedOf(r), demands[routeName(r)])
 	}
 	require.Empty(t, left, "there are no such routes")
 	require.Empty(t, c.errors.all())
+}
+
+// The same of the volume types API (VT-07, VT-10), whose types may be a project's alone.
+func TestEveryVolumeRouteAnswersEachRole(t *testing.T) {
+	t.Parallel()
+	c := setupTenants(t)
+	left := maps.Clone(volumeDemands)
+	for _, name := range c.api.VolumeRoutes() {
+		delete(left, name)
+		c.demandAll(t, routedOfVolumes(name, "/v3"), volumeDemands[name])
+	}
+	require.Empty(t, left, "there are no such routes")
+	require.Empty(t, c.errors.all())
+}
+
+func (c *tenants) demandAll(t *testing.T, r routed, asked []demand) {
+	t.Helper()
+	require.NotEmpty(t, asked, "%s: say in its demands who may ask for it", r.name)
+	t.Run(r.name, func(t *testing.T) {
+		covered := false
+		for _, d := range asked {
+			for _, version := range d.versions(r) {
+				if r.covers(version) {
+					c.demand(t, r, d, version)
+					covered = true
+				}
+			}
+		}
+		require.True(t, covered, "no demand is in its range of versions")
+	})
 }
 
 func covers(r api.Route, version string) bool {
@@ -384,7 +469,7 @@ func covers(r api.Route, version string) bool {
 }
 
 // demand asks as everybody.
-func (c *tenants) demand(t *testing.T, r api.Route, d demand, version string) {
+func (c *tenants) demand(t *testing.T, r routed, d demand, version string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(callers)) {
 		by := callers[name]
@@ -397,7 +482,7 @@ func (c *tenants) demand(t *testing.T, r api.Route, d demand, version string) {
 		}
 		c.settle(c.home.server, from, compute.TaskNone)
 		words := c.home.words(c)
-		path := c.home.path(c, r.Path)
+		path := c.home.path(c, r.path)
 		if d.to != "" {
 			path = words.Replace(d.to)
 		}
@@ -406,12 +491,18 @@ func (c *tenants) demand(t *testing.T, r api.Route, d demand, version string) {
 		}
 		body := words.Replace(d.body)
 		send := func(as who, path string) answer {
-			return c.do(t, as, r.Method, path, body, header(microversion.Header, "compute "+version+", strongroom 1.0"))
+			t.Helper()
+			return c.raw(t, as, r.method, r.root+path, body, header(microversion.Header, r.service+" "+version+", strongroom 1.0"))
 		}
-		what := routeName(r) + " " + d.query + " " + body + " at " + version + ", as " + name
+		what := r.name + " " + d.query + " " + body + " at " + version + ", as " + name
 		require.Equal(t, http.StatusUnauthorized, send(nobody, path).code, what)
+		another := c.home.project
+		if by.home {
+			another = c.there.project
+		}
+		require.Equal(t, http.StatusBadRequest, send(by.as, "/"+another+path).code, "%s: with another project in the path", what)
 		got := send(by.as, path)
-		c.changed = r.Method != http.MethodGet && got.code < 300
+		c.changed = r.method != http.MethodGet && got.code < 300
 		require.Equal(t, d.right(by, d.granted), got.code, "%s: %s", what, got.body)
 		if by.power == rules {
 			continue
@@ -429,11 +520,13 @@ func (c *tenants) demand(t *testing.T, r api.Route, d demand, version string) {
 				require.NotContains(t, seen, secret, what)
 			}
 		}
-		if !by.home && strings.Contains(path, c.home.server) && strings.HasPrefix(path, "/servers/") {
-			other := uuid.NewString()
-			none := send(by.as, strings.ReplaceAll(path, c.home.server, other))
-			require.Equal(t, none.code, got.code, what)
-			require.Equal(t, strings.ReplaceAll(none.body, other, c.home.server), got.body, "%s: it is told that the server is there", what)
+		for root, id := range map[string]string{"/servers/": c.home.server, "/types/": c.home.volume} {
+			if !by.home && strings.HasPrefix(path, root) && strings.Contains(path, id) {
+				other := uuid.NewString()
+				none := send(by.as, strings.ReplaceAll(path, id, other))
+				require.Equal(t, none.code, got.code, what)
+				require.Equal(t, strings.ReplaceAll(none.body, other, id), got.body, "%s: it is told that it is there", what)
+			}
 		}
 	}
 }

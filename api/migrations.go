@@ -77,7 +77,7 @@ var migrationQuery = validation.Since(func(v microversion.Version) validation.Sc
 		p["changes-before"] = validation.Single(validation.DateTime)
 	}
 	if v >= migrationWhose {
-		p["user_id"], p["project_id"] = validation.Repeated(validation.Text), validation.Repeated(validation.Text)
+		p["user_id"], p["project_id"] = validation.Single(validation.Text), validation.Single(validation.Text)
 	}
 	return validation.Object(nil, p)
 }, microversion.Min, migrationPaged, migrationBefore, migrationWhose)

@@ -150,6 +150,10 @@ func TestSH02WhoReadsTheExportLocation(t *testing.T) {
 	require.NotContains(t, c.log.String(), "secret-export")
 	require.Zero(t, c.count(`SELECT count(*) FROM server_shares WHERE position('secret-export'::bytea in export_location) > 0`))
 	require.Zero(t, c.count(`SELECT count(*) FROM operations WHERE arguments::text LIKE '%secret-export%'`))
+
+	c.exec(`UPDATE server_shares SET export_location = '\x00'`) // of a key that is not in the file any more
+	lost := c.do(t, admin, "GET", path+"/"+goodShare, "", at("2.97")).ok(200)
+	require.Empty(t, lost.get("share", "export_location"))
 }
 
 // SH-31: there are no shares below 2.97, and none where the cloud has no such service.

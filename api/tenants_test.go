@@ -28,18 +28,19 @@ type tenants struct {
 
 // tenant is a project with one of each thing.
 type tenant struct {
-	project string
-	as      who // who has made all of it
-	user    string
-	name    string // in the names by which its things are asked for
-	mark    string // in every other text of its
-	server  string
-	action  string // the request of the server's create
-	image   string
-	flavor  string // which the project alone may use
-	key     string
-	tag     string
-	volume  string // a volume type that the project alone may use
+	project    string
+	as         who // who has made all of it
+	user       string
+	name       string // in the names by which its things are asked for
+	mark       string // in every other text of its
+	server     string
+	action     string // the request of the server's create
+	image      string
+	flavor     string // which the project alone may use
+	key        string
+	tag        string
+	volume     string // a volume type that the project alone may use
+	encryption string // of that type
 }
 
 // willing is the key manager, object store and console of a cloud where all is well. Unlike
@@ -115,14 +116,14 @@ func (p *tenant) marks() []string { return []string{p.mark, "console of " + p.se
 
 // secrets are marks and what somebody of another project may know, and does not see either.
 func (p *tenant) secrets() []string {
-	return append(p.marks(), p.project, p.user, p.server, p.image, p.action)
+	return append(p.marks(), p.project, p.user, p.server, p.image, p.action, p.volume)
 }
 
 // renew puts everything back as it was.
 func (c *tenants) renew() {
 	c.t.Helper()
 	c.changed = false
-	c.exec(`TRUNCATE servers, keypairs, flavors, hosts, ledger, credentials, volume_types CASCADE`)
+	c.exec(`TRUNCATE servers, keypairs, flavors, hosts, ledger, credentials, volume_types, volume_type_changes CASCADE`)
 	c.addFlavor(flavorID, map[string]string{"color": "blue"})
 	c.host, c.spare = compute.HostID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	for name, id := range map[string]compute.HostID{"node-1": c.host, "node-2": c.spare} {
@@ -141,11 +142,13 @@ func (c *tenants) plant(p *tenant) {
 	c.addFlavor(p.flavor, map[string]string{"color": p.mark})
 	c.exec(`UPDATE flavors SET is_public = false WHERE id = $1`, p.flavor)
 	c.exec(`INSERT INTO flavor_access (flavor_id, project_id) VALUES ($1, $2)`, p.flavor, p.project)
-	p.volume = uuid.NewString()
+	p.volume, p.encryption = uuid.NewString(), uuid.NewString()
 	c.exec(`INSERT INTO volume_types (id, name, description, is_public) VALUES ($1, $2, $2, false)`, p.volume, p.mark)
 	c.exec(`INSERT INTO volume_type_access (volume_type_id, project_id) VALUES ($1, $2)`, p.volume, p.project)
 	c.exec(`INSERT INTO volume_type_extra_specs (volume_type_id, key, value) VALUES ($1, 'multiattach', '<is> True'), ($1, 'volume_backend_name', $2)`, p.volume, p.mark)
-	c.exec(`INSERT INTO volume_type_encryption (volume_type_id, id, provider, control_location, cipher) VALUES ($1, gen_random_uuid(), 'luks', 'front-end', $2)`, p.volume, p.mark)
+	c.exec(`INSERT INTO volume_type_encryption (volume_type_id, id, provider, control_location, cipher) VALUES ($1, $3, 'luks', 'front-end', $2)`, p.volume, p.mark, p.encryption)
+	c.exec(`INSERT INTO volume_type_changes (volume_type_id, name, action, request_id, user_id, project_id) VALUES ($1, $2, 'volume_type.create', 'req-1', $3, $4)`,
+		p.volume, p.mark, p.user, p.project)
 	text, err := json.Marshal(map[string]any{"keypair": map[string]any{"name": p.key, "public_key": publicKey + " " + p.mark}})
 	require.NoError(c.t, err)
 	c.do(c.t, p.as, "POST", "/os-keypairs", string(text)).ok(200)

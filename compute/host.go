@@ -24,6 +24,7 @@ type Host struct {
 	Disabled   bool                `json:"disabled"`
 	LastSeen   time.Time           `json:"last_seen"`
 	ForcedDown bool                `json:"forced_down"`
+	Revoked    bool                `json:"revoked,omitempty"`     // an operator revoked all of its certificates
 	TPMStorage string              `json:"tpm_storage,omitempty"` // the id of the storage with the states of vTPMs; "": not known
 	// Default is the format of disks for which nobody asks for one, as the host says;
 	// FormatNone: it says nothing.

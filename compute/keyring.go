@@ -1,5 +1,7 @@
 package compute
 
+import "slices"
+
 // Keyring says with which credentials a server's keys are made and read.
 type Keyring struct {
 	Disks Credential `json:"disks"`
@@ -48,6 +50,16 @@ func (k Keyring) OfDisk(d Disk) Credential {
 		return k.Rescue
 	}
 	return k.Disks
+}
+
+// KeyCredential is the credential for a key, by the first server that has it: what one is to be, say, and what it was.
+func KeyCredential(id SecretID, asked Credential, of ...Server) Credential {
+	for _, s := range of {
+		if slices.Contains(s.Secrets(), id) {
+			return s.Keyring(asked).Of(s, id)
+		}
+	}
+	return of[0].Keyring(asked).Disks
 }
 
 // Delegates reports whether the server's owner delegates the use of its keys.

@@ -5,6 +5,7 @@ import "slices"
 // MovePlan is what a move of a server needs, as its operation would begin it.
 type MovePlan struct {
 	Server   Server     // as it is to be
+	Readers  []Server   // with whose credentials keys are read, see KeyCredential; nil: Server
 	Keys     []SecretID // that are read before anything moves
 	Stops    bool       // its guest is shut down
 	Kept     bool       // it is kept as images and an object
@@ -40,7 +41,7 @@ func atMost(what string, bytes int64) Carried { return Carried{What: what, Bytes
 // PlanMove plans a resize or a migration of a server to what it is to be. has is what it has on
 // the ledger; sameHost: it may stay on its host, and nothing travels then.
 func (s Server) PlanMove(will Server, has []Thing, sameHost bool, only *HostID) MovePlan {
-	p := MovePlan{Server: will, Keys: s.MoveKeys(will), Stops: s.VMState != VMStopped, Places: true, Not: s.Occupied(has, sameHost), Only: only}
+	p := MovePlan{Server: will, Readers: s.MoveReaders(will), Keys: s.MoveKeys(will), Stops: s.VMState != VMStopped, Places: true, Not: s.Occupied(has, sameHost), Only: only}
 	for _, d := range will.Disks {
 		if was := s.DiskFor(d); was != nil {
 			p.Data = append(p.Data, atMost("disk "+d.Label(), was.SizeMB<<20))
@@ -68,6 +69,15 @@ func (s Server) MoveKeys(will Server) []SecretID {
 		}
 	}
 	return needs
+}
+
+// MoveReaders say with which credentials keys are read before a resize or a migration (KeyCredential): as the server
+// is to be and, where it has a key no more, as it is. What its owner is about to delegate he reads himself.
+func (s Server) MoveReaders(will Server) []Server {
+	if will.Delegates() && !s.Delegates() {
+		return []Server{s, will}
+	}
+	return []Server{will, s}
 }
 
 // DiskFor is the server's disk that one of what it is to be is made of; nil: it is made anew.

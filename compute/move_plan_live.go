@@ -90,7 +90,7 @@ func (s Server) PlanConfirm(has []Thing) MovePlan {
 func (s Server) PlanRevert() MovePlan {
 	const since = ", since the move"
 	was := s.Before()
-	p := MovePlan{Server: s, Keys: s.RevertKeys(), Stops: s.Runs(), Goes: was.Host, Lost: carried(s.Disks, since)}
+	p := MovePlan{Server: was, Readers: []Server{was, s}, Keys: s.RevertKeys(), Stops: s.Runs(), Goes: was.Host, Lost: carried(s.Disks, since)}
 	if s.TPM != nil {
 		p.Lost = append(p.Lost, Carried{What: carriedTPM + since})
 	}

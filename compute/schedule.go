@@ -62,6 +62,8 @@ func (h Host) Unfit(want Request, now time.Time) string {
 		return "disabled"
 	case h.ForcedDown:
 		return "forced down"
+	case h.Revoked: // it may be an attacker's, and has just reported itself
+		return "revoked"
 	case !h.Up(now):
 		return "last seen " + now.Sub(h.LastSeen).Round(time.Second).String() + " ago"
 	case want.Zone != "" && h.Zone != want.Zone:

@@ -38,6 +38,7 @@ func TestUnfit(t *testing.T) {
 		"disabled":               func(h *compute.Host) { h.Disabled = true },
 		"in zone west, not east": func(h *compute.Host) { h.Zone = "west" },
 		"forced down":            func(h *compute.Host) { h.ForcedDown = true },
+		"revoked":                func(h *compute.Host) { h.Revoked = true }, // H1
 		"last seen 1m0s ago":     func(h *compute.Host) { h.LastSeen = now.Add(-time.Minute) },
 		"has network net-1 for other projects": func(h *compute.Host) { // H8
 			h.Private = map[string][]string{"net-1": {"q", "r"}}

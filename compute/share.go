@@ -85,7 +85,7 @@ const (
 
 // shareChart is the status chart of the shares document. An event that says what is so
 // already changes nothing. A share is detached whatever its status is: one that an
-// administrator's reset of the server's state cut off stays attaching, or detaching.
+// administrator's reset of the server's state cut off is attaching, or detaching, until its operation is undone.
 var shareChart = map[ShareEvent]map[ShareStatus]ShareStatus{
 	ShareGranted:    {ShareAttaching: ShareInactive},
 	ShareRefused:    {ShareAttaching: ShareError},

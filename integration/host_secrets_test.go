@@ -69,6 +69,8 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 		c.deleteImage(t, img)
 	})
 	of(id, a, "disk.Create@after", func() { c.rebuild(t, id, c.idler, "ACTIVE") })
+	of(id, a, "disk.Create@after", func() { c.rescue(t, id, c.idler) })
+	of(id, a, "domain.Start@after", func() { c.unrescue(t, id) })
 	of(id, b, "domain.Start@before", func() { c.resize(t, id, largerTPM) }, a)
 	c.requireOn(t, b, id)
 	w.filesAreClean(t)

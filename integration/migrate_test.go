@@ -17,8 +17,9 @@ func (c *testCloud) migrate(t *testing.T, id string) {
 	c.becomes(t, id, "VERIFY_RESIZE")
 }
 
-// EE-29, EE-30, TPM-16, TPM-17 between two hosts: a server moves with its disks and its TPM's state,
-// and comes back as it was when that is reverted. One that is off needs no key of its owner's. An
+// EE-29, EE-30, TPM-16, TPM-17, TPM-19 between two hosts: a server moves with its disks and its TPM's state,
+// and comes back as it was when that is reverted. A TPM of another version begins afresh, and the state of the
+// old one goes with the confirmation. One that is off needs no key of its owner's. An
 // administrator who may not read the keys moves no server that runs; one of its project, whom the key
 // manager lets read them, does.
 func TestMigrateConfirmAndRevert(t *testing.T) {
@@ -75,6 +76,16 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	c.hasNothing(t, b, id)
 	c.counts(t, id, 1, 4, 4)
 	require.Equal(t, keys, c.keysOf(t, id))
+	require.Empty(t, c.audit(t).Findings)
+
+	c.resize(t, id, larger12)
+	c.requireOn(t, b, id)
+	require.Contains(t, c.console(t, id, "TG ready", 1), "tpm version=1.2")
+	require.NotContains(t, c.remains(t, b, id).TPM, "tpm2", "nothing of the old one comes along")
+	require.Contains(t, c.remains(t, a, id).TPM, "tpm2")
+	c.confirm(t, id)
+	c.hasNothing(t, a, id)
+	require.Equal(t, keys, c.keysOf(t, id), "it has the key of the old one")
 	require.Empty(t, c.audit(t).Findings)
 	c.delete(t, id)
 	c.nothingIsLeft(t)

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -38,6 +39,20 @@ func take(t *testing.T, broker *rabbitmqtest.Server, priority string) (all []not
 	return all
 }
 
+// updates gives the changes of a server's vm_state that were told.
+func updates(of []notified, server string) (changes []string) {
+	for _, n := range of {
+		if n.Event != "instance.update" || n.Payload.Data["uuid"] != server {
+			continue
+		}
+		update := n.Payload.Data["state_update"].(map[string]any)["nova_object.data"].(map[string]any)
+		if update["old_state"] != update["state"] {
+			changes = append(changes, fmt.Sprintf("%s, %s", update["old_state"], update["state"]))
+		}
+	}
+	return changes
+}
+
 // SH-24, TPM-07: a consumer on a real RabbitMQ is told of a server's whole life, in order, with its
 // shares, also where the control worker dies and the broker is away meanwhile; and of a server
 // that no host can take, with what its image asks of a vTPM. Where a share is exported is told to nobody.
@@ -47,7 +62,7 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 	broker.Start(t)
 	c := ownCloud(t)
 	s := c.share(t)
-	c.configured(t, "control", "notifications", map[string]any{"url": broker.URL, "password_file": broker.PasswordFile, "include_share_mapping": true})
+	c.configured(t, "control", "notifications", map[string]any{"url": broker.URL, "password_file": broker.PasswordFile, "include_share_mapping": true, "notify_on_state_change": "vm_state"})
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	broker.Stop(t)
@@ -68,7 +83,7 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 	var info, failed []notified
 	events := func(of []notified, server string) (events []string) {
 		for _, n := range of {
-			if slices.Contains([]any{n.Payload.Data["uuid"], n.Payload.Data["instance_uuid"]}, any(server)) {
+			if n.Event != "instance.update" && slices.Contains([]any{n.Payload.Data["uuid"], n.Payload.Data["instance_uuid"]}, any(server)) {
 				events = append(events, n.Event)
 			}
 		}
@@ -83,6 +98,7 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 		"instance.share_attach.start", "instance.share_attach.end", "instance.power_on.start", "instance.power_on.end",
 		"instance.delete.start", "instance.delete.end",
 	}, slices.Compact(events(info, id)))
+	require.Equal(t, []string{"building, active", "active, stopped", "stopped, active", "active, deleted"}, slices.Compact(updates(info, id)))
 	require.Equal(t, []string{"instance.create.start", "instance.delete.start", "instance.delete.end"}, slices.Compact(events(info, lost)))
 	require.Equal(t, []string{"compute_task.build_instances.error", "instance.create.error"}, events(failed, lost))
 	image := failed[0].Payload.Data["request_spec"].(map[string]any)["nova_object.data"].(map[string]any)["image"].(map[string]any)

@@ -110,7 +110,7 @@ func TestTPM40WithoutTheKeyManagersRole(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
-// EE-25, EE-30, TPM-18: where a flavor lets strongroom open the keys, an administrator of another project
+// EE-30: where a flavor lets strongroom open the keys, an administrator of another project
 // starts, reboots and deletes a server, with its keys.
 func TestEE30AdministratorStartsWhatStrongroomOpens(t *testing.T) {
 	backends(t, openStack, local)

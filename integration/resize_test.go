@@ -14,10 +14,11 @@ import (
 	"strongroom/compute"
 )
 
-// largerTPM and largerTIS are flavors that a server of encryptedTPM is resized to.
+// largerTPM, largerTIS and larger12 are flavors that a server of encryptedTPM is resized to.
 var (
 	largerTPM = flavorSpec{"e2e-crb-large", 256, 2, 2, 128, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}}
 	largerTIS = flavorSpec{"e2e-tis-large", 256, 2, 2, 128, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}}
+	larger12  = flavorSpec{"e2e-tis12-large", 256, 2, 2, 128, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "1.2"}}
 	noTPM     = flavorSpec{"e2e-luks-no-tpm", 192, 1, 1, 64, map[string]string{"hw:ephemeral_encryption": "true"}}
 	largerNo  = flavorSpec{"e2e-luks-no-tpm-large", 256, 2, 2, 128, map[string]string{"hw:ephemeral_encryption": "true"}}
 )
@@ -171,6 +172,51 @@ func TestResizeAddsAndRemovesAVTPM(t *testing.T) {
 	c.delete(t, id)
 }
 
+// TPM-18: a resize that takes a vTPM away whose key is strongroom's own is its owner's as any other, and so is its revert,
+// which brings it back as it was.
+func TestResizeOfAVTPMWhoseKeyIsStrongrooms(t *testing.T) {
+	backends(t, openStack, local)
+	c := sharedCloud(t)
+	ours := flavorSpec{"e2e-tpm-of-deployment", 192, 1, 0, 0, map[string]string{
+		"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0", "hw:tpm_secret_security": "deployment",
+	}}
+	id := c.create(t, ours)
+	c.becomes(t, id, "ACTIVE")
+	c.counts(t, id, 1, 1, 1)
+	key := c.systemMetadata(t, id, compute.SystemTPMSecret)
+	c.resize(t, id, flavorSpec{"e2e-luks-larger", 256, 2, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}})
+	c.counts(t, id, 2, 2, 0)
+	c.revert(t, id)
+	c.counts(t, id, 3, 2, 2)
+	require.Equal(t, key, c.systemMetadata(t, id, compute.SystemTPMSecret))
+	require.Empty(t, c.audit(t).Findings)
+	c.delete(t, id)
+}
+
+// A resize is confirmed by itself, and a shelved server leaves its host by itself, when the time is over that
+// the operator set.
+func TestMovesThatEndByThemselves(t *testing.T) {
+	backends(t, local, openStack)
+	c := ownCloud(t)
+	c.configured(t, "api", "api", map[string]any{"resize_confirm_window": 5, "shelved_offload_time": 5})
+	id := c.createIdle(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	require.NoError(t, servers.Resize(t.Context(), c.compute(t, "-demo"), id, servers.ResizeOpts{FlavorRef: c.flavor(t, largerTPM)}).ExtractErr())
+	c.shows(t, id, "ACTIVE", servers.RUNNING) // until it is confirmed it is something else
+	require.Equal(t, "confirmResize", c.newestAction(t, id).Action)
+	require.True(t, gophercloud.ResponseCodeIs(servers.RevertResize(t.Context(), c.compute(t, "-demo"), id).ExtractErr(), http.StatusConflict))
+	require.Empty(t, c.audit(t).Findings)
+
+	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
+	c.shows(t, id, "SHELVED_OFFLOADED", servers.SHUTDOWN)
+	require.Equal(t, "shelveOffload", c.newestAction(t, id).Action)
+	require.False(t, exists(c.tpmFolder(id)))
+	require.Empty(t, c.audit(t).Findings)
+	c.unshelve(t, id)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
 // resizes of a vTPM: what becomes of it, and whether its state is kept beside the new one.
 var resizesOfTPM = []struct {
 	name     string
@@ -183,7 +229,7 @@ var resizesOfTPM = []struct {
 	{"added", noTPM, largerTPM, false},
 }
 
-// Whatever a worker dies in, a resize ends as it was asked for, and so do both decisions on it,
+// TPM-16 … TPM-19: whatever a worker dies in, a resize ends as it was asked for, and so do both decisions on it,
 // whatever becomes of the vTPM.
 func TestKillMatrixResize(t *testing.T) {
 	backends(t, local, openStack)

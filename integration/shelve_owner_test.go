@@ -75,8 +75,9 @@ func TestShelveByAnAdministratorWithoutTheKeys(t *testing.T) {
 func TestShelveByAnAdministrator(t *testing.T) {
 	backends(t, openStack, local)
 	c := sharedCloud(t)
-	id := c.createIdle(t, delegated)
+	id := c.create(t, delegated)
 	c.becomes(t, id, "ACTIVE")
+	c.counts(t, id, 1, 1, 1)
 	keys := c.keysOf(t, id)
 	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-admin"), id).ExtractErr())
 	s := c.becomes(t, id, "SHELVED_OFFLOADED")
@@ -86,6 +87,7 @@ func TestShelveByAnAdministrator(t *testing.T) {
 	require.NotEmpty(t, c.objectsOf(t, s), "they are in its project")
 	require.Equal(t, keys, c.keysOf(t, id))
 	c.unshelve(t, id)
+	c.counts(t, id, 1, 2, 2)
 	require.Empty(t, c.keptAs(t, id))
 	require.Empty(t, c.objectsOf(t, s))
 	require.Equal(t, keys, c.keysOf(t, id))

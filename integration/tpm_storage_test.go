@@ -2,11 +2,13 @@ package integration_test
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -62,7 +64,9 @@ func TestTPMStateOnStorageThatHostsShare(t *testing.T) {
 	live := c.dryRun(t, "", id, "live-migrate")
 	require.False(t, live.Succeeds)
 	require.Equal(t, compute.NoValidHost, live.Refusals[0].Message)
-	require.Error(t, c.liveMigrate(t, id, &b), "409")
+	err := c.liveMigrate(t, id, &b)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+	require.ErrorContains(t, err, compute.SharedTPMStorage)
 	c.requireOn(t, a, id)
 
 	c.resizeTo(t, b, id)

@@ -128,7 +128,7 @@ func (c *testCloud) tpmTraits(t *testing.T) (names []string) {
 }
 
 // TPM-01, TPM-04, TPM-34, TPM-35: servers with a vTPM come only to hosts that offer one. Where the operator
-// switched vTPMs off, and where libvirt is too old for them, which the log of the host's worker says, the
+// switched vTPMs off, and where libvirt or QEMU is too old for them, which the log of the host's worker says, the
 // host has none of the traits, finds no server that needs them, and takes others as before. A host whose
 // configuration does not say offers them.
 func TestHostsThatOfferNoVTPM(t *testing.T) {
@@ -139,16 +139,18 @@ func TestHostsThatOfferNoVTPM(t *testing.T) {
 	host := c.hostSettings(t)
 	defer host.restore(t)
 	for _, no := range []struct {
-		name    string
-		version uint64
-		enabled any
-		says    string
+		name          string
+		libvirt, qemu uint64
+		enabled       any
+		says          string
 	}{
-		{"switched off", 0, false, ""},
-		{"libvirt is too old", 8_008_000, nil, `msg="servers can have no vTPM on this host" reason="libvirt is 8.8.0, vTPMs need 8.9.0"`},
+		{"switched off", 0, 0, false, ""},
+		{"QEMU is too old", 0, 2_010_002, nil, `msg="servers can have no vTPM on this host" reason="QEMU is 2.10.2, vTPMs need 2.11.0"`},
+		{"libvirt is too old", 8_008_000, 0, nil, `msg="servers can have no vTPM on this host" reason="libvirt is 8.8.0, vTPMs need 8.9.0"`},
 	} {
 		t.Run(no.name, func(t *testing.T) {
-			relay.Claim(no.version)
+			relay.Claim(no.libvirt)
+			relay.ClaimQEMU(no.qemu)
 			host.with(t, map[string]map[string]any{"host": {"libvirt_socket": socket, "swtpm_enabled": no.enabled}})
 			require.Empty(t, c.tpmTraits(t))
 			log, err := os.ReadFile(c.LogFile("host"))
@@ -167,6 +169,7 @@ func TestHostsThatOfferNoVTPM(t *testing.T) {
 		})
 	}
 	relay.Claim(0)
+	relay.ClaimQEMU(0)
 	host.with(t, map[string]map[string]any{"host": {"libvirt_socket": socket, "swtpm_enabled": nil}})
 	require.Equal(t, []string{
 		compute.TraitTPM12, compute.TraitTPM20, compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS,

@@ -20,6 +20,7 @@ func (row HostsWithUseRow) Host() compute.Host {
 		},
 		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed)},
 		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
+		Revoked:    row.Revoked,
 		TPMStorage: row.TPMStorage, Default: row.DefaultFormat,
 	}
 }

@@ -227,8 +227,15 @@ type Notification struct {
 	ID        uuid.UUID
 	EventType string
 	Priority  string
-	Message   string
+	Message   *string
 	CreatedAt time.Time
+	ServerID  *compute.ServerID
+	Change    *compute.ServerUpdate
+}
+
+type NotificationSetting struct {
+	Single          bool
+	InstanceUpdates bool
 }
 
 type Operation struct {

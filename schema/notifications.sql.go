@@ -21,7 +21,7 @@ func (q *Queries) DeleteNotifications(ctx context.Context, numbers []int64) erro
 }
 
 const insertNotification = `-- name: InsertNotification :exec
-INSERT INTO notifications (id, event_type, priority, message) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING
+INSERT INTO notifications (id, event_type, priority, message) VALUES ($1, $2, $3, $4::text) ON CONFLICT (id) DO NOTHING
 `
 
 type InsertNotificationParams struct {
@@ -53,7 +53,7 @@ func (q *Queries) LockNotifications(ctx context.Context, serverID uuid.UUID) err
 }
 
 const nextNotifications = `-- name: NextNotifications :many
-SELECT number, id, event_type, priority, message, created_at FROM notifications ORDER BY number LIMIT $1
+SELECT number, id, event_type, priority, message, created_at, server_id, change FROM notifications ORDER BY number LIMIT $1
 `
 
 func (q *Queries) NextNotifications(ctx context.Context, most int32) ([]Notification, error) {
@@ -72,6 +72,8 @@ func (q *Queries) NextNotifications(ctx context.Context, most int32) ([]Notifica
 			&i.Priority,
 			&i.Message,
 			&i.CreatedAt,
+			&i.ServerID,
+			&i.Change,
 		); err != nil {
 			return nil, err
 		}
@@ -81,6 +83,17 @@ func (q *Queries) NextNotifications(ctx context.Context, most int32) ([]Notifica
 		return nil, err
 	}
 	return items, nil
+}
+
+const tellServerUpdates = `-- name: TellServerUpdates :exec
+INSERT INTO notification_settings (instance_updates) VALUES ($1)
+ON CONFLICT (single) DO UPDATE SET instance_updates = excluded.instance_updates
+`
+
+// Whether changes of servers go into the outbox, from now on.
+func (q *Queries) TellServerUpdates(ctx context.Context, instanceUpdates bool) error {
+	_, err := q.db.Exec(ctx, tellServerUpdates, instanceUpdates)
+	return err
 }
 
 const tryLockOutbox = `-- name: TryLockOutbox :one

@@ -287,6 +287,45 @@ func (q *Queries) OfferRefused(ctx context.Context, arg OfferRefusedParams) erro
 	return err
 }
 
+const sealShareAnew = `-- name: SealShareAnew :execrows
+UPDATE server_shares SET export_location = $1 WHERE id = $2 AND export_location = $3
+`
+
+type SealShareAnewParams struct {
+	Sealed []byte
+	ID     uuid.UUID
+	Was    []byte
+}
+
+// No change of the attachment. 0 rows: somebody else did it, or it is detached.
+func (q *Queries) SealShareAnew(ctx context.Context, arg SealShareAnewParams) (int64, error) {
+	result, err := q.db.Exec(ctx, sealShareAnew, arg.Sealed, arg.ID, arg.Was)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const seesOtherShares = `-- name: SeesOtherShares :one
+SELECT EXISTS (SELECT FROM server_shares m JOIN servers s ON s.id = m.server_id
+    WHERE s.project_id = $1 AND s.deleted_at IS NULL AND m.seen_at >= $2::timestamptz
+        AND m.share_id NOT IN (SELECT share_id FROM server_shares WHERE id = ANY($3::uuid[])))::boolean
+`
+
+type SeesOtherSharesParams struct {
+	ProjectID string
+	Since     time.Time
+	Ids       []uuid.UUID
+}
+
+// Whether a look since a moment found other shares of a project than those of some attachments.
+func (q *Queries) SeesOtherShares(ctx context.Context, arg SeesOtherSharesParams) (bool, error) {
+	row := q.db.QueryRow(ctx, seesOtherShares, arg.ProjectID, arg.Since, arg.Ids)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const serverShares = `-- name: ServerShares :many
 SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at, seen_at, held_at, lost, lost_at FROM server_shares WHERE server_id = $1 ORDER BY created_at, id
 `
@@ -452,6 +491,47 @@ DELETE FROM share_refusals WHERE project_id = $1
 func (q *Queries) SharesAllowed(ctx context.Context, projectID string) error {
 	_, err := q.db.Exec(ctx, sharesAllowed, projectID)
 	return err
+}
+
+const sharesOfOtherSeals = `-- name: SharesOfOtherSeals :many
+SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at, seen_at, held_at, lost, lost_at FROM server_shares WHERE substring(export_location FOR length($1::bytea)) <> $1::bytea ORDER BY id
+`
+
+// Attachments whose export location is sealed otherwise than what begins so.
+func (q *Queries) SharesOfOtherSeals(ctx context.Context, prefix []byte) ([]ServerShare, error) {
+	rows, err := q.db.Query(ctx, sharesOfOtherSeals, prefix)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ServerShare{}
+	for rows.Next() {
+		var i ServerShare
+		if err := rows.Scan(
+			&i.ID,
+			&i.ServerID,
+			&i.ShareID,
+			&i.Status,
+			&i.Tag,
+			&i.ShareProto,
+			&i.ExportLocation,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.LookAt,
+			&i.MissedAt,
+			&i.SeenAt,
+			&i.HeldAt,
+			&i.Lost,
+			&i.LostAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const sharesRefused = `-- name: SharesRefused :exec

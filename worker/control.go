@@ -30,6 +30,7 @@ import (
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/durable/outbox"
+	"strongroom/schema"
 	"strongroom/workflows"
 )
 
@@ -66,6 +67,7 @@ type Control struct {
 	Images   image.Library
 	Objects  object.Store
 	Shares   share.Service
+	Seals    operation.Seals // nil: what is sealed in the database stays under the key that sealed it
 	// Notifications tells of operations, by Broker; both are nil where nobody wants to know.
 	Notifications *notification.Writer
 	Broker        notification.Broker
@@ -76,6 +78,9 @@ type Control struct {
 
 // Run works until ctx ends, then drains.
 func (c Control) Run(ctx context.Context) error {
+	if err := c.Notifications.Configure(ctx, schema.New(c.Pool)); err != nil {
+		return err
+	}
 	hostname, _ := os.Hostname()
 	identity := fmt.Sprintf("control/%s/%d", hostname, os.Getpid())
 	deployment := Deployment{
@@ -99,7 +104,7 @@ func (c Control) Run(ctx context.Context) error {
 	(&object.Activities{Store: c.Objects}).Register(cloud)
 	(&share.Activities{Service: c.Shares}).Register(cloud)
 	if c.Broker != nil {
-		group.Add(&notification.Sender{Pool: c.Pool, Broker: c.Broker, Logger: c.Logger})
+		group.Add(&notification.Sender{Pool: c.Pool, Broker: c.Broker, Writer: c.Notifications, Logger: c.Logger})
 	}
 	return deployment.Run(ctx, group, c.schedule)
 }
@@ -112,7 +117,7 @@ func (c Control) registerControl(r sdk.Registry) {
 	starter := durable.Starter{Client: c.Temporal}
 	(&drains.Activities{Pool: c.Pool, Launcher: &outbox.Launcher{Starter: starter, Logger: c.Logger}, Logger: c.Logger}).Register(r)
 	(&operation.Activities{
-		Pool: c.Pool, Starter: starter, Record: records, Logger: c.Logger, Retention: c.Retention,
+		Pool: c.Pool, Starter: starter, Record: records, Seals: c.Seals, Logger: c.Logger, Retention: c.Retention,
 		ImageKeys: &imagekey.Watch{
 			Pool: c.Pool, Library: c.Images, Interval: c.ImageKeyInterval, Grace: c.ImageKeyGrace, MostGone: c.ImageKeyMostGone, Logger: c.Logger,
 		},

@@ -118,7 +118,7 @@ func (r *revertResize) boots() bool { return r.to.server.VMState != compute.VMSt
 
 // checkKeys reads the keys that the server needs to come up, as it was or as it is.
 func (r *revertResize) checkKeys(ctx workflow.Context) error {
-	return r.checkReadable(ctx, r.from.server, r.from.server.RevertKeys())
+	return r.checkReadable(ctx, r.from.server.RevertKeys(), r.to.server, r.from.server)
 }
 
 // putTPMBack puts the state of the vTPM back that was kept, where both machines have one place for

@@ -62,7 +62,7 @@ func (e *evacuation) boots() bool { return e.from.server.BootsAfter(e.in) }
 // checkKeys sees that whoever asks may read the keys that are needed, before anything is made
 // (EE-30).
 func (e *evacuation) checkKeys(ctx workflow.Context) error {
-	return e.checkReadable(ctx, e.to.server, e.to.server.EvacuationKeys(e.boots()))
+	return e.checkReadable(ctx, e.to.server.EvacuationKeys(e.boots()), e.to.server)
 }
 
 // place claims a host. If its worker does not take work in time, another one is claimed.

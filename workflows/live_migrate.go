@@ -67,7 +67,7 @@ func (m *liveMigration) checkKeys(ctx workflow.Context) error {
 		return nil
 	}
 	return m.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
-		err := m.tryReading(ctx, m.to.server, needs)
+		err := m.tryReading(ctx, needs, m.to.server)
 		if err == nil {
 			return nil
 		}

@@ -84,7 +84,7 @@ func (m *migration) boots() bool { return m.from.server.VMState != compute.VMSto
 // (EE-30): all of them to start the guest, and those of disks that grow or are made anew. A
 // server that is off is moved with none.
 func (m *migration) checkKeys(ctx workflow.Context) error {
-	return m.checkReadable(ctx, m.to.server, m.from.server.MoveKeys(m.to.server))
+	return m.checkReadable(ctx, m.from.server.MoveKeys(m.to.server), m.from.server.MoveReaders(m.to.server)...)
 }
 
 // former is the old machine's disk that one of the new machine is made of; nil: it is made anew.

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -254,6 +255,49 @@ func TestAMoveByWhoMayNotReadTheKeys(t *testing.T) {
 			require.Empty(t, b.audit())
 		})
 	}
+}
+
+// TPM-18: keys are looked at with the credentials that open them: that of a vTPM that goes with its own, not with that of
+// the disks which stay, and when it comes back, too; and a delegation that begins with the new flavor opens none before.
+func TestWithWhatAMoveReadsKeys(t *testing.T) {
+	t.Parallel()
+	for _, security := range []compute.SecretSecurity{compute.SecurityHost, compute.SecurityDeployment} {
+		t.Run("a vTPM of the mode "+string(security)+" goes", func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, true)
+			b.row.server.TPM.Security = security
+			require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+			b.forget()
+			was := b.row.server
+			want := map[compute.SecretSecurity]compute.Credential{
+				compute.SecurityHost: was.Delegated(), compute.SecurityDeployment: compute.DeploymentCredential(),
+			}[security]
+			require.NoError(t, b.resizeIt(there(nil)))
+			require.Nil(t, b.row.server.TPM)
+			require.Equal(t, want, b.checked[*was.TPM.Secret])
+			require.NotEqual(t, want, b.checked[*was.Disks[0].Secret])
+			clear(b.checked)
+			require.NoError(t, b.revertIt())
+			require.Equal(t, want, b.checked[*was.TPM.Secret])
+			require.Equal(t, was.TPM, b.row.server.TPM)
+			b.isWhatItIs()
+			require.Empty(t, b.audit())
+		})
+	}
+	t.Run("a delegation begins", func(t *testing.T) {
+		t.Parallel()
+		b := spawned(t)
+		specs := maps.Clone(sameTPM)
+		specs["hw:tpm_secret_security"] = "host"
+		in := b.accept(compute.OpResize, compute.TaskResizePrep, there(specs))
+		require.NoError(t, b.run(compute.OpResize, in, nil))
+		require.Equal(t, b.operations[in.Operation].Credential, b.checked[*b.row.server.TPM.Secret])
+		require.Len(t, b.trusts, 1)
+		b.isWhatItIs()
+		require.NoError(t, b.confirmIt())
+		require.Len(t, b.trusts, 1)
+		require.Empty(t, b.audit())
+	})
 }
 
 // A delete of a server that could still be reverted removes it on both hosts.

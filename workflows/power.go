@@ -120,7 +120,7 @@ func (r *reboot) run(ctx workflow.Context) error {
 	if r.hard {
 		grace, begun = 0, compute.TaskRebootStartedHard
 	}
-	if err := r.checkReadable(ctx, r.server, r.server.Secrets()); err != nil {
+	if err := r.checkReadable(ctx, r.server.Secrets(), r.server); err != nil {
 		return err
 	}
 	down := r.shutdown(grace)

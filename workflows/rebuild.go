@@ -65,14 +65,14 @@ func (r *rebuild) checkSecrets(ctx workflow.Context) error {
 	was := r.from.server
 	needs := was.Secrets() // those that stay are among them
 	if r.ran() || len(needs) == 0 {
-		return r.checkReadable(ctx, was, needs)
+		return r.checkReadable(ctx, needs, was)
 	}
 	// A stopped server needs those that stay alone. The others are replaced: one that is gone is
 	// no loss any more, but one that may not be read keeps whoever asks from the disk, too (EE-38).
 	return r.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
 		for _, id := range needs {
 			stays := slices.Contains(r.to.server.Secrets(), id)
-			if err := r.tryReading(ctx, was, []compute.SecretID{id}); err != nil && (stays || !isNotFound(err)) {
+			if err := r.tryReading(ctx, []compute.SecretID{id}, was); err != nil && (stays || !isNotFound(err)) {
 				return err
 			}
 		}

@@ -108,19 +108,18 @@ func (p plannedSecret) assign(server *compute.Server, ids *record.Secrets, id co
 }
 
 // checkReadable reads keys of a server that an operation will need: who may not changes
-// nothing (TPM-14, EE-30).
-func (o *operation) checkReadable(ctx workflow.Context, server compute.Server, needs []compute.SecretID) error {
+// nothing (TPM-14, EE-30). of says with which credentials, see compute.KeyCredential.
+func (o *operation) checkReadable(ctx workflow.Context, needs []compute.SecretID, of ...compute.Server) error {
 	if len(needs) == 0 {
 		return nil
 	}
-	return o.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error { return o.tryReading(ctx, server, needs) }})
+	return o.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error { return o.tryReading(ctx, needs, of...) }})
 }
 
-func (o *operation) tryReading(ctx workflow.Context, server compute.Server, needs []compute.SecretID) error {
-	ring := server.Keyring(o.asked.Credential)
+func (o *operation) tryReading(ctx workflow.Context, needs []compute.SecretID, of ...compute.Server) error {
 	calls := make([]durable.Future[durable.None], len(needs))
 	for i, id := range needs {
-		calls[i] = key.Check.Start(ctx, key.CheckInput{Credential: ring.Of(server, id), Secret: id})
+		calls[i] = key.Check.Start(ctx, key.CheckInput{Credential: compute.KeyCredential(id, o.asked.Credential, of...), Secret: id})
 	}
 	_, err := awaitAll(ctx, calls)
 	return err

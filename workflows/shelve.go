@@ -65,7 +65,7 @@ func (s *shelve) run(ctx workflow.Context) error {
 // checkKeys sees that the keys can be read with which the disks are copied, before the guest
 // is stopped.
 func (s *shelve) checkKeys(ctx workflow.Context) error {
-	return s.checkReadable(ctx, s.from.server, s.from.server.ShelveKeys())
+	return s.checkReadable(ctx, s.from.server.ShelveKeys(), s.from.server)
 }
 
 // keeper keeps what a machine that is off has: each disk as an image, the state of the vTPM

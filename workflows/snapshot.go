@@ -103,7 +103,7 @@ func (s *snapshot) checkSecrets(ctx workflow.Context) error {
 		return nil
 	}
 	return s.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
-		err := s.tryReading(ctx, of, needs)
+		err := s.tryReading(ctx, needs, of)
 		if isNotFound(err) && s.opened() && s.in.Key != compute.KeySame && s.asked.Credential.UserID == s.server.UserID {
 			s.lost = true
 			return nil

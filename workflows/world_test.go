@@ -64,17 +64,18 @@ type world struct {
 	adopted    disk.AdoptInput   // the volumes of an import
 	clock      time.Duration     // the database's: how much of it is gone
 	began      map[compute.OperationID]time.Time
-	exports    map[string]bool                // "<host> <server>/<folder>"
-	uses       map[string]bool                // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
-	expected   string                         // the host from which a running server is expected
-	halted     map[string]bool                // guests that were paused to go on elsewhere, by their key in domains
-	lost       bool                           // guests that leave do not come
-	notThere   map[compute.HostID]bool        // hosts that stop the guest when they come back: it was said that it does not run there
-	unreadable bool                           // whoever asks may read no key
-	private    bool                           // the newest key that was made is its maker's alone
-	keeps      bool                           // hosts keep the keys of guests that run
-	readWith   []compute.Credential           // keys were read with, each once
-	shown      map[string]compute.OperationID // what is noted beside TPM states, by their key in tpms
+	exports    map[string]bool                         // "<host> <server>/<folder>"
+	uses       map[string]bool                         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	expected   string                                  // the host from which a running server is expected
+	halted     map[string]bool                         // guests that were paused to go on elsewhere, by their key in domains
+	lost       bool                                    // guests that leave do not come
+	notThere   map[compute.HostID]bool                 // hosts that stop the guest when they come back: it was said that it does not run there
+	unreadable bool                                    // whoever asks may read no key
+	checked    map[compute.SecretID]compute.Credential // with which each key was looked at last
+	private    bool                                    // the newest key that was made is its maker's alone
+	keeps      bool                                    // hosts keep the keys of guests that run
+	readWith   []compute.Credential                    // keys were read with, each once
+	shown      map[string]compute.OperationID          // what is noted beside TPM states, by their key in tpms
 	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
 	sharedTPMs, sayShared bool
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
@@ -148,9 +149,9 @@ func newWorld(encrypted bool) *world {
 		mounts: map[string]bool{}, access: map[string]bool{},
 		locks: map[string][]compute.SecretID{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
 		halted: map[string]bool{}, notThere: map[compute.HostID]bool{}, marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
-		refuses: func(compute.Credential) bool { return false },
-		hosts:   []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
-		room:    map[compute.HostID]int64{},
+		refuses: func(compute.Credential) bool { return false }, checked: map[compute.SecretID]compute.Credential{},
+		hosts: []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
+		room:  map[compute.HostID]int64{},
 	}
 	id := compute.ServerID{UUID: uuid.New()}
 	w.row.server = compute.Server{

@@ -42,7 +42,8 @@ func (w *world) registerCloud(r registry) {
 		return w.keep(in.Name, in.ID), nil
 	})
 	register(w, r, key.Check, func(_ context.Context, in key.CheckInput) (none, error) {
-		if w.unreadable {
+		w.checked[in.Secret] = in.Credential
+		if w.unreadable || in.Credential == w.row.server.Delegated() && len(w.trusts) == 0 {
 			return none{}, compute.Errorf(compute.Forbidden, "not yours")
 		}
 		if !w.has(&in.Secret) {

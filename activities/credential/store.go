@@ -5,6 +5,8 @@ package credential
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,8 +20,11 @@ import (
 
 // Store finds credentials in the database.
 type Store struct {
-	Pool *pgxpool.Pool
-	Box  *seal.Box // that opens tokens
+	Pool   *pgxpool.Pool
+	Box    *seal.Box // that opens tokens
+	Logger *slog.Logger
+
+	lost sync.Map // attachments whose export location cannot be opened, logged
 }
 
 var _ openstack.Authorities = (*Store)(nil)

@@ -18,6 +18,30 @@ import (
 	"strongroom/deploy/dev/libvirtd/libvirttest"
 )
 
+// TPM-34: a host whose QEMU is older than vTPMs need offers none and says why; so does one whose QEMU is
+// older than shares need (SH-36).
+func TestAnOlderQEMUOffersNoTPM(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	for version, want := range map[uint64][2]string{
+		2_010_002: {"QEMU is 2.10.2, vTPMs need 2.11.0", "QEMU is 2.10.2, shares need 5.0.0"},
+		4_002_000: {"", "QEMU is 4.2.0, shares need 5.0.0"},
+		5_000_000: {"", ""},
+	} {
+		cfg := h.Config
+		cfg.Shares, cfg.Client = folder("/shares"), &domain.Client{Socket: filepath.Join(newDir(t), "sock")}
+		libvirttest.Listen(t, cfg.Client.Socket, h.daemon.Socket()).ClaimQEMU(version)
+		a, err := domain.New(cfg)
+		require.NoError(t, err)
+		got, err := a.Describe(t.Context(), true)
+		require.NoError(t, err)
+		require.Equal(t, int(version), got.HypervisorVersion)
+		require.Equal(t, want, [2]string{got.NoTPM, got.NoShares})
+		require.Equal(t, want[0] == "", slices.Contains(got.Traits, compute.TraitTPM20))
+		require.Equal(t, want[1] == "", slices.Contains(got.Traits, compute.TraitVirtioFS))
+	}
+}
+
 // TPM-34: a host whose libvirt is older than vTPMs need offers none and says why. It still
 // undefines domains, without the flag that its libvirt does not know.
 func TestAnOlderLibvirtOffersNoTPM(t *testing.T) {

@@ -2,14 +2,10 @@ package mount
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -78,26 +74,6 @@ func (a *Activities) Register(r durable.Registry) {
 	Seen.Register(r, a.Seen)
 }
 
-// Path is where a share is mounted.
-func (a *Activities) Path(id compute.ShareID) string {
-	return filepath.Join(a.Dir, id.String(), pointName)
-}
-
-func noFolder() error {
-	return compute.Errorf(compute.Unavailable, "this host mounts no shares: host.shares is empty")
-}
-
-const (
-	pointName = "mnt"
-	useSuffix = ".use"
-)
-
-// use is a server's use of a mount: who made it, and when that began.
-type use struct {
-	Operation compute.OperationID `json:"operation"`
-	Began     time.Time           `json:"began"`
-}
-
 // Mount is the activity mount.Mount: the share is mounted, and the server uses the mount. One
 // that is there for another server is used, and noted (SH-33). Conflict: the protocol cannot
 // be mounted here, the share has moved while another server uses it where it was, or the mount
@@ -133,71 +109,6 @@ func (a *Activities) Mount(ctx context.Context, in Input) error {
 	return a.where(ctx, func(p place) error {
 		return a.ensure(ctx, p, in.Share, a.protocol(in.Protocol, p), from, len(uses))
 	})
-}
-
-// protocol is how shares of a protocol are mounted.
-type protocol interface {
-	// at says what is mounted at a share's mount point, compared to an export.
-	at(ctx context.Context, id compute.ShareID, point string, from Export) (state, error)
-	mount(ctx context.Context, id compute.ShareID, point string, from Export) error
-}
-
-// state is what a mount is.
-type state int
-
-const (
-	here      state = iota // of the export
-	elsewhere              // of another one
-	dead                   // of a storage that has shut it out, or that nobody serves any more
-)
-
-// protocol gives how a host mounts shares of a protocol; nil: it does not (SH-18).
-func (a *Activities) protocol(name string, p place) protocol {
-	switch name {
-	case compute.LocalShare:
-		return bind{}
-	case compute.CephFSShare:
-		return cephFS{a, p}
-	}
-	return nil
-}
-
-// ensure ensures that an export is at the share's mount point.
-func (a *Activities) ensure(ctx context.Context, p place, id compute.ShareID, how protocol, from Export, others int) error {
-	point := a.Path(id)
-	mounted, err := p.isMounted(point)
-	if err != nil {
-		return failed(id, "look at its mount point", err)
-	}
-	if mounted {
-		is, err := how.at(ctx, id, point, from)
-		switch {
-		case err != nil:
-			return err
-		case is == here && others > 0:
-			a.Logger.WarnContext(ctx, "a share was mounted already, for another server", "share", id, "servers", others)
-			return nil
-		case is == here:
-			return nil
-		case is == elsewhere && others > 0:
-			return compute.Errorf(compute.Conflict, "share %s has moved, and %d other servers of the host use it where it was", id, others)
-		case is == dead:
-			// Nobody can use it. Others' guests get the new one when they are started again, and
-			// may keep its process until then: the last use waits for that.
-			a.Logger.WarnContext(ctx, "a share's mount was dead, and is made anew", "share", id, "servers", others)
-			if err := detach(point); err != nil {
-				return refused(id, "its mount could not be ended", err)
-			}
-		default:
-			if err := a.endAt(ctx, p, id); err != nil {
-				return err
-			}
-		}
-	}
-	if err := os.MkdirAll(point, 0o700); err != nil {
-		return failed(id, "make its mount point", err)
-	}
-	return how.mount(ctx, id, point, from)
 }
 
 // Remove is the activity mount.Remove: the server uses the mount no more, and the last use has
@@ -243,35 +154,6 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 	return a.forget(id, server)
 }
 
-// endAt ensures that nothing is at the share's mount point, and that what was has written all.
-func (a *Activities) endAt(ctx context.Context, p place, id compute.ShareID) error {
-	if err := a.clear(ctx, p, id); err != nil {
-		return err
-	}
-	return a.ended(ctx, p, id)
-}
-
-// clear ensures that nothing is at the share's mount point, nor comes there of an attempt that
-// was cut off.
-func (a *Activities) clear(ctx context.Context, p place, id compute.ShareID) error {
-	point := a.Path(id)
-	for {
-		mounted, err := p.isMounted(point)
-		if err != nil {
-			return failed(id, "look at its mount point", err)
-		}
-		if mounted {
-			if err := unmountIdle(ctx, point); err != nil {
-				return refused(id, "its mount could not be ended", err)
-			}
-			continue
-		}
-		if found, err := a.endBegun(p, id); err != nil || !found {
-			return err
-		}
-	}
-}
-
 // Seen is the activity mount.Seen: which server uses the mount of which share. A mount that
 // nobody uses is seen as one of the server of no number.
 func (a *Activities) Seen(ctx context.Context, in compute.SeenInput) (compute.SeenResult, error) {
@@ -313,92 +195,10 @@ func (a *Activities) Seen(ctx context.Context, in compute.SeenInput) (compute.Se
 	return in.PageOf(all), nil
 }
 
-// uses reads who uses a share's mount.
-func (a *Activities) uses(id compute.ShareID) (map[compute.ServerID]use, error) {
-	out := map[compute.ServerID]use{}
-	files, err := filepath.Glob(filepath.Join(a.Dir, id.String(), "*"+useSuffix))
-	if err != nil {
-		return nil, failed(id, "list who uses it", err)
-	}
-	for _, file := range files {
-		name := filepath.Base(file)
-		server, err := uuid.Parse(name[:len(name)-len(useSuffix)])
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) { // removed since
-			continue
-		}
-		if err != nil {
-			return nil, failed(id, "read who uses it", err)
-		}
-		var u use
-		if err := json.Unmarshal(text, &u); err != nil {
-			return nil, compute.Errorf(compute.Corrupt, "share %s: who uses its mount cannot be read: %s", id, name)
-		}
-		out[compute.ServerID{UUID: server}] = u
-	}
-	return out, nil
-}
-
-// noteUse writes down that a server uses a share's mount. It outlives the host's power.
-func (a *Activities) noteUse(in Input) error {
-	f, err := folder.Open(filepath.Join(a.Dir, in.Share.String()))
-	if err == nil {
-		err = a.folder.Sync()
-	}
-	if err == nil {
-		var text []byte
-		if text, err = json.Marshal(use{in.Operation, in.Began}); err == nil {
-			err = f.Write(in.Server.String()+useSuffix, text)
-		}
-	}
-	if err != nil {
-		return failed(in.Share, "note who uses it", err)
-	}
-	return nil
-}
-
-// forget removes the note of a use, and the share's folder where that was the last one.
-func (a *Activities) forget(id compute.ShareID, server compute.ServerID) error {
-	f := folder.Folder{Path: filepath.Join(a.Dir, id.String())}
-	err := f.Remove(server.String() + useSuffix)
-	if errors.Is(err, fs.ErrNotExist) { // the folder
-		return nil
-	}
-	if err != nil {
-		return failed(id, "forget who used it", err)
-	}
-	if uses, err := a.uses(id); err != nil || len(uses) > 0 {
-		return err
-	}
-	for _, path := range []string{a.Path(id), f.File(sourceName), f.File(pidName), f.Path} { // os.Remove takes no folder that has something in it
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return failed(id, "remove its mount point", err)
-		}
-	}
-	return nil
-}
-
 // lock is of one share's mount: the storage of another may not answer.
 func (a *Activities) lock(ctx context.Context, id compute.ShareID) (unlock func(), err error) {
 	if unlock, err = a.folder.LockPart(ctx, id.String()); err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "share %s: lock its mount: %w", id, folder.WithoutPath(err))
 	}
 	return unlock, nil
-}
-
-// refused is failed for what the next try will hardly mend: whoever waits is told at once.
-func refused(id compute.ShareID, what string, err error) error {
-	return compute.Errorf(compute.Conflict, "share %s: %s: %w", id, what, folder.WithoutPath(err))
-}
-
-// failed gives the error of a file system without the path, which tells where on the host
-// the share is, or where it is exported (SH-25).
-func failed(id compute.ShareID, what string, err error) error {
-	if compute.KindOf(err) != "" {
-		return err
-	}
-	return compute.Errorf(compute.Unavailable, "share %s: %s: %w", id, what, folder.WithoutPath(err))
 }

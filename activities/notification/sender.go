@@ -2,10 +2,12 @@ package notification
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/schema"
@@ -41,6 +43,7 @@ const (
 type Sender struct {
 	Pool   *pgxpool.Pool
 	Broker Broker
+	Writer *Writer // makes the messages of changes of servers
 	Logger *slog.Logger
 
 	stop context.CancelFunc
@@ -102,23 +105,40 @@ func (s *Sender) Send(ctx context.Context) (more bool, err error) {
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		messages := make([]Message, len(rows))
-		for i, row := range rows {
-			messages[i] = Message{ID: row.ID.String(), Priority: row.Priority, Body: []byte(row.Message)}
+		messages, numbers, gone, err := s.messages(ctx, q, rows)
+		if err != nil {
+			return err
 		}
 		sending, cancel := context.WithTimeout(ctx, sendLimit)
 		defer cancel()
 		var taken int
 		taken, failed = s.Broker.Send(sending, messages)
-		numbers := make([]int64, taken)
-		for i := range numbers {
-			numbers[i] = rows[i].Number
-		}
 		more = failed == nil && len(rows) == batch
-		return q.DeleteNotifications(ctx, numbers)
+		return q.DeleteNotifications(ctx, append(gone, numbers[:taken]...))
 	})
 	if err == nil {
 		err = failed
 	}
 	return more && err == nil, err
+}
+
+// messages gives what rows of the outbox tell, and the rows' numbers. gone are the numbers of those that
+// tell of servers whose rows were removed from the database meanwhile.
+func (s *Sender) messages(ctx context.Context, q *schema.Queries, rows []schema.Notification) (messages []Message, numbers, gone []int64, err error) {
+	for _, row := range rows {
+		if row.Message == nil {
+			body, err := s.Writer.body(ctx, q, row)
+			if errors.Is(err, pgx.ErrNoRows) {
+				gone = append(gone, row.Number)
+				continue
+			}
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			row.Message = &body
+		}
+		messages = append(messages, Message{ID: row.ID.String(), Priority: row.Priority, Body: []byte(*row.Message)})
+		numbers = append(numbers, row.Number)
+	}
+	return messages, numbers, gone, nil
 }

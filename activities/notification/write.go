@@ -35,7 +35,9 @@ type Writer struct {
 	// Locations, where it is not nil, has the listed shares tell where they are exported
 	// (decision 14): who reads the broker's queues learns it.
 	Locations Opener
-	Logger    *slog.Logger
+	// StateChange: instance.update is sent of each change of a server, and tells these changes of states.
+	StateChange StateChange
+	Logger      *slog.Logger
 }
 
 // Began writes the notification that an operation has begun.
@@ -146,23 +148,29 @@ func (w *Writer) load(ctx context.Context, q *schema.Queries, server compute.Ser
 	return s, nil
 }
 
-// row is an event as the broker is sent it: a message in oslo.messaging's envelope 2.0.
+// row is an event as the outbox has it.
 func (e event) row(s subject) (schema.InsertNotificationParams, error) {
-	publisher := "nova-conductor:strongroom"
-	if s.host != "" {
-		publisher = "nova-compute:" + s.host
-	}
 	id := uuid.New()
 	if s.operation.ID != "" {
 		id = s.operation.ID.Derive("notification/" + e.name)
+	}
+	message, err := e.message(s, id)
+	return schema.InsertNotificationParams{ID: id, EventType: e.name, Priority: e.priority, Message: message}, err
+}
+
+// message is an event as the broker is sent it: in oslo.messaging's envelope 2.0.
+func (e event) message(s subject, id uuid.UUID) (string, error) {
+	publisher := "nova-conductor:strongroom"
+	if s.host != "" {
+		publisher = "nova-compute:" + s.host
 	}
 	message, err := json.Marshal(map[string]any{
 		"message_id": id, "_unique_id": strings.ReplaceAll(id.String(), "-", ""), "publisher_id": publisher, "event_type": e.name,
 		"priority": e.priority, "payload": e.payload, "timestamp": s.now.UTC().Format(timeFormat),
 	})
 	if err != nil {
-		return schema.InsertNotificationParams{}, err
+		return "", err
 	}
 	body, err := json.Marshal(map[string]string{"oslo.version": "2.0", "oslo.message": string(message)})
-	return schema.InsertNotificationParams{ID: id, EventType: e.name, Priority: e.priority, Message: string(body)}, err
+	return string(body), err
 }

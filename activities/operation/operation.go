@@ -27,6 +27,8 @@ type Activities struct {
 	ImageKeys ImageKeys
 	// Shares are looked at beside the watch; nil: they are not.
 	Shares Shares
+	// Seals are kept up to date by the watch; nil: they are not.
+	Seals Seals
 	// Retention is how long the database keeps deleted servers; 0: for ever.
 	Retention time.Duration
 }
@@ -42,6 +44,11 @@ type ImageKeys interface {
 // systems service may be slow.
 type Shares interface {
 	Pass(ctx context.Context) error
+}
+
+// Seals keeps what is sealed in the database under the present key (credential.Store).
+type Seals interface {
+	Reseal(ctx context.Context) error
 }
 
 // Register registers the activities under their names.

@@ -132,11 +132,19 @@ func (a *Activities) pass(ctx context.Context) (due bool) {
 		{"servers of restarted hosts could not be looked at", a.due(a.Record.BeginResumes)},
 		{"resized servers could not be looked at", a.due(a.Record.BeginConfirms)},
 		{"vTPMs could not be looked at", a.due(a.Record.BeginTPMBackups)},
+		{"where shares are exported could not be sealed anew", a.reseal},
 		{"the ledger could not be looked at", func(ctx context.Context) (err error) { due, err = a.isDue(ctx); return err }},
 	} {
 		a.part(ctx, part.of, part.do)
 	}
 	return due
+}
+
+func (a *Activities) reseal(ctx context.Context) error {
+	if a.Seals == nil {
+		return nil
+	}
+	return a.Seals.Reseal(ctx)
 }
 
 func (a *Activities) part(ctx context.Context, failed string, do func(context.Context) error) {

@@ -280,6 +280,30 @@ func TestClaimLooksAtTheHosts(t *testing.T) {
 	}
 }
 
+// H1: a host is no candidate from the moment that all of its certificates are revoked, though it has just reported
+// itself; it is one again with another certificate.
+func TestH1ARevokedHostTakesNoServers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.Host("h1", 8, 1<<20)
+	certificate := func(serial string) {
+		require.NoError(t, b.Q.AddHostCertificate(b.Ctx, schema.AddHostCertificateParams{
+			Serial: serial, HostID: host, HostName: "h1", SealingKey: []byte{}, NotAfter: time.Now().Add(time.Hour),
+		}))
+	}
+	in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+	certificate("first")
+	_, err := b.Q.RevokeHost(b.Ctx, "h1")
+	require.NoError(t, err)
+	_, err = b.Claim(b.Ctx, in)
+	require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+	require.Zero(t, b.claims(in.OperationInput))
+	certificate("second")
+	got, err := b.Claim(b.Ctx, in)
+	require.NoError(t, err)
+	require.Equal(t, host, got.Host)
+}
+
 // H8: a network that one host limits to projects is limited on a host whose configuration lacks
 // the limit, too, also while the one that has it takes no servers.
 func TestH8APrivateNetworkIsPrivateOnEveryHost(t *testing.T) {

@@ -49,6 +49,13 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 		}
 		if rows == 0 {
 			out = BeginResult{Superseded: true}
+			op, err := q.GetOperation(ctx, in.Operation)
+			if err != nil {
+				return err
+			}
+			if err := cutOff(ctx, q, op); err != nil {
+				return err
+			}
 			return a.settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
 		}
 		if out, err = a.load(ctx, q, in); err != nil {

@@ -43,21 +43,27 @@ func (b *bundle) outbox() (all []told) {
 	rows, err := b.q.NextNotifications(b.ctx, 100)
 	require.NoError(b.t, err)
 	for _, row := range rows {
-		var envelope map[string]string
-		require.NoError(b.t, json.Unmarshal([]byte(row.Message), &envelope))
-		require.Equal(b.t, "2.0", envelope["oslo.version"])
-		require.Len(b.t, envelope, 2)
-		var n told
-		require.NoError(b.t, json.Unmarshal([]byte(envelope["oslo.message"]), &n))
+		n := unpack(b.t, []byte(*row.Message))
 		require.Equal(b.t, row.ID, n.MessageID)
 		require.Equal(b.t, row.Priority, n.Priority)
 		require.Equal(b.t, row.EventType, n.Event)
-		require.Equal(b.t, "nova", n.Payload.Namespace)
-		require.Regexp(b.t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}$`, n.Timestamp)
 		all = append(all, n)
 	}
 	b.Exec("DELETE FROM notifications")
 	return all
+}
+
+// unpack opens oslo.messaging's envelope.
+func unpack(t *testing.T, body []byte) (n told) {
+	t.Helper()
+	var envelope map[string]string
+	require.NoError(t, json.Unmarshal(body, &envelope))
+	require.Equal(t, "2.0", envelope["oslo.version"])
+	require.Len(t, envelope, 2)
+	require.NoError(t, json.Unmarshal([]byte(envelope["oslo.message"]), &n))
+	require.Equal(t, "nova", n.Payload.Namespace)
+	require.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}$`, n.Timestamp)
+	return n
 }
 
 func nested(t *testing.T, of map[string]any, key string) map[string]any {

@@ -196,6 +196,9 @@ func (a *Activities) write(ctx context.Context, q *schema.Queries, e ending, giv
 		return Superseded() // the operation is undone and then settled as cancelled
 	default:
 		e.state, e.message = compute.OperationCancelled, fence.Message
+		if err := cutOff(ctx, q, op); err != nil {
+			return err
+		}
 	}
 	return a.settle(ctx, q, e.Operation, e.state, e.message)
 }

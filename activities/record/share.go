@@ -3,6 +3,9 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
 
 	"strongroom/compute"
 	"strongroom/schema"
@@ -26,6 +29,33 @@ func Unsettled(kind compute.OperationKind, arguments []byte) []ShareChange {
 		return nil
 	}
 	return []ShareChange{{Share: in.Share, Event: event}}
+}
+
+// cutOff settles the share of an operation that has lost its server, to a reset of the server's state: by now the
+// operation is undone, or never began. Where the operation that has the server is about the same share, that
+// one says what becomes of it.
+func cutOff(ctx context.Context, q *schema.Queries, op schema.Operation) error {
+	changes := Unsettled(op.Kind, op.Arguments)
+	if len(changes) == 0 || op.State.Settled() {
+		return nil
+	}
+	server, err := q.LockServerRow(ctx, op.ServerID)
+	if errors.Is(err, pgx.ErrNoRows) { // deleted, with its shares
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if server.CurrentOperation != "" {
+		other, err := q.GetOperation(ctx, server.CurrentOperation)
+		if err != nil {
+			return err
+		}
+		if its := Unsettled(other.Kind, other.Arguments); len(its) > 0 && its[0].Share == changes[0].Share {
+			return nil
+		}
+	}
+	return changeShares(ctx, q, server.ID, changes)
 }
 
 // changeShares writes what became of a server's shares, as the status chart has it.

@@ -77,6 +77,72 @@ func TestSH32NoShareAttachesForEver(t *testing.T) {
 	}
 }
 
+// SH-32: nor does one whose operation lost the server to a reset of its state: the share is in error once that is undone, or
+// was found not to have begun. An operation that has the server meanwhile, and is about the same share, says itself
+// what becomes of it, and a share that another one is done with is left as it is.
+func TestSH32AResetLeavesNoShareThatAttaches(t *testing.T) {
+	t.Parallel()
+	attach, detach := compute.OpShareAttach, compute.OpShareDetach
+	for name, c := range map[string]struct {
+		kind     compute.OperationKind
+		began    bool
+		was      compute.ShareStatus   // when the operation is settled
+		other    compute.OperationKind // has the server by then
+		another  bool                  // and is about another share
+		becoming compute.ShareStatus
+	}{
+		"attach":                         {kind: attach, began: true, was: compute.ShareAttaching, becoming: compute.ShareError},
+		"attach that never began":        {kind: attach, was: compute.ShareAttaching, becoming: compute.ShareError},
+		"detach":                         {kind: detach, began: true, was: compute.ShareDetaching, becoming: compute.ShareError},
+		"detach that never began":        {kind: detach, was: compute.ShareDetaching, becoming: compute.ShareError},
+		"attach, then a start":           {kind: attach, began: true, was: compute.ShareAttaching, other: compute.OpStart, becoming: compute.ShareError},
+		"attach, then another's":         {kind: attach, began: true, was: compute.ShareAttaching, other: attach, another: true, becoming: compute.ShareError},
+		"attach, then detach and attach": {kind: attach, began: true, was: compute.ShareAttaching, other: attach, becoming: compute.ShareAttaching},
+		"detach twice":                   {kind: detach, began: true, was: compute.ShareDetaching, other: detach, becoming: compute.ShareDetaching},
+		"attach, attached since":         {kind: attach, began: true, was: compute.ShareInactive, becoming: compute.ShareInactive},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			server := b.server(compute.OpCreate)
+			id := compute.ShareID{UUID: uuid.New()}
+			require.NoError(t, b.Q.AttachShare(b.ctx, schema.AttachShareParams{
+				ID: uuid.New(), ServerID: server.Server, ShareID: id, Status: c.was, Tag: "one", ShareProto: "LOCAL", ExportLocation: []byte("sealed"),
+			}))
+			in := b.supersede(server, c.kind, compute.ShareArguments{Share: id})
+			if c.began {
+				_, err := b.Begin(b.ctx, in)
+				require.NoError(t, err)
+			}
+			rows, err := b.Q.ResetServerState(b.ctx, schema.ResetServerStateParams{ID: in.Server, VMState: compute.VMError})
+			require.NoError(t, err)
+			require.EqualValues(t, 1, rows)
+			if about := (compute.ShareArguments{Share: id}); c.other != "" {
+				if c.another {
+					about.Share.UUID = uuid.New()
+				}
+				b.supersede(in, c.other, about)
+			}
+			for range 2 { // and again, of no effect
+				if c.began {
+					require.NoError(t, b.Settle(b.ctx, record.SettleInput{
+						OperationInput: in, State: compute.OperationCancelled, VMState: compute.VMStopped,
+						Shares: []record.ShareChange{{Share: id, Event: compute.ShareRefused}},
+					}))
+				} else {
+					begun, err := b.Begin(b.ctx, in)
+					require.NoError(t, err)
+					require.True(t, begun.Superseded)
+				}
+				left, err := b.Q.ServerShares(b.ctx, in.Server)
+				require.NoError(t, err)
+				require.Equal(t, c.becoming, left[0].Status)
+				require.Equal(t, compute.OperationCancelled, b.op(in).State)
+			}
+		})
+	}
+}
+
 // SH-09: what an operation sees of a share, looks have not missed any more: for all servers of its host, and no other. A row
 // that another transaction has locked is not waited for.
 func TestSH09AnOperationSeesAShare(t *testing.T) {

@@ -69,6 +69,7 @@ type Looked struct {
 	There  map[ID][]Rule // with all access rules, those too that strongroom did not make
 	Gone   map[ID]bool   // or not the project's
 	Failed map[ID]error  // the service was asked and said neither
+	Silent bool          // it gave no answer to the last of those, or to any: it may be away
 }
 
 // mostSilent is for how many shares in a row there may be no answer before the service is asked for no
@@ -77,7 +78,7 @@ const mostSilent = 3
 
 // LookAt asks for the rules of shares, one after the other; rules gives those of one, or NotFound. What
 // the service says to one share keeps no other waiting, as long as it answers. Forbidden: it lets the
-// credential see none.
+// credential see none of them; Failed says so of each, unlike where it does not list shares at all.
 func LookAt(ids []ID, rules func(ID) ([]Rule, error)) (Looked, error) {
 	l := Looked{There: map[ID][]Rule{}, Gone: map[ID]bool{}, Failed: map[ID]error{}}
 	refused, silent := 0, 0
@@ -104,7 +105,8 @@ func LookAt(ids []ID, rules func(ID) ([]Rule, error)) (Looked, error) {
 		}
 	}
 	if refused > 0 && refused == len(ids) {
-		return Looked{}, err
+		return l, err
 	}
+	l.Silent = len(ids) > 0 && silent == min(mostSilent, len(ids))
 	return l, nil
 }

@@ -69,9 +69,22 @@ func TestSH09ALookAtShares(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, asked)
 	require.Equal(t, []int{1, 0, 3}, []int{len(l.There), len(l.Gone), len(l.Failed)}, "the others are not known")
+	require.True(t, l.Silent)
+	l, err = look(away, away, "", away, away, gone)
+	require.NoError(t, err)
+	require.False(t, l.Silent)
+	ids = ids[:2]
+	l, err = look(away, away)
+	require.NoError(t, err)
+	require.True(t, l.Silent, "it answered to none")
+	l, err = look("", away)
+	require.NoError(t, err)
+	require.False(t, l.Silent)
+	ids = ids[:6]
 
-	_, err = look(closed, closed, closed, closed, closed, closed)
+	l, err = look(closed, closed, closed, closed, closed, closed)
 	require.Equal(t, closed, compute.KindOf(err), "another credential may see them")
+	require.Len(t, l.Failed, 6)
 	l, err = look(closed, closed, closed, closed, closed, gone)
 	require.NoError(t, err)
 	require.Len(t, l.Failed, 5)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -231,4 +232,91 @@ func TestSH09ASlowPass(t *testing.T) {
 	b.deny(b.some(1, "p1")[0])
 	b.pass()
 	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM server_shares WHERE missed_at IS NOT NULL AND look_at = missed_at + interval '10 seconds'"))
+}
+
+// refuse has the service list the project's shares, and refuse to tell of some of them.
+func refuse(some ...attached) func(share.ID) compute.Kind {
+	return func(id share.ID) compute.Kind {
+		if slices.ContainsFunc(some, func(a attached) bool { return a.share == id }) {
+			return compute.Forbidden
+		}
+		return ""
+	}
+}
+
+// SH-09: a share that is refused counts for itself, also where it is looked at alone: strongroom sees the project's others. Where
+// it sees none, the project lets it see none.
+func TestSH09OneShareThatIsRefused(t *testing.T) {
+	t.Parallel()
+	refusals := "SELECT count(*) FROM share_refusals"
+	t.Run("beside others", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		some := b.some(2, "p1")
+		b.pass()
+		b.service.says = refuse(some[0])
+		b.passOf(some[0])
+		require.Zero(t, b.CountRows(refusals))
+		require.Equal(t, 1, b.CountRows("SELECT count(*) FROM server_shares WHERE look_at BETWEEN now() + interval '4 minutes' AND now() + interval '6 minutes'"))
+		require.Equal(t, []compute.ShareStatus{compute.ShareActive, compute.ShareActive}, []compute.ShareStatus{b.status(some[0]), b.status(some[1])})
+	})
+	t.Run("another server has it, too", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		s := b.share("p1")
+		one := b.attach(s, compute.ShareActive)
+		b.attach(s, compute.ShareActive)
+		b.pass()
+		b.service.says = refuse(one)
+		b.passOf(one)
+		require.Equal(t, 1, b.CountRows(refusals), "it is no other share")
+	})
+	t.Run("the others were seen long ago", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		some := b.some(2, "p1")
+		b.pass()
+		b.Exec("UPDATE server_shares SET seen_at = seen_at - interval '3 hours'")
+		b.service.says = refuse(some...)
+		b.passOf(some[0])
+		require.Equal(t, 1, b.CountRows(refusals))
+	})
+	t.Run("the only one", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		one := b.some(1, "p1")[0]
+		b.some(1, "p2")
+		b.pass()
+		b.service.says = refuse(one)
+		b.passOf(one)
+		require.Equal(t, 1, b.CountRows(refusals))
+	})
+	t.Run("the project's list is refused", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		some := b.some(2, "p1")
+		b.pass()
+		b.service.before = func(compute.Credential) error { return compute.Errorf(compute.Forbidden, "no role") }
+		b.passOf(some[0])
+		require.Equal(t, 1, b.CountRows(refusals))
+	})
+}
+
+// SH-09: a service that lists shares and tells nothing of any is away, too: it is waited for three shares in a row and no more, and
+// for three projects; what it was not asked about comes next.
+func TestSH09AServiceThatTellsOfNoShareEndsAPass(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 5 {
+		b.some(5, fmt.Sprint("p", i))
+	}
+	b.service.says = func(share.ID) compute.Kind { return compute.Unavailable }
+	due := func() int { return b.CountRows("SELECT count(*) FROM server_shares WHERE look_at <= now()") }
+	b.pass()
+	require.Len(t, b.service.asked, 3)
+	require.Equal(t, 25-3*3, due())
+	b.service.says = nil
+	require.NoError(t, b.Pass(b.Ctx))
+	require.Zero(t, due())
+	require.Zero(t, b.CountRows("SELECT count(*) FROM server_shares WHERE missed_at IS NOT NULL"))
 }

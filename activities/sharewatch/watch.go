@@ -109,15 +109,21 @@ type project struct {
 }
 
 // look looks at the attachments, some at once, and reports whether the service answered. One that does
-// not is asked later.
+// not is asked later; attachments that it was not asked about then stay due.
 func (p project) look(ctx context.Context, credentials []compute.Credential) (answered bool, err error) {
 	q := schema.New(p.Pool)
 	for part := range slices.Chunk(p.rows, atOnce) {
 		var seen share.Looked
-		err := compute.WithAny(credentials, func(cred compute.Credential) (err error) {
-			seen, err = p.Service.Standing(ctx, cred, sharesOf(part))
+		err := compute.WithAny(credentials, func(cred compute.Credential) error {
+			got, err := p.Service.Standing(ctx, cred, sharesOf(part))
+			if err == nil || len(got.Failed) > 0 {
+				seen = got
+			}
 			return err
 		})
+		if len(seen.Failed) > 0 && compute.Is(err, compute.Forbidden) {
+			err = p.refusal(ctx, part, err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -136,11 +142,26 @@ func (p project) look(ctx context.Context, credentials []compute.Credential) (an
 		if err := q.SharesAllowed(ctx, p.name); err != nil {
 			return true, fence.Unavailable(err)
 		}
-		if err := p.note(ctx, part, seen); err != nil {
-			return true, err
+		if err := p.note(ctx, part, seen); err != nil || seen.Silent {
+			return err != nil, err
 		}
 	}
 	return true, nil
+}
+
+// refusal gives err, by which the service, which lists the project's shares, refused all those that it was asked about; nil
+// where it lets strongroom see others of the project: what it says to these counts for no other.
+func (p project) refusal(ctx context.Context, rows []schema.DueSharesRow, err error) error {
+	others, failed := schema.New(p.Pool).SeesOtherShares(ctx, schema.SeesOtherSharesParams{
+		ProjectID: p.name, Since: p.now.Add(-2 * p.Interval), Ids: ids(rows),
+	})
+	switch {
+	case failed != nil:
+		return fence.Unavailable(failed)
+	case others:
+		return nil
+	}
+	return err
 }
 
 // next is when the project is looked at again: all of its attachments at once, whenever they were made, since

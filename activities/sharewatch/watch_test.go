@@ -36,7 +36,8 @@ type service struct {
 	asked  []compute.Credential
 	shares int
 	before func(compute.Credential) error
-	after  func(*share.Looked) // changes what the service says
+	says   func(share.ID) compute.Kind // to a question for one share, where it is no answer
+	after  func(*share.Looked)         // changes what the service says
 }
 
 func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []share.ID) (share.Looked, error) {
@@ -45,6 +46,15 @@ func (s *service) Standing(ctx context.Context, cred compute.Credential, ids []s
 		if err := s.before(cred); err != nil {
 			return share.Looked{}, err
 		}
+	}
+	if s.says != nil {
+		return share.LookAt(ids, func(id share.ID) ([]share.Rule, error) {
+			if kind := s.says(id); kind != "" {
+				return nil, compute.Errorf(kind, "no")
+			}
+			seen, err := s.Service.Standing(ctx, cred, []share.ID{id})
+			return seen.There[id], err
+		})
 	}
 	seen, err := s.Service.Standing(ctx, cred, ids)
 	if err == nil && s.after != nil {
@@ -163,7 +173,7 @@ func (b *bench) told() (out []map[string]any) {
 	require.NoError(b.t, err)
 	for _, row := range rows {
 		var envelope map[string]string
-		require.NoError(b.t, json.Unmarshal([]byte(row.Message), &envelope))
+		require.NoError(b.t, json.Unmarshal([]byte(*row.Message), &envelope))
 		var message map[string]any
 		require.NoError(b.t, json.Unmarshal([]byte(envelope["oslo.message"]), &message))
 		out = append(out, message)

@@ -109,8 +109,9 @@ type Config struct {
 		Exchange     string   `koanf:"exchange"`
 		Topics       []string `koanf:"topics"`
 
-		IncludeShareMapping   bool `koanf:"include_share_mapping"`   // servers' shares are told
-		IncludeExportLocation bool `koanf:"include_export_location"` // and where these are exported
+		NotifyOnStateChange   string `koanf:"notify_on_state_change"`  // vm_state or vm_and_task_state: servers' changes are told; empty: they are not
+		IncludeShareMapping   bool   `koanf:"include_share_mapping"`   // servers' shares are told
+		IncludeExportLocation bool   `koanf:"include_export_location"` // and where these are exported
 	} `koanf:"notifications"`
 	Trusts struct {
 		Backend string   `koanf:"backend"` // local or keystone

@@ -95,6 +95,10 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	credentials, err := sealed(b.Config, b.pool, r.log)
+	if err != nil {
+		return err
+	}
 	notify, broker, err := b.notifications(r.log)
 	if err != nil {
 		return err
@@ -103,7 +107,7 @@ func (controlCommand) Run(r *run) error {
 		Temporal: b.temporal, Namespace: b.Config.Temporal.Namespace, Version: strongroom.Version(), Drain: b.Control.Drain, Retention: b.Control.Retention,
 		TPMBackupInterval: b.Control.TPMBackupInterval, ShareInterval: b.Control.ShareInterval, ShareMostMissed: b.Control.ShareMostMissed,
 		ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace, ImageKeyMostGone: b.Control.ImageKeyMostGone,
-		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares, Notifications: notify, Broker: broker,
+		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares, Seals: credentials, Notifications: notify, Broker: broker,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }

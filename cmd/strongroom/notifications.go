@@ -27,7 +27,12 @@ func (b *backends) notifications(log *slog.Logger) (*notification.Writer, notifi
 			return nil, nil, fmt.Errorf("notifications.password_file: %w", err)
 		}
 	}
-	writer := &notification.Writer{Shares: c.IncludeShareMapping, Logger: log}
+	writer := &notification.Writer{Shares: c.IncludeShareMapping, StateChange: notification.StateChange(c.NotifyOnStateChange), Logger: log}
+	switch writer.StateChange {
+	case "", notification.VMStateChange, notification.VMAndTaskStateChange:
+	default:
+		return nil, nil, fmt.Errorf("notifications.notify_on_state_change: it is %s or %s, or empty", notification.VMStateChange, notification.VMAndTaskStateChange)
+	}
 	if c.IncludeExportLocation {
 		box, err := b.seal()
 		if err != nil {

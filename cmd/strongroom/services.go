@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -149,9 +150,9 @@ func (cfg *Config) seal() (*seal.Box, error) {
 }
 
 // sealed finds the credentials of operations, for workers.
-func sealed(cfg *Config, pool *pgxpool.Pool) (openstack.Authorities, error) {
+func sealed(cfg *Config, pool *pgxpool.Pool, log *slog.Logger) (*credential.Store, error) {
 	box, err := cfg.seal()
-	return &credential.Store{Pool: pool, Box: box}, err
+	return &credential.Store{Pool: pool, Box: box, Logger: log}, err
 }
 
 // presented is the token of the request that is being answered, for the api.

@@ -50,6 +50,7 @@ var (
 		{"manila", []grant{{"service", []string{"service"}}}},
 		{"swift", []grant{{"service", []string{"service"}}}},
 		{Cinder, []grant{{"service", []string{"service"}}}},
+		{Neutron, []grant{{"service", []string{"service"}}}},
 	}
 	// systemReaders may read the limits of all projects.
 	systemReaders = []string{Service}
@@ -71,6 +72,7 @@ func (c *Cloud) catalog() []endpoint {
 		"swift":    {"object-store", "swift", c.url("swift") + "/v1/AUTH_$(project_id)s"},
 		"manila":   {"sharev2", "manilav2", c.url("manila") + "/v2"},
 		Cinder:     {Cinder, Cinder, c.url(Cinder) + "/v3/$(project_id)s"}, // of a type of its own: clients find strongroom's
+		Neutron:    {"network", Neutron, c.url(Neutron)},
 	} {
 		if c.runs(service) {
 			list = append(list, e)

@@ -1,6 +1,6 @@
 // Package cloud runs real OpenStack services on this machine, for tests and
 // trials: Keystone, Barbican, Glance, Swift and Manila (with its dummy back end and
-// CephFS), and on demand Cinder's API, from the distribution's packages, on loopback, with
+// CephFS), and on demand Cinder's API and Neutron with OVN, from the distribution's packages, on loopback, with
 // a PostgreSQL and a Ceph of their own and everything they keep in one folder. No file of /etc is read
 // or written and no message broker runs.
 package cloud
@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"strongroom/deploy/cloud/ceph"
+	"strongroom/deploy/cloud/ovn"
 	"strongroom/deploy/dev/postgres"
 	"strongroom/deploy/dev/process"
 )
@@ -28,13 +29,13 @@ const Cinder = "cinder"
 
 // All are the services. With ceph, Manila has shares of CephFS beside those of its
 // dummy back end.
-var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder}
+var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder, Neutron}
 
 // Default gives the services that can run on this machine: All, without ceph where
-// its packages are not installed, and without Cinder.
+// its packages are not installed, and without Cinder and Neutron.
 func Default() []string {
 	return slices.DeleteFunc(slices.Clone(All), func(name string) bool {
-		return name == Cinder || name == "ceph" && !ceph.Installed()
+		return name == Cinder || name == Neutron || name == "ceph" && !ceph.Installed()
 	})
 }
 
@@ -76,6 +77,7 @@ type Cloud struct {
 	settings  settings
 	database  *postgres.Server
 	storage   *ceph.Cluster
+	network   *ovn.Network
 	processes map[string]*process.Process
 }
 
@@ -143,6 +145,9 @@ func (c *Cloud) start(ctx context.Context) error {
 	if c.runs("ceph") {
 		group.Go(func() error { return c.startCeph(starting) })
 	}
+	if c.runs(Neutron) {
+		group.Go(func() error { return c.startOVN(starting) })
+	}
 	for _, s := range c.services() {
 		p, err := process.Start(ctx, s.process)
 		if err != nil {
@@ -152,6 +157,9 @@ func (c *Cloud) start(ctx context.Context) error {
 		group.Go(func() error { return c.ready(starting, s, p) })
 	}
 	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := c.awaitChassis(ctx); err != nil {
 		return err
 	}
 	return c.makeAccounts(ctx)
@@ -220,7 +228,10 @@ func (c *Cloud) Stop(ctx context.Context) error {
 	if c.storage != nil {
 		err = errors.Join(err, c.storage.Stop(ctx))
 	}
-	for _, name := range []string{databasesMade, cephMade} {
+	if c.network != nil {
+		err = errors.Join(err, c.network.Stop(ctx))
+	}
+	for _, name := range []string{databasesMade, cephMade, ovnMade} {
 		if gone := os.Remove(c.file(name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}

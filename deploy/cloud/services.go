@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"strongroom/deploy/cloud/ceph"
+	"strongroom/deploy/cloud/ovn"
 	"strongroom/deploy/dev/postgres"
 	"strongroom/deploy/dev/process"
 )
@@ -43,7 +44,7 @@ func (c *Cloud) prepare(ctx context.Context) error {
 	}
 	for _, dir := range []string{
 		"run", "log", "keystone/fernet", "keystone/credential", "glance/images", "glance/staging",
-		"glance/tasks", "manila", "cinder", "swift/node/d1",
+		"glance/tasks", "manila", "cinder", "neutron", "swift/node/d1",
 	} {
 		if err := os.MkdirAll(c.file(dir), 0o700); err != nil {
 			return err
@@ -128,6 +129,12 @@ func (v view) ImageHash() string { return v.cfg.ImageHash }
 // ManilaRoot is from where Manila runs; "": it is this machine's.
 func (v view) ManilaRoot() string { return v.cfg.ManilaRoot }
 
+// Northbound and Southbound are the addresses of OVN's databases.
+func (v view) Northbound() string { return ovn.Northbound(v.file("ovn")) }
+
+// Southbound is the other one.
+func (v view) Southbound() string { return ovn.Southbound(v.file("ovn")) }
+
 // Expiry and Window are a token's life and what follows it, in seconds.
 func (v view) Expiry() int { return int(v.cfg.TokenExpiry.Seconds()) }
 
@@ -169,6 +176,7 @@ func (c *Cloud) file(name string) string { return filepath.Join(c.cfg.Dir, name)
 const (
 	databasesMade = "run/databases"
 	cephMade      = "run/ceph"
+	ovnMade       = "run/ovn"
 )
 
 func (c *Cloud) url(service string) string {
@@ -190,7 +198,7 @@ func (c *Cloud) startDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"keystone", "barbican", "glance", "manila", Cinder} {
+	for _, name := range []string{"keystone", "barbican", "glance", "manila", Cinder, Neutron} {
 		if err := c.database.Database(ctx, name); err != nil {
 			return err
 		}
@@ -264,6 +272,10 @@ func (c *Cloud) services() []service {
 	}
 	if c.runs(Cinder) {
 		wsgi(Cinder, "/")
+	}
+	if c.runs(Neutron) {
+		add(Neutron, c.url(Neutron)+"/", python, c.file("etc/neutron_server.py"))
+		list[len(list)-1].process.Patience = 3 * time.Second // its workers take much longer to end in order
 	}
 	if c.runs("swift") {
 		memcached := []string{"memcached", "-l", "127.0.0.1", "-p", fmt.Sprint(c.settings.Ports["memcached"]), "-U", "0", "-m", "16", "-t", "1"}

@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"libvirt.org/go/libvirtxml"
 
@@ -123,7 +124,7 @@ func newMigrating(d *dev) *migrating {
 	d.user = d.compute(admin, endpoint)
 	raw := m.rawImage()
 	file := filepath.Join(d.TempDir(), "full.qcow2")
-	m.run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, file)
+	m.qemuImg("convert", "-f", "raw", "-O", "qcow2", raw, file)
 	m.create(servers.CreateOpts{Name: "bench", Networks: "none", ImageRef: d.image(admin, endpoint, file),
 		FlavorRef: d.flavor(admin, endpoint, flavors.ExtraSpecsOpts{"hw:ephemeral_encryption": "true"})})
 	m.startDomain(raw)
@@ -134,7 +135,7 @@ func newMigrating(d *dev) *migrating {
 func (m *migrating) rawImage() string {
 	m.Helper()
 	raw := filepath.Join(m.TempDir(), "full.raw")
-	m.run("qemu-img", "convert", "-f", "qcow2", "-O", "raw", idleImage(m.B), raw)
+	m.qemuImg("convert", "-f", "qcow2", "-O", "raw", idleImage(m.B), raw)
 	f, err := os.OpenFile(raw, os.O_WRONLY, 0)
 	require.NoError(m, err)
 	begin, err := f.Seek(0, io.SeekEnd)
@@ -184,7 +185,7 @@ func (m *migrating) startDomain(raw string) {
 	require.NoError(m, err)
 	m.bare = bareDomain{name: "bare", secret: uuid.NewString(), passphrase: filepath.Join(m.TempDir(), "passphrase")}
 	require.NoError(m, os.WriteFile(m.bare.passphrase, []byte(hex.EncodeToString(text[:])), 0o600))
-	m.run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", "--object", "secret,id=key,file="+m.bare.passphrase,
+	m.qemuImg("convert", "-f", "raw", "-O", "qcow2", "--object", "secret,id=key,file="+m.bare.passphrase,
 		"-o", "encrypt.format=luks,encrypt.key-secret=key", raw, m.disk(0))
 	require.NoError(m, os.Chmod(m.disk(0), 0o666))
 	for host := range m.hosts {
@@ -224,8 +225,7 @@ func (m *migrating) disk(host int) string { return filepath.Join(m.folder(host),
 func (m *migrating) domain() (took, down time.Duration) {
 	m.Helper()
 	from, to := m.bare.at, 1-m.bare.at
-	_ = os.Remove(m.disk(to))
-	m.run("qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=key,file="+m.bare.passphrase,
+	m.qemuImg("create", "-q", "-f", "qcow2", "--object", "secret,id=key,file="+m.bare.passphrase,
 		"-o", "encrypt.format=luks,encrypt.key-secret=key", m.disk(to), strconv.Itoa(liveMiB)+"M")
 	require.NoError(m, os.Chmod(m.disk(to), 0o666))
 	for _, name := range []string{"state", "disks"} {
@@ -293,6 +293,16 @@ func (m *migrating) downtime(host int, domain string) time.Duration {
 	ms, err := strconv.Atoi(found[1])
 	require.NoError(m, err)
 	return time.Duration(ms) * time.Millisecond
+}
+
+// qemuImg makes a disk. QEMU measures how fast it derives keys by a coarse clock of CPU time, and gives up where that stood
+// still, as it does now and then on a busy machine.
+func (m *migrating) qemuImg(args ...string) {
+	m.Helper()
+	require.EventuallyWithT(m, func(c *assert.CollectT) {
+		out, err := exec.CommandContext(m.Context(), "qemu-img", args...).CombinedOutput()
+		require.NoError(c, err, "qemu-img %s: %s", strings.Join(args, " "), out)
+	}, time.Minute, 100*time.Millisecond)
 }
 
 func uri(h stack.Host) string { return "qemu+unix:///system?socket=" + h.LibvirtSocket() }

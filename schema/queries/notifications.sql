@@ -4,7 +4,7 @@
 SELECT pg_advisory_xact_lock(12, hashtext(sqlc.arg(server_id)::uuid::text));
 
 -- name: InsertNotification :exec
-INSERT INTO notifications (id, event_type, priority, message) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING;
+INSERT INTO notifications (id, event_type, priority, message) VALUES ($1, $2, $3, sqlc.arg(message)::text) ON CONFLICT (id) DO NOTHING;
 
 -- name: TryLockOutbox :one
 -- Whether no other control worker sends notifications; held to the end of the transaction.
@@ -15,3 +15,8 @@ SELECT * FROM notifications ORDER BY number LIMIT sqlc.arg(most);
 
 -- name: DeleteNotifications :exec
 DELETE FROM notifications WHERE number = ANY(sqlc.arg(numbers)::bigint[]);
+
+-- name: TellServerUpdates :exec
+-- Whether changes of servers go into the outbox, from now on.
+INSERT INTO notification_settings (instance_updates) VALUES ($1)
+ON CONFLICT (single) DO UPDATE SET instance_updates = excluded.instance_updates;

@@ -102,6 +102,12 @@ UPDATE share_refusals r SET offers = r.offers + 1, offer_at = clock_timestamp() 
 FROM credentials c
 WHERE r.project_id = sqlc.arg(project_id) AND c.project_id = r.project_id AND c.offered AND c.created_at <= sqlc.arg(read_at)::timestamptz;
 
+-- name: SeesOtherShares :one
+-- Whether a look since a moment found other shares of a project than those of some attachments.
+SELECT EXISTS (SELECT FROM server_shares m JOIN servers s ON s.id = m.server_id
+    WHERE s.project_id = sqlc.arg(project_id) AND s.deleted_at IS NULL AND m.seen_at >= sqlc.arg(since)::timestamptz
+        AND m.share_id NOT IN (SELECT share_id FROM server_shares WHERE id = ANY(sqlc.arg(ids)::uuid[])))::boolean;
+
 -- name: SharesAllowed :exec
 DELETE FROM share_refusals WHERE project_id = $1;
 
@@ -115,3 +121,11 @@ UPDATE server_shares SET look_at = now() WHERE status IN ('inactive', 'active') 
 -- Of projects whose servers have no shares any more.
 DELETE FROM share_refusals r WHERE NOT EXISTS (
     SELECT FROM servers s JOIN server_shares m ON m.server_id = s.id WHERE s.project_id = r.project_id AND s.deleted_at IS NULL);
+
+-- name: SharesOfOtherSeals :many
+-- Attachments whose export location is sealed otherwise than what begins so.
+SELECT * FROM server_shares WHERE substring(export_location FOR length(sqlc.arg(prefix)::bytea)) <> sqlc.arg(prefix)::bytea ORDER BY id;
+
+-- name: SealShareAnew :execrows
+-- No change of the attachment. 0 rows: somebody else did it, or it is detached.
+UPDATE server_shares SET export_location = sqlc.arg(sealed) WHERE id = sqlc.arg(id) AND export_location = sqlc.arg(was);

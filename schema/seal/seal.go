@@ -72,9 +72,12 @@ const version = 2
 
 // Seal closes a value. It opens again only for the same credential: its id, project and user.
 func (b *Box) Seal(of compute.Credential, value []byte) []byte {
-	k := b.keys[0]
-	return k.aead.Seal(append([]byte{version}, k.label...), nil, value, bound(of))
+	return b.keys[0].aead.Seal(b.Prefix(), nil, value, bound(of))
 }
+
+// Prefix is what all begins with that Seal closes. What begins with another one was closed with
+// another key, or by an earlier release.
+func (b *Box) Prefix() []byte { return append([]byte{version}, b.keys[0].label...) }
 
 // bound is what a sealed value is bound to. No two credentials give the same.
 func bound(of compute.Credential) []byte {

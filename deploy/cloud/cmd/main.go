@@ -44,6 +44,7 @@ func (p place) up() string      { return p.file(cloud.Supervisor + ".up") }
 type settings struct {
 	place
 	Services          []string      `help:"Only these of ${all}; keystone always runs." placeholder:"NAME,…"`
+	Network           bool          `help:"Neutron too, with OVN. Needs root."`
 	Strongroom        string        `default:"http://127.0.0.1:8774" help:"Base URL of strongroom's own API, for the catalog."`
 	TokenExpiry       time.Duration `default:"1h" help:"How long a token lives."`
 	ExpiredWindow     time.Duration `default:"48h" help:"How long after that it is good beside a service token."`
@@ -65,8 +66,15 @@ func (s serve) Run(ctx context.Context) error {
 	if s.PrivateFromAdmins {
 		policy = cloud.NoAdminReads
 	}
+	services := s.Services
+	if s.Network {
+		if services == nil {
+			services = cloud.Default()
+		}
+		services = append(services, cloud.Neutron)
+	}
 	c, err := cloud.Start(starting, cloud.Config{
-		Dir: s.Dir, Services: s.Services, Strongroom: s.Strongroom, TokenExpiry: s.TokenExpiry,
+		Dir: s.Dir, Services: services, Strongroom: s.Strongroom, TokenExpiry: s.TokenExpiry,
 		ExpiredWindow: s.ExpiredWindow, TokenCache: s.TokenCache, ImageHash: s.ImageHash, BarbicanPolicy: policy, ManilaRoot: s.ManilaRoot,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

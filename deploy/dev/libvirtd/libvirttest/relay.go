@@ -23,6 +23,7 @@ const (
 	SecretUndefine        = 146
 	SecretLookupByUsage   = 147
 	ListAllSecrets        = 287
+	getVersion            = 4
 	getLibVersion         = 157
 	domainCreateWithFlags = 196
 	domainUndefineFlags   = 231
@@ -34,11 +35,11 @@ var OfSecrets = []uint32{SecretLookupByUUID, SecretLookupByUsage, SecretDefineXM
 // Relay passes calls on to a libvirtd, counts them, can make it look older than it is, and can
 // hold the starts of domains.
 type Relay struct {
-	mu      sync.Mutex
-	version uint64
-	calls   map[uint32]int
-	flags   []libvirt.DomainUndefineFlagsValues
-	held    *Held
+	mu     sync.Mutex
+	claims map[uint32]uint64 // by the call that asks for the version
+	calls  map[uint32]int
+	flags  []libvirt.DomainUndefineFlagsValues
+	held   *Held
 }
 
 // Held are starts of domains that wait.
@@ -51,7 +52,7 @@ type Held struct {
 // Listen passes on what comes to a socket until the test ends.
 func Listen(t testing.TB, socket, libvirtd string) *Relay {
 	t.Helper()
-	r := &Relay{calls: map[uint32]int{}}
+	r := &Relay{claims: map[uint32]uint64{}, calls: map[uint32]int{}}
 	listener, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
@@ -75,10 +76,15 @@ func Listen(t testing.TB, socket, libvirtd string) *Relay {
 }
 
 // Claim has libvirt answer that it is of a version, 8009000 for 8.9.0; 0: what it really is.
-func (r *Relay) Claim(version uint64) {
+func (r *Relay) Claim(version uint64) { r.claim(getLibVersion, version) }
+
+// ClaimQEMU is Claim for the version of QEMU.
+func (r *Relay) ClaimQEMU(version uint64) { r.claim(getVersion, version) }
+
+func (r *Relay) claim(call uint32, version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.version = version
+	r.claims[call] = version
 }
 
 // Taken gives how often each call was made since the last time.
@@ -159,8 +165,8 @@ func (r *Relay) see(message []byte) *Held {
 		r.calls[call]++
 	}
 	switch {
-	case call == getLibVersion && !isCall && r.version != 0:
-		binary.BigEndian.PutUint64(message[24:], r.version)
+	case !isCall && r.claims[call] != 0:
+		binary.BigEndian.PutUint64(message[24:], r.claims[call])
 	case call == domainUndefineFlags && isCall:
 		r.flags = append(r.flags, libvirt.DomainUndefineFlagsValues(binary.BigEndian.Uint32(message[len(message)-4:])))
 	case call == domainCreateWithFlags && isCall:

@@ -1,0 +1,187 @@
+// Package neutron is a port.Service in OpenStack's Neutron.
+//
+// Neutron takes no ids and keeps no two ports from having one name, so a port of
+// strongroom's is found by its name, before one is made and after it. strongroom's own user
+// binds ports: it needs Neutron's role service (or advsvc, or admin) and sees the ports of
+// all projects.
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"strongroom/activities/openstack"
+	"strongroom/activities/port"
+	"strongroom/compute"
+)
+
+// Service is a port.Service in Neutron.
+type Service struct {
+	Clients openstack.Clients // of the networking API, version 2
+}
+
+var _ port.Service = (*Service)(nil)
+
+// client gives one of the credential's own.
+func (s *Service) client(ctx context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error) {
+	if cred.ProjectID == "" {
+		return nil, compute.Errorf(compute.Forbidden, "a port is used with a credential of the project that owns it")
+	}
+	client, err := s.Clients.Client(ctx, cred)
+	return client, openstack.Error(err, "log in to the network service")
+}
+
+// Network implements port.Service.
+func (s *Service) Network(ctx context.Context, cred compute.Credential, id port.NetworkID) (port.Network, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return port.Network{}, err
+	}
+	var found network
+	if err := networks.Get(ctx, client, id.String()).ExtractInto(&found); err != nil {
+		if err = openstack.Error(err, fmt.Sprintf("look at network %s", id)); compute.Is(err, compute.NotFound) {
+			err = port.MissingNetwork(id)
+		}
+		return port.Network{}, err
+	}
+	all, err := subnetsOf(ctx, client, subnets.ListOpts{NetworkID: id.String()})
+	return found.with(all), err
+}
+
+// Networks implements port.Service.
+func (s *Service) Networks(ctx context.Context, cred compute.Credential) ([]port.Network, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := networks.List(client, networks.ListOpts{}).AllPages(ctx)
+	var found []network
+	if err == nil {
+		err = networks.ExtractNetworksInto(pages, &found)
+	}
+	if err != nil {
+		return nil, openstack.Error(err, "list networks")
+	}
+	// An administrator sees more than is his.
+	found = slices.DeleteFunc(found, func(n network) bool { return n.External || n.ProjectID != cred.ProjectID && !n.Shared })
+	all, err := subnetsOf(ctx, client, subnets.ListOpts{})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]port.Network, len(found))
+	for i, n := range found {
+		out[i] = n.with(all)
+	}
+	slices.SortFunc(out, func(a, b port.Network) int { return compareIDs(a.ID.UUID, b.ID.UUID) })
+	return out, nil
+}
+
+func subnetsOf(ctx context.Context, client *gophercloud.ServiceClient, which subnets.ListOpts) ([]subnet, error) {
+	pages, err := subnets.List(client, which).AllPages(ctx)
+	var said struct {
+		Subnets []subnet `json:"subnets"`
+	}
+	if err == nil {
+		err = pages.(subnets.SubnetPage).ExtractInto(&said)
+	}
+	return said.Subnets, openstack.Error(err, "list subnets")
+}
+
+// Groups implements port.Service.
+func (s *Service) Groups(ctx context.Context, cred compute.Credential, names []string) ([]port.GroupID, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := groups.List(client, groups.ListOpts{ProjectID: cred.ProjectID}).AllPages(ctx)
+	var said struct {
+		Groups []struct {
+			ID   port.GroupID `json:"id"`
+			Name string       `json:"name"`
+		} `json:"security_groups"`
+	}
+	if err == nil {
+		err = pages.(groups.SecGroupPage).ExtractInto(&said)
+	}
+	if err != nil {
+		return nil, openstack.Error(err, "list security groups")
+	}
+	found := make([]port.GroupID, len(names))
+	for i, name := range names {
+		matches := 0
+		for _, g := range said.Groups {
+			if g.ID.String() == name {
+				found[i], matches = g.ID, 1
+				break
+			}
+			if g.Name == name {
+				found[i], matches = g.ID, matches+1
+			}
+		}
+		switch {
+		case matches == 0:
+			return nil, port.MissingGroup(name)
+		case matches > 1:
+			return nil, port.AmbiguousGroup(name)
+		}
+	}
+	return found, nil
+}
+
+// Get implements port.Service.
+func (s *Service) Get(ctx context.Context, cred compute.Credential, id port.ID) (port.Port, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return port.Port{}, err
+	}
+	d, err := get(ctx, client, id)
+	if err == nil && d.ProjectID != cred.ProjectID { // an administrator, or a network's owner, sees more than is his
+		err = port.Missing(id)
+	}
+	if err != nil {
+		return port.Port{}, err
+	}
+	return d.port(), nil
+}
+
+func get(ctx context.Context, client *gophercloud.ServiceClient, id port.ID) (d document, err error) {
+	err = openstack.Error(ports.Get(ctx, client, id.String()).ExtractInto(&d), fmt.Sprintf("look at port %s", id))
+	if compute.Is(err, compute.NotFound) {
+		err = port.Missing(id)
+	}
+	return d, err
+}
+
+// list gives ports; which are wanted is for Neutron to say.
+func list(ctx context.Context, client *gophercloud.ServiceClient, which ports.ListOpts) ([]document, error) {
+	pages, err := ports.List(client, which).AllPages(ctx)
+	var all []document
+	if err == nil {
+		err = ports.ExtractPortsInto(pages, &all)
+	}
+	return all, openstack.Error(err, "list ports")
+}
+
+// List implements port.Service.
+func (s *Service) List(ctx context.Context, cred compute.Credential) ([]port.Port, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list(ctx, client, ports.ListOpts{ProjectID: cred.ProjectID})
+	out := []port.Port{}
+	for _, d := range all {
+		if d.isOurs(cred.ProjectID) {
+			out = append(out, d.port())
+		}
+	}
+	slices.SortFunc(out, func(a, b port.Port) int { return compareIDs(a.ID.UUID, b.ID.UUID) })
+	return out, err
+}

@@ -1,0 +1,110 @@
+package neutron_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/port"
+	"strongroom/activities/port/neutron"
+	"strongroom/activities/port/porttest"
+	"strongroom/compute"
+	"strongroom/deploy/cloud"
+	"strongroom/deploy/cloud/cloudtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(cloudtest.RunWithNetworks(m)) }
+
+// logins are clients by project: a client that is logged in as a user of it.
+type logins map[string]*gophercloud.ServiceClient
+
+func (l logins) Client(_ context.Context, cred compute.Credential) (*gophercloud.ServiceClient, error) {
+	if client, ok := l[cred.ProjectID]; ok {
+		return client, nil
+	}
+	return nil, compute.Errorf(compute.Forbidden, "nobody is logged in to project %s", cred.ProjectID)
+}
+
+func networkClient(t testing.TB, provider *gophercloud.ProviderClient) *gophercloud.ServiceClient {
+	t.Helper()
+	client, err := gopher.NewNetworkV2(provider, cloudtest.Endpoint)
+	require.NoError(t, err)
+	return client
+}
+
+// bench is a project with users, and strongroom's own user beside them.
+type bench struct {
+	porttest.Harness
+	clients logins                     // of Harness.Service
+	user    *gophercloud.ServiceClient // the owner's
+}
+
+func open(t *testing.T) bench {
+	t.Helper()
+	cloudtest.NeedNetworks(t)
+	mine, theirs := cloudtest.NewProject(t), cloudtest.NewProject(t)
+	own := cloudtest.Login(t, cloud.Service)
+	user, stranger := mine.Login(t), theirs.Login(t)
+	clients := func() logins {
+		return logins{mine.ID: networkClient(t, user), theirs.ID: networkClient(t, stranger), compute.DeploymentProject: networkClient(t, own)}
+	}
+	b, again := bench{clients: clients(), user: networkClient(t, user)}, clients()
+	b.Harness = porttest.Harness{
+		Service: &neutron.Service{Clients: b.clients}, Again: &neutron.Service{Clients: again},
+		Owner: compute.Credential{ID: uuid.New(), ProjectID: mine.ID}, Other: compute.Credential{ID: uuid.New(), ProjectID: theirs.ID},
+		Hosts:   [2]string(cloud.Hosts),
+		Network: b.network, Bring: b.bring,
+		Rename: func(t testing.TB, id port.ID, name string) {
+			require.NoError(t, ports.Update(t.Context(), b.user, id.String(), ports.UpdateOpts{Name: &name}).Err)
+		},
+		Limit: func(t testing.TB, most int) {
+			admin := networkClient(t, cloudtest.Login(t, "admin"))
+			require.NoError(t, quotas.Update(t.Context(), admin, mine.ID, quotas.UpdateOpts{Port: &most}).Err)
+		},
+	}
+	return b
+}
+
+// network makes a network whose subnet has so many addresses to give to ports.
+func (b bench) network(t testing.TB, addresses int) port.NetworkID {
+	t.Helper()
+	made, err := networks.Create(t.Context(), b.user, networks.CreateOpts{Name: "test"}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, networks.Delete(context.Background(), b.user, made.ID).ExtractErr()) })
+	opts := subnets.CreateOpts{NetworkID: made.ID, IPVersion: 4, CIDR: "10.1.0.0/24", DNSNameservers: []string{"192.0.2.53"}}
+	if addresses < 20 {
+		opts.AllocationPools = []subnets.AllocationPool{{Start: "10.1.0.10", End: fmt.Sprintf("10.1.0.%d", 9+addresses)}}
+	}
+	require.NoError(t, subnets.Create(t.Context(), b.user, opts).Err)
+	return port.NetworkID{UUID: uuid.MustParse(made.ID)}
+}
+
+// bring makes a port as a user does.
+func (b bench) bring(t testing.TB, network port.NetworkID) port.ID {
+	t.Helper()
+	made, err := ports.Create(t.Context(), b.user, ports.CreateOpts{NetworkID: network.String(), Name: "a user's"}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := ports.Delete(context.Background(), b.user, made.ID).ExtractErr(); !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			require.NoError(t, err)
+		}
+	})
+	return port.ID{UUID: uuid.MustParse(made.ID)}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	cloudtest.NeedNetworks(t)
+	porttest.Run(t, func(t *testing.T) porttest.Harness { return open(t).Harness })
+}

@@ -1,0 +1,124 @@
+package port
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+)
+
+// namePrefix begins the names of strongroom's ports.
+const namePrefix = "strongroom-"
+
+// NameOf is the name of the port that an operation makes, by the operation's own label for
+// it: the same for each attempt, and no other port's.
+func NameOf(op compute.OperationID, label string) string {
+	return namePrefix + op.Derive("port/"+label).String()
+}
+
+// IsOurs reports whether a port of the name is one that strongroom made.
+func IsOurs(name string) bool {
+	id, found := strings.CutPrefix(name, namePrefix)
+	_, err := uuid.Parse(id)
+	return found && err == nil && len(id) == 36
+}
+
+// Check refuses what no service can do, with Invalid.
+func (in EnsureInput) Check() error {
+	switch {
+	case !IsOurs(in.Name):
+		return compute.Errorf(compute.Invalid, "%q is no name of a port that strongroom makes", in.Name)
+	case in.Server.UUID == uuid.Nil:
+		return compute.Errorf(compute.Invalid, "a port needs a server that it is for")
+	}
+	return nil
+}
+
+// Check refuses what no service can do, with Invalid.
+func (in BindInput) Check() error {
+	if in.Server.UUID == uuid.Nil || in.Host == "" {
+		return compute.Errorf(compute.Invalid, "a port is bound for a server and to a host")
+	}
+	return nil
+}
+
+// CheckAttachable refuses, as Nova does, a network that servers cannot be on: Forbidden for an
+// external one that is another project's, Invalid for one without a subnet.
+func (n Network) CheckAttachable(cred compute.Credential) error {
+	switch {
+	case n.External && !n.Shared && n.ProjectID != cred.ProjectID:
+		return compute.Errorf(compute.Forbidden, "It is not allowed to create an interface on external network %s", n.ID)
+	case len(n.Subnets) == 0:
+		return compute.Errorf(compute.Invalid, "Network %s requires a subnet in order to boot instances on.", n.ID)
+	}
+	return nil
+}
+
+// CheckUsable refuses, as Nova does, a port that a server cannot have: Invalid where it has no
+// address, Conflict where another server, or something else, has it.
+func (p Port) CheckUsable(server compute.ServerID) error {
+	switch {
+	case p.Device != "" && p.Device != server.String():
+		return InUse(p.ID)
+	case len(p.Addresses) == 0:
+		return compute.Errorf(compute.Invalid, "Port %s requires a FixedIP in order to be used.", p.ID)
+	}
+	return nil
+}
+
+// CheckBound refuses, with Conflict, a binding that no host here can plug.
+func (v VIF) CheckBound(id ID) error {
+	if v.Type != VIFOpenVSwitch && v.Type != VIFBridge {
+		return compute.Errorf(compute.Conflict, "Binding failed for port %s, please check neutron logs for more information.", id)
+	}
+	return nil
+}
+
+// The errors that adapters give, with Nova's texts.
+
+// Missing is the error for a port that is not there, or not for this credential.
+func Missing(id ID) error {
+	return compute.Errorf(compute.NotFound, "Port id %s could not be found.", id)
+}
+
+// MissingNetwork is that for a network.
+func MissingNetwork(id NetworkID) error {
+	return compute.Errorf(compute.NotFound, "Network %s could not be found.", id)
+}
+
+// MissingGroup is that for a security group.
+func MissingGroup(name string) error {
+	return compute.Errorf(compute.NotFound, "Security group %s not found.", name)
+}
+
+// AmbiguousGroup is the error for a name that several security groups have.
+func AmbiguousGroup(name string) error {
+	return compute.Errorf(compute.Conflict, "Multiple security groups found matching '%s'. Use an ID to be more specific.", name)
+}
+
+// InUse is the error for a port that another server has.
+func InUse(id ID) error {
+	return compute.Errorf(compute.Conflict, "Port %s is still in use.", id)
+}
+
+// Taken is the error for an address that another port has.
+func Taken(address netip.Addr) error {
+	return compute.Errorf(compute.Invalid, "Fixed IP %s is already in use.", address)
+}
+
+// Outside is the error for an address that is none of a network's.
+func Outside(address netip.Addr, network NetworkID) error {
+	return compute.Errorf(compute.Invalid, "Fixed IP %s is not a valid ip address for network %s.", address, network)
+}
+
+// Exhausted is the error for a network that has no address left.
+func Exhausted(network NetworkID) error {
+	return compute.Errorf(compute.Invalid, "No fixed IP addresses available for network: %s", network)
+}
+
+// OverQuota is the error for a project that may have no more ports.
+func OverQuota() error {
+	return compute.Errorf(compute.Forbidden, "Maximum number of ports exceeded")
+}
