@@ -118,8 +118,8 @@ func (h *nestedHost) defaultFormat(t *testing.T, format, token string) {
 	if token != "" {
 		h.inside(t, token, h.binary, "--config", nestedConfig, "host", "enroll")
 	}
-	since := time.Now()
 	h.ask(t, "/worker", nestedOrder{Command: []string{h.binary, "--config", nestedConfig, "host"}})
+	since := time.Now() // the one before is gone
 	require.Eventually(t, func() bool {
 		pages, err := services.List(h.compute(t, ""), services.ListOpts{Host: h.name, Binary: "nova-compute"}).AllPages(t.Context())
 		require.NoError(t, err)
