@@ -194,7 +194,7 @@ var nestedLibvirtd = libvirtd.Config{Dir: "/run/libvirtd-nested", CacheDir: libv
 // serveNested makes the machine a compute host and does what is asked of it, as long as it is on.
 func serveNested(t *testing.T) {
 	t.Helper()
-	require.NoError(t, os.Setenv("DM_DISABLE_UDEV", "1"))
+	t.Setenv("DM_DISABLE_UDEV", "1")
 	require.NoError(t, os.WriteFile("/etc/lvm/lvm.conf", []byte(nestedLVM), 0o600))
 	for _, args := range [][]string{{"pvcreate", "--quiet", "/dev/vda"}, {"vgcreate", "--quiet", nestedGroup, "/dev/vda"}} {
 		out, err := exec.Command("lvm", args...).CombinedOutput()

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -147,7 +148,7 @@ func passOut() error {
 // pass connects a client with a server.
 func pass(from net.Conn, address string) {
 	defer from.Close()
-	to, err := net.Dial("tcp", address)
+	to, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(context.Background(), "tcp", address)
 	if err != nil {
 		return
 	}
