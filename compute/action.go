@@ -21,6 +21,7 @@ type Facts struct {
 	EvenLocked bool // a lock on the server keeps nobody from it
 	Boots      bool // it boots the server, so a legacy key is moved into the disks first (EE-35)
 	Resumes    bool // a guest that may have moved goes on by it: refused, as a boot is, where another host may run it
+	ReadsNoKey bool // no host reads a key of the server for it: a gateway gives none (H1)
 	NoShares   bool // refused for a server that has shares (SH-22)
 	InRequest  bool // it ends inside its request: a row in the trail, no workflow
 

@@ -9,6 +9,7 @@ const (
 // Pause lets a server's guest stand still: it keeps its memory and executes nothing.
 var Pause = declare(Action[None]{Facts: Facts{
 	Kind:          OpPause,
+	ReadsNoKey:    true,
 	Transition:    Transition{Task: TaskPausing, From: []VMState{VMActive}},
 	Notifications: notifications("pause"),
 }})
@@ -18,5 +19,6 @@ var Unpause = declare(Action[None]{Facts: Facts{
 	Kind:          OpUnpause,
 	Transition:    Transition{Task: TaskUnpausing, From: []VMState{VMPaused}},
 	Resumes:       true,
+	ReadsNoKey:    true,
 	Notifications: notifications("unpause"),
 }})

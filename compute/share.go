@@ -20,6 +20,7 @@ const (
 // ShareAttach lets a server that is off have a share from its next start on (SH-03, SH-04).
 var ShareAttach = declare(Action[ShareArguments]{Facts: Facts{
 	Kind: OpShareAttach, Word: "create share",
+	ReadsNoKey:    true,
 	Transition:    Transition{Task: TaskAttachingShare, From: []VMState{VMStopped}},
 	Notifications: notifications("share_attach"),
 }})
@@ -27,6 +28,7 @@ var ShareAttach = declare(Action[ShareArguments]{Facts: Facts{
 // ShareDetach takes a share from a server that is off, or in ERROR (SH-16).
 var ShareDetach = declare(Action[ShareArguments]{Facts: Facts{
 	Kind: OpShareDetach, Word: "delete share",
+	ReadsNoKey:    true,
 	Transition:    Transition{Task: TaskDetachingShare, From: []VMState{VMStopped, VMError}},
 	Notifications: notifications("share_detach"),
 }})

@@ -14,6 +14,7 @@ const OpBackUpTPM OperationKind = "backUpTPM"
 var BackUpTPM = declare(Action[None]{Facts: Facts{
 	Kind:       OpBackUpTPM,
 	Transition: Transition{Task: TaskBackingUpTPM, From: []VMState{VMActive, VMPaused, VMStopped}},
+	ReadsNoKey: true, // it begins by itself, whenever a host says that the guest runs
 }})
 
 // TPMBackup is an object that has the state of a server's vTPM as it was at a time.

@@ -66,8 +66,11 @@ func (r Records) requireSecret(ctx context.Context, w work, id compute.SecretID)
 }
 
 // opens reports whether a secret opens a disk or the TPM that a server has, or had, with the
-// credential that its flavor says.
+// credential that its flavor says, and the operation is of a kind for which hosts read keys.
 func (w work) opens(server compute.Server, op compute.Operation, id compute.SecretID) bool {
+	if action, err := compute.ActionOf(op.Kind); err != nil || action.ReadsNoKey {
+		return false
+	}
 	ring := server.Keyring(op.Credential)
 	for _, d := range server.Disks {
 		if (is(d.Secret, id) || is(d.BackingSecret, id)) && ring.OfDisk(d) == w.Credential {

@@ -59,6 +59,17 @@ func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
 	_, err = mine.secrets.Passphrase(t.Context(), owner, secret)
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "outside an operation: %v", err)
 
+	// For some operations no host reads a key, and one of them begins without anybody asking.
+	var kind string
+	require.NoError(t, c.DB.QueryRow(t.Context(), "SELECT kind FROM operations WHERE id = $1", op.ID).Scan(&kind))
+	for _, k := range []compute.OperationKind{compute.OpBackUpTPM, compute.OpPause, compute.OpShareAttach} {
+		c.Exec("UPDATE operations SET kind = $2 WHERE id = $1", op.ID, k)
+		refused("a key that "+string(k)+" does not read", mine, op.ServerID, owner, secret)
+	}
+	c.Exec("UPDATE operations SET kind = $2 WHERE id = $1", op.ID, kind)
+	_, err = mine.read(op.ServerID, owner, secret)
+	require.NoError(t, err)
+
 	// What the request names is read with the request's own credential.
 	c.Exec("UPDATE operations SET kind = 'createImage', arguments = jsonb_build_object('secret', $2::text) WHERE id = $1", op.ID, stray)
 	_, err = mine.read(op.ServerID, owner, stray)
