@@ -193,6 +193,32 @@ func TestResizeOfAVTPMWhoseKeyIsStrongrooms(t *testing.T) {
 	c.delete(t, id)
 }
 
+// TPM-18, EE-30: a resize to a flavor whose keys the owner delegates is his as any other. After it an administrator of another
+// project starts the server, who could not before; and not any more after one back to a flavor that delegates none.
+func TestResizeToKeysThatAreDelegated(t *testing.T) {
+	backends(t, openStack, local)
+	c := sharedCloud(t)
+	id := c.create(t, encryptedTIS)
+	c.becomes(t, id, "ACTIVE")
+	c.counts(t, id, 1, 1, 1)
+	c.resize(t, id, flavorSpec{"e2e-delegated-larger", 256, 2, 0, 0, delegated.specs})
+	c.confirm(t, id)
+	c.counts(t, id, 2, 2, 2)
+	reboot := func() string {
+		require.NoError(t, servers.Reboot(t.Context(), c.compute(t, "-admin"), id, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr())
+		c.becomes(t, id, "ACTIVE")
+		return c.newestAction(t, id).Message
+	}
+	require.Empty(t, reboot())
+	c.counts(t, id, 3, 3, 3)
+	c.resize(t, id, flavorSpec{"e2e-tis-larger", 256, 2, 0, 0, encryptedTIS.specs})
+	c.confirm(t, id)
+	c.counts(t, id, 4, 4, 4)
+	require.NotEmpty(t, reboot())
+	require.Empty(t, c.audit(t).Findings)
+	c.delete(t, id)
+}
+
 // A resize is confirmed by itself, and a shelved server leaves its host by itself, when the time is over that
 // the operator set.
 func TestMovesThatEndByThemselves(t *testing.T) {

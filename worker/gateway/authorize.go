@@ -58,6 +58,9 @@ func (r Records) requireSecret(ctx context.Context, w work, id compute.SecretID)
 		if op.Kind == compute.OpRevertResize && w.server.Former != nil && w.opens(w.server.Before(), op, id) {
 			return nil // a vTPM, say, that the resize took away
 		}
+		if will, ok := w.resized(op); ok && w.opens(will, op, id) {
+			return nil // its guest starts by the new flavor before the server has that
+		}
 		if op.Credential == w.Credential && namesSecret(op, id) {
 			return nil
 		}
@@ -78,6 +81,19 @@ func (w work) opens(server compute.Server, op compute.Operation, id compute.Secr
 		}
 	}
 	return server.TPM != nil && is(server.TPM.Secret, id) && ring.TPM == w.Credential
+}
+
+// resized is the server as an operation makes it: a resize, by one who may ask for it.
+func (w work) resized(op compute.Operation) (compute.Server, bool) {
+	if op.Kind != compute.OpResize {
+		return compute.Server{}, false
+	}
+	in, err := compute.Resize.Read(op.Arguments)
+	if err != nil {
+		return compute.Server{}, false
+	}
+	will, err := w.server.ResizedTo(op.ID, in.Flavor)
+	return will, err == nil && w.server.CheckMover(will, op.Credential) == nil
 }
 
 // requireImage fails with Forbidden unless an operation that runs uses the image, with the

@@ -117,6 +117,53 @@ func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
 	refused("the operation has ended", mine, op.ServerID, owner, secret)
 }
 
+// H1: a resize to a flavor whose keys the owner delegates starts the guest with the delegated
+// credential before the server has the flavor. The same credential opens nothing else, and nothing
+// for anybody else's resize.
+func TestH1AResizeReadsKeysAsItsFlavorSays(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("h")
+	op := h.server()
+	owner := schematest.Owner
+	secret, stray := c.secret(op.ServerID, owner), c.stray(owner)
+	delegated := compute.DelegatedCredential(op.ServerID, owner.ProjectID, owner.UserID)
+	flavor := func(id, security string) compute.Flavor {
+		return compute.Flavor{ID: id, Name: id, VCPUs: 1, MemoryMB: 512, RootGB: 1, ExtraSpecs: map[string]string{
+			"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb", "hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_secret_security": security,
+		}}
+	}
+	text := func(v any) string {
+		out, err := json.Marshal(v)
+		require.NoError(t, err)
+		return string(out)
+	}
+	c.Exec("UPDATE servers SET vm_state = 'active', flavor = $2::text::jsonb WHERE id = $1", op.ServerID, text(flavor("was", "user")))
+	for name, tt := range map[string]struct {
+		kind   compute.OperationKind
+		to     compute.Flavor
+		asker  string
+		secret compute.SecretID
+		given  bool
+	}{
+		"the owner's resize":            {compute.OpResize, flavor("will", "host"), owner.UserID, secret, true},
+		"another operation":             {compute.OpStart, flavor("will", "host"), owner.UserID, secret, false},
+		"a resize that delegates none":  {compute.OpResize, flavor("will", "user"), owner.UserID, secret, false},
+		"the resize of another user":    {compute.OpResize, flavor("will", "host"), "u2", secret, false},
+		"a key that is not the disk's":  {compute.OpResize, flavor("will", "host"), owner.UserID, stray, false},
+		"a resize that is none (EE-33)": {compute.OpResize, flavor("was", "host"), owner.UserID, secret, false},
+	} {
+		c.Exec("UPDATE operations SET kind = $2, arguments = $3::text::jsonb, user_id = $4 WHERE id = $1",
+			op.ID, tt.kind, text(compute.ResizeArguments{Flavor: tt.to}), tt.asker)
+		_, err := h.read(op.ServerID, delegated, tt.secret)
+		if tt.given {
+			require.NoError(t, err, name)
+		} else {
+			require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", name, err)
+		}
+	}
+}
+
 // H1: a certificate that was revoked, or that another authority issued, opens nothing; nor
 // does none.
 func TestH1WhoIsNoHostGetsNothing(t *testing.T) {
