@@ -346,7 +346,8 @@ func (q *Queries) HostName(ctx context.Context, id compute.HostID) (string, erro
 
 const hostUse = `-- name: HostUse :one
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
-    coalesce(sum(disk_gb), 0)::bigint AS disk_gb
+    coalesce(sum(disk_gb), 0)::bigint AS disk_gb,
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked
 FROM claims WHERE host_id = $1
 `
 
@@ -354,12 +355,18 @@ type HostUseRow struct {
 	VCPUs    int64
 	MemoryMB int64
 	DiskGB   int64
+	Revoked  bool
 }
 
 func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRow, error) {
 	row := q.db.QueryRow(ctx, hostUse, hostID)
 	var i HostUseRow
-	err := row.Scan(&i.VCPUs, &i.MemoryMB, &i.DiskGB)
+	err := row.Scan(
+		&i.VCPUs,
+		&i.MemoryMB,
+		&i.DiskGB,
+		&i.Revoked,
+	)
 	return i, err
 }
 

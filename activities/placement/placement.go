@@ -148,7 +148,7 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 			return err
 		}
 		host, err := lockHost(ctx, q, row)
-		if err != nil || host.Disabled || !host.Fits(in.Plan.Resources()) {
+		if err != nil || host.Disabled || host.Revoked || !host.Fits(in.Plan.Resources()) {
 			return err
 		}
 		out = ClaimResult{Host: host.ID, Name: host.Name, Format: host.DefaultFormat()}
@@ -166,7 +166,7 @@ func lockHost(ctx context.Context, q *schema.Queries, row schema.HostsWithUseRow
 	}
 	used, err := q.HostUse(ctx, row.ID)
 	host := row.Host()
-	host.Disabled = locked.Disabled // a drain of it may have begun
+	host.Disabled, host.Revoked = locked.Disabled, used.Revoked // a drain of it may have begun
 	host.Used = compute.Resources{VCPUs: int(used.VCPUs), MemoryMB: int(used.MemoryMB), DiskGB: int(used.DiskGB)}
 	return host, err
 }

@@ -67,7 +67,8 @@ SELECT * FROM hosts WHERE id = $1 FOR UPDATE;
 
 -- name: HostUse :one
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
-    coalesce(sum(disk_gb), 0)::bigint AS disk_gb
+    coalesce(sum(disk_gb), 0)::bigint AS disk_gb,
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked
 FROM claims WHERE host_id = $1;
 
 -- name: GetClaim :one
