@@ -94,7 +94,7 @@ func autostarts(t *testing.T, h stack.Host, id string) (set bool) {
 // that was off stays off. When the host returns, whatever starts guests there, none runs twice,
 // and all that it had of them goes.
 func TestEvacuate(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := twoHosts(t)
 	to, h := c.Host(1), c.Host(2)
 	id := c.on(t, h, func() string { return c.create(t, encryptedTPM) })

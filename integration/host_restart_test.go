@@ -18,7 +18,7 @@ import (
 // be read without their owner, with their TPM as it was; the others stay off, and their owner
 // reads why and starts them.
 func TestHostRestart(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	reboot, usual := c.resumesGuests(t)
 	defer usual()

@@ -57,7 +57,7 @@ func (c *testCloud) ticksOn(t *testing.T, id string, after int) {
 // TPM-20, EE-29: a guest moves while it runs, and comes back: its memory, its disks and its TPM go
 // along, its keys are those that it had, and the host that it leaves has nothing of it.
 func TestLiveMigrate(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })

@@ -23,7 +23,7 @@ func (c *testCloud) migrate(t *testing.T, id string) {
 // administrator who may not read the keys moves no server that runs; one of its project, whom the key
 // manager lets read them, does.
 func TestMigrateConfirmAndRevert(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, encryptedTPM) })

@@ -84,7 +84,7 @@ func (c *testCloud) resizeRefused(t *testing.T, id, format string, vTPM map[stri
 // both are as they were before it; another vTPM begins afresh, and the old one comes back. One that
 // would encrypt, decrypt or convert disks is refused before anything changes.
 func TestResizeConfirmAndRevert(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTPM)
 	c.becomes(t, id, "ACTIVE")
@@ -121,7 +121,7 @@ func TestResizeConfirmAndRevert(t *testing.T) {
 // stay when it is confirmed. One that leaves the vTPM out takes both away when it is confirmed; reverted, the
 // state is as it was, bit for bit.
 func TestResizeAddsAndRemovesAVTPM(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	id := c.createIdle(t, noTPM)
 	c.becomes(t, id, "ACTIVE")
