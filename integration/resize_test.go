@@ -229,12 +229,14 @@ func TestMovesThatEndByThemselves(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	require.NoError(t, servers.Resize(t.Context(), c.compute(t, "-demo"), id, servers.ResizeOpts{FlavorRef: c.flavor(t, largerTPM)}).ExtractErr())
 	c.shows(t, id, "ACTIVE", servers.RUNNING) // until it is confirmed it is something else
+	c.becomes(t, id, "ACTIVE")
 	require.Equal(t, "confirmResize", c.newestAction(t, id).Action)
 	require.True(t, gophercloud.ResponseCodeIs(servers.RevertResize(t.Context(), c.compute(t, "-demo"), id).ExtractErr(), http.StatusConflict))
 	require.Empty(t, c.audit(t).Findings)
 
 	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 	c.shows(t, id, "SHELVED_OFFLOADED", servers.SHUTDOWN)
+	c.becomes(t, id, "SHELVED_OFFLOADED") // its host is empty by then
 	require.Equal(t, "shelveOffload", c.newestAction(t, id).Action)
 	require.False(t, exists(c.tpmFolder(id)))
 	require.Empty(t, c.audit(t).Findings)
