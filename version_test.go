@@ -32,8 +32,9 @@ func TestTheBinarySaysItsVersion(t *testing.T) {
 	require.NoError(t, err, string(out))
 	out, err = exec.Command(binary, "version").CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.True(t, strings.HasPrefix(string(out), "strongroom "+want+"\n"), string(out))
-	out, err = exec.Command(binary, "version", "--json").CombinedOutput()
+	first, _, _ := strings.Cut(string(out), "\n")
+	require.Equal(t, []string{"strongroom", want}, strings.Fields(first))
+	out, err = exec.Command(binary, "version", "-o", "json").CombinedOutput()
 	require.NoError(t, err, string(out))
 	var said struct{ Version, Go string }
 	require.NoError(t, json.Unmarshal(out, &said))

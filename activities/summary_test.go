@@ -14,6 +14,7 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/mount"
 	"strongroom/activities/object"
+	"strongroom/activities/port"
 	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
@@ -52,6 +53,10 @@ func TestA9EachCallHasASummary(t *testing.T) {
 		domain.Start.Summary(domain.StartInput{Server: compute.Server{ID: server}}):                          "start domain instance-" + id.String(),
 		domain.Stop.Summary(domain.StopInput{Server: server}):                                                "stop domain instance-" + id.String(),
 		domain.Pause.Summary(domain.PauseInput{Server: server}):                                              "pause domain instance-" + id.String(),
+		domain.AttachShare.Summary(domain.ShareInput{Server: server, Share: compute.ShareID{UUID: id}}):      "attach share " + id.String() + " to running domain instance-" + id.String(),
+		domain.DetachShare.Summary(domain.ShareInput{Server: server, Share: compute.ShareID{UUID: id}}):      "detach share " + id.String() + " from running domain instance-" + id.String(),
+		domain.Plug.Summary(domain.InterfaceInput{Server: server, Network: compute.Network{UUID: "n"}}):      "plug an interface on network n into domain instance-" + id.String(),
+		domain.Unplug.Summary(domain.InterfaceInput{Server: server, Network: compute.Network{UUID: "n"}}):    "unplug an interface on network n from domain instance-" + id.String(),
 		domain.Unpause.Summary(domain.PauseInput{Server: server}):                                            "resume domain instance-" + id.String(),
 		domain.Export.Summary(domain.ExportInput{Server: server, Disk: root}):                                "export disk root of running domain instance-" + id.String(),
 		domain.AbortExport.Summary(domain.AbortExportInput{Server: server}):                                  "abort exports of domain instance-" + id.String(),
@@ -61,13 +66,13 @@ func TestA9EachCallHasASummary(t *testing.T) {
 	}
 	of := compute.Removal{Thing: compute.Thing{Kind: compute.ThingTPMState, Name: id.String()}}
 	for _, remove := range []func(compute.Removal) string{
-		share.Remove.Summary, key.Remove.Summary, trust.Remove.Summary, image.Remove.Summary, object.Remove.Summary,
+		port.Remove.Summary, share.Remove.Summary, key.Remove.Summary, trust.Remove.Summary, image.Remove.Summary, object.Remove.Summary,
 		mount.Remove.Summary, disk.Remove.Summary, domain.Remove.Summary, tpm.Remove.Summary,
 	} {
 		require.Equal(t, "delete TPM state of server "+id.String(), remove(of))
 	}
 	for _, seen := range []func(compute.SeenInput) string{
-		share.Seen.Summary, key.Seen.Summary, trust.Seen.Summary, image.Seen.Summary, object.Seen.Summary,
+		port.Seen.Summary, share.Seen.Summary, key.Seen.Summary, trust.Seen.Summary, image.Seen.Summary, object.Seen.Summary,
 		mount.Seen.Summary, disk.Seen.Summary, domain.Seen.Summary, tpm.Seen.Summary,
 	} {
 		require.True(t, strings.HasPrefix(seen(compute.SeenInput{}), "list "))
@@ -91,12 +96,13 @@ func TestEachThingIsRemovedAndSeen(t *testing.T) {
 	(&image.Activities{}).Register(c)
 	(&image.HostActivities{}).Register(c)
 	(&object.Activities{}).Register(c)
+	(&port.Activities{}).Register(c)
 	(&share.Activities{}).Register(c)
 	(&mount.Activities{}).Register(c)
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
 	(&tpm.Activities{}).Register(c)
-	for _, thing := range []string{"key", "trust", "image", "object", "share", "disk", "domain", "tpm", "mount"} {
+	for _, thing := range []string{"key", "trust", "image", "object", "port", "share", "disk", "domain", "tpm", "mount"} {
 		require.Contains(t, c, thing+".Remove")
 		require.Contains(t, c, thing+".Seen")
 	}

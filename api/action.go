@@ -28,6 +28,8 @@ func (a *API) serverActions() []Resource {
 		a.rebootAction(),
 		a.plainAction("pause", "os_compute_api:os-pause-server:pause", compute.Pause),
 		a.plainAction("unpause", "os_compute_api:os-pause-server:unpause", compute.Unpause),
+		a.forceDeleteAction(),
+		a.restoreAction(),
 		a.lockAction(),
 		a.unlockAction(),
 		a.resetStateAction(),
@@ -36,6 +38,8 @@ func (a *API) serverActions() []Resource {
 		a.rebuildAction(),
 		a.rotateKeysAction(),
 		a.consoleOutputAction(),
+		a.addGroupAction(),
+		a.removeGroupAction(),
 		a.rescueAction(),
 		a.plainAction("unrescue", "os_compute_api:os-unrescue", compute.Unrescue),
 	}, append(moves, a.dryRunAction(moves))...)

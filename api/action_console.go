@@ -13,14 +13,14 @@ import (
 
 const ruleConsole = "os_compute_api:os-console-output"
 
-var consoleBody = validation.Always(validation.Object([]string{"os-getConsoleOutput"}, validation.Properties{
+var consoleOutputBody = validation.Always(validation.Object([]string{"os-getConsoleOutput"}, validation.Properties{
 	"os-getConsoleOutput": validation.Object(nil, validation.Properties{
 		"length": {"type": []string{"integer", "string", "null"}, "pattern": "^-?[0-9]+$", "minimum": -1},
 	}),
 }))
 
 func (a *API) consoleOutputAction() Resource {
-	route := actionRoute("os-getConsoleOutput", consoleBody, a.consoleOutput)
+	route := actionRoute("os-getConsoleOutput", consoleOutputBody, a.consoleOutput)
 	route.Status = http.StatusOK
 	return Resource{Rules: policy.Rules{ruleConsole: policy.ProjectMemberOrAdmin}, Routes: []Route{route}}
 }

@@ -85,7 +85,7 @@ func TestEvacuate(t *testing.T) {
 	}
 	c.fenced(false, "0 seconds")
 	id := c.active()
-	c.exec(`UPDATE hosts SET fence_after = 60, last_seen = now() - interval '121 seconds' WHERE id = $1`, c.host)
+	c.exec(`UPDATE hosts SET fence_after = 60, last_seen = now() - interval '150 seconds' WHERE id = $1`, c.host)
 	c.act(t, admin, id, `{"evacuate": {}}`, at("2.14")).ok(200) // its watchdog has stopped its guests
 	c.exec(`UPDATE hosts SET fence_after = 0 WHERE id = $1`, c.host)
 	id = c.onFenced()

@@ -2,11 +2,14 @@ package api_test
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/compute"
 	"strongroom/schema"
 )
@@ -42,6 +45,18 @@ var requests = map[compute.OperationKind]asked{
 		c.exec(`DELETE FROM server_shares WHERE server_id = $1`, id)
 		c.hasShare(id, goodShare, compute.ShareInactive)
 		return c.do(t, by, "DELETE", "/servers/"+id+"/shares/"+goodShare, "", at("2.97"))
+	}},
+	compute.OpInterfaceAttach: {member, func(c *cloud, t *testing.T, by who, id string) answer {
+		c.starter.ended = func(context.Context, compute.Operation) (*compute.Error, error) {
+			c.gets(id, compute.PortID{UUID: uuid.New()})
+			return nil, nil
+		}
+		return c.do(t, by, "POST", "/servers/"+id+"/os-interface", `{"interfaceAttachment": {"net_id": "`+networkID+`"}}`)
+	}},
+	compute.OpInterfaceDetach: {member, func(c *cloud, t *testing.T, by who, id string) answer {
+		port := compute.PortID{UUID: uuid.New()}
+		c.gets(id, port)
+		return c.do(t, by, "DELETE", "/servers/"+id+"/os-interface/"+port.String(), "")
 	}},
 	compute.OpRescue:   {member, action(`{"rescue": null}`)},
 	compute.OpUnrescue: {member, action(`{"unrescue": null}`)},
@@ -95,7 +110,11 @@ func TestEveryKindIsOfferedAsItIsDeclared(t *testing.T) {
 		require.Contains(t, requests, a.Kind)
 		t.Run(string(a.Kind), func(t *testing.T) {
 			t.Parallel()
-			c := setupRebuild(t)
+			c := setupRebuild(t, func(config *api.Config) {
+				if a.Kind == compute.OpInterfaceAttach {
+					config.Networks = &network{now: func([]compute.Network) ([]compute.Network, error) { return nil, nil }}
+				}
+			})
 			id := c.lockedUp("user")
 			if a.Kind == compute.OpUnshelve { // in ERROR it is for servers that are shelved
 				c.keptInImages(id)

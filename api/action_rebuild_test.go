@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/compute"
 )
 
@@ -17,8 +18,8 @@ var allTraits = []string{
 }
 
 // setupRebuild is a cloud whose host can do everything.
-func setupRebuild(t *testing.T) *cloud {
-	c := setupCloud(t)
+func setupRebuild(t *testing.T, change ...func(*api.Config)) *cloud {
+	c := setupCloud(t, change...)
 	c.exec(`UPDATE hosts SET traits = $1`, allTraits)
 	return c
 }

@@ -65,9 +65,6 @@ func (a *API) mayResize(r *Request, row serverRow, flavor compute.Flavor) error 
 	if err := a.decide(plan); err != nil {
 		return err
 	}
-	if err := was.CheckNewTPM(will); err != nil {
-		return err
-	}
 	if err := was.CheckMover(will, r.Credential()); err != nil {
 		return err
 	}

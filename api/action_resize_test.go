@@ -50,6 +50,16 @@ func (c *cloud) resize(t *testing.T, by who, id string) answer {
 	return c.act(t, by, id, `{"resize": {"flavorRef": "`+flavor+`", "OS-DCF:diskConfig": "AUTO"}}`, at(extended))
 }
 
+// TPM-18: one that is off gets a vTPM as one that runs does, once the key manager and the object store were asked.
+func TestResizeOfAServerThatIsOffAddsAVTPM(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	c.addFlavor("with-tpm", map[string]string{"hw:tpm_version": "2.0"})
+	c.act(t, member, id, `{"resize": {"flavorRef": "with-tpm"}}`, at("2.90")).ok(202)
+}
+
 // A resize takes what its flavor has more of the project's quota at once; so does a revert to a
 // larger flavor. What a migration needs is there.
 func TestResizeTakesQuota(t *testing.T) {

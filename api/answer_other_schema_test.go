@@ -62,6 +62,14 @@ var otherAnswers = map[string]func(question) Schema{
 			"host": Text, "binary": Text, "status": Optional(Enum("enabled", "disabled")), "disabled_reason": Optional(Text), "forced_down": Optional(Boolean),
 		}))
 	},
+	"GET /os-services/:id/drain": func(question) Schema {
+		one := forecast()
+		one["id"], one["name"], one["vm_state"] = UUID, Text, Text
+		return One("dry_run", Object(Keys{
+			"action": Enum("drain"), "succeeds": Boolean, "refusals": refusals, "host": Object(Keys{"id": UUID, "name": Text}), "cold": Boolean,
+			"bytes": Integer, "servers": List(Object(one)),
+		}))
+	},
 	"DELETE /os-services/:id":    nothing,
 	"GET /os-hypervisors":        hypervisors(false),
 	"GET /os-hypervisors/detail": hypervisors(true),
@@ -82,8 +90,22 @@ var otherAnswers = map[string]func(question) Schema{
 		k["servers"] = Optional(List(Object(Keys{"name": Text, "uuid": UUID})))
 		return One("hypervisors", List(Object(k)))
 	},
-	"GET /os-aggregates":        always(One("aggregates", Empty)),
-	"GET /os-availability-zone": always(zones(Null)),
+	"GET /os-aggregates": always(One("aggregates", Empty)),
+	"GET /os-simple-tenant-usage": func(a question) Schema {
+		k := Keys{"tenant_usages": List(usageAnswer(a.query["detailed"] != nil && a.query["detailed"][0] == "1"))}
+		since(a, k, 40, "tenant_usages_links", Optional(Links("next")))
+		return Object(k)
+	},
+	"GET /os-simple-tenant-usage/:id": func(a question) Schema {
+		k := Keys{"tenant_usage": Either(Object(Keys{}), usageAnswer(true))}
+		since(a, k, 40, "tenant_usage_links", Optional(Links("next")))
+		return Object(k)
+	},
+	"GET /os-server-groups":        func(a question) Schema { return One("server_groups", List(serverGroup(a))) },
+	"GET /os-server-groups/:id":    func(a question) Schema { return One("server_group", serverGroup(a)) },
+	"POST /os-server-groups":       func(a question) Schema { return One("server_group", serverGroup(a)) },
+	"DELETE /os-server-groups/:id": nothing,
+	"GET /os-availability-zone":    always(zones(Null)),
 	"GET /os-availability-zone/detail": always(zones(OrNull(Map(One("nova-compute", Object(Keys{
 		"available": Boolean, "active": Boolean, "updated_at": OrNull(Micros),
 	})))))),

@@ -28,10 +28,10 @@ const onServer = "POST /servers/:id/action "
 
 var actionAnswers = map[string]func(question) Schema{
 	onServer + "os-start": nothing, onServer + "os-stop": nothing, onServer + "reboot": nothing, onServer + "pause": nothing,
-	onServer + "unpause": nothing, onServer + "lock": nothing, onServer + "unlock": nothing, onServer + "os-resetState": nothing,
+	onServer + "unpause": nothing, onServer + "forceDelete": nothing, onServer + "restore": nothing, onServer + "lock": nothing, onServer + "unlock": nothing, onServer + "os-resetState": nothing,
 	onServer + "rotateKeys": nothing, onServer + "unrescue": nothing, onServer + "shelve": nothing, onServer + "shelveOffload": nothing,
 	onServer + "unshelve": nothing, onServer + "resize": nothing, onServer + "confirmResize": nothing, onServer + "revertResize": nothing,
-	onServer + "migrate": nothing, onServer + "os-migrateLive": nothing,
+	onServer + "migrate": nothing, onServer + "addSecurityGroup": nothing, onServer + "removeSecurityGroup": nothing, onServer + "os-migrateLive": nothing,
 	onServer + "createImage":  imageOf,
 	onServer + "createBackup": imageOf,
 	onServer + "rebuild":      func(a question) Schema { return One("server", server(a, rebuilt)) },
@@ -43,17 +43,27 @@ var actionAnswers = map[string]func(question) Schema{
 		return One("adminPass", Text)
 	},
 	onServer + "os-getConsoleOutput": always(One("output", Text)),
-	onServer + "dryRun": func(a question) Schema {
-		host := Keys{"id": UUID, "name": Text}
-		unfit := Keys{"id": UUID, "name": Text, "why": Text}
-		data := List(Object(Keys{"what": Text, "bytes": OrNull(Integer), "exact": Boolean}))
-		return One("dry_run", Object(Keys{
-			"action": Text, "succeeds": Boolean, "refusals": List(Object(Keys{"code": Optional(Integer), "message": Text})),
-			"stops_guest": Boolean, "host": OrNull(Object(host)), "unfit_hosts": List(Object(unfit)), "data": data, "bytes": Integer,
-			"lost": data, "keys": List(Object(Keys{"secret_uuid": UUID, "of": Text, "secret_security": Text, "read_by": Text, "readable": Boolean})),
-		}))
-	},
+	onServer + "os-getVNCConsole":    consoleOf("console", Keys{"type": Enum("novnc"), "url": Href}),
+	onServer + "os-getSerialConsole": consoleOf("console", Keys{"type": Enum("serial"), "url": Text}),
+	onServer + "os-getSPICEConsole":  nothing, onServer + "os-getRDPConsole": nothing,
+	onServer + "dryRun": func(question) Schema { return One("dry_run", Object(forecast())) },
 }
+
+func consoleOf(name string, keys Keys) func(question) Schema { return always(One(name, Object(keys))) }
+
+// forecast are the keys of what a move would need.
+func forecast() Keys {
+	host := Keys{"id": UUID, "name": Text}
+	unfit := Keys{"id": UUID, "name": Text, "why": Text}
+	data := List(Object(Keys{"what": Text, "bytes": OrNull(Integer), "exact": Boolean}))
+	return Keys{
+		"action": Text, "succeeds": Boolean, "refusals": refusals,
+		"stops_guest": Boolean, "host": OrNull(Object(host)), "unfit_hosts": List(Object(unfit)), "data": data, "bytes": Integer,
+		"lost": data, "keys": List(Object(Keys{"secret_uuid": UUID, "of": Text, "secret_security": Text, "read_by": Text, "readable": Boolean})),
+	}
+}
+
+var refusals = List(Object(Keys{"code": Optional(Integer), "message": Text}))
 
 func imageOf(a question) Schema {
 	if a.v(45) {
@@ -206,4 +216,31 @@ func limits(a question) Schema {
 		k[name] = Integer
 	}
 	return One("limits", Object(Keys{"rate": Empty, "absolute": Object(k)}))
+}
+
+func serverGroup(a question) Schema {
+	k := Keys{"id": UUID, "name": Text, "members": List(UUID)}
+	since(a, k, 13, "project_id", Text)
+	since(a, k, 13, "user_id", Text)
+	policy := Enum("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
+	if a.v(64) {
+		k["policy"], k["rules"] = policy, Object(Keys{"max_server_per_host": Optional(Integer)})
+	} else {
+		k["policies"], k["metadata"] = List(policy), Object(Keys{})
+	}
+	return Object(k)
+}
+
+func usageAnswer(detailed bool) Schema {
+	k := Keys{
+		"tenant_id": Text, "total_local_gb_usage": Number, "total_vcpus_usage": Number, "total_memory_mb_usage": Number, "total_hours": Number,
+		"start": Micros, "stop": Micros,
+	}
+	if detailed {
+		k["server_usages"] = List(Object(Keys{
+			"instance_id": UUID, "name": Text, "tenant_id": Text, "flavor": Text, "vcpus": Integer, "memory_mb": Integer, "local_gb": Integer,
+			"hours": Number, "uptime": Integer, "started_at": Micros, "ended_at": OrNull(Micros), "state": Text,
+		}))
+	}
+	return Object(k)
 }

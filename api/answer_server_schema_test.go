@@ -21,7 +21,7 @@ const (
 func server(a question, how view) Schema {
 	k := Keys{
 		"id": UUID, "name": Text, "links": Links("self", "bookmark"), "status": Text, "tenant_id": Text, "user_id": Text,
-		"metadata": Texts, "hostId": Pattern(`^([0-9a-f]{56})?$`), "created": Seconds, "updated": Seconds, "addresses": Map(Any),
+		"metadata": Texts, "hostId": Pattern(`^([0-9a-f]{56})?$`), "created": Seconds, "updated": Seconds, "addresses": Map(List(addressOf(true))),
 		"accessIPv4": Text, "accessIPv6": Text, "OS-DCF:diskConfig": Enum("AUTO", "MANUAL"),
 		"image":    Either(Enum(""), Object(Keys{"id": UUID, "links": Links("bookmark")})),
 		"flavor":   flavorOf(a),
@@ -36,7 +36,7 @@ func server(a question, how view) Schema {
 	since(a, k, 90, "OS-EXT-SRV-ATTR:hostname", Text)
 	since(a, k, 96, "pinned_availability_zone", OrNull(Text))
 	if how != inDetail {
-		since(a, k, 71, "server_groups", Empty)
+		since(a, k, 71, "server_groups", List(UUID))
 	}
 	if how == inDetail || how == shown || a.v(75) {
 		maps.Copy(k, fullKeysAnswer(a))
@@ -53,6 +53,24 @@ func server(a question, how view) Schema {
 	s["if"] = Schema{"properties": Keys{"status": Enum("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING")}}
 	s["then"], s["else"] = Schema{"required": []string{"progress"}}, Schema{"not": Schema{"required": []string{"progress"}}}
 	return s
+}
+
+// addressOf is one of a server's addresses, as a view of the server has it or apart.
+func addressOf(inServer bool) Schema {
+	k := Keys{"addr": Text, "version": Enum(4, 6)}
+	if inServer {
+		k["OS-EXT-IPS:type"], k["OS-EXT-IPS-MAC:mac_addr"] = Enum("fixed"), Text
+	}
+	return Object(k)
+}
+
+func interfaceOf(a question) Schema {
+	k := Keys{
+		"port_id": UUID, "net_id": UUID, "mac_addr": Text, "port_state": Text,
+		"fixed_ips": List(Object(Keys{"ip_address": Text, "subnet_id": UUID})),
+	}
+	since(a, k, 70, "tag", OrNull(Text))
+	return Object(k)
 }
 
 func since(a question, k Keys, version int, key string, s Schema) {
@@ -133,12 +151,21 @@ var serverAnswers = map[string]func(question) Schema{
 	"PUT /servers/:id/tags/:tag":        nothing,
 	"DELETE /servers/:id/tags/:tag":     nothing,
 
-	"GET /servers/:id/ips":          always(One("addresses", Map(Any))),
-	"GET /servers/:id/ips/:network": always(Map(Any)),
+	"GET /servers/:id/ips":          always(One("addresses", Map(List(addressOf(false))))),
+	"GET /servers/:id/ips/:network": always(Map(List(addressOf(false)))),
 	"GET /servers/:id/os-security-groups": always(One("security_groups", List(Object(Keys{
-		"id": Text, "name": Text, "description": Text, "tenant_id": Text, "rules": Empty,
+		"id": Text, "name": Text, "description": Text, "tenant_id": Text, "rules": List(Object(Keys{
+			"id": Text, "parent_group_id": Text, "ip_protocol": OrNull(Text), "from_port": OrNull(Number), "to_port": OrNull(Number),
+			"group": Map(Text), "ip_range": Map(Text),
+		})),
 	})))),
-	"GET /servers/:id/os-interface":           always(One("interfaceAttachments", Empty)),
+	"GET /servers/:id/os-interface":          func(a question) Schema { return One("interfaceAttachments", List(interfaceOf(a))) },
+	"GET /servers/:id/os-interface/:port":    func(a question) Schema { return One("interfaceAttachment", interfaceOf(a)) },
+	"POST /servers/:id/os-interface":         func(a question) Schema { return One("interfaceAttachment", interfaceOf(a)) },
+	"DELETE /servers/:id/os-interface/:port": nothing,
+	"POST /os-server-external-events": always(One("events", List(Object(Keys{
+		"name": Text, "server_uuid": UUID, "status": Enum("completed", "failed", "in-progress"), "code": Enum(200, 404, 422), "tag": Optional(Text),
+	})))),
 	"GET /servers/:id/os-volume_attachments":  always(One("volumeAttachments", Empty)),
 	"POST /servers/:id/os-volume_attachments": nothing, // refused
 	"GET /servers/:id/shares":                 func(a question) Schema { return One("shares", List(Object(shareKeys(a)))) },
@@ -151,17 +178,26 @@ var serverAnswers = map[string]func(question) Schema{
 	},
 	"POST /servers/:id/shares":             func(a question) Schema { return One("share", Object(shareKeys(a))) },
 	"DELETE /servers/:id/shares/:share_id": nothing,
+	"GET /servers/:id/diagnostics": func(a question) Schema {
+		if !a.v(48) {
+			return Map(Integer)
+		}
+		return diagnostics
+	},
+	"POST /servers/:id/remote-consoles": consoleOf("remote_console", Keys{
+		"protocol": Enum("serial", "vnc"), "type": Enum("serial", "novnc"), "url": Text,
+	}),
+	"GET /os-console-auth-tokens/:token": consoleOf("console", Keys{
+		"instance_uuid": UUID, "host": Text, "port": Integer, "internal_access_path": Text,
+	}),
 	"GET /servers/:id/disks": always(One("disks", List(Object(Keys{
 		"id": UUID, "role": Text, "device_name": Text, "bus": Text, "size_mb": Integer, "boot_index": Integer, "guest_format": OrNull(Text),
 		"image_id": OrNull(UUID), "tag": OrNull(Text), "encrypted": Boolean, "encryption_format": OrNull(Text),
 		"encryption_secret_uuid": OrNull(UUID), "backing_encryption_secret_uuid": OrNull(UUID), "encryption_options": Any,
 	})))),
-	"GET /servers/:id/operations": func(a question) Schema {
-		return One("operations", List(Object(Keys{
-			"id": Request, "kind": Text, "state": Text, "message": OrNull(Text), "user_id": Text, "project_id": Text,
-			"accepted_at": Micros, "started_at": OrNull(Micros), "finished_at": OrNull(Micros), "events": List(event(a)),
-		})))
-	},
+	"GET /servers/:id/operations":               func(a question) Schema { return One("operations", List(operation(a))) },
+	"GET /servers/:id/operations/:operation":    func(a question) Schema { return One("operation", operation(a)) },
+	"DELETE /servers/:id/operations/:operation": nothing,
 	"GET /servers/:id/os-instance-actions": func(a question) Schema {
 		k := Keys{"instanceActions": List(Object(instanceAction(a)))}
 		if a.v(58) {
@@ -181,6 +217,14 @@ var serverAnswers = map[string]func(question) Schema{
 	"DELETE /servers/:id/migrations/:migration":                     nothing,
 	"POST /servers/:id/migrations/:migration/action force_complete": nothing,
 	"GET /os-migrations":                                            func(a question) Schema { return page("migrations", migration(a)) },
+}
+
+func operation(a question) Schema {
+	return Object(Keys{
+		"id": Request, "kind": Text, "state": Text, "message": OrNull(Text), "user_id": Text, "project_id": Text,
+		"accepted_at": Micros, "started_at": OrNull(Micros), "finished_at": OrNull(Micros), "events": List(event(a)),
+		"progress": OrNull(Object(Keys{"phase": Text, "done": Integer, "total": Integer, "unit": Enum("bytes", "seconds")})),
+	})
 }
 
 // shareKeys are the keys of a share as everybody reads it (SH-01).
@@ -260,3 +304,15 @@ func liveMigration(a question) Schema {
 	}
 	return Object(k)
 }
+
+var diagnostics = Object(Keys{
+	"state": Enum("running"), "driver": Enum("libvirt"), "hypervisor": Text, "hypervisor_os": Text, "uptime": Integer, "config_drive": Boolean,
+	"num_cpus": Integer, "num_disks": Integer, "num_nics": Integer,
+	"cpu_details":    List(Object(Keys{"id": Integer, "time": Integer, "utilisation": Null})),
+	"disk_details":   List(Object(Keys{"read_bytes": Integer, "read_requests": Integer, "write_bytes": Integer, "write_requests": Integer, "errors_count": Null})),
+	"memory_details": Object(Keys{"maximum": Integer, "used": Integer}),
+	"nic_details": List(Object(Keys{
+		"mac_address": Text, "rx_octets": Integer, "rx_packets": Integer, "rx_errors": Integer, "rx_drop": Integer, "rx_rate": Null,
+		"tx_octets": Integer, "tx_packets": Integer, "tx_errors": Integer, "tx_drop": Integer, "tx_rate": Null,
+	})),
+})

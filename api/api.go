@@ -32,12 +32,14 @@ type Config struct {
 	Keys        KeyManager                 // the key manager
 	Objects     ObjectStore                // the object store
 	Shares      Shares                     // the shared file systems service; nil: there is none
+	Networks    Networks                   // the network service; nil: servers have networks of their hosts
 	Quotas      Quotas                     // what projects may hold; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator
 	OtherRoles  []string                   // which others a token that is kept for that may have; default member, reader
 	Operations  Operations                 // starts what was committed
 	Hosts       Hosts                      // the agents of compute hosts
+	Consoles    Consoles                   // where consoles of servers open
 	VolumeType  string                     // name of the default volume type
 
 	ForceConfigDrive   bool             // every new server has a config drive
@@ -89,6 +91,12 @@ func New(config Config) (*API, error) {
 	}
 	if config.ResizeWindow < 0 {
 		return nil, fmt.Errorf("resize_confirm_window: %d is no time", config.ResizeWindow)
+	}
+	if err := config.Consoles.check(); err != nil {
+		return nil, fmt.Errorf("console_proxy (public_url %q): %w", config.Consoles.URL, err)
+	}
+	if config.Consoles.TTL == 0 {
+		config.Consoles.TTL = 10 * time.Minute
 	}
 	if config.Quotas == nil {
 		config.Quotas = unlimited{}

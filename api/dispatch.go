@@ -32,7 +32,7 @@ func (a *API) dispatch(e *endpoint) echo.HandlerFunc {
 			return fault.BadRequest("Malformed request URL: the query string cannot be read.")
 		}
 		r := &Request{
-			ID: s.id, Version: s.spoken.Compute, Extended: s.spoken.Extended, Token: s.token, Query: query,
+			ID: s.id, Version: s.spoken.Compute, Extended: s.spoken.Extended, Extensions: s.spoken.Extensions, Token: s.token, Query: query,
 			echo: c, legacy: s.legacy, api: a,
 		}
 		if in := r.Param("project_id"); in != "" && in != r.ProjectID() {

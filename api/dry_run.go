@@ -68,6 +68,10 @@ type forecast struct {
 	Keys  []keyView         `json:"keys"`
 }
 
+func newForecast(of compute.OperationKind) *forecast {
+	return &forecast{Action: of, Refusals: []refusalView{}, Unfit: []unfitView{}, Data: []compute.Carried{}, Lost: []compute.Carried{}, Keys: []keyView{}}
+}
+
 // refusalView is why a move would not succeed. Code is that of the answer to the request; 0: the
 // request would be taken, and the operation fail and be undone.
 type refusalView struct {
@@ -101,9 +105,7 @@ func (a *API) foresee(r *Request, act action) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forecast{
-		Action: act.Kind, Refusals: []refusalView{}, Unfit: []unfitView{}, Data: []compute.Carried{}, Lost: []compute.Carried{}, Keys: []keyView{},
-	}
+	f := newForecast(act.Kind)
 	more, err := a.admit(r, act, row)
 	if err == nil {
 		err = a.roomFor(r, more)
@@ -149,35 +151,48 @@ func (f *forecast) refuse(code int, message string) {
 
 // plan tells what the move's operation would need, and asks what it would ask.
 func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) error {
-	s, err := schema.LoadServer(r.Context(), a.db, id)
+	s, has, err := a.serverWithThings(r, id)
 	if err != nil {
 		return err
-	}
-	owner := compute.ServerOwner(id)
-	rows, err := a.db.ThingsOf(r.Context(), schema.ThingsOfParams{OwnerKind: owner.Kind, OwnerID: owner.ID})
-	if err != nil {
-		return err
-	}
-	var has []compute.Thing
-	for _, row := range rows {
-		has = append(has, row.Ledger.Thing(row.HostName))
 	}
 	p, err := act.plan(s, has)
 	if err != nil {
 		return err
 	}
+	rows, err := a.db.HostsWithUse(r.Context())
+	if err != nil {
+		return err
+	}
+	return a.foretell(r, r.Credential(), s, p, schema.Hosts(rows), f)
+}
+
+// serverWithThings gives a server and what it has on the ledger.
+func (a *API) serverWithThings(r *Request, id compute.ServerID) (s compute.Server, has []compute.Thing, err error) {
+	if s, err = schema.LoadServer(r.Context(), a.db, id); err != nil {
+		return s, nil, err
+	}
+	owner := compute.ServerOwner(id)
+	rows, err := a.db.ThingsOf(r.Context(), schema.ThingsOfParams{OwnerKind: owner.Kind, OwnerID: owner.ID})
+	for _, row := range rows {
+		has = append(has, row.Ledger.Thing(row.HostName))
+	}
+	return s, has, err
+}
+
+// foretell tells what a plan needs that is carried out with a credential.
+func (a *API) foretell(r *Request, cred compute.Credential, s compute.Server, p compute.MovePlan, hosts []compute.Host, f *forecast) error {
 	f.Stops = p.Stops
 	for _, why := range p.Fails {
 		f.refuse(0, why)
 	}
-	shared, err := a.foreseeHost(r, s, p, f)
+	affinity, err := schema.LoadAffinity(r.Context(), a.db, s.ID, r.ID, false)
 	if err != nil {
 		return err
 	}
-	if shared {
+	if a.foreseeHost(s, p, affinity, hosts, f) {
 		p = p.InPlace()
 	}
-	p = a.foreseeBackup(r, s, p, f)
+	p = a.foreseeBackup(r, cred, s, p, f)
 	f.Lost = append(f.Lost, p.Lost...)
 	if stays := !p.Stored && f.Host != nil && s.Host != nil && f.Host.ID == *s.Host; !stays {
 		f.carry(p.Data)
@@ -186,12 +201,13 @@ func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) err
 		f.Host, f.Unfit = nil, []unfitView{}
 	}
 	if p.Image != nil {
-		if _, err := a.activeImage(r, r.Credential(), *p.Image); err != nil { // as the hosts fetch it
+		if _, err := a.activeImage(r, cred, *p.Image); err != nil { // as the hosts fetch it
 			f.refuse(0, "The root disk is made anew of image "+p.Image.String()+": "+compute.Public(err))
 		}
 	}
-	a.foreseeStores(r, s, p, f)
-	return a.foreseeKeys(r, p, f)
+	a.foreseeStores(r, cred, s, p, f)
+	a.foreseeKeys(r, cred, p, f)
+	return nil
 }
 
 func (f *forecast) carry(data []compute.Carried) {
@@ -205,12 +221,9 @@ func (f *forecast) carry(data []compute.Carried) {
 
 // foreseeHost chooses the host that a claim would choose now, or finds the one that there is no
 // choice of. sharedTPM: it shares the storage of TPM states with the server's own.
-func (a *API) foreseeHost(r *Request, s compute.Server, p compute.MovePlan, f *forecast) (sharedTPM bool, err error) {
-	rows, err := a.db.HostsWithUse(r.Context())
-	if err != nil {
-		return false, err
-	}
-	now, all, want := a.config.Now(), schema.Hosts(rows), compute.RequestOf(p.Server)
+func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute.Affinity, all []compute.Host, f *forecast) (sharedTPM bool) {
+	now, want := a.config.Now(), compute.RequestOf(p.Server)
+	want.Affinity = affinity
 	var own compute.Host
 	for _, h := range all {
 		if s.Host != nil && *s.Host == h.ID {
@@ -224,7 +237,10 @@ func (a *API) foreseeHost(r *Request, s compute.Server, p compute.MovePlan, f *f
 		}
 	}
 	if !p.Places {
-		return false, nil
+		return false
+	}
+	if p.SeeksTPM {
+		want.TPMStorage = own.TPMStorage
 	}
 	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
 	fit := slices.DeleteFunc(compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), isNot)
@@ -247,13 +263,13 @@ func (a *API) foreseeHost(r *Request, s compute.Server, p compute.MovePlan, f *f
 			f.Unfit = append(f.Unfit, unfitView{hostView{h.ID, h.Name}, why})
 		}
 	}
-	return sharedTPM, nil
+	return sharedTPM
 }
 
 // foreseeStores asks the object store, and looks at what keeps a shelved server, as the operation
 // does. What a trust gives access to is the workers' to ask.
-func (a *API) foreseeStores(r *Request, s compute.Server, p compute.MovePlan, f *forecast) {
-	owner := s.OwnersCredential(r.Credential())
+func (a *API) foreseeStores(r *Request, cred compute.Credential, s compute.Server, p compute.MovePlan, f *forecast) {
+	owner := s.OwnersCredential(cred)
 	if owner == s.Delegated() {
 		return
 	}
@@ -295,8 +311,8 @@ func (a *API) activeImage(r *Request, cred compute.Credential, id compute.ImageI
 
 // foreseeBackup looks for the backup of the vTPM's state, as an evacuate does: where it is not there, the state is lost;
 // where nobody can tell, the evacuate fails.
-func (a *API) foreseeBackup(r *Request, s compute.Server, p compute.MovePlan, f *forecast) compute.MovePlan {
-	owner := s.BackupCredential(r.Credential())
+func (a *API) foreseeBackup(r *Request, cred compute.Credential, s compute.Server, p compute.MovePlan, f *forecast) compute.MovePlan {
+	owner := s.BackupCredential(cred)
 	if p.Backup == nil || owner == s.Delegated() {
 		return p
 	}
@@ -312,13 +328,13 @@ func (a *API) foreseeBackup(r *Request, s compute.Server, p compute.MovePlan, f 
 
 // foreseeKeys looks whether each key can be read with the credential that the operation would read
 // it with. No key is in the answer.
-func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
+func (a *API) foreseeKeys(r *Request, asker compute.Credential, p compute.MovePlan, f *forecast) {
 	readers := p.Readers
 	if readers == nil {
 		readers = []compute.Server{p.Server}
 	}
 	for _, id := range p.Keys {
-		view, cred := keyOf(id, r.Credential(), readers...)
+		view, cred := keyOf(id, asker, readers...)
 		err := a.look(r, p.Server, cred, id)
 		if p.KeptKeys && cannotRead(err) { // the host was asked before
 			view.ReadBy, err = "its host, which keeps it", nil
@@ -328,7 +344,6 @@ func (a *API) foreseeKeys(r *Request, p compute.MovePlan, f *forecast) error {
 		}
 		f.Keys = append(f.Keys, view)
 	}
-	return nil
 }
 
 // keyOf says what a key of a server is of, and with which credential an operation reads it: see
@@ -367,6 +382,8 @@ func keyOf(id compute.SecretID, asker compute.Credential, readers ...compute.Ser
 		view.Security, view.ReadBy = compute.SecurityHost, "strongroom, by what the server's owner delegated"
 	case cred.IsDeployment():
 		view.Security, view.ReadBy = compute.SecurityDeployment, "strongroom itself"
+	case cred.IsMember():
+		view.ReadBy = "strongroom, by a role of its own in the server's project"
 	}
 	return view, cred
 }

@@ -242,8 +242,75 @@ func TestMovesOnStorageThatHostsShare(t *testing.T) {
 	require.NotContains(t, c.dryRun(t, admin, id, `{"migrate": null}`).ok(200).body, "state of the vTPM")
 	c.fenced(true, "1 hour")
 	require.NotContains(t, c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200).body, "state of the vTPM")
+	c.exec(`INSERT INTO hosts (id, name, agent_url, traits, vcpus, memory_mb, disk_gb, tpm_storage, last_seen)
+		SELECT $1, 'node-3', agent_url, traits, vcpus, 10 * memory_mb, disk_gb, 'another', now() FROM hosts WHERE name = 'node-2'`, uuid.New()) // has more room, and not the state
+	require.Equal(t, "node-2", c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200).get("dry_run", "host", "name"))
+	c.exec(`UPDATE hosts SET tpm_storage = name`)
+	got = c.dryRun(t, admin, id, `{"evacuate": {}}`).ok(200)
+	require.Equal(t, "node-3", got.get("dry_run", "host", "name"))
+	require.Contains(t, got.body, "state of the vTPM")
+	c.exec(`DELETE FROM hosts WHERE name = 'node-3'`)
 
 	c.fenced(false, "0 seconds")
 	c.exec(`UPDATE hosts SET tpm_storage = name`)
 	c.act(t, admin, id, named, at("2.90")).ok(202)
+}
+
+// A dry run of a drain says of each server of the host how it would leave it, to which host, beside those
+// before it, and with which keys; and of one that would stay, why. It changes nothing.
+func TestDryRunOfADrain(t *testing.T) {
+	t.Parallel()
+	c, id, keys := moving(t, "user")
+	drain := "/os-services/" + c.host.String() + "/drain"
+	ask := func(query string) answer {
+		t.Helper()
+		before, began := c.dumpAll(), len(c.starter.ops())
+		got := c.do(t, admin, "GET", drain+query, "", at("2.97, strongroom 1.0"))
+		require.Equal(t, before, c.dumpAll(), "nothing is written")
+		require.Len(t, c.starter.ops(), began)
+		return got.ok(200)
+	}
+	require.Equal(t, 404, c.do(t, admin, "GET", drain, "", at("2.97")).code)
+	require.Equal(t, 403, c.do(t, member, "GET", drain, "", at("2.97, strongroom 1.0")).code)
+
+	got := ask("")
+	require.Equal(t, true, got.get("dry_run", "succeeds"), got.body)
+	require.Equal(t, id, got.get("dry_run", "servers", 0, "id"))
+	require.Equal(t, "live-migration", got.get("dry_run", "servers", 0, "action"))
+	require.Equal(t, "node-2", got.get("dry_run", "servers", 0, "host", "name"))
+	require.Positive(t, got.get("dry_run", "bytes"))
+	require.Contains(t, got.body, keys[0])
+	require.Contains(t, got.body, `"read_by":"strongroom, by a role of its own in the server's project","readable":true`)
+
+	got = ask("?cold=true")
+	require.Equal(t, false, got.get("dry_run", "succeeds"))
+	require.Empty(t, got.get("dry_run", "servers", 0, "action"), "it would not be tried")
+	require.Contains(t, got.get("dry_run", "servers", 0, "refusals", 0, "message"), "only its project's own requests can read its keys")
+
+	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
+	got = ask("")
+	require.Equal(t, false, got.get("dry_run", "succeeds"))
+	require.Contains(t, got.get("dry_run", "servers", 0, "refusals", 0, "message"), "its host does not keep it")
+	c.exec(`UPDATE hosts SET agent_url = 'http://agent' WHERE id = $1`, c.host)
+	for _, key := range keys {
+		c.consoles.kept = append(c.consoles.kept, compute.SecretID{UUID: uuid.MustParse(key)})
+	}
+	got = ask("")
+	require.Equal(t, true, got.get("dry_run", "succeeds"), got.body)
+	require.Contains(t, got.body, `"read_by":"its host, which keeps it","readable":true`)
+
+	// The first server takes the room of the second one.
+	second := c.lockedUp("host")
+	c.exec(`UPDATE servers SET host_id = $2, created_at = now() + interval '1 hour' WHERE id = $1`, second, c.host)
+	c.settle(second, compute.VMStopped, compute.TaskNone)
+	got = ask("")
+	require.Equal(t, true, got.get("dry_run", "servers", 1, "succeeds"), got.body)
+	require.Equal(t, "migrate", got.get("dry_run", "servers", 1, "action"))
+	require.Empty(t, got.get("dry_run", "servers", 1, "keys"), "a server that is off needs none")
+	c.exec(`UPDATE hosts SET memory_mb = (SELECT (flavor ->> 'memory_mb')::bigint * 3 / 2 FROM servers WHERE id = $1) WHERE name = 'node-2'`, id)
+	got = ask("")
+	require.Equal(t, true, got.get("dry_run", "servers", 0, "succeeds"), got.body)
+	require.Contains(t, got.get("dry_run", "servers", 1, "refusals", 0, "message"), compute.NoValidHost)
+	c.exec(`UPDATE hosts SET last_seen = now() - interval '1 hour' WHERE id = $1`, c.host)
+	require.Equal(t, "Host node-1 does not answer: what is on it cannot be moved.", ask("").get("dry_run", "refusals", 0, "message"))
 }

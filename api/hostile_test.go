@@ -3,10 +3,13 @@ package api_test
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
 )
 
 // H3, P13, P14: numbers of any length are compared with their bounds, and no sum of sizes
@@ -70,6 +73,45 @@ func TestH4SortKeysCountOnce(t *testing.T) {
 	once := "?marker=" + marker + "&sort_key=display_name&sort_dir=asc&sort_key=uuid&sort_dir=desc"
 	want := fmt.Sprint(c.do(t, member, "GET", "/servers"+once, "").ok(200).get("servers"))
 	require.Equal(t, want, fmt.Sprint(c.do(t, member, "GET", "/servers?"+keys.Encode(), "").ok(200).get("servers")))
+}
+
+// H4: quotas do not bound deleted servers, which keep their metadata. A page ends where it would cost too
+// much and links the next one, and a list without details reads no metadata.
+func TestH4APageIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.create(nil)
+	c.settle(id, compute.VMDeleted, "")
+	c.exec(`UPDATE servers SET deleted_at = now(), metadata = (SELECT jsonb_object_agg(repeat('k', 252) || to_char(i, 'FM000'), repeat('v', 255)) FROM generate_series(1, 128) i)`)
+	const all = 200 // of 64 KiB each
+	c.exec(`INSERT INTO servers (id, project_id, user_id, name, hostname, reservation_id, vm_state, flavor, image, metadata, updated_at, deleted_at)
+		SELECT gen_random_uuid(), project_id, user_id, name, hostname, reservation_id, vm_state, flavor, image, metadata, updated_at, deleted_at
+		FROM servers, generate_series(2, $1::int)`, all)
+	for query, most := range map[string]int{"": all, "&limit=90": 90, "&limit=10": 10} {
+		seen := map[string]bool{}
+		for next := "/servers/detail?changes-since=2000-01-01T00:00:00Z" + query; next != ""; {
+			a := c.do(t, member, "GET", next, "").ok(200)
+			require.Less(t, len(a.body), 5<<20, query)
+			servers := a.get("servers").([]any)
+			require.LessOrEqual(t, len(servers), most, query)
+			for i := range servers {
+				require.Len(t, a.get("servers", i, "metadata"), 128)
+				id := a.get("servers", i, "id").(string)
+				require.False(t, seen[id], "a server on two pages")
+				seen[id] = true
+			}
+			next = ""
+			if slices.Contains(a.keys(), "servers_links") {
+				u, err := url.Parse(a.get("servers_links", 0, "href").(string))
+				require.NoError(t, err)
+				next = strings.TrimPrefix(u.RequestURI(), "/v2.1")
+			}
+		}
+		require.Len(t, seen, all, query)
+	}
+	c.exec(`UPDATE servers SET metadata = '[]'`) // which whoever reads it meets
+	c.do(t, member, "GET", "/servers/detail?changes-since=2000-01-01T00:00:00Z", "").ok(500)
+	require.Len(t, c.do(t, member, "GET", "/servers?changes-since=2000-01-01T00:00:00Z", "").ok(200).get("servers"), all)
 }
 
 // M9: what decides whether a token is needed reads the path as the router does.

@@ -157,7 +157,7 @@ func TestAForcedDownHostIsNotWaitedFor(t *testing.T) {
 }
 
 // H9: a host that is lost for good is deleted once nothing but what waits for it is there;
-// the claims of deleted servers keep nobody.
+// the claims of deleted servers keep nobody. Whoever has the machine has no certificate any more (H1).
 func TestH9ServiceDelete(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -165,6 +165,21 @@ func TestH9ServiceDelete(t *testing.T) {
 	server := newServer(t, b, host, "one")
 	path := "/os-services/" + host.String()
 	remove := func() answer { return b.do(t, admin, "DELETE", path, "", at("2.53")) }
+	q := schema.New(b.pool)
+	certify := func(serial string, host compute.HostID, name string) {
+		require.NoError(t, q.AddHostCertificate(t.Context(), schema.AddHostCertificateParams{
+			Serial: serial, HostID: host, HostName: name, SealingKey: []byte("k"), NotAfter: time.Now().Add(time.Hour),
+		}))
+		require.NoError(t, q.AddEnrollment(t.Context(), schema.AddEnrollmentParams{TokenSha256: []byte(serial), HostName: name, Seconds: 3600}))
+	}
+	isGood := func(want bool, serial, why string) {
+		t.Helper()
+		var certificate, token bool
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM host_certificates WHERE serial = $1 AND revoked_at IS NULL),
+			EXISTS (SELECT FROM host_enrollments WHERE token_sha256 = $2)`, serial, []byte(serial)).Scan(&certificate, &token))
+		require.Equal(t, []bool{want, want}, []bool{certificate, token}, why)
+	}
+	certify("a", host, "host-a")
 	const hosting = "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
 	remove().fails(409, "conflictingRequest", hosting)
 	_, err := b.pool.Exec(t.Context(), "UPDATE servers SET deleted_at = now() WHERE id = $1", server.UUID)
@@ -179,18 +194,29 @@ func TestH9ServiceDelete(t *testing.T) {
 	remove().fails(409, "conflictingRequest", "Unable to delete compute service on whose host 1 things are still to be removed. "+
 		"Wait until they are, or stop its worker and force it down first.")
 	b.do(t, admin, "PUT", path, `{"forced_down":true}`, at("2.53")).ok(200)
+	isGood(true, "a", "it is on the list still")
+	volume := compute.StateVolume(host)
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO secure_volumes (id, host_id, host_name, device, wanted) VALUES ($1, $2, 'host-a', '/dev/v', true)`, volume, host)
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES ($1, 'key_secret', 'key-manager', 'k', 'volume', $2, 'req-1', $1, '', '', 'present')`, uuid.New(), volume)
+	require.NoError(t, err)
 	remove().is(204, "")
+	isGood(false, "a", "it does not come back with what it had")
 	var state compute.ThingState
-	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT state FROM ledger").Scan(&state))
+	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT state FROM ledger WHERE name = 'f'").Scan(&state))
 	require.Equal(t, compute.ThingReleased, state, "nobody is there to remove it")
+	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT state FROM ledger WHERE name = 'k'").Scan(&state))
+	require.Equal(t, compute.ThingWaiting, state, "nobody reads its volume any more")
 	var claims int
 	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM claims").Scan(&claims))
 	require.Zero(t, claims)
 	remove().fails(404, "itemNotFound", "Service "+host.String()+" not found.")
 	b.do(t, admin, "DELETE", "/os-services/x", "", at("2.53")).fails(400, "badRequest", "Invalid uuid x")
 	b.do(t, admin, "DELETE", "/os-services/1", "").fails(404, "itemNotFound", "Service 1 not found.")
-	newHost(t, b, "host-b", "nova")
+	certify("b", newHost(t, b, "host-b", "nova"), "host-b")
 	b.do(t, admin, "DELETE", "/os-services/2", "").is(204, "")
+	isGood(true, "b", "its worker runs, and registers it anew")
 }
 
 func TestHypervisorKeysOfEachVersion(t *testing.T) {
@@ -274,6 +300,10 @@ func TestHypervisorStatisticsAndUptime(t *testing.T) {
 	}
 	get("/statistics", "2.87").is(200, `{"hypervisor_statistics":{"count":2,"current_workload":0,"disk_available_least":190,"free_disk_gb":190,
 		"free_ram_mb":30720,"local_gb":200,"local_gb_used":10,"memory_mb":32768,"memory_mb_used":2048,"running_vms":1,"vcpus":16,"vcpus_used":2}}`)
+	_, err := b.pool.Exec(t.Context(), `WITH c AS (UPDATE claims SET group_mb = 1028) UPDATE hosts SET group_mb = 51200 WHERE id = $1`, id)
+	require.NoError(t, err)
+	get("/statistics", "2.87").is(200, `{"hypervisor_statistics":{"count":2,"current_workload":0,"disk_available_least":238,"free_disk_gb":238,
+		"free_ram_mb":30720,"local_gb":250,"local_gb_used":12,"memory_mb":32768,"memory_mb_used":2048,"running_vms":1,"vcpus":16,"vcpus_used":2}}`)
 	get("/statistics", "2.88").fails(404, "itemNotFound", "API version 2.88 is not supported on this method.")
 	get("/1/uptime", "2.1").is(200, `{"hypervisor":{"id":1,"hypervisor_hostname":"host-a","state":"up","status":"enabled","uptime":"up 3 days"}}`)
 	get("/"+id.String()+"/uptime", "2.88").fails(404, "itemNotFound", "API version 2.88 is not supported on this method.")

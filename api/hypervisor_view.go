@@ -84,12 +84,17 @@ type hypervisorUse struct {
 	vcpus, vcpusUsed, memory, memoryUsed, disk, diskUsed, servers int64
 }
 
-// useOf gives a host's use. What is reserved for the host itself counts as used.
+// useOf gives a host's use. What is reserved for the host itself counts as used. Its disk is that
+// of its file system and its volume group.
 func useOf(h schema.HostsWithUseRow) hypervisorUse {
-	return hypervisorUse{
+	use := hypervisorUse{
 		vcpus: int64(h.VCPUs), vcpusUsed: h.VcpusUsed, memory: int64(h.MemoryMB), memoryUsed: int64(h.ReservedMemoryMB) + h.MemoryMbUsed,
-		disk: int64(h.DiskGB), diskUsed: h.DiskGbUsed, servers: h.Servers,
+		disk: int64(h.DiskGB), diskUsed: h.DiskGbUsed + (h.GroupMBUsed+1023)/1024, servers: h.Servers,
 	}
+	if h.GroupMB != nil {
+		use.disk += *h.GroupMB / 1024
+	}
+	return use
 }
 
 func (u *hypervisorUse) add(other hypervisorUse) {

@@ -65,7 +65,7 @@ func (a *API) listActions(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations := []schema.Operation{}
+	operations := []schema.ServerOperationsRow{}
 	if page.Most > 0 {
 		if operations, err = a.db.ServerOperations(r.Context(), page); err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func (a *API) listActions(r *Request) (any, error) {
 	}
 	items := []map[string]any{}
 	for _, op := range operations {
-		items = append(items, viewAction(r.Version, op))
+		items = append(items, viewAction(r.Version, schema.Operation(op)))
 	}
 	answer := map[string]any{"instanceActions": items}
 	if n := len(operations); r.Version >= 58 && n > 0 {

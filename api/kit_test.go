@@ -228,6 +228,7 @@ func setup(t *testing.T, change ...func(*api.Config)) *bundle {
 		},
 		IdentityURI: "http://identity.example:5000/v3",
 		Keys:        &b.keys, Objects: &b.objects, Seal: b.seal, Shares: fileServer{},
+		Consoles: api.Consoles{URL: "https://consoles.example"},
 	}
 	for _, c := range change {
 		c(&config)

@@ -41,7 +41,7 @@ func (a *API) showLimits(r *Request) (any, error) {
 		}
 		project = other
 	}
-	use, err := projectUse(r.Context(), a.db, project)
+	use, err := a.shownUse(r.Context(), project)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func viewLimits(v microversion.Version, quota compute.Quota, use compute.Use) ma
 		"maxTotalInstances": limitOf("instances", quota), "maxTotalCores": limitOf("cores", quota), "maxTotalRAMSize": limitOf("ram", quota),
 		"maxTotalKeypairs": limitOf("key_pairs", quota), "maxServerMeta": limitOf("metadata_items", quota),
 		"maxServerGroups": limitOf("server_groups", quota), "maxServerGroupMembers": limitOf("server_group_members", quota),
-		"totalInstancesUsed": use.Instances, "totalCoresUsed": use.Cores, "totalRAMUsed": use.MemoryMB, "totalServerGroupsUsed": 0,
+		"totalInstancesUsed": use.Instances, "totalCoresUsed": use.Cores, "totalRAMUsed": use.MemoryMB, "totalServerGroupsUsed": use.Groups,
 	}
 	if v < 36 {
 		view["maxSecurityGroups"], view["maxSecurityGroupRules"] = limitOf("security_groups", quota), limitOf("security_group_rules", quota)

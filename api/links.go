@@ -79,6 +79,11 @@ func (r *Request) Next(collection string, count int, last string) []Link {
 	if count == 0 || count < r.Limit() {
 		return nil
 	}
+	return r.nextAfter(collection, last)
+}
+
+// nextAfter links what is behind an item.
+func (r *Request) nextAfter(collection, last string) []Link {
 	query := url.Values{}
 	for name, values := range r.Query {
 		query[name] = values

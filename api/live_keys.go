@@ -28,13 +28,18 @@ func (a *API) checkLiveKeys(r *Request, row serverRow) error {
 	if err != nil {
 		return err
 	}
+	return a.checkKept(r, r.Credential(), s, deref(row.HostAgent))
+}
+
+// checkKept is checkLiveKeys for a move with a credential; agent is where the server's host answers.
+func (a *API) checkKept(r *Request, asker compute.Credential, s compute.Server, agent string) error {
 	if !slices.ContainsFunc(s.Secrets(), func(id compute.SecretID) bool {
-		_, cred := keyOf(id, r.Credential(), s)
+		_, cred := keyOf(id, asker, s)
 		return cannotRead(a.look(r, s, cred, id))
 	}) {
 		return nil
 	}
-	kept, err := a.keptOf(r, row.Server, deref(row.HostAgent))
+	kept, err := a.keptOf(r, s, agent)
 	if err != nil {
 		return err
 	}
@@ -52,11 +57,11 @@ func cannotRead(err error) bool {
 }
 
 // keptOf asks the server's host which of its keys it keeps.
-func (a *API) keptOf(r *Request, s schema.Server, agent string) ([]compute.SecretID, error) {
-	if s.HostID == nil || agent == "" {
+func (a *API) keptOf(r *Request, s compute.Server, agent string) ([]compute.SecretID, error) {
+	if s.Host == nil || agent == "" {
 		return nil, nil
 	}
-	kept, err := a.config.Hosts.Kept(r.Context(), *s.HostID, agent, s.ID)
+	kept, err := a.config.Hosts.Kept(r.Context(), *s.Host, agent, s.ID)
 	if err != nil {
 		a.config.Logger.WarnContext(r.Context(), "a host does not say which keys of a server it keeps", "server", s.ID, "error", err)
 		return nil, fault.Conflict("Server %s cannot be moved while it runs: whoever asks may not read its keys, and its host does not say whether it keeps them.", s.ID)

@@ -170,20 +170,31 @@ var demands = map[string][]demand{
 		{right: ofNamedUser, granted: 204, query: "user_id=USER", version: "2.97"},
 	},
 
-	"GET /os-services": {{right: onlyAdmin, granted: 200}},
+	"POST /os-server-external-events": {{right: onlyAdmin, granted: 200, body: `{"events":[{"name":"network-changed","server_uuid":"SERVER"}]}`}},
+	"GET /os-services":                {{right: onlyAdmin, granted: 200}},
 	"PUT /os-services/:id": {
 		{right: onlyAdmin, granted: 200, body: `{"host":"node-2","binary":"nova-compute"}`, to: "/os-services/disable", version: "2.11"},
 		{right: onlyAdmin, granted: 200, body: `{"status":"disabled","disabled_reason":"because"}`, version: "2.97"},
 	},
-	"DELETE /os-services/:id":          {{right: onlyAdmin, granted: 204}},
-	"GET /os-hypervisors":              {{right: onlyAdmin, granted: 200}},
-	"GET /os-hypervisors/detail":       {{right: onlyAdmin, granted: 200}, {right: onlyAdmin, granted: 200, query: "with_servers=true&hypervisor_hostname_pattern=node", version: "2.97"}},
-	"GET /os-hypervisors/statistics":   {{right: onlyAdmin, granted: 200}},
-	"GET /os-hypervisors/:id":          {{right: onlyAdmin, granted: 200, version: "2.97"}},
-	"GET /os-hypervisors/:id/uptime":   {{right: onlyAdmin, granted: 200, version: "2.87"}},
-	"GET /os-hypervisors/:id/search":   {{right: onlyAdmin, granted: 200, to: "/os-hypervisors/node/search"}},
-	"GET /os-hypervisors/:id/servers":  {{right: onlyAdmin, granted: 200, to: "/os-hypervisors/node/servers"}},
-	"GET /os-aggregates":               {{right: onlyAdmin, granted: 200}},
+	"GET /os-services/:id/drain":      {{right: onlyAdmin, granted: 200, query: "cold=true", version: "2.97"}},
+	"DELETE /os-services/:id":         {{right: onlyAdmin, granted: 204}},
+	"GET /os-hypervisors":             {{right: onlyAdmin, granted: 200}},
+	"GET /os-hypervisors/detail":      {{right: onlyAdmin, granted: 200}, {right: onlyAdmin, granted: 200, query: "with_servers=true&hypervisor_hostname_pattern=node", version: "2.97"}},
+	"GET /os-hypervisors/statistics":  {{right: onlyAdmin, granted: 200}},
+	"GET /os-hypervisors/:id":         {{right: onlyAdmin, granted: 200, version: "2.97"}},
+	"GET /os-hypervisors/:id/uptime":  {{right: onlyAdmin, granted: 200, version: "2.87"}},
+	"GET /os-hypervisors/:id/search":  {{right: onlyAdmin, granted: 200, to: "/os-hypervisors/node/search"}},
+	"GET /os-hypervisors/:id/servers": {{right: onlyAdmin, granted: 200, to: "/os-hypervisors/node/servers"}},
+	"GET /os-aggregates":              {{right: onlyAdmin, granted: 200}},
+	"GET /os-simple-tenant-usage":     {{right: onlyAdmin, granted: 200, query: "detailed=1&start=2020-01-01T00:00:00&end=2040-01-01T00:00:00"}},
+	"GET /os-simple-tenant-usage/:id": {{right: named, granted: 200, query: "start=2020-01-01T00:00:00&end=2040-01-01T00:00:00"}},
+	"GET /os-server-groups":           {{right: ofOwn(reads), granted: 200}, {right: ofOwn(reads), granted: 200, query: "all_projects=1&limit=5&offset=0"}},
+	"GET /os-server-groups/:id":       {{right: on(reads), granted: 200}},
+	"POST /os-server-groups": {
+		{right: ofOwn(writes), granted: 200, body: `{"server_group":{"name":"new","policies":["affinity"]}}`, version: "2.63"},
+		{right: ofOwn(writes), granted: 200, body: `{"server_group":{"name":"new","policy":"anti-affinity","rules":{"max_server_per_host":2}}}`},
+	},
+	"DELETE /os-server-groups/:id":     {{right: on(writes), granted: 204}},
 	"GET /os-availability-zone":        {{right: ofOwn(reads), granted: 200}},
 	"GET /os-availability-zone/detail": {{right: onlyAdmin, granted: 200}},
 
@@ -230,6 +241,30 @@ var demands = map[string][]demand{
 			}
 			return granted
 		}, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none","key_name":"KEY"}}`},
+		{right: func(by caller, granted int) int { // into a group of the project's, away from a server of it
+			switch {
+			case by.power == rules:
+				return granted
+			case by.power < writes:
+				return http.StatusForbidden
+			case !by.home:
+				return http.StatusBadRequest
+			}
+			return granted
+		}, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none"},"os:scheduler_hints":{"group":"GROUP"}}`},
+		{right: func(by caller, granted int) int {
+			switch {
+			case by.power == rules:
+				return granted
+			case by.power < writes:
+				return http.StatusForbidden
+			case !by.home:
+				return http.StatusBadRequest
+			}
+			return granted
+		}, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none"},"os:scheduler_hints":{"different_host":["SERVER"]}}`},
+		{right: onlyAdmin, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none","host":"node-2"}}`},
+		{right: onlyAdmin, granted: 202, body: `{"server":{"name":"one","imageRef":"PUBLIC-IMAGE","flavorRef":"42","networks":"none","availability_zone":":node-2"}}`},
 	},
 	"GET /servers/:id":                                              {{right: on(reads), granted: 200}},
 	"PUT /servers/:id":                                              {{right: on(writes), granted: 200, body: `{"server":{"name":"other","description":null,"accessIPv4":"192.0.2.1","OS-DCF:diskConfig":"AUTO","hostname":"other"}}`}},
@@ -250,14 +285,20 @@ var demands = map[string][]demand{
 	"GET /servers/:id/ips/:network":                                 {{right: on(reads), granted: 404}},
 	"GET /servers/:id/os-security-groups":                           {{right: on(reads), granted: 200}},
 	"GET /servers/:id/os-interface":                                 {{right: on(reads), granted: 200}},
+	"GET /servers/:id/os-interface/:port":                           {{right: on(reads), granted: 404}},                                      // it has none
+	"POST /servers/:id/os-interface":                                {{right: on(writes), granted: 400, body: `{"interfaceAttachment":{}}`}}, // there is no network service
+	"DELETE /servers/:id/os-interface/:port":                        {{right: on(writes), granted: 404}},
 	"GET /servers/:id/os-volume_attachments":                        {{right: on(reads), granted: 200}},
 	"POST /servers/:id/os-volume_attachments":                       {{right: on(writes), granted: 400, body: `{"volumeAttachment":{"volumeId":"00000000-0000-0000-0000-000000000000"}}`}},
 	"GET /servers/:id/shares":                                       {{right: on(reads), granted: 200}},
 	"GET /servers/:id/shares/:share_id":                             {{right: on(reads), granted: 404}}, // it has none
 	"POST /servers/:id/shares":                                      {{right: on(writes), granted: 409, body: `{"share":{"share_id":"` + goodShare + `","tag":"data"}}`, from: compute.VMStopped}},
 	"DELETE /servers/:id/shares/:share_id":                          {{right: on(writes), granted: 404, from: compute.VMStopped}},
+	"GET /servers/:id/diagnostics":                                  {{right: on(rules), granted: 200}},
 	"GET /servers/:id/disks":                                        {{right: on(reads), granted: 200}},
 	"GET /servers/:id/operations":                                   {{right: on(reads), granted: 200}},
+	"GET /servers/:id/operations/:operation":                        {{right: on(reads), granted: 200}},
+	"DELETE /servers/:id/operations/:operation":                     {{right: on(writes), granted: 409}}, // it has ended, or not begun
 	"GET /servers/:id/os-instance-actions":                          {{right: on(reads), granted: 200}},
 	"GET /os-migrations":                                            {{right: onlyAdmin, granted: 200}},
 	"GET /servers/:id/migrations":                                   {{right: on(rules), granted: 200}},
@@ -266,17 +307,21 @@ var demands = map[string][]demand{
 	"POST /servers/:id/migrations/:migration/action force_complete": {{right: on(rules), granted: 404, body: `{"force_complete":null}`}},
 	"GET /servers/:id/os-instance-actions/:request_id":              {{right: on(reads), granted: 200}},
 
-	"POST /servers/:id/action os-start":      {{right: on(writes), granted: 202, body: `{"os-start":null}`, from: compute.VMStopped}},
-	"POST /servers/:id/action os-stop":       {{right: on(writes), granted: 202, body: `{"os-stop":null}`}},
-	"POST /servers/:id/action reboot":        {{right: on(writes), granted: 202, body: `{"reboot":{"type":"HARD"}}`}},
-	"POST /servers/:id/action pause":         {{right: on(writes), granted: 202, body: `{"pause":null}`}},
-	"POST /servers/:id/action unpause":       {{right: on(writes), granted: 202, body: `{"unpause":null}`, from: compute.VMPaused}},
-	"POST /servers/:id/action lock":          {{right: on(writes), granted: 202, body: `{"lock":{"locked_reason":"why"}}`}},
-	"POST /servers/:id/action unlock":        {{right: on(writes), granted: 202, body: `{"unlock":null}`}},
-	"POST /servers/:id/action os-resetState": {{right: on(rules), granted: 202, body: `{"os-resetState":{"state":"error"}}`}},
-	"POST /servers/:id/action createImage":   {{right: on(writes), granted: 202, body: `{"createImage":{"name":"copy","metadata":{"a":"b"}}}`}},
-	"POST /servers/:id/action createBackup":  {{right: on(writes), granted: 202, body: `{"createBackup":{"name":"copy","backup_type":"daily","rotation":1}}`}},
-	"POST /servers/:id/action resize":        {{right: on(writes), granted: 202, body: `{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}`}},
+	"POST /servers/:id/action os-start":            {{right: on(writes), granted: 202, body: `{"os-start":null}`, from: compute.VMStopped}},
+	"POST /servers/:id/action os-stop":             {{right: on(writes), granted: 202, body: `{"os-stop":null}`}},
+	"POST /servers/:id/action reboot":              {{right: on(writes), granted: 202, body: `{"reboot":{"type":"HARD"}}`}},
+	"POST /servers/:id/action addSecurityGroup":    {{right: on(writes), granted: 404, body: `{"addSecurityGroup":{"name":"web"}}`}},
+	"POST /servers/:id/action removeSecurityGroup": {{right: on(writes), granted: 404, body: `{"removeSecurityGroup":{"name":"web"}}`}},
+	"POST /servers/:id/action pause":               {{right: on(writes), granted: 202, body: `{"pause":null}`}},
+	"POST /servers/:id/action unpause":             {{right: on(writes), granted: 202, body: `{"unpause":null}`, from: compute.VMPaused}},
+	"POST /servers/:id/action lock":                {{right: on(writes), granted: 202, body: `{"lock":{"locked_reason":"why"}}`}},
+	"POST /servers/:id/action unlock":              {{right: on(writes), granted: 202, body: `{"unlock":null}`}},
+	"POST /servers/:id/action os-resetState":       {{right: on(rules), granted: 202, body: `{"os-resetState":{"state":"error"}}`}},
+	"POST /servers/:id/action createImage":         {{right: on(writes), granted: 202, body: `{"createImage":{"name":"copy","metadata":{"a":"b"}}}`}},
+	"POST /servers/:id/action createBackup":        {{right: on(writes), granted: 202, body: `{"createBackup":{"name":"copy","backup_type":"daily","rotation":1}}`}},
+	"POST /servers/:id/action resize":              {{right: on(writes), granted: 202, body: `{"resize":{"flavorRef":"42","OS-DCF:diskConfig":"AUTO"}}`}},
+	"POST /servers/:id/action forceDelete":         {{right: on(writes), granted: 202, body: `{"forceDelete":null}`}},
+	"POST /servers/:id/action restore":             {{right: on(writes), granted: 409, body: `{"restore":null}`}},
 	"POST /servers/:id/action rebuild": {{right: on(writes), granted: 202,
 		body: `{"rebuild":{"imageRef":"PUBLIC-IMAGE","name":"new","metadata":{"a":"b"},"description":"d","preserve_ephemeral":false,"user_data":"dGV4dA==","key_name":null}}`}},
 	"POST /servers/:id/action dryRun": {
@@ -292,6 +337,12 @@ var demands = map[string][]demand{
 	},
 	"POST /servers/:id/action rotateKeys":          {{right: on(writes), granted: 409, body: `{"rotateKeys":null}`}}, // it has none
 	"POST /servers/:id/action os-getConsoleOutput": {{right: on(writes), granted: 200, body: `{"os-getConsoleOutput":{"length":10}}`}},
+	"POST /servers/:id/remote-consoles":            {{right: on(writes), granted: 200, body: `{"remote_console":{"protocol":"serial","type":"serial"}}`}},
+	"POST /servers/:id/action os-getSerialConsole": {{right: on(writes), granted: 200, body: `{"os-getSerialConsole":{"type":"serial"}}`}},
+	"POST /servers/:id/action os-getVNCConsole":    {{right: on(writes), granted: 400, body: `{"os-getVNCConsole":{"type":"novnc"}}`}}, // its machine has no screen
+	"POST /servers/:id/action os-getSPICEConsole":  {{right: on(writes), granted: 400, body: `{"os-getSPICEConsole":{"type":"spice-html5"}}`}},
+	"POST /servers/:id/action os-getRDPConsole":    {{right: on(writes), granted: 400, body: `{"os-getRDPConsole":{"type":"rdp-html5"}}`}},
+	"GET /os-console-auth-tokens/:token":           {{right: onlyAdmin, granted: 400, version: "2.30"}, {right: onlyAdmin, granted: 404, version: "2.31"}}, // nobody asked for a console
 	"POST /servers/:id/action rescue":              {{right: on(writes), granted: 200, body: `{"rescue":{"adminPass":"secret","rescue_image_ref":"PUBLIC-IMAGE"}}`}},
 	"POST /servers/:id/action unrescue":            {{right: on(writes), granted: 202, body: `{"unrescue":null}`, from: compute.VMRescued}},
 	"POST /servers/:id/action shelve":              {{right: on(writes), granted: 202, body: `{"shelve":null}`}},
@@ -386,7 +437,7 @@ func routedOfVolumes(name, root string) routed {
 // words replaces the words in capitals by what a project has.
 func (p *tenant) words(c *tenants) *strings.Replacer {
 	return strings.NewReplacer("PUBLIC-IMAGE", c.image, "PUBLIC", publicKey, "PROJECT", p.project, "USER", p.user, "MARK", p.mark,
-		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption)
+		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption, "GROUP", p.group)
 }
 
 // path is a route's path with what a project has in place of its parameters.
@@ -397,13 +448,15 @@ func (p *tenant) path(c *tenants, route string) string {
 		id = p.flavor
 	case strings.HasPrefix(route, "/types/"):
 		id, key = p.volume, "multiattach"
-	case strings.HasPrefix(route, "/os-quota-sets/"):
+	case strings.HasPrefix(route, "/os-server-groups/"):
+		id = p.group
+	case strings.HasPrefix(route, "/os-quota-sets/"), strings.HasPrefix(route, "/os-simple-tenant-usage/"):
 		id = p.project
 	case strings.HasPrefix(route, "/os-services/"), strings.HasPrefix(route, "/os-hypervisors/"):
 		id = c.spare.String()
 	}
 	return strings.NewReplacer(":id", id, ":key", key, ":name", p.key, ":tag", p.tag, ":alias", "os-keypairs",
-		":network", "none", ":share_id", goodShare, ":request_id", p.action).Replace(route)
+		":network", "none", ":port", goodShare, ":share_id", goodShare, ":request_id", p.action, ":operation", p.action).Replace(route)
 }
 
 // versions are those at which a route is asked.
@@ -520,7 +573,7 @@ func (c *tenants) demand(t *testing.T, r routed, d demand, version string) {
 				require.NotContains(t, seen, secret, what)
 			}
 		}
-		for root, id := range map[string]string{"/servers/": c.home.server, "/types/": c.home.volume} {
+		for root, id := range map[string]string{"/servers/": c.home.server, "/types/": c.home.volume, "/os-server-groups/": c.home.group} {
 			if !by.home && strings.HasPrefix(path, root) && strings.Contains(path, id) {
 				other := uuid.NewString()
 				none := send(by.as, strings.ReplaceAll(path, id, other))

@@ -116,12 +116,20 @@ func (a *API) refuse(err error, c echo.Context) {
 
 var globalID = regexp.MustCompile(`^req-[0-9a-fA-F-]{36}$`)
 
+// withoutToken is a path without the token of a console, which is good until it is used.
+func withoutToken(path string) string {
+	if before, _, found := strings.Cut(path, consoleTokens); found {
+		return before + consoleTokens + "…"
+	}
+	return path
+}
+
 // log writes one line for each request. It names no header and no body: what a
 // client keeps secret is in those.
 func (a *API) log(c echo.Context, s *state, start time.Time) {
 	in, out := c.Request(), c.Response()
 	attributes := []slog.Attr{
-		slog.String("request_id", string(s.id)), slog.String("method", in.Method), slog.String("path", in.URL.Path),
+		slog.String("request_id", string(s.id)), slog.String("method", in.Method), slog.String("path", withoutToken(in.URL.Path)),
 		slog.Int("status", out.Status), slog.Int64("bytes", out.Size), slog.Duration("took", a.config.Now().Sub(start)),
 		slog.String("client", c.RealIP()), slog.String("version", s.spoken.Compute.String()),
 	}

@@ -32,8 +32,8 @@ func (a *API) quotaSets() Resource {
 			{Method: http.MethodGet, Path: path, Handle: a.showQuotas},
 			{Method: http.MethodGet, Path: path + "/defaults", Rule: defaults, Handle: a.defaultQuotas},
 			{Method: http.MethodGet, Path: path + "/detail", Handle: a.detailQuotas},
-			{Method: http.MethodPut, Path: path, Rule: update, Handle: quotasAreElsewhere},
-			{Method: http.MethodDelete, Path: path, Rule: remove, Handle: quotasAreElsewhere},
+			{Method: http.MethodPut, Path: path, Rule: update, Refused: quotasElsewhere, Handle: quotasAreElsewhere},
+			{Method: http.MethodDelete, Path: path, Rule: remove, Refused: quotasElsewhere, Handle: quotasAreElsewhere},
 		},
 	}
 }
@@ -56,17 +56,17 @@ func (a *API) quotaClassSets() Resource {
 			{Method: http.MethodGet, Path: path, Rule: show, Handle: func(r *Request) (any, error) {
 				return map[string]any{"quota_class_set": quotaSet(r, classQuotaNames(r.Version), a.config.Quotas.Default(r.Context()))}, nil
 			}},
-			{Method: http.MethodPut, Path: path, Rule: update, Handle: quotasAreElsewhere},
+			{Method: http.MethodPut, Path: path, Rule: update, Refused: quotasElsewhere, Handle: quotasAreElsewhere},
 		},
 	}
 }
 
 // quotasAreElsewhere refuses to change a quota. Nova with Keystone's limits takes such a
 // request and changes nothing; it is better to say so.
-func quotasAreElsewhere(*Request) (any, error) {
-	return nil, fault.Forbidden("Quotas cannot be changed here. They are Keystone's limits of this service " +
-		"(openstack limit create, openstack registered limit create), or strongroom's configuration (quota).")
-}
+func quotasAreElsewhere(*Request) (any, error) { return nil, fault.Forbidden(quotasElsewhere) }
+
+const quotasElsewhere = "Quotas cannot be changed here. They are Keystone's limits of this service " +
+	"(openstack limit create, openstack registered limit create), or strongroom's configuration (quota)."
 
 // quotaNames are the resources that have quotas. Those of networks went in
 // 2.36, those of injected files in 2.57.
@@ -112,7 +112,11 @@ func limitOf(name string, quota compute.Quota) int64 {
 		return limit(quota.MemoryMB)
 	case "metadata_items":
 		return maxMetadata
-	case "injected_files", "injected_file_content_bytes", "injected_file_path_bytes", "server_groups", "server_group_members":
+	case "server_groups":
+		return limit(quota.Groups)
+	case "server_group_members":
+		return limit(quota.GroupMembers)
+	case "injected_files", "injected_file_content_bytes", "injected_file_path_bytes":
 		return 0 // not offered
 	default:
 		return compute.Unlimited // the networks' are kept elsewhere; keypairs have none
@@ -130,6 +134,8 @@ func usedOf(name string, use compute.Use) int64 {
 		return use.Cores
 	case "ram":
 		return use.MemoryMB
+	case "server_groups":
+		return use.Groups
 	default:
 		return 0
 	}
@@ -189,7 +195,7 @@ func (a *API) detailQuotas(r *Request) (any, error) {
 	if err := a.knownProject(r, project); err != nil {
 		return nil, err
 	}
-	use, err := projectUse(r.Context(), a.db, project)
+	use, err := a.shownUse(r.Context(), project)
 	if err != nil {
 		return nil, err
 	}

@@ -125,3 +125,13 @@ func projectUse(ctx context.Context, q *schema.Queries, project string) (compute
 	use, err := q.ProjectUse(ctx, project)
 	return compute.Use{Instances: use.Servers, Cores: use.VCPUs, MemoryMB: use.MemoryMB, DiskGB: use.DiskGB}, err
 }
+
+// shownUse is projectUse with what only views show.
+func (a *API) shownUse(ctx context.Context, project string) (compute.Use, error) {
+	use, err := projectUse(ctx, a.db, project)
+	if err != nil {
+		return use, err
+	}
+	use.Groups, err = a.db.CountServerGroups(ctx, project)
+	return use, err
+}

@@ -19,9 +19,11 @@ import (
 type Request struct {
 	ID       compute.OperationID  // the request id; the operation it asks for has the same
 	Version  microversion.Version // of the compute API
-	Extended bool                 // "strongroom 1.0" was named: the extensions are spoken
-	Token    *gopherpolicy.Token
-	Query    url.Values // checked against the route's schema
+	Extended bool                 // "strongroom 1.0" or newer was named: the extensions are spoken
+	// Extensions is the minor version of that; 0, too, where they are not spoken.
+	Extensions microversion.Version
+	Token      *gopherpolicy.Token
+	Query      url.Values // checked against the route's schema
 
 	echo     echo.Context
 	legacy   bool // at the /v2 endpoint

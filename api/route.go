@@ -30,9 +30,11 @@ type Route struct {
 	// Extended is the schema in place of Body for who speaks strongroom's own
 	// extensions; undefined: Body.
 	Extended validation.Versions
-	// Own marks an action of strongroom's own: who does not speak its extensions is
-	// told that there is no such action.
+	// Own marks what is strongroom's own: who does not speak its extensions is told that there is
+	// no such action, or, by the handler, no such resource.
 	Own bool
+	// Refused says of a route that nobody's request is granted why.
+	Refused string
 
 	Query  validation.Versions // the schema of the query string; undefined: anything goes
 	Status int                 // of success; default 200

@@ -31,6 +31,7 @@ func (a *API) servers() Resource {
 			ruleDetail: policy.ProjectReaderOrAdmin, ruleDetailAll: policy.Admin, ruleAllFilters: policy.Admin,
 			ruleShow: policy.ProjectReaderOrAdmin, ruleHostStatus: policy.Admin, ruleAttributes: policy.Admin,
 			ruleCreate: policy.ProjectMemberOrAdmin, ruleAttachNetwork: policy.ProjectMemberOrAdmin,
+			ruleForcedHost: policy.Admin, ruleRequestedHost: policy.Admin,
 			ruleUpdate: policy.ProjectMemberOrAdmin, ruleDelete: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{

@@ -12,6 +12,7 @@ const (
 	ruleAddressIndex = "os_compute_api:ips:index"
 	ruleAddressShow  = "os_compute_api:ips:show"
 	ruleInterfaces   = "os_compute_api:os-attach-interfaces:list"
+	ruleInterface    = "os_compute_api:os-attach-interfaces:show"
 	ruleVolumes      = "os_compute_api:os-volumes-attachments:index"
 	ruleAttachVolume = "os_compute_api:os-volumes-attachments:create"
 	ruleGroups       = "os_compute_api:os-security-groups:list"
@@ -21,9 +22,8 @@ var attachBody = validation.Always(validation.Object([]string{"volumeAttachment"
 	"volumeAttachment": {"type": "object", "required": []string{"volumeId"}},
 }))
 
-// serverAttachments is what clients ask for beside a server: its addresses,
-// which no service gives out here; ports and volumes, which there are none of;
-// and the one security group.
+// serverAttachments is what clients ask for beside a server: its ports in the network service and
+// their addresses; volumes, which there are none of; and its security groups.
 func (a *API) serverAttachments() Resource {
 	empty := func(path, key, rule string) Route {
 		return Route{Method: http.MethodGet, Path: path, Handle: func(r *Request) (any, error) {
@@ -34,16 +34,19 @@ func (a *API) serverAttachments() Resource {
 	return Resource{
 		Rules: policy.Rules{
 			ruleAddressIndex: policy.ProjectReaderOrAdmin, ruleAddressShow: policy.ProjectReaderOrAdmin,
-			ruleInterfaces: policy.ProjectReaderOrAdmin, ruleVolumes: policy.ProjectReaderOrAdmin, ruleGroups: policy.ProjectReaderOrAdmin,
-			ruleAttachVolume: policy.ProjectMemberOrAdmin,
+			ruleInterfaces: policy.ProjectReaderOrAdmin, ruleInterface: policy.ProjectReaderOrAdmin, ruleVolumes: policy.ProjectReaderOrAdmin, ruleGroups: policy.ProjectReaderOrAdmin,
+			ruleAttachVolume: policy.ProjectMemberOrAdmin, ruleAttachInterface: policy.ProjectMemberOrAdmin, ruleDetachInterface: policy.ProjectMemberOrAdmin,
 		},
 		Routes: []Route{
 			{Method: http.MethodGet, Path: "/servers/:id/ips", Handle: a.listAddresses},
 			{Method: http.MethodGet, Path: "/servers/:id/ips/:network", Handle: a.showAddresses},
 			{Method: http.MethodGet, Path: "/servers/:id/os-security-groups", Handle: a.listServerGroups},
-			empty("/servers/:id/os-interface", "interfaceAttachments", ruleInterfaces),
+			{Method: http.MethodGet, Path: "/servers/:id/os-interface", Handle: a.listInterfaces},
+			{Method: http.MethodGet, Path: "/servers/:id/os-interface/:port", Handle: a.showInterface},
+			{Method: http.MethodPost, Path: "/servers/:id/os-interface", Body: attachInterfaceBody, Handle: a.attachInterface},
+			{Method: http.MethodDelete, Path: "/servers/:id/os-interface/:port", Status: http.StatusAccepted, Handle: a.detachInterface},
 			empty("/servers/:id/os-volume_attachments", "volumeAttachments", ruleVolumes),
-			{Method: http.MethodPost, Path: "/servers/:id/os-volume_attachments", Body: attachBody, Handle: a.attachVolume},
+			{Method: http.MethodPost, Path: "/servers/:id/os-volume_attachments", Body: attachBody, Refused: noneAttached, Handle: a.attachVolume},
 		},
 	}
 }
@@ -53,17 +56,23 @@ func (a *API) attachVolume(r *Request) (any, error) {
 	if _, err := a.findServer(r, ruleAttachVolume); err != nil {
 		return nil, err
 	}
-	return nil, fault.BadRequest("Volumes are not offered: none can be attached. %s", ofVolumesApart)
+	return nil, fault.BadRequest(noneAttached+" %s", ofVolumesApart)
 }
 
+const noneAttached = "Volumes are not offered: none can be attached."
+
 func (a *API) listAddresses(r *Request) (any, error) {
-	_, err := a.findServer(r, ruleAddressIndex)
-	return map[string]any{"addresses": map[string]any{}}, err
+	row, err := a.findServer(r, ruleAddressIndex)
+	return map[string]any{"addresses": addresses(row.Server.Networks, false)}, err
 }
 
 func (a *API) showAddresses(r *Request) (any, error) {
-	if _, err := a.findServer(r, ruleAddressShow); err != nil {
+	row, err := a.findServer(r, ruleAddressShow)
+	if err != nil {
 		return nil, err
+	}
+	if label := r.Param("network"); len(addresses(row.Server.Networks, false)[label]) > 0 {
+		return map[string]any{label: addresses(row.Server.Networks, false)[label]}, nil
 	}
 	return nil, fault.NotFound("Instance is not a member of specified network")
 }
@@ -73,7 +82,19 @@ func (a *API) listServerGroups(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"security_groups": []map[string]any{{
-		"id": defaultGroup, "name": defaultGroup, "description": "Default security group", "tenant_id": row.Server.ProjectID, "rules": []any{},
-	}}}, nil
+	if a.config.Networks != nil {
+		groups, err := a.config.Networks.ServerGroups(r.Context(), r.Credential(), row.Server.ID)
+		return map[string]any{"security_groups": viewGroups(groups)}, err
+	}
+	groups := []map[string]any{}
+	for _, g := range securityGroups(row.Server.Networks) {
+		description := ""
+		if g["name"] == defaultGroup {
+			description = "Default security group"
+		}
+		groups = append(groups, map[string]any{
+			"id": g["name"], "name": g["name"], "description": description, "tenant_id": row.Server.ProjectID, "rules": []any{},
+		})
+	}
+	return map[string]any{"security_groups": groups}, nil
 }

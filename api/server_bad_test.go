@@ -47,6 +47,10 @@ func TestCreateRefusesBadInput(t *testing.T) {
 	maybe := specs("hw:ephemeral_encryption", "maybe")
 	open := specs("hw:ephemeral_encryption", "false")
 	tpm2 := specs("hw:tpm_version", "2.0")
+	secureBoot, insecure := specs("os:secure_boot", "required"), specs("os:secure_boot", "disabled")
+	required := image(func(i *compute.Image) {
+		i.Properties["hw_firmware_type"], i.Properties["os_secure_boot"] = "uefi", "required"
+	})
 
 	type more = map[string]any
 	for _, bad := range []struct {
@@ -84,6 +88,15 @@ func TestCreateRefusesBadInput(t *testing.T) {
 		{"CRB with 1.2", more{"flavorRef": crb12}, "2.90", 400, "badRequest", "TPM model CRB is only valid with TPM version 2.0."},
 		{"model without version", more{"flavorRef": modelOnly}, "2.90", 400, "badRequest",
 			"TPM model tpm-tis is requested without a TPM version. Set hw:tpm_version in the flavor or hw_tpm_version in the image."},
+		{"unknown firmware", more{"imageRef": property("hw_firmware_type", "efi")}, "2.90", 400, "badRequest",
+			"Image tiny has an invalid hw_firmware_type property. Invalid firmware type 'efi'. Allowed values: bios, uefi."},
+		{"unknown machine type", more{"imageRef": property("hw_machine_type", "virt")}, "2.90", 400, "badRequest",
+			"Image tiny has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc."},
+		{"Secure Boot of a BIOS", more{"flavorRef": secureBoot}, "2.90", 400, "badRequest",
+			"Secure Boot is required, and image tiny does not ask for UEFI: set its property hw_firmware_type to uefi."},
+		{"Secure Boot conflict", more{"flavorRef": insecure, "imageRef": required}, "2.90", 409, "conflictingRequest",
+			"Flavor flavor-" + insecure + " has os:secure_boot extra spec explicitly set to disabled, conflicting with image tiny " +
+				"which has os_secure_boot explicitly set to required."},
 		{"encryption is no boolean", more{"flavorRef": maybe}, "2.90", 400, "badRequest",
 			"Flavor flavor-" + maybe + " has an invalid hw:ephemeral_encryption extra spec. Unrecognized value 'maybe', acceptable values are: " +
 				"'0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'"},
@@ -108,8 +121,8 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"personality is not supported: files are not injected into servers. Use user_data."},
 		{"certificates", more{"trusted_image_certificates": []string{"a"}}, "2.63", 400, "badRequest",
 			"trusted_image_certificates are not supported: image signatures are not verified."},
-		{"host", more{"host": "node-1"}, "2.74", 400, "badRequest",
-			"Requesting a host is not supported. Use an availability zone or traits."},
+		{"host", more{"host": "node-1"}, "2.74", 403, "forbidden",
+			"Policy doesn't allow compute:servers:create:requested_destination to be performed."},
 		{"user data", more{"user_data": "no base64!"}, "2.90", 400, "badRequest",
 			"Invalid input for field/attribute user_data. Value: no base64!. 'no base64!' is not a 'base64'"},
 		{"metadata value", more{"metadata": more{"k": strings.Repeat("x", 256)}}, "2.90", 400, "badRequest",

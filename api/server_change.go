@@ -51,11 +51,13 @@ func (a *API) updateServer(r *Request) (any, error) {
 	return map[string]any{"server": a.serverView(r).updated(row)}, nil
 }
 
-// deleteServer begins a delete. It wins over whatever the server is doing; a
+func (a *API) deleteServer(r *Request) (any, error) { return a.beginDelete(r, ruleDelete) }
+
+// beginDelete begins a delete. It wins over whatever the server is doing; a
 // second one finds the first under way and has nothing to add.
-func (a *API) deleteServer(r *Request) (any, error) {
+func (a *API) beginDelete(r *Request, rule string) (any, error) {
 	for range takeAttempts {
-		row, err := a.findServer(r, ruleDelete)
+		row, err := a.findServer(r, rule)
 		if err != nil {
 			return nil, err
 		}

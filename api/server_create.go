@@ -51,12 +51,15 @@ func (a *API) createServers(r *Request) (any, error) {
 	first := operations[0].ServerID
 	r.SetHeader("Location", r.URL("servers", first.String()))
 	view := a.serverView(r)
-	return map[string]any{"server": view.created(first, plan.diskConfig(), adminPassword(plan.AdminPass))}, nil
+	return map[string]any{"server": view.created(first, plan.ports, plan.diskConfig(), adminPassword(plan.AdminPass))}, nil
 }
 
 // insertAll writes the rows of as many servers as there is room for.
 func (p *serverPlan) insertAll(r *Request, q *schema.Queries, reservation string) (operations []compute.Operation, err error) {
 	if p.count, err = p.fit(r.Context(), q, r.ProjectID()); err != nil {
+		return nil, err
+	}
+	if err := p.checkMemberQuota(r, q); err != nil {
 		return nil, err
 	}
 	for i := range p.count {
@@ -92,7 +95,7 @@ func (p *serverPlan) diskConfig() string {
 // insert writes the rows of one server.
 func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation, i int, reservation string) error {
 	name, host := p.names(i, p.count, op.ServerID.String())
-	plugs, err := interfaces(r.Context(), q, op, p.attach)
+	plugs, err := p.interfaces(r.Context(), q, op)
 	if err != nil {
 		return err
 	}
@@ -105,6 +108,9 @@ func (p *serverPlan) insert(r *Request, q *schema.Queries, op compute.Operation,
 		KeyName: p.KeyName, KeyData: p.keyData, UserData: p.UserData, ConfigDrive: p.configDrive, DiskConfig: p.diskConfig(),
 		AccessIPv4: p.AccessIPv4, AccessIPv6: *shortAddress(&p.AccessIPv6), CurrentOperation: op.ID,
 	}); err != nil {
+		return err
+	}
+	if err := p.join(r.Context(), q, op); err != nil {
 		return err
 	}
 	if p.AvailabilityZone != "" {

@@ -7,23 +7,29 @@ import (
 	"strongroom/api/fault"
 	"strongroom/api/policy"
 	"strongroom/compute"
-	"strongroom/schema"
 )
 
 const (
 	ruleDisks      = "strongroom:servers:disks"
 	ruleOperations = "strongroom:servers:operations"
+
+	ruleCancelOperation = "strongroom:servers:cancel_operation"
 )
 
 // serverInside is what clients that name strongroom 1.0 can see of a server
 // beyond the compute API: how each disk is encrypted, and its operations step
 // by step. To others it is not there.
 func (a *API) serverInside() Resource {
+	const one = "/servers/:id/operations/:operation"
 	return Resource{
-		Rules: policy.Rules{ruleDisks: policy.ProjectReaderOrAdmin, ruleOperations: policy.ProjectReaderOrAdmin},
+		Rules: policy.Rules{
+			ruleDisks: policy.ProjectReaderOrAdmin, ruleOperations: policy.ProjectReaderOrAdmin, ruleCancelOperation: policy.ProjectMemberOrAdmin,
+		},
 		Routes: []Route{
-			{Method: http.MethodGet, Path: "/servers/:id/disks", Handle: extended(a.listDisks)},
-			{Method: http.MethodGet, Path: "/servers/:id/operations", Handle: extended(a.listOperations)},
+			{Method: http.MethodGet, Path: "/servers/:id/disks", Handle: extended(a.listDisks), Own: true},
+			{Method: http.MethodGet, Path: "/servers/:id/operations", Handle: extended(a.listOperations), Own: true},
+			{Method: http.MethodGet, Path: one, Handle: extended(a.showOperation), Own: true},
+			{Method: http.MethodDelete, Path: one, Status: http.StatusAccepted, Handle: extended(a.cancelOperation), Own: true},
 		},
 	}
 }
@@ -84,46 +90,4 @@ func (a *API) listDisks(r *Request) (any, error) {
 		})
 	}
 	return map[string]any{"disks": out}, nil
-}
-
-// listOperations shows the newest operations with their steps.
-func (a *API) listOperations(r *Request) (any, error) {
-	row, err := a.seekServer(r, ruleOperations)
-	if err != nil {
-		return nil, err
-	}
-	operations, err := a.db.ServerOperations(r.Context(), schema.ServerOperationsParams{ServerID: row.Server.ID, Most: MaxLimit})
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(operations))
-	for i, op := range operations {
-		ids[i] = string(op.ID)
-	}
-	events, err := a.db.OperationEvents(r.Context(), ids)
-	if err != nil {
-		return nil, err
-	}
-	steps := map[compute.OperationID][]map[string]any{}
-	see := eventView{version: r.Version, project: row.Server.ProjectID, traces: r.IsAdmin(), details: r.IsAdmin()}
-	for i := len(events) - 1; i >= 0; i-- { // in the order in which they happened
-		e := events[i]
-		steps[e.OperationID] = append(steps[e.OperationID], see.event(e))
-	}
-	out := []map[string]any{}
-	for _, op := range operations {
-		out = append(out, viewOperation(op, steps[op.ID]))
-	}
-	return map[string]any{"operations": out}, nil
-}
-
-func viewOperation(op schema.Operation, steps []map[string]any) map[string]any {
-	if steps == nil {
-		steps = []map[string]any{}
-	}
-	return map[string]any{
-		"id": op.ID, "kind": op.Kind, "state": op.State, "message": op.Message, "user_id": op.UserID, "project_id": op.ProjectID,
-		"accepted_at": microseconds(&op.AcceptedAt), "started_at": microseconds(op.StartedAt),
-		"finished_at": microseconds(op.FinishedAt), "events": steps,
-	}
 }

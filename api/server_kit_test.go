@@ -20,10 +20,23 @@ type starter struct {
 	started []compute.Operation
 
 	cancelled []compute.OperationID
+	plugged   []compute.ServerID // whose creates were told that a port was plugged
 	calls     int
 	answer    func(call int) error
 	waited    []compute.Operation // whose image's record a request waited for
 	record    func(context.Context, compute.Operation) (*compute.Error, error)
+	ended     func(context.Context, compute.Operation) (*compute.Error, error)
+	progress  *compute.Progress // of each operation that runs; nil: none told
+}
+
+// Progress is what a test says.
+func (s *starter) Progress(context.Context, compute.Operation) (compute.Progress, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.progress == nil {
+		return compute.Progress{}, false, nil
+	}
+	return *s.progress, true, nil
 }
 
 // ImageRecord is there at once unless a test says otherwise.
@@ -36,6 +49,25 @@ func (s *starter) ImageRecord(ctx context.Context, op compute.Operation) (*compu
 		return nil, nil
 	}
 	return record(ctx, op)
+}
+
+// Ended says that an operation has succeeded unless a test says otherwise.
+func (s *starter) Ended(ctx context.Context, op compute.Operation) (*compute.Error, error) {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	if ended == nil {
+		return nil, nil
+	}
+	return ended(ctx, op)
+}
+
+// PortPlugged notes who was told.
+func (s *starter) PortPlugged(_ context.Context, server compute.ServerID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plugged = append(s.plugged, server)
+	return nil
 }
 
 // CancelExecution notes what is cancelled.
@@ -89,6 +121,18 @@ type consoles struct {
 	url   string
 	lines int
 	kept  []compute.SecretID
+	told  compute.Diagnostics
+	has   []compute.ConsoleType
+}
+
+func (d *consoles) Consoles(_ context.Context, _ compute.HostID, url string, _ compute.ServerID) ([]compute.ConsoleType, error) {
+	d.url = url
+	return d.has, d.err
+}
+
+func (d *consoles) Diagnostics(_ context.Context, _ compute.HostID, url string, _ compute.ServerID) (compute.Diagnostics, error) {
+	d.url = url
+	return d.told, d.err
 }
 
 func (d *consoles) Kept(_ context.Context, _ compute.HostID, url string, _ compute.ServerID) ([]compute.SecretID, error) {

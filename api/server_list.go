@@ -8,43 +8,67 @@ import (
 	"strongroom/schema"
 )
 
+// mostPageBytes is how much of the database a page of servers has, and one more: a thousand of them
+// with all the metadata that they may have are a hundred times as much (H4).
+const mostPageBytes = 4 << 20
+
+// listed is a server as every list has it.
+type listed struct {
+	ID   compute.ServerID
+	Name string
+}
+
 func (a *API) indexServers(r *Request) (any, error) {
 	v := a.serverView(r)
-	return a.listServers(r, "servers", ruleIndexAll, v.basic)
+	return a.listServers(r, "servers", ruleIndexAll, func(found []listed) ([]map[string]any, error) {
+		items := make([]map[string]any, len(found))
+		for i, s := range found {
+			items[i] = v.basic(s)
+		}
+		return items, nil
+	})
 }
 
 func (a *API) detailServers(r *Request) (any, error) {
 	v := a.serverView(r)
-	return a.listServers(r, "servers/detail", ruleDetailAll, v.detail)
+	return a.listServers(r, "servers/detail", ruleDetailAll, func(found []listed) ([]map[string]any, error) {
+		ids := make([]uuid.UUID, len(found))
+		for i, s := range found {
+			ids[i] = s.ID.UUID
+		}
+		rows, err := a.db.ListServers(r.Context(), schema.ListServersParams{Ids: ids, MostBytes: mostPageBytes})
+		items := make([]map[string]any, len(rows))
+		for i, row := range rows {
+			items[i] = v.detail(serverRow(row))
+		}
+		return items, err
+	})
 }
 
-// listServers answers a list: one query for the page's ids, one for its rows.
-func (a *API) listServers(r *Request, collection, ruleAll string, show func(serverRow) map[string]any) (any, error) {
+// listServers answers a list. show gives those of a page, or the first of them: the others are
+// on the next one.
+func (a *API) listServers(r *Request, collection, ruleAll string, show func([]listed) ([]map[string]any, error)) (any, error) {
 	q, none, err := a.serverQuery(r, ruleAll)
 	if err != nil {
 		return nil, err
 	}
-	items := []map[string]any{}
-	last := ""
-	if limit := r.Limit(); !none && limit > 0 {
-		rows, err := a.page(r, q, limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			items = append(items, show(serverRow(row)))
-			last = row.Server.ID.String()
-		}
+	limit := r.Limit()
+	if none || limit == 0 {
+		return Collection("servers", []map[string]any{}, nil), nil
 	}
-	return Collection("servers", items, r.Next(collection, len(items), last)), nil
-}
-
-func (a *API) page(r *Request, q *serverQuery, limit int) ([]schema.ListServersRow, error) {
-	ids, err := a.search(r.Context(), r.ProjectID(), q, limit)
-	if err != nil || len(ids) == 0 {
+	found, err := a.search(r.Context(), r.ProjectID(), q, limit)
+	if err != nil {
 		return nil, err
 	}
-	return a.db.ListServers(r.Context(), ids)
+	items, err := show(found)
+	if err != nil {
+		return nil, err
+	}
+	var next []Link
+	if n := len(items); n > 0 && (n == limit || n < len(found)) {
+		next = r.nextAfter(collection, items[n-1]["id"].(string))
+	}
+	return Collection("servers", items, next), nil
 }
 
 // serverQuery reads a list's query string. none is set when nothing can match it.

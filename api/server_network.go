@@ -22,6 +22,22 @@ type requestedNetwork struct {
 	Tag     string  `json:"tag"`
 }
 
+// planNetworks reads what a create says of its interfaces: on networks of the network service or,
+// where there is none, of hosts.
+func (a *API) planNetworks(r *Request, p *serverPlan) (err error) {
+	if a.config.Networks != nil {
+		p.ports, err = a.planPorts(r, p)
+		return err
+	}
+	for _, group := range p.SecurityGroups {
+		if group.Name != defaultGroup {
+			return fault.BadRequest("Unable to find security_group with name or id '%s'", group.Name)
+		}
+	}
+	p.attach, err = a.networks(r, p.Networks)
+	return err
+}
+
 // networks reads what a create says of its interfaces. "auto", and nothing said
 // below 2.37, is the one network that hosts have (automatic).
 func (a *API) networks(r *Request, text json.RawMessage) ([]requestedNetwork, error) {
@@ -80,6 +96,26 @@ func automatic(known []schema.NetworkIDsRow) ([]requestedNetwork, error) {
 	default:
 		return nil, fault.Conflict("Multiple possible networks found, use a Network ID to be more specific.")
 	}
+}
+
+// interfaces gives a server's interfaces. A port that its user brings is the server's from here on.
+func (p *serverPlan) interfaces(ctx context.Context, q *schema.Queries, op compute.Operation) ([]compute.Network, error) {
+	if p.ports == nil {
+		return interfaces(ctx, q, op, p.attach)
+	}
+	for _, n := range p.ports {
+		if n.Port.ID == nil {
+			continue
+		}
+		taken, err := q.TakePort(ctx, schema.TakePortParams{PortID: *n.Port.ID, ServerID: op.ServerID})
+		if err != nil {
+			return nil, err
+		}
+		if taken == 0 {
+			return nil, compute.PortInUse(*n.Port.ID)
+		}
+	}
+	return p.ports, nil
 }
 
 // interfaces gives a server's interfaces, each with an address that no other server has. Those

@@ -44,9 +44,17 @@ func (s settler) Start(_ context.Context, op compute.Operation) error {
 
 func (settler) CancelExecution(context.Context, compute.Operation) error { return nil }
 
+func (settler) Progress(context.Context, compute.Operation) (compute.Progress, bool, error) {
+	return compute.Progress{}, false, nil
+}
+
+func (settler) PortPlugged(context.Context, compute.ServerID) error { return nil }
+
 func (settler) ImageRecord(context.Context, compute.Operation) (*compute.Error, error) {
 	return nil, nil
 }
+
+func (settler) Ended(context.Context, compute.Operation) (*compute.Error, error) { return nil, nil }
 
 type imageRecords struct{ *imagelocal.Library }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ type searches struct {
 func (s *searches) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if strings.HasPrefix(data.SQL, "SELECT s.id FROM servers") {
+	if strings.HasPrefix(data.SQL, "SELECT s.id, s.name FROM servers") {
 		s.text, s.args = data.SQL, data.Args
 	}
 	return ctx
@@ -74,6 +75,7 @@ func TestP24APageReadsWhatItShows(t *testing.T) {
 	for _, query := range []string{
 		"", "sort_key=created_at&sort_dir=asc", "sort_key=display_name&sort_dir=asc", "sort_key=display_name&sort_dir=desc",
 		"all_tenants=1", "all_tenants=1&sort_key=display_name&sort_dir=asc",
+		"name=" + url.QueryEscape("[0-8]$"), "name=" + url.QueryEscape("[0-8]$") + "&sort_key=display_name&sort_dir=asc",
 	} {
 		marker, seen := "", map[string]bool{}
 		for page := range 3 {

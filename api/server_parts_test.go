@@ -119,13 +119,53 @@ func TestInsideOfAServer(t *testing.T) {
 	c.exec(`INSERT INTO operation_events (operation_id, event, started_at) VALUES ($1, 'claim_host', now()), ($1, 'cache_image', now())`, op)
 	operations := c.do(t, member, "GET", "/servers/"+id+"/operations", "", speak).ok(200)
 	require.ElementsMatch(t, []string{
-		"id", "kind", "state", "message", "user_id", "project_id", "accepted_at", "started_at", "finished_at", "events",
+		"id", "kind", "state", "message", "user_id", "project_id", "accepted_at", "started_at", "finished_at", "events", "progress",
 	}, operations.keys("operations", 0))
 	require.Equal(t, op, operations.get("operations", 0, "id"))
 	require.Equal(t, "cache_image", operations.get("operations", 0, "events", 1, "event"))
 
-	for _, path := range []string{"/disks", "/operations"} {
+	require.Nil(t, operations.get("operations", 0, "progress"))
+	one := "/operations/" + op
+	c.starter.progress = &compute.Progress{Phase: "download", Done: 5, Total: 10}
+	require.Nil(t, c.do(t, member, "GET", "/servers/"+id+one, "", speak).ok(200).get("operation", "progress"), "it does not run")
+	c.exec(`UPDATE operations SET state = 'running' WHERE id = $1`, op)
+	require.Equal(t, map[string]any{"phase": "download", "done": 5., "total": 10., "unit": "bytes"},
+		c.do(t, member, "GET", "/servers/"+id+one, "", speak).ok(200).get("operation", "progress"))
+	c.do(t, member, "GET", "/servers/"+id+"/operations/req-none", "", speak).fails(404, "itemNotFound", "Operation req-none could not be found.")
+
+	for _, path := range []string{"/disks", "/operations", one} {
 		c.do(t, member, "GET", "/servers/"+id+path, "", at("2.90")).fails(404, "itemNotFound", "The resource could not be found.")
 		c.do(t, stranger, "GET", "/servers/"+id+path, "", speak).fails(404, "itemNotFound", "Instance "+id+" could not be found.")
 	}
+}
+
+// Members of the project may cancel what runs, a delete excepted, and what an administrator of another project asked for.
+func TestCancelOperation(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.create(nil)
+	op := string(c.starter.ops()[0].ID)
+	speak := header("OpenStack-API-Version", "compute 2.90, strongroom 1.0")
+	cancel := func(as who, tweaks ...tweak) answer {
+		return c.do(t, as, "DELETE", "/servers/"+id+"/operations/"+op, "", tweaks...)
+	}
+	conflict := func(message string) {
+		t.Helper()
+		cancel(member, speak).fails(409, "conflictingRequest", message)
+	}
+	conflict("Operation " + op + " has not begun yet. Try again later.")
+	c.exec(`UPDATE operations SET state = 'running' WHERE id = $1`, op)
+	cancel(member).fails(404, "itemNotFound", "The resource could not be found.")
+	cancel(reader, speak).fails(403, "forbidden", "Policy doesn't allow strongroom:servers:cancel_operation to be performed.")
+	cancel(stranger, speak).fails(404, "itemNotFound", "Instance "+id+" could not be found.")
+	require.Empty(t, c.starter.cancelled)
+	cancel(member, speak).is(202, "")
+	require.Equal(t, []compute.OperationID{compute.OperationID(op)}, c.starter.cancelled)
+	c.exec(`UPDATE operations SET project_id = $2 WHERE id = $1`, op, elsewhere)
+	cancel(member, speak).fails(403, "forbidden", "Operation "+op+" was asked for by somebody of another project.")
+	cancel(admin, speak).is(202, "")
+	c.exec(`UPDATE operations SET project_id = $2, kind = 'delete' WHERE id = $1`, op, project)
+	conflict("Operation " + op + " is a delete, which cannot be cancelled.")
+	c.exec(`UPDATE operations SET kind = 'create', state = 'failed' WHERE id = $1`, op)
+	conflict("Operation " + op + " has ended: it is failed.")
 }

@@ -24,7 +24,9 @@ type serverPlan struct {
 	flavor     compute.Flavor
 	image      compute.Image
 	keyData    *string
-	attach     []requestedNetwork
+	attach     []requestedNetwork // to networks of hosts
+	ports      []compute.Network  // of the network service; nil: there is none
+	placement  placement
 	devices    localDevices
 	encryption compute.Encryption
 	tpm        *compute.TPM
@@ -58,13 +60,16 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 	if p.keyData, err = a.keyOf(r, in.KeyName); err != nil {
 		return nil, err
 	}
-	if err = a.checkZone(r, in.AvailabilityZone); err != nil {
+	if p.placement, err = a.planPlacement(r, &p.createRequest); err != nil {
 		return nil, err
 	}
-	if p.attach, err = a.networks(r, in.Networks); err != nil {
+	if err = a.checkZone(r, p.AvailabilityZone); err != nil {
 		return nil, err
 	}
-	if len(p.attach) > 0 {
+	if err = a.planNetworks(r, p); err != nil {
+		return nil, err
+	}
+	if len(p.attach)+len(p.ports) > 0 {
 		if err := r.Enforce(ruleAttachNetwork); err != nil {
 			return nil, err
 		}
@@ -85,6 +90,9 @@ func (a *API) decide(p *serverPlan) error {
 // decide asks the rules of flavor and image (EE-01 … EE-06, EE-13, EE-14, TPM-03 … TPM-07).
 func (p *serverPlan) decide() (err error) {
 	if err = compute.CheckImageFits(p.flavor, p.image); err != nil {
+		return err
+	}
+	if err = compute.CheckFirmware(p.flavor, p.image); err != nil {
 		return err
 	}
 	if p.encryption, err = compute.EncryptionOf(p.flavor, p.image); err != nil {

@@ -13,7 +13,36 @@ type Operations interface {
 	// ImageRecord waits until op has made the record of its image. failure says why it
 	// ended without one. Unavailable: ctx ended before either was known.
 	ImageRecord(ctx context.Context, op compute.Operation) (failure *compute.Error, err error)
+	// Ended waits until op has ended. failure says why it failed. Unavailable: ctx ended before that was known.
+	Ended(ctx context.Context, op compute.Operation) (failure *compute.Error, err error)
+	// PortPlugged tells the create of a server that one of its ports may have become active. It
+	// does nothing where none is under way.
+	PortPlugged(ctx context.Context, server compute.ServerID) error
+	// Progress is how far the long work of an operation is that runs; found is false where there is
+	// none, or it told nothing yet.
+	Progress(ctx context.Context, op compute.Operation) (p compute.Progress, found bool, err error)
 }
+
+// Networks is the network service, as the api asks it.
+type Networks interface {
+	// Plan checks what a request asks of interfaces and gives them as the server is to have them.
+	// NotFound, Invalid: they cannot be made of what there is for the credential; Conflict: a port is in
+	// use, or it is not clear which network is meant; Forbidden: the network is not for servers.
+	Plan(ctx context.Context, cred compute.Credential, asked compute.NetworkRequest) ([]compute.Network, error)
+	// Renew gives a server's interfaces with what the service says of their ports now; nil: as
+	// they were.
+	Renew(ctx context.Context, projectID string, server compute.ServerID, known []compute.Network) ([]compute.Network, error)
+	// ServerGroups gives the security groups of a server's ports in the credential's project.
+	ServerGroups(ctx context.Context, cred compute.Credential, server compute.ServerID) ([]compute.SecurityGroup, error)
+	// AddGroup ensures that all of a server's ports have a security group, by its name or id. NotFound: there is no such
+	// group, or no port; Conflict: several have the name; Invalid: a port can have none.
+	AddGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error
+	// RemoveGroup ensures that none has it. NotFound: also where none had it.
+	RemoveGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error
+}
+
+// changeGroup is AddGroup or RemoveGroup.
+type changeGroup func(Networks, context.Context, compute.Credential, compute.ServerID, string) error
 
 // ImageStore is where the images of servers are. The api reads them; workflows write.
 type ImageStore interface {
@@ -28,6 +57,11 @@ type Hosts interface {
 	// is negative, from the agent of its host at url. NotFound: there is none;
 	// Unavailable: the host does not answer.
 	Console(ctx context.Context, host compute.HostID, url string, server compute.ServerID, lines int) ([]byte, error)
+	// Diagnostics gives what the host counts of a server's machine. NotFound: it has none;
+	// Unavailable: the host does not answer.
+	Diagnostics(ctx context.Context, host compute.HostID, url string, server compute.ServerID) (compute.Diagnostics, error)
+	// Consoles lists the consoles of a server's machine. NotFound: none runs there; Unavailable: the host does not answer.
+	Consoles(ctx context.Context, host compute.HostID, url string, server compute.ServerID) ([]compute.ConsoleType, error)
 	// Kept gives the secrets of a running server whose keys its host keeps. Unavailable: the host
 	// does not answer.
 	Kept(ctx context.Context, host compute.HostID, url string, server compute.ServerID) ([]compute.SecretID, error)

@@ -38,37 +38,34 @@ type createRequest struct {
 	Host             *string                 `json:"host"`
 	Hypervisor       *string                 `json:"hypervisor_hostname"`
 	Hostname         string                  `json:"hostname"`
+
+	hints requestedHints
 }
 
 // readCreate reads the body of a create and refuses what is not offered: it is
 // better to say so than to make another server than the one that was asked for.
 func readCreate(r *Request) (createRequest, error) {
 	var body struct {
-		Server createRequest              `json:"server"`
-		Hints  map[string]json.RawMessage `json:"os:scheduler_hints"`
-		Older  map[string]json.RawMessage `json:"OS-SCH-HNT:scheduler_hints"`
+		Server createRequest   `json:"server"`
+		Hints  json.RawMessage `json:"os:scheduler_hints"`
+		Older  json.RawMessage `json:"OS-SCH-HNT:scheduler_hints"`
 	}
 	if err := r.Decode(&body); err != nil {
 		return createRequest{}, err
 	}
 	in := body.Server
-	for _, hints := range []map[string]json.RawMessage{body.Hints, body.Older} {
-		if group, asked := hints["group"]; asked {
-			return in, fault.BadRequest("Instance group %s could not be found.", strings.Trim(string(group), `"`))
-		}
+	if body.Hints == nil {
+		body.Hints = body.Older
 	}
-	for _, group := range in.SecurityGroups {
-		if group.Name != defaultGroup {
-			return in, fault.BadRequest("Unable to find security_group with name or id '%s'", group.Name)
-		}
+	var err error
+	if in.hints, err = readHints(body.Hints); err != nil {
+		return in, err
 	}
 	switch {
 	case len(in.Personality) > 0:
 		return in, noPersonality()
 	case len(in.TrustedCerts) > 0:
 		return in, noCertificates()
-	case in.Host != nil || in.Hypervisor != nil:
-		return in, fault.BadRequest("Requesting a host is not supported. Use an availability zone or traits.")
 	case len(in.LegacyDevices) > 0 && len(in.Devices) > 0:
 		return in, fault.BadRequest("Using different block_device_mapping syntaxes is not allowed in the same request.")
 	case len(in.LegacyDevices) > 0:

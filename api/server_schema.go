@@ -3,6 +3,7 @@ package api
 import (
 	"strongroom/api/microversion"
 	"strongroom/api/validation"
+	"strongroom/compute"
 )
 
 // The limits of what a server may carry.
@@ -11,7 +12,7 @@ const (
 	maxMetadata  = 128   // items
 	maxUserData  = 65535 // characters of base64
 	maxServers   = 100   // of one request
-	maxNetworks  = 16
+	maxNetworks  = compute.MaxInterfaces
 	maxCertNames = 50
 )
 
@@ -84,8 +85,6 @@ var trustedCertificates = validation.Schema{
 var personality = validation.Schema{"type": "array", "items": validation.Object(nil, validation.Properties{
 	"path": validation.Text, "contents": {"type": "string", "format": "base64"},
 })}
-
-var hints = validation.Open(validation.Properties{"group": validation.UUID})
 
 func networksSchema(v microversion.Version) validation.Schema {
 	one := validation.Properties{

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"strongroom/api/fault"
@@ -25,8 +24,8 @@ const (
 // connections.
 func expressions(connections int32) int { return max(1, int(connections)/4) }
 
-// search gives the ids of a page. A project has one search with an expression at a time.
-func (a *API) search(ctx context.Context, project string, q *serverQuery, limit int) (ids []uuid.UUID, err error) {
+// search gives what a page has. A project has one search with an expression at a time.
+func (a *API) search(ctx context.Context, project string, q *serverQuery, limit int) (found []listed, err error) {
 	longest := listLimit
 	if q.expression {
 		longest = expressionLimit
@@ -50,13 +49,13 @@ func (a *API) search(ctx context.Context, project string, q *serverQuery, limit 
 		if err != nil {
 			return err
 		}
-		ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[listed])
 		return err
 	})
 	if q.expression && fault.TookTooLong(err) {
 		return nil, fault.BadRequest("The search took too long. Use a simpler regular expression, or filter by more.")
 	}
-	return ids, err
+	return found, err
 }
 
 // enterSearch waits until few enough searches with an expression run.

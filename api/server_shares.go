@@ -23,6 +23,8 @@ const (
 
 	// sharesSince is the version that has shares (SH-31).
 	sharesSince = 97
+	// liveSharesSince is the version of the extensions in which shares come to guests that run, and go.
+	liveSharesSince = 1
 )
 
 // Shares is the shared file systems service.
@@ -132,9 +134,20 @@ func (a *API) attachShare(r *Request) (any, error) {
 		return nil, err
 	}
 	arguments := &compute.ShareArguments{Share: asked.ShareID}
-	_, err := a.launch(r, action{
-		Facts: compute.ShareAttach.Facts, rule: ruleShareCreate, arguments: arguments,
-		check: func(row serverRow) error { return a.checkAttachment(r, row.Server, &asked, arguments) },
+	var err error
+	if arguments.Live, err = a.isLive(r, ruleShareCreate); err != nil {
+		return nil, err
+	}
+	_, err = a.launch(r, action{
+		Facts: compute.ShareAttach.With(*arguments), rule: ruleShareCreate, arguments: arguments,
+		check: func(row serverRow) error {
+			if arguments.Live {
+				if err := a.checkLive(r, row.Server, compute.ShareAttach, compute.Server.CanShareLive); err != nil {
+					return err
+				}
+			}
+			return a.checkAttachment(r, row.Server, &asked, arguments)
+		},
 		also: func(q *schema.Queries) error {
 			// What the server had of the share before goes first: its removal would take this along.
 			if waits, err := q.ShareWaits(r.Context(), compute.ShareUse(asked.ShareID, asked.ServerID)); err != nil || waits {
@@ -158,6 +171,31 @@ func (a *API) attachShare(r *Request) (any, error) {
 		return Answer{Status: http.StatusAccepted, Body: view}, nil
 	}
 	return view, nil
+}
+
+// isLive reports whether a request is for a guest that runs: from "strongroom 1.1" on.
+func (a *API) isLive(r *Request, rule string) (bool, error) {
+	if r.Extensions < liveSharesSince {
+		return false, nil
+	}
+	row, err := a.findServer(r, rule)
+	return err == nil && row.Server.VMState == compute.VMActive, err
+}
+
+// checkLive refuses, as the document does, what is asked for a guest that runs on a host that cannot do it, or that
+// cannot have it.
+func (a *API) checkLive(r *Request, row schema.Server, of compute.Action[compute.ShareArguments], can func(s compute.Server, traits []string) bool) error {
+	s, err := schema.LoadServer(r.Context(), a.db, row.ID)
+	if err != nil {
+		return err
+	}
+	if s.Host != nil {
+		host, err := a.db.HostOfShares(r.Context(), *s.Host)
+		if err != nil || can(s, host.Traits) {
+			return err
+		}
+	}
+	return of.Check(compute.Situation{Server: row.ID, VM: row.VMState, Task: row.TaskState, Launched: true})
 }
 
 // checkAttachment refuses a share that the server cannot have, and completes what is asked for.
@@ -192,7 +230,13 @@ func (a *API) checkAttachment(r *Request, row schema.Server, asked *schema.Serve
 			return associated(*asked)
 		}
 	}
+	if err := compute.CheckShareProtocol(protocol, host.Traits); err != nil {
+		return err
+	}
 	asked.ServerID, asked.ShareProto, arguments.Address = row.ID, protocol, host.Address
+	if protocol == compute.NFSShare {
+		arguments.Address = host.ShareAddress
+	}
 	asked.ExportLocation = a.config.Seal.Seal(asked.SealedFor(), []byte(location))
 	return nil
 }
@@ -211,9 +255,18 @@ func (a *API) detachShare(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	arguments := compute.ShareArguments{Share: id}
+	if arguments.Live, err = a.isLive(r, ruleShareDelete); err != nil {
+		return nil, err
+	}
 	_, err = a.launch(r, action{
-		Facts: compute.ShareDetach.Facts, rule: ruleShareDelete, arguments: compute.ShareArguments{Share: id},
+		Facts: compute.ShareDetach.With(arguments), rule: ruleShareDelete, arguments: arguments,
 		check: func(row serverRow) error {
+			if arguments.Live {
+				if err := a.checkLive(r, row.Server, compute.ShareDetach, compute.Server.CanDetachLive); err != nil {
+					return err
+				}
+			}
 			_, err := a.shareOf(r, a.db, row.Server.ID)
 			return err
 		},

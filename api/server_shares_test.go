@@ -22,9 +22,11 @@ const (
 	creatingShare  = "11111111-d469-4235-b10a-25d1e983aefd"
 	unknownShare   = "22222222-d469-4235-b10a-25d1e983aefd"
 	forbiddenShare = "33333333-d469-4235-b10a-25d1e983aefd"
+	nfsShare       = "55555555-d469-4235-b10a-25d1e983aefd"
 	silentShare    = "44444444-d469-4235-b10a-25d1e983aefd"
 
 	extendedShares = "2.97, strongroom 1.0"
+	liveShares     = "2.97, strongroom 1.1"
 
 	exportLocation = "192.0.2.9:/volumes/very-secret-export"
 )
@@ -42,6 +44,8 @@ func (fileServer) Look(_ context.Context, _ compute.Credential, id compute.Share
 		return "", "", compute.Errorf(compute.Forbidden, "you may not")
 	case silentShare:
 		return "", "", compute.Errorf(compute.Unavailable, "the service does not answer")
+	case nfsShare:
+		return "NFS", exportLocation, nil
 	}
 	return "LOCAL", exportLocation, nil
 }
@@ -233,6 +237,19 @@ func TestSH04WhyAShareIsNotAttached(t *testing.T) {
 	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
 }
 
+// SH-18: a share of NFS is for hosts that mount NFS, and lets them in by their address on its network.
+func TestSH18AShareOfNFS(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	c.attach(t, member, id, nfsShare).fails(409, "conflictingRequest", "Share protocol NFS is not supported.")
+	c.exec(`UPDATE hosts SET traits = traits || $1, share_address = '198.51.100.7'`, []string{compute.TraitNFSShares})
+	made := c.attach(t, member, id, nfsShare).ok(201)
+	op, err := schema.New(c.pool).GetOperation(t.Context(), compute.OperationID(made.header.Get("X-Openstack-Request-Id")))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"share_id": "`+nfsShare+`", "address": "198.51.100.7"}`, string(op.Arguments))
+}
+
 // SH-05: a server with pages of its own needs no memory that the host backs with files.
 func TestSH05ThePageSizeOfAServer(t *testing.T) {
 	t.Parallel()
@@ -280,6 +297,57 @@ func TestSH16WhatIsDetached(t *testing.T) {
 	c.do(t, member, "DELETE", path, "", at("2.97")).fails(409, "conflictingRequest", "Cannot 'delete share' instance "+id+" while it is in vm_state active")
 	c.settle(id, compute.VMStopped, compute.TaskPoweringOn)
 	c.do(t, member, "DELETE", path, "", at("2.97")).fails(409, "conflictingRequest", "Cannot 'delete share' instance "+id+" while it is in task_state powering-on")
+}
+
+// A guest that runs is given a share, and parted from it, by clients of strongroom 1.1 where its host and its memory let it;
+// else, and for all others, the document's refusal holds (SH-04, SH-16).
+func TestSharesOfGuestsThatRun(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	path := "/servers/" + id + "/shares"
+	const second = `{"share": {"shareId": "` + secondShare + `"}}`
+	refused := func(version string) {
+		t.Helper()
+		c.do(t, member, "POST", path, second, at(version)).fails(409, "conflictingRequest", "Cannot 'create share' instance "+id+" while it is in vm_state active")
+	}
+	refused(liveShares)
+	c.exec(`UPDATE hosts SET traits = traits || $1`, []string{compute.TraitLiveShares})
+	refused(liveShares) // nothing else has its memory
+	c.hasShare(id, goodShare, compute.ShareInactive)
+	refused(liveShares) // it was attached by an operation that went on while the guest was off, and runs without it
+	c.exec(`UPDATE server_shares SET status = 'active'`)
+	refused("2.97")
+	refused(extendedShares)
+	made := c.do(t, member, "POST", path, second, at(liveShares)).ok(202)
+	require.Equal(t, "attaching", made.get("share", "status"))
+	op, err := schema.New(c.pool).GetOperation(t.Context(), compute.OperationID(made.header.Get("X-Openstack-Request-Id")))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"share_id": "`+secondShare+`", "address": "192.0.2.1", "live": true}`, string(op.Arguments))
+	c.do(t, member, "DELETE", path+"/"+goodShare, "", at(liveShares)).fails(409, "conflictingRequest", "Cannot 'delete share' instance "+id+" while it is in task_state attaching_share")
+
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	for _, version := range []string{"2.97", extendedShares} {
+		c.do(t, member, "DELETE", path+"/"+goodShare, "", at(version)).fails(409, "conflictingRequest", "Cannot 'delete share' instance "+id+" while it is in vm_state active")
+	}
+	c.do(t, member, "DELETE", path+"/"+unknownShare, "", at(liveShares)).ok(404)
+	c.do(t, member, "DELETE", path+"/"+goodShare, "", at(liveShares)).ok(202)
+
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.exec(`DELETE FROM server_shares`)
+	c.exec(`UPDATE servers SET flavor = jsonb_set(flavor, '{extra_specs}', '{"trait:`+compute.TraitLiveShares+`": "required"}') WHERE id = $1`, id)
+	c.exec(`UPDATE servers SET locked_by = 'owner' WHERE id = $1`, id)
+	c.do(t, member, "POST", path, second, at(liveShares)).fails(409, "conflictingRequest", "Instance "+id+" is locked")
+	c.exec(`UPDATE servers SET locked_by = NULL WHERE id = $1`, id)
+	c.do(t, member, "POST", path, second, at(liveShares)).ok(202)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.canShare()
+	c.do(t, member, "DELETE", path+"/"+secondShare, "", at(liveShares)).fails(409, "conflictingRequest", "Cannot 'delete share' instance "+id+" while it is in vm_state active")
+
+	// Off it is as ever.
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	c.do(t, member, "DELETE", path+"/"+secondShare, "", at(liveShares)).ok(202)
 }
 
 // SH-22: what a server with a share is kept from, and what it is not.

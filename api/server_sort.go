@@ -97,7 +97,7 @@ func (q *serverQuery) order(r *Request) error {
 	return nil
 }
 
-// statement is the query for the ids of a page.
+// statement is the query for what is on a page.
 func (q *serverQuery) statement(limit int) (string, []any) {
 	where := q.where
 	if q.marker != nil {
@@ -110,7 +110,7 @@ func (q *serverQuery) statement(limit int) (string, []any) {
 			order[i] = k.of("s") + " DESC"
 		}
 	}
-	return fmt.Sprintf("SELECT s.id FROM servers s LEFT JOIN hosts h ON h.id = s.host_id WHERE %s ORDER BY %s LIMIT %s",
+	return fmt.Sprintf("SELECT s.id, s.name FROM servers s LEFT JOIN hosts h ON h.id = s.host_id WHERE %s ORDER BY %s LIMIT %s",
 		strings.Join(where, " AND "), strings.Join(order, ", "), q.arg(limit)), q.args
 }
 

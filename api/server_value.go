@@ -33,9 +33,9 @@ func orEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-func orNone(list []string) []string {
+func orNone[T any](list []T) []T {
 	if list == nil {
-		return []string{}
+		return []T{}
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"strongroom/api/microversion"
@@ -35,16 +36,16 @@ func (a *API) serverView(r *Request) serverView {
 }
 
 // basic is a server in GET /servers.
-func (v serverView) basic(row serverRow) map[string]any {
-	id := row.Server.ID.String()
-	return map[string]any{"id": id, "name": row.Server.Name, "links": v.links("servers", id)}
+func (v serverView) basic(s listed) map[string]any {
+	id := s.ID.String()
+	return map[string]any{"id": id, "name": s.Name, "links": v.links("servers", id)}
 }
 
 // created is the answer of a create.
-func (v serverView) created(id compute.ServerID, diskConfig, password string) map[string]any {
+func (v serverView) created(id compute.ServerID, networks []compute.Network, diskConfig, password string) map[string]any {
 	return map[string]any{
 		"id": id.String(), "links": v.links("servers", id.String()), "OS-DCF:diskConfig": diskConfig,
-		"security_groups": securityGroups(), "adminPass": password,
+		"security_groups": securityGroups(networks), "adminPass": password,
 	}
 }
 
@@ -59,7 +60,7 @@ func (v serverView) detail(row serverRow) map[string]any {
 // shown is a server in GET /servers/{id}.
 func (v serverView) shown(row serverRow) map[string]any {
 	out := v.detail(row)
-	v.groups(out)
+	v.groups(out, row)
 	return out
 }
 
@@ -69,7 +70,7 @@ func (v serverView) updated(row serverRow) map[string]any {
 		return v.shown(row)
 	}
 	out := v.base(row)
-	v.groups(out)
+	v.groups(out, row)
 	return out
 }
 
@@ -88,21 +89,26 @@ func (v serverView) rebuilt(row serverRow, password string) map[string]any {
 	return out
 }
 
-func (v serverView) groups(out map[string]any) {
-	if v.version >= 71 {
-		out["server_groups"] = []string{}
+func (v serverView) groups(out map[string]any, row serverRow) {
+	if v.version < 71 {
+		return
 	}
+	groups := []compute.GroupID{}
+	if row.GroupID != nil {
+		groups = append(groups, *row.GroupID)
+	}
+	out["server_groups"] = groups
 }
 
 // base are the keys that every full view of a server has.
 func (v serverView) base(row serverRow) map[string]any {
 	s := row.Server
 	status := compute.Status(s.VMState, s.TaskState)
-	out := v.basic(row)
+	out := v.basic(listed{s.ID, s.Name})
 	for key, value := range map[string]any{
 		"status": status, "tenant_id": s.ProjectID, "user_id": s.UserID, "metadata": orEmpty(s.Metadata),
 		"hostId": hostID(s.ProjectID, deref(row.HostName)), "image": v.image(s), "flavor": v.flavor(s.Flavor),
-		"created": seconds(s.CreatedAt), "updated": seconds(changed(s)), "addresses": map[string]any{},
+		"created": seconds(s.CreatedAt), "updated": seconds(changed(s)), "addresses": addresses(s.Networks, true),
 		"accessIPv4": s.AccessIPv4, "accessIPv6": s.AccessIPv6, "OS-DCF:diskConfig": s.DiskConfig,
 	} {
 		out[key] = value
@@ -141,7 +147,7 @@ func (v serverView) state(out map[string]any, row serverRow) {
 	if s.ConfigDrive {
 		out["config_drive"] = "True"
 	}
-	out["security_groups"] = securityGroups()
+	out["security_groups"] = securityGroups(s.Networks)
 	out["OS-EXT-AZ:availability_zone"] = s.AvailabilityZone
 	out["OS-EXT-STS:power_state"] = s.PowerState
 	out["OS-EXT-STS:task_state"] = orNull(string(s.TaskState))
@@ -208,8 +214,25 @@ func (v serverView) fault(f compute.Fault) map[string]any {
 
 const rootDevice = "/dev/vda"
 
-// securityGroups: there is one, and every server is in it.
-func securityGroups() []map[string]string { return []map[string]string{{"name": defaultGroup}} }
+// securityGroups are those that were asked for, by what their user calls them; a port that nothing was
+// asked for is in the project's default one.
+func securityGroups(networks []compute.Network) []map[string]string {
+	var names []string
+	for _, n := range networks {
+		if n.Port != nil {
+			names = append(names, n.Port.GroupNames...)
+		}
+	}
+	slices.Sort(names)
+	out := []map[string]string{}
+	for _, name := range slices.Compact(names) {
+		out = append(out, map[string]string{"name": name})
+	}
+	if len(out) == 0 {
+		return []map[string]string{{"name": defaultGroup}}
+	}
+	return out
+}
 
 const defaultGroup = "default"
 

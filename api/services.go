@@ -36,6 +36,7 @@ func (a *API) services() Resource {
 			{Method: http.MethodGet, Path: "/os-services", Rule: list, Query: serviceQuery, Handle: a.listServices},
 			{Method: http.MethodPut, Path: serviceID, Max: 52, Rule: ruleUpdateService, Body: serviceSwitch, Handle: a.switchService},
 			{Method: http.MethodPut, Path: serviceID, Min: 53, Rule: ruleUpdateService, Body: serviceUpdate, Handle: a.updateService},
+			{Method: http.MethodGet, Path: serviceID + "/drain", Min: 53, Rule: ruleUpdateService, Query: drainQuery, Own: true, Handle: a.foreseeDrain},
 			{Method: http.MethodDelete, Path: serviceID, Rule: remove, Status: http.StatusNoContent, Handle: a.deleteService},
 		},
 	}
@@ -144,7 +145,8 @@ func (a *API) serviceByID(r *Request) (schema.HostsWithUseRow, error) {
 
 // deleteService deletes a host that has no servers, whatever its state. A worker that still
 // runs there registers it anew, so the operator stops it first. What waits for a host that is
-// down is released, as "strongroom host forget" does: nobody will remove it (H9).
+// down is released, its certificates are revoked, and the keys of the volume with its own state are deleted, as
+// "strongroom host forget" does: nobody will remove it, and a gateway no longer tells the host which of its guests run elsewhere (H9).
 func (a *API) deleteService(r *Request) (any, error) {
 	h, err := a.serviceByID(r)
 	if err != nil {
@@ -153,12 +155,14 @@ func (a *API) deleteService(r *Request) (any, error) {
 	return nil, pgx.BeginFunc(r.Context(), a.config.Pool, func(tx pgx.Tx) error {
 		db := a.db.WithTx(tx)
 		// The lock is the one that claims take: no server comes in between.
-		if _, err := db.LockHost(r.Context(), h.ID); errors.Is(err, pgx.ErrNoRows) {
+		row, err := db.LockHost(r.Context(), h.ID)
+		if errors.Is(err, pgx.ErrNoRows) {
 			return fault.NotFound("Service %s not found.", r.Param("id"))
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
-		if err := a.mayDelete(r, db, h); err != nil {
+		if err := a.mayDelete(r, db, row); err != nil {
 			return err
 		}
 		if err := db.DeleteClaimsOfDeleted(r.Context(), h.ID); err != nil {
@@ -173,13 +177,21 @@ func (a *API) deleteService(r *Request) (any, error) {
 		if err := db.CompleteEvacuations(r.Context(), schema.CompleteEvacuationsParams{HostID: &h.ID}); err != nil {
 			return err
 		}
+		if !a.hostUp(row) {
+			if _, err := schema.LockOut(r.Context(), db, h.ID.String()); err != nil {
+				return err
+			}
+			if err := schema.GiveUpVolume(r.Context(), db, h.ID); err != nil {
+				return err
+			}
+		}
 		_, err = db.DeleteHost(r.Context(), h.ID)
 		return err
 	})
 }
 
 // mayDelete refuses to delete a host that something is still on, and says what to do.
-func (a *API) mayDelete(r *Request, db *schema.Queries, h schema.HostsWithUseRow) error {
+func (a *API) mayDelete(r *Request, db *schema.Queries, h schema.Host) error {
 	here, err := db.ServersHere(r.Context(), &h.ID)
 	if err != nil {
 		return err
@@ -192,7 +204,7 @@ func (a *API) mayDelete(r *Request, db *schema.Queries, h schema.HostsWithUseRow
 		return fault.Conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first.")
 	case here.Things > 0:
 		return fault.Conflict("Unable to delete compute service on whose host operations are at work. Wait until they have ended.")
-	case waiting > 0 && a.hostUp(withoutUse(h)):
+	case waiting > 0 && a.hostUp(h):
 		return fault.Conflict("Unable to delete compute service on whose host %d things are still to be removed. Wait until they are, or stop its worker and force it down first.", waiting)
 	}
 	return nil

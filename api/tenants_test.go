@@ -34,6 +34,7 @@ type tenant struct {
 	name       string // in the names by which its things are asked for
 	mark       string // in every other text of its
 	server     string
+	group      string // which the server is in
 	action     string // the request of the server's create
 	image      string
 	flavor     string // which the project alone may use
@@ -53,6 +54,14 @@ func (willing) Has(context.Context, compute.Credential, compute.StoredTPM) error
 
 func (willing) Console(_ context.Context, _ compute.HostID, _ string, server compute.ServerID, _ int) ([]byte, error) {
 	return []byte("console of " + server.String()), nil
+}
+
+func (willing) Diagnostics(context.Context, compute.HostID, string, compute.ServerID) (compute.Diagnostics, error) {
+	return compute.Diagnostics{State: compute.PowerRunning}, nil
+}
+
+func (willing) Consoles(context.Context, compute.HostID, string, compute.ServerID) ([]compute.ConsoleType, error) {
+	return []compute.ConsoleType{compute.ConsoleSerial}, nil
 }
 
 func (willing) Kept(context.Context, compute.HostID, string, compute.ServerID) ([]compute.SecretID, error) {
@@ -116,14 +125,14 @@ func (p *tenant) marks() []string { return []string{p.mark, "console of " + p.se
 
 // secrets are marks and what somebody of another project may know, and does not see either.
 func (p *tenant) secrets() []string {
-	return append(p.marks(), p.project, p.user, p.server, p.image, p.action, p.volume)
+	return append(p.marks(), p.project, p.user, p.server, p.image, p.action, p.volume, p.group)
 }
 
 // renew puts everything back as it was.
 func (c *tenants) renew() {
 	c.t.Helper()
 	c.changed = false
-	c.exec(`TRUNCATE servers, keypairs, flavors, hosts, ledger, credentials, volume_types, volume_type_changes CASCADE`)
+	c.exec(`TRUNCATE servers, server_groups, keypairs, flavors, hosts, ledger, credentials, volume_types, volume_type_changes CASCADE`)
 	c.addFlavor(flavorID, map[string]string{"color": "blue"})
 	c.host, c.spare = compute.HostID{UUID: uuid.New()}, compute.HostID{UUID: uuid.New()}
 	for name, id := range map[string]compute.HostID{"node-1": c.host, "node-2": c.spare} {
@@ -162,5 +171,8 @@ func (c *tenants) plant(p *tenant) {
 	c.exec(`INSERT INTO operation_events (operation_id, event, host, started_at, finished_at, result, details) VALUES ($1, 'start_domain', $2, now(), now(), 'Error', $2)`,
 		p.action, p.mark)
 	c.exec(`UPDATE server_disks SET encryption_options = $2, tag = $3 WHERE server_id = $1`, p.server, `{"of":"`+p.mark+`"}`, p.mark)
+	p.group = uuid.NewString()
+	c.exec(`INSERT INTO server_groups (id, project_id, user_id, name, policy) VALUES ($1, $2, $3, $4, 'soft-affinity')`, p.group, p.project, p.user, p.mark)
+	c.exec(`INSERT INTO server_hints (server_id, group_id) VALUES ($1, $2)`, p.server, p.group)
 	c.settle(p.server, compute.VMActive, compute.TaskNone)
 }

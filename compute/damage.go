@@ -235,7 +235,7 @@ func (s KnownServer) allGone(missing []Thing) bool {
 			}
 			body = body || t.Kind == ThingDomain || t.Kind == ThingDiskFile
 		case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingObject, ThingTrust,
-			ThingShareMount, ThingShareAccess:
+			ThingShareMount, ThingShareAccess, ThingPort, ThingVolumeMapping, ThingVolumeMount:
 		}
 	}
 	return body
@@ -250,6 +250,9 @@ func whyUsed(t Thing) string {
 		if strings.HasSuffix(t.Name, "/"+ConsoleLogFile) || strings.HasSuffix(t.Name, "/"+ConfigDriveFile) {
 			return "a hard reboot of the server makes it anew"
 		}
+		if _, file, _ := strings.Cut(t.Name, "/"); IsNVRAM(file) {
+			return "the server was rebuilt since, or its UEFI variables are lost, and its disks are not: docs/firmware.md says how it starts again"
+		}
 		return "the server was rebuilt since, or its disk is lost: rebuild it, or delete it"
 	case ThingKeySecret, ThingTPMState:
 		return "the server was rebuilt since, or it is lost: rebuild it, or delete it"
@@ -257,9 +260,11 @@ func whyUsed(t Thing) string {
 		return "the next backup of the server's vTPM makes it anew"
 	case ThingShareMount:
 		return "a hard reboot of the server makes it anew"
+	case ThingPort:
+		return "the server has lost its interface: delete it and make another one"
 	case ThingShareAccess:
 		return "detach the share, and attach it again"
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingTrust:
+	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingTrust, ThingVolumeMapping, ThingVolumeMount:
 	}
 	return "nothing makes it anew: delete the server"
 }
@@ -307,7 +312,7 @@ func (r *repairer) thing(server ServerID, f Finding) (t Thing, projectKnown bool
 		t.Operation = op
 	}
 	if f.Kind != ThingKeySecret {
-		return t, f.Kind != ThingTrust && f.Kind != ThingObject && f.Kind != ThingShareAccess
+		return t, f.Kind != ThingTrust && f.Kind != ThingObject && f.Kind != ThingShareAccess && f.Kind != ThingPort
 	}
 	stored, ok := r.Secrets[f.Name]
 	t.Reference = stored.ID.String()
@@ -374,7 +379,11 @@ func (f Finding) Server() (ServerID, bool) {
 		return server, err == nil
 	case ThingObject:
 		text, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(f.Name, tpmObjectPrefix), tpmBackupPrefix), "/")
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage:
+	case ThingPort:
+		_, server, err := ParsePortUse(f.Name)
+		return server, err == nil
+	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingVolumeMapping, ThingVolumeMount:
+		return ServerID{}, false
 	}
 	id, err := uuid.Parse(text)
 	return ServerID{UUID: id}, err == nil && len(text) == len(id.String())

@@ -56,6 +56,22 @@ type Disk struct {
 	Shelved *ShelvedDisk `json:"shelved,omitempty"` // its data, while the server is shelved
 }
 
+// HeaderLUKS2MB is how much of a volume cryptsetup takes for a LUKS2 header, its copy and
+// their key slots.
+const HeaderLUKS2MB = 16
+
+// extentMB is what LVM gives volumes in, unless a group was made with larger extents.
+const extentMB = 4
+
+// volumeMB is how large the volume is that holds the disk.
+func (d Disk) volumeMB() int {
+	mb := int(d.SizeMB)
+	if d.Format == FormatLUKSv2 {
+		mb += HeaderLUKS2MB
+	}
+	return (mb + extentMB - 1) / extentMB * extentMB
+}
+
 // OnDevice is that of the disk's format.
 func (d Disk) OnDevice() bool { return d.Encrypted && d.Format.OnDevice() }
 

@@ -36,7 +36,7 @@ func formats(s compute.Server) []compute.DiskFormat {
 // EE-03: a host decides on what flavor and image leave open, and on nothing else.
 func TestEE03AHostDecidesOnWhatIsLeftOpen(t *testing.T) {
 	t.Parallel()
-	luksv2 := []compute.DiskFormat{compute.FormatLUKSv2, compute.FormatLUKSv2}
+	luks, luksv2 := []compute.DiskFormat{compute.FormatLUKS, compute.FormatLUKS}, []compute.DiskFormat{compute.FormatLUKSv2, compute.FormatLUKSv2}
 	for name, c := range map[string]struct {
 		s    compute.Server
 		want []compute.DiskFormat
@@ -44,7 +44,7 @@ func TestEE03AHostDecidesOnWhatIsLeftOpen(t *testing.T) {
 		"nobody asks":       {encrypted(t, named("f", "hw:"+enc, "true"), image(), compute.FormatLUKSv2), luksv2},
 		"the flavor asks":   {encrypted(t, named("f", "hw:"+enc, "true", "hw:"+encFormat, "luksv2"), image(), compute.FormatPlain), luksv2},
 		"the image asks":    {encrypted(t, named("f"), image("hw_"+enc, "true", "hw_"+encFormat, "luksv2"), compute.FormatLUKS), luksv2},
-		"encrypted image":   {encrypted(t, named("f"), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luksv2"), compute.FormatLUKS), luksv2},
+		"encrypted image":   {encrypted(t, named("f"), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luks"), compute.FormatLUKSv2), luks},
 		"nothing encrypted": {encrypted(t, named("f"), image(), compute.FormatLUKSv2), []compute.DiskFormat{"", ""}},
 	} {
 		require.Equal(t, c.want, formats(c.s), name)

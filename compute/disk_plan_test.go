@@ -52,7 +52,7 @@ func TestPlanDisksFormat(t *testing.T) {
 		want   compute.DiskFormat
 	}{
 		"left open":   {flavor("hw:"+enc, "true"), image(), compute.FormatNone},
-		"the image's": {flavor(), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luksv2"), compute.FormatLUKSv2},
+		"the image's": {flavor(), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luks"), compute.FormatLUKS},
 		"asked for":   {flavor("hw:"+encFormat, "plain"), image("os_encrypt_key_id", keyID, "os_encrypt_format", "luks"), compute.FormatPlain},
 		"plain text":  {flavor("hw:"+encFormat, "plain"), image(), compute.FormatNone},
 	} {

@@ -87,7 +87,10 @@ const SystemNewTPM = "tpm_new"
 // HasNewTPM reports whether the server's vTPM has no state yet.
 func (s Server) HasNewTPM() bool { return s.TPM != nil && s.System[SystemNewTPM] != "" }
 
-// WithNewTPM is the server with that set.
+// HasTPMState reports whether the server has a vTPM with a state.
+func (s Server) HasTPMState() bool { return s.TPM != nil && !s.HasNewTPM() }
+
+// WithNewTPM is the server with a vTPM that has no state yet, or has one.
 func (s Server) WithNewTPM(isNew bool) Server {
 	s.System = maps.Clone(s.System)
 	if s.System == nil {
@@ -103,7 +106,7 @@ func (s Server) WithNewTPM(isNew bool) Server {
 // TPMLost tells a server's user what an evacuate has cost; "" without a vTPM, or where that had no
 // state yet. Names of hosts are their operator's.
 func (s Server) TPMLost() string {
-	if s.TPM == nil || s.HasNewTPM() {
+	if !s.HasTPMState() {
 		return ""
 	}
 	return "The state of the vTPM of server " + s.ID.String() + " was lost with its host: it is new and empty, with the same key. " +

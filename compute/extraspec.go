@@ -31,6 +31,12 @@ var extraSpecs = map[string]func(value string) (string, error){
 	},
 	"hw:tpm_secret_security":                  checkSecretSecurity,
 	"hw:ephemeral_encryption_secret_security": checkSecretSecurity,
+	"os:secure_boot": func(value string) (string, error) {
+		return oneOf(value, nil, value, enum{"disabled", "required"})
+	},
+	"hw:machine_type": func(value string) (string, error) {
+		return oneOf(value, nil, value, enum{MachineQ35, MachinePC})
+	},
 	"hw:mem_page_size": func(value string) (string, error) {
 		if !pageSize.MatchString(value) {
 			return "", Errorf(Invalid, "Validation failed; '%s' is not of the format '%s'.", value, pageSizeFormat)

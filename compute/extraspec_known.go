@@ -121,7 +121,6 @@ var knownSpecs = map[string]knownSpec{
 	"hw_rng:rate_bytes":           intSpec(0, isZero),
 	"hw_rng:rate_period":          intSpec(0, always), // of no meaning without the one before
 	"hw_video:ram_max_mb":         intSpec(0, always),
-	"os:secure_boot":              enumSpec(enum{"disabled", "required"}, "disabled"),
 	"hide_hypervisor_id":          boolSpec(false),
 	"group_policy":                enumSpec(enum{"isolate", "none"}, "isolate", "none"), // of resources, which are refused
 	"accel:device_profile":        textSpec(false),

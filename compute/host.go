@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -26,6 +27,7 @@ type Host struct {
 	ForcedDown bool                `json:"forced_down"`
 	Revoked    bool                `json:"revoked,omitempty"`     // an operator revoked all of its certificates
 	TPMStorage string              `json:"tpm_storage,omitempty"` // the id of the storage with the states of vTPMs; "": not known
+	Groups     bool                `json:"groups,omitempty"`      // it says what its volume group has: Capacity.GroupMB
 	// Default is the format of disks for which nobody asks for one, as the host says;
 	// FormatNone: it says nothing.
 	Default DiskFormat `json:"default_format,omitempty"`
@@ -61,6 +63,26 @@ func CheckNetworks(networks []string, private map[string][]string) error {
 	return nil
 }
 
+// The most that a host may say of itself beside: its row is read whole by each create, move and start (H1).
+const (
+	MostHostText    = 255      // characters
+	MostHostTraits  = 1024     // of MostHostText each
+	MostHostCPUInfo = 64 << 10 // bytes
+)
+
+// CheckTexts refuses, with Invalid, texts of a host that are longer than any host's.
+func CheckTexts(texts, traits []string, cpuInfo []byte) error {
+	if len(traits) > MostHostTraits || len(cpuInfo) > MostHostCPUInfo {
+		return Errorf(Invalid, "%d traits and %d bytes of cpu_info: a host has at most %d and %d", len(traits), len(cpuInfo), MostHostTraits, MostHostCPUInfo)
+	}
+	for _, text := range slices.Concat(texts, traits) {
+		if utf8.RuneCountInString(text) > MostHostText {
+			return Errorf(Invalid, "%.64q…: a host says at most %d characters", text, MostHostText)
+		}
+	}
+	return nil
+}
+
 // DefaultFormat is the format of encrypted disks that the host makes where neither flavor nor
 // image asks for one (EE-03). Workers of earlier releases do not say, and make luks (EE-41).
 func (h Host) DefaultFormat() DiskFormat { return cmp.Or(h.Default, DefaultDiskFormat) }
@@ -80,7 +102,8 @@ func (h Host) SharesTPM(other Host) bool {
 type Resources struct {
 	VCPUs    int `json:"vcpus"`
 	MemoryMB int `json:"memory_mb"`
-	DiskGB   int `json:"disk_gb"`
+	DiskGB   int `json:"disk_gb"`            // of its file system, or pool
+	GroupMB  int `json:"group_mb,omitempty"` // of its volume group
 }
 
 // Resources is what a server consumes: what its flavor says, and a root disk of which
@@ -93,6 +116,37 @@ func (s Server) Resources() Resources {
 		}
 	}
 	return out
+}
+
+// ResourcesOn is what a server consumes on a host: disks that are volumes are in its volume group, others
+// in its file system. A host that does not say what its group has counts them all in the file system.
+func (s Server) ResourcesOn(h Host) Resources { return s.Resources().on(h, s.Disks) }
+
+// And is both together.
+func (r Resources) And(more Resources) Resources {
+	return Resources{
+		VCPUs: r.VCPUs + more.VCPUs, MemoryMB: r.MemoryMB + more.MemoryMB, DiskGB: r.DiskGB + more.DiskGB, GroupMB: r.GroupMB + more.GroupMB,
+	}
+}
+
+// on is what a server with these disks consumes on a host.
+func (r Resources) on(h Host, disks []Disk) Resources {
+	if !h.Groups {
+		return r
+	}
+	files := 0
+	for _, d := range (Server{Disks: disks}).InFormat(h.DefaultFormat()).Disks {
+		if d.OnDevice() {
+			r.DiskGB -= int((d.SizeMB + 1023) / 1024)
+			r.GroupMB += d.volumeMB()
+		} else {
+			files++
+		}
+	}
+	if r.DiskGB < 0 || files == 0 && len(disks) > 0 {
+		r.DiskGB = 0
+	}
+	return r
 }
 
 // Resources is what a server of the flavor consumes. Swap counts in whole GiB.

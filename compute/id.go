@@ -16,6 +16,8 @@ type (
 	ImageID struct{ uuid.UUID }
 	// SecretID names a secret of the key manager. It is a reference, never a value.
 	SecretID struct{ uuid.UUID }
+	// GroupID names a group of servers.
+	GroupID struct{ uuid.UUID }
 )
 
 // OperationID is the id of one lifecycle operation and of the request that

@@ -20,10 +20,13 @@ const (
 	ThingCachedImage      ThingKind = "cached_image"      // a disk's use of a host's copy of an encrypted image; name: Image.CacheUse
 	ThingTPMState         ThingKind = "tpm_state"         // a swtpm folder; name: the server's uuid
 	ThingShareMount       ThingKind = "share_mount"       // a server's use of its host's mount of a share; name: ShareUse
+	ThingVolumeMapping    ThingKind = "volume_mapping"    // a host's own volume that its kernel decrypts; name: the volume's uuid
+	ThingVolumeMount      ThingKind = "volume_mount"      // its mount; name: the volume's uuid
 	ThingShareAccess      ThingKind = "share_access"      // a server's part in the rule that lets its host in to a share; name: ShareUse
 	ThingImage            ThingKind = "image"             // an image that is being made; name: its id
 	ThingObject           ThingKind = "object"            // an object of the object store; name: the object's name
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
+	ThingPort             ThingKind = "port"              // a server's port; name: PortName of one that strongroom made, else PortUse
 	ThingTrust            ThingKind = "trust"             // an owner's trust in strongroom; name: the trust's name
 )
 
@@ -32,7 +35,7 @@ const (
 // since with them the rest can be removed.
 var TeardownOrder = []ThingKind{
 	ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingShareMount, ThingDiskFile, ThingKeySlot, ThingCachedImage, ThingTPMState,
-	ThingShareAccess, ThingImage, ThingObject, ThingKeySecret, ThingTrust,
+	ThingVolumeMount, ThingVolumeMapping, ThingPort, ThingShareAccess, ThingImage, ThingObject, ThingKeySecret, ThingTrust,
 }
 
 // GoneFirst gives the kinds of which nothing may wait to be removed before a thing of the
@@ -48,9 +51,11 @@ func GoneFirst(kind ThingKind) []ThingKind {
 		return []ThingKind{ThingRunningDomain, ThingDomain, ThingDiskFile}
 	case ThingKeySecret:
 		return []ThingKind{ThingRunningDomain, ThingDomain, ThingKeySlot, ThingDiskFile, ThingTPMState, ThingImage, ThingObject}
+	case ThingVolumeMapping:
+		return []ThingKind{ThingVolumeMount}
 	case ThingTrust:
-		return []ThingKind{ThingImage, ThingObject, ThingKeySecret, ThingShareAccess}
-	case ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingObject:
+		return []ThingKind{ThingImage, ThingObject, ThingKeySecret, ThingShareAccess, ThingPort}
+	case ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingKeySlot, ThingPort, ThingImage, ThingObject, ThingVolumeMount:
 	}
 	return nil
 }
@@ -101,6 +106,7 @@ const (
 	PlaceImageStore = "image-store"
 	PlaceObjects    = "object-store"
 	PlaceShares     = "shared-file-systems"
+	PlaceNetworks   = "network"
 )
 
 // OwnerKind is a kind of owner of things.
@@ -206,11 +212,11 @@ func (t Thing) Removers(asked ...Credential) []Credential {
 	return append(out, MemberCredential(project))
 }
 
-// Thing names something that an operation is about to make for its server: a row of
+// Thing names something that an operation is about to make for what it works on: a row of
 // the ledger that is the same whoever writes it, and however often.
 func (op Operation) Thing(kind ThingKind, place, name string) Thing {
 	return Thing{
 		ID:   op.ID.Derive("ledger/" + string(kind) + "/" + place + "/" + name),
-		Kind: kind, Place: place, Name: name, Owner: ServerOwner(op.ServerID), Operation: op.ID, Credential: op.Credential,
+		Kind: kind, Place: place, Name: name, Owner: op.On(), Operation: op.ID, Credential: op.Credential,
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// LegacyEncryption is how hosts were set up to encrypt disks before each disk had a
-// key of its own: dm-crypt in plain mode, one key for all disks of a server.
-type LegacyEncryption struct {
+// DMCrypt is how the kernel encrypts a volume: a new one of the format luksv2 or plain, or one that the legacy
+// implementation made in plain mode, with one key for all disks of a server.
+type DMCrypt struct {
 	Cipher  string // in dm-crypt's words, cipher-mode-ivmode
 	KeySize int    // bits; XTS uses half of them for each of its two keys
 	Hash    string // by which cryptsetup made the key of the passphrase
@@ -18,7 +18,7 @@ type LegacyEncryption struct {
 // DefaultLegacyEncryption is what hosts used that were not configured otherwise. Nova named
 // no hash: it is the one that cryptsetup had by default in plain mode, up to 2.6; since 2.7
 // that is sha256.
-var DefaultLegacyEncryption = LegacyEncryption{Cipher: "aes-xts-plain64", KeySize: 512, Hash: "ripemd160"}
+var DefaultLegacyEncryption = DMCrypt{Cipher: "aes-xts-plain64", KeySize: 512, Hash: "ripemd160"}
 
 var (
 	dmCipher = regexp.MustCompile(`^[a-z0-9_]+-[a-z0-9_]+-[a-z0-9_:]+$`)
@@ -26,26 +26,26 @@ var (
 )
 
 // String is in cryptsetup's words.
-func (l LegacyEncryption) String() string {
+func (l DMCrypt) String() string {
 	return fmt.Sprintf("cipher %s, key size %d and hash %s", l.Cipher, l.KeySize, l.Hash)
 }
 
 // ForgivesIV reports whether a wrong IV mode leaves all but the first block of each sector
 // readable, as it does in CBC and CFB.
-func (l LegacyEncryption) ForgivesIV() bool {
+func (l DMCrypt) ForgivesIV() bool {
 	_, mode, _ := strings.Cut(l.Cipher, "-")
 	return strings.HasPrefix(mode, "cbc-") || strings.HasPrefix(mode, "cfb-")
 }
 
-// LegacyEncryptionOf reads the options that Options gave, or a host for a disk that it made.
+// DMCryptOf reads the options that Options gave, or a host for a disk that it made.
 // Corrupt: they do not say how to open it.
-func LegacyEncryptionOf(options map[string]string) (LegacyEncryption, error) {
+func DMCryptOf(options map[string]string) (DMCrypt, error) {
 	at := strings.LastIndex(options["cipher-alg"], "-")
 	size, err := strconv.Atoi(options["key-size"])
 	if at < 0 || err != nil {
-		return LegacyEncryption{}, Errorf(Corrupt, "its encryption options have no cipher and key size")
+		return DMCrypt{}, Errorf(Corrupt, "its encryption options have no cipher and key size")
 	}
-	l := LegacyEncryption{
+	l := DMCrypt{
 		Cipher:  options["cipher-alg"][:at] + "-" + options["cipher-mode"] + "-" + options["ivgen-alg"],
 		KeySize: size, Hash: options["hash-alg"],
 	}
@@ -57,7 +57,7 @@ func LegacyEncryptionOf(options map[string]string) (LegacyEncryption, error) {
 
 // Options gives the encryption options of a disk (EE-08), in QEMU's words where it
 // has them. Invalid: a cipher, a key size or a hash that cryptsetup would not understand.
-func (l LegacyEncryption) Options() (map[string]string, error) {
+func (l DMCrypt) Options() (map[string]string, error) {
 	parts := strings.SplitN(l.Cipher, "-", 3)
 	if !dmCipher.MatchString(l.Cipher) {
 		return nil, Errorf(Invalid, "legacy.cipher %q: it must be cipher-mode-ivmode, like aes-xts-plain64", l.Cipher)

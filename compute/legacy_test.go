@@ -9,7 +9,7 @@ import (
 	"strongroom/compute"
 )
 
-func TestLegacyEncryptionOptions(t *testing.T) {
+func TestDMCryptOptions(t *testing.T) {
 	t.Parallel()
 	for _, v := range []struct {
 		cipher string
@@ -22,18 +22,18 @@ func TestLegacyEncryptionOptions(t *testing.T) {
 		{"aes-xts-plain64", -512, "sha1", ""}, {"aes-cbc-plain", 100, "sha1", ""}, {"aes-cbc-plain --x", 256, "sha1", ""},
 		{"aes-xts-plain64", 512, "", ""}, {"aes-xts-plain64", 512, "--readonly", ""}, {"aes-xts-plain64", 512, "a b", ""},
 	} {
-		how := compute.LegacyEncryption{Cipher: v.cipher, KeySize: v.size, Hash: v.hash}
+		how := compute.DMCrypt{Cipher: v.cipher, KeySize: v.size, Hash: v.hash}
 		got, err := how.Options()
 		require.Equal(t, v.alg, got["cipher-alg"], v)
 		require.Equal(t, v.alg == "", compute.Is(err, compute.Invalid), "%v", err)
 		if v.alg != "" { // EE-42: what opens a disk is what its options say
-			again, err := compute.LegacyEncryptionOf(got)
+			again, err := compute.DMCryptOf(got)
 			require.NoError(t, err)
 			require.Equal(t, how, again)
 		}
 	}
 	for _, options := range []map[string]string{nil, {"cipher-alg": "aes-256"}, {"cipher-alg": "aes-256", "key-size": "512", "cipher-mode": "xts", "ivgen-alg": "plain64"}} {
-		_, err := compute.LegacyEncryptionOf(options)
+		_, err := compute.DMCryptOf(options)
 		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", options)
 	}
 	got, err := compute.DefaultLegacyEncryption.Options()
@@ -81,6 +81,6 @@ func TestForgivesIV(t *testing.T) {
 		"aes-xts-plain64": false, "aes-cbc-essiv:sha256": true, "aes-cbc-plain64": true, "serpent-cbc-plain": true, "aes-cfb-plain64": true,
 		"aes-ctr-plain64": false, "aes-lrw-benbi": false, "aes-ecb-null": false,
 	} {
-		require.Equal(t, forgives, compute.LegacyEncryption{Cipher: cipher}.ForgivesIV(), cipher)
+		require.Equal(t, forgives, compute.DMCrypt{Cipher: cipher}.ForgivesIV(), cipher)
 	}
 }

@@ -54,6 +54,7 @@ type Former struct {
 	Forbidden  []string    `json:"forbidden_traits,omitempty"`
 	DiskConfig string      `json:"disk_config"`
 	Unbooted   bool        `json:"unbooted,omitempty"` // see SystemUnbooted
+	NewTPM     bool        `json:"new_tpm,omitempty"`  // see SystemNewTPM
 	// SharedTPM: the state of its vTPM is on storage that its host shares with the server's, which
 	// uses it now. As on one host, there is a copy of what it was, where that may change.
 	SharedTPM bool `json:"shared_tpm,omitempty"`
@@ -63,7 +64,7 @@ type Former struct {
 func (s Server) FormerOf(op OperationID, hostName, diskConfig string) Former {
 	out := Former{
 		Operation: op, HostName: hostName, VMState: s.VMState, Flavor: s.Flavor, Disks: s.Disks, TPM: s.TPM,
-		Traits: s.Traits, Forbidden: s.Forbidden, DiskConfig: diskConfig, Unbooted: s.Unbooted(),
+		Traits: s.Traits, Forbidden: s.Forbidden, DiskConfig: diskConfig, Unbooted: s.Unbooted(), NewTPM: s.HasNewTPM(),
 	}
 	if s.Host != nil {
 		out.Host = *s.Host
@@ -77,7 +78,7 @@ func (s Server) Before() Server {
 	out := s
 	out.Host, out.VMState, out.Flavor, out.Disks, out.TPM = &f.Host, f.VMState, f.Flavor, f.Disks, f.TPM
 	out.Traits, out.Forbidden, out.Former = f.Traits, f.Forbidden, nil
-	return out.WithUnbooted(f.Unbooted)
+	return out.WithUnbooted(f.Unbooted).WithNewTPM(f.NewTPM)
 }
 
 // CheckMoved refuses, with Conflict and the API's text, to confirm or revert where there is

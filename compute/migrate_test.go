@@ -123,28 +123,39 @@ func TestBefore(t *testing.T) {
 	require.Equal(t, was, back)
 }
 
-// A server that is off gets no vTPM that it has not had, and keeps one that it has.
-func TestCheckNewTPM(t *testing.T) {
+// TPM-18, TPM-19: what a server that is off gets of a vTPM has its state from the next boot on, and one that it keeps has it. What it
+// was has it again.
+func TestResizeOfAServerThatIsOff(t *testing.T) {
 	t.Parallel()
 	with := resizable(flavorOf("from", 1, 0, 0, "hw:tpm_version", "2.0"))
 	without := resizable(flavorOf("from", 1, 0, 0))
 	for name, c := range map[string]struct {
-		s    compute.Server
-		to   compute.Flavor
-		kind compute.Kind
+		s       compute.Server
+		to      compute.Flavor
+		has, is bool // a vTPM without a state
 	}{
-		"added":    {without, flavorOf("to", 2, 0, 0, "hw:tpm_version", "2.0"), compute.Conflict},
-		"changed":  {with, flavorOf("to", 2, 0, 0, "hw:tpm_version", "1.2"), compute.Conflict},
-		"kept":     {with, flavorOf("to", 2, 0, 0, "hw:tpm_version", "2.0"), ""},
-		"left out": {with, flavorOf("to", 2, 0, 0), ""},
-		"none":     {without, flavorOf("to", 2, 0, 0), ""},
+		"added":               {without, flavorOf("to", 2, 0, 0, "hw:tpm_version", "2.0"), false, true},
+		"changed":             {with, flavorOf("to", 2, 0, 0, "hw:tpm_version", "1.2"), false, true},
+		"changed, not booted": {with.WithNewTPM(true), flavorOf("to", 2, 0, 0, "hw:tpm_version", "1.2"), true, true},
+		"kept":                {with, flavorOf("to", 2, 0, 0, "hw:tpm_version", "2.0"), false, false},
+		"kept, not booted":    {with.WithNewTPM(true), flavorOf("to", 2, 0, 0, "hw:tpm_version", "2.0"), true, true},
+		"left out":            {with, flavorOf("to", 2, 0, 0), false, false},
+		"none":                {without, flavorOf("to", 2, 0, 0), false, false},
 	} {
-		will, err := c.s.ResizedTo(rebuildOp, c.to)
-		require.NoError(t, err, name)
-		c.s.VMState = compute.VMActive
-		require.NoError(t, c.s.CheckNewTPM(will), name)
 		c.s.VMState = compute.VMStopped
-		require.Equal(t, c.kind, compute.KindOf(c.s.CheckNewTPM(will)), name)
+		is, err := c.s.ResizedTo(rebuildOp, c.to)
+		require.NoError(t, err, name)
+		require.Equal(t, c.is, is.HasNewTPM(), name)
+		former := c.s.FormerOf("req-resize", "host", "AUTO")
+		is.Former = &former
+		require.Equal(t, c.has, is.Before().HasNewTPM(), name)
+		if c.has {
+			continue
+		}
+		c.s.VMState = compute.VMActive
+		is, err = c.s.ResizedTo(rebuildOp, c.to)
+		require.NoError(t, err, name)
+		require.False(t, is.HasNewTPM(), "%s: the resize boots it", name)
 	}
 }
 

@@ -16,6 +16,7 @@ type MovePlan struct {
 	Goes     *HostID  // where it is afterwards, if no host is chosen; nil: on none
 	KeptKeys bool     // keys that whoever asks may not read are its host's to hand on, which keeps them
 	Apart    bool     // not to a host that shares the storage of TPM states with its own
+	SeeksTPM bool     // hosts that share the storage of TPM states with its own come first
 	Needs    []HostID // that must answer, and are not chosen
 	Data     []Carried
 	Image    *ImageID   // that the root disk is made anew of, which must be there; nil: it is copied
@@ -33,6 +34,7 @@ type Carried struct {
 
 const (
 	carriedTPM   = "state of the vTPM"
+	carriedNVRAM = "UEFI variables"
 	carriedImage = "image under the root disk"
 )
 
@@ -49,6 +51,9 @@ func (s Server) PlanMove(will Server, has []Thing, sameHost bool, only *HostID) 
 	}
 	if root, ok := will.RootDisk(); ok && root.Image != nil {
 		p.Data = append(p.Data, atMost(carriedImage, will.Image.SizeBytes))
+	}
+	if s.NVRAM() != "" {
+		p.Data = append(p.Data, Carried{What: carriedNVRAM})
 	}
 	if s.SameTPM(will) && !s.HasNewTPM() {
 		p.Data = append(p.Data, Carried{What: carriedTPM})

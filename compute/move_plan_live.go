@@ -19,7 +19,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 	if err != nil {
 		return MovePlan{}, err
 	}
-	p := MovePlan{Server: will, Keys: will.EvacuationKeys(s.BootsAfter(in)), Places: true, Not: s.Occupied(has, false), Only: in.Host}
+	p := MovePlan{Server: will, Keys: will.EvacuationKeys(s.BootsAfter(in)), Places: true, Not: s.Occupied(has, false), Only: in.Host, SeeksTPM: s.HasTPMState()}
 	if root, ok := will.RootDisk(); ok {
 		p.Data, p.Image = []Carried{atMost(carriedImage, will.Image.SizeBytes)}, &will.Image.ID
 		enc, err := will.Image.Encryption()
@@ -30,7 +30,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 			p.Keys = append(p.Keys, enc.Secret)
 		}
 	}
-	p.Lost = carried(s.Disks, "")
+	p.Lost = append(carried(s.Disks, ""), s.carriedNVRAM("")...)
 	if s.TPMLost() != "" {
 		what := carriedTPM
 		if p.Backup = s.Backup(); p.Backup != nil {
@@ -79,7 +79,7 @@ func (s Server) PlanOffload(has []Thing) MovePlan {
 // moved (CheckMoved), as for PlanRevert.
 func (s Server) PlanConfirm(has []Thing) MovePlan {
 	const before = ", from before the move"
-	p := MovePlan{Server: s, Goes: s.Host, Lost: carried(s.Former.Disks, before), Fails: mayRun(has)}
+	p := MovePlan{Server: s, Goes: s.Host, Lost: append(carried(s.Former.Disks, before), s.Before().carriedNVRAM(before)...), Fails: mayRun(has)}
 	if s.Former.TPM != nil {
 		p.Lost = append(p.Lost, Carried{What: carriedTPM + before})
 	}
@@ -90,7 +90,7 @@ func (s Server) PlanConfirm(has []Thing) MovePlan {
 func (s Server) PlanRevert() MovePlan {
 	const since = ", since the move"
 	was := s.Before()
-	p := MovePlan{Server: was, Readers: []Server{was, s}, Keys: s.RevertKeys(), Stops: s.Runs(), Goes: was.Host, Lost: carried(s.Disks, since)}
+	p := MovePlan{Server: was, Readers: []Server{was, s}, Keys: s.RevertKeys(), Stops: s.Runs(), Goes: was.Host, Lost: append(carried(s.Disks, since), s.carriedNVRAM(since)...)}
 	if s.TPM != nil {
 		p.Lost = append(p.Lost, Carried{What: carriedTPM + since})
 	}
@@ -128,6 +128,14 @@ func mayRun(has []Thing) []string {
 		return []string{"A host did not answer and may still run the server: try again when it is back, or when it was forgotten."}
 	}
 	return nil
+}
+
+// carriedNVRAM are the variables of its UEFI, if it has one.
+func (s Server) carriedNVRAM(which string) []Carried {
+	if s.NVRAM() == "" {
+		return nil
+	}
+	return []Carried{{What: carriedNVRAM + which}}
 }
 
 // carried are the data of disks.

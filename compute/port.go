@@ -1,6 +1,11 @@
 package compute
 
-import "github.com/google/uuid"
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
 
 // The ids of what a network service (Neutron) has.
 type (
@@ -13,3 +18,109 @@ type (
 	// SecurityGroupID names a security group.
 	SecurityGroupID struct{ uuid.UUID }
 )
+
+// Port is a server's port in the network service: what is asked for and, once it is there, what
+// the service said of it.
+type Port struct {
+	ID      *PortID           `json:"id,omitempty"`              // nil: it is not made yet
+	Brought bool              `json:"brought,omitempty"`         // its user made it: it is never removed
+	FixedIP string            `json:"fixed_ip,omitempty"`        // asked for; "": any
+	Groups  []SecurityGroupID `json:"security_groups,omitempty"` // asked for; none: as the service chooses
+	// GroupNames are what its user calls these.
+	GroupNames []string `json:"group_names,omitempty"`
+
+	Status    string        `json:"status,omitempty"` // ACTIVE: traffic flows; as it was seen last
+	Label     string        `json:"label,omitempty"`  // its network's name
+	Addresses []PortAddress `json:"addresses,omitempty"`
+	MTU       int           `json:"mtu,omitempty"` // bytes; 0: not known
+	Type      VIFType       `json:"vif_type,omitempty"`
+	Bridge    string        `json:"bridge,omitempty"` // that it is plugged into, on the host
+	// HostFilter has the host drop what the guest sends with other addresses than these.
+	HostFilter bool `json:"host_filter,omitempty"`
+}
+
+// NetworkRequest is what a create asks of interfaces.
+type NetworkRequest struct {
+	Networks  []RequestedNetwork
+	Automatic bool     // the one network that the project has, or none
+	Required  bool     // the one network that the project has
+	Groups    []string // security groups of the ports that are made, by name or id; none: the project's default
+}
+
+// RequestedNetwork is one interface: a port, or a network.
+type RequestedNetwork struct {
+	UUID    string
+	Port    string
+	FixedIP string // "": any
+	Tag     string
+}
+
+// PortAddress is an address of a port.
+type PortAddress struct {
+	Subnet SubnetID `json:"subnet_id"`
+	IP     string   `json:"ip_address"`
+}
+
+// VIFType says how a host plugs a port.
+type VIFType string
+
+// The types that hosts can plug.
+const (
+	VIFOpenVSwitch VIFType = "ovs"
+	VIFBridge      VIFType = "bridge"
+)
+
+// integrationBridge is Open vSwitch's where Neutron names none.
+const integrationBridge = "br-int"
+
+// BridgeOf is the bridge that ports of a type and a network are plugged into where Neutron names
+// none: Neutron's agents look for these names.
+func BridgeOf(t VIFType, network string) string {
+	if t == VIFBridge {
+		return "brq" + network[:min(11, len(network))]
+	}
+	return integrationBridge
+}
+
+// TapName is the port's device on a host. Neutron's agents look for this name.
+func (id PortID) TapName() string { return "tap" + id.String()[:11] }
+
+// PortUse names on the ledger that a server has a port which its user brought.
+func PortUse(id PortID, server ServerID) string { return id.String() + "/" + server.String() }
+
+// ParsePortUse reads a name that PortUse gave. Invalid: it gave none such.
+func ParsePortUse(name string) (PortID, ServerID, error) {
+	first, second, _ := strings.Cut(name, "/")
+	id, err := uuid.Parse(first)
+	server, noServer := uuid.Parse(second)
+	if err != nil || noServer != nil {
+		return PortID{}, ServerID{}, Errorf(Invalid, "%q names no server's use of a port", name)
+	}
+	return PortID{UUID: id}, ServerID{UUID: server}, nil
+}
+
+const portPrefix = "strongroom-"
+
+// PortName is the name of the port that an operation makes, by the operation's own label for
+// it: the same for each attempt, and no other port's.
+func PortName(op OperationID, label string) string {
+	return portPrefix + op.Derive("port/"+label).String()
+}
+
+// IsPortName reports whether a port of the name is one that strongroom made.
+func IsPortName(name string) bool {
+	id, found := strings.CutPrefix(name, portPrefix)
+	_, err := uuid.Parse(id)
+	return found && err == nil && len(id) == 36
+}
+
+// PortInUse is the error for a port that another server has. Conflict.
+func PortInUse(id PortID) error { return Errorf(Conflict, "Port %s is still in use.", id) }
+
+// HasPort reports whether the interface is a port in the network service that is there.
+func (n Network) HasPort() bool { return n.Port != nil && n.Port.ID != nil }
+
+// HasPorts reports whether the server has ports in the network service.
+func (s Server) HasPorts() bool {
+	return slices.ContainsFunc(s.Networks, func(n Network) bool { return n.Port != nil })
+}

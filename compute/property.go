@@ -21,19 +21,24 @@ func ParseBool(text string) (bool, error) {
 // as nothing. Both may say the same in different words. A disagreement is a
 // Conflict, a value that parse refuses is what parse says, with its origin.
 func agreed[T comparable](f Flavor, img Image, key string, parse func(string) (T, error)) (*T, error) {
-	flavorText, imageText := f.ExtraSpecs["hw:"+key], img.Properties["hw_"+key]
+	return agreedOn(f, img, "hw:"+key, "hw_"+key, parse)
+}
+
+// agreedOn is agreed for an extra spec and a property of any names.
+func agreedOn[T comparable](f Flavor, img Image, spec, property string, parse func(string) (T, error)) (*T, error) {
+	flavorText, imageText := f.ExtraSpecs[spec], img.Properties[property]
 	var flavorValue, imageValue *T
 	if flavorText != "" {
 		value, err := parse(flavorText)
 		if err != nil {
-			return nil, Errorf(KindOf(err), "Flavor %s has an invalid hw:%s extra spec. %w", f.Name, key, err)
+			return nil, Errorf(KindOf(err), "Flavor %s has an invalid %s extra spec. %w", f.Name, spec, err)
 		}
 		flavorValue = &value
 	}
 	if imageText != "" {
 		value, err := parse(imageText)
 		if err != nil {
-			return nil, Errorf(KindOf(err), "Image %s has an invalid hw_%s property. %w", img.Name, key, err)
+			return nil, Errorf(KindOf(err), "Image %s has an invalid %s property. %w", img.Name, property, err)
 		}
 		imageValue = &value
 	}
@@ -41,8 +46,8 @@ func agreed[T comparable](f Flavor, img Image, key string, parse func(string) (T
 	case flavorValue == nil:
 		return imageValue, nil
 	case imageValue != nil && *imageValue != *flavorValue:
-		return nil, Errorf(Conflict, "Flavor %s has hw:%s extra spec explicitly set to %s, conflicting with image %s "+
-			"which has hw_%s explicitly set to %s.", f.Name, key, flavorText, img.Name, key, imageText)
+		return nil, Errorf(Conflict, "Flavor %s has %s extra spec explicitly set to %s, conflicting with image %s "+
+			"which has %s explicitly set to %s.", f.Name, spec, flavorText, img.Name, property, imageText)
 	}
 	return flavorValue, nil
 }

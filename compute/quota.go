@@ -12,6 +12,10 @@ type Use struct {
 	Cores     int64
 	MemoryMB  int64
 	DiskGB    int64
+
+	// Groups are a project's groups of servers, GroupMembers the servers of one user in one of them.
+	Groups       int64
+	GroupMembers int64
 }
 
 // Unlimited is a limit that is not there. Every negative number is one.
@@ -21,9 +25,9 @@ const Unlimited = -1
 type Quota Use
 
 // NoQuota limits nothing.
-var NoQuota = Quota{Instances: Unlimited, Cores: Unlimited, MemoryMB: Unlimited, DiskGB: Unlimited}
+var NoQuota = Quota{Instances: Unlimited, Cores: Unlimited, MemoryMB: Unlimited, DiskGB: Unlimited, Groups: Unlimited, GroupMembers: Unlimited}
 
-// IsNone reports whether nothing is limited.
+// IsNone reports whether nothing that servers hold is limited.
 func (q Quota) IsNone() bool {
 	return q.Instances < 0 && q.Cores < 0 && q.MemoryMB < 0 && q.DiskGB < 0
 }

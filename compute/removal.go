@@ -27,9 +27,18 @@ func (r Removal) String() string {
 	case ThingShareMount:
 		share, _, _ := strings.Cut(name, "/")
 		return "unmount share " + share
+	case ThingVolumeMapping:
+		return "close volume " + name
+	case ThingVolumeMount:
+		return "unmount volume " + name
 	case ThingShareAccess:
 		share, _, _ := strings.Cut(name, "/")
 		return "deny access to share " + share
+	case ThingPort:
+		if id, server, err := ParsePortUse(name); err == nil {
+			return "unbind port " + id.String() + " of server " + server.String()
+		}
+		return "delete port " + name
 	case ThingImage:
 		return "delete image " + name
 	case ThingObject:

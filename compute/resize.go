@@ -63,14 +63,15 @@ func (s Server) CheckResize(to Flavor) error {
 	if wants.Enabled && before != after && (before == SecurityDeployment || after == SecurityDeployment) {
 		return Errorf(Conflict, "Flavor %s and flavor %s differ in who owns the keys of disks (%s and %s).", from.Name, to.Name, before, after)
 	}
-	return nil
+	return s.checkSameFirmware(to)
 }
 
 const cannotResize = "Server disk was unable to be resized because: "
 
 // ResizedTo plans a server as the operation's resize to a flavor makes it. Disks keep their ids
 // and keys and are as large as the flavor says. Swap of another size is made anew, since what is in it is worth nothing once the guest is off. A vTPM is made where
-// there was none, left out where nobody asks for one any more, and has the key that it had.
+// there was none, left out where nobody asks for one any more, and has the key that it had. The state of one that is made,
+// or is another one (TPM-18, TPM-19), is made when the guest boots: by the resize, or, of a server that is off, later.
 //
 // Invalid: the same flavor, a disk would have to shrink, or the vTPM's key would get another
 // owner; Conflict: as CheckResize says, or the server cannot be moved.
@@ -91,6 +92,9 @@ func (s Server) ResizedTo(op OperationID, f Flavor) (Server, error) {
 	}
 	if out.TPM, err = s.resizedTPM(wanted); err != nil {
 		return Server{}, err
+	}
+	if s.VMState == VMStopped && !s.SameTPM(out) {
+		out = out.WithNewTPM(out.TPM != nil)
 	}
 	enc, err := EncryptionOf(f, s.Image)
 	if err != nil {
@@ -182,15 +186,6 @@ func appendDisk(disks []Disk, d Disk) []Disk {
 	d.DeviceName = last[:len(last)-1] + string(last[len(last)-1]+1)
 	d.Encrypted, d.Format = disks[0].Encrypted, disks[0].Format
 	return append(disks, d)
-}
-
-// CheckNewTPM refuses, with Conflict, to give a server that is off a vTPM that it has not: its
-// state is made when the guest boots.
-func (s Server) CheckNewTPM(will Server) error {
-	if s.VMState == VMStopped && will.TPM != nil && !s.SameTPM(will) {
-		return Errorf(Conflict, "Server %s is off, and its new flavor gives it a vTPM that it has not had: start it first.", s.ID)
-	}
-	return nil
 }
 
 // CheckMover refuses, with Forbidden, who may not move a server to what it is to be: new keys

@@ -17,6 +17,9 @@ func TestCheckResize(t *testing.T) {
 		return f
 	}
 	plain, luks := named("plain"), named("luks", "hw:"+enc, "true")
+	in := func(format string) compute.Flavor {
+		return named("in-"+format, "hw:"+enc, "true", "hw:"+encFormat, format)
+	}
 	for name, c := range map[string]struct {
 		from, to compute.Flavor
 		image    compute.Image
@@ -30,7 +33,12 @@ func TestCheckResize(t *testing.T) {
 		"the same flavor":          {luks, luks, image(), compute.Invalid},
 		"on":                       {plain, luks, image(), compute.Conflict},
 		"off":                      {luks, plain, image(), compute.Conflict},
-		"another format":           {luks, named("v2", "hw:"+enc, "true", "hw:"+encFormat, "luksv2"), image(), compute.Conflict},
+		"another format":           {luks, in("luksv2"), image(), compute.Conflict},
+		"and back":                 {in("luksv2"), in("luks"), image(), compute.Conflict},
+		"to plain":                 {in("luksv2"), in("plain"), image(), compute.Conflict},
+		"from plain":               {in("plain"), in("luksv2"), image(), compute.Conflict},
+		"from plain, off":          {in("plain"), plain, image(), compute.Conflict},
+		"it stays luksv2":          {in("luksv2"), luks, image(), ""},
 		"keys of another owner":    {luks, named("ours", "hw:"+enc, "true", "hw:ephemeral_encryption_secret_security", "deployment"), image(), compute.Conflict},
 		"keys for whom they serve": {luks, named("host", "hw:"+enc, "true", "hw:ephemeral_encryption_secret_security", "host"), image(), ""},
 		"no boolean":               {luks, named("odd", "hw:"+enc, "maybe"), image(), compute.Invalid},

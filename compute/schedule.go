@@ -14,22 +14,30 @@ const NoValidHost = "No valid host was found. There are not enough hosts availab
 // Request is what a server needs of a host.
 type Request struct {
 	Resources Resources
+	Disks     []Disk
 	Traits    Traits
 	Networks  []string // uuids
 	Project   string   // whose networks they are
 	Zone      string   // the availability zone; "" for any
 	Default   bool     // disks are made in the host's own default format
+	Affinity  Affinity // with which other servers; RequestOf knows of none
+	// TPMStorage is where the state of the server's vTPM is that no host can be asked for (TPM-39): hosts that
+	// have that storage come first. RequestOf knows of none.
+	TPMStorage string
 }
 
 // RequestOf gives what a server needs of a host.
 func RequestOf(s Server) Request {
-	required := slices.Concat(s.Traits, s.formatTraits())
+	required := slices.Concat(s.Traits, s.formatTraits(), s.firmwareTraits())
 	slices.Sort(required)
 	request := Request{
-		Resources: s.Resources(), Traits: Traits{Required: slices.Compact(required), Forbidden: s.Forbidden},
+		Resources: s.Resources(), Disks: s.Disks, Traits: Traits{Required: slices.Compact(required), Forbidden: s.Forbidden},
 		Zone: s.System[SystemPinnedZone], Project: s.ProjectID, Default: s.LeavesFormat(),
 	}
 	for _, network := range s.Networks {
+		if network.Port != nil { // the network service's: hosts list none of these
+			continue
+		}
 		request.Networks = append(request.Networks, network.UUID)
 	}
 	return request
@@ -47,6 +55,7 @@ func (h Host) lacks(want Resources) string {
 		{"VCPUs", h.Capacity.VCPUs, h.Used.VCPUs, want.VCPUs},
 		{"MB of memory", h.Capacity.MemoryMB, h.Used.MemoryMB, want.MemoryMB},
 		{"GB of disk", h.Capacity.DiskGB, h.Used.DiskGB, want.DiskGB},
+		{"MB of the volume group", h.Capacity.GroupMB, min(h.Used.GroupMB, h.Capacity.GroupMB), want.GroupMB},
 	} {
 		if r.want > r.capacity-r.used {
 			return fmt.Sprintf("%d %s wanted, %d free", r.want, r.name, max(0, r.capacity-r.used))
@@ -83,7 +92,10 @@ func (h Host) Unfit(want Request, now time.Time) string {
 			return "has network " + network + " for other projects"
 		}
 	}
-	return h.lacks(want.Resources)
+	if why := want.Affinity.Unfit(h.ID); why != "" {
+		return why
+	}
+	return h.lacks(want.Resources.on(h, want.Disks))
 }
 
 // offers reports whether a network of the host is for a project.
@@ -124,9 +136,9 @@ func Among(hosts []Host, not []HostID, only *HostID) []Host {
 	return out
 }
 
-// Candidates gives the hosts that can take a server, the one with the most free
-// memory first, then the one with the fewest servers, then by id, so that the
-// same hosts always give the same order.
+// Candidates gives the hosts that can take a server: first those that have the state of its vTPM, then what a
+// soft policy of its group wishes, then the one with the most free memory, then the one with the fewest servers, then by
+// id, so that the same hosts always give the same order.
 func Candidates(hosts []Host, want Request, now time.Time) []Host {
 	var fit []Host
 	for _, h := range hosts {
@@ -136,12 +148,22 @@ func Candidates(hosts []Host, want Request, now time.Time) []Host {
 	}
 	slices.SortFunc(fit, func(a, b Host) int {
 		return cmp.Or(
+			cmp.Compare(want.lacksTPM(a), want.lacksTPM(b)),
+			want.Affinity.compare(a.ID, b.ID),
 			cmp.Compare(b.Capacity.MemoryMB-b.Used.MemoryMB, a.Capacity.MemoryMB-a.Used.MemoryMB),
 			cmp.Compare(a.Servers, b.Servers),
 			strings.Compare(a.ID.String(), b.ID.String()),
 		)
 	})
 	return fit
+}
+
+// lacksTPM is 1 for a host that does not have the storage with the state of the server's vTPM.
+func (want Request) lacksTPM(h Host) int {
+	if want.TPMStorage == "" || want.TPMStorage == h.TPMStorage {
+		return 0
+	}
+	return 1
 }
 
 func without(want, have []string) []string {

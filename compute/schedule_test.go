@@ -107,6 +107,59 @@ func TestRequestOf(t *testing.T) {
 	}, compute.RequestOf(s))
 }
 
+// EE-05: disks that are volumes are claimed of the host's volume group, and no file system lends
+// its room to them; others are claimed of the file system. Where the host decides the format, its default says which.
+func TestResourcesOnAHostWithAVolumeGroup(t *testing.T) {
+	t.Parallel()
+	of := func(formats ...compute.DiskFormat) compute.Server {
+		s := compute.Server{Flavor: compute.Flavor{VCPUs: 1, MemoryMB: 1, RootGB: 3, SwapMB: 511}}
+		for i, format := range formats {
+			d := compute.Disk{Role: []compute.DiskRole{compute.RootDisk, compute.SwapDisk}[i], SizeMB: []int64{3072, 511}[i], Encrypted: format != "off"}
+			if d.Encrypted {
+				d.Format = format
+			}
+			s.Disks = append(s.Disks, d)
+		}
+		return s
+	}
+	grouped := host(func(h *compute.Host) { h.Groups, h.Default = true, compute.FormatLUKSv2 })
+	for _, c := range []struct {
+		of          compute.Server
+		on          compute.Host
+		disk, group int
+	}{
+		{of("plain", "plain"), grouped, 0, 3072 + 512},
+		{of("luksv2", "luksv2"), grouped, 0, 3072 + 16 + 528},
+		{of("", ""), grouped, 0, 3072 + 16 + 528},
+		{of("", ""), host(func(h *compute.Host) { h.Groups = true }), 4, 0},
+		{of("luks", "luks"), grouped, 4, 0},
+		{of("off", "off"), grouped, 4, 0},
+		{of("plain", "off"), grouped, 1, 3072},
+		{of("plain", "plain"), host(nil), 4, 0},                            // its worker does not say what the group has
+		{compute.Server{Flavor: compute.Flavor{RootGB: 3}}, grouped, 3, 0}, // no disks are planned
+	} {
+		got := c.of.ResourcesOn(c.on)
+		require.Equal(t, []int{c.disk, c.group}, []int{got.DiskGB, got.GroupMB}, "%+v", c.of.Disks)
+	}
+
+	fits := func(s compute.Server, change func(*compute.Host)) string {
+		h := host(func(h *compute.Host) {
+			h.Groups, h.Default, h.Capacity.GroupMB = true, compute.FormatLUKS, 3600
+			h.Traits = []string{compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitEncryptionPlain}
+		})
+		change(&h)
+		return h.Unfit(compute.RequestOf(s), now)
+	}
+	plain, luks := of("plain", "plain"), of("", "")
+	full := func(h *compute.Host) { h.Used.DiskGB = 10 }
+	require.Empty(t, fits(plain, full), "the file system is full")
+	require.Equal(t, "4 GB of disk wanted, 0 free", fits(luks, full))
+	full = func(h *compute.Host) { h.Used.GroupMB = 17 }
+	require.Equal(t, "3584 MB of the volume group wanted, 3583 free", fits(plain, full))
+	require.Empty(t, fits(luks, full), "the group is full")
+	require.Empty(t, fits(luks, func(h *compute.Host) { h.Used.GroupMB = 9999 }), "more was claimed than the group has by now")
+}
+
 // H8: a network is limited as all hosts say together.
 func TestH8OneHostsLimitHoldsOnAll(t *testing.T) {
 	t.Parallel()

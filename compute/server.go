@@ -28,6 +28,7 @@ type TaskState string
 const (
 	TaskNone              TaskState = ""
 	TaskScheduling        TaskState = "scheduling"
+	TaskNetworking        TaskState = "networking"
 	TaskBlockDevice       TaskState = "block_device_mapping"
 	TaskSpawning          TaskState = "spawning"
 	TaskPoweringOff       TaskState = "powering-off"
@@ -59,7 +60,11 @@ const (
 
 	TaskAttachingShare TaskState = "attaching_share" // strongroom's own: Nova's attach races with a start
 	TaskDetachingShare TaskState = "detaching_share"
-	TaskBackingUpTPM   TaskState = "backing_up_tpm" // strongroom's own
+	// strongroom's own, too: Nova holds a lock of the host's meanwhile.
+	TaskAttachingInterface TaskState = "attaching_interface"
+	TaskDetachingInterface TaskState = "detaching_interface"
+
+	TaskBackingUpTPM TaskState = "backing_up_tpm" // strongroom's own
 
 	TaskRescuing   TaskState = "rescuing"
 	TaskUnrescuing TaskState = "unrescuing"
@@ -91,6 +96,24 @@ const (
 	PowerCrashed   PowerState = 6
 	PowerSuspended PowerState = 7
 )
+
+// Word is Nova's word for the power state.
+func (p PowerState) Word() string {
+	switch p {
+	case PowerRunning:
+		return "running"
+	case PowerPaused:
+		return "paused"
+	case PowerShutdown:
+		return "shutdown"
+	case PowerCrashed:
+		return "crashed"
+	case PowerSuspended:
+		return "suspended"
+	default:
+		return "pending"
+	}
+}
 
 // Keys of a server's system metadata.
 const (
@@ -155,6 +178,7 @@ type Network struct {
 	UUID string `json:"uuid"`
 	MAC  string `json:"mac,omitempty"`
 	Tag  string `json:"tag,omitempty"`
+	Port *Port  `json:"port,omitempty"` // nil: the network is the hosts' own
 }
 
 // Flavor is the size of a server, frozen into it at create time.

@@ -17,21 +17,22 @@ const (
 	OpShareDetach OperationKind = "share_detach"
 )
 
-// ShareAttach lets a server that is off have a share from its next start on (SH-03, SH-04).
+// ShareAttach lets a server that is off have a share from its next start on (SH-03, SH-04), and one that
+// runs from now on.
 var ShareAttach = declare(Action[ShareArguments]{Facts: Facts{
 	Kind: OpShareAttach, Word: "create share",
 	ReadsNoKey:    true,
 	Transition:    Transition{Task: TaskAttachingShare, From: []VMState{VMStopped}},
 	Notifications: notifications("share_attach"),
-}})
+}, Variant: func(in ShareArguments) Transition { return in.whileItRuns(TaskAttachingShare, VMStopped) }})
 
-// ShareDetach takes a share from a server that is off, or in ERROR (SH-16).
+// ShareDetach takes a share from a server that is off, or in ERROR (SH-16), or from a guest that runs.
 var ShareDetach = declare(Action[ShareArguments]{Facts: Facts{
 	Kind: OpShareDetach, Word: "delete share",
 	ReadsNoKey:    true,
 	Transition:    Transition{Task: TaskDetachingShare, From: []VMState{VMStopped, VMError}},
 	Notifications: notifications("share_detach"),
-}})
+}, Variant: func(in ShareArguments) Transition { return in.whileItRuns(TaskDetachingShare, VMStopped, VMError) }})
 
 // ShareArguments are the arguments of an attachment and of its end. Where the share is
 // exported stands nowhere in them (SH-25).
@@ -39,6 +40,15 @@ type ShareArguments struct {
 	Share ShareID `json:"share_id"`
 	// Address is the host's, which an export by address lets in. Of an end it is empty.
 	Address string `json:"address,omitempty"`
+	// Live: the server runs, and its guest is given the share, or gives it back, at once.
+	Live bool `json:"live,omitempty"`
+}
+
+func (in ShareArguments) whileItRuns(task TaskState, off ...VMState) Transition {
+	if in.Live {
+		off = []VMState{VMActive}
+	}
+	return Transition{Task: task, From: off}
 }
 
 // ShareMapping is a share that a server has (SH-27). Where the share is exported is in its
@@ -49,12 +59,18 @@ type ShareMapping struct {
 	Status   ShareStatus `json:"status"`
 	Tag      string      `json:"tag"` // by which the guest mounts it
 	Protocol string      `json:"share_proto"`
+	// Address is the host's, which a share of NFS lets in. Of others it is empty.
+	Address string `json:"address,omitempty"`
 }
+
+// HasRule reports whether the storage lets the host in by a rule that its owner may have taken away.
+func (m ShareMapping) HasRule() bool { return m.Protocol != LocalShare }
 
 // The protocols of the shares that hosts mount (SH-18).
 const (
 	LocalShare  = "LOCAL" // a folder of the host itself
 	CephFSShare = "CEPHFS"
+	NFSShare    = "NFS" // 4.1 or newer
 )
 
 // ShareStatus is how far a share is with its server.
@@ -75,6 +91,7 @@ type ShareEvent string
 // The events of the status chart.
 const (
 	ShareGranted    ShareEvent = "granted"     // the host may mount it
+	ShareAdded      ShareEvent = "added"       // and the guest that runs has it
 	ShareRefused    ShareEvent = "refused"     // the host may not
 	ShareMounted    ShareEvent = "mounted"     // and its server runs
 	ShareNotMounted ShareEvent = "not mounted" // the mount failed
@@ -90,6 +107,7 @@ const (
 // administrator's reset of the server's state cut off is attaching, or detaching, until its operation is undone.
 var shareChart = map[ShareEvent]map[ShareStatus]ShareStatus{
 	ShareGranted:    {ShareAttaching: ShareInactive},
+	ShareAdded:      {ShareAttaching: ShareActive}, // beyond the document
 	ShareRefused:    {ShareAttaching: ShareError},
 	ShareMounted:    {ShareInactive: ShareActive, ShareError: ShareActive},
 	ShareNotMounted: {ShareInactive: ShareError, ShareActive: ShareError},
@@ -140,18 +158,47 @@ func (l ShareLoss) Message(share ShareID, server ServerID) string {
 const (
 	TraitVirtioFS   = "COMPUTE_STORAGE_VIRTIO_FS"
 	TraitMemoryFile = "COMPUTE_MEM_BACKING_FILE"
+	TraitNFSShares  = "CUSTOM_STRONGROOM_SHARES_NFS"  // its kernel mounts NFS, and it has an address for that
+	TraitLiveShares = "CUSTOM_STRONGROOM_SHARES_LIVE" // it gives shares to guests that run, too
 )
+
+// CheckShareProtocol refuses a share that a host with these traits does not mount (SH-18).
+func CheckShareProtocol(protocol string, traits []string) error {
+	if protocol != NFSShare || slices.Contains(traits, TraitNFSShares) {
+		return nil
+	}
+	return Errorf(Conflict, "Share protocol %s is not supported.", protocol)
+}
 
 // CheckSharesOn refuses a server that can have no share on a host with these traits (SH-05):
 // virtiofs needs the guest's memory to be shared with the program that serves the files.
 func (s Server) CheckSharesOn(traits []string) error {
-	_, flavor := s.Flavor.ExtraSpecs["hw:mem_page_size"]
-	_, image := s.Image.Properties["hw_mem_page_size"]
-	if slices.Contains(traits, TraitVirtioFS) && (slices.Contains(traits, TraitMemoryFile) || flavor || image) {
+	_, huge := s.HugePages()
+	if slices.Contains(traits, TraitVirtioFS) && (slices.Contains(traits, TraitMemoryFile) || huge) {
 		return nil
 	}
 	return Errorf(Conflict, "Feature not supported because either compute or instance are not configured correctly.")
 }
+
+// TakesSharesLive reports whether the server's flavor or image requires a host that gives shares to guests that run:
+// then the memory of its guest can be shared from its start on.
+func (s Server) TakesSharesLive() bool {
+	traits, err := TraitsOf(s.Flavor, s.Image, Encryption{}, nil)
+	return err == nil && slices.Contains(traits.Required, TraitLiveShares)
+}
+
+// SharesMemory reports whether a guest of the server that is started now has memory that other programs can share.
+func (s Server) SharesMemory() bool { return len(s.Shares) > 0 || s.TakesSharesLive() }
+
+// CanShareLive reports whether a share may be given to the server's guest while that runs, on a host with these
+// traits: its memory must be shared already, as that of a guest is which runs with a share.
+func (s Server) CanShareLive(traits []string) bool {
+	runsWithOne := slices.ContainsFunc(s.Shares, func(m ShareMapping) bool { return m.Status == ShareActive })
+	return slices.Contains(traits, TraitLiveShares) && (runsWithOne || s.TakesSharesLive())
+}
+
+// CanDetachLive reports whether the server's guest may be asked for a share while it runs, on a host with these traits.
+func (s Server) CanDetachLive(traits []string) bool { return slices.Contains(traits, TraitLiveShares) }
 
 // CheckHasNoShares refuses what cannot be done with a server that has shares (SH-22).
 func CheckHasNoShares(shares int) error {

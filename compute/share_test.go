@@ -17,6 +17,7 @@ func TestSH32TheStatusChart(t *testing.T) {
 	statuses := []compute.ShareStatus{attaching, inactive, active, failed, detaching}
 	for event, after := range map[compute.ShareEvent][]compute.ShareStatus{ // in the order of statuses
 		compute.ShareGranted:    {inactive, inactive, active, failed, detaching},
+		compute.ShareAdded:      {active, inactive, active, failed, detaching},
 		compute.ShareRefused:    {failed, inactive, active, failed, detaching},
 		compute.ShareMounted:    {attaching, active, active, active, detaching},
 		compute.ShareNotMounted: {attaching, failed, failed, failed, detaching},

@@ -101,7 +101,11 @@ func (s Server) CheckShelve() error {
 		return s.WhileShelved(OpShelve)
 	}
 	if s.HasNewTPM() {
-		return Errorf(Conflict, "Server %s was evacuated and not started since, so that its vTPM has no state that could be kept. Start it first.", s.ID)
+		return Errorf(Conflict, "The vTPM of server %s has no state that could be kept: it has not been started since it was evacuated or resized. Start it first.", s.ID)
+	}
+	if s.NVRAM() != "" {
+		return Errorf(Conflict, "Server %s cannot be shelved: it begins with UEFI, whose variables are not kept with its images. "+
+			"Make an image of the server instead: a server that is created of it has new variables.", s.ID)
 	}
 	for _, d := range s.Disks {
 		if d.OnDevice() {

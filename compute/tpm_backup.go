@@ -22,7 +22,7 @@ type TPMBackup struct {
 	StoredTPM
 	Of         TPM       `json:"of"`              // the vTPM, with its secret
 	Generation int64     `json:"generation"`      // counts the server's backups, from 1
-	At         time.Time `json:"at"`              // the vTPM had this state then, or a moment before, by the database's clock
+	At         time.Time `json:"at"`              // nothing that the vTPM stored before this is missing; by the database's clock
 	Final      bool      `json:"final,omitempty"` // the guest has been off since
 
 	Operation OperationID `json:"operation"` // that has seen it last

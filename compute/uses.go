@@ -23,6 +23,8 @@ func (s Server) Uses(host HostID, t Thing) bool {
 		return here && slices.Contains(s.shareUses(), t.Name)
 	case ThingShareAccess:
 		return slices.Contains(s.shareUses(), t.Name)
+	case ThingPort:
+		return s.usesPort(t)
 	case ThingKeySecret:
 		return slices.ContainsFunc(s.Secrets(), func(id SecretID) bool { return id.String() == t.Reference })
 	case ThingTrust:
@@ -30,7 +32,7 @@ func (s Server) Uses(host HostID, t Thing) bool {
 	case ThingObject:
 		b := s.Backup()
 		return b != nil && t.Name == b.Object
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage:
+	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingVolumeMapping, ThingVolumeMount:
 	}
 	return false
 }
@@ -38,6 +40,9 @@ func (s Server) Uses(host HostID, t Thing) bool {
 // files lists the ledger's names of the files of a server.
 func (s Server) files() []string {
 	names := s.BootFiles()
+	if nvram := s.NVRAM(); nvram != "" {
+		names = append(names, nvram)
+	}
 	for _, d := range s.Disks {
 		names = append(names, d.Name())
 	}
@@ -72,4 +77,18 @@ func (s Server) cacheUses() []string {
 		}
 	}
 	return out
+}
+
+// usesPort reports whether a thing is one of the server's ports.
+func (s Server) usesPort(t Thing) bool {
+	return slices.ContainsFunc(s.Networks, func(n Network) bool { return n.HasPort() && t.isPort(*n.Port.ID, s.ID) })
+}
+
+func (t Thing) isPort(id PortID, server ServerID) bool {
+	return t.Kind == ThingPort && (t.Reference == id.String() || t.Name == PortUse(id, server))
+}
+
+// ThingsOfPort gives those of a server's things that are one of its ports.
+func ThingsOfPort(has []Thing, id PortID, server ServerID) []Thing {
+	return slices.DeleteFunc(slices.Clone(has), func(t Thing) bool { return !t.isPort(id, server) })
 }

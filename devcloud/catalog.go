@@ -24,7 +24,7 @@ type endpoint struct {
 	URL       string `json:"url"`
 }
 
-// serviceName is the catalog's name for strongroom's own services; the two of
+// serviceName is the catalog's name for strongroom's own services; those of
 // this package carry the package's.
 const serviceName = "strongroom"
 
@@ -38,6 +38,9 @@ func (s *Server) catalog() []service {
 	out := []service{
 		s.service("identity", "devcloud", s.AuthURL()),
 		s.service("image", "devcloud", s.ImageURL()),
+	}
+	if s.cfg.Networks != nil {
+		out = append(out, s.service("network", "devcloud", s.NetworkURL()))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.cfg.Endpoints)) {
 		out = append(out, s.service(kind, serviceName, s.cfg.Endpoints[kind]))

@@ -1,7 +1,8 @@
 // Package devcloud is just enough cloud for one machine: an identity service
-// (v3) over a file of users, and an image service (v2) over an image library.
+// (v3) over a file of users, an image service (v2) over an image library and, to read, a network service
+// (v2.0) over strongroom's own ports.
 // The standard clients and strongroom's one way of checking tokens work with it
 // as with any OpenStack. It listens on loopback only.
 //
-// Both services share one address, as /identity and /image.
+// They share one address, as /identity, /image and /network.
 package devcloud

@@ -75,6 +75,9 @@ func answerError(err error, c echo.Context) {
 	if strings.HasPrefix(c.Request().URL.Path, "/image") { // webob's form, in which Glance answers
 		body = map[string]any{"code": fmt.Sprintf("%d %s", f.Status, title), "title": title, "message": f.Message}
 	}
+	if strings.HasPrefix(c.Request().URL.Path, "/network") {
+		body = map[string]any{"NeutronError": map[string]string{"type": strings.ReplaceAll(title, " ", ""), "message": f.Message, "detail": ""}}
+	}
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(f.Status)
 		return

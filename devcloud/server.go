@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"strongroom/activities/image"
+	"strongroom/activities/port"
 )
 
 // Config is what a Server needs. Listen, UsersFile, TokenKeyFile and Images
@@ -24,6 +25,7 @@ type Config struct {
 	TokenLife    time.Duration     // 8 hours if 0
 	ExpiredLife  time.Duration     // how long past its end a service may still validate a token; 48 hours if 0
 	Images       image.Library     // behind the image API
+	Networks     port.Service      // behind the network API, which is there to read; nil: there is none
 	Endpoints    map[string]string // other services in the catalog: type to URL, as "compute" to "http://127.0.0.1:8774/v2.1"; $(project_id)s in it is the token's project
 	Logger       *slog.Logger      // one line per request, never a token; none if nil
 	Now          func() time.Time  // time.Now if nil
@@ -47,7 +49,7 @@ func (c *Config) fillIn() {
 	}
 }
 
-// Server is an identity and image service that listens.
+// Server is an identity, image and network service that listens.
 type Server struct {
 	cfg      Config
 	listener net.Listener
@@ -122,6 +124,9 @@ func (s *Server) AuthURL() string { return s.base() + "/identity/v3" }
 // ImageURL is the image service's address, as in the catalog.
 func (s *Server) ImageURL() string { return s.base() + "/image" }
 
+// NetworkURL is the network service's address, as in the catalog.
+func (s *Server) NetworkURL() string { return s.base() + "/network" }
+
 func (s *Server) routes() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -132,5 +137,8 @@ func (s *Server) routes() http.Handler {
 	})
 	(&identity{Server: s}).mount(e.Group("/identity"))
 	(&images{Server: s, library: s.cfg.Images}).mount(e.Group("/image"))
+	if s.cfg.Networks != nil {
+		(&networks{Server: s, service: s.cfg.Networks}).mount(e.Group("/network"))
+	}
 	return e
 }

@@ -27,6 +27,7 @@ type Activity[In, Out any] struct {
 type HostActivity[In, Out any] struct {
 	Name    string
 	Bulk    bool // a copy, a transfer or a conversion: it has a queue of its own beside short work
+	State   bool // about the volume with the host's own state (HostStateQueue)
 	Attempt time.Duration
 	Summary func(In) string
 }
@@ -65,6 +66,9 @@ func (a HostActivity[In, Out]) On(host Host) Activity[In, Out] {
 	queue := HostQueue(host.ID)
 	if a.Bulk {
 		queue = HostBulkQueue(host.ID)
+	}
+	if a.State {
+		queue = HostStateQueue(host.ID)
 	}
 	return Activity[In, Out]{Name: a.Name, Queue: queue, Attempt: a.Attempt, Summary: a.Summary, host: &host}
 }

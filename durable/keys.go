@@ -57,7 +57,7 @@ func (k Keys) of(queue Queue) []byte {
 	if k.host == nil {
 		return nil
 	}
-	return k.host(strings.TrimSuffix(queue, bulk))
+	return k.host(strings.TrimSuffix(strings.TrimSuffix(queue, bulk), state))
 }
 
 func derive(secret []byte, purpose string) []byte {

@@ -171,6 +171,14 @@ func stateOf(info *workflowpb.WorkflowExecutionInfo) ExecutionState {
 	return Closed
 }
 
+// VolumeOf gives the volume on which the operation of a workflow id works.
+func VolumeOf(workflowID string) (compute.VolumeID, bool) {
+	text, ok := strings.CutPrefix(workflowID, string(compute.OwnerVolume)+"/")
+	text, _, _ = strings.Cut(text, "/")
+	id, err := uuid.Parse(text)
+	return compute.VolumeID{UUID: id}, ok && err == nil
+}
+
 // ServerOf gives the server on which the operation of a workflow id works.
 func ServerOf(workflowID string) (compute.ServerID, bool) {
 	text, ok := strings.CutPrefix(workflowID, "server/")

@@ -54,7 +54,7 @@ func (p *pulse) start(ctx context.Context) func() {
 				p.mu.Lock()
 				details := p.details
 				p.mu.Unlock()
-				p.Next.RecordHeartbeat(ctx, details...)
+				p.Next.RecordHeartbeat(context.WithoutCancel(ctx), details...) // also while it cleans up after a cancel
 			}
 		}
 	}()

@@ -21,7 +21,7 @@ import (
 	"strongroom/durable"
 )
 
-const heartbeat = 600 * time.Millisecond
+const heartbeat = 2 * time.Second
 
 // call is a workflow of one activity with a short heartbeat.
 func call(ctx workflow.Context, name string) (string, error) {

@@ -25,7 +25,14 @@ func HostQueue(id compute.HostID) Queue { return "host/" + id.String() }
 // HostBulkQueue is the queue of one host's copies, downloads and conversions.
 func HostBulkQueue(id compute.HostID) Queue { return HostQueue(id) + bulk }
 
-const bulk = "/bulk"
+// HostStateQueue is the queue of what is about the volume that has a host's own state. A host takes it also while the
+// volume is closed, and nothing else then.
+func HostStateQueue(id compute.HostID) Queue { return HostQueue(id) + state }
+
+const (
+	bulk  = "/bulk"
+	state = "/state"
+)
 
 func isHostQueue(q Queue) bool { return strings.HasPrefix(q, "host/") }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func startOpenStack(dir, api string, services []string) (*cloud.Cloud, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	return cloud.Start(ctx, cloud.Config{
-		Dir: dir, Services: services, Strongroom: api, TokenExpiry: tokenLife, ManilaRoot: os.Getenv(cloud.ManilaRootVariable),
+		Dir: dir, Services: services, Strongroom: api, Guests: slices.Contains(services, cloud.Neutron), TokenExpiry: tokenLife, ManilaRoot: os.Getenv(cloud.ManilaRootVariable),
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 }
@@ -90,7 +91,7 @@ var rows = struct {
 
 const (
 	firstRow   = 10000
-	rowLength  = 8
+	rowLength  = 9
 	rowsOfARun = 300
 )
 

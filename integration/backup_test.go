@@ -45,7 +45,7 @@ func TestBackupsOfAServer(t *testing.T) {
 	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.create(t, encryptedTIS)
-	c.becomes(t, id, "ACTIVE")
+	s := c.becomes(t, id, "ACTIVE")
 	line := c.serial(t, id)
 	line.expect("TG tick=")
 	note := "note-" + id
@@ -65,6 +65,8 @@ func TestBackupsOfAServer(t *testing.T) {
 	left, keys := c.backups(t, id)
 	require.Equal(t, []string{second.ID}, left)
 	require.Equal(t, before+1, keys)
+	c.deleteImage(t, c.createImage(t, id, "once", nil))
+	require.Empty(t, c.objectsOf(t, s), "no state of a TPM is stored")
 	require.Empty(t, c.audit(t).Findings)
 
 	client := c.compute(t, "-demo")

@@ -13,7 +13,7 @@ import (
 
 // The standard client finds strongroom in the catalog of a real Keystone. While the
 // server lives, the user's project has one secret per encrypted disk and one for the
-// TPM, and none afterwards.
+// TPM, and none afterwards. P17: the client shows limits and quotas, for which it asks compute and volumes at once.
 func TestRealCloudThroughCatalog(t *testing.T) {
 	backends(t, openStack)
 	c := ownCloud(t)
@@ -49,6 +49,14 @@ func TestRealCloudThroughCatalog(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, complaint, "403")
 	require.Contains(t, c.python(t, "-admin").run("server", "list", "--all-projects"), id)
+
+	limits := demo.list("limits", "show", "--absolute") // P17: of compute and of volumes
+	require.Contains(t, limits, map[string]any{"Name": "totalInstancesUsed", "Value": 1.0})
+	require.Contains(t, limits, map[string]any{"Name": "maxTotalVolumes", "Value": 0.0})
+	quota := demo.run("quota", "show")
+	for _, resource := range []string{"instances", "volumes", "per-volume-gigabytes", "backup-gigabytes"} {
+		require.Contains(t, quota, resource)
+	}
 
 	demo.run("server", "delete", "--wait", "catalog")
 	require.NotContains(t, demo.run("server", "list"), id)

@@ -1,20 +1,27 @@
 package integration_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
 )
 
 // strongroom runs a client command as the demo project's user.
 func (c *testCloud) strongroom(args ...string) (string, error) {
+	out, err := c.program(args...).CombinedOutput()
+	return string(out), err
+}
+
+// program is a run of the program as the demo project's user.
+func (c *testCloud) program(args ...string) *exec.Cmd {
 	cmd := exec.Command(c.binary, args...)
 	cmd.Env = append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+c.CloudsFile(), "OS_CLOUD="+c.entry("-demo"))
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 // The client commands, from create to delete, for people and for scripts.
@@ -22,8 +29,12 @@ func TestClientCommands(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)
 	c.flavor(t, encryptedTPM)
-	shown, err := c.strongroom("server", "create", "cli", "--flavor", encryptedTPM.name, "--image", "tiny", "--wait", "-o", "json")
-	require.NoError(t, err, shown)
+	var progress bytes.Buffer
+	create := c.program("server", "create", "cli", "--flavor", encryptedTPM.name, "--image", "tiny", "--wait", "-o", "json")
+	create.Stderr = &progress
+	shown, err := create.Output()
+	require.NoError(t, err, progress.String())
+	require.Contains(t, progress.String(), "cli: create")
 	var server struct {
 		ID     string `json:"id"`
 		Status string `json:"status"`
@@ -33,7 +44,7 @@ func TestClientCommands(t *testing.T) {
 			Options   map[string]string `json:"encryption_options"`
 		} `json:"disks"`
 	}
-	require.NoError(t, json.Unmarshal([]byte(shown), &server), shown)
+	require.NoError(t, json.Unmarshal(shown, &server), string(shown))
 	require.Equal(t, "ACTIVE", server.Status)
 	require.Len(t, server.Disks, 3)
 	for _, d := range server.Disks {
@@ -42,6 +53,17 @@ func TestClientCommands(t *testing.T) {
 		require.Equal(t, "aes-256", d.Options["cipher-alg"], "EE-08")
 	}
 	c.console(t, server.ID, "TG ready", 1)
+	var image struct {
+		ID string `json:"id"`
+	}
+	made, err := c.program("server", "image", "create", "cli", "cli-copy", "--key", "new", "--wait", "-o", "json").Output()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(made, &image), string(made))
+	img, err := images.Get(t.Context(), c.imageService(t, "-demo"), image.ID).Extract()
+	require.NoError(t, err)
+	require.Equal(t, images.ImageStatusActive, img.Status)
+	c.deleteImage(t, img) // with its key
+
 	for _, step := range []struct {
 		args []string
 		says string
@@ -56,6 +78,11 @@ func TestClientCommands(t *testing.T) {
 		{[]string{"server", "rescue", "cli", "--image", "idle", "--wait"}, "RESCUE"},
 		{[]string{"server", "unrescue", "cli", "--wait"}, "ACTIVE"},
 		{[]string{"server", "rebuild", "cli", "--image", "idle", "--preserve-ephemeral", "--wait"}, "encrypted luks aes-256 xts"},
+		{[]string{"server", "reboot", "cli", "--hard", "--wait"}, "ACTIVE"},
+		{[]string{"operation", "list", "cli", "-c", "kind", "-c", "state", "-o", "value"}, "reboot succeeded\n"},
+		{[]string{"operation", "show", "cli"}, "step"},
+		{[]string{"operation", "watch", "cli"}, "succeeded"},
+		{[]string{"host", "list", "--os-cloud", c.entry("-admin")}, "enabled"},
 		{[]string{"server", "delete", "cli", "--wait"}, ""},
 		{[]string{"--config", c.ConfigFile(), "audit"}, "0 findings"},
 	} {
@@ -63,7 +90,10 @@ func TestClientCommands(t *testing.T) {
 		require.NoError(t, err, "%v: %s", step.args, out)
 		require.Contains(t, out, step.says)
 	}
-	out, err := c.strongroom("server", "show", "cli")
+	out, err := c.strongroom("operation", "cancel", server.ID)
+	require.Error(t, err)
+	require.Contains(t, out, "is a delete, which cannot be cancelled. (HTTP 409)")
+	out, err = c.strongroom("server", "show", "cli")
 	require.Error(t, err)
 	require.Equal(t, "strongroom: there is no server \"cli\"\n", out, "one line, exit code 1")
 	out, err = c.strongroom("server", "create", "cli", "--flavor", "none-such", "--image", "tiny")

@@ -28,7 +28,7 @@ func TestDemoTwice(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		for _, proof := range []string{
 			"status    ACTIVE", "disk.eph0  qcow2  1024 MiB  encrypted  luks  aes-256  xts", "disk.swap  qcow2  64 MiB  encrypted",
-			"secrets   0 known to libvirt", "guest     tpm version=2.0 interface=crb", "server delete --wait demo-",
+			"secrets   0 known to libvirt", "guest     tpm version=2.0 interface=crb", "over TCP it says: hello from 10.", "server delete --wait demo-",
 			`written   by the guest, read on the host: "from demo-`,
 		} {
 			require.Contains(t, string(out), proof)

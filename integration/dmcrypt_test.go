@@ -16,15 +16,17 @@ import (
 // Flavors of the guest that counts its boots: their servers' disks are as large as its image.
 var (
 	countsOnDefault = flavorSpec{"e2e-counts", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
+	countsWithTPM   = flavorSpec{"e2e-counts-tpm", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}}
+	countsOnLUKS    = flavorSpec{"e2e-counts-luks", 64, 0, 0, 0, map[string]string{"trait:COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN": "forbidden"}}
 	countsOnPlain   = flavorSpec{"e2e-counts-plain", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "plain"}}
 )
 
-// EE-03, EE-04, EE-42: a host makes disks in the format luksv2, its default, or plain, as a flavor asks for.
+// EE-03, EE-04, EE-33, EE-41, EE-42: a host makes disks in the format luksv2, its default, or plain, as a flavor asks for.
 // Guests boot from what the kernel's dm-crypt decrypts, as long as they run, and keep their counters over
 // a stop and a start; images have them, and a rebuild makes a new disk. When the host's default is
-// another, the disks that are there stay as they are.
+// another, the disks that are there stay as they are. No resize converts them to another format.
 func TestServersOnDMCrypt(t *testing.T) {
-	backends(t, local) // it is about the host
+	backends(t, local, openStack)
 	h := newNestedHost(t, "luksv2")
 	if h == nil {
 		return
@@ -46,7 +48,15 @@ func TestServersOnDMCrypt(t *testing.T) {
 		}
 		require.Len(t, h.opened(t), len(ids))
 	}
+	resizeRefused := func() {
+		t.Helper()
+		for i, id := range ids {
+			h.resizeRefused(t, id, formats[i], map[string]string{})
+		}
+	}
 	booted(1)
+	resizeRefused()
+	require.Len(t, h.opened(t), len(ids), "they run on")
 
 	h.defaultFormat(t, "plain", "")
 	client := h.compute(t, "-demo")
@@ -54,6 +64,7 @@ func TestServersOnDMCrypt(t *testing.T) {
 		require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
 	}
 	become("SHUTOFF")
+	resizeRefused()
 	require.Empty(t, h.opened(t), "they are off")
 	for _, id := range ids {
 		require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
@@ -64,6 +75,7 @@ func TestServersOnDMCrypt(t *testing.T) {
 		require.Equal(t, byte(2), counterOf(t, h.download(t, img.ID)))
 		h.deleteImage(t, img)
 	}
+	h.besideAnotherHost(t, ids[0])
 	require.Empty(t, h.audit(t).Findings)
 	kept, err := os.ReadFile(h.machine.Disk)
 	require.NoError(t, err)
@@ -85,6 +97,30 @@ func TestServersOnDMCrypt(t *testing.T) {
 	require.Empty(t, h.opened(t))
 	require.Empty(t, h.volumes(t))
 	require.Empty(t, h.audit(t).Findings)
+}
+
+// besideAnotherHost has a host of luks alone take servers, too. EE-41: each server goes where it can run. EE-04: an image
+// of a server on volumes is LUKS inside of qcow2, with a key of its own: a server of it goes on with the count, on the host of luks.
+func (h *nestedHost) besideAnotherHost(t *testing.T, counted string) {
+	t.Helper()
+	h.updateService(t, h.Host(1), map[string]any{"status": "enabled"})
+	img := h.createImage(t, counted, "counts", map[string]any{"key": "new"})
+	require.Equal(t, "LUKSv1", img.Properties["os_encrypt_format"])
+	copied, plain := h.createOf(t, countsOnLUKS, img.ID), h.createOf(t, countsOnPlain, h.count)
+	for id, of := range map[string]struct {
+		host, format string
+		boots        int
+	}{copied: {hostName(t, h.Host(1)), "luks", 3}, plain: {h.name, "plain", 1}} {
+		h.becomes(t, id, "ACTIVE")
+		h.boots(t, id, of.boots)
+		s, err := servers.Get(t.Context(), h.compute(t, ""), id).Extract()
+		require.NoError(t, err)
+		require.Equal(t, of.host, s.Host)
+		require.Equal(t, of.format, h.disks(t, id)[0].Format)
+		h.delete(t, id)
+	}
+	h.deleteImage(t, img)
+	h.updateService(t, h.Host(1), map[string]any{"status": "disabled"})
 }
 
 // hasFormat requires that a server's one disk is of a format, and was really made in it.

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -34,6 +35,46 @@ func (c *testCloud) drain(t *testing.T, h stack.Host, flags ...string) (out drai
 	return out, err
 }
 
+// drainForetold requires what strongroom host drain --dry-run says: how each server would go, "" for one
+// that would stay. It says the same as a table.
+func (c *testCloud) drainForetold(t *testing.T, from, to stack.Host, how map[string]string, flags ...string) {
+	t.Helper()
+	say := func(flags ...string) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), c.binary, append([]string{"host", "drain", hostName(t, from), "--dry-run"}, flags...)...)
+		cmd.Env = append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+c.CloudsFile(), "OS_CLOUD="+c.entry("-admin"))
+		cmd.Stderr = t.Output()
+		return cmd.Output()
+	}
+	text, err := say(append(flags, "-o", "json")...)
+	var out struct {
+		Succeeds bool
+		Servers  []struct {
+			foretold
+
+			ID, Action string
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &out), "%s", text)
+	require.Equal(t, out.Succeeds, err == nil, "exit code 1: some would stay")
+	require.Len(t, out.Servers, len(how))
+	all := true
+	for _, s := range out.Servers {
+		require.Equal(t, how[s.ID], s.Action, "%s", text)
+		goes := s.Action != ""
+		all = all && goes
+		require.Equal(t, goes, s.Succeeds, "%s", text)
+		require.Equal(t, goes, len(s.Refusals) == 0)
+		if goes {
+			require.Equal(t, hostName(t, to), s.Host.Name)
+			require.Positive(t, s.Bytes)
+		}
+	}
+	require.Equal(t, all, out.Succeeds)
+	table, _ := say(flags...)
+	t.Logf("%s", table)
+	require.Contains(t, string(table), "drain of host "+hostName(t, from))
+}
+
 func (d drained) states() map[string]string {
 	out := map[string]string{}
 	for _, s := range d.Servers {
@@ -57,6 +98,12 @@ func TestDrain(t *testing.T) {
 	c.runsOnce(t, owners)
 	require.NoError(t, servers.Stop(t.Context(), c.compute(t, "-demo"), off).ExtractErr())
 	c.becomes(t, off, "SHUTOFF")
+
+	events := c.events(t, off)
+	c.drainForetold(t, from, to, map[string]string{off: "migrate", runs: "live-migration", owners: "live-migration"})
+	c.drainForetold(t, from, to, map[string]string{off: "migrate", runs: "migrate", owners: ""}, "--cold")
+	require.Equal(t, events, c.events(t, off), "no operation was begun")
+	require.Equal(t, "enabled", c.hostService(t, from).Status)
 
 	_, err := c.drain(t, from, "--concurrency", "0")
 	require.Error(t, err)

@@ -96,8 +96,8 @@ func TestEncryptionByFlavorAndImage(t *testing.T) {
 }
 
 // EE-35: the one key that a server of the legacy disk encryption has for all of its
-// disks moves to them, once, and its start needs a host that can open them. EE-48: from
-// then on the key is on the ledger, and is deleted with the server.
+// disks moves to them, once. EE-48: from then on the key is on the ledger, and is deleted
+// with the server.
 func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)

@@ -20,7 +20,12 @@ import (
 // answer's status and body.
 func (c *testCloud) tryEvacuate(t *testing.T, id, version string, body map[string]any) (int, string) {
 	t.Helper()
-	client := *c.compute(t, "")
+	return c.tryEvacuateAs(t, "", id, version, body)
+}
+
+func (c *testCloud) tryEvacuateAs(t *testing.T, user, id, version string, body map[string]any) (int, string) {
+	t.Helper()
+	client := *c.compute(t, user)
 	client.Microversion = version
 	resp, err := client.Post(t.Context(), client.ServiceURL("servers", id, "action"), map[string]any{"evacuate": body}, nil,
 		&gophercloud.RequestOpts{OkCodes: []int{200, 400, 409}, KeepResponseBody: true})
@@ -92,7 +97,7 @@ func autostarts(t *testing.T, h stack.Host, id string) (set bool) {
 // TPM-30, EE-29: a host loses its power, and its servers go to the other one, though workers die
 // meanwhile: with new disks under their own keys and a new TPM, of which their user is told. One
 // that was off stays off. When the host returns, whatever starts guests there, none runs twice,
-// and all that it had of them goes.
+// and all that it had of them goes. EE-30: an administrator who may not read the keys is refused, and changes nothing.
 func TestEvacuate(t *testing.T) {
 	backends(t, openStack, local)
 	c := twoHosts(t)
@@ -127,6 +132,17 @@ func TestEvacuate(t *testing.T) {
 	require.Equal(t, hostName(t, to), foretold.Host.Name)
 	require.Equal(t, "state of the vTPM", foretold.Lost[len(foretold.Lost)-1].What)
 	c.requireOn(t, h, id)
+
+	code, body = c.tryEvacuateAs(t, "-admin", id, "2.14", map[string]any{})
+	require.Equal(t, http.StatusOK, code, body)
+	require.Equal(t, "ACTIVE", c.settled(t, id).Status, "the record has it as it was")
+	why := c.refusedBecause(t, id)
+	require.Contains(t, why, "check_secrets: ")
+	c.namesTheRole(t, why)
+	require.Empty(t, c.evacuations(t, id))
+	c.requireOn(t, h, id)
+	c.hasNothing(t, to, id)
+	require.Equal(t, keys, c.keysOf(t, id))
 
 	c.arm(t, "record.LeaveHost@after")
 	c.armOn(t, to, "disk.Create@after")
@@ -178,7 +194,7 @@ func TestEvacuate(t *testing.T) {
 // the worker goes on, it stops the guest, before it takes any work. The evacuated server stays
 // off, as from 2.95 on, and starts with a new TPM.
 func TestAHostReturnsWithAGuestThatWasEvacuated(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	to, h := c.Host(1), c.Host(2)
 	id := c.on(t, h, func() string { return c.create(t, encryptedTIS) })

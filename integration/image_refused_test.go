@@ -19,8 +19,9 @@ func TestImageWithAKeyThatCannotBeRead(t *testing.T) {
 	c := sharedCloud(t)
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
+	secret := uuid.NewString()
 	image := c.postForImage(t, id, "createImage", map[string]any{
-		"name": "mine", "encryption": map[string]any{"key": "existing", "secret_uuid": uuid.NewString()},
+		"name": "mine", "encryption": map[string]any{"key": "existing", "secret_uuid": secret},
 	})
 	c.becomes(t, id, "ACTIVE")
 	action := c.newestAction(t, id)
@@ -29,6 +30,10 @@ func TestImageWithAKeyThatCannotBeRead(t *testing.T) {
 	detail, err := instanceactions.Get(t.Context(), c.compute(t, ""), id, action.RequestID).Extract()
 	require.NoError(t, err)
 	require.NotEmpty(t, *detail.Events)
+	said := c.toldWhy(t, id, "-demo")
+	require.Equal(t, "failed", said.State)
+	require.Contains(t, said.Message, "read secret "+secret)
+	require.Contains(t, said.Message, "the key manager does not have it")
 	_, err = images.Get(t.Context(), c.imageService(t, "-demo"), image).Extract()
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
 	require.Empty(t, c.audit(t).Findings)

@@ -16,7 +16,7 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete []string }{
+var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, interfaceAttach, interfaceDetach []string }{
 	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
@@ -64,6 +64,9 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	shareStart:  []string{"mount.Mount", "domain.Start", "record.Settle"},
 	shareStop:   []string{"domain.Stop", "mount.Remove.share_mount", "record.Settle"},
 	shareDelete: []string{"domain.Remove.domain", "mount.Remove.share_mount", "share.Remove.share_access"},
+
+	interfaceAttach: []string{"port.Plug", "record.Advance", "domain.Plug", "record.Settle"},
+	interfaceDetach: []string{"ledger.Things", "domain.Unplug", "record.DropPort", "port.Remove.port", "record.Settle"},
 
 	rotation: []string{"disk.AddKey", "record.Rotate", "disk.Remove.key_slot", "key.Remove.key_secret"},
 }

@@ -35,6 +35,20 @@ func (c *testCloud) liveMigrate(t *testing.T, id string, to *stack.Host) error {
 	return resp.Body.Close()
 }
 
+// movesRunning has a guest that counts move to another host while it runs: it counts on there, and nothing of it is left behind.
+func (c *testCloud) movesRunning(t *testing.T, id string, to stack.Host) {
+	t.Helper()
+	from := c.hostOf(t, id)
+	c.ticksOn(t, id, 0)
+	was := c.newestTick(t, id)
+	require.NoError(t, c.liveMigrate(t, id, &to))
+	c.becomes(t, id, "ACTIVE")
+	require.Empty(t, c.newestAction(t, id).Message)
+	c.requireOn(t, to, id)
+	c.hasNothing(t, from, id)
+	c.ticksOn(t, id, was)
+}
+
 // newestTick is the newest tick that a guest has said on a host, 0 without one.
 func (c *testCloud) newestTick(t *testing.T, id string) int {
 	t.Helper()
@@ -64,31 +78,24 @@ func TestLiveMigrate(t *testing.T) {
 	c.counts(t, id, 1, 1, 1)
 	keys := c.keysOf(t, id)
 	c.runsOnce(t, id)
-	for _, to := range []stack.Host{b, a} {
-		from := c.hostOf(t, id)
+	for i, to := range []stack.Host{b, a} {
 		line := c.serial(t, id)
 		line.expect("TG tick=")
 		require.Contains(t, line.ask("write note "+hostName(t, to), "TG write "), "err=<nil>")
 		require.NoError(t, line.conn.Close())
-		c.ticksOn(t, id, 0)
-		was := c.newestTick(t, id)
-		require.NoError(t, c.liveMigrate(t, id, &to))
-		c.becomes(t, id, "ACTIVE")
-		require.Empty(t, c.newestAction(t, id).Message)
-		c.requireOn(t, to, id)
-		c.hasNothing(t, from, id)
-		c.ticksOn(t, id, was)
+		c.movesRunning(t, id, to)
 		require.Equal(t, 1, copies(id))
 		require.Zero(t, c.remains(t, to, id).Secrets)
 		line = c.serial(t, id)
 		require.Contains(t, line.ask("cat /root/note", "TG cat "), hostName(t, to))
+		require.Equal(t, i+2, line.counts(), "its TPM counts on while it runs")
 		require.NoError(t, line.conn.Close())
 		require.Equal(t, keys, c.keysOf(t, id))
 		require.Empty(t, c.audit(t).Findings)
 	}
 	c.shutOff(t, id)
 	c.startAgain(t, id)
-	c.counts(t, id, 1, 2, 2)
+	c.counts(t, id, 1, 2, 4)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }
@@ -135,7 +142,7 @@ func (c *testCloud) forceComplete(t *testing.T, server string, migration any) er
 // A live migration that is aborted leaves the guest where it is, one that is forced to complete does;
 // what cannot be is refused before anything moves.
 func TestLiveMigrateAbortAndRefusals(t *testing.T) {
-	backends(t, local) // it is about libvirt's job
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })
@@ -196,7 +203,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 // that the host is fenced. The server is off where it was, with the disks and the TPM that it left there. Once that
 // worker goes on it stops its guest, before it takes any work.
 func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })
@@ -230,7 +237,7 @@ func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
 // Both hosts of a live migration lose their power. Once both are said to be fenced the server is in ERROR, where
 // it was. An evacuate builds it anew on the host that comes back first; what the other one has goes when that returns.
 func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })

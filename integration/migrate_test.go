@@ -40,6 +40,7 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	before := c.remains(t, a, id)
 	c.migrate(t, id)
 	c.requireOn(t, b, id)
+	require.Contains(t, c.newestEvents(t, id), "receive_tpm")
 	require.Equal(t, before, c.remains(t, a, id), "all of it is there until somebody decides")
 	for _, name := range []string{"tpm2", "tpm2/tpm2-00.permall"} {
 		require.Equal(t, before.TPM[name], c.remains(t, b, id).TPM[name], "bit for bit, modes and owners too")

@@ -2,10 +2,12 @@ package integration_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +21,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"strongroom/deploy/dev/libvirtd"
 	"strongroom/deploy/guest"
@@ -36,6 +39,9 @@ type nestedHost struct {
 	count   string // the image of the guest that counts its boots
 	config  map[string]any
 }
+
+// countingImage is the name of the image of the guest that counts its boots.
+const countingImage = "counting"
 
 // What is in the machine.
 const (
@@ -56,15 +62,30 @@ backup { backup = 0 archive = 0 }
 // In the machine it does what the test outside asks for, and gives nil.
 func newNestedHost(t *testing.T, format string) *nestedHost {
 	t.Helper()
+	return newNestedHostWith(t, format, nestedNeeds{})
+}
+
+// nestedNeeds are what a test needs of a nested host, or around it, beside what all have.
+type nestedNeeds struct {
+	name     string         // of its cloud; the format, if it is empty
+	services []string       // of OpenStack
+	modules  []string       // of the kernel
+	forward  map[int]string // ports of the machine's 127.0.0.1 that lead to services of OpenStack
+	host     map[string]any // configuration
+	cgroups  bool           // its guests have some
+}
+
+func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHost {
+	t.Helper()
 	if vm.Inside() {
-		serveNested(t)
+		serveNested(t, needs)
 		return nil
 	}
 	t.Parallel()
 	needRoot(t)
 	place := <-idle // one cloud fewer for the others meanwhile
 	t.Cleanup(func() { idle <- place })
-	c, err := startCloud("n" + format)
+	c, err := startWith("n"+cmp.Or(needs.name, format), 1, slices.Concat(coreServices, needs.services))
 	if c != nil {
 		t.Cleanup(c.end)
 	}
@@ -75,9 +96,14 @@ func newNestedHost(t *testing.T, format string) *nestedHost {
 		Gateway  struct{ Listen string }
 	}
 	readYAML(t, c.ConfigFile(), &settings)
+	forward := map[int]int{}
+	for port, service := range needs.forward {
+		forward[port] = c.real.Port(service)
+	}
 	h.machine = vm.Machine{
-		Modules: []string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash"},
-		Whole:   true, DiskMiB: 512, MemoryMiB: 2048, CPUs: 2,
+		Modules: append([]string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash",
+			"essiv", "dm-integrity", "algif_aead", "authenc", "hmac", "sha256_generic", "ext4"}, needs.modules...), Forward: forward,
+		Whole: true, DiskMiB: 512, MemoryMiB: 2048, CPUs: 2,
 		Ports: []int{nestedPort, nestedAgent}, Outside: []int{portOf(t, settings.Temporal.Address), portOf(t, settings.Gateway.Listen)},
 	}.Start(t)
 	require.Eventually(t, func() bool {
@@ -95,6 +121,7 @@ func newNestedHost(t *testing.T, format string) *nestedHost {
 			"disk_ratio": 64, // its files are in memory
 		},
 	}
+	maps.Copy(h.config["host"].(map[string]any), needs.host)
 	token, err := exec.Command(c.binary, "--config", c.ConfigFile(), "host", "token", h.name).Output()
 	require.NoError(t, err)
 	h.defaultFormat(t, format, string(token))
@@ -102,7 +129,7 @@ func newNestedHost(t *testing.T, format string) *nestedHost {
 
 	file := c.dir + "/counting.qcow2"
 	require.NoError(t, guest.BuildCounting(t.Context(), file))
-	h.count, err = uploadGuest(c.imageService(t, ""), "counting", file)
+	h.count, err = uploadGuest(c.imageService(t, ""), countingImage, file)
 	require.NoError(t, err)
 	return h
 }
@@ -119,6 +146,12 @@ func (h *nestedHost) defaultFormat(t *testing.T, format, token string) {
 		h.inside(t, token, h.binary, "--config", nestedConfig, "host", "enroll")
 	}
 	h.ask(t, "/worker", nestedOrder{Command: []string{h.binary, "--config", nestedConfig, "host"}})
+	h.isUp(t)
+}
+
+// isUp waits until the host's worker says that it runs.
+func (h *nestedHost) isUp(t *testing.T) {
+	t.Helper()
 	since := time.Now() // the one before is gone
 	require.Eventually(t, func() bool {
 		pages, err := services.List(h.compute(t, ""), services.ListOpts{Host: h.name, Binary: "nova-compute"}).AllPages(t.Context())
@@ -192,7 +225,7 @@ func (h *nestedHost) volumesOf(t *testing.T, id string) []string {
 var nestedLibvirtd = libvirtd.Config{Dir: "/run/libvirtd-nested", CacheDir: libvirtd.DefaultCacheDir(), Mode: libvirtd.Contained}
 
 // serveNested makes the machine a compute host and does what is asked of it, as long as it is on.
-func serveNested(t *testing.T) {
+func serveNested(t *testing.T, needs nestedNeeds) {
 	t.Helper()
 	t.Setenv("DM_DISABLE_UDEV", "1")
 	require.NoError(t, os.WriteFile("/etc/lvm/lvm.conf", []byte(nestedLVM), 0o600))
@@ -200,7 +233,20 @@ func serveNested(t *testing.T) {
 		out, err := exec.Command("lvm", args...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	_, err := libvirtd.Start(t.Context(), nestedLibvirtd)
+	require.NoError(t, os.MkdirAll("/dev/hugepages", 0o755))
+	require.NoError(t, unix.Mount("hugetlbfs", "/dev/hugepages", "hugetlbfs", 0, "")) // libvirtd looks for it when it begins
+	// What is mounted there later is to be seen by libvirtd, as systemd has it of the whole machine.
+	for _, folder := range []string{nestedState, nestedLibvirtd.Dir} {
+		require.NoError(t, os.MkdirAll(folder, 0o711))
+		require.NoError(t, unix.Mount(folder, folder, "", unix.MS_BIND, ""))
+		require.NoError(t, unix.Mount("", folder, "", unix.MS_SHARED, ""))
+	}
+	config := nestedLibvirtd
+	if config.Cgroups = needs.cgroups; needs.cgroups {
+		require.NoError(t, os.MkdirAll("/sys/fs/cgroup", 0o755))
+		require.NoError(t, unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""))
+	}
+	_, err := libvirtd.Start(t.Context(), config)
 	require.NoError(t, err)
 	var worker struct {
 		sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,15 +40,15 @@ func take(t *testing.T, broker *rabbitmqtest.Server, priority string) (all []not
 	return all
 }
 
-// updates gives the changes of a server's vm_state that were told.
-func updates(of []notified, server string) (changes []string) {
+// updates gives the changes of a server's vm_state that were told, or of its task_state.
+func updates(of []notified, server, old, now string) (changes []string) {
 	for _, n := range of {
 		if n.Event != "instance.update" || n.Payload.Data["uuid"] != server {
 			continue
 		}
 		update := n.Payload.Data["state_update"].(map[string]any)["nova_object.data"].(map[string]any)
-		if update["old_state"] != update["state"] {
-			changes = append(changes, fmt.Sprintf("%s, %s", update["old_state"], update["state"]))
+		if update[old] != update[now] {
+			changes = append(changes, fmt.Sprintf("%v, %v", update[old], update[now]))
 		}
 	}
 	return changes
@@ -62,7 +63,7 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 	broker.Start(t)
 	c := ownCloud(t)
 	s := c.share(t)
-	c.configured(t, "control", "notifications", map[string]any{"url": broker.URL, "password_file": broker.PasswordFile, "include_share_mapping": true, "notify_on_state_change": "vm_state"})
+	c.configured(t, "control", "notifications", map[string]any{"url": broker.URL, "password_file": broker.PasswordFile, "include_share_mapping": true, "notify_on_state_change": "vm_and_task_state"})
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	broker.Stop(t)
@@ -98,7 +99,9 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 		"instance.share_attach.start", "instance.share_attach.end", "instance.power_on.start", "instance.power_on.end",
 		"instance.delete.start", "instance.delete.end",
 	}, slices.Compact(events(info, id)))
-	require.Equal(t, []string{"building, active", "active, stopped", "stopped, active", "active, deleted"}, slices.Compact(updates(info, id)))
+	require.Equal(t, []string{"building, active", "active, stopped", "stopped, active", "active, deleted"}, slices.Compact(updates(info, id, "old_state", "state")))
+	ends := slices.DeleteFunc(updates(info, id, "old_task_state", "new_task_state"), func(change string) bool { return !strings.HasSuffix(change, ", <nil>") })
+	require.Equal(t, []string{"spawning, <nil>", "powering-off, <nil>", "attaching_share, <nil>", "powering-on, <nil>", "deleting, <nil>"}, slices.Compact(ends))
 	require.Equal(t, []string{"instance.create.start", "instance.delete.start", "instance.delete.end"}, slices.Compact(events(info, lost)))
 	require.Equal(t, []string{"compute_task.build_instances.error", "instance.create.error"}, events(failed, lost))
 	image := failed[0].Payload.Data["request_spec"].(map[string]any)["nova_object.data"].(map[string]any)["image"].(map[string]any)

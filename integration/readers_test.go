@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/compute"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
@@ -42,7 +43,7 @@ var readers = map[string]reader{
 	"a member on the ACL of a private secret, new policies":        {user: "-demo2", private: true, listed: true, policy: cloud.NewDefaults, may: true}, // EE-38
 }
 
-// EE-30, EE-37, EE-38, TPM-14: who may read the key of a server can do with it what its owner can; who
+// EE-30, EE-37, EE-38: who may read the key of a server can do with it what its owner can; who
 // may not changes nothing with a start, a reboot, a rebuild, a rescue or an image of it, reads
 // why, and the owner goes on with it. Each can delete it; what he may not remove of its keys goes
 // when its owner comes by.
@@ -90,6 +91,26 @@ func TestEE38WhoMayReadWhichSecret(t *testing.T) {
 			attempt.deletes(t)
 		})
 	}
+}
+
+// TPM-14: the key of a vTPM is read as its server is started, with the authority of whoever starts it: a member who
+// may read the key of the disk, and not that one, changes nothing, and reads why.
+func TestTPM14WhoMayNotReadTheKeyOfAVTPM(t *testing.T) {
+	backends(t, openStack)
+	c := ownCloud(t)
+	id := c.createIdle(t, encryptedTIS)
+	c.becomes(t, id, "ACTIVE")
+	attempt := attempt{reader: reader{user: "-demo2", private: true}, testCloud: c, server: id, key: c.systemMetadata(t, id, compute.SystemTPMSecret)}
+	c.keepPrivate(t, attempt.key, attempt.reader)
+	attempt.do(t, "reboot", "ACTIVE", "ACTIVE", func(client *gophercloud.ServiceClient) error {
+		return servers.Reboot(t.Context(), client, id, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr()
+	})
+	c.shutOff(t, id)
+	attempt.do(t, "start", "SHUTOFF", "ACTIVE", func(client *gophercloud.ServiceClient) error {
+		return servers.Start(t.Context(), client, id).ExtractErr()
+	})
+	c.startAgain(t, id)
+	attempt.deletes(t)
 }
 
 // keepPrivate makes a secret of the user demo his own.

@@ -172,6 +172,60 @@ func TestResizeAddsAndRemovesAVTPM(t *testing.T) {
 	c.delete(t, id)
 }
 
+// TPM-17 … TPM-19 on one host: a server that is off gets a vTPM of another version, or a first one, without being started. Reverted, the
+// state is as it was, bit for bit, with owners and modes; confirmed, nothing of it is left, and the next boot makes the new one.
+func TestResizeOfAServerThatIsOff(t *testing.T) {
+	backends(t, local, openStack)
+	c := sharedCloud(t)
+	demo := c.compute(t, "-demo")
+	decides := func(id string, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		c.becomes(t, id, "SHUTOFF")
+		require.Empty(t, c.audit(t).Findings)
+	}
+	id := c.create(t, encryptedTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.counts(t, id, 1, 1, 1)
+	c.shutOff(t, id)
+	keys, was := c.keysOf(t, id), c.remainsOnDisk(t, c.Host(1), id).TPM
+	require.Contains(t, was, "tpm2")
+	c.resize(t, id, larger12)
+	require.NotContains(t, c.remainsOnDisk(t, c.Host(1), id).TPM, "tpm2")
+	decides(id, servers.RevertResize(t.Context(), demo, id).ExtractErr())
+	require.Equal(t, was.state(), c.remainsOnDisk(t, c.Host(1), id).TPM.state(), "bit for bit, modes and owners too")
+	c.startAgain(t, id)
+	c.counts(t, id, 2, 2, 2)
+	c.shutOff(t, id)
+	c.resize(t, id, larger12)
+	decides(id, servers.ConfirmResize(t.Context(), demo, id).ExtractErr())
+	c.startAgain(t, id)
+	log := c.console(t, id, "TG ready", 3)
+	require.Contains(t, log[strings.LastIndex(log, "TG init"):], "tpm version=1.2")
+	is := c.remainsOnDisk(t, c.Host(1), id).TPM
+	require.Contains(t, is, "tpm1.2")
+	require.NotContains(t, is, "tpm2")
+	require.Equal(t, keys, c.keysOf(t, id), "it has the key of the old one")
+	c.delete(t, id)
+
+	id = c.createIdle(t, noTPM)
+	c.becomes(t, id, "ACTIVE")
+	c.shutOff(t, id)
+	without := c.keysOf(t, id)
+	c.resize(t, id, largerTPM)
+	require.Len(t, c.keysOf(t, id), len(without)+1)
+	decides(id, servers.RevertResize(t.Context(), demo, id).ExtractErr())
+	require.Equal(t, without, c.keysOf(t, id))
+	c.resize(t, id, largerTPM)
+	decides(id, servers.ConfirmResize(t.Context(), demo, id).ExtractErr())
+	require.Nil(t, c.remainsOnDisk(t, c.Host(1), id).TPM, "it has not booted")
+	c.startAgain(t, id)
+	c.requireTPM(t, id, compute.TPM20, compute.TPMCRB)
+	require.NotEmpty(t, c.remainsOnDisk(t, c.Host(1), id).TPM.state())
+	require.Empty(t, c.audit(t).Findings)
+	c.delete(t, id)
+}
+
 // TPM-18: a resize that takes a vTPM away whose key is strongroom's own is its owner's as any other, and so is its revert,
 // which brings it back as it was.
 func TestResizeOfAVTPMWhoseKeyIsStrongrooms(t *testing.T) {

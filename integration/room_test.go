@@ -3,6 +3,7 @@ package integration_test
 import (
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -10,24 +11,33 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"strongroom/deploy/dev/process"
 	"strongroom/deploy/dev/stack"
 )
 
-// hasNoRoom gives the worker of a host, which is not the first, a file system for disks that none fits
-// into, until the function is called that it gives.
+// hasNoRoom gives the worker of a host, which is not the first, a full file system for disks, until the function is
+// called that it gives. It is as large as any, for the host says each minute how large it is, and what does not fit into it is
+// claimed nowhere.
 func (c *testCloud) hasNoRoom(t *testing.T, h stack.Host) (hasAgain func()) {
 	t.Helper()
-	worker, running := process.Named(c.PIDFile(h.Part("host")))
-	require.True(t, running)
+	worker := c.workerOf(t, h)
 	there := func(command ...string) {
 		t.Helper()
-		enter := []string{"--target", strconv.Itoa(worker), "--mount", "--"}
+		enter := []string{"--target", worker, "--mount", "--"}
 		out, err := exec.Command("nsenter", append(enter, command...)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	there("mount", "-t", "tmpfs", "-o", "size=66m,mode=0711", "none", h.Instances()) // 64 MiB are to stay free
+	image := filepath.Join(t.TempDir(), "full") // sparse: nothing is written into what is taken
+	for _, command := range [][]string{
+		{"truncate", "--size", "64G", image},
+		{"mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=1", image},
+	} {
+		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	there("mount", "-o", "loop", image, h.Instances())
 	full := true
 	hasAgain = func() {
 		if full {
@@ -36,14 +46,32 @@ func (c *testCloud) hasNoRoom(t *testing.T, h stack.Host) (hasAgain func()) {
 		}
 	}
 	t.Cleanup(hasAgain)
+	there("chmod", "0711", h.Instances())
+	var fs unix.Statfs_t
+	require.NoError(t, unix.Statfs(c.asItsWorkerSees(t, h), &fs))
+	const left = 66 << 20 // 64 MiB are to stay free
+	there("fallocate", "--length", strconv.FormatInt(int64(fs.Bavail)*fs.Bsize-left, 10), filepath.Join(h.Instances(), "full"))
 	return hasAgain
+}
+
+func (c *testCloud) workerOf(t *testing.T, h stack.Host) (pid string) {
+	t.Helper()
+	worker, running := process.Named(c.PIDFile(h.Part("host")))
+	require.True(t, running)
+	return strconv.Itoa(worker)
+}
+
+// asItsWorkerSees is the folder of a host's servers, with what is mounted over it for its worker alone.
+func (c *testCloud) asItsWorkerSees(t *testing.T, h stack.Host) string {
+	t.Helper()
+	return filepath.Join("/proc", c.workerOf(t, h), "root", h.Instances())
 }
 
 // A host without room for the disks is refused before anything moves: the guest is in the boot that it
 // was in, and that host has nothing of it. Where the room goes only when the guest is off, it boots again
 // where it was. Once there is room the server moves.
 func TestATargetWithoutRoomIsRefused(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, encryptedTIS) })
@@ -72,6 +100,7 @@ func TestATargetWithoutRoomIsRefused(t *testing.T) {
 			require.Empty(t, c.settled(t, id).Fault.Message)
 			c.requireOn(t, a, id)
 			require.Equal(t, guest, machines()[id])
+			require.NoDirExists(t, filepath.Join(c.asItsWorkerSees(t, b), id))
 			c.hasNothing(t, b, id)
 			require.Equal(t, keys, c.keysOf(t, id))
 			require.Empty(t, c.audit(t).Findings)
@@ -91,6 +120,7 @@ func TestATargetWithoutRoomIsRefused(t *testing.T) {
 	require.Contains(t, c.refusedBecause(t, id), "receive_disks: disk ")
 	c.requireOn(t, a, id)
 	c.counts(t, id, 2, 2, 2)
+	require.NoDirExists(t, filepath.Join(c.asItsWorkerSees(t, b), id))
 	c.hasNothing(t, b, id)
 	require.Equal(t, keys, c.keysOf(t, id))
 	require.Empty(t, c.audit(t).Findings)

@@ -44,6 +44,17 @@ func cutsOf(operation string, activities []string) []string {
 	return points
 }
 
+// cutsOfAll is cutsOf for an operation that only the real cloud has: what hosts do is in its samples, too.
+func cutsOfAll(operation string, activities []string) []string {
+	all := bothSides(activities)
+	points := all
+	if sampled() {
+		points = cutsIn(diceOf(operation), activities)
+	}
+	chose(operation, points, len(all))
+	return points
+}
+
 // sampled reports whether the run has a sample of the points, and not all of them.
 func sampled() bool { return !full() && !strings.Contains(flagText("test.run"), "/") }
 

@@ -93,7 +93,7 @@ func (c *testCloud) images(t *testing.T, user string) []string {
 	require.NoError(t, err)
 	var names []string
 	for _, i := range all {
-		if i.ID != c.image && i.ID != c.idler && i.Name != clientImage && i.Name != askingImage {
+		if i.ID != c.image && i.ID != c.idler && i.Name != clientImage && i.Name != askingImage && i.Name != countingImage {
 			names = append(names, i.Name)
 		}
 	}

@@ -97,6 +97,36 @@ func TestShelveByAnAdministrator(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
+// TPM-27, TPM-36: the state of a vTPM stays encrypted while it is kept, so that an administrator of another project shelves a server
+// whose vTPM alone has a key that he may not read, where strongroom has a role in its owner's project; what is kept is its owner's.
+// Without that role the guest is not stopped. He cannot unshelve it; its owner can.
+func TestShelveByAnAdministratorOfAServerWithAVTPMAlone(t *testing.T) {
+	backends(t, openStack, local)
+	c := sharedCloud(t)
+	id := c.create(t, tpmAlone)
+	c.becomes(t, id, "ACTIVE")
+	c.counts(t, id, 1, 1, 1)
+	stranger := c.compute(t, "-admin")
+	require.NoError(t, servers.Shelve(t.Context(), stranger, id).ExtractErr())
+	if c.real != nil { // where it has no such role
+		require.Contains(t, c.refusedBecause(t, id), "check_object_store: ")
+		require.Equal(t, "ACTIVE", c.settled(t, id).Status)
+		require.NotContains(t, c.console(t, id, "TG ready", 1), "boots=2", "it was not stopped")
+		c.delete(t, id)
+		return
+	}
+	s := c.becomes(t, id, "SHELVED_OFFLOADED")
+	require.NotEmpty(t, c.objectsOf(t, s), "they are in its project")
+	require.NoError(t, servers.Unshelve(t.Context(), stranger, id, servers.UnshelveOpts{}).ExtractErr(), "the request itself is allowed")
+	require.Contains(t, c.refusedBecause(t, id), "check_secrets: ")
+	require.Equal(t, "SHELVED_OFFLOADED", c.settled(t, id).Status)
+	require.NotEmpty(t, c.objectsOf(t, s))
+	c.unshelve(t, id)
+	c.counts(t, id, 1, 2, 2)
+	require.Empty(t, c.objectsOf(t, s))
+	c.delete(t, id)
+}
+
 // An offloaded server that was set to ERROR says what can be done with it, and does that.
 func TestShelvedServerInError(t *testing.T) {
 	backends(t, local, openStack)

@@ -25,11 +25,13 @@ import (
 	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
+	"strongroom/activities/port"
 	"strongroom/activities/record"
 	"strongroom/activities/secret"
 	shares "strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/workflows"
 )
@@ -64,8 +66,10 @@ func everythingRegistered() map[string]any {
 	(&disk.Activities{}).Register(c)
 	(&domain.Activities{}).Register(c)
 	(&tpm.Activities{}).Register(c)
+	(&port.Activities{}).Register(c)
 	(&shares.Activities{}).Register(c)
 	(&mount.Activities{}).Register(c)
+	(&volume.Activities{}).Register(c)
 	return c.functions
 }
 
@@ -86,14 +90,18 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		image.Create.Name, image.Describe.Name, image.Remove.Name, image.Seen.Name, image.OldBackups.Name, image.Upload.Name, image.CheckShelved.Name,
 		object.Check.Name, object.Verify.Name, object.Remove.Name, object.Seen.Name,
 		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
-		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckMove.Name, disk.CheckRoom.Name, disk.CheckExport.Name, disk.Resize.Name,
-		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
+		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckMove.Name, disk.CheckRoom.Name, disk.CheckExport.Name, disk.Resize.Name, disk.CreateNVRAM.Name, disk.ReceiveNVRAM.Name,
+		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.AttachShare.Name, domain.DetachShare.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
 		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
 		tpm.Save.Name, tpm.Digest.Name, tpm.BackUp.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Show.Name, tpm.Shown.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,
 		"importLegacy", disk.Adopt.Name, ledger.LeftIn.Name,
+		record.ClearPorts.Name, port.Plug.Name, port.Look.Name, port.Prepare.Name, port.Bind.Name, port.Release.Name, port.Remove.Name, port.Seen.Name,
+		"attach_interface", "detach_interface", record.DropPort.Name, domain.Plug.Name, domain.Unplug.Name,
 		"share_attach", "share_detach", shares.Look.Name, shares.Allow.Name, shares.Remove.Name, shares.Seen.Name,
 		mount.Mount.Name, mount.Remove.Name, mount.Seen.Name,
+		"secureVolumeOpen", "secureVolumeClose", "secureVolumeRotateKey", record.BeginVolume.Name, record.SetVolume.Name,
+		volume.Look.Name, volume.Open.Name, volume.Close.Name, volume.Rotate.Name, volume.Remove.Name, volume.Seen.Name,
 		drain.Begin.Name, drain.Watch.Name, drain.Cancel.Name, drain.End.Name,
 	}
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(everythingRegistered())))

@@ -46,7 +46,7 @@ func (c *testCloud) stateOf(t *testing.T, id string) files {
 // leaves it alone. No server is migrated live there: two swtpms would use one state. A delete
 // removes it once.
 func TestTPMStateOnStorageThatHostsShare(t *testing.T) {
-	backends(t, local) // it is about the hosts' storage
+	backends(t, openStack, local)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
 	c.sharesTPMs(t, b, a)
@@ -70,6 +70,8 @@ func TestTPMStateOnStorageThatHostsShare(t *testing.T) {
 	c.requireOn(t, a, id)
 
 	c.resizeTo(t, b, id)
+	require.Contains(t, c.newestEvents(t, id), "look_for_tpm")
+	require.NotContains(t, c.newestEvents(t, id), "receive_tpm", "it was not copied")
 	c.counts(t, id, 1, 2, 2)
 	c.revert(t, id)
 	c.requireOn(t, a, id)

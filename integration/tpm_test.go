@@ -17,6 +17,7 @@ import (
 
 	"strongroom/compute"
 	"strongroom/deploy/dev/libvirtd/libvirttest"
+	"strongroom/deploy/dev/stack"
 )
 
 // ofTPM is a small flavor with what it says of vTPMs.
@@ -27,9 +28,9 @@ func ofTPM(name string, specs map[string]string) flavorSpec {
 // traitAlone needs a host with vTPMs, and asks for none.
 var traitAlone = ofTPM("trait", map[string]string{"trait:COMPUTE_SECURITY_TPM_2_0": "required"})
 
-// TPM-03 … TPM-06: what flavor and image ask for together is looked at before anything is made: a model that
+// TPM-03 … TPM-07: what flavor and image ask for together is looked at before anything is made: a model that
 // the version has not, or without a version, and a flavor and an image that differ, are refused. The
-// documents' spelling of a model is understood. A trait alone makes no device.
+// documents' spelling of a model is understood. An image asks as a flavor does. A trait alone makes no device.
 func TestRequestsForVTPMs(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)
@@ -65,6 +66,12 @@ func TestRequestsForVTPMs(t *testing.T) {
 	c.becomes(t, spelled, "ACTIVE")
 	c.requireTPM(t, spelled, compute.TPM20, compute.TPMCRB)
 	c.delete(t, spelled)
+	for image, model := range map[string]compute.TPMModel{asksOld: compute.TPMTIS, asksNew: compute.TPMCRB} {
+		of := c.createOf(t, asked, image)
+		c.becomes(t, of, "ACTIVE")
+		c.requireTPM(t, of, map[string]compute.TPMVersion{asksOld: compute.TPM12, asksNew: compute.TPM20}[image], model)
+		c.delete(t, of)
+	}
 }
 
 // requireTPM requires that a server's domain has a vTPM of a kind, with the server's key.
@@ -88,9 +95,15 @@ type settings struct {
 // hostSettings are those of the first host, whose worker starts again with each change.
 func (c *testCloud) hostSettings(t *testing.T) settings {
 	t.Helper()
-	was, err := os.ReadFile(c.HostConfigFile())
+	return c.settingsOn(t, c.Host(1))
+}
+
+// settingsOn are those of a host, whose worker starts again with each change.
+func (c *testCloud) settingsOn(t *testing.T, h stack.Host) settings {
+	t.Helper()
+	was, err := os.ReadFile(h.ConfigFile())
 	require.NoError(t, err)
-	return settings{c.HostConfigFile(), was, func() { c.restartHost(t, c.Host(1)) }}
+	return settings{h.ConfigFile(), was, func() { c.restartHost(t, h) }}
 }
 
 // with has some settings be others, by their sections; those that are nil are not said.
@@ -209,12 +222,13 @@ func TestGuidesForVTPMs(t *testing.T) {
 			require.Contains(t, operators, fmt.Sprintf("| `host.swtpm_enabled` | configuration of a host | `%v`. The specification's `vtpm_enabled` is `false`", value))
 		}
 	}
-	require.Equal(t, 4, settings)
+	require.Equal(t, 5, settings)
 	_, every, found := strings.Cut(operators, "\n### Every option, property and policy\n")
 	require.True(t, found)
 	every, _, _ = strings.Cut(every, "\n### ")
 	for _, name := range []string{
 		"hw:tpm_version", "hw:tpm_model", "hw:tpm_secret_security", "hw_tpm_version", "hw_tpm_model", "control.tpm_backup_interval", "objects.backend", "keys.backend",
+		"host.keep_guest_keys", "host.resume_guests_state_on_host_boot", "trusts.backend", "trusts.roles",
 		compute.SystemTPMSecret, compute.SystemTPMObject, compute.SystemTPMObjectSHA256, compute.TraitTPM12, compute.TraitTPMTIS, compute.TraitTPMUser,
 	} {
 		require.Contains(t, every, "`"+name+"`")
@@ -225,6 +239,7 @@ func TestGuidesForVTPMs(t *testing.T) {
 	words := map[compute.OperationKind]string{
 		compute.OpUnpause: "pause", compute.OpUnrescue: "rescue", compute.OpShelveOffload: "shelve", compute.OpConfirmResize: "confirm",
 		compute.OpRevertResize: "revert", compute.OpLiveMigrate: "live migration", compute.OpRotateKeys: "keys rotated", compute.OpBackUpTPM: "vTPM backed up",
+		compute.OpInterfaceAttach: "interfaces attached", compute.OpInterfaceDetach: "interfaces attached",
 		compute.OpShareAttach: "shares", compute.OpShareDetach: "shares", compute.OpImportLegacy: "imported",
 	}
 	for _, a := range compute.Actions {

@@ -117,7 +117,7 @@ func digit(n int) string { return string(rune('0' + n)) }
 // TPM-31, TPM-33: a server is deleted while its host is down, also when nobody knows that yet.
 // Its keys go once the host is forced down, and what the host has of it when it returns.
 func TestDeleteWhileItsHostIsDown(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := twoHosts(t)
 	h := c.Host(2)
 	unnoticed := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
@@ -178,7 +178,7 @@ func (c *testCloud) keysGo(t *testing.T, id string) {
 // TPM-33: the host never returns and is forgotten: no key is left, and nothing that the audit
 // would tell of. Should it return after all, it is a host again, and the audit tells what it has.
 func TestDeleteWhenItsHostNeverReturns(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	h := c.Host(2)
 	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
@@ -238,7 +238,7 @@ func (c *testCloud) erase(t *testing.T, h stack.Host, id string) {
 // then cancelled. Nobody knows whether the guest runs there: the server is unshelved nowhere
 // else until the host has answered that it does not.
 func TestUnshelveWhoseHostFallsSilent(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	home, h := c.Host(1), c.Host(2)
 	id := c.on(t, home, func() string { return c.create(t, encryptedTIS) })
@@ -300,7 +300,7 @@ func (c *testCloud) signalWorker(t *testing.T, h stack.Host, sig syscall.Signal)
 // A host dies when a server that was shelved is leaving it. The server is unshelved on the
 // other; when the first returns, what it has of the server goes, and the server runs on.
 func TestHostDiesWhenAServerLeavesIt(t *testing.T) {
-	backends(t, local) // it is about what the hosts do
+	backends(t, local, openStack)
 	c := twoHosts(t)
 	home, h := c.Host(1), c.Host(2)
 	id := c.on(t, h, func() string { return c.create(t, encryptedTIS) })

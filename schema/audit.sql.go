@@ -14,7 +14,9 @@ import (
 )
 
 const auditHosts = `-- name: AuditHosts :many
-SELECT id, name, last_seen, forced_down FROM hosts WHERE forgotten_at IS NULL ORDER BY name
+SELECT h.id, h.name, h.last_seen, h.forced_down, (EXISTS (SELECT FROM secure_volumes v WHERE v.host_id = h.id)
+    OR EXISTS (SELECT FROM ledger l WHERE l.place = h.id::text AND l.kind IN ('volume_mapping', 'volume_mount') AND l.state <> 'released'))::boolean AS volume
+FROM hosts h WHERE h.forgotten_at IS NULL ORDER BY h.name
 `
 
 type AuditHostsRow struct {
@@ -22,8 +24,10 @@ type AuditHostsRow struct {
 	Name       string
 	LastSeen   time.Time
 	ForcedDown bool
+	Volume     bool
 }
 
+// volume: it has a volume with its own state, or had one when something was last heard of it.
 func (q *Queries) AuditHosts(ctx context.Context) ([]AuditHostsRow, error) {
 	rows, err := q.db.Query(ctx, auditHosts)
 	if err != nil {
@@ -38,6 +42,7 @@ func (q *Queries) AuditHosts(ctx context.Context) ([]AuditHostsRow, error) {
 			&i.Name,
 			&i.LastSeen,
 			&i.ForcedDown,
+			&i.Volume,
 		); err != nil {
 			return nil, err
 		}
@@ -51,7 +56,8 @@ func (q *Queries) AuditHosts(ctx context.Context) ([]AuditHostsRow, error) {
 
 const auditPage = `-- name: AuditPage :many
 SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since,
-    (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false))::boolean AS owner_deleted,
+    (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false)
+        OR l.owner_kind = 'volume' AND NOT EXISTS (SELECT FROM secure_volumes v WHERE v.id = l.owner_id))::boolean AS owner_deleted,
     (coalesce(s.current_operation <> '', false)
         OR coalesce(o.finished_at IS NULL OR o.finished_at >= a.started_at, false) AND o.id IS NOT NULL
         OR EXISTS (SELECT FROM operations w WHERE w.subject_kind = l.owner_kind AND w.subject_id = l.owner_id

@@ -125,6 +125,18 @@ func (q *Queries) CallGranted(ctx context.Context, arg CallGrantedParams) (bool,
 	return granted, err
 }
 
+const certificatesOfAWeek = `-- name: CertificatesOfAWeek :one
+SELECT count(*) FROM host_certificates WHERE host_id = $1 AND revoked_at IS NULL AND created_at > now() - interval '7 days'
+`
+
+// How many certificates a host got within a week that were not revoked.
+func (q *Queries) CertificatesOfAWeek(ctx context.Context, hostID compute.HostID) (int64, error) {
+	row := q.db.QueryRow(ctx, certificatesOfAWeek, hostID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteEndedCertificates = `-- name: DeleteEndedCertificates :exec
 DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now() AND revoked_at IS NULL
 `
@@ -325,6 +337,16 @@ func (q *Queries) LockHostCertificate(ctx context.Context, serial string) ([]byt
 	var sealing_key []byte
 	err := row.Scan(&sealing_key)
 	return sealing_key, err
+}
+
+const lockRenewals = `-- name: LockRenewals :exec
+SELECT pg_advisory_xact_lock(14, hashtext($1::uuid::text))
+`
+
+// Renewals of a host come one after another.
+func (q *Queries) LockRenewals(ctx context.Context, hostID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, lockRenewals, hostID)
+	return err
 }
 
 const madeWith = `-- name: MadeWith :one

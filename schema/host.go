@@ -11,16 +11,21 @@ import (
 
 // Host gives a hosts row with its use as the field knows it.
 func (row HostsWithUseRow) Host() compute.Host {
+	groupMB := 0
+	if row.GroupMB != nil {
+		groupMB = int(*row.GroupMB)
+	}
 	return compute.Host{
 		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks, Private: row.NetworkProjects,
 		Capacity: compute.Resources{
 			VCPUs:    int(float64(row.VCPUs) * row.VCPURatio),
 			MemoryMB: int(float64(row.MemoryMB)*row.MemoryRatio) - int(row.ReservedMemoryMB),
 			DiskGB:   int(float64(row.DiskGB) * row.DiskRatio),
+			GroupMB:  groupMB,
 		},
-		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed)},
+		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed), GroupMB: int(row.GroupMBUsed)},
 		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
-		Revoked:    row.Revoked,
+		Revoked: row.Revoked, Groups: row.GroupMB != nil,
 		TPMStorage: row.TPMStorage, Default: row.DefaultFormat,
 	}
 }

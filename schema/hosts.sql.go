@@ -159,7 +159,7 @@ SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
         AND (s.host_id = $1 OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = $1))) AS servers,
     (SELECT count(*) FROM migrations m JOIN operations o ON o.id = m.operation_id
         WHERE m.type = 'live-migration' AND m.destination_id = $1 AND o.state IN ('accepted', 'running')) AS arriving,
-    (SELECT count(*) FROM ledger l WHERE l.host_id = $1 AND l.state NOT IN ('released', 'waiting')) AS things
+    (SELECT count(*) FROM ledger l WHERE l.host_id = $1 AND l.state NOT IN ('released', 'waiting') AND l.owner_kind <> 'volume') AS things
 `
 
 type ServersHereRow struct {
@@ -169,7 +169,7 @@ type ServersHereRow struct {
 }
 
 // What keeps a host from being forgotten or deleted: servers on it, among them those that are coming while they
-// run, and things there that do not wait.
+// run, and things there that do not wait. Its own volume is none of them.
 func (q *Queries) ServersHere(ctx context.Context, hostID *compute.HostID) (ServersHereRow, error) {
 	row := q.db.QueryRow(ctx, serversHere, hostID)
 	var i ServersHereRow
@@ -213,7 +213,7 @@ UPDATE hosts SET
     disabled = coalesce($1, disabled),
     disabled_reason = CASE WHEN $1::boolean IS NULL THEN disabled_reason ELSE $2 END,
     forced_down = coalesce($3, forced_down)
-WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number
+WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb
 `
 
 type SwitchHostParams struct {
@@ -268,6 +268,8 @@ func (q *Queries) SwitchHost(ctx context.Context, arg SwitchHostParams) (Host, e
 		&i.FenceAfter,
 		&i.DefaultFormat,
 		&i.ReportNumber,
+		&i.ShareAddress,
+		&i.GroupMB,
 	)
 	return i, err
 }

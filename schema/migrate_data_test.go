@@ -43,6 +43,7 @@ var more = map[string]map[string]string{
 	"server_shares": {"status": "'active'"},
 	"notifications": {"priority": "'INFO'"},
 	"operations":    {"server_id": values["uuid"]},
+	"server_groups": {"policy": "'affinity'"},
 	"servers":       {"host_id": values["uuid"]},
 	"ledger":        {"owner_kind": "'server'"},
 }

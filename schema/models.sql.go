@@ -35,6 +35,15 @@ type Claim struct {
 	MemoryMB    int32
 	DiskGB      int32
 	CreatedAt   time.Time
+	GroupMB     int64
+}
+
+type ConsoleToken struct {
+	Hash      []byte
+	ServerID  compute.ServerID
+	HostID    compute.HostID
+	Type      compute.ConsoleType
+	ExpiresAt time.Time
 }
 
 type Credential struct {
@@ -124,6 +133,8 @@ type Host struct {
 	FenceAfter        int32
 	DefaultFormat     compute.DiskFormat
 	ReportNumber      int64
+	ShareAddress      string
+	GroupMB           *int64
 }
 
 type HostCertificate struct {
@@ -192,6 +203,18 @@ type Ledger struct {
 	BlockedBy    compute.Blocker
 	HostID       *compute.HostID
 	WaitingSince *time.Time
+}
+
+type LocalPort struct {
+	ID        compute.PortID
+	ProjectID string
+	Name      string
+	NetworkID compute.NetworkID
+	Address   string
+	Mac       string
+	ServerID  *compute.ServerID
+	Host      string
+	Prepared  []string
 }
 
 type Migration struct {
@@ -272,6 +295,17 @@ type OperationEvent struct {
 
 type SchemaCompatibility struct {
 	OldestRelease int64
+}
+
+type SecureVolume struct {
+	ID        compute.VolumeID
+	HostID    compute.HostID
+	HostName  string
+	Device    string
+	Wanted    bool
+	Secret    *compute.SecretID
+	Next      *compute.SecretID
+	CreatedAt time.Time
 }
 
 type Server struct {
@@ -355,8 +389,33 @@ type ServerDisk struct {
 	Shelved                 *compute.ShelvedDisk
 }
 
+type ServerGroup struct {
+	ID         compute.GroupID
+	Number     int64
+	ProjectID  string
+	UserID     string
+	Name       string
+	Policy     compute.GroupPolicy
+	MaxPerHost *int32
+	CreatedAt  time.Time
+}
+
+type ServerHint struct {
+	ServerID      compute.ServerID
+	GroupID       *compute.GroupID
+	DifferentHost []uuid.UUID
+	SameHost      []uuid.UUID
+	HostID        *compute.HostID
+	RequestedBy   compute.OperationID
+}
+
 type ServerMac struct {
 	Mac      string
+	ServerID compute.ServerID
+}
+
+type ServerPort struct {
+	PortID   compute.PortID
 	ServerID compute.ServerID
 }
 

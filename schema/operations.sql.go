@@ -170,8 +170,9 @@ func (q *Queries) NoteLook(ctx context.Context, id compute.OperationID) error {
 
 const openOperations = `-- name: OpenOperations :many
 SELECT o.id, o.number, o.server_id, o.kind, o.project_id, o.user_id, o.credential_id, o.arguments, o.state, o.message, o.accepted_at, o.started_at, o.finished_at, o.updated_at, o.subject_kind, o.subject_id, o.looked_at, coalesce(s.current_operation <> o.id, false)::boolean AS superseded,
-    EXISTS (SELECT FROM migrations m WHERE m.operation_id = o.id AND m.type = 'live-migration' AND m.wish = 'abort'
-        AND m.status IN ('queued', 'preparing'))::boolean AS aborted
+    (EXISTS (SELECT FROM migrations m WHERE m.operation_id = o.id AND m.type = 'live-migration' AND m.wish = 'abort'
+            AND m.status IN ('queued', 'preparing'))
+        OR o.subject_kind = 'volume' AND NOT EXISTS (SELECT FROM secure_volumes v WHERE v.id = o.subject_id))::boolean AS aborted
 FROM operations o LEFT JOIN servers s ON s.id = o.server_id
 WHERE o.state IN ('accepted', 'running') AND o.updated_at < now() - make_interval(secs => $1::float8)
 ORDER BY (o.started_at IS NOT NULL), o.looked_at NULLS FIRST, o.accepted_at LIMIT $2
@@ -190,7 +191,7 @@ type OpenOperationsRow struct {
 
 // Accepted or running, and not touched for a while: those first that never started, then
 // those that nobody looked at for the longest time. superseded: the server is not the operation's any more.
-// aborted: a live migration that is to end before its guest is touched.
+// aborted: a live migration that is to end before its guest is touched, or an operation on a volume that was given up.
 func (q *Queries) OpenOperations(ctx context.Context, arg OpenOperationsParams) ([]OpenOperationsRow, error) {
 	rows, err := q.db.Query(ctx, openOperations, arg.Seconds, arg.Most)
 	if err != nil {

@@ -58,19 +58,27 @@ func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
 }
 
 const claimedHost = `-- name: ClaimedHost :one
-SELECT name, traits, default_format FROM hosts WHERE id = $1
+SELECT name, traits, default_format, availability_zone, share_address FROM hosts WHERE id = $1
 `
 
 type ClaimedHostRow struct {
-	Name          string
-	Traits        []string
-	DefaultFormat compute.DiskFormat
+	Name             string
+	Traits           []string
+	DefaultFormat    compute.DiskFormat
+	AvailabilityZone string
+	ShareAddress     string
 }
 
 func (q *Queries) ClaimedHost(ctx context.Context, id compute.HostID) (ClaimedHostRow, error) {
 	row := q.db.QueryRow(ctx, claimedHost, id)
 	var i ClaimedHostRow
-	err := row.Scan(&i.Name, &i.Traits, &i.DefaultFormat)
+	err := row.Scan(
+		&i.Name,
+		&i.Traits,
+		&i.DefaultFormat,
+		&i.AvailabilityZone,
+		&i.ShareAddress,
+	)
 	return i, err
 }
 
@@ -135,7 +143,7 @@ func (q *Queries) DetachDisks(ctx context.Context, arg DetachDisksParams) error 
 }
 
 const getClaim = `-- name: GetClaim :one
-SELECT server_id, host_id, operation_id, vcpus, memory_mb, disk_gb, created_at FROM claims WHERE server_id = $1 AND operation_id = $2
+SELECT server_id, host_id, operation_id, vcpus, memory_mb, disk_gb, created_at, group_mb FROM claims WHERE server_id = $1 AND operation_id = $2
 `
 
 type GetClaimParams struct {
@@ -155,6 +163,7 @@ func (q *Queries) GetClaim(ctx context.Context, arg GetClaimParams) (Claim, erro
 		&i.MemoryMB,
 		&i.DiskGB,
 		&i.CreatedAt,
+		&i.GroupMB,
 	)
 	return i, err
 }
@@ -346,7 +355,7 @@ func (q *Queries) HostName(ctx context.Context, id compute.HostID) (string, erro
 
 const hostUse = `-- name: HostUse :one
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
-    coalesce(sum(disk_gb), 0)::bigint AS disk_gb,
+    coalesce(sum(disk_gb), 0)::bigint AS disk_gb, coalesce(sum(group_mb), 0)::bigint AS group_mb,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked
 FROM claims WHERE host_id = $1
 `
@@ -355,6 +364,7 @@ type HostUseRow struct {
 	VCPUs    int64
 	MemoryMB int64
 	DiskGB   int64
+	GroupMB  int64
 	Revoked  bool
 }
 
@@ -365,14 +375,15 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 		&i.VCPUs,
 		&i.MemoryMB,
 		&i.DiskGB,
+		&i.GroupMB,
 		&i.Revoked,
 	)
 	return i, err
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers,
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, h.share_address, h.group_mb, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
 `
@@ -412,9 +423,12 @@ type HostsWithUseRow struct {
 	FenceAfter        int32
 	DefaultFormat     compute.DiskFormat
 	ReportNumber      int64
+	ShareAddress      string
+	GroupMB           *int64
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
+	GroupMBUsed       int64
 	Servers           int64
 	Revoked           bool
 }
@@ -464,9 +478,12 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 			&i.FenceAfter,
 			&i.DefaultFormat,
 			&i.ReportNumber,
+			&i.ShareAddress,
+			&i.GroupMB,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
+			&i.GroupMBUsed,
 			&i.Servers,
 			&i.Revoked,
 		); err != nil {
@@ -481,7 +498,7 @@ func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
 }
 
 const insertClaim = `-- name: InsertClaim :exec
-INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb, group_mb) VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type InsertClaimParams struct {
@@ -491,6 +508,7 @@ type InsertClaimParams struct {
 	VCPUs       int32
 	MemoryMB    int32
 	DiskGB      int32
+	GroupMB     int64
 }
 
 func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error {
@@ -501,12 +519,13 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 		arg.VCPUs,
 		arg.MemoryMB,
 		arg.DiskGB,
+		arg.GroupMB,
 	)
 	return err
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -547,6 +566,8 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.FenceAfter,
 		&i.DefaultFormat,
 		&i.ReportNumber,
+		&i.ShareAddress,
+		&i.GroupMB,
 	)
 	return i, err
 }
@@ -554,8 +575,8 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 const reportHost = `-- name: ReportHost :execrows
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
-    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, now())
+    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
@@ -563,7 +584,7 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
     uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
     resume_guests = excluded.resume_guests, tpm_storage = excluded.tpm_storage, fence_after = excluded.fence_after,
-    default_format = excluded.default_format, report_number = excluded.report_number, last_seen = now(), forgotten_at = NULL
+    default_format = excluded.default_format, report_number = excluded.report_number, share_address = excluded.share_address, group_mb = excluded.group_mb, last_seen = now(), forgotten_at = NULL
 WHERE excluded.report_number = 0 OR hosts.boot_id <> excluded.boot_id OR hosts.report_number < excluded.report_number
 `
 
@@ -594,6 +615,8 @@ type ReportHostParams struct {
 	FenceAfter        int32
 	DefaultFormat     compute.DiskFormat
 	ReportNumber      int64
+	ShareAddress      string
+	GroupMB           *int64
 }
 
 // A host reports its description and that it runs. disabled and forced_down stay as they are. 0 rows: a later
@@ -626,6 +649,8 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) (int64, 
 		arg.FenceAfter,
 		arg.DefaultFormat,
 		arg.ReportNumber,
+		arg.ShareAddress,
+		arg.GroupMB,
 	)
 	if err != nil {
 		return 0, err

@@ -16,7 +16,8 @@ import (
 const findServer = `-- name: FindServer :one
 SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, s.started_by_operation, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.fence_after AS host_fence_after, h.agent_url AS host_agent,
-    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
+    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone,
+    (SELECT i.group_id FROM server_hints i WHERE i.server_id = s.id) AS group_id
 FROM servers s LEFT JOIN hosts h ON h.id = s.host_id
 WHERE s.id = $1
 `
@@ -30,6 +31,7 @@ type FindServerRow struct {
 	HostFenceAfter *int32
 	HostAgent      *string
 	PinnedZone     string
+	GroupID        *compute.GroupID
 }
 
 // A server with what the API shows of its host; deleted ones too.
@@ -100,6 +102,7 @@ func (q *Queries) FindServer(ctx context.Context, id compute.ServerID) (FindServ
 		&i.HostFenceAfter,
 		&i.HostAgent,
 		&i.PinnedZone,
+		&i.GroupID,
 	)
 	return i, err
 }
@@ -221,11 +224,22 @@ func (q *Queries) InsertServerDisk(ctx context.Context, arg InsertServerDiskPara
 const listServers = `-- name: ListServers :many
 SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, s.started_by_operation, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.fence_after AS host_fence_after, h.agent_url AS host_agent,
-    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
-FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)
+    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone,
+    (SELECT i.group_id FROM server_hints i WHERE i.server_id = s.id) AS group_id
+FROM (
+    SELECT l.id, w.place,
+        coalesce(sum(octet_length(l::text)) OVER (ORDER BY w.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS w (id, place) JOIN servers l ON l.id = w.id
+) wanted
 JOIN servers s ON s.id = wanted.id LEFT JOIN hosts h ON h.id = s.host_id
+WHERE wanted.bytes_before < $2::bigint
 ORDER BY wanted.place
 `
+
+type ListServersParams struct {
+	Ids       []uuid.UUID
+	MostBytes int64
+}
 
 type ListServersRow struct {
 	Server         Server
@@ -236,11 +250,12 @@ type ListServersRow struct {
 	HostFenceAfter *int32
 	HostAgent      *string
 	PinnedZone     string
+	GroupID        *compute.GroupID
 }
 
-// These servers, in this order, as FindServer gives them.
-func (q *Queries) ListServers(ctx context.Context, ids []uuid.UUID) ([]ListServersRow, error) {
-	rows, err := q.db.Query(ctx, listServers, ids)
+// These servers, in this order, as FindServer gives them: no more once those before have so many bytes.
+func (q *Queries) ListServers(ctx context.Context, arg ListServersParams) ([]ListServersRow, error) {
+	rows, err := q.db.Query(ctx, listServers, arg.Ids, arg.MostBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -312,6 +327,7 @@ func (q *Queries) ListServers(ctx context.Context, ids []uuid.UUID) ([]ListServe
 			&i.HostFenceAfter,
 			&i.HostAgent,
 			&i.PinnedZone,
+			&i.GroupID,
 		); err != nil {
 			return nil, err
 		}
@@ -603,7 +619,8 @@ func (q *Queries) ServerOperation(ctx context.Context, arg ServerOperationParams
 }
 
 const serverOperations = `-- name: ServerOperations :many
-SELECT id, number, server_id, kind, project_id, user_id, credential_id, arguments, state, message, accepted_at, started_at, finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, '{}'::jsonb AS arguments, state, message, accepted_at, started_at,
+    finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations
 WHERE server_id = $1 AND ($2::bigint IS NULL OR number < $2)
     AND ($3::timestamptz IS NULL OR updated_at >= $3)
     AND ($4::timestamptz IS NULL OR updated_at <= $4)
@@ -618,8 +635,28 @@ type ServerOperationsParams struct {
 	Most     int32
 }
 
-// The trail of a server, the newest first.
-func (q *Queries) ServerOperations(ctx context.Context, arg ServerOperationsParams) ([]Operation, error) {
+type ServerOperationsRow struct {
+	ID           compute.OperationID
+	Number       int64
+	ServerID     compute.ServerID
+	Kind         compute.OperationKind
+	ProjectID    string
+	UserID       string
+	CredentialID uuid.UUID
+	Arguments    []byte
+	State        compute.OperationState
+	Message      *string
+	AcceptedAt   time.Time
+	StartedAt    *time.Time
+	FinishedAt   *time.Time
+	UpdatedAt    time.Time
+	SubjectKind  compute.OwnerKind
+	SubjectID    *uuid.UUID
+	LookedAt     *time.Time
+}
+
+// The trail of a server, the newest first, without the arguments: those of rebuilds may have a server's metadata each (H4).
+func (q *Queries) ServerOperations(ctx context.Context, arg ServerOperationsParams) ([]ServerOperationsRow, error) {
 	rows, err := q.db.Query(ctx, serverOperations,
 		arg.ServerID,
 		arg.Below,
@@ -631,9 +668,9 @@ func (q *Queries) ServerOperations(ctx context.Context, arg ServerOperationsPara
 		return nil, err
 	}
 	defer rows.Close()
-	items := []Operation{}
+	items := []ServerOperationsRow{}
 	for rows.Next() {
-		var i Operation
+		var i ServerOperationsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Number,

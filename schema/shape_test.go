@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/compute"
+	"strongroom/schema"
 	"strongroom/schema/schematest"
 )
 
@@ -39,6 +41,19 @@ func TestB1OneServerHasClaimsOnTwoHosts(t *testing.T) {
 	require.NoError(t, claim(hosts[1], "req-migrate"))
 	require.NoError(t, claim(hosts[0], "req-resize"), "a resize on the same host")
 	require.ErrorContains(t, claim(hosts[1], "req-migrate"), "duplicate key")
+}
+
+// H4: what a list reads of an operation has a bound; its arguments have what its user chose.
+func TestH4ATrailHasNoArguments(t *testing.T) {
+	t.Parallel()
+	pool, server, _ := onTwoHosts(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO operations (id, server_id, kind, project_id, user_id, credential_id, arguments)
+		VALUES ('req-1', $1, 'rebuild', 'p', 'u', $1, '{"change": {"metadata": {"a": "b"}}}')`, server)
+	require.NoError(t, err)
+	rows, err := schema.New(pool).ServerOperations(t.Context(), schema.ServerOperationsParams{ServerID: compute.ServerID{UUID: server}, Most: 10})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.JSONEq(t, "{}", string(rows[0].Arguments))
 }
 
 // B3: an operation has an event of the same name on each of two hosts, and one without a

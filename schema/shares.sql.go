@@ -107,7 +107,7 @@ func (q *Queries) DetachShares(ctx context.Context, serverID compute.ServerID) e
 }
 
 const dueShares = `-- name: DueShares :many
-SELECT m.id, m.server_id, m.share_id, m.share_proto, m.missed_at, s.project_id, s.host_id, coalesce(h.address, '')::text AS address, now()::timestamptz AS read_at
+SELECT m.id, m.server_id, m.share_id, m.share_proto, m.missed_at, s.project_id, s.host_id, coalesce(CASE m.share_proto WHEN 'NFS' THEN h.share_address ELSE h.address END, '')::text AS address, now()::timestamptz AS read_at
 FROM server_shares m JOIN servers s ON s.id = m.server_id LEFT JOIN hosts h ON h.id = s.host_id
 WHERE m.look_at <= now() AND m.status IN ('inactive', 'active') AND s.current_operation = '' AND s.deleted_at IS NULL
 ORDER BY m.look_at, s.project_id, m.share_id, m.id LIMIT $1
@@ -169,19 +169,20 @@ func (q *Queries) ForgetRefusals(ctx context.Context) error {
 }
 
 const hostOfShares = `-- name: HostOfShares :one
-SELECT address, traits FROM hosts WHERE id = $1
+SELECT address, share_address, traits FROM hosts WHERE id = $1
 `
 
 type HostOfSharesRow struct {
-	Address string
-	Traits  []string
+	Address      string
+	ShareAddress string
+	Traits       []string
 }
 
 // What an attachment must know of its server's host. The traits are as it last reported itself.
 func (q *Queries) HostOfShares(ctx context.Context, id compute.HostID) (HostOfSharesRow, error) {
 	row := q.db.QueryRow(ctx, hostOfShares, id)
 	var i HostOfSharesRow
-	err := row.Scan(&i.Address, &i.Traits)
+	err := row.Scan(&i.Address, &i.ShareAddress, &i.Traits)
 	return i, err
 }
 

@@ -25,7 +25,7 @@ type Volume struct{ Device, Mount string }
 var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // ParseVolumes reads the annotation's value: "device-name:mount-name", several with commas between
-// them. No name may occur twice (PV-01).
+// them. No name may occur twice, nor be that of a volume which the initializer has anyway (PV-01).
 func ParseVolumes(value string) ([]Volume, error) {
 	var out []Volume
 	seen := map[string]bool{}
@@ -37,6 +37,9 @@ func ParseVolumes(value string) ([]Volume, error) {
 		for _, part := range parts {
 			if !name.MatchString(part) {
 				return nil, fmt.Errorf("%q is no name of a volume: lower case letters, digits and '-', at most 63", part)
+			}
+			if part == secretsVolume || part == secretVolume {
+				return nil, fmt.Errorf("%q is the name of the initializer's own volume: give this one another", part)
 			}
 			if seen[part] {
 				return nil, fmt.Errorf("%q is named twice", part)

@@ -259,6 +259,9 @@ func TestPV03AnExistingVolumeIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{`app.yaml: document 1, Pod "app": volume "state" is replaced by an emptyDir in memory, where the file system of "data" appears`}, got[0].Warnings)
 	require.NotContains(t, string(got[0].Text), "hostPath")
+	own, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(podWith("") + "  - name: contrast-secrets\n    hostPath: {path: /x}\n")}}, options)
+	require.NoError(t, err)
+	require.Equal(t, []string{`app.yaml: document 1, Pod "app": volume "contrast-secrets" is replaced by an emptyDir in memory, where the initializer writes the secrets`}, own[0].Warnings)
 	again, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: got[0].Text}}, options)
 	require.NoError(t, err)
 	require.Empty(t, again[0].Warnings)
@@ -279,7 +282,8 @@ func TestPV02Refused(t *testing.T) {
 	for value, why := range map[string]string{
 		"data": "format 'device-name:mount-name'", "": "format", "data:": "format", ":state": "format", "a:b:c": "format", "data:state,": "format",
 		"data:data": "named twice", "data:a,data:b": "named twice", "Data:state": "no name of a volume", "data:st/ate": "no name of a volume",
-		"nothing:state": `device "nothing" not found`,
+		"nothing:state": `device "nothing" not found`, "data:contrast-secrets": "the initializer's own volume", "contrast-secrets:state": "the initializer's own volume",
+		"data:initializer-secret": "the initializer's own volume", "data:a,logs:initializer-secret": "the initializer's own volume",
 	} {
 		refused(t, "---\n---\n"+podWith(`strongroom.dev/secure-pv: "`+value+`"`), `app.yaml: document 2, Pod "app": annotation secure-pv`, why)
 	}

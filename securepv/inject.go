@@ -169,6 +169,9 @@ func (w *workload) ensureVolumes(volumes []Volume) (warnings []string, err error
 		return nil, err
 	}
 	if before := named(all, secretsVolume); before == nil || absent(field(before, "emptyDir")) {
+		if before != nil {
+			warnings = append(warnings, fmt.Sprintf("volume %q is replaced by an emptyDir in memory, where the initializer writes the secrets", secretsVolume))
+		}
 		all = replace(all, inMemory(secretsVolume))
 	}
 	for _, v := range volumes {

@@ -122,7 +122,7 @@ func (a *audited) survivesItsWorker(pages int) audittest.Histories {
 
 	require.Empty(t, got.Silent)
 	require.Empty(t, got.Closed)
-	require.Len(t, got.Looked, len(a.Hosts)+5)
+	require.Len(t, got.Looked, len(a.Hosts)+6)
 	require.Len(t, got.Findings, 50)
 	require.Len(t, a.Planted(), 17, "each kind of difference, on hosts and in the key store: no secret waits for a host")
 	require.Equal(t, a.Findings, got.Findings)

@@ -22,6 +22,7 @@ import (
 	"strongroom/activities/object"
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
+	"strongroom/activities/port"
 	"strongroom/activities/project"
 	"strongroom/activities/record"
 	"strongroom/activities/share"
@@ -67,11 +68,17 @@ type Control struct {
 	Images   image.Library
 	Objects  object.Store
 	Shares   share.Service
-	Seals    operation.Seals // nil: what is sealed in the database stays under the key that sealed it
+	Networks port.Service
+	// PlugTimeout is how long a create waits until its ports are active, 0: not at all; PlugFatal: it fails
+	// then.
+	PlugTimeout time.Duration
+	PlugFatal   bool
+
+	Seals operation.Seals // nil: what is sealed in the database stays under the key that sealed it
 	// Notifications tells of operations, by Broker; both are nil where nobody wants to know.
 	Notifications *notification.Writer
 	Broker        notification.Broker
-	Legacy        compute.LegacyEncryption
+	Legacy        compute.DMCrypt
 	Logger        *slog.Logger
 	Interceptors  []interceptor.WorkerInterceptor // run inside the error boundary
 }
@@ -103,6 +110,7 @@ func (c Control) Run(ctx context.Context) error {
 	(&image.Activities{Library: c.Images}).Register(cloud)
 	(&object.Activities{Store: c.Objects}).Register(cloud)
 	(&share.Activities{Service: c.Shares}).Register(cloud)
+	(&port.Activities{Service: c.Networks, PlugTimeout: c.PlugTimeout, PlugFatal: c.PlugFatal}).Register(cloud)
 	if c.Broker != nil {
 		group.Add(&notification.Sender{Pool: c.Pool, Broker: c.Broker, Writer: c.Notifications, Logger: c.Logger})
 	}

@@ -89,6 +89,8 @@ func (h Host) Run(ctx context.Context) error {
 		set.Register(quick)
 		set.Register(bulk)
 	}
+	durable.RefuseUnknown(quick)
+	durable.RefuseUnknown(bulk)
 	go h.keepSeen(ctx, eviction)
 	go h.keepClosed(ctx)
 	return group.Run(ctx, h.leave)

@@ -8,6 +8,7 @@ import (
 
 	"strongroom/activities/ledger"
 	"strongroom/activities/project"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -53,13 +54,16 @@ type auditPlace struct {
 	Name  string            `json:"name"`
 	Kind  compute.ThingKind `json:"kind,omitempty"` // of what a service has; its projects are those that have some
 	Seer  int               `json:"seer,omitempty"` // of the host
+	// NoVolume: the host is not asked for open volumes. One that has none may run an older release, which does not
+	// answer that.
+	NoVolume bool `json:"no_volume,omitempty"`
 	// Projects are those that are looked into now. They are read once: a page of a
 	// service's list is only good with the same ones.
 	Projects *ledger.ProjectsResult `json:"projects,omitempty"`
 	After    string                 `json:"after,omitempty"` // the projects up to here are done
 	Page     string                 `json:"page,omitempty"`
-	// Known are images on the ledger, which are looked at one by one: whole images are
-	// their owners', and are not listed. Where there are more, all projects are looked
+	// Known are images and ports on the ledger, which are looked for one by one: whole images, and ports that
+	// users bring, are their owners', and are not listed. Where there are more, all projects are looked
 	// into once more for each page of them.
 	Known      *ledger.NamesResult `json:"known,omitempty"`
 	KnownAfter string              `json:"known_after,omitempty"` // those up to here were looked at
@@ -72,6 +76,14 @@ func (p *auditPlace) host() (durable.Host, bool) {
 	return durable.Host{ID: compute.HostID{UUID: id}, Name: p.Name}, err == nil
 }
 
+// seers are the activities that list what is on the host.
+func (p *auditPlace) seers() []*hostSeer {
+	if p.NoVolume {
+		return seersOnHost
+	}
+	return append(slices.Clone(seersOnHost), &volume.Seen)
+}
+
 // lastKnown reports whether this is the last time that the projects are looked into.
 func (p *auditPlace) lastKnown() bool { return p.Known == nil || p.Known.Next == "" }
 
@@ -82,6 +94,7 @@ var services = []auditPlace{
 	{Place: compute.PlaceImageStore, Name: "the image store", Kind: compute.ThingImage},
 	{Place: compute.PlaceObjects, Name: "the object store", Kind: compute.ThingTPMState},
 	{Place: compute.PlaceShares, Name: "the shared file systems service", Kind: compute.ThingShareAccess},
+	{Place: compute.PlaceNetworks, Name: "the network service", Kind: compute.ThingPort},
 	{Place: compute.PlaceIdentity, Name: "the identity service"},
 }
 
@@ -123,7 +136,7 @@ func (a *audit) start(ctx workflow.Context) error {
 	a.Audit, a.Places = got.Audit, slices.Clone(services)
 	for _, h := range got.Hosts {
 		if h.Up {
-			a.Places = append(a.Places, auditPlace{Place: h.ID.String(), Name: h.Name})
+			a.Places = append(a.Places, auditPlace{Place: h.ID.String(), Name: h.Name, NoVolume: h.NoVolume})
 		} else {
 			a.Result.Silent = append(a.Result.Silent, h.Name)
 		}
@@ -176,7 +189,8 @@ func (a *audit) lookAt(ctx workflow.Context, p *auditPlace) {
 }
 
 func (a *audit) lookAtHost(ctx workflow.Context, p *auditPlace, host durable.Host) error {
-	got, err := seersOnHost[p.Seer].On(host).BestEffort().Run(ctx, compute.SeenInput{Page: p.Page})
+	seers := p.seers()
+	got, err := seers[p.Seer].On(host).BestEffort().Run(ctx, compute.SeenInput{Page: p.Page})
 	if err != nil {
 		return err
 	}
@@ -186,7 +200,7 @@ func (a *audit) lookAtHost(ctx workflow.Context, p *auditPlace, host durable.Hos
 	if p.Page = got.Next; p.Page == "" {
 		p.Seer++
 	}
-	if p.Seer < len(seersOnHost) {
+	if p.Seer < len(seers) {
 		return nil
 	}
 	p.Done = true
@@ -220,7 +234,7 @@ func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
 // askService gives what a service is asked for its next page.
 func askService(ctx workflow.Context, p *auditPlace) (compute.SeenInput, error) {
 	in := compute.SeenInput{Page: p.Page}
-	if p.Kind == compute.ThingImage {
+	if p.Kind == compute.ThingImage || p.Kind == compute.ThingPort {
 		if p.Known == nil {
 			known, err := ledger.Names.Run(ctx, ledger.NamesInput{Place: p.Place, Kind: p.Kind, After: p.KnownAfter})
 			if err != nil {

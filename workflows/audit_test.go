@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/workflows"
@@ -51,8 +52,29 @@ func TestAuditFindsNothingWhereAllIsWell(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Equal(t, 11, got.Things, "a domain, three disks, a config drive, a console log, a TPM and four secrets")
-	require.Len(t, got.Looked, 7)
+	require.Len(t, got.Looked, 8)
 	require.Empty(t, got.Silent)
+}
+
+// A host without a volume of its own may run an older release, which would not answer.
+func TestAuditAsksNoHostForAVolumeThatHasNone(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	asked := func() (n int) {
+		for _, c := range b.calls {
+			if c.name == volume.Seen.Name {
+				n++
+			}
+		}
+		return n
+	}
+	b.forget()
+	require.Len(t, b.runAudit().Looked, 8)
+	require.Equal(t, 2, asked())
+	b.forget()
+	b.plain = map[compute.HostID]bool{b.hosts[1]: true}
+	require.Len(t, b.runAudit().Looked, 8)
+	require.Equal(t, 1, asked())
 }
 
 func TestAuditFindsWhatIsWrong(t *testing.T) {
@@ -86,7 +108,7 @@ func TestAuditReportsPlacesThatDidNotAnswer(t *testing.T) {
 	got := b.runAudit()
 	require.Empty(t, got.Findings)
 	require.Len(t, got.Silent, 2)
-	require.ElementsMatch(t, []string{"the key manager", "the image store", "the object store", "the shared file systems service", "the identity service"}, got.Looked)
+	require.ElementsMatch(t, []string{"the key manager", "the image store", "the object store", "the shared file systems service", "the network service", "the identity service"}, got.Looked)
 }
 
 // TestAuditLeavesOutRowsOfRunningOperations: a delete goes through while it looks.

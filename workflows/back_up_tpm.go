@@ -38,7 +38,7 @@ func (b *backUpTPM) outcome(workflow.Context, *compute.Error) record.SettleInput
 func (m *machine) keepBackup(ctx workflow.Context, final bool) (workflow.Context, error) {
 	owner := m.server.BackupCredential(m.asked.Credential)
 	in := record.TPMBackupInput{OperationInput: m.OperationInput, Final: final}
-	if m.server.TPM == nil || m.server.HasNewTPM() {
+	if !m.server.HasTPMState() {
 		return ctx, compute.Errorf(compute.Conflict, "server %s has no vTPM whose state could be backed up", m.Server)
 	}
 	in.Of = *m.server.TPM

@@ -21,7 +21,8 @@ import (
 // take no time.
 type bench struct {
 	*world
-	t *testing.T
+	t     *testing.T
+	lacks map[compute.HostID][]string // the activities that a host's worker of an earlier release does not have, on a server
 }
 
 func newBench(t *testing.T, encrypted bool) *bench { return &bench{world: newWorld(encrypted), t: t} }
@@ -36,11 +37,15 @@ func spawned(t *testing.T) *bench {
 }
 
 // stopped is a bench with a server that is shut off.
-func stopped(t *testing.T) *bench {
-	b := spawned(t)
-	require.NoError(t, b.run(compute.OpStop, b.accept(compute.OpStop, compute.TaskPoweringOff, nil), nil))
-	b.forget()
-	return b
+func stopped(t *testing.T) *bench { return shutOffWith(spawned)(t) }
+
+func shutOffWith(setup func(*testing.T) *bench) func(*testing.T) *bench {
+	return func(t *testing.T) *bench {
+		b := setup(t)
+		require.NoError(t, b.run(compute.OpStop, b.accept(compute.OpStop, compute.TaskPoweringOff, nil), nil))
+		b.forget()
+		return b
+	}
 }
 
 // run runs an operation to its end. arm, if any, gets the environment first.

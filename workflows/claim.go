@@ -28,6 +28,7 @@ func (s *switchover) claim(ctx workflow.Context, in placement.ClaimInput) error 
 		if err != nil {
 			return err
 		}
+		s.zone = got.Zone
 		s.settleFormat(got.Format)
 		return durable.DescribeHosts(ctx, got.Name)
 	}})

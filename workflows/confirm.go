@@ -95,7 +95,7 @@ func (r *revertResize) run(ctx workflow.Context) (err error) {
 	if r.to, err = r.before(ctx, compute.RevertResize.Facts); err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{r.checkKeys, r.halt, r.putTPMBack, r.startFormer} {
+	for _, next := range []func(workflow.Context) error{r.checkKeys, r.preparePorts, r.halt, r.putTPMBack, r.movePorts, r.startFormer} {
 		if err := next(ctx); err != nil {
 			return err
 		}

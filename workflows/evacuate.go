@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -21,7 +22,7 @@ import (
 // is cancelled before the decision, the server is as it was.
 func Evacuate(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachineWith(ctx, in, compute.Evacuate, func(m *machine, in compute.EvacuateArguments) body {
-		return &evacuation{in: in, switchover: switchover{operation: m.operation, from: m}}
+		return &evacuation{in: in, switchover: switchover{operation: m.operation, from: m, ports: portMove{fenced: true}}}
 	})
 }
 
@@ -41,7 +42,7 @@ func (e *evacuation) run(ctx workflow.Context) error {
 	}
 	e.to = &machine{operation: e.operation, server: server, power: compute.PowerShutdown}
 	for _, next := range []func(workflow.Context) error{
-		e.checkKeys, e.place, e.findTPM, e.checkBackup, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.restoreTPM, e.startHere,
+		e.checkKeys, e.place, e.findTPM, e.checkBackup, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.restoreTPM, e.movePorts, e.startHere,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -65,25 +66,38 @@ func (e *evacuation) checkKeys(ctx workflow.Context) error {
 	return e.checkReadable(ctx, e.to.server.EvacuationKeys(e.boots()), e.to.server)
 }
 
-// place claims a host. If its worker does not take work in time, another one is claimed.
+// place claims a host, of those that have the state of the vTPM if one of them can take the server. If its worker does not
+// take work in time, or it cannot plug the server's ports, another one is claimed.
 func (e *evacuation) place(ctx workflow.Context) error {
 	e.unclaimLast()
 	not, err := e.notHere(ctx)
 	if err != nil {
 		return err
 	}
+	asked := placement.ClaimInput{Not: not, Only: e.in.Host}
+	if e.from.server.HasTPMState() {
+		asked.TPMOf = &e.from.host.ID
+	}
+	var refusal error
 	for {
-		if err := e.claim(ctx, placement.ClaimInput{Not: not, Only: e.in.Host}); err != nil {
-			return err
+		if err := e.claim(ctx, asked); err != nil {
+			return cmp.Or(refusal, err)
 		}
 		e.unwritten.Migration = &record.Migration{Type: record.EvacuationType, To: e.to.host.ID, Flavor: e.to.server.Flavor.ID}
 		reach := e.reachHost(e.to.host, compute.TaskNone)
 		err := e.take(ctx, reach)
-		if !durable.IsHostSilent(err) || e.in.Host != nil {
-			return err
+		if err == nil {
+			err = e.preparePorts(ctx)
 		}
-		e.giveUpHost(reach, false)
-		not = append(not, e.to.host.ID)
+		switch silent := durable.IsHostSilent(err); {
+		case err == nil, e.in.Host != nil, !silent && !lacksRoom(err):
+			return err
+		case silent:
+			e.giveUpHost(reach, false)
+		default:
+			refusal = err
+		}
+		asked.Not = append(asked.Not, e.to.host.ID)
 	}
 }
 
@@ -99,7 +113,7 @@ func (e *evacuation) notHere(ctx workflow.Context) ([]compute.HostID, error) {
 
 // findTPM finds out whether the new host has the state of the vTPM (TPM-39): then it is not lost.
 func (e *evacuation) findTPM(ctx workflow.Context) (err error) {
-	if e.from.server.TPM == nil || e.from.server.HasNewTPM() {
+	if !e.from.server.HasTPMState() {
 		return nil
 	}
 	if err := e.putKeptBack(ctx); err != nil {

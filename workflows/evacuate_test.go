@@ -147,18 +147,12 @@ func TestFaultOfAServerThatWasInError(t *testing.T) {
 // without, and resized; only a shelve would have nothing to keep.
 func TestMovesOfAServerWithoutStateOfItsTPM(t *testing.T) {
 	t.Parallel()
-	setup := func(t *testing.T) *bench {
-		b := evacuated(stopped)(t)
-		require.True(t, b.row.server.HasNewTPM())
-		clear(b.fencedOff)
-		return b
-	}
 	for name, move := range map[string]func(*bench) error{
 		"migrate": func(b *bench) error { return b.migrateIt(compute.MigrateArguments{}) },
 		"resize":  func(b *bench) error { return b.resizeIt(here(sameTPM)) },
 	} {
 		for _, decide := range []func(*bench) error{(*bench).confirmIt, (*bench).revertIt} {
-			b := setup(t)
+			b := withNewTPM(t)
 			require.NoError(t, move(b), name)
 			require.NoError(t, decide(b), name)
 			require.NoError(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil), name)
@@ -167,7 +161,7 @@ func TestMovesOfAServerWithoutStateOfItsTPM(t *testing.T) {
 			require.Empty(t, b.broken, name)
 		}
 	}
-	b := setup(t)
+	b := withNewTPM(t)
 	err := b.run(compute.OpShelve, b.accept(compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}), nil)
 	require.ErrorContains(t, err, "Start it first")
 }

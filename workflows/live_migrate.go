@@ -52,6 +52,9 @@ func (m *liveMigration) run(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := m.portsAfterCommit(ctx, "bind_ports", m.bindMoved); err != nil { // they come active, though nothing is removed yet
+		return err
+	}
 	if err := m.removeOld(ctx); err != nil {
 		return err
 	}
@@ -93,7 +96,8 @@ func (m *liveMigration) placeApart(ctx workflow.Context) (err error) {
 	return m.findTPM(ctx)
 }
 
-// makeTargets makes the disks on the new host, empty but for what they lie on: QEMU fills them.
+// makeTargets makes the disks on the new host, empty but for what they lie on, and the file for the
+// variables of its UEFI: QEMU fills them.
 func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 	s := step{event: "create_disks", host: &m.to.host, undoLast: true} // the domain runs from them
 	for _, d := range m.to.server.Disks {
@@ -102,7 +106,7 @@ func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 	s.do = func(ctx workflow.Context) error {
 		return m.recaching(ctx, []int{0}, m.orFormerHost, func() error { return m.tryTargets(ctx) })
 	}
-	return m.take(ctx, s)
+	return m.take(ctx, m.withNVRAM(s, ""))
 }
 
 func (m *liveMigration) tryTargets(ctx workflow.Context) error {

@@ -27,6 +27,7 @@ func (b *bench) runsOnce(index int) {
 	require.Empty(b.t, b.broken)
 	require.Empty(b.t, b.audit())
 	require.Empty(b.t, b.lent)
+	b.portsFollow()
 	require.Equal(b.t, []string{b.row.server.Host.String()}, b.hostsOfGuest())
 	require.Equal(b.t, b.hosts[index], *b.row.server.Host)
 	require.Equal(b.t, compute.VMActive, b.row.server.VMState)
@@ -77,7 +78,17 @@ func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
 // it has gone over, on the new host.
 func TestALiveMigrationThatFailsRunsOnce(t *testing.T) {
 	t.Parallel()
-	first := spawned(t)
+	for name, setup := range map[string]func(*testing.T) *bench{"encrypted": spawned, "with ports": plugged, "UEFI": onUEFI} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			liveMigrationsThatFail(t, setup)
+		})
+	}
+}
+
+func liveMigrationsThatFail(t *testing.T, setup func(*testing.T) *bench) {
+	t.Helper()
+	first := setup(t)
 	require.NoError(t, first.live(nil))
 	calls := first.names()
 	over := false
@@ -99,7 +110,7 @@ func TestALiveMigrationThatFailsRunsOnce(t *testing.T) {
 			}
 			t.Run(c.String()+"/"+what, func(t *testing.T) {
 				t.Parallel()
-				b := spawned(t)
+				b := setup(t)
 				err := b.live(func(env *testsuite.TestWorkflowEnvironment) { b.fault = at(c, f(env)) })
 				if done {
 					require.NoError(t, err)

@@ -53,7 +53,7 @@ func (m *machine) boot(in domain.StartInput) step {
 	}
 	for _, share := range m.server.Shares {
 		s.makes = append(s.makes, m.mountOf(share))
-		if share.Status == compute.ShareError && share.Protocol == compute.CephFSShare { // its host may have no access
+		if share.Status == compute.ShareError && share.HasRule() { // its host may have no access
 			s.makes = append(s.makes, m.accessTo(share.Share))
 		}
 	}

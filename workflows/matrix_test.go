@@ -75,9 +75,41 @@ var subjects = map[string]subject{
 	"spawn delegated": {
 		compute.OpCreate, compute.TaskScheduling, nil, delegated, always(compute.VMError, compute.PowerNone), "",
 	},
+	"spawn with ports": {
+		compute.OpCreate, compute.TaskScheduling, nil, onPorts, always(compute.VMError, compute.PowerNone), "",
+	},
+	"start with ports":             {compute.OpStart, compute.TaskPoweringOn, nil, shutOffWith(plugged), shutOff(), ""},
+	"reboot with ports":            {compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}, plugged, afterShutdown, ""},
+	"rebuild with ports":           {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(nil), plugged, running(), record.Rebuild.Name},
+	"rescue with ports":            {compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: rescueImage}, plugged, running(), ""},
+	"unrescue with ports":          {compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedFrom(plugged), always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name},
+	"shelve with ports":            {compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, plugged, running(), record.Shelve.Name},
+	"unshelve with ports":          {compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, offloaded(plugged), always(compute.VMShelvedOffloaded, compute.PowerShutdown), record.Unshelve.Name},
+	"resize with ports":            {compute.OpResize, compute.TaskResizePrep, here(nil), plugged, running(), ""},
+	"migrate with ports":           {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, plugged, running(), ""},
+	"migrate of a stopped, ports":  {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, shutOffWith(plugged), shutOff(), ""},
+	"confirm with ports":           {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(plugged), toVerify(), record.ConfirmResize.Name},
+	"revert with ports":            {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(plugged), toVerify(), record.RevertResize.Name},
+	"revert of a stopped, ports":   {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(shutOffWith(plugged)), verifyOff(), record.RevertResize.Name},
+	"evacuate with ports":          {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(plugged), running(), record.Evacuate.Name},
+	"evacuate of a stopped, ports": {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(shutOffWith(plugged)), shutOff(), record.Evacuate.Name},
 	"spawn of an encrypted image": {
 		compute.OpCreate, compute.TaskScheduling, nil, onEncryptedImage, always(compute.VMError, compute.PowerNone), "",
 	},
+	"spawn, UEFI": {
+		compute.OpCreate, compute.TaskScheduling, nil, func(t *testing.T) *bench { return newUEFI(t) }, always(compute.VMError, compute.PowerNone), "",
+	},
+	"rebuild to UEFI":            {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(secureBoot), spawned, running(), record.Rebuild.Name},
+	"rebuild, UEFI":              {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(secureBoot), onUEFI, running(), record.Rebuild.Name},
+	"rebuild to BIOS":            {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), shutOffWith(onUEFI), shutOff(), record.Rebuild.Name},
+	"rescue, UEFI":               {compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: rescueImage}, onUEFI, running(), ""},
+	"resize, UEFI":               {compute.OpResize, compute.TaskResizePrep, here(nil), onUEFI, running(), ""},
+	"migrate, UEFI":              {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, onUEFI, running(), ""},
+	"migrate of a stopped, UEFI": {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, shutOffWith(onUEFI), shutOff(), ""},
+	"confirm, UEFI":              {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(onUEFI, here(nil)), toVerify(), record.ConfirmResize.Name},
+	"revert, UEFI":               {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(onUEFI, here(nil)), toVerify(), record.RevertResize.Name},
+	"revert elsewhere, UEFI":     {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(onUEFI), toVerify(), record.RevertResize.Name},
+	"evacuate, UEFI":             {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(onUEFI), running(), record.Evacuate.Name},
 	"snapshot of a running server": {
 		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame},
 		spawned, always(compute.VMActive, compute.PowerRunning), record.HandOver.Name,
@@ -99,6 +131,17 @@ var subjects = map[string]subject{
 	"share attach": {
 		compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID, Address: "192.0.2.1"}, attaching,
 		always(compute.VMStopped, compute.PowerShutdown), "",
+	},
+
+	"interface attach": {
+		compute.OpInterfaceAttach, compute.TaskAttachingInterface, newInterface, spawned, always(compute.VMActive, compute.PowerRunning), "",
+	},
+	"interface attach of a stopped server": {
+		compute.OpInterfaceAttach, compute.TaskAttachingInterface, broughtInterface, stopped, always(compute.VMStopped, compute.PowerShutdown), "",
+	},
+	"interface detach": {
+		compute.OpInterfaceDetach, compute.TaskDetachingInterface, compute.InterfaceDetachArguments{Port: broughtPort}, withInterface(spawned),
+		always(compute.VMActive, compute.PowerRunning), record.DropPort.Name,
 	},
 
 	"pause":   {compute.OpPause, compute.TaskPausing, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
@@ -155,17 +198,19 @@ var subjects = map[string]subject{
 		compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, offloaded(onItsKey),
 		always(compute.VMShelvedOffloaded, compute.PowerShutdown), record.Unshelve.Name,
 	},
-	"resize":                    {compute.OpResize, compute.TaskResizePrep, here(sameTPM), spawned, running(), ""},
-	"resize of a stopped":       {compute.OpResize, compute.TaskResizePrep, here(sameTPM), stopped, shutOff(), ""},
-	"resize, another vTPM":      {compute.OpResize, compute.TaskResizePrep, here(otherTPM), spawned, running(), ""},
-	"resize without the vTPM":   {compute.OpResize, compute.TaskResizePrep, here(nil), spawned, running(), ""},
-	"resize with a vTPM":        {compute.OpResize, compute.TaskResizePrep, here(sameTPM), withoutTPM, running(), ""},
-	"resize, encrypted image":   {compute.OpResize, compute.TaskResizePrep, here(sameTPM), onItsKey, running(), ""},
-	"resize elsewhere":          {compute.OpResize, compute.TaskResizePrep, there(sameTPM), spawned, running(), ""},
-	"resize elsewhere, changed": {compute.OpResize, compute.TaskResizePrep, there(otherTPM), spawned, running(), ""},
-	"migrate":                   {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, spawned, running(), ""},
-	"migrate of a stopped":      {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, stopped, shutOff(), ""},
-	"migrate, encrypted image":  {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, onItsKey, running(), ""},
+	"resize":                       {compute.OpResize, compute.TaskResizePrep, here(sameTPM), spawned, running(), ""},
+	"resize of a stopped":          {compute.OpResize, compute.TaskResizePrep, here(sameTPM), stopped, shutOff(), ""},
+	"resize of a stopped, changed": {compute.OpResize, compute.TaskResizePrep, here(otherTPM), stopped, shutOff(), ""},
+	"resize of a stopped, added":   {compute.OpResize, compute.TaskResizePrep, there(sameTPM), stoppedWithoutTPM, shutOff(), ""},
+	"resize, another vTPM":         {compute.OpResize, compute.TaskResizePrep, here(otherTPM), spawned, running(), ""},
+	"resize without the vTPM":      {compute.OpResize, compute.TaskResizePrep, here(nil), spawned, running(), ""},
+	"resize with a vTPM":           {compute.OpResize, compute.TaskResizePrep, here(sameTPM), withoutTPM, running(), ""},
+	"resize, encrypted image":      {compute.OpResize, compute.TaskResizePrep, here(sameTPM), onItsKey, running(), ""},
+	"resize elsewhere":             {compute.OpResize, compute.TaskResizePrep, there(sameTPM), spawned, running(), ""},
+	"resize elsewhere, changed":    {compute.OpResize, compute.TaskResizePrep, there(otherTPM), spawned, running(), ""},
+	"migrate":                      {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, spawned, running(), ""},
+	"migrate of a stopped":         {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, stopped, shutOff(), ""},
+	"migrate, encrypted image":     {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, onItsKey, running(), ""},
 
 	"migrate, TPM-39":           {compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{}, sharing(spawned), running(), ""},
 	"evacuate, TPM-39":          {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, sharing(fenced(spawned)), running(), record.Evacuate.Name},
@@ -188,15 +233,16 @@ var subjects = map[string]subject{
 		compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(tpmBackedUp(spawned), here(otherTPM)), toVerify(), record.ConfirmResize.Name,
 	},
 
-	"confirm":               {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(spawned, here(otherTPM)), toVerify(), record.ConfirmResize.Name},
-	"confirm of a stopped":  {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(stopped), verifyOff(), record.ConfirmResize.Name},
-	"confirm elsewhere":     {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(spawned), toVerify(), record.ConfirmResize.Name},
-	"revert":                {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(sameTPM)), toVerify(), record.RevertResize.Name},
-	"revert, another vTPM":  {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(otherTPM)), toVerify(), record.RevertResize.Name},
-	"revert, vTPM added":    {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(withoutTPM, here(sameTPM)), toVerify(), record.RevertResize.Name},
-	"revert, TPM-39":        {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(sharing(spawned)), toVerify(), record.RevertResize.Name},
-	"revert of a stopped":   {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(stopped, here(sameTPM)), verifyOff(), record.RevertResize.Name},
-	"revert of a migration": {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(spawned), toVerify(), record.RevertResize.Name},
+	"confirm":                      {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(spawned, here(otherTPM)), toVerify(), record.ConfirmResize.Name},
+	"confirm of a stopped":         {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(stopped), verifyOff(), record.ConfirmResize.Name},
+	"confirm elsewhere":            {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, migrated(spawned), toVerify(), record.ConfirmResize.Name},
+	"revert":                       {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(sameTPM)), toVerify(), record.RevertResize.Name},
+	"revert, another vTPM":         {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(spawned, here(otherTPM)), toVerify(), record.RevertResize.Name},
+	"revert, vTPM added":           {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(withoutTPM, here(sameTPM)), toVerify(), record.RevertResize.Name},
+	"revert, TPM-39":               {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(sharing(spawned)), toVerify(), record.RevertResize.Name},
+	"revert of a stopped, changed": {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(stopped, here(otherTPM)), verifyOff(), record.RevertResize.Name},
+	"revert of a stopped":          {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(stopped, here(sameTPM)), verifyOff(), record.RevertResize.Name},
+	"revert of a migration":        {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(spawned), toVerify(), record.RevertResize.Name},
 	"unrescue from an encrypted image": {
 		compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedWith(sealedImage),
 		always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name,
@@ -247,6 +293,7 @@ func (b *bench) early(in durable.OperationInput, s subject, state compute.Operat
 	require.Empty(t, b.audit())
 	require.Empty(t, b.lent)
 	b.openWithTheirSecrets()
+	b.portsFollow()
 	op := b.operations[in.Operation]
 	require.Equal(t, state, op.State, op.Message)
 	for event, result := range b.events {
@@ -303,6 +350,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	require.Empty(t, b.audit())
 	require.Empty(t, b.lent)
 	b.openWithTheirSecrets()
+	b.portsFollow()
 	require.Equal(t, compute.OperationSucceeded, b.operations[in.Operation].State)
 	require.Empty(t, b.row.current)
 	require.Nil(t, b.row.fault)
@@ -311,7 +359,8 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 		require.Equal(t, newImage(nil).ID, b.row.server.Image.ID)
 		b.agrees()
 	}
-	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys || kind == compute.OpBackUpTPM
+	stays := kind == compute.OpCreateImage || kind == compute.OpRebuild || kind == compute.OpRotateKeys || kind == compute.OpBackUpTPM ||
+		kind == compute.OpInterfaceAttach || kind == compute.OpInterfaceDetach
 	if kind == compute.OpStop || kind == compute.OpShareAttach || stays && slices.Contains(b.power(), compute.PowerShutdown) {
 		vm, power = compute.VMStopped, compute.PowerShutdown
 	}

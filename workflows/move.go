@@ -58,14 +58,11 @@ func (m *migration) run(ctx workflow.Context) error {
 		return err
 	}
 	m.to = &machine{operation: m.operation, server: server}
-	if err := m.from.server.CheckNewTPM(server); err != nil {
-		return err
-	}
 	if err := m.from.server.CheckMover(server, m.asked.Credential); err != nil {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		m.checkKeys, m.checkDisks, m.place, m.findTPM, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.startMoved,
+		m.checkKeys, m.checkDisks, m.place, m.findTPM, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.movePorts, m.startMoved,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -103,8 +100,8 @@ func (m *migration) findTPM(ctx workflow.Context) (err error) {
 // keepsPlace reports whether the state of the vTPM stays where it is.
 func (m *migration) keepsPlace() bool { return m.stays() || m.sharedTPM }
 
-// place claims a host. If its worker does not take work in time, or it has no room for the disks,
-// another one is claimed.
+// place claims a host. If its worker does not take work in time, it has no room for the disks, or it cannot
+// plug the server's ports, another one is claimed.
 func (m *migration) place(ctx workflow.Context) error {
 	m.unclaimLast()
 	not, err := m.occupied(ctx)
@@ -120,6 +117,9 @@ func (m *migration) place(ctx workflow.Context) error {
 		m.unwritten.Migration = &record.Migration{Type: m.kind, To: m.to.host.ID, Flavor: m.to.server.Flavor.ID}
 		check := m.checkRoom(m.to.host, compute.TaskNone, m.comes())
 		err := m.take(ctx, check)
+		if err == nil {
+			err = m.preparePorts(ctx)
+		}
 		switch silent := durable.IsHostSilent(err); {
 		case err == nil && m.stays():
 			m.to.server = m.to.server.InNewFiles(m.Operation)
@@ -215,7 +215,13 @@ func (m *migration) receive(ctx workflow.Context) error {
 	for _, d := range kept {
 		s.makes = append(s.makes, m.file(m.to.host, d.Name()))
 	}
+	if file := m.to.server.NVRAM(); file != "" {
+		s.makes = append(s.makes, m.file(m.to.host, file))
+	}
 	if err := m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent) error {
+		if err := m.receiveNVRAM(ctx, from); err != nil {
+			return err
+		}
 		return m.recaching(ctx, []int{0}, m.orFormerHost, func() error { return m.receiveDisks(ctx, kept, from) })
 	})); err != nil || !m.to.server.SameTPM(m.from.server) || m.from.server.HasNewTPM() || m.sharedTPM {
 		return err
@@ -287,6 +293,9 @@ func (m *migration) moveDisks(ctx workflow.Context) error {
 		}
 		return failure
 	}
+	if m.stays() { // else they have come with the disks
+		s = m.withNVRAM(s, m.from.server.NVRAM())
+	}
 	return m.take(ctx, s)
 }
 
@@ -306,7 +315,7 @@ func (m *migration) moveTPM(ctx workflow.Context) error {
 // keepsTPM reports whether a move that leaves the state where it is keeps a copy of the state of the server's vTPM: where
 // the guest uses it before it is decided, or another one takes its place.
 func keepsTPM(was, is compute.Server, boots bool) bool {
-	return was.TPM != nil && is.TPM != nil && (boots || !was.SameTPM(is))
+	return was.HasTPMState() && is.TPM != nil && (boots || !was.SameTPM(is))
 }
 
 // keepTPM keeps the state of the server's vTPM as the old machine left it, where the new one is
@@ -318,7 +327,7 @@ func (s *switchover) keepTPM(ctx workflow.Context) error {
 	return s.take(ctx, step{
 		event: "keep_tpm", host: &s.to.host, undoLast: true, makes: []compute.Thing{kept},
 		do: func(ctx workflow.Context) error {
-			return tpm.Keep.On(s.to.host).Do(ctx, tpm.KeepInput{Server: s.Server, Kept: kept.Name})
+			return tpm.Keep.On(s.to.host).Do(ctx, tpm.KeepInput{Server: s.Server, Kept: kept.Name, New: s.from.server.HasNewTPM()})
 		},
 	})
 }

@@ -103,6 +103,7 @@ func (b *bench) isWhatItIs() {
 	require.Len(t, b.claims, len(machines))
 	for _, m := range machines {
 		host := m.Host.String() + " "
+		require.Equal(t, m.NVRAM() != "", b.files[host+m.ID.String()+"/"+m.NVRAM()])
 		for _, d := range m.Disks {
 			file := host + m.ID.String() + "/" + d.Name()
 			require.True(t, b.files[file], file)
@@ -112,7 +113,9 @@ func (b *bench) isWhatItIs() {
 				require.NotEmpty(t, d.EncryptionOptions)
 			}
 		}
-		require.Equal(t, m.TPM != nil && !m.Unbooted(), m.TPM != nil && b.tpms[b.tpmKey(m.Host.String(), m.ID.String())] && !m.Unbooted())
+		if m.HasTPMState() && !m.Unbooted() {
+			require.True(t, b.tpms[b.tpmKey(m.Host.String(), m.ID.String())])
+		}
 		for _, id := range m.Secrets() {
 			require.True(t, b.has(&id))
 		}
@@ -205,6 +208,54 @@ func TestResizeAndTheTPM(t *testing.T) {
 				require.Empty(t, b.broken)
 				require.Len(t, b.domains, 1)
 			})
+		}
+	}
+}
+
+// TPM-18, TPM-19: a server that is off gets a vTPM, or another one, without being started. The first boot makes its state; a
+// revert brings the old one back.
+func TestResizeOfAServerThatIsOffAndTheTPM(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]struct {
+		setup func(*testing.T) *bench
+		specs map[string]string
+	}{
+		"changed":             {stopped, otherTPM},
+		"changed, not booted": {withNewTPM, otherTPM},
+		"added":               {stoppedWithoutTPM, sameTPM},
+	} {
+		for where, in := range map[string]compute.ResizeArguments{"here": here(v.specs), "there": there(v.specs), "there, TPM-39": there(v.specs)} {
+			setup := v.setup
+			if strings.Contains(where, "TPM-39") {
+				setup = sharing(setup)
+			}
+			for end, decide := range map[string]func(*bench) error{"confirmed": (*bench).confirmIt, "reverted": (*bench).revertIt} {
+				t.Run(name+" "+where+", "+end, func(t *testing.T) {
+					t.Parallel()
+					b := setup(t)
+					was, state := b.row.server, b.state()
+					require.NoError(t, b.resizeIt(in))
+					b.isWhatItIs()
+					require.True(t, b.row.server.HasNewTPM())
+					require.NoError(t, decide(b))
+					b.isWhatItIs()
+					now := b.row.server
+					require.Equal(t, []any{compute.VMStopped, end == "confirmed" || was.HasNewTPM()}, []any{now.VMState, now.HasNewTPM()})
+					require.Zero(t, b.count(domain.Start.Name))
+					require.NoError(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil))
+					b.isWhatItIs()
+					require.False(t, b.row.server.HasNewTPM())
+					if is := b.state(); end == "confirmed" {
+						require.NotEmpty(t, is)
+						require.NotEqual(t, state, is)
+					} else if was.HasTPMState() {
+						require.Equal(t, state, is)
+					}
+					require.Len(t, b.secrets, len(b.row.server.Secrets()))
+					require.Empty(t, b.audit())
+					require.Empty(t, b.broken)
+				})
+			}
 		}
 	}
 }

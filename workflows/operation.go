@@ -54,7 +54,13 @@ func operate(ctx workflow.Context, in durable.OperationInput, newBody func(*oper
 	if err := o.fits(ctx); err != nil {
 		b = refused{o, err}
 	}
-	if err = b.run(ctx); err == nil {
+	return o.carryOut(ctx, b)
+}
+
+// carryOut runs the body of an operation that has begun, and settles the operation either way.
+func (o *operation) carryOut(ctx workflow.Context, b body) error {
+	err := b.run(ctx)
+	if err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -190,7 +196,7 @@ func (o *operation) things(ctx workflow.Context) (has []compute.Thing, err error
 // original one, so that the operation's row in Temporal shows it.
 func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInput) error {
 	end.OperationInput, end.Close = o.OperationInput, o.closing()
-	end.State, end.Message = compute.OperationFailed, compute.Public(durable.FromTemporal(cause))
+	end.State, end.Message = compute.OperationFailed, cmp.Or(end.Message, compute.Public(durable.FromTemporal(cause)))
 	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
 		end.State, end.Message = compute.OperationCancelled, "cancelled"
 	} else if end.VMState == compute.VMError && end.Fault == nil { // it was in ERROR before: the fault is the newest failure, as in Nova
@@ -210,9 +216,9 @@ func (o *operation) host() (durable.Host, error) {
 	return *o.asked.Host, nil
 }
 
-// thing names something that is about to be made for the operation's server.
+// thing names something that is about to be made for what the operation works on.
 func (o *operation) thing(kind compute.ThingKind, place, name string) compute.Thing {
-	op := compute.Operation{ID: o.Operation, ServerID: o.Server, Credential: o.asked.Credential}
+	op := compute.Operation{ID: o.Operation, ServerID: o.Server, Subject: o.Subject, Credential: o.asked.Credential}
 	return op.Thing(kind, place, name)
 }
 

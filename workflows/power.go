@@ -55,6 +55,9 @@ func Start(ctx workflow.Context, in durable.OperationInput) error {
 type start struct{ *machine }
 
 func (s *start) run(ctx workflow.Context) error {
+	if err := s.bindPorts(ctx); err != nil {
+		return err
+	}
 	if err := s.take(ctx, s.boot(domain.StartInput{})); err != nil {
 		return err
 	}
@@ -121,6 +124,9 @@ func (r *reboot) run(ctx workflow.Context) error {
 		grace, begun = 0, compute.TaskRebootStartedHard
 	}
 	if err := r.checkReadable(ctx, r.server.Secrets(), r.server); err != nil {
+		return err
+	}
+	if err := r.bindPorts(ctx); err != nil {
 		return err
 	}
 	down := r.shutdown(grace)

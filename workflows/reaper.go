@@ -26,7 +26,8 @@ const (
 // namedByServer are the kinds of things whose names another operation uses again: all others
 // but the files of each boot (compute.Server.BootFiles) derive from the operation that makes
 // the thing.
-var namedByServer = []compute.ThingKind{compute.ThingRunningDomain, compute.ThingDomain, compute.ThingTPMState, compute.ThingShareMount, compute.ThingShareAccess}
+var namedByServer = []compute.ThingKind{compute.ThingRunningDomain, compute.ThingDomain, compute.ThingTPMState, compute.ThingShareMount, compute.ThingShareAccess,
+	compute.ThingVolumeMount, compute.ThingVolumeMapping}
 
 // reaper removes what waits on the ledger and is due, all of it side by side. A removal may
 // take as long as its activity: it holds up neither the others, nor what becomes due

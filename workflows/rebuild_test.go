@@ -106,6 +106,9 @@ func (b *bench) agrees() {
 	if s.ConfigDrive {
 		files[host+s.ID.String()+"/"+compute.ConfigDriveFile] = true
 	}
+	if nvram := s.NVRAM(); nvram != "" {
+		files[host+s.ID.String()+"/"+nvram] = true
+	}
 	for _, d := range s.Disks {
 		file := host + s.ID.String() + "/" + d.Name()
 		files[file] = true

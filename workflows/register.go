@@ -29,6 +29,9 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpShareAttach: ShareAttach,
 		compute.OpShareDetach: ShareDetach,
 
+		compute.OpInterfaceAttach: InterfaceAttach,
+		compute.OpInterfaceDetach: InterfaceDetach,
+
 		compute.OpRescue:   Rescue,
 		compute.OpUnrescue: Unrescue,
 
@@ -48,6 +51,10 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpImportLegacy: ImportLegacy,
 
 		compute.OpDrain: Drain,
+
+		compute.OpSecureVolumeOpen:      SecureVolumeOpen,
+		compute.OpSecureVolumeClose:     SecureVolumeClose,
+		compute.OpSecureVolumeRotateKey: SecureVolumeRotateKey,
 	} {
 		r.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: durable.WorkflowType(kind)})
 	}

@@ -31,6 +31,9 @@ func (r *registered) RegisterWorkflowWithOptions(_ any, options workflow.Registe
 func TestEveryKindHasAWorkflow(t *testing.T) {
 	t.Parallel()
 	want := []string{workflows.JanitorName, workflows.AuditName, durable.WorkflowType(compute.OpDrain)}
+	for _, kind := range []compute.OperationKind{compute.OpSecureVolumeOpen, compute.OpSecureVolumeClose, compute.OpSecureVolumeRotateKey} {
+		want = append(want, durable.WorkflowType(kind))
+	}
 	for _, action := range compute.Actions {
 		if !action.InRequest {
 			want = append(want, durable.WorkflowType(action.Kind))

@@ -149,7 +149,6 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 	}
 }
 
-// isSilentAt reports whether the host of a thing did not answer.
 // mustWait reports whether something waits that must go before a thing.
 func (o *operation) mustWait(t compute.Thing) bool {
 	return slices.ContainsFunc(o.waiting, func(first compute.Thing) bool {
@@ -158,6 +157,7 @@ func (o *operation) mustWait(t compute.Thing) bool {
 	})
 }
 
+// isSilentAt reports whether the host of a thing did not answer.
 func (o *operation) isSilentAt(t compute.Thing) bool {
 	host, onHost := t.Host()
 	return onHost && o.isSilent(host)

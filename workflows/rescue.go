@@ -27,7 +27,7 @@ func (r *rescue) run(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{r.checkSecrets, r.fetch, r.rescueDisk, r.halt, r.start} {
+	for _, next := range []func(workflow.Context) error{r.checkSecrets, r.keepPorts, r.fetch, r.rescueDisk, r.halt, r.start} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func Unrescue(ctx workflow.Context, in durable.OperationInput) error {
 type unrescue struct{ switchover }
 
 func (u *unrescue) run(ctx workflow.Context) (err error) {
-	for _, next := range []func(workflow.Context) error{u.checkSecrets, u.halt, u.start} {
+	for _, next := range []func(workflow.Context) error{u.checkSecrets, u.keepPorts, u.halt, u.start} {
 		if err := next(ctx); err != nil {
 			return err
 		}

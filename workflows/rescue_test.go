@@ -36,8 +36,16 @@ func withRescueKey(setup func(*testing.T) *bench) func(*testing.T) *bench {
 
 // rescuedWith is a bench with a server that is rescued.
 func rescuedWith(img compute.Image) func(*testing.T) *bench {
+	return rescuedBy(withRescueKey(spawned), img)
+}
+
+func rescuedFrom(setup func(*testing.T) *bench) func(*testing.T) *bench {
+	return rescuedBy(setup, rescueImage)
+}
+
+func rescuedBy(setup func(*testing.T) *bench, img compute.Image) func(*testing.T) *bench {
 	return func(t *testing.T) *bench {
-		b := withRescueKey(spawned)(t)
+		b := setup(t)
 		require.NoError(t, b.rescue(img))
 		b.forget()
 		return b

@@ -72,16 +72,19 @@ func (b *bench) onServer(c client.Client, hosts []compute.HostID) *serverBench {
 	s.registerSeen(workers[1])
 	s.registerImages(workers[1])
 	s.registerShelved(workers[1])
+	s.registerPorts(workers[1])
 	for _, h := range hosts {
-		for _, queue := range []string{durable.HostQueue(h), durable.HostBulkQueue(h)} {
+		for _, queue := range []string{durable.HostQueue(h), durable.HostBulkQueue(h), durable.HostStateQueue(h)} {
 			w := s.worker(queue)
-			s.registerHost(w)
-			s.registerSeen(w)
-			s.registerImages(w)
-			s.registerRotation(w)
-			s.registerShelved(w)
-			s.registerMoves(w)
-			s.registerLive(w)
+			durable.RefuseUnknown(w)
+			r := earlier{w, b.lacks[h]}
+			s.registerHost(r)
+			s.registerSeen(r)
+			s.registerImages(r)
+			s.registerRotation(r)
+			s.registerShelved(r)
+			s.registerMoves(r)
+			s.registerLive(r)
 			workers = append(workers, w)
 		}
 	}

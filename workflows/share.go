@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/domain"
 	"strongroom/activities/mount"
 	"strongroom/activities/record"
 	"strongroom/activities/share"
@@ -13,7 +14,7 @@ import (
 )
 
 // ShareAttach lets the host of a server that is off have a share for it: the server has it from
-// its next start on (SH-03). A share to which the host gets no access is in error, and may be
+// its next start on (SH-03). A guest that runs has it at once. A share to which the host gets no access is in error, and may be
 // detached.
 func ShareAttach(ctx workflow.Context, in durable.OperationInput) error {
 	return onMachineWith(ctx, in, compute.ShareAttach, func(m *machine, in compute.ShareArguments) body {
@@ -33,9 +34,36 @@ func (s *shareAttach) run(ctx workflow.Context) error {
 	}); err != nil {
 		return err
 	}
-	end := s.unchanged()
-	end.Shares = []record.ShareChange{{Share: s.in.Share, Event: compute.ShareGranted}}
+	end, event := s.unchanged(), compute.ShareGranted
+	if s.in.Live {
+		event = compute.ShareAdded
+		if err := s.plug(ctx); err != nil {
+			return err
+		}
+	}
+	end.Shares = []record.ShareChange{{Share: s.in.Share, Event: event}}
 	return s.commit(ctx, end)
+}
+
+// plug mounts the share on the host and gives it to the guest that runs.
+func (s *shareAttach) plug(ctx workflow.Context) error {
+	i := slices.IndexFunc(s.server.Shares, func(m compute.ShareMapping) bool { return m.Share == s.in.Share })
+	if i < 0 {
+		return compute.Errorf(compute.Conflict, "server %s has no share %s", s.Server, s.in.Share)
+	}
+	m := s.server.Shares[i]
+	if err := s.take(ctx, step{
+		event: "mount_share", host: &s.host, makes: []compute.Thing{s.mountOf(m)},
+		do: func(ctx workflow.Context) error { return mount.Mount.On(s.host).Do(ctx, s.mountInput(m)) },
+	}); err != nil {
+		return err
+	}
+	device := domain.ShareInput{Server: s.Server, Share: m.Share, Tag: m.Tag}
+	return s.take(ctx, step{
+		event: "attach_share", host: &s.host,
+		do:   func(ctx workflow.Context) error { return domain.AttachShare.On(s.host).Do(ctx, device) },
+		undo: func(ctx workflow.Context) error { return domain.DetachShare.On(s.host).Do(ctx, device) },
+	})
 }
 
 func (s *shareAttach) allow(ctx workflow.Context) error {
@@ -44,11 +72,7 @@ func (s *shareAttach) allow(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	kind, _ := found.Protocol.Grantees()
-	to := share.Grantee{Kind: kind, Name: s.in.Address}
-	if kind == share.CephUser {
-		to = share.UserOf(s.host.ID, s.in.Share) // all of the host's servers use one mount
-	}
+	to := share.GranteeOf(found.Protocol, s.host.ID, s.in.Share, s.in.Address) // all of the host's servers use one mount
 	return share.Allow.Do(ctx, share.AllowInput{Credential: asked, Share: s.in.Share, Server: s.Server, To: to, Level: share.ReadWrite})
 }
 
@@ -58,7 +82,7 @@ func (s *shareAttach) outcome(workflow.Context, *compute.Error) record.SettleInp
 	return end
 }
 
-// ShareDetach takes a share from a server that is off, or in ERROR (SH-16). What cannot be removed
+// ShareDetach takes a share from a server that is off, or in ERROR (SH-16), or from a guest that runs and gives it back. What cannot be removed
 // now waits on the ledger: a mount for the end of a guest that still runs, an access rule for that
 // mount (SH-17).
 func ShareDetach(ctx workflow.Context, in durable.OperationInput) error {
@@ -73,6 +97,16 @@ type shareDetach struct {
 }
 
 func (s *shareDetach) run(ctx workflow.Context) error {
+	if s.in.Live {
+		if err := s.take(ctx, step{
+			event: "detach_share", host: &s.host,
+			do: func(ctx workflow.Context) error {
+				return domain.DetachShare.On(s.host).Do(ctx, domain.ShareInput{Server: s.Server, Share: s.in.Share})
+			},
+		}); err != nil {
+			return err
+		}
+	}
 	mounted := compute.ShareMapping{Share: s.in.Share}
 	if err := s.removeAfterCommit(ctx, "remove_share", []compute.Thing{s.mountOf(mounted), s.accessTo(s.in.Share)}); err != nil {
 		return err
@@ -118,10 +152,7 @@ func (m *machine) mountShares(ctx workflow.Context) error {
 		return err
 	}
 	for _, s := range m.server.Shares {
-		calls = append(calls, mount.Mount.On(m.host).Start(ctx, mount.Input{
-			Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Protocol: s.Protocol,
-			Server: m.Server, Operation: m.Operation, Began: m.asked.Began,
-		}))
+		calls = append(calls, mount.Mount.On(m.host).Start(ctx, m.mountInput(s)))
 	}
 	for i, c := range calls {
 		if _, err := c.Result(ctx); err != nil && ctx.Err() == nil {
@@ -132,19 +163,25 @@ func (m *machine) mountShares(ctx workflow.Context) error {
 	return err
 }
 
-// allowAgain ensures that the host has access to the server's shares of CephFS: where the service
-// has no locks, users can take its rules away, and a share in error may never have had one.
+func (m *machine) mountInput(s compute.ShareMapping) mount.Input {
+	return mount.Input{
+		Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Protocol: s.Protocol,
+		Server: m.Server, Operation: m.Operation, Began: m.asked.Began,
+	}
+}
+
+// allowAgain ensures that the host has access to the server's shares: where the service has no locks, users can take its rules away, and a share in error may never have had one.
 func (m *machine) allowAgain(ctx workflow.Context) error {
 	var calls []durable.Future[share.AllowResult]
 	var of []compute.ShareID
 	for _, s := range m.server.Shares {
-		if s.Protocol != compute.CephFSShare {
+		if !s.HasRule() {
 			continue
 		}
 		of = append(of, s.Share)
 		calls = append(calls, share.Allow.Start(ctx, share.AllowInput{
 			Credential: m.server.OwnersCredential(m.asked.Credential), Share: s.Share, Server: m.Server,
-			To: share.UserOf(m.host.ID, s.Share), Level: share.ReadWrite,
+			To: share.GranteeOf(share.Protocol(s.Protocol), m.host.ID, s.Share, s.Address), Level: share.ReadWrite,
 		}))
 	}
 	for i, c := range calls {

@@ -25,6 +25,8 @@ const (
 	attachShare shareStep = "attach"
 	cutAttach   shareStep = "attach, cut off by a reset of the server's state"
 	detachShare shareStep = "detach"
+	attachLive  shareStep = "attach while it runs"
+	detachLive  shareStep = "detach while it runs"
 	startVM     shareStep = "start"
 	stopVM      shareStep = "stop"
 	rebootVM    shareStep = "hard reboot"
@@ -49,6 +51,10 @@ var documentsChart = map[edge]map[compute.ShareStatus][]compute.ShareStatus{
 	{cutAttach, true}:    {phi: {isAttaching}},
 	{detachShare, true}:  {isAttaching: {phi}, inactive: {phi}, active: {phi}, inError: {phi}},
 	{detachShare, false}: {isAttaching: {inError}, inactive: {inError}, active: {inError}, inError: {inError}},
+	{attachLive, true}:   {phi: {active}}, // beyond the document
+	{attachLive, false}:  {phi: {inError}},
+	{detachLive, true}:   {isAttaching: {phi}, inactive: {phi}, active: {phi}, inError: {phi}},
+	{detachLive, false}:  {isAttaching: {inError}, inactive: {inError}, active: {inError}, inError: {inError}},
 	{startVM, true}:      {inactive: {active}, inError: {active}},
 	{startVM, false}:     {inactive: {inactive}, inError: {inError}, isAttaching: {isAttaching}},
 	{stopVM, true}:       {active: {inactive}, inError: {inError}},
@@ -114,6 +120,10 @@ func (w *shareWalk) possible() (steps []shareStep, of []compute.ShareID) {
 			}
 		case status != phi && slices.Contains(compute.ShareDetach.Transition.From, vm):
 			add(detachShare, id)
+		case status == phi && vm == compute.VMActive:
+			add(attachLive, id)
+		case status != phi && vm == compute.VMActive:
+			add(detachLive, id)
 		}
 		if status := w.status(id); (status == active || status == inactive) && w.access[compute.ShareUse(id, w.row.server.ID)] {
 			add(takeShare, id)
@@ -166,8 +176,13 @@ func (w *shareWalk) do(step shareStep, id compute.ShareID) error {
 		return w.bench.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: id, Address: "192.0.2.1"})
 	case cutAttach:
 		w.writeDown(id)
+	case attachLive:
+		w.writeDown(id)
+		return w.bench.shares(compute.OpShareAttach, compute.TaskAttachingShare, live(id))
 	case detachShare:
 		return w.detach(id)
+	case detachLive:
+		return w.detachLive(id)
 	case startVM:
 		return w.bench.shares(compute.OpStart, compute.TaskPoweringOn, nil)
 	case stopVM:
@@ -271,7 +286,7 @@ func TestSH32SharesGoAlongTheChart(t *testing.T) {
 			for i := range 3 {
 				w.shares = append(w.shares, compute.ShareID{UUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(i)})})
 			}
-			w.cephFS = seed%2 == 0
+			w.shareProtocol = []share.Protocol{share.CephFS, share.Local, share.NFS}[seed%3]
 			for range 12 {
 				steps, of := w.possible()
 				i := w.IntN(len(steps))

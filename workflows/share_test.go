@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 var (
 	shareID    = compute.ShareID{UUID: uuid.MustParse("6dd2d5ce-d469-4235-b10a-25d1e983aefd")}
+	thirdShare = compute.ShareID{UUID: uuid.MustParse("6dd2d5ce-d469-4235-b10a-25d1e983aefe")}
 	otherShare = compute.ShareID{UUID: uuid.MustParse("6dd2d5ce-d469-4235-b10a-25d1e983aeff")}
 )
 
@@ -26,9 +28,11 @@ func attaching(t *testing.T) *bench {
 }
 
 func (b *bench) writeDown(id compute.ShareID) {
-	b.row.server.Shares = append(b.row.server.Shares, compute.ShareMapping{
-		ID: uuid.New(), Share: id, Status: compute.ShareAttaching, Tag: id.String(), Protocol: string(b.protocol()),
-	})
+	m := compute.ShareMapping{ID: uuid.New(), Share: id, Status: compute.ShareAttaching, Tag: id.String(), Protocol: string(b.protocol())}
+	if m.Protocol == compute.NFSShare {
+		m.Address = shareAddress // record.Begin reads it
+	}
+	b.row.server.Shares = append(b.row.server.Shares, m)
 }
 
 // attached is a bench with a server that is off and has two shares.
@@ -57,12 +61,26 @@ func (b *bench) shares(kind compute.OperationKind, task compute.TaskState, argum
 }
 
 func (b *bench) detach(id compute.ShareID) error {
+	return b.detachBy(compute.ShareArguments{Share: id})
+}
+
+func (b *bench) detachLive(id compute.ShareID) error {
+	return b.detachBy(compute.ShareArguments{Share: id, Live: true})
+}
+
+func (b *bench) detachBy(in compute.ShareArguments) error {
+	id := in.Share
 	for i := range b.row.server.Shares {
 		if m := &b.row.server.Shares[i]; m.Share == id {
 			m.Status = m.Status.After(compute.ShareUnwanted) // the API did that
 		}
 	}
-	return b.shares(compute.OpShareDetach, compute.TaskDetachingShare, compute.ShareArguments{Share: id})
+	return b.shares(compute.OpShareDetach, compute.TaskDetachingShare, in)
+}
+
+// live are the arguments of an attachment to a guest that runs.
+func live(id compute.ShareID) compute.ShareArguments {
+	return compute.ShareArguments{Share: id, Address: shareAddress, Live: true}
 }
 
 func (b *bench) statuses() (out string) {
@@ -149,14 +167,29 @@ func TestSH12AShareThatCannotBeMounted(t *testing.T) {
 	}
 }
 
-// SH-14: a share of CephFS to which the host got no access gets it with the next start, on the
-// ledger, and loses it again with a start that fails.
+// attachingBy is attaching, with a share of each protocol whose storage goes by rules.
+func attachingBy(t *testing.T, test func(t *testing.T, b *bench)) {
+	for _, protocol := range []share.Protocol{share.CephFS, share.NFS} {
+		t.Run(string(protocol), func(t *testing.T) {
+			t.Parallel()
+			b := stopped(t)
+			b.shareProtocol = protocol
+			b.writeDown(shareID)
+			test(t, b)
+		})
+	}
+}
+
+// SH-14: a share to which the host got no access gets it with the next start, on the ledger, and loses it
+// again with a start that fails.
 func TestSH14AShareThatWasRefusedGetsAccessAtTheNextStart(t *testing.T) {
 	t.Parallel()
-	b := attaching(t)
-	b.cephFS, b.row.server.Shares[0].Protocol = true, compute.CephFSShare
+	attachingBy(t, refusedOnce)
+}
+
+func refusedOnce(t *testing.T, b *bench) {
 	b.fault = at(call{name: share.Allow.Name, nth: 1}, fault{before: fail})
-	require.Error(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID}))
+	require.Error(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID, Address: shareAddress}))
 	require.Equal(t, "error", b.statuses())
 	b.fault = at(call{name: domain.Start.Name, nth: 1}, fault{after: fail})
 	require.Error(t, b.shares(compute.OpStart, compute.TaskPoweringOn, nil))
@@ -179,9 +212,11 @@ func TestSH14AShareThatWasRefusedGetsAccessAtTheNextStart(t *testing.T) {
 // share is what failed.
 func TestSH14AnAccessRuleThatWasTakenAway(t *testing.T) {
 	t.Parallel()
-	b := attaching(t)
-	b.cephFS, b.row.server.Shares[0].Protocol = true, compute.CephFSShare
-	require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID}))
+	attachingBy(t, taken)
+}
+
+func taken(t *testing.T, b *bench) {
+	require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID, Address: shareAddress}))
 	clear(b.access)
 	b.forget()
 	b.fault = at(call{name: share.Allow.Name, nth: 1}, fault{before: fail})
@@ -261,6 +296,53 @@ func TestSH17ADetachWhileTheGuestRuns(t *testing.T) {
 	b.tidy()
 }
 
+// A guest that runs is given a share and parted from it; a stop and a start know of both.
+func TestSharesOfAGuestThatRuns(t *testing.T) {
+	t.Parallel()
+	attachingBy(t, func(t *testing.T, b *bench) {
+		require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID, Address: shareAddress}))
+		require.NoError(t, b.shares(compute.OpStart, compute.TaskPoweringOn, nil))
+		b.writeDown(otherShare)
+		require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, live(otherShare)))
+		require.Equal(t, "active active", b.statuses())
+		require.Equal(t, compute.VMActive, b.row.server.VMState)
+		require.Len(t, b.mounts, 2)
+		require.Len(t, b.plugged, 2)
+		require.Len(t, b.access, 2)
+		b.tidy()
+		require.NoError(t, b.detachLive(shareID))
+		require.Equal(t, "active", b.statuses())
+		require.Equal(t, b.mounts, b.plugged)
+		require.Len(t, b.mounts, 1)
+		require.Len(t, b.access, 1)
+		b.tidy()
+		require.NoError(t, b.shares(compute.OpStop, compute.TaskPoweringOff, nil))
+		require.Equal(t, "inactive", b.statuses())
+		require.Empty(t, b.mounts)
+		require.NoError(t, b.shares(compute.OpStart, compute.TaskPoweringOn, nil))
+		require.Equal(t, "active", b.statuses())
+		b.tidy()
+	})
+}
+
+// A guest that does not give a share back keeps it, mounted and in error, until it is off.
+func TestAGuestThatHoldsOnToAShare(t *testing.T) {
+	t.Parallel()
+	b := running2(t)
+	b.holdsOn = true
+	require.Error(t, b.detachLive(shareID))
+	require.Equal(t, "error active", b.statuses())
+	require.Equal(t, compute.VMActive, b.row.server.VMState)
+	require.Len(t, b.mounts, 2)
+	require.Len(t, b.access, 2)
+	b.tidy()
+	b.holdsOn = false
+	require.NoError(t, b.detachLive(shareID))
+	require.Equal(t, "active", b.statuses())
+	require.Len(t, b.mounts, 1)
+	b.tidy()
+}
+
 // SH-19, SH-20, SH-32: a delete in each status; what cannot be unmounted keeps no server, and goes later.
 func TestSH19ADeleteInEachStatus(t *testing.T) {
 	t.Parallel()
@@ -291,10 +373,15 @@ func TestAFailureAnywhereWithShares(t *testing.T) {
 	t.Parallel()
 	off := func(b *bench) error { return b.shares(compute.OpStop, compute.TaskPoweringOff, nil) }
 	apart := func(b *bench) error { return b.detach(shareID) }
+	apartLive := func(b *bench) error { return b.detachLive(shareID) }
+	given := func(b *bench) error {
+		b.writeDown(thirdShare)
+		return b.shares(compute.OpShareAttach, compute.TaskAttachingShare, live(thirdShare))
+	}
 	for name, tc := range map[string]struct {
 		begin func(*testing.T) *bench
 		do    func(*bench) error
-	}{"stop": {running2, off}, "detach": {attached, apart}} {
+	}{"stop": {running2, off}, "detach": {attached, apart}, "attach live": {running2, given}, "detach live": {running2, apartLive}} {
 		undisturbed := tc.begin(t)
 		require.NoError(t, tc.do(undisturbed))
 		for _, c := range undisturbed.names() {
@@ -307,6 +394,11 @@ func TestAFailureAnywhereWithShares(t *testing.T) {
 					b.fault = nil
 					b.reapAll()
 					b.tidy()
+					for _, m := range b.row.server.Shares {
+						if key := b.row.server.Host.String() + " " + compute.ShareUse(m.Share, b.row.server.ID); m.Status == compute.ShareActive && slices.Contains(b.power(), compute.PowerRunning) {
+							require.True(t, b.mounts[key] && b.plugged[key], "share %s is active", m.Share)
+						}
+					}
 					if b.row.server.VMState == compute.VMStopped {
 						for _, m := range b.row.server.Shares {
 							require.NotEqual(t, compute.ShareActive, m.Status)

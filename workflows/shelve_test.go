@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -312,6 +313,40 @@ func TestAnOffloadLooksBeforeItRemoves(t *testing.T) {
 			require.NotNil(t, b.row.server.Host)
 			require.Len(t, b.files, files)
 			require.Len(t, b.tpms, tpms)
+		})
+	}
+}
+
+// An offload that begins by itself needs no role of strongroom's in the owner's project: only
+// one that somebody asked for is refused when its user may not look at the images.
+func TestAnOffloadThatBeginsByItselfNeedsNoRole(t *testing.T) {
+	t.Parallel()
+	for _, itself := range []bool{true, false} {
+		t.Run(strconv.FormatBool(itself), func(t *testing.T) {
+			t.Parallel()
+			b := shelved(t)
+			in := b.accept(compute.OpShelveOffload, compute.TaskShelvingOffloading, nil)
+			if itself {
+				b.operations[in.Operation].Credential = compute.MemberCredential(project)
+			}
+			refused := compute.Errorf(compute.Forbidden, "the login to the project is refused")
+			err := b.run(compute.OpShelveOffload, in, func(*testsuite.TestWorkflowEnvironment) {
+				b.fault = func(c call) fault {
+					return fault{before: func() error {
+						if c.name == image.CheckShelved.Name {
+							return refused
+						}
+						return nil
+					}}
+				}
+			})
+			if itself {
+				require.NoError(t, err)
+				require.Equal(t, compute.VMShelvedOffloaded, b.row.server.VMState)
+				return
+			}
+			require.Equal(t, refused.Message, durable.FromTemporal(err).Message)
+			require.Equal(t, compute.VMShelved, b.row.server.VMState)
 		})
 	}
 }

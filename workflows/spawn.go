@@ -14,14 +14,17 @@ import (
 // fault that says why (EE-36).
 func Spawn(ctx workflow.Context, in durable.OperationInput) error {
 	return operate(ctx, in, func(o *operation) body {
-		return &spawn{switchover{operation: o, to: &machine{operation: o, server: o.server}}}
+		return &spawn{switchover: switchover{operation: o, to: &machine{operation: o, server: o.server}}}
 	})
 }
 
-type spawn struct{ switchover }
+type spawn struct {
+	switchover
+	plugging plugging
+}
 
 func (s *spawn) run(ctx workflow.Context) error {
-	for _, next := range []func(workflow.Context) error{s.delegate, s.place, s.makeSecrets, s.spawnDisks, s.start} {
+	for _, next := range []func(workflow.Context) error{s.delegate, s.place, s.plug, s.makeSecrets, s.spawnDisks, s.start, s.awaitPorts} {
 		if err := next(ctx); err != nil {
 			return err
 		}

@@ -23,9 +23,11 @@ type switchover struct {
 	// one is recorded before the point of no return.
 	from *machine
 	to   *machine
+	zone string // availability zone of the host that was claimed
 
 	halted bool // the old domain was told to shut down; from.power is its power state since
 	off    bool // the undo has seen it off
+	ports  portMove
 }
 
 // makeSecrets gives every encrypted disk and the vTPM that the old machine does not have
@@ -99,7 +101,7 @@ func (s *switchover) makeDisks(ctx workflow.Context, task compute.TaskState) err
 		made.makes = append(made.makes, s.file(s.to.host, s.to.server.Disks[i].Name()))
 	}
 	made.do = func(ctx workflow.Context) error { return s.createDisks(ctx, disks) }
-	return s.take(ctx, made)
+	return s.take(ctx, s.withNVRAM(made, ""))
 }
 
 // mostRecached is how often an image is cached again that went before a disk lay on it. Hosts
@@ -306,6 +308,9 @@ func (s *switchover) restartOnce(ctx workflow.Context) (failure, err error) {
 			return domain.Stop.On(s.from.host).Do(ctx, domain.StopInput{Server: s.Server, GraceSeconds: shutdownGrace})
 		})
 		s.off = failure == nil
+	}
+	if failure == nil {
+		failure = s.returnPortsFirst(ctx)
 	}
 	if failure == nil {
 		failure = boot.do(ctx)

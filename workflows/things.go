@@ -7,9 +7,11 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/mount"
 	"strongroom/activities/object"
+	"strongroom/activities/port"
 	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -17,6 +19,8 @@ import (
 type (
 	remover = durable.Activity[compute.Removal, durable.None]
 	seer    = durable.Activity[compute.SeenInput, compute.SeenResult]
+
+	hostSeer = durable.HostActivity[compute.SeenInput, compute.SeenResult]
 )
 
 // thing says how workflows deal with things of one kind: on a host or in a cloud
@@ -36,6 +40,9 @@ var things = map[compute.ThingKind]thing{
 	compute.ThingCachedImage:      {onHost: &disk.Remove},
 	compute.ThingTPMState:         {onHost: &tpm.Remove},
 	compute.ThingShareMount:       {onHost: &mount.Remove},
+	compute.ThingPort:             {inCloud: &port.Remove},
+	compute.ThingVolumeMapping:    {onHost: &volume.Remove},
+	compute.ThingVolumeMount:      {onHost: &volume.Remove},
 	compute.ThingShareAccess:      {inCloud: &share.Remove},
 	compute.ThingImage:            {inCloud: &image.Remove},
 	compute.ThingObject:           {inCloud: &object.Remove},
@@ -45,12 +52,13 @@ var things = map[compute.ThingKind]thing{
 
 // seersOnHost list what is on a host, seersInCloud what is at each service.
 var (
-	seersOnHost  = []*durable.HostActivity[compute.SeenInput, compute.SeenResult]{&domain.Seen, &disk.Seen, &tpm.Seen, &mount.Seen}
+	seersOnHost  = []*hostSeer{&domain.Seen, &disk.Seen, &tpm.Seen, &mount.Seen} // one with a volume of its own has volume.Seen, too
 	seersInCloud = map[string]*seer{
 		compute.PlaceKeyManager: &key.Seen,
 		compute.PlaceImageStore: &image.Seen,
 		compute.PlaceObjects:    &object.Seen,
 		compute.PlaceShares:     &share.Seen,
+		compute.PlaceNetworks:   &port.Seen,
 		compute.PlaceIdentity:   &trust.Seen,
 	}
 )

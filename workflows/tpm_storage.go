@@ -19,7 +19,7 @@ const errStorage = "server %s: the host that it is on and the one that it goes t
 // (TPM-39): the old host notes the operation beside the state, and the new one looks for that note.
 func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
 	is, was := s.to.server, s.from.server
-	if is.TPM == nil || was.TPM == nil || was.HasNewTPM() || s.to.host.ID == s.from.host.ID {
+	if is.TPM == nil || !was.HasTPMState() || s.to.host.ID == s.from.host.ID {
 		return false, nil
 	}
 	in := tpm.ShowInput{Server: s.Server, Operation: s.Operation}

@@ -62,6 +62,32 @@ func TestEvacuateKeepsASharedTPM(t *testing.T) {
 	}
 }
 
+// withNewTPM is a bench with a server that is off and whose vTPM has no state yet.
+func withNewTPM(t *testing.T) *bench {
+	b := evacuated(stopped)(t)
+	require.True(t, b.row.server.HasNewTPM())
+	clear(b.fencedOff)
+	return b
+}
+
+// TPM-39: an evacuate asks for a host that has the state of the vTPM, if it has one. A migration copies it.
+func TestEvacuateSeeksTheHostsThatHaveTheTPM(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		setup func(*testing.T) *bench
+		seeks bool
+	}{"a vTPM": {spawned, true}, "one without a state": {withNewTPM, false}, "none": {withoutTPM, false}} {
+		b := fenced(c.setup)(t)
+		from := *b.row.server.Host
+		b.down[from], b.forced[from] = true, true
+		require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}), name)
+		require.Equal(t, c.seeks, b.tpmOf != nil && *b.tpmOf == from, name)
+	}
+	b := spawned(t)
+	require.NoError(t, b.migrateIt(compute.MigrateArguments{}))
+	require.Nil(t, b.tpmOf)
+}
+
 // Where the new host has the state itself, an evacuate restores no backup of it, which is older; that
 // stays for another time, with whatever the state is. One that was deleted costs nothing.
 func TestEvacuateOfASharedTPMRestoresNoBackup(t *testing.T) {

@@ -28,12 +28,15 @@ func (b *bench) also(kind compute.ThingKind, place, name string) {
 func TestA6ADeleteRemovesThingsOfEveryKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range compute.TeardownOrder {
+		if kind == compute.ThingVolumeMapping || kind == compute.ThingVolumeMount {
+			continue // a volume has them, and no server
+		}
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			b := spawned(t)
 			place := map[compute.ThingKind]string{
 				compute.ThingImage: compute.PlaceImageStore, compute.ThingObject: compute.PlaceObjects,
-				compute.ThingKeySecret: compute.PlaceKeyManager, compute.ThingTrust: compute.PlaceIdentity, compute.ThingShareAccess: compute.PlaceShares,
+				compute.ThingKeySecret: compute.PlaceKeyManager, compute.ThingTrust: compute.PlaceIdentity, compute.ThingShareAccess: compute.PlaceShares, compute.ThingPort: compute.PlaceNetworks,
 			}[kind]
 			if place == "" {
 				place = b.hosts[0].String()

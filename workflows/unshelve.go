@@ -61,6 +61,9 @@ func (u *unshelve) run(ctx workflow.Context) error {
 			return (&bringBack{*u}).run(ctx)
 		}
 	}
+	if err := u.to.bindPorts(ctx); err != nil {
+		return err
+	}
 	if err := u.take(ctx, u.to.boot(domain.StartInput{})); err != nil {
 		return err
 	}
@@ -195,12 +198,22 @@ func (b *bringBack) comeUpHere(ctx workflow.Context) error {
 	if err := b.take(ctx, b.checkRoom(b.to.host, compute.TaskSpawning, comes)); err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{b.restoreDisks, b.restoreTPM, b.startHere} {
+	for _, next := range []func(workflow.Context) error{b.plugPorts, b.restoreDisks, b.restoreTPM, b.startHere} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// plugPorts binds the server's ports to the host, before anything is brought there.
+func (b *bringBack) plugPorts(ctx workflow.Context) error {
+	if !b.server.HasPorts() {
+		return nil
+	}
+	return b.take(ctx, step{event: "bind_ports", undo: b.releasePorts, do: func(ctx workflow.Context) error {
+		return b.to.bindPortsTo(ctx, b.zone, nil)
+	}})
 }
 
 // goesElsewhere reports whether another host may do what failed here.

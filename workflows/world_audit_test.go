@@ -19,6 +19,7 @@ import (
 	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -69,7 +70,7 @@ func (w *world) registerAudit(r registry) {
 		}
 		out := ledger.StartAuditResult{Audit: uuid.New()}
 		for _, h := range w.hosts {
-			out.Hosts = append(out.Hosts, ledger.AuditHost{Host: durable.Host{ID: h, Name: "host-" + h.String()[:4]}, Up: !w.down[h]})
+			out.Hosts = append(out.Hosts, ledger.AuditHost{Host: durable.Host{ID: h, Name: "host-" + h.String()[:4]}, Up: !w.down[h], NoVolume: w.plain[h]})
 		}
 		return out, nil
 	})
@@ -159,6 +160,7 @@ func (w *world) registerSeen(r registry) {
 	registerOnHost(w, r, disk.Seen, onHost(compute.ThingDiskFile, compute.ThingCachedImage))
 	registerOnHost(w, r, tpm.Seen, onHost(compute.ThingTPMState))
 	registerOnHost(w, r, mount.Seen, onHost(compute.ThingShareMount))
+	registerOnHost(w, r, volume.Seen, onHost(compute.ThingVolumeMapping, compute.ThingVolumeMount))
 	register(w, r, share.Seen, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 		return ofProject(paged(in, w.seenAt(compute.PlaceShares, compute.ThingShareAccess))), nil
 	})

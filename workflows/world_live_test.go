@@ -29,6 +29,10 @@ func (w *world) registerLive(r registry) {
 				return domain.ExpectResult{}, compute.Errorf(compute.NotFound, "no such disk file")
 			}
 		}
+		if file := in.Server.NVRAM(); file != "" && !w.files[hostOf(ctx)+" "+in.Server.ID.String()+"/"+file] {
+			return domain.ExpectResult{}, compute.Errorf(compute.Corrupt, "its UEFI variables are missing")
+		}
+		w.plugs(hostOf(ctx), in.Server.Networks, true)
 		w.reads(in.Keys.Disks)
 		w.reads(in.Keys.TPM)
 		w.expected = in.From.String()
@@ -98,7 +102,11 @@ func (w *world) liveMigrate(ctx context.Context, in domain.MigrateInput) (domain
 	w.booted[there], w.runsOn[there] = w.booted[from], nil
 	w.files[to+" "+consoleLog(in.Server)] = true
 	for _, f := range w.runsOn[from] {
-		w.runsOn[there] = append(w.runsOn[there], to+f[len(host):])
+		moved := to + f[len(host):]
+		w.runsOn[there] = append(w.runsOn[there], moved)
+		if text, ok := w.nvram[f]; ok {
+			w.nvram[moved] = text // QEMU writes what came
+		}
 	}
 	for _, id := range w.row.server.Secrets() {
 		w.made(compute.ThingHypervisorSecret, to, id.String())

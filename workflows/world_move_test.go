@@ -78,7 +78,7 @@ func (w *world) copyDisk(ctx context.Context, from string, server compute.Server
 func (w *world) registerKept(r registry) {
 	registerOnHost(w, r, tpm.Keep, func(ctx context.Context, in tpm.KeepInput) (none, error) {
 		key := w.tpmKey(hostOf(ctx), in.Server.String())
-		if !w.tpms[key] {
+		if w.states[key] == "" && !in.New {
 			return none{}, compute.Errorf(compute.Corrupt, "it has no state")
 		}
 		w.made(compute.ThingTPMState, hostOf(ctx), in.Kept)

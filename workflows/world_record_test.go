@@ -132,6 +132,7 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 	if !w.holds(in.OperationInput) {
 		return placement.ClaimResult{}, record.Superseded()
 	}
+	w.tpmOf = in.TPMOf
 	for _, h := range w.hosts {
 		if !slices.Contains(in.Not, h) && (in.Only == nil || *in.Only == h) {
 			if in.Alone {
@@ -141,7 +142,7 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 				w.row.server.Host = &h
 			}
 			w.claims[in.Operation] = h
-			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4], Format: compute.Host{Default: w.formats[h]}.DefaultFormat()}, nil
+			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4], Format: compute.Host{Default: w.formats[h]}.DefaultFormat(), Zone: "nova"}, nil
 		}
 	}
 	return placement.ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)
@@ -162,6 +163,9 @@ func (w *world) advance(_ context.Context, in record.AdvanceInput) (record.Advan
 	for _, o := range in.Options {
 		i := slices.IndexFunc(w.row.server.Disks, func(d compute.Disk) bool { return d.ID == o.Disk })
 		w.row.server.Disks[i].Format, w.row.server.Disks[i].EncryptionOptions = o.Format, o.Options
+	}
+	if in.Networks != nil {
+		w.row.server.Networks = in.Networks
 	}
 	if in.Trust != nil {
 		w.delegated = in.Trust.Trust
@@ -324,6 +328,7 @@ func (w *world) finishDelete(_ context.Context, in record.FinishDeleteInput) (no
 		return none{}, compute.Errorf(compute.Conflict, "things are left")
 	}
 	w.clearSecrets()
+	w.clearPorts()
 	clear(w.claims)
 	s := &w.row.server
 	s.VMState, s.TaskState, s.PowerState = compute.VMDeleted, compute.TaskNone, compute.PowerNone

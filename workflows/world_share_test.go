@@ -1,9 +1,11 @@
 package workflows_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
+	"strongroom/activities/domain"
 	"strongroom/activities/mount"
 	"strongroom/activities/record"
 	"strongroom/activities/share"
@@ -16,10 +18,7 @@ func (w *world) registerShares(r registry) {
 		return share.Share{ID: in.Share, Protocol: w.protocol(), Status: share.StatusAvailable}, nil
 	})
 	register(w, r, share.Allow, func(_ context.Context, in share.AllowInput) (share.AllowResult, error) {
-		to := share.Grantee{Kind: share.Address, Name: "192.0.2.1"}
-		if w.cephFS {
-			to = share.UserOf(*w.row.server.Host, in.Share)
-		}
+		to := share.GranteeOf(w.protocol(), *w.row.server.Host, in.Share, shareAddress)
 		if in.To != to || in.Level != share.ReadWrite {
 			return share.AllowResult{}, compute.Errorf(compute.Invalid, "not to %v", in.To)
 		}
@@ -46,9 +45,27 @@ func (w *world) registerShares(r registry) {
 		w.mounts[hostOf(ctx)+" "+name] = true
 		return none{}, nil
 	})
+	registerOnHost(w, r, domain.AttachShare, func(ctx context.Context, in domain.ShareInput) (none, error) {
+		key := hostOf(ctx) + " " + compute.ShareUse(in.Share, in.Server)
+		if w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)] != compute.PowerRunning {
+			return none{}, compute.Errorf(compute.Conflict, "it is off")
+		}
+		if !w.mounts[key] || in.Tag == "" {
+			return none{}, compute.Errorf(compute.Invalid, "share %s is not mounted, or has no tag", in.Share)
+		}
+		w.plugged[key] = true
+		return none{}, nil
+	})
+	registerOnHost(w, r, domain.DetachShare, func(ctx context.Context, in domain.ShareInput) (none, error) {
+		if w.holdsOn {
+			return none{}, compute.Errorf(compute.Conflict, "the guest does not give it back")
+		}
+		delete(w.plugged, hostOf(ctx)+" "+compute.ShareUse(in.Share, in.Server))
+		return none{}, nil
+	})
 	registerOnHost(w, r, mount.Remove, func(ctx context.Context, in compute.Removal) (none, error) {
 		server, _ := in.Thing.Server()
-		if w.domains[hostOf(ctx)+" "+compute.InstanceName(server)] == compute.PowerRunning {
+		if w.domains[hostOf(ctx)+" "+compute.InstanceName(server)] == compute.PowerRunning && w.plugged[hostOf(ctx)+" "+in.Thing.Name] {
 			return none{}, compute.Errorf(compute.Conflict, "the guest runs")
 		}
 		if w.stuck && w.mounts[hostOf(ctx)+" "+in.Thing.Name] {
@@ -60,12 +77,10 @@ func (w *world) registerShares(r registry) {
 }
 
 // protocol is that of all shares.
-func (w *world) protocol() share.Protocol {
-	if w.cephFS {
-		return share.CephFS
-	}
-	return share.Local
-}
+func (w *world) protocol() share.Protocol { return cmp.Or(w.shareProtocol, share.Local) }
+
+// shareAddress is the host's on the network of the shares.
+const shareAddress = "192.0.2.1"
 
 // mayRemove refuses a removal without a credential.
 func (w *world) mayRemove(in compute.Removal) error {

@@ -16,6 +16,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/object"
+	"strongroom/activities/share"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -30,6 +31,7 @@ type world struct {
 	kind       compute.OperationKind // of all operations, "": their own
 	events     map[string]string     // by eventKey: "" while open, else the result
 	claims     map[compute.OperationID]compute.HostID
+	tpmOf      *compute.HostID // of the last claim
 	ledger     map[compute.Sighting]compute.Thing
 	released   []compute.Thing
 	handedOver []compute.Thing
@@ -79,16 +81,32 @@ type world struct {
 	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
 	sharedTPMs, sayShared bool
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
-	refuses func(compute.Credential) bool
-	offers  []compute.Credential // what passing requests offered
-	owned   map[string]bool      // secrets and images that are their owner's, and no more ours
-	slots   keySlots
-	mounts  map[string]bool // "<host> <share>/<server>"
-	cephFS  bool            // what shares there are
-	access  map[string]bool // "<share>/<server>"
-	stuck   bool            // what is mounted cannot be unmounted
-	audited notes
-	locks   map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
+	refuses       func(compute.Credential) bool
+	offers        []compute.Credential // what passing requests offered
+	owned         map[string]bool      // secrets and images that are their owner's, and no more ours
+	slots         keySlots
+	mounts        map[string]bool   // "<host> <share>/<server>"
+	plugged       map[string]bool   // what a guest that runs has, as mounts
+	shareProtocol share.Protocol    // of all shares; "": LOCAL
+	access        map[string]bool   // "<share>/<server>"
+	ports         map[string]string // where each is plugged, by its name on the ledger: "<host's name> <zone>"; "": nowhere
+	portNames     map[compute.PortID]string
+	prepared      map[string]map[string]bool // the hosts' names at which each has an inactive binding
+	unpluggable   string                     // the name of a host that can plug none
+	interfaces    map[string]bool            // ids of the ports that the domain has
+	nowhere       map[string]bool            // those of them whose attachment was undone: a device may stay that leads nowhere
+	clings        bool                       // its guest gives no device up
+	// plugWait is how long creates wait for their ports, plugOptional: they go on without; inactive is how often these are looked
+	// at before they are active.
+	plugWait     time.Duration
+	plugOptional bool
+	inactive     int
+	stuck        bool // what is mounted cannot be unmounted
+	holdsOn      bool // a guest that runs gives no share back
+	audited      notes
+	locks        map[string][]compute.SecretID // what is needed to open a file, TPM state or running domain, by its key
+
+	nvram map[string]string // what the files with UEFI variables have, by their keys
 
 	touched int // how often the image under a server changes before it is started
 
@@ -98,8 +116,9 @@ type world struct {
 	room    map[compute.HostID]int64              // the bytes that hosts have for disks, where that is little
 	formats map[compute.HostID]compute.DiskFormat // their default ones, where they say one
 	calls   []call
-	ids     map[string]int  // which call an activity id is
-	cut     map[string]bool // the calls that were cancelled before they did anything
+	ids     map[string]int          // which call an activity id is
+	plain   map[compute.HostID]bool // those that have no volume with their own state
+	cut     map[string]bool         // the calls that were cancelled before they did anything
 	fault   func(call) fault
 	// repeats are local activities that run twice.
 	repeats repeats
@@ -146,8 +165,9 @@ func newWorld(encrypted bool) *world {
 		startedBy:     map[string]compute.OperationID{},
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*storedImage{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
-		mounts: map[string]bool{}, access: map[string]bool{},
-		locks: map[string][]compute.SecretID{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
+		mounts: map[string]bool{}, plugged: map[string]bool{}, interfaces: map[string]bool{}, nowhere: map[string]bool{}, access: map[string]bool{}, ports: map[string]string{},
+		portNames: map[compute.PortID]string{}, prepared: map[string]map[string]bool{},
+		locks: map[string][]compute.SecretID{}, nvram: map[string]string{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
 		halted: map[string]bool{}, notThere: map[compute.HostID]bool{}, marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},
 		refuses: func(compute.Credential) bool { return false }, checked: map[compute.SecretID]compute.Credential{},
 		hosts: []compute.HostID{{UUID: uuid.New()}, {UUID: uuid.New()}},
@@ -391,6 +411,9 @@ func (w *world) things() []compute.Sighting {
 	for name := range w.access {
 		out = append(out, compute.Sighting{Kind: compute.ThingShareAccess, Place: compute.PlaceShares, Name: name})
 	}
+	for name := range w.ports {
+		out = append(out, compute.Sighting{Kind: compute.ThingPort, Place: compute.PlaceNetworks, Name: name})
+	}
 	for key := range w.uses {
 		onHost(compute.ThingCachedImage, key)
 	}
@@ -413,7 +436,7 @@ func (w *world) things() []compute.Sighting {
 // audit compares the ledger with what exists; no finding: all is well.
 func (w *world) audit() []compute.Finding {
 	var rows []compute.LedgerEntry
-	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true, compute.PlaceObjects: true, compute.PlaceShares: true}
+	looked := map[string]bool{compute.PlaceKeyManager: true, compute.PlaceIdentity: true, compute.PlaceImageStore: true, compute.PlaceObjects: true, compute.PlaceShares: true, compute.PlaceNetworks: true}
 	for _, h := range w.hosts {
 		looked[h.String()] = true
 	}

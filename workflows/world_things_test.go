@@ -134,9 +134,11 @@ func (w *world) registerHost(r registry) {
 	registerOnHost(w, r, disk.Ping, func(context.Context, none) (none, error) { return none{}, nil })
 	w.registerRemovals(r)
 	w.registerShares(r)
+	w.registerPorts(r)
 	registerOnHost(w, r, disk.Create, w.createDisk)
 	registerOnHost(w, r, disk.CreateCopy, w.createDisk)
 	registerOnHost(w, r, disk.CreateConfigDrive, w.createConfigDrive)
+	w.registerNVRAM(r)
 	registerOnHost(w, r, disk.Adopt, func(_ context.Context, in disk.AdoptInput) (none, error) {
 		w.adopted = in
 		return none{}, nil
@@ -161,6 +163,7 @@ func (w *world) registerHost(r registry) {
 		if _, defined := w.domains[name]; defined {
 			w.domains[name], w.locks[name] = compute.PowerShutdown, nil
 		}
+		clear(w.plugged)
 		return domain.PowerResult{PowerState: compute.PowerShutdown}, nil
 	})
 	registerOnHost(w, r, domain.Pause, w.switchPower(compute.PowerRunning, compute.PowerPaused))
@@ -234,9 +237,15 @@ func (w *world) has(id *compute.SecretID) bool {
 }
 
 func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
+	w.plugs(hostOf(ctx), in.Server.Networks, false)
 	host := hostOf(ctx)
 	name := host + " " + in.Server.InstanceName()
 	w.startedBy[name] = in.Operation
+	for _, n := range in.Server.Networks {
+		if n.HasPort() {
+			w.plugged[n.Port.ID.String()] = true
+		}
+	}
 	if w.domains[name] == compute.PowerRunning {
 		return domain.PowerResult{PowerState: compute.PowerRunning}, nil
 	}
@@ -257,6 +266,9 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 			}
 		}
 	}
+	if err := w.bootNVRAM(host, in.Server); err != nil {
+		return domain.PowerResult{}, err
+	}
 	if root, _ := in.Server.RootDisk(); in.Server.ConfigDrive &&
 		(w.drive != root.ID || !w.files[host+" "+in.Server.ID.String()+"/"+compute.ConfigDriveFile]) {
 		return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no config drive that the root disk's secret opens")
@@ -265,6 +277,7 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 		if !w.mounts[host+" "+compute.ShareUse(m.Share, in.Server.ID)] {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "share %s is not mounted", m.Share)
 		}
+		w.plugged[host+" "+compute.ShareUse(m.Share, in.Server.ID)] = true
 	}
 	for other, power := range w.domains {
 		where, instance, _ := strings.Cut(other, " ")
@@ -279,6 +292,9 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	w.booted[name], w.runsOn[name] = in.Server.Attached()[0].Role, nil
 	for _, d := range in.Server.Attached() {
 		w.runsOn[name] = append(w.runsOn[name], host+" "+in.Server.ID.String()+"/"+d.Name())
+	}
+	if file := in.Server.NVRAM(); file != "" {
+		w.runsOn[name] = append(w.runsOn[name], host+" "+in.Server.ID.String()+"/"+file)
 	}
 	w.files[host+" "+consoleLog(in.Server.ID)] = true
 	if in.Server.TPM != nil {
@@ -340,6 +356,7 @@ func (w *world) registerRemovals(r registry) {
 				w.broken = append(w.broken, "a disk went under the domain that runs from it: "+key)
 			}
 			delete(w.files, key)
+			delete(w.nvram, key)
 			delete(w.exports, key)
 		}
 		return none{}, nil

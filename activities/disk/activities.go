@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"strongroom/activities/firmware"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
@@ -46,9 +47,10 @@ type Config struct {
 	Keys         KeySource
 	Metadata     MetadataSource
 	Hosts        Transfers
-	Owner        *Owner // default libvirt-qemu's
-	Runner       Runner // default Exec
-	Copies       Copies // nil: no hypervisor writes into this host's exports
+	Firmware     firmware.Host // for the UEFI variables of servers
+	Owner        *Owner        // default libvirt-qemu's
+	Runner       Runner        // default Exec
+	Copies       Copies        // nil: no hypervisor writes into this host's exports
 	Logger       *slog.Logger
 }
 
@@ -63,6 +65,7 @@ type Activities struct {
 	Config
 
 	stalls stalls
+	turns  turns
 }
 
 var groupName = regexp.MustCompile(`^[a-zA-Z0-9+_.][a-zA-Z0-9+_.-]*$`)

@@ -26,12 +26,12 @@ func TestEE48LegacyVolumes(t *testing.T) {
 		return
 	}
 	for i, v := range []struct {
-		how       compute.LegacyEncryption
+		how       compute.DMCrypt
 		isDefault bool // it has cryptsetup's own hash, for Nova named none
 	}{
 		{compute.DefaultLegacyEncryption, true},
-		{compute.LegacyEncryption{Cipher: "aes-xts-plain64", KeySize: 256, Hash: "ripemd160"}, true},
-		{compute.LegacyEncryption{Cipher: "aes-cbc-essiv:sha256", KeySize: 256, Hash: "sha256"}, false}, // cryptsetup's since 2.7
+		{compute.DMCrypt{Cipher: "aes-xts-plain64", KeySize: 256, Hash: "ripemd160"}, true},
+		{compute.DMCrypt{Cipher: "aes-cbc-essiv:sha256", KeySize: 256, Hash: "sha256"}, false}, // cryptsetup's since 2.7
 	} {
 		t.Run(v.how.String(), func(t *testing.T) {
 			n := b.nova(t, v.how, v.isDefault)
@@ -42,7 +42,7 @@ func TestEE48LegacyVolumes(t *testing.T) {
 			}
 			n.reads(t)
 			if i == 0 { // it was seen to be right: a guest may wipe what was there
-				n.options(t, compute.LegacyEncryption{Cipher: v.how.Cipher, KeySize: v.how.KeySize, Hash: "sha512"})
+				n.options(t, compute.DMCrypt{Cipher: v.how.Cipher, KeySize: v.how.KeySize, Hash: "sha512"})
 				n.guest(t, func(*testing.T, string) {})
 			}
 			n.gone(t)
@@ -67,7 +67,7 @@ func TestEE48AdoptVolumes(t *testing.T) {
 // novaDisk is a disk that Nova made.
 type novaDisk struct {
 	*device
-	how   compute.LegacyEncryption
+	how   compute.DMCrypt
 	named bool
 }
 
@@ -78,7 +78,7 @@ const (
 
 // nova makes a volume as Nova did, and has it open as Nova had. The hash is named where it is
 // not cryptsetup's default here, as it was there.
-func (b *testBundle) nova(t *testing.T, how compute.LegacyEncryption, isDefault bool) *novaDisk {
+func (b *testBundle) nova(t *testing.T, how compute.DMCrypt, isDefault bool) *novaDisk {
 	t.Helper()
 	n := &novaDisk{device: b.device(t, compute.FormatPlain, nil), how: how, named: !isDefault}
 	n.Disk.Role, n.Disk.SizeMB = compute.RootDisk, novaMiB
@@ -109,7 +109,7 @@ func (n *novaDisk) closeAsNova(t *testing.T) {
 	run(t, "cryptsetup", "remove", n.volume()+"-dmcrypt")
 }
 
-func (n *novaDisk) options(t *testing.T, how compute.LegacyEncryption) {
+func (n *novaDisk) options(t *testing.T, how compute.DMCrypt) {
 	t.Helper()
 	var err error
 	n.Disk.EncryptionOptions, err = how.Options()
@@ -164,14 +164,14 @@ func (n *novaDisk) raw(t *testing.T) []byte {
 func (n *novaDisk) refusesWhatIsWrong(t *testing.T) {
 	t.Helper()
 	before := n.raw(t)
-	wrong := map[string]func(*compute.LegacyEncryption){
-		"cipher": func(l *compute.LegacyEncryption) { l.Cipher = "aes-cbc-plain"; l.KeySize = 256 },
-		"size": func(l *compute.LegacyEncryption) {
+	wrong := map[string]func(*compute.DMCrypt){
+		"cipher": func(l *compute.DMCrypt) { l.Cipher = "aes-cbc-plain"; l.KeySize = 256 },
+		"size": func(l *compute.DMCrypt) {
 			l.KeySize = map[int]int{256: 512, 512: 256}[l.KeySize]
 			l.Cipher = "aes-xts-plain64"
 		},
-		"hash": func(l *compute.LegacyEncryption) { l.Hash = "sha512" },
-		"key":  func(*compute.LegacyEncryption) { n.keys[*n.Disk.Secret] = strings.Repeat("0badc0de", len(n.key)/8) },
+		"hash": func(l *compute.DMCrypt) { l.Hash = "sha512" },
+		"key":  func(*compute.DMCrypt) { n.keys[*n.Disk.Secret] = strings.Repeat("0badc0de", len(n.key)/8) },
 	}
 	for name, change := range wrong {
 		how := n.how
@@ -214,7 +214,7 @@ func (b *testBundle) knowsWhatGuestsHave(t *testing.T) {
 		make(n.mapper())
 		n.closeAsNova(t)
 		require.NoError(t, n.adopt(t, false), name)
-		n.options(t, compute.LegacyEncryption{Cipher: "aes-xts-plain64", KeySize: 256, Hash: "ripemd160"})
+		n.options(t, compute.DMCrypt{Cipher: "aes-xts-plain64", KeySize: 256, Hash: "ripemd160"})
 		_, err := n.OpenDevices(t.Context(), compute.Credential{}, n.server())
 		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%s: %v", name, err)
 		n.options(t, n.how)
@@ -226,8 +226,8 @@ func (b *testBundle) knowsWhatGuestsHave(t *testing.T) {
 // seesWrongIVs: in CBC a wrong IV changes 16 bytes of each sector, where most signatures have
 // nothing. What blkid finds there is no sign that a guest can use the disk.
 func (b *testBundle) seesWrongIVs(t *testing.T) {
-	cbc := func(iv string) compute.LegacyEncryption {
-		return compute.LegacyEncryption{Cipher: "aes-cbc-" + iv, KeySize: 256, Hash: "ripemd160"}
+	cbc := func(iv string) compute.DMCrypt {
+		return compute.DMCrypt{Cipher: "aes-cbc-" + iv, KeySize: 256, Hash: "ripemd160"}
 	}
 	ext4 := func(path string) { run(t, "mkfs.ext4", "-q", "-O", "^metadata_csum", path) } // as in the days of Nova's
 	swap := func(path string) { run(t, "mkswap", path) }

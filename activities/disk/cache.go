@@ -30,7 +30,7 @@ func digestOf(img compute.Image) (sum hash.Hash, name, digest string, ok bool) {
 
 // CacheImage is the activity disk.CacheImage: it ensures that the host has a
 // whole and checked copy of an image. Of several at once one downloads, and the others
-// are Unavailable for some seconds. A broken download leaves nothing that could be taken
+// are Unavailable for some seconds, as is a third image for the project of the credential. A broken download leaves nothing that could be taken
 // for an image, and the next one begins anew.
 //
 // Invalid: no format that a host can boot from, or an encrypted image for no use of
@@ -76,6 +76,11 @@ func (a *Activities) cache(ctx context.Context, in CacheImageInput, project, pat
 		touch(path)
 		return nil
 	}
+	left, err := a.turns.take(in.Credential.ProjectID)
+	if err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	defer left()
 	if ok, err := a.recheck(ctx, path, in.Image); err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
 	} else if ok {

@@ -126,3 +126,45 @@ func TestH6ADownloadHoldsOneSlot(t *testing.T) {
 	}
 	require.Equal(t, 2, b.images.opened)
 }
+
+// H6: a project's downloads of different images leave a slot of the host to others.
+func TestH6AProjectLeavesASlotToOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	small := func() compute.Image { return b.image("raw", bytes.Repeat([]byte("small"), 2000)) }
+	cache := func(project string, img compute.Image) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		return b.CacheImage(ctx, disk.CacheImageInput{Credential: compute.Credential{ProjectID: project}, Image: img})
+	}
+	first, letGo := b.slow(bytes.Repeat([]byte("first"), 2000))
+	second, letSecondGo := b.slow(bytes.Repeat([]byte("second"), 2000))
+	ends := make(chan error)
+	for _, img := range []compute.Image{first, second} {
+		go func() { ends <- cache("p1", img) }()
+	}
+	b.downloads(t, 2)
+	third, kept := small(), small()
+	restore := func() error {
+		d := compute.Disk{ID: newDisk(), Role: compute.RootDisk, Shelved: &compute.ShelvedDisk{Image: kept.ID, SizeBytes: kept.SizeBytes, SHA256: kept.SHA256}}
+		return b.Restore(t.Context(), disk.RestoreInput{Credential: compute.Credential{ProjectID: "p1"}, Server: newServer(), Disk: d})
+	}
+	for name, do := range map[string]func() error{
+		"a third image":  func() error { return cache("p1", third) },
+		"a shelved disk": restore,
+		"a check": func() error {
+			return b.CheckImage(t.Context(), disk.CheckImageInput{Project: "p1", Image: b.unnoted(t, small())})
+		},
+	} {
+		err := do()
+		require.Equal(t, compute.Unavailable, compute.KindOf(err), "%s: %v", name, err)
+		var busy interface{ RetryAfter() time.Duration }
+		require.ErrorAs(t, err, &busy, name)
+	}
+	require.NoError(t, cache("p2", small()), "another project's")
+	letGo()
+	letSecondGo()
+	require.NoError(t, errors.Join(<-ends, <-ends))
+	require.NoError(t, cache("p1", third), "once there is a turn")
+	require.Equal(t, compute.Corrupt, compute.KindOf(restore()), "it is no qcow2")
+}

@@ -75,9 +75,10 @@ func note(f *os.File, path string, img compute.Image) error {
 }
 
 // recheck looks at a copy that is not whole: it may be of an earlier release, which noted
-// nothing, or from a backup. One that has the bytes of the image's record is whole from now
-// on. Any other is removed, to be downloaded again, unless disks lie on it: then it is
-// Corrupt. The caller holds the image's lock.
+// nothing and looked at no header (M3), or from a backup. One that has the bytes of the image's
+// record, and that inspect lets pass, is whole from now on; Corrupt where it does not. One of other
+// bytes is removed, to be downloaded again, unless disks lie on it: then it is Corrupt. The caller
+// holds the image's lock.
 func (a *Activities) recheck(ctx context.Context, path string, img compute.Image) (ok bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,6 +99,9 @@ func (a *Activities) recheck(ctx context.Context, path string, img compute.Image
 		return false, err
 	}
 	if ok {
+		if err := a.inspect(ctx, path, img); err != nil {
+			return false, err
+		}
 		return true, note(f, path, img)
 	}
 	a.Logger.WarnContext(ctx, "the host's copy of an image has changed since it was downloaded", "image", img.ID)
@@ -154,6 +158,11 @@ func (a *Activities) CheckImage(ctx context.Context, in CheckImageInput) error {
 	if whole(path, in.Image) { // by the one that held the lock
 		return nil
 	}
+	left, err := a.turns.take(in.Project)
+	if err != nil {
+		return failed(ctx, err, "image %s", in.Image.ID)
+	}
+	defer left()
 	if _, err = a.recheck(ctx, path, in.Image); err != nil {
 		return failed(ctx, err, "image %s", in.Image.ID)
 	}

@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"io"
 	"os"
 	"syscall"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/disk"
+	"strongroom/activities/imagefile/hostile"
 	"strongroom/compute"
 )
 
@@ -145,4 +147,45 @@ func TestM5AnImageThatWasNeverNotedIsCompared(t *testing.T) {
 func (b *testBundle) noteOf(path string) string {
 	dir, name := b.CacheDir, path[len(b.CacheDir)+1:]
 	return dir + "/." + name + ".checked"
+}
+
+// unnoted puts an image into the cache as an earlier release left it: nobody looked at it.
+func (b *testBundle) unnoted(t *testing.T, img compute.Image) compute.Image {
+	t.Helper()
+	path, err := b.CachedImage(project, img)
+	require.NoError(t, err)
+	data, err := io.ReadAll(b.images.data[img.ID]())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	return img
+}
+
+// M3, H5: an image that was cached before images were looked at is looked at before it is used: that its
+// bytes are those of its record says nothing of what they do to a host.
+func TestM3AnUnnotedImageIsLookedAt(t *testing.T) {
+	t.Parallel()
+	outside, opened := watched(t)
+	b := setup(t)
+	for _, f := range hostile.Files(outside) {
+		if f.Encrypted || f.Format != "qcow2" {
+			continue
+		}
+		img := b.unnoted(t, b.image(f.Format, f.Data))
+		err := b.CheckImage(t.Context(), disk.CheckImageInput{Project: project, Image: img})
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%s: %v", f.Name, err)
+		err = b.CacheImage(t.Context(), disk.CacheImageInput{Image: img})
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%s: %v", f.Name, err)
+		_, ok, err := b.CheckedImage(project, img)
+		require.NoError(t, err)
+		require.False(t, ok, "%s is not noted as good", f.Name)
+	}
+	require.False(t, opened())
+	require.Zero(t, b.images.opened, "no download")
+	for _, f := range hostile.Sound() {
+		if f.Encrypted {
+			continue
+		}
+		img := b.unnoted(t, b.image(f.Format, f.Data))
+		require.NoError(t, b.CheckImage(t.Context(), disk.CheckImageInput{Project: project, Image: img}), f.Name)
+	}
 }

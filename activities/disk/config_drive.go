@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -87,26 +85,12 @@ func (a *Activities) CreateConfigDrive(ctx context.Context, in ConfigDriveInput)
 // user data, which are there once for each version.
 const configDriveRoom = 8 * mib
 
-// writeConfigDrive writes the file under another name and gives it its own when it
-// is complete and on disk.
 func (a *Activities) writeConfigDrive(path string, iso []byte, key *secret.Passphrase) error {
-	draft := hidden(path, ".new")
-	defer os.Remove(draft)
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was killed
-		return err
-	}
-	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if key == nil {
-		_, err = bytes.NewReader(iso).WriteTo(f)
-	} else {
-		err = key.Use(func(value []byte) error { return luks.WriteContainer(f, value, iso) })
-	}
-	if err != nil {
-		return err
-	}
-	return a.finish(f, path)
+	return a.writeWhole(path, func(f *os.File) error {
+		if key == nil {
+			_, err := bytes.NewReader(iso).WriteTo(f)
+			return err
+		}
+		return key.Use(func(value []byte) error { return luks.WriteContainer(f, value, iso) })
+	})
 }

@@ -25,9 +25,7 @@ const (
 	plainHash     = "ripemd160"
 )
 
-// luks2Header is how much of a volume cryptsetup takes for a LUKS2 header, its copy
-// and their key slots.
-const luks2Header = 16 * mib
+const luks2Header = compute.HeaderLUKS2MB * mib
 
 // mappingFolder is where the device mapper's devices are.
 const mappingFolder = "/dev/mapper/"
@@ -94,16 +92,16 @@ func (a *Activities) tryKey(ctx context.Context, v volume, key *secret.Passphras
 
 // encryptionOf is how a disk that is a volume is encrypted: as its options say, wherever
 // they are on record.
-func encryptionOf(d compute.Disk) (compute.LegacyEncryption, error) {
+func encryptionOf(d compute.Disk) (compute.DMCrypt, error) {
 	if len(d.EncryptionOptions) == 0 { // it is being made
-		return compute.LegacyEncryption{Cipher: deviceCipher, KeySize: deviceKeyBits, Hash: plainHash}, nil
+		return compute.DMCrypt{Cipher: deviceCipher, KeySize: deviceKeyBits, Hash: plainHash}, nil
 	}
-	return compute.LegacyEncryptionOf(d.EncryptionOptions)
+	return compute.DMCryptOf(d.EncryptionOptions)
 }
 
 // openPlain opens a volume of the format plain. The passphrase comes by standard input:
 // cryptsetup hashes no key that comes from a file.
-func openPlain(v volume, mapping string, how compute.LegacyEncryption, key *secret.Passphrase, more ...string) Command {
+func openPlain(v volume, mapping string, how compute.DMCrypt, key *secret.Passphrase, more ...string) Command {
 	args := append([]string{"open", "--type", "plain", "--cipher", how.Cipher, "--key-size", strconv.Itoa(how.KeySize), "--hash", how.Hash,
 		"--key-file", "-"}, more...)
 	return Command{Name: "cryptsetup", Args: append(args, v.path(), mapping), Stdin: key}
@@ -164,14 +162,15 @@ type mapping struct {
 	Device  string // what is decrypted
 }
 
-// mappingOf looks at the mapping of a volume.
+// mappingOf looks at the mapping of a volume. One without a table, or without a device file, is what a
+// killed cryptsetup left: nobody has it open, and it is removed.
 func (a *Activities) mappingOf(ctx context.Context, v volume) (m mapping, err error) {
 	if !v.isOpen() {
-		return m, nil
+		return m, a.dropMapping(ctx, v)
 	}
 	out, err := a.cryptsetup(ctx, "status", v.mapping())
 	if exitCode(err) == cryptsetupNone {
-		return m, nil
+		return m, a.dropMapping(ctx, v)
 	}
 	if err != nil {
 		return m, err
@@ -193,8 +192,18 @@ func (a *Activities) mappingOf(ctx context.Context, v volume) (m mapping, err er
 	return m, nil
 }
 
+// dropMapping ensures that there is no mapping of a volume's name, where cryptsetup has none open or it has no
+// device file.
+func (a *Activities) dropMapping(ctx context.Context, v volume) error {
+	_, err := a.Runner.Run(ctx, Command{Name: "dmsetup", Args: []string{"remove", v.mapping()}})
+	if says(err, "No such device or address") {
+		return nil
+	}
+	return err
+}
+
 // check compares a mapping with what it is to be.
-func (m mapping) check(v volume, format compute.DiskFormat, how compute.LegacyEncryption) error {
+func (m mapping) check(v volume, format compute.DiskFormat, how compute.DMCrypt) error {
 	kind := map[compute.DiskFormat]string{compute.FormatLUKSv2: "LUKS2", compute.FormatPlain: "PLAIN"}[format]
 	switch {
 	case m.Type != kind, m.Cipher != how.Cipher, m.KeyBits != strconv.Itoa(how.KeySize):
@@ -234,8 +243,10 @@ func (a *Activities) closeMapping(ctx context.Context, v volume) error {
 	for begin := time.Now(); v.isOpen(); {
 		_, err := a.cryptsetup(ctx, "close", v.mapping())
 		switch {
-		case err == nil, exitCode(err) == cryptsetupNone:
+		case err == nil:
 			return nil
+		case exitCode(err) == cryptsetupNone:
+			return a.dropMapping(ctx, v)
 		case exitCode(err) != cryptsetupBusy || ctx.Err() != nil:
 			return err
 		case time.Since(begin) > closePatience:
@@ -243,7 +254,7 @@ func (a *Activities) closeMapping(ctx context.Context, v volume) error {
 		}
 		time.Sleep(closePoll)
 	}
-	return nil
+	return a.dropMapping(ctx, v)
 }
 
 // deviceOptions gives the encryption options that an open volume was really made

@@ -3,11 +3,13 @@ package disk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -175,6 +177,35 @@ func (a *Activities) DeviceFormats(ctx context.Context) ([]compute.DiskFormat, e
 		return nil, ctx.Err()
 	}
 	return []compute.DiskFormat{compute.FormatLUKSv2, compute.FormatPlain}, nil
+}
+
+// DeviceRoomMB gives how much the volume group has for disks: what is free, and what they take
+// already, in MiB. nil: there is no such group.
+func (a *Activities) DeviceRoomMB(ctx context.Context) (*int64, error) {
+	if a.VolumeGroup == "" {
+		return nil, nil
+	}
+	out, err := a.lvm(ctx, "vgs", "--noheadings", "--units", "b", "--nosuffix", "--options", "vg_free", a.VolumeGroup)
+	if err != nil {
+		return nil, ctx.Err() // DeviceFormats tells it
+	}
+	room, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("output of vgs: %w", err)
+	}
+	ours, err := a.volumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range ours {
+		bytes, err := strconv.ParseInt(v.Bytes, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("output of lvs: %w", err)
+		}
+		room += bytes
+	}
+	room /= mib
+	return &room, nil
 }
 
 // kernelDecrypts reports whether the device mapper has the target "crypt", which is

@@ -37,6 +37,48 @@ func (b *testBundle) diesAtEveryStep(t *testing.T, image *compute.Image) {
 	}
 }
 
+// halfOpened: a cryptsetup that is killed can leave a mapping without a table, and one without a device file. The
+// disk is made all the same, and what is left of one goes with it.
+func (b *testBundle) halfOpened(t *testing.T, image *compute.Image) {
+	leftovers := map[string]func(name string){
+		"no table": func(name string) { run(t, "dmsetup", "create", name, "--notable") },
+		"no file": func(name string) {
+			run(t, "dmsetup", "create", name, "--table", "0 8 error")
+			require.NoError(t, os.RemoveAll("/dev/mapper/"+name))
+		},
+	}
+	for what, leave := range leftovers {
+		for _, format := range deviceFormats {
+			d := b.device(t, format, image)
+			require.True(t, b.dieAfter("lvcreate", func() error {
+				_, err := d.Create(t.Context(), d.CreateInput)
+				return err
+			}))
+			left := volumes(t)
+			require.Len(t, left, 1)
+			leave(left[0] + "-dmcrypt")
+			_, err := d.Create(t.Context(), d.CreateInput)
+			require.NoError(t, err, "%s, %s", what, format)
+			require.Empty(t, mappings(t))
+			d.guest(t, readImage)
+			leave(volumes(t)[0] + "-dmcrypt")
+			d.gone(t)
+			require.Empty(t, mappings(t), "%s, %s", what, format)
+		}
+	}
+}
+
+// mappings lists what the device mapper has, but for logical volumes.
+func mappings(t *testing.T) (out []string) {
+	t.Helper()
+	for line := range strings.Lines(run(t, "dmsetup", "ls")) {
+		if name, _, _ := strings.Cut(line, "\t"); strings.HasSuffix(name, "-dmcrypt") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // dieAfter lets no command run after the first of that name, as if the worker were
 // dead. It reports whether the work came to nothing.
 func (b *testBundle) dieAfter(step string, do func() error) (died bool) {

@@ -34,16 +34,34 @@ func TestDevices(t *testing.T) {
 	formats, err := b.DeviceFormats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, deviceFormats, formats)
+	room, err := b.DeviceRoomMB(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, *room)
 	raw := b.cached(t, "raw", imageData())
 	qcow2 := b.cached(t, "qcow2", asQcow2(t, imageData()))
 
+	t.Run("room", func(t *testing.T) { b.hasRoom(t, *room) })
 	t.Run("luksv2 root", func(t *testing.T) { b.device(t, compute.FormatLUKSv2, qcow2).livesThrough(t) })
 	t.Run("plain root", func(t *testing.T) { b.device(t, compute.FormatPlain, raw).livesThrough(t) })
 	t.Run("plain empty", func(t *testing.T) { b.device(t, compute.FormatPlain, nil).livesThrough(t) })
 	t.Run("image of luksv2", func(t *testing.T) { b.device(t, compute.FormatLUKSv2, raw).becomesAnImage(t, compute.KeySame) })
 	t.Run("image of plain", func(t *testing.T) { b.device(t, compute.FormatPlain, raw).becomesAnImage(t, compute.KeyNone) })
 	t.Run("killed", func(t *testing.T) { b.diesAtEveryStep(t, raw) })
+	t.Run("half opened", func(t *testing.T) { b.halfOpened(t, raw) })
 	b.refuses(t)
+}
+
+// hasRoom: what disks take is room for disks, what is another's is none.
+func (b *testBundle) hasRoom(t *testing.T, all int64) {
+	d := b.device(t, compute.FormatPlain, nil)
+	_, err := d.Create(t.Context(), d.CreateInput)
+	require.NoError(t, err)
+	run(t, "lvm", "lvcreate", "--quiet", "--yes", "--size", "8m", "--name", "another", volumeGroup)
+	left, err := b.DeviceRoomMB(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, all-8, *left)
+	run(t, "lvm", "lvremove", "--quiet", "--yes", volumeGroup+"/another")
+	d.gone(t)
 }
 
 func asQcow2(t *testing.T, raw []byte) []byte {

@@ -27,6 +27,10 @@ var (
 	// Adopt makes volumes that Nova made a server's disks.
 	Adopt = durable.HostActivity[AdoptInput, durable.None]{Name: "disk.Adopt",
 		Summary: func(in AdoptInput) string { return "adopt " + strconv.Itoa(len(in.Disks)) + " volumes" }}
+	CreateNVRAM = durable.HostActivity[NVRAMInput, durable.None]{Name: "disk.CreateNVRAM",
+		Summary: func(NVRAMInput) string { return "create UEFI variables" }}
+	ReceiveNVRAM = durable.HostActivity[ReceiveNVRAMInput, durable.None]{Name: "disk.ReceiveNVRAM",
+		Summary: func(in ReceiveNVRAMInput) string { return "receive UEFI variables from " + in.From.Name }}
 	CreateConfigDrive = durable.HostActivity[ConfigDriveInput, durable.None]{Name: "disk.CreateConfigDrive",
 		Summary: func(ConfigDriveInput) string { return "create config drive" }}
 	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "disk.Export", Bulk: true,
@@ -71,6 +75,8 @@ func (a *Activities) Register(r durable.Registry) {
 	CreateCopy.Register(r, a.Create)
 	Adopt.Register(r, durable.NoResult(a.Adopt))
 	CreateConfigDrive.Register(r, durable.NoResult(a.CreateConfigDrive))
+	CreateNVRAM.Register(r, durable.NoResult(a.CreateNVRAM))
+	ReceiveNVRAM.Register(r, durable.NoResult(a.ReceiveNVRAM))
 	Export.Register(r, a.Export)
 	Restore.Register(r, durable.NoResult(a.Restore))
 	CheckMove.Register(r, a.CheckMove)

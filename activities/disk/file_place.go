@@ -62,6 +62,24 @@ func (p filePlace) make(ctx context.Context, want newDisk) error {
 	return p.finish(f, p.path)
 }
 
+// writeWhole makes a file under another name, and gives it its own when it is complete and on disk.
+func (a *Activities) writeWhole(path string, write func(*os.File) error) error {
+	draft := hidden(path, ".new")
+	defer os.Remove(draft)
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was killed
+		return err
+	}
+	f, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := write(f); err != nil {
+		return err
+	}
+	return a.finish(f, path)
+}
+
 // finish gives a whole file to QEMU's user and puts it on disk, under the name path.
 func (a *Activities) finish(f *os.File, path string) error {
 	if err := errors.Join(f.Chown(a.Owner.UID, a.Owner.GID), f.Chmod(0o600), f.Sync(), f.Close()); err != nil {

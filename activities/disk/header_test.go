@@ -29,10 +29,16 @@ func (s sender) Layout(context.Context, compute.Agent, compute.Transfer) (disk.L
 	return disk.Layout{Bytes: int64(len(s.data)), Version: "1", Data: []byte{1}}, nil
 }
 
-func (s sender) Segments(context.Context, compute.Agent, compute.Transfer, string, int64) (io.ReadCloser, error) {
+func (s sender) Segments(context.Context, compute.Agent, compute.Transfer, string, int64) (io.ReadWriteCloser, error) {
 	one := sha256.Sum256(s.data)
 	all := sha256.Sum256(one[:])
-	return io.NopCloser(bytes.NewReader(slices.Concat(s.data, one[:], all[:]))), nil
+	return unanswered{io.NopCloser(bytes.NewReader(slices.Concat(s.data, one[:], all[:]))), io.Discard}, nil
+}
+
+// unanswered is a stream whose sender waits for no answers.
+type unanswered struct {
+	io.ReadCloser
+	io.Writer
 }
 
 // hostileDisk gives a qcow2 file by what is wrong with it.

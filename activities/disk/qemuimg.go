@@ -150,10 +150,12 @@ func (a *Activities) idle(ctx context.Context, path, format string) (imageInfo, 
 }
 
 // header reads the header of a file with root's rights, for nobody else may read it: so qemu-img
-// meets none that leads it to another file.
+// meets none that leads it to another file, or that costs whoever opens it with the key too much.
 func (a *Activities) header(ctx context.Context, path, format string, options ...string) (i imageInfo, err error) {
 	if format == compute.ImageQcow2 { // QEMU takes others for the bytes that they are
-		err = leadsNowhere(path)
+		if err = leadsNowhere(path); err == nil {
+			err = affordable(path)
+		}
 	}
 	if err != nil {
 		return i, err
@@ -167,6 +169,16 @@ func leadsNowhere(path string) error {
 	names, err := imagefile.NamesDataFile(path)
 	if err == nil && names {
 		err = compute.Errorf(compute.Corrupt, "it names another file in its header, and was not made so. Look at the hosts that it was on: its guest may have broken into QEMU")
+	}
+	return err
+}
+
+// affordable refuses a qcow2 file whose LUKS header asks for more work than an image's may: a guest's start
+// would do it, and qemu-img as root without a limit (H5).
+func affordable(path string) error {
+	err := imagefile.CheckCrypto(path)
+	if storage := syscall.Errno(0); err != nil && !errors.As(err, &storage) {
+		err = compute.Errorf(compute.Corrupt, "its header was not made so. Look at the hosts that it was on: %w", err)
 	}
 	return err
 }

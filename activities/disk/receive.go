@@ -22,17 +22,26 @@ type ReceiveInput struct {
 	From      compute.Agent       `json:"from"`
 }
 
-// transfer names what the other host is asked for.
-func (in ReceiveInput) transfer() compute.Transfer {
-	return compute.Transfer{
-		Server: in.Server, Operation: in.Operation, Kind: compute.ThingDiskFile, Name: in.Server.String() + "/" + in.Disk.Name(),
+// incoming is a file of another host that is to be received.
+type incoming struct {
+	compute.Transfer // what the other host is asked for
+	from             compute.Agent
+	most             int64 // bytes that it may have
+}
+
+func (in ReceiveInput) incoming() incoming {
+	return incoming{
+		Transfer: compute.Transfer{
+			Server: in.Server, Operation: in.Operation, Kind: compute.ThingDiskFile, Name: in.Server.String() + "/" + in.Disk.Name(),
+		},
+		from: in.From, most: mostFileBytes(in.Disk),
 	}
 }
 
 // Receive is the activity disk.Receive: it ensures that the server's folder has the disk as
 // another host has it, byte for byte: it is neither decrypted nor encrypted, no key is needed.
 // The file appears under its name when all of it is there. An attempt goes on after the last
-// segment that is durable. Of several at once one receives, and the others are Unavailable for
+// part that is durable. Of several at once one receives, and the others are Unavailable for
 // some seconds.
 //
 // Conflict: the guest runs on the other host, or one of the hosts keeps the disk in a pool or as a
@@ -74,7 +83,8 @@ func (a *Activities) Receive(ctx context.Context, in ReceiveInput) error {
 		return err
 	}
 	defer release()
-	if err := a.receive(ctx, in, path, backing); err != nil {
+	isThat := func(file string) error { return a.isThatDisk(ctx, file, d, backing) }
+	if err := a.receive(ctx, in.incoming(), path, isThat); err != nil {
 		return failed(ctx, err, "disk %s", d.ID)
 	}
 	return nil
@@ -91,16 +101,17 @@ func (a *Activities) underReceived(ctx context.Context, in ReceiveInput) (path s
 	return path, release, err
 }
 
-// receive makes the file of what the other host sends, under the disk's lock.
-func (a *Activities) receive(ctx context.Context, in ReceiveInput, path, backing string) error {
+// receive makes the file of what the other host sends, under the file's lock. isThat is asked of
+// what came before it gets its name.
+func (a *Activities) receive(ctx context.Context, in incoming, path string, isThat func(file string) error) error {
 	if a.Hosts == nil {
 		return compute.Errorf(compute.Conflict, "this host receives nothing of others")
 	}
-	layout, err := a.Hosts.Layout(ctx, in.From, in.transfer())
+	layout, err := a.Hosts.Layout(ctx, in.from, in.Transfer)
 	if err != nil {
 		return err
 	}
-	if err := layout.check(in.Disk); err != nil {
+	if err := layout.check(in.most); err != nil {
 		return err
 	}
 	r, err := openReceived(path, layout, in)
@@ -112,13 +123,13 @@ func (a *Activities) receive(ctx context.Context, in ReceiveInput, path, backing
 	if err := a.fill(ctx, r, in); err != nil {
 		return err
 	}
-	if err := a.isThatDisk(ctx, r.file.Name(), in.Disk, backing); err != nil {
+	if err := isThat(r.file.Name()); err != nil {
 		return err
 	}
 	if err := errors.Join(a.finish(r.file, path), removeNote(path)); err != nil {
 		return err
 	}
-	a.Logger.InfoContext(ctx, "received disk", "server", in.Server, "disk", in.Disk.ID, "from", in.From.Name,
+	a.Logger.InfoContext(ctx, "received a file", "server", in.Server, "file", filepath.Base(path), "from", in.from.Name,
 		"bytes", layout.Bytes, "sent", layout.dataBytes(began))
 	return nil
 }

@@ -27,7 +27,7 @@ type received struct {
 	file   *os.File
 	note   *os.File
 	digest string // of what is received, so that nothing else goes on
-	next   int64  // the segments before it are durable
+	next   int64  // the parts before it are durable
 }
 
 func notePath(path string) string { return hidden(path, noteSuffix) }
@@ -41,7 +41,7 @@ func removeNote(path string) error {
 
 // openReceived goes on with what is there of the same transfer, or begins anew. NoHost: the
 // file system has no room for what is to come.
-func openReceived(path string, layout Layout, in ReceiveInput) (*received, error) {
+func openReceived(path string, layout Layout, in incoming) (*received, error) {
 	sum := layout.digest(in)
 	r := &received{layout: layout, path: path, digest: hex.EncodeToString(sum[:])}
 	goesOn := r.reopen() == nil
@@ -72,7 +72,7 @@ func (r *received) reopen() error {
 	if _, err := fmt.Sscanf(string(text), noteFormat, &digest, &next); err != nil {
 		return err
 	}
-	if digest != r.digest || next < 0 || next > r.layout.segments() {
+	if digest != r.digest || next < 0 || next > r.layout.parts() {
 		return errNothingReceived
 	}
 	if err := r.open(os.O_RDWR); err != nil {
@@ -83,7 +83,7 @@ func (r *received) reopen() error {
 	}
 	r.next = next
 	// What was written and is not durable goes: holes are not written.
-	return errors.Join(r.file.Truncate(min(next*segmentBytes, r.layout.Bytes)), r.file.Truncate(r.layout.Bytes))
+	return errors.Join(r.file.Truncate(min(next*partBytes, r.layout.Bytes)), r.file.Truncate(r.layout.Bytes))
 }
 
 // begin makes the file and its note; what is there of another transfer goes.
@@ -137,15 +137,15 @@ func (r *received) reach(next int64) error {
 	return nil
 }
 
-// segment is one that was received and compared.
-type segment struct {
+// part is one that was received.
+type part struct {
 	number int64
 	data   []byte
 }
 
 // fill receives what the file has not got yet.
-func (a *Activities) fill(ctx context.Context, r *received, in ReceiveInput) error {
-	from, err := a.Hosts.Segments(ctx, in.From, in.transfer(), r.layout.Version, r.next)
+func (a *Activities) fill(ctx context.Context, r *received, in incoming) error {
+	from, err := a.Hosts.Segments(ctx, in.from, in.Transfer, r.layout.Version, r.next)
 	if err != nil {
 		return err
 	}
@@ -153,35 +153,39 @@ func (a *Activities) fill(ctx context.Context, r *received, in ReceiveInput) err
 	work, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, func() { from.Close() }) // a Read that hangs ends with it
 	defer stop()
-	// One segment is received while the one before it becomes durable.
-	comes, free := make(chan segment), make(chan []byte, 2)
-	free <- make([]byte, segmentBytes)
-	free <- make([]byte, segmentBytes)
+	// One part is received while the one before it becomes durable.
+	comes, free := make(chan part), make(chan []byte, 2)
+	free <- make([]byte, partBytes)
+	free <- make([]byte, partBytes)
 	work.Go(func() error {
 		defer close(comes)
 		return r.read(ctx, from, comes, free)
 	})
 	work.Go(func() error {
-		for s := range comes {
-			if err := r.write(s); err != nil {
+		for p := range comes {
+			if err := r.write(p); err != nil {
 				return err
 			}
-			free <- s.data[:segmentBytes]
+			got(from)
+			free <- p.data[:partBytes]
 		}
 		return nil
 	})
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	return r.reach(r.layout.segments())
+	return r.reach(r.layout.parts())
 }
 
+// got tells the other host that a part is durable. One that cannot be told sends no more, and a Read says why.
+func got(from io.Writer) { _, _ = from.Write([]byte{1}) }
+
 // read receives the stream of Sending.Send and compares all of it.
-func (r *received) read(ctx context.Context, from io.Reader, comes chan<- segment, free <-chan []byte) error {
+func (r *received) read(ctx context.Context, from io.ReadWriter, comes chan<- part, free <-chan []byte) error {
 	p := &progress{ctx: ctx, Progress: Progress{Phase: "receive", Total: r.layout.dataBytes(0)}}
-	all, next := newTotal(), r.next
-	own := make([]byte, segmentBytes)
-	for number := range r.layout.segments() {
+	all, segment, next := newTotal(), sha256.New(), r.next
+	own := make([]byte, partBytes)
+	for number := range r.layout.parts() {
 		if !r.layout.hasData(number) {
 			continue
 		}
@@ -194,18 +198,24 @@ func (r *received) read(ctx context.Context, from io.Reader, comes chan<- segmen
 			}
 		}
 		data = data[:r.layout.size(number)]
-		sum, err := r.readOne(from, p, number >= next, number, data)
-		if err != nil {
+		if err := r.readOne(from, p, number >= next, number, data); err != nil {
 			return err
 		}
-		all.add(sum)
-		if number < next {
-			continue
+		segment.Write(data)
+		if number >= next {
+			select {
+			case comes <- part{number, data}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		select {
-		case comes <- segment{number, data}:
-		case <-ctx.Done():
-			return ctx.Err()
+		if r.layout.endsSegment(number) {
+			sum := segment.Sum(nil)
+			segment.Reset()
+			all.add(sum)
+			if err := r.compare(from, sum, number-number%segmentParts, next); err != nil {
+				return err
+			}
 		}
 	}
 	var end [sha256.Size]byte
@@ -218,30 +228,31 @@ func (r *received) read(ctx context.Context, from io.Reader, comes chan<- segmen
 	return nil
 }
 
-// readOne gets a segment, of the other host or, where it is there, of the file, and compares it
-// with the sha256 that the other host says.
-func (r *received) readOne(from io.Reader, p *progress, comes bool, number int64, data []byte) (sum [sha256.Size]byte, err error) {
+// readOne gets a part, of the other host or, where it is there, of the file.
+func (r *received) readOne(from io.ReadWriter, p *progress, comes bool, number int64, data []byte) error {
 	if comes {
-		if err := receiveFull(from, data, p); err != nil {
-			return sum, err
-		}
-	} else {
-		if _, err := r.file.ReadAt(data, number*segmentBytes); err != nil {
-			return sum, err
-		}
-		p.reach(p.Done + int64(len(data)))
+		return receiveFull(from, data, p)
 	}
+	if _, err := r.file.ReadAt(data, number*partBytes); err != nil {
+		return err
+	}
+	p.reach(p.Done + int64(len(data)))
+	got(from)
+	return nil
+}
+
+// compare compares the sha256 of a segment, whose parts before next were received by an attempt before,
+// with what the other host says. What is noted of another one is forgotten.
+func (r *received) compare(from io.Reader, sum []byte, first, next int64) error {
 	var said [sha256.Size]byte
-	if err := receiveFull(from, said[:]); err != nil {
-		return sum, err
+	if err := receiveFull(from, said[:]); err != nil || bytes.Equal(sum, said[:]) {
+		return err
 	}
-	if sum = sha256.Sum256(data); sum == said {
-		return sum, nil
+	err := compute.Errorf(compute.Corrupt, "the sha256 of what came at byte %d is another one than the other host says", first*partBytes)
+	if first < next { // the host lost its power, or the other one has another file
+		err = compute.Errorf(compute.Unavailable, "what was received of it before is not what the other host has: it begins anew")
 	}
-	if !comes { // the host lost its power, or the other one has another file
-		return sum, errors.Join(compute.Errorf(compute.Unavailable, "what was received of it before is not what the other host has: it begins anew"), r.forget())
-	}
-	return sum, compute.Errorf(compute.Corrupt, "the sha256 of what came at byte %d is another one than the other host says", number*segmentBytes)
+	return errors.Join(err, r.forget())
 }
 
 // receiveFull fills data. A stream that ends is Unavailable, unless it says why: it goes on later.
@@ -264,16 +275,16 @@ const blockBytes = 64 << 10
 
 var zeros [blockBytes]byte
 
-// write writes a segment, but for its empty parts, and makes it durable.
-func (r *received) write(s segment) error {
-	for at := 0; at < len(s.data); at += blockBytes {
-		block := s.data[at:min(at+blockBytes, len(s.data))]
+// write writes a part, but for its empty blocks, and makes it durable.
+func (r *received) write(p part) error {
+	for at := 0; at < len(p.data); at += blockBytes {
+		block := p.data[at:min(at+blockBytes, len(p.data))]
 		if bytes.Equal(block, zeros[:len(block)]) {
 			continue
 		}
-		if _, err := r.file.WriteAt(block, s.number*segmentBytes+int64(at)); err != nil {
+		if _, err := r.file.WriteAt(block, p.number*partBytes+int64(at)); err != nil {
 			return err
 		}
 	}
-	return r.reach(s.number + 1)
+	return r.reach(p.number + 1)
 }

@@ -20,9 +20,9 @@ type RestoreInput struct {
 // Restore is the activity disk.Restore: it ensures that the server's folder has the disk as
 // it was shelved, byte for byte: it is neither decrypted nor encrypted, no key is needed. The
 // file appears under its name when all of it is there and has the digest that the server's
-// record says.
+// record says. A project has two downloads at once on a host, and others are Unavailable for some seconds.
 //
-// NotFound: the image is not there; Corrupt: its bytes are others; NoHost: no room, or the
+// NotFound: the image is not there; Corrupt: its bytes are others, or its header costs too much; NoHost: no room, or the
 // host keeps disks in a pool; Invalid: the disk is not shelved; otherwise as the image store
 // says.
 func (a *Activities) Restore(ctx context.Context, in RestoreInput) error {
@@ -36,6 +36,11 @@ func (a *Activities) Restore(ctx context.Context, in RestoreInput) error {
 	if err != nil {
 		return err
 	}
+	left, err := a.turns.take(in.Credential.ProjectID)
+	if err != nil {
+		return failed(ctx, err, "disk %s", in.Disk.ID)
+	}
+	defer left()
 	unlock, err := lockFile(ctx, path, true)
 	if err != nil {
 		return failed(ctx, err, "disk %s: lock of its file", in.Disk.ID)

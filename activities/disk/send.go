@@ -25,7 +25,7 @@ type Sending struct {
 // OpenToSend opens a disk that another host is to have. Whether it may, and whether the guest
 // is off, the caller has seen. NotFound: it is not on this host; Conflict: it is no file.
 func (a *Activities) OpenToSend(server compute.ServerID, name string) (*Sending, error) {
-	if !strings.HasPrefix(name, "disk") || name == compute.ConfigDriveFile {
+	if !strings.HasPrefix(name, "disk") && !compute.IsNVRAM(name) || name == compute.ConfigDriveFile {
 		return nil, compute.Errorf(compute.Invalid, "server %s: %q is no disk", server, name)
 	}
 	path, err := a.filePath(server, name)
@@ -65,7 +65,7 @@ func (s *Sending) read() (err error) {
 		return compute.Errorf(compute.Conflict, "server %s: %s is no file", s.server, info.Name())
 	}
 	s.layout = Layout{Bytes: info.Size(), Version: version(info)}
-	s.layout.Data = make([]byte, (s.layout.segments()+7)/8)
+	s.layout.Data = make([]byte, (s.layout.parts()+7)/8)
 	for at := int64(0); at < info.Size(); {
 		data, err := s.file.Seek(at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) { // a hole up to the end
@@ -78,11 +78,11 @@ func (s *Sending) read() (err error) {
 		if err != nil {
 			return s.failed(err)
 		}
-		last := (hole - 1) / segmentBytes
-		for segment := data / segmentBytes; segment <= last; segment++ {
-			s.layout.Data[segment/8] |= 1 << (segment % 8)
+		last := (hole - 1) / partBytes
+		for part := data / partBytes; part <= last; part++ {
+			s.layout.Data[part/8] |= 1 << (part % 8)
 		}
-		at = min((last+1)*segmentBytes, info.Size())
+		at = min((last+1)*partBytes, info.Size())
 	}
 	return nil
 }
@@ -96,33 +96,38 @@ func version(info fs.FileInfo) string {
 	return fmt.Sprintf("%d-%d-%d", inode, info.Size(), info.ModTime().UnixNano())
 }
 
-// Send writes the segments that have data, each with its sha256 after it, and at the end the
-// sha256 over all of these. Of segments before next it writes the sha256 alone. before is asked
-// before each of them. Conflict: the file is not that of the version any more.
+// Send writes the parts that have data, after the last one of a segment the sha256 over those that the
+// segment has, and at the end the sha256 over all of these. Parts before next are not written. before is
+// asked before each part. Conflict: the file is not that of the version any more.
 func (s *Sending) Send(to io.Writer, version string, next int64, before func() error) error {
 	if s.layout.Version != version {
 		return s.changed()
 	}
-	all, buffer := newTotal(), make([]byte, segmentBytes)
-	for segment := range s.layout.segments() {
-		if !s.layout.hasData(segment) {
+	all, segment, buffer := newTotal(), sha256.New(), make([]byte, partBytes)
+	for part := range s.layout.parts() {
+		if !s.layout.hasData(part) {
 			continue
 		}
 		if err := before(); err != nil {
 			return err
 		}
-		data := buffer[:s.layout.size(segment)]
-		if _, err := s.file.ReadAt(data, segment*segmentBytes); err != nil {
+		data := buffer[:s.layout.size(part)]
+		if _, err := s.file.ReadAt(data, part*partBytes); err != nil {
 			return s.failed(err)
 		}
-		sum := sha256.Sum256(data)
-		all.add(sum)
-		if segment >= next {
+		segment.Write(data)
+		if part >= next {
 			if _, err := to.Write(data); err != nil {
 				return err
 			}
 		}
-		if _, err := to.Write(sum[:]); err != nil {
+		if !s.layout.endsSegment(part) {
+			continue
+		}
+		sum := segment.Sum(nil)
+		segment.Reset()
+		all.add(sum)
+		if _, err := to.Write(sum); err != nil {
 			return err
 		}
 	}

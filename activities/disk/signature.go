@@ -28,7 +28,7 @@ const checkSuffix = ".check"
 // key, cipher, key size or hash it opens all the same, as noise that the guest would write
 // over (EE-48). Nothing is written to it. A volume that was seen to be right is not looked
 // at again: its guest may wipe it. Corrupt: there is nothing that is known.
-func (a *Activities) checkContent(ctx context.Context, v volume, d compute.Disk, how compute.LegacyEncryption, key *secret.Passphrase) error {
+func (a *Activities) checkContent(ctx context.Context, v volume, d compute.Disk, how compute.DMCrypt, key *secret.Passphrase) error {
 	look := v.looked()
 	if err := errors.Join(a.closeMapping(ctx, v), a.closeMapping(ctx, look)); err != nil { // whose key nobody knows
 		return err
@@ -62,7 +62,7 @@ func (a *Activities) checkContent(ctx context.Context, v volume, d compute.Disk,
 // content says by what blkid knows what is on a device; "": by nothing. It reads a copy of
 // the device's beginning and end, confined: what is there is a guest's. noise reports that the
 // device decrypts but for the first bytes of its sectors, where blkid may find nothing to miss.
-func (a *Activities) content(ctx context.Context, path string, how compute.LegacyEncryption) (found string, noise bool, err error) {
+func (a *Activities) content(ctx context.Context, path string, how compute.DMCrypt) (found string, noise bool, err error) {
 	s, err := sampleOf(path)
 	if err != nil {
 		return "", false, err

@@ -48,6 +48,8 @@ type Devices interface {
 	PoolRoom(ctx context.Context) (total, free int64, ok bool, err error)
 	// DeviceFormats are the encryption formats that it can open here.
 	DeviceFormats(ctx context.Context) ([]compute.DiskFormat, error)
+	// DeviceRoomMB is how many MiB there are for such disks, those that exist included; nil: there are none.
+	DeviceRoomMB(ctx context.Context) (*int64, error)
 }
 
 // TPMStates knows the state folders of vTPMs.
@@ -72,18 +74,24 @@ type Config struct {
 	Shares       Shares    // nil: the host's servers have none
 	Kept         KeptKeys  // nil: no keys of guests are kept
 	InstancesDir string    // the folders with the servers' disks and console logs
-	RunDir       string    // sockets of the serial consoles, locks; short: at most 60 bytes
+	RunDir       string    // sockets of consoles, locks; short: at most 60 bytes
 	QEMUDir      string    // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
+	VNC          bool      // machines have a screen
 	Hosts        Arrivals  // to which running servers move; nil: none do
 	Overseer     Overseer  // of these moves; nil: nobody
 	// MigrationStall is how long such a move may send nothing; 0: five minutes.
 	MigrationStall time.Duration
 	VirtType       string             // "kvm" or "qemu", see Client.ChooseVirtType
-	Machine        string             // default "q35"
+	Machine        string             // of servers that ask for none, default "q35"
+	FirmwareDir    string             // where UEFI is described, "": firmware.Folder
 	Ceph           Ceph               // where disks in a pool are
 	Networks       map[string]Network // by uuid; empty: libvirt's own networks
 	Filter         string             // libvirt's network filter for each interface; "": none
-	Logger         *slog.Logger
+	// SparePorts are the PCI ports that a machine has for what is plugged in while it runs.
+	SparePorts int
+	// UnplugTimeout is how long a guest may take to give a device up; 0: two minutes.
+	UnplugTimeout time.Duration
+	Logger        *slog.Logger
 }
 
 // Ceph says how QEMU gets to the disks in the host's pool.
@@ -106,8 +114,8 @@ type Activities struct {
 	arrivals arrivals
 }
 
-// maxRunDir leaves room for "/<uuid>.sock" in the 108 bytes of a socket's path.
-const maxRunDir = 108 - 1 - len("/00000000-0000-0000-0000-000000000000.sock")
+// maxRunDir leaves room for "/<uuid>.move/s" in the 108 bytes of a socket's path.
+const maxRunDir = 108 - 1 - len("/00000000-0000-0000-0000-000000000000.move/s")
 
 // New makes the run folder and sees what the disks' file system can do.
 func New(cfg Config) (*Activities, error) {
@@ -116,6 +124,9 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.QEMUDir == "" {
 		cfg.QEMUDir = qemuFolder
+	}
+	if cfg.UnplugTimeout == 0 {
+		cfg.UnplugTimeout = defaultUnplugTimeout
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

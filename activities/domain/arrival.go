@@ -228,6 +228,9 @@ func (a *Activities) prepareArrival(ctx context.Context, n *arrival, say Leaving
 		}
 	}
 	dir, err := a.makeMoveFolder(in.Server.ID)
+	if err == nil {
+		err = a.makeScreenFolder(in.Server.ID)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -405,7 +408,7 @@ func persist(l *libvirt.Libvirt, dom libvirt.Domain) error {
 
 // adopt gives the domain's document, which is this host's, with the machine type that the guest has
 // on the host that it comes from. What it has seen of its processor is in libvirt's cookie; where
-// its devices are follows from the document, and QEMU refuses a guest that has them elsewhere.
+// its devices are stays so, for QEMU refuses a guest that has them elsewhere.
 // Nothing that names something of this host is taken from there.
 func adopt(own, theirs string) (string, error) {
 	var is, was libvirtxml.Domain
@@ -415,9 +418,13 @@ func adopt(own, theirs string) (string, error) {
 	if err := was.Unmarshal(theirs); err != nil {
 		return "", compute.Errorf(compute.Invalid, "what the other host says of the machine cannot be read")
 	}
+	if isSecure(is) != isSecure(was) { // QEMU would refuse what comes, without saying why
+		return "", compute.Errorf(compute.Conflict, "its firmware has Secure Boot on one host and not on the other: it is optional for the server, and does not change while it runs")
+	}
 	if was.OS != nil && was.OS.Type != nil && machineType(was.OS.Type.Machine) {
 		is.OS.Type.Machine = was.OS.Type.Machine
 	}
+	adoptPlaces(is.Devices, was.Devices)
 	return is.Marshal()
 }
 

@@ -191,6 +191,8 @@ func (c *crypt) DeviceFormats(ctx context.Context) ([]compute.DiskFormat, error)
 	return got.Formats, err
 }
 
+func (c *crypt) DeviceRoomMB(context.Context) (*int64, error) { return nil, nil }
+
 func (c *crypt) PoolImages(context.Context, compute.Server) (map[compute.DiskID]string, error) {
 	return nil, nil
 }

@@ -21,6 +21,7 @@ type Description struct {
 	CPU               CPU               `json:"cpu_info"`
 	Capacity          compute.Resources `json:"capacity"` // of the hardware: no overcommit
 	DiskFreeGB        int               `json:"disk_free_gb"`
+	GroupMB           *int64            `json:"group_mb"` // what the volume group has for servers; nil: none of their disks can be there
 	Running           int               `json:"running_vms"`
 	Traits            []string          `json:"traits"`    // sorted
 	NoTPM             string            `json:"no_tpm"`    // why servers can have no vTPM here; "": they can
@@ -105,9 +106,16 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 		return Description{}, err
 	}
 	got.Traits = encryption
+	if got.GroupMB, err = a.Devices.DeviceRoomMB(ctx); err != nil {
+		return Description{}, err
+	}
 	if got.NoShares = a.noShares(machine, library, uint64(got.HypervisorVersion)); got.NoShares == "" {
 		got.Traits = append(got.Traits, compute.TraitVirtioFS, compute.TraitMemoryFile)
+		if a.sharesLive(ctx) {
+			got.Traits = append(got.Traits, compute.TraitLiveShares)
+		}
 	}
+	got.Traits = append(got.Traits, a.uefiTraits(machine)...)
 	got.NoTPM = "host.swtpm_enabled is false"
 	if swtpm {
 		if got.NoTPM = tooOldForTPM(library, uint64(got.HypervisorVersion)); got.NoTPM == "" {

@@ -28,10 +28,11 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, "x86_64", got.CPU.Arch)
 	require.Positive(t, got.CPU.Topology.Cells)
 	require.Equal(t, []string{
-		compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitTPM12, compute.TraitTPM20,
-		compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS,
+		compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitUEFI, compute.TraitTPM12, compute.TraitTPM20,
+		compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS, compute.TraitSecureBoot,
 	}, got.Traits)
 	require.Empty(t, got.NoTPM)
+	h.FirmwareDir = t.TempDir() // where no firmware is described
 	off, err := h.Describe(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS}, off.Traits, "TPM-01")

@@ -30,6 +30,7 @@ func TestServerOnADevice(t *testing.T) {
 	h := setup(t, tiny)
 	c := newCrypt(t, h)
 	h.Devices = c
+	h.FirmwareDir = t.TempDir() // where no firmware is described
 	got, err := h.Describe(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitEncryptionLUKSv2, compute.TraitEncryptionPlain}, got.Traits)

@@ -20,6 +20,23 @@ var (
 		Summary: func(in PauseInput) string { return "pause domain " + compute.InstanceName(in.Server) }}
 	Unpause = durable.HostActivity[PauseInput, durable.None]{Name: "domain.Unpause",
 		Summary: func(in PauseInput) string { return "resume domain " + compute.InstanceName(in.Server) }}
+	AttachShare = durable.HostActivity[ShareInput, durable.None]{Name: "domain.AttachShare",
+		Summary: func(in ShareInput) string {
+			return "attach share " + in.Share.String() + " to running domain " + compute.InstanceName(in.Server)
+		}}
+	DetachShare = durable.HostActivity[ShareInput, durable.None]{Name: "domain.DetachShare",
+		Summary: func(in ShareInput) string {
+			return "detach share " + in.Share.String() + " from running domain " + compute.InstanceName(in.Server)
+		}}
+	Plug = durable.HostActivity[InterfaceInput, durable.None]{Name: "domain.Plug",
+		Summary: func(in InterfaceInput) string {
+			return "plug an interface on network " + in.Network.UUID + " into domain " + compute.InstanceName(in.Server)
+		}}
+	Unplug = durable.HostActivity[InterfaceInput, durable.None]{Name: "domain.Unplug",
+		Attempt: time.Hour, // as long as its guest may take (Config.UnplugTimeout)
+		Summary: func(in InterfaceInput) string {
+			return "unplug an interface on network " + in.Network.UUID + " from domain " + compute.InstanceName(in.Server)
+		}}
 	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "domain.Export", Bulk: true,
 		Summary: func(in ExportInput) string {
 			return "export disk " + in.Disk.Label() + " of running domain " + compute.InstanceName(in.Server)
@@ -57,6 +74,10 @@ func (a *Activities) Register(r durable.Registry) {
 	Stop.Register(r, a.Stop)
 	Pause.Register(r, durable.NoResult(a.Pause))
 	Unpause.Register(r, durable.NoResult(a.Unpause))
+	AttachShare.Register(r, durable.NoResult(a.AttachShare))
+	DetachShare.Register(r, durable.NoResult(a.DetachShare))
+	Plug.Register(r, durable.NoResult(a.Plug))
+	Unplug.Register(r, durable.NoResult(a.Unplug))
 	Export.Register(r, a.Export)
 	AbortExport.Register(r, durable.NoResult(a.AbortExport))
 	Expect.Register(r, a.Expect)

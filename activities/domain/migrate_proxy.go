@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
@@ -34,15 +33,7 @@ func (a *Activities) makeMoveFolder(id compute.ServerID) (string, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", err
-	}
-	owner, err := os.Stat(a.QEMUDir)
-	if err != nil {
-		return "", err
-	}
-	stat := owner.Sys().(*syscall.Stat_t)
-	return dir, os.Chown(dir, int(stat.Uid), int(stat.Gid))
+	return dir, a.makeQEMUFolder(dir)
 }
 
 // moveParams tell libvirt the sockets.

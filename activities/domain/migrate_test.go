@@ -107,7 +107,13 @@ type journey struct {
 
 func goingOn(t *testing.T, tpm *compute.TPM, encrypted bool) *journey {
 	t.Helper()
-	a, b := setup(t, tiny), setup(t, tiny)
+	return goingTo(t, setup(t, tiny), tpm, encrypted)
+}
+
+func goingTo(t *testing.T, b *host, tpm *compute.TPM, encrypted bool) *journey {
+	t.Helper()
+	a := setup(t, tiny)
+	a.SparePorts = 3 // the other host has none for the machines that it starts
 	p := &journey{t: t, a: a, from: compute.HostID{UUID: uuid.New()}}
 	p.b = &beside{host: b, from: p.from}
 	a.Hosts = p.b

@@ -13,6 +13,10 @@ import (
 // among them: clean-traffic lets nothing but IPv4 pass, of the address that it saw first.
 const NoMACSpoofing = "no-mac-spoofing"
 
+// CleanTraffic is libvirt's network filter for ports whose addresses are known: a guest sends with its MAC
+// address and these IPv4 addresses alone, also in ARP, and nothing but IPv4 and ARP.
+const CleanTraffic = "clean-traffic"
+
 // CheckFilter says why libvirt cannot filter the traffic of interfaces by a network filter.
 // NotFound: it has no filter of this name; Invalid: it has no driver for filters.
 func (c *Client) CheckFilter(ctx context.Context, name string) error {

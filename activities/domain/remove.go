@@ -135,6 +135,7 @@ func (a *Activities) undefine(ctx context.Context, server compute.ServerID) erro
 		if err = os.Remove(a.socket(server)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
+		err = errors.Join(err, os.RemoveAll(a.screenFolder(server)))
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -145,10 +146,10 @@ func (a *Activities) undefine(ctx context.Context, server compute.ServerID) erro
 	return nil
 }
 
-// undefineFlags take along what libvirt keeps of a domain, but for its TPM state, which
-// libvirt would remove if it were not told. One that cannot be told has no vTPMs.
+// undefineFlags take along what libvirt keeps of a domain, but for its UEFI variables and its TPM
+// state, which are things of their own. A libvirt that cannot be told to keep state has no vTPMs.
 func undefineFlags(l *libvirt.Libvirt) (libvirt.DomainUndefineFlagsValues, error) {
-	flags := libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave |
+	flags := libvirt.DomainUndefineKeepNvram | libvirt.DomainUndefineManagedSave |
 		libvirt.DomainUndefineSnapshotsMetadata | libvirt.DomainUndefineCheckpointsMetadata
 	version, err := l.ConnectGetLibVersion()
 	if version >= tpmLibvirt {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 	"libvirt.org/go/libvirtxml"
 
@@ -26,20 +27,36 @@ func addShares(d *libvirtxml.Domain, s compute.Server, h Shape) error {
 		if dir == "" {
 			return compute.Errorf(compute.Invalid, "share %s of server %s is not mounted", m.Share, s.ID)
 		}
-		d.Devices.Filesystems = append(d.Devices.Filesystems, libvirtxml.DomainFilesystem{
-			AccessMode: "passthrough",
-			Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", Queue: 1024},
-			Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Dir: dir}},
-			Target:     &libvirtxml.DomainFilesystemTarget{Dir: m.Tag},
-		})
+		d.Devices.Filesystems = append(d.Devices.Filesystems, filesystemXML(dir, m.Tag))
 	}
-	if len(s.Shares) > 0 {
-		d.MemoryBacking = &libvirtxml.DomainMemoryBacking{
-			MemorySource: &libvirtxml.DomainMemorySource{Type: "memfd"},
-			MemoryAccess: &libvirtxml.DomainMemoryAccess{Mode: "shared"},
-		}
+	if s.SharesMemory() {
+		d.MemoryBacking = sharedMemory(s)
 	}
 	return nil
+}
+
+func filesystemXML(dir, tag string) libvirtxml.DomainFilesystem {
+	return libvirtxml.DomainFilesystem{
+		AccessMode: "passthrough",
+		Driver:     &libvirtxml.DomainFilesystemDriver{Type: "virtiofs", Queue: 1024},
+		Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Dir: dir}},
+		Target:     &libvirtxml.DomainFilesystemTarget{Dir: tag},
+	}
+}
+
+// sharedMemory is a guest's memory that other programs can share: huge pages where the server has them (SH-05).
+func sharedMemory(s compute.Server) *libvirtxml.DomainMemoryBacking {
+	shared := &libvirtxml.DomainMemoryBacking{MemoryAccess: &libvirtxml.DomainMemoryAccess{Mode: "shared"}}
+	kib, huge := s.HugePages()
+	if !huge {
+		shared.MemorySource = &libvirtxml.DomainMemorySource{Type: "memfd"}
+		return shared
+	}
+	shared.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{}
+	if kib > 0 { // else the host's default
+		shared.MemoryHugePages.Hugepages = []libvirtxml.DomainMemoryHugepage{{Size: uint(kib), Unit: "KiB"}}
+	}
+	return shared
 }
 
 // noShares says why servers can have no shares on this host; "": they can.
@@ -83,26 +100,41 @@ func (a *Activities) HasFolder(ctx context.Context, id compute.ServerID, path st
 		case err != nil:
 			return err
 		}
-		text, err := l.DomainGetXMLDesc(dom, 0)
+		devices, err := devicesOf(l, dom, 0)
 		if isCode(err, libvirt.ErrNoDomain) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		var doc libvirtxml.Domain
-		if err := doc.Unmarshal(text); err != nil {
-			return compute.Errorf(compute.Corrupt, "server %s: what libvirt says of its domain cannot be read", id)
-		}
-		if doc.Devices == nil {
-			return nil
-		}
-		has = slices.ContainsFunc(doc.Devices.Filesystems, func(f libvirtxml.DomainFilesystem) bool {
-			return f.Source != nil && f.Source.Mount != nil && f.Source.Mount.Dir == path
-		})
+		has = slices.ContainsFunc(devices.Filesystems, func(f libvirtxml.DomainFilesystem) bool { return folderOf(f) == path })
 		return nil
 	})
 	return has, err
+}
+
+// devicesOf are a domain's devices: as they are now, or as view says.
+func devicesOf(l *libvirt.Libvirt, dom libvirt.Domain, view libvirt.DomainXMLFlags) (libvirtxml.DomainDeviceList, error) {
+	text, err := l.DomainGetXMLDesc(dom, view)
+	if err != nil {
+		return libvirtxml.DomainDeviceList{}, err
+	}
+	var doc libvirtxml.Domain
+	if err := doc.Unmarshal(text); err != nil {
+		return libvirtxml.DomainDeviceList{}, compute.Errorf(compute.Corrupt, "server %s: what libvirt says of its domain cannot be read: %w", uuid.UUID(dom.UUID), err)
+	}
+	if doc.Devices == nil {
+		return libvirtxml.DomainDeviceList{}, nil
+	}
+	return *doc.Devices, nil
+}
+
+// folderOf is the host's folder that a file system shows; "": none.
+func folderOf(f libvirtxml.DomainFilesystem) string {
+	if f.Source == nil || f.Source.Mount == nil {
+		return ""
+	}
+	return f.Source.Mount.Dir
 }
 
 // Daemon gives the process that listens at libvirt's socket, 0 if it is not visible from here.

@@ -57,6 +57,32 @@ func TestSH10AGuestWritesIntoItsShare(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, seen.Seen)
 	}
+	// A guest that runs gives its share back, and is given none where libvirt has no cgroup for it: this one would end at it.
+	device := domain.ShareInput{Server: s.ID, Share: m.Share, Tag: m.Tag}
+	require.Equal(t, compute.Conflict, compute.KindOf(h.AttachShare(t.Context(), device)), "it is off")
+	require.NoError(t, h.DetachShare(t.Context(), device))
+	require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	require.NoError(t, err)
+	h.hear(t, s, "TG ready", 2)
+	h.ask(t, s, "share data", "TG share err=<nil>")
+	require.NoError(t, h.AttachShare(t.Context(), device), "it has it")
+	other := device
+	other.Tag = "other"
+	require.Equal(t, compute.Conflict, compute.KindOf(h.AttachShare(t.Context(), other)))
+	require.NoError(t, h.DetachShare(t.Context(), device))
+	require.NoError(t, h.DetachShare(t.Context(), device))
+	require.NotContains(t, h.ask(t, s, "cat /share/note", "TG cat "), "second")
+	require.NoError(t, mounts.Remove(t.Context(), use), "its guest has it no more")
+	require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
+	require.ErrorContains(t, h.AttachShare(t.Context(), device), "libvirt has no cgroup")
+	state, err := h.Client.Power(t.Context(), s.ID)
+	require.NoError(t, err)
+	require.Equal(t, compute.PowerRunning, state)
+	require.NoError(t, mounts.Remove(t.Context(), use))
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID, GraceSeconds: 30})
+	require.NoError(t, err)
+
 	// SH-17: a share that was detached while the guest ran goes once the guest runs without it.
 	require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
 	s.Shares = nil

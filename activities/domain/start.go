@@ -123,6 +123,9 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err := trimConsole(filepath.Join(a.InstancesDir, s.ID.String(), consoleLog)); err != nil {
 		return compute.Errorf(compute.Unavailable, "server %s: console log: %w", s.ID, err)
 	}
+	if err := a.makeScreenFolder(s.ID); err != nil {
+		return compute.Errorf(compute.Unavailable, "server %s: its screen: %w", s.ID, err)
+	}
 	if err := a.noteNewTPM(ctx, in); err != nil {
 		return err
 	}
@@ -249,21 +252,32 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 		Operation: in.Operation,
 		Began:     in.Began,
 		VirtType:  a.VirtType,
-		Machine:   a.Machine,
+		Machine:   a.firmware().MachineOf(s.MachineType()),
 		Cache:     a.cache,
 		Dir:       filepath.Join(a.InstancesDir, s.ID.String()),
 		Socket:    a.socket(s.ID),
+		Screen:    a.screen(s.ID),
 		Devices:   devices,
 		Pool:      pool,
 		Ceph:      a.Ceph,
 		Backing:   map[compute.DiskID]string{},
 		Shares:    map[compute.ShareID]string{},
 	}
+	if strings.Contains(h.Machine, "q35") { // others have slots
+		h.SparePorts = a.SparePorts
+		if s.SharesMemory() {
+			h.SparePorts += portsForShares
+		}
+	}
 	for _, m := range s.Shares {
 		if a.Shares == nil {
 			return "", compute.Errorf(compute.Invalid, "server %s: this host has no shares", s.ID)
 		}
 		h.Shares[m.Share] = a.Shares.Path(m.Share)
+	}
+	var err error
+	if h.UEFI, err = a.uefi(s); err != nil {
+		return "", err
 	}
 	var toCheck unchecked
 	for _, d := range s.Disks {
@@ -280,7 +294,6 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 	if len(toCheck) > 0 {
 		return "", toCheck
 	}
-	var err error
 	if h.Interfaces, err = a.plugs(ctx, s); err != nil {
 		return "", err
 	}
@@ -291,6 +304,13 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 func (a *Activities) plugs(ctx context.Context, s compute.Server) ([]Network, error) {
 	var plugs []Network
 	for _, n := range s.Networks {
+		if n.Port != nil {
+			if err := a.bridge(ctx, n); err != nil {
+				return nil, compute.Errorf(kind(err), "server %s: network %s: %w", s.ID, n.UUID, err)
+			}
+			plugs = append(plugs, Network{Bridge: n.Port.Bridge})
+			continue
+		}
 		if plug, ok := a.Networks[n.UUID]; ok {
 			plugs = append(plugs, plug)
 			continue

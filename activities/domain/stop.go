@@ -51,7 +51,7 @@ func (a *Activities) turnOff(ctx context.Context, in StopInput) (PowerResult, er
 		if press {
 			pressed = time.Now()
 			if activity.IsActivity(ctx) {
-				activity.RecordHeartbeat(ctx, Progress{Phase: "shutdown", Done: int64(time.Since(begin).Seconds()), Total: int64(in.GraceSeconds)})
+				activity.RecordHeartbeat(ctx, Progress{Phase: compute.PhaseShutdown, Done: int64(time.Since(begin).Seconds()), Total: int64(in.GraceSeconds)})
 			}
 		}
 		select {

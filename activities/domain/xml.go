@@ -9,6 +9,7 @@ import (
 
 	"libvirt.org/go/libvirtxml"
 
+	"strongroom/activities/firmware"
 	"strongroom/compute"
 )
 
@@ -22,12 +23,21 @@ type Shape struct {
 	Pool       map[compute.DiskID]string  // images of the disks that are in a Ceph pool
 	Ceph       Ceph                       // opens that pool
 	Socket     string                     // of its serial console
+	Screen     string                     // socket at which its screen is shown, "" for none
 	Backing    map[compute.DiskID]string  // paths of the images that disks are overlays on
 	Shares     map[compute.ShareID]string // where they are mounted
 	Interfaces []Network                  // one for each of the server's networks
 	Filter     string                     // libvirt's network filter of each, "" for none
 	Operation  compute.OperationID        // that starts it
 	Began      time.Time                  // when that did
+	UEFI       *UEFI                      // nil: it begins with a BIOS
+	SparePorts int                        // PCI ports for what is plugged in while it runs
+}
+
+// UEFI is the firmware of a domain.
+type UEFI struct {
+	firmware.Build
+	NVRAM string // the file with its variables
 }
 
 // consoleLog is the file in a server's folder that keeps its serial output.
@@ -61,6 +71,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 				Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}}},
 		},
 	}
+	addUEFI(&d, h.UEFI)
 	if h.VirtType == "kvm" {
 		d.Clock.Timer = []libvirtxml.DomainTimer{{Name: "pit", TickPolicy: "delay"}, {Name: "rtc", TickPolicy: "catchup"}, {Name: "hpet", Present: "no"}}
 	}
@@ -90,7 +101,41 @@ func XML(s compute.Server, h Shape) (string, error) {
 		return "", err
 	}
 	d.Devices.Serials, d.Devices.Consoles = serialXML(h)
+	addScreen(d.Devices, h.Screen)
+	addPorts(d.Devices, h.SparePorts)
 	return d.Marshal()
+}
+
+// addUEFI has the machine begin with UEFI. For Secure Boot nobody but the firmware itself may write
+// to the variables: it does in system management mode.
+func addUEFI(d *libvirtxml.Domain, u *UEFI) {
+	if u == nil {
+		return
+	}
+	d.OS.Loader = &libvirtxml.DomainLoader{Path: u.Code, Readonly: "yes", Type: "pflash"}
+	d.OS.NVRam = &libvirtxml.DomainNVRam{NVRam: u.NVRAM}
+	if u.Secure {
+		d.OS.Loader.Secure = "yes"
+		d.Features.SMM = &libvirtxml.DomainFeatureSMM{State: "on"}
+	}
+}
+
+// addPorts gives the machine as many PCI ports as its devices take, and some that are free: a device is plugged into
+// none but a port of its own, and libvirt adds hardly any by itself.
+func addPorts(d *libvirtxml.DomainDeviceList, spare int) {
+	if spare == 0 {
+		return
+	}
+	taken := len(d.Interfaces) + len(d.Filesystems) + len(d.RNGs) + 1 // the balloon
+	for _, disk := range d.Disks {
+		if disk.Target.Bus == "virtio" && disk.Address == nil {
+			taken++
+		}
+	}
+	for i := range taken + spare {
+		index := uint(i + 1) // after the root's
+		d.Controllers = append(d.Controllers, libvirtxml.DomainController{Type: "pci", Index: &index, Model: "pcie-root-port"})
+	}
 }
 
 // cpuMode is the most that a guest can be given: all that QEMU can emulate, or
@@ -217,8 +262,32 @@ func interfaceXML(s compute.Server, index int, n compute.Network, plug Network, 
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%s", s.ID, index, n.UUID))
 		dev.MAC.Address = fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[0], sum[1], sum[2])
 	}
+	if n.Port != nil {
+		return portXML(dev, n, filter)
+	}
 	if filter != "" { // libvirt fills in the MAC address, and learns the IP address
 		dev.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: filter}
+	}
+	return dev
+}
+
+// portXML is an interface on a port: Neutron's agents find the device by the names that it
+// has here. Its service filters its traffic, unless it says that hosts do.
+func portXML(dev libvirtxml.DomainInterface, n compute.Network, filter string) libvirtxml.DomainInterface {
+	if n.Port.HostFilter && filter != "" {
+		dev.FilterRef = &libvirtxml.DomainInterfaceFilterRef{Filter: CleanTraffic}
+		for _, a := range n.Port.Addresses { // known ones are not learnt
+			dev.FilterRef.Parameters = append(dev.FilterRef.Parameters, libvirtxml.DomainInterfaceFilterParam{Name: "IP", Value: a.IP})
+		}
+	}
+	dev.Target = &libvirtxml.DomainInterfaceTarget{Dev: n.Port.ID.TapName()}
+	if n.Port.Type == compute.VIFOpenVSwitch {
+		dev.VirtualPort = &libvirtxml.DomainInterfaceVirtualPort{Params: &libvirtxml.DomainInterfaceVirtualPortParams{
+			OpenVSwitch: &libvirtxml.DomainInterfaceVirtualPortParamsOpenVSwitch{InterfaceID: n.Port.ID.String()},
+		}}
+	}
+	if n.Port.MTU > 0 {
+		dev.MTU = &libvirtxml.DomainInterfaceMTU{Size: uint(n.Port.MTU)}
 	}
 	return dev
 }

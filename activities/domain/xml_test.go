@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/firmware"
 	"strongroom/compute"
 )
 
@@ -80,6 +81,20 @@ func TestXMLGolden(t *testing.T) {
 	plugged.Interfaces = []domain.Network{{Name: "default"}, {Bridge: "br0"}}
 	networked := plainServer()
 	networked.Networks = []compute.Network{{UUID: id(6).String()}, {UUID: id(7).String(), MAC: "fa:16:3e:00:00:01"}}
+	ported := plainServer()
+	for i, t := range []compute.VIFType{compute.VIFOpenVSwitch, compute.VIFBridge} {
+		port := &compute.Port{ID: &compute.PortID{UUID: id(byte(0x60 + i))}, Type: t, Bridge: compute.BridgeOf(t, id(6).String()), MTU: 1442}
+		ported.Networks = append(ported.Networks, compute.Network{UUID: id(6).String(), MAC: "fa:16:3e:00:00:01", Port: port})
+	}
+	cleaned := plainServer() // no service filters the traffic of its port
+	cleaned.Networks = []compute.Network{{UUID: id(6).String(), MAC: "fa:72:0a:00:00:02", Port: &compute.Port{
+		ID: &compute.PortID{UUID: id(0x62)}, Type: compute.VIFBridge, Bridge: "sr-1", MTU: 1500, HostFilter: true, Addresses: []compute.PortAddress{{IP: "10.0.0.2"}},
+	}}}
+	onBridge, unfiltered := plugged, host
+	onBridge.Interfaces = []domain.Network{{Bridge: "sr-1"}}
+	unfiltered.Interfaces = onBridge.Interfaces
+	onBridges := plugged
+	onBridges.Interfaces = []domain.Network{{Bridge: ported.Networks[0].Port.Bridge}, {Bridge: ported.Networks[1].Port.Bridge}}
 	encryptedSource := encryptedServer()
 	encryptedSource.Disks[0].BackingSecret = secretID(0x30)
 	encryptedSource.Image.Properties = map[string]string{"os_encrypt_key_id": id(0x31).String(), "os_encrypt_format": "LUKSv1"}
@@ -89,8 +104,15 @@ func TestXMLGolden(t *testing.T) {
 	sharing.Shares = []compute.ShareMapping{
 		{Share: compute.ShareID{UUID: id(0x50)}, Tag: "data"}, {Share: compute.ShareID{UUID: id(0x51)}, Tag: id(0x51).String()},
 	}
+	onPages := sharing
+	onPages.Flavor.ExtraSpecs = map[string]string{"hw:mem_page_size": "2MB"}
 	mounted := host
 	mounted.Shares = map[compute.ShareID]string{{UUID: id(0x50)}: "/var/lib/strongroom/mounts/one/mnt", {UUID: id(0x51)}: "/var/lib/strongroom/mounts/two/mnt"}
+	takesLive, spare := plainServer(), host
+	takesLive.Flavor.ExtraSpecs = map[string]string{"trait:" + compute.TraitLiveShares: "required"}
+	spare.SparePorts = 4
+	shown := spare
+	shown.Screen = "/run/strongroom/" + id(1).String() + ".vnc/v"
 	driven, drivenSATA := encryptedServer(), plainServer()
 	driven.ConfigDrive, drivenSATA.ConfigDrive = true, true
 	drivenSATA.Image.Properties = map[string]string{"hw_cdrom_bus": "sata"}
@@ -110,12 +132,20 @@ func TestXMLGolden(t *testing.T) {
 	for _, d := range inPool.Disks {
 		pool.Pool[d.ID] = "vms/" + id(1).String() + "_" + d.Name()
 	}
+	plainUEFI, secure := host, host
+	plainUEFI.UEFI = &domain.UEFI{Build: firmware.Build{Code: "/usr/share/OVMF/OVMF_CODE_4M.fd"}, NVRAM: filepath.Join(host.Dir, "nvram")}
+	secure.UEFI = &domain.UEFI{Build: firmware.Build{Code: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", Secure: true}, NVRAM: filepath.Join(host.Dir, "nvram")}
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
 	}{
+		"uefi":              {plainServer(), plainUEFI},
+		"uefi-secure-boot":  {withTPM(plainServer(), compute.TPM20, compute.TPMCRB), secure},
 		"pool":              {inPool, pool},
 		"shares":            {sharing, mounted}, // SH-10
+		"shares-pages":      {onPages, mounted}, // SH-05
+		"shares-live":       {takesLive, spare},
+		"screen":            {plainServer(), shown},
 		"device":            {decrypted, device},
 		"config-drive-luks": {driven, host},
 		"config-drive-sata": {drivenSATA, host},
@@ -128,6 +158,9 @@ func TestXMLGolden(t *testing.T) {
 		"tpm-tis-2.0":       {withTPM(plainServer(), compute.TPM20, compute.TPMTIS), host},
 		"tpm-tis-1.2":       {withTPM(plainServer(), compute.TPM12, compute.TPMTIS), host},
 		"network-and-kind":  {networked, plugged},
+		"ports":             {ported, onBridges},
+		"port-cleaned":      {cleaned, onBridge},
+		"port-unfiltered":   {cleaned, unfiltered},
 		"rescue":            {rescued(withTPM(encryptedSource, compute.TPM20, compute.TPMCRB), false), host},
 		"rescue-luks":       {rescued(plainServer(), true), host},
 	} {

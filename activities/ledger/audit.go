@@ -56,7 +56,8 @@ type StartAuditResult struct {
 // AuditHost is a host that the audit asks.
 type AuditHost struct {
 	durable.Host
-	Up bool `json:"up"`
+	Up       bool `json:"up"`
+	NoVolume bool `json:"no_volume,omitempty"` // it has no volume with its own state, and none can be open there
 }
 
 // StartAudit is the activity ledger.StartAudit. It removes what audits left that were
@@ -74,7 +75,7 @@ func (a *Activities) StartAudit(ctx context.Context, _ StartAuditInput) (StartAu
 		rows, err := q.AuditHosts(ctx)
 		for _, h := range rows {
 			view := compute.Host{LastSeen: h.LastSeen, ForcedDown: h.ForcedDown}
-			out.Hosts = append(out.Hosts, AuditHost{Host: durable.Host{ID: h.ID, Name: h.Name}, Up: view.Up(out.At)})
+			out.Hosts = append(out.Hosts, AuditHost{Host: durable.Host{ID: h.ID, Name: h.Name}, Up: view.Up(out.At), NoVolume: !h.Volume})
 		}
 		return err
 	})

@@ -96,7 +96,7 @@ func TestAuditComparesBothWays(t *testing.T) {
 	a := b.startAudit()
 	require.WithinDuration(t, time.Now(), a.At, time.Minute)
 	require.Equal(t, []ledger.AuditHost{
-		{Host: durable.Host{ID: up, Name: "h1"}, Up: true}, {Host: durable.Host{ID: down, Name: "h2"}, Up: false},
+		{Host: durable.Host{ID: up, Name: "h1"}, Up: true, NoVolume: true}, {Host: durable.Host{ID: down, Name: "h2"}, Up: false, NoVolume: true},
 	}, a.Hosts)
 	for range 2 { // a page may be noted twice
 		require.Equal(t, []compute.Finding{
@@ -391,4 +391,33 @@ func TestSH09AuditOfSharesThatAreMissedAtOnce(t *testing.T) {
 	found, _, _ := a.differences()
 	require.Equal(t, map[string]compute.Verdict{uses[0]: compute.Held, uses[1]: compute.Missing, uses[2]: compute.Missing}, verdicts(found))
 	require.True(t, slices.ContainsFunc(found, func(f compute.Finding) bool { return f.What == compute.Held && f.Why == compute.HeldShares }))
+}
+
+// A host is asked for open volumes that has one, or that the ledger has something open of. What is left of a volume
+// that is given up is told.
+func TestAuditOfVolumes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.Host("h1", 8, 8192)
+	volume := compute.VolumeOwner(compute.StateVolume(host))
+	asked := func() bool { return !b.startAudit().Hosts[0].NoVolume }
+	require.False(t, asked())
+	mapping := thing(volume, compute.ThingVolumeMapping, host.String(), volume.ID.String())
+	b.present(mapping)
+	require.True(t, asked())
+	b.release(mapping)
+	require.False(t, asked())
+	b.Exec("INSERT INTO secure_volumes (id, host_id, host_name, device, wanted) VALUES ($1, $2, 'h1', '/dev/v', true)", volume.ID, host)
+	require.True(t, asked())
+
+	key := thing(volume, compute.ThingKeySecret, compute.PlaceKeyManager, "key")
+	b.present(key)
+	leftover := func() map[string]compute.Verdict {
+		a := b.startAudit()
+		found, _, _ := a.differences()
+		return verdicts(found)
+	}
+	require.Empty(t, leftover())
+	b.Exec("DELETE FROM secure_volumes")
+	require.Equal(t, map[string]compute.Verdict{"key": compute.Leftover}, leftover())
 }

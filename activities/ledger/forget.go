@@ -22,6 +22,20 @@ func FindHost(ctx context.Context, pool *pgxpool.Pool, host string) (durable.Hos
 	return durable.Host{ID: row.ID, Name: row.Name}, fence.Unavailable(err)
 }
 
+// FindForgettable gives the host with a name or a uuid, also one that has a volume with its own state and never reported
+// itself. NotFound: there is none.
+func FindForgettable(ctx context.Context, pool *pgxpool.Pool, host string) (durable.Host, error) {
+	found, err := FindHost(ctx, pool, host)
+	if !compute.Is(err, compute.NotFound) {
+		return found, err
+	}
+	row, none := schema.New(pool).FindSecureVolume(ctx, host)
+	if errors.Is(none, pgx.ErrNoRows) {
+		return durable.Host{}, err
+	}
+	return durable.Host{ID: row.HostID, Name: row.HostName}, fence.Unavailable(none)
+}
+
 // Forgettable gives what Forget would let go. Its errors are those of Forget.
 func Forgettable(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]compute.Thing, error) {
 	var out []compute.Thing
@@ -38,8 +52,8 @@ func Forgettable(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) (
 }
 
 // Forget marks a host as one that never comes back: nothing is placed on it any more, and
-// what waits for it is released; its certificates are revoked. It gives what may still be on its
-// disks. A host that enrolls and reports itself again is a host like any other.
+// what waits for it is released; its certificates are revoked, and the tokens for it that were not
+// used. It gives what may still be on its disks; the keys of a volume with its own state are deleted. A host that enrolls and reports itself again is a host like any other.
 // NotFound: there is no such host. Conflict: the host still runs, or something is on it
 // that must go first.
 func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]compute.Thing, error) {
@@ -55,7 +69,7 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 		if err := q.DeleteClaimsOfDeleted(ctx, host); err != nil {
 			return err
 		}
-		if _, err := q.RevokeHost(ctx, host.String()); err != nil { // whoever has the machine now
+		if _, err := schema.LockOut(ctx, q, host.String()); err != nil { // whoever has the machine now
 			return err
 		}
 		rows, err := q.ReleaseWaitingOn(ctx, &host)
@@ -63,6 +77,9 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 			return err
 		}
 		out = thingsOn(row, rows)
+		if err := schema.GiveUpVolume(ctx, q, host); err != nil {
+			return err
+		}
 		return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{HostID: &host})
 	})
 	return out, err
@@ -73,12 +90,21 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 func lockForgettable(ctx context.Context, q *schema.Queries, host compute.HostID) (schema.Host, error) {
 	row, err := q.LockHost(ctx, host)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return row, compute.Errorf(compute.NotFound, "there is no host %s", host)
+		return neverReported(ctx, q, host)
 	}
 	if err != nil {
 		return row, err
 	}
 	return row, mayForget(ctx, q, row)
+}
+
+// neverReported gives a host of which nothing is on record but the volume with its state. NotFound: not even that.
+func neverReported(ctx context.Context, q *schema.Queries, host compute.HostID) (schema.Host, error) {
+	v, err := q.LockSecureVolume(ctx, compute.StateVolume(host))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return schema.Host{}, compute.Errorf(compute.NotFound, "there is no host %s", host)
+	}
+	return schema.Host{ID: host, Name: v.HostName}, err
 }
 
 func thingsOn(host schema.Host, rows []schema.Ledger) []compute.Thing {

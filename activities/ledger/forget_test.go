@@ -1,13 +1,17 @@
 package ledger_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/ledger"
+	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 // A host that will not come back is given up with what waits for it, and is a host again
@@ -79,13 +83,70 @@ func TestForget(t *testing.T) {
 	require.Zero(t, forgotten())
 }
 
+// The keys of the volume with a host's own state go with the host: nobody reads it into whose hands the disk falls. An operation
+// that is at work on it writes down no more keys, and they go when it has ended. So it is with a host that died before it ever
+// reported itself.
+func TestForgetGivesUpTheVolume(t *testing.T) {
+	t.Parallel()
+	for name, reported := range map[string]bool{"a host": true, "a host that never reported itself": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			host := durable.Host{ID: compute.HostID{UUID: uuid.New()}, Name: "h1"}
+			if reported {
+				host.ID = b.Host(host.Name, 8, 8192)
+				b.Exec("UPDATE hosts SET last_seen = now() - interval '1 day'")
+			}
+			records := &record.Activities{Pool: b.DB}
+			opens, _, err := record.AskVolume(b.Ctx, b.DB, host, compute.OpSecureVolumeOpen, "/dev/v")
+			require.NoError(t, err)
+			in := durable.OperationInput{Operation: opens.ID, Subject: opens.Subject}
+			_, err = records.BeginVolume(b.Ctx, in)
+			require.NoError(t, err)
+			key := thing(opens.Subject, compute.ThingKeySecret, compute.PlaceKeyManager, "key")
+			mapping := thing(opens.Subject, compute.ThingVolumeMapping, host.ID.String(), opens.Subject.ID.String())
+			b.present(key, mapping)
+			id := compute.SecretID{UUID: uuid.New()}
+			keys := record.SetVolumeInput{OperationInput: in, Keys: &record.VolumeKeys{Secret: &id}}
+			require.NoError(t, records.SetVolume(b.Ctx, keys))
+			if reported {
+				audit, err := b.StartAudit(b.Ctx, ledger.StartAuditInput{})
+				require.NoError(t, err)
+				require.False(t, audit.Hosts[0].NoVolume, "it is asked for it")
+			}
+
+			found, err := ledger.FindForgettable(b.Ctx, b.DB, "h1")
+			require.NoError(t, err)
+			require.Equal(t, host, found)
+			for range 2 {
+				if _, err = ledger.Forget(b.Ctx, b.DB, host.ID); !reported && err != nil {
+					require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+					continue
+				}
+				require.NoError(t, err)
+			}
+			_, err = record.LookAtVolume(b.Ctx, b.DB, "h1")
+			require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+			require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE name = 'key' AND state = 'waiting' AND reason = 'its host was forgotten'"))
+			require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'volume_mapping' AND state = 'released'"))
+			require.True(t, record.IsSuperseded(records.SetVolume(b.Ctx, keys)))
+			require.NoError(t, records.SetVolume(b.Ctx, record.SetVolumeInput{OperationInput: in, Unopened: true}), "there is nothing to write")
+			require.Empty(t, b.due(), "the operation may still use it")
+			require.NoError(t, records.Settle(b.Ctx, record.SettleInput{OperationInput: in, State: compute.OperationCancelled}))
+			require.Equal(t, []string{"key"}, b.due())
+		})
+	}
+}
+
 func TestForgetAHostThatIsNone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := ledger.Forget(b.Ctx, b.DB, compute.HostID{UUID: uuid.New()})
 	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
-	_, err = ledger.FindHost(b.Ctx, b.DB, "h1")
-	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+	for _, find := range []func(context.Context, *pgxpool.Pool, string) (durable.Host, error){ledger.FindHost, ledger.FindForgettable} {
+		_, err = find(b.Ctx, b.DB, "h1")
+		require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+	}
 }
 
 // A host is found by its name and by its uuid, and by its name first.

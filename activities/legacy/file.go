@@ -98,7 +98,7 @@ func ReadFile(from io.Reader) ([]Description, error) {
 
 // Server gives the server that is described, on a host. Invalid: it makes no sense, or
 // something is missing.
-func (d Description) Server(host compute.HostID, byDefault compute.LegacyEncryption) (Imported, error) {
+func (d Description) Server(host compute.HostID, byDefault compute.DMCrypt) (Imported, error) {
 	out := Imported{Key: compute.SecretID{UUID: d.Key}, Server: compute.Server{
 		ID: compute.ServerID{UUID: d.ID}, ProjectID: d.ProjectID, UserID: d.UserID, Name: d.Name, Hostname: cmp.Or(d.Hostname, d.Name),
 		Host: &host, Image: compute.Image{ID: compute.ImageID{UUID: d.Image.ID}, Properties: d.Image.Properties},
@@ -123,6 +123,9 @@ func (d Description) Server(host compute.HostID, byDefault compute.LegacyEncrypt
 	if err == nil {
 		_, err = compute.DiskSecurity(out.Flavor)
 	}
+	if firmware, unread := compute.FirmwareOf(out.Flavor, out.Image); err == nil && (unread != nil || firmware.UEFI) {
+		err = cmp.Or(unread, errors.New("it begins with UEFI, and an import does not take over its variables"))
+	}
 	if err != nil {
 		return out, compute.Errorf(compute.Invalid, "server %s: %w", d.ID, err)
 	}
@@ -142,7 +145,7 @@ func (d Description) plug(out *Imported) error {
 }
 
 // plan gives the server the disks that its flavor says, changed as the file says.
-func (d Description) plan(out *Imported, byDefault compute.LegacyEncryption) error {
+func (d Description) plan(out *Imported, byDefault compute.DMCrypt) error {
 	left := slices.Clone(d.Disks)
 	all := encryption(byDefault)
 	out.Disks = compute.PlanDisks("", out.Flavor, out.Image, compute.Encryption{})
@@ -164,7 +167,7 @@ func (d Description) plan(out *Imported, byDefault compute.LegacyEncryption) err
 		if !volumeName.MatchString(to.Name()) {
 			return fmt.Errorf("%q is no name of a volume of a disk: it begins with disk", to.File)
 		}
-		options, err := compute.LegacyEncryption(how.or(all)).Options()
+		options, err := compute.DMCrypt(how.or(all)).Options()
 		if err != nil {
 			return err
 		}

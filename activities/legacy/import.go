@@ -23,7 +23,8 @@ type Imported struct {
 	Key   compute.SecretID
 	Force bool // what its volumes decrypt to is not looked at
 
-	zone string // its host's
+	zone string       // its host's
+	on   compute.Host // as far as it decides what the server takes
 }
 
 // Import puts a server that Nova ran on record, off and on its host, with its volumes and its
@@ -57,7 +58,7 @@ func (in Imported) write(ctx context.Context, q *schema.Queries, op compute.Oper
 	if !slices.Contains(row.Traits, compute.TraitEncryptionPlain) || row.ForgottenAt != nil {
 		return compute.Errorf(compute.Conflict, "host %s cannot open such disks: it has no trait %s", row.Name, compute.TraitEncryptionPlain)
 	}
-	in.zone = row.AvailabilityZone
+	in.zone, in.on = row.AvailabilityZone, compute.Host{Groups: row.GroupMB != nil}
 	if err := in.writeServer(ctx, q, op); err != nil {
 		return err
 	}
@@ -171,11 +172,21 @@ func (in Imported) writePlace(ctx context.Context, q *schema.Queries, op compute
 	if err := q.DeleteClaims(ctx, in.ID); err != nil {
 		return err
 	}
-	takes := in.Resources()
+	takes := in.asPlain().ResourcesOn(in.on)
 	return q.InsertClaim(ctx, schema.InsertClaimParams{
 		ServerID: in.ID, HostID: *in.Host, OperationID: op.ID,
-		VCPUs: int32(takes.VCPUs), MemoryMB: int32(takes.MemoryMB), DiskGB: int32(takes.DiskGB),
+		VCPUs: int32(takes.VCPUs), MemoryMB: int32(takes.MemoryMB), DiskGB: int32(takes.DiskGB), GroupMB: int64(takes.GroupMB),
 	})
+}
+
+// asPlain is the server as it will be: its disks are volumes of the format plain.
+func (in Imported) asPlain() compute.Server {
+	s := in.Server
+	s.Disks = slices.Clone(s.Disks)
+	for i := range s.Disks {
+		s.Disks[i].Encrypted, s.Disks[i].Format = true, compute.FormatPlain
+	}
+	return s
 }
 
 func (in Imported) writeDisks(ctx context.Context, q *schema.Queries, _ compute.Operation) error {

@@ -83,7 +83,7 @@ func TestEE48ImportServer(t *testing.T) {
 	require.Equal(t, *in.Host, begun.Host.ID)
 	require.True(t, begun.Server.Unbooted(), "its first boot puts its domain on the ledger")
 	require.Equal(t, compute.Resources{VCPUs: 2, MemoryMB: 2048, DiskGB: 21}, begun.Server.Resources())
-	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM claims WHERE server_id = $1 AND vcpus = 2", in.ID))
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM claims WHERE server_id = $1 AND vcpus = 2 AND disk_gb = 21 AND group_mb = 0", in.ID))
 	require.Equal(t, []compute.Network{{UUID: "0c0fa2f5-6f2b-4c6d-9d0c-0a9d7a3ef2b1", MAC: "fa:16:3e:12:34:56"}}, begun.Server.Networks)
 
 	// It fails, and the server is deleted: the volumes and the key are Nova's.
@@ -98,7 +98,8 @@ func TestEE48ImportServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, handed, b.things(in.ID), "nor does a move of the key make it the server's")
 
-	// Described otherwise, it is imported again.
+	// Described otherwise, it is imported again. Its host says by now what its volume group has.
+	b.Exec(`UPDATE hosts SET group_mb = 1048576 WHERE id = $1`, in.Host)
 	in.Disks[0].EncryptionOptions["hash-alg"] = "sha256"
 	op, err = b.Import(b.Ctx, in)
 	require.NoError(t, err)
@@ -110,6 +111,7 @@ func TestEE48ImportServer(t *testing.T) {
 	require.NoError(t, records.Settle(b.Ctx, done))
 	require.Equal(t, map[string]string{disk: "present", swap: "present", key: "present"}, b.things(in.ID))
 
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM claims WHERE server_id = $1 AND vcpus = 2 AND disk_gb = 0 AND group_mb = 20992", in.ID))
 	left, err := b.Leftovers(b.Ctx)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
@@ -165,7 +167,7 @@ func TestEE48ImportIsCorrected(t *testing.T) {
 	another := func(cipher string) {
 		wrong = append(wrong, keyRow())
 		in.Key = compute.SecretID{UUID: uuid.New()}
-		options, err := compute.LegacyEncryption{Cipher: cipher, KeySize: 256, Hash: "sha256"}.Options()
+		options, err := compute.DMCrypt{Cipher: cipher, KeySize: 256, Hash: "sha256"}.Options()
 		require.NoError(t, err)
 		for i := range in.Disks {
 			in.Disks[i].EncryptionOptions = options
@@ -289,6 +291,8 @@ func TestEE48ImportFile(t *testing.T) {
 	}{
 		"as it is":        {"name", "n", ""},
 		"old ephemeral":   {"disks", []any{map[string]any{"role": "ephemeral", "volume": "disk.local"}}, ""},
+		"old machine":     {"image", map[string]any{"id": uuid.NewString(), "properties": map[string]any{"hw_machine_type": "pc-i440fx-6.2"}}, ""},
+		"UEFI":            {"image", map[string]any{"id": uuid.NewString(), "properties": map[string]any{"hw_firmware_type": "uefi"}}, "it begins with UEFI"},
 		"no key":          {"key", nil, "key is missing"},
 		"no owner":        {"project_id", "", "project_id is missing"},
 		"unknown field":   {"ket", "x", "ket"},

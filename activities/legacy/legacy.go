@@ -19,7 +19,7 @@ import (
 // Keys are the keys of such servers.
 type Keys struct {
 	Pool       *pgxpool.Pool
-	Encryption compute.LegacyEncryption // of their disks; default compute.DefaultLegacyEncryption
+	Encryption compute.DMCrypt // of their disks; default compute.DefaultLegacyEncryption
 }
 
 // Leftover is a server whose disks do not have its legacy key yet.
@@ -133,7 +133,7 @@ func lockKey(ctx context.Context, q *schema.Queries, server compute.ServerID) (*
 
 func (k Keys) disks(ctx context.Context, q *schema.Queries, server compute.ServerID, key compute.SecretID) ([]compute.Disk, error) {
 	how := k.Encryption
-	if how == (compute.LegacyEncryption{}) {
+	if how == (compute.DMCrypt{}) {
 		how = compute.DefaultLegacyEncryption
 	}
 	options, err := how.Options()

@@ -24,8 +24,8 @@ import (
 	"strongroom/compute"
 )
 
-// cephFS mounts shares of CephFS with ceph-fuse, which goes on by itself when the worker ends,
-// and ends with its mount. What it is told is in a folder in memory while it begins.
+// cephFS mounts shares of CephFS with the kernel's client where there is one, and else with ceph-fuse, which
+// goes on by itself when the worker ends, and ends with its mount. What that is told is in a folder in memory while it begins.
 type cephFS struct {
 	*Activities
 	place
@@ -55,21 +55,32 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return elsewhere, failed(id, "read what is mounted", err)
 	}
-	said, err := c.looks.find(ctx, point)
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return elsewhere, ctx.Err()
-	case errors.Is(err, errSilent):
-		return elsewhere, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
-	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said):
-		return dead, nil // whoever mounted it was shut out, or ended
-	case err != nil: // that says nothing of the mount, which others may use
-		return elsewhere, failed(id, "look at what is mounted", err)
+	switch isDead, err := c.isDead(ctx, id, point); {
+	case err != nil:
+		return elsewhere, err
+	case isDead:
+		return dead, nil
 	case string(noted) == from.digest():
 		return here, c.finish(id, point)
 	}
 	return elsewhere, nil
+}
+
+// isDead reports whether whoever mounted a share was shut out, or ended. Unavailable: that is not known.
+func (a *Activities) isDead(ctx context.Context, id compute.ShareID, point string) (bool, error) {
+	said, err := a.looks.find(ctx, point)
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, errSilent):
+		return false, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
+	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said):
+		return true, nil
+	case err != nil: // that says nothing of the mount, which others may use
+		return false, failed(id, "look at what is mounted", err)
+	}
+	return false, nil
 }
 
 // looks are the programs that look at mounts.
@@ -169,9 +180,6 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 	if place == nil || !plainUser.MatchString(from.User) {
 		return compute.Errorf(compute.Conflict, "share %s: where it is exported cannot be read", id)
 	}
-	if _, err := exec.LookPath(cephFuse); err != nil {
-		return compute.Errorf(compute.Conflict, "share %s: ceph-fuse is not installed on this host", id)
-	}
 	if err := c.clear(ctx, c.place, id); err != nil {
 		return err
 	}
@@ -181,6 +189,12 @@ func (c cephFS) mount(ctx context.Context, id compute.ShareID, point string, fro
 	f := folder.Folder{Path: filepath.Join(c.Dir, id.String())}
 	if err := f.Write(sourceName, []byte(from.digest())); err != nil {
 		return failed(id, "note what is mounted", err)
+	}
+	if kernelHas(ctx, cephType) {
+		return c.byKernel(ctx, id, point, from)
+	}
+	if _, err := exec.LookPath(cephFuse); err != nil {
+		return compute.Errorf(compute.Conflict, "share %s: this host's kernel has no CephFS, and ceph-fuse is not installed", id)
 	}
 	told := c.told(point)
 	if err := os.Mkdir(told, 0o700); err != nil {

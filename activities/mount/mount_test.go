@@ -216,9 +216,9 @@ func TestSH12AMountThatFails(t *testing.T) {
 	require.NoError(t, h.Remove(t.Context(), h.use(server)))
 	require.Empty(t, h.seen())
 
-	nfs := h.input(server) // SH-18
-	nfs.Protocol = "NFS"
-	require.EqualError(t, h.Mount(t.Context(), nfs), "Share protocol NFS is not supported.")
+	other := h.input(server)
+	other.Protocol = "GLUSTERFS"
+	require.EqualError(t, h.Mount(t.Context(), other), "Share protocol GLUSTERFS is not supported.")
 	require.Equal(t, compute.Invalid, compute.KindOf(h.Mount(t.Context(), mount.Input{Protocol: compute.LocalShare})))
 	wrong := h.use(server)
 	wrong.Thing.Name = "../../etc"

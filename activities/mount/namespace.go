@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,16 +125,25 @@ func onThread(do func() error) error {
 // isMounted reports whether something is mounted at a path. It asks nobody who may not answer:
 // not what is mounted there.
 func (p place) isMounted(path string) (bool, error) {
+	_, mounted, err := p.sourceOf(path)
+	return mounted, err
+}
+
+// sourceOf gives what the kernel says that is mounted at a path, on top.
+func (p place) sourceOf(path string) (source string, mounted bool, err error) {
 	text, err := readIn(p.of, "mountinfo")
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 4 && unescaped.Replace(fields[4]) == path {
-			return true, nil
+			mounted = true
+			if end := slices.Index(fields, "-"); end > 0 && len(fields) > end+2 { // "… - <type> <source> <options>"
+				source = unescaped.Replace(fields[end+2])
+			}
 		}
 	}
-	return false, nil
+	return source, mounted, nil
 }
 
 // serves reports whether a process of this one's namespace is the ceph-fuse of a mount point. One

@@ -38,6 +38,8 @@ func (a *Activities) protocol(name string, p place) protocol {
 		return bind{}
 	case compute.CephFSShare:
 		return cephFS{a, p}
+	case compute.NFSShare:
+		return nfs{a, p}
 	}
 	return nil
 }

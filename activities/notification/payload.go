@@ -18,12 +18,6 @@ type subject struct {
 	now       time.Time // by the database's clock
 }
 
-// powerStates are the words of the power states.
-var powerStates = map[compute.PowerState]string{
-	compute.PowerNone: "pending", compute.PowerRunning: "running", compute.PowerPaused: "paused",
-	compute.PowerShutdown: "shutdown", compute.PowerCrashed: "crashed", compute.PowerSuspended: "suspended",
-}
-
 // instance are the keys of InstancePayload 1.9. No address is known of a server, and it has no
 // volumes.
 func (s subject) instance() map[string]any {
@@ -37,7 +31,7 @@ func (s subject) instance() map[string]any {
 		"kernel_id": "", "ramdisk_id": "",
 		"created_at": seconds(&r.CreatedAt), "updated_at": seconds(r.UpdatedAt), "launched_at": seconds(r.LaunchedAt),
 		"terminated_at": seconds(r.TerminatedAt), "deleted_at": seconds(r.DeletedAt),
-		"state": r.VMState, "task_state": orNull(r.TaskState), "power_state": powerStates[r.PowerState], "progress": r.Progress,
+		"state": r.VMState, "task_state": orNull(r.TaskState), "power_state": r.PowerState.Word(), "progress": r.Progress,
 		"ip_addresses": []any{}, "block_devices": []any{}, "metadata": orEmpty(r.Metadata),
 		"locked": r.LockedBy != nil, "locked_reason": r.LockedReason, "auto_disk_config": r.DiskConfig,
 		"shares":     s.shares,

@@ -68,16 +68,27 @@ func (a *Activities) Sweep(ctx context.Context) (outbox.Repaired, error) {
 	return r.Repair(ctx)
 }
 
-// SettleLost ends an operation whose execution is gone: its server shows ERROR, and says so.
+// SettleLost ends an operation whose execution is gone, and says what clears what it left: its server, if it has one, shows
+// ERROR.
 func (a *Activities) SettleLost(ctx context.Context, op compute.Operation) error {
-	return a.Record.Settle(ctx, record.SettleInput{
+	end := record.SettleInput{
 		OperationInput: durable.OperationInput{Operation: op.ID, Server: op.ServerID, Subject: op.Subject},
-		State:          compute.OperationFailed, Message: lost, VMState: compute.VMError,
-		Fault: &compute.Fault{Code: 500, Message: lost, Created: time.Now().UTC()},
-	})
+		State:          compute.OperationFailed, Message: lost + clears[op.On().Kind],
+	}
+	if op.On().Kind == compute.OwnerServer {
+		end.VMState, end.Fault = compute.VMError, &compute.Fault{Code: 500, Message: end.Message, Created: time.Now().UTC()}
+	}
+	return a.Record.Settle(ctx, end)
 }
 
-const lost = "The operation was terminated from outside. Delete the server to clear what it left."
+const lost = "The operation was terminated from outside."
+
+// clears says, by what the operation was at work on, what clears what it left. Other operations leave it to the audit.
+var clears = map[compute.OwnerKind]string{
+	compute.OwnerServer: " Delete the server to clear what it left.",
+	compute.OwnerHost:   " Ask for it again: it goes on from where it was.",
+	compute.OwnerVolume: " Ask for it again, with strongroom host secure-state: that goes on from where it was, and clears what it left.",
+}
 
 func (a *Activities) isDue(ctx context.Context) (bool, error) {
 	return (&ledger.Activities{Pool: a.Pool}).IsDue(ctx)

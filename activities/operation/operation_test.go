@@ -3,6 +3,7 @@ package operation_test
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,6 +180,29 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, outbox.Repaired{Closed: 2}, b.sweep())
 		require.Equal(t, compute.OperationFailed, b.state(ended))
 		require.Equal(t, compute.OperationFailed, b.state(traceless))
+	})
+
+	t.Run("says what clears what it left", func(t *testing.T) {
+		for kind, says := range map[compute.OwnerKind]string{
+			compute.OwnerServer: "Delete the server", compute.OwnerVolume: "strongroom host secure-state", compute.OwnerHost: "Ask for it again",
+		} {
+			op := compute.Operation{ID: compute.NewOperationID(), Kind: compute.OpDrain, Subject: compute.Owner{Kind: kind, ID: uuid.New()}}
+			if kind == compute.OwnerServer {
+				op = b.operation(b.server(), compute.OpStop)
+			} else {
+				require.NoError(t, b.q.InsertOperation(ctx, schema.InsertOperationParams{
+					ID: op.ID, SubjectKind: kind, SubjectID: &op.Subject.ID, Kind: op.Kind, ProjectID: "p", UserID: "u", Arguments: []byte(`{}`), State: compute.OperationRunning,
+				}))
+			}
+			require.NoError(t, b.SettleLost(ctx, op))
+			row, err := b.q.GetOperation(ctx, op.ID)
+			require.NoError(t, err)
+			require.Equal(t, compute.OperationFailed, row.State)
+			message := row.Operation().Message
+			require.True(t, strings.HasPrefix(message, "The operation was terminated from outside. "), message)
+			require.Contains(t, message, says)
+			require.Equal(t, kind == compute.OwnerServer, strings.Contains(message, "server"))
+		}
 	})
 
 	t.Run("settles what lost its server", func(t *testing.T) {

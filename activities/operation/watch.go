@@ -128,6 +128,7 @@ func (a *Activities) pass(ctx context.Context) (due bool) {
 	}{
 		{"operations could not be looked at", func(ctx context.Context) error { _, err := a.Sweep(ctx); return err }},
 		{"deleted servers could not be purged", func(ctx context.Context) error { _, err := a.Record.Purge(ctx, a.Retention); return err }},
+		{"tokens of consoles could not be forgotten", a.Record.ForgetConsoleTokens},
 		{"shelved servers could not be looked at", a.due(a.Record.BeginOffloads)},
 		{"servers of restarted hosts could not be looked at", a.due(a.Record.BeginResumes)},
 		{"resized servers could not be looked at", a.due(a.Record.BeginConfirms)},

@@ -61,6 +61,9 @@ type ClaimInput struct {
 	// Alone says that the server is on no host: claims that it has are of operations that
 	// were terminated, and go as the new one comes.
 	Alone bool `json:"alone,omitempty"`
+	// TPMOf is the host that has the state of the server's vTPM, and cannot be asked for it: hosts that have it on
+	// the same storage come first (TPM-39). nil: there is none to look for.
+	TPMOf *compute.HostID `json:"tpm_of,omitempty"`
 }
 
 // ClaimResult is the host that took the server.
@@ -69,11 +72,12 @@ type ClaimResult struct {
 	Name string         `json:"name"`
 	// Format is that of the server's disks for which nobody asks for one (EE-03).
 	Format compute.DiskFormat `json:"default_format"`
+	Zone   string             `json:"availability_zone,omitempty"` // the host's
 }
 
 // Claim is the activity placement.Claim: it chooses a host and claims the server's
-// resources on it, so that any number of creates at once never overcommit a
-// host. A claim that the operation has already is kept. A server that has a place
+// resources on it, so that any number of claims at once never overcommit a
+// host, nor break the policy of the server's group. A claim that the operation has already is kept. A server that has a place
 // stays there: it has two claims until its operation decides.
 // NoHost: none can take the server.
 func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, error) {
@@ -114,8 +118,16 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) ([]schema.Ho
 				out, not = append(out, row), append(not, row.ID)
 			}
 		}
+		want := compute.RequestOf(in.Plan)
+		if in.TPMOf != nil {
+			row := byID[*in.TPMOf]
+			want.TPMStorage = row.Host().TPMStorage
+		}
+		if want.Affinity, err = schema.LoadAffinity(ctx, q, in.Server, in.Operation, false); err != nil {
+			return err
+		}
 		hosts := compute.Among(schema.Hosts(rows), not, in.Only)
-		for _, host := range compute.Candidates(hosts, compute.RequestOf(in.Plan), time.Now()) {
+		for _, host := range compute.Candidates(hosts, want, time.Now()) {
 			out = append(out, byID[host.ID])
 		}
 		return nil
@@ -144,15 +156,19 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 		}
 		if held != nil {
 			row, err := q.ClaimedHost(ctx, held.HostID)
-			out = ClaimResult{Host: held.HostID, Name: row.Name, Format: compute.Host{Default: row.DefaultFormat}.DefaultFormat()}
+			out = ClaimResult{Host: held.HostID, Name: row.Name, Format: compute.Host{Default: row.DefaultFormat}.DefaultFormat(), Zone: row.AvailabilityZone}
+			return err
+		}
+		affinity, err := schema.LoadAffinity(ctx, q, in.Server, in.Operation, true)
+		if err != nil || affinity.Unfit(row.ID) != "" {
 			return err
 		}
 		host, err := lockHost(ctx, q, row)
-		if err != nil || host.Disabled || host.Revoked || !host.Fits(in.Plan.Resources()) {
+		if err != nil || host.Disabled || host.Revoked || !host.Fits(in.Plan.ResourcesOn(host)) {
 			return err
 		}
-		out = ClaimResult{Host: host.ID, Name: host.Name, Format: host.DefaultFormat()}
-		return claim(ctx, q, in, row)
+		out = ClaimResult{Host: host.ID, Name: host.Name, Format: host.DefaultFormat(), Zone: host.Zone}
+		return claim(ctx, q, in, host)
 	})
 	return out, err
 }
@@ -167,11 +183,11 @@ func lockHost(ctx context.Context, q *schema.Queries, row schema.HostsWithUseRow
 	used, err := q.HostUse(ctx, row.ID)
 	host := row.Host()
 	host.Disabled, host.Revoked = locked.Disabled, used.Revoked // a drain of it may have begun
-	host.Used = compute.Resources{VCPUs: int(used.VCPUs), MemoryMB: int(used.MemoryMB), DiskGB: int(used.DiskGB)}
+	host.Used = compute.Resources{VCPUs: int(used.VCPUs), MemoryMB: int(used.MemoryMB), DiskGB: int(used.DiskGB), GroupMB: int(used.GroupMB)}
 	return host, err
 }
 
-func claim(ctx context.Context, q *schema.Queries, in ClaimInput, host schema.HostsWithUseRow) error {
+func claim(ctx context.Context, q *schema.Queries, in ClaimInput, host compute.Host) error {
 	// A claim on a host that could not take the server goes as the new one comes.
 	if in.Alone {
 		if err := q.DeleteClaims(ctx, in.Server); err != nil {
@@ -180,14 +196,14 @@ func claim(ctx context.Context, q *schema.Queries, in ClaimInput, host schema.Ho
 	} else if err := q.DeleteClaimOf(ctx, schema.DeleteClaimOfParams{ServerID: in.Server, OperationID: in.Operation}); err != nil {
 		return err
 	}
-	want := in.Plan.Resources()
+	want := in.Plan.ResourcesOn(host)
 	if err := q.InsertClaim(ctx, schema.InsertClaimParams{
 		ServerID: in.Server, HostID: host.ID, OperationID: in.Operation,
-		VCPUs: int32(want.VCPUs), MemoryMB: int32(want.MemoryMB), DiskGB: int32(want.DiskGB),
+		VCPUs: int32(want.VCPUs), MemoryMB: int32(want.MemoryMB), DiskGB: int32(want.DiskGB), GroupMB: int64(want.GroupMB),
 	}); err != nil {
 		return err
 	}
-	return place(ctx, q, in.OperationInput, &host.ID, host.AvailabilityZone)
+	return place(ctx, q, in.OperationInput, &host.ID, host.Zone)
 }
 
 // place says on which host the server is, unless another operation gave it a place.

@@ -191,7 +191,7 @@ func TestAClaimMovesFromAHostThatWasTriedInVain(t *testing.T) {
 	for range 2 {
 		got, err := b.Claim(b.Ctx, in)
 		require.NoError(t, err)
-		require.Equal(t, placement.ClaimResult{Host: second, Name: "h2", Format: compute.DefaultDiskFormat}, got)
+		require.Equal(t, placement.ClaimResult{Host: second, Name: "h2", Format: compute.DefaultDiskFormat, Zone: "az-h2"}, got)
 	}
 	use, err := b.Q.HostUse(b.Ctx, first.Host)
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ type Service interface {
 	// gives it. Of several, which attempts at the same time can make, the one stays that is
 	// bound, else the oldest; the others are removed.
 	// NotFound: the network or a security group; Invalid: an address is none of the
-	// network, or taken, or no address is left; Forbidden: the quota of ports is used up.
+	// network, or no address is left; Conflict: an address is taken; Forbidden: the quota of ports is used up.
 	Ensure(ctx context.Context, in EnsureInput) (Port, error)
 	// Bind ensures that a port, ours or a user's, is the server's and bound to the host.
 	// One that was bound to another host of the same server is bound anew. Of two servers
@@ -70,6 +70,10 @@ type Service interface {
 	// where that is known: users can give a port another name. Forbidden: neither
 	// strongroom's own user nor the credential may.
 	Remove(ctx context.Context, in RemoveInput) error
+	// Attached gives the ports that a server has in the credential's project, by their ids in
+	// order, as strongroom's own user sees them: no token of the project's is needed. With the
+	// zero id they are those of all servers there, and all that strongroom made there.
+	Attached(ctx context.Context, cred compute.Credential, server compute.ServerID) ([]Port, error)
 	// List gives the ports that strongroom made in the credential's project, by their ids
 	// in order.
 	List(ctx context.Context, cred compute.Credential) ([]Port, error)
@@ -135,6 +139,8 @@ type VIF struct {
 	Bridge string `json:"bridge_name,omitempty"`
 	// Filtered says that the service applies security groups by itself.
 	Filtered bool `json:"port_filter,omitempty"`
+	// HostFilter has the host drop what the guest sends with other addresses than the port's.
+	HostFilter bool `json:"host_filter,omitempty"`
 	// Hybrid asks for a Linux bridge between server and Open vSwitch.
 	Hybrid bool `json:"ovs_hybrid_plug,omitempty"`
 }
@@ -148,7 +154,7 @@ const (
 // EnsureInput asks for a port.
 type EnsureInput struct {
 	Credential compute.Credential `json:"credential"`
-	Name       string             `json:"name"` // NameOf; what makes it strongroom's
+	Name       string             `json:"name"` // compute.PortName; what makes it strongroom's
 	Server     compute.ServerID   `json:"server_id"`
 	Network    NetworkID          `json:"network_id"`
 	Address    netip.Addr         `json:"fixed_ip,omitzero"`         // zero: any
@@ -161,7 +167,7 @@ type BindInput struct {
 	Port       ID                 `json:"port_id"`
 	Server     compute.ServerID   `json:"server_id"`
 	Host       string             `json:"host"` // as the network service knows it
-	Zone       string             `json:"zone"` // availability zone, for the port's owner "compute:ZONE"
+	Zone       string             `json:"zone"` // availability zone, for the port's owner "compute:ZONE"; "": as before
 }
 
 // UnbindInput says which server is to have a port no longer.

@@ -2,33 +2,16 @@ package port
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/google/uuid"
 
 	"strongroom/compute"
 )
 
-// namePrefix begins the names of strongroom's ports.
-const namePrefix = "strongroom-"
-
-// NameOf is the name of the port that an operation makes, by the operation's own label for
-// it: the same for each attempt, and no other port's.
-func NameOf(op compute.OperationID, label string) string {
-	return namePrefix + op.Derive("port/"+label).String()
-}
-
-// IsOurs reports whether a port of the name is one that strongroom made.
-func IsOurs(name string) bool {
-	id, found := strings.CutPrefix(name, namePrefix)
-	_, err := uuid.Parse(id)
-	return found && err == nil && len(id) == 36
-}
-
 // Check refuses what no service can do, with Invalid.
 func (in EnsureInput) Check() error {
 	switch {
-	case !IsOurs(in.Name):
+	case !compute.IsPortName(in.Name):
 		return compute.Errorf(compute.Invalid, "%q is no name of a port that strongroom makes", in.Name)
 	case in.Server.UUID == uuid.Nil:
 		return compute.Errorf(compute.Invalid, "a port needs a server that it is for")
@@ -61,7 +44,7 @@ func (n Network) CheckAttachable(cred compute.Credential) error {
 func (p Port) CheckUsable(server compute.ServerID) error {
 	switch {
 	case p.Device != "" && p.Device != server.String():
-		return InUse(p.ID)
+		return compute.PortInUse(p.ID)
 	case len(p.Addresses) == 0:
 		return compute.Errorf(compute.Invalid, "Port %s requires a FixedIP in order to be used.", p.ID)
 	}
@@ -72,6 +55,14 @@ func (p Port) CheckUsable(server compute.ServerID) error {
 func (v VIF) CheckBound(id ID) error {
 	if v.Type != VIFOpenVSwitch && v.Type != VIFBridge {
 		return compute.Errorf(compute.Conflict, "Binding failed for port %s, please check neutron logs for more information.", id)
+	}
+	return nil
+}
+
+// checkHybrid refuses, with Conflict, a binding that hosts here do not plug.
+func (v VIF) checkHybrid(at BindInput) error {
+	if v.Hybrid {
+		return compute.Errorf(compute.Conflict, "Port %s is bound with ovs_hybrid_plug on host %s, which hosts here do not plug.", at.Port, at.Host)
 	}
 	return nil
 }
@@ -98,18 +89,13 @@ func AmbiguousGroup(name string) error {
 	return compute.Errorf(compute.Conflict, "Multiple security groups found matching '%s'. Use an ID to be more specific.", name)
 }
 
-// InUse is the error for a port that another server has.
-func InUse(id ID) error {
-	return compute.Errorf(compute.Conflict, "Port %s is still in use.", id)
-}
-
 // Taken is the error for an address that another port has.
 func Taken(address netip.Addr) error {
-	return compute.Errorf(compute.Invalid, "Fixed IP %s is already in use.", address)
+	return compute.Errorf(compute.Conflict, "Fixed IP %s is already in use.", address)
 }
 
 // Outside is the error for an address that is none of a network's.
-func Outside(address netip.Addr, network NetworkID) error {
+func Outside(address string, network NetworkID) error {
 	return compute.Errorf(compute.Invalid, "Fixed IP %s is not a valid ip address for network %s.", address, network)
 }
 

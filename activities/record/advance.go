@@ -22,11 +22,13 @@ var Advance = durable.Activity[AdvanceInput, AdvanceResult]{
 // also when the rest is refused because another operation has taken over the server.
 type AdvanceInput struct {
 	durable.OperationInput
-	Close   *Close             `json:"close,omitempty"` // the step before
-	Secrets *Secrets           `json:"secrets,omitempty"`
-	Options []Option           `json:"options,omitempty"`
-	Trust   *Trust             `json:"trust,omitempty"`
-	Task    *compute.TaskState `json:"task,omitempty"`
+	Close   *Close   `json:"close,omitempty"` // the step before
+	Secrets *Secrets `json:"secrets,omitempty"`
+	Options []Option `json:"options,omitempty"`
+	Trust   *Trust   `json:"trust,omitempty"`
+	// Networks are the server's interfaces from here on, with their ports; nil: as before.
+	Networks []compute.Network  `json:"networks,omitempty"`
+	Task     *compute.TaskState `json:"task,omitempty"`
 	// Migration is where the server is moved.
 	Migration *Migration `json:"migration,omitempty"`
 	Open      *Open      `json:"open,omitempty"` // the step that comes
@@ -74,6 +76,7 @@ func (in AdvanceInput) summary() string {
 		{in.Secrets != nil, func() string { return "save ids of secrets" }},
 		{len(in.Options) > 0, func() string { return "save encryption options" }},
 		{in.Trust != nil, func() string { return "save the trust" }},
+		{in.Networks != nil, func() string { return "save the ports" }},
 		{in.Migration != nil, func() string { return "save the migration" }},
 		{in.Task != nil, func() string { return "set task " + string(*in.Task) }},
 		{in.Open != nil, func() string { return "open " + in.Open.Event }},
@@ -113,7 +116,7 @@ func (a *Activities) Advance(ctx context.Context, in AdvanceInput) (AdvanceResul
 
 // closesOnly reports whether there is nothing to refuse.
 func (in AdvanceInput) closesOnly() bool {
-	return in.Secrets == nil && len(in.Options) == 0 && in.Trust == nil && in.Migration == nil && in.Task == nil && in.Open == nil
+	return in.Secrets == nil && len(in.Options) == 0 && in.Trust == nil && in.Networks == nil && in.Migration == nil && in.Task == nil && in.Open == nil
 }
 
 // writeServer writes what a step changed of the server.
@@ -138,6 +141,9 @@ func (in AdvanceInput) writeServer(ctx context.Context, q *schema.Queries) error
 		}); err != nil {
 			return err
 		}
+	}
+	if err := savePorts(ctx, q, in.Server, in.Networks); err != nil {
+		return err
 	}
 	if err := in.writeMigration(ctx, q); err != nil || in.Task == nil {
 		return err

@@ -105,6 +105,11 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	out.BacksUpTPM = a.TPMBackupInterval > 0 && out.Server.TPM != nil
 	host, err := q.ClaimedHost(ctx, *out.Server.Host)
 	out.Host = &durable.Host{ID: *out.Server.Host, Name: host.Name}
+	for i := range out.Server.Shares {
+		if s := &out.Server.Shares[i]; s.Protocol == compute.NFSShare {
+			s.Address = host.ShareAddress
+		}
+	}
 	out.HostFormat = compute.Host{Default: host.DefaultFormat}.DefaultFormat()
 	return out, err
 }

@@ -96,9 +96,6 @@ func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
 		if err := moveServer(ctx, q, in.OperationInput, in.To, schema.MoveServerParams{}); err != nil {
 			return err
 		}
-		if err := setNewTPM(ctx, q, in.Server, in.To.HasNewTPM()); err != nil {
-			return err
-		}
 		if in.To.TPMBackup == nil {
 			if err := q.ForgetTPMBackup(ctx, in.Server); err != nil {
 				return err

@@ -52,7 +52,7 @@ func TestA7EveryKindThatBootsMovesLegacyKeys(t *testing.T) {
 func TestBeginMovesLegacyKeysByTheHostsOptions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Legacy = compute.LegacyEncryption{Cipher: "aes-cbc-essiv:sha256", KeySize: 256, Hash: "sha256"}
+	b.Legacy = compute.DMCrypt{Cipher: "aes-cbc-essiv:sha256", KeySize: 256, Hash: "sha256"}
 	got, err := b.Begin(b.ctx, b.legacy(compute.OpStart))
 	require.NoError(t, err)
 	require.Equal(t, "essiv:sha256", got.Server.Disks[0].EncryptionOptions["ivgen-alg"])

@@ -152,6 +152,9 @@ func moveServer(ctx context.Context, q *schema.Queries, in durable.OperationInpu
 	if err := setUnbooted(ctx, q, in.Server, is.Unbooted()); err != nil {
 		return err
 	}
+	if err := setNewTPM(ctx, q, in.Server, is.HasNewTPM()); err != nil {
+		return err
+	}
 	return setTPMSecret(ctx, q, in.Server, is.TPM)
 }
 

@@ -129,6 +129,42 @@ func TestMoveAndDecide(t *testing.T) {
 	}
 }
 
+// TPM-18, TPM-19: of a server that is off it is on record that its new vTPM has no state yet; a revert takes that back, and
+// leaves it with what had none before, either.
+func TestMoveOfAServerThatIsOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ revert, was, now bool }{
+		"confirmed": {false, false, true}, "reverted": {true, false, false}, "reverted to one without": {true, true, true},
+	} {
+		b := setup(t)
+		from := b.Host("a", 4, 4096)
+		first := b.server(compute.OpCreate)
+		b.Exec("UPDATE servers SET host_id = $2, vm_state = 'stopped', tpm = $3 WHERE id = $1", first.Server, from, &compute.TPM{Version: compute.TPM20, Model: compute.TPMTIS, Security: compute.SecurityUser})
+		if c.was {
+			b.Exec("INSERT INTO server_system_metadata (server_id, key, value) VALUES ($1, $2, 'yes')", first.Server, compute.SystemNewTPM)
+		}
+		load := func() compute.Server {
+			s, err := schema.LoadServer(b.ctx, b.q, first.Server)
+			require.NoError(t, err)
+			return s
+		}
+		require.Equal(t, c.was, load().HasNewTPM(), name)
+		in := b.supersede(first, compute.OpResize, compute.ResizeArguments{})
+		will := load().WithNewTPM(true)
+		will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser}
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{
+			OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMResized, Power: compute.PowerShutdown, Move: &record.Move{To: will},
+		}))
+		require.True(t, load().HasNewTPM(), name)
+		kind, decide := compute.OpConfirmResize, b.ConfirmResize
+		if c.revert {
+			kind, decide = compute.OpRevertResize, b.RevertResize
+		}
+		require.NoError(t, decide(b.ctx, record.DecideMoveInput{OperationInput: b.supersede(in, kind, struct{}{})}))
+		require.Equal(t, c.now, load().HasNewTPM(), name)
+	}
+}
+
 // A window that is over confirms; a server in it, and one that somebody is at, are left alone.
 func TestBeginConfirms(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 // Activities are the local activities on operations and servers.
 type Activities struct {
 	Pool   *pgxpool.Pool
-	Legacy compute.LegacyEncryption // of disks with a legacy key; default compute.DefaultLegacyEncryption
+	Legacy compute.DMCrypt // of disks with a legacy key; default compute.DefaultLegacyEncryption
 	// TPMBackupInterval is how often the state of a server's vTPM is backed up; 0: never.
 	TPMBackupInterval time.Duration
 	// Notifications tells of operations; nil: nobody is told.
@@ -31,8 +31,12 @@ type Activities struct {
 // Register registers the activities under their names.
 func (a *Activities) Register(r durable.Registry) {
 	Begin.Register(r, a.Begin)
+	BeginVolume.Register(r, a.BeginVolume)
+	SetVolume.Register(r, durable.NoResult(a.SetVolume))
 	Advance.Register(r, a.Advance)
 	ClearSecrets.Register(r, durable.NoResult(a.ClearSecrets))
+	ClearPorts.Register(r, durable.NoResult(a.ClearPorts))
+	DropPort.Register(r, durable.NoResult(a.DropPort))
 	Settle.Register(r, durable.NoResult(a.Settle))
 	FinishDelete.Register(r, durable.NoResult(a.FinishDelete))
 	HandOver.Register(r, durable.NoResult(a.HandOver))

@@ -146,6 +146,9 @@ func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) err
 		if err := clearSecrets(ctx, q, in.Server); err != nil {
 			return err
 		}
+		if err := clearPorts(ctx, q, in.Server); err != nil {
+			return err
+		}
 		if err := q.DetachShares(ctx, in.Server); err != nil {
 			return err
 		}
@@ -180,11 +183,11 @@ func (a *Activities) write(ctx context.Context, q *schema.Queries, e ending, giv
 	if err != nil {
 		return err
 	}
-	if err := closeStep(ctx, q, e.Operation, e.close); err != nil {
+	op, err := q.GetOperation(ctx, e.Operation)
+	if err != nil || op.State == e.state { // written already; what it released may have been made again since, by another operation
 		return err
 	}
-	op, err := q.GetOperation(ctx, e.Operation)
-	if err != nil || op.State.Settled() {
+	if err := closeStep(ctx, q, e.Operation, e.close); err != nil || op.State.Settled() {
 		return err
 	}
 	switch {

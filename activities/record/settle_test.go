@@ -179,6 +179,39 @@ func TestB6AnOperationOnAVolumeBeginsAndEnds(t *testing.T) {
 	}
 }
 
+// An end whose answer was lost is written again when another operation has made again what it released.
+func TestAnEndWrittenAgainReleasesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	volume := compute.Owner{Kind: compute.OwnerVolume, ID: uuid.New()}
+	begin := func(kind compute.OperationKind) (in durable.OperationInput, mount []compute.Thing) {
+		op := compute.Operation{ID: compute.NewOperationID(), Kind: kind, Subject: volume}
+		b.Operation(op, compute.RebootArguments{})
+		in = input(op)
+		_, err := b.Begin(b.ctx, in)
+		require.NoError(t, err)
+		made := compute.Thing{Kind: compute.ThingVolumeMount, Place: "host", Name: volume.ID.String(), Owner: volume}
+		require.NoError(t, b.open(in, record.Open{Event: "e", Things: []compute.Thing{made}}))
+		return in, []compute.Thing{made}
+	}
+	present := func() int {
+		return b.CountRows("SELECT count(*) FROM ledger WHERE name = $1 AND state = 'present'", volume.ID.String())
+	}
+	for _, state := range []compute.OperationState{compute.OperationSucceeded, compute.OperationFailed} {
+		in, mount := begin(compute.OpStop)
+		end := record.SettleInput{OperationInput: in, Close: &record.Close{Event: "e", Released: mount}, State: state}
+		require.NoError(t, b.Settle(b.ctx, end))
+		require.Zero(t, present())
+		again, mount := begin(compute.OpReboot)
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{
+			OperationInput: again, Close: &record.Close{Event: "e", Present: mount}, State: compute.OperationSucceeded,
+		}))
+		require.Equal(t, 1, present())
+		require.NoError(t, b.Settle(b.ctx, end))
+		require.Equal(t, 1, present())
+	}
+}
+
 // TestLowUserDataGoWithTheServer: they may hold passwords, and nobody can read them any more.
 func TestLowUserDataGoWithTheServer(t *testing.T) {
 	t.Parallel()

@@ -49,6 +49,24 @@ func TestSH27SharesOfAServer(t *testing.T) {
 	require.Equal(t, compute.ShareInactive, left[0].Status)
 }
 
+// SH-18, SH-30: an operation begins with the address that the server's host has told last: shares of NFS let that in.
+func TestSH18TheAddressOfAHost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.server(compute.OpStart)
+	for _, protocol := range []string{compute.NFSShare, compute.CephFSShare} {
+		require.NoError(t, b.Q.AttachShare(b.ctx, schema.AttachShareParams{
+			ID: uuid.New(), ServerID: in.Server, ShareID: compute.ShareID{UUID: uuid.New()}, Status: compute.ShareInactive, Tag: protocol, ShareProto: protocol, ExportLocation: []byte("sealed"),
+		}))
+	}
+	b.Exec(`UPDATE servers SET host_id = $1 WHERE id = $2`, b.Host("h1", 8, 8192), in.Server)
+	b.Exec(`UPDATE hosts SET share_address = '198.51.100.7'`)
+	begun, err := b.Begin(b.ctx, in)
+	require.NoError(t, err)
+	require.Equal(t, "198.51.100.7", begun.Server.Shares[0].Address)
+	require.Empty(t, begun.Server.Shares[1].Address)
+}
+
 // SH-32: an operation that ends without a word about its share, since it could not begin or was terminated, leaves
 // none that attaches or detaches for ever.
 func TestSH32NoShareAttachesForEver(t *testing.T) {

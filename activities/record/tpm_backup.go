@@ -27,7 +27,8 @@ type TPMBackupInput struct {
 
 // TPMBackup is the activity record.TPMBackup: from here on an evacuate of the server restores its
 // vTPM from the object. Another object than before is the next generation; the same one says that
-// the state has not changed until now. Running again after it took effect is a success.
+// the state has not changed. Either is good as of the time that the operation was accepted: an attempt that died may have stored
+// the object long before this. Running again after it took effect is a success.
 func (a *Activities) TPMBackup(ctx context.Context, in TPMBackupInput) error {
 	d := decision{OperationInput: in.OperationInput, close: in.Close}
 	isNoted := func(row schema.Server) bool { return row.TPMBackup != nil && row.TPMBackup.Operation == in.Operation }
@@ -40,11 +41,11 @@ func (a *Activities) TPMBackup(ctx context.Context, in TPMBackupInput) error {
 		if err != nil || isNoted(row) {
 			return err
 		}
-		now, err := q.DatabaseTime(ctx)
+		op, err := q.GetOperation(ctx, in.Operation)
 		if err != nil {
 			return err
 		}
-		is := compute.TPMBackup{StoredTPM: in.Stored, Of: in.Of, Generation: row.TPMBackups, At: now, Final: in.Final, Operation: in.Operation}
+		is := compute.TPMBackup{StoredTPM: in.Stored, Of: in.Of, Generation: row.TPMBackups, At: op.AcceptedAt, Final: in.Final, Operation: in.Operation}
 		if !in.Same {
 			is.Generation++
 		}

@@ -41,7 +41,7 @@ func (a *Activities) Look(ctx context.Context, in LookInput) (Share, error) {
 	if err != nil {
 		return Share{}, err
 	}
-	if err := s.CheckMountable(); err != nil {
+	if err := s.Check(); err != nil {
 		return Share{}, err
 	}
 	_, err = a.Service.Locations(ctx, in.Credential, in.Share)

@@ -12,8 +12,7 @@ import (
 // Protocol is how a share is mounted.
 type Protocol string
 
-// The protocols of shares whose access rules are known here. Hosts mount those that
-// CheckMountable lets pass.
+// The protocols of shares that hosts mount.
 const (
 	NFS    Protocol = "NFS"
 	CephFS Protocol = "CEPHFS"
@@ -32,16 +31,8 @@ func (p Protocol) Grantees() (kind Kind, ok bool) {
 	return "", false
 }
 
-// CheckMountable refuses, with Conflict, a share that no host mounts (SH-18), and one that
-// cannot be mounted now.
-func (s Share) CheckMountable() error {
-	if s.Protocol != CephFS && s.Protocol != Local {
-		return compute.Errorf(compute.Conflict, "Share protocol %s is not supported.", s.Protocol)
-	}
-	return s.Check()
-}
-
-// Check refuses, with Conflict, a share that cannot be mounted.
+// Check refuses, with Conflict, a share that no host mounts (SH-18), and one that cannot be
+// mounted now.
 func (s Share) Check() error {
 	if _, ok := s.Protocol.Grantees(); !ok {
 		return compute.Errorf(compute.Conflict, "Share protocol %s is not supported.", s.Protocol)
@@ -61,6 +52,14 @@ var userSpace = uuid.MustParse("9c2f5a0e-3d0f-5c1f-8f3a-0d6b1c9e7a44")
 func UserOf(host compute.HostID, share ID) Grantee {
 	id := uuid.NewSHA1(userSpace, append(host.UUID[:], share.UUID[:]...))
 	return Grantee{Kind: CephUser, Name: "strongroom-" + id.String()}
+}
+
+// GranteeOf is whom a share's rule lets in for a host: its Ceph user, or the address that it has there.
+func GranteeOf(p Protocol, host compute.HostID, share ID, address string) Grantee {
+	if kind, _ := p.Grantees(); kind != CephUser {
+		return Grantee{Kind: kind, Name: address}
+	}
+	return UserOf(host, share)
 }
 
 // Is reports whether both are the same: addresses may be written in several ways.

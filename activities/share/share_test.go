@@ -50,12 +50,11 @@ func TestWhatCanBeMounted(t *testing.T) {
 	t.Parallel()
 	s := share.Share{ID: share.ID{UUID: uuid.MustParse("6dd2d5ce-d469-4235-b10a-25d1e983aefd")}, Protocol: share.NFS, Status: share.StatusAvailable}
 	require.NoError(t, s.Check())
-	require.EqualError(t, s.CheckMountable(), "Share protocol NFS is not supported.") // by hosts, of this release
 	s.Protocol = share.CephFS
-	require.NoError(t, s.CheckMountable())
+	require.NoError(t, s.Check())
 	s.Status = "deleting"
 	require.EqualError(t, s.Check(), "Share 6dd2d5ce-d469-4235-b10a-25d1e983aefd is in 'deleting' instead of 'available' status.")
-	require.Equal(t, compute.Conflict, compute.KindOf(s.CheckMountable()))
+	require.Equal(t, compute.Conflict, compute.KindOf(s.Check()))
 	s.Protocol = "GLUSTERFS"
 	require.EqualError(t, s.Check(), "Share protocol GLUSTERFS is not supported.")
 	require.Equal(t, compute.Conflict, compute.KindOf(s.Check()))

@@ -230,10 +230,11 @@ func accessOf(row schema.DueSharesRow, seen share.Looked) (share.Access, compute
 	if !isThere {
 		return "", ""
 	}
-	to := share.Grantee{Kind: share.Address, Name: row.Address}
-	if row.ShareProto == compute.CephFSShare && row.HostID != nil {
-		to = share.UserOf(*row.HostID, row.ShareID)
+	var host compute.HostID
+	if row.HostID != nil {
+		host = *row.HostID
 	}
+	to := share.GranteeOf(share.Protocol(row.ShareProto), host, row.ShareID, row.Address)
 	access := share.AccessBy(rules, row.ServerID, to, share.ReadWrite)
 	if access == share.Refused {
 		return access, compute.ShareAccessRefused

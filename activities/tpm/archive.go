@@ -30,6 +30,8 @@ func isPermanent(path string) bool {
 	return strings.HasPrefix(name, "tpm") && strings.HasSuffix(name, ".permall")
 }
 
+var errEmpty = compute.Errorf(compute.Corrupt, "it is empty")
+
 // pack gives the files of a state folder as a tar: the same folder always gives the same
 // bytes. What swtpm keeps is encrypted already. Owners are the host's and left out.
 func pack(dir string) ([]byte, error) { return packFiles(dir, false) }
@@ -60,7 +62,7 @@ func packFiles(dir string, permanent bool) ([]byte, error) {
 		return packFile(w, name, path, maxState-int64(out.Len()))
 	})
 	if err == nil && files == 0 {
-		err = compute.Errorf(compute.Corrupt, "it is empty")
+		err = errEmpty
 	}
 	return out.Bytes(), errors.Join(err, w.Close())
 }

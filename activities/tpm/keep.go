@@ -30,6 +30,8 @@ var (
 type KeepInput struct {
 	Server compute.ServerID `json:"server"`
 	Kept   string           `json:"kept"` // the copy's name: compute.KeptTPM
+	// New says that the first boot of the server's vTPM is to come: where there is no state, the copy says that.
+	New bool `json:"new,omitempty"`
 }
 
 // PutBackInput asks that the state of a server that is off is what a copy has.
@@ -40,7 +42,7 @@ type PutBackInput struct {
 }
 
 // Keep is the activity tpm.Keep: it ensures that there is the copy, bit for bit, with owners and
-// modes. Corrupt: there is no state.
+// modes. Corrupt: there is no state, and it is not to come.
 func (a *Activities) Keep(ctx context.Context, in KeepInput) error {
 	kept, err := a.kept(in.Server, in.Kept)
 	if err != nil {
@@ -58,11 +60,15 @@ func (a *Activities) Keep(ctx context.Context, in KeepInput) error {
 		return nil // it got its name when it was whole
 	}
 	data, err := pack(a.dir(in.Server))
-	if errors.Is(err, fs.ErrNotExist) {
+	is := readMark(a.dir(in.Server))
+	switch is.None = false; {
+	case in.New && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errEmpty)):
+		data, err, is.None = nil, nil, true
+	case errors.Is(err, fs.ErrNotExist):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", in.Server)
 	}
 	if err == nil {
-		err = a.lay(ctx, in.Server, data, readMark(a.dir(in.Server)), kept)
+		err = a.lay(ctx, in.Server, data, is, kept)
 	}
 	if err != nil {
 		return failed(in.Server, err)
@@ -91,7 +97,7 @@ func (a *Activities) PutBack(ctx context.Context, in PutBackInput) error {
 		if err != nil {
 			return err
 		}
-		data, err = pack(kept)
+		data, err = packCopy(kept)
 		if errors.Is(err, fs.ErrNotExist) {
 			return compute.Errorf(compute.Corrupt, "server %s: the copy of its TPM state is not on this host", in.Server)
 		}
@@ -104,6 +110,15 @@ func (a *Activities) PutBack(ctx context.Context, in PutBackInput) error {
 		return failed(in.Server, err)
 	}
 	return nil
+}
+
+// packCopy is pack for a copy, which may say that there was no state.
+func packCopy(kept string) ([]byte, error) {
+	data, err := pack(kept)
+	if errors.Is(err, errEmpty) && readMark(kept).None {
+		return nil, nil
+	}
+	return data, err
 }
 
 // lay makes a state folder of a tar, or one without state, in the place of what is there. The
@@ -169,7 +184,7 @@ func (a *Activities) giveUp(ctx context.Context, server compute.ServerID, t comp
 
 // putBack makes the state what a copy has, if there is still a copy.
 func (a *Activities) putBack(ctx context.Context, server compute.ServerID, kept string) error {
-	data, err := pack(kept)
+	data, err := packCopy(kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package tpm_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,35 @@ func TestKeepAndPutBack(t *testing.T) {
 	other := compute.KeptTPM(compute.ServerID{UUID: h.server.UUID}, "req-other")
 	require.Equal(t, compute.Corrupt, compute.KindOf(h.PutBack(t.Context(), tpm.PutBackInput{Server: h.server, Operation: "req-x", Kept: other})))
 	require.Equal(t, compute.Invalid, compute.KindOf(h.Keep(t.Context(), tpm.KeepInput{Server: h.server, Kept: "../" + kept})))
+}
+
+// TPM-19: where a vTPM has no state yet, the copy says so, and there is none again once that is put back. Else what is missing, or a copy
+// that lost its files, is no such state.
+func TestKeepOfNoState(t *testing.T) {
+	t.Parallel()
+	h, _, _ := hosts(t)
+	kept := compute.Thing{Kind: compute.ThingTPMState, Name: compute.KeptTPM(h.server, revertOp), Operation: revertOp, Reference: compute.KeptUndecided}
+	keep := func(isNew bool) error {
+		return h.Keep(t.Context(), tpm.KeepInput{Server: h.server, Kept: kept.Name, New: isNew})
+	}
+	for _, make := range []func(){func() {}, func() { // as a resize leaves it
+		require.NoError(t, h.PutBack(t.Context(), tpm.PutBackInput{Server: h.server, Operation: resizeOp}))
+	}} {
+		make()
+		require.Equal(t, compute.Corrupt, compute.KindOf(keep(false)))
+		for range 2 {
+			require.NoError(t, keep(true))
+		}
+		h.has("the former one")
+		require.NoError(t, h.Remove(t.Context(), compute.Removal{Thing: kept}))
+		require.NoFileExists(t, h.path("tpm2", "tpm2-00.permall"))
+		require.NoDirExists(t, filepath.Join(h.SwtpmDir, kept.Name))
+	}
+	h.has("the former one")
+	require.NoError(t, keep(true), "the guest has booted: there is one")
+	require.NoError(t, os.RemoveAll(filepath.Join(h.SwtpmDir, kept.Name, "tpm2")))
+	require.Equal(t, compute.Corrupt, compute.KindOf(h.Remove(t.Context(), compute.Removal{Thing: kept})))
+	require.Equal(t, "the former one", h.state())
 }
 
 // A copy that goes before anything was decided is put back, also where libvirt removed the state

@@ -67,6 +67,7 @@ type mark struct {
 	SHA256    string              `json:"sha256,omitempty"`   // of what was laid down; "": it is a new one
 	Began     time.Time           `json:"began,omitzero"`     // when the operation did
 	PutBack   string              `json:"put_back,omitempty"` // what PutBack did last
+	None      bool                `json:"none,omitempty"`     // of a copy: there was no state
 }
 
 // Restore is the activity tpm.Restore: it ensures that the server's state folder is what

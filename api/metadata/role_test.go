@@ -1,43 +1,17 @@
 package metadata_test
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api/metadata"
 	"strongroom/schema"
+	"strongroom/schema/schematest"
 )
-
-// asRole gives connections that have the rights of a new role, which ends with the test.
-func (k *kit) asRole() (*pgxpool.Pool, string) {
-	k.t.Helper()
-	role := "metadata_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	k.exec("CREATE ROLE " + role)
-	k.t.Cleanup(func() {
-		_, err := k.pool.Exec(context.Background(), fmt.Sprintf("DROP OWNED BY %s; DROP ROLE %[1]s", role))
-		require.NoError(k.t, err)
-	})
-	config := k.pool.Config().Copy()
-	// The tests' server lets nobody else log in.
-	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, "SET SESSION AUTHORIZATION "+role)
-		return err
-	}
-	pool, err := pgxpool.NewWithConfig(k.t.Context(), config)
-	require.NoError(k.t, err)
-	k.t.Cleanup(pool.Close)
-	return pool, role
-}
 
 func (k *kit) exec(statement string) {
 	_, err := k.pool.Exec(k.t.Context(), statement)
@@ -49,7 +23,7 @@ func (k *kit) exec(statement string) {
 func TestLowTheMetadataServiceNeedsLittleOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	k := setup(t)
-	pool, role := k.asRole()
+	pool, role := schematest.AsRole(t, k.pool)
 	k.http.Close()
 	k.http = httptest.NewServer(metadata.New(metadata.Config{Servers: schema.Metadata{Pool: pool}, Secret: secret}))
 	t.Cleanup(k.http.Close)
@@ -68,34 +42,12 @@ func TestLowTheMetadataServiceNeedsLittleOfTheDatabase(t *testing.T) {
 		require.Contains(t, strings.ReplaceAll(body, `":"`, `": "`), says, path)
 	}
 
-	rows, err := k.pool.Query(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
-	require.NoError(t, err)
-	tables := map[string]bool{}
-	for rows.Next() {
-		var table string
-		require.NoError(t, rows.Scan(&table))
-		tables[table] = true
+	schematest.Confined(t, k.pool, pool, "SELECT * FROM schema_compatibility LIMIT 0") // all of whose one column it reads
+	for _, statement := range []string{
+		"SELECT current_operation FROM servers", "SELECT encryption_secret_uuid FROM server_disks", "UPDATE servers SET name = 'x'",
+	} {
+		schematest.Refused(t, pool, statement)
 	}
-	require.True(t, tables["credentials"] && tables["ledger"])
-	refused := func(statement string) {
-		t.Helper()
-		_, err := pool.Exec(t.Context(), statement)
-		var denied *pgconn.PgError
-		require.ErrorAs(t, err, &denied, statement)
-		require.Equal(t, "42501", denied.Code, "%s: %s", statement, denied.Message)
-	}
-	for table := range tables {
-		if table != "schema_compatibility" { // all of whose one column it reads
-			refused("SELECT * FROM " + table + " LIMIT 0")
-		}
-		refused("DELETE FROM " + table)
-		refused("INSERT INTO " + table + " DEFAULT VALUES")
-		refused("TRUNCATE " + table)
-	}
-	refused("SELECT current_operation FROM servers")
-	refused("SELECT encryption_secret_uuid FROM server_disks")
-	refused("UPDATE servers SET name = 'x'")
-	refused("CREATE TABLE mine (n int)")
 }
 
 // Who can do anything is granted nothing, and a role that is not there is not made.

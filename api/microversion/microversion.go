@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Version is a microversion: the minor number behind "2." of the compute API, or
-// behind "3." of the volume API.
+// Version is a microversion: the minor number behind "2." of the compute API,
+// "3." of the volume API, or "1." of the extensions.
 type Version int
 
 // The versions that are spoken.
@@ -34,6 +34,8 @@ type Series struct {
 var (
 	Compute = Series{Service: Service, Major: 2, Min: Min, Max: Max}
 	Volume  = Series{Service: "volume", Major: 3, Min: 0, Max: 71}
+	// Extensions are strongroom's own. 1.1: shares come to guests that run, and go.
+	Extensions = Series{Service: ExtensionService, Major: 1, Min: 0, Max: 1}
 )
 
 // Text writes a version of the series.
@@ -67,19 +69,20 @@ const (
 	LegacyHeader = "X-OpenStack-Nova-API-Version"
 )
 
-// The service names of Header, and the one version of the extensions.
+// The service names of Header.
 const (
 	Service          = "compute"
 	ExtensionService = "strongroom"
-	ExtensionVersion = "1.0"
 )
 
 // Negotiated is what a request speaks.
 type Negotiated struct {
 	Compute Version
-	// Extended is set by "strongroom 1.0": what the design documents ask beyond
+	// Extended is set by "strongroom 1.0" or newer: what the design documents ask beyond
 	// the compute API is spoken.
 	Extended bool
+	// Extensions is the minor version of that.
+	Extensions Version
 }
 
 // Default is what is spoken with a client that does not say.
@@ -110,26 +113,18 @@ func Negotiate(h http.Header) (Negotiated, error) {
 	if err != nil {
 		return Default, err
 	}
-	extended, err := Extended(h)
+	extended, extensions, err := Extended(h)
 	if err != nil {
 		return Default, err
 	}
-	return Negotiated{Compute: version, Extended: extended}, nil
+	return Negotiated{Compute: version, Extended: extended, Extensions: extensions}, nil
 }
 
-// Extended reports whether a request speaks strongroom's own extensions. The
-// error is a *MalformedError or an *UnsupportedError.
-func Extended(h http.Header) (bool, error) {
-	switch text := named(h, ExtensionService); {
-	case text == "":
-		return false, nil
-	case text == ExtensionVersion || text == "latest":
-		return true, nil
-	case !format.MatchString(text):
-		return false, &MalformedError{Text: text}
-	default:
-		return false, &UnsupportedError{Text: text, Min: ExtensionVersion, Max: ExtensionVersion}
-	}
+// Extended reports whether a request speaks strongroom's own extensions, and in which version.
+// The error is a *MalformedError or an *UnsupportedError.
+func Extended(h http.Header) (bool, Version, error) {
+	version, err := Extensions.Asked(h)
+	return err == nil && named(h, ExtensionService) != "", version, err
 }
 
 // named gives the version that Header asks of a service. When it names the
@@ -154,7 +149,7 @@ var format = regexp.MustCompile(`^([1-9]\d*)\.([1-9]\d*|0)$`)
 func (n Negotiated) Write(h http.Header) {
 	spoken := Service + " " + n.Compute.String()
 	if n.Extended {
-		spoken += ", " + ExtensionService + " " + ExtensionVersion
+		spoken += ", " + ExtensionService + " " + Extensions.Text(n.Extensions)
 	}
 	h.Set(Header, spoken)
 	h.Set(LegacyHeader, n.Compute.String())

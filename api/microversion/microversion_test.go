@@ -28,7 +28,8 @@ func TestNegotiate(t *testing.T) {
 		{name: "the last one counts", header: map[string][]string{"OpenStack-API-Version": {"compute 2.60, compute 2.61"}}, want: microversion.Negotiated{Compute: 61}},
 		{name: "another service only", header: map[string][]string{"OpenStack-API-Version": {"volume 3.70"}}, want: microversion.Negotiated{Compute: 1}},
 		{name: "extensions", header: map[string][]string{"OpenStack-API-Version": {"compute 2.97, strongroom 1.0"}}, want: microversion.Negotiated{Compute: 97, Extended: true}},
-		{name: "newest extensions", header: map[string][]string{"OpenStack-API-Version": {"strongroom latest"}}, want: microversion.Negotiated{Compute: 1, Extended: true}},
+		{name: "newest extensions", header: map[string][]string{"OpenStack-API-Version": {"strongroom latest"}}, want: microversion.Negotiated{Compute: 1, Extended: true, Extensions: 1}},
+		{name: "extensions 1.1", header: map[string][]string{"OpenStack-API-Version": {"strongroom 1.1"}}, want: microversion.Negotiated{Compute: 1, Extended: true, Extensions: 1}},
 
 		{name: "no minor", header: map[string][]string{"OpenStack-API-Version": {"compute 2"}}, fail: "API Version String 2 is of invalid format. Must be of format MajorNum.MinorNum."},
 		{name: "text", header: map[string][]string{"OpenStack-API-Version": {"compute abc"}}, fail: "API Version String abc is of invalid format. Must be of format MajorNum.MinorNum."},
@@ -38,7 +39,7 @@ func TestNegotiate(t *testing.T) {
 			fail: "Version 2.99999999999999999999 is not supported by the API. Minimum is 2.1 and maximum is 2.97."},
 		{name: "below", header: map[string][]string{"OpenStack-API-Version": {"compute 2.0"}}, fail: "Version 2.0 is not supported by the API. Minimum is 2.1 and maximum is 2.97."},
 		{name: "another major", header: map[string][]string{"OpenStack-API-Version": {"compute 3.5"}}, fail: "Version 3.5 is not supported by the API. Minimum is 2.1 and maximum is 2.97."},
-		{name: "unknown extensions", header: map[string][]string{"OpenStack-API-Version": {"strongroom 1.1"}}, fail: "Version 1.1 is not supported by the API. Minimum is 1.0 and maximum is 1.0."},
+		{name: "unknown extensions", header: map[string][]string{"OpenStack-API-Version": {"strongroom 1.2"}}, fail: "Version 1.2 is not supported by the API. Minimum is 1.0 and maximum is 1.1."},
 		{name: "malformed extensions", header: map[string][]string{"OpenStack-API-Version": {"strongroom x"}}, fail: "API Version String x is of invalid format. Must be of format MajorNum.MinorNum."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,4 +98,6 @@ func TestWrite(t *testing.T) {
 	require.Equal(t, "compute 2.97, strongroom 1.0", h.Get("OpenStack-API-Version"))
 	require.Equal(t, "2.97", h.Get("X-OpenStack-Nova-API-Version"))
 	require.Equal(t, "OpenStack-API-Version, X-OpenStack-Nova-API-Version", h.Get("Vary"))
+	microversion.Negotiated{Compute: 97, Extended: true, Extensions: 1}.Write(h)
+	require.Equal(t, "compute 2.97, strongroom 1.1", h.Get("OpenStack-API-Version"))
 }

@@ -232,7 +232,10 @@ func (o *overlay) add(resource, region string, most int) {
 
 // over gives a quota in which what is limited here is replaced.
 func (o *overlay) over(q compute.Quota) compute.Quota {
-	of := map[string]*int64{"servers": &q.Instances, "class:VCPU": &q.Cores, "class:MEMORY_MB": &q.MemoryMB, "class:DISK_GB": &q.DiskGB}
+	of := map[string]*int64{
+		"servers": &q.Instances, "class:VCPU": &q.Cores, "class:MEMORY_MB": &q.MemoryMB, "class:DISK_GB": &q.DiskGB,
+		"server_groups": &q.Groups, "server_group_members": &q.GroupMembers,
+	}
 	for _, l := range slices.Concat(o.elsewhere, o.here) {
 		if to, ok := of[l.resource]; ok {
 			*to = l.most

@@ -70,6 +70,15 @@ func Always(s Schema) Versions {
 // Defined reports whether there is a schema at all.
 func (v Versions) Defined() bool { return len(v.since) > 0 }
 
+// Document gives the JSON schema (draft 4) of a version as JSON has it, nil where there is none. Beside it, minimum
+// and maximum hold for numbers in text.
+func (v Versions) Document(version microversion.Version) any {
+	if c := v.at(version); c != nil {
+		return c.document
+	}
+	return nil
+}
+
 // at gives the schema of a version, or nil.
 func (v Versions) at(version microversion.Version) *compiled {
 	var found *compiled

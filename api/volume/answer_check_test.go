@@ -74,13 +74,13 @@ func (b *bundle) check(caller string, r *http.Request, w *httptest.ResponseRecor
 		return nil // the compute API's
 	}
 	spoken, err := microversion.Volume.Asked(r.Header)
-	extended, extendedErr := microversion.Extended(r.Header)
+	extended, own, extendedErr := microversion.Extended(r.Header)
 	if err != nil || extendedErr != nil {
 		spoken, extended = microversion.Volume.Min, false
 	}
 	said := "volume " + microversion.Volume.Text(spoken)
 	if extended {
-		said += ", strongroom 1.0"
+		said += ", strongroom " + microversion.Extensions.Text(own)
 	}
 	if err := answertest.Headers(w.Header(), map[string]string{"OpenStack-API-Version": said, "Vary": "OpenStack-API-Version"}); err != nil {
 		return err

@@ -23,8 +23,9 @@ import (
 type state struct {
 	id       compute.OperationID
 	version  microversion.Version
-	extended bool  // "strongroom 1.0" was named: the extensions are spoken
-	refused  error // why the version could not be negotiated; told after the token was checked
+	extended bool                 // "strongroom 1.0" or newer was named: the extensions are spoken
+	spoken   microversion.Version // of the extensions
+	refused  error                // why the version could not be negotiated; told after the token was checked
 	token    *gopherpolicy.Token
 	failure  error // what was answered with a fault, for the log
 }
@@ -36,7 +37,7 @@ func stateOf(c echo.Context) *state { return c.Get(stateKey).(*state) }
 // negotiate settles what is spoken. A refused request is answered at the oldest.
 func (s *state) negotiate(h http.Header) {
 	if s.version, s.refused = microversion.Volume.Asked(h); s.refused == nil {
-		s.extended, s.refused = microversion.Extended(h)
+		s.extended, s.spoken, s.refused = microversion.Extended(h)
 	}
 	if s.refused != nil {
 		s.version = microversion.Volume.Min
@@ -46,7 +47,7 @@ func (s *state) negotiate(h http.Header) {
 func (s *state) writeHeaders(h http.Header) {
 	spoken := microversion.Volume.Service + " " + microversion.Volume.Text(s.version)
 	if s.extended {
-		spoken += ", " + microversion.ExtensionService + " " + microversion.ExtensionVersion
+		spoken += ", " + microversion.ExtensionService + " " + microversion.Extensions.Text(s.spoken)
 	}
 	h.Set(microversion.Header, spoken)
 	h.Set("Vary", microversion.Header)

@@ -39,7 +39,7 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	s := &services{Config: b.Config, run: r, authorities: presented{}}
+	s := &services{Config: b.Config, run: r, authorities: presented{}, pool: b.pool}
 	images, err := s.images()
 	if err != nil {
 		return err
@@ -53,6 +53,10 @@ func (apiCommand) Run(r *run) error {
 		return err
 	}
 	shares, err := s.shares()
+	if err != nil {
+		return err
+	}
+	networks, err := s.networks()
 	if err != nil {
 		return err
 	}
@@ -75,11 +79,12 @@ func (apiCommand) Run(r *run) error {
 	}
 	handler, err := api.New(api.Config{
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
-		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Shares: shareAccess(shares), Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
+		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Shares: shareAccess(shares), Networks: networkAccess(networks), Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
 		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
 		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
 		Operations: durable.Starter{Client: b.temporal},
 		Hosts:      agent.Client{Identity: own},
+		Consoles:   api.Consoles{URL: b.ConsoleProxy.PublicURL, TTL: b.ConsoleProxy.TokenTTL},
 	})
 	if err != nil {
 		return err

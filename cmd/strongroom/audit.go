@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -95,26 +94,26 @@ func runAudit(ctx context.Context, temporal client.Client, meets enumspb.Workflo
 	return result, nil
 }
 
-func auditTable(result workflows.AuditResult) func(*tabwriter.Writer) {
-	return func(w *tabwriter.Writer) {
+func auditTable(result workflows.AuditResult) func(*sheet) {
+	return func(w *sheet) {
 		if len(result.Findings) > 0 {
-			row(w, "FINDING", "KIND", "PLACE", "NAME", "OWNER", "WHY")
+			w.header("FINDING", "KIND", "PLACE", "NAME", "OWNER", "WHY")
 		}
 		for _, f := range result.Findings {
-			row(w, f.What, f.Kind, f.Place, f.Name, f.Owner, f.Why)
+			w.row(f.What, f.Kind, f.Place, f.Name, f.Owner, f.Why)
 		}
 		if result.More > 0 {
-			row(w, fmt.Sprintf("… and %d more", result.More))
+			w.note(fmt.Sprintf("… and %d more", result.More))
 		}
-		row(w, fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings)+result.More, result.Things, strings.Join(result.Looked, ", ")))
+		w.note(fmt.Sprintf("%d findings, %d things on the ledger, looked at: %s", len(result.Findings)+result.More, result.Things, strings.Join(result.Looked, ", ")))
 		for _, closed := range result.Closed {
-			row(w, "no credential opens "+closed)
+			w.note("no credential opens " + closed)
 		}
 		if result.MoreClosed > 0 {
-			row(w, fmt.Sprintf("no credential opens %d more", result.MoreClosed))
+			w.note(fmt.Sprintf("no credential opens %d more", result.MoreClosed))
 		}
 		for _, gone := range result.Gone {
-			row(w, fmt.Sprintf("%s: see strongroom project forget --help", gone))
+			w.note(fmt.Sprintf("%s: see strongroom project forget --help", gone))
 		}
 	}
 }

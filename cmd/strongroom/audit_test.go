@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"text/tabwriter"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,10 +14,8 @@ import (
 func TestP21ClosedProjectsHaveLinesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
-	auditTable(workflows.AuditResult{Closed: []string{"the key manager's project a", "the image store's project b"}, MoreClosed: 7,
-		Gone: []compute.GoneProject{{Project: "c", Things: 2}}})(w)
-	require.NoError(t, w.Flush())
+	require.NoError(t, output{Output: "table"}.printTo(&text, nil, auditTable(workflows.AuditResult{Closed: []string{"the key manager's project a", "the image store's project b"}, MoreClosed: 7,
+		Gone: []compute.GoneProject{{Project: "c", Things: 2}}})))
 	require.Equal(t, []string{
 		"0 findings, 0 things on the ledger, looked at:",
 		"no credential opens the key manager's project a", "no credential opens the image store's project b", "no credential opens 7 more",

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 type authorityCommand struct {
 	Make  authorityMake  `cmd:"" help:"Make the certificate authority, if there is none, and print its fingerprint."`
-	Issue authorityIssue `cmd:"" help:"Print a certificate and its key, for Temporal or for a person."`
+	Issue authorityIssue `cmd:"" help:"Print a certificate and its key, for Temporal, a console proxy or a person."`
 }
 
 // Help is shown by --help.
@@ -41,7 +42,7 @@ func (authorityMake) Run(r *run) error {
 }
 
 type authorityIssue struct {
-	Name   string        `arg:"" enum:"temporal,ui,operator,control" help:"What it is for: temporal (strongroom-temporal on a machine without the folder), ui (a Temporal UI elsewhere: may read), operator (Temporal's command line: may do everything), control (a control worker's, for programs of your own)."`
+	Name   string        `arg:"" enum:"temporal,console-proxy,ui,operator,control" help:"What it is for: temporal (strongroom-temporal on a machine without the folder), console-proxy (what hosts let to their consoles), ui (a Temporal UI elsewhere: may read), operator (Temporal's command line: may do everything), control (a control worker's, for programs of your own)."`
 	Within time.Duration `default:"2160h" help:"How long it is good for."`
 }
 
@@ -51,7 +52,8 @@ func (authorityIssue) Help() string {
 
     umask 077; strongroom authority issue temporal > temporal.pem
 
-Nothing keeps a copy. It cannot be revoked: choose a short time for a person.`
+Nothing keeps a copy. It cannot be revoked: choose a short time for a person.
+console_proxy.identity and Temporal's certificate are read again when another file is moved to their place.`
 }
 
 func (c authorityIssue) Run(r *run) error {
@@ -63,11 +65,16 @@ func (c authorityIssue) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	return issue(os.Stdout, authority, pki.Name(c.Name), c.Within)
+}
+
+// issue writes a certificate, that of the authority and the private key.
+func issue(to io.Writer, authority *pki.Authority, name pki.Name, within time.Duration) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	cert, err := authority.Issue(pki.Name(c.Name), key.Public(), c.Within)
+	cert, err := authority.Issue(name, key.Public(), within)
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,7 @@ func (c authorityIssue) Run(r *run) error {
 	for _, b := range []*pem.Block{
 		{Type: "CERTIFICATE", Bytes: cert.Raw}, {Type: "CERTIFICATE", Bytes: authority.Cert.Raw}, {Type: "PRIVATE KEY", Bytes: der},
 	} {
-		if err := pem.Encode(os.Stdout, b); err != nil {
+		if err := pem.Encode(to, b); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -14,25 +16,22 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 )
 
-// clientVersion is the compute microversion that the client commands speak.
-const clientVersion = "2.90"
-
 // cloud says which cloud a client command talks to, as the openstack client
-// does: clouds.yaml in this folder, ~/.config/openstack or /etc/openstack, or
-// the file that OS_CLIENT_CONFIG_FILE names.
+// does: see credentials.
 type cloud struct {
-	OSCloud string `name:"os-cloud" env:"OS_CLOUD" default:"strongroom-dev" help:"Which cloud of clouds.yaml."`
+	OSCloud string `name:"os-cloud" env:"OS_CLOUD" help:"Which cloud of clouds.yaml; without it, and without OS_AUTH_URL, strongroom-dev."`
 }
 
 func (c cloud) provider(ctx context.Context) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
-	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(c.OSCloud))
+	name, from := credentials(c.OSCloud, os.Getenv)
+	auth, endpoint, tls, err := clouds.Parse(from...)
 	if err != nil {
-		return nil, endpoint, fmt.Errorf("cloud %q: %w", c.OSCloud, err)
+		return nil, endpoint, exit{fmt.Errorf("%s: %w", name, err), codeUsage}
 	}
 	auth.AllowReauth = auth.TokenID == "" // a wait may outlive a login
 	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
 	if err != nil {
-		return nil, endpoint, fmt.Errorf("logging in to cloud %q: %w", c.OSCloud, explain(err))
+		return nil, endpoint, fmt.Errorf("logging in to %s: %w", name, explain(err))
 	}
 	return provider, endpoint, nil
 }
@@ -46,7 +45,7 @@ func (c cloud) compute(ctx context.Context) (*gophercloud.ServiceClient, error) 
 	if err != nil {
 		return nil, err
 	}
-	client.Microversion = clientVersion
+	client.Microversion = movesVersion
 	return client, nil
 }
 
@@ -60,19 +59,25 @@ func (c cloud) server(ctx context.Context, nameOrID string) (*gophercloud.Servic
 	return client, s, err
 }
 
-// findServer gives the server of that id or name.
+// findServer gives the server of that id or, exactly, of that name.
 func findServer(ctx context.Context, client *gophercloud.ServiceClient, nameOrID string) (*servers.Server, error) {
 	if _, err := uuid.Parse(nameOrID); err == nil {
 		s, err := servers.Get(ctx, client, nameOrID).Extract()
 		return s, explain(err)
 	}
-	pages, err := servers.List(client, servers.ListOpts{Name: "^" + nameOrID + "$"}).AllPages(ctx)
+	pages, err := servers.List(client, servers.ListOpts{Name: "^" + regexp.QuoteMeta(nameOrID) + "$"}).AllPages(ctx)
 	if err != nil {
 		return nil, explain(err)
 	}
-	found, err := servers.ExtractServers(pages)
+	listed, err := servers.ExtractServers(pages)
 	if err != nil {
 		return nil, err
+	}
+	var found []servers.Server
+	for _, s := range listed { // the database may tell no case
+		if s.Name == nameOrID {
+			found = append(found, s)
+		}
 	}
 	return one("server", nameOrID, found)
 }
@@ -88,7 +93,10 @@ func findFlavor(ctx context.Context, client *gophercloud.ServiceClient, nameOrID
 	}
 	var found []flavors.Flavor
 	for _, f := range all {
-		if f.ID == nameOrID || f.Name == nameOrID {
+		if f.ID == nameOrID {
+			return &f, nil
+		}
+		if f.Name == nameOrID {
 			found = append(found, f)
 		}
 	}

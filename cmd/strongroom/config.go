@@ -73,6 +73,17 @@ type Config struct {
 		Listen       string `koanf:"listen"`
 		SharedSecret string `koanf:"proxy_shared_secret"` // file of the secret that Neutron's metadata agent signs with
 	} `koanf:"metadata"`
+	ConsoleProxy struct {
+		Listen         string        `koanf:"listen"`
+		PublicURL      string        `koanf:"public_url"`      // as browsers reach it; empty: the API offers no consoles
+		Certificate    string        `koanf:"certificate"`     // file: what browsers are shown; empty: clear text, for a load balancer that speaks TLS
+		Key            string        `koanf:"key"`             // file: its key
+		Identity       string        `koanf:"identity"`        // file: what hosts are shown, as strongroom authority issue console-proxy prints it
+		TokenTTL       time.Duration `koanf:"token_ttl"`       // how long a token is good that is not used
+		AllowedOrigins []string      `koanf:"allowed_origins"` // of other pages that may open consoles: a dashboard's
+		XTerm          string        `koanf:"xterm"`           // folder of Debian's node-xterm
+		NoVNC          string        `koanf:"novnc"`           // folder of Debian's novnc
+	} `koanf:"console_proxy"`
 	Keys struct {
 		Backend string `koanf:"backend"` // local or barbican
 		Path    string `koanf:"path"`    // local: the folder of sealed files
@@ -102,6 +113,19 @@ type Config struct {
 		Region     string   `koanf:"region"`     // manila: whose endpoint; empty: identity.region
 		Interfaces []string `koanf:"interfaces"` // manila: the first that the catalog has; none: identity.interface
 	} `koanf:"shares"`
+	Networks struct {
+		Backend string `koanf:"backend"` // neutron, local, or none: servers have networks of their hosts
+
+		Endpoint   string   `koanf:"endpoint"`   // neutron: its address; empty: the catalog's
+		Region     string   `koanf:"region"`     // neutron: whose endpoint; empty: identity.region
+		Interfaces []string `koanf:"interfaces"` // neutron: the first that the catalog has; none: identity.interface
+
+		VIFPluggingTimeout time.Duration `koanf:"vif_plugging_timeout"`  // how long a create waits until its ports are active; 0: not at all
+		VIFPluggingIsFatal bool          `koanf:"vif_plugging_is_fatal"` // it fails then
+
+		Local []LocalNetworkConfig `koanf:"local"` // local: the networks that there are
+		Ports int                  `koanf:"ports"` // local: how many a project may have; -1: any number
+	} `koanf:"networks"`
 	Notifications struct {
 		URL          string   `koanf:"url"`           // of a RabbitMQ: amqp://user@host:5672/, or amqps; empty: nobody is notified
 		PasswordFile string   `koanf:"password_file"` // of its user
@@ -155,6 +179,9 @@ type QuotaConfig struct {
 	Cores     int64  `koanf:"cores"`
 	RAM       int64  `koanf:"ram"`  // MiB
 	Disk      int64  `koanf:"disk"` // GiB
+
+	ServerGroups       int64 `koanf:"server_groups"`
+	ServerGroupMembers int64 `koanf:"server_group_members"` // of one user in a group
 }
 
 // HostConfig is what a compute host needs to know.
@@ -168,14 +195,18 @@ type HostConfig struct {
 	ImageCacheMB     int64           `koanf:"image_cache_mb"` // that the images may take; 0: 40 % of their file system
 	VolumeGroup      string          `koanf:"volume_group"`   // of LVM, for disks of the formats luksv2 and plain
 	RBD              RBDConfig       `koanf:"rbd"`            // for all other disks
+	SecureState      string          `koanf:"secure_state"`   // where the encrypted volume with its state is mounted; empty: it has none
 	Shares           string          `koanf:"shares"`         // where shares are mounted; empty: servers here have none
+	ShareAddress     string          `koanf:"share_address"`  // by which storage of NFS lets the host in; empty: it mounts no NFS
 	Encryption       DiskEncryption  `koanf:"ephemeral_storage_encryption"`
 	Run              string          `koanf:"run"` // serial sockets; a short path
 	LibvirtSocket    string          `koanf:"libvirt_socket"`
+	VNC              bool            `koanf:"vnc"`       // machines have a screen
 	VirtType         string          `koanf:"virt_type"` // kvm, qemu, or empty: kvm where a guest really starts with it
 	SwtpmEnabled     bool            `koanf:"swtpm_enabled"`
 	SwtpmState       string          `koanf:"swtpm_state"`
-	SwtpmUser        string          `koanf:"swtpm_user"` // whose state is that strongroom lays down
+	SwtpmOnVolume    bool            `koanf:"swtpm_on_volume"` // the states of vTPMs are on the volume at SecureState, if there is one
+	SwtpmUser        string          `koanf:"swtpm_user"`      // whose state is that strongroom lays down
 	SwtpmGroup       string          `koanf:"swtpm_group"`
 	KeepGuestKeys    bool            `koanf:"keep_guest_keys"` // in the kernel's keyring, while guests run
 	Address          string          `koanf:"address"`         // shown as host_ip
@@ -187,7 +218,9 @@ type HostConfig struct {
 	DiskRatio        float64         `koanf:"disk_ratio"`
 	ReservedMemoryMB int             `koanf:"reserved_memory_mb"`
 	Networks         []NetworkConfig `koanf:"networks"`
-	TrafficFilter    string          `koanf:"traffic_filter"` // of guests: required, optional or off
+	TrafficFilter    string          `koanf:"traffic_filter"`  // of guests: required, optional or off
+	SparePCIPorts    int             `koanf:"spare_pci_ports"` // of each machine, for interfaces that are plugged in while it runs
+	UnplugTimeout    time.Duration   `koanf:"unplug_timeout"`  // that a guest may take to give a device up
 	ResumeGuests     bool            `koanf:"resume_guests_state_on_host_boot"`
 	FenceAfter       int             `koanf:"fence_after"` // seconds without an answer of a gateway after which guests are stopped; 0: they go on
 	BootID           string          `koanf:"boot_id"`     // a file that has other content after each boot
@@ -267,17 +300,22 @@ func defaults() *Config {
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
 	cfg.API.Connections = 30
-	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000}
+	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000, ServerGroups: 10, ServerGroupMembers: 10}
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Control.ImageKeyGrace = 24 * time.Hour // and no interval: an operator decides that keys are deleted
 	cfg.Control.ImageKeyMostGone = 20
 	cfg.Control.ShareInterval, cfg.Control.ShareMostMissed = 10*time.Minute, 20
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
+	cfg.ConsoleProxy.Listen, cfg.ConsoleProxy.TokenTTL = "127.0.0.1:6080", 10*time.Minute
+	cfg.ConsoleProxy.Identity = "/etc/strongroom/console-proxy.pem"
+	cfg.ConsoleProxy.XTerm, cfg.ConsoleProxy.NoVNC = "/usr/share/nodejs/xterm", "/usr/share/novnc"
 	cfg.Keys.Backend, cfg.Keys.Path, cfg.Keys.Master = "local", "/var/lib/strongroom/keys", "/etc/strongroom/master.key"
 	cfg.Images.Backend, cfg.Images.Path = "local", "/var/lib/strongroom/images"
 	cfg.Objects.Backend, cfg.Objects.Path = "local", "/var/lib/strongroom/objects"
 	cfg.Shares.Backend, cfg.Shares.Path = "none", "/var/lib/strongroom/shares"
+	cfg.Networks.Backend, cfg.Networks.VIFPluggingTimeout, cfg.Networks.VIFPluggingIsFatal = "none", 5*time.Minute, true
+	cfg.Networks.Ports = -1
 	cfg.Notifications.Exchange, cfg.Notifications.Topics = "nova", []string{"versioned_notifications"}
 	cfg.Trusts.Backend, cfg.Trusts.Path, cfg.Trusts.Roles = "local", "/var/lib/strongroom/trusts", []string{"creator", "member"}
 	cfg.Credentials.Key = "/etc/strongroom/credentials.key"
@@ -291,8 +329,9 @@ func defaults() *Config {
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
 		Instances:  "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
-		SwtpmEnabled: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
+		SwtpmEnabled: true, SwtpmOnVolume: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
+		VNC: true, SparePCIPorts: 4, UnplugTimeout: 2 * time.Minute,
 		BootID:     "/proc/sys/kernel/random/boot_id",
 		Encryption: DiskEncryption{DefaultFormat: string(compute.DefaultDiskFormat)},
 		RBD:        RBDConfig{User: "strongroom", Conf: "/etc/ceph/ceph.conf", Keyring: "/etc/ceph/ceph.client.strongroom.keyring"},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,6 +42,14 @@ func TestSecretFilesAreTheirOwnersAlone(t *testing.T) {
 	_, err = secretFile(path)
 	require.ErrorContains(t, err, "chmod 600")
 	require.NotContains(t, err.Error(), "value")
+}
+
+func TestPluggingIsChecked(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, HostConfig{UnplugTimeout: time.Second}.checkPlugging())
+	require.NoError(t, HostConfig{SparePCIPorts: 16, UnplugTimeout: 30 * time.Minute}.checkPlugging())
+	require.EqualError(t, HostConfig{SparePCIPorts: 17, UnplugTimeout: time.Minute}.checkPlugging(), "host.spare_pci_ports: 17: it must be 0 to 16")
+	require.EqualError(t, HostConfig{}.checkPlugging(), "host.unplug_timeout: 0s: it must be 1s to 30m")
 }
 
 func TestFenceAfterIsChecked(t *testing.T) {

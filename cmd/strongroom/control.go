@@ -95,6 +95,14 @@ func (controlCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	networks, err := s.networks()
+	if err != nil {
+		return err
+	}
+	plugTimeout := b.Config.Networks.VIFPluggingTimeout
+	if b.Config.Networks.Backend == "local" {
+		plugTimeout = 0 // they are active when their server runs: there is nothing to wait for
+	}
 	credentials, err := sealed(b.Config, b.pool, r.log)
 	if err != nil {
 		return err
@@ -108,6 +116,7 @@ func (controlCommand) Run(r *run) error {
 		TPMBackupInterval: b.Control.TPMBackupInterval, ShareInterval: b.Control.ShareInterval, ShareMostMissed: b.Control.ShareMostMissed,
 		ImageKeyInterval: b.Control.ImageKeyInterval, ImageKeyGrace: b.Control.ImageKeyGrace, ImageKeyMostGone: b.Control.ImageKeyMostGone,
 		Pool: b.pool, Keys: keys, Trusts: trusts, Projects: projects, Images: images, Objects: objects, Shares: shares, Seals: credentials, Notifications: notify, Broker: broker,
+		Networks: networks, PlugTimeout: plugTimeout, PlugFatal: b.Config.Networks.VIFPluggingIsFatal,
 		Legacy: legacyEncryption(b.Config), Logger: r.log, Interceptors: faultPoints(""),
 	}.Run(r)
 }

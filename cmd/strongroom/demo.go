@@ -27,7 +27,7 @@ func (demoCommand) Help() string {
 	return `Starts what 'strongroom dev' starts, unless it runs already, then boots a server
 with an encrypted root, ephemeral and swap disk and a TPM 2.0, and prints the proof:
 the status, what qemu-img says of each disk, the guest's own words about its TPM,
-and that libvirt has forgotten the secrets. With --share it then attaches a folder of
+that libvirt has forgotten the secrets, and what the guest answers at its address. With --share it then attaches a folder of
 this machine as a share, which the guest mounts by virtiofs. Run it as often as you like.`
 }
 
@@ -50,6 +50,9 @@ func (d demoCommand) Run(r *run) error {
 		return err
 	}
 	if err := d.prove(ctx, layout, s); err != nil {
+		return err
+	}
+	if err := d.reach(ctx, layout, s); err != nil {
 		return err
 	}
 	if d.Share {

@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 
+	own "strongroom/client"
 	"strongroom/deploy/dev/stack"
 	"strongroom/deploy/guest"
 )
@@ -40,12 +41,17 @@ func (d demoCommand) boot(ctx context.Context, layout stack.Layout) (*servers.Se
 		return nil, err
 	}
 	name := "demo-" + time.Now().Format("150405")
-	say("booting %s: encrypted root, ephemeral and swap disk, TPM 2.0 (CRB)", name)
-	s, err := servers.Create(ctx, client, servers.CreateOpts{Name: name, FlavorRef: flavor, ImageRef: image, Networks: "none"}, nil).Extract()
+	say("booting %s: encrypted root, ephemeral and swap disk, TPM 2.0 (CRB), a port on the project's network", name)
+	created := servers.Create(ctx, client, servers.CreateOpts{Name: name, FlavorRef: flavor, ImageRef: image, Networks: "auto"}, nil)
+	s, err := created.Extract()
 	if err != nil {
 		return nil, explain(err)
 	}
-	return await(ctx, client, s.ID, d.Timeout, "ACTIVE")
+	if _, err := (wait{Timeout: d.Timeout}).under(ctx, own.Extend(client), s.ID, name, own.OperationID(created.Header)); err != nil {
+		return nil, err
+	}
+	s, err = servers.Get(ctx, client, s.ID).Extract()
+	return s, explain(err)
 }
 
 // image uploads the guest once; its name has the sum of its bytes.

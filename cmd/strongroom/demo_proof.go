@@ -91,10 +91,10 @@ func guestLine(ctx context.Context, path string, want *regexp.Regexp) (string, e
 		if m := want.FindSubmatch(text); m != nil {
 			return strings.TrimSpace(string(m[1])), nil
 		}
-		line.show(fmt.Sprintf("the guest boots, %.0f s", time.Since(begun).Seconds()))
+		line.since("the guest boots", begun)
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("the guest did not report its TPM: see %s", path)
+			return "", fmt.Errorf("the guest did not say %s: see %s", want, path)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	"strongroom/activities/share/local"
+	own "strongroom/client"
 	"strongroom/compute"
 	"strongroom/deploy/dev/stack"
 )
@@ -35,19 +36,13 @@ func (d demoCommand) proveShare(ctx context.Context, layout stack.Layout, s *ser
 	}
 	fmt.Println()
 	say("attaching share %s, for which the server has to be off", share.ID)
-	if err := servers.Stop(ctx, client, s.ID).ExtractErr(); err != nil {
-		return explain(err)
-	}
-	if _, err := await(ctx, client, s.ID, d.Timeout, "SHUTOFF"); err != nil {
+	if err := d.act(ctx, client, s, "os-stop"); err != nil {
 		return err
 	}
 	if err := attachShare(ctx, client, s.ID, share.ID, d.Timeout); err != nil {
 		return err
 	}
-	if err := servers.Start(ctx, client, s.ID).ExtractErr(); err != nil {
-		return explain(err)
-	}
-	if _, err := await(ctx, client, s.ID, d.Timeout, "ACTIVE"); err != nil {
+	if err := d.act(ctx, client, s, "os-start"); err != nil {
 		return err
 	}
 	if err := tellGuest(ctx, layout.ConsoleSocket(s.ID), d.Timeout, "share data", "write /share/letter from "+s.Name); err != nil {
@@ -60,6 +55,16 @@ func (d demoCommand) proveShare(ctx context.Context, layout stack.Layout, s *ser
 	}
 	fmt.Printf("\nshare     mounted in the guest with mount -t virtiofs data\nwritten   by the guest, read on the host: %q in %s\n", text, letter)
 	return nil
+}
+
+// act asks for an action and waits for its end.
+func (d demoCommand) act(ctx context.Context, client *gophercloud.ServiceClient, s *servers.Server, action string) error {
+	operation, err := own.Act(ctx, client, s.ID, map[string]any{action: nil})
+	if err != nil {
+		return explain(err)
+	}
+	_, err = (wait{Timeout: d.Timeout}).under(ctx, own.Extend(client), s.ID, s.Name, operation)
+	return err
 }
 
 // attachShare attaches a share with the tag data and waits until the server has it.

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"strongroom"
+	"strongroom/compute"
 	"strongroom/worker/gateway"
 )
 
@@ -24,6 +26,10 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		} else {
 			s.domain.Logger.InfoContext(ctx, "servers can have a vTPM on this host again")
 		}
+	}
+	if d.NoShares == "" && h.ShareAddress != "" && s.mount.MountsNFS(ctx) {
+		d.Traits = append(d.Traits, compute.TraitNFSShares)
+		slices.Sort(d.Traits)
 	}
 	boot, err := os.ReadFile(h.BootID)
 	if err != nil {
@@ -51,6 +57,6 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
 		AvailabilityZone: h.AvailabilityZone, Release: strongroom.Version(), BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
-		DefaultFormat: s.format,
+		DefaultFormat: s.format, ShareAddress: h.ShareAddress, GroupMB: d.GroupMB,
 	}, nil
 }

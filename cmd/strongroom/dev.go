@@ -11,7 +11,7 @@ import (
 // devFlags say where the one-machine mode lives.
 type devFlags struct {
 	State      string `type:"path" default:"/var/lib/strongroom-dev" help:"Folder of everything that it keeps."`
-	PortBase   int    `default:"8770" help:"First of eight ports on 127.0.0.1."`
+	PortBase   int    `default:"8770" help:"First of nine ports on 127.0.0.1."`
 	OwnLibvirt bool   `help:"Run a libvirtd of its own even where the machine's answers."`
 	CloudsYAML string `name:"clouds-yaml" type:"path" default:"~/.config/openstack/clouds.yaml" help:"Where clients look for clouds; the stack's clouds are added there."`
 }

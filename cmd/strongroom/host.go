@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -17,6 +19,7 @@ import (
 	"strongroom/activities/mount"
 	"strongroom/activities/object"
 	"strongroom/activities/tpm"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/worker"
@@ -27,6 +30,8 @@ import (
 
 type hostCommand struct {
 	Run    hostRun    `cmd:"" default:"1" help:"Run the host worker; strongroom host alone does the same."`
+	List   hostList   `cmd:"" help:"List compute hosts (administrators)."`
+	Show   hostShow   `cmd:"" help:"Show compute hosts: their room, state and drain (administrators)."`
 	Enroll hostEnroll `cmd:"" help:"Get a certificate for this compute host, with a token."`
 	Token  hostToken  `cmd:"" help:"Print a token with which a compute host can enroll, once."`
 	Revoke hostRevoke `cmd:"" help:"Lock out a compute host: it gets no passphrase and no image any more."`
@@ -36,13 +41,18 @@ type hostCommand struct {
 
 	Drain   hostDrain   `cmd:"" help:"Move all servers away from a host, which takes no new ones."`
 	Undrain hostUndrain `cmd:"" help:"Have a host that was drained take servers again."`
+
+	SecureState hostSecureState `cmd:"" help:"Open, close or rekey the encrypted volume that has a host's own state."`
 }
 
 // Help is shown by --help.
 func (hostCommand) Help() string {
 	return `On a compute host, strongroom host runs the worker, once strongroom host enroll got it a
-certificate, and strongroom host watchdog its watchdog. The other commands are for a machine with access to the database: a
-controller.`
+certificate, and strongroom host watchdog its watchdog. List and show ask the API, as an administrator; the other commands are for a
+machine with access to the database: a controller.
+
+  strongroom host list --long --os-cloud admin
+  strongroom host drain compute1 --wait`
 }
 
 type hostRun struct{}
@@ -52,7 +62,7 @@ func (hostRun) Help() string {
 	return `Runs on a compute host, as root, beside libvirtd. It takes this host's work from
 Temporal and reports the host to a gateway, of which it gets passphrases and images; it
 may be killed and upgraded at any moment, guests go on. It also hands console logs to
-the api. It needs the configuration's parts temporal and host alone, and a certificate:
+the api, and consoles to the console proxy. It needs the configuration's parts temporal and host alone, and a certificate:
 strongroom host enroll --help.`
 }
 
@@ -61,7 +71,7 @@ func (hostRun) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.Host.checkFenceAfter(); err != nil {
+	if err := errors.Join(cfg.Host.checkFenceAfter(), cfg.Host.checkState(), cfg.Host.checkPlugging()); err != nil {
 		return err
 	}
 	// From the beginning: without an answer the worker comes no further.
@@ -72,8 +82,10 @@ func (hostRun) Run(r *run) error {
 		return err
 	}
 	id := compute.HostID{UUID: uuid}
-	if err := cfg.Host.claimFolders(uuid, isNew); err != nil {
-		return err
+	if cfg.Host.SecureState == "" {
+		if err := cfg.Host.claimFolders(uuid, isNew); err != nil {
+			return err
+		}
 	}
 	folder := pki.Folder(cfg.Host.Certificate)
 	own, keys, err := folder.Load()
@@ -86,13 +98,6 @@ func (hostRun) Run(r *run) error {
 	toGateway := gateway.Dial(cfg.Host.Gateway, own)
 	passphrases := gateway.NewHostKeys(toGateway, id, keys)
 	toHosts := agent.Client{Identity: own, Accepts: toGateway.Accepts}
-	kept := openKeyring(r, cfg.Host, id)
-	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases, agent.HandedKeys{
-		KeySource: passphrases, Client: toHosts, Host: id, From: toGateway.HandedFrom, Open: passphrases.Open,
-	}, kept, toHosts)
-	if err != nil {
-		return err
-	}
 	renewed := certificate{folder, id, own, toGateway, passphrases}
 	renewed.renewIfDue(r) // before Temporal sees it: a connection keeps its certificate for minutes
 	temporalKeys, err := passphrases.TemporalKeys(r)
@@ -105,8 +110,28 @@ func (hostRun) Run(r *run) error {
 	}
 	defer temporal.Close()
 	go renewed.keep(r)
+	r, release, err := cfg.Host.useState(r, id, temporal, toGateway, passphrases)
+	if errors.Is(err, context.Canceled) { // it was told to stop while it waited
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	if cfg.Host.SecureState != "" { // what is there is on its own volume, whether new or not
+		if err := cfg.Host.claimFolders(uuid, true); err != nil {
+			return err
+		}
+	}
+	kept := openKeyring(r, cfg.Host, id)
+	activities, err := openHostActivities(r, cfg.Host, toGateway, passphrases, agent.HandedKeys{
+		KeySource: passphrases, Client: toHosts, Host: id, From: toGateway.HandedFrom, Open: passphrases.Open,
+	}, kept, toHosts)
+	if err != nil {
+		return err
+	}
 	leased := cfg.Host.leased(r, toGateway, lease)
-	return worker.Host{
+	err = worker.Host{
 		ID: id, Name: cfg.Host.Name, Temporal: temporal, Gateway: leased, ReleaseLease: leased.Release,
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image, activities.mount},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
@@ -114,6 +139,10 @@ func (hostRun) Run(r *run) error {
 		Evict: activities.domain.Evict, NoAutostart: activities.domain.NoAutostart,
 		Ready: func() error { return activities.serveAgent(r, cfg.Host, own, toGateway, kept) }, Logger: r.log, Interceptors: faultPoints(cfg.Host.Name),
 	}.Run(r)
+	if cause := context.Cause(r); cause != nil && !errors.Is(cause, context.Canceled) { // it leaves its volume, say: the next one waits for that
+		return errors.Join(cause, err)
+	}
+	return err
 }
 
 // hostActivities are the activities of a host worker.
@@ -129,7 +158,7 @@ type hostActivities struct {
 
 // confines fails where tenants' images could not be read safely: each create would fail.
 func confines(r *run, h HostConfig) error {
-	mark, err := os.Open(filepath.Join(h.Instances, hostMark))
+	mark, err := os.Open(filepath.Join(h.Instances, volume.Mark))
 	if err != nil {
 		return err
 	}
@@ -180,15 +209,18 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 		return nil, err
 	}
 	domains, err := domain.New(domain.Config{
-		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, TPMs: tpms, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt, Hosts: hosts, Overseer: from,
+		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, TPMs: tpms, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt, VNC: h.VNC, Hosts: hosts, Overseer: from,
 		Ceph:     domain.Ceph{User: h.RBD.User, ConfFile: h.RBD.Conf, Key: disks.ClusterKey},
-		Networks: h.networks(), Filter: filter, Logger: r.log,
+		Networks: h.networks(), Filter: filter, Logger: r.log, SparePorts: h.SparePCIPorts, UnplugTimeout: h.UnplugTimeout,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if kept != nil {
 		domains.Kept = kept
+	}
+	if _, err := netip.ParseAddr(h.ShareAddress); err != nil && h.ShareAddress != "" {
+		return nil, fmt.Errorf("host.share_address: %w", err)
 	}
 	mounts := &mount.Activities{}
 	if h.Shares != "" {
@@ -239,6 +271,8 @@ func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, ask
 		Console: func(ctx context.Context, id compute.ServerID, lines int) (string, error) {
 			return s.domain.Console(ctx, domain.ConsoleInput{Server: id, Lines: lines})
 		},
+		Diagnose:  s.domain.Diagnose,
+		Consoles:  &agent.Consoles{List: s.domain.Consoles, Open: s.domain.OpenConsole},
 		Transfers: &agent.Transfers{Grants: asks.Grants, IsOff: s.domain.IsOff, Disk: s.disk.OpenToSend, Image: s.disk.OpenImageToSend, TPM: s.tpm.Send},
 		Arrivals: &agent.Arrivals{
 			Grants: asks.GrantsArrival, Prepare: s.domain.PrepareArrival, Socket: s.domain.ArrivalSocket, Finish: s.domain.FinishArrival,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +18,9 @@ import (
 )
 
 type hostDrain struct {
+	cloud
 	output
+	dryRun
 	Host        string        `arg:"" name:"host" help:"Its name or uuid."`
 	Concurrency int           `default:"2" help:"How many servers are moved at once, 1 to 20."`
 	Cold        bool          `help:"Restart servers that run: each is shut down, copied and booted on another host, instead of being moved while it runs."`
@@ -58,11 +59,20 @@ take servers again.
   strongroom host drain compute1 --status
   strongroom host drain compute1 --cancel --wait
 
+With --dry-run it asks the API, as the administrator that --os-cloud names, and changes
+nothing: how each server would leave, to which host, what would travel, and which keys
+strongroom must be able to read.
+
+  strongroom host drain compute1 --dry-run --os-cloud admin
+
 Exit code 0: it is under way or, with --wait, the host has no server any more; 1: it
-could not begin, or servers are left.`
+could not begin, or servers are left, or, with --dry-run, would be.`
 }
 
 func (c hostDrain) Run(r *run) error {
+	if c.DryRun {
+		return c.foretell(r)
+	}
 	b, err := r.openBackends(pki.Control, durable.DialLazily)
 	if err != nil {
 		return err
@@ -151,15 +161,15 @@ func drainLine(r drain.Report) string {
 		r.Count(compute.DrainMoved), r.Count(compute.DrainMoving, compute.DrainConfirming), r.ToGo, r.Count(compute.DrainLeft), r.Count(compute.DrainFailed))
 }
 
-func drainTable(r drain.Report) func(*tabwriter.Writer) {
-	return func(w *tabwriter.Writer) {
+func drainTable(r drain.Report) func(*sheet) {
+	return func(w *sheet) {
 		if len(r.Servers) > 0 {
-			row(w, "SERVER", "NAME", "STATE", "WHY")
+			w.header("SERVER", "NAME", "STATE", "WHY")
 		}
 		for _, s := range r.Servers {
-			row(w, s.ID, s.Name, s.State, s.Reason)
+			w.row(s.ID, s.Name, s.State, s.Reason)
 		}
-		row(w, drainLine(r))
+		w.note(drainLine(r))
 	}
 }
 

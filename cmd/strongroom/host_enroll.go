@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"strongroom/compute"
@@ -104,7 +103,7 @@ func (c hostEnroll) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if isNew { // the folders are claimed for it while it is new
+	if isNew && h.SecureState == "" { // the folders are claimed for it while it is new
 		if err := h.claimFolders(id, isNew); err != nil {
 			return err
 		}
@@ -126,8 +125,8 @@ func (c hostEnroll) Run(r *run) error {
 	if err := pki.Folder(h.Certificate).Save(got.Cert, got.CA, keys); err != nil {
 		return err
 	}
-	return c.print(enrolled{Name: got.Name, ID: id.String(), Expires: got.Cert.NotAfter}, func(w *tabwriter.Writer) {
-		row(w, fmt.Sprintf("host %s (%s) has a certificate until %s; strongroom host runs it", got.Name, id, got.Cert.NotAfter.Format(time.DateOnly)))
+	return c.print(enrolled{Name: got.Name, ID: id.String(), Expires: got.Cert.NotAfter}, func(w *sheet) {
+		w.note(fmt.Sprintf("host %s (%s) has a certificate until %s; strongroom host runs it", got.Name, id, got.Cert.NotAfter.Format(time.DateOnly)))
 	})
 }
 
@@ -183,7 +182,7 @@ func (c hostRevoke) Run(r *run) error {
 	if err := gateway.Revoke(r, pool, c.Host); err != nil {
 		return err
 	}
-	return c.print(map[string]string{"revoked": c.Host}, func(w *tabwriter.Writer) { row(w, "host "+c.Host+" is revoked") })
+	return c.print(map[string]string{"revoked": c.Host}, func(w *sheet) { w.note("host " + c.Host + " is revoked") })
 }
 
 // certificate is that of a host worker which runs, with what uses it.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"strongroom/activities/volume"
 )
 
 // hostID reads the host's uuid from its file, and makes one at the first start.
@@ -40,15 +42,12 @@ func (h HostConfig) claimFolders(host uuid.UUID, isNew bool) error {
 	return nil
 }
 
-// hostMark is the file with the id of the host whose folder it is.
-const hostMark = ".strongroom-host"
-
 // claimFolder sees that a folder is the host's. An empty one in the place of a file
 // system that is not mounted would look as if all in it were gone: deletes would find
 // nothing to remove and call it done. So a host that is not new takes no empty folder
 // that does not bear its mark.
 func claimFolder(dir string, host uuid.UUID, isNew bool) error {
-	mark := filepath.Join(dir, hostMark)
+	mark := filepath.Join(dir, volume.Mark)
 	text, err := os.ReadFile(mark)
 	if err == nil {
 		if owner := strings.TrimSpace(string(text)); owner != host.String() {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/volume"
 )
 
 func TestHostIDIsMadeOnce(t *testing.T) {
@@ -36,10 +38,41 @@ func TestAHostKnowsItsFolders(t *testing.T) {
 	require.NoError(t, claimFolder(dir, host, false))
 	require.ErrorContains(t, claimFolder(dir, uuid.New(), true), "is the folder of host "+host.String())
 
-	require.NoError(t, os.Remove(filepath.Join(dir, hostMark)))
+	require.NoError(t, os.Remove(filepath.Join(dir, volume.Mark)))
 	require.ErrorContains(t, claimFolder(dir, host, false), "is its file system mounted?")
-	require.NoFileExists(t, filepath.Join(dir, hostMark))
+	require.NoFileExists(t, filepath.Join(dir, volume.Mark))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, uuid.NewString()), 0o711))
 	require.NoError(t, claimFolder(dir, host, false), "one with servers in it is the right one")
-	require.FileExists(t, filepath.Join(dir, hostMark))
+	require.FileExists(t, filepath.Join(dir, volume.Mark))
+}
+
+// What opens a host's volume is not on it, and what it is for is; swtpm's folder is where libvirt has it, with a folder of the
+// volume there, unless it is to stay as it is.
+func TestAHostsVolumeHasItsFolders(t *testing.T) {
+	t.Parallel()
+	good := defaults().Host
+	good.SecureState, good.Instances, good.ImageCache = "/state", "/state/instances", "/state/cache"
+	require.NoError(t, good.checkState())
+	require.Equal(t, "/var/lib/libvirt/swtpm", good.tpmOnVolume())
+	for why, change := range map[string]func(*HostConfig){
+		"no absolute path":               func(h *HostConfig) { h.SecureState = "state" },
+		"must be below":                  func(h *HostConfig) { h.ImageCache = "/statecache" },
+		"cannot be on the volume":        func(h *HostConfig) { h.Certificate = "/state/certificate" },
+		"cannot be in host.swtpm_state,": func(h *HostConfig) { h.SwtpmState = "/" },
+	} {
+		bad := good
+		change(&bad)
+		require.ErrorContains(t, bad.checkState(), why)
+	}
+	for why, change := range map[string]func(*HostConfig){
+		"there is no volume":  func(h *HostConfig) { h.SecureState = "" },
+		"there are no vTPMs":  func(h *HostConfig) { h.SwtpmEnabled = false },
+		"hosts share it":      func(h *HostConfig) { h.SwtpmOnVolume = false },
+		"it is there already": func(h *HostConfig) { h.SwtpmState = "/state/swtpm" },
+	} {
+		none := good
+		change(&none)
+		require.NoError(t, none.checkState(), why)
+		require.Empty(t, none.tpmOnVolume(), why)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"golang.org/x/term"
 
@@ -28,7 +27,8 @@ func (hostForget) Help() string {
 ledger until it answers, so the audit reports it for ever. This releases what waits
 for the host and lists it: it may still be on the machine's disks, so destroy or erase
 them. Encrypted disks cannot be opened any more, since the keys of deleted servers
-are deleted as soon as their host is forced down or forgotten.
+are deleted as soon as their host is forced down or forgotten. So is the key of the
+encrypted volume that has the host's own state, if it has one: what is on it is lost.
 
 Before it, mark the host as down (this needs no answer from it), list the servers that
 are on it, and delete them:
@@ -39,8 +39,9 @@ are on it, and delete them:
 
 A host that has servers, or on which an operation is at work, is not forgotten, nor is
 one that reported itself in the last minute and is not forced down; the error says
-what to do. Nothing is placed on a forgotten host, and its certificate is revoked. If
-the machine comes back after all, enroll it again; then it is a host like any other.
+what to do. Nothing is placed on a forgotten host, its certificate is revoked, and tokens
+for it that were not used yet are refused. If the machine comes back after all, enroll it
+again; then it is a host like any other.
 
 Exit code 0: the host is forgotten; 1: it is not, and nothing was changed.`
 }
@@ -57,7 +58,7 @@ func (c hostForget) Run(r *run) error {
 		return err
 	}
 	defer pool.Close()
-	host, err := ledger.FindHost(r, pool, c.Host)
+	host, err := ledger.FindForgettable(r, pool, c.Host)
 	if err != nil {
 		return err
 	}
@@ -75,19 +76,19 @@ func (c hostForget) Run(r *run) error {
 		return err
 	}
 	result := forgotten{Host: host, Things: append([]compute.Thing{}, things...)}
-	return c.print(result, func(w *tabwriter.Writer) {
+	return c.print(result, func(w *sheet) {
 		if len(things) > 0 {
-			row(w, "KIND", "NAME", "OWNER")
+			w.header("KIND", "NAME", "OWNER")
 		}
 		for _, t := range things {
-			row(w, t.Kind, t.Name, t.Owner)
+			w.row(t.Kind, t.Name, t.Owner)
 		}
-		row(w, fmt.Sprintf("host %s is forgotten; things that may still be on its disks: %d", host.Name, len(things)))
+		w.note(fmt.Sprintf("host %s is forgotten; things that may still be on its disks: %d", host.Name, len(things)))
 	})
 }
 
 func forgetWarning(host durable.Host, things []compute.Thing) string {
-	return fmt.Sprintf("Host %s (%s) will be forgotten. What waits to be removed there stays on its disks: %s.", host.Name, host.ID, kindsOf(things))
+	return fmt.Sprintf("Host %s (%s) will be forgotten. What waits to be removed there stays on its disks: %s. The key of the encrypted volume with its own state is deleted, if it has one.", host.Name, host.ID, kindsOf(things))
 }
 
 // kindsOf counts things by kind, as people are told.

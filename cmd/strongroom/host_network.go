@@ -35,6 +35,20 @@ func (h HostConfig) privateNetworks() map[string][]string {
 	return out
 }
 
+// mostSparePorts bounds host.spare_pci_ports: firmware gives each a part of what addresses there are.
+const mostSparePorts = 16
+
+// checkPlugging refuses what no machine can be given, and no guest be asked for.
+func (h HostConfig) checkPlugging() error {
+	if h.SparePCIPorts < 0 || h.SparePCIPorts > mostSparePorts {
+		return fmt.Errorf("host.spare_pci_ports: %d: it must be 0 to %d", h.SparePCIPorts, mostSparePorts)
+	}
+	if h.UnplugTimeout < time.Second || h.UnplugTimeout > 30*time.Minute {
+		return fmt.Errorf("host.unplug_timeout: %s: it must be 1s to 30m", h.UnplugTimeout)
+	}
+	return nil
+}
+
 // trafficFilter chooses the network filter of the guests' interfaces, "" for none (H8).
 func (h HostConfig) trafficFilter(r *run, client *domain.Client) (string, error) {
 	switch h.TrafficFilter {

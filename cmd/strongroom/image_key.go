@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"strongroom/activities/imagekey"
@@ -37,15 +36,15 @@ func (c imageKeyHeld) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return c.print(keys, func(w *tabwriter.Writer) { heldRows(w, keys) })
+	return c.print(keys, func(w *sheet) { heldRows(w, keys) })
 }
 
-func heldRows(w *tabwriter.Writer, keys []imagekey.HeldKey) {
+func heldRows(w *sheet, keys []imagekey.HeldKey) {
 	if len(keys) > 0 {
-		row(w, "IMAGE", "PROJECT", "SECRET", "GONE SINCE")
+		w.header("IMAGE", "PROJECT", "SECRET", "GONE SINCE")
 	}
 	for _, k := range keys {
-		row(w, k.Image, k.Project, k.Secret, k.GoneAt.UTC().Format(time.RFC3339))
+		w.row(k.Image, k.Project, k.Secret, k.GoneAt.UTC().Format(time.RFC3339))
 	}
 }
 
@@ -97,8 +96,8 @@ func (c imageKeyConfirm) Run(r *run) error {
 	if result.Confirmed, err = imagekey.Confirm(r, pool, result.Keys); err != nil {
 		return err
 	}
-	return c.print(result, func(w *tabwriter.Writer) {
+	return c.print(result, func(w *sheet) {
 		heldRows(w, result.Keys)
-		row(w, fmt.Sprintf("images that are confirmed to be gone: %d", result.Confirmed))
+		w.note(fmt.Sprintf("images that are confirmed to be gone: %d", result.Confirmed))
 	})
 }

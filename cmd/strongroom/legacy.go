@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
 
 	"strongroom/activities/legacy"
 	"strongroom/compute"
@@ -21,14 +20,6 @@ const (
 	codeStuck = 2 // something is left that migrate cannot move
 )
 
-// exit is an error with an exit code of its own.
-type exit struct {
-	error
-	code int
-}
-
-func (e exit) ExitCode() int { return e.code }
-
 func (r *run) legacy() (*legacy.Keys, func(), error) {
 	cfg, err := r.config()
 	if err != nil {
@@ -45,8 +36,8 @@ func (r *run) legacy() (*legacy.Keys, func(), error) {
 	return &legacy.Keys{Pool: pool, Encryption: how}, pool.Close, nil
 }
 
-func legacyEncryption(cfg *Config) compute.LegacyEncryption {
-	return compute.LegacyEncryption{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize, Hash: cfg.Legacy.Hash}
+func legacyEncryption(cfg *Config) compute.DMCrypt {
+	return compute.DMCrypt{Cipher: cfg.Legacy.Cipher, KeySize: cfg.Legacy.KeySize, Hash: cfg.Legacy.Hash}
 }
 
 type legacyMigrate struct {
@@ -106,8 +97,8 @@ func (c legacyMigrate) Run(r *run) error {
 			result.Moved++
 		}
 	}
-	if err := c.print(result, func(w *tabwriter.Writer) {
-		row(w, fmt.Sprintf("%d servers moved, %d left", result.Moved, len(result.Left)))
+	if err := c.print(result, func(w *sheet) {
+		w.note(fmt.Sprintf("%d servers moved, %d left", result.Moved, len(result.Left)))
 		leftoverTable(w, result.Left)
 	}); err != nil {
 		return err
@@ -141,12 +132,12 @@ func (c legacyStatus) Run(r *run) error {
 	if err != nil {
 		return exit{err, codeStuck}
 	}
-	if err := c.print(map[string]any{"left": left, "disks": disks, "deprecated": legacy.Deprecated}, func(w *tabwriter.Writer) {
-		row(w, fmt.Sprintf("%d servers have a legacy key", len(left)))
+	if err := c.print(map[string]any{"left": left, "disks": disks, "deprecated": legacy.Deprecated}, func(w *sheet) {
+		w.note(fmt.Sprintf("%d servers have a legacy key", len(left)))
 		leftoverTable(w, left)
-		row(w, fmt.Sprintf("%d disks have the legacy encryption", disks))
+		w.note(fmt.Sprintf("%d disks have the legacy encryption", disks))
 		for _, d := range legacy.Deprecated {
-			row(w, "deprecated: "+d.What+", until "+d.Until+": "+d.Instead)
+			w.note("deprecated: " + d.What + ", until " + d.Until + ": " + d.Instead)
 		}
 	}); err != nil {
 		return err
@@ -154,16 +145,16 @@ func (c legacyStatus) Run(r *run) error {
 	return leftoverError(left)
 }
 
-func leftoverTable(w *tabwriter.Writer, left []legacy.Leftover) {
+func leftoverTable(w *sheet, left []legacy.Leftover) {
 	if len(left) > 0 {
-		row(w, "SERVER", "WHY")
+		w.header("SERVER", "WHY")
 	}
 	for _, l := range left {
 		why := l.Why
 		if why == "" {
 			why = "not moved yet"
 		}
-		row(w, l.Server, why)
+		w.row(l.Server, why)
 	}
 }
 

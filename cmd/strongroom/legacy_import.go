@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"strongroom/activities/ledger"
@@ -17,10 +16,12 @@ import (
 
 type legacyImport struct {
 	output
-	File    string        `arg:"" name:"file" type:"existingfile" help:"What Nova's database says of the servers, as YAML or JSON (docs/legacy.md)."`
-	Force   bool          `help:"Use the volumes even if nothing that is known is found in them."`
-	DryRun  bool          `help:"Check the file and the hosts, and change nothing."`
-	Timeout time.Duration `default:"10m" help:"How long to wait for the hosts. The imports go on after it."`
+	File         string        `arg:"" optional:"" name:"file" type:"existingfile" help:"What Nova's database says of the servers, as YAML or JSON (docs/legacy.md)."`
+	NovaDatabase string        `type:"existingfile" placeholder:"FILE" help:"Instead, a file with the URL of that database, as [database]/connection of nova.conf has it."`
+	NovaHost     string        `placeholder:"NAME" help:"Of that database, the servers of this host alone."`
+	Force        bool          `help:"Use the volumes even if nothing that is known is found in them."`
+	DryRun       bool          `help:"Check the file and the hosts, and change nothing."`
+	Timeout      time.Duration `default:"10m" help:"How long to wait for the hosts. The imports go on after it."`
 }
 
 // Help is shown by --help.
@@ -40,6 +41,14 @@ nothing written. Correct the file and import it again. With --force nothing is l
   strongroom legacy import servers.yaml
   strongroom legacy migrate
 
+Nova's database says all of it but how the disks are encrypted. Read from there, the servers have
+legacy.cipher, legacy.key_size and legacy.hash of the configuration:
+
+  strongroom legacy import --nova-database nova-cell1.url --nova-host compute1 --dry-run
+
+The file holds one line, mysql+pymysql://USER:PASSWORD@HOST/nova or postgresql://…; nothing is
+written to that database, and a user who may read is enough.
+
 It may be repeated, also for servers that are imported already and with another key, until
 their first boot here. Volumes and keys of imported servers are theirs, and are deleted with
 them.
@@ -57,12 +66,7 @@ type importedServer struct {
 }
 
 func (c legacyImport) Run(r *run) error {
-	file, err := os.Open(c.File)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	described, err := legacy.ReadFile(file)
+	described, err := c.described(r)
 	if err != nil {
 		return err
 	}
@@ -92,15 +96,37 @@ func (c legacyImport) Run(r *run) error {
 			failed++
 		}
 	}
-	if err := c.print(results, func(w *tabwriter.Writer) {
-		row(w, "SERVER", "NAME", "RESULT", "WHY")
+	if err := c.print(results, func(w *sheet) {
+		w.header("SERVER", "NAME", "RESULT", "WHY")
 		for _, result := range results {
-			row(w, result.ID, result.Name, result.Result, result.Why)
+			w.row(result.ID, result.Name, result.Result, result.Why)
 		}
 	}); err != nil || failed == 0 {
 		return err
 	}
 	return fmt.Errorf("%d of %d servers are not imported", failed, len(results))
+}
+
+// described reads what Nova has of the servers, of a file or of its database.
+func (c legacyImport) described(r *run) ([]legacy.Description, error) {
+	switch {
+	case (c.File == "") == (c.NovaDatabase == ""):
+		return nil, compute.Errorf(compute.Invalid, "either a file that describes the servers, or --nova-database")
+	case c.NovaDatabase != "":
+		at, err := os.ReadFile(c.NovaDatabase)
+		if err != nil {
+			return nil, err
+		}
+		return legacy.ReadNova(r, string(at), c.NovaHost)
+	case c.NovaHost != "":
+		return nil, compute.Errorf(compute.Invalid, "--nova-host goes with --nova-database")
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return legacy.ReadFile(file)
 }
 
 // begin begins the imports.

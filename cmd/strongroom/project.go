@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"text/tabwriter"
 
 	"strongroom/activities/ledger"
 	"strongroom/compute"
@@ -81,13 +80,13 @@ func (c projectForget) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return c.print(forgottenProject{Project: c.Project, Things: things}, func(w *tabwriter.Writer) {
+	return c.print(forgottenProject{Project: c.Project, Things: things}, func(w *sheet) {
 		if len(things) > 0 {
-			row(w, "KIND", "PLACE", "NAME", "REFERENCE", "OWNER")
+			w.header("KIND", "PLACE", "NAME", "REFERENCE", "OWNER")
 		}
 		for _, t := range things {
-			row(w, t.Kind, t.Place, t.Name, t.Reference, t.Owner)
+			w.row(t.Kind, t.Place, t.Name, t.Reference, t.Owner)
 		}
-		row(w, fmt.Sprintf("project %s is forgotten; things that may still be in the cloud's services: %d", c.Project, len(things)))
+		w.note(fmt.Sprintf("project %s is forgotten; things that may still be in the cloud's services: %d", c.Project, len(things)))
 	})
 }

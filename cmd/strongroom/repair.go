@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -183,10 +182,10 @@ func (r repairResult) err(applied bool) error {
 	return nil
 }
 
-func repairTable(result repairResult) func(*tabwriter.Writer) {
-	return func(w *tabwriter.Writer) {
+func repairTable(result repairResult) func(*sheet) {
+	return func(w *sheet) {
 		if len(result.Damage) > 0 {
-			row(w, "DAMAGE", "SERVER", "NAME", "REPAIR", "WHY")
+			w.header("DAMAGE", "SERVER", "NAME", "REPAIR", "WHY")
 		}
 		for _, d := range result.Damage {
 			server, remedy := d.Server.String(), string(d.Remedy)
@@ -199,11 +198,11 @@ func repairTable(result repairResult) func(*tabwriter.Writer) {
 			case remedy == "":
 				remedy = "none"
 			}
-			row(w, d.What, server, d.Name, remedy, d.Why)
+			w.row(d.What, server, d.Name, remedy, d.Why)
 		}
-		row(w, fmt.Sprintf("%d differences, looked at: %s", len(result.Damage), strings.Join(result.Looked, ", ")))
+		w.note(fmt.Sprintf("%d differences, looked at: %s", len(result.Damage), strings.Join(result.Looked, ", ")))
 		for _, closed := range result.Closed {
-			row(w, "not looked at, since no credential opens it: "+closed)
+			w.note("not looked at, since no credential opens it: " + closed)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,6 +30,7 @@ import (
 	objectlocal "strongroom/activities/object/local"
 	"strongroom/activities/tpm"
 	trustlocal "strongroom/activities/trust/local"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/deploy/dev/temporal"
 	"strongroom/deploy/dev/temporal/temporaltest"
@@ -110,9 +110,14 @@ func (c *restored) work() {
 // serveHost has the host take what an audit and a removal ask for. Its files are real.
 func (c *restored) serveHost() {
 	c.t.Helper()
-	w := sdk.New(c.client, durable.HostQueue(c.host), sdk.Options{
+	options := sdk.Options{
 		DisableWorkflowWorker: true, DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}},
-	})
+	}
+	state := sdk.New(c.client, durable.HostStateQueue(c.host), options)
+	volume.Seen.Register(state, func(_ context.Context, in compute.SeenInput) (compute.SeenResult, error) { return in.PageOf(nil), nil })
+	require.NoError(c.t, state.Start())
+	c.t.Cleanup(state.Stop)
+	w := sdk.New(c.client, durable.HostQueue(c.host), options)
 	disk.Seen.Register(w, c.files.Seen)
 	disk.Remove.Register(w, durable.NoResult(c.files.Remove))
 	c.states.Register(w)
@@ -243,9 +248,7 @@ func (c *restored) repair(apply bool, remove ...compute.ServerID) repairResult {
 		require.NoError(c.t, p.apply(&got))
 	}
 	var table bytes.Buffer
-	w := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)
-	repairTable(got)(w)
-	require.NoError(c.t, w.Flush())
+	require.NoError(c.t, output{Output: "table"}.printTo(&table, nil, repairTable(got)))
 	c.t.Log("\n" + table.String())
 	return got
 }

@@ -1,22 +1,27 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"maps"
 	"os"
-	"text/tabwriter"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	own "strongroom/client"
 )
 
 type serverCommand struct {
 	Create     serverCreate   `cmd:"" help:"Create a server."`
 	List       serverList     `cmd:"" help:"List servers."`
-	Show       serverShow     `cmd:"" help:"Show a server with its disks' encryption and its operations."`
+	Show       serverShow     `cmd:"" help:"Show servers with their disks' encryption and their newest operations."`
 	Delete     serverDelete   `cmd:"" help:"Delete servers and everything that they have."`
 	Start      serverStart    `cmd:"" help:"Start a stopped server."`
 	Stop       serverStop     `cmd:"" help:"Stop a server: by its power button, by force after a minute."`
+	Reboot     serverReboot   `cmd:"" help:"Reboot servers: the guest does it, or, with --hard, whatever it does."`
 	Pause      serverPause    `cmd:"" help:"Pause a server: its guest keeps its memory and uses no CPU."`
 	Unpause    serverUnpause  `cmd:"" help:"Resume a paused server's guest."`
 	Rebuild    serverRebuild  `cmd:"" help:"Rebuild a server from an image: new disks, the same vTPM."`
@@ -34,13 +39,25 @@ type serverCommand struct {
 	ConfirmResize serverConfirm     `cmd:"" help:"Give up what a server was before it was resized or migrated."`
 	RevertResize  serverRevert      `cmd:"" help:"Bring back what a server was before it was resized or migrated."`
 
-	ConsoleLog serverConsole `cmd:"" help:"Print a server's console."`
+	Interface serverInterface `cmd:"" help:"A server's ports."`
+	Image     serverImage     `cmd:"" help:"Make images of servers."`
+
+	Console    serverConsole    `cmd:"" help:"Connect the terminal to a server's serial port: what is typed goes to its guest."`
+	ConsoleLog serverConsoleLog `cmd:"" help:"Print what a server's guest said on its serial line."`
 }
 
-// wait is for commands that can wait for the end of what they asked for.
-type wait struct {
-	Wait    bool          `help:"Wait until it is done, with progress."`
-	Timeout time.Duration `default:"10m" help:"How long to wait."`
+// Help is shown by --help.
+func (serverCommand) Help() string {
+	return `Servers are named by their id, or by their name, which must be exact and be that of one server alone. Actions take
+several of them: what fails with one is told, the others go on, and the exit code is 1.
+
+  strongroom server create vault --flavor safe --image debian --wait
+  strongroom server show vault
+  strongroom server stop web-1 web-2 web-3 --wait
+  strongroom server image create vault copy --key new --wait
+  strongroom server delete vault --wait
+
+With --wait it waits for the end of the operation, not for a status: one that fails says at once why.`
 }
 
 type serverCreate struct {
@@ -53,6 +70,16 @@ type serverCreate struct {
 	KeyName  string            `help:"Keypair to put into the server."`
 	Network  []string          `help:"Network to attach, by UUID; repeatable. None by default."`
 	Property map[string]string `help:"Metadata, key=value; repeatable."`
+}
+
+// Help is shown by --help.
+func (serverCreate) Help() string {
+	return `The flavor decides whether disks are encrypted and whether there is a vTPM. A create that fails leaves a server in ERROR, to be
+deleted.
+
+  strongroom server create vault --flavor safe --image debian --wait
+  strongroom server create web-1 --flavor small --image debian --network 1b2c… --key-name mine --property role=web
+  strongroom server create vault --flavor safe --image debian --wait -o value -c id`
 }
 
 func (c serverCreate) Run(r *run) error {
@@ -73,16 +100,17 @@ func (c serverCreate) Run(r *run) error {
 		return err
 	}
 	opts := servers.CreateOpts{Name: c.Name, FlavorRef: flavor.ID, ImageRef: image.ID, Metadata: c.Property, Networks: networks(c.Network)}
-	s, err := servers.Create(r, client, keyed{opts, c.KeyName}, nil).Extract()
+	created := servers.Create(r, client, keyed{opts, c.KeyName}, nil)
+	s, err := created.Extract()
 	if err != nil {
 		return explain(err)
 	}
 	if c.Wait {
-		if _, err := await(r, client, s.ID, c.Timeout, "ACTIVE"); err != nil {
+		if _, err := c.under(r, own.Extend(client), s.ID, c.Name, own.OperationID(created.Header)); err != nil {
 			return err
 		}
 	}
-	return serverShow{cloud: c.cloud, output: c.output, Server: s.ID}.Run(r)
+	return serverShow{cloud: c.cloud, output: c.output, Servers: []string{s.ID}}.Run(r)
 }
 
 func networks(uuids []string) any {
@@ -114,8 +142,17 @@ func (k keyed) ToServerCreateMap() (map[string]any, error) {
 type serverList struct {
 	cloud
 	output
+	long
 	AllProjects bool   `help:"Every project's servers (for administrators)."`
 	Status      string `help:"Only servers of this status."`
+	Host        string `help:"Only servers on this host (for administrators)."`
+}
+
+// Help is shown by --help.
+func (serverList) Help() string {
+	return `  strongroom server list --long
+  strongroom server list --status ERROR -o value -c id
+  strongroom server list -o json`
 }
 
 func (c serverList) Run(r *run) error {
@@ -123,7 +160,7 @@ func (c serverList) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	pages, err := servers.List(client, servers.ListOpts{AllTenants: c.AllProjects, Status: c.Status}).AllPages(r)
+	pages, err := servers.List(client, servers.ListOpts{AllTenants: c.AllProjects, Status: c.Status, Host: c.Host}).AllPages(r)
 	if err != nil {
 		return explain(err)
 	}
@@ -131,114 +168,58 @@ func (c serverList) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return c.print(list, func(w *tabwriter.Writer) {
-		row(w, "ID", "NAME", "STATUS", "CREATED")
+	return c.print(list, serverTable(list, c.Long))
+}
+
+func serverTable(list []servers.Server, long bool) func(*sheet) {
+	return func(w *sheet) {
+		columns := []string{"ID", "NAME", "STATUS", "CREATED"}
+		if long {
+			columns = append(columns, "TASK", "FLAVOR", "IMAGE", "ZONE", "HOST", "ADDRESSES", "PROJECT")
+		}
+		w.header(columns...)
 		for _, s := range list {
-			row(w, s.ID, s.Name, s.Status, s.Created.Format(time.RFC3339))
-		}
-	})
-}
-
-type serverDelete struct {
-	cloud
-	wait
-	Servers []string `arg:"" name:"server" help:"Servers, by id or name."`
-}
-
-func (c serverDelete) Run(r *run) error {
-	client, err := c.compute(r)
-	if err != nil {
-		return err
-	}
-	for _, name := range c.Servers {
-		s, err := findServer(r, client, name)
-		if err != nil {
-			return err
-		}
-		if err := servers.Delete(r, client, s.ID).ExtractErr(); err != nil {
-			return explain(err)
-		}
-		if !c.Wait {
-			continue
-		}
-		if _, err := await(r, client, s.ID, c.Timeout, ""); err != nil {
-			return err
+			cells := []any{s.ID, s.Name, s.Status, s.Created.Format(time.RFC3339)}
+			if long {
+				cells = append(cells, s.TaskState, known(s.Flavor["original_name"]), known(s.Image["id"]), s.AvailabilityZone, s.Host, addresses(s), s.TenantID)
+			}
+			w.row(cells...)
 		}
 	}
-	return nil
 }
 
-type serverStart struct{ serverAction }
-
-func (c serverStart) Run(r *run) error {
-	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Start(r, client, id).ExtractErr()
-	})
-}
-
-type serverStop struct{ serverAction }
-
-func (c serverStop) Run(r *run) error {
-	return c.act(r, "SHUTOFF", func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Stop(r, client, id).ExtractErr()
-	})
-}
-
-type serverPause struct{ serverAction }
-
-func (c serverPause) Run(r *run) error {
-	return c.act(r, "PAUSED", func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Pause(r, client, id).ExtractErr()
-	})
-}
-
-type serverUnpause struct{ serverAction }
-
-func (c serverUnpause) Run(r *run) error {
-	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Unpause(r, client, id).ExtractErr()
-	})
-}
-
-// serverAction is what every action on one server is told.
-type serverAction struct {
-	cloud
-	output
-	wait
-	Server string `arg:"" help:"Server, by id or name."`
-}
-
-// act asks for an action, waits for the status that it leads to where that is wanted, and
-// shows the server.
-func (c serverAction) act(r *run, target string, do func(*gophercloud.ServiceClient, string) error) error {
-	return c.actTo(r, []string{target}, do)
-}
-
-// actTo is act for an action that leads to one of several statuses.
-func (c serverAction) actTo(r *run, targets []string, do func(*gophercloud.ServiceClient, string) error) error {
-	client, s, err := c.server(r, c.Server)
-	if err != nil {
-		return err
+// known is a value that may be missing.
+func known(value any) any {
+	if value == nil {
+		return ""
 	}
-	if err := do(client, s.ID); err != nil {
-		return explain(err)
-	}
-	if c.Wait {
-		if _, err := await(r, client, s.ID, c.Timeout, targets...); err != nil {
-			return err
+	return value
+}
+
+// addresses are those of a server, by network.
+func addresses(s servers.Server) string {
+	var all []string
+	for _, network := range slices.Sorted(maps.Keys(s.Addresses)) {
+		var of []string
+		list, _ := s.Addresses[network].([]any)
+		for _, one := range list {
+			if address, ok := one.(map[string]any); ok {
+				of = append(of, fmt.Sprint(address["addr"]))
+			}
 		}
+		all = append(all, network+"="+strings.Join(of, ","))
 	}
-	return serverShow{cloud: c.cloud, output: c.output, Server: s.ID}.Run(r)
+	return strings.Join(all, " ")
 }
 
-type serverConsole struct {
+type serverConsoleLog struct {
 	cloud
 	output
 	Server string `arg:"" help:"Server, by id or name."`
 	Lines  int    `help:"Only the last lines; 0 is all."`
 }
 
-func (c serverConsole) Run(r *run) error {
+func (c serverConsoleLog) Run(r *run) error {
 	client, s, err := c.server(r, c.Server)
 	if err != nil {
 		return err
@@ -247,8 +228,9 @@ func (c serverConsole) Run(r *run) error {
 	if err != nil {
 		return explain(err)
 	}
-	return c.print(map[string]string{"output": text}, func(w *tabwriter.Writer) {
-		// Straight out: a console's tabs are its own.
-		_, _ = io.WriteString(os.Stdout, text)
-	})
+	if c.Output == "table" || c.Output == "value" { // straight out: a console's tabs are its own
+		_, err := io.WriteString(os.Stdout, text)
+		return err
+	}
+	return c.print(map[string]string{"output": text}, func(*sheet) {})
 }

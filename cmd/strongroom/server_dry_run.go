@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"text/tabwriter"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -17,7 +15,8 @@ type dryRun struct {
 	DryRun bool `help:"Only tell which host it would go to, what would travel, which keys must be readable by whom, and whether it would succeed. Nothing is changed. Exit code 1: it would not."`
 }
 
-// movesVersion is the version in which moves are asked for: it has all of their targets.
+// movesVersion is the version in which client commands speak: it has all targets of moves, and a server that is
+// evacuated starts again.
 const movesVersion = "2.91"
 
 // forecast is what the api says of a move.
@@ -66,75 +65,97 @@ func (c carried) size() string {
 	return fmt.Sprintf("at most %d bytes", *c.Bytes)
 }
 
-// foretell asks what a move would do, and prints it. move is the body that asks for the move, in
-// the newest version that a move's target needs (movesVersion).
+// foretell asks what a move would do with each server, and prints it. move is the body that asks for the move.
 func (c serverAction) foretell(r *run, move map[string]any) error {
-	client, s, err := c.server(r, c.Server)
+	compute, err := c.compute(r)
 	if err != nil {
 		return err
 	}
+	b, all := newBatch("server", c.Servers), []forecast{}
+	b.each(c.Servers, func(name string) error {
+		s, err := findServer(r, compute, name)
+		if err != nil {
+			return err
+		}
+		var f forecast
+		if err := dryRunOf(r, compute, http.MethodPost, compute.ServiceURL("servers", s.ID, "action"), map[string]any{"dryRun": move}, &f); err != nil {
+			return err
+		}
+		all = append(all, f)
+		if !f.Succeeds {
+			return errors.New("it would not succeed")
+		}
+		return nil
+	})
+	switch {
+	case len(all) == 0:
+		return b.err()
+	case b.total == 1:
+		err = c.print(all[0], all[0].table)
+	default:
+		err = c.print(all, func(w *sheet) {
+			for _, f := range all {
+				f.table(w)
+			}
+		})
+	}
+	return errors.Join(err, b.err())
+}
+
+// dryRunOf asks the api for a dry run.
+func dryRunOf(r *run, client *gophercloud.ServiceClient, method, url string, body, into any) error {
 	plain := *client // the client would put its own version header in the place of ours
 	plain.Microversion = ""
-	resp, err := plain.Post(r, client.ServiceURL("servers", s.ID, "action"), map[string]any{"dryRun": move}, nil, &gophercloud.RequestOpts{
+	resp, err := plain.Request(r, method, url, &gophercloud.RequestOpts{
+		JSONBody:    body,
 		MoreHeaders: map[string]string{"OpenStack-API-Version": "compute " + movesVersion + ", strongroom 1.0"}, OkCodes: []int{http.StatusOK}, KeepResponseBody: true,
 	})
 	if err != nil {
 		return explain(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		DryRun forecast `json:"dry_run"`
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return err
-	}
-	f := answer.DryRun
-	if err := c.print(f, f.table); err != nil {
-		return err
-	}
-	if !f.Succeeds {
-		return errors.New("it would not succeed")
-	}
-	return nil
+	answer := struct {
+		DryRun any `json:"dry_run"`
+	}{into}
+	return json.NewDecoder(resp.Body).Decode(&answer)
 }
 
-func (f forecast) table(w *tabwriter.Writer) {
-	verdict := "would succeed"
-	if !f.Succeeds {
-		verdict = "would not succeed"
+func verdict(succeeds bool) string {
+	if succeeds {
+		return "would succeed"
 	}
-	row(w, f.Action, verdict)
+	return "would not succeed"
+}
+
+func (f forecast) table(w *sheet) {
+	w.row(f.Action, verdict(f.Succeeds))
 	for _, why := range f.Refusals {
 		when := "it would fail"
 		if why.Code != 0 {
 			when = fmt.Sprintf("refused with %d", why.Code)
 		}
-		row(w, when, why.Message)
+		w.row(when, why.Message)
 	}
 	if f.Host != nil {
-		row(w, "host", f.Host.Name)
+		w.row("host", f.Host.Name)
 	}
 	for _, h := range f.Unfit {
-		row(w, "not "+h.Name, h.Why)
+		w.row("not "+h.Name, h.Why)
 	}
 	if f.Stops {
-		row(w, "guest", "is shut down")
+		w.row("guest", "is shut down")
 	}
 	for _, d := range f.Data {
-		row(w, d.What, d.size())
+		w.row(d.What, d.size())
 	}
 	for _, d := range f.Lost {
-		row(w, "lost: "+d.What, d.size())
+		w.row("lost: "+d.What, d.size())
 	}
 	for _, k := range f.Keys {
 		readable := "yes"
 		if !k.Readable {
 			readable = "no"
 		}
-		row(w, "key of "+k.Of, fmt.Sprintf("%s (%s), read by %s: %s", k.Secret, cmp.Or(k.Security, "user"), k.ReadBy, readable))
+		w.row("key of "+k.Of, fmt.Sprintf("%s (%s), read by %s: %s", k.Secret, cmp.Or(k.Security, "user"), k.ReadBy, readable))
 	}
 }

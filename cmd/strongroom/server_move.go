@@ -1,15 +1,15 @@
 package main
 
-import (
-	"net/http"
-
-	"github.com/gophercloud/gophercloud/v2"
-)
-
 type serverLiveMigrate struct {
 	serverAction
 	dryRun
 	Host string `help:"Host to move to; any other one by default."`
+}
+
+// Help is shown by --help.
+func (serverLiveMigrate) Help() string {
+	return `  strongroom server live-migrate vault --dry-run
+  strongroom server live-migrate vault --host compute2 --wait`
 }
 
 func (c serverLiveMigrate) Run(r *run) error {
@@ -17,7 +17,7 @@ func (c serverLiveMigrate) Run(r *run) error {
 	if c.Host != "" {
 		target["host"] = c.Host
 	}
-	return c.move(r, c.DryRun, map[string]any{"os-migrateLive": target}, http.StatusAccepted, "ACTIVE", "PAUSED")
+	return c.move(r, c.DryRun, map[string]any{"os-migrateLive": target})
 }
 
 type serverEvacuate struct {
@@ -40,21 +40,13 @@ func (c serverEvacuate) Run(r *run) error {
 	if c.Host != "" {
 		target["host"] = c.Host
 	}
-	return c.move(r, c.DryRun, map[string]any{"evacuate": target}, http.StatusOK, atRest...)
+	return c.move(r, c.DryRun, map[string]any{"evacuate": target})
 }
 
 // move asks for a move, or foretells it, in the version that has its target.
-func (c serverAction) move(r *run, foretell bool, body map[string]any, answer int, targets ...string) error {
+func (c serverAction) move(r *run, foretell bool, body map[string]any) error {
 	if foretell {
 		return c.foretell(r, body)
 	}
-	return c.actTo(r, targets, func(client *gophercloud.ServiceClient, id string) error {
-		to := *client
-		to.Microversion = movesVersion
-		resp, err := to.Post(r, to.ServiceURL("servers", id, "action"), body, nil, &gophercloud.RequestOpts{OkCodes: []int{answer}})
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	})
+	return c.body(r, body)
 }

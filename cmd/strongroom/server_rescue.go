@@ -1,17 +1,18 @@
 package main
 
-import (
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-)
-
 type serverRescue struct {
 	serverAction
 	Image string `help:"Image to boot from, by id or name; the server's own by default."`
 }
 
+// Help is shown by --help.
+func (serverRescue) Help() string {
+	return `  strongroom server rescue vault --image debian --wait
+  strongroom server unrescue vault --wait`
+}
+
 func (c serverRescue) Run(r *run) error {
-	var opts servers.RescueOpts
+	from := map[string]any{}
 	if c.Image != "" {
 		provider, endpoint, err := c.provider(r)
 		if err != nil {
@@ -21,18 +22,11 @@ func (c serverRescue) Run(r *run) error {
 		if err != nil {
 			return err
 		}
-		opts.RescueImageRef = image.ID
+		from["rescue_image_ref"] = image.ID
 	}
-	return c.act(r, "RESCUE", func(client *gophercloud.ServiceClient, id string) error {
-		_, err := servers.Rescue(r, client, id, opts).Extract()
-		return err
-	})
+	return c.body(r, map[string]any{"rescue": from})
 }
 
 type serverUnrescue struct{ serverAction }
 
-func (c serverUnrescue) Run(r *run) error {
-	return c.act(r, "ACTIVE", func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Unrescue(r, client, id).ExtractErr()
-	})
-}
+func (c serverUnrescue) Run(r *run) error { return c.body(r, map[string]any{"unrescue": nil}) }

@@ -1,37 +1,28 @@
 package main
 
-import (
-	"net/http"
-
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-)
-
 type serverResize struct {
 	serverAction
 	dryRun
 	Flavor string `required:"" help:"Flavor, by id or name."`
 }
 
+// Help is shown by --help.
+func (serverResize) Help() string {
+	return `  strongroom server resize vault --flavor large --dry-run
+  strongroom server resize vault --flavor large --wait
+  strongroom server confirm-resize vault --wait`
+}
+
 func (c serverResize) Run(r *run) error {
-	if c.DryRun {
-		client, err := c.compute(r)
-		if err != nil {
-			return err
-		}
-		flavor, err := findFlavor(r, client, c.Flavor)
-		if err != nil {
-			return err
-		}
-		return c.foretell(r, map[string]any{"resize": map[string]any{"flavorRef": flavor.ID}})
+	client, err := c.compute(r)
+	if err != nil {
+		return err
 	}
-	return c.act(r, "VERIFY_RESIZE", func(client *gophercloud.ServiceClient, id string) error {
-		flavor, err := findFlavor(r, client, c.Flavor)
-		if err != nil {
-			return err
-		}
-		return servers.Resize(r, client, id, servers.ResizeOpts{FlavorRef: flavor.ID}).ExtractErr()
-	})
+	flavor, err := findFlavor(r, client, c.Flavor)
+	if err != nil {
+		return err
+	}
+	return c.move(r, c.DryRun, map[string]any{"resize": map[string]any{"flavorRef": flavor.ID}})
 }
 
 type serverMigrate struct {
@@ -45,11 +36,8 @@ func (c serverMigrate) Run(r *run) error {
 	if c.Host != "" {
 		move["migrate"] = map[string]any{"host": c.Host}
 	}
-	return c.move(r, c.DryRun, move, http.StatusAccepted, "VERIFY_RESIZE")
+	return c.move(r, c.DryRun, move)
 }
-
-// atRest are the statuses that a decision on a move leads to.
-var atRest = []string{"ACTIVE", "SHUTOFF"}
 
 type serverConfirm struct {
 	serverAction
@@ -57,7 +45,7 @@ type serverConfirm struct {
 }
 
 func (c serverConfirm) Run(r *run) error {
-	return c.move(r, c.DryRun, map[string]any{"confirmResize": nil}, http.StatusNoContent, atRest...)
+	return c.move(r, c.DryRun, map[string]any{"confirmResize": nil})
 }
 
 type serverRevert struct {
@@ -66,5 +54,5 @@ type serverRevert struct {
 }
 
 func (c serverRevert) Run(r *run) error {
-	return c.move(r, c.DryRun, map[string]any{"revertResize": nil}, http.StatusAccepted, atRest...)
+	return c.move(r, c.DryRun, map[string]any{"revertResize": nil})
 }

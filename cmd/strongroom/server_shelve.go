@@ -1,12 +1,5 @@
 package main
 
-import (
-	"net/http"
-
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-)
-
 type serverShelve struct {
 	serverAction
 	dryRun
@@ -22,14 +15,7 @@ once or later (api.shelved_offload_time).
   strongroom server shelve vault --wait`
 }
 
-func (c serverShelve) Run(r *run) error {
-	if c.DryRun {
-		return c.foretell(r, map[string]any{"shelve": nil})
-	}
-	return c.actTo(r, []string{"SHELVED", "SHELVED_OFFLOADED"}, func(client *gophercloud.ServiceClient, id string) error {
-		return servers.Shelve(r, client, id).ExtractErr()
-	})
-}
+func (c serverShelve) Run(r *run) error { return c.move(r, c.DryRun, map[string]any{"shelve": nil}) }
 
 type serverUnshelve struct {
 	serverAction
@@ -42,7 +28,7 @@ func (c serverUnshelve) Run(r *run) error {
 	if c.Host != "" {
 		body["unshelve"] = map[string]any{"host": c.Host}
 	}
-	return c.move(r, c.DryRun, body, http.StatusAccepted, "ACTIVE")
+	return c.move(r, c.DryRun, body)
 }
 
 type serverOffload struct {
@@ -51,5 +37,5 @@ type serverOffload struct {
 }
 
 func (c serverOffload) Run(r *run) error {
-	return c.move(r, c.DryRun, map[string]any{"shelveOffload": nil}, http.StatusAccepted, "SHELVED_OFFLOADED")
+	return c.move(r, c.DryRun, map[string]any{"shelveOffload": nil})
 }

@@ -1,116 +1,117 @@
 package main
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"strongroom/client"
 )
 
 type serverShow struct {
 	cloud
 	output
-	Server string `arg:"" help:"Server, by id or name."`
+	Servers []string `arg:"" name:"server" help:"Servers, by id or name."`
+}
+
+// Help is shown by --help.
+func (serverShow) Help() string {
+	return `  strongroom server show vault
+  strongroom server show vault -o value -c status
+  strongroom server show web-1 web-2 -o json
+
+How the disks are encrypted, and the operations with the reasons why they failed, strongroom alone tells.`
 }
 
 // serverView is what show prints.
 type serverView struct {
 	servers.Server
-	Disks      []diskView      `json:"disks,omitempty"`
-	Operations []operationView `json:"operations"`
+	Disks      []client.Disk      `json:"disks,omitempty"`
+	Operations []client.Operation `json:"operations"`
 }
 
-type diskView struct {
-	DeviceName string            `json:"device_name"`
-	Role       string            `json:"role"`
-	SizeMB     int64             `json:"size_mb"`
-	Encrypted  bool              `json:"encrypted"`
-	Format     string            `json:"encryption_format"`
-	Options    map[string]string `json:"encryption_options"`
-}
-
-type operationView struct {
-	Action    string    `json:"action"`
-	RequestID string    `json:"request_id"`
-	Started   time.Time `json:"start_time"`
-	Message   string    `json:"message,omitempty"`
-}
+// shownOperations is how many of a server's newest operations a show tells.
+const shownOperations = 10
 
 func (c serverShow) Run(r *run) error {
-	client, s, err := c.server(r, c.Server)
+	compute, err := c.compute(r)
 	if err != nil {
 		return err
 	}
-	view := serverView{Server: *s}
-	if view.Disks, err = serverDisks(r, client, s.ID); err != nil {
+	b, views := newBatch("server", c.Servers), []serverView{}
+	b.each(c.Servers, func(name string) error {
+		s, err := findServer(r, compute, name)
+		if err != nil {
+			return err
+		}
+		view, err := inside(r, client.Extend(compute), s)
+		views = append(views, view)
 		return err
+	})
+	switch {
+	case len(views) == 0:
+		return b.err()
+	case b.total == 1:
+		err = c.print(views[0], views[0].table)
+	default:
+		err = c.print(views, func(w *sheet) {
+			for i, view := range views {
+				if i > 0 {
+					w.note()
+				}
+				view.table(w)
+			}
+		})
 	}
-	if view.Operations, err = serverOperations(r, client, s.ID); err != nil {
-		return err
-	}
-	return c.print(view, view.table)
+	return errors.Join(err, b.err())
 }
 
-func (v serverView) table(w *tabwriter.Writer) {
-	row(w, "id", v.ID)
-	row(w, "name", v.Name)
-	row(w, "status", v.Status)
-	if v.Fault.Message != "" {
-		row(w, "fault", v.Fault.Message)
+// inside adds to a server what strongroom alone tells.
+func inside(r *run, own *gophercloud.ServiceClient, s *servers.Server) (view serverView, err error) {
+	view.Server = *s
+	if view.Disks, err = client.ListDisks(r, own, s.ID); err == nil {
+		view.Operations, err = client.ListOperations(r, own, s.ID)
 	}
-	row(w, "created", v.Created.Format(time.RFC3339))
-	row(w, "flavor", v.Flavor["original_name"])
+	if gophercloud.ResponseCodeIs(err, 404) {
+		err = nil // another compute service
+	}
+	view.Operations = append([]client.Operation{}, view.Operations[:min(len(view.Operations), shownOperations)]...)
+	for i := range view.Operations {
+		view.Operations[i].Events = nil
+	}
+	return view, explain(err)
+}
+
+func (v serverView) table(w *sheet) {
+	w.row("id", v.ID)
+	w.row("name", v.Name)
+	w.row("status", v.Status)
+	if v.TaskState != "" {
+		w.row("task", v.TaskState)
+	}
+	if v.Fault.Message != "" {
+		w.row("fault", v.Fault.Message)
+	}
+	w.row("created", v.Created.Format(time.RFC3339))
+	w.row("flavor", known(v.Flavor["original_name"]))
+	w.row("image", known(v.Image["id"]))
+	w.row("zone", v.AvailabilityZone)
+	if v.Host != "" {
+		w.row("host", v.Host)
+	}
+	w.row("addresses", addresses(v.Server))
 	for _, d := range v.Disks {
 		encryption := "not encrypted"
 		if d.Encrypted {
 			encryption = strings.TrimSpace("encrypted " + d.Format + " " + d.Options["cipher-alg"] + " " + d.Options["cipher-mode"])
 		}
-		row(w, "disk "+d.DeviceName, fmt.Sprintf("%s, %d MiB, %s", d.Role, d.SizeMB, encryption))
+		w.row("disk "+d.DeviceName, fmt.Sprintf("%s, %d MiB, %s", d.Role, d.SizeMB, encryption))
 	}
 	for _, o := range v.Operations {
-		row(w, "operation", fmt.Sprintf("%s %s %s %s", o.Started.Format(time.RFC3339), o.Action, o.RequestID, o.Message))
+		w.row("operation", strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", o.AcceptedAt.Format(time.RFC3339), o.Kind, o.ID, o.State, o.Message)))
 	}
-}
-
-// serverDisks reads the per-disk encryption view, which only strongroom has.
-func serverDisks(r *run, client *gophercloud.ServiceClient, id string) ([]diskView, error) {
-	var body struct {
-		Disks []diskView `json:"disks"`
-	}
-	// The client would put its own version header in the place of ours.
-	plain := *client
-	plain.Microversion = ""
-	resp, err := plain.Get(r, client.ServiceURL("servers", id, "disks"), &body, &gophercloud.RequestOpts{MoreHeaders: ownVersion})
-	if err != nil {
-		if gophercloud.ResponseCodeIs(err, 404) {
-			return nil, nil // another compute service
-		}
-		return nil, explain(err)
-	}
-	return body.Disks, resp.Body.Close()
-}
-
-func serverOperations(r *run, client *gophercloud.ServiceClient, id string) ([]operationView, error) {
-	pages, err := instanceactions.List(client, id, nil).AllPages(r)
-	if err != nil {
-		return nil, explain(err)
-	}
-	actions, err := instanceactions.ExtractInstanceActions(pages)
-	if err != nil {
-		return nil, err
-	}
-	out := []operationView{}
-	var why map[string]string // asked for once, where one failed
-	for _, a := range actions {
-		if a.Message != "" && why == nil {
-			why = reasons(r, client, id)
-		}
-		out = append(out, operationView{Action: a.Action, RequestID: a.RequestID, Started: a.StartTime, Message: cmp.Or(why[a.RequestID], a.Message)})
-	}
-	return out, nil
 }

@@ -19,6 +19,9 @@ import (
 	"strongroom/activities/object/swift"
 	"strongroom/activities/openstack"
 	"strongroom/activities/openstack/keystone"
+	"strongroom/activities/port"
+	portlocal "strongroom/activities/port/local"
+	"strongroom/activities/port/neutron"
 	"strongroom/activities/project"
 	"strongroom/activities/secret"
 	"strongroom/activities/share"
@@ -37,6 +40,7 @@ type services struct {
 	*Config
 	run         *run
 	authorities openstack.Authorities
+	pool        *pgxpool.Pool   // where strongroom's own ports are
 	cloud       *keystone.Cloud // nil until the first service of the cloud is opened
 }
 
@@ -114,6 +118,20 @@ func (s *services) shares() (share.Service, error) {
 		return share.None{}, nil
 	}
 	return nil, unknownBackend("shares", s.Shares.Backend, "local, manila or none")
+}
+
+func (s *services) networks() (port.Service, error) {
+	switch s.Networks.Backend {
+	case "neutron":
+		clients, err := s.clientsAt("network", keystone.Endpoint{URL: s.Networks.Endpoint, Region: s.Networks.Region, Interfaces: s.Networks.Interfaces})
+		return &neutron.Service{Clients: clients}, err
+	case "local":
+		networks, err := s.localNetworks()
+		return &portlocal.Service{Pool: s.pool, Configured: networks, Quota: s.Networks.Ports}, err
+	case "none":
+		return port.None{}, nil
+	}
+	return nil, unknownBackend("networks", s.Networks.Backend, "neutron, local or none")
 }
 
 func (s *services) trusts() (trust.Keeper, error) {

@@ -15,6 +15,7 @@ import (
 	"strongroom/activities/key/barbican"
 	"strongroom/activities/object"
 	"strongroom/activities/object/swift"
+	"strongroom/activities/port/neutron"
 	"strongroom/activities/share/manila"
 	"strongroom/activities/trust"
 	trustkeystone "strongroom/activities/trust/keystone"
@@ -42,6 +43,7 @@ func (s *services) openAll() map[string]error {
 	_, errs["objects"] = s.objects()
 	_, errs["trusts"] = s.trusts()
 	_, errs["shares"] = s.shares()
+	_, errs["networks"] = s.networks()
 	return errs
 }
 
@@ -49,7 +51,7 @@ func choose(backends map[string]string) func(*Config) {
 	return func(cfg *Config) {
 		cfg.Keys.Backend, cfg.Images.Backend = backends["keys"], backends["images"]
 		cfg.Objects.Backend, cfg.Trusts.Backend = backends["objects"], backends["trusts"]
-		cfg.Shares.Backend = backends["shares"]
+		cfg.Shares.Backend, cfg.Networks.Backend = backends["shares"], backends["networks"]
 	}
 }
 
@@ -64,12 +66,13 @@ func TestLocalServicesNeedNoCloud(t *testing.T) {
 
 func TestUnknownBackendsAreNamedWithTheChoices(t *testing.T) {
 	t.Parallel()
-	s := testServices(t, choose(map[string]string{"keys": "vault", "images": "", "objects": "s3", "trusts": "ldap", "shares": "nfs"}))
+	s := testServices(t, choose(map[string]string{"keys": "vault", "images": "", "objects": "s3", "trusts": "ldap", "shares": "nfs", "networks": "nova"}))
 	errs := s.openAll()
 	require.EqualError(t, errs["keys"], `keys.backend "vault" is unknown: use local or barbican`)
 	require.EqualError(t, errs["images"], `images.backend "" is unknown: use local or glance`)
 	require.EqualError(t, errs["objects"], `objects.backend "s3" is unknown: use local or swift`)
 	require.EqualError(t, errs["trusts"], `trusts.backend "ldap" is unknown: use local or keystone`)
+	require.EqualError(t, errs["networks"], `networks.backend "nova" is unknown: use neutron, local or none`)
 	require.EqualError(t, errs["shares"], `shares.backend "nfs" is unknown: use local, manila or none`)
 }
 
@@ -77,7 +80,7 @@ func TestServicesOfTheCloudShareOneLogin(t *testing.T) {
 	t.Parallel()
 	login, _, _, err := clouds.Parse(clouds.WithLocations(cloudtest.Open(t)), clouds.WithCloudName(openstack.Service))
 	require.NoError(t, err)
-	in := choose(map[string]string{"keys": "barbican", "images": "glance", "objects": "swift", "trusts": "keystone", "shares": "manila"})
+	in := choose(map[string]string{"keys": "barbican", "images": "glance", "objects": "swift", "trusts": "keystone", "shares": "manila", "networks": "neutron"})
 	password := filepath.Join(t.TempDir(), "password")
 	s := testServices(t, func(cfg *Config) {
 		in(cfg)
@@ -112,5 +115,8 @@ func TestServicesOfTheCloudShareOneLogin(t *testing.T) {
 	shares, err := s.shares()
 	require.NoError(t, err)
 	require.IsType(t, &manila.Service{}, shares)
+	networks, err := s.networks()
+	require.NoError(t, err)
+	require.IsType(t, &neutron.Service{}, networks)
 	require.Same(t, first, s.cloud)
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"text/tabwriter"
 
 	"github.com/google/uuid"
 
@@ -62,7 +60,7 @@ func (c shareCreate) Run(r *run) error {
 
 type shareList struct {
 	ofProject
-	JSON bool `name:"json" help:"As JSON."`
+	output
 }
 
 func (c shareList) Run(r *run) error {
@@ -74,14 +72,12 @@ func (c shareList) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(os.Stdout).Encode(shares)
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	for _, one := range shares {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%d GiB\t%s\n", one.ID, one.Name, one.SizeGiB, one.Status)
-	}
-	return w.Flush()
+	return c.print(shares, func(w *sheet) {
+		w.header("ID", "NAME", "GIB", "STATUS")
+		for _, one := range shares {
+			w.row(one.ID, one.Name, one.SizeGiB, one.Status)
+		}
+	})
 }
 
 type shareDelete struct {

@@ -2,17 +2,13 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 	"runtime/debug"
-	"text/tabwriter"
 
 	"strongroom"
 )
 
-type versionCommand struct {
-	JSON bool `name:"json" help:"Print JSON, for scripts."`
-}
+type versionCommand struct{ output }
 
 // Help is shown by --help.
 func (versionCommand) Help() string {
@@ -46,11 +42,9 @@ func thisBuild() build {
 
 func (v versionCommand) Run() error {
 	b := thisBuild()
-	o := output{Output: "table"}
-	if v.JSON {
-		o.Output = "json"
-	}
-	return o.print(b, func(w *tabwriter.Writer) {
-		_, _ = fmt.Fprintf(w, "strongroom %s\ncommit %s\n%s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go)
+	return v.print(b, func(w *sheet) {
+		w.row("strongroom", b.Version)
+		w.row("commit", cmp.Or(b.Commit, "unknown"))
+		w.row("go", b.Go)
 	})
 }

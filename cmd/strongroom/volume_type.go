@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
@@ -44,6 +43,7 @@ For example:
 type volumeTypeList struct {
 	cloud
 	output
+	long
 	Property map[string]string `mapsep:"none" help:"Only types with this extra spec, key=value; repeatable. RESKEY:availability_zones matches by a part of its text."`
 	Private  bool              `help:"Only private types (for administrators)."`
 }
@@ -61,10 +61,18 @@ func (c volumeTypeList) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return c.print(list, func(w *tabwriter.Writer) {
-		row(w, "ID", "NAME", "PUBLIC", "PROPERTIES")
+	return c.print(list, func(w *sheet) {
+		if c.Long {
+			w.header("ID", "NAME", "PUBLIC", "PROPERTIES", "DESCRIPTION")
+		} else {
+			w.header("ID", "NAME", "PUBLIC", "PROPERTIES")
+		}
 		for _, t := range list {
-			row(w, t.ID, t.Name, yesNo(t.IsPublic), t.ExtraSpecs)
+			cells := []any{t.ID, t.Name, yesNo(t.IsPublic), t.ExtraSpecs}
+			if c.Long {
+				cells = append(cells, text(t.Description))
+			}
+			w.row(cells...)
 		}
 	})
 }
@@ -102,21 +110,21 @@ func (c volumeTypeShow) Run(r *run) error {
 	return c.print(t, t.table)
 }
 
-func (t volumeType) table(w *tabwriter.Writer) {
-	row(w, "id", t.ID)
-	row(w, "name", t.Name)
+func (t volumeType) table(w *sheet) {
+	w.row("id", t.ID)
+	w.row("name", t.Name)
 	if t.Description != nil {
-		row(w, "description", *t.Description)
+		w.row("description", *t.Description)
 	}
-	row(w, "public", yesNo(t.IsPublic))
+	w.row("public", yesNo(t.IsPublic))
 	for _, key := range slices.Sorted(maps.Keys(t.ExtraSpecs)) {
-		row(w, "property "+key, text(t.ExtraSpecs[key]))
+		w.row("property "+key, text(t.ExtraSpecs[key]))
 	}
 	for _, project := range t.Projects {
-		row(w, "project", project)
+		w.row("project", project)
 	}
 	if t.Encryption != nil {
-		row(w, "encryption", t.Encryption)
+		w.row("encryption", t.Encryption)
 	}
 }
 
@@ -126,16 +134,19 @@ type volumeTypeDelete struct {
 }
 
 func (c volumeTypeDelete) Run(r *run) error {
-	for _, name := range c.Types {
-		client, t, err := c.volumeType(r, name)
+	client, err := c.volumes(r)
+	if err != nil {
+		return err
+	}
+	b := newBatch("volume type", c.Types)
+	b.each(c.Types, func(name string) error {
+		t, err := findVolumeType(r, client, name)
 		if err != nil {
 			return err
 		}
-		if err := volumetypes.Delete(r, client, t.ID).ExtractErr(); err != nil {
-			return explain(err)
-		}
-	}
-	return nil
+		return explain(volumetypes.Delete(r, client, t.ID).ExtractErr())
+	})
+	return b.err()
 }
 
 type volumeTypeHistory struct {
@@ -184,10 +195,10 @@ func (c volumeTypeHistory) Run(r *run) error {
 	if err := resp.Body.Close(); err != nil {
 		return err
 	}
-	return c.print(body.Changes, func(w *tabwriter.Writer) {
-		row(w, "WHEN", "WHAT", "USER", "REQUEST", "BEFORE", "AFTER")
+	return c.print(body.Changes, func(w *sheet) {
+		w.header("WHEN", "WHAT", "USER", "REQUEST", "BEFORE", "AFTER")
 		for _, change := range body.Changes {
-			row(w, change.MadeAt.Format(time.RFC3339), change.Action, change.UserID, change.RequestID, string(change.Before), string(change.After))
+			w.row(change.MadeAt.Format(time.RFC3339), change.Action, change.UserID, change.RequestID, string(change.Before), string(change.After))
 		}
 	})
 }

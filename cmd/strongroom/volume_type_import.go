@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
@@ -71,10 +70,10 @@ func (c volumeTypeImport) Run(r *run) error {
 		}
 		results = append(results, result)
 	}
-	err = c.print(results, func(w *tabwriter.Writer) {
-		row(w, "ID", "NAME", "RESULT", "STEPS")
+	err = c.print(results, func(w *sheet) {
+		w.header("ID", "NAME", "RESULT", "STEPS")
 		for _, result := range results {
-			row(w, result.ID, result.Name, result.Result, strings.TrimSpace(strings.Join(append(result.Steps, result.Note, result.Error), " ")))
+			w.row(result.ID, result.Name, result.Result, strings.TrimSpace(strings.Join(append(result.Steps, result.Note, result.Error), " ")))
 		}
 	})
 	if err == nil && failed > 0 {

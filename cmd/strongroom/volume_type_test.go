@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
@@ -21,6 +22,7 @@ import (
 	"strongroom/api"
 	"strongroom/devcloud"
 	"strongroom/schema/schematest"
+	"strongroom/schema/seal"
 )
 
 // asProgram makes this test's executable be the program itself.
@@ -38,6 +40,9 @@ func TestMain(m *testing.M) {
 type region struct {
 	auth      string
 	passwords map[string]string
+	pool      *pgxpool.Pool
+	images    *imagelocal.Library
+	run       *runner // of operations
 }
 
 func newRegion(t *testing.T) region {
@@ -52,7 +57,7 @@ func newRegion(t *testing.T) region {
 	require.NoError(t, devcloud.EnsureUsers(users, func(passwords map[string]string) error { made.passwords = passwords; return nil }))
 	identity, err := devcloud.New(devcloud.Config{
 		Listen: "127.0.0.1:0", UsersFile: users, TokenKeyFile: filepath.Join(dir, "token.key"), Images: images,
-		Endpoints: map[string]string{"volumev3": front.URL + "/volume/v3/$(project_id)s"},
+		Endpoints: map[string]string{"volumev3": front.URL + "/volume/v3/$(project_id)s", "compute": front.URL + "/v2.1"},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,7 +73,13 @@ func newRegion(t *testing.T) region {
 	require.NoError(t, err)
 	client, err := openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{Region: "RegionOne"})
 	require.NoError(t, err)
-	handler, err = api.New(api.Config{Pool: schematest.New(t), Identity: client, VolumeType: "__DEFAULT__"})
+	box, err := seal.Parse([]byte(seal.NewKey()))
+	require.NoError(t, err)
+	made.pool, made.images = schematest.New(t), images
+	made.run = &runner{t: t, pool: made.pool}
+	handler, err = api.New(api.Config{
+		Pool: made.pool, Identity: client, VolumeType: "__DEFAULT__", Images: imageRecords{images}, Operations: made.run, Seal: box,
+	})
 	require.NoError(t, err)
 	return made
 }
@@ -101,10 +112,15 @@ func newDesk(t *testing.T, regions map[string]region) desk {
 }
 
 func (d desk) start(cloud string, args ...string) (string, error) {
-	cmd := exec.CommandContext(d.t.Context(), os.Args[0], append([]string{"volume-type"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "OS_CLIENT_CONFIG_FILE="+d.clouds, "OS_CLOUD="+cloud)
-	out, err := cmd.CombinedOutput()
+	out, err := d.program(cloud, append([]string{"volume-type"}, args...)...).CombinedOutput()
 	return string(out), err
+}
+
+// program is a run of the program.
+func (d desk) program(cloud string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(d.t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "OS_CLIENT_CONFIG_FILE="+d.clouds, "OS_CLOUD="+cloud)
+	return cmd
 }
 
 // run gives what a command that succeeds prints.

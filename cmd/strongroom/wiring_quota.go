@@ -13,7 +13,10 @@ import (
 
 // openQuotas gives the quotas that the configuration names.
 func openQuotas(r *run, cfg *Config) (api.Quotas, error) {
-	configured := compute.Quota{Instances: cfg.Quota.Instances, Cores: cfg.Quota.Cores, MemoryMB: cfg.Quota.RAM, DiskGB: cfg.Quota.Disk}
+	configured := compute.Quota{
+		Instances: cfg.Quota.Instances, Cores: cfg.Quota.Cores, MemoryMB: cfg.Quota.RAM, DiskGB: cfg.Quota.Disk,
+		Groups: cfg.Quota.ServerGroups, GroupMembers: cfg.Quota.ServerGroupMembers,
+	}
 	switch cfg.Quota.Backend {
 	case "local":
 		return quota.Fixed(configured), nil

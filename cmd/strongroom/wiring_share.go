@@ -24,7 +24,7 @@ func (s shareRecords) Look(ctx context.Context, cred compute.Credential, id comp
 	if err != nil {
 		return "", "", err
 	}
-	if err := found.CheckMountable(); err != nil {
+	if err := found.Check(); err != nil {
 		return "", "", err
 	}
 	if err := found.CheckOwner(cred); err != nil {

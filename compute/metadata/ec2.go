@@ -54,12 +54,12 @@ func (s Server) ec2(version string) folder {
 	return out
 }
 
-// ec2MetaData gives what EC2's clients ask for. Addresses are the networks' to
-// give, so there are none here.
+// ec2MetaData gives what EC2's clients ask for. Addresses that other networks than
+// a network service's give are not known here.
 func (s Server) ec2MetaData(version string) folder {
 	m := folder{
 		"ami-id": text("ami-00000000"), "ami-launch-index": text(fmt.Sprint(s.LaunchIndex)), "ami-manifest-path": text("(unknown)"),
-		"instance-id": text(fmt.Sprintf("i-%08x", s.Number)), "hostname": text(s.Hostname), "local-ipv4": text(""),
+		"instance-id": text(fmt.Sprintf("i-%08x", s.Number)), "hostname": text(s.Hostname), "local-ipv4": text(s.address()),
 		"reservation-id": text(s.Reservation), "security-groups": text("default"),
 	}
 	if s.Image != nil {

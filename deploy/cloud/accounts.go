@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/accounts"
 )
 
@@ -128,6 +129,25 @@ func (c *Cloud) makeAccounts(ctx context.Context) error {
 		if err := accounts.Update(ctx, store, accounts.UpdateOpts{}).Err; err != nil {
 			return fmt.Errorf("make the object store's account of %s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// loadPolicy has Barbican read its policy: it does so at the first request, and one that comes meanwhile is a 500.
+func (c *Cloud) loadPolicy(ctx context.Context) error {
+	if !c.runs("barbican") {
+		return nil
+	}
+	client, err := c.login(ctx, Service)
+	if err != nil {
+		return fmt.Errorf("log in as %s: %w", Service, err)
+	}
+	keys, err := openstack.NewKeyManagerV1(client, gophercloud.EndpointOpts{Region: Region})
+	if err != nil {
+		return err
+	}
+	if _, err := secrets.List(keys, secrets.ListOpts{Limit: 1}).AllPages(ctx); err != nil {
+		return fmt.Errorf("the key manager's policy: %w", err)
 	}
 	return nil
 }

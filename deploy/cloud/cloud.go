@@ -27,15 +27,19 @@ import (
 // volume types API is compared with.
 const Cinder = "cinder"
 
+// NFS is a back end of Manila's that exports folders by nfs-ganesha, at its port NFS of 127.0.0.1; shares say that
+// they are at NFS's own, 2049. Needs root.
+const NFS = "nfs"
+
 // All are the services. With ceph, Manila has shares of CephFS beside those of its
 // dummy back end.
-var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder, Neutron}
+var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder, Neutron, NFS}
 
 // Default gives the services that can run on this machine: All, without ceph where
-// its packages are not installed, and without Cinder and Neutron.
+// its packages are not installed, and without Cinder, Neutron and NFS.
 func Default() []string {
 	return slices.DeleteFunc(slices.Clone(All), func(name string) bool {
-		return name == Cinder || name == Neutron || name == "ceph" && !ceph.Installed()
+		return name == Cinder || name == Neutron || name == NFS || name == "ceph" && !ceph.Installed()
 	})
 }
 
@@ -53,6 +57,9 @@ type Config struct {
 	// Strongroom is the base URL under which the catalog names this project's own
 	// API, as compute and volumev3; default http://127.0.0.1:8774.
 	Strongroom string
+	// Guests lets Neutron have this machine, by its host name, in place of Hosts: guests here can be plugged into its
+	// switch, and Strongroom is told what becomes of their ports. One cloud of a machine can have it.
+	Guests bool
 	// TokenExpiry is how long a token lives (default 1 h), ExpiredWindow how long
 	// after that it is good beside a service token (default 48 h).
 	TokenExpiry, ExpiredWindow time.Duration
@@ -78,6 +85,7 @@ type Cloud struct {
 	database  *postgres.Server
 	storage   *ceph.Cluster
 	network   *ovn.Network
+	added     []string // hosts of AddHost
 	processes map[string]*process.Process
 }
 
@@ -162,6 +170,9 @@ func (c *Cloud) start(ctx context.Context) error {
 	if err := c.awaitChassis(ctx); err != nil {
 		return err
 	}
+	if err := c.loadPolicy(ctx); err != nil {
+		return err
+	}
 	return c.makeAccounts(ctx)
 }
 
@@ -171,6 +182,9 @@ func (c *Cloud) AuthURL() string { return c.url("keystone") + "/v3" }
 // CloudsFile is a clouds.yaml, mode 0600, with one cloud per user, named as the
 // user, and user-project for a user's further projects.
 func (c *Cloud) CloudsFile() string { return filepath.Join(c.cfg.Dir, "clouds.yaml") }
+
+// Port is what a service listens on.
+func (c *Cloud) Port(service string) int { return c.settings.Ports[service] }
 
 // Process is the running process of a service, for tests that stop one.
 func (c *Cloud) Process(service string) *process.Process { return c.processes[service] }

@@ -2,10 +2,15 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsbinding"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"strongroom/deploy/cloud/ovn"
 )
@@ -16,11 +21,42 @@ const Neutron = "neutron"
 // Hosts are the compute hosts that Neutron binds ports to.
 var Hosts = []string{"host1", "host2"}
 
+// hosts are those of this cloud.
+func (c *Cloud) hosts() ([]string, error) {
+	if !c.cfg.Guests {
+		return Hosts, nil
+	}
+	name, err := os.Hostname()
+	return append([]string{name}, c.added...), err
+}
+
+// SwitchFolder is where the switch of this machine's chassis answers (Config.Guests).
+func (c *Cloud) SwitchFolder() (string, error) {
+	hosts, err := c.hosts()
+	if err != nil {
+		return "", err
+	}
+	return ovn.Switch(c.file("ovn"), hosts[0]), nil
+}
+
+// AddHost lets Neutron have one more host, whose guests are in a network namespace that `ip netns` knows
+// (Config.Guests), and gives the folder in which its switch answers.
+func (c *Cloud) AddHost(ctx context.Context, name, netns string) (string, error) {
+	if err := c.network.AddHost(ctx, name, netns); err != nil {
+		return "", fmt.Errorf("cloud: %w", err)
+	}
+	c.added = append(c.added, name)
+	return ovn.Switch(c.file("ovn"), name), c.awaitChassis(ctx)
+}
+
 // startOVN starts what Neutron makes its networks with.
 func (c *Cloud) startOVN(ctx context.Context) error {
-	var err error
+	hosts, err := c.hosts()
+	if err != nil {
+		return err
+	}
 	c.network, err = ovn.Start(ctx, ovn.Config{
-		Dir: c.file("ovn"), RunDir: c.file("run"), LogDir: c.file("log"), Hosts: Hosts, Logger: c.cfg.Logger,
+		Dir: c.file("ovn"), RunDir: c.file("run"), LogDir: c.file("log"), Hosts: hosts, Guests: c.cfg.Guests, Logger: c.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -28,17 +64,17 @@ func (c *Cloud) startOVN(ctx context.Context) error {
 	return writeFile(c.file(ovnMade), nil)
 }
 
-// awaitChassis waits until Neutron takes each host's chassis for alive: it binds no port to
-// another.
+// awaitChassis waits until Neutron takes each host's chassis for alive and has bound a port to
+// it: a worker that is not connected to OVN yet answers 500.
 func (c *Cloud) awaitChassis(ctx context.Context) error {
 	if !c.runs(Neutron) {
 		return nil
 	}
-	client, err := c.login(ctx, "admin")
+	provider, err := c.login(ctx, "admin")
 	if err != nil {
 		return fmt.Errorf("log in as admin: %w", err)
 	}
-	networks, err := openstack.NewNetworkV2(client, gophercloud.EndpointOpts{Region: Region})
+	client, err := openstack.NewNetworkV2(provider, gophercloud.EndpointOpts{Region: Region})
 	if err != nil {
 		return err
 	}
@@ -50,7 +86,7 @@ func (c *Cloud) awaitChassis(ctx context.Context) error {
 				Alive bool   `json:"alive"`
 			} `json:"agents"`
 		}
-		response, err := networks.Get(ctx, networks.ServiceURL("agents"), &said, nil)
+		response, err := client.Get(ctx, client.ServiceURL("agents"), &said, nil)
 		if err != nil {
 			return err
 		}
@@ -59,11 +95,43 @@ func (c *Cloud) awaitChassis(ctx context.Context) error {
 		for _, a := range said.Agents {
 			alive[a.Host] = alive[a.Host] || a.Alive
 		}
-		for _, host := range Hosts {
+		hosts, err := c.hosts()
+		if err != nil {
+			return err
+		}
+		for _, host := range hosts {
 			if !alive[host] {
 				return fmt.Errorf("the chassis of %s is not alive", host)
 			}
 		}
-		return nil
+		return bindPorts(ctx, client, hosts)
 	})
+}
+
+// bindPorts makes a network with a port on each host, and removes them.
+func bindPorts(ctx context.Context, client *gophercloud.ServiceClient, hosts []string) (err error) {
+	network, err := networks.Create(ctx, client, networks.CreateOpts{Name: "bind-ports"}).Extract()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, networks.Delete(ctx, client, network.ID).ExtractErr()) }()
+	for _, host := range hosts {
+		var made struct {
+			ports.Port
+			portsbinding.PortsBindingExt
+		}
+		err := ports.Create(ctx, client, portsbinding.CreateOptsExt{
+			CreateOptsBuilder: ports.CreateOpts{NetworkID: network.ID}, HostID: host,
+		}).ExtractInto(&made)
+		if err == nil && made.VIFType != "ovs" {
+			err = fmt.Errorf("Neutron bound a port to %s as %q", host, made.VIFType)
+		}
+		if made.ID != "" {
+			err = errors.Join(err, ports.Delete(ctx, client, made.ID).ExtractErr())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

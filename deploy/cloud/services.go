@@ -44,11 +44,14 @@ func (c *Cloud) prepare(ctx context.Context) error {
 	}
 	for _, dir := range []string{
 		"run", "log", "keystone/fernet", "keystone/credential", "glance/images", "glance/staging",
-		"glance/tasks", "manila", "cinder", "neutron", "swift/node/d1",
+		"glance/tasks", "manila", "cinder", "neutron", "swift/node/d1", "nfs/shares", "nfs/exports", "nfs/recovery",
 	} {
 		if err := os.MkdirAll(c.file(dir), 0o700); err != nil {
 			return err
 		}
+	}
+	if err := touch(c.file("nfs/exports/all.conf")); err != nil { // nfs-ganesha reads it from the beginning
+		return err
 	}
 	if err := c.render(); err != nil {
 		return err
@@ -64,6 +67,15 @@ func (c *Cloud) prepare(ctx context.Context) error {
 		return err
 	}
 	return writeFile(c.CloudsFile(), c.cloudsYAML())
+}
+
+// touch makes a file where there is none.
+func touch(name string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // render writes files/… below etc/; those that end in .tmpl are templates.
@@ -105,9 +117,6 @@ type view struct{ *Cloud }
 // Dir is the state folder.
 func (v view) Dir() string { return v.cfg.Dir }
 
-// Port is what a service listens on.
-func (v view) Port(service string) int { return v.settings.Ports[service] }
-
 // Runs reports whether a service runs.
 func (v view) Runs(service string) bool { return v.runs(service) }
 
@@ -128,6 +137,9 @@ func (v view) ImageHash() string { return v.cfg.ImageHash }
 
 // ManilaRoot is from where Manila runs; "": it is this machine's.
 func (v view) ManilaRoot() string { return v.cfg.ManilaRoot }
+
+// Guests says whether Neutron tells of servers' ports.
+func (v view) Guests() bool { return v.cfg.Guests }
 
 // Northbound and Southbound are the addresses of OVN's databases.
 func (v view) Northbound() string { return ovn.Northbound(v.file("ovn")) }
@@ -263,6 +275,9 @@ func (c *Cloud) services() []service {
 	wsgi("keystone", "/v3")
 	if c.runs("manila") {
 		add("manila", c.url("manila")+"/", c.fromRoot(c.cfg.ManilaRoot, python, c.file("etc/manila_all.py"))...)
+	}
+	if c.runs(NFS) {
+		add(NFS, "", "/usr/bin/ganesha.nfsd", "-F", "-f", c.file("etc/ganesha.conf"), "-L", "STDERR", "-N", "NIV_WARN", "-p", c.file("run/ganesha.pid"))
 	}
 	if c.runs("barbican") {
 		wsgi("barbican", "/")

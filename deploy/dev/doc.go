@@ -3,6 +3,7 @@
 // tests on real services.
 //
 //	process   a child process that is always collected, found again and stopped by its id
+//	forward   TCP connections of namespaces and machines, handed on
 //	port      free TCP ports
 //	postgres  a PostgreSQL cluster of its own in a folder
 //	temporal  the Temporal dev server with its UI and a file database

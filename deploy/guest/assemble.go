@@ -36,7 +36,7 @@ func assemble(ctx context.Context, work, out string, k Kernel, ramdisk []byte, o
 		"LABEL guest",
 		" LINUX vmlinuz",
 		" INITRD initrd",
-		" APPEND " + strings.TrimSpace("console=ttyS0 quiet panic=-1 nokaslr "+InHaste+" "+opts.Cmdline),
+		" APPEND " + opts.commandLine(),
 		"",
 	}, "\n")
 	err := errors.Join(

@@ -25,6 +25,11 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
+// commandLine is what the kernel is told.
+func (o Options) commandLine() string {
+	return strings.TrimSpace("console=ttyS0 quiet panic=-1 nokaslr " + InHaste + " " + o.Cmdline)
+}
+
 // recipe is part of every cache key: raise it when the way an image is made changes.
 const recipe = "2"
 
@@ -33,6 +38,13 @@ const recipe = "2"
 // mount, the Go command in the module's tree, and extlinux, e2fsprogs and
 // qemu-utils; apt-get and dpkg-deb where Debian's cloud kernel is not installed.
 func Build(ctx context.Context, out string, opts Options) error {
+	return build(ctx, out, opts, "guest", assemble)
+}
+
+// assembler makes an image of a kernel and an initrd.
+type assembler func(ctx context.Context, work, out string, k Kernel, ramdisk []byte, opts Options) error
+
+func build(ctx context.Context, out string, opts Options, kind string, assemble assembler) error {
 	opts.defaults()
 	if opts.Format != "qcow2" && opts.Format != "raw" {
 		return fmt.Errorf("guest: unknown format %q", opts.Format)
@@ -55,9 +67,9 @@ func Build(ctx context.Context, out string, opts Options) error {
 		return err
 	}
 	init := filepath.Join(work, "init")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", init, "strongroom/deploy/guest/init")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if err := run(build); err != nil {
+	compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", init, "strongroom/deploy/guest/init")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := run(compile); err != nil {
 		return err
 	}
 	ramdisk, err := initrd(init, k)
@@ -68,7 +80,7 @@ func Build(ctx context.Context, out string, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("guest: %w", err)
 	}
-	cached := filepath.Join(opts.CacheDir, "guest-"+key+"."+opts.Format)
+	cached := filepath.Join(opts.CacheDir, kind+"-"+key+"."+opts.Format)
 	if _, err := os.Stat(cached); err != nil {
 		begin := time.Now()
 		if err := assemble(ctx, work, cached, k, ramdisk, opts); err != nil {

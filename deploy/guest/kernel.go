@@ -82,22 +82,29 @@ func download(ctx context.Context, folder string) error {
 	if found == nil {
 		return fmt.Errorf("guest: apt knows no package %s: run apt-get update", metapackage)
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(folder), "kernel-")
+	return unpack(ctx, folder, string(found[1]))
+}
+
+// unpack downloads packages of Debian and unpacks them into a folder that appears whole.
+func unpack(ctx context.Context, folder string, names ...string) error {
+	temp, err := os.MkdirTemp(filepath.Dir(folder), "packages-")
 	if err != nil {
 		return fmt.Errorf("guest: %w", err)
 	}
 	defer os.RemoveAll(temp)
-	get := exec.CommandContext(ctx, "apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", string(found[1]))
+	get := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-qq", "-o", "APT::Sandbox::User=root"}, names...)...)
 	get.Dir = temp
 	if err := run(get); err != nil {
 		return err
 	}
 	packages, err := filepath.Glob(filepath.Join(temp, "*.deb"))
-	if err != nil || len(packages) != 1 {
+	if err != nil || len(packages) != len(names) {
 		return fmt.Errorf("guest: apt-get download gave %d packages", len(packages))
 	}
-	if err := run(exec.CommandContext(ctx, "dpkg-deb", "-x", packages[0], filepath.Join(temp, "x"))); err != nil {
-		return err
+	for _, p := range packages {
+		if err := run(exec.CommandContext(ctx, "dpkg-deb", "-x", p, filepath.Join(temp, "x"))); err != nil {
+			return err
+		}
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("guest: %w", err)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ type running struct {
 	pod *pod
 	id  string
 	cmd *exec.Cmd
-	out bytes.Buffer
+	out output
 
 	over chan struct{}
 	err  error // once it is over
@@ -117,6 +118,62 @@ func (p *pod) start(c corev1.Container) *running {
 		r.err = r.cmd.Wait()
 	}()
 	return r
+}
+
+// starts starts the containers that come before the workload, each when the one before it is done or ready, and gives that
+// which stays.
+func (p *pod) starts() (stays *running) {
+	p.t.Helper()
+	for _, c := range p.spec.InitContainers {
+		r := p.start(c)
+		if c.RestartPolicy == nil {
+			require.NoError(p.t, r.wait())
+			continue
+		}
+		require.Equal(p.t, corev1.ContainerRestartPolicyAlways, *c.RestartPolicy)
+		require.Nil(p.t, stays)
+		stays = r
+		r.becomesReady(c.StartupProbe)
+	}
+	return stays
+}
+
+// output is what a container has printed so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// says waits until a container that runs on has printed what it is to.
+func (r *running) says(want string) {
+	r.pod.t.Helper()
+	require.Eventually(r.pod.t, func() bool { return r.out.String() == want }, patience, 100*time.Millisecond)
+	select {
+	case <-r.over:
+		require.Fail(r.pod.t, "it has ended")
+	default:
+	}
+}
+
+// executes runs a command in a container, as kubectl exec -i does.
+func (r *running) executes(in string, command ...string) {
+	r.pod.t.Helper()
+	do := crun(append([]string{"exec", r.id}, command...)...)
+	do.Stdin = strings.NewReader(in)
+	out, err := do.CombinedOutput()
+	require.NoError(r.pod.t, err, string(out))
 }
 
 // patience is how long a container may take on a machine that is emulated, and busy.

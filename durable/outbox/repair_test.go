@@ -13,6 +13,7 @@ import (
 	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/durable/outbox"
+	"strongroom/schema"
 	"strongroom/schema/schematest"
 )
 
@@ -205,6 +206,29 @@ func TestRepairCancelsWhatLostItsServer(t *testing.T) {
 	require.Len(t, b.looked, 4)
 	require.Equal(t, []compute.OperationID{lost.ID}, b.cancels)
 	require.Empty(t, b.lost)
+}
+
+// An operation on a volume that was given up with its host is cancelled, whatever it waits for.
+func TestRepairCancelsWhatIsAtWorkOnAVolumeThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var ops []compute.OperationID
+	for range 2 {
+		host := compute.HostID{UUID: uuid.New()}
+		volume := compute.StateVolume(host)
+		b.Exec("INSERT INTO secure_volumes (id, host_id, host_name, device, wanted) VALUES ($1, $2, 'h', '/dev/v', true)", volume, host)
+		op := compute.Operation{ID: compute.NewOperationID(), Kind: compute.OpSecureVolumeOpen, Subject: compute.VolumeOwner(volume)}
+		b.Operation(op, nil)
+		b.running[op.ID] = true
+		ops = append(ops, op.ID)
+		if len(ops) == 1 {
+			require.NoError(t, schema.GiveUpVolume(b.Ctx, b.Q, host))
+		}
+	}
+	b.Exec("UPDATE operations SET state = 'running', updated_at = now() - interval '1 minute'")
+	b.repair(t)
+	require.Len(t, b.looked, 2)
+	require.Equal(t, ops[:1], b.cancels)
 }
 
 // A live migration of which an abort was asked before it touched its guest is cancelled, whatever it waits for, should

@@ -11,7 +11,10 @@ DELETE FROM audits WHERE started_at < now() - interval '1 day';
 SELECT started_at FROM audits WHERE id = $1;
 
 -- name: AuditHosts :many
-SELECT id, name, last_seen, forced_down FROM hosts WHERE forgotten_at IS NULL ORDER BY name;
+-- volume: it has a volume with its own state, or had one when something was last heard of it.
+SELECT h.id, h.name, h.last_seen, h.forced_down, (EXISTS (SELECT FROM secure_volumes v WHERE v.host_id = h.id)
+    OR EXISTS (SELECT FROM ledger l WHERE l.place = h.id::text AND l.kind IN ('volume_mapping', 'volume_mount') AND l.state <> 'released'))::boolean AS volume
+FROM hosts h WHERE h.forgotten_at IS NULL ORDER BY h.name;
 
 -- name: ProjectsWith :many
 -- The projects that have, or lately had, things of a kind.
@@ -51,7 +54,8 @@ ON CONFLICT DO NOTHING;
 -- was since the audit began; a server whose power state alone was noted is not. A row that waits
 -- tells nothing that was looked at, so it may change.
 SELECT sqlc.embed(l),
-    (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false))::boolean AS owner_deleted,
+    (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false)
+        OR l.owner_kind = 'volume' AND NOT EXISTS (SELECT FROM secure_volumes v WHERE v.id = l.owner_id))::boolean AS owner_deleted,
     (coalesce(s.current_operation <> '', false)
         OR coalesce(o.finished_at IS NULL OR o.finished_at >= a.started_at, false) AND o.id IS NOT NULL
         OR EXISTS (SELECT FROM operations w WHERE w.subject_kind = l.owner_kind AND w.subject_id = l.owner_id

@@ -29,6 +29,14 @@ SELECT EXISTS (SELECT FROM host_certificates WHERE revoked_at IS NOT NULL
 -- Those that were revoked stay: their keys are refused.
 DELETE FROM host_certificates WHERE host_id = $1 AND not_after < now() AND revoked_at IS NULL;
 
+-- name: LockRenewals :exec
+-- Renewals of a host come one after another.
+SELECT pg_advisory_xact_lock(14, hashtext(sqlc.arg(host_id)::uuid::text));
+
+-- name: CertificatesOfAWeek :one
+-- How many certificates a host got within a week that were not revoked.
+SELECT count(*) FROM host_certificates WHERE host_id = $1 AND revoked_at IS NULL AND created_at > now() - interval '7 days';
+
 -- name: AddHostCertificate :exec
 INSERT INTO host_certificates (serial, host_id, host_name, public_key, sealing_key, not_after) VALUES ($1, $2, $3, $4, $5, $6);
 

@@ -25,12 +25,12 @@ ORDER BY name = sqlc.arg(host)::text DESC LIMIT 1;
 
 -- name: ServersHere :one
 -- What keeps a host from being forgotten or deleted: servers on it, among them those that are coming while they
--- run, and things there that do not wait.
+-- run, and things there that do not wait. Its own volume is none of them.
 SELECT (SELECT count(*) FROM servers s WHERE s.deleted_at IS NULL
         AND (s.host_id = sqlc.arg(host_id) OR EXISTS (SELECT FROM claims c WHERE c.server_id = s.id AND c.host_id = sqlc.arg(host_id)))) AS servers,
     (SELECT count(*) FROM migrations m JOIN operations o ON o.id = m.operation_id
         WHERE m.type = 'live-migration' AND m.destination_id = sqlc.arg(host_id) AND o.state IN ('accepted', 'running')) AS arriving,
-    (SELECT count(*) FROM ledger l WHERE l.host_id = sqlc.arg(host_id) AND l.state NOT IN ('released', 'waiting')) AS things;
+    (SELECT count(*) FROM ledger l WHERE l.host_id = sqlc.arg(host_id) AND l.state NOT IN ('released', 'waiting') AND l.owner_kind <> 'volume') AS things;
 
 -- name: ForgetHost :exec
 UPDATE hosts SET forgotten_at = coalesce(forgotten_at, now()) WHERE id = $1;

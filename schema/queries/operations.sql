@@ -21,10 +21,11 @@ WHERE id = $1 AND state IN ('accepted', 'running');
 -- name: OpenOperations :many
 -- Accepted or running, and not touched for a while: those first that never started, then
 -- those that nobody looked at for the longest time. superseded: the server is not the operation's any more.
--- aborted: a live migration that is to end before its guest is touched.
+-- aborted: a live migration that is to end before its guest is touched, or an operation on a volume that was given up.
 SELECT sqlc.embed(o), coalesce(s.current_operation <> o.id, false)::boolean AS superseded,
-    EXISTS (SELECT FROM migrations m WHERE m.operation_id = o.id AND m.type = 'live-migration' AND m.wish = 'abort'
-        AND m.status IN ('queued', 'preparing'))::boolean AS aborted
+    (EXISTS (SELECT FROM migrations m WHERE m.operation_id = o.id AND m.type = 'live-migration' AND m.wish = 'abort'
+            AND m.status IN ('queued', 'preparing'))
+        OR o.subject_kind = 'volume' AND NOT EXISTS (SELECT FROM secure_volumes v WHERE v.id = o.subject_id))::boolean AS aborted
 FROM operations o LEFT JOIN servers s ON s.id = o.server_id
 WHERE o.state IN ('accepted', 'running') AND o.updated_at < now() - make_interval(secs => sqlc.arg(seconds)::float8)
 ORDER BY (o.started_at IS NOT NULL), o.looked_at NULLS FIRST, o.accepted_at LIMIT sqlc.arg(most);

@@ -58,7 +58,7 @@ UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret
 -- name: HostsWithUse :many
 -- revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
 SELECT h.*, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, count(DISTINCT c.server_id) AS servers,
+    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name;
 
@@ -67,7 +67,7 @@ SELECT * FROM hosts WHERE id = $1 FOR UPDATE;
 
 -- name: HostUse :one
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
-    coalesce(sum(disk_gb), 0)::bigint AS disk_gb,
+    coalesce(sum(disk_gb), 0)::bigint AS disk_gb, coalesce(sum(group_mb), 0)::bigint AS group_mb,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked
 FROM claims WHERE host_id = $1;
 
@@ -80,7 +80,7 @@ SELECT * FROM claims WHERE server_id = $1 AND operation_id = $2;
 SELECT EXISTS (SELECT FROM claims WHERE server_id = $1 AND operation_id <> $2)::boolean;
 
 -- name: InsertClaim :exec
-INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb, group_mb) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- name: DeleteClaims :exec
 DELETE FROM claims WHERE server_id = $1;
@@ -93,8 +93,8 @@ DELETE FROM claims WHERE server_id = $1 AND operation_id = $2;
 -- report of the same boot was taken. One without a number (0) is an earlier release's, and is always taken.
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
-    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, now())
+    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
@@ -102,7 +102,7 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
     uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
     resume_guests = excluded.resume_guests, tpm_storage = excluded.tpm_storage, fence_after = excluded.fence_after,
-    default_format = excluded.default_format, report_number = excluded.report_number, last_seen = now(), forgotten_at = NULL
+    default_format = excluded.default_format, report_number = excluded.report_number, share_address = excluded.share_address, group_mb = excluded.group_mb, last_seen = now(), forgotten_at = NULL
 WHERE excluded.report_number = 0 OR hosts.boot_id <> excluded.boot_id OR hosts.report_number < excluded.report_number;
 
 -- name: SeeHost :execrows
@@ -116,4 +116,4 @@ SELECT name, agent_url FROM hosts WHERE id = $1;
 SELECT name FROM hosts WHERE id = $1;
 
 -- name: ClaimedHost :one
-SELECT name, traits, default_format FROM hosts WHERE id = $1;
+SELECT name, traits, default_format, availability_zone, share_address FROM hosts WHERE id = $1;

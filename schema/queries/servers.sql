@@ -2,17 +2,24 @@
 -- A server with what the API shows of its host; deleted ones too.
 SELECT sqlc.embed(s), h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.fence_after AS host_fence_after, h.agent_url AS host_agent,
-    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
+    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone,
+    (SELECT i.group_id FROM server_hints i WHERE i.server_id = s.id) AS group_id
 FROM servers s LEFT JOIN hosts h ON h.id = s.host_id
 WHERE s.id = $1;
 
 -- name: ListServers :many
--- These servers, in this order, as FindServer gives them.
+-- These servers, in this order, as FindServer gives them: no more once those before have so many bytes.
 SELECT sqlc.embed(s), h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.fence_after AS host_fence_after, h.agent_url AS host_agent,
-    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone
-FROM unnest(sqlc.arg(ids)::uuid[]) WITH ORDINALITY AS wanted (id, place)
+    coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone,
+    (SELECT i.group_id FROM server_hints i WHERE i.server_id = s.id) AS group_id
+FROM (
+    SELECT l.id, w.place,
+        coalesce(sum(octet_length(l::text)) OVER (ORDER BY w.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+    FROM unnest(sqlc.arg(ids)::uuid[]) WITH ORDINALITY AS w (id, place) JOIN servers l ON l.id = w.id
+) wanted
 JOIN servers s ON s.id = wanted.id LEFT JOIN hosts h ON h.id = s.host_id
+WHERE wanted.bytes_before < sqlc.arg(most_bytes)::bigint
 ORDER BY wanted.place;
 
 -- name: InsertServer :exec
@@ -89,8 +96,9 @@ GROUP BY lower(n.written) ORDER BY 1;
 INSERT INTO server_macs (mac, server_id) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 
 -- name: ServerOperations :many
--- The trail of a server, the newest first.
-SELECT * FROM operations
+-- The trail of a server, the newest first, without the arguments: those of rebuilds may have a server's metadata each (H4).
+SELECT id, number, server_id, kind, project_id, user_id, credential_id, '{}'::jsonb AS arguments, state, message, accepted_at, started_at,
+    finished_at, updated_at, subject_kind, subject_id, looked_at FROM operations
 WHERE server_id = sqlc.arg(server_id) AND (sqlc.narg(below)::bigint IS NULL OR number < sqlc.narg(below))
     AND (sqlc.narg(since)::timestamptz IS NULL OR updated_at >= sqlc.narg(since))
     AND (sqlc.narg(until)::timestamptz IS NULL OR updated_at <= sqlc.narg(until))

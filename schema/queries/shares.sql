@@ -34,7 +34,7 @@ SELECT EXISTS (SELECT FROM ledger WHERE kind IN ('share_mount', 'share_access') 
 
 -- name: HostOfShares :one
 -- What an attachment must know of its server's host. The traits are as it last reported itself.
-SELECT address, traits FROM hosts WHERE id = $1;
+SELECT address, share_address, traits FROM hosts WHERE id = $1;
 
 -- name: HostsBeforeShares :one
 -- How many hosts run a release that knows of no shares: those that tell none (SH-26).
@@ -43,7 +43,7 @@ SELECT count(*) FROM hosts WHERE release = '' AND forgotten_at IS NULL;
 -- name: DueShares :many
 -- Attachments that are to be looked at, those first that waited longest: of servers that nobody is
 -- at work on. Those in error are looked at by the next start.
-SELECT m.id, m.server_id, m.share_id, m.share_proto, m.missed_at, s.project_id, s.host_id, coalesce(h.address, '')::text AS address, now()::timestamptz AS read_at
+SELECT m.id, m.server_id, m.share_id, m.share_proto, m.missed_at, s.project_id, s.host_id, coalesce(CASE m.share_proto WHEN 'NFS' THEN h.share_address ELSE h.address END, '')::text AS address, now()::timestamptz AS read_at
 FROM server_shares m JOIN servers s ON s.id = m.server_id LEFT JOIN hosts h ON h.id = s.host_id
 WHERE m.look_at <= now() AND m.status IN ('inactive', 'active') AND s.current_operation = '' AND s.deleted_at IS NULL
 ORDER BY m.look_at, s.project_id, m.share_id, m.id LIMIT sqlc.arg(most);

@@ -47,9 +47,11 @@ func (e *commandError) Unwrap() error { return e.err }
 // The exit codes of cryptsetup that are looked at.
 const (
 	cryptsetupWrongKey = 2
-	cryptsetupNone     = 4
 	cryptsetupBusy     = 5
 )
+
+// dmsetupBusy is what dmsetup says of a mapping that is in use; its exit code is that of any failure.
+const dmsetupBusy = "Device or resource busy"
 
 func exitCode(err error) int {
 	var exit *exec.ExitError

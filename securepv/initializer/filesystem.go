@@ -74,14 +74,8 @@ func (o *Opener) mount(ctx context.Context, v Volume, name string) error {
 		return err
 	}
 	if !is {
-		if err := os.MkdirAll(v.Mount, 0o755); err != nil {
+		if err := o.attach(m.Path, v.Mount); err != nil {
 			return err
-		}
-		if err := clearForGrowth(m.Path); err != nil {
-			return err
-		}
-		if err := unix.Mount(m.Path, v.Mount, "ext4", unix.MS_SYNCHRONOUS, mountOptions); err != nil {
-			return fmt.Errorf("mount the ext4 file system in it at %s: %w", v.Mount, err)
 		}
 	}
 	o.step("mounted")
@@ -89,6 +83,24 @@ func (o *Opener) mount(ctx context.Context, v Volume, name string) error {
 		o.Log.Warn("the volume is larger than its file system, which cannot be made as large", "device", v.Device, "error", err)
 	}
 	o.step("grown")
+	return nil
+}
+
+// attach mounts the file system of an open volume.
+func (o *Opener) attach(path, at string) error {
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return err
+	}
+	if err := clearForGrowth(path); err != nil {
+		return err
+	}
+	flags, options := uintptr(unix.MS_SYNCHRONOUS), mountOptions
+	if o.Buffered {
+		flags, options = unix.MS_NODEV|unix.MS_NOSUID, ""
+	}
+	if err := unix.Mount(path, at, "ext4", flags, options); err != nil {
+		return fmt.Errorf("mount the ext4 file system in it at %s: %w", at, err)
+	}
 	return nil
 }
 

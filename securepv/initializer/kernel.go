@@ -51,6 +51,14 @@ const (
 	PBKDF2   KDF = "pbkdf2"
 )
 
+// Fits sees that a workload's secret is one for a key derivation.
+func (k KDF) Fits(seed *secret.Passphrase) error {
+	if k == PBKDF2 && !isRandom(seed) {
+		return errors.New("the key derivation pbkdf2 is for secrets of 32 random bytes, in hexadecimal digits; this one is another: use argon2id")
+	}
+	return nil
+}
+
 // args are cryptsetup's. 10 MiB is what the container has left.
 func (k KDF) args() []string {
 	if k == PBKDF2 {
@@ -171,7 +179,7 @@ func (k DeviceMapper) Open(ctx context.Context, device string, header *os.File, 
 	if err != nil || !grown {
 		return err
 	}
-	if err := k.Close(ctx, name); err != nil {
+	if err := patiently(ctx, func() error { return k.Close(ctx, name) }); err != nil {
 		return err
 	}
 	return k.open(ctx, device, header, name, key)
@@ -207,17 +215,19 @@ func hasGrown(device, name string) (bool, error) {
 // partSuffix is what cryptsetup adds to the name of the dm-integrity device below a mapping.
 const partSuffix = "_dif"
 
-// Close implements Kernel. A process that was killed while it opened a volume has left the part.
+// Close implements Kernel. A process that was killed while it opened a volume has left the part. cryptsetup would read the
+// header on the device, which nobody has checked, and write its first copy where the second alone is whole: over the note of
+// a format that was cut off there.
 func (DeviceMapper) Close(ctx context.Context, name string) error {
-	for _, n := range []string{name, name + partSuffix} {
-		if err := cryptsetup(ctx, nil, nil, "close", n); err != nil && exitCode(err) != cryptsetupNone {
-			return err
-		}
+	err := ofBoth(ctx, name, func(n string) []string { return []string{"remove", n} })
+	var failed *commandError
+	if errors.As(err, &failed) && strings.Contains(failed.said, dmsetupBusy) {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
-	return nil
+	return err
 }
 
-// CloseLater implements Kernel. cryptsetup would close the part at once, which is in use.
+// CloseLater implements Kernel.
 func (DeviceMapper) CloseLater(ctx context.Context, name string) error {
 	return ofBoth(ctx, name, func(n string) []string { return []string{"remove", "--deferred", n} })
 }

@@ -18,6 +18,13 @@ import (
 	"strongroom/securepv/initializer"
 )
 
+// machineWithVolumes has a kernel's device mapper, and a disk.
+var machineWithVolumes = vm.Machine{
+	Modules:  []string{"dm-crypt", "dm-integrity", "xts", "aesni-intel", "algif_skcipher", "algif_hash", "algif_aead", "authenc", "hmac", "sha256_generic", "ext4", "loop"},
+	Programs: []string{"cryptsetup", "mkfs.ext4", "resize2fs", "losetup", "dmsetup"},
+	DiskMiB:  80,
+}
+
 // PV-11: the container's program with a kernel's device mapper. The first start formats two volumes, the
 // second reads what was written; a start after a crash uses on what is open; a format that is cut is begun
 // again; a volume grows; its key changes while it is open; and neither read errors nor wrong keys change
@@ -25,11 +32,7 @@ import (
 func TestPV11InAMachine(t *testing.T) {
 	t.Parallel()
 	if !vm.Inside() {
-		vm.Machine{
-			Modules:  []string{"dm-crypt", "dm-integrity", "xts", "aesni-intel", "algif_skcipher", "algif_hash", "algif_aead", "authenc", "hmac", "sha256_generic", "ext4", "loop"},
-			Programs: []string{"cryptsetup", "mkfs.ext4", "resize2fs", "losetup", "dmsetup"},
-			DiskMiB:  80,
-		}.Run(t)
+		machineWithVolumes.Run(t)
 		return
 	}
 	m := &machine{t: t, dir: t.TempDir()}

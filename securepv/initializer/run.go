@@ -98,11 +98,11 @@ func (i *Initializer) fetchOnce(ctx context.Context) (*Secrets, error) {
 }
 
 func (i *Initializer) openAll(ctx context.Context, seed *secret.Passphrase) error {
-	switch {
-	case seed == nil:
+	if seed == nil {
 		return errors.New("the coordinator gives this workload no secret, and its volumes need one: give it a workloadSecretID in the manifest")
-	case i.KDF == PBKDF2 && !isRandom(seed):
-		return errors.New("the key derivation pbkdf2 is for secrets of 32 random bytes, in hexadecimal digits; this one is another: use argon2id")
+	}
+	if err := i.KDF.Fits(seed); err != nil {
+		return err
 	}
 	var ours []Volume
 	for _, v := range i.Volumes {

@@ -19,7 +19,9 @@ type Opener struct {
 	Kernel      Kernel
 	KDF         KDF  // of volumes that it formats; "" is Argon2id
 	NeverFormat bool // a new volume is an error
-	Log         *slog.Logger
+	// Buffered: writes wait for the device when a program asks for that (fsync), and not each of them.
+	Buffered bool
+	Log      *slog.Logger
 	// Step is told of each thing that was done; nil: nobody is. Tests end the process there.
 	Step func(what string)
 }

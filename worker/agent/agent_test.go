@@ -56,6 +56,12 @@ func TestLowConsoleIsHandedToTheAPIOnly(t *testing.T) {
 			}
 			return "boot\nready\n", nil
 		},
+		Diagnose: func(_ context.Context, id compute.ServerID) (compute.Diagnostics, error) {
+			if id != known {
+				return compute.Diagnostics{}, compute.Errorf(compute.NotFound, "none")
+			}
+			return compute.Diagnostics{State: compute.PowerRunning, CPUTimes: []int64{7}}, nil
+		},
 	}.Handler())
 	ask := func(id *pki.Identity, host compute.HostID, url string, server compute.ServerID) ([]byte, error) {
 		return agent.Client{Identity: id}.Console(t.Context(), host, url, server, 7)
@@ -67,6 +73,15 @@ func TestLowConsoleIsHandedToTheAPIOnly(t *testing.T) {
 	require.Equal(t, "boot\nready\n", string(text))
 	_, err = ask(api, host, url, compute.ServerID{UUID: uuid.New()})
 	require.Equal(t, compute.NotFound, compute.KindOf(err))
+
+	told, err := agent.Client{Identity: api}.Diagnostics(t.Context(), host, url, known)
+	require.NoError(t, err)
+	require.Equal(t, compute.Diagnostics{State: compute.PowerRunning, CPUTimes: []int64{7}}, told)
+	_, err = agent.Client{Identity: api}.Diagnostics(t.Context(), host, url, compute.ServerID{UUID: uuid.New()})
+	require.Equal(t, compute.NotFound, compute.KindOf(err))
+	_, err = agent.Client{Identity: identity(authority, pki.HostName(host))}.Diagnostics(t.Context(), host, url, known)
+	require.Equal(t, compute.Unavailable, compute.KindOf(err))
+	require.Len(t, log.take("refused: not this cloud's api"), 1)
 
 	for name, call := range map[string]func() error{
 		"another host":            func() error { _, err := ask(identity(authority, pki.HostName(host)), host, url, known); return err },

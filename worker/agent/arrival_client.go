@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -41,40 +39,17 @@ func (c Client) Stream(ctx context.Context, to compute.Agent, of compute.Arrival
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Connection", "Upgrade")
-	r.Header.Set("Upgrade", streamProtocol)
-	dialing, cancel := context.WithTimeout(ctx, stall)
-	defer cancel()
 	host := c.toHost(to, of)
-	dialed, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: host.tls(dialing)}).DialContext(dialing, "tcp", r.URL.Host)
+	conn, resp, err := host.upgrade(ctx, r, streamProtocol)
 	if err != nil {
-		return nil, host.failure(err)
-	}
-	conn := dialed.(*tls.Conn)
-	stop := context.AfterFunc(dialing, func() { _ = conn.Close() })
-	defer stop()
-	if err = r.Write(conn); err == nil {
-		err = switched(conn, r, to, of)
-	}
-	if err != nil {
-		_ = conn.Close()
 		return nil, err
 	}
-	return stream{conn, host.watched(ctx, conn.Close)}, nil
-}
-
-// switched reads the answer to a request for a stream: what follows is the stream's.
-func switched(conn *tls.Conn, r *http.Request, to compute.Agent, of compute.Arrival) error {
-	reader := bufio.NewReader(oneByOne{conn})
-	resp, err := http.ReadResponse(reader, r)
-	if err != nil {
-		return compute.Errorf(compute.Unavailable, "host %s does not answer: %w", to.Name, err)
-	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil
-	}
 	defer func() { _ = resp.Body.Close() }()
-	return notTaken(resp, to, of)
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		defer func() { _ = conn.Close() }()
+		return nil, notTaken(resp, to, of)
+	}
+	return stream{conn, host.watched(ctx, conn.Close)}, nil
 }
 
 // oneByOne reads no byte more than is asked for, so that a bufio.Reader takes none of what follows a

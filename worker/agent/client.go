@@ -28,9 +28,15 @@ type Client struct {
 // Console gives the end of a server's console log from the host at url, an https one.
 // NotFound: there is none; Unavailable: the host does not answer, or it is another that does.
 func (c Client) Console(ctx context.Context, host compute.HostID, url string, server compute.ServerID, lines int) ([]byte, error) {
+	return c.read(ctx, host, fmt.Sprintf("%s/console/%s?lines=%d", url, server, lines), server, http.StatusNotFound, "console log")
+}
+
+// read gives what a host, which is asked at url, an https one, tells of a server, at most maxConsoleBytes. NotFound: it
+// answers with the status none, for it has no such thing; Unavailable: it does not answer, or it is another that does.
+func (c Client) read(ctx context.Context, host compute.HostID, url string, server compute.ServerID, none int, thing string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/console/%s?lines=%d", url, server, lines), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil || r.URL.Scheme != "https" {
 		return nil, compute.Errorf(compute.Unavailable, "the host of server %s has no https address", server)
 	}
@@ -42,9 +48,13 @@ func (c Client) Console(ctx context.Context, host compute.HostID, url string, se
 	defer func() { _ = resp.Body.Close() }()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return io.ReadAll(io.LimitReader(resp.Body, maxConsoleBytes))
-	case http.StatusNotFound:
-		return nil, compute.Errorf(compute.NotFound, "server %s has no console log", server)
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxConsoleBytes))
+		if err != nil {
+			return nil, compute.Errorf(compute.Unavailable, "the host of server %s stopped answering: %w", server, err)
+		}
+		return text, nil
+	case none:
+		return nil, compute.Errorf(compute.NotFound, "server %s has no %s", server, thing)
 	default:
 		return nil, compute.Errorf(compute.Unavailable, "the host of server %s answered %d", server, resp.StatusCode)
 	}

@@ -21,6 +21,8 @@ type Console func(ctx context.Context, server compute.ServerID, lines int) (stri
 // Server answers the api and other hosts.
 type Server struct {
 	Console   Console
+	Diagnose  Diagnose
+	Consoles  *Consoles
 	Transfers *Transfers // nil: other hosts get nothing
 	Arrivals  *Arrivals  // nil: no running server comes here
 	Kept      *Kept      // nil: no keys of guests are kept
@@ -31,7 +33,7 @@ type Server struct {
 func (s Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathLayout, s.forHosts(compute.ThingDiskFile, s.layout))
-	mux.HandleFunc("GET "+pathSegments, s.forHosts(compute.ThingDiskFile, s.segments))
+	mux.HandleFunc("POST "+pathSegments, s.forHosts(compute.ThingDiskFile, s.segments))
 	mux.HandleFunc("GET "+pathImage, s.forHosts(compute.ThingCachedImage, s.image))
 	mux.HandleFunc("GET "+pathTPM, s.forHosts(compute.ThingTPMState, s.tpm))
 	mux.HandleFunc("POST "+pathPrepare, s.forLeaving(s.prepare))
@@ -41,18 +43,30 @@ func (s Server) Handler() http.Handler {
 	mux.HandleFunc("GET "+pathKept+"{server}", s.forAPI(s.kept))
 	mux.HandleFunc("/", s.forAPI(http.NotFound))
 	mux.HandleFunc("GET /console/{server}", s.forAPI(s.console))
+	mux.HandleFunc("GET "+pathDiagnostics+"{server}", s.forAPI(s.diagnostics))
+	mux.HandleFunc("GET "+pathConsoles+"{server}", s.forAPI(s.listConsoles))
+	mux.HandleFunc("POST "+pathConsoles+"{server}/{type}", s.forConsoles(s.openConsole))
 	return mux
 }
 
 // forAPI lets in the api alone.
-func (s Server) forAPI(h http.HandlerFunc) http.HandlerFunc {
+func (s Server) forAPI(h http.HandlerFunc) http.HandlerFunc { return s.forOne(pki.API, h) }
+
+// forOne lets in those of one name alone.
+func (s Server) forOne(name pki.Name, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if peer, _ := pki.Peer(r.TLS); peer != pki.API {
-			s.Logger.WarnContext(r.Context(), "refused: not this cloud's api", "peer", peer, "address", r.RemoteAddr, "request", r.URL.Path)
-			http.Error(w, "no certificate of this cloud's api", http.StatusForbidden)
+		peer, _ := pki.Peer(r.TLS)
+		if peer == name {
+			h(w, r)
 			return
 		}
-		h(w, r)
+		who := []any{"peer", peer, "address", r.RemoteAddr, "request", r.URL.Path}
+		if name == pki.API {
+			s.Logger.WarnContext(r.Context(), "refused: not this cloud's api", who...)
+		} else {
+			s.Logger.WarnContext(r.Context(), "refused: not this cloud's console proxy", who...)
+		}
+		http.Error(w, "no certificate of this cloud's "+string(name), http.StatusForbidden)
 	}
 }
 

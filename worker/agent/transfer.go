@@ -146,7 +146,7 @@ func (s Server) layout(t *transfer) error {
 func (s Server) segments(t *transfer) error {
 	next, err := strconv.ParseInt(t.URL.Query().Get("next"), 10, 64)
 	if err != nil || next < 0 {
-		return compute.Errorf(compute.Invalid, "next is no number of a segment")
+		return compute.Errorf(compute.Invalid, "next is no number of a part")
 	}
 	d, err := s.disk(t)
 	if err != nil {
@@ -157,8 +157,33 @@ func (s Server) segments(t *transfer) error {
 	if d.Layout().Version != version {
 		return compute.Errorf(compute.Conflict, "the disk has changed")
 	}
+	if err := http.NewResponseController(t.w).EnableFullDuplex(); err != nil {
+		return err
+	}
 	t.begin(d.Layout().StreamBytes(next))
-	return d.Send(t, version, next, t.still)
+	sent := 0
+	return d.Send(t, version, next, func() error {
+		if sent++; sent > disk.Window {
+			if err := t.got(); err != nil {
+				return err
+			}
+		}
+		return t.still()
+	})
+}
+
+// got waits until the other host, which gets all that was written so far, says that one more part is
+// durable there.
+func (t *transfer) got() error {
+	c := http.NewResponseController(t.w)
+	err := c.Flush()
+	if err == nil {
+		err = c.SetReadDeadline(time.Now().Add(stall))
+	}
+	if err == nil {
+		_, err = io.ReadFull(t.Body, make([]byte, 1))
+	}
+	return err
 }
 
 // image sends the copy of an image.

@@ -10,10 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"strongroom/activities/disk"
 	"strongroom/compute"
@@ -21,7 +18,7 @@ import (
 
 // Layout implements disk.Transfers.
 func (c Client) Layout(ctx context.Context, from compute.Agent, t compute.Transfer) (out disk.Layout, err error) {
-	body, _, err := c.fetch(ctx, from, t, pathLayout, nil)
+	body, _, err := c.fetch(ctx, from, t, pathLayout, nil, nil)
 	if err != nil {
 		return out, err
 	}
@@ -37,29 +34,47 @@ func (c Client) Layout(ctx context.Context, from compute.Agent, t compute.Transf
 }
 
 // Segments implements disk.Transfers.
-func (c Client) Segments(ctx context.Context, from compute.Agent, t compute.Transfer, version string, next int64) (io.ReadCloser, error) {
-	body, _, err := c.fetch(ctx, from, t, pathSegments, url.Values{"version": {version}, "next": {strconv.FormatInt(next, 10)}})
+func (c Client) Segments(ctx context.Context, from compute.Agent, t compute.Transfer, version string, next int64) (io.ReadWriteCloser, error) {
+	says, got := io.Pipe()
+	body, _, err := c.fetch(ctx, from, t, pathSegments, url.Values{"version": {version}, "next": {strconv.FormatInt(next, 10)}}, says)
 	if compute.Is(err, compute.Conflict) && ctx.Err() == nil { // the next attempt looks what the disk is like now, or is told what else is wrong
 		err = compute.Errorf(compute.Unavailable, "%w", errors.New(err.Error()))
 	}
-	return body, err
+	if err != nil {
+		return nil, err
+	}
+	return answered{body, got}, nil
 }
+
+// answered is a stream that is answered while it is read.
+type answered struct {
+	io.ReadCloser
+	*io.PipeWriter
+}
+
+// Close implements io.Closer.
+func (a answered) Close() error { return errors.Join(a.PipeWriter.Close(), a.ReadCloser.Close()) }
 
 // Image implements disk.Transfers.
 func (c Client) Image(ctx context.Context, from compute.Agent, t compute.Transfer) (io.ReadCloser, error) {
-	body, _, err := c.fetch(ctx, from, t, pathImage, nil)
+	body, _, err := c.fetch(ctx, from, t, pathImage, nil, nil)
 	return body, err
 }
 
 // TPM implements tpm.Transfers.
 func (c Client) TPM(ctx context.Context, from compute.Agent, t compute.Transfer) (data io.ReadCloser, sum string, err error) {
-	body, header, err := c.fetch(ctx, from, t, pathTPM, nil)
+	body, header, err := c.fetch(ctx, from, t, pathTPM, nil, nil)
 	return body, header.Get(headerSHA256), err
 }
 
-// fetch asks the agent of a host for what a transfer says.
-func (c Client) fetch(ctx context.Context, from compute.Agent, t compute.Transfer, path string, query url.Values) (io.ReadCloser, http.Header, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(from.URL, "/")+path+"?"+query.Encode(), nil)
+// fetch asks the agent of a host for what a transfer says, and sends it what is said of the answer
+// meanwhile (nil: nothing).
+func (c Client) fetch(ctx context.Context, from compute.Agent, t compute.Transfer, path string, query url.Values, says io.Reader) (io.ReadCloser, http.Header, error) {
+	method := http.MethodGet
+	if says != nil {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(from.URL, "/")+path+"?"+query.Encode(), says)
 	if err != nil || r.URL.Scheme != "https" {
 		return nil, nil, compute.Errorf(compute.Conflict, "host %s has no https address (host.agent_url)", from.Name)
 	}
@@ -70,7 +85,7 @@ func (c Client) fetch(ctx context.Context, from compute.Agent, t compute.Transfe
 	r.Header.Set(headerTransfer, string(text))
 	host := c.toHost(from, compute.Arrival{Server: t.Server, Operation: t.Operation})
 	resp, err := host.do(r, &http.Transport{
-		DialContext: (&net.Dialer{Timeout: 10 * time.Second, Control: boundBuffer}).DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: stall,
+		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: stall,
 		MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 64 << 10,
 	})
 	if err != nil {
@@ -108,19 +123,4 @@ func (l *lively) Close() error {
 	l.timer.Stop()
 	l.stop()
 	return l.ReadCloser.Close()
-}
-
-// receiveBuffer is what a connection holds, in bytes, that nobody has read. The kernel lets it
-// grow with what comes: a receiver that dies behind a slow disk would be sent all of it again.
-const receiveBuffer = 1 << 20
-
-// boundBuffer bounds the buffer of a socket before it connects.
-func boundBuffer(_, _ string, c syscall.RawConn) error {
-	var failed error
-	if err := c.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
-	}); err != nil {
-		return err
-	}
-	return failed
 }

@@ -92,10 +92,15 @@ func newNode(t testing.TB, a *pki.Authority, name string) *node {
 	n := openNode(t, a, name, t.TempDir())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	n.wire = &wire{Listener: listener}
-	n.URL = "https://" + listener.Addr().String()
+	n.serve(&wire{Listener: listener})
+	return n
+}
+
+// serve has the host's agent answer.
+func (n *node) serve(w *wire) {
+	n.wire, n.URL = w, "https://"+w.Listener.Addr().String()
 	server := &http.Server{
-		Handler: agent.Server{Logger: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &n.log), nil)), Transfers: &agent.Transfers{
+		Handler: agent.Server{Logger: slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), nil)), Transfers: &agent.Transfers{
 			Grants: func(_ context.Context, t compute.Transfer, to *x509.Certificate) error {
 				if n.granted == nil {
 					return nil
@@ -113,8 +118,7 @@ func newNode(t testing.TB, a *pki.Authority, name string) *node {
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 	}
 	go func() { _ = server.Serve(tls.NewListener(n.wire, n.identity.Server())) }()
-	t.Cleanup(func() { require.NoError(t, server.Close()) })
-	return n
+	n.t.Cleanup(func() { require.NoError(n.t, server.Close()) })
 }
 
 // everybody accepts every host.
@@ -208,6 +212,7 @@ type wire struct {
 	net.Listener
 	sent  atomic.Int64
 	cutAt atomic.Int64 // 0: never
+	tell  func(sent int64)
 }
 
 func (w *wire) Accept() (net.Conn, error) {
@@ -222,7 +227,11 @@ type counted struct {
 
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if sent, at := c.sent.Add(int64(n)), c.cutAt.Load(); at > 0 && sent >= at {
+	sent := c.sent.Add(int64(n))
+	if c.tell != nil {
+		c.tell(sent)
+	}
+	if at := c.cutAt.Load(); at > 0 && sent >= at {
 		c.cutAt.Store(0)
 		_ = c.Conn.Close()
 	}

@@ -77,6 +77,34 @@ func TestReceiveADisk(t *testing.T) {
 	require.Equal(t, sent, from.wire.sent.Load(), "it was there")
 }
 
+// UEFI variables go over as they are, and those that are there are left alone: a guest may have written
+// to them since.
+func TestReceiveUEFIVariables(t *testing.T) {
+	t.Parallel()
+	a := authority(t)
+	from, to := newNode(t, a, "from"), newNode(t, a, "to")
+	server, d := from.has(16, 1)
+	path := filepath.Join(filepath.Dir(from.path(server, d)), "nvram")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("variables"), 60_000), 0o600))
+	in := disk.ReceiveNVRAMInput{Server: server, Operation: "req-1", File: "nvram", From: from.Agent}
+	require.NoError(t, to.disks.ReceiveNVRAM(t.Context(), in))
+	got := filepath.Join(to.disks.InstancesDir, server.String(), "nvram")
+	same(t, path, got)
+	require.Equal(t, []string{"nvram"}, to.left(server))
+	require.NoError(t, os.WriteFile(got, []byte("newer"), 0o600))
+	require.NoError(t, to.disks.ReceiveNVRAM(t.Context(), in))
+	text, err := os.ReadFile(got)
+	require.NoError(t, err)
+	require.Equal(t, "newer", string(text))
+
+	in.File = d.Name()
+	require.Equal(t, compute.Invalid, compute.KindOf(to.disks.ReceiveNVRAM(t.Context(), in)))
+	in.File = "nvram.0a1b2c3d"
+	require.Equal(t, compute.NotFound, compute.KindOf(to.disks.ReceiveNVRAM(t.Context(), in)))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), in.File), make([]byte, 17<<20), 0o600))
+	require.Equal(t, compute.Corrupt, compute.KindOf(to.disks.ReceiveNVRAM(t.Context(), in)), "none are as large")
+}
+
 // An encrypted root disk leans on the copy of its image that the other host has, in a cache that has
 // another path there; all else of it is as it was.
 func TestReceiveAnEncryptedRootDisk(t *testing.T) {
@@ -146,7 +174,7 @@ func TestReceiveGoesOn(t *testing.T) {
 	}
 	require.NoError(t, to.receive(t.Context(), from, server, d))
 	same(t, from.path(server, d), to.path(server, d))
-	require.Less(t, from.wire.sent.Load(), int64(64+12+16)*mib)
+	require.Less(t, from.wire.sent.Load(), int64(64+segmentMB)*mib)
 
 	// What is on the disk is compared again: what the host lost with its power is sent again.
 	remove(t, to, server, d)

@@ -17,9 +17,11 @@ import (
 	"strongroom/activities/key"
 	"strongroom/activities/mount"
 	"strongroom/activities/object"
+	"strongroom/activities/port"
 	"strongroom/activities/share"
 	"strongroom/activities/tpm"
 	"strongroom/activities/trust"
+	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -48,6 +50,7 @@ func (inv *Inventory) Serve(t testing.TB, c client.Client, asked func(place stri
 			tpm.Seen.Register(w, lists(compute.ThingTPMState))
 			mount.Seen.Register(w, lists(compute.ThingShareMount))
 		})
+		serve(t, c, durable.HostStateQueue(host), func(w sdk.Worker) { volume.Seen.Register(w, nothing) })
 	}
 	serve(t, c, durable.CloudQueue, func(w sdk.Worker) {
 		secrets := key.Activities{Manager: keyStore{inv: inv}}
@@ -57,6 +60,7 @@ func (inv *Inventory) Serve(t testing.TB, c client.Client, asked func(place stri
 		})
 		image.Seen.Register(w, nothing)
 		object.Seen.Register(w, nothing)
+		port.Seen.Register(w, nothing)
 		share.Seen.Register(w, nothing)
 		trust.Seen.Register(w, nothing)
 	})

@@ -131,12 +131,14 @@ func TestH1ARevokedHostsStreamsEnd(t *testing.T) {
 	c := newCloudWith(t, store)
 	c.again = time.Nanosecond
 	c.url = c.serve(process(t, c.authority, pki.Gateway))
-	queued := c.queued(schematest.Owner)
+	var queued compute.ImageID
 	transfer := func(name string, do func(ctx context.Context, images gateway.HostImages) error) error {
 		t.Helper()
 		h := c.enrolled(name)
 		op := h.server()
+		queued = c.queued(schematest.Owner)
 		c.Exec("UPDATE servers SET image_id = $2::uuid, image = jsonb_build_object('id', $2::uuid::text) WHERE id = $1", op.ServerID, queued)
+		c.makes(op, schematest.Owner, compute.ThingImage, compute.PlaceImageStore, queued.String())
 		store.revoke = func() { require.NoError(t, gateway.Revoke(c.Ctx, c.DB, name)) }
 		return as(t, "server/"+op.ServerID.String(), func(ctx context.Context) error { return do(ctx, gateway.HostImages{Client: h.client}) })
 	}

@@ -44,6 +44,18 @@ func (r Records) work(ctx context.Context, p purpose) (work, error) {
 	return w, nil
 }
 
+// mayRead fails with Forbidden unless the host may have the passphrase that it asks for.
+func (r Records) mayRead(ctx context.Context, in passphraseRequest) error {
+	if in.Volume != (compute.VolumeID{}) {
+		return r.requireVolumeKey(ctx, in)
+	}
+	w, err := r.work(ctx, in.purpose)
+	if err != nil {
+		return err
+	}
+	return r.requireSecret(ctx, w, in.Secret)
+}
+
 // requireSecret fails with Forbidden unless an operation that runs reads the secret with
 // the credential: as the key of a disk or of the TPM that the server has, with the
 // credential that its flavor says; as one that the operation made, with what it was made
@@ -96,23 +108,30 @@ func (w work) resized(op compute.Operation) (compute.Server, bool) {
 	return will, err == nil && w.server.CheckMover(will, op.Credential) == nil
 }
 
-// requireImage fails with Forbidden unless an operation that runs uses the image, with the
-// credential of its request: it is one of the server's or of its disks', the operation made
-// it, or the request names it. An image that keeps a disk of a shelved server is read with
-// the credential for what is its owner's.
-func (r Records) requireImage(ctx context.Context, w work, id compute.ImageID) error {
+// requireImage fails with Forbidden unless an operation that runs made the image, with the
+// credential; or, to read it, uses it with the credential of its request: it is one of the
+// server's or of its disks', or the request names it. An image that keeps a disk of a shelved
+// server is read with the credential for what is its owner's.
+func (r Records) requireImage(ctx context.Context, w work, id compute.ImageID, change bool) error {
+	if !change && w.readsImage(id) {
+		return nil
+	}
+	return r.requireMade(ctx, w, compute.ThingImage, id.String())
+}
+
+func (w work) readsImage(id compute.ImageID) bool {
 	own := w.server.Image.ID == id ||
 		slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return d.Image != nil && *d.Image == id })
 	keeps := slices.ContainsFunc(w.server.Disks, func(d compute.Disk) bool { return d.Shelved != nil && d.Shelved.Image == id })
 	for _, op := range w.operations {
 		if op.Credential == w.Credential && (own || bytes.Contains(op.Arguments, []byte(`"`+id.String()+`"`))) {
-			return nil
+			return true
 		}
 		if keeps && w.server.OwnersCredential(op.Credential) == w.Credential {
-			return nil
+			return true
 		}
 	}
-	return r.requireMade(ctx, w, compute.ThingImage, id.String())
+	return false
 }
 
 // requireObject fails with Forbidden unless an operation that runs made the object, with

@@ -80,27 +80,11 @@ func Offer(ctx context.Context, db schema.DBTX, a *pki.Authority, host string, w
 // Revoke makes gateways refuse a host, by its name or uuid, from now on, and the tokens
 // that it has not used. NotFound: there is no certificate and no token of such a host.
 func Revoke(ctx context.Context, db schema.DBTX, host string) error {
-	q := schema.New(db)
-	found, err := q.DeleteEnrollmentsOf(ctx, host)
-	if err == nil {
-		var revoked int64
-		revoked, err = revokeAll(ctx, q, host)
-		found += revoked
-	}
+	found, err := schema.LockOut(ctx, schema.New(db), host)
 	if err == nil && found == 0 {
 		return compute.Errorf(compute.NotFound, "host %s has no certificate", host)
 	}
 	return unavailable(err)
-}
-
-// revokeAll revokes the certificates of a host, again until there is none: one that a renewal
-// issued meanwhile is in no snapshot of before. In a transaction it needs READ COMMITTED, in which
-// each statement has a snapshot of its own.
-func revokeAll(ctx context.Context, q *schema.Queries, host string) (revoked int64, err error) {
-	for changed := int64(1); err == nil && changed > 0; revoked += changed {
-		changed, err = q.RevokeHost(ctx, host)
-	}
-	return revoked, err
 }
 
 // enroll gives a host its first certificate.
@@ -137,7 +121,7 @@ func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (an
 				return err
 			}
 		}
-		if _, err := revokeAll(r.Context(), q, in.Host.String()); err != nil { // those of keys that it has no more
+		if _, err := schema.RevokeAll(r.Context(), q, in.Host.String()); err != nil { // those of keys that it has no more
 			return err
 		}
 		out.Certificate, err = s.issue(r.Context(), q, in, out.Name)
@@ -150,9 +134,15 @@ func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (an
 	return out, nil
 }
 
+// mostCertificates are how many certificates a host gets within a week. A host needs one in two
+// months; one that cannot store what it gets, for its file system is full, asks each hour of its last
+// month. Who has its certificate could else have so many that a revocation, or the list of them, takes
+// too long.
+const mostCertificates = 4
+
 // renew gives a host a newer certificate; the older one is good until it ends. It may keep
 // the older one's keys, which were accepted with it; other keys that were revoked do not come
-// back by it.
+// back by it. Conflict: those, or the host got too many certificates of late.
 func (s *Server) renew(c *call) (any, error) {
 	in, err := read[EnrollRequest](c.body)
 	if err != nil {
@@ -176,10 +166,34 @@ func (s *Server) renew(c *call) (any, error) {
 		if err := q.DeleteEndedCertificates(c.Context(), in.Host); err != nil {
 			return err
 		}
+		if err := refuseMany(c.Context(), q, in.Host); err != nil {
+			return err
+		}
 		out.Certificate, err = s.issue(c.Context(), q, in, c.Name)
 		return err
 	})
-	return out, unavailable(err)
+	err = unavailable(err)
+	switch {
+	case err == nil:
+		s.Logger.InfoContext(c.Context(), "host renewed its certificate", "host", c.Name, "id", in.Host, "address", c.RemoteAddr)
+	case compute.Is(err, compute.Conflict):
+		s.logRefusal(c.Request, err)
+	}
+	return out, err
+}
+
+// refuseMany fails with Conflict if the host got too many certificates of late. Until the transaction
+// ends it gets no other one by a renewal.
+func refuseMany(ctx context.Context, q *schema.Queries, host compute.HostID) error {
+	if err := q.LockRenewals(ctx, host.UUID); err != nil {
+		return err
+	}
+	issued, err := q.CertificatesOfAWeek(ctx, host)
+	if err == nil && issued >= mostCertificates {
+		return compute.Errorf(compute.Conflict, "host %s got %d certificates within a week, and gets no more yet; the one with which it asks is good until it ends: "+
+			"see why it does not keep them, and if it was not the host that asked, revoke it", host, issued)
+	}
+	return err
 }
 
 // keyPair are the public keys of a host: the one of its certificate (PKIX), and the one to

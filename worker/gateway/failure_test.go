@@ -96,6 +96,7 @@ func TestH1ErrorsPassThrough(t *testing.T) {
 	h.secrets = gateway.NewHostKeys(h.client, h.id, h.keys)
 	img := compute.ImageID{UUID: op.ServerID.UUID}
 	c.Exec("UPDATE servers SET image_id = $2::uuid, image = jsonb_build_object('id', $2::uuid::text) WHERE id = $1", op.ServerID, img)
+	c.makes(op, schematest.Owner, compute.ThingImage, compute.PlaceImageStore, img.String())
 	images := gateway.HostImages{Client: h.client}
 	do := func(f func(ctx context.Context) error) error { return as(t, "server/"+op.ServerID.String(), f) }
 	for name, err := range map[string]error{

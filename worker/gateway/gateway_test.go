@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -20,6 +21,7 @@ import (
 
 	"strongroom/activities/image"
 	imagelocal "strongroom/activities/image/local"
+	"strongroom/activities/ledger"
 	"strongroom/compute"
 	"strongroom/schema"
 	"strongroom/schema/schematest"
@@ -408,27 +410,100 @@ func TestH1NoRenewalOutlivesAnEnrollment(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	h := c.enrolled("a")
-	tx, err := c.DB.Begin(c.Ctx)
-	require.NoError(t, err)
-	q := schema.New(tx)
-	_, err = q.LockHostCertificate(c.Ctx, h.got.Cert.SerialNumber.Text(16)) // a renewal
-	require.NoError(t, err)
-	enrolled, token := make(chan error, 1), c.token("a")
-	before := h.request
+	token := c.token("a")
 	h.newKeys()
-	go func() { enrolled <- h.enroll(token) }()
-	require.Eventually(t, func() bool {
-		return c.CountRows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RevokeHost%'") == 1
-	}, time.Minute, 20*time.Millisecond, "it waits for the renewal")
-	require.NoError(t, q.AddHostCertificate(c.Ctx, schema.AddHostCertificateParams{
-		Serial: "newer", HostID: h.id, HostName: "a", SealingKey: before.SealingKey, NotAfter: time.Now().Add(time.Hour),
-	}))
-	require.NoError(t, tx.Commit(c.Ctx))
-	require.NoError(t, <-enrolled)
+	h.meetsARenewal(func() error { return h.enroll(token) })
 	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM host_certificates WHERE revoked_at IS NULL"))
-	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM host_certificates WHERE serial = 'newer' AND revoked_at IS NOT NULL"))
-	_, err = h.client.Seen(c.Ctx)
+	_, err := h.client.Seen(c.Ctx)
 	require.NoError(t, err, "with what it got")
+}
+
+// H1: nor one that meets "host forget", after which the host's tokens are good for nothing either.
+func TestH1NoRenewalOutlivesThatItsHostIsForgotten(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	unused, others := c.token("a"), c.token("b")
+	c.Exec("UPDATE hosts SET forced_down = true WHERE id = $1", h.id)
+	h.meetsARenewal(func() error {
+		_, err := ledger.Forget(c.Ctx, c.DB, h.id)
+		return err
+	})
+	require.Zero(t, c.CountRows("SELECT count(*) FROM host_certificates WHERE revoked_at IS NULL"))
+	h.newKeys()
+	require.Equal(t, compute.Forbidden, compute.KindOf(h.enroll(unused)))
+	require.NoError(t, c.newHost("b", compute.HostID{UUID: uuid.New()}).enroll(others), "another host's")
+}
+
+// meetsARenewal does what revokes the host's certificates while a renewal of one is under way, which
+// is committed before it is done. The certificate that the renewal adds is revoked with the others.
+func (h *host) meetsARenewal(do func() error) {
+	h.t.Helper()
+	tx, err := h.DB.Begin(h.Ctx)
+	require.NoError(h.t, err)
+	q := schema.New(tx)
+	_, err = q.LockHostCertificate(h.Ctx, h.got.Cert.SerialNumber.Text(16))
+	require.NoError(h.t, err)
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	require.Eventually(h.t, func() bool {
+		return h.CountRows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RevokeHost%'") == 1
+	}, time.Minute, 20*time.Millisecond, "it waits for the renewal")
+	require.NoError(h.t, q.AddHostCertificate(h.Ctx, schema.AddHostCertificateParams{
+		Serial: "newer", HostID: h.id, HostName: h.name, SealingKey: []byte("newer"), NotAfter: time.Now().Add(time.Hour),
+	}))
+	require.NoError(h.t, tx.Commit(h.Ctx))
+	require.NoError(h.t, <-done)
+	require.Equal(h.t, 1, h.CountRows("SELECT count(*) FROM host_certificates WHERE serial = 'newer' AND revoked_at IS NOT NULL"))
+}
+
+// H1, C1: who has a host's certificate gets a few more of it, so that a revocation and the list of what
+// was revoked stay short. A host that cannot store what it gets may ask again a week later, also when
+// what it got is good still.
+func TestH1AHostGetsFewCertificates(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h, other := c.enrolled("a"), c.enrolled("b")
+	good := func() int {
+		return c.CountRows("SELECT count(*) FROM host_certificates WHERE host_id = $1 AND revoked_at IS NULL AND not_after > now()", h.id)
+	}
+	renews := func(many int) (renewed int) {
+		t.Helper()
+		c.log.take("")
+		answers := make(chan error, many)
+		for range many {
+			go func() {
+				_, err := h.client.Renew(c.Ctx, h.request)
+				answers <- err
+			}()
+		}
+		for range many {
+			if err := <-answers; err == nil {
+				renewed++
+			} else {
+				require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+				require.ErrorContains(t, err, "4 certificates within a week")
+			}
+		}
+		return renewed
+	}
+	require.Equal(t, 3, renews(12), "at once")
+	require.Len(t, c.log.take(`level=WARN msg=refused peer=`+string(pki.HostName(h.id))+" address=127.0.0.1:"), 9)
+	require.Equal(t, 4, good())
+	_, err := h.client.Seen(c.Ctx)
+	require.NoError(t, err, "what it asked with is good")
+	_, err = other.client.Renew(c.Ctx, other.request)
+	require.NoError(t, err, "another host")
+	require.Len(t, c.log.take(`level=INFO msg="host renewed its certificate" host=b id=`+other.id.String()+" address=127.0.0.1:"), 1)
+
+	c.Exec("UPDATE host_certificates SET created_at = now() - interval '8 days' WHERE host_id = $1", h.id)
+	require.Equal(t, 4, renews(5))
+	require.Equal(t, 8, good())
+	require.NoError(t, gateway.Revoke(c.Ctx, c.DB, "a"))
+	require.Zero(t, good())
+	h.newKeys()
+	require.NoError(t, h.enroll(c.token("a")))
+	require.Equal(t, 3, renews(4), "those that were revoked do not count")
 }
 
 // A gateway with another certificate authority than the others does not start.
@@ -556,7 +631,7 @@ func TestH1ImagesPassThrough(t *testing.T) {
 		return do(func(ctx context.Context) error { return images.Upload(ctx, owner, id, from) })
 	}
 	require.Equal(t, compute.Forbidden, compute.KindOf(upload(queued, bytes.NewReader(data))))
-	c.Exec("UPDATE operations SET arguments = jsonb_build_object('image', $2::text) WHERE id = $1", op.ID, queued)
+	c.makes(op, owner, compute.ThingImage, compute.PlaceImageStore, queued.String())
 	require.Error(t, upload(queued, io.MultiReader(bytes.NewReader(data[:1<<20]), iotest.ErrReader(io.ErrUnexpectedEOF))))
 	record, err := c.images.Get(c.Ctx, owner, queued)
 	require.NoError(t, err)
@@ -569,6 +644,32 @@ func TestH1ImagesPassThrough(t *testing.T) {
 	}))
 	require.Equal(t, "active", record.Status)
 	require.EqualValues(t, len(data), record.SizeBytes)
+}
+
+// H1: a host writes no image but one that an operation makes: neither the server's own, nor one that a
+// request names, nor one that another operation, or this one as somebody else, makes.
+func TestH1AHostWritesImagesThatItsOperationMakesAlone(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	owner := schematest.Owner
+	h := c.enrolled("a")
+	op, other := h.server(), h.server()
+	img := c.queued(owner)
+	upload := func() error {
+		return as(t, "server/"+op.ServerID.String(), func(ctx context.Context) error {
+			return gateway.HostImages{Client: h.client}.Upload(ctx, owner, img, strings.NewReader("data"))
+		})
+	}
+	c.Exec("UPDATE servers SET image_id = $2::uuid, image = jsonb_build_object('id', $2::uuid::text) WHERE id = $1", op.ServerID, img)
+	require.Equal(t, compute.Forbidden, compute.KindOf(upload()), "the server's")
+	c.Exec("UPDATE operations SET arguments = jsonb_build_object('image', $2::text) WHERE id = $1", op.ID, img)
+	require.Equal(t, compute.Forbidden, compute.KindOf(upload()), "named")
+	c.makes(other, owner, compute.ThingImage, compute.PlaceImageStore, img.String())
+	require.Equal(t, compute.Forbidden, compute.KindOf(upload()), "made by another operation")
+	c.Exec("UPDATE ledger SET operation_id = $2, user_id = 'u2' WHERE name = $1", img.String(), op.ID)
+	require.Equal(t, compute.Forbidden, compute.KindOf(upload()), "made as somebody else")
+	c.Exec("UPDATE ledger SET user_id = $2 WHERE name = $1", img.String(), owner.UserID)
+	require.NoError(t, upload())
 }
 
 // opened is the image's reader, as an operation on a server gets it.
@@ -634,7 +735,7 @@ func TestImagesTakeTheirTime(t *testing.T) {
 	img, data := c.image(owner)
 	queued := c.queued(owner)
 	c.Exec("UPDATE servers SET image_id = $2::uuid, image = jsonb_build_object('id', $2::uuid::text) WHERE id = $1", op.ServerID, img)
-	c.Exec("UPDATE operations SET arguments = jsonb_build_object('image', $2::text) WHERE id = $1", op.ID, queued)
+	c.makes(op, owner, compute.ThingImage, compute.PlaceImageStore, queued.String())
 	images := gateway.HostImages{Client: h.client}
 	require.NoError(t, as(t, "server/"+op.ServerID.String(), func(ctx context.Context) error {
 		from, err := images.Open(ctx, owner, img)
@@ -682,7 +783,7 @@ func TestEE41HostsOfTwoReleasesReportThemselves(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	older, newer := c.enrolled("older"), c.enrolled("newer")
-	report := gateway.HostReport{VCPUs: 1, CPUInfo: []byte("{}"), DefaultFormat: compute.FormatLUKSv2}
+	report := gateway.HostReport{VCPUs: 1, CPUInfo: []byte("{}"), DefaultFormat: compute.FormatLUKSv2, GroupMB: new(int64(4096))}
 	require.NoError(t, newer.client.Report(c.Ctx, report))
 	text, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -690,24 +791,65 @@ func TestEE41HostsOfTwoReleasesReportThemselves(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &keys))
 	require.Equal(t, "luksv2", keys["default_format"])
 	delete(keys, "default_format")
+	delete(keys, "group_mb")
 	text, err = json.Marshal(keys)
 	require.NoError(t, err)
-	var former gateway.HostReport
-	require.NoError(t, json.Unmarshal(text, &former))
-	require.NoError(t, older.client.Report(c.Ctx, former))
+	request, err := http.NewRequestWithContext(c.Ctx, http.MethodPut, c.url+"/v1/host", bytes.NewReader(text)) // not with this release's client
+	require.NoError(t, err)
+	own := pki.NewIdentity(older.got.Cert, older.keys.Sign, older.got.CA).Client(pki.Gateway)
+	answer, err := pki.HTTPClient(&http.Transport{TLSClientConfig: own}).Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
 	rows, err := c.Q.HostsWithUse(c.Ctx)
 	require.NoError(t, err)
 	has := map[compute.HostID]compute.DiskFormat{}
 	for _, h := range schema.Hosts(rows) {
 		has[h.ID] = h.DefaultFormat()
+		require.Equal(t, h.ID == newer.id, h.Groups)
+		require.Equal(t, map[bool]int{true: 4096}[h.Groups], h.Capacity.GroupMB)
 	}
 	require.Equal(t, map[compute.HostID]compute.DiskFormat{older.id: compute.FormatLUKS, newer.id: compute.FormatLUKSv2}, has)
 
 	report.DefaultFormat = "rot13"
 	require.Equal(t, compute.Invalid, compute.KindOf(newer.client.Report(c.Ctx, report)))
-	report.DefaultFormat = "" // it went back to the earlier release
+	report.DefaultFormat, report.GroupMB = "", nil // it went back to the earlier release
 	require.NoError(t, newer.client.Report(c.Ctx, report))
-	require.Equal(t, 2, c.CountRows("SELECT count(*) FROM hosts WHERE default_format = ''"))
+	require.Equal(t, 2, c.CountRows("SELECT count(*) FROM hosts WHERE default_format = '' AND group_mb IS NULL"))
+}
+
+// H1: each placement reads the rows of all hosts, so no text in them is longer than a host's can be.
+func TestH1AHostsTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	h := c.enrolled("a")
+	long, longest := strings.Repeat("ä", compute.MostHostText+1), strings.Repeat("ä", compute.MostHostText)
+	traits := func(n int) []string {
+		return slices.Repeat([]string{"CUSTOM_" + strings.Repeat("A", compute.MostHostText-7)}, n)
+	}
+	cpu := func(n int) []byte { return []byte(`"` + strings.Repeat("c", n-2) + `"`) }
+	require.NoError(t, h.client.Report(c.Ctx, gateway.HostReport{
+		CPUInfo: cpu(compute.MostHostCPUInfo), Traits: traits(compute.MostHostTraits), Uptime: longest, AvailabilityZone: longest,
+	}))
+	for name, set := range map[string]func(*gateway.HostReport){
+		"traits":       func(r *gateway.HostReport) { r.Traits = traits(compute.MostHostTraits + 1) },
+		"a long trait": func(r *gateway.HostReport) { r.Traits = []string{long} },
+		"cpu_info":     func(r *gateway.HostReport) { r.CPUInfo = cpu(compute.MostHostCPUInfo + 1) },
+		"address":      func(r *gateway.HostReport) { r.Address = long },
+		"agent":        func(r *gateway.HostReport) { r.AgentURL = long },
+		"hypervisor":   func(r *gateway.HostReport) { r.HypervisorType = long },
+		"zone":         func(r *gateway.HostReport) { r.AvailabilityZone = long },
+		"uptime":       func(r *gateway.HostReport) { r.Uptime = long },
+		"release":      func(r *gateway.HostReport) { r.Release = long },
+		"boot":         func(r *gateway.HostReport) { r.BootID = long },
+		"TPM storage":  func(r *gateway.HostReport) { r.TPMStorage = long },
+	} {
+		report := gateway.HostReport{CPUInfo: []byte("{}")}
+		set(&report)
+		err := h.client.Report(c.Ctx, report)
+		require.Equal(t, compute.Invalid, compute.KindOf(err), "%s: %v", name, err)
+		require.Less(t, len(err.Error()), 500, name)
+	}
 }
 
 // H8: what a host says of networks is heard by the whole cloud, so it is bounded. What is refused is not written.

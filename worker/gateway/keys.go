@@ -64,14 +64,18 @@ func (k *HostKeys) Passphrase(ctx context.Context, cred compute.Credential, id c
 	return k.open(id, answer.Sealed)
 }
 
-// purposeOf says for which server the activity works.
+// purposeOf says for which server or volume the activity works.
 func purposeOf(ctx context.Context, cred compute.Credential) (purpose, error) {
 	if activity.IsActivity(ctx) {
-		if id, ok := durable.ServerOf(activity.GetInfo(ctx).WorkflowExecution.ID); ok {
+		workflow := activity.GetInfo(ctx).WorkflowExecution.ID
+		if id, ok := durable.ServerOf(workflow); ok {
 			return purpose{Server: id, Credential: cred}, nil
 		}
+		if id, ok := durable.VolumeOf(workflow); ok {
+			return purpose{Volume: id, Credential: cred}, nil
+		}
 	}
-	return purpose{}, compute.Errorf(compute.Forbidden, "credential %s: only an operation on a server uses one on a host", cred.ID)
+	return purpose{}, compute.Errorf(compute.Forbidden, "credential %s: only an operation on a server, or on a volume, uses one on a host", cred.ID)
 }
 
 // HostImages reads and writes images through a gateway: image.Store, and what image.Upload

@@ -23,10 +23,16 @@ import (
 func (c *cloud) object(op compute.Operation, cred compute.Credential) (name string) {
 	c.t.Helper()
 	name = "servers/" + op.ServerID.String() + "/" + uuid.NewString()
-	c.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
-		VALUES (gen_random_uuid(), 'object', 'object-store', $1, 'server', $2, $3, $4, $5, $6, 'intended')`,
-		name, op.ServerID, op.ID, cred.ID, cred.ProjectID, cred.UserID)
+	c.makes(op, cred, compute.ThingObject, compute.PlaceObjects, name)
 	return name
+}
+
+// makes writes the row of a thing that an operation makes.
+func (c *cloud) makes(op compute.Operation, cred compute.Credential, kind compute.ThingKind, place, name string) {
+	c.t.Helper()
+	c.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES (gen_random_uuid(), $7, $8, $1, 'server', $2, $3, $4, $5, $6, 'intended')`,
+		name, op.ServerID, op.ID, cred.ID, cred.ProjectID, cred.UserID, kind, place)
 }
 
 // stored asks for objects as an activity of an operation on a server does.

@@ -43,6 +43,9 @@ type HostReport struct {
 
 	DefaultFormat compute.DiskFormat `json:"default_format"` // of disks for which nobody asks for one; "": a worker that does not say, which makes luks (EE-41)
 	ReportNumber  int64              `json:"report_number"`  // ascends within a boot; 0: a worker that does not number its reports (EE-41)
+
+	ShareAddress string `json:"share_address"`      // by which shares of NFS let it in; "": it mounts none
+	GroupMB      *int64 `json:"group_mb,omitempty"` // what its volume group has for servers' disks; nil: it has none, or its worker does not say
 }
 
 // AtRest is a server on which no operation works, as the record has it.
@@ -74,9 +77,10 @@ type EnrollAnswer struct {
 	Certificate []byte `json:"certificate"` // DER
 }
 
-// purpose says for which server a host asks, and with which credential.
+// purpose says for which server a host asks, or for which of its own volumes, and with which credential.
 type purpose struct {
 	Server     compute.ServerID   `json:"server"`
+	Volume     compute.VolumeID   `json:"volume,omitzero"`
 	Credential compute.Credential `json:"credential"`
 }
 
@@ -176,6 +180,7 @@ const (
 	pathSeen       = "/v1/host/seen"
 	pathPower      = "/v1/host/power"
 	pathEvacuated  = "/v1/host/evacuated"
+	pathVolume     = "/v1/host/volume"
 	pathPassphrase = "/v1/passphrase"
 	pathShare      = "/v1/share"
 

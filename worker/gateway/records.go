@@ -22,13 +22,19 @@ type Records struct {
 	Logger *slog.Logger
 }
 
-// Report writes the host's row. Invalid: it says an encryption format that there is none of, or networks that CheckNetworks refuses. Conflict: it came
+// Report writes the host's row. Invalid: it says an encryption format that there is none of, or what CheckNetworks or CheckTexts refuses. Conflict: it came
 // late, after another one that the host sent later. It would undo what that said, that its lease was released, say.
 func (r Records) Report(ctx context.Context, report HostReport) error {
 	if err := compute.CheckFenceAfter(int(report.FenceAfter)); err != nil {
 		return fmt.Errorf("host.fence_after: %w", err)
 	}
 	if err := compute.CheckNetworks(report.Networks, report.NetworkProjects); err != nil {
+		return err
+	}
+	texts := []string{
+		report.Address, report.AgentURL, report.HypervisorType, report.AvailabilityZone, report.Uptime, report.Release, report.BootID, report.TPMStorage,
+	}
+	if err := compute.CheckTexts(texts, report.Traits, report.CPUInfo); err != nil {
 		return err
 	}
 	report.ID, report.Name = r.Host, r.Name

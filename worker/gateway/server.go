@@ -61,7 +61,8 @@ func (s *Server) Handler() http.Handler {
 }
 
 // routes is all that a host with a good certificate may ask for. None makes an offer of a
-// credential, or an operation or a row of the ledger, by which another would be used (H1).
+// credential, or an operation or a row of the ledger, by which another would be used (H1): the operation that opens the
+// host's own volume uses that one's key.
 func (s *Server) routes() map[string]func(*call) (any, error) {
 	return map[string]func(*call) (any, error){
 		"POST " + pathRenew:                         s.renew,
@@ -69,6 +70,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathSeen:                          seen,
 		"POST " + pathPower:                         power,
 		"GET " + pathEvacuated:                      evacuated,
+		"POST " + pathVolume:                        volume,
 		"POST " + pathPassphrase:                    s.passphrase,
 		"POST " + pathShare:                         s.shareExport,
 		"POST " + pathTransfer:                      transfer,
@@ -206,8 +208,7 @@ func (s *Server) answer(w http.ResponseWriter, answer any) {
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f := failureOf(err)
 	if f.Kind == compute.Forbidden {
-		peer, _ := pki.Peer(r.TLS)
-		s.Logger.WarnContext(r.Context(), "refused", "peer", peer, "address", r.RemoteAddr, "request", r.Method+" "+r.URL.Path, "error", err)
+		s.logRefusal(r, err)
 	}
 	status, ok := statuses[f.Kind]
 	if !ok {
@@ -218,6 +219,11 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(marshal(f)) //nolint:gosec // it is JSON, and says so
+}
+
+func (s *Server) logRefusal(r *http.Request, err error) {
+	peer, _ := pki.Peer(r.TLS)
+	s.Logger.WarnContext(r.Context(), "refused", "peer", peer, "address", r.RemoteAddr, "request", r.Method+" "+r.URL.Path, "error", err)
 }
 
 // read reads the body of a request.
@@ -278,17 +284,13 @@ func serverMetadata(c *call) (any, error) {
 	return c.MetadataAfter(c.Context(), id, ahead)
 }
 
-// passphrase gives one of a server's passphrases, sealed to the host.
+// passphrase gives one of a server's passphrases, or of the host's own volume, sealed to the host.
 func (s *Server) passphrase(c *call) (any, error) {
 	in, err := read[passphraseRequest](c.body)
 	if err != nil {
 		return nil, err
 	}
-	w, err := c.work(c.Context(), in.purpose)
-	if err == nil {
-		err = c.requireSecret(c.Context(), w, in.Secret)
-	}
-	if err != nil {
+	if err := c.mayRead(c.Context(), in); err != nil {
 		return nil, err
 	}
 	passphrase, err := s.Keys.Passphrase(c.Context(), in.Credential, in.Secret)

@@ -96,17 +96,28 @@ func readExport(text []byte) (mount.Export, bool) {
 }
 
 // requireShare gives a share of the server. Forbidden: it has no such share, or no operation that
-// runs on it, and may boot it, acts with the credential for what is its owner's.
+// runs on it, and mounts that, acts with the credential for what is its owner's.
 func (w work) requireShare(id compute.ShareID) (compute.ShareMapping, error) {
 	i := slices.IndexFunc(w.server.Shares, func(m compute.ShareMapping) bool { return m.Share == id })
 	for _, op := range w.operations {
-		action, err := compute.ActionOf(op.Kind)
-		if i >= 0 && err == nil && action.Boots && w.server.OwnersCredential(op.Credential) == w.Credential {
+		if i >= 0 && mounts(op, id) && w.server.OwnersCredential(op.Credential) == w.Credential {
 			return w.server.Shares[i], nil
 		}
 	}
 	return compute.ShareMapping{}, compute.Errorf(compute.Forbidden,
 		"no operation that runs on server %s mounts share %s with credential %s", w.Server, id, w.Credential.ID)
+}
+
+// mounts reports whether an operation mounts a share of its server: it boots that, or gives its guest the share while that runs.
+func mounts(op compute.Operation, id compute.ShareID) bool {
+	if action, err := compute.ActionOf(op.Kind); err == nil && action.Boots {
+		return true
+	}
+	if op.Kind != compute.OpShareAttach {
+		return false
+	}
+	in, err := compute.ShareAttach.Read(op.Arguments)
+	return err == nil && in.Live && in.Share == id
 }
 
 // Export gives the place where a share is exported, and the key for it, for the operation whose

@@ -87,6 +87,16 @@ func TestSH25AHostIsToldOfItsServersShares(t *testing.T) {
 	refused("strongroom's own login", mine, op.ServerID, compute.DeploymentCredential(), own)
 	c.Exec("UPDATE operations SET kind = 'stop' WHERE id = $1", op.ID)
 	refused("nothing boots it", mine, op.ServerID, owner, own)
+	attaches := func(arguments string) {
+		c.Exec("UPDATE operations SET kind = 'share_attach', arguments = $2 WHERE id = $1", op.ID, arguments)
+	}
+	attaches(`{"share_id": "` + own.String() + `", "live": true}`)
+	_, err = ask(mine, op.ServerID, owner, own)
+	require.NoError(t, err, "its guest is given it")
+	attaches(`{"share_id": "` + ceph.String() + `", "live": true}`)
+	refused("its guest is given another one", mine, op.ServerID, owner, own)
+	attaches(`{"share_id": "` + own.String() + `"}`)
+	refused("its guest is off", mine, op.ServerID, owner, own)
 	c.Exec("UPDATE operations SET kind = 'start', state = 'succeeded' WHERE id = $1", op.ID)
 	refused("the operation has ended", mine, op.ServerID, owner, own)
 }

@@ -14,14 +14,14 @@ const stall = time.Minute
 
 // image gives the record of an image that an operation on a server uses.
 func (s *Server) image(c *call) (any, error) {
-	id, p, err := s.imageOf(c)
+	id, p, err := s.imageOf(c, false)
 	if err != nil {
 		return nil, err
 	}
 	return s.Images.Get(c.Context(), p.Credential, id)
 }
 
-func (s *Server) imageOf(c *call) (compute.ImageID, purpose, error) {
+func (s *Server) imageOf(c *call, change bool) (compute.ImageID, purpose, error) {
 	parsed, err := parseID(c.PathValue("image"))
 	id := compute.ImageID{UUID: parsed}
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Server) imageOf(c *call) (compute.ImageID, purpose, error) {
 	}
 	w, err := c.work(c.Context(), p)
 	if err == nil {
-		err = c.requireImage(c.Context(), w, id)
+		err = c.requireImage(c.Context(), w, id, change)
 	}
 	return id, p, err
 }
@@ -48,7 +48,7 @@ func about[T any](c *call) (what T, err error) {
 
 // download streams an image to the host.
 func (s *Server) download(c *call) (any, error) {
-	id, p, err := s.imageOf(c)
+	id, p, err := s.imageOf(c, false)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *call) stream(from io.ReadCloser) {
 
 // upload stores what the host sends as the data of an image.
 func (s *Server) upload(c *call) (any, error) {
-	id, p, err := s.imageOf(c)
+	id, p, err := s.imageOf(c, true)
 	if err != nil {
 		return nil, err
 	}

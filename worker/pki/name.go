@@ -16,12 +16,13 @@ type Name string
 
 // The names of what there may be several of, all alike.
 const (
-	Gateway  Name = "gateway"
-	API      Name = "api"
-	Control  Name = "control"  // control workers, and commands on machines with the authority
-	Temporal Name = "temporal" // the Temporal server
-	UI       Name = "ui"       // a Temporal UI on another machine: it may read
-	Operator Name = "operator" // a person with Temporal's command line
+	Gateway      Name = "gateway"
+	API          Name = "api"
+	ConsoleProxy Name = "console-proxy"
+	Control      Name = "control"  // control workers, and commands on machines with the authority
+	Temporal     Name = "temporal" // the Temporal server
+	UI           Name = "ui"       // a Temporal UI on another machine: it may read
+	Operator     Name = "operator" // a person with Temporal's command line
 )
 
 const scheme = "strongroom"

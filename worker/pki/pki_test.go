@@ -1,6 +1,8 @@
 package pki_test
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"testing"
@@ -90,4 +92,52 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("no certificate"), 0o600))
 	_, _, err = folder.Load()
 	require.Error(t, err)
+}
+
+// A process without the authority's key has its certificate from a file, and starts with no other's, and with none that has ended.
+func TestReadIdentity(t *testing.T) {
+	t.Parallel()
+	a, err := pki.Ensure(filepath.Join(t.TempDir(), "ca"))
+	require.NoError(t, err)
+	another, err := pki.Ensure(filepath.Join(t.TempDir(), "ca"))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "console-proxy.pem")
+	_, err = pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	keys, err := pki.GenerateKeys()
+	require.NoError(t, err)
+	write := func(name pki.Name, lifetime time.Duration, ca ...*pki.Authority) {
+		t.Helper()
+		cert, err := a.Issue(name, keys.Sign.Public(), lifetime)
+		require.NoError(t, err)
+		der, err := x509.MarshalPKCS8PrivateKey(keys.Sign)
+		require.NoError(t, err)
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
+		for _, ca := range ca {
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Cert.Raw})...)
+		}
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
+		require.NoError(t, os.WriteFile(file, text, 0o600))
+	}
+	write(pki.ConsoleProxy, time.Hour, a)
+	id, err := pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.NoError(t, err)
+	require.Equal(t, a.Cert.Raw, id.CA().Raw)
+	require.NoError(t, os.Chmod(file, 0o640))
+	_, err = pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.ErrorContains(t, err, "chmod 600")
+	require.NoError(t, os.Chmod(file, 0o600))
+
+	write(pki.ConsoleProxy, -time.Minute, a)
+	_, err = pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.ErrorContains(t, err, "strongroom authority issue console-proxy")
+	write(pki.API, time.Hour, a)
+	_, err = pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.ErrorContains(t, err, `the certificate of "api", not of the console-proxy`)
+	write(pki.ConsoleProxy, time.Hour)
+	_, err = pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.ErrorContains(t, err, "not two certificates")
+	write(pki.ConsoleProxy, time.Hour, another)
+	_, err = pki.ReadIdentity(file, pki.ConsoleProxy)
+	require.ErrorContains(t, err, "the certificate of its authority")
 }

@@ -91,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Cloud, error) {
 func (c *Cloud) User() string { return c.own.last.Load().user }
 
 // Clients gives clients of the services of a type of the catalog: key-manager, image,
-// object-store, sharev2 or identity. Those of identity know who they act for: their
+// object-store, sharev2, network or identity. Those of identity know who they act for: their
 // GetAuthResult is a tokens.CreateResult or tokens.GetResult without the token.
 func (c *Cloud) Clients(serviceType string) openstack.Clients {
 	return c.ClientsAt(serviceType, Endpoint{})
@@ -230,6 +230,8 @@ func (c *Cloud) client(provider *gophercloud.ProviderClient, want wanted, known 
 		return gopher.NewObjectStorageV1(provider, where)
 	case "sharev2":
 		return gopher.NewSharedFileSystemV2(provider, where)
+	case "network":
+		return gopher.NewNetworkV2(provider, where)
 	}
 	return nil, compute.Errorf(compute.Invalid, "there are no clients of the service type %q", want.service)
 }

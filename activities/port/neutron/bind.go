@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsbinding"
@@ -24,10 +25,14 @@ func (s *Service) Bind(ctx context.Context, in port.BindInput) (port.Port, error
 	if err := in.Check(); err != nil {
 		return port.Port{}, err
 	}
-	server, owner := in.Server.String(), ownerPrefix+in.Zone
+	server := in.Server.String()
 	d, err := s.change(ctx, in.Credential, in.Port, func(d document) (*portsbinding.UpdateOptsExt, error) {
 		if err := d.port().CheckUsable(in.Server); err != nil {
 			return nil, err
+		}
+		owner := ownerPrefix + in.Zone
+		if in.Zone == "" && strings.HasPrefix(d.Owner, ownerPrefix) {
+			owner = d.Owner
 		}
 		if d.DeviceID == server && d.Owner == owner && d.HostID == in.Host && d.port().VIF.CheckBound(in.Port) == nil {
 			return nil, nil

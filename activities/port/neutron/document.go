@@ -35,6 +35,7 @@ type document struct {
 	Details   details        `json:"binding:vif_details"`
 	CreatedAt string         `json:"created_at"` // in UTC, to the second
 	Revision  int            `json:"revision_number"`
+	Security  *bool          `json:"port_security_enabled"` // nil: the service has no such extension
 }
 
 // details are what a binding tells of how it is plugged.
@@ -65,7 +66,9 @@ func (d document) port() port.Port {
 }
 
 // isOurs reports whether strongroom made the port in the project.
-func (d document) isOurs(project string) bool { return d.ProjectID == project && port.IsOurs(d.Name) }
+func (d document) isOurs(project string) bool {
+	return d.ProjectID == project && compute.IsPortName(d.Name)
+}
 
 // byAge sorts ports as they are preferred: those that are bound first, then the older ones.
 func byAge(a, b document) int {

@@ -82,7 +82,7 @@ func refused(err error, in port.EnsureInput) error {
 	case "IpAddressInUse", "IpAddressAlreadyAllocated":
 		return port.Taken(in.Address)
 	case "InvalidIpForNetwork", "InvalidIpForSubnet", "InvalidAddressRequest":
-		return port.Outside(in.Address, in.Network)
+		return port.Outside(in.Address.String(), in.Network)
 	case "IpAddressGenerationFailure", "IpAddressGenerationFailureAllSubnets", "IpAddressGenerationFailureNoMatchingSubnet":
 		return port.Exhausted(in.Network)
 	}
@@ -114,7 +114,7 @@ func faultOf(err error) string {
 // Remove implements port.Service. strongroom's own user may, so that it needs no token of
 // anybody; where Neutron's policy keeps it from that, the credential may.
 func (s *Service) Remove(ctx context.Context, in port.RemoveInput) error {
-	if !port.IsOurs(in.Name) {
+	if !compute.IsPortName(in.Name) {
 		return compute.Errorf(compute.Invalid, "%q is no name of a port that strongroom makes", in.Name)
 	}
 	if in.Credential.ProjectID == "" {

@@ -96,7 +96,7 @@ func TestAnswersThatGetLost(t *testing.T) {
 	network, server := b.network(t, 20), compute.ServerID{UUID: uuid.New()}
 	brought := b.bring(t, network)
 	for _, lost := range []bool{true, false} {
-		in := port.EnsureInput{Credential: b.Owner, Name: port.NameOf(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: server, Network: network}
+		in := port.EnsureInput{Credential: b.Owner, Name: compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: server, Network: network}
 		p.fail(http.MethodPost, lost)
 		_, err := b.Service.Ensure(t.Context(), in)
 		away(t, err)
@@ -185,7 +185,7 @@ func TestDoublesAreSettled(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	network, server := b.network(t, 20), compute.ServerID{UUID: uuid.New()}
-	in := port.EnsureInput{Credential: b.Owner, Name: port.NameOf(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: server, Network: network}
+	in := port.EnsureInput{Credential: b.Owner, Name: compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: server, Network: network}
 	double := func() port.ID {
 		id := b.bring(t, network)
 		b.Rename(t, id, in.Name)
@@ -215,7 +215,7 @@ func TestAUserWhoSeesNothing(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	network, server := b.network(t, 20), compute.ServerID{UUID: uuid.New()}
-	in := port.EnsureInput{Credential: b.Owner, Name: port.NameOf(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: server, Network: network}
+	in := port.EnsureInput{Credential: b.Owner, Name: compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: server, Network: network}
 	made, err := b.Service.Ensure(t.Context(), in)
 	require.NoError(t, err)
 	own := b.clients[compute.DeploymentProject]

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
@@ -179,6 +180,34 @@ func (s *Service) List(ctx context.Context, cred compute.Credential) ([]port.Por
 	out := []port.Port{}
 	for _, d := range all {
 		if d.isOurs(cred.ProjectID) {
+			out = append(out, d.port())
+		}
+	}
+	slices.SortFunc(out, func(a, b port.Port) int { return compareIDs(a.ID.UUID, b.ID.UUID) })
+	return out, err
+}
+
+// Attached implements port.Service.
+func (s *Service) Attached(ctx context.Context, cred compute.Credential, server compute.ServerID) ([]port.Port, error) {
+	if cred.ProjectID == "" {
+		return nil, compute.Errorf(compute.Forbidden, "a port is looked at for a project")
+	}
+	client, err := s.client(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	which, of := ports.ListOpts{ProjectID: cred.ProjectID}, server.String()
+	if server != (compute.ServerID{}) {
+		which.DeviceID = of
+	}
+	all, err := list(ctx, client, which)
+	if err == nil && len(all) == 0 {
+		err = sees(ctx, client, cred.ProjectID)
+	}
+	out := []port.Port{}
+	for _, d := range all {
+		theirs := strings.HasPrefix(d.Owner, ownerPrefix)
+		if d.ProjectID == cred.ProjectID && (theirs && d.DeviceID == of || server == (compute.ServerID{}) && (theirs || d.isOurs(cred.ProjectID))) {
 			out = append(out, d.port())
 		}
 	}

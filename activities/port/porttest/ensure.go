@@ -136,7 +136,7 @@ func address(b bench) {
 	taken := b.input()
 	taken.Address = in.Address
 	_, err := b.Service.Ensure(b.ctx, taken)
-	b.kind(compute.Invalid, err)
+	b.kind(compute.Conflict, err)
 	require.EqualError(b, err, "Fixed IP "+in.Address.String()+" is already in use.")
 
 	outside := b.input()
@@ -166,7 +166,15 @@ func quota(b bench) {
 	b.kind(compute.Forbidden, err)
 	require.EqualError(b, err, "Maximum number of ports exceeded")
 	require.Equal(b, p.ID, b.ensure(first).ID, "one that is there is no new one")
+	asked := compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: b.network.String()}}}
+	if _, tells := b.Service.(port.Quotas); tells { // before one is made
+		_, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
+		b.kind(compute.Forbidden, err)
+		require.EqualError(b, err, "Maximum number of ports exceeded")
+	}
 	b.Limit(b, -1)
+	_, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
+	require.NoError(b, err)
 	b.ensure(in)
 }
 

@@ -58,6 +58,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"a binding is withdrawn":          withdraw,
 		"remove is idempotent":            removeTwice,
 		"another project sees nothing":    otherProject,
+		"a create is planned":             plan,
+		"a server's ports":                serverPorts,
+		"a server's ports move":           serverPortsMove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +74,7 @@ func newServer() compute.ServerID { return compute.ServerID{UUID: uuid.New()} }
 
 func (b bench) input() port.EnsureInput {
 	return port.EnsureInput{
-		Credential: b.Owner, Name: port.NameOf(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: b.server, Network: b.network,
+		Credential: b.Owner, Name: compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: b.server, Network: b.network,
 	}
 }
 

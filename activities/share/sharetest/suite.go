@@ -66,6 +66,8 @@ func run(t *testing.T, h Harness, made share.Share) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			h := h
+			h.Service, h.Again = patient{t, h.Service}, patient{t, h.Again}
 			b := bench{T: t, Harness: h, ctx: t.Context(), share: made, servers: map[compute.ServerID]bool{}}
 			b.server = b.newServer()
 			test(b)

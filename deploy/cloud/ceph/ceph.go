@@ -167,9 +167,17 @@ func (c *Cluster) dial(ctx context.Context) error {
 	return conn.Close()
 }
 
-// setup runs setup.py.
+// setup runs setup.py, whose steps may be taken twice. Ceph's client aborts now and then when
+// its settings come from the monitor while they are read (boost::bad_get): it is started again.
 func (c *Cluster) setup(ctx context.Context, arguments ...string) error {
-	err := c.run(ctx, "/usr/bin/python3", append([]string{c.file("setup.py"), c.ConfFile()}, arguments...)...)
+	var err error
+	for range 3 {
+		err = c.run(ctx, "/usr/bin/python3", append([]string{c.file("setup.py"), c.ConfFile()}, arguments...)...)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+			break
+		}
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

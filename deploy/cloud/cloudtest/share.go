@@ -16,6 +16,7 @@ import (
 // The share types of deploy/cloud.
 const (
 	DummyShares  = "default" // no data behind them; protocols NFS and CIFS
+	NFSShares    = "nfs"     // real; protocol NFS; only with cloud.NFS
 	CephFSShares = "cephfs"  // real; protocol CEPHFS; only with ceph, see OpenCeph
 )
 

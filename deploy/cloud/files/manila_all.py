@@ -41,13 +41,13 @@ utils.monkey_patch()
 cloud.wait_for('databases')
 migration.upgrade('head')
 backends = CONF.enabled_share_backends
-for name, backend in {'default': 'dummy', 'cephfs': 'cephfs'}.items():
+for name, backend in {'default': 'dummy', 'cephfs': 'cephfs', 'nfs': 'nfs'}.items():
     if backend not in backends:
         continue
     try:
         db.share_type_create(context.get_admin_context(), {'name': name, 'is_public': True, 'extra_specs': {
             'share_backend_name': backend, 'driver_handles_share_servers': 'False',
-            'snapshot_support': 'True', 'create_share_from_snapshot_support': 'True'}})
+            'snapshot_support': str(backend != 'nfs'), 'create_share_from_snapshot_support': str(backend != 'nfs')}})
     except exception.ShareTypeExists:
         pass
 if 'cephfs' in backends:

@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +31,9 @@ type Config struct {
 	RunDir string   // pid files; default Dir
 	LogDir string   // default Dir
 	Hosts  []string // names of the chassis, at most 254; ports are bound to these
+	// Guests says that the first chassis's switch runs in this process's network namespace, so that guests of a
+	// libvirtd here can be plugged into it. There is one such on a machine: its bridge is br-int.
+	Guests bool
 	Logger *slog.Logger
 }
 
@@ -42,7 +47,8 @@ type Network struct {
 // chassis is what runs for a host: what uses another one comes after it.
 type chassis struct {
 	name      string
-	address   string // of its end of tunnels
+	address   string   // of its end of tunnels
+	enter     []string // what runs a command in the network namespace of its switch; nil: this process's
 	processes []*process.Process
 }
 
@@ -60,13 +66,29 @@ func Start(ctx context.Context, cfg Config) (*Network, error) {
 	begin := time.Now()
 	n := &Network{cfg: cfg}
 	for i, name := range cfg.Hosts {
-		n.hosts = append(n.hosts, &chassis{name: name, address: fmt.Sprintf("198.51.100.%d", i+1)})
+		enter := []string{"unshare", "--net"}
+		if cfg.Guests && i == 0 {
+			enter = nil
+		}
+		n.add(name, enter)
 	}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("ovn: %w", err), n.Stop(context.WithoutCancel(ctx)))
 	}
 	cfg.Logger.Info("ovn is up", "hosts", cfg.Hosts, "after", time.Since(begin).Round(time.Millisecond))
 	return n, nil
+}
+
+func (n *Network) add(name string, enter []string) *chassis {
+	h := &chassis{name: name, address: fmt.Sprintf("198.51.100.%d", len(n.hosts)+1), enter: enter}
+	n.hosts = append(n.hosts, h)
+	return h
+}
+
+// AddHost starts one more chassis, whose switch runs in a network namespace that `ip netns` knows: guests there can
+// be plugged into it. It is stopped with the others.
+func (n *Network) AddHost(ctx context.Context, name, netns string) error {
+	return n.startHost(ctx, n.add(name, []string{"nsenter", "--net=/run/netns/" + netns, "--"}))
 }
 
 // Northbound and Southbound are the addresses of the databases.
@@ -87,7 +109,21 @@ func (n *Network) Stop(ctx context.Context) error {
 	for _, h := range n.hosts {
 		group.Go(func() error { return stop(ctx, h.processes) })
 	}
-	return errors.Join(group.Wait(), stop(ctx, n.central))
+	err := errors.Join(group.Wait(), stop(ctx, n.central))
+	if n.cfg.Guests {
+		err = errors.Join(err, removeLinks(ctx))
+	}
+	return err
+}
+
+// removeLinks removes what a switch in this network namespace leaves there.
+func removeLinks(ctx context.Context) (err error) {
+	for _, name := range []string{"br-int", "ovs-netdev"} {
+		if _, missing := net.InterfaceByName(name); missing == nil {
+			err = errors.Join(err, run(ctx, "ip", "link", "delete", name))
+		}
+	}
+	return err
 }
 
 // stop ends processes, the last one first.
@@ -124,7 +160,7 @@ func (n *Network) start(ctx context.Context) error {
 
 // startHost starts a chassis.
 func (n *Network) startHost(ctx context.Context, h *chassis) error {
-	dir := filepath.Join(n.cfg.Dir, h.name)
+	dir := Switch(n.cfg.Dir, h.name)
 	add := func(p *process.Process, err error) error {
 		if p != nil {
 			h.processes = append(h.processes, p)
@@ -146,12 +182,16 @@ func (n *Network) startHost(ctx context.Context, h *chassis) error {
 	if err := run(ctx, "ovs-vsctl", settings...); err != nil {
 		return err
 	}
-	if err := add(n.launch(ctx, h.name+"-vswitchd", dir, "unshare", "--net", "ovs-vswitchd", db,
-		"--unixctl="+filepath.Join(dir, "vswitchd.ctl"), "-vconsole:warn")); err != nil {
+	vswitchd := slices.Concat(h.enter, []string{"ovs-vswitchd", db, "--unixctl=" + filepath.Join(dir, "vswitchd.ctl"), "-vconsole:warn"})
+	if err := add(n.launch(ctx, h.name+"-vswitchd", dir, vswitchd...)); err != nil {
 		return err
 	}
 	return add(n.launch(ctx, h.name+"-controller", dir, "ovn-controller", db, "-vconsole:warn"))
 }
+
+// Switch is the folder in which a chassis of an OVN in a folder has its switch's socket, db.sock: for ovs-vsctl, and so for
+// libvirt, that of the machine is /run/openvswitch.
+func Switch(dir, host string) string { return filepath.Join(dir, host) }
 
 // database serves FILE.db at the socket FILE.sock, which answers when this returns.
 func (n *Network) database(ctx context.Context, name, file, schema string, arguments ...string) (*process.Process, error) {

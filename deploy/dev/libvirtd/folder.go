@@ -74,14 +74,17 @@ func layOut(cfg *Config) error {
 	); err != nil {
 		return err
 	}
-	return write(cfg.Dir, "etc/qemu.conf",
+	settings := []string{
 		`stdio_handler = "file"`,
 		`security_driver = "none"`,
-		`cgroup_controllers = [ ]`,
 		`namespaces = [ ]`,
 		`swtpm_user = "tss"`,
 		`swtpm_group = "tss"`,
-	)
+	}
+	if !cfg.Cgroups {
+		settings = append(settings, `cgroup_controllers = [ ]`)
+	}
+	return write(cfg.Dir, "etc/qemu.conf", settings...)
 }
 
 // kvmIsClosed reports whether /dev/kvm is there but not for QEMU's user, as on

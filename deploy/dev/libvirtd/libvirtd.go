@@ -33,9 +33,11 @@ type Config struct {
 	Mode     Mode
 	HostUUID string // what libvirt reports as the host's uuid; "" makes one and keeps it in Dir
 	Hostname string // of libvirtd's uts namespace; "" keeps the machine's
-	Netns    string // name of a network namespace to run in (as `ip netns` has it); "" stays in this one
-	Binary   string // default /usr/sbin/libvirtd
-	Logger   *slog.Logger
+	// Cgroups: guests have cgroups, as with a distribution's libvirtd. Then no other one may run on the machine.
+	Cgroups bool
+	Netns   string // name of a network namespace to run in (as `ip netns` has it); "" stays in this one
+	Binary  string // default /usr/sbin/libvirtd
+	Logger  *slog.Logger
 }
 
 // Daemon is a running libvirtd.

@@ -65,7 +65,7 @@ func (c Config) apart(flags []string, command ...string) []string {
 	if c.Netns != "" {
 		args = append(args, "nsenter", "--net=/run/netns/"+c.Netns, "--")
 	}
-	args = append(args, "unshare", "--mount", "--uts", "--propagation", "private")
+	args = append(args, "unshare", "--mount", "--uts", "--propagation", "slave")
 	args = append(append(args, flags...), "sh", "-c", enter, "enter", c.Hostname)
 	for _, o := range overlays {
 		args = append(args, filepath.Join(c.Dir, o.folder), o.path)

@@ -32,7 +32,10 @@ const (
 const maxState = 56
 
 // ports is how many ports a stack takes.
-const ports = 8
+const ports = 9
+
+// netRow parts the ports into rows of which each has networks of its own. Their addresses stay when a stack takes a port more.
+const netRow = 8
 
 // Places in the row: of the compute API, and of the agents of hosts.
 const (
@@ -48,6 +51,11 @@ func (l Layout) apiPort() int        { return l.PortBase + apiPort }
 func (l Layout) apiAddr() string     { return l.port(apiPort) }
 
 func (l Layout) gatewayAddr() string { return l.port(7) }
+
+func (l Layout) consoleAddr() string { return l.port(8) }
+
+// consoleIdentity is the console proxy's certificate.
+func (l Layout) consoleIdentity() string { return l.path("console-proxy.pem") }
 
 // MetadataAddr is where the metadata service listens.
 func (l Layout) MetadataAddr() string { return l.port(6) }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"strongroom/deploy/dev/forward"
 	"strongroom/deploy/dev/libvirtd"
 )
 
@@ -46,7 +47,7 @@ const inner = "hosts"
 // subnet is the stack's part of 198.18.0.0/15, which RFC 2544 keeps for tests: 16 addresses
 // for each row of ports.
 func (l Layout) subnet() netip.Prefix {
-	n := uint32(198<<24|18<<16) + uint32(l.PortBase/ports)*16
+	n := uint32(198<<24|18<<16) + uint32(l.PortBase/netRow)*16
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}), 28)
 }
 
@@ -95,9 +96,9 @@ func upOrDown(up bool) string {
 
 // network is the part of the stack that joins its hosts.
 type network struct {
-	layout Layout
-	hosts  []Host // all but the first
-	passes []*pass
+	layout   Layout
+	hosts    []Host // all but the first
+	forwards []*forward.Forwarder
 }
 
 func (n *network) start(ctx context.Context) error {
@@ -148,7 +149,7 @@ func (n *network) isFree() error {
 	return nil
 }
 
-// join makes the host's namespace and link, what is missing of them, and passes on what it
+// join makes the host's namespace and link, what is missing of them, and hands on what it
 // says to Temporal and to the gateway.
 func (n *network) join(ctx context.Context, h Host) error {
 	if !netnsExists(h.netns()) {
@@ -173,11 +174,11 @@ func (n *network) join(ctx context.Context, h Host) error {
 		return err
 	}
 	for _, address := range []string{h.TemporalAddress(), h.gatewayAddr()} {
-		p, err := listenIn(h.netns(), address)
+		f, err := forwardFrom(h.netns(), address)
 		if err != nil {
 			return err
 		}
-		n.passes = append(n.passes, p)
+		n.forwards = append(n.forwards, f)
 	}
 	return nil
 }
@@ -202,8 +203,8 @@ func setUp(ctx context.Context, link, netns string, address netip.Addr, subnet n
 func (n *network) done() <-chan struct{} { return nil } // it has no process that could end
 
 func (n *network) stop(ctx context.Context) error {
-	for _, p := range n.passes {
-		p.close()
+	for _, f := range n.forwards {
+		f.Close()
 	}
 	var problems []error
 	for _, h := range n.hosts {

@@ -43,15 +43,23 @@ func (s *Stack) raise(ctx context.Context) error {
 	if err := s.hypervisors(ctx, &in); err != nil {
 		return err
 	}
-	if err := s.settle(in); err != nil {
+	if err := s.settle(&in); err != nil {
 		return err
+	}
+	if len(in.networks) > 0 {
+		if err := s.add(ctx, "networks", &projectNetworks{socket: in.hosts[0].socket, networks: in.networks}); err != nil {
+			return err
+		}
 	}
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	if err := s.issueConsoleProxy(ctx); err != nil {
+		return err
+	}
 	children := []*child{
 		s.service("gateway", s.cfg.gatewayAddr()), s.service("api", s.cfg.apiAddr()),
-		s.service("metadata", s.cfg.MetadataAddr()), s.service("control", ""),
+		s.service("metadata", s.cfg.MetadataAddr()), s.service("console-proxy", s.cfg.consoleAddr()), s.service("control", ""),
 	}
 	if !in.openstack {
 		children = append([]*child{s.service("devcloud", s.cfg.cloudAddr())}, children...)
@@ -103,6 +111,15 @@ func (s *Stack) enroll(ctx context.Context, h Host) error {
 	return err
 }
 
+// issueConsoleProxy gives the console proxy a certificate, another at each start.
+func (s *Stack) issueConsoleProxy(ctx context.Context) error {
+	pem, err := s.run(ctx, s.cfg.ConfigFile(), nil, "authority", "issue", "console-proxy", "--within", "8760h")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.cfg.consoleIdentity(), pem, 0o600)
+}
+
 // worker is the worker of a host. That of another than the first sees and reaches what the
 // host's libvirtd does.
 func (s *Stack) worker(h Host) (*child, error) {
@@ -150,6 +167,9 @@ func (s *Stack) hypervisors(ctx context.Context, in *surroundings) error {
 		return conn.Close()
 	}
 	for _, h := range hosts {
+		if err := h.ensureFilters(); err != nil {
+			return err
+		}
 		if err := s.add(ctx, h.Part("libvirtd"), &libvirtService{host: h, log: s.cfg.Logger}); err != nil {
 			return err
 		}
@@ -159,7 +179,7 @@ func (s *Stack) hypervisors(ctx context.Context, in *surroundings) error {
 }
 
 // settle writes keys and configuration. What a first start made, later ones keep.
-func (s *Stack) settle(in surroundings) error {
+func (s *Stack) settle(in *surroundings) error {
 	l := s.cfg.Layout
 	for _, key := range []string{"credentials.key", "metadata.secret"} {
 		if err := ensureKey(l.path(key)); err != nil {
@@ -170,9 +190,15 @@ func (s *Stack) settle(in surroundings) error {
 		if err := s.settleDevcloud(); err != nil {
 			return err
 		}
+		if len(in.hosts) == 1 { // a network that some hosts have not would be where half of the servers are
+			var err error
+			if in.networks, err = l.projectNetworks(); err != nil {
+				return err
+			}
+		}
 	}
 	for _, h := range s.hosts() {
-		settings, err := h.settings(in)
+		settings, err := h.settings(*in)
 		if err != nil {
 			return err
 		}
@@ -180,7 +206,7 @@ func (s *Stack) settle(in surroundings) error {
 			return err
 		}
 	}
-	return writeYAML(l.ConfigFile(), l.settings(in))
+	return writeYAML(l.ConfigFile(), l.settings(*in))
 }
 
 // settleDevcloud writes the users of the stack's own cloud, and what clients of

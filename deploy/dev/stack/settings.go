@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
+
+	"strongroom/activities/port/local"
 )
 
 // CloudName is the cloud of clouds.yaml that the standard clients name.
@@ -43,7 +45,8 @@ type surroundings struct {
 	database  string // its URL
 	hosts     []hypervisor
 	account   account
-	openstack bool // keys, images and the rest are kept by the account's cloud
+	networks  []local.Network // of the projects; none: servers have networks of their hosts
+	openstack bool            // keys, images and the rest are kept by the account's cloud
 }
 
 // hypervisor is what a host has: libvirtd's socket and swtpm's folder.
@@ -62,15 +65,17 @@ func (l Layout) settings(in surroundings) map[string]any {
 			"auth_url": in.account.authURL, "username": in.account.username, "password_file": l.passwordFile(),
 			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
 		},
-		"api":         map[string]any{"listen": l.apiAddr(), "allow_resize_to_same_host": len(in.hosts) <= 1},
-		"metadata":    map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret()},
-		"keys":        map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
-		"images":      map[string]any{"backend": "local", "path": l.path("images")},
-		"objects":     map[string]any{"backend": "local", "path": l.path("objects")},
-		"shares":      map[string]any{"backend": "local", "path": l.path("shares")},
-		"trusts":      map[string]any{"backend": "local", "path": l.path("trusts")},
-		"credentials": map[string]any{"key": l.path("credentials.key")},
-		"gateway":     map[string]any{"listen": l.gatewayAddr(), "authority": l.Authority()},
+		"api":           map[string]any{"listen": l.apiAddr(), "allow_resize_to_same_host": len(in.hosts) <= 1},
+		"metadata":      map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret()},
+		"console_proxy": map[string]any{"listen": l.consoleAddr(), "public_url": "http://" + l.consoleAddr(), "identity": l.consoleIdentity()},
+		"keys":          map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
+		"images":        map[string]any{"backend": "local", "path": l.path("images")},
+		"objects":       map[string]any{"backend": "local", "path": l.path("objects")},
+		"shares":        map[string]any{"backend": "local", "path": l.path("shares")},
+		"trusts":        map[string]any{"backend": "local", "path": l.path("trusts")},
+		"credentials":   map[string]any{"key": l.path("credentials.key")},
+		"networks":      networkSettings(in.networks),
+		"gateway":       map[string]any{"listen": l.gatewayAddr(), "authority": l.Authority()},
 		// The machine is its user's own: all of it may be used.
 		"quota": map[string]any{"instances": -1, "cores": -1, "ram": -1, "disk": -1},
 	}
@@ -122,7 +127,7 @@ func (l Layout) clouds(passwords map[string]string) map[string]any {
 				"project_name": project, "user_domain_name": "Default", "project_domain_name": "Default",
 			},
 			"region_name": "RegionOne", "identity_api_version": 3, "interface": "public",
-			// Networks may be left out, or be "none", from 2.37 on.
+			// Networks may be "auto", which clients make of nothing said, or "none", from 2.37 on.
 			"compute_api_version": "2.90",
 		}
 	}

@@ -212,7 +212,7 @@ func (b *besieged) control() client.Client {
 func (b *besieged) honestHost(id compute.HostID) {
 	b.Helper()
 	c := b.as(pki.HostName(id))
-	for _, queue := range []string{durable.HostQueue(id), durable.HostBulkQueue(id)} {
+	for _, queue := range []string{durable.HostQueue(id), durable.HostBulkQueue(id), durable.HostStateQueue(id)} {
 		w := worker.New(c, queue, worker.Options{DisableWorkflowWorker: true})
 		w.RegisterActivityWithOptions(func(ctx context.Context, word string) (string, error) {
 			for range 3 {

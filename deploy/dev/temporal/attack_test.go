@@ -45,6 +45,7 @@ func TestC1AStolenHostCertificate(t *testing.T) {
 	b.honestHost(a)
 	b.ends(b.begin(control, durable.HostQueue(a), "before"), "before done")
 	b.ends(b.begin(control, durable.HostBulkQueue(a), "bulk"), "bulk done")
+	b.ends(b.begin(control, durable.HostStateQueue(a), "state"), "state done")
 
 	name := pki.HostName(a)
 	thief := b.as(name)
@@ -53,7 +54,7 @@ func TestC1AStolenHostCertificate(t *testing.T) {
 	execution := &commonpb.WorkflowExecution{WorkflowId: running.GetID(), RunId: running.GetRunID()}
 
 	for _, queue := range []string{
-		durable.HostQueue(other), durable.HostBulkQueue(other), durable.ControlQueue, durable.CloudQueue,
+		durable.HostQueue(other), durable.HostBulkQueue(other), durable.HostStateQueue(other), durable.ControlQueue, durable.CloudQueue,
 		"/_sys/" + durable.HostQueue(other) + "/1", durable.HostQueue(a) + "/", "",
 	} {
 		b.refused(name, "PollActivityTaskQueue", queue, func(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -63,8 +64,18 @@ type Server struct {
 
 // Start runs the server on the folder's database file and returns once its
 // namespace answers. One that a process which was killed left running is stopped
-// first.
-func Start(ctx context.Context, cfg Config) (*Server, error) {
+// first. Where a port that was free is taken meanwhile, others are chosen.
+func Start(ctx context.Context, cfg Config) (s *Server, err error) {
+	for range 3 {
+		s, err = start(ctx, cfg)
+		if err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
+	return s, err
+}
+
+func start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.complete(ctx); err != nil {
 		return nil, fmt.Errorf("temporal: %w", err)
 	}

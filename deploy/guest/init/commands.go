@@ -27,6 +27,14 @@ import (
 //	zero FILE MIB       write MiB of zeros, and sync them
 //	read FILE           read all of it
 //	tpm, net            report again (tpm counts up)
+//	efi                 tell whether the firmware is UEFI, with Secure Boot
+//	efiset NAME TEXT    keep a word in a variable of the UEFI; none removes it
+//	efiget NAME         show it
+//	pcr NUMBER          show a register of a TPM 2.0
+//	dhcp                ask for addresses again
+//	dial ADDRESS        fetch the greeting of another guest by TCP, port 80
+//	datagram ADDRESS TEXT...  send a text by UDP, port 7777: the other says "heard"
+//	spoof FROM TO TEXT...  the same with another sender
 //	link FILE           show where a symbolic link leads to
 //	config              mount the config drive at /config
 //	share TAG           mount the share of the tag at /share
@@ -77,6 +85,24 @@ func obey(c *console) {
 			reportTPM(c)
 		case "net":
 			reportNetwork(c)
+		case "efi":
+			reportEFI(c)
+		case "efiset":
+			c.say("efiset name=%s err=%v", arg(1), setEFI(arg(1), arg(2)))
+		case "efiget":
+			text, err := getEFI(arg(1))
+			c.say("efiget %q err=%v", text, err)
+		case "pcr":
+			reportPCR(c, arg(1))
+		case "dhcp":
+			getAddresses(c)
+		case "dial":
+			said, err := dial(arg(1))
+			c.say("dial %q err=%v", said, err)
+		case "datagram":
+			c.say("datagram err=%v", sendDatagram(arg(1), strings.Join(word[min(2, len(word)):], " ")))
+		case "spoof":
+			c.say("spoof err=%v", spoofDatagram(arg(1), arg(2), strings.Join(word[min(3, len(word)):], " ")))
 		case "link":
 			to, err := os.Readlink(onRoot(arg(1)))
 			c.say("link %q err=%v", to, err)

@@ -3,7 +3,8 @@
 // obeys commands that come in there (see commands.go) and the power button.
 //
 // The order of the lines is a contract with tests and the demo: init, block and
-// disk, rootdisk, tpm, net, ready, then tick=N each second.
+// disk, rootdisk, tpm, net, ready, then tick=N each second, and beside it dhcp for
+// each interface.
 package main
 
 import (
@@ -28,6 +29,8 @@ func main() {
 	reportTPM(c)
 	reportNetwork(c)
 	c.say("ready uptime=%s", uptime())
+	beReachable(c)
+	go getAddresses(c)
 	go tick(c)
 	obey(c)
 	powerOff(c)

@@ -33,7 +33,7 @@ func reportTPM(c *console) {
 		return
 	}
 	t := transport.FromReadWriter(dev)
-	pcr, err := readPCR0(t)
+	pcr, err := readPCR(t, 0)
 	c.say("tpm version=2.0 interface=%s pcr0=%x err=%v", tpmInterface(), pcr, err)
 	n, err := countUp(t)
 	c.say("tpm nvcount=%d err=%v", n, err)
@@ -52,8 +52,8 @@ func tpmInterface() string {
 	}
 }
 
-func readPCR0(t transport.TPM) ([]byte, error) {
-	selection := tpm2.TPMSPCRSelection{Hash: tpm2.TPMAlgSHA256, PCRSelect: tpm2.PCClientCompatible.PCRs(0)}
+func readPCR(t transport.TPM, number uint) ([]byte, error) {
+	selection := tpm2.TPMSPCRSelection{Hash: tpm2.TPMAlgSHA256, PCRSelect: tpm2.PCClientCompatible.PCRs(number)}
 	r, err := tpm2.PCRRead{PCRSelectionIn: tpm2.TPMLPCRSelection{PCRSelections: []tpm2.TPMSPCRSelection{selection}}}.Execute(t)
 	if err != nil {
 		return nil, err

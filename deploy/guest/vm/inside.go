@@ -1,10 +1,8 @@
 package vm
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"strongroom/deploy/dev/forward"
 )
 
 // modulesDir holds the kernel modules, numbered in the order of their needs.
@@ -66,7 +66,7 @@ func begin() error {
 		plug("lo", "127.0.0.1"), plug("eth0", address),
 		os.Symlink("/proc/self/fd", "/dev/fd"),
 		os.WriteFile("/proc/sys/kernel/printk", []byte("3\n"), 0), // the kernel's own lines would cut into the test's
-		passOut(),
+		reachOutside(),
 	)
 }
 
@@ -120,47 +120,22 @@ func enterWhole() error {
 // gateway is where the machine reaches what listens on 127.0.0.1 outside: QEMU's address there.
 const gateway = "10.0.2.2"
 
-// passOut lets the machine reach some ports of 127.0.0.1 outside at the same address.
-func passOut() error {
+// reachOutside lets the machine reach some ports of 127.0.0.1 outside at the same address, perhaps by other
+// numbers, as long as it runs.
+func reachOutside() error {
 	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
+		name, to, _ := strings.Cut(variable, "=")
 		port, ok := strings.CutPrefix(name, outsideVariable)
 		if !ok {
 			continue
 		}
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
 			return err
 		}
-		go func() {
-			for {
-				from, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go pass(from, net.JoinHostPort(gateway, port))
-			}
-		}()
+		forward.Start(listener, net.JoinHostPort(gateway, to))
 	}
 	return nil
-}
-
-// pass connects a client with a server.
-func pass(from net.Conn, address string) {
-	defer from.Close()
-	to, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(context.Background(), "tcp", address)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	done := make(chan struct{}, 2)
-	for _, way := range []struct{ from, to net.Conn }{{from, to}, {to, from}} {
-		go func() {
-			_, _ = io.Copy(way.to, way.from)
-			done <- struct{}{}
-		}()
-	}
-	<-done
 }
 
 // address is the machine's on its network, if it has one: QEMU's for the first machine there.

@@ -31,6 +31,7 @@ type Machine struct {
 	Folder   string            // whose content is the read-only file system of /dev/vdb; "": there is none
 	Ports    []int             // of the machine, that the test outside reaches: see Running.Address
 	Outside  []int             // of 127.0.0.1 outside, that the test in the machine reaches there too
+	Forward  map[int]int       // ports of the machine's 127.0.0.1 that lead to others of 127.0.0.1 outside
 	// Whole is for a machine that has all that is installed outside: its root is the root outside, as
 	// it was when the machine first looked, and what is written goes to memory.
 	Whole     bool
@@ -106,7 +107,7 @@ func (m Machine) Start(t *testing.T) *Running {
 		require.NoError(t, fileSystem(ctx, second, m.Folder))
 		args = append(args, "-drive", "file="+second+",format=raw,if=virtio,readonly=on")
 	}
-	args = append(args, r.network(m.Ports, len(m.Outside) > 0)...)
+	args = append(args, r.network(m.Ports, len(m.Outside)+len(m.Forward) > 0)...)
 	if m.Whole {
 		args = append(args, m.shareRoot(ctx, t, filepath.Join(dir, "root"))...)
 	}
@@ -175,7 +176,10 @@ func (m Machine) environment() string {
 		env = " PATH=/usr/sbin:/usr/bin:/sbin:/bin " + wholeVariable + "=1"
 	}
 	for _, port := range m.Outside {
-		env += fmt.Sprintf(" %s%d=1", outsideVariable, port)
+		env += fmt.Sprintf(" %s%d=%d", outsideVariable, port, port)
+	}
+	for port, to := range m.Forward {
+		env += fmt.Sprintf(" %s%d=%d", outsideVariable, port, to)
 	}
 	return env
 }

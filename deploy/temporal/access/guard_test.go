@@ -36,10 +36,10 @@ var allowed = map[access.Name]string{
 		RecordWorkerHeartbeat ShutdownWorker`,
 	access.API: `health.Check GetSystemInfo DescribeNamespace
 		StartWorkflowExecution RequestCancelWorkflowExecution DescribeWorkflowExecution UpdateWorkflowExecution PollWorkflowExecutionUpdate
-		GetWorkflowExecutionHistory`,
+		SignalWorkflowExecution GetWorkflowExecutionHistory`,
 	access.Control: `health.Check GetSystemInfo DescribeNamespace
 		StartWorkflowExecution RequestCancelWorkflowExecution DescribeWorkflowExecution UpdateWorkflowExecution PollWorkflowExecutionUpdate
-		GetWorkflowExecutionHistory
+		SignalWorkflowExecution GetWorkflowExecutionHistory
 		PollWorkflowTaskQueue RespondWorkflowTaskCompleted RespondWorkflowTaskFailed RespondQueryTaskCompleted ResetStickyTaskQueue
 		PollActivityTaskQueue RecordActivityTaskHeartbeat RespondActivityTaskCanceled RespondActivityTaskCompleted RespondActivityTaskFailed
 		PollNexusTaskQueue RespondNexusTaskCompleted RespondNexusTaskFailed RecordWorkerHeartbeat ShutdownWorker

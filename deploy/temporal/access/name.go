@@ -49,5 +49,5 @@ func (n Name) queues() []string {
 	if !ok {
 		return nil
 	}
-	return []string{"host/" + id, "host/" + id + "/bulk"}
+	return []string{"host/" + id, "host/" + id + "/bulk", "host/" + id + "/state"}
 }

@@ -123,9 +123,11 @@ func (r *Revocations) Load(s Source, id *Identity) error {
 	return err
 }
 
-// Follow takes each newer list, until ctx ends. Without an answer the last one holds.
+// Follow takes each newer list, until ctx ends. Without an answer the last one holds. That there is no
+// source is told.
 func (r *Revocations) Follow(ctx context.Context, s Source, id *Identity) {
 	if s.Gateway == "" && s.File == "" {
+		id.Log.WarnContext(ctx, "certificates of hosts are good here until they end, also those that strongroom host revoke took back: no revocations are configured")
 		return
 	}
 	client := &http.Client{

@@ -93,6 +93,16 @@ func TestThatRevocationsAreNotKnownIsTold(t *testing.T) {
 	}
 }
 
+// C1: a server that asks nobody which certificates were revoked says so when it starts.
+func TestC1ThatNoRevocationsAreConfiguredIsTold(t *testing.T) {
+	t.Parallel()
+	var log said
+	(&access.Revocations{}).Follow(t.Context(), access.Source{Every: time.Hour}, &access.Identity{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if !log.has("level=WARN msg=\"certificates of hosts are good here until they end") {
+		t.Fatalf("%q", log.lines)
+	}
+}
+
 // within waits until something is so.
 func within(t *testing.T, so func() bool) {
 	t.Helper()

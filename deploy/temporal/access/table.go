@@ -74,7 +74,7 @@ var hostTable = with(table{
 
 var apiTable = with(all(workflows,
 	"StartWorkflowExecution", "RequestCancelWorkflowExecution", "DescribeWorkflowExecution",
-	"UpdateWorkflowExecution", "PollWorkflowExecutionUpdate", "GetWorkflowExecutionHistory"))
+	"UpdateWorkflowExecution", "PollWorkflowExecutionUpdate", "SignalWorkflowExecution", "GetWorkflowExecutionHistory"))
 
 var controlTable = with(apiTable, all(workflows,
 	"PollWorkflowTaskQueue", "RespondWorkflowTaskCompleted", "RespondWorkflowTaskFailed", "RespondQueryTaskCompleted", "ResetStickyTaskQueue",

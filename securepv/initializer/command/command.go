@@ -205,8 +205,8 @@ func (Rotate) Help() string {
 	return `Volumes may be open meanwhile. Run it again after an interruption: until it says
 that it is done, a volume opens with one of the two secrets.
 
-  kubectl exec shop-0 -c contrast-initializer -- \
-    strongroom initializer rotate --new-secret-file /run/new/seed
+  kubectl exec -i shop-0 -c contrast-initializer -- \
+    strongroom initializer rotate --new-secret-file /dev/stdin < new-seed
 
 Then give the workload the new secret: its next start needs it. The data are not
 encrypted anew: who has both the old secret and a copy of the volume's first
@@ -227,6 +227,9 @@ func (c Rotate) Run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer anew.Wipe()
+	if err := initializer.KDF(c.KDF).Fits(anew); err != nil {
+		return err
+	}
 	o := formatFlags{KDF: c.KDF}.opener(log)
 	for _, device := range c.Device {
 		if err := o.Rotate(ctx, device, old, anew); err != nil {

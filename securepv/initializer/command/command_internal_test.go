@@ -118,6 +118,9 @@ func TestPV12InitializerCommands(t *testing.T) {
 	err = run("rotate", "-d", device, "--secret-file", seed, "--new-secret-file", seed)
 	require.Equal(t, CodeRefused, exitCode(err), "%v", err)
 	require.Equal(t, 1, exitCode(run("rotate", "-d", device, "--secret-file", filepath.Join(dir, "none"), "--new-secret-file", seed)))
+	weak := file("weak", "a word that one can guess")
+	require.ErrorContains(t, run("rotate", "-d", device, "--secret-file", seed, "--new-secret-file", weak, "--kdf", "pbkdf2"), "pbkdf2 is for secrets of 32 random bytes")
+	require.Equal(t, CodeRefused, exitCode(run("rotate", "-d", device, "--secret-file", seed, "--new-secret-file", weak)), "argon2id is for any: it is the device that is refused")
 	for code, err := range map[int]error{CodeWrongKey: initializer.ErrWrongKey, CodeBusy: initializer.ErrBusy, 1: errors.New("other")} {
 		require.Equal(t, code, exitCode(withCode(fmt.Errorf("device: %w", err))))
 	}

@@ -1,0 +1,139 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"strongroom/compute"
+)
+
+// NVRAMInput asks that a server's folder has the variables of its UEFI.
+type NVRAMInput struct {
+	Server   compute.ServerID `json:"server"`
+	File     string           `json:"file"` // compute.Server.NVRAM
+	Firmware compute.Firmware `json:"firmware"`
+	Machine  string           `json:"machine,omitempty"` // compute.Server.MachineType
+	Of       string           `json:"of,omitempty"`      // the file of the folder that it is a copy of; "": those of a new machine
+}
+
+// CreateNVRAM is the activity disk.CreateNVRAM. A file that is there is left alone: it appeared
+// under its name when it was whole, and a guest may have written to it.
+//
+// Invalid: the name is none of such a file; NoHost: the host has no such firmware, or no room; Corrupt:
+// what it is a copy of is missing.
+func (a *Activities) CreateNVRAM(ctx context.Context, in NVRAMInput) error {
+	path, err := a.nvramPath(in.Server, in.File)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockFile(ctx, path, true)
+	if err != nil {
+		return failed(ctx, err, "server %s: lock of its UEFI variables", in.Server)
+	}
+	defer unlock()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	source, err := a.nvramSource(in)
+	if err != nil {
+		return err
+	}
+	from, err := os.OpenFile(source, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are missing", in.Server)
+	}
+	if err == nil {
+		err = a.writeNVRAM(path, from)
+		from.Close()
+	}
+	if err != nil {
+		return failed(ctx, err, "server %s: its UEFI variables", in.Server)
+	}
+	a.Logger.InfoContext(ctx, "made UEFI variables", "server", in.Server, "file", in.File, "of", source)
+	return nil
+}
+
+func (a *Activities) nvramPath(server compute.ServerID, file string) (string, error) {
+	if !compute.IsNVRAM(file) {
+		return "", compute.Errorf(compute.Invalid, "server %s: %q are no UEFI variables", server, file)
+	}
+	return a.filePath(server, file)
+}
+
+func (a *Activities) nvramSource(in NVRAMInput) (string, error) {
+	if in.Of != "" {
+		return a.nvramPath(in.Server, in.Of)
+	}
+	build, err := a.Firmware.Of(in.Firmware, in.Machine)
+	if err != nil {
+		return "", compute.Errorf(compute.KindOf(err), "server %s: %w", in.Server, err)
+	}
+	// The template may be a link of the distribution's, the file of a server never is one.
+	return filepath.EvalSymlinks(build.Vars)
+}
+
+func (a *Activities) writeNVRAM(path string, from io.Reader) error {
+	if err := room(a.InstancesDir, mostNVRAMBytes); err != nil {
+		return err
+	}
+	return a.writeWhole(path, func(f *os.File) error {
+		n, err := io.Copy(f, io.LimitReader(from, mostNVRAMBytes+1))
+		if err == nil && (n == 0 || n > mostNVRAMBytes) {
+			err = compute.Errorf(compute.Corrupt, "they have %d bytes", n)
+		}
+		return err
+	})
+}
+
+// mostNVRAMBytes bounds such a file: OVMF's has half a MiB.
+const mostNVRAMBytes = 16 * mib
+
+// ReceiveNVRAMInput asks for the variables that another host has.
+type ReceiveNVRAMInput struct {
+	Server    compute.ServerID    `json:"server"`
+	Operation compute.OperationID `json:"operation"` // that intends the disk_file here, on the ledger
+	File      string              `json:"file"`      // its name, here and there
+	From      compute.Agent       `json:"from"`
+}
+
+// ReceiveNVRAM is the activity disk.ReceiveNVRAM: it ensures that the server's folder has the
+// variables as another host has them, byte for byte. It is Receive for a file of another kind, and
+// fails as that does.
+func (a *Activities) ReceiveNVRAM(ctx context.Context, in ReceiveNVRAMInput) error {
+	path, err := a.nvramPath(in.Server, in.File)
+	if err != nil {
+		return err
+	}
+	unlock, err := tryLockFile(path)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return busy{compute.Errorf(compute.Unavailable, "server %s: another attempt is receiving its UEFI variables", in.Server)}
+	}
+	if err != nil {
+		return failed(ctx, err, "server %s: lock of its UEFI variables", in.Server)
+	}
+	defer unlock()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil { // it got its name when it was whole
+			err = removeNote(path)
+		}
+		if err != nil {
+			return failed(ctx, err, "server %s: its UEFI variables", in.Server)
+		}
+		return nil
+	}
+	from := incoming{
+		Transfer: compute.Transfer{Server: in.Server, Operation: in.Operation, Kind: compute.ThingDiskFile, Name: in.Server.String() + "/" + in.File},
+		from:     in.From, most: mostNVRAMBytes,
+	}
+	if err := a.receive(ctx, from, path, func(string) error { return nil }); err != nil {
+		return failed(ctx, err, "server %s: its UEFI variables", in.Server)
+	}
+	return nil
+}

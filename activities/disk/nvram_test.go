@@ -1,0 +1,77 @@
+package disk_test
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/disk"
+	"strongroom/activities/firmware"
+	"strongroom/compute"
+)
+
+// UEFI variables are those of a new machine, or a copy; made once, they are left as the guest has them.
+// They are seen, and removed, as other files of the server are.
+func TestUEFIVariables(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if _, err := os.Stat(firmware.Folder); err != nil && os.Getenv("CI") == "" {
+		t.Skip("needs the package ovmf")
+	}
+	server := compute.ServerID{UUID: uuid.New()}
+	in := disk.NVRAMInput{Server: server, File: "nvram", Firmware: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootRequired}}
+	path := filepath.Join(b.InstancesDir, server.String(), "nvram")
+	require.NoError(t, b.CreateNVRAM(t.Context(), in))
+	build, err := firmware.Host{}.Of(in.Firmware, "")
+	require.NoError(t, err)
+	template, err := os.ReadFile(build.Vars)
+	require.NoError(t, err)
+	requireFile(t, path, string(template))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	require.NoError(t, build.CheckVars(path))
+	require.NoError(t, os.WriteFile(path, []byte("the guest's"), 0o600))
+	err = build.CheckVars(path)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "they are another build's")
+	require.ErrorContains(t, err, "its UEFI variables have 11 bytes")
+	require.NoError(t, b.CreateNVRAM(t.Context(), in))
+	requireFile(t, path, "the guest's")
+	copied := in
+	copied.File, copied.Of = "nvram.0a1b2c3d", "nvram"
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), ".nvram.0a1b2c3d.new"), []byte("half made"), 0o600))
+	require.NoError(t, b.CreateNVRAM(t.Context(), copied))
+	requireFile(t, path+".0a1b2c3d", "the guest's")
+	require.Len(t, b.files(t), 3, "with their folder")
+
+	seen, err := b.Seen(t.Context(), compute.SeenInput{})
+	require.NoError(t, err)
+	require.Equal(t, []compute.Seen{
+		{Kind: compute.ThingDiskFile, Name: server.String() + "/nvram"}, {Kind: compute.ThingDiskFile, Name: server.String() + "/nvram.0a1b2c3d"},
+	}, seen.Seen)
+	for _, s := range seen.Seen {
+		require.NoError(t, b.Remove(t.Context(), compute.Removal{Thing: compute.Thing{Kind: s.Kind, Name: s.Name, Owner: compute.ServerOwner(server)}}))
+	}
+	require.Empty(t, b.files(t))
+
+	require.Equal(t, compute.Corrupt, compute.KindOf(b.CreateNVRAM(t.Context(), copied)), "what it is to be a copy of is missing")
+	for _, name := range []string{"disk", "../nvram", "nvram/x", "nvramx"} {
+		wrong := in
+		wrong.File = name
+		require.Equal(t, compute.Invalid, compute.KindOf(b.CreateNVRAM(t.Context(), wrong)), name)
+	}
+	b.Firmware.Dir = t.TempDir()
+	require.Equal(t, compute.NoHost, compute.KindOf(b.CreateNVRAM(t.Context(), in)))
+}
+
+func requireFile(t *testing.T, path, text string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, sha256.Sum256([]byte(text)), sha256.Sum256(got), path)
+}

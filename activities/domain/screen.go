@@ -1,0 +1,71 @@
+package domain
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"libvirt.org/go/libvirtxml"
+
+	"strongroom/compute"
+)
+
+// screenFolder is the folder with the socket at which QEMU shows a server's screen.
+func (a *Activities) screenFolder(id compute.ServerID) string {
+	return filepath.Join(a.RunDir, id.String()+".vnc")
+}
+
+// screen is that socket; "": machines here have no screen.
+func (a *Activities) screen(id compute.ServerID) string {
+	if !a.VNC {
+		return ""
+	}
+	return filepath.Join(a.screenFolder(id), "v")
+}
+
+// makeScreenFolder sees that there is the folder, in which QEMU makes the socket itself. Nobody but root and QEMU's user gets
+// into it: who reaches the socket needs no password.
+func (a *Activities) makeScreenFolder(id compute.ServerID) error {
+	if !a.VNC {
+		return nil
+	}
+	return a.makeQEMUFolder(a.screenFolder(id))
+}
+
+// makeQEMUFolder makes a folder of QEMU's user, if there is none.
+func (a *Activities) makeQEMUFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return err
+	}
+	owner, err := os.Stat(a.QEMUDir)
+	if err != nil {
+		return err
+	}
+	stat := owner.Sys().(*syscall.Stat_t)
+	return os.Chown(dir, int(stat.Uid), int(stat.Gid))
+}
+
+// addScreen gives a machine a screen, which is shown at a socket, "" for none.
+func addScreen(d *libvirtxml.DomainDeviceList, socket string) {
+	if socket == "" {
+		return
+	}
+	d.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga", VRam: 16 << 10, Heads: 1, Primary: "yes"}}}
+	d.Graphics = []libvirtxml.DomainGraphic{{VNC: &libvirtxml.DomainGraphicVNC{
+		Listeners: []libvirtxml.DomainGraphicListener{{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: socket}}},
+	}}}
+}
+
+// adoptScreen gives a machine that a guest comes to a video card exactly if it has one where it comes from.
+// One with a card is shown here if machines here have screens.
+func adoptScreen(is, was *libvirtxml.DomainDeviceList) {
+	if len(was.Videos) == 0 {
+		is.Videos, is.Graphics = nil, nil
+		return
+	}
+	if len(is.Videos) == 0 {
+		addScreen(is, "none")
+		is.Graphics = nil
+	}
+	is.Videos[0].Address = placeOf(was.Videos[0].Address)
+}

@@ -1,0 +1,107 @@
+-- The tables of the models of Nova 26 (nova/db/main/models.py) as SQLAlchemy makes them on PostgreSQL.
+
+CREATE TYPE instances0locked_by AS ENUM ('owner', 'admin');
+
+CREATE TABLE instances (
+	created_at TIMESTAMP WITHOUT TIME ZONE,
+	updated_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted INTEGER,
+	id SERIAL NOT NULL,
+	user_id VARCHAR(255),
+	project_id VARCHAR(255),
+	image_ref VARCHAR(255),
+	kernel_id VARCHAR(255),
+	ramdisk_id VARCHAR(255),
+	hostname VARCHAR(255),
+	launch_index INTEGER,
+	key_name VARCHAR(255),
+	key_data TEXT,
+	power_state INTEGER,
+	vm_state VARCHAR(255),
+	task_state VARCHAR(255),
+	memory_mb INTEGER,
+	vcpus INTEGER,
+	root_gb INTEGER,
+	ephemeral_gb INTEGER,
+	ephemeral_key_uuid VARCHAR(36),
+	host VARCHAR(255),
+	node VARCHAR(255),
+	instance_type_id INTEGER,
+	user_data TEXT,
+	reservation_id VARCHAR(255),
+	launched_at TIMESTAMP WITHOUT TIME ZONE,
+	terminated_at TIMESTAMP WITHOUT TIME ZONE,
+	availability_zone VARCHAR(255),
+	display_name VARCHAR(255),
+	display_description VARCHAR(255),
+	launched_on TEXT,
+	locked BOOLEAN,
+	locked_by instances0locked_by,
+	os_type VARCHAR(255),
+	architecture VARCHAR(255),
+	vm_mode VARCHAR(255),
+	uuid VARCHAR(36) NOT NULL,
+	root_device_name VARCHAR(255),
+	default_ephemeral_device VARCHAR(255),
+	default_swap_device VARCHAR(255),
+	config_drive VARCHAR(255),
+	access_ip_v4 INET,
+	access_ip_v6 INET,
+	auto_disk_config BOOLEAN,
+	progress INTEGER,
+	shutdown_terminate BOOLEAN,
+	disable_terminate BOOLEAN,
+	cell_name VARCHAR(255),
+	cleaned INTEGER,
+	hidden BOOLEAN,
+	PRIMARY KEY (id),
+	CONSTRAINT uniq_instances0uuid UNIQUE (uuid)
+);
+
+CREATE TABLE instance_extra (
+	created_at TIMESTAMP WITHOUT TIME ZONE,
+	updated_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted INTEGER,
+	id SERIAL NOT NULL,
+	instance_uuid VARCHAR(36) NOT NULL,
+	device_metadata TEXT,
+	numa_topology TEXT,
+	pci_requests TEXT,
+	flavor TEXT,
+	vcpu_model TEXT,
+	migration_context TEXT,
+	keypairs TEXT,
+	trusted_certs TEXT,
+	resources TEXT,
+	PRIMARY KEY (id),
+	FOREIGN KEY(instance_uuid) REFERENCES instances (uuid)
+);
+
+CREATE TABLE instance_info_caches (
+	created_at TIMESTAMP WITHOUT TIME ZONE,
+	updated_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted INTEGER,
+	id SERIAL NOT NULL,
+	network_info TEXT,
+	instance_uuid VARCHAR(36) NOT NULL,
+	PRIMARY KEY (id),
+	CONSTRAINT uniq_instance_info_caches0instance_uuid UNIQUE (instance_uuid),
+	FOREIGN KEY(instance_uuid) REFERENCES instances (uuid)
+);
+
+CREATE TABLE instance_system_metadata (
+	created_at TIMESTAMP WITHOUT TIME ZONE,
+	updated_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted_at TIMESTAMP WITHOUT TIME ZONE,
+	deleted INTEGER,
+	id SERIAL NOT NULL,
+	key VARCHAR(255) NOT NULL,
+	value VARCHAR(255),
+	instance_uuid VARCHAR(36) NOT NULL,
+	PRIMARY KEY (id),
+	FOREIGN KEY(instance_uuid) REFERENCES instances (uuid)
+);
+

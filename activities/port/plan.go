@@ -1,0 +1,174 @@
+package port
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"strongroom/compute"
+)
+
+// Plan checks what a request asks of interfaces, as Nova does before anything is made, and gives
+// them as the server is to have them. NotFound: a network, port or security group is not there for the
+// credential; Invalid: it is no use, or no address of it; Conflict: a port is in use, or it is not clear which
+// network is meant; Forbidden: an external network, or more ports than the project
+// may have.
+func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.NetworkRequest) ([]compute.Network, error) {
+	p := planner{service: s, cred: cred, names: in.Groups, known: map[NetworkID]Network{}}
+	asked := in.Networks
+	if in.Automatic || in.Required {
+		only, err := p.automatic(ctx, in.Required)
+		if err != nil || only == nil {
+			return nil, err
+		}
+		asked = only
+	}
+	if len(in.Groups) > 0 && slices.ContainsFunc(asked, func(n compute.RequestedNetwork) bool { return n.Port == "" }) {
+		var err error
+		if p.groups, err = s.Groups(ctx, cred, in.Groups); err != nil {
+			return nil, err
+		}
+	}
+	out := []compute.Network{}
+	for _, n := range asked {
+		planned, err := p.plan(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if id := planned.Port.ID; id != nil && slices.ContainsFunc(out, func(o compute.Network) bool { return o.Port.ID != nil && *o.Port.ID == *id }) {
+			return nil, compute.PortInUse(*id)
+		}
+		out = append(out, planned)
+	}
+	return out, checkQuota(ctx, s, cred, out)
+}
+
+// planner is a Plan under way.
+type planner struct {
+	service Service
+	cred    compute.Credential
+	groups  []GroupID
+	names   []string // of these
+	known   map[NetworkID]Network
+}
+
+// automatic gives the one network that there is for the credential's project; nil: there is none.
+func (p *planner) automatic(ctx context.Context, required bool) ([]compute.RequestedNetwork, error) {
+	all, err := p.service.Networks(ctx, p.cred)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(all) == 1:
+		p.known[all[0].ID] = all[0]
+		return []compute.RequestedNetwork{{UUID: all[0].ID.String()}}, nil
+	case len(all) > 1:
+		return nil, compute.Errorf(compute.Conflict, "Multiple possible networks found, use a Network ID to be more specific.")
+	case required:
+		return nil, compute.Errorf(compute.Invalid, "Unable to automatically allocate a network for project %s", p.cred.ProjectID)
+	}
+	return nil, nil
+}
+
+func (p *planner) plan(ctx context.Context, n compute.RequestedNetwork) (compute.Network, error) {
+	if n.Port != "" {
+		return p.brought(ctx, n)
+	}
+	id, err := parseNetwork(n.UUID)
+	if err != nil {
+		return compute.Network{}, err
+	}
+	network, err := p.network(ctx, id)
+	if err == nil {
+		err = network.CheckAttachable(p.cred)
+	}
+	if err == nil && n.FixedIP != "" {
+		err = network.checkAddress(n.FixedIP)
+	}
+	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name}}, err
+}
+
+// brought plans an interface on a port that its user made.
+func (p *planner) brought(ctx context.Context, n compute.RequestedNetwork) (compute.Network, error) {
+	id, err := parseID(n.Port)
+	if err != nil {
+		return compute.Network{}, err
+	}
+	found, err := p.service.Get(ctx, p.cred, id)
+	if err == nil {
+		err = found.CheckUsable(compute.ServerID{})
+	}
+	if err != nil {
+		return compute.Network{}, err
+	}
+	network, err := p.network(ctx, found.Network)
+	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name}}
+	return found.Plugged(asked), err
+}
+
+func (p *planner) network(ctx context.Context, id NetworkID) (Network, error) {
+	if n, ok := p.known[id]; ok {
+		return n, nil
+	}
+	n, err := p.service.Network(ctx, p.cred, id)
+	if err == nil {
+		p.known[id] = n
+	}
+	return n, err
+}
+
+// checkAddress refuses, with Invalid, an address that is none of the network's.
+func (n Network) checkAddress(text string) error {
+	address, err := netip.ParseAddr(text)
+	if err == nil && slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return s.Prefix.Contains(address) }) {
+		return nil
+	}
+	return Outside(text, n.ID)
+}
+
+// Plugged gives an interface with what the port says.
+func (p Port) Plugged(n compute.Network) compute.Network {
+	known := *n.Port
+	known.ID = &p.ID
+	if p.VIF.Type != "" { // else whoever looked is not told of bindings
+		known = *p.VIF.plugged(compute.Network{UUID: n.UUID, Port: &known}).Port
+	}
+	if p.MTU != 0 {
+		known.MTU = p.MTU
+	}
+	known.Addresses = nil
+	for _, a := range p.Addresses {
+		known.Addresses = append(known.Addresses, compute.PortAddress{Subnet: a.Subnet, IP: a.IP.String()})
+	}
+	n.MAC, n.Port, known.Status = p.MAC, &known, p.Status
+	return n
+}
+
+// plugged gives an interface with what a binding says of it.
+func (v VIF) plugged(n compute.Network) compute.Network {
+	known := *n.Port
+	known.Type, known.Bridge, known.HostFilter = compute.VIFType(v.Type), v.Bridge, v.HostFilter
+	if known.Bridge == "" {
+		known.Bridge = compute.BridgeOf(known.Type, n.UUID)
+	}
+	n.Port = &known
+	return n
+}
+
+func parseNetwork(text string) (NetworkID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return NetworkID{}, compute.Errorf(compute.Invalid, "Bad networks format: network uuid is not in proper format (%s)", text)
+	}
+	return NetworkID{UUID: id}, nil
+}
+
+func parseID(text string) (ID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return ID{}, compute.Errorf(compute.Invalid, "Bad port format: port uuid is not in proper format (%s)", text)
+	}
+	return ID{UUID: id}, nil
+}

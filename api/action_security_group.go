@@ -1,0 +1,82 @@
+package api
+
+import (
+	"encoding/json"
+	"slices"
+
+	"strongroom/api/policy"
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// addGroupAction and removeGroupAction change the security groups of all of a server's ports, at once and with the
+// requester's token: who asks twice changes nothing.
+func (a *API) addGroupAction() Resource {
+	return a.groupAction("addSecurityGroup", "os_compute_api:os-security-groups:add", Networks.AddGroup)
+}
+
+func (a *API) removeGroupAction() Resource {
+	return a.groupAction("removeSecurityGroup", "os_compute_api:os-security-groups:remove", Networks.RemoveGroup)
+}
+
+func (a *API) groupAction(key, rule string, change changeGroup) Resource {
+	body := validation.Always(validation.Object([]string{key}, validation.Properties{
+		key: validation.Object([]string{"name"}, validation.Properties{"name": validation.Name}),
+	}))
+	return Resource{
+		Rules: policy.Rules{rule: policy.ProjectMemberOrAdmin},
+		Routes: []Route{actionRoute(key, body, func(r *Request) (any, error) {
+			var body map[string]struct {
+				Name string `json:"name"`
+			}
+			if err := r.Decode(&body); err != nil {
+				return nil, err
+			}
+			row, err := a.findServer(r, rule)
+			if err != nil {
+				return nil, err
+			}
+			return nil, a.changeGroup(r, row.Server, body[key].Name, change)
+		})},
+	}
+}
+
+func (a *API) changeGroup(r *Request, s schema.Server, name string, change changeGroup) error {
+	if a.config.Networks == nil || !(compute.Server{Networks: s.Networks}).HasPorts() {
+		return compute.HasNoPorts(s.ID)
+	}
+	if err := change(a.config.Networks, r.Context(), r.Credential(), s.ID, name); err != nil {
+		return err
+	}
+	return a.noteGroups(r, s)
+}
+
+// noteGroups keeps the names of a server's security groups, which its view shows. Who changed the server meanwhile
+// knows better.
+func (a *API) noteGroups(r *Request, s schema.Server) error {
+	groups, err := a.config.Networks.ServerGroups(r.Context(), r.Credential(), s.ID)
+	if err != nil {
+		a.config.Logger.WarnContext(r.Context(), "the security groups of a server are shown as they were", "server", s.ID, "error", err)
+		return nil
+	}
+	now := slices.Clone(s.Networks)
+	for i, n := range now {
+		if !n.HasPort() {
+			continue
+		}
+		named := *n.Port
+		named.GroupNames = nil
+		for _, g := range groups {
+			if slices.Contains(g.Ports, *named.ID) {
+				named.GroupNames = append(named.GroupNames, g.Name)
+			}
+		}
+		now[i].Port = &named
+	}
+	was, err := json.Marshal(s.Networks)
+	if err != nil {
+		return err
+	}
+	return a.db.RenewServerNetworks(r.Context(), schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+}

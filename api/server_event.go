@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"strongroom/api/fault"
+	"strongroom/api/policy"
+	"strongroom/api/validation"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+const ruleEvents = "os_compute_api:os-server-external-events:create"
+
+// The events that the network service tells of servers.
+const (
+	eventChanged   = "network-changed"
+	eventPlugged   = "network-vif-plugged"
+	eventUnplugged = "network-vif-unplugged"
+	eventDeleted   = "network-vif-deleted"
+)
+
+// mostEvents bounds how many a request tells: Neutron sends what came up in send_events_interval.
+const mostEvents = 1000
+
+var eventsBody = validation.Always(validation.Object([]string{"events"}, validation.Properties{
+	"events": {"type": "array", "minItems": 1, "maxItems": mostEvents, "items": validation.Object([]string{"name", "server_uuid"}, validation.Properties{
+		"name": validation.Enum(eventChanged, eventPlugged, eventUnplugged, eventDeleted), "server_uuid": validation.UUID,
+		"status": validation.Enum("failed", "completed", "in-progress"), "tag": validation.Name,
+	})},
+}))
+
+// serverEvents is how the network service tells what became of servers' ports. Events can be
+// early, late, doubled or stale: each only says that the ports are to be looked at.
+func (a *API) serverEvents() Resource {
+	return Resource{
+		Rules: policy.Rules{ruleEvents: policy.Admin + " or role:service"},
+		Routes: []Route{{
+			Method: http.MethodPost, Path: "/os-server-external-events", Rule: ruleEvents, Body: eventsBody, Handle: a.takeEvents,
+		}},
+	}
+}
+
+// serverEvent is one of a request.
+type serverEvent struct {
+	Name   string    `json:"name"`
+	Server uuid.UUID `json:"server_uuid"`
+	Status string    `json:"status"`
+	Tag    string    `json:"tag"`
+}
+
+// view is the event as it is answered.
+func (e serverEvent) view(code int) map[string]any {
+	out := map[string]any{"name": e.Name, "server_uuid": e.Server.String(), "status": e.Status, "code": code}
+	if code != http.StatusOK {
+		out["status"] = "failed"
+	}
+	if e.Tag != "" {
+		out["tag"] = e.Tag
+	}
+	return out
+}
+
+// takeEvents answers 200, or 207 where some name servers that are not there or have no host; 404
+// where all do.
+func (a *API) takeEvents(r *Request) (any, error) {
+	var body struct{ Events []serverEvent }
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	events, accepted := []map[string]any{}, 0
+	taken := map[serverEvent]int{} // what became of each event of a server, whatever its port
+	for _, e := range body.Events {
+		if e.Status == "" {
+			e.Status = "completed"
+		}
+		once := serverEvent{Name: e.Name, Server: e.Server}
+		if taken[once] == 0 {
+			var err error
+			if taken[once], err = a.takeEvent(r.Context(), once); err != nil {
+				return nil, err
+			}
+		}
+		if taken[once] == http.StatusOK {
+			accepted++
+		}
+		events = append(events, e.view(taken[once]))
+	}
+	switch {
+	case accepted == 0:
+		return nil, fault.NotFound("No instances found for any event")
+	case accepted < len(events):
+		return Answer{Status: http.StatusMultiStatus, Body: map[string]any{"events": events}}, nil
+	}
+	return map[string]any{"events": events}, nil
+}
+
+// takeEvent tells a create that waits for its ports, and renews what is known of the ports of a
+// server that nothing is done to. code is the event's own: 404 without the server, 422 where it has no host.
+func (a *API) takeEvent(ctx context.Context, e serverEvent) (code int, err error) {
+	row, err := a.db.FindServer(ctx, compute.ServerID{UUID: e.Server})
+	s := row.Server
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) || err == nil && s.DeletedAt != nil:
+		return http.StatusNotFound, nil
+	case err != nil:
+		return 0, err
+	case s.HostID == nil:
+		return http.StatusUnprocessableEntity, nil
+	case e.Name == eventPlugged && s.VMState == compute.VMBuilding:
+		err = a.config.Operations.PortPlugged(ctx, s.ID)
+	case e.Name == eventChanged && a.config.Networks != nil && s.CurrentOperation == "":
+		err = a.renewPorts(ctx, s)
+	}
+	return http.StatusOK, err
+}
+
+// renewPorts keeps what the network service says of a server's ports. Who changed the server
+// meanwhile knows better.
+func (a *API) renewPorts(ctx context.Context, s schema.Server) error {
+	now, err := a.config.Networks.Renew(ctx, s.ProjectID, s.ID, s.Networks)
+	if err != nil || now == nil {
+		return err
+	}
+	was, err := json.Marshal(s.Networks)
+	if err != nil {
+		return err
+	}
+	return a.db.RenewServerNetworks(ctx, schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+}

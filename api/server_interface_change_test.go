@@ -1,0 +1,170 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// gets gives a server a port, as an operation does.
+func (c *cloud) gets(id string, port compute.PortID) {
+	one := compute.Network{UUID: networkID, MAC: "fa:16:3e:00:00:02", Tag: "back", Port: &compute.Port{ID: &port, Label: "lan", Status: "DOWN"}}
+	c.exec(`UPDATE servers SET networks = networks || $2::jsonb WHERE id = $1`, id, []compute.Network{one})
+}
+
+// given has attachments give the server a port.
+func (c *cloud) given(id string) (port compute.PortID) {
+	port = compute.PortID{UUID: uuid.New()}
+	c.starter.ended = func(context.Context, compute.Operation) (*compute.Error, error) {
+		c.gets(id, port)
+		c.settle(id, compute.VMActive, compute.TaskNone)
+		return nil, nil
+	}
+	return port
+}
+
+func (c *cloud) interfacePost(t *testing.T, id, body, version string) answer {
+	t.Helper()
+	return c.do(t, member, "POST", "/servers/"+id+"/os-interface", `{"interfaceAttachment": `+body+`}`, at(version))
+}
+
+func TestAttachAnInterface(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	id, _ := c.plugged()
+	port := c.given(id)
+	got := c.interfacePost(t, id, fmt.Sprintf(`{"net_id": %q, "fixed_ips": [{"ip_address": "10.1.0.9"}], "tag": "back"}`, networkID), "2.70")
+	got.is(200, fmt.Sprintf(`{"interfaceAttachment":{"port_id":%q,"net_id":%q,"mac_addr":"fa:16:3e:00:00:02","port_state":"DOWN","fixed_ips":[],"tag":"back"}}`, port, networkID))
+	require.Equal(t, []compute.RequestedNetwork{{UUID: networkID, FixedIP: "10.1.0.9", Tag: "back"}}, n.asked[len(n.asked)-1].Networks)
+	op := c.starter.ops()[len(c.starter.ops())-1]
+	require.Equal(t, compute.OpInterfaceAttach, op.Kind)
+	var arguments compute.InterfaceAttachArguments
+	require.NoError(t, json.Unmarshal(op.Arguments, &arguments))
+	require.Equal(t, "back", arguments.Network.Tag)
+	require.Equal(t, "nova", arguments.Zone)
+
+	// The one network that there is; a port of the user's.
+	port = c.given(id)
+	require.Equal(t, port.String(), c.interfacePost(t, id, `{}`, "2.1").ok(200).get("interfaceAttachment", "port_id"))
+	require.True(t, n.asked[len(n.asked)-1].Automatic)
+	port = c.given(id)
+	require.Equal(t, port.String(), c.interfacePost(t, id, fmt.Sprintf(`{"port_id": %q}`, port), "2.1").ok(200).get("interfaceAttachment", "port_id"))
+	require.Equal(t, port.String(), n.asked[len(n.asked)-1].Networks[0].Port)
+
+	// It is detached.
+	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+port.String(), "").ok(202)
+	op = c.starter.ops()[len(c.starter.ops())-1]
+	require.Equal(t, compute.OpInterfaceDetach, op.Kind)
+	require.JSONEq(t, fmt.Sprintf(`{"port_id":%q}`, port), string(op.Arguments))
+	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+port.String(), "").fails(409, "conflictingRequest",
+		"Cannot 'detach_interface' instance "+id+" while it is in task_state detaching_interface")
+}
+
+// Nova's codes and texts: what can be known is refused before an operation begins.
+func TestAttachmentsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	id, port := c.plugged()
+	began := len(c.starter.ops())
+	other := uuid.NewString()
+	for _, tc := range []struct {
+		body, version string
+		code          int
+		name, message string
+	}{
+		{fmt.Sprintf(`{"net_id": %q, "port_id": %q}`, networkID, other), "2.1", 400, "badRequest", "Must not input both network_id and port_id"},
+		{`{"fixed_ips": [{"ip_address": "10.1.0.9"}]}`, "2.1", 400, "badRequest", "Must input network_id when request IP address"},
+		{fmt.Sprintf(`{"port_id": %q}`, port), "2.1", 409, "conflictingRequest", "Port " + port.String() + " is still in use."},
+		{fmt.Sprintf(`{"net_id": %q, "tag": "front"}`, networkID), "2.49", 400, "badRequest", "The tag 'front' is given to two networks."},
+	} {
+		c.interfacePost(t, id, tc.body, tc.version).fails(tc.code, tc.name, tc.message)
+	}
+	for _, bad := range []string{
+		`{"net_id": "x"}`, `{"port_id": 7}`, `{"fixed_ips": []}`, `{"net_id": "` + networkID + `", "fixed_ips": [{"ip_address": "x"}]}`,
+		`{"net_id": "` + networkID + `", "tag": "back"}`, `{"other": 1}`, `7`,
+	} {
+		require.Equal(t, 400, c.interfacePost(t, id, bad, "2.48").code, bad)
+	}
+	for _, said := range []struct {
+		body string
+		err  *compute.Error
+		code int
+		name string
+	}{
+		{`{"net_id": "` + networkID + `"}`, compute.Errorf(compute.NotFound, "Network x could not be found."), 404, "itemNotFound"},
+		{`{"port_id": "` + other + `"}`, compute.Errorf(compute.NotFound, "Port id x could not be found."), 404, "itemNotFound"},
+		{`{"port_id": "` + other + `"}`, compute.Errorf(compute.Conflict, "Port x is still in use."), 409, "conflictingRequest"},
+		{`{"net_id": "` + networkID + `"}`, compute.Errorf(compute.Forbidden, "Maximum number of ports exceeded"), 403, "forbidden"},
+		{`{}`, compute.Errorf(compute.Conflict, "Multiple possible networks found, use a Network ID to be more specific."), 400, "badRequest"},
+	} {
+		n.refuse = said.err
+		c.interfacePost(t, id, said.body, "2.1").fails(said.code, said.name, said.err.Error())
+	}
+	n.refuse = nil
+	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+other, "").fails(404, "itemNotFound", "Port id "+other+" could not be found.")
+	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/x", "").fails(404, "itemNotFound", "Port id x could not be found.")
+	full := make([]compute.Network, compute.MaxInterfaces)
+	c.exec(`UPDATE servers SET networks = $2 WHERE id = $1`, id, full)
+	c.interfacePost(t, id, `{"net_id": "`+networkID+`"}`, "2.1").fails(400, "badRequest", "A server has at most 16 networks.")
+	require.Len(t, c.starter.ops(), began)
+}
+
+// Why an attachment fails is the request's failure.
+func TestAnAttachmentThatFails(t *testing.T) {
+	t.Parallel()
+	c, _ := setupNetwork(t)
+	id, _ := c.plugged()
+	for _, said := range []struct {
+		err  *compute.Error
+		code int
+		name string
+	}{
+		{compute.Errorf(compute.Conflict, "Fixed IP 10.1.0.9 is already in use."), 409, "conflictingRequest"},
+		{compute.Errorf(compute.Invalid, "No fixed IP addresses available for network: x"), 400, "badRequest"},
+		{compute.Errorf(compute.Forbidden, "Maximum number of ports exceeded"), 403, "forbidden"},
+	} {
+		c.starter.ended = func(context.Context, compute.Operation) (*compute.Error, error) {
+			c.settle(id, compute.VMActive, compute.TaskNone)
+			return said.err, nil
+		}
+		c.interfacePost(t, id, `{"net_id": "`+networkID+`"}`, "2.1").fails(said.code, said.name, said.err.Error())
+	}
+	c.starter.ended = func(context.Context, compute.Operation) (*compute.Error, error) {
+		return nil, compute.Errorf(compute.Unavailable, "it takes long")
+	}
+	require.Equal(t, 503, c.interfacePost(t, id, `{"net_id": "`+networkID+`"}`, "2.1").code)
+}
+
+func TestSecurityGroupsOfAServer(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	id, port := c.plugged()
+	web, from, to := compute.SecurityGroupID{UUID: uuid.New()}, 80, 81
+	n.groups = []compute.SecurityGroup{{ID: web, Name: "web", Description: "of the shop", ProjectID: "p", Ports: []compute.PortID{port}, Rules: []compute.SecurityGroupRule{
+		{ID: "r1", Protocol: "tcp", From: &from, To: &to}, {ID: "r2", Group: "web", Project: "p"}, {ID: "r3", Protocol: "icmp", Prefix: "10.0.0.0/8"},
+	}}}
+	c.act(t, member, id, `{"addSecurityGroup": {"name": "web"}}`, at("2.1")).ok(202)
+	require.Equal(t, []string{"+web"}, n.changed)
+	require.Equal(t, []any{map[string]any{"name": "web"}}, c.do(t, member, "GET", "/servers/"+id, "").ok(200).get("server", "security_groups"))
+	c.do(t, member, "GET", "/servers/"+id+"/os-security-groups", "").is(200, fmt.Sprintf(`{"security_groups":[{"id":%q,"name":"web","description":"of the shop","tenant_id":"p","rules":[
+		{"id":"r1","parent_group_id":%[1]q,"ip_protocol":"tcp","from_port":80,"to_port":81,"group":{},"ip_range":{"cidr":"0.0.0.0/0"}},
+		{"id":"r2","parent_group_id":%[1]q,"ip_protocol":null,"from_port":null,"to_port":null,"group":{"name":"web","tenant_id":"p"},"ip_range":{}},
+		{"id":"r3","parent_group_id":%[1]q,"ip_protocol":"icmp","from_port":-1,"to_port":-1,"group":{},"ip_range":{"cidr":"10.0.0.0/8"}}]}]}`, web))
+	n.groups = nil
+	c.act(t, member, id, `{"removeSecurityGroup": {"name": "web"}}`, at("2.1")).ok(202)
+	require.Equal(t, []string{"+web", "-web"}, n.changed)
+	require.Equal(t, []any{map[string]any{"name": "default"}}, c.do(t, member, "GET", "/servers/"+id, "").ok(200).get("server", "security_groups"))
+
+	n.refuse = compute.Errorf(compute.NotFound, "Security group web is not found for project p")
+	c.act(t, member, id, `{"addSecurityGroup": {"name": "web"}}`, at("2.1")).fails(404, "itemNotFound", n.refuse.Error())
+	n.refuse = compute.Errorf(compute.Conflict, "Multiple security groups found matching 'web'. Use an ID to be more specific.")
+	c.act(t, member, id, `{"removeSecurityGroup": {"name": "web"}}`, at("2.1")).fails(409, "conflictingRequest", n.refuse.Error())
+	require.Equal(t, 400, c.act(t, member, id, `{"addSecurityGroup": {}}`, at("2.1")).code)
+	require.Equal(t, 400, c.act(t, member, id, `{"addSecurityGroup": null}`, at("2.1")).code)
+}

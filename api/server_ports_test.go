@@ -1,0 +1,242 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/api"
+	"strongroom/compute"
+	"strongroom/schema"
+)
+
+// network is a network service with one network. It notes what it is asked.
+type network struct {
+	asked  []compute.NetworkRequest
+	refuse error
+	now    func([]compute.Network) ([]compute.Network, error)
+
+	groups  []compute.SecurityGroup
+	changed []string // security groups that were added and removed
+}
+
+const networkID = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d002"
+
+func (n *network) Plan(_ context.Context, _ compute.Credential, in compute.NetworkRequest) ([]compute.Network, error) {
+	n.asked = append(n.asked, in)
+	if n.refuse != nil {
+		return nil, n.refuse
+	}
+	if in.Automatic || in.Required {
+		return []compute.Network{{UUID: networkID, Port: &compute.Port{Label: "lan"}}}, nil
+	}
+	var out []compute.Network
+	for _, asked := range in.Networks {
+		made := compute.Network{UUID: networkID, Tag: asked.Tag, Port: &compute.Port{Label: "lan", FixedIP: asked.FixedIP, GroupNames: in.Groups}}
+		if asked.Port != "" {
+			made.Port.ID, made.Port.Brought = &compute.PortID{UUID: uuid.MustParse(asked.Port)}, true
+		}
+		out = append(out, made)
+	}
+	return out, nil
+}
+
+func (n *network) Renew(_ context.Context, _ string, _ compute.ServerID, known []compute.Network) ([]compute.Network, error) {
+	return n.now(known)
+}
+
+func (n *network) ServerGroups(context.Context, compute.Credential, compute.ServerID) ([]compute.SecurityGroup, error) {
+	return n.groups, n.refuse
+}
+
+func (n *network) AddGroup(_ context.Context, _ compute.Credential, _ compute.ServerID, name string) error {
+	n.changed = append(n.changed, "+"+name)
+	return n.refuse
+}
+
+func (n *network) RemoveGroup(_ context.Context, _ compute.Credential, _ compute.ServerID, name string) error {
+	n.changed = append(n.changed, "-"+name)
+	return n.refuse
+}
+
+// setupNetwork is a cloud with a network service.
+func setupNetwork(t *testing.T) (*cloud, *network) {
+	t.Helper()
+	n := &network{now: func([]compute.Network) ([]compute.Network, error) { return nil, nil }}
+	return setupCloud(t, func(config *api.Config) { config.Networks = n }), n
+}
+
+// plugged is a server that has a port.
+func (c *cloud) plugged() (id string, port compute.PortID) {
+	id, port = c.active(), compute.PortID{UUID: uuid.New()}
+	networks := []compute.Network{{UUID: networkID, MAC: "fa:16:3e:00:00:01", Tag: "front", Port: &compute.Port{
+		ID: &port, Label: "lan", Status: "DOWN", Type: compute.VIFOpenVSwitch, Bridge: "br-int",
+		Addresses: []compute.PortAddress{{Subnet: compute.SubnetID{UUID: uuid.UUID{1}}, IP: "10.1.0.7"}, {Subnet: compute.SubnetID{UUID: uuid.UUID{2}}, IP: "fd00::7"}},
+	}}}
+	c.exec(`UPDATE servers SET networks = $2 WHERE id = $1`, id, networks)
+	return id, port
+}
+
+// Networks in every form of Nova, at the versions that have them.
+func TestWhatACreateAsksOfNetworks(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	port := uuid.NewString()
+	on := func(networks ...map[string]any) map[string]any {
+		return map[string]any{"networks": append([]map[string]any{}, networks...)}
+	}
+	for _, ask := range []struct {
+		version string
+		body    map[string]any
+		want    compute.NetworkRequest
+	}{
+		{"2.90", on(map[string]any{"uuid": networkID, "fixed_ip": "10.1.0.9", "tag": "front"}), compute.NetworkRequest{
+			Networks: []compute.RequestedNetwork{{UUID: networkID, FixedIP: "10.1.0.9", Tag: "front"}}}},
+		{"2.90", on(map[string]any{"port": port}), compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: port}}}},
+		{"2.90", map[string]any{"networks": "auto"}, compute.NetworkRequest{Required: true}},
+		{"2.1", map[string]any{"networks": nil}, compute.NetworkRequest{Automatic: true}},
+		{"2.1", on(), compute.NetworkRequest{Automatic: true}},
+		{"2.90", map[string]any{"networks": []any{map[string]any{"uuid": networkID}}, "security_groups": []any{map[string]any{"name": "web"}, map[string]any{"name": "web"}}},
+			compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: networkID}}, Groups: []string{"web"}}},
+	} {
+		n.asked = nil
+		c.do(t, member, "POST", "/servers", c.body(ask.body), at(ask.version)).ok(202)
+		require.Equal(t, []compute.NetworkRequest{ask.want}, n.asked)
+	}
+	n.asked = nil
+	c.create(map[string]any{"networks": "none"})
+	c.do(t, member, "POST", "/servers", c.body(on()), at("2.90")).ok(202)
+	require.Empty(t, n.asked, "nothing is asked for")
+	require.Equal(t, 1, c.count(`SELECT count(*) FROM server_ports WHERE port_id = $1`, port))
+	c.do(t, member, "POST", "/servers", c.body(on(map[string]any{"port": port}))+" ", at("2.90")).
+		fails(409, "conflictingRequest", "Port "+port+" is still in use.")
+}
+
+// What cannot be is refused with Nova's codes before anything is made.
+func TestWhatACreateMayNotAskOfNetworks(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	refused := func(code int, name, message string, more map[string]any) {
+		t.Helper()
+		c.do(t, member, "POST", "/servers", c.body(more), at("2.90")).fails(code, name, message)
+	}
+	port := map[string]any{"port": uuid.NewString()}
+	refused(400, "badRequest", "Failed to launch instances: max_count cannot be greater than 1 if an fixed_ip is specified.",
+		map[string]any{"max_count": 2, "networks": []any{map[string]any{"uuid": networkID, "fixed_ip": "10.1.0.9"}}})
+	refused(400, "badRequest", "Failed to launch instances: Unable to launch multiple instances with a single configured port ID. "+
+		"Please launch your instance one by one with different ports.", map[string]any{"max_count": 2, "networks": []any{port}})
+	refused(400, "badRequest", "The tag 'a' is given to two networks.", map[string]any{"networks": []any{
+		map[string]any{"uuid": networkID, "tag": "a"}, map[string]any{"uuid": networkID, "tag": "a"}}})
+	for _, said := range []struct {
+		err  error
+		code int
+		name string
+	}{
+		{compute.Errorf(compute.NotFound, "Network x could not be found."), 400, "badRequest"},
+		{compute.Errorf(compute.Invalid, "Network x requires a subnet in order to boot instances on."), 400, "badRequest"},
+		{compute.Errorf(compute.Conflict, "Multiple possible networks found, use a Network ID to be more specific."), 409, "conflictingRequest"},
+		{compute.Errorf(compute.Forbidden, "It is not allowed to create an interface on external network x"), 403, "forbidden"},
+	} {
+		n.refuse = said.err
+		refused(said.code, said.name, said.err.Error(), map[string]any{"networks": []any{map[string]any{"uuid": networkID}}})
+	}
+	require.Zero(t, c.count(`SELECT count(*) FROM servers`))
+}
+
+// Addresses and interfaces are what the network service said last; it is asked for the interfaces.
+func TestWhatIsShownOfPorts(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	id, port := c.plugged()
+	get := func(path string) answer { return c.do(t, member, "GET", "/servers/"+id+path, "", at("2.90")) }
+	get("/ips").is(200, `{"addresses":{"lan":[{"addr":"10.1.0.7","version":4},{"addr":"fd00::7","version":6}]}}`)
+	get("/ips/lan").is(200, `{"lan":[{"addr":"10.1.0.7","version":4},{"addr":"fd00::7","version":6}]}`)
+	get("/ips/wan").fails(404, "itemNotFound", "Instance is not a member of specified network")
+	shown := get("").ok(200).get("server", "addresses").(map[string]any)["lan"].([]any)[0].(map[string]any)
+	require.Equal(t, "fixed", shown["OS-EXT-IPS:type"])
+	require.Equal(t, "fa:16:3e:00:00:01", shown["OS-EXT-IPS-MAC:mac_addr"])
+
+	n.now = func(known []compute.Network) ([]compute.Network, error) {
+		now := slices.Clone(known)
+		active := *known[0].Port
+		active.Status = "ACTIVE"
+		now[0].Port = &active
+		return now, nil
+	}
+	ips := `[{"ip_address":"10.1.0.7","subnet_id":"01000000-0000-0000-0000-000000000000"},{"ip_address":"fd00::7","subnet_id":"02000000-0000-0000-0000-000000000000"}]`
+	one := fmt.Sprintf(`{"port_id":%q,"net_id":%q,"mac_addr":"fa:16:3e:00:00:01","port_state":"ACTIVE","fixed_ips":%s,"tag":"front"}`, port, networkID, ips)
+	get("/os-interface").is(200, `{"interfaceAttachments":[`+one+`]}`)
+	get("/os-interface/"+port.String()).is(200, `{"interfaceAttachment":`+one+`}`)
+	other := uuid.NewString()
+	get("/os-interface/"+other).fails(404, "itemNotFound", "Instance "+id+" does not have a port with id "+other)
+	n.now = func([]compute.Network) ([]compute.Network, error) {
+		return nil, compute.Errorf(compute.Unavailable, "away")
+	}
+	require.Equal(t, "DOWN", get("/os-interface/"+port.String()).ok(200).get("interfaceAttachment", "port_state"), "as it was seen last")
+}
+
+// A server with ports moves as any other does.
+func TestAServerWithPortsIsMoved(t *testing.T) {
+	t.Parallel()
+	c, _ := setupNetwork(t)
+	c.addFlavor("43", nil)
+	for _, body := range []string{
+		`{"migrate":null}`, `{"os-migrateLive":{"host":null,"block_migration":"auto"}}`, `{"resize":{"flavorRef":"43"}}`, `{"shelve":null}`, `{"reboot":{"type":"HARD"}}`,
+	} {
+		id, _ := c.plugged()
+		c.do(t, admin, "POST", "/servers/"+id+"/action", body, at("2.90")).ok(202)
+	}
+}
+
+// Events are a level: each says that the ports are to be looked at, however often and late it comes.
+func TestEventsOfTheNetworkService(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	id, port := c.plugged()
+	building := c.create(nil)
+	c.exec(`UPDATE servers SET host_id = $2 WHERE id = $1`, building, c.host)
+	homeless := c.create(nil)
+	gone := uuid.NewString()
+	send := func(by who, events string) answer {
+		return c.do(t, by, "POST", "/os-server-external-events", `{"events":[`+events+`]}`)
+	}
+	plugged := func(server string) string {
+		return fmt.Sprintf(`{"name":"network-vif-plugged","server_uuid":%q,"status":"completed","tag":%q}`, server, port)
+	}
+	answered := func(server, status string, code int) string {
+		return fmt.Sprintf(`{"name":"network-vif-plugged","server_uuid":%q,"status":%q,"tag":%q,"code":%d}`, server, status, port, code)
+	}
+	send(member, plugged(building)).ok(403)
+	send(admin, plugged(building)+","+plugged(building)).is(200, `{"events":[`+answered(building, "completed", 200)+`,`+answered(building, "completed", 200)+`]}`)
+	require.Equal(t, []compute.ServerID{{UUID: uuid.MustParse(building)}}, c.starter.plugged, "told once")
+	send(admin, plugged(id)).is(200, `{"events":[`+answered(id, "completed", 200)+`]}`)
+	require.Len(t, c.starter.plugged, 1, "nothing waits for one that is up")
+	send(admin, plugged(gone)).fails(404, "itemNotFound", "No instances found for any event")
+	send(admin, plugged(id)+","+plugged(gone)+","+plugged(homeless)).is(207, `{"events":[`+answered(id, "completed", 200)+`,`+
+		answered(gone, "failed", 404)+`,`+answered(homeless, "failed", 422)+`]}`)
+	send(admin, `{"name":"volume-extended","server_uuid":"`+id+`"}`).ok(400)
+
+	n.now = func(known []compute.Network) ([]compute.Network, error) {
+		now := slices.Clone(known)
+		moved := *known[0].Port
+		moved.Addresses = []compute.PortAddress{{IP: "10.1.0.8"}}
+		now[0].Port = &moved
+		return now, nil
+	}
+	changed := `{"name":"network-changed","server_uuid":"` + id + `"}`
+	c.exec(`UPDATE servers SET current_operation = 'req-x' WHERE id = $1`, id)
+	send(admin, changed).ok(200)
+	ip := func() string {
+		row, err := schema.New(c.pool).GetServer(t.Context(), compute.ServerID{UUID: uuid.MustParse(id)})
+		require.NoError(t, err)
+		return row.Networks[0].Port.Addresses[0].IP
+	}
+	require.Equal(t, "10.1.0.7", ip(), "an operation that is under way says what the ports are")
+	c.exec(`UPDATE servers SET current_operation = '' WHERE id = $1`, id)
+	send(admin, changed).ok(200)
+	require.Equal(t, "10.1.0.8", ip())
+}

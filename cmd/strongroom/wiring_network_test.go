@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/port"
+	"strongroom/compute"
+)
+
+// attached is a network service that knows a server's ports, as somebody sees them who is not told of
+// bindings.
+type attached struct {
+	port.None
+	ports []port.Port
+}
+
+func (a attached) Attached(context.Context, compute.Credential, compute.ServerID) ([]port.Port, error) {
+	return a.ports, nil
+}
+
+// What Neutron says now of a port goes before what was known of it. How it is plugged stays known, and so does a
+// port that Neutron has no more.
+func TestPortsAreRenewed(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, networkAccess(port.None{}), "there is no network service")
+	id, gone := port.ID{UUID: uuid.New()}, port.ID{UUID: uuid.New()}
+	known := []compute.Network{
+		{UUID: "of a host"},
+		{UUID: "n", MAC: "fa:16:3e:00:00:01", Tag: "front", Port: &compute.Port{ID: &id, Label: "lan", Status: "DOWN", Type: compute.VIFOpenVSwitch, Bridge: "br-int", MTU: 1442}},
+		{UUID: "n", Port: &compute.Port{ID: &gone, Label: "lan"}},
+	}
+	service := attached{ports: []port.Port{{ID: id, MAC: "fa:16:3e:00:00:02", Status: port.StatusActive, Addresses: []port.Address{{IP: netip.MustParseAddr("10.1.0.7")}}}}}
+	access := networkAccess(service)
+	now, err := access.Renew(t.Context(), "p", compute.ServerID{}, known)
+	require.NoError(t, err)
+	renewed := *known[1].Port
+	renewed.Status, renewed.Addresses = "ACTIVE", []compute.PortAddress{{IP: "10.1.0.7"}}
+	want := []compute.Network{known[0], {UUID: "n", MAC: "fa:16:3e:00:00:02", Tag: "front", Port: &renewed}, known[2]}
+	require.Equal(t, want, now)
+	now, err = access.Renew(t.Context(), "p", compute.ServerID{}, now)
+	require.NoError(t, err)
+	require.Nil(t, now, "nothing is new")
+}

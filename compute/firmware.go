@@ -1,0 +1,166 @@
+package compute
+
+import (
+	"slices"
+	"strings"
+)
+
+// SecureBoot says whether a server's firmware starts what is signed alone (os:secure_boot, os_secure_boot).
+type SecureBoot string
+
+// The words of flavors and images for it. Optional is: where the host can.
+const (
+	SecureBootDisabled SecureBoot = "disabled"
+	SecureBootOptional SecureBoot = "optional"
+	SecureBootRequired SecureBoot = "required"
+)
+
+// Firmware is what a server's machine begins with. The zero value is BIOS.
+type Firmware struct {
+	UEFI       bool       `json:"uefi"`
+	SecureBoot SecureBoot `json:"secure_boot,omitempty"` // of UEFI
+}
+
+// The machine types that flavors and images may name (hw:machine_type, hw_machine_type).
+const (
+	MachineQ35 = "q35"
+	MachinePC  = "pc"
+)
+
+// The traits of hosts that have firmware, as os-traits names them.
+const (
+	TraitUEFI       = "COMPUTE_FIRMWARE_UEFI"
+	TraitSecureBoot = "COMPUTE_SECURITY_UEFI_SECURE_BOOT"
+)
+
+const propertyFirmware = "hw_firmware_type"
+
+// FirmwareOf reads the firmware that flavor and image together ask for: the image's
+// hw_firmware_type, the flavor's os:secure_boot and the image's os_secure_boot. Secure Boot
+// that is optional is none where the firmware is BIOS.
+//
+// Invalid: an unknown value, or Secure Boot is required of a BIOS; Conflict: flavor and image disagree.
+func FirmwareOf(f Flavor, img Image) (Firmware, error) {
+	uefi, err := parseFirmwareType(img.Properties[propertyFirmware])
+	if err != nil {
+		return Firmware{}, Errorf(Invalid, "Image %s has an invalid hw_firmware_type property. %w", img.Name, err)
+	}
+	secure, err := agreedOn(f, img, "os:secure_boot", "os_secure_boot", parseSecureBoot)
+	switch {
+	case err != nil:
+		return Firmware{}, err
+	case uefi && secure == nil:
+		return Firmware{UEFI: true, SecureBoot: SecureBootDisabled}, nil
+	case uefi:
+		return Firmware{UEFI: true, SecureBoot: *secure}, nil
+	case secure != nil && *secure == SecureBootRequired:
+		return Firmware{}, Errorf(Invalid, "Secure Boot is required, and image %s does not ask for UEFI: set its property hw_firmware_type to uefi.", img.Name)
+	}
+	return Firmware{}, nil
+}
+
+func parseFirmwareType(text string) (uefi bool, err error) {
+	switch strings.TrimSpace(text) {
+	case "", "bios":
+		return false, nil
+	case "uefi":
+		return true, nil
+	}
+	return false, Errorf(Invalid, "Invalid firmware type '%s'. Allowed values: bios, uefi.", text)
+}
+
+func parseSecureBoot(text string) (SecureBoot, error) {
+	switch word := SecureBoot(strings.TrimSpace(text)); word {
+	case SecureBootDisabled, SecureBootOptional, SecureBootRequired:
+		return word, nil
+	}
+	return "", Errorf(Invalid, "Invalid secure boot policy '%s'. Allowed values: required, disabled, optional.", text)
+}
+
+func parseMachineType(text string) (string, error) {
+	if word := strings.TrimSpace(text); word == MachineQ35 || word == MachinePC {
+		return word, nil
+	}
+	return "", Errorf(Invalid, "Invalid machine type '%s'. Allowed values: q35, pc.", text)
+}
+
+// CheckFirmware refuses what FirmwareOf does, and a machine type that is not offered or has no
+// Secure Boot where that is required.
+func CheckFirmware(f Flavor, img Image) error {
+	firmware, err := FirmwareOf(f, img)
+	if err != nil {
+		return err
+	}
+	machine, err := agreed(f, img, "machine_type", parseMachineType)
+	if err != nil {
+		return err
+	}
+	if firmware.SecureBoot == SecureBootRequired && machine != nil && *machine != MachineQ35 {
+		return Errorf(Invalid, "Secure Boot is required, and machine type '%s' has none: it needs q35.", *machine)
+	}
+	return nil
+}
+
+// MachineType is the machine type that the server's flavor or image names, "" for its host's. One
+// that is not offered, which a server may have been imported with, counts as none.
+func (s Server) MachineType() string {
+	machine, err := agreed(s.Flavor, s.Image, "machine_type", parseMachineType)
+	if err != nil || machine == nil {
+		return ""
+	}
+	return *machine
+}
+
+// Firmware is that of the server. What its record says of it is BIOS where it cannot be read: no
+// rule lets that pass (CheckFirmware).
+func (s Server) Firmware() Firmware {
+	firmware, err := FirmwareOf(s.Flavor, s.Image)
+	if err != nil {
+		return Firmware{}
+	}
+	return firmware
+}
+
+// nvramFile begins the name of the file with the variables of a server's UEFI.
+const nvramFile = "nvram"
+
+// IsNVRAM reports whether a file in a server's folder has the variables of its UEFI.
+func IsNVRAM(file string) bool { return file == nvramFile || strings.HasPrefix(file, nvramFile+".") }
+
+// NVRAM is the file in the server's folder that has the variables of its UEFI; "" for a BIOS. It goes
+// with the root disk, and so has a name of its own where that has: what boots another root disk
+// boots with other variables, and both exist beside each other until it is decided which stay.
+func (s Server) NVRAM() string {
+	at := slices.IndexFunc(s.Disks, func(d Disk) bool { return d.Role == RootDisk })
+	if at < 0 || !s.Firmware().UEFI {
+		return ""
+	}
+	return nvramFile + strings.TrimPrefix(s.Disks[at].Name(), "disk")
+}
+
+// firmwareTraits are those that the server's host must have.
+func (s Server) firmwareTraits() []string {
+	switch f := s.Firmware(); {
+	case f.SecureBoot == SecureBootRequired:
+		return []string{TraitUEFI, TraitSecureBoot}
+	case f.UEFI:
+		return []string{TraitUEFI}
+	}
+	return nil
+}
+
+// checkSameFirmware refuses, with Conflict, a flavor that asks for other firmware than the server has.
+func (s Server) checkSameFirmware(to Flavor) error {
+	is, err := FirmwareOf(to, s.Image)
+	if err != nil {
+		return err
+	}
+	if was := s.Firmware(); was != is {
+		return Errorf(Conflict, "Flavor %s and flavor %s differ in Secure Boot (%s and %s): a resize does not change a server's firmware. Rebuild it, or create a new one.",
+			s.Flavor.Name, to.Name, was.SecureBoot, is.SecureBoot)
+	}
+	if to.ExtraSpecs["hw:machine_type"] == "" { // what a server was imported with stays as it is
+		return nil
+	}
+	return CheckFirmware(to, s.Image)
+}

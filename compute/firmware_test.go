@@ -1,0 +1,155 @@
+package compute_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+func TestFirmwareOfFlavorAndImage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flavor, image map[string]string
+		want          compute.Firmware
+		kind          compute.Kind
+		says          string
+	}{
+		"nothing":           {},
+		"BIOS":              {image: map[string]string{"hw_firmware_type": "bios"}},
+		"UEFI":              {image: map[string]string{"hw_firmware_type": "uefi"}, want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootDisabled}},
+		"required by image": {image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}, want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootRequired}},
+		"required by flavor": {
+			flavor: map[string]string{"os:secure_boot": "required"}, image: map[string]string{"hw_firmware_type": "uefi"},
+			want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootRequired},
+		},
+		"optional":           {image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "optional"}, want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootOptional}},
+		"optional of a BIOS": {image: map[string]string{"os_secure_boot": "optional"}},
+		"machine type":       {flavor: map[string]string{"hw:machine_type": "pc"}, image: map[string]string{"hw_firmware_type": "uefi"}, want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootDisabled}},
+		"required of a BIOS": {
+			flavor: map[string]string{"os:secure_boot": "required"}, kind: compute.Invalid,
+			says: "Secure Boot is required, and image debian does not ask for UEFI: set its property hw_firmware_type to uefi.",
+		},
+		"unknown type": {
+			image: map[string]string{"hw_firmware_type": "efi"}, kind: compute.Invalid,
+			says: "Image debian has an invalid hw_firmware_type property. Invalid firmware type 'efi'. Allowed values: bios, uefi.",
+		},
+		"unknown policy": {
+			image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "on"}, kind: compute.Invalid,
+			says: "Image debian has an invalid os_secure_boot property. Invalid secure boot policy 'on'. Allowed values: required, disabled, optional.",
+		},
+		"disagreement": {
+			flavor: map[string]string{"os:secure_boot": "disabled"}, image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}, kind: compute.Conflict,
+			says: "Flavor small has os:secure_boot extra spec explicitly set to disabled, conflicting with image debian which has os_secure_boot explicitly set to required.",
+		},
+		"unknown machine": {
+			image: map[string]string{"hw_machine_type": "virt"}, kind: compute.Invalid,
+			says: "Image debian has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc.",
+		},
+		"no Secure Boot": {
+			flavor: map[string]string{"hw:machine_type": "pc"}, image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}, kind: compute.Invalid,
+			says: "Secure Boot is required, and machine type 'pc' has none: it needs q35.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, img := compute.Flavor{Name: "small", ExtraSpecs: c.flavor}, compute.Image{Name: "debian", Properties: c.image}
+			err := compute.CheckFirmware(f, img)
+			if c.says != "" {
+				require.EqualError(t, err, c.says)
+				require.Equal(t, c.kind, compute.KindOf(err))
+				return
+			}
+			require.NoError(t, err)
+			got, err := compute.FirmwareOf(f, img)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+// uefiServer has UEFI with Secure Boot.
+func uefiServer() compute.Server {
+	image := compute.ImageID{UUID: uuid.New()}
+	return compute.Server{
+		ID: compute.ServerID{UUID: uuid.New()}, VMState: compute.VMActive,
+		Flavor: compute.Flavor{ID: "1", Name: "small", RootGB: 1},
+		Image:  compute.Image{ID: image, Name: "debian", DiskFormat: "qcow2", Properties: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}},
+		Disks:  []compute.Disk{{Role: compute.RootDisk, SizeMB: 1024, DeviceName: "/dev/vda", Image: &image}},
+	}
+}
+
+// The variables go with the root disk: another one has others, beside them.
+func TestNVRAMGoesWithTheRootDisk(t *testing.T) {
+	t.Parallel()
+	s, op := uefiServer(), compute.NewOperationID()
+	host := compute.HostID{UUID: uuid.New()}
+	require.Equal(t, "nvram", s.NVRAM())
+	require.True(t, s.Uses(host, compute.Thing{Kind: compute.ThingDiskFile, Place: host.String(), Name: s.ID.String() + "/nvram"}))
+
+	rebuilt, err := s.RebuiltAs(op, compute.RebuildArguments{Image: s.Image}, compute.FormatLUKS)
+	require.NoError(t, err)
+	require.Regexp(t, `^nvram\.[0-9a-f]{8}$`, rebuilt.NVRAM())
+	require.False(t, rebuilt.Uses(host, compute.Thing{Kind: compute.ThingDiskFile, Place: host.String(), Name: s.ID.String() + "/nvram"}))
+	moved := s.InNewFiles(op)
+	require.Regexp(t, `^nvram\.[0-9a-f]{8}$`, moved.NVRAM())
+	for _, name := range []string{s.NVRAM(), rebuilt.NVRAM(), moved.NVRAM()} {
+		require.True(t, compute.IsNVRAM(name))
+	}
+	require.False(t, compute.IsNVRAM("nvramx"))
+
+	s.Image.Properties = nil
+	require.Empty(t, s.NVRAM())
+	require.False(t, s.Uses(host, compute.Thing{Kind: compute.ThingDiskFile, Place: host.String(), Name: s.ID.String() + "/nvram"}))
+}
+
+// A host that a server goes to, whatever for, has its firmware.
+func TestHostsNeedTheFirmware(t *testing.T) {
+	t.Parallel()
+	s := uefiServer()
+	require.Equal(t, []string{compute.TraitUEFI, compute.TraitSecureBoot}, compute.RequestOf(s).Traits.Required)
+	s.Image.Properties["os_secure_boot"] = "optional"
+	require.Equal(t, []string{compute.TraitUEFI}, compute.RequestOf(s).Traits.Required)
+	s.Image.Properties = nil
+	require.Empty(t, compute.RequestOf(s).Traits.Required)
+}
+
+// A resize does not change what a server begins with: its variables have keys, or have none.
+func TestAResizeKeepsTheFirmware(t *testing.T) {
+	t.Parallel()
+	s := uefiServer()
+	delete(s.Image.Properties, "os_secure_boot")
+	to := compute.Flavor{ID: "2", Name: "large", RootGB: 2}
+	require.NoError(t, s.CheckResize(to))
+	to.ExtraSpecs = map[string]string{"os:secure_boot": "required"}
+	err := s.CheckResize(to)
+	require.Equal(t, compute.Conflict, compute.KindOf(err))
+	require.ErrorContains(t, err, "Flavor small and flavor large differ in Secure Boot (disabled and required)")
+
+	s.Image.Properties = map[string]string{"hw_machine_type": "pc-i440fx-6.2"} // as Nova had it
+	require.NoError(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 2}))
+	require.Empty(t, s.MachineType())
+	require.Error(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 2, ExtraSpecs: map[string]string{"hw:machine_type": "q35"}}))
+}
+
+func TestAShelveDoesNotLoseTheVariables(t *testing.T) {
+	t.Parallel()
+	err := uefiServer().CheckShelve()
+	require.Equal(t, compute.Conflict, compute.KindOf(err))
+	require.ErrorContains(t, err, "begins with UEFI")
+}
+
+// Whose variables are gone still has its disks, which a rebuild would make anew.
+func TestDamageOfAServerWithoutItsVariables(t *testing.T) {
+	t.Parallel()
+	d := newDamaged()
+	d.server.Image.Properties = map[string]string{"hw_firmware_type": "uefi"}
+	nvram := d.thing(compute.ThingDiskFile, d.host.String(), d.server.ID.String()+"/"+d.server.NVRAM(), "")
+	got := d.find(d.known(append(d.has(), nvram)...), compute.Missing, nvram)
+	require.Len(t, got, 1)
+	require.Empty(t, got[0].Remedy)
+	require.Contains(t, got[0].Why, "its UEFI variables are lost, and its disks are not")
+	require.NotContains(t, got[0].Why, "rebuild it")
+}

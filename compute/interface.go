@@ -1,0 +1,67 @@
+package compute
+
+import "slices"
+
+// The kinds of an attachment of an interface and of its end, by Nova's names of them.
+const (
+	OpInterfaceAttach OperationKind = "attach_interface"
+	OpInterfaceDetach OperationKind = "detach_interface"
+)
+
+var interfaceFrom = []VMState{VMActive, VMPaused, VMStopped}
+
+// InterfaceAttach gives a server a port more, its guest at once where that runs.
+var InterfaceAttach = declare(Action[InterfaceAttachArguments]{Facts: Facts{
+	Kind:          OpInterfaceAttach,
+	ReadsNoKey:    true,
+	Transition:    Transition{Task: TaskAttachingInterface, From: interfaceFrom},
+	Notifications: notifications("interface_attach"),
+}})
+
+// InterfaceDetach takes one of a server's ports from it.
+var InterfaceDetach = declare(Action[InterfaceDetachArguments]{Facts: Facts{
+	Kind:          OpInterfaceDetach,
+	ReadsNoKey:    true,
+	Transition:    Transition{Task: TaskDetachingInterface, From: interfaceFrom},
+	Notifications: notifications("interface_detach"),
+}})
+
+// InterfaceAttachArguments are the arguments of an attachment.
+type InterfaceAttachArguments struct {
+	Network Network `json:"network"` // as it is asked for, with its port
+	Zone    string  `json:"availability_zone"`
+}
+
+// InterfaceDetachArguments are the arguments of its end.
+type InterfaceDetachArguments struct {
+	Port PortID `json:"port_id"`
+}
+
+// MaxInterfaces is how many a server has at most.
+const MaxInterfaces = 16
+
+// CheckAttaches refuses an interface that the server cannot have beside those that it has. Invalid: there
+// are too many, or one has the tag; Conflict: it has the port.
+func (s Server) CheckAttaches(n Network) error {
+	if len(s.Networks) >= MaxInterfaces {
+		return Errorf(Invalid, "A server has at most %d networks.", MaxInterfaces)
+	}
+	for _, has := range s.Networks {
+		if n.HasPort() && has.HasPort() && *has.Port.ID == *n.Port.ID {
+			return PortInUse(*n.Port.ID)
+		}
+		if n.Tag != "" && has.Tag == n.Tag {
+			return Errorf(Invalid, "The tag '%s' is given to two networks.", n.Tag)
+		}
+	}
+	return nil
+}
+
+// InterfaceOn gives the server's interface on a port. NotFound: it has none.
+func (s Server) InterfaceOn(id PortID) (Network, error) {
+	at := slices.IndexFunc(s.Networks, func(n Network) bool { return n.HasPort() && *n.Port.ID == id })
+	if at < 0 {
+		return Network{}, Errorf(NotFound, "Port id %s could not be found.", id)
+	}
+	return s.Networks[at], nil
+}

@@ -1,0 +1,126 @@
+package integration_test
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProjectsOfOneMachineHaveNetworks: servers that say nothing of networks are on their project's; they have
+// addresses by DHCP and reach each other, and no other project's. What they send with other addresses than
+// their own is dropped.
+func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
+	backends(t, local) // it is about strongroom dev
+	c := ownCloud(t)
+	client := c.networking(t, "-demo")
+	pages, err := networks.List(client, networks.ListOpts{}).AllPages(t.Context())
+	require.NoError(t, err)
+	lans, err := networks.ExtractNetworks(pages)
+	require.NoError(t, err)
+	require.Len(t, lans, 1, "other projects' are not seen")
+	auto := func(o *servers.CreateOpts) { o.Networks = "auto" }
+	one := c.create(t, smallGuest, auto)
+	two := c.create(t, smallGuest, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lans[0].ID}} })
+	theirs := c.createAs(t, "-alt", smallGuest, auto)
+	first, second := onlyAddress(t, c.becomes(t, one, "ACTIVE")), onlyAddress(t, c.becomes(t, two, "ACTIVE"))
+	foreign := onlyAddress(t, c.settledAs(t, "-alt", theirs))
+	for id, address := range map[string]string{one: first, two: second, theirs: foreign} {
+		c.console(t, id, "TG dhcp if=eth0 ip="+address+" ", 1)
+	}
+
+	mine, other, stranger := c.serial(t, one), c.serial(t, two), c.serial(t, theirs)
+	require.Contains(t, mine.ask("dial "+second, "TG dial "), "hello from "+second+":80 to "+first+":")
+	require.NotContains(t, mine.ask("dial "+foreign, "TG dial "), "hello")
+	require.NotContains(t, stranger.ask("dial "+first, "TG dial "), "hello")
+
+	// The guest's own address passes, whoever makes up the packet; one that nobody has does not.
+	hears := func(command, want string) {
+		t.Helper()
+		verb, _, _ := strings.Cut(command, " ")
+		require.Contains(t, mine.ask(command, "TG "+verb+" "), "err=<nil>")
+		require.Equal(t, want, other.expect("TG heard "))
+	}
+	hears("datagram "+second+" before", `from=`+first+` "before"`)
+	hears("spoof "+first+" "+second+" own", `from=`+first+` "own"`)
+	nobodys := netip.MustParseAddr(second).As4()
+	nobodys[3] = 250
+	for _, spoofed := range []string{netip.AddrFrom4(nobodys).String(), foreign} {
+		require.Contains(t, mine.ask("spoof "+spoofed+" "+second+" spoofed", "TG spoof "), "err=<nil>")
+	}
+	hears("datagram "+second+" after", `from=`+first+` "after"`)
+
+	list := func() []ports.Port {
+		t.Helper()
+		pages, err := ports.List(client, ports.ListOpts{DeviceID: one}).AllPages(t.Context())
+		require.NoError(t, err)
+		all, err := ports.ExtractPorts(pages)
+		require.NoError(t, err)
+		return all
+	}
+	has := list()
+	require.Len(t, has, 1)
+	require.Equal(t, first, has[0].FixedIPs[0].IPAddress)
+	require.Equal(t, "ACTIVE", has[0].Status)
+	_, err = servers.Create(t.Context(), c.compute(t, "-alt"), servers.CreateOpts{
+		Name: "on-a-foreign-network", FlavorRef: c.flavor(t, smallGuest), ImageRef: c.image, Networks: []servers.Network{{UUID: lans[0].ID}},
+	}, nil).Extract()
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
+
+	// A server keeps its address while it is off.
+	require.NoError(t, servers.Stop(t.Context(), c.compute(t, "-demo"), one).ExtractErr())
+	c.becomes(t, one, "SHUTOFF")
+	require.NoError(t, servers.Start(t.Context(), c.compute(t, "-demo"), one).ExtractErr())
+	require.Equal(t, first, onlyAddress(t, c.becomes(t, one, "ACTIVE")))
+	c.console(t, one, "TG dhcp if=eth0 ip="+first+" ", 2)
+
+	c.delete(t, one)
+	require.Empty(t, list())
+	c.delete(t, two)
+	require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-alt"), theirs).ExtractErr())
+	c.goneAs(t, "-alt", theirs)
+	c.nothingIsLeft(t)
+}
+
+// smallGuest is enough for the tiny guest.
+var smallGuest = flavorSpec{"e2e-small-guest", 192, 1, 0, 0, nil}
+
+// createAs is create for another user.
+func (c *testCloud) createAs(t *testing.T, user string, f flavorSpec, change func(*servers.CreateOpts)) string {
+	t.Helper()
+	client := c.asking(t, user)
+	opts := servers.CreateOpts{Name: "another-project", FlavorRef: c.flavor(t, f), ImageRef: c.image}
+	change(&opts)
+	s, err := servers.Create(t.Context(), client, opts, nil).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = servers.Delete(context.Background(), client, s.ID).ExtractErr()
+		c.goneAs(t, user, s.ID)
+	})
+	return s.ID
+}
+
+// onlyAddress is the one address of a server.
+func onlyAddress(t *testing.T, s *servers.Server) string {
+	t.Helper()
+	require.Equal(t, "ACTIVE", s.Status, "fault: %s", s.Fault.Message)
+	require.Len(t, s.Addresses, 1)
+	for _, network := range s.Addresses {
+		list, ok := network.([]any)
+		require.True(t, ok)
+		require.Len(t, list, 1)
+		entry, ok := list[0].(map[string]any)
+		require.True(t, ok)
+		address, ok := entry["addr"].(string)
+		require.True(t, ok)
+		return address
+	}
+	return ""
+}

@@ -1,0 +1,284 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsbinding"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud"
+	"strongroom/deploy/cloud/ovn"
+	"strongroom/deploy/dev/stack"
+)
+
+// switchFolder is where libvirt looks for the machine's Open vSwitch.
+const switchFolder = "/run/openvswitch"
+
+// networkTurn is the turn of the one cloud at a time that has Neutron, for the machine has one Open vSwitch;
+// networkClouds counts them.
+var (
+	networkTurn   = make(chan struct{}, 1)
+	networkClouds int
+)
+
+// networkCloud gives a cloud whose servers have ports of a real Neutron, on a chassis that is this
+// machine. There is one at a time.
+func networkCloud(t *testing.T) *testCloud { return networkCloudOf(t, 1) }
+
+// networkCloudOf is the same with so many hosts, each of which is a chassis.
+func networkCloudOf(t *testing.T, hosts int) *testCloud {
+	t.Helper()
+	t.Parallel()
+	needRoot(t)
+	require.True(t, ovn.Installed(), "deploy/install-packages network")
+	networkTurn <- struct{}{}
+	t.Cleanup(func() { <-networkTurn })
+	place := <-idle // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle <- place })
+	networkClouds++
+	c, err := startWith("nets"+strconv.Itoa(networkClouds), hosts, append([]string{cloud.Neutron}, coreServices...),
+		"STRONGROOM_NETWORKS__BACKEND=neutron", "STRONGROOM_NETWORKS__VIF_PLUGGING_TIMEOUT=10m") // longer than tests wait: Neutron must tell
+	if c != nil {
+		t.Cleanup(c.end)
+	}
+	require.NoError(t, err)
+	folder, err := c.real.SwitchFolder()
+	require.NoError(t, err)
+	if _, err := os.Stat(switchFolder); errors.Is(err, fs.ErrNotExist) {
+		_ = os.Remove(switchFolder) // of a run that was killed
+	}
+	require.NoError(t, os.Symlink(folder, switchFolder), "the machine has an Open vSwitch of its own")
+	t.Cleanup(func() { require.NoError(t, os.Remove(switchFolder)) })
+	for number := 2; number <= hosts; number++ {
+		c.addChassis(t, c.Host(number))
+	}
+	return c
+}
+
+// addChassis lets Neutron have a host that is not the first: libvirt there finds a switch of its own.
+func (c *testCloud) addChassis(t *testing.T, h stack.Host) {
+	t.Helper()
+	folder, err := c.real.AddHost(t.Context(), hostName(t, h), fmt.Sprintf("%s-%d", h.Network(), h.Number))
+	require.NoError(t, err)
+	pid, err := os.ReadFile(filepath.Join(filepath.Dir(h.ConfigFile()), "libvirt", "run", "namespace.pid"))
+	require.NoError(t, err)
+	said, err := exec.CommandContext(t.Context(), "nsenter", "--target", string(pid), "--mount", "--", "mount", "--bind", folder, switchFolder).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+}
+
+// networking gives a client of Neutron.
+func (c *testCloud) networking(t *testing.T, user string) *gophercloud.ServiceClient {
+	t.Helper()
+	s, err := c.session(user)
+	require.NoError(t, err)
+	client, err := openstack.NewNetworkV2(s.provider, s.endpoint)
+	require.NoError(t, err)
+	return client
+}
+
+// newLAN makes a network with a subnet.
+func newLAN(t *testing.T, client *gophercloud.ServiceClient) *networks.Network {
+	t.Helper()
+	lan, err := networks.Create(t.Context(), client, networks.CreateOpts{Name: "lan"}).Extract()
+	require.NoError(t, err)
+	_, err = subnets.Create(t.Context(), client, subnets.CreateOpts{NetworkID: lan.ID, IPVersion: 4, CIDR: "10.1.0.0/24"}).Extract()
+	require.NoError(t, err)
+	return lan
+}
+
+// boundPort is a port, as Neutron's administrator sees it.
+type boundPort struct {
+	ports.Port
+	portsbinding.PortsBindingExt
+}
+
+// TestServersHavePortsOfNeutron follows a server with a port that strongroom makes and one that its user
+// brings through its life.
+func TestServersHavePortsOfNeutron(t *testing.T) {
+	backends(t, openStack)
+	c := networkCloud(t)
+	user, admin := c.networking(t, "-demo"), c.networking(t, "")
+	lan := newLAN(t, user)
+	brought, err := ports.Create(t.Context(), user, ports.CreateOpts{NetworkID: lan.ID, Name: "mine"}).Extract()
+	require.NoError(t, err)
+	port := func(id string) (p boundPort) {
+		t.Helper()
+		require.NoError(t, ports.Get(t.Context(), admin, id).ExtractInto(&p))
+		return p
+	}
+	on := func(networks ...servers.Network) func(*servers.CreateOpts) {
+		return func(o *servers.CreateOpts) { o.Networks = networks }
+	}
+
+	id := c.create(t, encrypted, on(servers.Network{UUID: lan.ID}, servers.Network{Port: brought.ID}))
+	s := c.becomes(t, id, "ACTIVE")
+	require.Len(t, s.Addresses["lan"], 2)
+	client := c.compute(t, "-demo")
+	pages, err := attachinterfaces.List(client, id).AllPages(t.Context())
+	require.NoError(t, err)
+	attached, err := attachinterfaces.ExtractInterfaces(pages)
+	require.NoError(t, err)
+	require.Len(t, attached, 2)
+	require.Equal(t, brought.ID, attached[1].PortID)
+	own := attached[0].PortID
+	name, err := os.Hostname()
+	require.NoError(t, err)
+	said := c.serial(t, id).ask("net", "net=")
+	for _, a := range attached {
+		require.Equal(t, "ACTIVE", a.PortState, "the create waited for it")
+		p := port(a.PortID)
+		require.Equal(t, []string{id, "compute:nova", name, "ovs"}, []string{p.DeviceID, p.DeviceOwner, p.HostID, p.VIFType})
+		require.Contains(t, said, p.MACAddress, "the guest has it")
+	}
+
+	// A port is one server's.
+	_, err = servers.Create(t.Context(), client, servers.CreateOpts{
+		Name: "second", FlavorRef: c.flavor(t, encrypted), ImageRef: c.image, Networks: []servers.Network{{Port: brought.ID}},
+	}, nil).Extract()
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+
+	// It keeps them while it is off.
+	require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "SHUTOFF")
+	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "ACTIVE")
+	require.Eventually(t, func() bool { return port(own).Status == "ACTIVE" && port(brought.ID).Status == "ACTIVE" }, time.Minute, time.Second)
+	require.Empty(t, c.audit(t).Findings)
+
+	// A create that fails leaves none: its address is the first one's.
+	failed := c.create(t, encrypted, on(servers.Network{UUID: lan.ID, FixedIP: brought.FixedIPs[0].IPAddress}))
+	require.Contains(t, c.becomes(t, failed, "ERROR").Fault.Message, "is already in use")
+	require.Equal(t, 2, c.portsOf(t, user, lan.ID))
+	c.delete(t, failed)
+
+	c.delete(t, id)
+	err = ports.Get(t.Context(), user, own).Err
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	left := port(brought.ID)
+	require.Equal(t, []string{"", "", ""}, []string{left.DeviceID, left.DeviceOwner, left.HostID})
+	require.Equal(t, 1, c.portsOf(t, user, lan.ID))
+	c.nothingIsLeft(t)
+}
+
+// bindingsOf gives the hosts to which a port is bound, or prepared to be.
+func bindingsOf(t *testing.T, admin *gophercloud.ServiceClient, id string) (hosts []string) {
+	t.Helper()
+	var said struct {
+		Bindings []struct {
+			Host string `json:"host"`
+		} `json:"bindings"`
+	}
+	resp, err := admin.Get(t.Context(), admin.ServiceURL("ports", id, "bindings"), &said, nil)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	for _, b := range said.Bindings {
+		hosts = append(hosts, b.Host)
+	}
+	return hosts
+}
+
+// TestMovesCarryPorts: a server's ports are bound to the host that it is on, and to no other one, whatever moves it.
+func TestMovesCarryPorts(t *testing.T) {
+	backends(t, openStack)
+	c := networkCloudOf(t, 2)
+	a, b := c.Host(1), c.Host(2)
+	user, admin := c.networking(t, "-demo"), c.networking(t, "")
+	lan := newLAN(t, user)
+	brought, err := ports.Create(t.Context(), user, ports.CreateOpts{NetworkID: lan.ID, Name: "mine"}).Extract()
+	require.NoError(t, err)
+	id := c.on(t, a, func() string {
+		return c.create(t, encrypted, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lan.ID}, {Port: brought.ID}} })
+	})
+	var has []string
+	var addresses []string
+	pages, err := ports.List(admin, ports.ListOpts{DeviceID: id}).AllPages(t.Context())
+	require.NoError(t, err)
+	all, err := ports.ExtractPorts(pages)
+	require.NoError(t, err)
+	for _, p := range all {
+		has, addresses = append(has, p.ID), append(addresses, p.MACAddress)
+	}
+	require.Len(t, has, 2)
+	follow := func(h stack.Host) {
+		t.Helper()
+		c.requireOn(t, h, id)
+		for _, p := range has {
+			require.Equal(t, []string{hostName(t, h)}, bindingsOf(t, admin, p))
+			require.Eventually(t, func() bool {
+				var is boundPort
+				require.NoError(t, ports.Get(t.Context(), admin, p).ExtractInto(&is))
+				return is.Status == "ACTIVE" && is.HostID == hostName(t, h) && is.DeviceID == id
+			}, time.Minute, time.Second, "its host has plugged it")
+		}
+		line := c.serial(t, id)
+		said := line.ask("net", "net=")
+		require.NoError(t, line.conn.Close())
+		for _, mac := range addresses {
+			require.Contains(t, said, mac)
+		}
+	}
+	follow(a)
+	client := c.compute(t, "-demo")
+
+	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
+	c.becomes(t, id, "VERIFY_RESIZE")
+	follow(b)
+	require.NoError(t, servers.RevertResize(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "ACTIVE")
+	follow(a)
+
+	require.NoError(t, c.liveMigrate(t, id, &b))
+	c.becomes(t, id, "ACTIVE")
+	require.Empty(t, c.newestAction(t, id).Message)
+	follow(b)
+
+	require.NoError(t, servers.Shelve(t.Context(), client, id).ExtractErr())
+	c.becomes(t, id, "SHELVED_OFFLOADED")
+	for _, p := range has {
+		require.NotContains(t, bindingsOf(t, admin, p), hostName(t, b))
+		var is boundPort
+		require.NoError(t, ports.Get(t.Context(), admin, p).ExtractInto(&is))
+		require.Equal(t, []string{id, "", "unbound"}, []string{is.DeviceID, is.HostID, is.VIFType})
+	}
+	require.Empty(t, c.audit(t).Findings)
+	c.unshelveTo(t, a, id)
+	c.becomes(t, id, "ACTIVE")
+	follow(a)
+
+	c.delete(t, id)
+	require.Equal(t, 1, c.portsOf(t, user, lan.ID))
+	c.nothingIsLeft(t)
+}
+
+// portsOf counts the ports that servers can have on a network.
+func (c *testCloud) portsOf(t *testing.T, client *gophercloud.ServiceClient, network string) int {
+	t.Helper()
+	pages, err := ports.List(client, ports.ListOpts{NetworkID: network}).AllPages(context.Background())
+	require.NoError(t, err)
+	all, err := ports.ExtractPorts(pages)
+	require.NoError(t, err)
+	n := 0
+	for _, p := range all {
+		if p.DeviceOwner == "" || p.DeviceOwner == "compute:nova" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,185 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// volumeCuts are the activities at which operations on a host's volume are cut off: those of the host's worker and of
+// the control worker.
+var volumeCuts = map[string][]string{
+	"open":   {"record.BeginVolume", "volume.Look", "volume.Open", "record.SetVolume", "record.Settle"},
+	"close":  {"record.BeginVolume", "volume.Close", "record.Settle"},
+	"rotate": {"record.BeginVolume", "key.Create", "record.SetVolume", "volume.Rotate", "ledger.Things", "key.Remove.key_secret", "record.Settle"},
+}
+
+// What is on the nested host.
+const (
+	nestedSecure = nestedState + "/state"
+	nestedFaults = "/run/faults"
+	nestedDevice = "/dev/" + nestedGroup + "/secure"
+)
+
+// The kill matrix over the operations on the volume that has a host's own state: the host waits for it before it takes
+// anything else, it is formatted once and keeps its data; it is not closed while a guest runs; and whatever worker dies at
+// each of their activities, the operation succeeds, and nothing is left behind.
+func TestKillMatrixSecureVolume(t *testing.T) {
+	backends(t, local, openStack)
+	swtpm := nestedLibvirtd.Dir + "/lib/swtpm"
+	h := newNestedHostWith(t, "luksv2", nestedNeeds{name: "volume", host: map[string]any{"swtpm_enabled": true, "swtpm_state": swtpm}})
+	if h == nil {
+		return
+	}
+	h.inside(t, "", "mkdir", "-p", nestedFaults)
+	h.inside(t, "", "lvm", "lvcreate", "--quiet", "--yes", "--wipesignatures", "n", "--zero", "n", "--size", "192M", "--name", "secure", nestedGroup)
+	h.config["host"].(map[string]any)["secure_state"] = nestedSecure
+	for _, folder := range []string{"instances", "image_cache"} {
+		h.config["host"].(map[string]any)[folder] = nestedSecure + "/" + folder
+	}
+	text, err := yaml.Marshal(h.config)
+	require.NoError(t, err)
+	h.inside(t, string(text), "sh", "-c", "umask 077 && cat >"+nestedConfig)
+	// As a service manager does, it starts a worker that has ended again.
+	h.ask(t, "/worker", nestedOrder{Command: []string{"sh", "-c", fmt.Sprintf(
+		"while :; do STRONGROOM_FAULTPOINTS=%s %s --config %s host; sleep 0.3; done", nestedFaults, h.binary, nestedConfig)}})
+
+	out, err := h.secureState("open")
+	require.Error(t, err)
+	require.Contains(t, out, "--device says which")
+	out, err = h.secureState("open", "--device", nestedDevice)
+	require.Error(t, err)
+	require.Contains(t, out, swtpm+" is not empty", "the worker has used it without a volume")
+	h.inside(t, "", "find", swtpm, "-mindepth", "1", "-delete")
+	_, err = h.secureState("open", "--device", "/dev/zero")
+	require.Error(t, err, "it is no block device")
+	_, err = h.secureState("status")
+	require.Error(t, err, "nothing was begun")
+
+	h.arm(t, "key.Create@before")
+	h.cut(t, "open", "key.Create@after", "--device", nestedDevice)
+	h.inside(t, "kept\n", "sh", "-c", "cat >"+nestedSecure+"/data && sync")
+	h.isUp(t)
+	h.keyAloneIsLeft(t)
+
+	id := h.createOf(t, countsWithTPM, h.count)
+	h.becomes(t, id, "ACTIVE")
+	for _, folder := range []string{swtpm, nestedSecure + "/swtpm"} { // libvirt's is one of the volume's
+		require.NotEmpty(t, h.inside(t, "", "find", folder+"/"+id, "-type", "f"), folder)
+	}
+	out, err = h.secureState("close")
+	require.Error(t, err)
+	require.Contains(t, out, "guests run on this host: 1")
+	require.Contains(t, h.inside(t, "", "cat", "/proc/mounts"), nestedSecure)
+	h.delete(t, id)
+
+	for _, point := range cutsOf("secure volume rotate", volumeCuts["rotate"]) {
+		t.Run("rotate "+point, func(t *testing.T) { h.cut(t, "rotate", point) })
+	}
+	closes, opens := cutsOf("secure volume close", volumeCuts["close"]), cutsOf("secure volume open", volumeCuts["open"])
+	for i := range max(len(closes), len(opens)) {
+		do := func(what string, points []string) {
+			point := ""
+			if i < len(points) {
+				point = points[i]
+			}
+			t.Run(what+" "+point, func(t *testing.T) { h.cut(t, what, point) })
+		}
+		do("close", closes)
+		mounts := h.inside(t, "", "cat", "/proc/mounts")
+		require.NotContains(t, mounts, nestedSecure)
+		require.NotContains(t, mounts, swtpm)
+		require.NotContains(t, strings.Join(h.opened(t), " "), "strongroom-volume")
+		do("open", opens)
+		require.Equal(t, "kept\n", h.inside(t, "", "cat", nestedSecure+"/data"))
+	}
+	h.isUp(t)
+	h.exchangeDisk(t)
+	h.isUp(t)
+	h.keyAloneIsLeft(t)
+}
+
+// keyAloneIsLeft requires that the ledger and the world agree, and that of all that the host and its servers ever had in the
+// real services the volume's one key is there.
+func (h *nestedHost) keyAloneIsLeft(t *testing.T) {
+	t.Helper()
+	require.Empty(t, h.audit(t).Findings)
+	if h.real == nil {
+		return
+	}
+	require.Empty(t, h.ownerless(t, "-demo"))
+	left := h.ownerless(t, "-strongroom")
+	require.Len(t, left, 1)
+	require.Contains(t, left[0], "secret strongroom volume ")
+}
+
+// exchangeDisk puts an empty disk in the place of the host's volume: it is formatted where it is named, also when the worker dies over
+// that, and not otherwise; and the volume is opened where it is.
+func (h *nestedHost) exchangeDisk(t *testing.T) {
+	t.Helper()
+	lvm := func(args ...string) { h.inside(t, "", append([]string{"lvm"}, args...)...) }
+	const away, empty = nestedDevice + "-away", nestedDevice + "-empty"
+	lvm("lvcreate", "--quiet", "--yes", "--wipesignatures", "n", "--zero", "n", "--size", "96M", "--name", "secure-empty", nestedGroup)
+	refused := func(says string, args ...string) {
+		t.Helper()
+		out, err := h.secureState("open", args...)
+		require.Error(t, err)
+		require.Contains(t, out, says)
+	}
+	refused("open on another device than "+empty, "--device", empty)
+	h.cut(t, "close", "")
+	refused("no such file", "--device", nestedDevice+"-none")
+	h.cut(t, "open", "") // where it was
+	require.Equal(t, "kept\n", h.inside(t, "", "cat", nestedSecure+"/data"))
+	h.cut(t, "close", "")
+
+	lvm("lvrename", "--quiet", nestedGroup, "secure", "secure-away")
+	lvm("lvrename", "--quiet", nestedGroup, "secure-empty", "secure")
+	refused(nestedDevice + " of host " + h.name + " is new")
+	require.Equal(t, "0\n", h.inside(t, "", "sh", "-c", "tr -d '\\000' <"+nestedDevice+" | wc -c"), "it is as it was")
+	h.cut(t, "open", "volume.Open@after", "--device", nestedDevice)
+	h.inside(t, "other\n", "sh", "-c", "test ! -e "+nestedSecure+"/data && cat >"+nestedSecure+"/data && sync")
+	for device, has := range map[string]string{away: "kept\n", nestedDevice: "other\n"} {
+		h.cut(t, "close", "")
+		h.cut(t, "open", "", "--device", device)
+		require.Equal(t, has, h.inside(t, "", "cat", nestedSecure+"/data"))
+	}
+}
+
+// secureState runs a command on the host's volume.
+func (h *nestedHost) secureState(do string, args ...string) (string, error) {
+	return h.strongroom(append([]string{"--config", h.ConfigFile(), "host", "secure-state", h.name, do, "--timeout", settleTimeout.String()}, args...)...)
+}
+
+// cut does something to the volume, and has a worker die at a point; "": none does.
+func (h *nestedHost) cut(t *testing.T, do, point string, args ...string) {
+	t.Helper()
+	switch {
+	case point == "":
+	case strings.HasPrefix(point, "volume."):
+		h.inside(t, "", "touch", nestedFaults+"/"+point)
+		defer func() { h.inside(t, "", "test", "!", "-e", nestedFaults+"/"+point) }()
+	default:
+		h.arm(t, point)
+		defer func() { // a point after the last step is reached a moment later than who waits for the operation reads its end
+			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(h.faults, point)); return os.IsNotExist(err) }, settleTimeout, 100*time.Millisecond)
+		}()
+	}
+	out, err := h.secureState(do, append(args, "-o", "json")...)
+	require.NoError(t, err, out)
+	var is struct {
+		Open  bool
+		Kind  string
+		State string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &is), out)
+	require.Equal(t, "succeeded", is.State, out)
+	require.Equal(t, do != "close", is.Open, out)
+}

@@ -1,0 +1,161 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/domain"
+	"strongroom/activities/ledger"
+	"strongroom/activities/port"
+	"strongroom/activities/record"
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// InterfaceAttach gives a server a port more, and its guest at once where that runs. When it fails
+// or is cancelled, the server has the interfaces that it had.
+func InterfaceAttach(ctx workflow.Context, in durable.OperationInput) error {
+	return onMachineWith(ctx, in, compute.InterfaceAttach, func(m *machine, in compute.InterfaceAttachArguments) body {
+		return &interfaceAttach{machine: m, zone: in.Zone, network: in.Network}
+	})
+}
+
+type interfaceAttach struct {
+	*machine
+	zone    string
+	network compute.Network // as it is asked for; once the port is bound, as it is
+}
+
+func (i *interfaceAttach) run(ctx workflow.Context) error {
+	if i.network.Port == nil {
+		return compute.Errorf(compute.Invalid, "network %s is not the network service's", i.network.UUID)
+	}
+	if err := i.server.CheckAttaches(i.network); err != nil {
+		return err
+	}
+	if err := i.allocate(ctx); err != nil {
+		return err
+	}
+	if err := i.take(ctx, i.plug()); err != nil {
+		return err
+	}
+	return i.commit(ctx, i.unchanged())
+}
+
+// allocate makes the port and binds it. One that its user made is the server's on record before, so that no other
+// server takes it.
+func (i *interfaceAttach) allocate(ctx workflow.Context) error {
+	name := compute.PortName(i.Operation, "nic")
+	if i.network.HasPort() {
+		name = compute.PortUse(*i.network.Port.ID, i.Server)
+		// A workflow task of its own: one that died when the port is on record would read it there, as if the server had
+		// it before.
+		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+		i.unwritten.Networks = i.with(i.network)
+	}
+	made := []compute.Thing{i.thing(compute.ThingPort, compute.PlaceNetworks, name)}
+	return i.take(ctx, step{
+		event: "allocate_interface", makes: made,
+		do: func(ctx workflow.Context) error {
+			got, err := port.Plug.Run(ctx, port.PlugInput{
+				Credential: i.asked.Credential, Server: i.Server, Network: i.network, Name: name, Host: i.host.Name, Zone: i.zone,
+			})
+			if err != nil {
+				return err
+			}
+			i.network, made[0].Reference = got.Network, got.Network.Port.ID.String()
+			i.unwritten.Networks = i.with(i.network)
+			return nil
+		},
+		undo: func(ctx workflow.Context) error {
+			if !i.network.HasPort() {
+				return nil
+			}
+			return record.DropPort.Do(ctx, record.DropPortInput{OperationInput: i.OperationInput, Port: *i.network.Port.ID, Undo: true})
+		},
+	})
+}
+
+// with gives the server's interfaces and one more.
+func (i *interfaceAttach) with(n compute.Network) []compute.Network {
+	return append(slices.Clone(i.server.Networks), n)
+}
+
+// plug is the step that gives the domain the interface. Its undo does not wait for a guest that keeps it: the device
+// leads nowhere once its port is gone, and is gone with the guest's next start.
+func (i *interfaceAttach) plug() step {
+	in := domain.InterfaceInput{Server: i.Server, Network: i.network}
+	return step{
+		event: "attach_interface", host: &i.host,
+		do: func(ctx workflow.Context) error { return domain.Plug.On(i.host).Do(ctx, in) },
+		undo: func(ctx workflow.Context) error {
+			in.Brief = true
+			err := domain.Unplug.On(i.host).Do(ctx, in)
+			if err != nil && durable.FromTemporal(err).Kind == compute.Conflict {
+				workflow.GetLogger(ctx).Warn("a guest keeps a device whose port is removed", "port", in.Network.Port.ID, "error", err)
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+func (i *interfaceAttach) outcome(workflow.Context, *compute.Error) record.SettleInput {
+	return i.unchanged()
+}
+
+// InterfaceDetach takes one of a server's ports from it, once its guest has given the device up. A port that
+// strongroom made is removed, one that its user made is bound to nothing. When it fails or is cancelled before,
+// the server keeps it.
+func InterfaceDetach(ctx workflow.Context, in durable.OperationInput) error {
+	return onMachineWith(ctx, in, compute.InterfaceDetach, func(m *machine, in compute.InterfaceDetachArguments) body {
+		return &interfaceDetach{machine: m, port: in.Port}
+	})
+}
+
+type interfaceDetach struct {
+	*machine
+	port compute.PortID
+}
+
+func (i *interfaceDetach) run(ctx workflow.Context) error {
+	network, err := i.server.InterfaceOn(i.port)
+	if err != nil {
+		return err
+	}
+	has, err := ledger.Things.Run(ctx, compute.ServerOwner(i.Server))
+	if err != nil {
+		return err
+	}
+	if err := i.take(ctx, i.unplug(network)); err != nil {
+		return err
+	}
+	ctx, err = passPointOfNoReturn(ctx, i.operation, record.DropPort, func(last *record.Close) record.DropPortInput {
+		return record.DropPortInput{OperationInput: i.OperationInput, Close: last, Port: i.port}
+	})
+	if err != nil {
+		return err
+	}
+	if err := i.removeAfterCommit(ctx, "release_interface", compute.ThingsOfPort(has, i.port, i.Server)); err != nil {
+		return err
+	}
+	return i.commit(ctx, i.unchanged())
+}
+
+// unplug is the step that takes the interface from the domain.
+func (i *interfaceDetach) unplug(n compute.Network) step {
+	in := domain.InterfaceInput{Server: i.Server, Network: n}
+	return step{
+		event: "detach_interface", host: &i.host,
+		do:   func(ctx workflow.Context) error { return domain.Unplug.On(i.host).Do(ctx, in) },
+		undo: func(ctx workflow.Context) error { return domain.Plug.On(i.host).Do(ctx, in) },
+	}
+}
+
+func (i *interfaceDetach) outcome(workflow.Context, *compute.Error) record.SettleInput {
+	return i.unchanged()
+}

@@ -1,0 +1,47 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"strongroom/activities/disk"
+	"strongroom/compute"
+)
+
+// newNVRAM is the file with the variables of the new machine's UEFI, where the old one does not have
+// it on the same host; "" where there is none to be made.
+func (s *switchover) newNVRAM() string {
+	file := s.to.server.NVRAM()
+	if s.from != nil && s.from.host.ID == s.to.host.ID && s.from.server.NVRAM() == file {
+		return ""
+	}
+	return file
+}
+
+// withNVRAM is a step that makes the new machine's disks, and the variables of its UEFI beside them: of
+// is the old machine's file that they are copied of on the same host, "" for those of a new machine.
+func (s *switchover) withNVRAM(made step, of string) step {
+	file := s.newNVRAM()
+	if file == "" {
+		return made
+	}
+	made.makes = append(made.makes, s.file(s.to.host, file))
+	disks := made.do
+	made.do = func(ctx workflow.Context) error {
+		if err := disks(ctx); err != nil {
+			return err
+		}
+		return disk.CreateNVRAM.On(s.to.host).Do(ctx, disk.NVRAMInput{
+			Server: s.Server, File: file, Firmware: s.to.server.Firmware(), Machine: s.to.server.MachineType(), Of: of,
+		})
+	}
+	return made
+}
+
+// receiveNVRAM has the new machine's host copy the variables of the old one's UEFI.
+func (m *migration) receiveNVRAM(ctx workflow.Context, from compute.Agent) error {
+	file := m.to.server.NVRAM()
+	if file == "" {
+		return nil
+	}
+	return disk.ReceiveNVRAM.On(m.to.host).Do(ctx, disk.ReceiveNVRAMInput{Server: m.Server, Operation: m.Operation, File: file, From: from})
+}
