@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -134,9 +135,18 @@ func (c *testCloud) realSecrets(t *testing.T, user string) []secrets.Secret {
 
 func lastPart(url string) string { return url[strings.LastIndex(url, "/")+1:] }
 
-// watchesImageKeys starts control workers again that look at images often.
+// watchesImageKeys starts control workers again that look at images often. They take up the keys of images that earlier tests
+// have deleted, too: when the test has ended and nobody looks any more, all are forgotten, or the audits of later tests would list them.
 func (c *testCloud) watchesImageKeys(t *testing.T) {
 	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.Background()
+		db, err := pgx.Connect(ctx, databaseURL(t, c))
+		require.NoError(t, err)
+		defer func() { _ = db.Close(ctx) }()
+		_, err = db.Exec(ctx, "DELETE FROM image_keys")
+		require.NoError(t, err)
+	})
 	c.configured(t, "control", "control", map[string]any{"image_key_interval": "10s", "image_key_grace": "10s", "image_key_most_gone": 100})
 }
 
@@ -223,7 +233,6 @@ func TestEE44KeysOfImagesGoWithThem(t *testing.T) {
 	require.True(t, c.hasKeyOf(t, shared), "another image is encrypted with it")
 	require.True(t, c.hasKeyOf(t, kept), "its image said False")
 	c.startAgain(t, id) // the key that liar named is the server's
-	// Other tests have images in the same projects, whose keys the audit tells of as well.
 	var listed []string
 	for _, f := range c.audit(t).Findings {
 		for _, img := range []*images.Image{gone, shared, kept, liar} {

@@ -20,9 +20,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
 	"github.com/stretchr/testify/require"
 	"libvirt.org/go/libvirtxml"
 
+	"strongroom/activities/object/swift"
 	"strongroom/compute"
 	"strongroom/deploy/dev/libvirtd/libvirttest"
 	"strongroom/deploy/dev/process"
@@ -144,13 +146,15 @@ func (r *requests) taken(server, key string) map[string]int {
 // TPM-10, TPM-11, TPM-41: when a guest is about to start, the id of its vTPM's key is on record, and libvirt has
 // the key as a secret of that id, private and in its memory alone, and has it no more when the guest runs.
 // What a vTPM adds to a create, to each start and to a delete, in calls of libvirt and requests to key manager
-// and object store, is what docs/vtpm.md says, and the second start costs what the first did.
+// and object store, is what docs/vtpm.md says, and the second start costs what the first did. EE-25: the key of the root
+// disk of a server that is shelved is deleted once, with the server.
 func TestWhatAVTPMAddsToAServer(t *testing.T) {
 	backends(t, openStack, local)
 	c := ownCloud(t)
 	var keyManager, objectStore *requests
 	if c.real != nil {
 		keyManager, objectStore = c.requestsTo(t, openstack.NewKeyManagerV1), c.requestsTo(t, openstack.NewObjectStorageV1)
+		c.withoutContainer(t, "-demo")
 		cloud := c.cloudSettings(t)
 		defer cloud.restore(t)
 		cloud.with(t, map[string]map[string]any{
@@ -202,7 +206,26 @@ func TestWhatAVTPMAddsToAServer(t *testing.T) {
 	}
 	c.delete(t, id)
 	costs(id, key, nothing, none{"DELETE the key": 1, "GET by name": 1}, none{})
+	if c.real != nil {
+		id = c.createIdle(t, encrypted)
+		c.becomes(t, id, "ACTIVE")
+		root := c.disks(t, id)[0].Secret
+		c.shelve(t, id)
+		keyManager.taken(id, root)
+		c.delete(t, id)
+		require.Equal(t, 1, keyManager.taken(id, root)["DELETE the key"])
+	}
 	c.nothingIsLeft(t)
+}
+
+// withoutContainer deletes the container that strongroom makes in a project at its first upload: before that, it asks the
+// object store one thing more.
+func (c *testCloud) withoutContainer(t *testing.T, user string) {
+	t.Helper()
+	err := containers.Delete(t.Context(), c.service(t, user, openstack.NewObjectStorageV1), swift.Container).Err
+	if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		require.NoError(t, err)
+	}
 }
 
 // requireLent requires that libvirt knows a vTPM's key, of a server that does not run yet: as a secret of
