@@ -30,6 +30,43 @@ func TestEveryTestIsInASample(t *testing.T) {
 	}
 }
 
+// A seed leaves half of the matrices of a back end in the sample, each on one back end; there is a seed for each of them,
+// and every other test is in every sample.
+func TestSamplesOfMatrices(t *testing.T) {
+	backends(t, local) // it reads files
+	t.Parallel()
+	all, err := declarations()
+	require.NoError(t, err)
+	met := map[string]bool{}
+	for seed := range 300 {
+		some := someMatrices(all, fmt.Sprint(seed))
+		require.Equal(t, some, someMatrices(all, fmt.Sprint(seed)))
+		require.Len(t, some, len(all))
+		chosen := map[string]int{}
+		for name, d := range all {
+			if !strings.HasPrefix(name, matrices) {
+				require.Equal(t, d, some[name])
+				continue
+			}
+			require.Equal(t, d.able, some[name].able, name)
+			require.LessOrEqual(t, len(some[name].sample), 1, name)
+			for _, on := range some[name].sample {
+				require.Contains(t, d.sample, on)
+				chosen[on]++
+				met[name+" on "+on] = true
+			}
+		}
+		for _, on := range []string{local, openStack} {
+			require.Positive(t, chosen[on])
+		}
+	}
+	for name, d := range all {
+		for _, on := range d.sample {
+			require.True(t, met[name+" on "+on] || !strings.HasPrefix(name, matrices), "%s on %s", name, on)
+		}
+	}
+}
+
 // A sample has points of both sides and no point twice; a seed decides it, and there is
 // one for each point.
 func TestSamplesOfFaultPoints(t *testing.T) {

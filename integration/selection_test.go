@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -61,6 +62,35 @@ type declared struct{ able, sample []string }
 // asked for by name: those need not be in the sample.
 func (d declared) chosen(on string, everything bool, asked string) bool {
 	return slices.Contains(d.sample, on) || (everything || asked != "") && slices.Contains(d.able, on)
+}
+
+// matrices is how the tests begin that cut off operations, at many points each. No row of the design documents is shown by
+// them alone: a sample has some of them.
+const matrices = "TestKillMatrix"
+
+// someMatrices leaves in the sample what a seed chooses of the matrices: every second one of a back end, and each of
+// those that are for both on one of them.
+func someMatrices(all map[string]declared, text string) map[string]declared {
+	some := maps.Clone(all)
+	left := map[string][]string{}
+	d := dice(text, "matrices")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !strings.HasPrefix(name, matrices) {
+			continue
+		}
+		places := all[name].sample
+		place := places[d.IntN(len(places))]
+		left[place] = append(left[place], name)
+		some[name] = declared{able: all[name].able, sample: []string{place}}
+	}
+	for _, place := range []string{local, openStack} {
+		names := left[place]
+		d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		for _, name := range names[:len(names)/2] {
+			some[name] = declared{able: all[name].able}
+		}
+	}
+	return some
 }
 
 //go:embed *_test.go
@@ -126,6 +156,7 @@ func choose() error {
 	if err != nil {
 		return err
 	}
+	all = someMatrices(all, seed.Text())
 	var out []string
 	for name, d := range all {
 		if !d.chosen(leansOn(), full(), flagText("test.run")) {
