@@ -53,7 +53,7 @@ func uploadGuest(client *gophercloud.ServiceClient, name, file string) (string, 
 }
 
 // bootTimeout is long: many guests share two CPUs that are emulated.
-const bootTimeout = 2 * time.Minute
+const bootTimeout = 5 * time.Minute
 
 // serial is a guest's serial line, to read and to type.
 type serial struct {
