@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"strongroom/compute"
 )
 
 // volumeCuts are the activities at which operations on a host's volume are cut off: those of the host's worker and of
@@ -19,6 +22,7 @@ var volumeCuts = map[string][]string{
 	"open":   {"record.BeginVolume", "volume.Look", "volume.Open", "record.SetVolume", "record.Settle"},
 	"close":  {"record.BeginVolume", "volume.Close", "record.Settle"},
 	"rotate": {"record.BeginVolume", "key.Create", "record.SetVolume", "volume.Rotate", "ledger.Things", "key.Remove.key_secret", "record.Settle"},
+	"undo":   {"volume.Remove.volume_mount", "volume.Remove.volume_mapping", "record.SetVolume", "record.Settle"}, // of an open that failed
 }
 
 // What is on the nested host.
@@ -26,11 +30,12 @@ const (
 	nestedSecure = nestedState + "/state"
 	nestedFaults = "/run/faults"
 	nestedDevice = "/dev/" + nestedGroup + "/secure"
+	nestedFormer = nestedDevice + "-former" // what of it was copied before its key was changed
 )
 
 // The kill matrix over the operations on the volume that has a host's own state: the host waits for it before it takes
 // anything else, it is formatted once and keeps its data; it is not closed while a guest runs; and whatever worker dies at
-// each of their activities, the operation succeeds, and nothing is left behind.
+// each of their activities, the operation succeeds, or fails as it would have, and nothing is left behind.
 func TestKillMatrixSecureVolume(t *testing.T) {
 	backends(t, local, openStack)
 	swtpm := nestedLibvirtd.Dir + "/lib/swtpm"
@@ -39,7 +44,7 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 		return
 	}
 	h.inside(t, "", "mkdir", "-p", nestedFaults)
-	h.inside(t, "", "lvm", "lvcreate", "--quiet", "--yes", "--wipesignatures", "n", "--zero", "n", "--size", "192M", "--name", "secure", nestedGroup)
+	h.logicalVolume(t, nestedDevice, "192M")
 	h.config["host"].(map[string]any)["secure_state"] = nestedSecure
 	for _, folder := range []string{"instances", "image_cache"} {
 		h.config["host"].(map[string]any)[folder] = nestedSecure + "/" + folder
@@ -80,6 +85,8 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 	require.Contains(t, h.inside(t, "", "cat", "/proc/mounts"), nestedSecure)
 	h.delete(t, id)
 
+	h.logicalVolume(t, nestedFormer, "64M")
+	h.inside(t, "", "dd", "if="+nestedDevice, "of="+nestedFormer, "bs=1M", "count=17", "conv=fsync")
 	for _, point := range cutsOf("secure volume rotate", volumeCuts["rotate"]) {
 		t.Run("rotate "+point, func(t *testing.T) { h.cut(t, "rotate", point) })
 	}
@@ -126,7 +133,7 @@ func (h *nestedHost) exchangeDisk(t *testing.T) {
 	t.Helper()
 	lvm := func(args ...string) { h.inside(t, "", append([]string{"lvm"}, args...)...) }
 	const away, empty = nestedDevice + "-away", nestedDevice + "-empty"
-	lvm("lvcreate", "--quiet", "--yes", "--wipesignatures", "n", "--zero", "n", "--size", "96M", "--name", "secure-empty", nestedGroup)
+	h.logicalVolume(t, empty, "96M")
 	refused := func(says string, args ...string) {
 		t.Helper()
 		out, err := h.secureState("open", args...)
@@ -136,6 +143,7 @@ func (h *nestedHost) exchangeDisk(t *testing.T) {
 	refused("open on another device than "+empty, "--device", empty)
 	h.cut(t, "close", "")
 	refused("no such file", "--device", nestedDevice+"-none")
+	h.opensNeither(t)
 	h.cut(t, "open", "") // where it was
 	require.Equal(t, "kept\n", h.inside(t, "", "cat", nestedSecure+"/data"))
 	h.cut(t, "close", "")
@@ -153,6 +161,40 @@ func (h *nestedHost) exchangeDisk(t *testing.T) {
 	}
 }
 
+// opensNeither asks for the volume on a device whose header somebody else made, or on one whose header another key opens, and has a
+// worker die in the undo of that. Nothing is open of it then, also what a worker had left that died over an open before, and
+// not a byte of the device is another.
+func (h *nestedHost) opensNeither(t *testing.T) {
+	t.Helper()
+	const foreign = nestedDevice + "-foreign"
+	h.logicalVolume(t, foreign, "64M")
+	h.inside(t, strings.Repeat("somebody's", 4), "cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2", "--pbkdf", "pbkdf2",
+		"--pbkdf-force-iterations", "1000", "--key-file", "-", foreign)
+	host := compute.HostID{UUID: uuid.MustParse(strings.TrimSpace(h.inside(t, "", "cat", nestedState+"/host.id")))}
+	part := "strongroom-volume-" + compute.StateVolume(host).String() + "_dif"
+	says := map[string]string{foreign: "refused, and left as it is", nestedFormer: "does not open this volume"}
+	for i, point := range cutsOf("secure volume undo", volumeCuts["undo"]) {
+		device := []string{foreign, nestedFormer}[(i+i/2)%2]
+		t.Run("undo "+point, func(t *testing.T) {
+			h.inside(t, "", "dmsetup", "create", part, "--table", "0 8 error")
+			sum := h.inside(t, "", "sha256sum", device)
+			is, out := h.ends(t, "open", point, "--device", device)
+			require.Equal(t, "failed", is.State, out)
+			require.Contains(t, is.Message, says[device])
+			require.False(t, is.Open, out)
+			require.NotContains(t, h.inside(t, "", "dmsetup", "ls"), "strongroom-volume")
+			require.NotContains(t, h.inside(t, "", "cat", "/proc/mounts"), nestedSecure)
+			require.Equal(t, sum, h.inside(t, "", "sha256sum", device), "it was written to")
+		})
+	}
+}
+
+// logicalVolume makes one that has been nothing before.
+func (h *nestedHost) logicalVolume(t *testing.T, device, size string) {
+	t.Helper()
+	h.inside(t, "", "lvm", "lvcreate", "--quiet", "--yes", "--wipesignatures", "n", "--zero", "n", "--size", size, "--name", filepath.Base(device), nestedGroup)
+}
+
 // secureState runs a command on the host's volume.
 func (h *nestedHost) secureState(do string, args ...string) (string, error) {
 	return h.strongroom(append([]string{"--config", h.ConfigFile(), "host", "secure-state", h.name, do, "--timeout", settleTimeout.String()}, args...)...)
@@ -161,25 +203,40 @@ func (h *nestedHost) secureState(do string, args ...string) (string, error) {
 // cut does something to the volume, and has a worker die at a point; "": none does.
 func (h *nestedHost) cut(t *testing.T, do, point string, args ...string) {
 	t.Helper()
-	switch {
-	case point == "":
-	case strings.HasPrefix(point, "volume."):
-		h.inside(t, "", "touch", nestedFaults+"/"+point)
-		defer func() { h.inside(t, "", "test", "!", "-e", nestedFaults+"/"+point) }()
-	default:
-		h.arm(t, point)
-		defer func() { // a point after the last step is reached a moment later than who waits for the operation reads its end
-			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(h.faults, point)); return os.IsNotExist(err) }, settleTimeout, 100*time.Millisecond)
-		}()
-	}
-	out, err := h.secureState(do, append(args, "-o", "json")...)
-	require.NoError(t, err, out)
-	var is struct {
-		Open  bool
-		Kind  string
-		State string
-	}
-	require.NoError(t, json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &is), out)
+	is, out := h.ends(t, do, point, args...)
 	require.Equal(t, "succeeded", is.State, out)
 	require.Equal(t, do != "close", is.Open, out)
+}
+
+// volumeEnd is how an operation on the volume ended.
+type volumeEnd struct {
+	Open           bool
+	State, Message string
+}
+
+// ends does something to the volume, has a worker die at a point, which must be reached, and gives how that ended, with all that
+// was said.
+func (h *nestedHost) ends(t *testing.T, do, point string, args ...string) (is volumeEnd, out string) {
+	t.Helper()
+	onHost := strings.HasPrefix(point, "volume.")
+	switch {
+	case point == "":
+	case onHost:
+		h.inside(t, "", "touch", nestedFaults+"/"+point)
+	default:
+		h.arm(t, point)
+	}
+	out, err := h.secureState(do, append(args, "-o", "json")...)
+	_, text, found := strings.Cut(out, "{")
+	require.True(t, found, "%v: %s", err, out)
+	require.NoError(t, json.NewDecoder(strings.NewReader("{"+text)).Decode(&is), out)
+	require.Equal(t, err == nil, is.State == "succeeded", "%v: %s", err, out)
+	switch {
+	case point == "":
+	case onHost:
+		h.inside(t, "", "test", "!", "-e", nestedFaults+"/"+point)
+	default: // a point after the last step is reached a moment later than who waits for the operation reads its end
+		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(h.faults, point)); return os.IsNotExist(err) }, settleTimeout, 100*time.Millisecond)
+	}
+	return is, out
 }

@@ -211,9 +211,13 @@ func (w *volumeWorld) closes(c *record.Close) {
 func (w *volumeWorld) holds(t *testing.T) {
 	t.Helper()
 	for _, thing := range w.things {
-		if thing.Kind == compute.ThingKeySecret && thing.State == compute.ThingWaiting { // for the janitor
+		if thing.State == compute.ThingWaiting { // for the janitor
 			delete(w.things, string(thing.Kind)+thing.Name)
-			delete(w.keys, thing.Name)
+			if thing.Kind == compute.ThingKeySecret {
+				delete(w.keys, thing.Name)
+			} else {
+				w.open = false
+			}
 			continue
 		}
 		require.Equal(t, compute.ThingPresent, thing.State, "%s %s", thing.Kind, thing.Name)
@@ -393,6 +397,56 @@ func TestSecureVolumeFailsAtEachCall(t *testing.T) {
 						require.Equal(t, kind != compute.OpSecureVolumeClose, w.open)
 					})
 				}
+			}
+		}
+	}
+}
+
+// Whichever call of the undo of an open fails once, before or after its work: the open has failed, what it leaves is in order, and
+// the next one does it.
+func TestSecureVolumeFailsInItsUndo(t *testing.T) {
+	t.Parallel()
+	broken := compute.Errorf(compute.Conflict, "broken")
+	opens := func(t *testing.T) *volumeWorld { // a volume that was closed
+		t.Helper()
+		w := prepared(t, compute.OpSecureVolumeClose)
+		require.NoError(t, w.run(t, compute.OpSecureVolumeClose))
+		w.fails = func(call string, _ int, after bool) error {
+			if call == volume.Open.Name && after {
+				return broken
+			}
+			return nil
+		}
+		return w
+	}
+	whole := opens(t)
+	require.ErrorContains(t, whole.run(t, compute.OpSecureVolumeOpen), "broken")
+	whole.holds(t)
+	require.False(t, whole.open, "the undo closed it")
+	undo := slices.Index(whole.calls, volume.Open.Name) + 1
+	require.Contains(t, whole.calls[undo:], volume.Remove.Name)
+	for nth := undo; nth < len(whole.calls); nth++ {
+		for how, failure := range map[string]error{"for good": broken, "for a while": compute.Errorf(compute.Unavailable, "away")} {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d %s/%s/after=%v", nth, whole.calls[nth], how, after), func(t *testing.T) {
+					t.Parallel()
+					w := opens(t)
+					fails := w.fails
+					w.fails = func(call string, n int, isAfter bool) error {
+						if n == nth+1 && isAfter == after {
+							return failure
+						}
+						return fails(call, n, isAfter)
+					}
+					require.ErrorContains(t, w.run(t, compute.OpSecureVolumeOpen), "broken")
+					require.Equal(t, compute.OperationFailed, w.ended)
+					w.holds(t)
+					require.False(t, w.open)
+					w.fails = nil
+					require.NoError(t, w.run(t, compute.OpSecureVolumeOpen))
+					w.holds(t)
+					require.True(t, w.open)
+				})
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -86,7 +85,7 @@ func (a *Activities) BeginVolume(ctx context.Context, in durable.OperationInput)
 			out.Began = *op.StartedAt
 		}
 		if op.Kind == compute.OpSecureVolumeOpen {
-			return out.open(op.Arguments)
+			return out.open(op)
 		}
 		return nil
 	})
@@ -95,14 +94,20 @@ func (a *Activities) BeginVolume(ctx context.Context, in durable.OperationInput)
 
 // open says on which device the volume is opened, and whether that may be a new one: once the volume has a key, an empty disk in its
 // place is formatted where somebody names that disk, and not whenever the host's worker starts.
-func (r *BeginVolumeResult) open(arguments json.RawMessage) error {
+func (r *BeginVolumeResult) open(op schema.Operation) error {
+	device, err := askedDevice(op)
+	r.NeverFormat = r.Volume.Secret != nil && device == ""
+	r.Volume.Device = cmp.Or(device, r.Volume.Device)
+	return err
+}
+
+// askedDevice is the device that was named for an operation; "": none was.
+func askedDevice(op schema.Operation) (string, error) {
 	var asked compute.SecureVolumeOpenArguments
-	if err := json.Unmarshal(arguments, &asked); err != nil {
-		return compute.Errorf(compute.Invalid, "the arguments of the operation: %w", err)
+	if err := json.Unmarshal(op.Arguments, &asked); err != nil {
+		return "", compute.Errorf(compute.Invalid, "the arguments of operation %s: %w", op.ID, err)
 	}
-	r.NeverFormat = r.Volume.Secret != nil && asked.Device == ""
-	r.Volume.Device = cmp.Or(asked.Device, r.Volume.Device)
-	return nil
+	return asked.Device, nil
 }
 
 // SetVolume is the activity record.SetVolume. Superseded: the operation has ended, and nothing but Close was written.
@@ -215,14 +220,11 @@ func askVolume(ctx context.Context, q *schema.Queries, host durable.Host, kind c
 
 // isFor sees that an operation which is under way does what is asked for again: the host may have asked for its volume, as it was.
 func isFor(last schema.Operation, device string) error {
-	var asked compute.SecureVolumeOpenArguments
-	if err := json.Unmarshal(last.Arguments, &asked); err != nil {
-		return fmt.Errorf("the arguments of operation %s: %w", last.ID, err)
+	asked, err := askedDevice(last)
+	if err == nil && device != "" && device != asked {
+		err = compute.Errorf(compute.Conflict, "operation %s opens the volume already, and not for --device %s: ask again when it has ended", last.ID, device)
 	}
-	if device != "" && device != asked.Device {
-		return compute.Errorf(compute.Conflict, "operation %s opens the volume already, and not for --device %s: ask again when it has ended", last.ID, device)
-	}
-	return nil
+	return err
 }
 
 // VolumeReport is how a host's volume is, and what was done to it last.

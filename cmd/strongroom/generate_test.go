@@ -110,9 +110,9 @@ func TestPV09Generate(t *testing.T) {
 	require.ErrorContains(t, err, "--image")
 }
 
-// PV-08, PV-07: the image that was published with this release is used where the user names none, and the
+// PV-07: the image that was published with this release is used where the user names none, and the
 // Secret that he names.
-func TestPV08PublishedImage(t *testing.T) {
+func TestPV07PublishedImage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pod.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(onePod), 0o600))
 	generate := func(c generateCommand) (string, error) {

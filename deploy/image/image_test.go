@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ spec:
 
 // PV-04, PV-05, PV-06, PV-07, PV-11, PV-12, PV-13, PV-14: the image has what the initializer needs and no shell, and the
 // pod of the example in docs/secure-pv.md, as strongroom generate makes it, runs with it, container by container as a kubelet has them
-// run. The workload's file is encrypted on the volume, is there for the pod's next start, and nothing
+// run, with the memory that it limits them to. The workload's file is encrypted on the volume, is there for the pod's next start, and nothing
 // stays open or mounted when the pod ends. A container that is killed is followed by one that uses on
 // what is open (Contrast's issue 2455), and the workload runs on meanwhile, and through a change of the secret. Pods that
 // are written by hand read the same volume, in either of the two ways, one with the device at another path.
@@ -160,7 +161,7 @@ func TestPV13APodRuns(t *testing.T) {
 		c.Command = command
 		return p.start(c)
 	}
-	require.NoError(t, unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, "")) // crun looks whether there is one
+	require.NoError(t, unix.Mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""))
 	require.NoError(t, os.MkdirAll(p.dir, 0o755))
 	require.NoError(t, unix.Mount("tmpfs", p.dir, "tmpfs", 0, ""))
 	require.NoError(t, unix.Mount("", p.dir, "", unix.MS_SHARED|unix.MS_REC, ""))
@@ -179,8 +180,11 @@ func TestPV13APodRuns(t *testing.T) {
 	second.becomesReady(initializer.StartupProbe)
 	require.NoError(t, runs("/usr/bin/dd", "if=/etc/mke2fs.conf", "of=/srv/letter", "oflag=append", "conv=fsync,notrunc").wait())
 	follows.says(string(letter) + string(letter))
+	require.Equal(t, strconv.FormatInt(initializer.Resources.Limits.Memory().Value(), 10), second.memory("max"))
 	changed := strings.Repeat("c3", 32)
 	second.executes(changed, "strongroom", "initializer", "rotate", "--new-secret-file", "/dev/stdin")
+	require.Contains(t, second.memory("events"), "oom_kill 0", "it has the memory that it needs")
+	t.Logf("of the memory that the container may have it had at most %s bytes", second.memory("peak"))
 	require.NoError(t, follows.kill("KILL")) // a kubelet ends the initializer after all others
 	require.Error(t, follows.wait())
 	require.Equal(t, 1, p.stops(second), "what the container before it has mounted is out of its sight")

@@ -107,7 +107,9 @@ func (p *pod) start(c corev1.Container) *running {
 	root := filepath.Join(bundle, "rootfs")
 	require.NoError(p.t, unix.Mount("overlay", root, "overlay", 0,
 		fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", p.lower, filepath.Join(bundle, "upper"), filepath.Join(bundle, "work"))))
-	text, err := json.Marshal(p.runtime(c, root))
+	spec := p.runtime(c, root)
+	spec.Linux.CgroupsPath = "/" + r.id
+	text, err := json.Marshal(spec)
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600))
 	r.cmd = crun("run", "--no-pivot", "--no-new-keyring", "--bundle", bundle, r.id) // a file system in memory cannot be changed for another
@@ -180,7 +182,15 @@ func (r *running) executes(in string, command ...string) {
 const patience = 8 * time.Minute
 
 func crun(args ...string) *exec.Cmd {
-	return exec.Command("crun", append([]string{"--root", "/run/crun", "--cgroup-manager=disabled"}, args...)...)
+	return exec.Command("crun", append([]string{"--root", "/run/crun", "--cgroup-manager=cgroupfs"}, args...)...)
+}
+
+// memory reads what the kernel says of the memory of a container that runs.
+func (r *running) memory(what string) string {
+	r.pod.t.Helper()
+	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", r.id, "memory."+what))
+	require.NoError(r.pod.t, err)
+	return strings.TrimSpace(string(text))
 }
 
 // wait waits until a container has ended by itself.
@@ -234,6 +244,11 @@ func (p *pod) runtime(c corev1.Container, root string) *specs.Spec {
 	}
 	for _, e := range c.Env {
 		s.Process.Env = append(s.Process.Env, e.Name+"="+e.Value)
+	}
+	limit := c.Resources.Limits.Memory().Value()
+	s.Linux.Resources = &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Allow: privileged, Access: "rwm"}}}
+	if limit > 0 {
+		s.Linux.Resources.Memory = &specs.LinuxMemory{Limit: &limit}
 	}
 	names := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
 	if privileged {

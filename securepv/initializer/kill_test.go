@@ -33,6 +33,8 @@ type order struct {
 	Done    string
 	KDF     initializer.KDF
 	Kill    int // 0: never
+
+	NeverFormat bool
 }
 
 func child(text string) int {
@@ -54,7 +56,7 @@ func child(text string) int {
 	}
 	i := &initializer.Initializer{
 		Source: initializer.File{Path: o.Secret}, Folder: o.Folder, Done: o.Done, Volumes: o.Volumes,
-		Opener: initializer.Opener{Kernel: kernel, KDF: o.KDF, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Step: step},
+		Opener: initializer.Opener{Kernel: kernel, KDF: o.KDF, NeverFormat: o.NeverFormat, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Step: step},
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -2,6 +2,8 @@ package initializer_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,14 +23,14 @@ import (
 // machineWithVolumes has a kernel's device mapper, and a disk.
 var machineWithVolumes = vm.Machine{
 	Modules:  []string{"dm-crypt", "dm-integrity", "xts", "aesni-intel", "algif_skcipher", "algif_hash", "algif_aead", "authenc", "hmac", "sha256_generic", "ext4", "loop"},
-	Programs: []string{"cryptsetup", "mkfs.ext4", "resize2fs", "losetup", "dmsetup"},
+	Programs: []string{"cryptsetup", "mkfs.ext4", "resize2fs", "losetup", "dmsetup", "sha256sum"},
 	DiskMiB:  80,
 }
 
 // PV-11: the container's program with a kernel's device mapper. The first start formats two volumes, the
 // second reads what was written; a start after a crash uses on what is open; a format that is cut is begun
-// again; a volume grows; its key changes while it is open; and neither read errors nor wrong keys change
-// a byte.
+// again; a volume grows; its key changes while it is open; and neither read errors nor wrong keys, nor a
+// header that is somebody else's, cut off, tampered with or zeroed, change a byte.
 func TestPV11InAMachine(t *testing.T) {
 	t.Parallel()
 	if !vm.Inside() {
@@ -134,6 +136,8 @@ func TestPV11InAMachine(t *testing.T) {
 	require.Equal(t, "third", m.reads("/state2/data"))
 	m.stops()
 
+	m.refuses(both[0].Device, "first, and more", rotation.New, m.file("seed", seed))
+
 	// What cannot be read is neither formatted nor written to.
 	backing := m.loop("fourth", 80<<20)
 	m.run("dmsetup", "create", "bad", "--table", fmt.Sprintf("0 100000 linear %s 0\n100000 63840 error", backing))
@@ -141,6 +145,58 @@ func TestPV11InAMachine(t *testing.T) {
 	require.Contains(t, m.fails(), "cannot be read")
 	m.run("dmsetup", "remove", "bad")
 	require.True(t, isZero(t, filepath.Join(m.dir, "fourth")), "it was written to")
+}
+
+// refuses has the program find, on the device of a volume, what is not that volume whole: it says so, opens nothing, and not a byte of
+// it is another. The volume as it was then opens, and has its data.
+func (m *machine) refuses(device, data, right, wrong string) {
+	m.t.Helper()
+	whole := make([]byte, headBytes) // only what is before the data is changed
+	f, err := os.Open(device)
+	require.NoError(m.t, err)
+	_, err = io.ReadFull(f, whole)
+	require.NoError(m.t, errors.Join(err, f.Close()))
+	write := func(device string, begin []byte) {
+		f, err := os.OpenFile(device, os.O_WRONLY, 0)
+		require.NoError(m.t, err)
+		_, err = f.Write(begin)
+		require.NoError(m.t, errors.Join(err, f.Sync(), f.Close()))
+	}
+	text, _, _ := bytes.Cut(whole[4096:copyBytes], []byte{0})
+	var metadata object
+	require.NoError(m.t, json.Unmarshal(text, &metadata))
+	segment := func(m object) object { return m["segments"].(object)["0"].(object) }
+	refuses := func(device, says string) {
+		before := m.run("sha256sum", device)
+		m.order.Volumes = []initializer.Volume{{Device: device, Mount: "/state4"}}
+		require.Contains(m.t, m.fails(), says)
+		require.Equal(m.t, before, m.run("sha256sum", device), "%s: it was written to", says)
+	}
+
+	m.order.Secret = wrong
+	refuses(device, "does not open this volume")
+	m.order.Secret = right
+	m.run("cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-file", right, device)
+	refuses(device, "it is none that the initializer makes")
+	write(device, changed(m.t, whole, metadata, func(m object) { segment(m)["encryption"] = "cipher_null-ecb" }))
+	refuses(device, "encrypted with aes-xts-plain64")
+	write(device, make([]byte, headBytes))
+	refuses(device, "neither new nor an encrypted volume of ours")
+	cut := m.loop("cut", 100<<10)
+	write(cut, whole[:100<<10])
+	refuses(cut, "it ends after 102400 bytes")
+	m.order.NeverFormat = true
+	refuses(m.loop("zeroes", 80<<20), "not to be formatted")
+	m.order.NeverFormat = false
+	mapped, err := filepath.Glob("/sys/block/dm-*")
+	require.NoError(m.t, err)
+	require.Empty(m.t, mapped)
+
+	write(device, whole)
+	m.order.Volumes = []initializer.Volume{{Device: device, Mount: "/state"}}
+	m.starts()
+	require.Equal(m.t, data, m.reads("/state/data"))
+	m.stops()
 }
 
 // machine runs the program in the virtual machine.
