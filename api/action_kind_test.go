@@ -30,6 +30,7 @@ var requests = map[compute.OperationKind]asked{
 	compute.OpReboot:       {member, action(`{"reboot": {"type": "SOFT"}}`)},
 	compute.OpPause:        {member, action(`{"pause": null}`)},
 	compute.OpUnpause:      {member, action(`{"unpause": null}`)},
+	compute.OpCrashDump:    {member, action(`{"trigger_crash_dump": null}`)},
 	compute.OpCreateImage:  {member, action(`{"createImage": {"name": "copy"}}`)},
 	compute.OpCreateBackup: {member, action(`{"createBackup": {"name": "copy", "backup_type": "daily", "rotation": 1}}`)},
 	compute.OpRebuild: {member, func(c *cloud, t *testing.T, by who, id string) answer {

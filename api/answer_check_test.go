@@ -48,7 +48,7 @@ func TestP25EveryRouteHasASchemaOfItsAnswers(t *testing.T) {
 	for _, r := range setup(t).api.Routes() {
 		routes[routeName(r)] = true
 		_, ok := answers(routeName(r))
-		require.True(t, ok, "%s: say in serverAnswers, actionAnswers or otherAnswers what it answers", routeName(r))
+		require.True(t, ok || isElsewhere(r), "%s: say in serverAnswers, actionAnswers or otherAnswers what it answers", routeName(r))
 	}
 	for _, part := range []map[string]func(question) answertest.Schema{serverAnswers, actionAnswers, otherAnswers} {
 		for name := range part {

@@ -90,7 +90,24 @@ var otherAnswers = map[string]func(question) Schema{
 		k["servers"] = Optional(List(Object(Keys{"name": Text, "uuid": UUID})))
 		return One("hypervisors", List(Object(k)))
 	},
-	"GET /os-aggregates": always(One("aggregates", Empty)),
+	"GET /os-hosts": always(One("hosts", List(Object(Keys{"host_name": Text, "service": Enum("compute"), "zone": Text})))),
+	"GET /os-hosts/:name": always(One("host", List(One("resource", Object(Keys{
+		"host": Text, "project": Text, "cpu": Integer, "memory_mb": Integer, "disk_gb": Integer,
+	}))))),
+	"PUT /os-hosts/:name":            nothing, // refused
+	"GET /os-hosts/:name/startup":    nothing,
+	"GET /os-hosts/:name/shutdown":   nothing,
+	"GET /os-hosts/:name/reboot":     nothing,
+	"GET /os-aggregates":             always(One("aggregates", Empty)),
+	"POST /os-aggregates":            nothing, // refused, so that there is none
+	"GET /os-aggregates/:id":         nothing,
+	"PUT /os-aggregates/:id":         nothing,
+	"DELETE /os-aggregates/:id":      nothing,
+	"POST /os-aggregates/:id/images": nothing,
+
+	"POST /os-aggregates/:id/action add_host":     nothing,
+	"POST /os-aggregates/:id/action remove_host":  nothing,
+	"POST /os-aggregates/:id/action set_metadata": nothing,
 	"GET /os-simple-tenant-usage": func(a question) Schema {
 		k := Keys{"tenant_usages": List(usageAnswer(a.query["detailed"] != nil && a.query["detailed"][0] == "1"))}
 		since(a, k, 40, "tenant_usages_links", Optional(Links("next")))

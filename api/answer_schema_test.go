@@ -32,6 +32,8 @@ var actionAnswers = map[string]func(question) Schema{
 	onServer + "rotateKeys": nothing, onServer + "unrescue": nothing, onServer + "shelve": nothing, onServer + "shelveOffload": nothing,
 	onServer + "unshelve": nothing, onServer + "resize": nothing, onServer + "confirmResize": nothing, onServer + "revertResize": nothing,
 	onServer + "migrate": nothing, onServer + "addSecurityGroup": nothing, onServer + "removeSecurityGroup": nothing, onServer + "os-migrateLive": nothing,
+	onServer + "trigger_crash_dump": nothing, onServer + "changePassword": nothing, onServer + "addFloatingIp": nothing,
+	onServer + "removeFloatingIp": nothing, onServer + "addFixedIp": nothing, onServer + "removeFixedIp": nothing,
 	onServer + "createImage":  imageOf,
 	onServer + "createBackup": imageOf,
 	onServer + "rebuild":      func(a question) Schema { return One("server", server(a, rebuilt)) },

@@ -168,7 +168,14 @@ var serverAnswers = map[string]func(question) Schema{
 	})))),
 	"GET /servers/:id/os-volume_attachments":  always(One("volumeAttachments", Empty)),
 	"POST /servers/:id/os-volume_attachments": nothing, // refused
-	"GET /servers/:id/shares":                 func(a question) Schema { return One("shares", List(Object(shareKeys(a)))) },
+
+	"GET /servers/:id/os-volume_attachments/:volume":    nothing, // there is none
+	"PUT /servers/:id/os-volume_attachments/:volume":    nothing,
+	"DELETE /servers/:id/os-volume_attachments/:volume": nothing,
+	"GET /servers/:id/os-server-password":               always(One("password", Enum(""))),
+	"DELETE /servers/:id/os-server-password":            nothing,
+	"GET /servers/:id/topology":                         always(Object(Keys{"nodes": Empty, "pagesize_kb": OrNull(Integer)})),
+	"GET /servers/:id/shares":                           func(a question) Schema { return One("shares", List(Object(shareKeys(a)))) },
 	"GET /servers/:id/shares/:share_id": func(a question) Schema {
 		k := shareKeys(a)
 		if a.admin() {

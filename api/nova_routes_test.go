@@ -125,7 +125,6 @@ GET,POST /servers/{id}/os-interface
 GET,DELETE /servers/{id}/os-interface/{port}
 GET /servers/{id}/os-security-groups
 GET,DELETE /servers/{id}/os-server-password
-GET /servers/{id}/os-virtual-interfaces <2.43
 GET,POST /servers/{id}/os-volume_attachments
 GET,PUT,DELETE /servers/{id}/os-volume_attachments/{volume}
 POST /servers/{id}/remote-consoles >2.6

@@ -11,6 +11,7 @@ func (a *API) resources() []Resource {
 		a.keypairs(),
 		a.services(),
 		a.hypervisors(),
+		a.hosts(),
 		a.aggregates(),
 		a.availabilityZones(),
 		a.serverGroups(),
@@ -26,8 +27,13 @@ func (a *API) resources() []Resource {
 		a.serverInside(),
 		a.serverDiagnostics(),
 		a.serverConsoles(),
+		a.serverTopology(),
+		a.serverPassword(),
 		a.instanceActions(),
 		a.migrations(),
 		a.serverMigrations(),
+		a.addressActions(),
+		a.noProxies(),
+		a.goneFromNova(),
 	)
 }

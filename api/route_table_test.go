@@ -73,7 +73,10 @@ func rowOf(r api.Route) tableRow {
 	if r.Own {
 		row.versions = strings.TrimSpace(row.versions + " strongroom 1.0")
 	}
-	if r.Refused != "" {
+	switch {
+	case r.Refused == gone:
+		row.state = "gone"
+	case r.Refused != "":
 		row.state = "refused: " + r.Refused
 	}
 	return row
@@ -92,12 +95,17 @@ func span(least, most microversion.Version) string {
 }
 
 func routeTable() []byte {
-	var rows []tableRow
+	var rows, away []tableRow
 	there := map[string]bool{}
 	for _, resource := range api.AllResources() {
 		for _, r := range resource.Routes {
-			rows = append(rows, rowOf(r))
-			there[rows[len(rows)-1].key()] = true
+			row := rowOf(r)
+			there[row.key()] = true
+			if r.Refused == gone {
+				away = append(away, row)
+			} else {
+				rows = append(rows, row)
+			}
 		}
 	}
 	var missing []tableRow
@@ -114,6 +122,7 @@ Every route and action of the compute API, below `+"`/v2.1` and `/v2.1/{project_
 
 * works: it does what Nova's does; what is particular is told in [compute-api.md](compute-api.md).
 * refused: it is there, and whoever may ask for it is told why it is not done.
+* gone: Nova has it no more. It is a 410 here as there.
 * not there: Nova has it, strongroom does not. A route is a 404, an action a 400, "There is no such action".
 
 Versions are microversions of the compute API, %s to %s where none are named. "strongroom 1.0" is spoken by clients that
@@ -126,6 +135,8 @@ There are %d routes and actions; %d of them are refused, %d of Nova's are not th
 
 `, microversion.Min, microversion.Max, len(rows), count(rows, "refused"), len(missing))
 	writeRows(&out, rows)
+	fmt.Fprint(&out, "\n## Gone\n\n")
+	writeRows(&out, away)
 	fmt.Fprint(&out, "\n## Not there\n\n")
 	writeRows(&out, missing)
 	fmt.Fprint(&out, "\n## Volume types API\n\nBelow `/v3/{project_id}` and `/volume/v3/{project_id}`, volume API 3.0 to 3.71: [volume-types.md](volume-types.md).\n\n")
@@ -209,7 +220,7 @@ func openAPI() map[string]any {
 	paths := map[string]map[string]any{}
 	for _, resource := range api.AllResources() {
 		for _, r := range resource.Routes {
-			if r.Max != 0 && r.Max < microversion.Max { // what there was in older versions
+			if r.Max != 0 && r.Max < microversion.Max || r.Refused == gone { // what there was in older versions
 				continue
 			}
 			path, method := braced(r.Path), strings.ToLower(r.Method)

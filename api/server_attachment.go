@@ -15,6 +15,9 @@ const (
 	ruleInterface    = "os_compute_api:os-attach-interfaces:show"
 	ruleVolumes      = "os_compute_api:os-volumes-attachments:index"
 	ruleAttachVolume = "os_compute_api:os-volumes-attachments:create"
+	ruleVolume       = "os_compute_api:os-volumes-attachments:show"
+	ruleSwapVolume   = "os_compute_api:os-volumes-attachments:update"
+	ruleDetachVolume = "os_compute_api:os-volumes-attachments:delete"
 	ruleGroups       = "os_compute_api:os-security-groups:list"
 )
 
@@ -31,8 +34,19 @@ func (a *API) serverAttachments() Resource {
 			return map[string]any{key: []any{}}, err
 		}}
 	}
+	none := func(rule string) func(*Request) (any, error) {
+		return func(r *Request) (any, error) {
+			row, err := a.findServer(r, rule)
+			if err != nil {
+				return nil, err
+			}
+			return nil, fault.NotFound("Instance %s is not attached to volume %s", row.Server.ID, r.Param("volume"))
+		}
+	}
+	const volume = "/servers/:id/os-volume_attachments/:volume"
 	return Resource{
 		Rules: policy.Rules{
+			ruleVolume: policy.ProjectReaderOrAdmin, ruleSwapVolume: policy.ProjectMemberOrAdmin, ruleDetachVolume: policy.ProjectMemberOrAdmin,
 			ruleAddressIndex: policy.ProjectReaderOrAdmin, ruleAddressShow: policy.ProjectReaderOrAdmin,
 			ruleInterfaces: policy.ProjectReaderOrAdmin, ruleInterface: policy.ProjectReaderOrAdmin, ruleVolumes: policy.ProjectReaderOrAdmin, ruleGroups: policy.ProjectReaderOrAdmin,
 			ruleAttachVolume: policy.ProjectMemberOrAdmin, ruleAttachInterface: policy.ProjectMemberOrAdmin, ruleDetachInterface: policy.ProjectMemberOrAdmin,
@@ -47,6 +61,9 @@ func (a *API) serverAttachments() Resource {
 			{Method: http.MethodDelete, Path: "/servers/:id/os-interface/:port", Status: http.StatusAccepted, Handle: a.detachInterface},
 			empty("/servers/:id/os-volume_attachments", "volumeAttachments", ruleVolumes),
 			{Method: http.MethodPost, Path: "/servers/:id/os-volume_attachments", Body: attachBody, Refused: noneAttached, Handle: a.attachVolume},
+			{Method: http.MethodGet, Path: volume, Handle: none(ruleVolume)},
+			{Method: http.MethodPut, Path: volume, Body: attachBody, Status: http.StatusAccepted, Handle: none(ruleSwapVolume)},
+			{Method: http.MethodDelete, Path: volume, Status: http.StatusAccepted, Handle: none(ruleDetachVolume)},
 		},
 	}
 }

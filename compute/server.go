@@ -66,6 +66,8 @@ const (
 
 	TaskBackingUpTPM TaskState = "backing_up_tpm" // strongroom's own
 
+	TaskCrashDump TaskState = "triggering_crash_dump" // strongroom's own: in Nova nothing else waits for it
+
 	TaskRescuing   TaskState = "rescuing"
 	TaskUnrescuing TaskState = "unrescuing"
 

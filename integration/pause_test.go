@@ -118,6 +118,11 @@ func TestPause(t *testing.T) {
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
 	require.ErrorContains(t, err, fmt.Sprintf("Cannot 'unpause' instance %s while it is in vm_state active", id))
 
+	python.run("--os-compute-api-version", "2.17", "server", "dump", "create", id)
+	require.Contains(t, c.console(t, id, "NMI received", 1), "NMI received for unknown reason", "this kernel writes no dump, and goes on")
+	c.becomes(t, id, "ACTIVE")
+	require.Equal(t, "trigger_crash_dump", c.newestAction(t, id).Action)
+
 	// Behind strongroom's back.
 	c.atHypervisor(t, id, (*libvirt.Libvirt).DomainSuspend)
 	c.shows(t, id, "PAUSED", servers.PAUSED)

@@ -106,6 +106,45 @@ func (q *Queries) HostCondition(ctx context.Context, arg HostConditionParams) (H
 	return i, err
 }
 
+const hostUseByProject = `-- name: HostUseByProject :many
+SELECT s.project_id, sum(c.vcpus)::bigint AS vcpus, sum(c.memory_mb)::bigint AS memory_mb,
+    (sum(c.disk_gb) + ceil(sum(c.group_mb) / 1024.0))::bigint AS disk_gb
+FROM claims c JOIN servers s ON s.id = c.server_id WHERE c.host_id = $1 GROUP BY s.project_id ORDER BY s.project_id
+`
+
+type HostUseByProjectRow struct {
+	ProjectID string
+	VCPUs     int64
+	MemoryMB  int64
+	DiskGB    int64
+}
+
+// What servers hold of a host, by their projects.
+func (q *Queries) HostUseByProject(ctx context.Context, hostID compute.HostID) ([]HostUseByProjectRow, error) {
+	rows, err := q.db.Query(ctx, hostUseByProject, hostID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HostUseByProjectRow{}
+	for rows.Next() {
+		var i HostUseByProjectRow
+		if err := rows.Scan(
+			&i.ProjectID,
+			&i.VCPUs,
+			&i.MemoryMB,
+			&i.DiskGB,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const releaseWaitingOn = `-- name: ReleaseWaitingOn :many
 UPDATE ledger SET state = 'released', blocked_by = '', released_at = now(), updated_at = now()
 WHERE host_id = $1 AND state = 'waiting' RETURNING id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since

@@ -147,6 +147,9 @@ var subjects = map[string]subject{
 	"pause":   {compute.OpPause, compute.TaskPausing, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"unpause": {compute.OpUnpause, compute.TaskUnpausing, nil, paused, always(compute.VMPaused, compute.PowerPaused), ""},
 
+	"crash dump":             {compute.OpCrashDump, compute.TaskCrashDump, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
+	"crash dump of a paused": {compute.OpCrashDump, compute.TaskCrashDump, nil, paused, always(compute.VMPaused, compute.PowerPaused), ""},
+
 	// Running and stopped, and each of the cases of the vTPM that is no refusal (TPM-29).
 	"rebuild":                        {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), spawned, running(), record.Rebuild.Name},
 	"rebuild of a stopped":           {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), stopped, shutOff(), record.Rebuild.Name},
@@ -367,7 +370,7 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	if kind == compute.OpRescue {
 		vm = compute.VMRescued
 	}
-	if kind == compute.OpPause {
+	if kind == compute.OpPause || kind == compute.OpCrashDump && slices.Contains(b.power(), compute.PowerPaused) {
 		vm, power = compute.VMPaused, compute.PowerPaused
 	}
 	if switches(kind) {

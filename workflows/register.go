@@ -20,6 +20,8 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpPause:   Pause,
 		compute.OpUnpause: Unpause,
 
+		compute.OpCrashDump: CrashDump,
+
 		compute.OpCreateImage:  CreateImage,
 		compute.OpCreateBackup: CreateBackup,
 		compute.OpRebuild:      Rebuild,

@@ -168,6 +168,13 @@ func (w *world) registerHost(r registry) {
 	})
 	registerOnHost(w, r, domain.Pause, w.switchPower(compute.PowerRunning, compute.PowerPaused))
 	registerOnHost(w, r, domain.Unpause, w.switchPower(compute.PowerPaused, compute.PowerRunning))
+	registerOnHost(w, r, domain.InjectNMI, func(ctx context.Context, in domain.InjectNMIInput) (none, error) {
+		now := w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)]
+		if now != compute.PowerRunning && now != compute.PowerPaused {
+			return none{}, compute.Errorf(compute.Conflict, "it is off")
+		}
+		return none{}, nil
+	})
 }
 
 func (w *world) switchPower(from, to compute.PowerState) func(context.Context, domain.PauseInput) (none, error) {

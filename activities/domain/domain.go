@@ -20,6 +20,8 @@ var (
 		Summary: func(in PauseInput) string { return "pause domain " + compute.InstanceName(in.Server) }}
 	Unpause = durable.HostActivity[PauseInput, durable.None]{Name: "domain.Unpause",
 		Summary: func(in PauseInput) string { return "resume domain " + compute.InstanceName(in.Server) }}
+	InjectNMI = durable.HostActivity[InjectNMIInput, durable.None]{Name: "domain.InjectNMI",
+		Summary: func(in InjectNMIInput) string { return "interrupt domain " + compute.InstanceName(in.Server) }}
 	AttachShare = durable.HostActivity[ShareInput, durable.None]{Name: "domain.AttachShare",
 		Summary: func(in ShareInput) string {
 			return "attach share " + in.Share.String() + " to running domain " + compute.InstanceName(in.Server)
@@ -74,6 +76,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Stop.Register(r, a.Stop)
 	Pause.Register(r, durable.NoResult(a.Pause))
 	Unpause.Register(r, durable.NoResult(a.Unpause))
+	InjectNMI.Register(r, durable.NoResult(a.InjectNMI))
 	AttachShare.Register(r, durable.NoResult(a.AttachShare))
 	DetachShare.Register(r, durable.NoResult(a.DetachShare))
 	Plug.Register(r, durable.NoResult(a.Plug))

@@ -2,6 +2,12 @@
 SELECT id, name, host_id FROM servers
 WHERE deleted_at IS NULL AND host_id = ANY(sqlc.arg(host_ids)::uuid[]) ORDER BY created_at, id;
 
+-- name: HostUseByProject :many
+-- What servers hold of a host, by their projects.
+SELECT s.project_id, sum(c.vcpus)::bigint AS vcpus, sum(c.memory_mb)::bigint AS memory_mb,
+    (sum(c.disk_gb) + ceil(sum(c.group_mb) / 1024.0))::bigint AS disk_gb
+FROM claims c JOIN servers s ON s.id = c.server_id WHERE c.host_id = $1 GROUP BY s.project_id ORDER BY s.project_id;
+
 -- name: SwitchHost :one
 -- The operator's switches of a host. A NULL leaves one as it is; a host that is
 -- enabled loses its reason.

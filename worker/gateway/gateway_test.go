@@ -64,7 +64,7 @@ func TestH1AHostGetsWhatItsOperationsUseAlone(t *testing.T) {
 	// For some operations no host reads a key, and one of them begins without anybody asking.
 	var kind string
 	require.NoError(t, c.DB.QueryRow(t.Context(), "SELECT kind FROM operations WHERE id = $1", op.ID).Scan(&kind))
-	for _, k := range []compute.OperationKind{compute.OpBackUpTPM, compute.OpPause, compute.OpShareAttach} {
+	for _, k := range []compute.OperationKind{compute.OpBackUpTPM, compute.OpPause, compute.OpCrashDump, compute.OpShareAttach} {
 		c.Exec("UPDATE operations SET kind = $2 WHERE id = $1", op.ID, k)
 		refused("a key that "+string(k)+" does not read", mine, op.ServerID, owner, secret)
 	}
