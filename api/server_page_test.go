@@ -32,6 +32,18 @@ func (s *searches) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	return ctx
 }
 
+// note has an API's searches be noted.
+func (s *searches) note(t *testing.T) func(*api.Config) {
+	return func(config *api.Config) {
+		traced := config.Pool.Config()
+		traced.ConnConfig.Tracer = s
+		pool, err := pgxpool.NewWithConfig(t.Context(), traced)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		config.Pool = pool
+	}
+}
+
 func (s *searches) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // plan is a node of a plan that PostgreSQL carried out.
@@ -59,14 +71,7 @@ func (p plan) read() (rows float64) {
 func TestP24APageReadsWhatItShows(t *testing.T) {
 	t.Parallel()
 	noted := &searches{}
-	c := setupCloud(t, func(config *api.Config) {
-		traced := config.Pool.Config()
-		traced.ConnConfig.Tracer = noted
-		pool, err := pgxpool.NewWithConfig(t.Context(), traced)
-		require.NoError(t, err)
-		t.Cleanup(pool.Close)
-		config.Pool = pool
-	})
+	c := setupCloud(t, noted.note(t))
 	c.create(nil)
 	c.exec(`INSERT INTO servers (id, project_id, user_id, name, hostname, reservation_id, vm_state, flavor, created_at)
 		SELECT gen_random_uuid(), CASE n % 5 WHEN 0 THEN $1 ELSE $2 END, 'u', 'vm-' || n * 7919 % 10007, 'vm', 'r', 'active', '{}', '2026-01-01'::timestamptz + n / 3 * interval '1 second'

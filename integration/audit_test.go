@@ -11,6 +11,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
@@ -66,8 +67,11 @@ func (c *testCloud) nothingIsLeft(t *testing.T) {
 func (c *testCloud) ownerless(t *testing.T, user string) []string {
 	t.Helper()
 	var names []string
+	copies := slices.DeleteFunc(c.allImages(t, user), func(i images.Image) bool { return i.Name != copiedImage })
 	for _, s := range c.secrets(t, user) {
-		names = append(names, "secret "+s.Name)
+		if s.Name != novaSecret && !slices.ContainsFunc(copies, func(i images.Image) bool { return strings.HasPrefix(s.Name, "strongroom image "+i.ID+" ") }) {
+			names = append(names, "secret "+s.Name)
+		}
 	}
 	for _, name := range c.trusts(t, user) {
 		names = append(names, "trust "+name)

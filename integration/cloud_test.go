@@ -58,6 +58,11 @@ func startWith(name string, hosts int, services []string, env ...string) (*testC
 	if err != nil {
 		return nil, err
 	}
+	return p.start(name, hosts, services, env...)
+}
+
+// start starts a cloud that is made from them.
+func (p products) start(name string, hosts int, services []string, env ...string) (*testCloud, error) {
 	dir := filepath.Join(folder, name)
 	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env, hosts: hosts}
 	c.logins.of = map[string]session{}
@@ -69,11 +74,13 @@ func startWith(name string, hosts int, services []string, env ...string) (*testC
 	}
 	c.Layout = stack.Layout{State: filepath.Join(dir, "s"), PortBase: freeRow()}
 	if leansOn() == openStack {
+		var err error
 		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL(), services); err != nil {
 			return nil, err
 		}
 	}
-	if err = c.launch(); err == nil {
+	err := c.launch()
+	if err == nil {
 		err = c.uploadGuests()
 	}
 	return c, err

@@ -56,7 +56,7 @@ func TestClientCommands(t *testing.T) {
 	var image struct {
 		ID string `json:"id"`
 	}
-	made, err := c.program("server", "image", "create", "cli", "cli-copy", "--key", "new", "--wait", "-o", "json").Output()
+	made, err := c.program("server", "image", "create", "cli", copiedImage, "--key", "new", "--wait", "-o", "json").Output()
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(made, &image), string(made))
 	img, err := images.Get(t.Context(), c.imageService(t, "-demo"), image.ID).Extract()

@@ -253,7 +253,7 @@ func TestEncryptedImageRefused(t *testing.T) {
 	_, err = c.tryCreateOf(t, "-alt", unspoken, img.ID)
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
 	require.ErrorContains(t, err, fmt.Sprint(img.Properties["os_encrypt_key_id"]))
-	require.Empty(t, listed(t, c.compute(t, "-alt"), servers.ListOpts{}))
+	require.Empty(t, listed(t, c.compute(t, "-alt"), servers.ListOpts{Name: "testencryptedimagerefused"}))
 	require.Empty(t, c.audit(t).Findings)
 
 	if c.real != nil {

@@ -109,7 +109,7 @@ func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	db, err := pgx.Connect(t.Context(), databaseURL(t, c))
 	require.NoError(t, err)
 	defer db.Close(t.Context())
-	key := c.novaKey(t, id)
+	key := c.novaKey(t)
 	_, err = db.Exec(t.Context(), "UPDATE servers SET ephemeral_key_uuid = $2 WHERE id = $1", id, key)
 	require.NoError(t, err)
 
@@ -144,6 +144,7 @@ func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 	require.Equal(t, 1, rows("present"))
 	for _, f := range c.audit(t).Findings {
 		require.NotContains(t, fmt.Sprint(f), key, "no list has it, and it is not missing")
+		require.NotContains(t, fmt.Sprint(f), id)
 	}
 	c.delete(t, id)
 	require.Equal(t, 1, rows("released"))
@@ -154,13 +155,13 @@ func TestLegacyKeysMoveToTheDisks(t *testing.T) {
 }
 
 // novaKey is a secret of the project demo that strongroom did not make.
-func (c *testCloud) novaKey(t *testing.T, server string) string {
+func (c *testCloud) novaKey(t *testing.T) string {
 	t.Helper()
 	if c.real == nil {
 		return uuid.NewString()
 	}
 	s, err := secrets.Create(t.Context(), c.service(t, "-demo", openstack.NewKeyManagerV1), secrets.CreateOpts{
-		Name: "strongroom server " + server + " disk root req-nova", SecretType: secrets.PassphraseSecret, Payload: strings.Repeat("00c0ffee", 16), PayloadContentType: "text/plain",
+		Name: novaSecret, SecretType: secrets.PassphraseSecret, Payload: strings.Repeat("00c0ffee", 16), PayloadContentType: "text/plain",
 	}).Extract()
 	require.NoError(t, err)
 	return path.Base(s.SecretRef)

@@ -142,7 +142,7 @@ func (h *nestedHost) novaKey(t *testing.T) (id string, value []byte) {
 	value = make([]byte, 64)
 	_, _ = rand.Read(value)
 	s, err := secrets.Create(t.Context(), h.service(t, "-demo", openstack.NewKeyManagerV1), secrets.CreateOpts{
-		Name: "ephemeral key", SecretType: secrets.SymmetricSecret, Algorithm: "aes", BitLength: 8 * len(value),
+		Name: novaSecret, SecretType: secrets.SymmetricSecret, Algorithm: "aes", BitLength: 8 * len(value),
 		Payload: base64.StdEncoding.EncodeToString(value), PayloadContentType: "application/octet-stream", PayloadContentEncoding: "base64",
 	}).Extract()
 	require.NoError(t, err)

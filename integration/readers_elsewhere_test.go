@@ -96,7 +96,7 @@ func TestTPM40WithoutTheKeyManagersRole(t *testing.T) {
 		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusForbidden), "%v", err)
 		require.ErrorContains(t, err, "there the role is usually called creator")
 	}
-	require.Empty(t, listed(t, c.compute(t, "-demo"), servers.ListOpts{}))
+	require.Empty(t, listed(t, c.compute(t, "-demo"), servers.ListOpts{Name: "testtpm40"}))
 	c.nothingIsLeft(t)
 	id := c.createIdle(t, tpmAlone)
 	c.becomes(t, id, "ACTIVE")

@@ -27,7 +27,7 @@ const fullVariable = "STRONGROOM_TEST_FULL"
 
 func full() bool { return os.Getenv(fullVariable) != "" }
 
-// backends or everywhere is the first statement of every test: on which back ends it can
+// backends, everywhere or besideEarlier is the first statement of every test: on which back ends it can
 // be run. The first of backends is the one that shows best what the test is about, and
 // the only one on which the sample has it. TestMain reads it from the source and leaves
 // out what is not chosen, for a test that is skipped is a failure in CI.
@@ -55,12 +55,28 @@ func saysTheSeed(t *testing.T) {
 	})
 }
 
+// earlierVariable names a program that ./task earlier has built: strongroom of an earlier commit.
+const earlierVariable = "STRONGROOM_TEST_EARLIER"
+
+// besideEarlier is for a test with hosts of two releases: on a back end, where there is an earlier one. No sample has it.
+func besideEarlier(t *testing.T, on string) {
+	t.Helper()
+	backends(t, on)
+	require.NotEmpty(t, os.Getenv(earlierVariable))
+}
+
 // declared is where a test can be run, and where the sample has it.
-type declared struct{ able, sample []string }
+type declared struct {
+	able, sample []string
+	earlier      bool // it needs an earlier release
+}
 
 // chosen reports whether a run has the test. asked is the pattern of tests that were
 // asked for by name: those need not be in the sample.
 func (d declared) chosen(on string, everything bool, asked string) bool {
+	if d.earlier && os.Getenv(earlierVariable) == "" {
+		return false
+	}
 	return slices.Contains(d.sample, on) || (everything || asked != "") && slices.Contains(d.able, on)
 }
 
@@ -145,8 +161,10 @@ func declaration(f *ast.FuncDecl) (declared, error) {
 		return declared{able: []string{local, openStack}, sample: []string{local, openStack}}, nil
 	case called == "backends" && len(places) > 0 && !slices.Contains(places, ""):
 		return declared{able: places, sample: places[:1]}, nil
+	case called == "besideEarlier" && len(places) == 1 && places[0] != "":
+		return declared{able: places, earlier: true}, nil
 	default:
-		return declared{}, errors.New("begins with neither backends(t, ...) nor everywhere(t)")
+		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t) and besideEarlier(t, ...)")
 	}
 }
 

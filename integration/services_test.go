@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -78,24 +79,36 @@ func (c *testCloud) containers(t *testing.T, user string) (left []string) {
 	return left
 }
 
-// The names of the images that tests upload beside the tiny guest.
+// The names of the images of tests on the cloud that tests share, beside the tiny guest's.
 const (
 	clientImage = "osc-guest"
 	askingImage = "asking"
+	signedImage = "signed"
+	copiedImage = "cli-copy"
 )
 
-// images gives the names of the images that a user sees and no test uploaded.
-func (c *testCloud) images(t *testing.T, user string) []string {
+// novaSecret is the name of keys that Nova had made.
+const novaSecret = "ephemeral key"
+
+// others are images of tests that run beside this one: no server's, and no leak.
+var others = []string{clientImage, askingImage, signedImage, copiedImage, countingImage}
+
+// images gives the names of the images that a user sees and no test is known to have.
+func (c *testCloud) images(t *testing.T, user string) (names []string) {
+	t.Helper()
+	for _, i := range c.allImages(t, user) {
+		if i.ID != c.image && i.ID != c.idler && !slices.Contains(others, i.Name) {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
+func (c *testCloud) allImages(t *testing.T, user string) []images.Image {
 	t.Helper()
 	pages, err := images.List(c.service(t, user, openstack.NewImageV2), nil).AllPages(t.Context())
 	require.NoError(t, err)
 	all, err := images.ExtractImages(pages)
 	require.NoError(t, err)
-	var names []string
-	for _, i := range all {
-		if i.ID != c.image && i.ID != c.idler && i.Name != clientImage && i.Name != askingImage && i.Name != countingImage {
-			names = append(names, i.Name)
-		}
-	}
-	return names
+	return all
 }

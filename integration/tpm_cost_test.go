@@ -84,7 +84,7 @@ func TestVTPMNeedsAnObjectStore(t *testing.T) {
 			_, err := c.tryCreateOf(t, "-demo", tpmAlone, c.idler)
 			require.True(t, gophercloud.ResponseCodeIs(err, http.StatusServiceUnavailable), "%v", err)
 			require.ErrorContains(t, err, "The object store is not available: servers with a vTPM need one to be shelved.")
-			require.Empty(t, listed(t, c.compute(t, "-demo"), servers.ListOpts{}))
+			require.Empty(t, listed(t, c.compute(t, "-demo"), servers.ListOpts{Name: "testvtpmneedsanobjectstore"}))
 		})
 	}
 	c.becomes(t, c.createIdle(t, encrypted), "ACTIVE")

@@ -44,7 +44,7 @@ func (c *testCloud) signedAsking(t *testing.T, properties map[string]string) (id
 	require.NoError(t, err)
 	store := c.imageService(t, "-demo")
 	img, err := images.Create(t.Context(), store, images.CreateOpts{
-		Name: "signed", DiskFormat: "qcow2", ContainerFormat: "bare", Properties: properties,
+		Name: signedImage, DiskFormat: "qcow2", ContainerFormat: "bare", Properties: properties,
 	}).Extract()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = images.Delete(context.Background(), store, img.ID).ExtractErr() })

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api"
+	"strongroom/api/policy"
 	"strongroom/api/volume"
 )
 
@@ -330,7 +332,8 @@ volume_extension:types_extra_specs:delete: "@"
 	}
 }
 
-// VT-07, EE-49: the one table of docs/volume-types.md has every policy and visible key, and the legacy policy is there.
+// VT-07, EE-49: the one table of docs/volume-types.md has every policy with its default, every visible key and every key of an
+// encryption, and the legacy policy is there.
 func TestEveryPolicyIsInTheDocs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/volume-types.md")
@@ -338,12 +341,35 @@ func TestEveryPolicyIsInTheDocs(t *testing.T) {
 	_, after, found := strings.Cut(string(text), "\n## Every key, option and policy\n")
 	require.True(t, found)
 	section, _, _ := strings.Cut(after, "\n## ")
-	for rule := range volume.Rules {
-		short := rule[strings.LastIndex(rule, ":"):]
-		require.True(t, strings.Contains(section, "`"+rule+"`") || strings.Contains(section, "`"+short+"`") || strings.Contains(section, "`"+short[1:]+"`"), rule)
+	defaults := map[string]string{
+		"any authorised user": policy.Anyone, "administrators": policy.Admin, "readers of the project, administrators": policy.ProjectReaderOrAdmin,
 	}
-	for _, name := range append(slices.Clone(volume.VisibleExtraSpecs), "api.volume_type", "api.policy_file") {
-		require.Contains(t, section, "`"+name+"`")
+	rules, names := policy.Rules{}, []string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 {
+			continue
+		}
+		rule := ""
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			name := quoted[1]
+			names = append(names, name)
+			switch {
+			case strings.HasPrefix(name, ":"): // like the one before it, but for its end
+				rule = rule[:strings.LastIndex(rule, ":")] + name
+			case !strings.Contains(name, ":"):
+				rule = "volume_extension:" + name
+			default:
+				rule = name
+			}
+			if strings.TrimSpace(cells[2]) == "policy" {
+				rules[rule] = defaults[strings.TrimSpace(cells[3])]
+			}
+		}
+	}
+	require.Equal(t, volume.Rules, rules)
+	for _, name := range append(slices.Clone(volume.VisibleExtraSpecs), "api.volume_type", "api.policy_file", "provider", "control_location", "cipher", "key_size") {
+		require.Contains(t, names, name)
 	}
 	for _, rule := range []string{"access_types_extra_specs", "types_extra_specs:index", "types_extra_specs:show"} {
 		require.Contains(t, section, "\nvolume_extension:"+rule+": rule:admin_api\n")
