@@ -94,7 +94,7 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"Image tiny has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc."},
 		{"Secure Boot of a BIOS", more{"flavorRef": secureBoot}, "2.90", 400, "badRequest",
 			"Secure Boot is required, and image tiny does not ask for UEFI: set its property hw_firmware_type to uefi."},
-		{"Secure Boot conflict", more{"flavorRef": insecure, "imageRef": required}, "2.90", 409, "conflictingRequest",
+		{"Secure Boot conflict", more{"flavorRef": insecure, "imageRef": required}, "2.90", 400, "badRequest",
 			"Flavor flavor-" + insecure + " has os:secure_boot extra spec explicitly set to disabled, conflicting with image tiny " +
 				"which has os_secure_boot explicitly set to required."},
 		{"encryption is no boolean", more{"flavorRef": maybe}, "2.90", 400, "badRequest",

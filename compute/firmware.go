@@ -39,13 +39,14 @@ const propertyFirmware = "hw_firmware_type"
 // hw_firmware_type, the flavor's os:secure_boot and the image's os_secure_boot. Secure Boot
 // that is optional is none where the firmware is BIOS.
 //
-// Invalid: an unknown value, or Secure Boot is required of a BIOS; Conflict: flavor and image disagree.
+// Invalid: an unknown value, flavor and image disagree (as in Nova, whose answer to that is no 409), or Secure Boot
+// is required of a BIOS.
 func FirmwareOf(f Flavor, img Image) (Firmware, error) {
 	uefi, err := parseFirmwareType(img.Properties[propertyFirmware])
 	if err != nil {
 		return Firmware{}, Errorf(Invalid, "Image %s has an invalid hw_firmware_type property. %w", img.Name, err)
 	}
-	secure, err := agreedOn(f, img, "os:secure_boot", "os_secure_boot", parseSecureBoot)
+	secure, err := agreedOn(f, img, "os:secure_boot", "os_secure_boot", Invalid, parseSecureBoot)
 	switch {
 	case err != nil:
 		return Firmware{}, err
@@ -91,7 +92,7 @@ func CheckFirmware(f Flavor, img Image) error {
 	if err != nil {
 		return err
 	}
-	machine, err := agreed(f, img, "machine_type", parseMachineType)
+	machine, err := machineOf(f, img)
 	if err != nil {
 		return err
 	}
@@ -101,24 +102,36 @@ func CheckFirmware(f Flavor, img Image) error {
 	return nil
 }
 
+// machineOf reads the machine type that flavor and image together ask for; nil: the host's. Invalid: one that is not
+// offered, or they disagree.
+func machineOf(f Flavor, img Image) (*string, error) {
+	return agreedOn(f, img, "hw:machine_type", "hw_machine_type", Invalid, parseMachineType)
+}
+
 // MachineType is the machine type that the server's flavor or image names, "" for its host's. One
 // that is not offered, which a server may have been imported with, counts as none.
 func (s Server) MachineType() string {
-	machine, err := agreed(s.Flavor, s.Image, "machine_type", parseMachineType)
+	machine, err := machineOf(s.Flavor, s.Image)
 	if err != nil || machine == nil {
 		return ""
 	}
 	return *machine
 }
 
-// Firmware is that of the server. What its record says of it is BIOS where it cannot be read: no
-// rule lets that pass (CheckFirmware).
-func (s Server) Firmware() Firmware {
+// Firmware is that of the server. Corrupt: its record does not say which, or contradicts itself, which no rule lets
+// pass (CheckFirmware). A BIOS in its place would start what is not signed.
+func (s Server) Firmware() (Firmware, error) {
 	firmware, err := FirmwareOf(s.Flavor, s.Image)
 	if err != nil {
-		return Firmware{}
+		return Firmware{}, Errorf(Corrupt, "server %s: its record does not say with which firmware it begins: %w", s.ID, err)
 	}
-	return firmware
+	return firmware, nil
+}
+
+// hasBIOS reports whether the server begins with a BIOS for sure.
+func (s Server) hasBIOS() bool {
+	firmware, err := s.Firmware()
+	return err == nil && !firmware.UEFI
 }
 
 // nvramFile begins the name of the file with the variables of a server's UEFI.
@@ -127,21 +140,30 @@ const nvramFile = "nvram"
 // IsNVRAM reports whether a file in a server's folder has the variables of its UEFI.
 func IsNVRAM(file string) bool { return file == nvramFile || strings.HasPrefix(file, nvramFile+".") }
 
-// NVRAM is the file in the server's folder that has the variables of its UEFI; "" for a BIOS. It goes
-// with the root disk, and so has a name of its own where that has: what boots another root disk
-// boots with other variables, and both exist beside each other until it is decided which stay.
+// NVRAM is the file in the server's folder that has the variables of its UEFI; "" for a BIOS. Where its record
+// does not say which firmware it has, it may have that file, which then stays.
 func (s Server) NVRAM() string {
+	if s.hasBIOS() {
+		return ""
+	}
+	return s.NVRAMOfRoot()
+}
+
+// NVRAMOfRoot is the file that has, or would have, the variables of the UEFI with which the server's root disk boots;
+// "" where it has no such disk. It goes with the root disk, and so has a name of its own where that has: what boots
+// another root disk boots with other variables, and both exist beside each other until it is decided which stay.
+func (s Server) NVRAMOfRoot() string {
 	at := slices.IndexFunc(s.Disks, func(d Disk) bool { return d.Role == RootDisk })
-	if at < 0 || !s.Firmware().UEFI {
+	if at < 0 {
 		return ""
 	}
 	return nvramFile + strings.TrimPrefix(s.Disks[at].Name(), "disk")
 }
 
-// firmwareTraits are those that the server's host must have.
+// firmwareTraits are those that the server's host must have: all of them, where its record does not say which.
 func (s Server) firmwareTraits() []string {
-	switch f := s.Firmware(); {
-	case f.SecureBoot == SecureBootRequired:
+	switch f, err := s.Firmware(); {
+	case err != nil, f.SecureBoot == SecureBootRequired:
 		return []string{TraitUEFI, TraitSecureBoot}
 	case f.UEFI:
 		return []string{TraitUEFI}
@@ -155,7 +177,11 @@ func (s Server) checkSameFirmware(to Flavor) error {
 	if err != nil {
 		return err
 	}
-	if was := s.Firmware(); was != is {
+	was, err := s.Firmware()
+	if err != nil {
+		return err
+	}
+	if was != is {
 		return Errorf(Conflict, "Flavor %s and flavor %s differ in Secure Boot (%s and %s): a resize does not change a server's firmware. Rebuild it, or create a new one.",
 			s.Flavor.Name, to.Name, was.SecureBoot, is.SecureBoot)
 	}

@@ -41,8 +41,12 @@ func TestFirmwareOfFlavorAndImage(t *testing.T) {
 			says: "Image debian has an invalid os_secure_boot property. Invalid secure boot policy 'on'. Allowed values: required, disabled, optional.",
 		},
 		"disagreement": {
-			flavor: map[string]string{"os:secure_boot": "disabled"}, image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}, kind: compute.Conflict,
+			flavor: map[string]string{"os:secure_boot": "disabled"}, image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}, kind: compute.Invalid,
 			says: "Flavor small has os:secure_boot extra spec explicitly set to disabled, conflicting with image debian which has os_secure_boot explicitly set to required.",
+		},
+		"disagreement on the machine": {
+			flavor: map[string]string{"hw:machine_type": "q35"}, image: map[string]string{"hw_machine_type": "pc"}, kind: compute.Invalid,
+			says: "Flavor small has hw:machine_type extra spec explicitly set to q35, conflicting with image debian which has hw_machine_type explicitly set to pc.",
 		},
 		"unknown machine": {
 			image: map[string]string{"hw_machine_type": "virt"}, kind: compute.Invalid,
@@ -78,6 +82,36 @@ func uefiServer() compute.Server {
 		Flavor: compute.Flavor{ID: "1", Name: "small", RootGB: 1},
 		Image:  compute.Image{ID: image, Name: "debian", DiskFormat: "qcow2", Properties: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}},
 		Disks:  []compute.Disk{{Role: compute.RootDisk, SizeMB: 1024, DeviceName: "/dev/vda", Image: &image}},
+	}
+}
+
+// A record that does not say which firmware its server has makes none with a BIOS of it: no operation plans one, it
+// comes to hosts that have everything alone, and the variables that it may have stay.
+func TestAnUnreadableFirmwareIsNoBIOS(t *testing.T) {
+	t.Parallel()
+	host := compute.HostID{UUID: uuid.New()}
+	for name, c := range map[string]struct{ flavor, image map[string]string }{
+		"unknown type":    {image: map[string]string{"hw_firmware_type": "efi"}},
+		"unknown policy":  {image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "on"}},
+		"no UEFI":         {image: map[string]string{"os_secure_boot": "required"}},
+		"they disagree":   {map[string]string{"os:secure_boot": "disabled"}, map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}},
+		"a flavor's word": {flavor: map[string]string{"os:secure_boot": "yes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := uefiServer()
+			s.Flavor.ExtraSpecs, s.Image.Properties = c.flavor, c.image
+			_, err := s.Firmware()
+			require.Equal(t, compute.Corrupt, compute.KindOf(err))
+			require.ErrorContains(t, err, s.ID.String()+": its record does not say with which firmware it begins")
+			require.Equal(t, compute.Corrupt, compute.KindOf(s.CheckMovable()))
+			_, err = s.EvacuatedAs(compute.NewOperationID())
+			require.Equal(t, compute.Corrupt, compute.KindOf(err))
+			require.Error(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 1}))
+			require.Equal(t, "nvram", s.NVRAM())
+			require.True(t, s.Uses(host, compute.Thing{Kind: compute.ThingDiskFile, Place: host.String(), Name: s.ID.String() + "/nvram"}))
+			require.Equal(t, []string{compute.TraitUEFI, compute.TraitSecureBoot}, compute.RequestOf(s).Traits.Required)
+		})
 	}
 }
 

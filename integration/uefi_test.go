@@ -83,7 +83,7 @@ func TestUEFI(t *testing.T) {
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
 	require.ErrorContains(t, err, "Secure Boot is required, and image idle does not ask for UEFI")
 	_, err = c.tryCreateOf(t, "-demo", unsecureUEFI, image)
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
 	require.ErrorContains(t, err, "os:secure_boot extra spec explicitly set to disabled, conflicting with image signed")
 
 	id := c.createOf(t, uefiFlavor, image)

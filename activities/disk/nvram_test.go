@@ -35,11 +35,7 @@ func TestUEFIVariables(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	require.NoError(t, build.CheckVars(path))
 	require.NoError(t, os.WriteFile(path, []byte("the guest's"), 0o600))
-	err = build.CheckVars(path)
-	require.Equal(t, compute.Conflict, compute.KindOf(err), "they are another build's")
-	require.ErrorContains(t, err, "its UEFI variables have 11 bytes")
 	require.NoError(t, b.CreateNVRAM(t.Context(), in))
 	requireFile(t, path, "the guest's")
 	copied := in
@@ -65,8 +61,56 @@ func TestUEFIVariables(t *testing.T) {
 		wrong.File = name
 		require.Equal(t, compute.Invalid, compute.KindOf(b.CreateNVRAM(t.Context(), wrong)), name)
 	}
+	sized := in
+	sized.Bytes = 11
+	err = b.CreateNVRAM(t.Context(), sized)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "a guest brings others than any firmware here reads")
+	require.ErrorContains(t, err, "its UEFI variables have 11 bytes")
 	b.Firmware.Dir = t.TempDir()
 	require.Equal(t, compute.NoHost, compute.KindOf(b.CreateNVRAM(t.Context(), in)))
+}
+
+// Variables that are missing, or that the new host's firmware does not read, are noticed before a guest is stopped
+// for its move.
+func TestCheckUEFIVariables(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if _, err := os.Stat(firmware.Folder); err != nil && os.Getenv("CI") == "" {
+		t.Skip("needs the package ovmf")
+	}
+	server := compute.ServerID{UUID: uuid.New()}
+	check := func() (disk.CheckMoveResult, error) {
+		return b.CheckMove(t.Context(), disk.CheckMoveInput{Server: server, NVRAM: "nvram"})
+	}
+	_, err := check()
+	require.Equal(t, compute.Corrupt, compute.KindOf(err))
+	require.ErrorContains(t, err, "its UEFI variables are missing")
+	want := compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootRequired}
+	require.NoError(t, b.CreateNVRAM(t.Context(), disk.NVRAMInput{Server: server, File: "nvram", Firmware: want}))
+	got, err := check()
+	require.NoError(t, err)
+	build, err := firmware.Host{}.Of(want, "")
+	require.NoError(t, err)
+	require.Equal(t, disk.CheckMoveResult{NVRAMBytes: build.Bytes}, got)
+
+	come := func(bytes int64) error {
+		return b.CheckRoom(t.Context(), disk.CheckRoomInput{Server: server, NVRAM: &disk.ComingNVRAM{Firmware: want, Bytes: bytes}})
+	}
+	require.NoError(t, come(build.Bytes))
+	err = come(build.Bytes - 1)
+	require.Equal(t, compute.NoHost, compute.KindOf(err), "another host may have such firmware")
+	require.ErrorContains(t, err, server.String()+": its UEFI variables have ")
+
+	path := filepath.Join(b.InstancesDir, server.String(), "nvram")
+	require.NoError(t, os.Truncate(path, 0))
+	_, err = check()
+	require.Equal(t, compute.Corrupt, compute.KindOf(err))
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Symlink(build.Vars, path))
+	_, err = check()
+	require.Equal(t, compute.Corrupt, compute.KindOf(err))
+	_, err = b.CheckMove(t.Context(), disk.CheckMoveInput{Server: server, NVRAM: "../nvram"})
+	require.Equal(t, compute.Invalid, compute.KindOf(err))
 }
 
 func requireFile(t *testing.T, path, text string) {
