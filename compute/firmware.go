@@ -1,9 +1,6 @@
 package compute
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // SecureBoot says whether a server's firmware starts what is signed alone (os:secure_boot, os_secure_boot).
 type SecureBoot string
@@ -132,32 +129,6 @@ func (s Server) Firmware() (Firmware, error) {
 func (s Server) hasBIOS() bool {
 	firmware, err := s.Firmware()
 	return err == nil && !firmware.UEFI
-}
-
-// nvramFile begins the name of the file with the variables of a server's UEFI.
-const nvramFile = "nvram"
-
-// IsNVRAM reports whether a file in a server's folder has the variables of its UEFI.
-func IsNVRAM(file string) bool { return file == nvramFile || strings.HasPrefix(file, nvramFile+".") }
-
-// NVRAM is the file in the server's folder that has the variables of its UEFI; "" for a BIOS. Where its record
-// does not say which firmware it has, it may have that file, which then stays.
-func (s Server) NVRAM() string {
-	if s.hasBIOS() {
-		return ""
-	}
-	return s.NVRAMOfRoot()
-}
-
-// NVRAMOfRoot is the file that has, or would have, the variables of the UEFI with which the server's root disk boots;
-// "" where it has no such disk. It goes with the root disk, and so has a name of its own where that has: what boots
-// another root disk boots with other variables, and both exist beside each other until it is decided which stay.
-func (s Server) NVRAMOfRoot() string {
-	at := slices.IndexFunc(s.Disks, func(d Disk) bool { return d.Role == RootDisk })
-	if at < 0 {
-		return ""
-	}
-	return nvramFile + strings.TrimPrefix(s.Disks[at].Name(), "disk")
 }
 
 // firmwareTraits are those that the server's host must have: all of them, where its record does not say which.

@@ -168,11 +168,45 @@ func TestAResizeKeepsTheFirmware(t *testing.T) {
 	require.Error(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 2, ExtraSpecs: map[string]string{"hw:machine_type": "q35"}}))
 }
 
-func TestAShelveDoesNotLoseTheVariables(t *testing.T) {
+// A shelve keeps the variables: it is whole on its host with them alone, and leaves that where they are kept.
+func TestAShelveKeepsTheVariables(t *testing.T) {
 	t.Parallel()
-	err := uefiServer().CheckShelve()
-	require.Equal(t, compute.Conflict, compute.KindOf(err))
-	require.ErrorContains(t, err, "begins with UEFI")
+	s, op := uefiServer(), compute.NewOperationID()
+	host := compute.HostID{UUID: uuid.New()}
+	s.Host = &host
+	require.NoError(t, s.CheckShelve())
+	require.Contains(t, s.PlanShelve().Data, compute.Carried{What: "UEFI variables"})
+	s.Disks[0].Shelved = &compute.ShelvedDisk{Image: *s.Disks[0].Image, SizeBytes: 1, SHA256: "ab"}
+	require.Equal(t, []string{"The UEFI variables are kept nowhere."}, s.PlanOffload(nil).Fails)
+	has := func(files ...string) (out []compute.Thing) {
+		for _, file := range files {
+			out = append(out, compute.Thing{Kind: compute.ThingDiskFile, Place: host.String(), Name: s.ID.String() + "/" + file, State: compute.ThingPresent})
+		}
+		return out
+	}
+	require.True(t, s.IsWhole(has("disk", "nvram")))
+	require.False(t, s.IsWhole(has("disk")))
+
+	require.Nil(t, s.StoredNVRAM())
+	object := compute.NVRAMObject(s.ID, op)
+	require.NotEqual(t, object, compute.NVRAMObject(s.ID, compute.NewOperationID()))
+	s.System = map[string]string{compute.SystemNVRAMObject: object, compute.SystemNVRAMObjectSHA256: "ab"}
+	require.Equal(t, &compute.StoredNVRAM{Object: object, SHA256: "ab"}, s.StoredNVRAM())
+	require.True(t, s.IsStoredIn(object))
+	require.False(t, s.IsStoredIn(compute.TPMObject(s.ID, op)))
+	require.Empty(t, s.PlanOffload(nil).Fails)
+	plan, err := s.PlanUnshelve(op, compute.UnshelveArguments{})
+	require.NoError(t, err)
+	require.Empty(t, plan.Data, "it is on its host")
+	s.VMState = compute.VMShelvedOffloaded
+	plan, err = s.PlanUnshelve(op, compute.UnshelveArguments{})
+	require.NoError(t, err)
+	require.Contains(t, plan.Data, compute.Carried{What: "UEFI variables"})
+	require.Regexp(t, `^nvram\.[0-9a-f]{8}$`, plan.Server.NVRAM(), "what it had on a host before may still wait there")
+
+	s = uefiServer()
+	s.Image.Properties["hw_firmware_type"] = "efi"
+	require.Equal(t, compute.Corrupt, compute.KindOf(s.CheckShelve()))
 }
 
 // Whose variables are gone still has its disks, which a rebuild would make anew.

@@ -75,6 +75,9 @@ func (w *world) registerRoom(r registry) {
 		return none{}, takes(ctx, in.Bytes)
 	})
 	registerOnHost(w, r, disk.CheckExport, func(ctx context.Context, in disk.CheckExportInput) (none, error) {
+		if in.NVRAM != "" && !w.files[hostOf(ctx)+" "+in.Server.String()+"/"+in.NVRAM] {
+			return none{}, compute.Errorf(compute.Corrupt, "its UEFI variables are missing")
+		}
 		return none{}, takes(ctx, int64(len(in.Copies))*diskBytes)
 	})
 }

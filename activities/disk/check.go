@@ -133,13 +133,20 @@ func sameFileSystem(one, other string) (bool, error) {
 
 // CheckExportInput names all copies that an operation makes of a server's disks.
 type CheckExportInput struct {
-	Copies []ExportInput `json:"copies"`
+	Copies []ExportInput    `json:"copies"`
+	Server compute.ServerID `json:"server,omitzero"`
+	NVRAM  string           `json:"nvram,omitempty"` // that is stored beside them (compute.Server.NVRAM)
 }
 
 // CheckExport is the activity disk.CheckExport: it refuses the copies that Export could not make
 // beside each other, before a guest is stopped for them. Conflict: a disk cannot have such a copy;
-// Corrupt: it is not there; NoHost: no room.
+// Corrupt: it is not there, or the UEFI variables are not; NoHost: no room.
 func (a *Activities) CheckExport(ctx context.Context, in CheckExportInput) error {
+	if in.NVRAM != "" {
+		if _, err := a.nvramBytes(in.Server, in.NVRAM); err != nil {
+			return err
+		}
+	}
 	var bytes int64
 	for _, c := range in.Copies {
 		plan := compute.ExportPlan{Server: c.Server, Operation: c.Operation, Disk: c.Disk, Target: c.Target}

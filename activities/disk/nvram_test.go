@@ -1,7 +1,10 @@
 package disk_test
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +14,8 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/activities/firmware"
+	"strongroom/activities/object"
+	"strongroom/activities/object/local"
 	"strongroom/compute"
 )
 
@@ -111,6 +116,77 @@ func TestCheckUEFIVariables(t *testing.T) {
 	require.Equal(t, compute.Corrupt, compute.KindOf(err))
 	_, err = b.CheckMove(t.Context(), disk.CheckMoveInput{Server: server, NVRAM: "../nvram"})
 	require.Equal(t, compute.Invalid, compute.KindOf(err))
+}
+
+// hostObjects give variables to a real object store.
+type hostObjects struct{ object.Store }
+
+func (s hostObjects) Put(ctx context.Context, cred compute.Credential, name string, size int64, data io.ReaderAt) error {
+	_, err := s.Store.Put(ctx, object.PutInput{Credential: cred, Name: name, Size: size}, data)
+	return err
+}
+
+func (s hostObjects) Open(ctx context.Context, cred compute.Credential, name string) (io.ReadCloser, error) {
+	return s.Store.Open(ctx, cred, name, 0)
+}
+
+// The variables of a server that is shelved come back from the object store byte for byte, once; what is not what was
+// stored, or what no firmware of the host reads, does not come.
+func TestUEFIVariablesInTheObjectStore(t *testing.T) {
+	t.Parallel()
+	a, b := setup(t), setup(t)
+	if _, err := os.Stat(firmware.Folder); err != nil && os.Getenv("CI") == "" {
+		t.Skip("needs the package ovmf")
+	}
+	store, err := local.Open(filepath.Join(t.TempDir(), "objects"))
+	require.NoError(t, err)
+	a.Objects, b.Objects = hostObjects{store}, hostObjects{store}
+	server, cred := compute.ServerID{UUID: uuid.New()}, compute.Credential{ID: uuid.New(), ProjectID: project, UserID: "u"}
+	want := compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootRequired}
+	save := disk.SaveNVRAMInput{Credential: cred, Server: server, File: "nvram", Object: compute.NVRAMObject(server, "req-1")}
+	_, err = a.SaveNVRAM(t.Context(), save)
+	require.Equal(t, compute.Corrupt, compute.KindOf(err), "there are none")
+
+	require.NoError(t, a.CreateNVRAM(t.Context(), disk.NVRAMInput{Server: server, File: "nvram", Firmware: want}))
+	path := filepath.Join(a.InstancesDir, server.String(), "nvram")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	copy(data[len(data)/2:], "what the guest wrote")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	var saved disk.SaveNVRAMResult
+	for range 2 {
+		saved, err = a.SaveNVRAM(t.Context(), save)
+		require.NoError(t, err)
+	}
+	sum := sha256.Sum256(data)
+	require.Equal(t, disk.SaveNVRAMResult{SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, saved)
+	require.NoError(t, a.CheckExport(t.Context(), disk.CheckExportInput{Server: server, NVRAM: "nvram"}))
+	require.NoError(t, os.Remove(path))
+	require.Equal(t, compute.Corrupt, compute.KindOf(a.CheckExport(t.Context(), disk.CheckExportInput{Server: server, NVRAM: "nvram"})))
+
+	restore := disk.RestoreNVRAMInput{
+		Credential: cred, Server: server, File: "nvram.0a1b2c3d", Stored: compute.StoredNVRAM{Object: save.Object, SHA256: saved.SHA256}, Firmware: want,
+	}
+	for kind, spoil := range map[compute.Kind]func(*disk.RestoreNVRAMInput){
+		compute.NotFound: func(in *disk.RestoreNVRAMInput) { in.Stored.Object += "0" },
+		compute.Corrupt:  func(in *disk.RestoreNVRAMInput) { in.Stored.SHA256 = hex.EncodeToString(make([]byte, 32)) },
+		compute.NoHost:   func(in *disk.RestoreNVRAMInput) { in.Machine = compute.MachinePC },
+		compute.Invalid:  func(in *disk.RestoreNVRAMInput) { in.File = "disk" },
+	} {
+		in := restore
+		spoil(&in)
+		require.Equal(t, kind, compute.KindOf(b.RestoreNVRAM(t.Context(), in)))
+		require.NoFileExists(t, filepath.Join(b.InstancesDir, server.String(), in.File))
+	}
+	require.NoError(t, b.RestoreNVRAM(t.Context(), restore))
+	there := filepath.Join(b.InstancesDir, server.String(), "nvram.0a1b2c3d")
+	requireFile(t, there, string(data))
+	info, err := os.Stat(there)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	require.NoError(t, os.WriteFile(there, []byte("the guest's"), 0o600))
+	require.NoError(t, b.RestoreNVRAM(t.Context(), restore), "it may run by now")
+	requireFile(t, there, "the guest's")
 }
 
 func requireFile(t *testing.T, path, text string) {
