@@ -18,12 +18,6 @@ type Firmware struct {
 	SecureBoot SecureBoot `json:"secure_boot,omitempty"` // of UEFI
 }
 
-// The machine types that flavors and images may name (hw:machine_type, hw_machine_type).
-const (
-	MachineQ35 = "q35"
-	MachinePC  = "pc"
-)
-
 // The traits of hosts that have firmware, as os-traits names them.
 const (
 	TraitUEFI       = "COMPUTE_FIRMWARE_UEFI"
@@ -75,13 +69,6 @@ func parseSecureBoot(text string) (SecureBoot, error) {
 	return "", Errorf(Invalid, "Invalid secure boot policy '%s'. Allowed values: required, disabled, optional.", text)
 }
 
-func parseMachineType(text string) (string, error) {
-	if word := strings.TrimSpace(text); word == MachineQ35 || word == MachinePC {
-		return word, nil
-	}
-	return "", Errorf(Invalid, "Invalid machine type '%s'. Allowed values: q35, pc.", text)
-}
-
 // CheckFirmware refuses what FirmwareOf does, and a machine type that is not offered or has no
 // Secure Boot where that is required.
 func CheckFirmware(f Flavor, img Image) error {
@@ -93,26 +80,10 @@ func CheckFirmware(f Flavor, img Image) error {
 	if err != nil {
 		return err
 	}
-	if firmware.SecureBoot == SecureBootRequired && machine != nil && *machine != MachineQ35 {
+	if firmware.SecureBoot == SecureBootRequired && machine != nil && MachineFamily(*machine) != MachineQ35 {
 		return Errorf(Invalid, "Secure Boot is required, and machine type '%s' has none: it needs q35.", *machine)
 	}
 	return nil
-}
-
-// machineOf reads the machine type that flavor and image together ask for; nil: the host's. Invalid: one that is not
-// offered, or they disagree.
-func machineOf(f Flavor, img Image) (*string, error) {
-	return agreedOn(f, img, "hw:machine_type", "hw_machine_type", Invalid, parseMachineType)
-}
-
-// MachineType is the machine type that the server's flavor or image names, "" for its host's. One
-// that is not offered, which a server may have been imported with, counts as none.
-func (s Server) MachineType() string {
-	machine, err := machineOf(s.Flavor, s.Image)
-	if err != nil || machine == nil {
-		return ""
-	}
-	return *machine
 }
 
 // Firmware is that of the server. Corrupt: its record does not say which, or contradicts itself, which no rule lets
@@ -131,15 +102,17 @@ func (s Server) hasBIOS() bool {
 	return err == nil && !firmware.UEFI
 }
 
-// firmwareTraits are those that the server's host must have: all of them, where its record does not say which.
+// firmwareTraits are those that the server's host must have for its machine and its firmware: all of them, where its
+// record does not say which.
 func (s Server) firmwareTraits() []string {
+	traits := MachineTraits([]string{s.MachineType()})
 	switch f, err := s.Firmware(); {
 	case err != nil, f.SecureBoot == SecureBootRequired:
-		return []string{TraitUEFI, TraitSecureBoot}
+		return append(traits, TraitUEFI, TraitSecureBoot)
 	case f.UEFI:
-		return []string{TraitUEFI}
+		return append(traits, TraitUEFI)
 	}
-	return nil
+	return traits
 }
 
 // checkSameFirmware refuses, with Conflict, a flavor that asks for other firmware than the server has.

@@ -28,6 +28,14 @@ func TestFirmwareOfFlavorAndImage(t *testing.T) {
 		"optional":           {image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "optional"}, want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootOptional}},
 		"optional of a BIOS": {image: map[string]string{"os_secure_boot": "optional"}},
 		"machine type":       {flavor: map[string]string{"hw:machine_type": "pc"}, image: map[string]string{"hw_firmware_type": "uefi"}, want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootDisabled}},
+		"machine type of one version": {
+			flavor: map[string]string{"hw:machine_type": "pc-q35-7.2"}, image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required", "hw_machine_type": "pc-q35-7.2"},
+			want: compute.Firmware{UEFI: true, SecureBoot: compute.SecureBootRequired},
+		},
+		"no Secure Boot of one version": {
+			image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required", "hw_machine_type": "pc-i440fx-7.2"}, kind: compute.Invalid,
+			says: "Secure Boot is required, and machine type 'pc-i440fx-7.2' has none: it needs q35.",
+		},
 		"required of a BIOS": {
 			flavor: map[string]string{"os:secure_boot": "required"}, kind: compute.Invalid,
 			says: "Secure Boot is required, and image debian does not ask for UEFI: set its property hw_firmware_type to uefi.",
@@ -50,7 +58,7 @@ func TestFirmwareOfFlavorAndImage(t *testing.T) {
 		},
 		"unknown machine": {
 			image: map[string]string{"hw_machine_type": "virt"}, kind: compute.Invalid,
-			says: "Image debian has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc.",
+			says: "Image debian has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc, and those of one version, as pc-q35-7.2 and pc-i440fx-7.2.",
 		},
 		"no Secure Boot": {
 			flavor: map[string]string{"hw:machine_type": "pc"}, image: map[string]string{"hw_firmware_type": "uefi", "os_secure_boot": "required"}, kind: compute.Invalid,
@@ -150,6 +158,23 @@ func TestHostsNeedTheFirmware(t *testing.T) {
 	require.Empty(t, compute.RequestOf(s).Traits.Required)
 }
 
+// A machine type of one version is a trait of the hosts whose QEMU has it; those of none all have.
+func TestMachineTypesOfOneVersion(t *testing.T) {
+	t.Parallel()
+	const trait = "CUSTOM_STRONGROOM_MACHINE_PC_Q35_4_0_1"
+	require.Equal(t, []string{trait, "CUSTOM_STRONGROOM_MACHINE_PC_I440FX_7_2"}, compute.MachineTraits([]string{"", "q35", "pc", "pc-q35-4.0.1", "microvm", "pc-i440fx-7.2", "pc-q35-rhel9.2.0", "pc-q35-1.2.3.4"}))
+	s := uefiServer()
+	s.Image.Properties["hw_machine_type"] = "pc-q35-4.0.1"
+	require.Equal(t, []string{compute.TraitUEFI, compute.TraitSecureBoot, trait}, compute.RequestOf(s).Traits.Required)
+	s.Image.Properties = map[string]string{"hw_machine_type": "pc-q35-4.0.1"}
+	require.Equal(t, []string{trait}, compute.RequestOf(s).Traits.Required)
+	s.Image.Properties["hw_machine_type"] = "q35"
+	require.Empty(t, compute.RequestOf(s).Traits.Required)
+	for machine, family := range map[string]string{"q35": "q35", "pc-q35-7.2": "q35", "pc": "pc", "pc-i440fx-7.2": "pc"} {
+		require.Equal(t, family, compute.MachineFamily(machine))
+	}
+}
+
 // A resize does not change what a server begins with: its variables have keys, or have none.
 func TestAResizeKeepsTheFirmware(t *testing.T) {
 	t.Parallel()
@@ -162,9 +187,11 @@ func TestAResizeKeepsTheFirmware(t *testing.T) {
 	require.Equal(t, compute.Conflict, compute.KindOf(err))
 	require.ErrorContains(t, err, "Flavor small and flavor large differ in Secure Boot (disabled and required)")
 
-	s.Image.Properties = map[string]string{"hw_machine_type": "pc-i440fx-6.2"} // as Nova had it
-	require.NoError(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 2}))
-	require.Empty(t, s.MachineType())
+	for machine, is := range map[string]string{"pc-i440fx-6.2": "pc-i440fx-6.2", "pc-i440fx-jammy": ""} { // as Nova had them
+		s.Image.Properties = map[string]string{"hw_machine_type": machine}
+		require.NoError(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 2}))
+		require.Equal(t, is, s.MachineType())
+	}
 	require.Error(t, s.CheckResize(compute.Flavor{ID: "2", RootGB: 2, ExtraSpecs: map[string]string{"hw:machine_type": "q35"}}))
 }
 

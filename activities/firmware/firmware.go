@@ -5,6 +5,7 @@ package firmware
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,8 +105,8 @@ func (h Host) find(machine string, secure bool, bytes int64) (Build, error) {
 	if err != nil {
 		return Build{}, compute.Errorf(compute.NoHost, "firmware of this host: %w", err)
 	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // an operator switches one off with a link to nothing
 		}
@@ -144,16 +145,24 @@ func (d description) fits(machine string, secure bool) bool {
 	case secure && !slices.Contains(d.Features, "requires-smm"): // the guest could write to the keys
 		return false
 	}
-	prefix := "pc-i440fx-"
-	if strings.Contains(machine, compute.MachineQ35) {
-		prefix = "pc-q35-"
-	}
 	for _, t := range d.Targets {
-		if t.Architecture == "x86_64" && slices.ContainsFunc(t.Machines, func(m string) bool { return strings.HasPrefix(m, prefix) }) {
+		if t.Architecture == "x86_64" && slices.ContainsFunc(t.Machines, func(m string) bool { return isFor(m, machine) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// isFor reports whether a pattern of a description is about a machine type: for one of no version, about any version.
+func isFor(pattern, machine string) bool {
+	switch machine {
+	case compute.MachineQ35:
+		return strings.HasPrefix(pattern, "pc-q35-")
+	case compute.MachinePC:
+		return strings.HasPrefix(pattern, "pc-i440fx-")
+	}
+	matches, err := path.Match(pattern, machine)
+	return err == nil && matches
 }
 
 // size is that of a file, 0 where there is none.

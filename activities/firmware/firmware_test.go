@@ -75,6 +75,13 @@ func TestTheBuildThatFits(t *testing.T) {
 	got, err = h.Of(uefi(compute.SecureBootOptional), "pc")
 	require.NoError(t, err)
 	require.Equal(t, plain, got.Code, "the other machine type has no Secure Boot")
+	for machine, code := range map[string]string{"pc-q35-7.2": keyed, "pc-i440fx-7.2": plain} {
+		got, err = h.Of(uefi(compute.SecureBootOptional), machine)
+		require.NoError(t, err)
+		require.Equal(t, code, got.Code, machine)
+	}
+	_, err = h.Of(uefi(compute.SecureBootOptional), "microvm")
+	require.Error(t, err)
 	_, err = firmware.Host{Dir: dir, Machine: "pc"}.Of(uefi(compute.SecureBootRequired), "")
 	require.Error(t, err)
 	require.NoError(t, os.Remove(keyed))
