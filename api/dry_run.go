@@ -273,9 +273,13 @@ func (a *API) foreseeStores(r *Request, cred compute.Credential, s compute.Serve
 	if owner == s.Delegated() {
 		return
 	}
-	if p.Kept && s.TPM != nil {
+	if p.Kept && (s.TPM != nil || s.NVRAM() != "") {
+		what := "the state of the vTPM"
+		if s.TPM == nil {
+			what = "the UEFI variables"
+		}
 		if err := a.config.Objects.Check(r.Context(), owner); err != nil {
-			f.refuse(0, "The object store does not take the state of the vTPM: "+compute.Public(err))
+			f.refuse(0, "The object store does not take "+what+": "+compute.Public(err))
 		}
 	}
 	if !p.Stored {
@@ -296,6 +300,11 @@ func (a *API) foreseeStores(r *Request, cred compute.Credential, s compute.Serve
 	if stored := s.StoredTPM(); s.TPM != nil && stored != nil {
 		if err := a.config.Objects.Has(r.Context(), owner, *stored); err != nil {
 			f.refuse(0, "Object "+stored.Object+" keeps the state of the vTPM: "+compute.Public(err))
+		}
+	}
+	if stored := s.StoredNVRAM(); stored != nil {
+		if err := a.config.Objects.Has(r.Context(), owner, compute.StoredTPM(*stored)); err != nil {
+			f.refuse(0, "Object "+stored.Object+" keeps the UEFI variables: "+compute.Public(err))
 		}
 	}
 }

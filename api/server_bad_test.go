@@ -91,10 +91,10 @@ func TestCreateRefusesBadInput(t *testing.T) {
 		{"unknown firmware", more{"imageRef": property("hw_firmware_type", "efi")}, "2.90", 400, "badRequest",
 			"Image tiny has an invalid hw_firmware_type property. Invalid firmware type 'efi'. Allowed values: bios, uefi."},
 		{"unknown machine type", more{"imageRef": property("hw_machine_type", "virt")}, "2.90", 400, "badRequest",
-			"Image tiny has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc."},
+			"Image tiny has an invalid hw_machine_type property. Invalid machine type 'virt'. Allowed values: q35, pc, and those of one version, as pc-q35-7.2 and pc-i440fx-7.2."},
 		{"Secure Boot of a BIOS", more{"flavorRef": secureBoot}, "2.90", 400, "badRequest",
 			"Secure Boot is required, and image tiny does not ask for UEFI: set its property hw_firmware_type to uefi."},
-		{"Secure Boot conflict", more{"flavorRef": insecure, "imageRef": required}, "2.90", 409, "conflictingRequest",
+		{"Secure Boot conflict", more{"flavorRef": insecure, "imageRef": required}, "2.90", 400, "badRequest",
 			"Flavor flavor-" + insecure + " has os:secure_boot extra spec explicitly set to disabled, conflicting with image tiny " +
 				"which has os_secure_boot explicitly set to required."},
 		{"encryption is no boolean", more{"flavorRef": maybe}, "2.90", 400, "badRequest",

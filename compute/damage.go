@@ -378,7 +378,11 @@ func (f Finding) Server() (ServerID, bool) {
 		_, server, err := ParseShareUse(f.Name)
 		return server, err == nil
 	case ThingObject:
-		text, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(f.Name, tpmObjectPrefix), tpmBackupPrefix), "/")
+		text = f.Name
+		for _, prefix := range []string{tpmObjectPrefix, tpmBackupPrefix, nvramObjectPrefix} {
+			text = strings.TrimPrefix(text, prefix)
+		}
+		text, _, _ = strings.Cut(text, "/")
 	case ThingPort:
 		_, server, err := ParsePortUse(f.Name)
 		return server, err == nil

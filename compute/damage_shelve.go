@@ -70,8 +70,7 @@ func (s Server) isKeptAs(t Thing) bool {
 	case ThingImage:
 		return slices.ContainsFunc(s.Disks, func(d Disk) bool { return d.Shelved != nil && d.Shelved.Image.String() == t.Name })
 	case ThingObject:
-		stored := s.StoredTPM()
-		return stored != nil && stored.Object == t.Name
+		return s.IsStoredIn(t.Name)
 	}
 	return false
 }

@@ -25,15 +25,18 @@ func TestDamageOfAServerThatWasShelvedSince(t *testing.T) {
 	for _, gone := range has[:2] {
 		in.Findings = append(in.Findings, compute.LedgerEntry{Thing: gone}.Finding(compute.Missing))
 	}
-	got := d.findIn(in, compute.Unowned, state)
-	require.Len(t, got, 3)
-	for _, damage := range got {
-		require.Equal(t, d.server.ID, damage.Server)
-		require.Empty(t, damage.Remedy)
-		require.Contains(t, damage.Why, "it was shelved since")
+	nvram := d.thing(compute.ThingObject, compute.PlaceObjects, compute.NVRAMObject(d.server.ID, "req-1"), "")
+	for _, kept := range []compute.Thing{state, nvram} {
+		got := d.findIn(in, compute.Unowned, kept)
+		require.Len(t, got, 3)
+		for _, damage := range got {
+			require.Equal(t, d.server.ID, damage.Server)
+			require.Empty(t, damage.Remedy)
+			require.Contains(t, damage.Why, "it was shelved since")
+		}
 	}
 
-	got = d.find(d.known(has...), compute.Missing, has[1]) // its domain is there
+	got := d.find(d.known(has...), compute.Missing, has[1]) // its domain is there
 	require.Len(t, got, 1)
 	require.Contains(t, got[0].Why, "its disk is lost")
 }
@@ -46,14 +49,17 @@ func TestDamageOfAServerThatWasUnshelvedSince(t *testing.T) {
 	img := compute.ImageID{UUID: uuid.New()}
 	d.server.VMState, d.server.Host = compute.VMShelvedOffloaded, nil
 	d.server.Disks[0].Shelved = &compute.ShelvedDisk{Image: img}
-	d.server.System = map[string]string{compute.SystemTPMObject: compute.TPMObject(d.server.ID, "req-1")}
+	d.server.System = map[string]string{
+		compute.SystemTPMObject: compute.TPMObject(d.server.ID, "req-1"), compute.SystemNVRAMObject: compute.NVRAMObject(d.server.ID, "req-1"),
+	}
 	kept := []compute.Thing{
 		d.thing(compute.ThingImage, compute.PlaceImageStore, img.String(), ""),
 		d.thing(compute.ThingObject, compute.PlaceObjects, d.server.System[compute.SystemTPMObject], ""),
+		d.thing(compute.ThingObject, compute.PlaceObjects, d.server.System[compute.SystemNVRAMObject], ""),
 	}
 	known := d.known(append(kept, d.has()[2])...)
 	got := d.find(known, compute.Missing, kept...)
-	require.Len(t, got, 2)
+	require.Len(t, got, len(kept))
 	for _, damage := range got {
 		require.Empty(t, damage.Remedy)
 		require.Contains(t, damage.Why, "it was unshelved since, and what kept its data went")

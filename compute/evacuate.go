@@ -25,7 +25,8 @@ type EvacuateArguments struct {
 // image and empty, each with the key that it has (EE-29), and its vTPM with the key that it has
 // and the state of its backup, if there is one: that on its host is lost (TPM-30).
 //
-// Conflict: it is rescued, or it was resized or migrated and nobody has decided on that.
+// Conflict: it is rescued, or it was resized or migrated and nobody has decided on that; Corrupt: its record does not
+// say with which firmware it begins.
 func (s Server) EvacuatedAs(op OperationID) (Server, error) {
 	if err := s.CheckNotRescued(); err != nil {
 		return Server{}, err
@@ -35,6 +36,9 @@ func (s Server) EvacuatedAs(op OperationID) (Server, error) {
 	}
 	if _, ok := s.RootDisk(); !ok {
 		return Server{}, Errorf(Conflict, "server %s has no local root disk", s.ID)
+	}
+	if _, err := s.Firmware(); err != nil {
+		return Server{}, err
 	}
 	enc, err := EncryptionOf(s.Flavor, s.Image)
 	if err != nil {

@@ -35,7 +35,11 @@ var extraSpecs = map[string]func(value string) (string, error){
 		return oneOf(value, nil, value, enum{"disabled", "required"})
 	},
 	"hw:machine_type": func(value string) (string, error) {
-		return oneOf(value, nil, value, enum{MachineQ35, MachinePC})
+		machine, err := parseMachineType(value)
+		if err != nil {
+			return "", Errorf(Invalid, "Validation failed; '%s' is not of the format '%s'.", value, machineFormat)
+		}
+		return machine, nil
 	},
 	"hw:mem_page_size": func(value string) (string, error) {
 		if !pageSize.MatchString(value) {

@@ -82,7 +82,7 @@ func TestP19ExtraSpecsOfNova(t *testing.T) {
 		{"hw_video:ram_max_mb", "64", "", "-1"},
 		{"os:secure_boot", "disabled", "", "optional"},
 		{"os:secure_boot", "required", "", "on"},
-		{"hw:machine_type", "q35", "", "pc-q35-7.2"},
+		{"hw:machine_type", "pc-q35-7.2", "", "pc-q35-jammy"},
 		{"hide_hypervisor_id", "false", "true", "x"},
 		{"group_policy", "isolate", "", "both"},
 		{"accel:device_profile", "", "mine", ""},

@@ -1,9 +1,6 @@
 package compute
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // SecureBoot says whether a server's firmware starts what is signed alone (os:secure_boot, os_secure_boot).
 type SecureBoot string
@@ -21,12 +18,6 @@ type Firmware struct {
 	SecureBoot SecureBoot `json:"secure_boot,omitempty"` // of UEFI
 }
 
-// The machine types that flavors and images may name (hw:machine_type, hw_machine_type).
-const (
-	MachineQ35 = "q35"
-	MachinePC  = "pc"
-)
-
 // The traits of hosts that have firmware, as os-traits names them.
 const (
 	TraitUEFI       = "COMPUTE_FIRMWARE_UEFI"
@@ -39,13 +30,14 @@ const propertyFirmware = "hw_firmware_type"
 // hw_firmware_type, the flavor's os:secure_boot and the image's os_secure_boot. Secure Boot
 // that is optional is none where the firmware is BIOS.
 //
-// Invalid: an unknown value, or Secure Boot is required of a BIOS; Conflict: flavor and image disagree.
+// Invalid: an unknown value, flavor and image disagree (as in Nova, whose answer to that is no 409), or Secure Boot
+// is required of a BIOS.
 func FirmwareOf(f Flavor, img Image) (Firmware, error) {
 	uefi, err := parseFirmwareType(img.Properties[propertyFirmware])
 	if err != nil {
 		return Firmware{}, Errorf(Invalid, "Image %s has an invalid hw_firmware_type property. %w", img.Name, err)
 	}
-	secure, err := agreedOn(f, img, "os:secure_boot", "os_secure_boot", parseSecureBoot)
+	secure, err := agreedOn(f, img, "os:secure_boot", "os_secure_boot", Invalid, parseSecureBoot)
 	switch {
 	case err != nil:
 		return Firmware{}, err
@@ -77,13 +69,6 @@ func parseSecureBoot(text string) (SecureBoot, error) {
 	return "", Errorf(Invalid, "Invalid secure boot policy '%s'. Allowed values: required, disabled, optional.", text)
 }
 
-func parseMachineType(text string) (string, error) {
-	if word := strings.TrimSpace(text); word == MachineQ35 || word == MachinePC {
-		return word, nil
-	}
-	return "", Errorf(Invalid, "Invalid machine type '%s'. Allowed values: q35, pc.", text)
-}
-
 // CheckFirmware refuses what FirmwareOf does, and a machine type that is not offered or has no
 // Secure Boot where that is required.
 func CheckFirmware(f Flavor, img Image) error {
@@ -91,62 +76,43 @@ func CheckFirmware(f Flavor, img Image) error {
 	if err != nil {
 		return err
 	}
-	machine, err := agreed(f, img, "machine_type", parseMachineType)
+	machine, err := machineOf(f, img)
 	if err != nil {
 		return err
 	}
-	if firmware.SecureBoot == SecureBootRequired && machine != nil && *machine != MachineQ35 {
+	if firmware.SecureBoot == SecureBootRequired && machine != nil && MachineFamily(*machine) != MachineQ35 {
 		return Errorf(Invalid, "Secure Boot is required, and machine type '%s' has none: it needs q35.", *machine)
 	}
 	return nil
 }
 
-// MachineType is the machine type that the server's flavor or image names, "" for its host's. One
-// that is not offered, which a server may have been imported with, counts as none.
-func (s Server) MachineType() string {
-	machine, err := agreed(s.Flavor, s.Image, "machine_type", parseMachineType)
-	if err != nil || machine == nil {
-		return ""
-	}
-	return *machine
-}
-
-// Firmware is that of the server. What its record says of it is BIOS where it cannot be read: no
-// rule lets that pass (CheckFirmware).
-func (s Server) Firmware() Firmware {
+// Firmware is that of the server. Corrupt: its record does not say which, or contradicts itself, which no rule lets
+// pass (CheckFirmware). A BIOS in its place would start what is not signed.
+func (s Server) Firmware() (Firmware, error) {
 	firmware, err := FirmwareOf(s.Flavor, s.Image)
 	if err != nil {
-		return Firmware{}
+		return Firmware{}, Errorf(Corrupt, "server %s: its record does not say with which firmware it begins: %w", s.ID, err)
 	}
-	return firmware
+	return firmware, nil
 }
 
-// nvramFile begins the name of the file with the variables of a server's UEFI.
-const nvramFile = "nvram"
-
-// IsNVRAM reports whether a file in a server's folder has the variables of its UEFI.
-func IsNVRAM(file string) bool { return file == nvramFile || strings.HasPrefix(file, nvramFile+".") }
-
-// NVRAM is the file in the server's folder that has the variables of its UEFI; "" for a BIOS. It goes
-// with the root disk, and so has a name of its own where that has: what boots another root disk
-// boots with other variables, and both exist beside each other until it is decided which stay.
-func (s Server) NVRAM() string {
-	at := slices.IndexFunc(s.Disks, func(d Disk) bool { return d.Role == RootDisk })
-	if at < 0 || !s.Firmware().UEFI {
-		return ""
-	}
-	return nvramFile + strings.TrimPrefix(s.Disks[at].Name(), "disk")
+// hasBIOS reports whether the server begins with a BIOS for sure.
+func (s Server) hasBIOS() bool {
+	firmware, err := s.Firmware()
+	return err == nil && !firmware.UEFI
 }
 
-// firmwareTraits are those that the server's host must have.
+// firmwareTraits are those that the server's host must have for its machine and its firmware: all of them, where its
+// record does not say which.
 func (s Server) firmwareTraits() []string {
-	switch f := s.Firmware(); {
-	case f.SecureBoot == SecureBootRequired:
-		return []string{TraitUEFI, TraitSecureBoot}
+	traits := MachineTraits([]string{s.MachineType()})
+	switch f, err := s.Firmware(); {
+	case err != nil, f.SecureBoot == SecureBootRequired:
+		return append(traits, TraitUEFI, TraitSecureBoot)
 	case f.UEFI:
-		return []string{TraitUEFI}
+		return append(traits, TraitUEFI)
 	}
-	return nil
+	return traits
 }
 
 // checkSameFirmware refuses, with Conflict, a flavor that asks for other firmware than the server has.
@@ -155,7 +121,11 @@ func (s Server) checkSameFirmware(to Flavor) error {
 	if err != nil {
 		return err
 	}
-	if was := s.Firmware(); was != is {
+	was, err := s.Firmware()
+	if err != nil {
+		return err
+	}
+	if was != is {
 		return Errorf(Conflict, "Flavor %s and flavor %s differ in Secure Boot (%s and %s): a resize does not change a server's firmware. Rebuild it, or create a new one.",
 			s.Flavor.Name, to.Name, was.SecureBoot, is.SecureBoot)
 	}

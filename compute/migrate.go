@@ -96,7 +96,8 @@ func (f Facts) WhileMoved() bool {
 	return f.Kind == OpConfirmResize || f.Kind == OpRevertResize || f.Kind == OpDelete
 }
 
-// CheckMovable refuses, with Conflict, a server that cannot be moved or resized now.
+// CheckMovable refuses, with Conflict, a server that cannot be moved or resized now. Corrupt: its record does not say
+// with which firmware it begins.
 func (s Server) CheckMovable() error {
 	if err := s.CheckNotRescued(); err != nil {
 		return err
@@ -112,7 +113,8 @@ func (s Server) CheckMovable() error {
 			return Errorf(Conflict, "Server %s cannot be moved or resized: its %s disk is a logical volume of its host (encryption format %s).", s.ID, d.Label(), d.Format)
 		}
 	}
-	return nil
+	_, err := s.Firmware()
+	return err
 }
 
 // InNewFiles is a planned server with its disks in files of the operation's own, for a host that

@@ -116,6 +116,7 @@ func (s Server) PlanShelve() MovePlan {
 	for _, d := range s.Disks {
 		p.Data = append(p.Data, atMost("disk "+d.Label(), d.SizeMB<<20))
 	}
+	p.Data = append(p.Data, s.carriedNVRAM("")...)
 	if s.TPM != nil {
 		p.Data = append(p.Data, Carried{What: carriedTPM})
 	}
@@ -140,6 +141,7 @@ func (s Server) PlanUnshelve(op OperationID, in UnshelveArguments) (MovePlan, er
 			p.Data = append(p.Data, Carried{What: "disk " + d.Label(), Bytes: &d.Shelved.SizeBytes, Exact: true})
 		}
 	}
+	p.Data = append(p.Data, s.carriedNVRAM("")...)
 	if s.TPM != nil {
 		p.Data = append(p.Data, Carried{What: carriedTPM})
 	}

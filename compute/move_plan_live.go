@@ -72,6 +72,9 @@ func (s Server) PlanOffload(has []Thing) MovePlan {
 	if s.TPM != nil && s.StoredTPM() == nil {
 		p.Fails = append(p.Fails, "The state of the vTPM is kept nowhere.")
 	}
+	if s.NVRAM() != "" && s.StoredNVRAM() == nil {
+		p.Fails = append(p.Fails, "The UEFI variables are kept nowhere.")
+	}
 	return p
 }
 

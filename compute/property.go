@@ -21,11 +21,11 @@ func ParseBool(text string) (bool, error) {
 // as nothing. Both may say the same in different words. A disagreement is a
 // Conflict, a value that parse refuses is what parse says, with its origin.
 func agreed[T comparable](f Flavor, img Image, key string, parse func(string) (T, error)) (*T, error) {
-	return agreedOn(f, img, "hw:"+key, "hw_"+key, parse)
+	return agreedOn(f, img, "hw:"+key, "hw_"+key, Conflict, parse)
 }
 
-// agreedOn is agreed for an extra spec and a property of any names.
-func agreedOn[T comparable](f Flavor, img Image, spec, property string, parse func(string) (T, error)) (*T, error) {
+// agreedOn is agreed for an extra spec and a property of any names, whose disagreement is of any kind.
+func agreedOn[T comparable](f Flavor, img Image, spec, property string, disagree Kind, parse func(string) (T, error)) (*T, error) {
 	flavorText, imageText := f.ExtraSpecs[spec], img.Properties[property]
 	var flavorValue, imageValue *T
 	if flavorText != "" {
@@ -46,7 +46,7 @@ func agreedOn[T comparable](f Flavor, img Image, spec, property string, parse fu
 	case flavorValue == nil:
 		return imageValue, nil
 	case imageValue != nil && *imageValue != *flavorValue:
-		return nil, Errorf(Conflict, "Flavor %s has %s extra spec explicitly set to %s, conflicting with image %s "+
+		return nil, Errorf(disagree, "Flavor %s has %s extra spec explicitly set to %s, conflicting with image %s "+
 			"which has %s explicitly set to %s.", f.Name, spec, flavorText, img.Name, property, imageText)
 	}
 	return flavorValue, nil

@@ -128,6 +128,10 @@ const (
 	// shelved server is, and what it is (TPM-22). They are no image's (TPM-38).
 	SystemTPMObject       = "tpm_object_id"
 	SystemTPMObjectSHA256 = "tpm_object_sha256"
+	// SystemNVRAMObject and SystemNVRAMObjectSHA256 keep where the variables of the UEFI of a shelved server
+	// are, and what they are.
+	SystemNVRAMObject       = "nvram_object_id"
+	SystemNVRAMObjectSHA256 = "nvram_object_sha256"
 )
 
 // Fault is why a server is in ERROR, as the API shows it.

@@ -88,8 +88,17 @@ func TPMObject(s ServerID, op OperationID) string {
 
 const tpmObjectPrefix = "tpm/"
 
+// IsStoredIn reports whether an object keeps something of the server while it is shelved.
+func (s Server) IsStoredIn(object string) bool {
+	if state := s.StoredTPM(); state != nil && state.Object == object {
+		return true
+	}
+	nvram := s.StoredNVRAM()
+	return nvram != nil && nvram.Object == object
+}
+
 // CheckShelve refuses, with Conflict, a server whose disks cannot be kept as images and
-// made of them again.
+// made of them again. Corrupt: its record does not say with which firmware it begins.
 func (s Server) CheckShelve() error {
 	if err := s.CheckNotRescued(); err != nil {
 		return err
@@ -103,17 +112,14 @@ func (s Server) CheckShelve() error {
 	if s.HasNewTPM() {
 		return Errorf(Conflict, "The vTPM of server %s has no state that could be kept: it has not been started since it was evacuated or resized. Start it first.", s.ID)
 	}
-	if s.NVRAM() != "" {
-		return Errorf(Conflict, "Server %s cannot be shelved: it begins with UEFI, whose variables are not kept with its images. "+
-			"Make an image of the server instead: a server that is created of it has new variables.", s.ID)
-	}
 	for _, d := range s.Disks {
 		if d.OnDevice() {
 			return Errorf(Conflict, "Server %s cannot be shelved: its %s disk is a logical volume of its host (encryption format %s), "+
 				"which is not kept as an image with the same key.", s.ID, d.Label(), d.Format)
 		}
 	}
-	return nil
+	_, err := s.Firmware()
+	return err
 }
 
 // IsShelved reports whether images keep the server's data, whatever its vm_state was set to.
@@ -136,6 +142,9 @@ func (s Server) IsWhole(has []Thing) bool {
 		if !is(ThingDiskFile, s.ID.String()+"/"+d.Name()) {
 			return false
 		}
+	}
+	if nvram := s.NVRAM(); nvram != "" && !is(ThingDiskFile, s.ID.String()+"/"+nvram) {
+		return false
 	}
 	return s.TPM == nil || is(ThingTPMState, s.ID.String())
 }

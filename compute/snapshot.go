@@ -147,7 +147,7 @@ func allowEncryption(properties map[string]string) {
 var neverInherited = []string{
 	"os_encrypt_", "os_decrypt_", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_", "img_signature", "os_hash_", "stores",
 	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, "base_image_ref", imageType, backupType, "user_id", "checksum",
-	SystemTPMObject, SystemTPMObjectSHA256, // of one server alone (TPM-38)
+	SystemTPMObject, SystemTPMObjectSHA256, SystemNVRAMObject, SystemNVRAMObjectSHA256, // of one server alone (TPM-38)
 }
 
 // Inherited reports whether an image of a server takes a property over from the

@@ -96,9 +96,11 @@ func (c *testCloud) ownerless(t *testing.T, user string) []string {
 // isShelved reports whether a container or an image keeps what a server has while it is shelved.
 func (c *testCloud) isShelved(t *testing.T, name string) bool {
 	t.Helper()
-	if of, ok := strings.CutPrefix(name, "strongroom/tpm/"); ok {
-		server, _, _ := strings.Cut(of, "/")
-		return c.lives(t, server)
+	for _, prefix := range []string{"strongroom/tpm/", "strongroom/nvram/"} {
+		if of, ok := strings.CutPrefix(name, prefix); ok {
+			server, _, _ := strings.Cut(of, "/")
+			return c.lives(t, server)
+		}
 	}
 	server, _, ok := strings.Cut(name, "-shelved")
 	return ok && len(listed(t, c.compute(t, ""), servers.ListOpts{Name: "^" + server + "$", AllTenants: true})) > 0

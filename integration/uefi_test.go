@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/compute"
 	"strongroom/deploy/dev/stack"
 	"strongroom/deploy/guest"
 )
@@ -74,7 +75,8 @@ func (c *testCloud) keepsNote(t *testing.T, id, note string) {
 
 // A guest with signed loaders boots with Secure Boot, and its vTPM has measured the keys and what was booted; so
 // it does over reboots, stops and starts, with what it wrote into its UEFI variables. They go with its
-// root disk: a rebuild makes new ones, and a delete leaves none. What would lose them is refused before anything changes.
+// root disk: a shelve keeps them, a rebuild makes new ones, and a delete leaves none. What would lose them is refused
+// before anything changes.
 func TestUEFI(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)
@@ -83,7 +85,7 @@ func TestUEFI(t *testing.T) {
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
 	require.ErrorContains(t, err, "Secure Boot is required, and image idle does not ask for UEFI")
 	_, err = c.tryCreateOf(t, "-demo", unsecureUEFI, image)
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
 	require.ErrorContains(t, err, "os:secure_boot extra spec explicitly set to disabled, conflicting with image signed")
 
 	id := c.createOf(t, uefiFlavor, image)
@@ -108,20 +110,31 @@ func TestUEFI(t *testing.T) {
 	c.console(t, id, "TG ready", 3)
 	c.keepsNote(t, id, "first")
 
-	err = servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr()
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
-	require.ErrorContains(t, err, "begins with UEFI")
+	c.shelve(t, id)
+	object := c.systemMetadata(t, id, compute.SystemNVRAMObject)
+	require.True(t, strings.HasPrefix(object, "nvram/"+id+"/"), object)
+	require.Contains(t, strings.Join(c.objectsOf(t, c.settled(t, id)), "\n"), object)
+	require.Empty(t, variables(t, c.Host(1), id))
+	require.Empty(t, c.audit(t).Findings)
+	c.unshelve(t, id)
+	require.NotContains(t, strings.Join(c.objectsOf(t, c.settled(t, id)), "\n"), object)
+	c.console(t, id, "TG ready", 1)
+	require.Contains(t, c.tell(t, id, "efi", "TG efi "), "secureboot=01 setupmode=00")
+	c.keepsNote(t, id, "first")
+	was := variables(t, c.Host(1), id)
+	require.Len(t, was, 1)
+
 	err = servers.Resize(t.Context(), c.compute(t, "-demo"), id, servers.ResizeOpts{FlavorRef: c.flavor(t, unsecureUEFI)}).ExtractErr()
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
 	require.Equal(t, "ACTIVE", c.settled(t, id).Status)
 
 	c.rebuild(t, id, c.signedAsking(t, asksSecureBoot), "ACTIVE")
-	c.console(t, id, "TG ready", 4)
+	c.console(t, id, "TG ready", 2)
 	line := c.serial(t, id)
 	require.Contains(t, line.ask("efiget Note", "TG efiget "), "no such file or directory", "they are new")
 	require.NoError(t, line.conn.Close())
 	require.Len(t, variables(t, c.Host(1), id), 1)
-	require.NotEqual(t, []string{"nvram"}, variables(t, c.Host(1), id))
+	require.NotEqual(t, was, variables(t, c.Host(1), id))
 	c.rebuild(t, id, c.image, "ACTIVE")
 	c.console(t, id, "TG rootdisk boots=1", 1)
 	require.Empty(t, variables(t, c.Host(1), id), "it begins with a BIOS")

@@ -106,7 +106,7 @@ func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 	s.do = func(ctx workflow.Context) error {
 		return m.recaching(ctx, []int{0}, m.orFormerHost, func() error { return m.tryTargets(ctx) })
 	}
-	return m.take(ctx, m.withNVRAM(s, ""))
+	return m.take(ctx, m.withNVRAM(s, "", m.nvramBytes))
 }
 
 func (m *liveMigration) tryTargets(ctx workflow.Context) error {

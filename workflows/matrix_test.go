@@ -109,6 +109,8 @@ var subjects = map[string]subject{
 	"confirm, UEFI":              {compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(onUEFI, here(nil)), toVerify(), record.ConfirmResize.Name},
 	"revert, UEFI":               {compute.OpRevertResize, compute.TaskResizeReverting, nil, resized(onUEFI, here(nil)), toVerify(), record.RevertResize.Name},
 	"revert elsewhere, UEFI":     {compute.OpRevertResize, compute.TaskResizeReverting, nil, migrated(onUEFI), toVerify(), record.RevertResize.Name},
+	"shelve, UEFI":               {compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, onUEFI, running(), record.Shelve.Name},
+	"unshelve, UEFI":             {compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, offloaded(onUEFI), always(compute.VMShelvedOffloaded, compute.PowerShutdown), record.Unshelve.Name},
 	"evacuate, UEFI":             {compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{}, fenced(onUEFI), running(), record.Evacuate.Name},
 	"snapshot of a running server": {
 		compute.OpCreateImage, compute.TaskSnapshotPending, compute.SnapshotArguments{Image: imageID, Name: "copy", Key: compute.KeySame},

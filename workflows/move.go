@@ -48,6 +48,7 @@ type migration struct {
 	diskConfig   *string
 	confirmAfter int
 	bytes        int64            // that its disks have
+	nvramBytes   int64            // that the variables of its UEFI have
 	sharedTPM    bool             // both hosts have the state of its vTPM on one storage
 	apart        []compute.HostID // hosts that share that storage, where the server does not go to one
 }
@@ -140,7 +141,7 @@ func (m *migration) place(ctx workflow.Context) error {
 
 // comes is what the disks need on the host that was claimed.
 func (m *migration) comes() disk.CheckRoomInput {
-	in := disk.CheckRoomInput{Disks: len(m.to.server.Disks), Bytes: m.bytes}
+	in := disk.CheckRoomInput{Disks: len(m.to.server.Disks), Bytes: m.bytes, NVRAM: comingNVRAM(m.to.server, m.nvramBytes)}
 	if root, _ := m.to.server.RootDisk(); root.Image != nil {
 		in.Project, in.Image = m.server.ProjectID, &m.to.server.Image
 	}
@@ -165,12 +166,12 @@ func (m *migration) occupied(ctx workflow.Context) ([]compute.HostID, error) {
 	return m.from.server.Occupied(has, m.sameHost), nil
 }
 
-// checkDisks sees that the disks can be copied, and how large they are by now, before anything
-// moves. What the guest writes until it is stopped comes on top.
+// checkDisks sees that the disks, and the variables of UEFI, can be copied, and how large they are by now, before
+// anything moves. What the guest writes until it is stopped comes on top.
 func (m *migration) checkDisks(ctx workflow.Context) error {
 	return m.take(ctx, step{event: "check_disks", host: &m.from.host, do: func(ctx workflow.Context) error {
-		got, err := disk.CheckMove.On(m.from.host).Run(ctx, disk.CheckMoveInput{Server: m.Server, Disks: m.from.server.Disks})
-		m.bytes = got.Bytes
+		got, err := disk.CheckMove.On(m.from.host).Run(ctx, disk.CheckMoveInput{Server: m.Server, Disks: m.from.server.Disks, NVRAM: m.from.server.NVRAM()})
+		m.bytes, m.nvramBytes = got.Bytes, got.NVRAMBytes
 		return err
 	}})
 }
@@ -294,7 +295,7 @@ func (m *migration) moveDisks(ctx workflow.Context) error {
 		return failure
 	}
 	if m.stays() { // else they have come with the disks
-		s = m.withNVRAM(s, m.from.server.NVRAM())
+		s = m.withNVRAM(s, m.from.server.NVRAM(), 0)
 	}
 	return m.take(ctx, s)
 }

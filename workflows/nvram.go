@@ -18,8 +18,9 @@ func (s *switchover) newNVRAM() string {
 }
 
 // withNVRAM is a step that makes the new machine's disks, and the variables of its UEFI beside them: of
-// is the old machine's file that they are copied of on the same host, "" for those of a new machine.
-func (s *switchover) withNVRAM(made step, of string) step {
+// is the old machine's file that they are copied of on the same host, "" for those of a new machine, which have
+// so many bytes; 0: as the host has them.
+func (s *switchover) withNVRAM(made step, of string, bytes int64) step {
 	file := s.newNVRAM()
 	if file == "" {
 		return made
@@ -30,11 +31,24 @@ func (s *switchover) withNVRAM(made step, of string) step {
 		if err := disks(ctx); err != nil {
 			return err
 		}
+		firmware, err := s.to.server.Firmware()
+		if err != nil {
+			return err
+		}
 		return disk.CreateNVRAM.On(s.to.host).Do(ctx, disk.NVRAMInput{
-			Server: s.Server, File: file, Firmware: s.to.server.Firmware(), Machine: s.to.server.MachineType(), Of: of,
+			Server: s.Server, File: file, Firmware: firmware, Machine: s.to.server.MachineType(), Of: of, Bytes: bytes,
 		})
 	}
 	return made
+}
+
+// comingNVRAM are the variables, of so many bytes, that a server brings to a host; nil: it brings none.
+func comingNVRAM(s compute.Server, bytes int64) *disk.ComingNVRAM {
+	firmware, err := s.Firmware()
+	if err != nil || !firmware.UEFI || bytes == 0 {
+		return nil
+	}
+	return &disk.ComingNVRAM{Firmware: firmware, Machine: s.MachineType(), Bytes: bytes}
 }
 
 // receiveNVRAM has the new machine's host copy the variables of the old one's UEFI.

@@ -61,6 +61,32 @@ func (w *world) registerNVRAM(r registry) {
 	})
 }
 
+// registerStoredNVRAM registers what keeps the variables of a shelved server.
+func (w *world) registerStoredNVRAM(r registry) {
+	registerOnHost(w, r, disk.SaveNVRAM, func(ctx context.Context, in disk.SaveNVRAMInput) (disk.SaveNVRAMResult, error) {
+		key := hostOf(ctx) + " " + in.Server.String() + "/" + in.File
+		if w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)] == compute.PowerRunning || !w.files[key] {
+			return disk.SaveNVRAMResult{}, compute.Errorf(compute.Corrupt, "it runs, or its variables are missing")
+		}
+		w.made(compute.ThingObject, compute.PlaceObjects, in.Object)
+		w.stored[in.Object] = w.nvram[key]
+		return disk.SaveNVRAMResult{SizeBytes: int64(len(w.nvram[key])), SHA256: sumOf(w.nvram[key])}, nil
+	})
+	registerOnHost(w, r, disk.RestoreNVRAM, func(ctx context.Context, in disk.RestoreNVRAMInput) (none, error) {
+		data, is := w.stored[in.Stored.Object]
+		switch {
+		case !in.Firmware.UEFI:
+			return none{}, compute.Errorf(compute.Invalid, "it begins with a BIOS")
+		case !is:
+			return none{}, compute.Errorf(compute.NotFound, "no such object")
+		case sumOf(data) != in.Stored.SHA256:
+			return none{}, compute.Errorf(compute.Corrupt, "its sha256 is another one")
+		}
+		w.makeNVRAM(hostOf(ctx), in.Server, in.File, data)
+		return none{}, nil
+	})
+}
+
 func (w *world) makeNVRAM(host string, server compute.ServerID, file, text string) {
 	name := server.String() + "/" + file
 	w.made(compute.ThingDiskFile, host, name)
@@ -110,6 +136,10 @@ func TestUEFIVariablesGoWithTheServer(t *testing.T) {
 		"evacuated":           {fenced(onUEFI), func(b *bench) error { return b.evacuateIt(compute.EvacuateArguments{}) }, "new booted"},
 		"rebuilt":             {onUEFI, func(b *bench) error { return b.rebuildIt(secureBoot) }, "new booted"},
 		"rebuilt from a BIOS": {spawned, func(b *bench) error { return b.rebuildIt(secureBoot) }, "new booted"},
+		"shelved":             {onUEFI, func(b *bench) error { return b.shelveIt(compute.NeverOffload) }, "new booted"},
+		"unshelved":           {offloaded(onUEFI), func(b *bench) error { return b.unshelveIt(compute.UnshelveArguments{}) }, "new booted booted"},
+		"unshelved, off":      {offloaded(shutOffWith(onUEFI)), func(b *bench) error { return b.unshelveIt(compute.UnshelveArguments{}) }, "new booted booted"},
+		"unshelved here":      {shelvedHere(onUEFI), func(b *bench) error { return b.unshelveIt(compute.UnshelveArguments{}) }, "new booted booted"},
 		"rescued":             {onUEFI, func(b *bench) error { return b.rescueIt() }, "new booted booted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,15 +181,22 @@ func TestUEFIVariablesGo(t *testing.T) {
 	require.NoError(t, b.run(compute.OpDelete, b.accept(compute.OpDelete, compute.TaskDeleting, nil), nil))
 	require.Empty(t, b.nvram)
 	require.Empty(t, b.things())
+	for _, setup := range []func(*testing.T) *bench{offloaded(onUEFI), shelvedHere(onUEFI)} {
+		b = setup(t)
+		require.NotEmpty(t, b.keptIn("nvram"))
+		require.NoError(t, b.run(compute.OpDelete, b.accept(compute.OpDelete, compute.TaskDeleting, nil), nil))
+		require.Empty(t, b.stored)
+		require.Empty(t, b.things())
+		require.Empty(t, b.ledger)
+	}
 }
 
-// A shelve, which would lose the variables, is refused before the guest is stopped.
-func TestAShelveOfUEFIIsRefused(t *testing.T) {
-	t.Parallel()
-	b := onUEFI(t)
-	err := b.run(compute.OpShelve, b.accept(compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}), nil)
-	require.ErrorContains(t, err, "cannot be shelved: it begins with UEFI")
-	require.Equal(t, []compute.PowerState{compute.PowerRunning}, b.power())
-	require.Equal(t, "new booted", b.variables())
-	require.Empty(t, b.broken)
+// shelvedHere is a bench with a server that is shelved on its host.
+func shelvedHere(setup func(*testing.T) *bench) func(*testing.T) *bench {
+	return func(t *testing.T) *bench {
+		b := setup(t)
+		require.NoError(t, b.shelveIt(compute.NeverOffload))
+		b.forget()
+		return b
+	}
 }

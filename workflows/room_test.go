@@ -81,6 +81,55 @@ func TestMovesAndShelvesAreRefusedWhileTheGuestRuns(t *testing.T) {
 	}
 }
 
+// UEFI variables that are missing, or that the new host's firmware does not read, are noticed while the guest runs on;
+// another host may read them.
+func TestMovesAreRefusedWithoutTheirUEFIVariables(t *testing.T) {
+	t.Parallel()
+	for name, does := range map[string]func(*bench) error{
+		"migrate":      func(b *bench) error { return b.migrateIt(compute.MigrateArguments{}) },
+		"resize there": func(b *bench) error { return b.resizeIt(there(nil)) },
+		"resize here":  func(b *bench) error { return b.resizeIt(here(nil)) },
+		"live migrate": func(b *bench) error { return b.live(nil) },
+		"shelve":       func(b *bench) error { return b.shelveIt(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := onUEFI(t)
+			was := b.row.server
+			file := was.Host.String() + " " + was.ID.String() + "/" + was.NVRAM()
+			b.files[file] = false
+			err := does(b)
+			b.files[file] = true
+			require.Equal(t, compute.Corrupt, durable.FromTemporal(err).Kind)
+			require.ErrorContains(t, err, "its UEFI variables are missing")
+			require.Zero(t, b.count(disk.CheckRoom.Name))
+			b.requireUntouched(was)
+			if name == "shelve" {
+				return
+			}
+
+			b.other = map[compute.HostID]bool{}
+			for _, h := range b.hosts {
+				b.other[h] = true
+			}
+			err = does(b)
+			require.ErrorContains(t, err, "its UEFI variables have another size")
+			b.requireUntouched(was)
+			require.Equal(t, "new booted", b.variables())
+
+			third := compute.HostID{UUID: uuid.New()}
+			b.hosts = append(b.hosts, third)
+			if name == "resize here" {
+				delete(b.other, *was.Host)
+			}
+			require.NoError(t, does(b))
+			if name != "resize here" {
+				require.Equal(t, third, *b.row.server.Host)
+			}
+		})
+	}
+}
+
 // A host that nobody named and that has no room is left for the next one. Where none has, the
 // refusal is what the last one said.
 func TestMovesGoToAHostWithRoom(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Shelve stops a server and keeps its disks as images, each with the disk's own key (EE-25),
-// and the state of its vTPM as an object (TPM-21 … TPM-23). All of it is its owner's, whoever
+// and the state of its vTPM (TPM-21 … TPM-23) and the variables of its UEFI as objects. All of it is its owner's, whoever
 // asks (TPM-27). When it fails or is cancelled before the server is shelved, the server is as
 // it was and nothing of it is kept. Then the server leaves its host, at once or later.
 func Shelve(ctx workflow.Context, in durable.OperationInput) error {
@@ -38,14 +38,14 @@ func (s *shelve) run(ctx workflow.Context) error {
 	}
 	s.keeper = keeper{machine: s.from, owner: was.OwnersCredential(s.asked.Credential)}
 	for _, next := range []func(workflow.Context) error{
-		s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM,
+		s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM, s.saveNVRAM,
 	} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
 	ctx, err := passPointOfNoReturn(ctx, s.operation, record.Shelve, func(last *record.Close) record.ShelveInput {
-		return record.ShelveInput{OperationInput: s.OperationInput, Disks: s.disks(), TPM: s.state, OffloadAfter: s.in.OffloadAfter, Close: last}
+		return record.ShelveInput{OperationInput: s.OperationInput, Disks: s.disks(), TPM: s.state, NVRAM: s.nvram, OffloadAfter: s.in.OffloadAfter, Close: last}
 	})
 	if err != nil {
 		return err
@@ -69,12 +69,13 @@ func (s *shelve) checkKeys(ctx workflow.Context) error {
 }
 
 // keeper keeps what a machine that is off has: each disk as an image, the state of the vTPM
-// as an object.
+// and the variables of UEFI as an object each.
 type keeper struct {
 	*machine
 	owner  compute.Credential // whose project has all of it
 	copies []keptDisk
-	state  *compute.StoredTPM // nil: it has no vTPM
+	state  *compute.StoredTPM   // nil: it has no vTPM
+	nvram  *compute.StoredNVRAM // nil: it begins with a BIOS
 }
 
 // keptDisk is a disk with the image that keeps it.
@@ -92,9 +93,9 @@ func (k *keeper) owned(kind compute.ThingKind, place, name string) compute.Thing
 	return t
 }
 
-// checkObjects sees that the state of the vTPM can be stored, before the guest is stopped.
+// checkObjects sees that objects can be stored, before the guest is stopped.
 func (k *keeper) checkObjects(ctx workflow.Context) error {
-	if k.machine.server.TPM == nil {
+	if s := k.machine.server; s.TPM == nil && s.NVRAM() == "" {
 		return nil
 	}
 	return k.take(ctx, step{event: "check_object_store", do: func(ctx workflow.Context) error {
@@ -102,11 +103,11 @@ func (k *keeper) checkObjects(ctx workflow.Context) error {
 	}})
 }
 
-// checkDisks sees that the disks can be copied on their host, and that it has room for all of the
-// copies, before the guest is stopped.
+// checkDisks sees that the disks, and the variables of UEFI, can be copied on their host, and that it has room for all
+// of the copies, before the guest is stopped.
 func (k *keeper) checkDisks(ctx workflow.Context) error {
 	return k.take(ctx, step{event: "check_disks", host: &k.machine.host, do: func(ctx workflow.Context) error {
-		var in disk.CheckExportInput
+		in := disk.CheckExportInput{Server: k.Server, NVRAM: k.machine.server.NVRAM()}
 		for _, d := range k.machine.server.Disks {
 			in.Copies = append(in.Copies, k.copyOf(d))
 		}
@@ -219,6 +220,26 @@ func (k *keeper) saveTPM(ctx workflow.Context) error {
 	})
 }
 
+// saveNVRAM stores the variables of UEFI, and reads them back.
+func (k *keeper) saveNVRAM(ctx workflow.Context) error {
+	file := k.machine.server.NVRAM()
+	if file == "" {
+		return nil
+	}
+	name := compute.NVRAMObject(k.Server, k.Operation)
+	return k.take(ctx, step{
+		event: "save_nvram", host: &k.machine.host, makes: []compute.Thing{k.owned(compute.ThingObject, compute.PlaceObjects, name)},
+		do: func(ctx workflow.Context) error {
+			got, err := disk.SaveNVRAM.On(k.machine.host).Run(ctx, disk.SaveNVRAMInput{Credential: k.owner, Server: k.Server, File: file, Object: name})
+			if err != nil {
+				return err
+			}
+			k.nvram = &compute.StoredNVRAM{Object: name, SHA256: got.SHA256}
+			return object.Verify.Do(ctx, object.VerifyInput{Credential: k.owner, Name: name, SizeBytes: got.SizeBytes, SHA256: got.SHA256})
+		},
+	})
+}
+
 // disks says what the images have, by disk.
 func (k *keeper) disks() map[string]compute.ShelvedDisk {
 	out := map[string]compute.ShelvedDisk{}
@@ -290,16 +311,35 @@ func (o *operation) checkKept(ctx workflow.Context) error {
 			}
 			calls[i] = image.CheckShelved.Start(ctx, image.CheckShelvedInput{Credential: owner, Image: d.Shelved.Image, TPM: o.server.TPM})
 		}
-		if _, err := awaitAll(ctx, calls); err != nil || o.server.TPM == nil {
+		if _, err := awaitAll(ctx, calls); err != nil {
 			return err
 		}
+		return o.checkStored(ctx, owner)
+	}})
+}
+
+// checkStored sees that the objects of a shelved server are what was stored.
+func (o *operation) checkStored(ctx workflow.Context, owner compute.Credential) error {
+	if o.server.TPM != nil {
 		stored := o.server.StoredTPM()
 		if stored == nil {
 			return compute.Errorf(compute.Corrupt, "the state of the TPM of server %s is kept nowhere", o.Server)
 		}
-		return object.Verify.Do(ctx, object.VerifyInput{Credential: owner, Name: stored.Object, SHA256: stored.SHA256})
-	}})
+		if err := object.Verify.Do(ctx, object.VerifyInput{Credential: owner, Name: stored.Object, SHA256: stored.SHA256}); err != nil {
+			return err
+		}
+	}
+	if o.server.NVRAM() == "" {
+		return nil
+	}
+	stored := o.server.StoredNVRAM()
+	if stored == nil {
+		return compute.Errorf(compute.Corrupt, noNVRAM, o.Server)
+	}
+	return object.Verify.Do(ctx, object.VerifyInput{Credential: owner, Name: stored.Object, SHA256: stored.SHA256})
 }
+
+const noNVRAM = "the UEFI variables of server %s are kept nowhere"
 
 // mayNotLook reports whether the offload begins by itself and strongroom has no role in the
 // project of the server's owner, so that it cannot look. The shelve has read back what it

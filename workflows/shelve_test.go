@@ -1,8 +1,10 @@
 package workflows_test
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,6 +86,12 @@ func (b *bench) keepsShelved() {
 		require.Equal(t, sumOf(b.stored[stored.Object]), stored.SHA256)
 	}
 	require.Equal(t, is && s.TPM != nil, len(objects) == 1)
+	nvram := s.StoredNVRAM()
+	require.Equal(t, is && s.NVRAM() != "", nvram != nil)
+	if nvram != nil {
+		objects = append(objects, nvram.Object)
+		require.Equal(t, sumOf(b.stored[nvram.Object]), nvram.SHA256)
+	}
 	if s.TPMBackup != nil {
 		objects = append(objects, s.TPMBackup.Object)
 	}
@@ -106,6 +114,18 @@ func (b *bench) keepsShelved() {
 	require.Len(t, b.domains, 1)
 }
 
+// keptIn is the object that keeps one of a server's things while it is shelved: tpm, nvram.
+func (b *bench) keptIn(what string) string {
+	b.t.Helper()
+	for _, name := range keysOf(b.stored) {
+		if strings.HasPrefix(name, what+"/") {
+			return name
+		}
+	}
+	require.Fail(b.t, "it is kept nowhere", what)
+	return ""
+}
+
 func keysOf[V any](m map[string]V) []string {
 	var out []string
 	for key := range m {
@@ -120,7 +140,7 @@ func keysOf[V any](m map[string]V) []string {
 func TestShelveAndUnshelve(t *testing.T) {
 	t.Parallel()
 	for name, setup := range map[string]func(*testing.T) *bench{
-		"encrypted": spawned, "plain": plain, "stopped": stopped, "paused": paused, "of an encrypted image": onItsKey,
+		"encrypted": spawned, "plain": plain, "stopped": stopped, "paused": paused, "of an encrypted image": onItsKey, "UEFI": onUEFI,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,29 +200,44 @@ func TestUnshelveOfOneThatStayed(t *testing.T) {
 // loses nothing: put back, it works.
 func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 	t.Parallel()
+	another := func(kept string) func(*bench) func() {
+		return func(b *bench) func() {
+			object := b.keptIn(kept)
+			was := b.stored[object]
+			b.stored[object] = "other"
+			return func() { b.stored[object] = was }
+		}
+	}
+	no := func(kept string) func(*bench) func() {
+		return func(b *bench) func() {
+			object := b.keptIn(kept)
+			was := b.stored[object]
+			delete(b.stored, object)
+			return func() { b.stored[object] = was }
+		}
+	}
 	for name, v := range map[string]struct {
+		setup func(*testing.T) *bench
 		kind  compute.Kind
 		spoil func(b *bench) (repair func())
 	}{
-		"another object": {compute.Corrupt, func(b *bench) func() {
-			stored := b.row.server.StoredTPM().Object
-			was := b.stored[stored]
-			b.stored[stored] = "other"
-			return func() { b.stored[stored] = was }
+		"another object": {spawned, compute.Corrupt, another("tpm")},
+		"no object":      {spawned, compute.NotFound, no("tpm")},
+		"another NVRAM":  {onUEFI, compute.Corrupt, another("nvram")},
+		"no NVRAM":       {onUEFI, compute.NotFound, no("nvram")},
+		"NVRAM is not kept": {onUEFI, "", func(b *bench) func() {
+			was := b.row.server.System
+			b.row.server.System = maps.Clone(was)
+			delete(b.row.server.System, compute.SystemNVRAMObject)
+			return func() { b.row.server.System = was }
 		}},
-		"no object": {compute.NotFound, func(b *bench) func() {
-			stored := b.row.server.StoredTPM().Object
-			was := b.stored[stored]
-			delete(b.stored, stored)
-			return func() { b.stored[stored] = was }
-		}},
-		"no image": {compute.NotFound, func(b *bench) func() {
+		"no image": {spawned, compute.NotFound, func(b *bench) func() {
 			id := b.row.server.Disks[0].Shelved.Image.String()
 			was := b.images[id]
 			delete(b.images, id)
 			return func() { b.images[id] = was }
 		}},
-		"another vTPM (TPM-37)": {compute.Conflict, func(b *bench) func() {
+		"another vTPM (TPM-37)": {spawned, compute.Conflict, func(b *bench) func() {
 			img := b.images[b.row.server.Disks[0].Shelved.Image.String()]
 			img.Properties["hw_tpm_version"], img.Properties["hw_tpm_model"] = "1.2", "tpm-tis"
 			return func() { img.Properties["hw_tpm_version"], img.Properties["hw_tpm_model"] = "2.0", "tpm-crb" }
@@ -210,7 +245,7 @@ func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := offloaded(spawned)(t)
+			b := offloaded(v.setup)(t)
 			repair := v.spoil(b)
 			err := b.unshelveIt(compute.UnshelveArguments{})
 			require.Equal(t, v.kind, durable.FromTemporal(err).Kind, "%v", err)
@@ -297,16 +332,27 @@ func TestShelveByAnAdministrator(t *testing.T) {
 // is missing: its owner may have deleted it.
 func TestAnOffloadLooksBeforeItRemoves(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(*bench){
-		"an image":   func(b *bench) { delete(b.images, keysOf(b.images)[0]) },
-		"the object": func(b *bench) { delete(b.stored, keysOf(b.stored)[0]) },
-		"its sha256": func(b *bench) { b.stored[keysOf(b.stored)[0]] = "another one" },
+	object := func(kept string) func(*bench) {
+		return func(b *bench) { delete(b.stored, b.keptIn(kept)) }
+	}
+	digest := func(kept string) func(*bench) {
+		return func(b *bench) { b.stored[b.keptIn(kept)] = "another one" }
+	}
+	for name, c := range map[string]struct {
+		setup func(*testing.T) *bench
+		lose  func(*bench)
+	}{
+		"an image":                {spawned, func(b *bench) { delete(b.images, keysOf(b.images)[0]) }},
+		"the object":              {spawned, object("tpm")},
+		"its sha256":              {spawned, digest("tpm")},
+		"the NVRAM":               {onUEFI, object("nvram")},
+		"the sha256 of the NVRAM": {onUEFI, digest("nvram")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := shelved(t)
+			b := shelvedHere(c.setup)(t)
 			files, tpms := len(b.files), len(b.tpms)
-			lose(b)
+			c.lose(b)
 			in := b.accept(compute.OpShelveOffload, compute.TaskShelvingOffloading, nil)
 			require.Error(t, b.run(compute.OpShelveOffload, in, nil))
 			require.Equal(t, compute.VMShelved, b.row.server.VMState)

@@ -101,7 +101,7 @@ func (s *switchover) makeDisks(ctx workflow.Context, task compute.TaskState) err
 		made.makes = append(made.makes, s.file(s.to.host, s.to.server.Disks[i].Name()))
 	}
 	made.do = func(ctx workflow.Context) error { return s.createDisks(ctx, disks) }
-	return s.take(ctx, s.withNVRAM(made, ""))
+	return s.take(ctx, s.withNVRAM(made, "", 0))
 }
 
 // mostRecached is how often an image is cached again that went before a disk lay on it. Hosts

@@ -19,10 +19,10 @@ import (
 )
 
 // Unshelve runs a shelved server again. One that is still on its host is started there
-// (TPM-24). An offloaded one gets a host, its disks of their images and the state of its vTPM
-// of its object, each compared with what its record says (TPM-25). When it fails or is
+// (TPM-24). An offloaded one gets a host, its disks of their images and the state of its vTPM and the variables
+// of its UEFI of their objects, each compared with what its record says (TPM-25). When it fails or is
 // cancelled the server is shelved as it was, with all that keeps its data, so that it can be
-// tried again (TPM-26). Images and object go last.
+// tried again (TPM-26). Images and objects go last.
 func Unshelve(ctx workflow.Context, in durable.OperationInput) error {
 	return operate(ctx, in, func(o *operation) body {
 		arguments, err := compute.Unshelve.Read(o.asked.Arguments)
@@ -100,8 +100,7 @@ func (u *unshelve) isSpare(t compute.Thing) bool {
 	case compute.ThingImage:
 		return slices.ContainsFunc(u.server.Disks, func(d compute.Disk) bool { return d.Shelved != nil && d.Shelved.Image.String() == t.Name })
 	case compute.ThingObject:
-		stored := u.server.StoredTPM()
-		return stored != nil && stored.Object == t.Name
+		return u.server.IsStoredIn(t.Name)
 	case compute.ThingKeySecret:
 		return u.server.Uses(compute.HostID{}, t) && !u.to.server.Uses(compute.HostID{}, t)
 	}
@@ -198,7 +197,7 @@ func (b *bringBack) comeUpHere(ctx workflow.Context) error {
 	if err := b.take(ctx, b.checkRoom(b.to.host, compute.TaskSpawning, comes)); err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{b.plugPorts, b.restoreDisks, b.restoreTPM, b.startHere} {
+	for _, next := range []func(workflow.Context) error{b.plugPorts, b.restoreDisks, b.restoreNVRAM, b.restoreTPM, b.startHere} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -249,6 +248,31 @@ func (b *bringBack) restoreEach(ctx workflow.Context, limit time.Duration) error
 	}
 	_, err := awaitAll(ctx, calls)
 	return err
+}
+
+// restoreNVRAM brings the variables of UEFI to the host.
+func (b *bringBack) restoreNVRAM(ctx workflow.Context) error {
+	file := b.to.server.NVRAM()
+	if file == "" {
+		return nil
+	}
+	stored := b.server.StoredNVRAM()
+	if stored == nil {
+		return compute.Errorf(compute.Corrupt, noNVRAM, b.Server)
+	}
+	firmware, err := b.to.server.Firmware()
+	if err != nil {
+		return err
+	}
+	return b.take(ctx, step{
+		event: "restore_nvram", host: &b.to.host, undoLast: true, makes: []compute.Thing{b.file(b.to.host, file)},
+		do: func(ctx workflow.Context) error {
+			in := disk.RestoreNVRAMInput{
+				Credential: b.owner(), Server: b.Server, File: file, Stored: *stored, Firmware: firmware, Machine: b.to.server.MachineType(),
+			}
+			return b.unlessSilent(ctx, func(limit time.Duration) error { return disk.RestoreNVRAM.On(b.to.host).TakenWithin(limit).Do(ctx, in) })
+		},
+	})
 }
 
 // restoreTPM lays down the state of the vTPM on the host.

@@ -40,8 +40,11 @@ func (w *world) registerMoves(r registry) {
 	w.registerTPMStorage(r)
 }
 
-// diskBytes are those of each disk that is to be copied.
-const diskBytes = 1 << 20
+// diskBytes are those of each disk that is to be copied, nvramBytes those of UEFI variables.
+const (
+	diskBytes  = 1 << 20
+	nvramBytes = 540672
+)
 
 func (w *world) registerRoom(r registry) {
 	takes := func(ctx context.Context, bytes int64) error {
@@ -52,11 +55,29 @@ func (w *world) registerRoom(r registry) {
 		}
 		return nil
 	}
-	registerOnHost(w, r, disk.CheckMove, func(_ context.Context, in disk.CheckMoveInput) (disk.CheckMoveResult, error) {
-		return disk.CheckMoveResult{Bytes: int64(len(in.Disks)) * diskBytes}, nil
+	registerOnHost(w, r, disk.CheckMove, func(ctx context.Context, in disk.CheckMoveInput) (disk.CheckMoveResult, error) {
+		out := disk.CheckMoveResult{Bytes: int64(len(in.Disks)) * diskBytes}
+		if in.NVRAM == "" {
+			return out, nil
+		}
+		if !w.files[hostOf(ctx)+" "+in.Server.String()+"/"+in.NVRAM] {
+			return out, compute.Errorf(compute.Corrupt, "its UEFI variables are missing")
+		}
+		out.NVRAMBytes = nvramBytes
+		return out, nil
 	})
-	registerOnHost(w, r, disk.CheckRoom, func(ctx context.Context, in disk.CheckRoomInput) (none, error) { return none{}, takes(ctx, in.Bytes) })
+	registerOnHost(w, r, disk.CheckRoom, func(ctx context.Context, in disk.CheckRoomInput) (none, error) {
+		for host := range w.other {
+			if host.String() == hostOf(ctx) && in.NVRAM != nil && in.NVRAM.Bytes == nvramBytes {
+				return none{}, compute.Errorf(compute.NoHost, "its UEFI variables have another size")
+			}
+		}
+		return none{}, takes(ctx, in.Bytes)
+	})
 	registerOnHost(w, r, disk.CheckExport, func(ctx context.Context, in disk.CheckExportInput) (none, error) {
+		if in.NVRAM != "" && !w.files[hostOf(ctx)+" "+in.Server.String()+"/"+in.NVRAM] {
+			return none{}, compute.Errorf(compute.Corrupt, "its UEFI variables are missing")
+		}
 		return none{}, takes(ctx, int64(len(in.Copies))*diskBytes)
 	})
 }

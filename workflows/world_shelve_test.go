@@ -40,9 +40,15 @@ func (w *world) shelve(in record.ShelveInput) {
 			s.Disks[i].Shelved = &kept
 		}
 	}
+	if s.System == nil {
+		s.System = map[string]string{}
+	}
 	if in.TPM != nil {
 		s.TPMBackup = nil
-		s.System = map[string]string{compute.SystemTPMObject: in.TPM.Object, compute.SystemTPMObjectSHA256: in.TPM.SHA256}
+		s.System[compute.SystemTPMObject], s.System[compute.SystemTPMObjectSHA256] = in.TPM.Object, in.TPM.SHA256
+	}
+	if in.NVRAM != nil {
+		s.System[compute.SystemNVRAMObject], s.System[compute.SystemNVRAMObjectSHA256] = in.NVRAM.Object, in.NVRAM.SHA256
 	}
 	s.VMState, s.PowerState = compute.VMShelved, compute.PowerShutdown
 	if in.OffloadAfter == 0 {
@@ -95,6 +101,7 @@ func (w *world) registerStored(r registry) {
 }
 
 func (w *world) registerRestores(r registry) {
+	w.registerStoredNVRAM(r)
 	registerOnHost(w, r, tpm.Save, func(ctx context.Context, in tpm.SaveInput) (tpm.SaveResult, error) {
 		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		if w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)] == compute.PowerRunning || !w.tpms[key] {

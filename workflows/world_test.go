@@ -114,6 +114,7 @@ type world struct {
 
 	hosts   []compute.HostID
 	room    map[compute.HostID]int64              // the bytes that hosts have for disks, where that is little
+	other   map[compute.HostID]bool               // hosts whose firmware has variables of another size
 	formats map[compute.HostID]compute.DiskFormat // their default ones, where they say one
 	calls   []call
 	ids     map[string]int          // which call an activity id is

@@ -48,6 +48,7 @@ type Config struct {
 	Metadata     MetadataSource
 	Hosts        Transfers
 	Firmware     firmware.Host // for the UEFI variables of servers
+	Objects      Objects       // where those of shelved ones are
 	Owner        *Owner        // default libvirt-qemu's
 	Runner       Runner        // default Exec
 	Copies       Copies        // nil: no hypervisor writes into this host's exports

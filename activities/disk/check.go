@@ -14,16 +14,18 @@ import (
 type CheckMoveInput struct {
 	Server compute.ServerID `json:"server"`
 	Disks  []compute.Disk   `json:"disks"`
+	NVRAM  string           `json:"nvram,omitempty"` // compute.Server.NVRAM
 }
 
 // CheckMoveResult is what the disks have by now.
 type CheckMoveResult struct {
-	Bytes int64 `json:"bytes"` // that are written where they go to, LUKS headers and tables among them
+	Bytes      int64 `json:"bytes"`                 // that are written where they go to, LUKS headers and tables among them
+	NVRAMBytes int64 `json:"nvram_bytes,omitempty"` // of the UEFI variables; 0: there are none, or the host is of an older release
 }
 
 // CheckMove is the activity disk.CheckMove: it refuses what cannot be sent or copied, before a guest
 // is stopped for it, and tells how large the rest is. Conflict: a disk is no file; Corrupt: it is not
-// there.
+// there, or the UEFI variables are not.
 func (a *Activities) CheckMove(_ context.Context, in CheckMoveInput) (out CheckMoveResult, err error) {
 	for _, d := range in.Disks {
 		bytes, err := a.toSend(in.Server, d)
@@ -32,7 +34,10 @@ func (a *Activities) CheckMove(_ context.Context, in CheckMoveInput) (out CheckM
 		}
 		out.Bytes += bytes
 	}
-	return out, nil
+	if in.NVRAM != "" {
+		out.NVRAMBytes, err = a.nvramBytes(in.Server, in.NVRAM)
+	}
+	return out, err
 }
 
 // toSend is how much of a disk another host would be sent now.
@@ -57,15 +62,28 @@ type CheckRoomInput struct {
 	Bytes   int64            `json:"bytes"` // that are to be written of them; those of new disks do not count
 	Project string           `json:"project,omitempty"`
 	Image   *compute.Image   `json:"image,omitempty"` // what the root disk leans on; nil: nothing
+	NVRAM   *ComingNVRAM     `json:"nvram,omitempty"` // nil: none come
+}
+
+// ComingNVRAM are UEFI variables that are to come to a host.
+type ComingNVRAM struct {
+	Firmware compute.Firmware `json:"firmware"`
+	Machine  string           `json:"machine,omitempty"` // compute.Server.MachineType
+	Bytes    int64            `json:"bytes"`
 }
 
 // CheckRoom is the activity disk.CheckRoom: it refuses disks for which the host has no room now, the
-// image under them included where the host does not have it. What else is written meanwhile nobody
-// knows before. NoHost: no room, or the host keeps disks in a pool; Unavailable: its file systems
-// cannot be read.
+// image under them included where the host does not have it, and UEFI variables that no firmware of the host reads.
+// What else is written meanwhile nobody knows before. NoHost: no room, no such firmware, or the host keeps disks in a
+// pool; Unavailable: its file systems cannot be read.
 func (a *Activities) CheckRoom(_ context.Context, in CheckRoomInput) error {
 	if a.Pool.Name != "" {
 		return compute.Errorf(compute.NoHost, "disks of server %s: this host keeps disks in a pool, where none come to from elsewhere", in.Server)
+	}
+	if v := in.NVRAM; v != nil {
+		if _, err := a.Firmware.For(v.Firmware, v.Machine, v.Bytes); err != nil { // another host may have it
+			return compute.Errorf(compute.NoHost, "server %s: %w", in.Server, err)
+		}
 	}
 	image, err := a.cacheGrowth(in.Project, in.Image)
 	if err == nil {
@@ -115,13 +133,20 @@ func sameFileSystem(one, other string) (bool, error) {
 
 // CheckExportInput names all copies that an operation makes of a server's disks.
 type CheckExportInput struct {
-	Copies []ExportInput `json:"copies"`
+	Copies []ExportInput    `json:"copies"`
+	Server compute.ServerID `json:"server,omitzero"`
+	NVRAM  string           `json:"nvram,omitempty"` // that is stored beside them (compute.Server.NVRAM)
 }
 
 // CheckExport is the activity disk.CheckExport: it refuses the copies that Export could not make
 // beside each other, before a guest is stopped for them. Conflict: a disk cannot have such a copy;
-// Corrupt: it is not there; NoHost: no room.
+// Corrupt: it is not there, or the UEFI variables are not; NoHost: no room.
 func (a *Activities) CheckExport(ctx context.Context, in CheckExportInput) error {
+	if in.NVRAM != "" {
+		if _, err := a.nvramBytes(in.Server, in.NVRAM); err != nil {
+			return err
+		}
+	}
 	var bytes int64
 	for _, c := range in.Copies {
 		plan := compute.ExportPlan{Server: c.Server, Operation: c.Operation, Disk: c.Disk, Target: c.Target}

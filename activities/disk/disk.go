@@ -31,6 +31,10 @@ var (
 		Summary: func(NVRAMInput) string { return "create UEFI variables" }}
 	ReceiveNVRAM = durable.HostActivity[ReceiveNVRAMInput, durable.None]{Name: "disk.ReceiveNVRAM",
 		Summary: func(in ReceiveNVRAMInput) string { return "receive UEFI variables from " + in.From.Name }}
+	SaveNVRAM = durable.HostActivity[SaveNVRAMInput, SaveNVRAMResult]{Name: "disk.SaveNVRAM",
+		Summary: func(SaveNVRAMInput) string { return "store UEFI variables" }}
+	RestoreNVRAM = durable.HostActivity[RestoreNVRAMInput, durable.None]{Name: "disk.RestoreNVRAM",
+		Summary: func(RestoreNVRAMInput) string { return "restore UEFI variables" }}
 	CreateConfigDrive = durable.HostActivity[ConfigDriveInput, durable.None]{Name: "disk.CreateConfigDrive",
 		Summary: func(ConfigDriveInput) string { return "create config drive" }}
 	Export = durable.HostActivity[ExportInput, compute.Export]{Name: "disk.Export", Bulk: true,
@@ -77,6 +81,8 @@ func (a *Activities) Register(r durable.Registry) {
 	CreateConfigDrive.Register(r, durable.NoResult(a.CreateConfigDrive))
 	CreateNVRAM.Register(r, durable.NoResult(a.CreateNVRAM))
 	ReceiveNVRAM.Register(r, durable.NoResult(a.ReceiveNVRAM))
+	SaveNVRAM.Register(r, a.SaveNVRAM)
+	RestoreNVRAM.Register(r, durable.NoResult(a.RestoreNVRAM))
 	Export.Register(r, a.Export)
 	Restore.Register(r, durable.NoResult(a.Restore))
 	CheckMove.Register(r, a.CheckMove)

@@ -21,13 +21,14 @@ type NVRAMInput struct {
 	Firmware compute.Firmware `json:"firmware"`
 	Machine  string           `json:"machine,omitempty"` // compute.Server.MachineType
 	Of       string           `json:"of,omitempty"`      // the file of the folder that it is a copy of; "": those of a new machine
+	Bytes    int64            `json:"bytes,omitempty"`   // that those of the new machine have, since a guest that runs brings its own; 0: any
 }
 
 // CreateNVRAM is the activity disk.CreateNVRAM. A file that is there is left alone: it appeared
 // under its name when it was whole, and a guest may have written to it.
 //
-// Invalid: the name is none of such a file; NoHost: the host has no such firmware, or no room; Corrupt:
-// what it is a copy of is missing.
+// Invalid: the name is none of such a file; NoHost: the host has no such firmware, or no room; Conflict: its firmware
+// has variables of another size; Corrupt: what it is a copy of is missing, or the firmware that is asked for is not known.
 func (a *Activities) CreateNVRAM(ctx context.Context, in NVRAMInput) error {
 	path, err := a.nvramPath(in.Server, in.File)
 	if err != nil {
@@ -67,11 +68,29 @@ func (a *Activities) nvramPath(server compute.ServerID, file string) (string, er
 	return a.filePath(server, file)
 }
 
+// nvramBytes are those of a server's variables. Corrupt: they are not there, or are none.
+func (a *Activities) nvramBytes(server compute.ServerID, file string) (int64, error) {
+	path, err := a.nvramPath(server, file)
+	if err != nil {
+		return 0, err
+	}
+	switch is, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are missing", server)
+	case err != nil:
+		return 0, compute.Errorf(compute.Unavailable, "server %s: its UEFI variables: %w", server, err)
+	case !is.Mode().IsRegular(), is.Size() == 0, is.Size() > mostNVRAMBytes:
+		return 0, compute.Errorf(compute.Corrupt, "server %s: its UEFI variables have %d bytes, or are no file", server, is.Size())
+	default:
+		return is.Size(), nil
+	}
+}
+
 func (a *Activities) nvramSource(in NVRAMInput) (string, error) {
 	if in.Of != "" {
 		return a.nvramPath(in.Server, in.Of)
 	}
-	build, err := a.Firmware.Of(in.Firmware, in.Machine)
+	build, err := a.Firmware.For(in.Firmware, in.Machine, in.Bytes)
 	if err != nil {
 		return "", compute.Errorf(compute.KindOf(err), "server %s: %w", in.Server, err)
 	}

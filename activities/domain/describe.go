@@ -73,9 +73,11 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 			return err
 		}
 		got.Capacity.VCPUs, got.Capacity.MemoryMB = int(cpus), int(memoryKiB>>10)
-		if got.CPU, err = hostCPU(l); err != nil {
+		var caps libvirtxml.Caps
+		if caps, err = capabilities(l); err != nil {
 			return err
 		}
+		got.CPU, got.Traits = cpuOf(caps), compute.MachineTraits(machineTypes(caps))
 		got.CPU.Topology.Cells = int(cells)
 		running, _, err := l.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
 		if err != nil {
@@ -105,7 +107,7 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 	if err != nil {
 		return Description{}, err
 	}
-	got.Traits = encryption
+	got.Traits = append(got.Traits, encryption...)
 	if got.GroupMB, err = a.Devices.DeviceRoomMB(ctx); err != nil {
 		return Description{}, err
 	}
@@ -128,18 +130,32 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 	return got, nil
 }
 
-func hostCPU(l *libvirt.Libvirt) (CPU, error) {
+func capabilities(l *libvirt.Libvirt) (caps libvirtxml.Caps, err error) {
 	doc, err := l.ConnectGetCapabilities()
 	if err != nil {
-		return CPU{}, err
+		return caps, err
 	}
-	var caps libvirtxml.Caps
-	if err := caps.Unmarshal(doc); err != nil {
-		return CPU{}, err
+	return caps, caps.Unmarshal(doc)
+}
+
+// machineTypes are those that QEMU has for guests, by their names and what these stand for.
+func machineTypes(caps libvirtxml.Caps) (names []string) {
+	for _, g := range caps.Guests {
+		if g.OSType != "hvm" || g.Arch.Name != "x86_64" {
+			continue
+		}
+		for _, m := range g.Arch.Machines {
+			names = append(names, m.Name, m.Canonical)
+		}
 	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func cpuOf(caps libvirtxml.Caps) CPU {
 	c := caps.Host.CPU
 	if c == nil {
-		return CPU{}, nil
+		return CPU{}
 	}
 	got := CPU{Arch: c.Arch, Model: c.Model, Vendor: c.Vendor, Features: []string{}}
 	for _, f := range c.FeatureFlags {
@@ -148,7 +164,7 @@ func hostCPU(l *libvirt.Libvirt) (CPU, error) {
 	if t := c.Topology; t != nil {
 		got.Topology = Topology{Sockets: t.Sockets, Cores: t.Cores, Threads: t.Threads}
 	}
-	return got, nil
+	return got
 }
 
 // swtpmPrograms are all needed: libvirt starts a guest's swtpm with swtpm_setup

@@ -263,7 +263,7 @@ func (a *Activities) document(ctx context.Context, in StartInput, devices, pool 
 		Backing:   map[compute.DiskID]string{},
 		Shares:    map[compute.ShareID]string{},
 	}
-	if strings.Contains(h.Machine, "q35") { // others have slots
+	if compute.MachineFamily(h.Machine) == compute.MachineQ35 { // others have slots
 		h.SparePorts = a.SparePorts
 		if s.SharesMemory() {
 			h.SparePorts += portsForShares

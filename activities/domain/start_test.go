@@ -74,12 +74,14 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 	require.NoError(t, err, "no domain is off")
 }
 
+// Older vTPMs, with a BIOS, on machine types that are not the host's.
 func TestStartOlderTPMs(t *testing.T) {
 	t.Parallel()
 	h := setup(t, tiny)
-	for _, version := range []compute.TPMVersion{compute.TPM12, compute.TPM20} {
+	for version, machine := range map[compute.TPMVersion]string{compute.TPM12: compute.MachinePC, compute.TPM20: "pc-q35-7.2"} {
 		t.Run(string(version), func(t *testing.T) {
 			s := h.server(t, false, &compute.TPM{Version: version, Model: compute.TPMTIS})
+			s.Image.Properties = map[string]string{"hw_machine_type": machine}
 			h.disksOf(t, s)
 			_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 			require.NoError(t, err)

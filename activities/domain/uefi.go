@@ -18,27 +18,39 @@ func (a *Activities) firmware() firmware.Host {
 }
 
 // uefi gives the firmware of a server, nil for a BIOS. Its variables are there, or it is Corrupt:
-// libvirt would make new ones without a word. Conflict: they are another build's.
+// libvirt would make new ones without a word. So it is where there are some and its record says BIOS, which would start
+// what is not signed. Conflict: they are another build's.
 func (a *Activities) uefi(s compute.Server) (*UEFI, error) {
-	file := s.NVRAM()
+	want, err := s.Firmware()
+	if err != nil {
+		return nil, err
+	}
+	file := s.NVRAMOfRoot()
 	if file == "" {
+		if want.UEFI {
+			return nil, compute.Errorf(compute.Corrupt, "server %s: it begins with UEFI, and has no root disk that its variables belong to", s.ID)
+		}
 		return nil, nil
 	}
-	build, err := a.firmware().Of(s.Firmware(), s.MachineType())
-	if err != nil {
-		return nil, compute.Errorf(compute.KindOf(err), "server %s: %w", s.ID, err)
-	}
 	path := filepath.Join(a.InstancesDir, s.ID.String(), file)
-	switch _, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are missing", s.ID)
-	case err != nil:
+	switch is, err := os.Lstat(path); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, compute.Errorf(compute.Unavailable, "server %s: its UEFI variables: %w", s.ID, err)
+	case want.UEFI && err != nil:
+		return nil, compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are missing", s.ID)
+	case !want.UEFI && err == nil:
+		return nil, compute.Errorf(compute.Corrupt, "server %s: its record says that it begins with a BIOS, and it has UEFI variables (%s)", s.ID, file)
+	case !want.UEFI:
+		return nil, nil
+	case !is.Mode().IsRegular() || is.Size() == 0:
+		return nil, compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are empty, or no file", s.ID)
+	default:
+		build, err := a.firmware().For(want, s.MachineType(), is.Size())
+		if err != nil {
+			return nil, compute.Errorf(compute.KindOf(err), "server %s: %w", s.ID, err)
+		}
+		return &UEFI{Build: build, NVRAM: path}, nil
 	}
-	if err := build.CheckVars(path); err != nil {
-		return nil, compute.Errorf(compute.KindOf(err), "server %s: %w", s.ID, err)
-	}
-	return &UEFI{Build: build, NVRAM: path}, nil
 }
 
 func isSecure(d libvirtxml.Domain) bool {

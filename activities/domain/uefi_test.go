@@ -31,7 +31,9 @@ func (h *host) uefiServer(t *testing.T, secure compute.SecureBoot, tpm *compute.
 
 func (h *host) makeNVRAM(t *testing.T, s compute.Server) {
 	t.Helper()
-	require.NoError(t, h.disks.CreateNVRAM(t.Context(), disk.NVRAMInput{Server: s.ID, File: s.NVRAM(), Firmware: s.Firmware()}))
+	want, err := s.Firmware()
+	require.NoError(t, err)
+	require.NoError(t, h.disks.CreateNVRAM(t.Context(), disk.NVRAMInput{Server: s.ID, File: s.NVRAM(), Firmware: want}))
 }
 
 const (

@@ -135,10 +135,13 @@ func TestXMLGolden(t *testing.T) {
 	plainUEFI, secure := host, host
 	plainUEFI.UEFI = &domain.UEFI{Build: firmware.Build{Code: "/usr/share/OVMF/OVMF_CODE_4M.fd"}, NVRAM: filepath.Join(host.Dir, "nvram")}
 	secure.UEFI = &domain.UEFI{Build: firmware.Build{Code: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", Secure: true}, NVRAM: filepath.Join(host.Dir, "nvram")}
+	older := host
+	older.Machine = compute.MachinePC
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
 	}{
+		"pc-bios-tpm":       {withTPM(encryptedServer(), compute.TPM20, compute.TPMTIS), older},
 		"uefi":              {plainServer(), plainUEFI},
 		"uefi-secure-boot":  {withTPM(plainServer(), compute.TPM20, compute.TPMCRB), secure},
 		"pool":              {inPool, pool},

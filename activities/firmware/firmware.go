@@ -5,6 +5,7 @@ package firmware
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,24 +26,8 @@ type Host struct {
 type Build struct {
 	Code   string // what runs; nobody writes to it
 	Vars   string // what the variables of a new machine are copied of
+	Bytes  int64  // of Vars, and so of the variables of every machine with this build
 	Secure bool   // it starts what is signed alone, by the keys in Vars
-}
-
-// CheckVars refuses, with Conflict, the variables of a server that are not as large as the build's: it would
-// look for them in another place, and find none.
-func (b Build) CheckVars(file string) error {
-	is, err := os.Stat(file)
-	if err != nil {
-		return compute.Errorf(compute.Unavailable, "its UEFI variables: %w", err)
-	}
-	want, err := os.Stat(b.Vars)
-	if err != nil {
-		return compute.Errorf(compute.Unavailable, "firmware of this host: %w", err)
-	}
-	if is.Size() != want.Size() {
-		return compute.Errorf(compute.Conflict, "its UEFI variables have %d bytes, and those of this host's firmware %s have %d", is.Size(), b.Code, want.Size())
-	}
-	return nil
 }
 
 // MachineOf is the machine type of a server here.
@@ -56,17 +41,35 @@ func (h Host) MachineOf(named string) string {
 	return compute.MachineQ35
 }
 
-// Of gives the build for a server that asks for UEFI and for a machine type, "" for the host's.
-// NoHost: the host has none for it.
+// Of gives the build for a new machine of a server that asks for UEFI and for a machine type, "" for the host's.
+// NoHost: the host has none for it; Corrupt: nobody knows what it asks for.
 func (h Host) Of(want compute.Firmware, machine string) (Build, error) {
+	return h.For(want, machine, 0)
+}
+
+// For is Of for a server whose variables have so many bytes: a build with a template of another size would look for them
+// in another place, and find none. Conflict: the host has builds for it, and each is of another size.
+func (h Host) For(want compute.Firmware, machine string, bytes int64) (Build, error) {
 	machine = h.MachineOf(machine)
-	if want.SecureBoot != compute.SecureBootDisabled {
-		build, err := h.find(machine, true)
-		if err == nil || want.SecureBoot == compute.SecureBootRequired {
-			return build, err
-		}
+	switch {
+	case !want.UEFI:
+		return Build{}, compute.Errorf(compute.Corrupt, "it begins with a BIOS")
+	case want.SecureBoot == compute.SecureBootRequired:
+		return h.find(machine, true, bytes)
+	case want.SecureBoot == compute.SecureBootDisabled:
+		return h.find(machine, false, bytes)
+	case want.SecureBoot != compute.SecureBootOptional: // which is less than what may be meant
+		return Build{}, compute.Errorf(compute.Corrupt, "%q does not say whether it has Secure Boot", want.SecureBoot)
 	}
-	return h.find(machine, false)
+	build, err := h.find(machine, true, bytes)
+	if err == nil {
+		return build, nil
+	}
+	build, plain := h.find(machine, false, bytes)
+	if compute.Is(plain, compute.NoHost) {
+		return build, err
+	}
+	return build, plain
 }
 
 // description is of one build, as docs/interop/firmware.json of QEMU says.
@@ -90,8 +93,10 @@ type file struct {
 	Format   string `json:"format"`
 }
 
-// find gives the first build in the order of the names of their descriptions, as libvirt does.
-func (h Host) find(machine string, secure bool) (Build, error) {
+// find gives the first build in the order of the names of their descriptions, as libvirt does, of those whose template
+// has so many bytes; 0: any.
+func (h Host) find(machine string, secure bool, bytes int64) (Build, error) {
+	var other *Build
 	dir := h.Dir
 	if dir == "" {
 		dir = Folder
@@ -100,15 +105,25 @@ func (h Host) find(machine string, secure bool) (Build, error) {
 	if err != nil {
 		return Build{}, compute.Errorf(compute.NoHost, "firmware of this host: %w", err)
 	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // an operator switches one off with a link to nothing
 		}
 		var d description
-		if json.Unmarshal(text, &d) == nil && d.fits(machine, secure) {
-			return Build{Code: d.Mapping.Executable.Filename, Vars: d.Mapping.Template.Filename, Secure: secure}, nil
+		if json.Unmarshal(text, &d) != nil || !d.fits(machine, secure) {
+			continue
 		}
+		build := Build{Code: d.Mapping.Executable.Filename, Vars: d.Mapping.Template.Filename, Bytes: size(d.Mapping.Template.Filename), Secure: secure}
+		if bytes == 0 || build.Bytes == bytes {
+			return build, nil
+		}
+		if other == nil {
+			other = &build
+		}
+	}
+	if other != nil {
+		return Build{}, compute.Errorf(compute.Conflict, "its UEFI variables have %d bytes, and those of this host's firmware %s have %d", bytes, other.Code, other.Bytes)
 	}
 	what := "UEFI"
 	if secure {
@@ -123,26 +138,38 @@ func (d description) fits(machine string, secure bool) bool {
 	m := d.Mapping
 	switch {
 	case !slices.Contains(d.InterfaceTypes, "uefi"), m.Device != "flash", m.Mode != "" && m.Mode != "split",
-		m.Executable.Format != "raw", m.Template.Format != "raw", !isThere(m.Executable.Filename), !isThere(m.Template.Filename):
+		m.Executable.Format != "raw", m.Template.Format != "raw", size(m.Executable.Filename) == 0, size(m.Template.Filename) == 0:
 		return false
 	case slices.Contains(d.Features, "secure-boot") != secure, slices.Contains(d.Features, "enrolled-keys") != secure:
 		return false
 	case secure && !slices.Contains(d.Features, "requires-smm"): // the guest could write to the keys
 		return false
 	}
-	prefix := "pc-i440fx-"
-	if strings.Contains(machine, compute.MachineQ35) {
-		prefix = "pc-q35-"
-	}
 	for _, t := range d.Targets {
-		if t.Architecture == "x86_64" && slices.ContainsFunc(t.Machines, func(m string) bool { return strings.HasPrefix(m, prefix) }) {
+		if t.Architecture == "x86_64" && slices.ContainsFunc(t.Machines, func(m string) bool { return isFor(m, machine) }) {
 			return true
 		}
 	}
 	return false
 }
 
-func isThere(path string) bool {
+// isFor reports whether a pattern of a description is about a machine type: for one of no version, about any version.
+func isFor(pattern, machine string) bool {
+	switch machine {
+	case compute.MachineQ35:
+		return strings.HasPrefix(pattern, "pc-q35-")
+	case compute.MachinePC:
+		return strings.HasPrefix(pattern, "pc-i440fx-")
+	}
+	matches, err := path.Match(pattern, machine)
+	return err == nil && matches
+}
+
+// size is that of a file, 0 where there is none.
+func size(path string) int64 {
 	info, err := os.Stat(path)
-	return filepath.IsAbs(path) && err == nil && info.Mode().IsRegular()
+	if !filepath.IsAbs(path) || err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
 }

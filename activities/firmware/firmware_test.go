@@ -53,7 +53,8 @@ func TestTheBuildThatFits(t *testing.T) {
 	plain := describe(t, dir, "60-plain", both, []string{"acpi-s3"})
 	got, err := h.Of(uefi(compute.SecureBootOptional), "")
 	require.NoError(t, err)
-	require.Equal(t, firmware.Build{Code: plain, Vars: filepath.Join(dir, "60-plain.vars.fd")}, got)
+	vars := filepath.Join(dir, "60-plain.vars.fd")
+	require.Equal(t, firmware.Build{Code: plain, Vars: vars, Bytes: int64(len(vars))}, got)
 	_, err = h.Of(uefi(compute.SecureBootRequired), "")
 	require.ErrorContains(t, err, "this host has no UEFI with Secure Boot for machine type q35")
 
@@ -74,11 +75,61 @@ func TestTheBuildThatFits(t *testing.T) {
 	got, err = h.Of(uefi(compute.SecureBootOptional), "pc")
 	require.NoError(t, err)
 	require.Equal(t, plain, got.Code, "the other machine type has no Secure Boot")
+	for machine, code := range map[string]string{"pc-q35-7.2": keyed, "pc-i440fx-7.2": plain} {
+		got, err = h.Of(uefi(compute.SecureBootOptional), machine)
+		require.NoError(t, err)
+		require.Equal(t, code, got.Code, machine)
+	}
+	_, err = h.Of(uefi(compute.SecureBootOptional), "microvm")
+	require.Error(t, err)
 	_, err = firmware.Host{Dir: dir, Machine: "pc"}.Of(uefi(compute.SecureBootRequired), "")
 	require.Error(t, err)
 	require.NoError(t, os.Remove(keyed))
 	_, err = h.Of(uefi(compute.SecureBootRequired), "")
 	require.Error(t, err, "a description of what is not there")
+}
+
+// Variables are read by a build whose template has their size alone; and nothing is found for who does not say what
+// he wants, which may be more than what would be found.
+func TestTheBuildThatReadsTheVariables(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := firmware.Host{Dir: dir}
+	sized := func(name string, features []string, bytes int) string {
+		code := describe(t, dir, name, q35, features)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".vars.fd"), make([]byte, bytes), 0o600))
+		return code
+	}
+	keyed, plain := sized("10-secure-4m", secure, 528), sized("20-plain-4m", nil, 528)
+	keyed2, plain2 := sized("30-secure-2m", secure, 128), sized("40-plain-2m", nil, 128)
+	sized("05-empty", secure, 0)
+	plain1 := sized("50-plain-1m", nil, 64)
+	for _, c := range []struct {
+		policy compute.SecureBoot
+		bytes  int64
+		code   string
+	}{
+		{compute.SecureBootRequired, 0, keyed}, {compute.SecureBootRequired, 528, keyed}, {compute.SecureBootRequired, 128, keyed2},
+		{compute.SecureBootDisabled, 0, plain}, {compute.SecureBootDisabled, 128, plain2},
+		{compute.SecureBootOptional, 0, keyed}, {compute.SecureBootOptional, 128, keyed2}, {compute.SecureBootOptional, 64, plain1},
+	} {
+		got, err := h.For(uefi(c.policy), "", c.bytes)
+		require.NoError(t, err)
+		require.Equal(t, c.code, got.Code, "%v", c)
+	}
+	for _, policy := range []compute.SecureBoot{compute.SecureBootDisabled, compute.SecureBootOptional, compute.SecureBootRequired} {
+		_, err := h.For(uefi(policy), "", 100)
+		require.Equal(t, compute.Conflict, compute.KindOf(err))
+		require.ErrorContains(t, err, "its UEFI variables have 100 bytes, and those of this host's firmware ")
+		_, err = h.For(uefi(policy), "pc", 100)
+		require.Equal(t, compute.NoHost, compute.KindOf(err))
+	}
+	_, err := h.For(uefi(compute.SecureBootRequired), "", 64)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "there is one without Secure Boot alone")
+	for _, unclear := range []compute.Firmware{{}, {SecureBoot: compute.SecureBootRequired}, {UEFI: true}, {UEFI: true, SecureBoot: "yes"}} {
+		_, err := h.For(unclear, "", 0)
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", unclear)
+	}
 }
 
 // What Debian's package has is found.

@@ -28,6 +28,7 @@ type ShelveInput struct {
 	durable.OperationInput
 	Disks map[string]compute.ShelvedDisk `json:"disks,omitempty"` // by disk id
 	TPM   *compute.StoredTPM             `json:"tpm,omitempty"`   // read back and compared (TPM-22)
+	NVRAM *compute.StoredNVRAM           `json:"nvram,omitempty"` // as much
 	// OffloadAfter is that of compute.ShelveArguments.
 	OffloadAfter int    `json:"offload_after"`
 	Close        *Close `json:"close,omitempty"`
@@ -38,6 +39,18 @@ func (in ShelveInput) state() compute.VMState {
 		return compute.VMShelvedOffloaded
 	}
 	return compute.VMShelved
+}
+
+// noted is the system metadata of a server that is shelved so.
+func (in ShelveInput) noted() map[string]string {
+	out := map[string]string{}
+	if in.TPM != nil {
+		out[compute.SystemTPMObject], out[compute.SystemTPMObjectSHA256] = in.TPM.Object, in.TPM.SHA256
+	}
+	if in.NVRAM != nil {
+		out[compute.SystemNVRAMObject], out[compute.SystemNVRAMObjectSHA256] = in.NVRAM.Object, in.NVRAM.SHA256
+	}
+	return out
 }
 
 // Shelve is the activity record.Shelve: from here on the server is shelved, and what it has
@@ -54,10 +67,10 @@ func (a *Activities) Shelve(ctx context.Context, in ShelveInput) error {
 			if err := q.ForgetTPMBackup(ctx, in.Server); err != nil { // that is a later state
 				return err
 			}
-			for key, value := range map[string]string{compute.SystemTPMObject: in.TPM.Object, compute.SystemTPMObjectSHA256: in.TPM.SHA256} {
-				if err := q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{ServerID: in.Server, Key: key, Value: value}); err != nil {
-					return err
-				}
+		}
+		for key, value := range in.noted() {
+			if err := q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{ServerID: in.Server, Key: key, Value: value}); err != nil {
+				return err
 			}
 		}
 		row := schema.ShelveServerParams{ID: in.Server, OperationID: in.Operation, VMState: in.state(), PowerState: compute.PowerShutdown, TaskState: compute.TaskShelving}
@@ -144,7 +157,7 @@ func (a *Activities) Unshelve(ctx context.Context, in UnshelveInput) error {
 }
 
 func (a *Activities) forgetShelved(ctx context.Context, q *schema.Queries, in UnshelveInput) error {
-	gone := []string{compute.SystemTPMObject, compute.SystemTPMObjectSHA256}
+	gone := []string{compute.SystemTPMObject, compute.SystemTPMObjectSHA256, compute.SystemNVRAMObject, compute.SystemNVRAMObjectSHA256}
 	if in.Unpin {
 		gone = append(gone, compute.SystemPinnedZone)
 	}

@@ -25,6 +25,7 @@ func TestShelveAndUnshelve(t *testing.T) {
 	kept := compute.ShelvedDisk{Image: compute.ImageID{UUID: uuid.New()}, SizeBytes: 7, SHA256: "ab"}
 	shelve := record.ShelveInput{
 		OperationInput: in, Disks: map[string]compute.ShelvedDisk{disk.String(): kept}, TPM: &compute.StoredTPM{Object: "tpm/x", SHA256: "cd"},
+		NVRAM: &compute.StoredNVRAM{Object: "nvram/x", SHA256: "ef"},
 	}
 	for range 2 {
 		require.NoError(t, b.Shelve(b.ctx, shelve))
@@ -35,6 +36,7 @@ func TestShelveAndUnshelve(t *testing.T) {
 	require.Equal(t, compute.TaskShelvingOffloading, s.TaskState)
 	require.Equal(t, &kept, s.Disks[0].Shelved)
 	require.Equal(t, shelve.TPM, s.StoredTPM())
+	require.Equal(t, shelve.NVRAM, s.StoredNVRAM())
 
 	b.Exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, 'req-x', 1, 1, 1)", in.Server, b.Host("a", 4, 4096))
 	b.Exec("UPDATE servers SET host_id = (SELECT host_id FROM claims), availability_zone = 'nova' WHERE id = $1", in.Server)
@@ -54,6 +56,7 @@ func TestShelveAndUnshelve(t *testing.T) {
 	now, err := schema.LoadServer(b.ctx, b.q, in.Server)
 	require.NoError(t, err)
 	require.Nil(t, now.StoredTPM())
+	require.Nil(t, now.StoredNVRAM())
 	require.Equal(t, "east", now.System[compute.SystemPinnedZone])
 	require.Nil(t, now.Disks[0].Shelved)
 	require.Nil(t, now.Disks[0].Image)

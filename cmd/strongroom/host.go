@@ -189,7 +189,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 	disks, err := disk.New(disk.Config{
 		InstancesDir: h.Instances, CacheDir: h.ImageCache, CacheBytes: h.ImageCacheMB << 20, VolumeGroup: h.VolumeGroup,
 		Pool:   disk.Pool{Name: h.RBD.Pool, User: h.RBD.User, ConfFile: h.RBD.Conf, Keyring: h.RBD.Keyring},
-		Images: images, Keys: keys, Metadata: from, Hosts: hosts, Logger: r.log,
+		Images: images, Keys: keys, Metadata: from, Hosts: hosts, Objects: hostObjects{gateway.HostObjects(from)}, Logger: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -240,22 +240,22 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 }
 
 func openTPMs(h HostConfig, from *gateway.Client, hosts agent.Client) (*tpm.Activities, error) {
-	cfg := tpm.Config{SwtpmDir: h.SwtpmState, User: h.SwtpmUser, Group: h.SwtpmGroup, Objects: tpmObjects{gateway.HostObjects(from)}, Hosts: hosts}
+	cfg := tpm.Config{SwtpmDir: h.SwtpmState, User: h.SwtpmUser, Group: h.SwtpmGroup, Objects: hostObjects{gateway.HostObjects(from)}, Hosts: hosts}
 	if !h.SwtpmEnabled { // its user need not be there: no state is ever laid down here
 		cfg.User, cfg.Group = "root", "root"
 	}
 	return tpm.New(cfg)
 }
 
-// tpmObjects gives the state of TPMs to the object store.
-type tpmObjects struct{ object.Store }
+// hostObjects give what a host has of servers that are shelved to the object store.
+type hostObjects struct{ object.Store }
 
-func (o tpmObjects) Put(ctx context.Context, cred compute.Credential, name string, size int64, data io.ReaderAt) error {
+func (o hostObjects) Put(ctx context.Context, cred compute.Credential, name string, size int64, data io.ReaderAt) error {
 	_, err := o.Store.Put(ctx, object.PutInput{Credential: cred, Name: name, Size: size}, data)
 	return err
 }
 
-func (o tpmObjects) Open(ctx context.Context, cred compute.Credential, name string) (io.ReadCloser, error) {
+func (o hostObjects) Open(ctx context.Context, cred compute.Credential, name string) (io.ReadCloser, error) {
 	return o.Store.Open(ctx, cred, name, 0)
 }
 
