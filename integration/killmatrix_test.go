@@ -16,7 +16,7 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, interfaceAttach, interfaceDetach []string }{
+var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, interfaceAttach, interfaceDetach []string }{
 	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
@@ -44,6 +44,11 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	resize:  []string{"disk.CheckMove", "placement.Claim", "disk.CheckRoom", "domain.Stop", "disk.Resize", "tpm.Keep", "domain.Start", "record.Settle"},
 	confirm: []string{"record.ConfirmResize", "disk.Remove.disk_file", "tpm.Remove.tpm_state"},
 	revert:  []string{"domain.Stop", "tpm.Keep", "tpm.PutBack", "domain.Start", "record.RevertResize", "disk.Remove.disk_file"},
+	resizeOff: []string{ // what becomes of the vTPM, and which of the operations is cut
+		"changed, resize: tpm.Keep", "changed, resize: tpm.PutBack", "added, resize: key.Create", "kept, resize: disk.Resize",
+		"changed, revert: tpm.PutBack", "changed, revert: tpm.Remove.tpm_state", "added, revert: key.Remove.key_secret",
+		"changed, confirm: tpm.Remove.tpm_state", "removed, confirm: key.Remove.key_secret",
+	},
 	migrate: []string{
 		"placement.Claim", "disk.CacheImage", "domain.Stop", "placement.HostAgent", "disk.Receive", "tpm.Receive", "domain.Start", "record.Settle",
 	},

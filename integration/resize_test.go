@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -299,30 +300,35 @@ func TestMovesThatEndByThemselves(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
-// resizes of a vTPM: what becomes of it, and whether its state is kept beside the new one.
-var resizesOfTPM = []struct {
+// resizeOfTPM is what a resize does with a vTPM.
+type resizeOfTPM struct {
 	name     string
 	from, to flavorSpec
-	keeps    bool
-}{
+	keeps    bool // of a guest that runs, the state is kept beside the new one
+}
+
+var resizesOfTPM = []resizeOfTPM{
 	{"kept", encryptedTPM, largerTPM, true},
 	{"changed", encryptedTPM, largerTIS, true},
 	{"removed", encryptedTPM, largerNo, false},
 	{"added", noTPM, largerTPM, false},
 }
 
+// resized is a server that is resized to and fro, and what its guest counted.
+type resized struct {
+	*testCloud
+	id               string
+	boots, disk, tpm int
+}
+
 // TPM-16 … TPM-19: whatever a worker dies in, a resize ends as it was asked for, and so do both decisions on it,
-// whatever becomes of the vTPM.
+// whatever becomes of the vTPM, also of a server that is off.
 func TestKillMatrixResize(t *testing.T) {
 	backends(t, local, openStack)
 	c := ownCloud(t)
-	type guest struct {
-		id               string
-		boots, disk, tpm int
-	}
-	guests := map[string]*guest{}
+	guests := map[string]*resized{}
 	for _, f := range []flavorSpec{encryptedTPM, noTPM} {
-		g := &guest{id: c.create(t, f), boots: 1, disk: 1}
+		g := &resized{testCloud: c, id: c.create(t, f), boots: 1, disk: 1}
 		if f.specs["hw:tpm_version"] != "" {
 			g.tpm = 1
 		}
@@ -330,7 +336,7 @@ func TestKillMatrixResize(t *testing.T) {
 		c.becomes(t, g.id, "ACTIVE")
 		c.counts(t, g.id, 1, 1, g.tpm)
 	}
-	resizes, reverts := cutsOf("resize", cuts.resize), cutsOf("revert", cuts.revert)
+	resizes, reverts := troublesOf("resize", cuts.resize, nil, nil, 3), troublesOf("revert", cuts.revert, nil, nil, 3)
 	first := diceOf("vTPMs of resizes").IntN(len(resizesOfTPM))
 	for i := range max(len(resizes), len(reverts)) {
 		resize, revert := resizes[i%len(resizes)], reverts[i%len(reverts)]
@@ -338,42 +344,122 @@ func TestKillMatrixResize(t *testing.T) {
 		if !how.keeps && strings.Contains(resize+revert, "tpm.") { // it is not come to
 			how = resizesOfTPM[i%2]
 		}
-		t.Run(how.name+", "+resize+" and "+revert, func(t *testing.T) {
-			g := guests[how.from.name]
-			tpm := map[string]int{"kept": g.tpm + 1, "changed": 1, "added": 1}[how.name]
-			keys := c.keysOf(t, g.id)
-			c.arm(t, resize)
-			c.resize(t, g.id, how.to)
-			g.boots++
-			c.counts(t, g.id, g.boots, g.disk+1, tpm)
-			require.Empty(t, c.audit(t).Findings)
-			c.arm(t, revert)
-			c.revert(t, g.id)
-			g.boots++
-			g.disk++
-			if g.tpm > 0 {
-				g.tpm++
-			}
-			c.counts(t, g.id, g.boots, g.disk, g.tpm)
-			require.Equal(t, keys, c.keysOf(t, g.id))
-			require.Empty(t, c.audit(t).Findings)
-		})
+		t.Run(how.name+", "+resize+" and "+revert, func(t *testing.T) { guests[how.from.name].goes(t, how, resize, revert) })
 	}
 	for _, g := range guests {
+		c.shutOff(t, g.id)
+	}
+	for _, point := range troublesOf("resizes of servers that are off", cuts.resizeOff, nil, nil, 2) {
+		t.Run("off, "+point, func(t *testing.T) {
+			name, rest, _ := strings.Cut(point, ", ")
+			how := resizesOfTPM[slices.IndexFunc(resizesOfTPM, func(r resizeOfTPM) bool { return r.name == name })]
+			operation, activity, _ := strings.Cut(rest, ": ")
+			at := map[string]string{operation: activity}
+			if operation == "confirm" {
+				c.confirmedOff(t, how, at)
+			} else {
+				guests[how.from.name].revertedOff(t, how, at)
+			}
+		})
+	}
+	for _, g := range guests { // what they had before all of that
+		c.startAgain(t, g.id)
+		c.counts(t, g.id, g.boots+1, g.disk+1, map[bool]int{true: g.tpm + 1}[g.tpm > 0])
 		c.delete(t, g.id)
 	}
-	for i, point := range cutsOf("confirm", cuts.confirm) {
+	for i, point := range troublesOf("confirm", cuts.confirm, nil, nil, 1) {
 		how := resizesOfTPM[(first+i)%3] // one that is added leaves nothing to remove
 		t.Run(how.name+", "+point, func(t *testing.T) {
 			id := c.createIdle(t, how.from)
 			c.becomes(t, id, "ACTIVE")
 			c.resize(t, id, how.to)
-			c.arm(t, point)
-			c.confirm(t, id)
+			c.completes(t, id, point, "ACTIVE", c.toConfirm(t, id))
 			require.Empty(t, c.audit(t).Findings)
 			require.Equal(t, how.name == "removed", c.remainsOnDisk(t, c.Host(1), id).TPM == nil)
 			c.delete(t, id)
 		})
 	}
 	c.nothingIsLeft(t)
+}
+
+// completes asks for an operation on a server, in which a worker dies if a point is named, and which is completed all the same.
+func (c *testCloud) completes(t *testing.T, id, point, status string, ask func() error) {
+	t.Helper()
+	if point != "" {
+		c.arm(t, point)
+	}
+	require.NoError(t, ask())
+	c.becomes(t, id, status)
+}
+
+func (c *testCloud) toResize(t *testing.T, id string, f flavorSpec) func() error {
+	t.Helper()
+	to := servers.ResizeOpts{FlavorRef: c.flavor(t, f)}
+	return func() error { return servers.Resize(t.Context(), c.compute(t, "-demo"), id, to).ExtractErr() }
+}
+
+func (c *testCloud) toConfirm(t *testing.T, id string) func() error {
+	t.Helper()
+	return func() error { return servers.ConfirmResize(t.Context(), c.compute(t, "-demo"), id).ExtractErr() }
+}
+
+func (c *testCloud) toRevert(t *testing.T, id string) func() error {
+	t.Helper()
+	return func() error { return servers.RevertResize(t.Context(), c.compute(t, "-demo"), id).ExtractErr() }
+}
+
+// goes resizes a server that runs and reverts that: in both a worker dies.
+func (g *resized) goes(t *testing.T, how resizeOfTPM, resize, revert string) {
+	t.Helper()
+	tpm := map[string]int{"kept": g.tpm + 1, "changed": 1, "added": 1}[how.name]
+	keys := g.keysOf(t, g.id)
+	g.completes(t, g.id, resize, "VERIFY_RESIZE", g.toResize(t, g.id, how.to))
+	g.boots++
+	g.counts(t, g.id, g.boots, g.disk+1, tpm)
+	require.Empty(t, g.audit(t).Findings)
+	g.completes(t, g.id, revert, "ACTIVE", g.toRevert(t, g.id))
+	g.boots++
+	g.disk++
+	if g.tpm > 0 {
+		g.tpm++
+	}
+	g.counts(t, g.id, g.boots, g.disk, g.tpm)
+	require.Equal(t, keys, g.keysOf(t, g.id))
+	require.Empty(t, g.audit(t).Findings)
+}
+
+// revertedOff resizes a server that is off and reverts that. In one of the two a worker dies; the server is off all the while, and
+// has afterwards what it had.
+func (g *resized) revertedOff(t *testing.T, how resizeOfTPM, at map[string]string) {
+	t.Helper()
+	keys, state := g.keysOf(t, g.id), g.remainsOnDisk(t, g.Host(1), g.id).TPM.state()
+	g.completes(t, g.id, at["resize"], "VERIFY_RESIZE", g.toResize(t, g.id, how.to))
+	require.Zero(t, copies(g.id))
+	require.Len(t, g.keysOf(t, g.id), len(keys)+map[string]int{"added": 1}[how.name])
+	if how.name == "changed" {
+		require.Empty(t, g.remainsOnDisk(t, g.Host(1), g.id).TPM.state(), "the next boot makes the new one")
+	}
+	require.Empty(t, g.audit(t).Findings)
+	g.completes(t, g.id, at["revert"], "SHUTOFF", g.toRevert(t, g.id))
+	require.Zero(t, copies(g.id))
+	require.Equal(t, keys, g.keysOf(t, g.id))
+	require.Equal(t, state, g.remainsOnDisk(t, g.Host(1), g.id).TPM.state(), "bit for bit, modes and owners too")
+	require.Empty(t, g.audit(t).Findings)
+}
+
+// confirmedOff resizes a server that is off and confirms that, in which a worker dies. It boots as it is by then.
+func (c *testCloud) confirmedOff(t *testing.T, how resizeOfTPM, at map[string]string) {
+	t.Helper()
+	id := c.createIdle(t, how.from)
+	c.becomes(t, id, "ACTIVE")
+	c.shutOff(t, id)
+	keys := len(c.keysOf(t, id))
+	c.completes(t, id, "", "VERIFY_RESIZE", c.toResize(t, id, how.to))
+	c.completes(t, id, at["confirm"], "SHUTOFF", c.toConfirm(t, id))
+	require.Empty(t, c.audit(t).Findings)
+	require.Empty(t, c.remainsOnDisk(t, c.Host(1), id).TPM.state(), "neither the old one nor, before a boot, a new one")
+	require.Len(t, c.keysOf(t, id), keys-map[string]int{"removed": 1}[how.name])
+	c.startAgain(t, id)
+	require.Equal(t, how.name == "removed", len(c.remainsOnDisk(t, c.Host(1), id).TPM.state()) == 0)
+	c.delete(t, id)
 }
