@@ -3,6 +3,7 @@ package securepv
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -49,6 +50,21 @@ func ParseVolumes(value string) ([]Volume, error) {
 		out = append(out, Volume{Device: parts[0], Mount: parts[1]})
 	}
 	return out, nil
+}
+
+// asksToSkip reports whether the workload or its pod template says in so many words that it gets no initializer (PV-09),
+// or that it is the coordinator, which gives initializers their secrets. It may have anything else in it: it stays as it is.
+func (w *workload) asksToSkip() bool {
+	for _, at := range [][]string{nil, template[w.kind]} {
+		annotations := followed(w.object, append(slices.Clone(at), "metadata", "annotations")...)
+		for _, prefix := range []string{rfcPrefix, ownPrefix} {
+			skip := followed(annotations, prefix+skipInitializer)
+			if skip != nil && skip.ShortTag() == "!!str" && skip.Value == "true" || text(annotations, prefix+podRole) == "coordinator" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // annotated gives an annotation's value, of whichever name and place it has.

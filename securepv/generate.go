@@ -186,13 +186,13 @@ func (d *document) generate(o Options, claims claims, warnings []string) ([]stri
 	}
 	var problems []error
 	for _, object := range objects {
-		w, err := asWorkload(object)
-		if w != nil && err == nil {
-			var told []string
-			told, err = w.inject(o, claims)
-			for _, t := range told {
-				warnings = append(warnings, d.problem(object, errors.New(t)).Error())
-			}
+		w := asWorkload(object)
+		if w == nil {
+			continue
+		}
+		told, err := w.inject(o, claims)
+		for _, t := range told {
+			warnings = append(warnings, d.problem(object, errors.New(t)).Error())
 		}
 		if err != nil {
 			problems = append(problems, d.problem(object, err))

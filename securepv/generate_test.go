@@ -249,11 +249,38 @@ func TestPV09Skipped(t *testing.T) {
 			require.Equal(t, text, generate(t, text))
 		}
 	}
+	for _, odd := range []string{
+		"metadata: {name: a, annotations: {contrast.edgeless.systems/skip-initializer: \"true\"}}\nspec: &pod {containers: []}\nother: *pod\n",
+		"metadata: &m {name: a, annotations: &a {strongroom.dev/skip-initializer: \"true\"}}\nspec:\n  <<: *m\n  containers: none\n",
+		"metadata: {name: a, annotations: {strongroom.dev/skip-initializer: \"true\"}}\nspec: []\n",
+	} {
+		text := "apiVersion: v1\nkind: Pod\n" + odd
+		require.Equal(t, text, generate(t, text), "whatever else it has")
+	}
 	require.NotEqual(t, podWith(`strongroom.dev/skip-initializer: "false"`), generate(t, podWith(`strongroom.dev/skip-initializer: "false"`)))
 	o := options
 	o.SkipInitializer = true
 	for _, secure := range []string{annotated, `strongroom.dev/secure-pv: "nothing"`} {
 		require.Equal(t, podWith(secure), generateWith(t, o, podWith(secure)))
+	}
+}
+
+// PV-04: to mount, the initializer is root, also where the pod's containers are to be somebody else. Without a volume it is whom
+// the pod says, so that what it writes is theirs.
+func TestPV04RootInAPodOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		says  string
+		other bool
+	}{{"runAsUser: 1000", true}, {"runAsNonRoot: true", true}, {"runAsUser: 0", false}, {"fsGroup: 7", false}} {
+		in := func(annotations string) string {
+			return strings.Replace(podWith(annotations), "  containers:\n", "  securityContext: {"+c.says+"}\n  containers:\n", 1)
+		}
+		got := generate(t, in(annotated))
+		require.Equal(t, got, generate(t, got))
+		require.Equal(t, c.other, strings.Contains(got, "      privileged: true\n      runAsUser: 0\n      runAsNonRoot: false\n"), got)
+		require.Contains(t, got, "privileged: true")
+		require.NotContains(t, generate(t, in(`a: "b"`)), "runAsNonRoot: false")
 	}
 }
 

@@ -49,6 +49,8 @@ type capabilities struct {
 type securityContext struct {
 	Capabilities *capabilities `yaml:"capabilities,omitempty"`
 	Privileged   bool          `yaml:"privileged,omitempty"`
+	RunAsUser    *int          `yaml:"runAsUser,omitempty"`
+	RunAsNonRoot *bool         `yaml:"runAsNonRoot,omitempty"`
 }
 
 type memory struct {
@@ -126,8 +128,9 @@ func isInMemory(volume *yaml.Node) bool {
 }
 
 // newInitializer gives the container. Without volumes it writes the secrets and ends (PV-07); with
-// them it opens each, and goes on for as long as the pod does (PV-04, PV-05, PV-06).
-func newInitializer(o Options, volumes []Volume) *yaml.Node {
+// them it opens each, and goes on for as long as the pod does (PV-04, PV-05, PV-06): as root, which mounts, also where the
+// pod's containers are to run as another user.
+func newInitializer(o Options, volumes []Volume, forOthers bool) *yaml.Node {
 	c := container{
 		Name: initializerName, Image: o.Image,
 		Env:             []envVar{{"COORDINATOR_HOST", o.Coordinator}},
@@ -151,6 +154,9 @@ func newInitializer(o Options, volumes []Volume) *yaml.Node {
 	}
 	c.Env = append(c.Env, envVar{"CRYPTSETUP_DEVICE", strings.Join(devices, ",")})
 	c.SecurityContext = securityContext{Privileged: true}
+	if forOthers {
+		c.SecurityContext.RunAsUser, c.SecurityContext.RunAsNonRoot = new(0), new(false)
+	}
 	c.Resources = resources{Limits: memory{"100Mi"}, Requests: memory{"100Mi"}}
 	c.RestartPolicy = "Always"
 	c.StartupProbe = &probe{Exec: execAction{Command: []string{"/bin/test", "-f", doneFile}}, FailureThreshold: 20, PeriodSeconds: 5}

@@ -9,7 +9,13 @@ import (
 
 // inject puts the initializer into a workload, in place of one that was put there before.
 func (w *workload) inject(o Options, claims claims) (warnings []string, err error) {
-	if skip, err := w.isSkipped(); err != nil || skip {
+	if w.asksToSkip() {
+		return nil, nil
+	}
+	if err := w.read(); err != nil {
+		return nil, err
+	}
+	if _, _, err := w.annotated(skipInitializer); err != nil {
 		return nil, err
 	}
 	value, annotated, err := w.annotated(securePV)
@@ -39,18 +45,14 @@ func (w *workload) inject(o Options, claims claims) (warnings []string, err erro
 	if o.Coordinator == "" {
 		o.Coordinator = "coordinator-ready." + w.namespace()
 	}
-	return warnings, w.addInitializer(newInitializer(o, volumes))
+	return warnings, w.addInitializer(newInitializer(o, volumes, w.isForOthers()))
 }
 
-// isSkipped reports whether the workload gets no initializer: it says so (PV-09), or it is the
-// coordinator, which gives initializers their secrets.
-func (w *workload) isSkipped() (bool, error) {
-	value, _, err := w.annotated(skipInitializer)
-	if err != nil {
-		return false, err
-	}
-	role, _, err := w.annotated(podRole)
-	return value == "true" || role == "coordinator", err
+// isForOthers reports whether the pod's containers are to run as another user than root where they do not say.
+func (w *workload) isForOthers() bool {
+	context := field(w.pod, "securityContext")
+	user := text(context, "runAsUser")
+	return user != "" && user != "0" || text(context, "runAsNonRoot") == "true"
 }
 
 // checkDevice refuses a device that the initializer could not have as a block device (PV-02).

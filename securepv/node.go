@@ -28,6 +28,16 @@ func text(mapping *yaml.Node, key string) string {
 	return ""
 }
 
+// followed gives what is at a path, wherever YAML aliases on the way to it lead, nil where some part of it is absent.
+func followed(n *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		if n = field(n, key); n != nil && n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+	}
+	return n
+}
+
 // child gives the mapping at a path, nil where some part of it is absent or null.
 func child(mapping *yaml.Node, path ...string) (*yaml.Node, error) {
 	for _, key := range path {

@@ -34,46 +34,48 @@ type workload struct {
 	claims   []*yaml.Node // volumeClaimTemplates, of a StatefulSet
 }
 
-// asWorkload gives an object that is a workload as one; of others nil.
-func asWorkload(object *yaml.Node) (*workload, error) {
+// asWorkload gives an object that is a workload as one; of others nil. What it has is not read yet.
+func asWorkload(object *yaml.Node) *workload {
 	kind := text(object, "kind")
-	path, known := template[kind]
-	if !known || group(object) != groups[kind] {
-		return nil, nil
+	if _, known := template[kind]; !known || group(object) != groups[kind] {
+		return nil
 	}
-	w := &workload{object: object, kind: kind}
-	own, err := child(object, "metadata")
+	return &workload{object: object, kind: kind}
+}
+
+// read finds what generate looks at and changes, and refuses what it could not change.
+func (w *workload) read() error {
+	own, err := child(w.object, "metadata")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.metadata = append(w.metadata, own)
-	at, err := child(object, path...)
+	at, err := child(w.object, template[w.kind]...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if at != object {
+	if at != w.object {
 		of, err := child(at, "metadata")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.metadata = append(w.metadata, of)
 	}
 	if w.pod, err = child(at, "spec"); err != nil {
-		return nil, err
+		return err
 	}
 	if w.pod == nil {
-		return nil, fmt.Errorf("spec: the %s has no pod", kind)
+		return fmt.Errorf("spec: the %s has no pod", w.kind)
 	}
-	if kind == "StatefulSet" {
-		spec, err := child(object, "spec")
-		if err != nil {
-			return nil, err
-		}
-		if w.claims, err = list(spec, "volumeClaimTemplates"); err != nil {
-			return nil, err
-		}
+	if w.kind != "StatefulSet" {
+		return nil
 	}
-	return w, nil
+	spec, err := child(w.object, "spec")
+	if err != nil {
+		return err
+	}
+	w.claims, err = list(spec, "volumeClaimTemplates")
+	return err
 }
 
 // group is the API group of an object.

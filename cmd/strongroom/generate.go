@@ -48,16 +48,19 @@ the emptyDir mount-name. Containers mount that themselves, with
 mountPropagation: HostToContainer. Several pairs are separated by commas;
 strongroom.dev/secure-pv says the same.
 
-  strongroom generate --image IMAGE app.yaml | kubectl apply -f -
-  strongroom generate --image IMAGE --diff deploy/
+  strongroom generate --secret NAME/KEY app.yaml | kubectl apply -f -
+  strongroom generate --secret NAME/KEY --diff app.yaml
   strongroom generate --image IMAGE --in-place deploy/
+
+The published image gets the workload's secret from a Kubernetes Secret; an image
+that can attest gets it from a coordinator.
 
 Generating twice is the same as once. Without the annotation the next run takes
 the encrypted volume away again. A workload with the annotation
 contrast.edgeless.systems/skip-initializer: "true" stays as it is.
 
 Exit code 0: done; 1: --diff showed a difference; 2: something in the input is
-wrong, and nothing was written.`
+wrong, and nothing was written, or a file could not be.`
 }
 
 func (c generateCommand) Run(*run) error { return c.run(os.Stdin, os.Stdout, os.Stderr) }
@@ -67,11 +70,8 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 	if err != nil {
 		return exit{err, codeRefused}
 	}
-	if c.Image == "" {
-		c.Image = securepv.PublishedImage
-	}
-	if c.Image == "" && !c.SkipInitializer {
-		return exit{errors.New("--image: say which initializer, as ghcr.io/edgelesssys/contrast/initializer@sha256:…"), codeRefused}
+	if err := c.chooseImage(); err != nil {
+		return exit{err, codeRefused}
 	}
 	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, SkipInitializer: c.SkipInitializer}
 	if c.Secret != "" {
@@ -94,12 +94,32 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 	case c.Diff:
 		return diff(out, files, results)
 	case c.InPlace:
-		return writeBack(files, results)
+		err = writeBack(files, results)
 	case c.Out != "":
-		return replaceFile(c.Out, joined(results))
+		err = replaceFile(c.Out, joined(results))
+	default:
+		_, err = out.Write(joined(results))
 	}
-	_, err = out.Write(joined(results))
-	return err
+	if err != nil {
+		return exit{err, codeRefused}
+	}
+	return nil
+}
+
+// chooseImage takes the published image where none is named.
+func (c *generateCommand) chooseImage() error {
+	if c.Image != "" || c.SkipInitializer {
+		return nil
+	}
+	c.Image = securepv.PublishedImage
+	if c.Image == "" {
+		return errors.New("--image: say which initializer, as ghcr.io/edgelesssys/contrast/initializer@sha256:…")
+	}
+	if c.Secret == "" {
+		return errors.New("--secret NAME/KEY: say which Kubernetes Secret has the workload's secret, for the published initializer cannot attest to a coordinator; " +
+			"or name one that can with --image")
+	}
+	return nil
 }
 
 const standardInput = "-"

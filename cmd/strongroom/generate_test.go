@@ -125,6 +125,11 @@ func TestPV07PublishedImage(t *testing.T) {
 	require.ErrorContains(t, err, "--image: say which initializer")
 	securepv.PublishedImage = "registry.example/initializer@sha256:0123"
 	t.Cleanup(func() { securepv.PublishedImage = "" })
+	for _, c := range []generateCommand{{}, {CoordinatorHost: "coordinator"}} {
+		_, err = generate(c)
+		require.ErrorContains(t, err, "--secret NAME/KEY", "it has no attestation command")
+		require.Equal(t, codeRefused, exitCode(err))
+	}
 	out, err := generate(generateCommand{Secret: "shop/seed"})
 	require.NoError(t, err)
 	require.Contains(t, out, "image: registry.example/initializer@sha256:0123")

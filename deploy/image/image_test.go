@@ -78,7 +78,7 @@ spec:
   - name: cryptsetup
     image: initializer
     restartPolicy: Always
-    args: [cryptsetup, -d, /dev/csi0, -m, /state]
+    args: [cryptsetup, --device-path, /dev/csi0, --mount-point, /state]
     securityContext: {privileged: true}
     startupProbe: {exec: {command: [/bin/test, -f, /done]}}
     volumeDevices: [{name: data, devicePath: /dev/csi0}]

@@ -165,8 +165,8 @@ var SeedFile = filepath.Join(initializer.Folder, initializer.SeedFile)
 
 // Cryptsetup opens one volume.
 type Cryptsetup struct {
-	Device  string `short:"d" required:"" placeholder:"DEVICE" help:"The block device."`
-	Mount   string `short:"m" required:"" placeholder:"DIR" help:"Where its file system is mounted."`
+	Device  string `short:"d" aliases:"device-path" required:"" placeholder:"DEVICE" help:"The block device."`
+	Mount   string `short:"m" aliases:"mount-point" required:"" placeholder:"DIR" help:"Where its file system is mounted."`
 	KeyFile string `placeholder:"FILE" default:"${seedFile}" help:"The secret (${default})."`
 	formatFlags
 	Done string `placeholder:"FILE" default:"/done" help:"The file that says that all is done (${default})."`
@@ -178,7 +178,9 @@ func (Cryptsetup) Help() string {
 opens a volume and stays, as strongroom initializer does where CRYPTSETUP_DEVICE
 is set.
 
-  strongroom initializer cryptsetup -d /dev/csi0 -m /state`
+  strongroom initializer cryptsetup -d /dev/csi0 -m /state
+
+Contrast's names of the two, --device-path and --mount-point, are understood, too.`
 }
 
 // Run opens a volume and stays (PV-12).

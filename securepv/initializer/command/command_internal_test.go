@@ -139,3 +139,14 @@ func exitCode(err error) int {
 	}
 	return 1
 }
+
+// PV-12: the container that opens a volume in a pod that is written by hand is told as Contrast's, in both forms.
+func TestPV12CryptsetupIsToldAsContrasts(t *testing.T) {
+	for _, args := range [][]string{{"-d", "/dev/csi0", "-m", "/state"}, {"--device-path", "/dev/csi0", "--mount-point", "/state"}, {"--device=/dev/csi0", "--mount=/state"}} {
+		c, _, err := parseInitializer(t, append([]string{"cryptsetup"}, args...)...)
+		require.NoError(t, err, args)
+		require.Equal(t, "/dev/csi0", c.Cryptsetup.Device)
+		require.Equal(t, "/state", c.Cryptsetup.Mount)
+		require.Equal(t, SeedFile, c.Cryptsetup.KeyFile)
+	}
+}
