@@ -17,13 +17,16 @@ import (
 )
 
 // volumeCuts are the activities at which operations on a host's volume are cut off: those of the host's worker and of
-// the control worker.
+// the control worker. An operation that makes a key calls record.SetVolume twice: the second time when it is decided.
 var volumeCuts = map[string][]string{
-	"open":   {"record.BeginVolume", "volume.Look", "volume.Open", "record.SetVolume", "record.Settle"},
+	"open":   {"record.BeginVolume", "volume.Look", "volume.Open", "record.SetVolume", "ledger.Things", "record.Settle"},
 	"close":  {"record.BeginVolume", "volume.Close", "record.Settle"},
-	"rotate": {"record.BeginVolume", "key.Create", "record.SetVolume", "volume.Rotate", "ledger.Things", "key.Remove.key_secret", "record.Settle"},
+	"rotate": {"record.BeginVolume", "key.Create", "record.SetVolume", "volume.Rotate", "record.SetVolume" + secondTime, "ledger.Things", "key.Remove.key_secret", "record.Settle"},
 	"undo":   {"volume.Remove.volume_mount", "volume.Remove.volume_mapping", "record.SetVolume", "record.Settle"}, // of an open that failed
 }
+
+// secondTime stands in a point at which the second call that reaches it is cut off.
+const secondTime = "#2"
 
 // What is on the nested host.
 const (
@@ -68,7 +71,9 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 	_, err = h.secureState("status")
 	require.Error(t, err, "nothing was begun")
 
-	h.arm(t, "key.Create@before")
+	for _, point := range []string{"key.Create@before", "record.SetVolume@before", "record.SetVolume@after"} {
+		h.arm(t, point)
+	}
 	h.cut(t, "open", "key.Create@after", "--device", nestedDevice)
 	h.inside(t, "kept\n", "sh", "-c", "cat >"+nestedSecure+"/data && sync")
 	h.isUp(t)
@@ -219,12 +224,17 @@ type volumeEnd struct {
 func (h *nestedHost) ends(t *testing.T, do, point string, args ...string) (is volumeEnd, out string) {
 	t.Helper()
 	onHost := strings.HasPrefix(point, "volume.")
+	name, side, second := strings.Cut(point, secondTime)
+	point = name + side
 	switch {
 	case point == "":
 	case onHost:
 		h.inside(t, "", "touch", nestedFaults+"/"+point)
 	default:
 		h.arm(t, point)
+		if second {
+			require.NoError(t, os.WriteFile(filepath.Join(h.faults, point), []byte("next"), 0o600))
+		}
 	}
 	out, err := h.secureState(do, append(args, "-o", "json")...)
 	_, text, found := strings.Cut(out, "{")

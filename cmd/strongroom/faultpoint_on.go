@@ -24,13 +24,15 @@ import (
 // <activity>@after arms that point of every worker; of what removes things the kind is
 // told too, disk.Remove.disk_file@before. An empty one makes the worker
 // that reaches the point remove the file and kill itself, as if the machine's
-// power went: the kill matrix arms one point at a time. One that says hold makes
+// power went: the kill matrix arms one point at a time. One that says next lets the first call
+// that reaches the point pass, and is empty for the next one. One that says hold makes
 // each call that reaches the point wait until the file is gone; the file
 // <point>.reached says that one waits. <point>@<host> is that point on one host alone.
 const faultPointVariable = "STRONGROOM_FAULTPOINTS"
 
 const (
 	holdPoint = "hold"
+	nextPoint = "next"
 	reached   = ".reached"
 	holdPause = 50 * time.Millisecond
 )
@@ -126,8 +128,11 @@ func (f *faulty) reachArmed(ctx context.Context, point string) error {
 	if err != nil {
 		return nil //nolint:nilerr // there is none: the point is not armed
 	}
-	if string(what) == holdPoint {
+	switch string(what) {
+	case holdPoint:
 		return hold(ctx, path)
+	case nextPoint:
+		return os.Truncate(path, 0)
 	}
 	if os.Remove(path) == nil { // where several reach it, one dies
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
