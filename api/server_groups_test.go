@@ -101,6 +101,17 @@ func TestQuotasOfServerGroups(t *testing.T) {
 	c.createHinted(nil, `{"group":"`+ids[1]+`"}`)
 }
 
+// A group that is deleted after a create has found it refuses the create as one that never was.
+func TestAGroupIsDeletedUnderACreate(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	group := c.do(t, member, "POST", "/os-server-groups", groupBody(`"policies":["affinity"]`)).ok(200).get("server_group", "id").(string)
+	c.exec(`CREATE FUNCTION deleted_meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM server_groups WHERE id = NEW.group_id; RETURN NEW; END $$`)
+	c.exec(`CREATE TRIGGER meanwhile BEFORE INSERT ON server_hints FOR EACH ROW EXECUTE FUNCTION deleted_meanwhile()`)
+	c.do(t, member, "POST", "/servers", c.hinted(nil, `{"group":"`+group+`"}`), at("2.97")).fails(400, "badRequest", "Instance group "+group+" could not be found.")
+	require.Zero(t, c.count(`SELECT count(*) FROM servers`))
+}
+
 func TestSchedulerHints(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)

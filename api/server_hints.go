@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"strongroom/api/fault"
 	"strongroom/api/validation"
@@ -201,7 +202,12 @@ func (p *serverPlan) join(ctx context.Context, q *schema.Queries, op compute.Ope
 	if at.group != nil {
 		in.GroupID = &at.group.ID
 	}
-	return q.InsertServerHints(ctx, in)
+	err := q.InsertServerHints(ctx, in)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.ConstraintName == "server_hints_group_id_fkey" { // the group was deleted since it was looked for
+		return fault.BadRequest("%s", noGroup(at.group.ID.String()))
+	}
+	return err
 }
 
 // checkMemberQuota asks how many servers a group may have of one user. The project's lock is held

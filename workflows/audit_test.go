@@ -32,7 +32,7 @@ func (b *bench) runAudit() workflows.AuditResult {
 func (b *bench) auditRun(in workflows.AuditInput, arm func(*testsuite.TestWorkflowEnvironment)) (out workflows.AuditResult, err error) {
 	b.t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment(&suite)
 	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
 	workflows.Register(env)
 	b.register(env)

@@ -53,7 +53,7 @@ func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm f
 	b.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment(&suite)
 	env.SetTestTimeout(20 * time.Second)
 	env.SetWorkerOptions(worker.Options{
 		DisableRegistrationAliasing: true,

@@ -36,7 +36,7 @@ type drainBench struct {
 func newDrainBench(t *testing.T) *drainBench {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	b := &drainBench{env: suite.NewTestWorkflowEnvironment(), end: drain.EndResult{State: compute.OperationSucceeded}}
+	b := &drainBench{env: newEnvironment(&suite), end: drain.EndResult{State: compute.OperationSucceeded}}
 	b.in = durable.OperationInput{Operation: compute.NewOperationID(), Subject: compute.HostOwner(compute.HostID{UUID: uuid.New()})}
 	b.env.SetTestTimeout(20 * time.Second)
 	b.env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})

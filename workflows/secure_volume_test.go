@@ -65,7 +65,7 @@ func (w *volumeWorld) run(t *testing.T, kind compute.OperationKind) error {
 	w.calls, w.ended = nil, ""
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment(&suite)
 	env.SetTestTimeout(time.Minute)
 	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
 	workflows.Register(env)

@@ -40,7 +40,7 @@ func (b *bench) reapBeside(arm func(*testsuite.TestWorkflowEnvironment)) (remove
 	before := len(b.ledger)
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment(&suite)
 	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
 	workflows.Register(env)
 	b.register(env)
