@@ -229,7 +229,7 @@ func TestGuidesForVTPMs(t *testing.T) {
 		compute.OpUnpause: "pause", compute.OpUnrescue: "rescue", compute.OpShelveOffload: "shelve", compute.OpConfirmResize: "confirm",
 		compute.OpRevertResize: "revert", compute.OpLiveMigrate: "live migration", compute.OpRotateKeys: "keys rotated", compute.OpBackUpTPM: "vTPM backed up",
 		compute.OpInterfaceAttach: "interfaces attached", compute.OpInterfaceDetach: "interfaces attached",
-		compute.OpShareAttach: "shares", compute.OpShareDetach: "shares", compute.OpImportLegacy: "imported",
+		compute.OpShareAttach: "shares", compute.OpShareDetach: "shares", compute.OpImportLegacy: "imported", compute.OpCrashDump: "crash dump triggered",
 	}
 	for _, a := range compute.Actions {
 		if !a.InRequest { // a lock, say, is the same for all servers
