@@ -11,6 +11,7 @@ import (
 	"go/types"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func backends(t *testing.T, shows string, also ...string) {
 	saysTheSeed(t)
 }
 
-// everywhere is for a test that every sample has on each back end: a sample of its own.
+// everywhere is for a matrix that can be run on each back end: a sample that has it, has it on one of them.
 func everywhere(t *testing.T) {
 	t.Helper()
 	saysTheSeed(t)
@@ -69,6 +70,7 @@ func besideEarlier(t *testing.T, on string) {
 type declared struct {
 	able, sample []string
 	earlier      bool // it needs an earlier release
+	optional     bool // a sample may be without it
 }
 
 // chosen reports whether a run has the test. asked is the pattern of tests that were
@@ -81,29 +83,49 @@ func (d declared) chosen(on string, everything bool, asked string) bool {
 }
 
 // matrices is how the tests begin that cut off operations, at many points each. No row of the design documents is shown by
-// them alone: a sample has some of them.
+// them alone.
 const matrices = "TestKillMatrix"
 
-// someMatrices leaves in the sample what a seed chooses of the matrices: every second one of a back end, and each of
-// those that are for both on one of them.
-func someMatrices(all map[string]declared, text string) map[string]declared {
-	some := maps.Clone(all)
-	left := map[string][]string{}
-	d := dice(text, "matrices")
+var (
+	ofRow      = regexp.MustCompile(`\b(EE|TPM|SH|VT|PV)-\d\d\b`)
+	ofFinding  = regexp.MustCompile(`^Test[ACHMP]\d`)
+	takesCloud = regexp.MustCompile(`Cloud\w*\(t|twoHosts\(t|newNested`) // and with it time
+)
+
+// isOptional reports whether a sample may be without a test, by its name, its text and what its file has beside tests: it is
+// a matrix, or takes a cloud and names neither a row nor a finding.
+func isOptional(name, text, beside string) bool {
+	return strings.HasPrefix(name, matrices) ||
+		takesCloud.MatchString(text) && !ofFinding.MatchString(name) && !ofRow.MatchString(text) && !ofRow.MatchString(beside)
+}
+
+// sampleOf leaves in the sample what a seed chooses of the optional tests: every second one of a back end, of the matrices and of
+// the others, and each of those that are for both on one of them.
+func sampleOf(all map[string]declared, text string) map[string]declared {
+	type pool struct {
+		place  string
+		matrix bool
+	}
+	some, pools := maps.Clone(all), map[pool][]string{}
+	d := dice(text, "tests")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !strings.HasPrefix(name, matrices) {
-			continue
+		if one := all[name]; one.optional && len(one.sample) > 0 {
+			place := one.sample[d.IntN(len(one.sample))]
+			of := pool{place, strings.HasPrefix(name, matrices)}
+			pools[of] = append(pools[of], name)
+			one.sample = []string{place}
+			some[name] = one
 		}
-		places := all[name].sample
-		place := places[d.IntN(len(places))]
-		left[place] = append(left[place], name)
-		some[name] = declared{able: all[name].able, sample: []string{place}}
 	}
 	for _, place := range []string{local, openStack} {
-		names := left[place]
-		d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		for _, name := range names[:len(names)/2] {
-			some[name] = declared{able: all[name].able}
+		for _, matrix := range []bool{false, true} {
+			names := pools[pool{place, matrix}]
+			d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			for _, name := range names[:len(names)/2] {
+				one := some[name]
+				one.sample = nil
+				some[name] = one
+			}
 		}
 	}
 	return some
@@ -125,21 +147,46 @@ func declarations() (map[string]declared, error) {
 		if err != nil {
 			return nil, err
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.Name(), text, parser.SkipObjectResolution)
+		tests, beside, err := testsIn(text)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range parsed.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Recv != nil || f.Name.Name == "TestMain" || !strings.HasPrefix(f.Name.Name, "Test") {
-				continue
-			}
-			if all[f.Name.Name], err = declaration(f); err != nil {
+		for f, text := range tests {
+			one, err := declaration(f)
+			if err != nil {
 				missing = append(missing, fmt.Errorf("%s: %s %w", file.Name(), f.Name.Name, err))
 			}
+			one.optional = isOptional(f.Name.Name, text, beside)
+			all[f.Name.Name] = one
 		}
 	}
 	return all, errors.Join(missing...)
+}
+
+// testsIn gives the text of each test of a file, with its comment, and all that is beside them.
+func testsIn(text []byte) (tests map[*ast.FuncDecl]string, beside string, err error) {
+	positions := token.NewFileSet()
+	parsed, err := parser.ParseFile(positions, "", text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, "", err
+	}
+	tests = map[*ast.FuncDecl]string{}
+	end := 0
+	for _, d := range parsed.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Name.Name == "TestMain" || !strings.HasPrefix(f.Name.Name, "Test") {
+			continue
+		}
+		begin := f.Pos()
+		if f.Doc != nil {
+			begin = f.Doc.Pos()
+		}
+		from := positions.Position(begin).Offset
+		beside += string(text[end:from])
+		end = positions.Position(f.End()).Offset
+		tests[f] = string(text[from:end])
+	}
+	return tests, beside + string(text[end:]), nil
 }
 
 // declaration reads a test's first statement.
@@ -174,7 +221,7 @@ func choose() error {
 	if err != nil {
 		return err
 	}
-	all = someMatrices(all, seed.Text())
+	all = sampleOf(all, seed.Text())
 	var out []string
 	for name, d := range all {
 		if !d.chosen(leansOn(), full(), flagText("test.run")) {
