@@ -125,7 +125,7 @@ func TestUEFI(t *testing.T) {
 	require.Len(t, was, 1)
 
 	err = servers.Resize(t.Context(), c.compute(t, "-demo"), id, servers.ResizeOpts{FlavorRef: c.flavor(t, unsecureUEFI)}).ExtractErr()
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
 	require.Equal(t, "ACTIVE", c.settled(t, id).Status)
 
 	c.rebuild(t, id, c.signedAsking(t, asksSecureBoot), "ACTIVE")
