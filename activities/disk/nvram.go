@@ -30,35 +30,48 @@ type NVRAMInput struct {
 // Invalid: the name is none of such a file; NoHost: the host has no such firmware, or no room; Conflict: its firmware
 // has variables of another size; Corrupt: what it is a copy of is missing, or the firmware that is asked for is not known.
 func (a *Activities) CreateNVRAM(ctx context.Context, in NVRAMInput) error {
-	path, err := a.nvramPath(in.Server, in.File)
+	return a.ensureNVRAM(ctx, in.Server, in.File, func(path string) error {
+		source, err := a.nvramSource(in)
+		if err != nil {
+			return err
+		}
+		from, err := openNVRAM(in.Server, source)
+		if err == nil {
+			err = a.writeNVRAM(path, from)
+			from.Close()
+		}
+		if err != nil {
+			return failed(ctx, err, "server %s: its UEFI variables", in.Server)
+		}
+		a.Logger.InfoContext(ctx, "made UEFI variables", "server", in.Server, "file", in.File, "of", source)
+		return nil
+	})
+}
+
+// ensureNVRAM makes a server's variables where they are not there, one call at a time.
+func (a *Activities) ensureNVRAM(ctx context.Context, server compute.ServerID, file string, create func(path string) error) error {
+	path, err := a.nvramPath(server, file)
 	if err != nil {
 		return err
 	}
 	unlock, err := lockFile(ctx, path, true)
 	if err != nil {
-		return failed(ctx, err, "server %s: lock of its UEFI variables", in.Server)
+		return failed(ctx, err, "server %s: lock of its UEFI variables", server)
 	}
 	defer unlock()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	source, err := a.nvramSource(in)
-	if err != nil {
-		return err
-	}
-	from, err := os.OpenFile(source, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	return create(path)
+}
+
+// openNVRAM opens a server's variables, or what they are made of. Corrupt: they are missing.
+func openNVRAM(server compute.ServerID, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are missing", in.Server)
+		return nil, compute.Errorf(compute.Corrupt, "server %s: its UEFI variables are missing", server)
 	}
-	if err == nil {
-		err = a.writeNVRAM(path, from)
-		from.Close()
-	}
-	if err != nil {
-		return failed(ctx, err, "server %s: its UEFI variables", in.Server)
-	}
-	a.Logger.InfoContext(ctx, "made UEFI variables", "server", in.Server, "file", in.File, "of", source)
-	return nil
+	return f, err
 }
 
 func (a *Activities) nvramPath(server compute.ServerID, file string) (string, error) {

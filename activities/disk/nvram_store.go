@@ -5,12 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
-	"io/fs"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"strongroom/compute"
 )
@@ -47,7 +42,7 @@ func (a *Activities) SaveNVRAM(ctx context.Context, in SaveNVRAMInput) (SaveNVRA
 	if err != nil {
 		return SaveNVRAMResult{}, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := openNVRAM(in.Server, path)
 	if err != nil {
 		return SaveNVRAMResult{}, failed(ctx, err, "server %s: its UEFI variables", in.Server)
 	}
@@ -79,29 +74,19 @@ type RestoreNVRAMInput struct {
 // NotFound: the object is not there; Corrupt: it is not what was stored; NoHost: the host has no firmware that reads
 // them, or no room; otherwise as the object store says.
 func (a *Activities) RestoreNVRAM(ctx context.Context, in RestoreNVRAMInput) error {
-	path, err := a.nvramPath(in.Server, in.File)
-	if err != nil {
-		return err
-	}
-	unlock, err := lockFile(ctx, path, true)
-	if err != nil {
-		return failed(ctx, err, "server %s: lock of its UEFI variables", in.Server)
-	}
-	defer unlock()
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	data, err := a.fetchNVRAM(ctx, in)
-	if err != nil {
-		return err
-	}
-	if _, err := a.Firmware.For(in.Firmware, in.Machine, int64(len(data))); err != nil { // another host may have it
-		return compute.Errorf(compute.NoHost, "server %s: %w", in.Server, err)
-	}
-	if err := a.writeNVRAM(path, bytes.NewReader(data)); err != nil {
-		return failed(ctx, err, "server %s: its UEFI variables", in.Server)
-	}
-	return nil
+	return a.ensureNVRAM(ctx, in.Server, in.File, func(path string) error {
+		data, err := a.fetchNVRAM(ctx, in)
+		if err != nil {
+			return err
+		}
+		if _, err := a.Firmware.For(in.Firmware, in.Machine, int64(len(data))); err != nil { // another host may have it
+			return compute.Errorf(compute.NoHost, "server %s: %w", in.Server, err)
+		}
+		if err := a.writeNVRAM(path, bytes.NewReader(data)); err != nil {
+			return failed(ctx, err, "server %s: its UEFI variables", in.Server)
+		}
+		return nil
+	})
 }
 
 // fetchNVRAM reads the object and compares it with what the server's record says.
