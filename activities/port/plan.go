@@ -149,7 +149,7 @@ func (p Port) Plugged(n compute.Network) compute.Network {
 // plugged gives an interface with what a binding says of it.
 func (v VIF) plugged(n compute.Network) compute.Network {
 	known := *n.Port
-	known.Type, known.Bridge, known.HostFilter = compute.VIFType(v.Type), v.Bridge, v.HostFilter
+	known.Type, known.Bridge, known.HostFilter = v.Type, v.Bridge, v.HostFilter
 	if known.Bridge == "" {
 		known.Bridge = compute.BridgeOf(known.Type, n.UUID)
 	}

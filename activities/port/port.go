@@ -133,7 +133,7 @@ type Address struct {
 
 // VIF is how a host plugs a port.
 type VIF struct {
-	Type string `json:"type"` // VIFOpenVSwitch, VIFBridge, or one that no host here can plug
+	Type compute.VIFType `json:"type"` // one that no host here can plug, too
 	// Bridge is the bridge's name where the service says it; "": br-int of Open vSwitch, and
 	// brq… of the network's id of a Linux bridge.
 	Bridge string `json:"bridge_name,omitempty"`
@@ -144,12 +144,6 @@ type VIF struct {
 	// Hybrid asks for a Linux bridge between server and Open vSwitch.
 	Hybrid bool `json:"ovs_hybrid_plug,omitempty"`
 }
-
-// The types that hosts can plug.
-const (
-	VIFOpenVSwitch = "ovs"
-	VIFBridge      = "bridge"
-)
 
 // EnsureInput asks for a port.
 type EnsureInput struct {

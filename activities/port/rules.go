@@ -53,7 +53,7 @@ func (p Port) CheckUsable(server compute.ServerID) error {
 
 // CheckBound refuses, with Conflict, a binding that no host here can plug.
 func (v VIF) CheckBound(id ID) error {
-	if v.Type != VIFOpenVSwitch && v.Type != VIFBridge {
+	if v.Type != compute.VIFOpenVSwitch && v.Type != compute.VIFBridge {
 		return compute.Errorf(compute.Conflict, "Binding failed for port %s, please check neutron logs for more information.", id)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (n Network) seen() port.Network {
 
 // vif is how its hosts plug a port. They filter what its guest sends: nobody else does.
 func (n Network) vif() port.VIF {
-	return port.VIF{Type: port.VIFBridge, Bridge: n.Bridge, HostFilter: true}
+	return port.VIF{Type: compute.VIFBridge, Bridge: n.Bridge, HostFilter: true}
 }
 
 // group is a project's only security group, which lets everything in and out.

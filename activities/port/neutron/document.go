@@ -20,22 +20,22 @@ type fixedIP struct {
 // document is a port as Neutron has it. Of the bindings it tells services and
 // administrators alone.
 type document struct {
-	ID        port.ID        `json:"id"`
-	Name      string         `json:"name"`
-	ProjectID string         `json:"project_id"`
-	Network   port.NetworkID `json:"network_id"`
-	MAC       string         `json:"mac_address"`
-	FixedIPs  []fixedIP      `json:"fixed_ips"`
-	Groups    []port.GroupID `json:"security_groups"`
-	Status    string         `json:"status"`
-	DeviceID  string         `json:"device_id"`
-	Owner     string         `json:"device_owner"`
-	HostID    string         `json:"binding:host_id"`
-	VIFType   string         `json:"binding:vif_type"`
-	Details   details        `json:"binding:vif_details"`
-	CreatedAt string         `json:"created_at"` // in UTC, to the second
-	Revision  int            `json:"revision_number"`
-	Security  *bool          `json:"port_security_enabled"` // nil: the service has no such extension
+	ID        port.ID         `json:"id"`
+	Name      string          `json:"name"`
+	ProjectID string          `json:"project_id"`
+	Network   port.NetworkID  `json:"network_id"`
+	MAC       string          `json:"mac_address"`
+	FixedIPs  []fixedIP       `json:"fixed_ips"`
+	Groups    []port.GroupID  `json:"security_groups"`
+	Status    string          `json:"status"`
+	DeviceID  string          `json:"device_id"`
+	Owner     string          `json:"device_owner"`
+	HostID    string          `json:"binding:host_id"`
+	VIFType   compute.VIFType `json:"binding:vif_type"`
+	Details   details         `json:"binding:vif_details"`
+	CreatedAt string          `json:"created_at"` // in UTC, to the second
+	Revision  int             `json:"revision_number"`
+	Security  *bool           `json:"port_security_enabled"` // nil: the service has no such extension
 }
 
 // details are what a binding tells of how it is plugged.
@@ -45,7 +45,7 @@ type details struct {
 	Hybrid bool   `json:"ovs_hybrid_plug"`
 }
 
-func (d details) vif(kind string) port.VIF {
+func (d details) vif(kind compute.VIFType) port.VIF {
 	return port.VIF{Type: kind, Bridge: d.Bridge, Filtered: d.Filter, Hybrid: d.Hybrid}
 }
 

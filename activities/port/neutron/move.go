@@ -17,10 +17,10 @@ import (
 // binding is one of a port's bindings, of which one is active. gophercloud knows nothing of
 // them.
 type binding struct {
-	Host    string  `json:"host"`
-	Status  string  `json:"status"`
-	VIFType string  `json:"vif_type"`
-	Details details `json:"vif_details"`
+	Host    string          `json:"host"`
+	Status  string          `json:"status"`
+	VIFType compute.VIFType `json:"vif_type"`
+	Details details         `json:"vif_details"`
 }
 
 const active = "ACTIVE"
