@@ -44,6 +44,25 @@ func (w wait) under(ctx context.Context, own *gophercloud.ServiceClient, server,
 	return op, explain(err)
 }
 
+// poll looks twice a second until look is done or fails. inTime is false where the time was over before.
+func poll(ctx context.Context, timeout time.Duration, look func(context.Context) (done bool, err error)) (inTime bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		done, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return false, nil
+		case err != nil || done:
+			return true, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
 // progressLine is one line that is written over on a terminal, with a bar for what can be counted; elsewhere it is
 // a new line for each step and each tenth of what is counted.
 type progressLine struct {

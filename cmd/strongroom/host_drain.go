@@ -126,24 +126,20 @@ func (c hostDrain) begin(r *run, b *backends, host durable.Host) error {
 
 // awaitDrain waits for the end of a host's drain.
 func awaitDrain(ctx context.Context, pool *pgxpool.Pool, host durable.Host, timeout time.Duration) (drain.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	line := newProgressLine()
 	defer line.end()
-	for {
-		report, err := drain.Look(ctx, pool, host)
-		switch {
-		case ctx.Err() != nil:
-			return report, fmt.Errorf("host %s: gave up waiting; the drain goes on", host.Name)
-		case err != nil || report.State.Settled():
-			return report, err
+	var report drain.Report
+	inTime, err := poll(ctx, timeout, func(ctx context.Context) (done bool, err error) {
+		report, err = drain.Look(ctx, pool, host)
+		if done = report.State.Settled(); !done && err == nil && ctx.Err() == nil {
+			line.show(drainLine(report))
 		}
-		line.show(drainLine(report))
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond):
-		}
+		return done, err
+	})
+	if !inTime {
+		return report, fmt.Errorf("host %s: gave up waiting; the drain goes on", host.Name)
 	}
+	return report, err
 }
 
 // drainLine says how far a drain is.

@@ -103,21 +103,16 @@ func (c hostSecureState) Run(r *run) error {
 
 // await waits for the end of an operation.
 func (c hostSecureState) await(ctx context.Context, pool *pgxpool.Pool, id compute.OperationID) (compute.Operation, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	for {
+	var op compute.Operation
+	inTime, err := poll(ctx, c.Timeout, func(ctx context.Context) (bool, error) {
 		row, err := schema.New(pool).GetOperation(ctx, id)
-		switch {
-		case ctx.Err() != nil:
-			return compute.Operation{}, fmt.Errorf("host %s: gave up waiting; the operation goes on", c.Host)
-		case err != nil || row.State.Settled():
-			return row.Operation(), err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond):
-		}
+		op = row.Operation()
+		return row.State.Settled(), err
+	})
+	if !inTime {
+		return compute.Operation{}, fmt.Errorf("host %s: gave up waiting; the operation goes on", c.Host)
 	}
+	return op, err
 }
 
 func (c hostSecureState) report(is record.VolumeReport) error {
