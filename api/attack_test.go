@@ -383,7 +383,7 @@ func (a *attack) fire(s shot) string {
 	}
 	own := header.Get("X-Openstack-Request-Id") != "" // else HTTP itself was refused
 	switch {
-	case code == http.StatusNotImplemented && own && strings.Contains(body, notOffered):
+	case code == http.StatusNotImplemented && own && strings.Contains(s.target, "/os-hosts/") && strings.Contains(body, notOffered):
 	case !own && s.crooked && slices.Contains([]int{400, 417, 431, 501}, code):
 	case !own && code == http.StatusRequestHeaderFieldsTooLarge && len(s.target) > 32<<10:
 	case s.cut && code == http.StatusServiceUnavailable && strings.Contains(body, "given up"): // to HTTP its client had gone

@@ -82,7 +82,7 @@ func (l *errorLog) WithGroup(string) slog.Handler                  { return l }
 func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
-	if strings.Contains(text, notOffered) || strings.HasSuffix(text, context.Canceled.Error()) {
+	if strings.HasSuffix(text, context.Canceled.Error()) {
 		return nil
 	}
 	l.mu.Lock()
@@ -91,7 +91,8 @@ func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-const notOffered = "Resizing servers is not supported yet"
+// notOffered is the one refusal that is a 501, of switching a host: as Nova's.
+const notOffered = "The requested functionality is not supported."
 
 func (l *errorLog) all() []string {
 	l.mu.Lock()
