@@ -1,8 +1,6 @@
 package integration_test
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,12 +9,6 @@ import (
 
 	"strongroom/integration/seed"
 )
-
-// dice gives random numbers that a text decides, others for each purpose.
-func dice(text, purpose string) *rand.Rand {
-	sum := sha256.Sum256([]byte(text + "\n" + purpose))
-	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
-}
 
 // Where an operation is cut off: before and after an activity.
 const (
@@ -152,7 +144,7 @@ func stepsOf(operation string, steps []string) []string {
 	return some
 }
 
-func diceOf(purpose string) *rand.Rand { return dice(seed.Text(), leansOn()+" "+purpose) }
+func diceOf(purpose string) *rand.Rand { return seed.Dice(seed.Text(), leansOn()+" "+purpose) }
 
 // tally counts the points of this run, by operation.
 var tally struct {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/integration/seed"
 )
 
 // Every test is in the sample of a back end, and a full run has it wherever it can be; those that need an earlier release
@@ -50,9 +52,9 @@ func TestSamplesOfTests(t *testing.T) {
 	require.False(t, all["TestTPM40WithoutTheKeyManagersRole"].optional)
 	require.False(t, all[t.Name()].optional, "it takes no time")
 	met := map[string]bool{}
-	for seed := range 300 {
-		some := sampleOf(all, fmt.Sprint(seed))
-		require.Equal(t, some, sampleOf(all, fmt.Sprint(seed)))
+	for i := range 300 {
+		some := sampleOf(all, fmt.Sprint(i))
+		require.Equal(t, some, sampleOf(all, fmt.Sprint(i)))
 		require.Len(t, some, len(all))
 		chosen, optional := 0, 0
 		for name, d := range all {
@@ -89,9 +91,9 @@ func TestSamplesOfFaultPoints(t *testing.T) {
 			activities = append(activities, fmt.Sprintf("thing.Do%d", i))
 		}
 		met := map[string]bool{}
-		for seed := range 300 {
-			points := cutsIn(dice(fmt.Sprint(seed), "spawn"), activities)
-			require.Equal(t, points, cutsIn(dice(fmt.Sprint(seed), "spawn"), activities))
+		for i := range 300 {
+			points := cutsIn(seed.Dice(fmt.Sprint(i), "spawn"), activities)
+			require.Equal(t, points, cutsIn(seed.Dice(fmt.Sprint(i), "spawn"), activities))
 			sides := map[string]int{}
 			for _, point := range points {
 				require.Contains(t, bothSides(activities), point)
@@ -107,5 +109,5 @@ func TestSamplesOfFaultPoints(t *testing.T) {
 		}
 		require.Len(t, met, 2*n)
 	}
-	require.Empty(t, cutsIn(dice("", ""), nil))
+	require.Empty(t, cutsIn(seed.Dice("", ""), nil))
 }

@@ -22,11 +22,8 @@ import (
 	"strongroom/integration/seed"
 )
 
-// fullVariable, set to anything, chooses every test on each back end where it can be
-// run, and every fault point.
-const fullVariable = "STRONGROOM_TEST_FULL"
-
-func full() bool { return os.Getenv(fullVariable) != "" }
+// full reports whether every test is chosen on each back end where it can be run, and every fault point.
+func full() bool { return os.Getenv(seed.FullVariable) != "" }
 
 // backends, everywhere or besideEarlier is the first statement of every test: on which back ends it can
 // be run. The first of backends is the one that shows best what the test is about, and
@@ -107,7 +104,7 @@ func sampleOf(all map[string]declared, text string) map[string]declared {
 		matrix bool
 	}
 	some, pools := maps.Clone(all), map[pool][]string{}
-	d := dice(text, "tests")
+	d := seed.Dice(text, "tests")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if one := all[name]; one.optional && len(one.sample) > 0 {
 			place := one.sample[d.IntN(len(one.sample))]

@@ -14,9 +14,13 @@ import (
 	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/deploy/guest/vm"
+	"strongroom/integration/seed"
 )
 
-func TestMain(m *testing.M) { os.Exit(vm.Main(m)) }
+func TestMain(m *testing.M) {
+	seed.Sample(TestDevices, TestDisksInAPool, TestExport, TestCreateOnAnEncryptedImage)
+	os.Exit(vm.Main(m))
+}
 
 const volumeGroup = "cloud-disks"
 

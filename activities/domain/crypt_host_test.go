@@ -16,9 +16,16 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/compute"
 	"strongroom/deploy/guest/vm"
+	"strongroom/integration/seed"
 )
 
-func TestMain(m *testing.M) { os.Exit(vm.Main(m)) }
+func TestMain(m *testing.M) {
+	seed.Sample(TestUEFILiveMigration, TestUEFIWithoutSecureBoot, TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms,
+		TestExportWhenTheHostIsFull, TestRescue, TestRescueWithAnEncryptedImage, TestServerIsMadeAnewAndBack, TestLiveMigrationThatIsForcedToComplete,
+		TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails, TestLiveMigrationThatIsAbortedBefore, TestLiveMigrationOfWhichTheEndIsNotKnown,
+		TestLiveMigrationTriesToPrepareAgain, TestNothingIsExpectedOfAServerThatDidNotLeave, TestStartOlderTPMs, TestStartMakesANewTPMAnew, TestConsoles)
+	os.Exit(vm.Main(m))
+}
 
 // The machine's two ports: what asks its disk activities, and the open device.
 const (

@@ -1,0 +1,13 @@
+package keystone_test
+
+import (
+	"os"
+	"testing"
+
+	"strongroom/integration/seed"
+)
+
+func TestMain(m *testing.M) {
+	seed.Sample(TestShortLives, TestWhatIsGivenUpIsNotMadeLater, TestARevokedServiceToken, TestALargeTransfer)
+	os.Exit(m.Run())
+}

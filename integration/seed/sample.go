@@ -1,0 +1,63 @@
+package seed
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// FullVariable, set to anything, has every test and every case of each.
+const FullVariable = "STRONGROOM_TEST_FULL"
+
+// Dice gives random numbers that a text decides, others for each purpose.
+func Dice(text, purpose string) *rand.Rand {
+	sum := sha256.Sum256([]byte(text + "\n" + purpose))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
+}
+
+// Sample leaves every second one of a package's longest tests out of this run, as the seed chooses. With FullVariable set, and where
+// -run asks for tests by name, it leaves out none. TestMain calls it before m.Run: a test that is skipped is a failure in CI, so
+// it is not begun. Not to be given are tests of a finding, and those of a row of the design documents that no end-to-end test shows.
+func Sample(tests ...func(*testing.T)) {
+	flag.Parse()
+	if os.Getenv(FullVariable) != "" || flag.Lookup("test.run").Value.String() != "" {
+		return
+	}
+	var names []string
+	for _, test := range tests {
+		path := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
+		names = append(names, path[strings.LastIndex(path, ".")+1:])
+	}
+	left := leaves(Text(), names)
+	fmt.Printf("%s=%s leaves out %s\n", Variable, Text(), strings.Join(left, ", "))
+	if err := Skip(left...); err != nil {
+		panic(err)
+	}
+}
+
+// leaves gives the names that a sample is without: half of them.
+func leaves(text string, names []string) []string {
+	dice := Dice(text, strings.Join(names, " "))
+	dice.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:len(names)/2]
+}
+
+// Skip leaves the named tests out of this run, besides those that -skip has.
+func Skip(names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	skipped := flag.Lookup("test.skip").Value
+	pattern := "^(" + strings.Join(names, "|") + ")$"
+	if asked := skipped.String(); asked != "" {
+		pattern = asked + "|" + pattern
+	}
+	return skipped.Set(pattern)
+}
