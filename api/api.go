@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -41,6 +42,7 @@ type Config struct {
 	Hosts       Hosts                      // the agents of compute hosts
 	Consoles    Consoles                   // where consoles of servers open
 	VolumeType  string                     // name of the default volume type
+	Cinder      *url.URL                   // the endpoint of a Cinder that has the volume types, and all else of block storage; nil: there is none
 
 	ForceConfigDrive   bool             // every new server has a config drive
 	MaxImageDiskGB     int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
@@ -59,7 +61,7 @@ type API struct {
 	db        *schema.Queries
 	validator *auth.Validator
 	echo      *echo.Echo
-	volume    *volume.API
+	volume    http.Handler
 	outbox    *outbox.Launcher
 	searches  chan struct{} // as many as may run at once
 	turns     turns
@@ -91,6 +93,11 @@ func New(config Config) (*API, error) {
 	}
 	if config.ResizeWindow < 0 {
 		return nil, fmt.Errorf("resize_confirm_window: %d is no time", config.ResizeWindow)
+	}
+	if config.Cinder != nil {
+		if err := volume.CheckEndpoint(config.Cinder); err != nil {
+			return nil, fmt.Errorf("cinder_endpoint (%q): %w", config.Cinder.Redacted(), err)
+		}
 	}
 	if err := config.Consoles.check(); err != nil {
 		return nil, fmt.Errorf("console_proxy (public_url %q): %w", config.Consoles.URL, err)
@@ -133,9 +140,15 @@ func New(config Config) (*API, error) {
 	a.validator = auth.New(auth.Config{
 		Identity: config.Identity, Enforcer: enforcer, URI: config.IdentityURI, Client: config.Origin.Client(), Now: config.Now,
 	})
-	a.volume = volume.New(volume.Config{
-		Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
-	})
+	if config.Cinder != nil {
+		a.volume = volume.NewProxy(volume.ProxyConfig{
+			Endpoint: config.Cinder, Validator: a.validator, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
+		})
+	} else {
+		a.volume = volume.New(volume.Config{
+			Pool: config.Pool, Validator: a.validator, DefaultType: config.VolumeType, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
+		})
+	}
 	a.echo = a.build(routes)
 	return a, nil
 }

@@ -15,7 +15,7 @@ func (a *API) Routes() []Route {
 }
 
 // VolumeRoutes are all routes of the volume types API.
-func (a *API) VolumeRoutes() []string { return a.volume.Routes() }
+func (a *API) VolumeRoutes() []string { return a.volume.(*volume.API).Routes() }
 
 // AllResources are those of an API of a cloud that has all services, without a database.
 func AllResources() []Resource { return (&API{config: Config{Shares: noShares{}}}).resources() }

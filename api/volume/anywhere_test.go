@@ -17,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/deploy/cloud/cloudtest"
 )
 
@@ -72,7 +73,8 @@ func endpointsToTest(t *testing.T) []anyEndpoint {
 	}
 	all := []anyEndpoint{own}
 	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
-		all = append(all, cinder(t))
+		debians := cinder(t)
+		all = append(all, debians, throughStrongroom(t, onKeystone(t), debians))
 	}
 	if names := os.Getenv(callersVariable); names != "" {
 		all = append(all, named(t, strings.Split(names, ",")))
@@ -90,6 +92,22 @@ func cinder(t *testing.T) anyEndpoint {
 		e.callers[caller] = reach(t, cloudtest.Login(t, user), "cinder", cloudtest.Endpoint)
 	}
 	return e
+}
+
+// throughStrongroom is an endpoint, with strongroom before it.
+func throughStrongroom(t *testing.T, c cloud, behind anyEndpoint) anyEndpoint {
+	t.Helper()
+	through := anyEndpoint{name: behind.name + " through strongroom", callers: map[string]reached{}, badFilter: behind.badFilter}
+	for caller, of := range behind.callers {
+		root, project, ok := strings.Cut(of.url, "/v3/")
+		require.True(t, ok, of.url)
+		endpoint, err := url.Parse(root + "/v3")
+		require.NoError(t, err)
+		server := httptest.NewServer(setup(t, c, func(config *api.Config) { config.Cinder = endpoint }).api)
+		t.Cleanup(server.Close)
+		through.callers[caller] = reached{server.URL + "/volume/v3/" + project, of.token}
+	}
+	return through
 }
 
 func named(t *testing.T, names []string) anyEndpoint {

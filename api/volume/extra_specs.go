@@ -59,7 +59,7 @@ func (a *API) showSpec(r *request) (any, error) {
 	return specs{key: value}, nil
 }
 
-func noSpec(id, key string) error {
+func noSpec(id, key string) *fault.Fault {
 	return fault.NotFound("Volume Type %s has no extra specs with key %s.", id, key)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -77,8 +78,12 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return fmt.Errorf("api.public_url, api.trusted_proxies, api.proxy_header: %w", err)
 	}
+	cinder, err := cinderEndpoint(b.API.CinderEndpoint)
+	if err != nil {
+		return fmt.Errorf("api.cinder_endpoint: %w", err)
+	}
 	handler, err := api.New(api.Config{
-		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Logger: r.log,
+		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Cinder: cinder, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Shares: shareAccess(shares), Networks: networkAccess(networks), Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
 		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
 		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
@@ -94,6 +99,13 @@ func (apiCommand) Run(r *run) error {
 	defer cancel()
 	handler.Wait(ctx)
 	return err
+}
+
+func cinderEndpoint(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return url.Parse(text)
 }
 
 // apiConnections sizes the pool of strongroom api.

@@ -43,6 +43,8 @@ type Config struct {
 		PolicyFile string `koanf:"policy_file"`
 		VolumeType string `koanf:"volume_type"` // name of the default volume type
 
+		CinderEndpoint string `koanf:"cinder_endpoint"` // of a Cinder, which then has volume types and all of block storage; empty: there is none
+
 		Connections    int      `koanf:"connections"`     // to the database, at most
 		PublicURL      string   `koanf:"public_url"`      // of the links in answers; empty: as each request names it
 		TrustedProxies []string `koanf:"trusted_proxies"` // networks whose headers are believed

@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// FullVariable, set to anything, has every test and every case of each.
+// FullVariable is set, to anything, to have every test and every case of each.
 const FullVariable = "STRONGROOM_TEST_FULL"
 
 // Dice gives random numbers that a text decides, others for each purpose.
 func Dice(text, purpose string) *rand.Rand {
 	sum := sha256.Sum256([]byte(text + "\n" + purpose))
-	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) //nolint:gosec // it chooses tests
 }
 
 // Sample leaves every second one of a package's longest tests out of this run, as the seed chooses. With FullVariable set, and where
@@ -36,7 +36,7 @@ func Sample(tests ...func(*testing.T)) {
 		names = append(names, path[strings.LastIndex(path, ".")+1:])
 	}
 	left := leaves(Text(), names)
-	fmt.Printf("%s=%s leaves out %s\n", Variable, Text(), strings.Join(left, ", "))
+	fmt.Fprintf(os.Stdout, "%s=%s leaves out %s\n", Variable, Text(), strings.Join(left, ", "))
 	if err := Skip(left...); err != nil {
 		panic(err)
 	}
