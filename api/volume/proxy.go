@@ -121,19 +121,19 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", out.status), slog.Duration("took", p.config.Now().Sub(start)))
 }
 
-func (p *proxy) pass(w http.ResponseWriter, r *http.Request) error {
+func (p *proxy) pass(w http.ResponseWriter, asked *http.Request) error {
+	r := asked
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		at, err := lookAt(r)
 		if (err != nil || at != nil) && !p.readsAll(r) {
 			if err != nil {
 				return err
 			}
-			query, err := url.ParseQuery(r.URL.RawQuery)
-			if err != nil { // a Cinder may read more of it
-				return fault.BadRequest("Malformed request url")
+			if r, err = askedByHidden(r); err != nil {
+				return err
 			}
-			if hides(query) {
-				answerAlone(w, r)
+			if r == nil {
+				answerAlone(w, asked)
 				w.Header().Set("Content-Type", "application/json")
 				_, err := io.WriteString(w, `{"volume_types": []}`)
 				return err
@@ -196,26 +196,41 @@ func (p *proxy) readsAll(r *http.Request) bool {
 	return asked.allowed(ruleReadSensitive)
 }
 
-// hides reports whether a list is asked for by extra specs that its caller may not read, or that cannot be understood: there is none, for an
-// answer would tell of their values (VT-11).
-func hides(query url.Values) bool {
+// askedByHidden looks for filters by extra specs that the caller may not read, whose answer would tell of their values (VT-11). From
+// filterVersion on nothing is answered by them (nil), and what cannot be understood is refused; below, where they are ignored, the request
+// goes on without them.
+func askedByHidden(r *http.Request) (*http.Request, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // a Cinder may read more of it
+		return nil, fault.BadRequest("Malformed request url")
+	}
+	var spoken state
+	spoken.negotiate(r.Header)
+	dropped := false
 	for name, texts := range query {
 		if !strings.HasPrefix(name, "extra_specs") { // extra_specs~ is like it
 			continue
 		}
 		for _, text := range texts {
 			specs, ok := parseSpecs(text)
-			if !ok {
-				return true
-			}
-			for key := range specs {
-				if !visible(key) {
-					return true
-				}
+			switch hidden := slices.ContainsFunc(slices.Collect(maps.Keys(specs)), func(key string) bool { return !visible(key) }); {
+			case ok && !hidden:
+			case spoken.version < filterVersion:
+				query.Del(name)
+				dropped = true
+			case !ok:
+				return nil, fault.BadRequest("Invalid extra_specs filter [%s]: it must map keys to texts", text)
+			default:
+				return nil, nil //nolint:nilnil // no type has it
 			}
 		}
 	}
-	return false
+	if !dropped {
+		return r, nil
+	}
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = query.Encode()
+	return r, nil
 }
 
 func visible(key string) bool { return slices.Contains(VisibleExtraSpecs, key) }

@@ -63,6 +63,12 @@ func TestVT01TypesOfACinder(t *testing.T) {
 	for _, filter := range []string{`{'volume_backend_name': 'secret-pool'}`, `{'volume_backend_name': 'other'}`, `{'multiattach': '<is> True', 'volume_backend_name': 'secret-pool'}`} {
 		b.do(member, "GET", asking(filter), "", "OpenStack-API-Version", "volume 3.52").is(200, `{"volume_types": []}`)
 	}
+	for _, filter := range []string{"{", "[]", `{'volume_backend_name': 'secret-pool'`} {
+		b.do(member, "GET", asking(filter), "", "OpenStack-API-Version", "volume 3.52").ok(400)
+	}
+	for _, guess := range []string{"secret-pool", "other"} { // there is no filter yet
+		require.Contains(t, b.do(member, "GET", asking(`{'volume_backend_name': '`+guess+`'}`), "", "OpenStack-API-Version", "volume 3.51").ok(200).body, id)
+	}
 	b.do(member, "GET", "/types?a=b;extra_specs={'volume_backend_name':'secret-pool'}", "").ok(400)
 
 	// All else is the Cinder's to answer.
