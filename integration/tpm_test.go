@@ -32,7 +32,7 @@ var traitAlone = ofTPM("trait", map[string]string{"trait:COMPUTE_SECURITY_TPM_2_
 // the version has not, or without a version, and a flavor and an image that differ, are refused. The
 // documents' spelling of a model is understood. An image asks as a flavor does. A trait alone makes no device.
 func TestRequestsForVTPMs(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	asksOld, removeOld := c.guestAsking(t, asks12)
 	defer removeOld()
