@@ -145,7 +145,7 @@ func (c *testCloud) tpmTraits(t *testing.T) (names []string) {
 // host has none of the traits, finds no server that needs them, and takes others as before. A host whose
 // configuration does not say offers them.
 func TestHostsThatOfferNoVTPM(t *testing.T) {
-	backends(t, local) // it is about what a host offers
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	socket := filepath.Join(c.dir, "relay")
 	relay := libvirttest.Listen(t, socket, c.Host(1).LibvirtSocket())
@@ -197,7 +197,7 @@ func TestHostsThatOfferNoVTPM(t *testing.T) {
 // TPM-35, TPM-42: there is a guide for users and one for operators, which says the switch and its default as
 // the shipped example has them, and the feature support matrix has each operation. (Its table of every option: TestEE49OneTableOfVTPMs.)
 func TestGuidesForVTPMs(t *testing.T) {
-	backends(t, local) // it reads files
+	backends(t, openStack, local) // it reads files
 	t.Parallel()
 	read := func(path string) string {
 		text, err := os.ReadFile(filepath.Join("..", path))
