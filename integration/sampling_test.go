@@ -78,7 +78,8 @@ func TestSamplesOfTests(t *testing.T) {
 	}
 }
 
-// Whatever the seed, a sample of the real cloud shows each row of the vTPM document, and those of encrypted servers that move.
+// Whatever the seed, a sample of the real cloud shows each row of the vTPM document, and those of encrypted servers that move. A
+// test names each of its rows, not a range.
 func TestRowsThatTheRealCloudShows(t *testing.T) {
 	backends(t, local) // it reads files
 	t.Parallel()

@@ -28,7 +28,7 @@ func ofTPM(name string, specs map[string]string) flavorSpec {
 // traitAlone needs a host with vTPMs, and asks for none.
 var traitAlone = ofTPM("trait", map[string]string{"trait:COMPUTE_SECURITY_TPM_2_0": "required"})
 
-// TPM-03 … TPM-07: what flavor and image ask for together is looked at before anything is made: a model that
+// TPM-03, TPM-04, TPM-05, TPM-06, TPM-07: what flavor and image ask for together is looked at before anything is made: a model that
 // the version has not, or without a version, and a flavor and an image that differ, are refused. The
 // documents' spelling of a model is understood. An image asks as a flavor does. A trait alone makes no device.
 func TestRequestsForVTPMs(t *testing.T) {
