@@ -1,7 +1,10 @@
 package api
 
 import (
+	"errors"
 	"net/http"
+
+	"github.com/jackc/pgx/v5"
 
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
@@ -60,16 +63,11 @@ func (a *API) listHosts(r *Request) (any, error) {
 // hostNamed finds a host by its name.
 func (a *API) hostNamed(r *Request) (schema.HostsWithUseRow, error) {
 	name := r.Param("name")
-	rows, err := a.db.HostsWithUse(r.Context())
-	if err != nil {
-		return schema.HostsWithUseRow{}, err
+	h, err := a.db.HostWithUse(r.Context(), name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return schema.HostsWithUseRow{}, fault.NotFound("Compute host %s could not be found.", name)
 	}
-	for _, h := range rows {
-		if h.Name == name {
-			return h, nil
-		}
-	}
-	return schema.HostsWithUseRow{}, fault.NotFound("Compute host %s could not be found.", name)
+	return schema.HostsWithUseRow(h), err
 }
 
 // showHost gives what a host has, what of it is used, and by which projects' servers.

@@ -24,7 +24,8 @@ type evacuees struct {
 // EE-29: whatever dies in an evacuate, the new host or the control plane, or although the old host
 // comes back in the midst of it, it settles: the server runs once, on the new host, or it is as it
 // was and can be evacuated. Its disk and its vTPM begin anew, whole. Nothing of it is left on the old host when
-// that returns.
+// that returns. Two hosts are enough: a host that returns asks about what left itself, wherever that went (activities/record has three),
+// and which of several hosts takes a server is a matter of its claim (activities/placement).
 func TestKillMatrixEvacuate(t *testing.T) {
 	backends(t, local, openStack)
 	c := twoHosts(t)

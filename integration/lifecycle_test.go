@@ -183,9 +183,9 @@ func TestNoHostCanTakeIt(t *testing.T) {
 	}
 }
 
-// A reboot, soft and hard, reads the keys again and keeps disk and TPM.
+// TPM-13: a reboot, soft and hard, reads the keys again and keeps disk and TPM; libvirt has none of the keys afterwards.
 func TestReboot(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")
@@ -196,6 +196,7 @@ func TestReboot(t *testing.T) {
 		c.becomes(t, id, "ACTIVE")
 		log := c.console(t, id, "TG ready", i+2)
 		require.Contains(t, log, fmt.Sprintf("nvcount=%d", i+2))
+		c.noSecretIsLent(t, id)
 	}
 }
 

@@ -48,6 +48,9 @@ func TestKillMatrixMigrate(t *testing.T) {
 		partsOfAMove, []string{"disk.Remove.disk_file"}, 1) {
 		t.Run("undo: "+point, func(t *testing.T) { m.isCancelled(t, point) })
 	}
+	for _, point := range troublesOf("delete of what both hosts have", nil, partsOfAMove, []string{"disk.Remove.disk_file"}, 0) {
+		t.Run("delete: "+point, func(t *testing.T) { m.another(t, point) })
+	}
 	c.delete(t, m.id)
 	for _, h := range []stack.Host{m.from, m.to} {
 		c.hasNothing(t, h, m.id)
@@ -137,6 +140,25 @@ func (m *mover) isCancelled(t *testing.T, point string) {
 	strike()
 	m.becomes(t, m.id, "ACTIVE")
 	m.isBack(t, m.note, m.counted)
+}
+
+// another deletes another server, which was migrated and waits for a decision, and which meets trouble: neither host has anything of it.
+func (m *mover) another(t *testing.T, point string) {
+	t.Helper()
+	id := m.on(t, m.from, func() string { return m.createIdle(t, delegated) })
+	m.becomes(t, id, "ACTIVE")
+	oneCopyAtMost(t, id)
+	m.migrate(t, id)
+	m.requireOn(t, m.to, id)
+	strike := m.meets(t, point, m.from, m.to)
+	require.NoError(t, servers.Delete(t.Context(), m.compute(t, "-demo"), id).ExtractErr())
+	strike()
+	m.gone(t, id)
+	for _, h := range []stack.Host{m.from, m.to} {
+		m.hasNothingSoon(t, h, id)
+	}
+	m.nothingIsLeftInTime(t)
+	require.Equal(t, 1, copies(m.id), "the first one runs on")
 }
 
 // isBack requires that the server runs on its host, with what its guest had, and that the other

@@ -171,7 +171,7 @@ func TestRebuildToOtherEncryption(t *testing.T) {
 
 // TPM-29: none and asked for, the same, another, none any more, and a fresh one.
 func TestRebuildAndTheTPM(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	id := c.createOf(t, asked, c.image)
 	c.becomes(t, id, "ACTIVE")

@@ -80,6 +80,40 @@ func TestSamplesOfTests(t *testing.T) {
 	}
 }
 
+// Whatever the seed, a sample of the real cloud shows each row of the vTPM document, and those of encrypted servers that move. A
+// test names each of its rows, not a range.
+func TestRowsThatTheRealCloudShows(t *testing.T) {
+	backends(t, local) // it reads files
+	t.Parallel()
+	files, err := source.ReadDir(".")
+	require.NoError(t, err)
+	all, err := declarations()
+	require.NoError(t, err)
+	shown := map[string][]string{}
+	for _, file := range files {
+		text, err := source.ReadFile(file.Name())
+		require.NoError(t, err)
+		tests, _, err := testsIn(text)
+		require.NoError(t, err)
+		for f, text := range tests {
+			name := f.Name.Name
+			if d := all[name]; d.optional || !slices.Contains(d.sample, openStack) {
+				continue
+			}
+			for _, row := range ofRow.FindAllString(text, -1) {
+				shown[row] = append(shown[row], name)
+			}
+		}
+	}
+	rows := []string{"EE-25", "EE-29", "EE-30"}
+	for n := range 42 {
+		rows = append(rows, fmt.Sprintf("TPM-%02d", n+1))
+	}
+	for _, row := range rows {
+		require.NotEmpty(t, shown[row], row)
+	}
+}
+
 // A sample has points of both sides and no point twice; a seed decides it, and there is
 // one for each point.
 func TestSamplesOfFaultPoints(t *testing.T) {

@@ -1,11 +1,15 @@
 package integration_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -264,7 +268,8 @@ func (b blob) remove(t *testing.T) {
 	require.NoError(t, objects.Delete(t.Context(), b.service(t, "-demo", openstack.NewObjectStorageV1), swift.Container, b.name, nil).Err)
 }
 
-// TPM-26, TPM-37: an object that is another one, damaged or missing, and images that ask for another vTPM, are
+// TPM-21, TPM-26, TPM-37: an object has the state as it was on the host, bit for bit and as swtpm encrypted it. One that is another one,
+// damaged or missing, and images that ask for another vTPM, are
 // refused, which says why, and lose nothing: once that is repaired, disk and TPM come back as they were.
 func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 	backends(t, openStack, local)
@@ -272,6 +277,8 @@ func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 	id := c.create(t, encryptedTPM)
 	s := c.becomes(t, id, "ACTIVE")
 	c.counts(t, id, 1, 1, 1)
+	c.shutOff(t, id)
+	laid := c.remainsOnDisk(t, c.Host(1), id).TPM.state()
 	c.shelve(t, id)
 	manifest := blob{c, s.TenantID, c.systemMetadata(t, id, compute.SystemTPMObject)}
 	described := manifest.read(t)
@@ -286,6 +293,7 @@ func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 	}
 	segment := blob{c, s.TenantID, part}
 	data := segment.read(t)
+	requireEncryptedState(t, data, laid)
 	// It ends with zeros that no tar is read to: what has another last byte is whole, and lays down the same state.
 	another := append(slices.Clone(data[:len(data)-1]), 'x')
 	sum := sha256.Sum256(another)
@@ -338,6 +346,35 @@ func TestUnshelveOfWhatIsNotWhatWasKept(t *testing.T) {
 	c.counts(t, id, 1, 2, 2)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
+}
+
+// requireEncryptedState requires that a tar has the files of a vTPM's state, each of which swtpm encrypted.
+func requireEncryptedState(t *testing.T, data []byte, laid files) {
+	t.Helper()
+	found := 0
+	archive := tar.NewReader(bytes.NewReader(data))
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		name := strings.TrimSuffix(header.Name, "/")
+		was, ok := laid[name]
+		require.True(t, ok, name)
+		require.Equal(t, was.Mode.Perm(), header.FileInfo().Mode().Perm(), name)
+		found++
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		text, err := io.ReadAll(archive)
+		require.NoError(t, err)
+		sum := sha256.Sum256(text)
+		require.Equal(t, was.SHA256, hex.EncodeToString(sum[:]), name)
+		// swtpm's blobheader: two versions, the header's size, flags, of which the first says that it is encrypted.
+		require.NotZero(t, binary.BigEndian.Uint16(text[4:])&1, name)
+	}
+	require.Len(t, laid, found)
 }
 
 // TPM-12, TPM-38: a server that is made of a shelved one's image has a TPM of its own, also

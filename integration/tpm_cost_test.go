@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/xml"
 	"net/http"
 	"net/http/httptest"
@@ -20,12 +21,14 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
 	"github.com/stretchr/testify/require"
 	"libvirt.org/go/libvirtxml"
 
 	"strongroom/activities/object/swift"
 	"strongroom/compute"
+	"strongroom/deploy/cloud/cloudtest"
 	"strongroom/deploy/dev/libvirtd/libvirttest"
 	"strongroom/deploy/dev/process"
 )
@@ -143,10 +146,11 @@ func (r *requests) taken(server, key string) map[string]int {
 	return counts
 }
 
-// TPM-10, TPM-11, TPM-41: when a guest is about to start, the id of its vTPM's key is on record, and libvirt has
-// the key as a secret of that id, private and in its memory alone, and has it no more when the guest runs.
-// What a vTPM adds to a create, to each start and to a delete, in calls of libvirt and requests to key manager
-// and object store, is what docs/vtpm.md says, and the second start costs what the first did. EE-25: the key of the root
+// TPM-09, TPM-10, TPM-11, TPM-41: when a guest is about to start, the id of its vTPM's key is on record, and libvirt has
+// the key as a secret of that id, private and in its memory alone, and has it no more when the guest runs. The key is 384
+// random bytes, and its owner's own secret: the user's token made it.
+// What a vTPM adds to a create, to each start, to a shelve, an unshelve and a delete, in calls of libvirt and requests to key manager
+// and object store, is what docs/vtpm.md says, and the second of each costs what the first did. EE-25: the key of the root
 // disk of a server that is shelved is deleted once, with the server.
 func TestWhatAVTPMAddsToAServer(t *testing.T) {
 	backends(t, openStack, local)
@@ -198,6 +202,7 @@ func TestWhatAVTPMAddsToAServer(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	c.noSecretIsLent(t, id)
 	c.requireTPM(t, id, compute.TPM20, compute.TPMTIS)
+	c.isItsOwners(t, key)
 	costs(id, key, secret, none{"POST secrets": 2, "GET by name": 3, "PUT the key": 1, "GET the key": 1}, none{"PUT to see whether it may be stored": 1, "GET the account": 1})
 	for range 2 {
 		c.shutOff(t, id)
@@ -207,15 +212,43 @@ func TestWhatAVTPMAddsToAServer(t *testing.T) {
 	c.delete(t, id)
 	costs(id, key, nothing, none{"DELETE the key": 1, "GET by name": 1}, none{})
 	if c.real != nil {
-		id = c.createIdle(t, encrypted)
+		id = c.createIdle(t, encryptedTIS)
 		c.becomes(t, id, "ACTIVE")
 		root := c.disks(t, id)[0].Secret
+		objectStore.taken(id, "")
+		stored := none{"PUT to see whether it may be stored": 1, "HEAD by name": 1, "PUT by name": 2, "GET by name": 5}
 		c.shelve(t, id)
+		first := objectStore.taken(id, "")
+		delete(first, "GET the account") // before the project's first upload
+		require.Equal(t, stored, first)
+		c.unshelve(t, id)
+		require.Equal(t, none{"GET by name": 4, "DELETE by name": 2}, objectStore.taken(id, ""))
+		c.shelve(t, id)
+		require.Equal(t, stored, objectStore.taken(id, ""))
 		keyManager.taken(id, root)
 		c.delete(t, id)
 		require.Equal(t, 1, keyManager.taken(id, root)["DELETE the key"])
+		require.Equal(t, none{"GET by name": 2, "DELETE by name": 2}, objectStore.taken(id, ""))
 	}
 	c.nothingIsLeft(t)
+}
+
+// isItsOwners requires that a vTPM's key is a secret that the user made, and that he reads: 384 bytes, in base64.
+func (c *testCloud) isItsOwners(t *testing.T, key string) {
+	t.Helper()
+	if c.real == nil {
+		return
+	}
+	client := c.service(t, "-demo", openstack.NewKeyManagerV1)
+	secret, err := secrets.Get(t.Context(), client, key).Extract()
+	require.NoError(t, err)
+	me, _ := cloudtest.Who(t, client.ProviderClient)
+	require.Equal(t, me, secret.CreatorID)
+	value, err := secrets.GetPayload(t.Context(), client, key, secrets.GetPayloadOpts{PayloadContentType: "text/plain"}).Extract()
+	require.NoError(t, err)
+	random, err := base64.StdEncoding.DecodeString(string(value))
+	require.NoError(t, err)
+	require.Len(t, random, 384)
 }
 
 // withoutContainer deletes the container that strongroom makes in a project at its first upload: before that, it asks the

@@ -28,11 +28,11 @@ func ofTPM(name string, specs map[string]string) flavorSpec {
 // traitAlone needs a host with vTPMs, and asks for none.
 var traitAlone = ofTPM("trait", map[string]string{"trait:COMPUTE_SECURITY_TPM_2_0": "required"})
 
-// TPM-03 … TPM-07: what flavor and image ask for together is looked at before anything is made: a model that
+// TPM-03, TPM-04, TPM-05, TPM-06, TPM-07: what flavor and image ask for together is looked at before anything is made: a model that
 // the version has not, or without a version, and a flavor and an image that differ, are refused. The
 // documents' spelling of a model is understood. An image asks as a flavor does. A trait alone makes no device.
 func TestRequestsForVTPMs(t *testing.T) {
-	backends(t, local, openStack)
+	backends(t, openStack, local)
 	c := sharedCloud(t)
 	asksOld, removeOld := c.guestAsking(t, asks12)
 	defer removeOld()
@@ -145,7 +145,7 @@ func (c *testCloud) tpmTraits(t *testing.T) (names []string) {
 // host has none of the traits, finds no server that needs them, and takes others as before. A host whose
 // configuration does not say offers them.
 func TestHostsThatOfferNoVTPM(t *testing.T) {
-	backends(t, local) // it is about what a host offers
+	backends(t, openStack, local)
 	c := ownCloud(t)
 	socket := filepath.Join(c.dir, "relay")
 	relay := libvirttest.Listen(t, socket, c.Host(1).LibvirtSocket())
@@ -197,7 +197,7 @@ func TestHostsThatOfferNoVTPM(t *testing.T) {
 // TPM-35, TPM-42: there is a guide for users and one for operators, which says the switch and its default as
 // the shipped example has them, and the feature support matrix has each operation. (Its table of every option: TestEE49OneTableOfVTPMs.)
 func TestGuidesForVTPMs(t *testing.T) {
-	backends(t, local) // it reads files
+	backends(t, openStack, local) // it reads files
 	t.Parallel()
 	read := func(path string) string {
 		text, err := os.ReadFile(filepath.Join("..", path))

@@ -11,6 +11,7 @@ import (
 	"strongroom/activities/ledger"
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/durable"
 	"strongroom/schema"
 	"strongroom/worker/gateway"
 )
@@ -175,6 +176,70 @@ func TestADeleteCompletesEvacuations(t *testing.T) {
 				require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: []compute.Thing{left}}))
 			}
 			require.Equal(t, "completed", status())
+		})
+	}
+}
+
+// A server whose new host goes down too goes to a third one. Both hosts that it left are told so, each until it has nothing of it any
+// more, whichever comes back first; the third one runs it by right.
+func TestEvacuateFromOneHostAfterTheOther(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		t.Run(order[0]+" returns first", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			hosts := map[string]compute.HostID{}
+			for _, name := range []string{"a", "b", "c"} {
+				hosts[name] = b.Host(name, 4, 4096)
+			}
+			b.Exec("UPDATE hosts SET forced_down = true, last_seen = now() - interval '1 hour'")
+			told := func() (out []string) {
+				for _, name := range []string{"a", "b", "c"} {
+					of, err := gateway.Records{Pool: b.Pool, Host: hosts[name], Logger: slog.New(slog.DiscardHandler)}.Evacuated(b.ctx)
+					require.NoError(t, err)
+					if len(of) > 0 {
+						out = append(out, name)
+					}
+				}
+				return out
+			}
+			op := b.server(compute.OpCreate)
+			b.Exec("UPDATE servers SET host_id = $2, vm_state = 'active' WHERE id = $1", op.Server, hosts["a"])
+			domains := map[string]compute.Thing{}
+			starts := func(in durable.OperationInput, host string) {
+				made := compute.Operation{ID: in.Operation, ServerID: in.Server, Credential: compute.Credential{ProjectID: "p1", UserID: "u1"}}
+				domains[host] = made.Thing(compute.ThingDomain, hosts[host].String(), compute.InstanceName(in.Server))
+				_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Open: &record.Open{Event: "start_domain", Things: []compute.Thing{domains[host]}}})
+				require.NoError(t, err)
+				_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: in, Close: &record.Close{Event: "start_domain", Present: []compute.Thing{domains[host]}}})
+				require.NoError(t, err)
+			}
+			starts(op, "a")
+			for _, way := range [][2]string{{"a", "b"}, {"b", "c"}} {
+				from, to := hosts[way[0]], hosts[way[1]]
+				op = b.supersede(op, compute.OpEvacuate, compute.EvacuateArguments{})
+				b.Exec("UPDATE operations SET state = 'running' WHERE id = $1", op.Operation)
+				_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: op, Migration: &record.Migration{Type: record.EvacuationType, To: to, Flavor: "f"}})
+				require.NoError(t, err)
+				require.NoError(t, b.LeaveHost(b.ctx, record.LeaveHostInput{OperationInput: op, From: from}))
+				b.Exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, $3, 1, 1, 1)", op.Server, to, op.Operation)
+				starts(op, way[1])
+				will, err := schema.LoadServer(b.ctx, b.q, op.Server)
+				require.NoError(t, err)
+				will.Host = &to
+				require.NoError(t, b.Evacuate(b.ctx, record.EvacuateInput{OperationInput: op, From: from, To: will}))
+				require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: op, State: compute.OperationSucceeded, VMState: compute.VMActive}))
+			}
+			require.Equal(t, []string{"a", "b"}, told())
+			for i, name := range order {
+				left := domains[name]
+				left.State = compute.ThingWaiting
+				require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: []compute.Thing{left}}))
+				require.Equal(t, order[i+1:], append([]string{}, told()...))
+			}
+			is, err := schema.LoadServer(b.ctx, b.q, op.Server)
+			require.NoError(t, err)
+			require.Equal(t, hosts["c"], *is.Host)
 		})
 	}
 }
