@@ -158,6 +158,7 @@ func TestNoServerStartsBesideItself(t *testing.T) {
 	}
 	c.exec(`UPDATE servers SET former = NULL WHERE id = $1`, id)
 	c.settle(id, compute.VMStopped, compute.TaskNone)
+	c.act(t, member, id, `{"shelve": null}`, at("2.1")).fails(409, "conflictingRequest", waits)
 	c.exec(`DELETE FROM ledger WHERE kind = 'tpm_state'`)
 	c.act(t, member, id, `{"os-start": null}`, at("2.1")).ok(202)
 }

@@ -98,7 +98,9 @@ func (f Facts) WhileMoved() bool {
 
 // TakesTPM reports whether the kind takes the state of the server's vTPM for what it is to be, though no guest runs by it: while
 // a copy of what it was is still to be put back, that copy would be lost.
-func (f Facts) TakesTPM() bool { return f.Kind == OpConfirmResize }
+func (f Facts) TakesTPM() bool {
+	return f.Kind == OpConfirmResize || f.Kind == OpShelve || f.Kind == OpBackUpTPM
+}
 
 // CheckMovable refuses, with Conflict, a server that cannot be moved or resized now. Corrupt: its record does not say
 // with which firmware it begins.
