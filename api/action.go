@@ -159,14 +159,8 @@ func (a *API) admit(r *Request, act action, row serverRow) (*growth, error) {
 	if err := a.checkShelved(r, act.Facts, row.Server); err != nil {
 		return nil, err
 	}
-	if act.RunsGuest() {
-		runsHere := schema.RunsHere
-		if act.Kind == compute.OpEvacuate { // what waits to be put back waits for its host, which is dead
-			runsHere = schema.RunsNowhereElse
-		}
-		if err := runsHere(r.Context(), a.db, row.Server.ID); err != nil {
-			return nil, err
-		}
+	if err := schema.MayBegin(r.Context(), a.db, act.Facts, row.Server.ID); err != nil {
+		return nil, err
 	}
 	if err := checkShares(r.Context(), a.db, act.Facts, row.Server.ID); err != nil {
 		return nil, err

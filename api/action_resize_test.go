@@ -149,8 +149,16 @@ func TestNoServerStartsBesideItself(t *testing.T) {
 	c.settle(id, compute.VMStopped, compute.TaskNone)
 
 	c.exec(`UPDATE ledger SET kind = 'tpm_state', name = $1 || '.0123abcd', reference = 'undecided', state = 'waiting', blocked_by = 'error' WHERE kind = 'running_domain'`, id)
-	c.act(t, member, id, `{"os-start": null}`, at("2.1")).fails(409, "conflictingRequest",
-		"The state of the vTPM of instance "+id+" is still to be put back on its host. Try again when that was done.")
+	waits := "The state of the vTPM of instance " + id + " is still to be put back on its host. Try again when that was done."
+	c.act(t, member, id, `{"os-start": null}`, at("2.1")).fails(409, "conflictingRequest", waits)
+	c.exec(`UPDATE servers SET former = '{"operation": "req-before"}' WHERE id = $1`, id)
+	c.settle(id, compute.VMResized, compute.TaskNone) // a revert failed
+	for _, action := range []string{"confirmResize", "revertResize"} {
+		c.act(t, member, id, `{"`+action+`": null}`, at("2.1")).fails(409, "conflictingRequest", waits)
+	}
+	c.exec(`UPDATE servers SET former = NULL WHERE id = $1`, id)
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	c.act(t, member, id, `{"shelve": null}`, at("2.1")).fails(409, "conflictingRequest", waits)
 	c.exec(`DELETE FROM ledger WHERE kind = 'tpm_state'`)
 	c.act(t, member, id, `{"os-start": null}`, at("2.1")).ok(202)
 }

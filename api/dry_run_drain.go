@@ -80,8 +80,8 @@ func (a *API) foreseeDeparture(r *Request, row schema.ServersToDrainRow, cold bo
 	}
 	view := departureView{ID: s.ID, Name: s.Name, VMState: s.VMState, forecast: newForecast("")}
 	how, err := compute.DrainMove(s, cold)
-	if err == nil && how.RunsGuest() {
-		err = schema.RunsHere(r.Context(), a.db, s.ID)
+	if err == nil {
+		err = schema.MayBegin(r.Context(), a.db, how.Facts, s.ID)
 	}
 	asker := compute.MemberCredential(s.ProjectID) // nobody's token goes with a drain
 	var p compute.MovePlan

@@ -171,7 +171,7 @@ func (a *API) deleteService(r *Request) (any, error) {
 		if err := db.ForgetHostOfDeleted(r.Context(), &h.ID); err != nil {
 			return err
 		}
-		if _, err := db.ReleaseWaitingOn(r.Context(), &h.ID); err != nil {
+		if _, err := schema.LetGo(r.Context(), db, h.ID); err != nil {
 			return err
 		}
 		if err := db.CompleteEvacuations(r.Context(), schema.CompleteEvacuationsParams{HostID: &h.ID}); err != nil {

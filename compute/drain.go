@@ -37,7 +37,7 @@ type DrainState string
 const (
 	DrainMoving     DrainState = "moving"     // an operation moves it
 	DrainConfirming DrainState = "confirming" // an operation gives up what the host has of it
-	DrainMoved      DrainState = "moved"      // the host has nothing of it any more
+	DrainMoved      DrainState = "moved"      // it is not on the host any more, which may have to remove things of it yet
 	DrainLeft       DrainState = "left"       // it was not tried
 	DrainFailed     DrainState = "failed"     // it was tried in vain
 )

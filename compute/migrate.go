@@ -96,6 +96,12 @@ func (f Facts) WhileMoved() bool {
 	return f.Kind == OpConfirmResize || f.Kind == OpRevertResize || f.Kind == OpDelete
 }
 
+// TakesTPM reports whether the kind takes the state of the server's vTPM for what it is to be, though no guest runs by it: while
+// a copy of what it was is still to be put back, that copy would be lost.
+func (f Facts) TakesTPM() bool {
+	return f.Kind == OpConfirmResize || f.Kind == OpShelve || f.Kind == OpBackUpTPM
+}
+
 // CheckMovable refuses, with Conflict, a server that cannot be moved or resized now. Corrupt: its record does not say
 // with which firmware it begins.
 func (s Server) CheckMovable() error {
@@ -144,6 +150,27 @@ func KeptTPM(id ServerID, op OperationID) string {
 // KeptUndecided is the reference of such a copy while it is not decided that the state is to be
 // another one: whoever removes the copy puts it back.
 const KeptUndecided = "undecided"
+
+// HasTPMBack refuses, with Conflict, while a copy of the state of a server's vTPM is still to be put back, by what is on the ledger:
+// what is in its place is what a move that failed left.
+func HasTPMBack(has []Thing) error {
+	for _, t := range has {
+		if t.Kind == ThingTPMState && t.Reference == KeptUndecided && t.State == ThingWaiting {
+			return Errorf(Conflict, "the state of the server's vTPM is still to be put back on host %s: try again when that was done", t.HostName)
+		}
+	}
+	return nil
+}
+
+// RunsNowhere refuses, with Conflict, while a host that did not answer may still run a server, by what is on the ledger.
+func RunsNowhere(has []Thing) error {
+	for _, t := range has {
+		if t.Kind == ThingRunningDomain {
+			return Errorf(Conflict, "host %s did not answer and may still run the server: try again when it is back, or when the host was forgotten", t.HostName)
+		}
+	}
+	return nil
+}
 
 // SystemUnbooted is the key of a server's system metadata that says that it was never booted on
 // the host that it is on: it has no domain there.

@@ -142,7 +142,9 @@ func (q *Queries) DrainUnderWay(ctx context.Context, operationID compute.Operati
 }
 
 const drainedServers = `-- name: DrainedServers :many
-SELECT d.server_id, d.state, d.child, d.message, s.name FROM drained_servers d JOIN servers s ON s.id = d.server_id
+SELECT d.server_id, d.state, d.child, d.message, s.name, (SELECT count(*) FROM ledger l JOIN operations o ON o.id = d.operation_id
+        WHERE l.owner_kind = 'server' AND l.owner_id = d.server_id AND l.state = 'waiting' AND l.host_id = o.subject_id) AS to_remove
+FROM drained_servers d JOIN servers s ON s.id = d.server_id
 WHERE d.operation_id = $1 ORDER BY s.created_at, s.id
 `
 
@@ -152,8 +154,10 @@ type DrainedServersRow struct {
 	Child    compute.OperationID
 	Message  string
 	Name     string
+	ToRemove int64
 }
 
+// to_remove: how many things of the server the host is still to remove.
 func (q *Queries) DrainedServers(ctx context.Context, operationID compute.OperationID) ([]DrainedServersRow, error) {
 	rows, err := q.db.Query(ctx, drainedServers, operationID)
 	if err != nil {
@@ -169,6 +173,7 @@ func (q *Queries) DrainedServers(ctx context.Context, operationID compute.Operat
 			&i.Child,
 			&i.Message,
 			&i.Name,
+			&i.ToRemove,
 		); err != nil {
 			return nil, err
 		}

@@ -314,9 +314,14 @@ func (q *Queries) SwitchHost(ctx context.Context, arg SwitchHostParams) (Host, e
 }
 
 const waitingOn = `-- name: WaitingOn :many
-SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name
+SELECT id, kind, place, name, reference, operation_id, credential_id, project_id, user_id, state, created_at, updated_at, released_at, reason, tries, try_at, owner_kind, owner_id, blocked_by, host_id, waiting_since FROM ledger l WHERE l.host_id = $1 AND l.state = 'waiting'
+    AND NOT (l.owner_kind = 'server' AND l.kind = 'tpm_state' AND l.reference <> '' AND EXISTS (
+        SELECT FROM hosts h JOIN hosts p ON p.tpm_storage = h.tpm_storage AND p.id <> h.id AND p.forgotten_at IS NULL
+        WHERE h.id = l.host_id AND h.tpm_storage <> ''))
+ORDER BY l.owner_kind, l.owner_id, l.kind, l.name
 `
 
+// What goes unremoved with a host: not what another one is to put back (PassKeptTPM).
 func (q *Queries) WaitingOn(ctx context.Context, hostID *compute.HostID) ([]Ledger, error) {
 	rows, err := q.db.Query(ctx, waitingOn, hostID)
 	if err != nil {

@@ -54,8 +54,10 @@ func (q *Queries) DeleteOtherDisks(ctx context.Context, arg DeleteOtherDisksPara
 }
 
 const dueConfirms = `-- name: DueConfirms :many
-SELECT id, project_id, user_id FROM servers
+SELECT id, project_id, user_id FROM servers s
 WHERE confirm_at <= now() AND deleted_at IS NULL AND vm_state = 'resized' AND task_state = '' AND current_operation = ''
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'tpm_state'
+        AND l.reference <> '' AND l.state = 'waiting')
 ORDER BY confirm_at LIMIT $1
 `
 
@@ -65,7 +67,8 @@ type DueConfirmsRow struct {
 	UserID    string
 }
 
-// Servers whose time to be reverted is over, the oldest first.
+// Servers whose time to be reverted is over, the oldest first. Not those of which a revert failed and the TPM state is still to be
+// put back (TPMWaits): a confirm would give up the copy.
 func (q *Queries) DueConfirms(ctx context.Context, most int32) ([]DueConfirmsRow, error) {
 	rows, err := q.db.Query(ctx, dueConfirms, most)
 	if err != nil {

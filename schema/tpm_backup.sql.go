@@ -51,6 +51,8 @@ WITH under_way AS (
         AND (s.vm_state IN ('active', 'paused')
             OR s.vm_state = 'stopped' AND NOT coalesce((s.tpm_backup ->> 'final')::boolean, false))
         AND NOT EXISTS (SELECT FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'tpm_new')
+        AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'tpm_state'
+            AND l.reference <> '' AND l.state = 'waiting')
         AND NOT h.forced_down AND h.forgotten_at IS NULL AND h.last_seen > now() - make_interval(secs => $4::float8)
 )
 SELECT id, project_id, vm_state FROM due WHERE nth <= $1::int
@@ -72,8 +74,8 @@ type DueTPMBackupsRow struct {
 }
 
 // Servers whose vTPM's state is to be backed up, those first that waited longest: on hosts that
-// answer, with keys that strongroom may use when nobody asks (hw:tpm_secret_security), and not off
-// since their last backup. At most per_host of a host and most in all, with those under way.
+// answer, with keys that strongroom may use when nobody asks (hw:tpm_secret_security), not off
+// since their last backup, and with no copy of the state that is still to be put back (TPMWaits). At most per_host of a host and most in all, with those under way.
 func (q *Queries) DueTPMBackups(ctx context.Context, arg DueTPMBackupsParams) ([]DueTPMBackupsRow, error) {
 	rows, err := q.db.Query(ctx, dueTPMBackups,
 		arg.PerHost,

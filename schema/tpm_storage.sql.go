@@ -12,6 +12,24 @@ import (
 	"strongroom/compute"
 )
 
+const passKeptTPM = `-- name: PassKeptTPM :exec
+UPDATE ledger l SET place = peer.host_id::text, try_at = now(), updated_at = now()
+FROM (SELECT DISTINCT ON (k.id) k.id, p.id AS host_id
+    FROM ledger k JOIN servers s ON s.id = k.owner_id JOIN hosts h ON h.id = k.host_id
+        JOIN hosts p ON p.tpm_storage = h.tpm_storage AND p.id <> h.id AND p.forgotten_at IS NULL
+    WHERE k.host_id = $1::uuid AND k.owner_kind = 'server' AND k.kind = 'tpm_state' AND k.reference <> '' AND k.state = 'waiting'
+        AND h.tpm_storage <> ''
+    ORDER BY k.id, (p.id = s.host_id) DESC NULLS LAST, p.forced_down, p.last_seen DESC) peer
+WHERE l.id = peer.id
+`
+
+// Copies of the states of vTPMs that a host was still to put back, and never will: on storage that it shares another host does,
+// the server's own one if it is among those.
+func (q *Queries) PassKeptTPM(ctx context.Context, fromHost uuid.UUID) error {
+	_, err := q.db.Exec(ctx, passKeptTPM, fromHost)
+	return err
+}
+
 const passTPM = `-- name: PassTPM :exec
 UPDATE ledger SET place = $1::uuid::text, updated_at = now()
 WHERE owner_kind = 'server' AND owner_id = $2::uuid AND kind = 'tpm_state' AND name = $2::uuid::text

@@ -1,12 +1,14 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/ledger"
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -31,7 +33,7 @@ func (c *confirmResize) run(ctx workflow.Context) error {
 		return err
 	}
 	c.from = old
-	if err := c.runsNowhere(ctx); err != nil { // its files must not go under a guest
+	if err := c.hasAll(ctx); err != nil {
 		return err
 	}
 	ctx, err = passPointOfNoReturn(ctx, c.operation, record.ConfirmResize, c.decide)
@@ -43,6 +45,15 @@ func (c *confirmResize) run(ctx workflow.Context) error {
 	}
 	vm, power := compute.Found(compute.VMActive, c.server.PowerState)
 	return c.commit(ctx, record.SettleInput{VMState: vm, Power: power})
+}
+
+// hasAll sees that the files that go are under no guest, and that the copy that goes of the vTPM's state is not what that is to be.
+func (c *confirmResize) hasAll(ctx workflow.Context) error {
+	has, err := ledger.Things.Run(ctx, compute.ServerOwner(c.Server))
+	if err != nil {
+		return err
+	}
+	return cmp.Or(compute.RunsNowhere(has), compute.HasTPMBack(has))
 }
 
 func (c *confirmResize) outcome(workflow.Context, *compute.Error) record.SettleInput {

@@ -288,12 +288,7 @@ func (o *operation) runsNowhere(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range has {
-		if t.Kind == compute.ThingRunningDomain {
-			return compute.Errorf(compute.Conflict, "host %s did not answer and may still run the server: try again when it is back, or when the host was forgotten", t.HostName)
-		}
-	}
-	return nil
+	return compute.RunsNowhere(has)
 }
 
 // checkKept sees that what keeps the server's data is still there, before the host's copy of

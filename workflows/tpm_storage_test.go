@@ -221,3 +221,37 @@ func TestMovesWhereTheStorageIsNotWhatHostsSay(t *testing.T) {
 	require.Equal(t, b.hosts[0], *b.row.server.Host)
 	require.Empty(t, b.audit())
 }
+
+// A revert failed, and hosts died before it put the state of the resized machine's vTPM back: a confirm waits for that, for
+// the copy is all that there is of the state.
+func TestConfirmWaitsForATPMThatIsToBePutBack(t *testing.T) {
+	t.Parallel()
+	for name, setup := range map[string]func(*testing.T) *bench{
+		"on its host": resized(spawned, here(otherTPM)), "on shared storage": resized(sharing(spawned), there(otherTPM)),
+	} {
+		b := setup(t)
+		key := b.tpmKey(b.row.server.Host.String(), b.row.server.ID.String())
+		state := b.states[key]
+		b.fault = at(call{name: tpm.PutBack.Name, nth: 1}, fault{after: func() error {
+			for _, host := range b.hosts {
+				b.down[host] = true
+			}
+			return errBroken
+		}})
+		require.Error(t, b.revertIt(), name)
+		b.fault = nil
+		require.NotEqual(t, state, b.states[key], name)
+		require.NotNil(t, b.row.server.Former, name)
+		require.ErrorContains(t, b.confirmIt(), "still to be put back", name)
+		require.NotNil(t, b.row.server.Former, name)
+		clear(b.down)
+		b.reapAll()
+		require.Equal(t, state, b.states[key], name)
+		require.NoError(t, b.confirmIt(), name)
+		b.reapAll()
+		require.Equal(t, state, b.states[key], name)
+		require.Len(t, b.tpms, 1, name)
+		require.Empty(t, b.audit(), name)
+		require.Empty(t, b.broken, name)
+	}
+}

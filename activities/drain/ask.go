@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -91,8 +92,9 @@ type Report struct {
 	State     compute.OperationState `json:"state"`
 	Message   string                 `json:"message,omitempty"`
 	compute.DrainArguments
-	ToGo    int      `json:"to_go"` // servers that it has not taken up
-	Servers []Server `json:"servers"`
+	ToGo     int      `json:"to_go"`     // servers that it has not taken up
+	ToRemove int      `json:"to_remove"` // things that the host is still to remove, of whatever server: its disks have data of these
+	Servers  []Server `json:"servers"`
 }
 
 // Server is what became of one server.
@@ -101,7 +103,8 @@ type Server struct {
 	Name      string              `json:"name"`
 	State     compute.DrainState  `json:"state"`
 	Operation compute.OperationID `json:"operation_id,omitempty"` // that moves or confirms it, or the last one that did
-	Reason    string              `json:"reason,omitempty"`       // why it is still on the host
+	Reason    string              `json:"reason,omitempty"`       // why it, or something of it, is still on the host
+	ToRemove  int                 `json:"to_remove,omitempty"`    // things of it that the host is still to remove
 }
 
 // Count gives how many servers are in one of the states.
@@ -137,9 +140,18 @@ func Look(ctx context.Context, pool *pgxpool.Pool, host durable.Host) (out Repor
 			}
 			out.ToGo = int(n)
 		}
+		waiting, err := q.CountWaitingOn(ctx, &host.ID)
+		if err != nil {
+			return err
+		}
+		out.ToRemove = int(waiting)
 		rows, err := q.DrainedServers(ctx, last.ID)
 		for _, row := range rows {
-			out.Servers = append(out.Servers, Server{ID: row.ServerID, Name: row.Name, State: row.State, Operation: row.Child, Reason: row.Message})
+			s := Server{ID: row.ServerID, Name: row.Name, State: row.State, Operation: row.Child, Reason: row.Message, ToRemove: int(row.ToRemove)}
+			if s.State == compute.DrainMoved && s.ToRemove > 0 {
+				s.Reason = fmt.Sprintf("the host is still to remove %d things of it", s.ToRemove)
+			}
+			out.Servers = append(out.Servers, s)
 		}
 		return err
 	})

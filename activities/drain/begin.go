@@ -51,8 +51,8 @@ func (p *pass) take(ctx context.Context, id compute.ServerID) (state compute.Dra
 			return err
 		}
 		how, err := compute.DrainMove(s, p.asked.Cold)
-		if err == nil && how.RunsGuest() {
-			err = schema.RunsHere(ctx, q, id)
+		if err == nil {
+			err = schema.MayBegin(ctx, q, how.Facts, id)
 		}
 		if compute.Is(err, compute.Conflict) {
 			state = compute.DrainLeft

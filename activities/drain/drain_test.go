@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/drain"
@@ -127,6 +128,13 @@ func (b *bundle) failed(id compute.ServerID, vm compute.VMState, why string) {
 	b.Exec(`UPDATE operations SET state = 'failed', message = $2 WHERE id = $1`, op, why)
 }
 
+// toRemove notes that something of a server is still to be removed from a host.
+func (b *bundle) toRemove(id compute.ServerID, name string, host compute.HostID) {
+	b.t.Helper()
+	b.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
+		VALUES (gen_random_uuid(), 'disk_file', $3::text, $2, 'server', $1, 'req-before', gen_random_uuid(), 'p', 'u', 'waiting', 'error', now())`, id, name, host.String())
+}
+
 // A drain moves servers a few at a time and confirms each, leaves what cannot be moved, and
 // tells of each what became of it.
 func TestDrain(t *testing.T) {
@@ -168,6 +176,18 @@ func TestDrain(t *testing.T) {
 		if s.ID == second {
 			require.Equal(t, compute.NoValidHost, s.Reason)
 		}
+	}
+	b.toRemove(first, "disk", b.host.ID)
+	b.toRemove(first, "disk.swap", b.host.ID)
+	b.toRemove(first, "disk elsewhere", b.away)
+	b.toRemove(compute.ServerID{UUID: uuid.New()}, "disk of one that is deleted", b.host.ID)
+	require.Equal(t, 3, b.look().ToRemove)
+	for _, s := range b.look().Servers {
+		if s.ID == first {
+			require.Equal(t, []any{compute.DrainMoved, 2, "the host is still to remove 2 things of it"}, []any{s.State, s.ToRemove, s.Reason})
+			continue
+		}
+		require.Zero(t, s.ToRemove)
 	}
 	for range 2 { // run again it gives the same
 		end, err := b.End(b.Ctx, in)

@@ -72,7 +72,7 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 		if _, err := schema.LockOut(ctx, q, host.String()); err != nil { // whoever has the machine now
 			return err
 		}
-		rows, err := q.ReleaseWaitingOn(ctx, &host)
+		rows, err := schema.LetGo(ctx, q, host)
 		if err != nil {
 			return err
 		}

@@ -83,6 +83,53 @@ func TestForget(t *testing.T) {
 	require.Zero(t, forgotten())
 }
 
+// TPM-39: the state of a vTPM that the host was still to put back, on storage that others share, is another one's to put back: the
+// server's own one, if it can. Where nobody shares the storage it is let go with the rest.
+func TestForgetPassesOnWhatIsToBePutBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		shares []string // the hosts that share the storage of the first
+		owns   string   // the server's own host
+		to     string
+	}{
+		"to its own host":              {[]string{"h2", "h3", "h4"}, "h3", "h3"},
+		"to one that is not forgotten": {[]string{"h2", "h4"}, "h3", "h4"},
+		"to nobody":                    {[]string{"h2"}, "h3", ""},
+	} {
+		b := setup(t)
+		ids := map[string]compute.HostID{}
+		for _, host := range []string{"h1", "h2", "h3", "h4"} {
+			ids[host] = b.Host(host, 8, 8192)
+			b.Exec("UPDATE hosts SET tpm_storage = 'other-' || name WHERE id = $1", ids[host])
+		}
+		for _, host := range append(c.shares, "h1") {
+			b.Exec("UPDATE hosts SET tpm_storage = 'one' WHERE id = $1", ids[host])
+		}
+		b.Exec("UPDATE hosts SET forgotten_at = now() WHERE name = 'h2'")
+		b.Exec("UPDATE hosts SET last_seen = now() - interval '1 day' WHERE name = 'h1'")
+		owner := b.idle()
+		b.Exec("UPDATE servers SET host_id = $2 WHERE id = $1", owner.ID, ids[c.owns])
+		kept := thing(owner, compute.ThingTPMState, ids["h1"].String(), owner.ID.String()+".0123abcd")
+		kept.Reference = compute.KeptUndecided
+		b.waits(compute.BlockedByHost, kept, thing(owner, compute.ThingDiskFile, ids["h1"].String(), "disk"))
+		gone := []string{"disk"}
+		if c.to == "" {
+			gone = append(gone, kept.Name)
+		}
+		would, err := ledger.Forgettable(b.Ctx, b.DB, ids["h1"])
+		require.NoError(t, err, name)
+		require.ElementsMatch(t, gone, names(would), name)
+		got, err := ledger.Forget(b.Ctx, b.DB, ids["h1"])
+		require.NoError(t, err, name)
+		require.ElementsMatch(t, gone, names(got), name)
+		if c.to == "" {
+			continue
+		}
+		require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE kind = 'tpm_state' AND state = 'waiting' AND reference = 'undecided' AND host_id = $1", ids[c.to]), name)
+		require.Equal(t, []string{kept.Name}, b.due(), name)
+	}
+}
+
 // The keys of the volume with a host's own state go with the host: nobody reads it into whose hands the disk falls. An operation
 // that is at work on it writes down no more keys, and they go when it has ended. So it is with a host that died before it ever
 // reported itself.

@@ -185,9 +185,12 @@ type DecideMoveInput struct {
 
 // ConfirmResize is the activity record.ConfirmResize: from here on the server cannot be
 // reverted, and what it was is not needed any more; the claim on it is given back. Running
-// again after it took effect is a success.
+// again after it took effect is a success. Conflict: a revert failed and the state of the vTPM is still to be put back.
 func (a *Activities) ConfirmResize(ctx context.Context, in DecideMoveInput) error {
 	return a.decideMove(ctx, in, func(q *schema.Queries, is compute.Server) error {
+		if err := schema.HasTPMBack(ctx, q, in.Server); err != nil {
+			return err
+		}
 		if err := q.DeleteOtherClaims(ctx, schema.DeleteOtherClaimsParams{ServerID: in.Server, OperationID: is.Former.Operation}); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (in ShelveInput) noted() map[string]string {
 
 // Shelve is the activity record.Shelve: from here on the server is shelved, and what it has
 // on its host is not needed any more if it does not stay there. Running again after it took
-// effect is a success.
+// effect is a success. Conflict: the state of its vTPM is still to be put back.
 func (a *Activities) Shelve(ctx context.Context, in ShelveInput) error {
 	d := decision{OperationInput: in.OperationInput, close: in.Close}
 	d.alreadyDecided = func(q *schema.Queries) (bool, error) { return isShelvedAs(ctx, q, in) }
@@ -64,6 +64,9 @@ func (a *Activities) Shelve(ctx context.Context, in ShelveInput) error {
 			return err
 		}
 		if in.TPM != nil {
+			if err := schema.HasTPMBack(ctx, q, in.Server); err != nil { // what was stored is not what it is to be
+				return err
+			}
 			if err := q.ForgetTPMBackup(ctx, in.Server); err != nil { // that is a later state
 				return err
 			}

@@ -28,7 +28,7 @@ type TPMBackupInput struct {
 // TPMBackup is the activity record.TPMBackup: from here on an evacuate of the server restores its
 // vTPM from the object. Another object than before is the next generation; the same one says that
 // the state has not changed. Either is good as of the time that the operation was accepted: an attempt that died may have stored
-// the object long before this. Running again after it took effect is a success.
+// the object long before this. Running again after it took effect is a success. Conflict: the state is still to be put back.
 func (a *Activities) TPMBackup(ctx context.Context, in TPMBackupInput) error {
 	d := decision{OperationInput: in.OperationInput, close: in.Close}
 	isNoted := func(row schema.Server) bool { return row.TPMBackup != nil && row.TPMBackup.Operation == in.Operation }
@@ -39,6 +39,9 @@ func (a *Activities) TPMBackup(ctx context.Context, in TPMBackupInput) error {
 	d.do = func(q *schema.Queries) error {
 		row, err := q.GetServer(ctx, in.Server)
 		if err != nil || isNoted(row) {
+			return err
+		}
+		if err := schema.HasTPMBack(ctx, q, in.Server); err != nil { // what was stored is not what it is to be
 			return err
 		}
 		op, err := q.GetOperation(ctx, in.Operation)

@@ -64,9 +64,19 @@ func TestTPMBackup(t *testing.T) {
 	lost := b.supersede(in, compute.OpBackUpTPM, struct{}{})
 	next := b.supersede(lost, compute.OpShelve, compute.ShelveArguments{})
 	require.True(t, record.IsSuperseded(b.TPMBackup(b.ctx, record.TPMBackupInput{OperationInput: lost, Stored: compute.StoredTPM{Object: "x"}, Of: of})))
-	require.NoError(t, b.Shelve(b.ctx, record.ShelveInput{OperationInput: next, TPM: &compute.StoredTPM{Object: "tpm/x", SHA256: "cd"}}))
+	shelve := record.ShelveInput{OperationInput: next, TPM: &compute.StoredTPM{Object: "tpm/x", SHA256: "cd"}}
+	b.waitsForTPM(next)
+	require.True(t, compute.Is(b.Shelve(b.ctx, shelve), compute.Conflict), "what was stored is not what is to be put back")
+	require.NotNil(t, b.load(in).TPMBackup)
+	require.Equal(t, compute.VMActive, b.row(next).VMState)
+	b.Exec("DELETE FROM ledger WHERE kind = 'tpm_state'")
+	require.NoError(t, b.Shelve(b.ctx, shelve))
 	require.Nil(t, b.load(in).TPMBackup, "what the shelve keeps is newer")
 	in = next
+	b.waitsForTPM(in)
+	require.True(t, compute.Is(b.TPMBackup(b.ctx, record.TPMBackupInput{OperationInput: in, Stored: compute.StoredTPM{Object: "x"}, Of: of}), compute.Conflict))
+	require.Nil(t, b.load(in).TPMBackup, "the state is still to be put back")
+	b.Exec("DELETE FROM ledger WHERE kind = 'tpm_state'")
 	require.EqualValues(t, 3, note("tpm-backup/3", false).Generation, "no generation comes twice")
 }
 
@@ -101,6 +111,7 @@ func TestBeginTPMBackups(t *testing.T) {
 	add("to be started", "host", host, "vm_state = 'stopped', resume_at = now()")
 	add("somebody's", "host", host, "task_state = 'rebooting', current_operation = 'req-x'")
 	add("shelved", "host", host, "vm_state = 'shelved'")
+	b.waitsForTPM(durable.OperationInput{Server: add("to be put back", "host", host, "vm_state = 'stopped'")})
 	evacuated := add("without a state", "host", host, "vm_state = 'stopped'")
 	b.Exec("INSERT INTO server_system_metadata (server_id, key, value) VALUES ($1, 'tpm_new', 'yes')", evacuated)
 	begin := func() (out []string) {

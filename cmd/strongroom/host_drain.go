@@ -153,8 +153,12 @@ func drainLine(r drain.Report) string {
 	case r.Cancelled:
 		state = "drain is being cancelled"
 	}
-	return fmt.Sprintf("host %s: %s (%s): %d moved, %d moving, %d to go, %d left, %d failed", r.Host.Name, state, r.Operation,
+	line := fmt.Sprintf("host %s: %s (%s): %d moved, %d moving, %d to go, %d left, %d failed", r.Host.Name, state, r.Operation,
 		r.Count(compute.DrainMoved), r.Count(compute.DrainMoving, compute.DrainConfirming), r.ToGo, r.Count(compute.DrainLeft), r.Count(compute.DrainFailed))
+	if r.ToRemove > 0 {
+		line += fmt.Sprintf(", %d things still to be removed there", r.ToRemove)
+	}
+	return line
 }
 
 func drainTable(r drain.Report) func(*sheet) {

@@ -59,7 +59,10 @@ FROM drained_servers d JOIN operations o ON o.id = d.child
 WHERE d.operation_id = $1 AND d.state IN ('moving', 'confirming') ORDER BY d.server_id;
 
 -- name: DrainedServers :many
-SELECT d.server_id, d.state, d.child, d.message, s.name FROM drained_servers d JOIN servers s ON s.id = d.server_id
+-- to_remove: how many things of the server the host is still to remove.
+SELECT d.server_id, d.state, d.child, d.message, s.name, (SELECT count(*) FROM ledger l JOIN operations o ON o.id = d.operation_id
+        WHERE l.owner_kind = 'server' AND l.owner_id = d.server_id AND l.state = 'waiting' AND l.host_id = o.subject_id) AS to_remove
+FROM drained_servers d JOIN servers s ON s.id = d.server_id
 WHERE d.operation_id = $1 ORDER BY s.created_at, s.id;
 
 -- name: IsDrained :one

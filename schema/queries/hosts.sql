@@ -48,7 +48,12 @@ DELETE FROM claims c USING servers s WHERE c.host_id = $1 AND s.id = c.server_id
 SELECT count(*) FROM ledger WHERE host_id = $1 AND state = 'waiting';
 
 -- name: WaitingOn :many
-SELECT * FROM ledger WHERE host_id = $1 AND state = 'waiting' ORDER BY owner_kind, owner_id, kind, name;
+-- What goes unremoved with a host: not what another one is to put back (PassKeptTPM).
+SELECT * FROM ledger l WHERE l.host_id = $1 AND l.state = 'waiting'
+    AND NOT (l.owner_kind = 'server' AND l.kind = 'tpm_state' AND l.reference <> '' AND EXISTS (
+        SELECT FROM hosts h JOIN hosts p ON p.tpm_storage = h.tpm_storage AND p.id <> h.id AND p.forgotten_at IS NULL
+        WHERE h.id = l.host_id AND h.tpm_storage <> ''))
+ORDER BY l.owner_kind, l.owner_id, l.kind, l.name;
 
 -- name: ReleaseWaitingOn :many
 -- Nobody will remove them any more. The reason stays, for people.

@@ -28,9 +28,12 @@ DELETE FROM server_disks WHERE server_id = sqlc.arg(server_id) AND id <> ALL (sq
 DELETE FROM claims WHERE server_id = $1 AND operation_id <> $2;
 
 -- name: DueConfirms :many
--- Servers whose time to be reverted is over, the oldest first.
-SELECT id, project_id, user_id FROM servers
+-- Servers whose time to be reverted is over, the oldest first. Not those of which a revert failed and the TPM state is still to be
+-- put back (TPMWaits): a confirm would give up the copy.
+SELECT id, project_id, user_id FROM servers s
 WHERE confirm_at <= now() AND deleted_at IS NULL AND vm_state = 'resized' AND task_state = '' AND current_operation = ''
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'tpm_state'
+        AND l.reference <> '' AND l.state = 'waiting')
 ORDER BY confirm_at LIMIT sqlc.arg(most);
 
 -- name: PostponeConfirm :exec
