@@ -158,6 +158,9 @@ func (a *API) mayRebuild(r *Request, s schema.Server, in compute.RebuildArgument
 	if err != nil {
 		return err
 	}
+	if err := was.CheckStaysEncrypted(will, s.EphemeralKey != nil); err != nil {
+		return err
+	}
 	if err := was.CheckRebuilder(will, r.Credential()); err != nil {
 		return err
 	}

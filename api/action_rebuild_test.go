@@ -184,6 +184,37 @@ func TestRebuildToOtherEncryption(t *testing.T) {
 	}
 }
 
+// EE-42, EE-48: disks that Nova's configuration had encrypted, and neither flavor nor image, are not written in clear text unasked.
+func TestEE48RebuildOfALegacyServerStaysEncrypted(t *testing.T) {
+	t.Parallel()
+	c := setupRebuild(t)
+	silent, luks, never := c.imageOf(nil), c.imageOf(map[string]string{"hw_ephemeral_encryption": "true"}), c.imageOf(map[string]string{"hw_ephemeral_encryption": "false"})
+	server := func() string {
+		id := c.createAs(member, map[string]any{"imageRef": silent})
+		c.settle(id, compute.VMStopped, compute.TaskNone)
+		return id
+	}
+	moved := func(id string) {
+		c.exec(`UPDATE server_disks SET encrypted = true, encryption_format = 'plain', encryption_secret_uuid = $2 WHERE server_id = $1`, id, uuid.New())
+	}
+	waiting := func(id string) { c.exec(`UPDATE servers SET ephemeral_key_uuid = $2 WHERE id = $1`, id, uuid.New()) }
+	for name, is := range map[string]func(id string){"its disks have the key": moved, "it has the key": waiting} {
+		t.Run(name, func(t *testing.T) {
+			id := server()
+			is(id)
+			c.rebuild(t, member, id, silent, "", "2.90").fails(409, "conflictingRequest", "The disks of server "+id+" are encrypted, which neither its flavor nor its "+
+				"image asks for, and image "+silent+" does not either: rebuilt to it they would be in clear text. "+
+				"Set hw_ephemeral_encryption of the image to true, or to false if that is what you want.")
+			require.Equal(t, compute.TaskNone, c.row(id).TaskState)
+			c.rebuild(t, member, id, luks, "", "2.90").ok(202)
+			id = server()
+			is(id)
+			c.rebuild(t, member, id, never, "", "2.90").ok(202)
+		})
+	}
+	c.rebuild(t, member, server(), silent, "", "2.90").ok(202)
+}
+
 // TPM-29: a vTPM that would have to change is refused.
 func TestRebuildAndTheTPM(t *testing.T) {
 	t.Parallel()

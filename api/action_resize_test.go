@@ -62,6 +62,32 @@ func TestResizeOfAServerThatIsOffAddsAVTPM(t *testing.T) {
 
 // A resize takes what its flavor has more of the project's quota at once; so does a revert to a
 // larger flavor. What a migration needs is there.
+// TPM-08, TPM-41: a resize that adds a vTPM tries what it needs, as a create and a rebuild do; one that keeps it, or adds none, does not.
+func TestTPM08ResizeTriesTheCloudFirst(t *testing.T) {
+	t.Parallel()
+	c := setupRebuild(t)
+	c.addFlavor("with-tpm", map[string]string{"hw:tpm_version": "2.0"})
+	c.addFlavor("other-tpm", map[string]string{"hw:tpm_version": "2.0"})
+	c.exec(`UPDATE flavors SET memory_mb = memory_mb + 1 WHERE id = 'other-tpm'`)
+	c.addFlavor("without", nil)
+	id, with := c.active(), c.createAs(member, map[string]any{"flavorRef": "with-tpm"})
+	c.settle(with, compute.VMActive, compute.TaskNone)
+	resize := func(id, flavor string) answer {
+		return c.act(t, member, id, `{"resize": {"flavorRef": "`+flavor+`"}}`, at("2.90"))
+	}
+	c.objects.answer = compute.Errorf(compute.Unavailable, "away")
+	resize(id, "with-tpm").ok(503)
+	c.objects.answer, c.keys.answer = nil, compute.Errorf(compute.Forbidden, "no")
+	resize(id, "with-tpm").ok(403)
+	require.Equal(t, compute.TaskNone, c.row(id).TaskState)
+	c.objects.answer = compute.Errorf(compute.Unavailable, "away")
+	resize(with, "other-tpm").ok(202)
+	resize(id, "without").ok(202)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.keys.answer, c.objects.answer = nil, nil
+	resize(id, "with-tpm").ok(202)
+}
+
 func TestResizeTakesQuota(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t, quotas(compute.Quota{Instances: 10, Cores: 4, MemoryMB: 1 << 20, DiskGB: compute.Unlimited}))

@@ -13,6 +13,9 @@ import (
 const noAggregates = "Aggregates are not kept here. A host's availability zone is in its own configuration (host.availability_zone), " +
 	"and flavors and images ask for hosts by traits (trait:NAME=required)."
 
+// noneOfThese says why one aggregate is never found.
+const noneOfThese = "There are no aggregates, so that this is a 404."
+
 // aggregates are groups of hosts. There are none; clients that show a
 // hypervisor ask for them.
 func (a *API) aggregates() Resource {
@@ -41,7 +44,7 @@ func (a *API) aggregates() Resource {
 		{http.MethodPost, one + "/action", "remove_host", "remove_host"},
 		{http.MethodPost, one + "/action", "set_metadata", "set_metadata"},
 	} {
-		route := Route{Method: of.method, Path: of.path, Action: of.action, Rule: root + of.rule, Handle: noAggregate}
+		route := Route{Method: of.method, Path: of.path, Action: of.action, Rule: root + of.rule, Refused: noneOfThese, Handle: noAggregate}
 		if of.action != "" {
 			route.Body = validation.Always(validation.Object([]string{of.action}, validation.Properties{of.action: {"type": "object"}}))
 		}
@@ -50,7 +53,7 @@ func (a *API) aggregates() Resource {
 	const images = "compute:aggregates:images"
 	out.Rules[images] = policy.Admin
 	out.Routes = append(out.Routes, Route{
-		Method: http.MethodPost, Path: one + "/images", Min: 81, Rule: images, Status: http.StatusAccepted, Handle: noAggregate,
+		Method: http.MethodPost, Path: one + "/images", Min: 81, Rule: images, Status: http.StatusAccepted, Refused: noneOfThese, Handle: noAggregate,
 	})
 	return out
 }

@@ -178,6 +178,64 @@ func code(text string) string {
 	return "`" + text + "`"
 }
 
+// P25: the comparison with Nova says of exactly those routes and actions that they are not there which are not.
+func TestTheComparisonWithNovaTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/nova.md")
+	require.NoError(t, err)
+	named := func(r tableRow) string { // an action, or the first part of a path that is not of servers alone
+		for _, part := range append([]string{r.action}, strings.Split(strings.TrimPrefix(r.path, "/servers/{id}"), "/")...) {
+			if part != "" && part != "servers" && !strings.HasPrefix(part, "{") {
+				return part
+			}
+		}
+		return "servers"
+	}
+	there, missing := map[string]bool{}, map[string]bool{}
+	for _, resource := range api.AllResources() {
+		for _, r := range resource.Routes {
+			there[rowOf(r).key()] = true
+		}
+	}
+	all := map[string]bool{}
+	for _, r := range novaRoutes() {
+		all[named(r)] = true
+		if !there[r.key()] {
+			missing[named(r)] = true
+		}
+	}
+	said := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !strings.HasPrefix(cells[2], " not there") {
+			continue
+		}
+		for _, word := range regexp.MustCompile(`[A-Za-z][A-Za-z_-]+`).FindAllString(cells[1], -1) {
+			if all[word] {
+				said[word] = true
+			}
+		}
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(missing)), slices.Sorted(maps.Keys(said)))
+}
+
+// An aggregate is never found: no route of one is said to work.
+func TestRoutesThatAnswerNobodyAreRefused(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	for _, resource := range api.AllResources() {
+		for _, r := range resource.Routes {
+			for _, d := range demands[routeName(r)] {
+				if strings.HasPrefix(r.Path, "/os-aggregates/:id") {
+					require.NotEmpty(t, r.Refused, routeName(r))
+					path := strings.Replace(r.Path, ":id", "1", 1)
+					c.do(t, admin, r.Method, path, d.body, at("2.97")).fails(404, "itemNotFound", "Aggregate 1 could not be found.")
+				}
+			}
+		}
+	}
+}
+
 // What is said not to be there is not: a route is a 404 and an action a 400.
 func TestRouteTableTellsTheTruth(t *testing.T) {
 	t.Parallel()

@@ -166,6 +166,26 @@ func (s Server) CheckRebuilder(will Server, asker Credential) error {
 	return nil
 }
 
+// CheckStaysEncrypted refuses, with Conflict, a rebuild that would write the disks of an encrypted
+// server in clear text though nobody asks for that: neither flavor nor image asks for the encryption of
+// what Nova's host configuration had encrypted, so neither can stop asking (EE-42, EE-48). legacy:
+// it has a legacy key, which its disks do not have yet.
+func (s Server) CheckStaysEncrypted(will Server, legacy bool) error {
+	was, _ := s.RootDisk()
+	is, _ := will.RootDisk()
+	if is.Encrypted || !was.Encrypted && !legacy {
+		return nil
+	}
+	if had, err := EncryptionOf(s.Flavor, s.Image); err == nil && had.Enabled {
+		return nil
+	}
+	if said, err := agreed(will.Flavor, will.Image, "ephemeral_encryption", ParseBool); err == nil && said != nil {
+		return nil
+	}
+	return Errorf(Conflict, "The disks of server %s are encrypted, which neither its flavor nor its image asks for, and image %s does not either: "+
+		"rebuilt to it they would be in clear text. Set hw_ephemeral_encryption of the image to true, or to false if that is what you want.", s.ID, will.Image.ID)
+}
+
 func (s Server) mayOwnKeys(c Credential) bool {
 	return c.ProjectID == s.ProjectID || c.ProjectID == DeploymentProject
 }

@@ -115,7 +115,10 @@ func (q *Queries) ImportServerAgain(ctx context.Context, arg ImportServerAgainPa
 }
 
 const legacyKeyPresent = `-- name: LegacyKeyPresent :exec
-UPDATE ledger SET state = 'present', updated_at = now() WHERE kind = 'key_secret' AND place = $1 AND name = $2 AND state = 'intended'
+UPDATE ledger k SET state = 'present', updated_at = now() WHERE k.kind = 'key_secret' AND k.place = $1 AND k.name = $2
+    AND (k.state = 'intended' OR k.state = 'handed_over'
+        AND EXISTS (SELECT FROM ledger v WHERE v.kind = 'disk_file' AND v.owner_kind = 'server' AND v.owner_id = k.owner_id AND v.state = 'present')
+        AND NOT EXISTS (SELECT FROM ledger v WHERE v.kind = 'disk_file' AND v.owner_kind = 'server' AND v.owner_id = k.owner_id AND v.state = 'handed_over'))
 `
 
 type LegacyKeyPresentParams struct {
@@ -123,7 +126,8 @@ type LegacyKeyPresentParams struct {
 	Name  string
 }
 
-// A key that was put on the ledger now is its server's; that of an import that has not ended is Nova's.
+// A key that was put on the ledger now is its server's. That of an import is Nova's for as long as a
+// volume is; where an import before this one took all of them over, it is the server's, however this one ends.
 func (q *Queries) LegacyKeyPresent(ctx context.Context, arg LegacyKeyPresentParams) error {
 	_, err := q.db.Exec(ctx, legacyKeyPresent, arg.Place, arg.Name)
 	return err

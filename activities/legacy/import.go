@@ -209,7 +209,8 @@ func (in Imported) writeDisks(ctx context.Context, q *schema.Queries, _ compute.
 }
 
 // writeThings puts volumes and key on the ledger as what nobody here may remove. Those of a
-// server that was imported before are its own already, and stay that.
+// server that was imported before are its own already, and stay that: so is another key that
+// opens them, since the server has it even where this import fails.
 func (in Imported) writeThings(ctx context.Context, q *schema.Queries, op compute.Operation) error {
 	things := op.ImportedThings(in.Server, in.Key)
 	if err := ledger.Open(ctx, q, things); err != nil {
@@ -220,7 +221,8 @@ func (in Imported) writeThings(ctx context.Context, q *schema.Queries, op comput
 			return err
 		}
 	}
-	return nil
+	key := things[len(things)-1]
+	return q.LegacyKeyPresent(ctx, schema.LegacyKeyPresentParams{Place: key.Place, Name: key.Name})
 }
 
 // Ended says how an import ended, "" while it has not.

@@ -210,6 +210,26 @@ func TestEE48ImportIsCorrected(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, has, 3, "a delete removes the right key, and no other")
 
+	// One that fails now leaves a server that starts, with the new key: it is the server's as its volumes are.
+	another("aes-xts-plain64")
+	ends(compute.OperationFailed, compute.VMStopped)
+	holds("present")
+	_, err = b.Move(b.Ctx, in.ID)
+	require.NoError(t, err)
+	holds("present")
+	has, err = (&ledger.Activities{Pool: b.DB}).Things(b.Ctx, compute.ServerOwner(in.ID))
+	require.NoError(t, err)
+	require.Len(t, has, 3, "a delete leaves no key behind")
+	// The volume of a disk that is said now for the first time is Nova's, and the key with it, until an import has ended.
+	in.Disks = append(slices.Clone(in.Disks), in.Disks[1])
+	in.Disks[2].ID, in.Disks[2].Role, in.Disks[2].DeviceName, in.Disks[2].File = compute.DiskID{UUID: uuid.New()}, compute.EphemeralDisk, "/dev/vdc", "disk.eph0"
+	another("aes-xts-plain64")
+	ends(compute.OperationFailed, compute.VMStopped)
+	require.Equal(t, "handed_over", b.things(in.ID)[keyRow()])
+	require.Equal(t, "handed_over", b.things(in.ID)["disk_file "+in.ID.String()+"/disk.eph0"])
+	ends(compute.OperationSucceeded, compute.VMStopped)
+	require.Equal(t, "present", b.things(in.ID)[keyRow()])
+
 	refused := func(why string) {
 		t.Helper()
 		before := b.Dump("servers", "server_disks", "ledger", "operations")

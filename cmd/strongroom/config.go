@@ -305,8 +305,7 @@ func defaults() *Config {
 	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000, ServerGroups: 10, ServerGroupMembers: 10}
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Control.Retention = 90 * 24 * time.Hour
-	cfg.Control.ImageKeyGrace = 24 * time.Hour // and no interval: an operator decides that keys are deleted
-	cfg.Control.ImageKeyMostGone = 20
+	cfg.Control.ImageKeyInterval, cfg.Control.ImageKeyGrace, cfg.Control.ImageKeyMostGone = time.Hour, 24*time.Hour, 20
 	cfg.Control.ShareInterval, cfg.Control.ShareMostMissed = 10*time.Minute, 20
 	cfg.Metadata.Listen, cfg.Metadata.SharedSecret = "127.0.0.1:8775", "/etc/strongroom/metadata.secret"
 	cfg.ConsoleProxy.Listen, cfg.ConsoleProxy.TokenTTL = "127.0.0.1:6080", 10*time.Minute

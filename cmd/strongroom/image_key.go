@@ -19,7 +19,7 @@ type imageKeyHeld struct {
 
 // Help is shown by --help.
 func (imageKeyHeld) Help() string {
-	return `Where control.image_key_interval is set, the key that strongroom made for an image goes
+	return `Unless control.image_key_interval is 0, the key that strongroom made for an image goes
 some time after the image. When more images than control.image_key_most_gone percent are
 gone at once, the image store may have lost its database, or have got an older or
 another one: no key goes then, and the audit lists them as held. Images that come back

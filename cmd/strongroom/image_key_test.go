@@ -42,12 +42,16 @@ func TestImageKeysThatAreHeld(t *testing.T) {
 	require.Empty(t, held())
 }
 
+// EE-44: nobody has to switch on that the key of an image goes with the image, and that one which stays is listed.
+func TestEE44ImagesAreWatchedByDefault(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, time.Hour, defaults().Control.ImageKeyInterval)
+}
+
 // What decides on keys relies on each image having been asked for once within the grace.
 func TestImageKeyIntervals(t *testing.T) {
 	t.Parallel()
 	cfg := defaults()
-	require.NoError(t, checkIntervals(cfg))
-	cfg.Control.ImageKeyInterval = time.Hour
 	require.NoError(t, checkIntervals(cfg))
 	cfg.Control.ImageKeyGrace = time.Minute
 	require.ErrorContains(t, checkIntervals(cfg), "image_key_grace")

@@ -14,8 +14,12 @@ WHERE s.deleted_at IS NULL AND (d.encryption_format = 'plain' OR s.ephemeral_key
 SELECT ephemeral_key_uuid FROM servers WHERE id = $1 AND ephemeral_key_uuid IS NOT NULL AND deleted_at IS NULL FOR NO KEY UPDATE;
 
 -- name: LegacyKeyPresent :exec
--- A key that was put on the ledger now is its server's; that of an import that has not ended is Nova's.
-UPDATE ledger SET state = 'present', updated_at = now() WHERE kind = 'key_secret' AND place = $1 AND name = $2 AND state = 'intended';
+-- A key that was put on the ledger now is its server's. That of an import is Nova's for as long as a
+-- volume is; where an import before this one took all of them over, it is the server's, however this one ends.
+UPDATE ledger k SET state = 'present', updated_at = now() WHERE k.kind = 'key_secret' AND k.place = $1 AND k.name = $2
+    AND (k.state = 'intended' OR k.state = 'handed_over'
+        AND EXISTS (SELECT FROM ledger v WHERE v.kind = 'disk_file' AND v.owner_kind = 'server' AND v.owner_id = k.owner_id AND v.state = 'present')
+        AND NOT EXISTS (SELECT FROM ledger v WHERE v.kind = 'disk_file' AND v.owner_kind = 'server' AND v.owner_id = k.owner_id AND v.state = 'handed_over'));
 
 -- name: SetDiskEncryption :exec
 UPDATE server_disks SET encrypted = true, encryption_secret_uuid = $2, encryption_format = $3, encryption_options = $4 WHERE id = $1;
