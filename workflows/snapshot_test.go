@@ -85,7 +85,7 @@ func plain(t *testing.T) *bench {
 	return b
 }
 
-// EE-18: a key that the caller may not read fails the action, and takes back the
+// EE-18, EE-39: a key that the caller may not read fails the action, and takes back the
 // image's record.
 func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	t.Parallel()
