@@ -150,6 +150,7 @@ func TestEE46AnImageDoesNotTakeAServersKey(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	err := b.snapshot(compute.KeyExisting, b.row.server.Disks[0].Secret)
+	require.Error(t, err)
 	require.Equal(t, compute.Conflict, durable.FromTemporal(err).Kind, "%v", err)
 	require.ErrorContains(t, err, "encryption.key 'same'")
 	require.Empty(t, b.audit())
