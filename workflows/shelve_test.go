@@ -266,6 +266,7 @@ func TestUnshelveByWhoMayNotReadTheKeys(t *testing.T) {
 	b := offloaded(spawned)(t)
 	b.unreadable = true
 	err := b.unshelveIt(compute.UnshelveArguments{})
+	require.Error(t, err)
 	require.Equal(t, compute.Forbidden, durable.FromTemporal(err).Kind)
 	b.unreadable = false
 	require.Equal(t, compute.VMShelvedOffloaded, b.row.server.VMState)
@@ -564,7 +565,9 @@ func TestAShelveThatIsRefusedStopsNoGuest(t *testing.T) {
 			b := spawned(t)
 			was := b.row.server
 			b.fault = at(call{name: name, nth: 1}, fault{before: func() error { return compute.Errorf(compute.Forbidden, "you may not") }})
-			require.Equal(t, compute.Forbidden, durable.FromTemporal(b.shelveIt(0)).Kind)
+			err := b.shelveIt(0)
+			require.Error(t, err)
+			require.Equal(t, compute.Forbidden, durable.FromTemporal(err).Kind)
 			require.NotZero(t, b.count(name))
 			require.Zero(t, b.count(domain.Stop.Name), "it ran on")
 			require.Zero(t, b.count(domain.Start.Name))

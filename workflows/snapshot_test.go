@@ -85,7 +85,7 @@ func plain(t *testing.T) *bench {
 	return b
 }
 
-// EE-18: a key that the caller may not read fails the action, and takes back the
+// EE-18, EE-39: a key that the caller may not read fails the action, and takes back the
 // image's record.
 func TestSnapshotWithAKeyThatCannotBeRead(t *testing.T) {
 	t.Parallel()
@@ -150,6 +150,7 @@ func TestEE46AnImageDoesNotTakeAServersKey(t *testing.T) {
 	t.Parallel()
 	b := spawned(t)
 	err := b.snapshot(compute.KeyExisting, b.row.server.Disks[0].Secret)
+	require.Error(t, err)
 	require.Equal(t, compute.Conflict, durable.FromTemporal(err).Kind, "%v", err)
 	require.ErrorContains(t, err, "encryption.key 'same'")
 	require.Empty(t, b.audit())

@@ -2,9 +2,10 @@ package disk_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,8 +51,7 @@ func (b *testBundle) hostileImage(f hostile.File) (compute.Image, string) {
 }
 
 // H5, M3: whatever a tenant's image says, it is refused for good; nothing but its own
-// bytes is read, qemu-img never meets those whose headers show it, and meets others
-// where they can do no harm.
+// bytes is read, and no program meets it.
 func TestM3HostileImagesAreRefused(t *testing.T) {
 	t.Parallel()
 	outside, opened := watched(t)
@@ -72,9 +72,7 @@ func TestM3HostileImagesAreRefused(t *testing.T) {
 		err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: img, Use: use})
 		require.Contains(t, []compute.Kind{compute.Invalid, compute.Corrupt}, compute.KindOf(err), "%s: %v", f.Name, err)
 		require.NotContains(t, err.Error(), outside, f.Name)
-		if !f.Deep {
-			require.Zero(t, ran, "%s: it met a program before it was looked at", f.Name)
-		}
+		require.Zero(t, ran, "%s: it met a program before it was looked at", f.Name)
 		if f.Encrypted && f.Format != "vmdk" {
 			require.NoError(t, b.Remove(t.Context(), ofUse(use)))
 		}
@@ -234,22 +232,25 @@ func TestH3ImageSizedDisksHaveALimit(t *testing.T) {
 }
 
 // P23: what its owner is told of an image with a wrong format says that it is the image, and
-// nothing of the host, whoever found it.
+// nothing of the host, whoever found it: programs name the files that they cannot read.
 func TestP23AMislabelledImageIsToldWithoutPaths(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	files := []hostile.File{
-		{Name: "no qcow2", Format: "qcow2", Data: bytes.Repeat([]byte("no header"), 1000)},
-		{Name: "no luks", Format: "luks", Data: make([]byte, 1<<20)},
+	status := exec.Command("false").Run()
+	b.runner.fail = func(c disk.Command) error {
+		why := fmt.Sprintf("qemu-img: Could not open '%s/x': Image is not in qcow2 format", b.CacheDir)
+		return &disk.CommandError{Name: c.Name + " info", Err: status, Stderr: why}
 	}
-	deep := slices.DeleteFunc(hostile.Files("/srv/outside"), func(f hostile.File) bool { return !f.Deep }) // qemu-img finds what is wrong
-	for _, f := range append(files, deep...) {
+	for _, f := range append(hostile.Sound(),
+		hostile.File{Name: "no qcow2", Format: "qcow2", Data: bytes.Repeat([]byte("no header"), 1000)},
+		hostile.File{Name: "no luks", Format: "luks", Data: make([]byte, 1<<20)},
+	) {
 		img, use := b.hostileImage(f)
 		err := b.CacheImage(t.Context(), disk.CacheImageInput{Image: img, Use: use})
-		require.Error(t, err, f.Name)
+		require.Contains(t, []compute.Kind{compute.Invalid, compute.Corrupt}, compute.KindOf(err), "%s: %v", f.Name, err)
 		told := compute.Public(err)
 		require.Contains(t, strings.ToLower(told), "image "+img.ID.String(), f.Name)
 		require.NotContains(t, told, b.CacheDir, f.Name)
-		require.NotContains(t, told, "/srv", f.Name)
+		require.NotContains(t, told, "qemu-img", f.Name)
 	}
 }

@@ -18,7 +18,7 @@ func TestRebuild(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first := b.server(compute.OpCreate)
-	secret, old := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	secret, backing, old := compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
 	require.NoError(t, b.saveSecrets(first, record.Secrets{Disks: map[string]compute.SecretID{b.disk(first).String(): old}, TPM: &old}))
 	_, err := b.Pool.Exec(b.ctx, `UPDATE servers SET description = 'old', key_name = 'k', user_data = 'eA==', metadata = '{"a": "b"}' WHERE id = $1`, first.Server)
 	require.NoError(t, err)
@@ -41,7 +41,9 @@ func TestRebuild(t *testing.T) {
 	require.NotContains(t, string(begun.Arguments), data, "the request's own words are for the record alone")
 	will, err := begun.Server.RebuiltAs(in.Operation, asked, compute.FormatLUKS)
 	require.NoError(t, err)
-	will.Disks[0].Secret, will.Disks[0].EncryptionOptions = &secret, map[string]string{"cipher-alg": "aes-256"}
+	will.Disks[0].Secret, will.Disks[0].BackingSecret, will.Disks[0].EncryptionOptions = &secret, &backing, map[string]string{"cipher-alg": "aes-256"}
+	require.True(t, will.Disks[0].Encrypted)
+	require.Equal(t, compute.FormatLUKS, will.Disks[0].Format)
 	will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser, Secret: &secret}
 	b.Exec("INSERT INTO server_system_metadata (server_id, key, value) VALUES ($1, $2, 'yes'), ($1, $3, 'yes')", in.Server, compute.SystemUnbooted, compute.SystemNewTPM)
 	decided := record.RebuildInput{OperationInput: in, Image: will.Image, Disks: will.Disks, TPM: will.TPM}

@@ -11,7 +11,6 @@ type File struct {
 	Name      string
 	Format    string // the disk_format of its record
 	Encrypted bool   // its record names a secret that opens it
-	Deep      bool   // its header shows nothing: QEMU must refuse it
 	Data      []byte
 }
 

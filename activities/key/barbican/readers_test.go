@@ -49,7 +49,7 @@ func (p person) keeps(t *testing.T, id compute.SecretID, with ...string) {
 	require.NoError(t, acls.SetSecretACL(t.Context(), p.client, id.String(), acls.SetOpts{{Type: "read", ProjectAccess: &no, Users: &with}}).Err)
 }
 
-// EE-37, EE-38, EE-39: a copy of a secret, and one that takes its place, is read by those who read
+// EE-37, EE-38, EE-39, TPM-40: a copy of a secret, and one that takes its place, is read by those who read
 // the secret: the project's users where it is theirs, its owner and the users of its ACL
 // where it is private, whoever makes the copy. What an ACL gives to a user of another project is
 // his project's when he has a copy of it there.
