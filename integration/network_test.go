@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,10 +68,20 @@ func networkCloudOf(t *testing.T, hosts int) *testCloud {
 	}
 	require.NoError(t, os.Symlink(folder, switchFolder), "the machine has an Open vSwitch of its own")
 	t.Cleanup(func() { require.NoError(t, os.Remove(switchFolder)) })
+	secret, err := os.ReadFile(c.MetadataSecret())
+	require.NoError(t, err)
+	require.NoError(t, c.real.ServeMetadata(t.Context(), listeningPort(t, c.MetadataAddr()), strings.TrimSpace(string(secret))))
 	for number := 2; number <= hosts; number++ {
 		c.addChassis(t, c.Host(number))
 	}
 	return c
+}
+
+func listeningPort(t *testing.T, address string) int {
+	t.Helper()
+	a, err := netip.ParseAddrPort(address)
+	require.NoError(t, err)
+	return int(a.Port())
 }
 
 // addChassis lets Neutron have a host that is not the first: libvirt there finds a switch of its own.
@@ -194,7 +206,8 @@ func bindingsOf(t *testing.T, admin *gophercloud.ServiceClient, id string) (host
 	return hosts
 }
 
-// TestMovesCarryPorts: a server's ports are bound to the host that it is on, and to no other one, whatever moves it.
+// TestMovesCarryPorts: a server's ports are bound to the host that it is on, and to no other one, whatever moves it. A TCP
+// connection of its guest's, to one that stays, outlives a live migration; that one is told of itself at 169.254.169.254.
 func TestMovesCarryPorts(t *testing.T) {
 	backends(t, openStack)
 	c := networkCloudOf(t, 2)
@@ -206,6 +219,11 @@ func TestMovesCarryPorts(t *testing.T) {
 	id := c.on(t, a, func() string {
 		return c.create(t, encrypted, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lan.ID}, {Port: brought.ID}} })
 	})
+	peer := c.on(t, a, func() string {
+		return c.create(t, smallGuest, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lan.ID}} })
+	})
+	reached := onlyAddress(t, c.becomes(t, peer, "ACTIVE"))
+	c.console(t, peer, "TG dhcp if=eth0 ip="+reached+" ", 1)
 	var has []string
 	var addresses []string
 	pages, err := ports.List(admin, ports.ListOpts{DeviceID: id}).AllPages(t.Context())
@@ -244,10 +262,33 @@ func TestMovesCarryPorts(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	follow(a)
 
-	require.NoError(t, c.liveMigrate(t, id, &b))
-	c.becomes(t, id, "ACTIVE")
-	require.Empty(t, c.newestAction(t, id).Message)
-	follow(b)
+	line := c.serial(t, id)
+	require.Eventually(t, func() bool { // it has no address yet
+		return strings.Contains(line.ask("call "+reached, "TG call "), "hello from "+reached+":80 to ")
+	}, time.Minute, time.Second)
+	require.NoError(t, line.conn.Close())
+	keeps := func(word string) {
+		t.Helper()
+		line := c.serial(t, id)
+		require.Equal(t, `"`+word+`" err=<nil>`, line.ask("say "+word, "TG say "))
+		require.NoError(t, line.conn.Close())
+	}
+	keeps("before")
+	hops := []stack.Host{b}
+	if full() {
+		hops = []stack.Host{b, a, b}
+	}
+	for _, to := range hops {
+		require.NoError(t, c.liveMigrate(t, id, &to))
+		c.becomes(t, id, "ACTIVE")
+		require.Empty(t, c.newestAction(t, id).Message)
+		follow(to)
+		keeps("on-" + hostName(t, to))
+	}
+	line = c.serial(t, peer) // on the host whose switch has Neutron's metadata agent
+	require.Contains(t, line.ask("fetch http://169.254.169.254/openstack/latest/meta_data.json", "TG fetch "), peer)
+	require.NoError(t, line.conn.Close())
+	c.delete(t, peer)
 
 	require.NoError(t, servers.Shelve(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "SHELVED_OFFLOADED")

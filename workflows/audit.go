@@ -87,17 +87,6 @@ func (p *auditPlace) seers() []*hostSeer {
 // lastKnown reports whether this is the last time that the projects are looked into.
 func (p *auditPlace) lastKnown() bool { return p.Known == nil || p.Known.Next == "" }
 
-// services are what an audit looks into beside hosts. Objects are the state of vTPMs, so
-// those without any have none.
-var services = []auditPlace{
-	{Place: compute.PlaceKeyManager, Name: "the key manager", Kind: compute.ThingKeySecret},
-	{Place: compute.PlaceImageStore, Name: "the image store", Kind: compute.ThingImage},
-	{Place: compute.PlaceObjects, Name: "the object store", Kind: compute.ThingTPMState},
-	{Place: compute.PlaceShares, Name: "the shared file systems service", Kind: compute.ThingShareAccess},
-	{Place: compute.PlaceNetworks, Name: "the network service", Kind: compute.ThingPort},
-	{Place: compute.PlaceIdentity, Name: "the identity service"},
-}
-
 // Audit compares the ledger with what hosts and cloud services really have, in both
 // directions. Both are read in pages and compared in the database, so that neither a
 // history nor a worker holds all of them; a run whose history grows large goes on in a
@@ -234,7 +223,7 @@ func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
 // askService gives what a service is asked for its next page.
 func askService(ctx workflow.Context, p *auditPlace) (compute.SeenInput, error) {
 	in := compute.SeenInput{Page: p.Page}
-	if p.Kind == compute.ThingImage || p.Kind == compute.ThingPort {
+	if things[p.Kind].byName {
 		if p.Known == nil {
 			known, err := ledger.Names.Run(ctx, ledger.NamesInput{Place: p.Place, Kind: p.Kind, After: p.KnownAfter})
 			if err != nil {

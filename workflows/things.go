@@ -28,6 +28,7 @@ type (
 type thing struct {
 	onHost  *durable.HostActivity[compute.Removal, durable.None]
 	inCloud *remover
+	byName  bool // an audit asks the service for those on the ledger, too: it does not list each
 }
 
 // things has every kind of thing.
@@ -40,11 +41,11 @@ var things = map[compute.ThingKind]thing{
 	compute.ThingCachedImage:      {onHost: &disk.Remove},
 	compute.ThingTPMState:         {onHost: &tpm.Remove},
 	compute.ThingShareMount:       {onHost: &mount.Remove},
-	compute.ThingPort:             {inCloud: &port.Remove},
+	compute.ThingPort:             {inCloud: &port.Remove, byName: true},
 	compute.ThingVolumeMapping:    {onHost: &volume.Remove},
 	compute.ThingVolumeMount:      {onHost: &volume.Remove},
 	compute.ThingShareAccess:      {inCloud: &share.Remove},
-	compute.ThingImage:            {inCloud: &image.Remove},
+	compute.ThingImage:            {inCloud: &image.Remove, byName: true},
 	compute.ThingObject:           {inCloud: &object.Remove},
 	compute.ThingKeySecret:        {inCloud: &key.Remove},
 	compute.ThingTrust:            {inCloud: &trust.Remove},
@@ -62,6 +63,17 @@ var (
 		compute.PlaceIdentity:   &trust.Seen,
 	}
 )
+
+// services are what an audit looks into beside hosts. Objects are the state of vTPMs, so
+// those without any have none.
+var services = []auditPlace{
+	{Place: compute.PlaceKeyManager, Name: "the key manager", Kind: compute.ThingKeySecret},
+	{Place: compute.PlaceImageStore, Name: "the image store", Kind: compute.ThingImage},
+	{Place: compute.PlaceObjects, Name: "the object store", Kind: compute.ThingTPMState},
+	{Place: compute.PlaceShares, Name: "the shared file systems service", Kind: compute.ThingShareAccess},
+	{Place: compute.PlaceNetworks, Name: "the network service", Kind: compute.ThingPort},
+	{Place: compute.PlaceIdentity, Name: "the identity service"},
+}
 
 // removerOf gives the activity that removes a thing where it is.
 func removerOf(t compute.Thing) (remover, error) {

@@ -235,7 +235,7 @@ func (c *Cloud) Stop(ctx context.Context) error {
 	for _, p := range c.processes {
 		group.Go(func() error { return p.Stop(ctx) })
 	}
-	err := group.Wait()
+	err := errors.Join(group.Wait(), c.removeProxies(ctx))
 	if c.database != nil {
 		err = errors.Join(err, c.database.Stop(ctx))
 	}

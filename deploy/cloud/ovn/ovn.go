@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,9 +85,13 @@ func (n *Network) add(name string, enter []string) *chassis {
 }
 
 // AddHost starts one more chassis, whose switch runs in a network namespace that `ip netns` knows: guests there can
-// be plugged into it. It is stopped with the others.
+// be plugged into it, and reach those of the first (Config.Guests). It is stopped with the others.
 func (n *Network) AddHost(ctx context.Context, name, netns string) error {
-	return n.startHost(ctx, n.add(name, []string{"nsenter", "--net=/run/netns/" + netns, "--"}))
+	h := n.add(name, []string{"nsenter", "--net=/run/netns/" + netns, "--"})
+	if err := n.startHost(ctx, h); err != nil {
+		return err
+	}
+	return n.join(ctx, h, netns)
 }
 
 // Northbound and Southbound are the addresses of the databases.
@@ -111,17 +114,11 @@ func (n *Network) Stop(ctx context.Context) error {
 	}
 	err := errors.Join(group.Wait(), stop(ctx, n.central))
 	if n.cfg.Guests {
-		err = errors.Join(err, removeLinks(ctx))
-	}
-	return err
-}
-
-// removeLinks removes what a switch in this network namespace leaves there.
-func removeLinks(ctx context.Context) (err error) {
-	for _, name := range []string{"br-int", "ovs-netdev"} {
-		if _, missing := net.InterfaceByName(name); missing == nil {
-			err = errors.Join(err, run(ctx, "ip", "link", "delete", name))
+		left := []string{"br-int", underlay, "ovs-netdev"}
+		for number := 2; number <= len(n.hosts); number++ {
+			left = append(left, n.link(number))
 		}
+		err = errors.Join(err, removeLinks(ctx, left...))
 	}
 	return err
 }

@@ -33,6 +33,9 @@ import (
 //	pcr NUMBER          show a register of a TPM 2.0
 //	dhcp                ask for addresses again
 //	dial ADDRESS        fetch the greeting of another guest by TCP, port 80
+//	call ADDRESS        the same by a connection that stays
+//	say WORD            send a word over it, and show what comes back: the word
+//	fetch URL           show what a web server says, in one line
 //	datagram ADDRESS TEXT...  send a text by UDP, port 7777: the other says "heard"
 //	spoof FROM TO TEXT...  the same with another sender
 //	link FILE           show where a symbolic link leads to
@@ -43,6 +46,7 @@ import (
 // A FILE without a leading slash is on the root disk.
 func obey(c *console) {
 	lines := bufio.NewScanner(c)
+	var kept call
 	for lines.Scan() {
 		word := strings.Fields(lines.Text())
 		if len(word) == 0 {
@@ -99,6 +103,15 @@ func obey(c *console) {
 		case "dial":
 			said, err := dial(arg(1))
 			c.say("dial %q err=%v", said, err)
+		case "call":
+			said, err := kept.begin(arg(1))
+			c.say("call %q err=%v", said, err)
+		case "say":
+			said, err := kept.says(arg(1))
+			c.say("say %q err=%v", said, err)
+		case "fetch":
+			said, err := fetch(arg(1))
+			c.say("fetch %q err=%v", said, err)
 		case "datagram":
 			c.say("datagram err=%v", sendDatagram(arg(1), strings.Join(word[min(2, len(word)):], " ")))
 		case "spoof":

@@ -77,7 +77,7 @@ func getAddress(i net.Interface) (ip, router net.IP, err error) {
 
 // openDHCP opens an interface's socket of a client. One without an address can send and hear broadcasts.
 func openDHCP(name string) (int, error) {
-	if err := setUp(name); err != nil {
+	if err := errors.Join(completeChecksums(name), setUp(name)); err != nil {
 		return -1, err
 	}
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
@@ -192,6 +192,26 @@ func setUp(name string) error {
 	return ioctl(name, func(s int, r *unix.Ifreq) error {
 		r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 		return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
+	})
+}
+
+// completeChecksums has the guest, and not its host, make the checksums of what it sends: an Open vSwitch in userspace
+// drops packets without them on the way to another host.
+func completeChecksums(name string) error {
+	off := struct{ command, value uint32 }{unix.ETHTOOL_STXCSUM, 0}
+	return ioctl(name, func(s int, r *unix.Ifreq) error {
+		var with struct {
+			name [unix.IFNAMSIZ]byte
+			data unsafe.Pointer
+			_    [16]byte
+		}
+		copy(with.name[:], r.Name())
+		with.data = unsafe.Pointer(&off)                                                                      //nolint:gosec // the kernel reads a struct
+		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(s), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&with))) //nolint:gosec // the same
+		if e != 0 && e != unix.EOPNOTSUPP {                                                                   // an interface that leaves nothing to its host
+			return e
+		}
+		return nil
 	})
 }
 
