@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/process"
 )
 
 // offWithShare makes a server that is off and has a share.
@@ -120,12 +123,18 @@ func TestSH22WhatAShareForbids(t *testing.T) {
 	refused(running)
 	c.hasShare(t, id, s, "active")
 	h := c.Host(1)
-	c.powerOff(t, h)
+	worker, runs := process.Named(c.PIDFile(h.Part("host")))
+	require.True(t, runs)
+	require.NoError(t, syscall.Kill(worker, syscall.SIGSTOP))
+	goesOn := func() { _ = syscall.Kill(worker, syscall.SIGCONT) }
+	t.Cleanup(goesOn)
 	c.forceDown(t, h, true)
+	t.Cleanup(func() { c.updateService(t, h, map[string]any{"forced_down": false}) })
 	require.Equal(t, 409, c.answers(t, "-admin", "2.97", "POST", id+"/action", `{"evacuate": {}}`))
 	// SH-21: it is deleted at once, and what its host has of the share goes when the host returns.
 	c.delete(t, id)
-	c.powerOn(t, h)
+	require.Equal(t, 1, c.shareMounts(t))
+	goesOn()
 	c.forceDown(t, h, false)
 	c.unmountedSoon(t)
 }
