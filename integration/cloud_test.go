@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -29,15 +30,16 @@ const microversion = "2.90"
 type testCloud struct {
 	products
 	stack.Layout
-	dir    string
-	real   *cloud.Cloud // nil: strongroom dev stands in for it
-	faults string       // the folder of armed fault points
-	env    []string     // settings of its own
-	hosts  int          // how many compute hosts it has
-	cmd    *exec.Cmd
-	image  string // the tiny guest's
-	idler  string // the image of the guest that does nothing
-	logins struct {
+	dir     string
+	real    *cloud.Cloud // nil: strongroom dev stands in for it
+	faults  string       // the folder of armed fault points
+	env     []string     // settings of its own
+	hosts   int          // how many compute hosts it has
+	neutron *neutronDoor // nil: it has no Neutron
+	cmd     *exec.Cmd
+	image   string // the tiny guest's
+	idler   string // the image of the guest that does nothing
+	logins  struct {
 		sync.Mutex
 		of map[string]session
 	}
@@ -77,6 +79,10 @@ func (p products) start(name string, hosts int, services []string, env ...string
 		var err error
 		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL(), services); err != nil {
 			return nil, err
+		}
+		if slices.Contains(services, cloud.Neutron) {
+			c.neutron = openNeutronDoor(c.real.Port(cloud.Neutron))
+			c.env = append(c.env, "STRONGROOM_NETWORKS__ENDPOINT="+c.neutron.URL)
 		}
 	}
 	err := c.launch()
@@ -141,6 +147,10 @@ func (c *testCloud) end() {
 	}
 	if c.real == nil {
 		return
+	}
+	if c.neutron != nil {
+		c.neutron.CloseClientConnections()
+		c.neutron.Close()
 	}
 	if err := c.real.Stop(context.Background()); err != nil {
 		fmt.Println("the cloud does not stop cleanly:", err)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestProjectsOfOneMachineHaveNetworks: servers that say nothing of networks are on their project's; they have
-// addresses by DHCP and reach each other, and no other project's. What they send with other addresses than
-// their own is dropped.
+// addresses by DHCP and reach each other, and no other project's. At 169.254.169.254 each is told of itself. What they
+// send with other addresses than their own is dropped.
 func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	backends(t, local) // it is about strongroom dev
 	c := ownCloud(t)
@@ -40,6 +40,12 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	require.Contains(t, mine.ask("dial "+second, "TG dial "), "hello from "+second+":80 to "+first+":")
 	require.NotContains(t, mine.ask("dial "+foreign, "TG dial "), "hello")
 	require.NotContains(t, stranger.ask("dial "+first, "TG dial "), "hello")
+
+	// Each is told of itself, and of no other one.
+	for line, id := range map[*serial]string{mine: one, other: two, stranger: theirs} {
+		said := line.ask("fetch http://169.254.169.254/openstack/latest/meta_data.json", "TG fetch ")
+		require.Contains(t, said, id)
+	}
 
 	// The guest's own address passes, whoever makes up the packet; one that nobody has does not.
 	hears := func(command, want string) {

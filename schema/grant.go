@@ -23,6 +23,7 @@ var metadataRights = []right{
 	{"SELECT (id, number, project_id, name, hostname, launch_index, availability_zone, reservation_id, flavor, image_id, metadata, key_name, key_data, user_data, networks, deleted_at)", "servers"},
 	{"SELECT (server_id, id, role, index, device_name, bus, encrypted, tag)", "server_disks"},
 	{"SELECT (server_id, id, share_id, tag, created_at)", "server_shares"},
+	{"SELECT (network_id, address, server_id, project_id)", "local_ports"},
 }
 
 // consoleProxyRights are what the console proxy needs: to take tokens, and to know where their servers are. A column

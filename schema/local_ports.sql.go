@@ -173,6 +173,28 @@ func (q *Queries) ListLocalPorts(ctx context.Context, arg ListLocalPortsParams) 
 	return items, nil
 }
 
+const localAddressOwner = `-- name: LocalAddressOwner :one
+SELECT server_id::uuid AS server_id, project_id FROM local_ports WHERE network_id = $1 AND address = $2 AND server_id IS NOT NULL
+`
+
+type LocalAddressOwnerParams struct {
+	NetworkID compute.NetworkID
+	Address   string
+}
+
+type LocalAddressOwnerRow struct {
+	ServerID  uuid.UUID
+	ProjectID string
+}
+
+// The server that has an address.
+func (q *Queries) LocalAddressOwner(ctx context.Context, arg LocalAddressOwnerParams) (LocalAddressOwnerRow, error) {
+	row := q.db.QueryRow(ctx, localAddressOwner, arg.NetworkID, arg.Address)
+	var i LocalAddressOwnerRow
+	err := row.Scan(&i.ServerID, &i.ProjectID)
+	return i, err
+}
+
 const lockLocalPorts = `-- name: LockLocalPorts :exec
 LOCK TABLE local_ports IN SHARE ROW EXCLUSIVE MODE
 `

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/netip"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,6 +22,18 @@ type Metadata struct{ Pool *pgxpool.Pool }
 // any more; Unavailable: the database does not answer.
 func (m Metadata) Metadata(ctx context.Context, id compute.ServerID) (metadata.Server, error) {
 	return m.MetadataAfter(ctx, id, nil)
+}
+
+// AddressOwner gives the server that has an address of a network of the configuration, and its project. NotFound: none has.
+func (m Metadata) AddressOwner(ctx context.Context, network compute.NetworkID, address netip.Addr) (compute.ServerID, string, error) {
+	row, err := New(m.Pool).LocalAddressOwner(ctx, LocalAddressOwnerParams{NetworkID: network, Address: address.String()})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return compute.ServerID{}, "", compute.Errorf(compute.NotFound, "no server has the address %s", address)
+	case err != nil:
+		return compute.ServerID{}, "", compute.Errorf(compute.Unavailable, "whose address %s is: %w", address, err)
+	}
+	return compute.ServerID{UUID: row.ServerID}, row.ProjectID, nil
 }
 
 // MetadataAfter is Metadata as it will be when a rebuild that is ahead of the record

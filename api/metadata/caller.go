@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/netip"
 
 	"github.com/labstack/echo/v4"
 )
@@ -16,9 +17,22 @@ const (
 	headerSignature = "X-Instance-Id-Signature"
 )
 
-// caller gives the server and the project that the proxy vouches for. 400: a header
+// caller gives the server that asks, and its project.
+func (s *service) caller(r *http.Request) (server, project string, err error) {
+	if s.Owner == nil {
+		return s.vouched(r.Header)
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "", "", err
+	}
+	id, project, err := s.Owner(r.Context(), from.Addr().Unmap())
+	return id.String(), project, err
+}
+
+// vouched gives the server and the project that the proxy vouches for. 400: a header
 // is missing, or there are two; 403: the signature is not the proxy's.
-func (s *service) caller(h http.Header) (server, project string, err error) {
+func (s *service) vouched(h http.Header) (server, project string, err error) {
 	for _, name := range []struct{ header, shown string }{
 		{headerServer, "X-Instance-ID"}, {headerSignature, "X-Instance-ID-Signature"}, {headerProject, "X-Tenant-ID"},
 	} {

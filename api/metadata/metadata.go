@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 
 	"github.com/google/uuid"
@@ -26,7 +27,9 @@ type Servers interface {
 type Config struct {
 	Servers Servers
 	Secret  []byte // shared with the proxy, which signs with it which server asks
-	Logger  *slog.Logger
+	// Owner, where there is no proxy, gives the server that has the address of who asks, and its project. NotFound: none has.
+	Owner  func(ctx context.Context, address netip.Addr) (compute.ServerID, string, error)
+	Logger *slog.Logger
 }
 
 type service struct{ Config }
@@ -49,7 +52,7 @@ func (s *service) get(c echo.Context) error {
 	if path.Clean("/"+asked) == "/" { // the one question that anybody may ask
 		return answer(c, documents.Root())
 	}
-	id, project, err := s.caller(c.Request().Header)
+	id, project, err := s.caller(c.Request())
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,15 @@ package metadata_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api/metadata"
+	"strongroom/compute"
 	"strongroom/schema"
 	"strongroom/schema/schematest"
 )
@@ -41,6 +44,9 @@ func TestLowTheMetadataServiceNeedsLittleOfTheDatabase(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, "%s: %s", path, body)
 		require.Contains(t, strings.ReplaceAll(body, `":"`, `": "`), says, path)
 	}
+
+	_, _, err := schema.Metadata{Pool: pool}.AddressOwner(t.Context(), compute.NetworkID{UUID: uuid.New()}, netip.MustParseAddr("10.0.0.7"))
+	require.ErrorContains(t, err, "no server has the address 10.0.0.7")
 
 	schematest.Confined(t, k.pool, pool, "SELECT * FROM schema_compatibility LIMIT 0") // all of whose one column it reads
 	for _, statement := range []string{

@@ -74,6 +74,7 @@ type Config struct {
 	Metadata struct {
 		Listen       string `koanf:"listen"`
 		SharedSecret string `koanf:"proxy_shared_secret"` // file of the secret that Neutron's metadata agent signs with
+		LocalPort    int    `koanf:"local_port"`          // at the gateways of networks.local, for their guests; 0: none
 	} `koanf:"metadata"`
 	ConsoleProxy struct {
 		Listen         string        `koanf:"listen"`

@@ -58,7 +58,10 @@ func (l Layout) consoleAddr() string { return l.port(8) }
 func (l Layout) consoleIdentity() string { return l.path("console-proxy.pem") }
 
 // MetadataAddr is where the metadata service listens.
-func (l Layout) MetadataAddr() string { return l.port(6) }
+func (l Layout) MetadataAddr() string { return l.port(metadataPort) }
+
+// metadataPort is the metadata service's, of the row. Guests find it at it, too, at the gateways of their networks.
+const metadataPort = 6
 
 // MetadataSecret holds the secret of the metadata service's proxies.
 func (l Layout) MetadataSecret() string { return l.path("metadata.secret") }

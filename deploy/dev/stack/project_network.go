@@ -10,7 +10,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -72,6 +75,7 @@ func networkSettings(all []local.Network) map[string]any {
 type projectNetworks struct {
 	socket   string // libvirtd's
 	networks []local.Network
+	metadata int // the port at which guests are answered at their gateways
 }
 
 func (p *projectNetworks) done() <-chan struct{} { return nil } // it has no process that could end
@@ -81,6 +85,9 @@ func (p *projectNetworks) start(ctx context.Context) error {
 		for _, n := range p.networks {
 			if err := ensureNetwork(ctx, l, n); err != nil {
 				return fmt.Errorf("network %s (%s): %w", n.Name, n.Prefix, err)
+			}
+			if err := p.redirect(ctx, n); err != nil {
+				return fmt.Errorf("network %s: %w", n.Name, err)
 			}
 		}
 		return nil
@@ -92,12 +99,49 @@ func (p *projectNetworks) stop(ctx context.Context) error {
 	return p.do(ctx, func(l *libvirt.Libvirt) error {
 		var problems []error
 		for _, n := range p.networks {
+			problems = append(problems, p.unredirect(ctx, n))
 			if found, err := l.NetworkLookupByUUID(libvirt.UUID(n.ID.UUID)); err == nil {
 				problems = append(problems, l.NetworkDestroy(found))
 			}
 		}
 		return errors.Join(problems...)
 	})
+}
+
+// redirect has what guests of a network ask of 169.254.169.254 come to their gateway: the machine itself may have a
+// metadata service of its own there.
+func (p *projectNetworks) redirect(ctx context.Context, n local.Network) error {
+	if p.redirects(ctx, n) {
+		return nil
+	}
+	return iptables(ctx, "-I", p.rule(n))
+}
+
+func (p *projectNetworks) redirects(ctx context.Context, n local.Network) bool {
+	return iptables(ctx, "-C", p.rule(n)) == nil
+}
+
+func (p *projectNetworks) unredirect(ctx context.Context, n local.Network) error {
+	if !p.redirects(ctx, n) {
+		return nil
+	}
+	return iptables(ctx, "-D", p.rule(n))
+}
+
+func (p *projectNetworks) rule(n local.Network) []string {
+	return []string{
+		"PREROUTING", "-i", n.Bridge, "-d", "169.254.169.254/32", "-p", "tcp", "--dport", "80",
+		"-j", "REDIRECT", "--to-ports", strconv.Itoa(p.metadata),
+	}
+}
+
+// iptables does something with a rule of the table nat. libvirt's networks need the program, too.
+func iptables(ctx context.Context, do string, rule []string) error {
+	out, err := exec.CommandContext(ctx, "iptables", append([]string{"-w", "10", "-t", "nat", do}, rule...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("iptables %s: %w: %s", do, err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 // ensureNetwork has a network up. One that is up has guests on it and stays as it is.

@@ -47,7 +47,7 @@ func (s *Stack) raise(ctx context.Context) error {
 		return err
 	}
 	if len(in.networks) > 0 {
-		if err := s.add(ctx, "networks", &projectNetworks{socket: in.hosts[0].socket, networks: in.networks}); err != nil {
+		if err := s.add(ctx, "networks", &projectNetworks{socket: in.hosts[0].socket, networks: in.networks, metadata: s.cfg.PortBase + metadataPort}); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
 		},
 		"api":           map[string]any{"listen": l.apiAddr(), "allow_resize_to_same_host": len(in.hosts) <= 1},
-		"metadata":      map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret()},
+		"metadata":      map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret(), "local_port": l.PortBase + metadataPort},
 		"console_proxy": map[string]any{"listen": l.consoleAddr(), "public_url": "http://" + l.consoleAddr(), "identity": l.consoleIdentity()},
 		"keys":          map[string]any{"backend": "local", "path": l.path("keys"), "master": l.path("master.key")},
 		"images":        map[string]any{"backend": "local", "path": l.path("images")},
