@@ -168,6 +168,8 @@ func TestNoServerStartsBesideItself(t *testing.T) {
 		"Instance "+id+" may still run on a host that does not answer. Try again when that is back.")
 	c.exec(`UPDATE ledger SET state = 'intended', blocked_by = '' WHERE kind = 'running_domain'`) // who started it was cut off
 	c.act(t, member, id, `{"os-start": null}`, at("2.1")).ok(409)
+	c.act(t, member, id, `{"shelve": null}`, at("2.1")).fails(409, "conflictingRequest",
+		"Instance "+id+" may still run on a host that does not answer. Try again when that is back.")
 	c.settle(id, compute.VMPaused, compute.TaskNone) // halted for a live migration of which the end is not known
 	c.act(t, member, id, `{"unpause": null}`, at("2.1")).ok(409)
 	c.act(t, admin, id, `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, at("2.30")).fails(409, "conflictingRequest",

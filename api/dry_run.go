@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -243,9 +244,12 @@ func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute
 		want.TPMStorage = own.TPMStorage
 	}
 	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
-	fit := slices.DeleteFunc(compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), isNot)
-	if len(fit) == 0 {
-		f.refuse(0, compute.NoValidHost)
+	fit, refusal := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), error(nil)
+	if p.SeeksTPM && p.Only == nil {
+		fit, refusal = want.KeepTPM(fit, all, own.ID, nil, now)
+	}
+	if fit = slices.DeleteFunc(fit, isNot); len(fit) == 0 {
+		f.refuse(0, cmp.Or[error](refusal, compute.Errorf(compute.NoHost, compute.NoValidHost)).Error())
 	} else {
 		f.Host, sharedTPM = &hostView{fit[0].ID, fit[0].Name}, own.SharesTPM(fit[0])
 	}

@@ -12,7 +12,7 @@ func MayBegin(ctx context.Context, q *Queries, of compute.Facts, id compute.Serv
 	switch {
 	case of.Kind == compute.OpEvacuate: // what waits to be put back waits for its host, which is dead
 		return RunsNowhereElse(ctx, q, id)
-	case of.RunsGuest():
+	case of.RunsGuest(), of.Kind == compute.OpShelve:
 		return RunsHere(ctx, q, id)
 	case of.TakesTPM():
 		return HasTPMBack(ctx, q, id)
@@ -20,7 +20,7 @@ func MayBegin(ctx context.Context, q *Queries, of compute.Facts, id compute.Serv
 	return nil
 }
 
-// RunsHere refuses, with Conflict, to boot a server that another host than its own may still
+// RunsHere refuses, with Conflict, to boot, or to shelve, a server that another host than its own may still
 // run, and one whose TPM state is not yet what it was before a move that failed.
 func RunsHere(ctx context.Context, q *Queries, id compute.ServerID) error {
 	if err := HasTPMBack(ctx, q, id); err != nil {
@@ -39,7 +39,7 @@ func HasTPMBack(ctx context.Context, q *Queries, id compute.ServerID) error {
 	return compute.Errorf(compute.Conflict, "The state of the vTPM of instance %s is still to be put back on its host. Try again when that was done.", id)
 }
 
-// RunsNowhereElse refuses, with Conflict, to boot a server that another host than its own may
+// RunsNowhereElse refuses, with Conflict, to boot, or to shelve, a server that another host than its own may
 // still run.
 func RunsNowhereElse(ctx context.Context, q *Queries, id compute.ServerID) error {
 	may, err := q.RunsElsewhere(ctx, id.UUID)

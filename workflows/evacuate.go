@@ -67,7 +67,7 @@ func (e *evacuation) checkKeys(ctx workflow.Context) error {
 }
 
 // place claims a host, of those that have the state of the vTPM if one of them can take the server. If its worker does not
-// take work in time, or it cannot plug the server's ports, another one is claimed.
+// take work in time, or it cannot plug the server's ports, another one is claimed: of those that have the state, if one of them is silent.
 func (e *evacuation) place(ctx workflow.Context) error {
 	e.unclaimLast()
 	not, err := e.notHere(ctx)
@@ -81,6 +81,9 @@ func (e *evacuation) place(ctx workflow.Context) error {
 	var refusal error
 	for {
 		if err := e.claim(ctx, asked); err != nil {
+			if compute.Is(durable.FromTemporal(err), compute.Conflict) { // it says what to do
+				return err
+			}
 			return cmp.Or(refusal, err)
 		}
 		e.unwritten.Migration = &record.Migration{Type: record.EvacuationType, To: e.to.host.ID, Flavor: e.to.server.Flavor.ID}
@@ -94,6 +97,7 @@ func (e *evacuation) place(ctx workflow.Context) error {
 			return err
 		case silent:
 			e.giveUpHost(reach, false)
+			asked.Silent = append(asked.Silent, e.to.host.ID)
 		default:
 			refusal = err
 		}

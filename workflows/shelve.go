@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -38,7 +39,7 @@ func (s *shelve) run(ctx workflow.Context) error {
 	}
 	s.keeper = keeper{machine: s.from, owner: was.OwnersCredential(s.asked.Credential)}
 	for _, next := range []func(workflow.Context) error{
-		s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM, s.saveNVRAM,
+		s.isHere, s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM, s.saveNVRAM,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -60,6 +61,18 @@ func (s *shelve) run(ctx workflow.Context) error {
 		return err
 	}
 	return s.commit(ctx, record.SettleInput{VMState: compute.VMShelved, Power: compute.PowerShutdown})
+}
+
+// isHere sees that no other host may still run the guest, on data that are given up, and that the state of its vTPM is what it is
+// to be, before anything of it is kept.
+func (s *shelve) isHere(ctx workflow.Context) error {
+	has, err := ledger.Things.Run(ctx, compute.ServerOwner(s.Server))
+	if err != nil {
+		return err
+	}
+	here := s.from.host.ID.String() // where the guest is stopped
+	elsewhere := slices.DeleteFunc(slices.Clone(has), func(t compute.Thing) bool { return t.Place == here })
+	return cmp.Or(compute.RunsNowhere(elsewhere), compute.HasTPMBack(has))
 }
 
 // checkKeys sees that the keys can be read with which the disks are copied, before the guest

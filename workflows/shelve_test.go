@@ -407,21 +407,50 @@ func TestAShelvedServerThatMayRunStaysWhereItIs(t *testing.T) {
 		kind  compute.OperationKind
 		task  compute.TaskState
 		in    any
+		on    int // which host may run it
 	}{
-		"unshelve": {offloaded(spawned), compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}},
-		"offload":  {shelved, compute.OpShelveOffload, compute.TaskShelvingOffloading, nil},
+		"unshelve": {offloaded(spawned), compute.OpUnshelve, compute.TaskUnshelving, compute.UnshelveArguments{}, 0},
+		"offload":  {shelved, compute.OpShelveOffload, compute.TaskShelvingOffloading, nil, 0},
+		"shelve":   {spawned, compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := v.setup(t)
 			was := b.row.server.VMState
-			b.also(compute.ThingRunningDomain, b.hosts[0].String(), compute.InstanceName(b.row.server.ID))
+			b.also(compute.ThingRunningDomain, b.hosts[v.on].String(), compute.InstanceName(b.row.server.ID))
 			err := b.run(v.kind, b.accept(v.kind, v.task, v.in), nil)
 			require.Contains(t, durable.FromTemporal(err).Message, "may still run the server")
 			require.Equal(t, was, b.row.server.VMState)
 			require.Len(t, b.domains, len(b.claims))
 		})
 	}
+}
+
+// A shelve does not store what a resize that failed made of the state of the vTPM: it waits until that was put back.
+func TestShelveWaitsForATPMThatIsToBePutBack(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	key := b.tpmKey(b.hosts[0].String(), b.row.server.ID.String())
+	state := b.states[key]
+	b.fault = at(call{name: tpm.PutBack.Name, nth: 1}, fault{after: func() error {
+		b.down[b.hosts[0]] = true
+		return errBroken
+	}})
+	require.Error(t, b.resizeIt(here(otherTPM)))
+	b.fault = nil
+	require.NotEqual(t, state, b.states[key])
+	shelve := func() error {
+		return b.run(compute.OpShelve, b.accept(compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}), nil)
+	}
+	require.ErrorContains(t, shelve(), "still to be put back")
+	require.Empty(t, b.stored)
+	clear(b.down)
+	b.reapAll()
+	require.Equal(t, state, b.states[key])
+	require.NoError(t, shelve())
+	require.Contains(t, slices.Collect(maps.Values(b.stored)), state)
+	require.Empty(t, b.audit())
+	require.Empty(t, b.broken)
 }
 
 // A host that refuses the server, or takes no work before the guest was started there, is left

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/domain"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
+	"strongroom/durable"
 )
 
 // sharing is a bench whose hosts have the states of TPMs on one storage.
@@ -86,6 +88,24 @@ func TestEvacuateSeeksTheHostsThatHaveTheTPM(t *testing.T) {
 	b := spawned(t)
 	require.NoError(t, b.migrateIt(compute.MigrateArguments{}))
 	require.Nil(t, b.tpmOf)
+}
+
+// TPM-39: a host that has the state of the vTPM takes no work in time: that is said where the next host is asked for, and an evacuate
+// that is refused for it leaves the server as it was.
+func TestEvacuateGivesUpNoTPMForASilentHost(t *testing.T) {
+	t.Parallel()
+	b := sharing(fenced(spawned))(t)
+	from, silent, was, state := b.hosts[0], b.hosts[1], b.row.server, b.state()
+	b.down[from], b.forced[from], b.waitsPeers = true, true, true
+	b.hosts = append(b.hosts, compute.HostID{UUID: uuid.New()})
+	in := b.accept(compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{})
+	err := b.run(compute.OpEvacuate, in, silenced(&silence{hosts: []compute.HostID{silent}, quick: true}))
+	require.Equal(t, compute.Conflict, durable.FromTemporal(err).Kind, "%v", err)
+	require.ErrorContains(t, err, "start the worker of host-"+silent.String()[:4])
+	require.Equal(t, []any{was.VMState, *was.Host}, []any{b.row.server.VMState, *b.row.server.Host})
+	require.Equal(t, state, b.state())
+	require.Len(t, b.claims, 1)
+	require.Empty(t, b.broken)
 }
 
 // Where the new host has the state itself, an evacuate restores no backup of it, which is older; that

@@ -133,6 +133,9 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 		return placement.ClaimResult{}, record.Superseded()
 	}
 	w.tpmOf = in.TPMOf
+	if w.waitsPeers && len(in.Silent) > 0 && in.Only == nil {
+		return placement.ClaimResult{}, compute.Errorf(compute.Conflict, "start the worker of host-%s", in.Silent[0].String()[:4])
+	}
 	for _, h := range w.hosts {
 		if !slices.Contains(in.Not, h) && (in.Only == nil || *in.Only == h) {
 			if in.Alone {

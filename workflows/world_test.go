@@ -32,6 +32,7 @@ type world struct {
 	events     map[string]string     // by eventKey: "" while open, else the result
 	claims     map[compute.OperationID]compute.HostID
 	tpmOf      *compute.HostID // of the last claim
+	waitsPeers bool            // a host that took no work has the state of the vTPM, and others have not
 	ledger     map[compute.Sighting]compute.Thing
 	released   []compute.Thing
 	handedOver []compute.Thing

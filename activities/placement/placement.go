@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -62,8 +63,9 @@ type ClaimInput struct {
 	// were terminated, and go as the new one comes.
 	Alone bool `json:"alone,omitempty"`
 	// TPMOf is the host that has the state of the server's vTPM, and cannot be asked for it: hosts that have it on
-	// the same storage come first (TPM-39). nil: there is none to look for.
-	TPMOf *compute.HostID `json:"tpm_of,omitempty"`
+	// the same storage come first (TPM-39), and while one of them does not answer, no other is taken. nil: there is none to look for.
+	TPMOf  *compute.HostID  `json:"tpm_of,omitempty"`
+	Silent []compute.HostID `json:"silent,omitempty"` // those of Not that took no work
 }
 
 // ClaimResult is the host that took the server.
@@ -79,9 +81,9 @@ type ClaimResult struct {
 // resources on it, so that any number of claims at once never overcommit a
 // host, nor break the policy of the server's group. A claim that the operation has already is kept. A server that has a place
 // stays there: it has two claims until its operation decides.
-// NoHost: none can take the server.
+// NoHost: none can take the server. Conflict: none that has the state of its vTPM (TPMOf), and one that does not answer may.
 func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, error) {
-	hosts, err := a.candidates(ctx, in)
+	hosts, refusal, err := a.candidates(ctx, in)
 	if err != nil {
 		return ClaimResult{}, err
 	}
@@ -93,15 +95,14 @@ func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, err
 			return out, err
 		}
 	}
-	return ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)
+	return ClaimResult{}, cmp.Or[error](refusal, compute.Errorf(compute.NoHost, compute.NoValidHost))
 }
 
 // candidates gives the hosts that could take the server, the best first; the
 // host that it has already comes before all others. What is read here is only
-// for the choice: claimOn decides.
-func (a *Activities) candidates(ctx context.Context, in ClaimInput) ([]schema.HostsWithUseRow, error) {
-	var out []schema.HostsWithUseRow
-	err := fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
+// for the choice: claimOn decides. refusal is why none may take it that is not among them; nil: none can.
+func (a *Activities) candidates(ctx context.Context, in ClaimInput) (out []schema.HostsWithUseRow, refusal, err error) {
+	err = fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
 		rows, err := q.HostsWithUse(ctx)
 		if err != nil {
 			return err
@@ -126,13 +127,17 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) ([]schema.Ho
 		if want.Affinity, err = schema.LoadAffinity(ctx, q, in.Server, in.Operation, false); err != nil {
 			return err
 		}
-		hosts := compute.Among(schema.Hosts(rows), not, in.Only)
-		for _, host := range compute.Candidates(hosts, want, time.Now()) {
+		all, now := schema.Hosts(rows), time.Now()
+		fit := compute.Candidates(compute.Among(all, not, in.Only), want, now)
+		if in.TPMOf != nil && in.Only == nil {
+			fit, refusal = want.KeepTPM(fit, all, *in.TPMOf, in.Silent, now)
+		}
+		for _, host := range fit {
 			out = append(out, byID[host.ID])
 		}
 		return nil
 	})
-	return out, err
+	return out, refusal, err
 }
 
 // heldClaim gives the claim that the operation has, unless its host could not take
