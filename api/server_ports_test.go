@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -171,6 +172,7 @@ func TestWhatIsShownOfPorts(t *testing.T) {
 	one := fmt.Sprintf(`{"port_id":%q,"net_id":%q,"mac_addr":"fa:16:3e:00:00:01","port_state":"ACTIVE","fixed_ips":%s,"tag":"front"}`, port, networkID, ips)
 	get("/os-interface").is(200, `{"interfaceAttachments":[`+one+`]}`)
 	get("/os-interface/"+port.String()).is(200, `{"interfaceAttachment":`+one+`}`)
+	c.do(t, member, "GET", "/servers/"+id+"/os-interface/"+port.String(), "", at("2.69")).is(200, `{"interfaceAttachment":`+strings.Replace(one, `,"tag":"front"`, "", 1)+`}`)
 	other := uuid.NewString()
 	get("/os-interface/"+other).fails(404, "itemNotFound", "Instance "+id+" does not have a port with id "+other)
 	n.now = func([]compute.Network) ([]compute.Network, error) {
