@@ -33,11 +33,13 @@ type Backup struct {
 	Rotation int    `json:"rotation"` // how many of the type are kept, this one among them
 }
 
-// The properties of an image by which a backup is known.
+// The properties of an image of a server. A backup is known by the first three.
 const (
 	imageType  = "image_type"
 	backupType = "backup_type"
 	instanceID = "instance_uuid"
+	userID     = "user_id"
+	baseImage  = "base_image_ref"
 )
 
 // IsOfServer reports whether an image was made of a server.
@@ -102,13 +104,13 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 	if in.encrypts(s) {
 		allowEncryption(properties)
 	}
-	properties[imageType] = cmp.Or(in.Metadata[imageType], "snapshot")
+	for _, said := range [][2]string{{imageType, "snapshot"}, {userID, s.UserID}, {baseImage, s.Image.ID.String()}} {
+		properties[said[0]] = cmp.Or(in.Metadata[said[0]], said[1]) // as in Nova (P7)
+	}
 	if in.Backup != nil { // they are found again by it
 		properties[imageType], properties[backupType] = "backup", in.Backup.Type
 	}
-	properties[instanceID] = s.ID.String()
-	properties["user_id"] = s.UserID
-	properties["base_image_ref"] = s.Image.ID.String()
+	properties[instanceID] = s.ID.String() // by which an image that was never finished is known as ours
 	img := Image{
 		ID: in.Image, Name: in.Name, DiskFormat: "qcow2", ContainerFormat: "bare", Visibility: "private",
 		MinDiskGB: s.Flavor.RootGB, MinRAMMB: s.Image.MinRAMMB, Properties: properties,
@@ -146,7 +148,7 @@ func allowEncryption(properties map[string]string) {
 // key alone. A key that two images named would be destroyed with the first (EE-24).
 var neverInherited = []string{
 	"os_encrypt_", "os_decrypt_", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_", "img_signature", "os_hash_", "stores",
-	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, "base_image_ref", imageType, backupType, "user_id", "checksum",
+	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, baseImage, imageType, backupType, userID, "checksum",
 	SystemTPMObject, SystemTPMObjectSHA256, SystemNVRAMObject, SystemNVRAMObjectSHA256, // of one server alone (TPM-38)
 }
 

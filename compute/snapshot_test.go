@@ -1,6 +1,7 @@
 package compute_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/uuid"
@@ -95,7 +96,8 @@ func TestEE45AnEncryptedImageAllowsEncryption(t *testing.T) {
 	}
 }
 
-// P7: whoever asks for an image says of what type it is, unless it is a backup.
+// P7: whoever asks for an image says of what type it is, unless it is a backup, whose it is, and of which image. Of which server it is, what
+// opens it and which backups it stands among, nobody says.
 func TestP7TheTypeOfAnImageIsTheRequests(t *testing.T) {
 	t.Parallel()
 	s := compute.Server{ID: server, Image: compute.Image{Properties: map[string]string{"image_type": "of the source"}}}
@@ -104,4 +106,12 @@ func TestP7TheTypeOfAnImageIsTheRequests(t *testing.T) {
 	in.Backup = &compute.Backup{Type: "daily"}
 	require.True(t, compute.SnapshotImage(s, in).IsBackup(server, "daily"))
 	require.Equal(t, "snapshot", compute.SnapshotImage(s, compute.SnapshotArguments{}).Properties["image_type"])
+	wins := map[string]string{"image_type": "test", "user_id": "another", "base_image_ref": "none", "os_distro": "mine"}
+	in = compute.SnapshotArguments{Metadata: maps.Clone(wins)}
+	for _, guarded := range []string{"instance_uuid", "backup_type", "os_encrypt_key_id", "os_decrypt_size", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_key_id",
+		"img_signature", "os_hash_algo", "stores", "tpm_object_id", "block_device_mapping"} {
+		in.Metadata[guarded] = "theirs"
+	}
+	wins["instance_uuid"] = server.String()
+	require.Equal(t, wins, compute.SnapshotImage(s, in).Properties)
 }

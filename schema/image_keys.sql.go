@@ -262,6 +262,20 @@ func (q *Queries) IsSecretNamed(ctx context.Context, arg IsSecretNamedParams) (b
 	return column_1, err
 }
 
+const isSecretOfImage = `-- name: IsSecretOfImage :one
+SELECT (EXISTS (SELECT FROM image_keys k WHERE k.secret = $1::uuid)
+    OR EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = $1::uuid::text
+        AND l.state = 'handed_over' AND l.name NOT LIKE 'strongroom legacy key %'))::boolean
+`
+
+// Whether a secret is that of an image, whoever made it. A key of Nova's whose import failed is handed over, too, and is none.
+func (q *Queries) IsSecretOfImage(ctx context.Context, secret uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, isSecretOfImage, secret)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const isSecretOfProject = `-- name: IsSecretOfProject :one
 SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = $1::uuid::text
     AND l.project_id = $2 AND l.state NOT IN ('released', 'handed_over'))::boolean

@@ -138,12 +138,21 @@ func (in Imported) correct(ctx context.Context, q *schema.Queries, key *compute.
 	return q.ReleaseOtherLegacyKeys(ctx, schema.ReleaseOtherLegacyKeysParams{ServerID: in.ID.UUID, Key: in.Key.String()})
 }
 
-// checkKey refuses a key that another server has: with this one it would go, and with it what the
-// other one has.
+// checkKey refuses a key that another server has, or an image (EE-46): with this one it would go,
+// and with it what the other one has. Who is about to use, or to delete, the key of an image waits.
 func (in Imported) checkKey(ctx context.Context, q *schema.Queries) error {
+	if _, err := q.LockSecretThings(ctx, schema.LockSecretThingsParams{Secret: in.Key.UUID}); err != nil {
+		return err
+	}
 	used, err := q.IsSecretOfServer(ctx, in.Key.UUID)
-	if err == nil && used {
-		err = compute.Errorf(compute.Conflict, "key %s is that of another server's disk or vTPM", in.Key)
+	if err != nil {
+		return err
+	}
+	if used {
+		return compute.Errorf(compute.Conflict, "key %s is that of another server's disk or vTPM", in.Key)
+	}
+	if used, err = q.IsSecretOfImage(ctx, in.Key.UUID); err == nil && used {
+		err = compute.Errorf(compute.Conflict, "key %s is that of an image, which nobody could read once it went with the server", in.Key)
 	}
 	return err
 }

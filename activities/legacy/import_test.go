@@ -288,6 +288,48 @@ func TestEE48ImportIsRefused(t *testing.T) {
 	refused(func(*legacy.Imported) {}, "cannot be imported again")
 }
 
+// EE-46: a key that opens an image, made for it or named by its user, becomes no server's, with which it would go. One of an
+// import that failed is Nova's, whatever became of its server.
+func TestEE46TheKeyOfAnImageIsNotImported(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.nova(example(t))
+	right, made, named := in.Key, compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	op := b.Server(compute.OpCreate)
+	secret := op.Thing(compute.ThingKeySecret, compute.PlaceKeyManager, "strongroom image "+uuid.NewString()+" "+string(op.ID))
+	secret.Reference = made.String()
+	require.NoError(t, ledger.Open(b.Ctx, b.Q, []compute.Thing{secret}))
+	require.NoError(t, ledger.HandOver(b.Ctx, b.Q, []compute.Thing{secret}))
+	require.NoError(t, b.Q.RecordImageKey(b.Ctx, schema.RecordImageKeyParams{
+		ImageID: compute.ImageID{UUID: uuid.New()}, OperationID: op.ID, ProjectID: in.ProjectID, Secret: named,
+	}))
+	refused := func(key compute.SecretID) {
+		t.Helper()
+		in.Key = key
+		before := b.Dump("servers", "server_disks", "ledger", "operations")
+		_, err := b.Import(b.Ctx, in)
+		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "key "+key.String()+" is that of an image")
+		require.Equal(t, before, b.Dump("servers", "server_disks", "ledger", "operations"))
+	}
+	refused(made)
+	refused(named)
+	in.Key = right
+	_, err := b.Import(b.Ctx, in)
+	require.NoError(t, err)
+	b.Exec("UPDATE servers SET current_operation = '', task_state = '', vm_state = 'error' WHERE id = $1", in.ID)
+	refused(made)
+	refused(named)
+	b.Exec("UPDATE servers SET deleted_at = now() WHERE id = $1", in.ID)
+	in.ID, in.Key, in.Networks = compute.ServerID{UUID: uuid.New()}, right, []compute.Network{}
+	in.Disks = slices.Clone(in.Disks)
+	for i := range in.Disks {
+		in.Disks[i].ID = compute.DiskID{UUID: uuid.New()}
+	}
+	_, err = b.Import(b.Ctx, in)
+	require.NoError(t, err)
+}
+
 // The file of the documents, and what it may not say.
 func TestEE48ImportFile(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package volume_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -343,6 +344,7 @@ func TestEveryPolicyIsInTheDocs(t *testing.T) {
 	section, _, _ := strings.Cut(after, "\n## ")
 	defaults := map[string]string{
 		"any authorised user": policy.Anyone, "administrators": policy.Admin, "readers of the project, administrators": policy.ProjectReaderOrAdmin,
+		"the role `admin`": "role:admin",
 	}
 	rules, names := policy.Rules{}, []string{}
 	for line := range strings.Lines(section) {
@@ -357,6 +359,8 @@ func TestEveryPolicyIsInTheDocs(t *testing.T) {
 			switch {
 			case strings.HasPrefix(name, ":"): // like the one before it, but for its end
 				rule = rule[:strings.LastIndex(rule, ":")] + name
+			case name == "context_is_admin":
+				rule = name
 			case !strings.Contains(name, ":"):
 				rule = "volume_extension:" + name
 			default:
@@ -367,7 +371,16 @@ func TestEveryPolicyIsInTheDocs(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, volume.Rules, rules)
+	want := maps.Clone(volume.Rules)
+	want["context_is_admin"] = "role:admin" // of the compute API's rules
+	require.Equal(t, want, rules)
+	source, err := os.ReadFile("rules.go")
+	require.NoError(t, err)
+	asked := regexp.MustCompile(`(?m)^\trule\w+ += "([^"]+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Len(t, asked, len(want))
+	for _, rule := range asked {
+		require.Contains(t, rules, rule[1], "a handler asks for it")
+	}
 	for _, name := range append(slices.Clone(volume.VisibleExtraSpecs), "api.volume_type", "api.policy_file", "provider", "control_location", "cipher", "key_size") {
 		require.Contains(t, names, name)
 	}

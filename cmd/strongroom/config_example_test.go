@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -68,6 +71,57 @@ func TestEE49TheExampleHasTheDefaults(t *testing.T) {
 		"temporal.tls.own", "identity.interface", "quota.backend", "keys.backend", "images.backend", "objects.backend", "trusts.backend", // as clouds have it
 		"api.proxy_header", "api.max_image_disk_gb", // empty and 0 are the same
 	}, other)
+}
+
+// EE-49: where the tables of encryption and of vTPMs have the back end of a service, they have each of its settings
+// that there is, also those that the example has as comments alone.
+func TestEE49TablesHaveEverySettingOfAService(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	allKeys(reflect.TypeFor[Config](), "", &keys)
+	name := regexp.MustCompile("`([a-z_.]+)`")
+	for page, least := range map[string]int{"encryption.md": 1, "vtpm.md": 3} {
+		text, err := os.ReadFile("../../docs/" + page)
+		require.NoError(t, err)
+		has, services := map[string]bool{}, map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			section := ""
+			for _, m := range name.FindAllStringSubmatch(line, -1) {
+				is := m[1]
+				if strings.HasPrefix(is, ".") {
+					is = section + is
+				}
+				if before, last, found := strings.Cut(is, "."); found && strings.HasPrefix(line, "|") {
+					section, has[is] = before, true
+					services[section] = services[section] || last == "backend"
+				}
+			}
+		}
+		found := 0
+		for service, is := range services {
+			if is {
+				found++
+				for _, key := range keys {
+					if strings.HasPrefix(key, service+".") {
+						assert.True(t, has[key], "docs/%s: %s", page, key)
+					}
+				}
+			}
+		}
+		require.GreaterOrEqual(t, found, least, page)
+	}
+}
+
+// allKeys lists the keys that are no sections.
+func allKeys(t reflect.Type, path string, keys *[]string) {
+	for i := range t.NumField() {
+		key := path + t.Field(i).Tag.Get("koanf")
+		if t.Field(i).Type.Kind() == reflect.Struct {
+			allKeys(t.Field(i).Type, key+".", keys)
+		} else {
+			*keys = append(*keys, key)
+		}
+	}
 }
 
 // otherKeys lists the keys that have another value in one configuration than in another.

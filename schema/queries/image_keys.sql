@@ -32,6 +32,12 @@ SELECT (EXISTS (SELECT FROM server_disks d JOIN servers s ON s.id = d.server_id
     OR EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = sqlc.arg(secret)::uuid::text
         AND l.state NOT IN ('released', 'handed_over')))::boolean;
 
+-- name: IsSecretOfImage :one
+-- Whether a secret is that of an image, whoever made it. A key of Nova's whose import failed is handed over, too, and is none.
+SELECT (EXISTS (SELECT FROM image_keys k WHERE k.secret = sqlc.arg(secret)::uuid)
+    OR EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = sqlc.arg(secret)::uuid::text
+        AND l.state = 'handed_over' AND l.name NOT LIKE 'strongroom legacy key %'))::boolean;
+
 -- name: IsSecretOfProject :one
 -- Whether the ledger has a secret of the project that no image has.
 SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = sqlc.arg(secret)::uuid::text
