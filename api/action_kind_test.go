@@ -34,7 +34,7 @@ var requests = map[compute.OperationKind]asked{
 	compute.OpCreateImage:  {member, action(`{"createImage": {"name": "copy"}}`)},
 	compute.OpCreateBackup: {member, action(`{"createBackup": {"name": "copy", "backup_type": "daily", "rotation": 1}}`)},
 	compute.OpRebuild: {member, func(c *cloud, t *testing.T, by who, id string) answer {
-		return c.rebuild(t, by, id, c.imageOf(nil), "", "2.1")
+		return c.rebuild(t, by, id, c.imageOf(map[string]string{"hw_ephemeral_encryption": "false"}), "", "2.1")
 	}},
 	compute.OpRotateKeys: {member, action(`{"rotateKeys": null}`)},
 	compute.OpShareAttach: {member, func(c *cloud, t *testing.T, by who, id string) answer {
