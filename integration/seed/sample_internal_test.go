@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The same seed leaves out the same half, and each test is in some sample.
-func TestSamplesLeaveHalfOfTheTests(t *testing.T) {
+// The same seed leaves out the same ones, and each test is in some sample.
+func TestSamplesLeaveAThirdOfTheTests(t *testing.T) {
 	t.Parallel()
 	names := []string{"TestA", "TestB", "TestC", "TestD", "TestE"}
 	seen := map[string]bool{}
 	for i := range 50 {
 		text := fmt.Sprint(i)
 		left := leaves(text, slices.Clone(names))
-		require.Len(t, left, 2)
+		require.Len(t, left, 3)
 		require.Equal(t, left, leaves(text, slices.Clone(names)))
 		for _, name := range names {
 			seen[name] = seen[name] || !slices.Contains(left, name)
