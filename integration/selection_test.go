@@ -96,7 +96,7 @@ func isOptional(name, text, beside string) bool {
 		takesCloud.MatchString(text) && !ofFinding.MatchString(name) && !ofRow.MatchString(text) && !ofRow.MatchString(beside)
 }
 
-// sampleOf leaves in the sample what a seed chooses of the optional tests: every third one of a back end, of the matrices and of
+// sampleOf leaves in the sample what a seed chooses of the optional tests: every fourth one of a back end, of the matrices and of
 // the others, and each of those that are for both on one of them.
 func sampleOf(all map[string]declared, text string) map[string]declared {
 	type pool struct {
@@ -118,7 +118,7 @@ func sampleOf(all map[string]declared, text string) map[string]declared {
 		for _, matrix := range []bool{false, true} {
 			names := pools[pool{place, matrix}]
 			d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-			for _, name := range names[:len(names)*2/3] {
+			for _, name := range names[:len(names)*3/4] {
 				one := some[name]
 				one.sample = nil
 				some[name] = one

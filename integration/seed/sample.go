@@ -22,7 +22,7 @@ func Dice(text, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) //nolint:gosec // it chooses tests
 }
 
-// Sample leaves a third of a package's longest tests in this run, as the seed chooses. With FullVariable set, and where
+// Sample leaves a quarter of a package's longest tests in this run, as the seed chooses. With FullVariable set, and where
 // -run asks for tests by name, it leaves out none. TestMain calls it before m.Run: a test that is skipped is a failure in CI, so
 // it is not begun. Not to be given are tests of a finding, and those of a row of the design documents that no end-to-end test shows.
 func Sample(tests ...func(*testing.T)) {
@@ -42,11 +42,11 @@ func Sample(tests ...func(*testing.T)) {
 	}
 }
 
-// leaves gives the names that a sample is without: two of three.
+// leaves gives the names that a sample is without: three of four.
 func leaves(text string, names []string) []string {
 	dice := Dice(text, strings.Join(names, " "))
 	dice.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:len(names)*2/3]
+	return names[:len(names)*3/4]
 }
 
 // Skip leaves the named tests out of this run, besides those that -skip has.

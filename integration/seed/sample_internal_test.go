@@ -9,7 +9,7 @@ import (
 )
 
 // The same seed leaves out the same ones, and each test is in some sample.
-func TestSamplesLeaveAThirdOfTheTests(t *testing.T) {
+func TestSamplesLeaveAQuarterOfTheTests(t *testing.T) {
 	t.Parallel()
 	names := []string{"TestA", "TestB", "TestC", "TestD", "TestE"}
 	seen := map[string]bool{}

@@ -49,7 +49,7 @@ func listBroken(b bench) {
 // What is there all the time is listed, whatever else comes and goes between two parts.
 func listInParts(b bench) {
 	var made []string
-	for range 25 {
+	for range 12 {
 		in := b.input(2 * segment)
 		b.put(in, noise(2*segment))
 		made = append(made, in.Name)
