@@ -116,9 +116,7 @@ func sampleOf(all map[string]declared, text string) map[string]declared {
 	}
 	for _, place := range []string{local, openStack} {
 		for _, matrix := range []bool{false, true} {
-			names := pools[pool{place, matrix}]
-			d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-			for _, name := range names[:len(names)*3/4] {
+			for _, name := range seed.Leave(d, pools[pool{place, matrix}]) {
 				one := some[name]
 				one.sample = nil
 				some[name] = one
@@ -226,14 +224,7 @@ func choose() error {
 		}
 	}
 	fmt.Printf("back end %s, %s=%s: %d of %d tests\n", leansOn(), seed.Variable, seed.Text(), len(all)-len(out), len(all))
-	if len(out) == 0 {
-		return nil
-	}
-	pattern := "^(" + strings.Join(out, "|") + ")$"
-	if skipped := flagText("test.skip"); skipped != "" {
-		pattern = skipped + "|" + pattern
-	}
-	return flag.Set("test.skip", pattern)
+	return seed.Skip(out...)
 }
 
 func flagText(name string) string { return flag.Lookup(name).Value.String() }

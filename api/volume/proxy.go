@@ -28,8 +28,8 @@ import (
 // maxTypes is the largest answer with volume types that is read, in bytes.
 const maxTypes = 16 << 20
 
-// CinderPatience is how long a Cinder may think about a request before it answers.
-const CinderPatience = 2 * time.Minute
+// cinderPatience is how long a Cinder may think about a request before it answers.
+const cinderPatience = 2 * time.Minute
 
 // ProxyConfig is what a proxy needs.
 type ProxyConfig struct {
@@ -60,7 +60,7 @@ type proxy struct {
 // NewProxy makes a proxy.
 func NewProxy(config ProxyConfig) http.Handler {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout, transport.Proxy = CinderPatience, nil
+	transport.ResponseHeaderTimeout, transport.Proxy = cinderPatience, nil
 	p := &proxy{config: config}
 	p.reach = httputil.ReverseProxy{
 		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.filter, ErrorHandler: p.fails, ErrorLog: slog.NewLogLogger(config.Logger.Handler(), slog.LevelWarn),

@@ -52,11 +52,9 @@ lock_path = %[1]s
 	if err := writeFile(file, []byte(text)); err != nil {
 		return err
 	}
-	p, err := process.Start(ctx, process.Config{
-		Name: metadataAgent, Command: []string{"/usr/bin/neutron-ovn-metadata-agent", "--config-file", file}, Dir: c.cfg.Dir,
-		Env:     []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + c.cfg.Dir, "PYTHONUNBUFFERED=1", "MALLOC_ARENA_MAX=2"},
-		LogFile: c.file("log/" + metadataAgent + ".log"), PIDFile: c.file("run/" + metadataAgent + ".pid"), OrphanSignal: syscall.SIGTERM, Patience: 3 * time.Second,
-	})
+	agent := c.process(metadataAgent, c.cfg.Dir, "/usr/bin/neutron-ovn-metadata-agent", "--config-file", file)
+	agent.Patience = 3 * time.Second
+	p, err := process.Start(ctx, agent)
 	if err != nil {
 		return err
 	}

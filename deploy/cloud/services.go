@@ -249,6 +249,21 @@ type service struct {
 	health  string // "": it needs not be waited for
 }
 
+// process is how a service is run.
+func (c *Cloud) process(name, home string, command ...string) process.Config {
+	return process.Config{
+		Name: name, Command: command, Dir: c.cfg.Dir,
+		// No proxy of this process's environment, and no language.
+		Env: []string{
+			"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + home, "STRONGROOM_CLOUD=" + c.cfg.Dir,
+			fmt.Sprintf("STRONGROOM_TOKEN_LIFE=%.0f", c.cfg.TokenExpiry.Seconds()),
+			"PYTHONUNBUFFERED=1", "MALLOC_ARENA_MAX=2",
+		},
+		LogFile: c.file("log/" + name + ".log"), PIDFile: c.file("run/" + name + ".pid"),
+		OrphanSignal: syscall.SIGTERM,
+	}
+}
+
 func (c *Cloud) services() []service {
 	var list []service
 	add := func(name, health string, command ...string) {
@@ -256,17 +271,7 @@ func (c *Cloud) services() []service {
 		if name == "barbican" {
 			home = c.file("etc") // where oslo.config looks for barbican.conf before /etc
 		}
-		list = append(list, service{name: name, health: health, process: process.Config{
-			Name: name, Command: command, Dir: c.cfg.Dir,
-			// No proxy of this process's environment, and no language.
-			Env: []string{
-				"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + home, "STRONGROOM_CLOUD=" + c.cfg.Dir,
-				fmt.Sprintf("STRONGROOM_TOKEN_LIFE=%.0f", c.cfg.TokenExpiry.Seconds()),
-				"PYTHONUNBUFFERED=1", "MALLOC_ARENA_MAX=2",
-			},
-			LogFile: c.file("log/" + name + ".log"), PIDFile: c.file("run/" + name + ".pid"),
-			OrphanSignal: syscall.SIGTERM,
-		}})
+		list = append(list, service{name: name, health: health, process: c.process(name, home, command...)})
 	}
 	wsgi := func(name, health string) {
 		add(name, c.url(name)+health, "/usr/bin/uwsgi-core", "--ini", c.file("etc/"+name+"-uwsgi.ini"))

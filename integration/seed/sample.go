@@ -35,16 +35,15 @@ func Sample(tests ...func(*testing.T)) {
 		path := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		names = append(names, path[strings.LastIndex(path, ".")+1:])
 	}
-	left := leaves(Text(), names)
+	left := Leave(Dice(Text(), strings.Join(names, " ")), names)
 	fmt.Fprintf(os.Stdout, "%s=%s leaves out %s\n", Variable, Text(), strings.Join(left, ", "))
 	if err := Skip(left...); err != nil {
 		panic(err)
 	}
 }
 
-// leaves gives the names that a sample is without: three of four.
-func leaves(text string, names []string) []string {
-	dice := Dice(text, strings.Join(names, " "))
+// Leave gives those of the names that a sample is without: three of four. It brings the names into another order.
+func Leave(dice *rand.Rand, names []string) []string {
 	dice.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	return names[:len(names)*3/4]
 }
