@@ -32,7 +32,7 @@ type zone struct {
 
 // zones gives all zones: the available ones first, each part by name.
 func (a *API) zones(r *Request) ([]zone, error) {
-	rows, err := a.db.HostsWithUse(r.Context())
+	rows, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return nil, err
 	}

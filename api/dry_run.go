@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -160,7 +159,7 @@ func (a *API) plan(r *Request, act action, id compute.ServerID, f *forecast) err
 	if err != nil {
 		return err
 	}
-	rows, err := a.db.HostsWithUse(r.Context())
+	rows, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return err
 	}
@@ -244,12 +243,12 @@ func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute
 		want.TPMStorage = own.TPMStorage
 	}
 	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
-	fit, refusal := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), error(nil)
+	fit, refusal := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), error(compute.Errorf(compute.NoHost, compute.NoValidHost))
 	if p.SeeksTPM && p.Only == nil {
 		fit, refusal = want.KeepTPM(fit, all, own.ID, nil, now)
 	}
 	if fit = slices.DeleteFunc(fit, isNot); len(fit) == 0 {
-		f.refuse(0, cmp.Or[error](refusal, compute.Errorf(compute.NoHost, compute.NoValidHost)).Error())
+		f.refuse(0, refusal.Error())
 	} else {
 		f.Host, sharedTPM = &hostView{fit[0].ID, fit[0].Name}, own.SharesTPM(fit[0])
 	}

@@ -38,7 +38,7 @@ func (a *API) foreseeDrain(r *Request) (any, error) {
 	if !r.Extended {
 		return nil, fault.NotFound("The resource could not be found.")
 	}
-	rows, err := a.db.HostsWithUse(r.Context())
+	rows, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"errors"
+	"cmp"
 	"net/http"
-
-	"github.com/jackc/pgx/v5"
 
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
@@ -47,7 +45,7 @@ func (a *API) hosts() Resource {
 }
 
 func (a *API) listHosts(r *Request) (any, error) {
-	rows, err := a.db.HostsWithUse(r.Context())
+	rows, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +61,11 @@ func (a *API) listHosts(r *Request) (any, error) {
 // hostNamed finds a host by its name.
 func (a *API) hostNamed(r *Request) (schema.HostsWithUseRow, error) {
 	name := r.Param("name")
-	h, err := a.db.HostWithUse(r.Context(), name)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return schema.HostsWithUseRow{}, fault.NotFound("Compute host %s could not be found.", name)
+	rows, err := a.db.HostsWithUse(r.Context(), &name)
+	if err != nil || len(rows) == 0 {
+		return schema.HostsWithUseRow{}, cmp.Or[error](err, fault.NotFound("Compute host %s could not be found.", name))
 	}
-	return schema.HostsWithUseRow(h), err
+	return rows[0], nil
 }
 
 // showHost gives what a host has, what of it is used, and by which projects' servers.

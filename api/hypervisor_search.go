@@ -11,7 +11,7 @@ import (
 
 // hypervisorsNamed gives the hosts whose names hold a text. A 404 when there are none.
 func (a *API) hypervisorsNamed(r *Request, part string) ([]schema.HostsWithUseRow, error) {
-	hosts, err := a.db.HostsWithUse(r.Context())
+	hosts, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (a *API) namedHypervisors(r *Request, withServers bool) (any, error) {
 
 // hypervisorStatistics sums over the enabled hosts.
 func (a *API) hypervisorStatistics(r *Request) (any, error) {
-	hosts, err := a.db.HostsWithUse(r.Context())
+	hosts, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return nil, err
 	}

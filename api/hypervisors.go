@@ -92,7 +92,7 @@ func (a *API) hypervisorsOf(r *Request, collection string) ([]schema.HostsWithUs
 		hosts, err := a.hypervisorsNamed(r, r.Query.Get("hypervisor_hostname_pattern"))
 		return hosts, nil, err
 	}
-	hosts, err := a.db.HostsWithUse(r.Context())
+	hosts, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil || r.Version < 33 {
 		return hosts, nil, err
 	}

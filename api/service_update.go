@@ -77,7 +77,7 @@ func (a *API) switchService(r *Request) (any, error) {
 }
 
 func (a *API) serviceNamed(r *Request, host, binary string) (compute.HostID, error) {
-	hosts, err := a.db.HostsWithUse(r.Context())
+	hosts, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return compute.HostID{}, err
 	}

@@ -51,7 +51,7 @@ var serviceQuery = validation.Since(func(v microversion.Version) validation.Sche
 }, 1, 75)
 
 func (a *API) listServices(r *Request) (any, error) {
-	hosts, err := a.db.HostsWithUse(r.Context())
+	hosts, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (a *API) hostUp(h schema.Host) bool {
 // hostByID finds a host by its id in the API: a uuid from 2.53 on, else a
 // number. The error of one that is not there is missing.
 func (a *API) hostByID(r *Request, id string, missing error) (schema.HostsWithUseRow, error) {
-	hosts, err := a.db.HostsWithUse(r.Context())
+	hosts, err := a.db.HostsWithUse(r.Context(), nil)
 	if err != nil {
 		return schema.HostsWithUseRow{}, err
 	}

@@ -160,7 +160,7 @@ func Candidates(hosts []Host, want Request, now time.Time) []Host {
 
 // KeepTPM gives, of the hosts that fit, those to which a server may go from one that cannot be asked for the state of its vTPM. As
 // long as a host that has that state could take the server, and does not answer, only others that have it are left; refusal,
-// with Conflict, is for where none of them takes it: elsewhere the vTPM would be given up. One that its operator forced down
+// with Conflict, is for where none of them takes it: elsewhere the vTPM would be given up. Otherwise it is NoHost. One that its operator forced down
 // is not waited for. silent are hosts that took no work.
 func (want Request) KeepTPM(fit, all []Host, from HostID, silent []HostID, now time.Time) (left []Host, refusal error) {
 	for _, h := range all {
@@ -174,7 +174,7 @@ func (want Request) KeepTPM(fit, all []Host, from HostID, silent []HostID, now t
 			"host %s has the state of the server's vTPM, on storage that it shares with the host that the server leaves, and does not answer; elsewhere that state "+
 				"would be given up: start the worker of %s and try again, force it down if it is dead as well, or name a host", h.Name, h.Name)
 	}
-	return fit, nil
+	return fit, Errorf(NoHost, NoValidHost)
 }
 
 // lacksTPM is 1 for a host that does not have the storage with the state of the server's vTPM.

@@ -381,114 +381,11 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 	return i, err
 }
 
-const hostWithUse = `-- name: HostWithUse :one
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, h.share_address, h.group_mb, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
-    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
-FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = $1 GROUP BY h.id
-`
-
-type HostWithUseRow struct {
-	ID                compute.HostID
-	Number            int64
-	Name              string
-	Address           string
-	AgentURL          string
-	Traits            []string
-	Networks          []string
-	VCPUs             int32
-	MemoryMB          int32
-	DiskGB            int32
-	VCPURatio         float64
-	MemoryRatio       float64
-	DiskRatio         float64
-	ReservedMemoryMB  int32
-	HypervisorType    string
-	HypervisorVersion int64
-	CPUInfo           []byte
-	AvailabilityZone  string
-	Uptime            string
-	Release           string
-	Disabled          bool
-	DisabledReason    *string
-	ForcedDown        bool
-	LastSeen          time.Time
-	CreatedAt         time.Time
-	ForgottenAt       *time.Time
-	NetworkProjects   map[string][]string
-	BootID            string
-	SyncedBootID      string
-	ResumeGuests      bool
-	TPMStorage        string
-	FenceAfter        int32
-	DefaultFormat     compute.DiskFormat
-	ReportNumber      int64
-	ShareAddress      string
-	GroupMB           *int64
-	VcpusUsed         int64
-	MemoryMbUsed      int64
-	DiskGbUsed        int64
-	GroupMBUsed       int64
-	Servers           int64
-	Revoked           bool
-}
-
-// One of them, by its name.
-func (q *Queries) HostWithUse(ctx context.Context, name string) (HostWithUseRow, error) {
-	row := q.db.QueryRow(ctx, hostWithUse, name)
-	var i HostWithUseRow
-	err := row.Scan(
-		&i.ID,
-		&i.Number,
-		&i.Name,
-		&i.Address,
-		&i.AgentURL,
-		&i.Traits,
-		&i.Networks,
-		&i.VCPUs,
-		&i.MemoryMB,
-		&i.DiskGB,
-		&i.VCPURatio,
-		&i.MemoryRatio,
-		&i.DiskRatio,
-		&i.ReservedMemoryMB,
-		&i.HypervisorType,
-		&i.HypervisorVersion,
-		&i.CPUInfo,
-		&i.AvailabilityZone,
-		&i.Uptime,
-		&i.Release,
-		&i.Disabled,
-		&i.DisabledReason,
-		&i.ForcedDown,
-		&i.LastSeen,
-		&i.CreatedAt,
-		&i.ForgottenAt,
-		&i.NetworkProjects,
-		&i.BootID,
-		&i.SyncedBootID,
-		&i.ResumeGuests,
-		&i.TPMStorage,
-		&i.FenceAfter,
-		&i.DefaultFormat,
-		&i.ReportNumber,
-		&i.ShareAddress,
-		&i.GroupMB,
-		&i.VcpusUsed,
-		&i.MemoryMbUsed,
-		&i.DiskGbUsed,
-		&i.GroupMBUsed,
-		&i.Servers,
-		&i.Revoked,
-	)
-	return i, err
-}
-
 const hostsWithUse = `-- name: HostsWithUse :many
 SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, h.share_address, h.group_mb, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
-FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name
+FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = $1::text OR $1::text IS NULL GROUP BY h.id ORDER BY h.name
 `
 
 type HostsWithUseRow struct {
@@ -536,9 +433,9 @@ type HostsWithUseRow struct {
 	Revoked           bool
 }
 
-// revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
-func (q *Queries) HostsWithUse(ctx context.Context) ([]HostsWithUseRow, error) {
-	rows, err := q.db.Query(ctx, hostsWithUse)
+// All hosts, or the only one of a name. revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
+func (q *Queries) HostsWithUse(ctx context.Context, named *string) ([]HostsWithUseRow, error) {
+	rows, err := q.db.Query(ctx, hostsWithUse, named)
 	if err != nil {
 		return nil, err
 	}

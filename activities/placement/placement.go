@@ -3,7 +3,6 @@
 package placement
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -95,15 +94,16 @@ func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, err
 			return out, err
 		}
 	}
-	return ClaimResult{}, cmp.Or[error](refusal, compute.Errorf(compute.NoHost, compute.NoValidHost))
+	return ClaimResult{}, refusal
 }
 
 // candidates gives the hosts that could take the server, the best first; the
 // host that it has already comes before all others. What is read here is only
-// for the choice: claimOn decides. refusal is why none may take it that is not among them; nil: none can.
+// for the choice: claimOn decides. refusal is why none takes it, if none of them does.
 func (a *Activities) candidates(ctx context.Context, in ClaimInput) (out []schema.HostsWithUseRow, refusal, err error) {
+	refusal = compute.Errorf(compute.NoHost, compute.NoValidHost)
 	err = fence.Owned(ctx, a.Pool, in.Operation, in.Server, func(q *schema.Queries) error {
-		rows, err := q.HostsWithUse(ctx)
+		rows, err := q.HostsWithUse(ctx, nil)
 		if err != nil {
 			return err
 		}

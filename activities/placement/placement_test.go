@@ -103,7 +103,7 @@ func TestClaimsAtOnceFillTheHostsAndNoMore(t *testing.T) {
 				require.Equal(t, compute.NoValidHost, err.Error())
 			}
 			require.Equal(t, min(50, int(places)), placed)
-			rows, err := b.Q.HostsWithUse(b.Ctx)
+			rows, err := b.Q.HostsWithUse(b.Ctx, nil)
 			require.NoError(t, err)
 			for _, row := range rows {
 				require.LessOrEqual(t, row.VcpusUsed, int64(row.VCPUs), row.Name)
@@ -130,7 +130,7 @@ func TestBigAndSmallAtOnce(t *testing.T) {
 			smallest = min(smallest, claims[i].Plan.Resources().VCPUs)
 		}
 	}
-	rows, err := b.Q.HostsWithUse(b.Ctx)
+	rows, err := b.Q.HostsWithUse(b.Ctx, nil)
 	require.NoError(t, err)
 	for _, row := range rows {
 		require.Less(t, int64(row.VCPUs)-row.VcpusUsed, int64(smallest), "what fits is not turned away")
@@ -241,7 +241,7 @@ func TestB1AServerThatMovesHasClaimsOnTwoHosts(t *testing.T) {
 	}
 	require.Equal(t, first, *b.row(move.OperationInput).HostID)
 	require.Equal(t, "az-h1", b.row(move.OperationInput).AvailabilityZone)
-	rows, err := b.Q.HostsWithUse(b.Ctx)
+	rows, err := b.Q.HostsWithUse(b.Ctx, nil)
 	require.NoError(t, err)
 	for _, row := range rows {
 		require.Equal(t, int64(4), row.VcpusUsed, row.Name)

@@ -56,18 +56,11 @@ UPDATE server_disks SET encryption_format = $2, encryption_options = $3 WHERE id
 UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret_uuid = NULL, encryption_options = '{}' WHERE server_id = $1;
 
 -- name: HostsWithUse :many
--- revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
+-- All hosts, or the only one of a name. revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
 SELECT h.*, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
-FROM hosts h LEFT JOIN claims c ON c.host_id = h.id GROUP BY h.id ORDER BY h.name;
-
--- name: HostWithUse :one
--- One of them, by its name.
-SELECT h.*, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
-    coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
-    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
-FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = $1 GROUP BY h.id;
+FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = sqlc.narg(named)::text OR sqlc.narg(named)::text IS NULL GROUP BY h.id ORDER BY h.name;
 
 -- name: LockHost :one
 SELECT * FROM hosts WHERE id = $1 FOR UPDATE;

@@ -801,7 +801,7 @@ func TestEE41HostsOfTwoReleasesReportThemselves(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, answer.StatusCode)
-	rows, err := c.Q.HostsWithUse(c.Ctx)
+	rows, err := c.Q.HostsWithUse(c.Ctx, nil)
 	require.NoError(t, err)
 	has := map[compute.HostID]compute.DiskFormat{}
 	for _, h := range schema.Hosts(rows) {
