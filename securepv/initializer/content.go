@@ -74,7 +74,14 @@ func openVolume(path string, flags int) (*volumeFile, error) {
 	return &volumeFile{f, size}, nil
 }
 
-// lock makes its holder the only one that writes what is before the data. It ends with the descriptor.
+// Close closes the device and gives its lock back. Of that the kernel counts every descriptor, and a
+// program that this process is just starting has one until it runs: closing this one alone would leave
+// the device in use for a moment.
+func (f *volumeFile) Close() error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.File.Close())
+}
+
+// lock makes its holder the only one that writes what is before the data, until it is closed.
 // The kernel keeps it with the device's node, and a container has nodes of its own: against writers in
 // other containers, what was read is compared again before it is overwritten.
 func (f *volumeFile) lock() error {
