@@ -13,6 +13,7 @@ import (
 	"strongroom/activities/record"
 	"strongroom/compute"
 	"strongroom/durable"
+	"strongroom/integration/seed"
 )
 
 // subject is an operation on the bench: how it begins, and how the server is
@@ -254,7 +255,7 @@ var subjects = map[string]subject{
 	},
 }
 
-// each runs a test for every subject and every call of its undisturbed run.
+// each runs a test for every subject and every call of its undisturbed run, of which a sample has some.
 func each(t *testing.T, test func(t *testing.T, s subject, calls []call, index int)) {
 	for name, s := range subjects {
 		b := s.setup(t)
@@ -265,7 +266,11 @@ func each(t *testing.T, test func(t *testing.T, s subject, calls []call, index i
 		}
 		require.Empty(t, b.audit())
 		require.Empty(t, b.broken)
+		chosen := seed.Chosen(t.Name()+"/"+name, len(calls))
 		for index, c := range calls {
+			if !chosen[index] {
+				continue
+			}
 			t.Run(name+"/"+c.String(), func(t *testing.T) {
 				t.Parallel()
 				test(t, s, calls, index)
@@ -536,7 +541,12 @@ func TestTheUndoIsUndeterred(t *testing.T) {
 		require.Error(t, b.run(s.kind, in, nil))
 		vm, power := s.leftAt(whole, last)
 		b.early(in, s, compute.OperationFailed, vm, power)
-		for _, c := range b.names()[last+1:] {
+		undo := b.names()[last+1:]
+		chosen := seed.Chosen(t.Name()+"/"+name, len(undo))
+		for place, c := range undo {
+			if !chosen[place] {
+				continue
+			}
 			t.Run(name+"/"+c.String(), func(t *testing.T) {
 				t.Parallel()
 				for trouble, f := range map[string]func(*testsuite.TestWorkflowEnvironment) fault{

@@ -22,12 +22,31 @@ func Dice(text, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) //nolint:gosec // it chooses tests
 }
 
+// whole reports whether this run has every test and every case: FullVariable is set, or -run asks for tests by name.
+func whole() bool {
+	return os.Getenv(FullVariable) != "" || flag.Lookup("test.run").Value.String() != ""
+}
+
+// Chosen reports of each of n cases of a test whether this run has it: a quarter of them, and one at least, as the seed chooses
+// for the purpose. With FullVariable set, and where -run asks for tests by name, it has all.
+func Chosen(purpose string, n int) []bool {
+	has := make([]bool, n)
+	for place := range has {
+		has[place] = whole()
+	}
+	dice := Dice(Text(), purpose)
+	for _, place := range dice.Perm(n)[:(n+3)/4] {
+		has[place] = true
+	}
+	return has
+}
+
 // Sample leaves a quarter of a package's longest tests in this run, as the seed chooses. With FullVariable set, and where
 // -run asks for tests by name, it leaves out none. TestMain calls it before m.Run: a test that is skipped is a failure in CI, so
 // it is not begun. Not to be given are tests of a finding, and those of a row of the design documents that no end-to-end test shows.
 func Sample(tests ...func(*testing.T)) {
 	flag.Parse()
-	if os.Getenv(FullVariable) != "" || flag.Lookup("test.run").Value.String() != "" {
+	if whole() {
 		return
 	}
 	var names []string
