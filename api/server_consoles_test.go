@@ -56,6 +56,14 @@ func TestConsoles(t *testing.T) {
 		AND expires_at BETWEEN now() + interval '9 minutes' AND now() + interval '10 minutes'`, compute.ConsoleTokenHash(token)))
 	require.Zero(t, c.count(`SELECT count(*) FROM console_tokens x WHERE x::text LIKE '%' || $1 || '%'`, token))
 
+	// Who asks in a loop has the newest of them.
+	c.exec(`INSERT INTO console_tokens SELECT sha256(n::text::bytea), t.server_id, t.host_id, t.type, now() + n * interval '1 second'
+		FROM console_tokens t, generate_series(1, 40) n WHERE t.hash = $1`, compute.ConsoleTokenHash(token))
+	newest := tokenOf(t, ask("serial", "serial", at("2.6")).ok(200).get("remote_console", "url"))
+	require.Equal(t, 32, c.count(`SELECT count(*) FROM console_tokens WHERE server_id = $1`, id))
+	require.Equal(t, 2, c.count(`SELECT count(*) FROM console_tokens WHERE hash IN ($1, $2)`, compute.ConsoleTokenHash(newest), compute.ConsoleTokenHash(token)))
+	c.exec(`DELETE FROM console_tokens WHERE hash = $1 OR expires_at < now() + interval '1 minute'`, compute.ConsoleTokenHash(newest))
+
 	// What Nova knows and there is not here, and what makes no sense.
 	ask("spice", "spice-html5", at("2.6")).fails(400, "badRequest", "Unavailable console type spice-html5.")
 	ask("rdp", "rdp-html5", at("2.6")).fails(400, "badRequest", "Unavailable console type rdp-html5.")

@@ -63,6 +63,8 @@ func (q *Queries) ForgetConsoleTokens(ctx context.Context) error {
 }
 
 const insertConsoleToken = `-- name: InsertConsoleToken :exec
+WITH old AS (DELETE FROM console_tokens WHERE hash IN
+    (SELECT t.hash FROM console_tokens t WHERE t.server_id = $2 ORDER BY t.expires_at DESC OFFSET 31))
 INSERT INTO console_tokens (hash, server_id, host_id, type, expires_at)
 VALUES ($1, $2, $3, $4, now() + $5::integer * interval '1 second')
 `
@@ -75,6 +77,7 @@ type InsertConsoleTokenParams struct {
 	Seconds  int32
 }
 
+// Of those of one server that nobody used, the newest 32 stay: who asks in a loop fills no table.
 func (q *Queries) InsertConsoleToken(ctx context.Context, arg InsertConsoleTokenParams) error {
 	_, err := q.db.Exec(ctx, insertConsoleToken,
 		arg.Hash,

@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 )
 
 // cloud says which cloud a client command talks to, as the openstack client
@@ -121,6 +122,38 @@ func findImage(ctx context.Context, provider *gophercloud.ProviderClient, endpoi
 		return nil, err
 	}
 	return one("image", nameOrID, found)
+}
+
+// findNetworks gives what a create says of its networks: auto, none, or those of these names or ids.
+func findNetworks(ctx context.Context, provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts, namesOrIDs []string) (any, error) {
+	if len(namesOrIDs) == 1 && (namesOrIDs[0] == "auto" || namesOrIDs[0] == "none") {
+		return namesOrIDs[0], nil
+	}
+	var all []servers.Network
+	for _, nameOrID := range namesOrIDs {
+		id := nameOrID
+		if _, err := uuid.Parse(nameOrID); err != nil {
+			client, err := openstack.NewNetworkV2(provider, endpoint)
+			if err != nil {
+				return nil, fmt.Errorf("network %q: %w", nameOrID, explain(err))
+			}
+			pages, err := networks.List(client, networks.ListOpts{Name: nameOrID}).AllPages(ctx)
+			if err != nil {
+				return nil, explain(err)
+			}
+			named, err := networks.ExtractNetworks(pages)
+			if err != nil {
+				return nil, err
+			}
+			found, err := one("network", nameOrID, named)
+			if err != nil {
+				return nil, err
+			}
+			id = found.ID
+		}
+		all = append(all, servers.Network{UUID: id})
+	}
+	return all, nil
 }
 
 func one[T any](what, name string, found []T) (*T, error) {

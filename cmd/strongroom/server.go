@@ -68,7 +68,7 @@ type serverCreate struct {
 	Flavor   string            `required:"" help:"Flavor, by id or name. Its extra specs decide about encryption and vTPM: hw:ephemeral_encryption=true, hw:tpm_version=2.0, hw:tpm_model=tpm-crb."`
 	Image    string            `required:"" help:"Image, by id or name."`
 	KeyName  string            `help:"Keypair to put into the server."`
-	Network  []string          `help:"Network to attach, by UUID; repeatable. None by default."`
+	Network  []string          `default:"auto" help:"Network to attach, by name or id; repeatable. auto is the one that the project has, none is no interface."`
 	Property map[string]string `help:"Metadata, key=value; repeatable."`
 }
 
@@ -78,7 +78,7 @@ func (serverCreate) Help() string {
 deleted.
 
   strongroom server create vault --flavor safe --image debian --wait
-  strongroom server create web-1 --flavor small --image debian --network 1b2c… --key-name mine --property role=web
+  strongroom server create web-1 --flavor small --image debian --network office --key-name mine --property role=web
   strongroom server create vault --flavor safe --image debian --wait -o value -c id`
 }
 
@@ -99,7 +99,11 @@ func (c serverCreate) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	opts := servers.CreateOpts{Name: c.Name, FlavorRef: flavor.ID, ImageRef: image.ID, Metadata: c.Property, Networks: networks(c.Network)}
+	networks, err := findNetworks(r, provider, endpoint, c.Network)
+	if err != nil {
+		return err
+	}
+	opts := servers.CreateOpts{Name: c.Name, FlavorRef: flavor.ID, ImageRef: image.ID, Metadata: c.Property, Networks: networks}
 	created := servers.Create(r, client, keyed{opts, c.KeyName}, nil)
 	s, err := created.Extract()
 	if err != nil {
@@ -111,17 +115,6 @@ func (c serverCreate) Run(r *run) error {
 		}
 	}
 	return serverShow{cloud: c.cloud, output: c.output, Servers: []string{s.ID}}.Run(r)
-}
-
-func networks(uuids []string) any {
-	if len(uuids) == 0 {
-		return "none"
-	}
-	var out []servers.Network
-	for _, id := range uuids {
-		out = append(out, servers.Network{UUID: id})
-	}
-	return out
 }
 
 // keyed adds a keypair to a create request.

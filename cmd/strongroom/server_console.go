@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ func (c serverConsole) Run(r *run) error {
 	if err != nil {
 		return explain(err)
 	}
-	line, err := dialConsole(r, got.URL)
+	line, err := dialConsole(r, &client.HTTPClient, got.URL)
 	if err != nil {
 		return err
 	}
@@ -66,11 +67,11 @@ func (c serverConsole) Run(r *run) error {
 	return attach(r, line, os.Stdin, os.Stdout)
 }
 
-// dialConsole connects to a console of the proxy.
-func dialConsole(ctx context.Context, url string) (*websocket.Conn, error) {
+// dialConsole connects to a console of the proxy, which is trusted as the API is: with the same authorities, by the same way.
+func dialConsole(ctx context.Context, by *http.Client, url string) (*websocket.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	line, resp, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{console.Subprotocol}})
+	line, resp, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: by, Subprotocols: []string{console.Subprotocol}})
 	if resp != nil && resp.Body != nil {
 		defer func() { _ = resp.Body.Close() }()
 	}

@@ -1,4 +1,7 @@
 -- name: InsertConsoleToken :exec
+-- Of those of one server that nobody used, the newest 32 stay: who asks in a loop fills no table.
+WITH old AS (DELETE FROM console_tokens WHERE hash IN
+    (SELECT t.hash FROM console_tokens t WHERE t.server_id = sqlc.arg(server_id) ORDER BY t.expires_at DESC OFFSET 31))
 INSERT INTO console_tokens (hash, server_id, host_id, type, expires_at)
 VALUES (sqlc.arg(hash), sqlc.arg(server_id), sqlc.arg(host_id), sqlc.arg(type), now() + sqlc.arg(seconds)::integer * interval '1 second');
 
