@@ -61,9 +61,9 @@ func (a *API) serverAttachments() Resource {
 			{Method: http.MethodDelete, Path: "/servers/:id/os-interface/:port", Status: http.StatusAccepted, Handle: a.detachInterface},
 			empty("/servers/:id/os-volume_attachments", "volumeAttachments", ruleVolumes),
 			{Method: http.MethodPost, Path: "/servers/:id/os-volume_attachments", Body: attachBody, Refused: noneAttached, Handle: a.attachVolume},
-			{Method: http.MethodGet, Path: volume, Handle: none(ruleVolume)},
-			{Method: http.MethodPut, Path: volume, Body: attachBody, Status: http.StatusAccepted, Handle: none(ruleSwapVolume)},
-			{Method: http.MethodDelete, Path: volume, Status: http.StatusAccepted, Handle: none(ruleDetachVolume)},
+			{Method: http.MethodGet, Path: volume, Refused: noneIsAttached, Handle: none(ruleVolume)},
+			{Method: http.MethodPut, Path: volume, Body: attachBody, Status: http.StatusAccepted, Refused: noneIsAttached, Handle: none(ruleSwapVolume)},
+			{Method: http.MethodDelete, Path: volume, Status: http.StatusAccepted, Refused: noneIsAttached, Handle: none(ruleDetachVolume)},
 		},
 	}
 }
@@ -76,7 +76,10 @@ func (a *API) attachVolume(r *Request) (any, error) {
 	return nil, fault.BadRequest(noneAttached+" %s", ofVolumesApart)
 }
 
-const noneAttached = "Volumes are not offered: none can be attached."
+const (
+	noneAttached   = "Volumes are not offered: none can be attached."
+	noneIsAttached = "Volumes are not offered: none is attached."
+)
 
 func (a *API) listAddresses(r *Request) (any, error) {
 	row, err := a.findServer(r, ruleAddressIndex)

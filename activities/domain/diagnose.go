@@ -38,11 +38,19 @@ func (a *Activities) Diagnose(ctx context.Context, id compute.ServerID) (compute
 		if err == nil {
 			err = described.Unmarshal(text)
 		}
-		if err == nil && len(got) > 0 {
-			out.Hypervisor = described.Type
-			countsOf(got[0].Params).fill(&out, described)
+		if err != nil {
+			return err
 		}
-		return err
+		var c counts
+		if len(got) > 0 {
+			c = countsOf(got[0].Params)
+		}
+		if !c.whole() && (out.State == compute.PowerRunning || out.State == compute.PowerPaused) {
+			return compute.Errorf(compute.Unavailable, "the machine of server %s is busy: ask again", id)
+		}
+		out.Hypervisor = described.Type
+		c.fill(&out, described)
+		return nil
 	})
 	return out, err
 }
@@ -58,7 +66,14 @@ func countsOf(params []libvirt.TypedParam) counts {
 	return out
 }
 
-// number gives a count; 0 where libvirt has none, as one whose machine is busy.
+// whole reports whether QEMU was asked, too: one that is busy is not, and libvirt leaves out what it alone knows.
+func (c counts) whole() bool {
+	_, memory := c["balloon.current"]
+	_, disks := c["block.count"]
+	return memory && disks
+}
+
+// number gives a count; 0 where libvirt has none.
 func (c counts) number(format string, args ...any) int64 {
 	switch n := c[fmt.Sprintf(format, args...)].(type) {
 	case int32:
