@@ -8,11 +8,11 @@ import (
 )
 
 // Version is what clients of Extend ask for.
-const Version = "compute 2.97, strongroom 1.0"
+const Version = "compute 2.97, strongroom 1.1"
 
 const versionHeader = "OpenStack-API-Version"
 
-// Extend gives a client of the same compute service that speaks strongroom 1.0. The one it is given stays as it is.
+// Extend gives a client of the same compute service that speaks strongroom 1.1. The one it is given stays as it is.
 func Extend(compute *gophercloud.ServiceClient) *gophercloud.ServiceClient {
 	c := *compute
 	c.Microversion = "" // gophercloud would write a header of its own

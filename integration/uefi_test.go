@@ -207,6 +207,12 @@ func TestUEFILiveMigrate(t *testing.T) {
 		c.tell(t, id, "efiset On "+hostName(t, to), "TG efiset ")
 		require.Empty(t, c.audit(t).Findings)
 	}
+	// What it wrote on the last host is in the file there, from which a start reads it.
+	boots := strings.Count(c.console(t, id, "TG tick=", 1), "TG ready")
+	c.shutOff(t, id)
+	c.startAgain(t, id)
+	c.console(t, id, "TG ready", boots+1)
+	require.Contains(t, c.tell(t, id, "efiget On", "TG efiget "), `"`+hostName(t, c.Host(1))+`"`)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }

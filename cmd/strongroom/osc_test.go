@@ -70,6 +70,17 @@ func TestOpenStackClientPlugin(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "(HTTP 409)", "it has no encrypted disk")
 
+	id := strings.TrimSpace(d.does("server", "show", "vault", "-o", "value", "-c", "id"))
+	require.Equal(t, "root\n", c.does("strongroom", "disk", "list", id, "-f", "value", "-c", "Role"))
+	out, err = c.run("strongroom", "disk", "list", "vaul.")
+	require.Error(t, err)
+	require.Contains(t, out, "There is no server vaul.")
+	d.does("server", "create", "vault", "--flavor", "small", "--image", "tiny")
+	out, err = c.run("strongroom", "disk", "list", "vault")
+	require.Error(t, err)
+	require.Contains(t, out, "There are 2 servers named vault")
+	d.does("server", "delete", id)
+
 	here.run.set(false, map[compute.OperationKind]string{compute.OpCreateImage: "the image service is full"})
 	out, err = c.run("strongroom", "image", "create", "vault", "copy", "--wait")
 	require.Error(t, err)

@@ -1,13 +1,18 @@
 """Commands that the openstack client gets: openstack strongroom …"""
 
+import re
 import time
+import uuid
 
 from keystoneauth1 import exceptions as http
-from osc_lib import exceptions, utils
+from osc_lib import exceptions
 from osc_lib.command import command
 
 # The states in which an operation has ended.
 SETTLED = ("succeeded", "failed", "cancelled")
+
+# For how many seconds a wait bears an API that does not answer, as while it is restarted.
+PATIENCE = 120
 
 
 def _server(parser):
@@ -33,15 +38,31 @@ class _Base:
             raise exceptions.CommandError("%s (HTTP %d)" % (fault, refused.http_status))
 
     def find(self, args):
-        """The id of a server."""
-        return utils.find_resource(self.app.client_manager.compute.servers, args.server).id
+        """The id of a server, by its exact name or its id."""
+        try:
+            uuid.UUID(args.server)
+            return self.call("GET", "/servers/%s" % args.server).json()["server"]["id"]
+        except ValueError:
+            pass
+        listed = self.call("GET", "/servers", params={"name": "^%s$" % re.escape(args.server)}).json()["servers"]
+        found = [s["id"] for s in listed if s["name"] == args.server]
+        if len(found) != 1:
+            raise exceptions.CommandError("There are %d servers named %s" % (len(found), args.server) if found else "There is no server %s" % args.server)
+        return found[0]
 
     def began(self, args, server, answer):
         """The operation that a request began, at its end where that is wanted."""
         operation = answer.headers["x-openstack-request-id"]
-        pause = 0.2
+        pause, answered = 0.2, time.monotonic()
         while True:
-            got = self.call("GET", "/servers/%s/operations/%s" % (server, operation)).json()["operation"]
+            try:
+                got = self.app.client_manager.strongroom.get("/servers/%s/operations/%s" % (server, operation)).json()["operation"]
+                answered = time.monotonic()
+            except (http.ConnectionError, http.HttpServerError) as away:
+                if time.monotonic() > answered + PATIENCE:
+                    raise exceptions.CommandError("%s goes on; the API does not answer: %s" % (operation, away))
+                time.sleep(2)
+                continue
             if not args.wait or got["state"] == "succeeded":
                 return got
             if got["state"] in SETTLED:
@@ -165,7 +186,7 @@ class ListShares(_Base, command.Lister):
 
 
 class AddShare(_Base, command.ShowOne):
-    """Attach a share to a server that is stopped"""
+    """Attach a share to a server, which is stopped, or runs where docs/shares.md says so"""
 
     def get_parser(self, name):
         parser = super().get_parser(name)
@@ -186,7 +207,7 @@ class AddShare(_Base, command.ShowOne):
 
 
 class RemoveShare(_Base, command.ShowOne):
-    """Detach a share from a server that is stopped"""
+    """Detach a share from a server, which is stopped, or runs where docs/shares.md says so"""
 
     def get_parser(self, name):
         parser = super().get_parser(name)

@@ -8,11 +8,11 @@ API_NAME = "strongroom"
 API_VERSIONS = {"1": "strongroom_osc.plugin.make_client"}
 
 # What requests ask for, see docs/compute-api.md.
-VERSION = "compute 2.97, strongroom 1.0"
+VERSION = "compute 2.97, strongroom 1.1"
 
 
 def make_client(instance):
-    """A client of the compute service that speaks strongroom 1.0."""
+    """A client of the compute service that speaks strongroom 1.1."""
     return adapter.Adapter(
         session=instance.session,
         service_type="compute",
