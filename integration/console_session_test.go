@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/coder/websocket"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/remoteconsoles"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/integration/browser"
 )
 
 // consoleURL asks for a console of a server: the address of its WebSocket.
@@ -224,6 +226,38 @@ func TestConsoles(t *testing.T) {
 	require.ErrorContains(t, err, "403", "its server is gone")
 	c.forgets(t, id)
 	c.nowhere(t, first.token, line.token, screen.token, unused[strings.LastIndex(unused, "=")+1:])
+}
+
+// People see the guest's screen in a browser, with Debian's noVNC, and type on its serial line, with Debian's xterm.js.
+func TestConsolesInABrowser(t *testing.T) {
+	inABrowser(t, local)
+	c := sharedCloud(t)
+	id := c.create(t, encryptedTIS)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	page := func(kind string) string {
+		url, ok := c.python(t, "-demo").show("console", "url", "show", kind, id)["url"].(string)
+		require.True(t, ok)
+		return strings.Replace(url, "ws://", "http://", 1)
+	}
+
+	b := browser.Open(t)
+	b.Goes(page("--serial"))
+	b.Shows("Connected")
+	b.Does(chromedp.SendKeys(".xterm-helper-textarea", "ping browser\r"))
+	c.console(t, id, "TG pong browser", 1)
+	b.Holds(`(buffer => [...Array(buffer.lines.length).keys()].some(line => buffer.translateBufferLineToString(line, true).includes("TG pong browser")))(term._core.buffer)`)
+	b.Holds(`!location.href.includes("token")`)
+	b.Picture("console-serial")
+
+	b.Goes(page("--novnc"))
+	b.Shows("Connected")
+	b.Holds(`(screen => screen && new Set(new Uint32Array(screen.getContext("2d").getImageData(0, 0, screen.width, screen.height).data.buffer)).size > 1)(document.querySelector("canvas"))`)
+	b.Picture("console-screen")
+
+	c.delete(t, id)
+	b.Shows("Disconnected")
+	c.forgets(t, id)
 }
 
 // Whatever dies in the middle of a session, that ends, leaves no token, and keeps nobody from the next one; the guest does not

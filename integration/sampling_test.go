@@ -13,7 +13,7 @@ import (
 )
 
 // Every test is in the sample of a back end, and a full run has it wherever it can be; those that need an earlier release
-// alone are in no sample.
+// or a browser alone are in no sample.
 func TestEveryTestIsInASample(t *testing.T) {
 	backends(t, local) // it reads files
 	t.Parallel()
@@ -23,6 +23,11 @@ func TestEveryTestIsInASample(t *testing.T) {
 	for name, d := range all {
 		if d.earlier {
 			require.Equal(t, os.Getenv(earlierVariable) != "", d.chosen(d.able[0], true, ""), name)
+			require.False(t, d.chosen(d.able[0], false, ""), name)
+			continue
+		}
+		if d.browser {
+			require.True(t, d.chosen(d.able[0], true, ""), name)
 			require.False(t, d.chosen(d.able[0], false, ""), name)
 			continue
 		}

@@ -25,7 +25,7 @@ import (
 // full reports whether every test is chosen on each back end where it can be run, and every fault point.
 func full() bool { return os.Getenv(seed.FullVariable) != "" }
 
-// backends, everywhere or besideEarlier is the first statement of every test: on which back ends it can
+// backends, everywhere, besideEarlier or inABrowser is the first statement of every test: on which back ends it can
 // be run. The first of backends is the one that shows best what the test is about, and
 // the only one on which the sample has it. TestMain reads it from the source and leaves
 // out what is not chosen, for a test that is skipped is a failure in CI.
@@ -63,10 +63,18 @@ func besideEarlier(t *testing.T, on string) {
 	require.NotEmpty(t, os.Getenv(earlierVariable))
 }
 
+// inABrowser is for a test that needs Chromium and the pages that it shows, which ./task test:full installs: on a back end. No
+// sample has it.
+func inABrowser(t *testing.T, on string) {
+	t.Helper()
+	backends(t, on)
+}
+
 // declared is where a test can be run, and where the sample has it.
 type declared struct {
 	able, sample []string
 	earlier      bool // it needs an earlier release
+	browser      bool // it needs one
 	optional     bool // a sample may be without it
 }
 
@@ -205,8 +213,10 @@ func declaration(f *ast.FuncDecl) (declared, error) {
 		return declared{able: places, sample: places[:1]}, nil
 	case called == "besideEarlier" && len(places) == 1 && places[0] != "":
 		return declared{able: places, earlier: true}, nil
+	case called == "inABrowser" && len(places) == 1 && places[0] != "":
+		return declared{able: places, browser: true}, nil
 	default:
-		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t) and besideEarlier(t, ...)")
+		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t), besideEarlier(t, ...) and inABrowser(t, ...)")
 	}
 }
 

@@ -25,10 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud/cloudtest"
+	"strongroom/integration/browser"
 )
-
-// picturesVariable names the folder in which pictures of what the browser shows are kept.
-const picturesVariable = "STRONGROOM_TEST_PICTURES"
 
 // patience is for pages of Horizon's, on a machine that does other things too.
 const patience = 3 * time.Minute
@@ -45,31 +43,31 @@ func TestVT12Horizon(t *testing.T) {
 	dashboard := startHorizon(t, regionOf(t, address))
 	project := cloudtest.NewProject(t) // of which no process of Keystone's knows a catalog yet
 
-	a := openBrowser(t, dashboard, project, "admin")
+	a := logIn(t, dashboard, project, "admin")
 	a.goes("/admin/volume_types/")
-	a.shows("standard")
+	a.Shows("standard")
 	a.goes("/admin/volume_types/create_type")
-	a.does(chromedp.SendKeys("#id_name", "shared-ssd"), chromedp.SendKeys("#id_vol_type_description", "fast, several servers"),
+	a.Does(chromedp.SendKeys("#id_name", "shared-ssd"), chromedp.SendKeys("#id_vol_type_description", "fast, several servers"),
 		chromedp.Submit("#id_name"))
-	a.shows("shared-ssd")
-	a.shows("fast, several servers")
+	a.Shows("shared-ssd")
+	a.Shows("fast, several servers")
 	id := b.do(admin, "GET", "/types", "").get("shared-ssd")
 	for key, value := range map[string]string{"multiattach": "<is> True", "volume_backend_name": "nvme-pool"} {
 		a.goes("/admin/volume_types/" + id + "/extras/create/")
-		a.does(chromedp.SendKeys("#id_key", key), chromedp.SendKeys("#id_value", value), chromedp.Submit("#id_key"))
+		a.Does(chromedp.SendKeys("#id_key", key), chromedp.SendKeys("#id_value", value), chromedp.Submit("#id_key"))
 		a.goes("/admin/volume_types/" + id + "/extras/")
-		a.shows(key)
-		a.shows(value)
+		a.Shows(key)
+		a.Shows(value)
 	}
-	a.picture("horizon-extra-specs")
+	a.Picture("horizon-extra-specs")
 	a.goes("/admin/volume_types/")
-	a.shows("shared-ssd")
-	a.picture("horizon-volume-types")
+	a.Shows("shared-ssd")
+	a.Picture("horizon-volume-types")
 	b.do(member, "GET", "/types/"+id+"/extra_specs", "").is(200, `{"extra_specs":{"multiattach":"<is> True"}}`)
 
-	m := openBrowser(t, dashboard, project, "member")
+	m := logIn(t, dashboard, project, "member")
 	var text string
-	m.does(chromedp.Evaluate(typesOfPage, &text, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	m.Does(chromedp.Evaluate(typesOfPage, &text, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 	require.Contains(t, text, "shared-ssd")
 	require.Contains(t, text, "multiattach")
 	require.NotContains(t, text, "volume_backend_name")
@@ -159,65 +157,21 @@ type logged struct{ t *testing.T }
 
 func (l *logged) Write(p []byte) (int, error) { return l.t.Output().Write(p) }
 
-// browser is a user's, logged in to Horizon.
-type browser struct {
-	*testing.T
-	ctx     context.Context //nolint:containedctx // chromedp's own way: it is the browser
+// user is one of Horizon's, logged in.
+type user struct {
+	browser.Browser
 	address string
 }
 
-// openBrowser makes a user with a role in the project and logs it in.
-func openBrowser(t *testing.T, address string, project cloudtest.Project, role string) browser {
+// logIn makes a user with a role in the project and logs it in.
+func logIn(t *testing.T, address string, project cloudtest.Project, role string) user {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1400, 900),
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience))
-	allocated, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	b := browser{t, ctx, address}
-	require.NoError(t, chromedp.Run(ctx)) // starts it, for longer than one step
-	user, password := project.User(t, role)
-	b.goes("/auth/login/?next=/project/api_access/")
-	b.does(chromedp.SendKeys("#id_username", user.Name), chromedp.SendKeys("#id_password", password), chromedp.Submit("#id_password"))
-	b.shows("API Access")
-	return b
+	u := user{browser.Open(t), address}
+	who, password := project.User(t, role)
+	u.goes("/auth/login/?next=/project/api_access/")
+	u.Does(chromedp.SendKeys("#id_username", who.Name), chromedp.SendKeys("#id_password", password), chromedp.Submit("#id_password"))
+	u.Shows("API Access")
+	return u
 }
 
-func (b browser) does(steps ...chromedp.Action) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	if err := chromedp.Run(ctx, steps...); err != nil {
-		var page string
-		_ = chromedp.Run(b.ctx, chromedp.Text("body", &page))
-		require.NoError(b, err, "%s", page)
-	}
-}
-
-func (b browser) goes(path string) {
-	b.Helper()
-	b.does(chromedp.Navigate(b.address+path), chromedp.WaitReady("body"))
-}
-
-// shows waits until the page has a text, and gives all of its.
-func (b browser) shows(text string) (all string) {
-	b.Helper()
-	require.Eventually(b, func() bool {
-		b.does(chromedp.Text("body", &all, chromedp.ByQuery))
-		return strings.Contains(all, text)
-	}, patience, time.Second, "%s", text)
-	return all
-}
-
-// picture keeps what is seen, where somebody asked for pictures.
-func (b browser) picture(name string) {
-	b.Helper()
-	dir := os.Getenv(picturesVariable)
-	if dir == "" {
-		return
-	}
-	var png []byte
-	b.does(chromedp.Sleep(2*time.Second), chromedp.CaptureScreenshot(&png))
-	require.NoError(b, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600))
-}
+func (u user) goes(path string) { u.Goes(u.address + path) }
