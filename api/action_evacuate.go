@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,20 +64,26 @@ func (a *API) evacuateServer(r *Request) (any, error) {
 	switch {
 	case bool(asked.Shared) && asked.AdminPass != nil:
 		return nil, fault.BadRequest("admin password can't be changed on existing disk")
-	case bool(asked.Shared):
-		return nil, fault.BadRequest("Disks of servers are not on shared storage here: they are made anew of the image. Ask with onSharedStorage false.")
 	case bool(asked.Force) && asked.Host == "":
 		return nil, fault.BadRequest("Can't force to a non-provided destination")
 	}
 	in := compute.EvacuateArguments{Stopped: r.Version >= evacuateStopped}
+	if r.Version < evacuateUnshared {
+		shared := bool(asked.Shared)
+		in.Shared = &shared
+	}
 	foreseen, err := a.act(r, action{
 		Facts: compute.Evacuate.Facts, rule: ruleEvacuate, arguments: &in,
 		check: func(row serverRow) (err error) {
-			if err := a.mayEvacuate(r, row); err != nil || asked.Host == "" {
+			if err := a.mayEvacuate(r, row); err != nil {
 				return err
 			}
-			in.Host, err = a.evacuationTarget(r, row, asked.Host)
-			return err
+			if asked.Host != "" {
+				if in.Host, err = a.evacuationTarget(r, row, asked.Host); err != nil {
+					return err
+				}
+			}
+			return a.saysShared(r, row, in)
 		},
 		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
 			return s.PlanEvacuate(r.ID, in, has)
@@ -110,6 +117,25 @@ func (a *API) mayEvacuate(r *Request, row serverRow) error {
 	}
 	if err := fencing(row, a.config.Now()).Check(*row.HostName); err != nil {
 		return forNow{err}
+	}
+	return nil
+}
+
+// saysShared refuses a wrong word on where the disks are, as far as it shows before a host is chosen.
+func (a *API) saysShared(r *Request, row serverRow, in compute.EvacuateArguments) error {
+	if in.Shared == nil {
+		return nil
+	}
+	peers, err := a.db.DiskPeers(r.Context(), *row.Server.HostID)
+	if err != nil {
+		return err
+	}
+	has := len(peers) > 0
+	if in.Host != nil {
+		has = slices.Contains(peers, *in.Host)
+	}
+	if *in.Shared && !has || !*in.Shared && in.Host != nil && has {
+		return fault.BadRequest("%s", compute.InvalidShared)
 	}
 	return nil
 }

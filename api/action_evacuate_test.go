@@ -39,7 +39,11 @@ func TestEvacuateRefuses(t *testing.T) {
 	ask(admin, `{"host": "nowhere"}`, "2.14").fails(400, "badRequest", "Compute host nowhere not found.")
 	ask(admin, `{"host": "`+name+`"}`, "2.95").fails(400, "badRequest", "The target host can't be the same one.")
 	ask(admin, `{"onSharedStorage": true, "adminPass": "secret"}`, "2.1").fails(400, "badRequest", "admin password can't be changed on existing disk")
-	require.Contains(t, ask(admin, `{"onSharedStorage": true}`, "2.1").ok(400).body, "not on shared storage here")
+	ask(admin, `{"onSharedStorage": true}`, "2.1").fails(400, "badRequest", compute.InvalidShared)
+	c.exec(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen, disk_storage) VALUES (gen_random_uuid(), 'peer', 'http://agent', 8, 8192, 100, now(), 'one')`)
+	ask(admin, `{"onSharedStorage": true, "host": "peer"}`, "2.1").fails(400, "badRequest", compute.InvalidShared)
+	c.exec(`UPDATE hosts SET disk_storage = 'one'`)
+	ask(admin, `{"onSharedStorage": false, "host": "peer"}`, "2.13").fails(400, "badRequest", compute.InvalidShared)
 	ask(admin, `{"force": true}`, "2.29").fails(400, "badRequest", "Can't force to a non-provided destination")
 	for version, bodies := range map[string][]string{
 		"2.1":  {`{}`, `{"onSharedStorage": "perhaps"}`, `{"onSharedStorage": false, "force": true}`, `null`},
@@ -69,7 +73,7 @@ func TestEvacuate(t *testing.T) {
 	for _, v := range []struct {
 		version, body, answer, arguments string
 	}{
-		{"2.1", `{"onSharedStorage": "False", "adminPass": "secret"}`, `{"adminPass":"secret"}`, `{}`},
+		{"2.1", `{"onSharedStorage": "False", "adminPass": "secret"}`, `{"adminPass":"secret"}`, `{"shared": false}`},
 		{"2.14", `{"adminPass": "secret"}`, "", `{}`},
 		{"2.29", `{"host": "node-2", "force": true}`, "", `{"host": "` + to + `"}`},
 		{"2.68", `{"host": "node-2"}`, "", `{"host": "` + to + `"}`},

@@ -125,6 +125,9 @@ func (a *API) liveTarget(r *Request, row serverRow, name string) (*compute.HostI
 	case row.Server.HostID != nil && *row.Server.HostID == host.ID:
 		return nil, fault.BadRequest("Unable to migrate instance (%s) to current host (%s).", row.Server.ID, name)
 	}
+	if err := a.sharesNoDisks(r, row, host.ID); err != nil {
+		return nil, err
+	}
 	if row.Server.TPM == nil || row.Server.HostID == nil {
 		return &host.ID, nil
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -91,7 +92,19 @@ func (a *API) migrationTarget(r *Request, row serverRow, name string) (*compute.
 	case row.Server.HostID != nil && *row.Server.HostID == host.ID:
 		return nil, fault.BadRequest("Cannot migrate to the host where the server exists.")
 	}
-	return &host.ID, nil
+	return &host.ID, a.sharesNoDisks(r, row, host.ID)
+}
+
+// sharesNoDisks refuses a host that shares the storage of disks with the server's own.
+func (a *API) sharesNoDisks(r *Request, row serverRow, host compute.HostID) error {
+	if row.Server.HostID == nil {
+		return nil
+	}
+	peers, err := a.db.DiskPeers(r.Context(), *row.Server.HostID)
+	if slices.Contains(peers, host) {
+		return fault.Conflict("%s", compute.SharedDiskStorage)
+	}
+	return err
 }
 
 func (a *API) confirmResizeAction() Resource {

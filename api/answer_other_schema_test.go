@@ -50,7 +50,9 @@ var otherAnswers = map[string]func(question) Schema{
 	"GET /os-services": func(a question) Schema {
 		k := service(a)
 		if a.Extended {
-			k["drain"], k["fence_after"] = OrNull(Map(Any)), Integer
+			k["drain"], k["fence_after"] = OrNull(Object(Keys{
+				"operation_id": Text, "state": Text, "moving": Integer, "moved": Integer, "left": Integer, "failed": Integer, "to_remove": Integer,
+			})), Integer
 		}
 		return One("services", List(Object(k)))
 	},

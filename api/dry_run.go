@@ -189,8 +189,12 @@ func (a *API) foretell(r *Request, cred compute.Credential, s compute.Server, p 
 	if err != nil {
 		return err
 	}
-	if a.foreseeHost(s, p, affinity, hosts, f) {
+	sharedTPM, sharedDisks := a.foreseeHost(s, p, affinity, hosts, f)
+	if sharedTPM {
 		p = p.InPlace()
+	}
+	if sharedDisks && p.Seeks {
+		p = p.WithDisks(s)
 	}
 	p = a.foreseeBackup(r, cred, s, p, f)
 	f.Lost = append(f.Lost, p.Lost...)
@@ -220,8 +224,8 @@ func (f *forecast) carry(data []compute.Carried) {
 }
 
 // foreseeHost chooses the host that a claim would choose now, or finds the one that there is no
-// choice of. sharedTPM: it shares the storage of TPM states with the server's own.
-func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute.Affinity, all []compute.Host, f *forecast) (sharedTPM bool) {
+// choice of. sharedTPM, sharedDisks: it shares the storage of TPM states, or of disks, with the server's own.
+func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute.Affinity, all []compute.Host, f *forecast) (sharedTPM, sharedDisks bool) {
 	now, want := a.config.Now(), compute.RequestOf(p.Server)
 	want.Affinity = affinity
 	var own compute.Host
@@ -237,20 +241,25 @@ func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute
 		}
 	}
 	if !p.Places {
-		return false
+		return false, false
 	}
 	if p.SeeksTPM {
 		want.TPMStorage = own.TPMStorage
 	}
-	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
-	fit, refusal := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), error(compute.Errorf(compute.NoHost, compute.NoValidHost))
-	if p.SeeksTPM && p.Only == nil {
-		fit, refusal = want.KeepTPM(fit, all, own.ID, nil, now)
+	if p.Seeks {
+		want.DiskStorage = own.DiskStorage
 	}
+	isNot := func(h compute.Host) bool { return p.Apart && own.SharesTPM(h) }
+	isDiskNot := func(h compute.Host) bool { return !p.Seeks && own.SharesDisks(h) || p.Shared && !own.SharesDisks(h) }
+	fit, refusal := compute.Candidates(compute.Among(all, p.Not, p.Only), want, now), error(compute.Errorf(compute.NoHost, compute.NoValidHost))
+	if p.Only == nil {
+		fit, refusal = want.Keep(fit, all, own.ID, nil, now)
+	}
+	fit = slices.DeleteFunc(fit, isDiskNot)
 	if fit = slices.DeleteFunc(fit, isNot); len(fit) == 0 {
 		f.refuse(0, refusal.Error())
 	} else {
-		f.Host, sharedTPM = &hostView{fit[0].ID, fit[0].Name}, own.SharesTPM(fit[0])
+		f.Host, sharedTPM, sharedDisks = &hostView{fit[0].ID, fit[0].Name}, own.SharesTPM(fit[0]), own.SharesDisks(fit[0])
 	}
 	for _, h := range all {
 		why := h.Unfit(want, now)
@@ -261,12 +270,16 @@ func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute
 			why = "is not the host that was asked for"
 		case why == "" && isNot(h):
 			why = "shares the storage of TPM states with the server's host"
+		case why == "" && isDiskNot(h) && own.SharesDisks(h):
+			why = "shares the storage of disks with the server's host"
+		case why == "" && isDiskNot(h):
+			why = "does not share the storage of disks with the server's host"
 		}
 		if why != "" {
 			f.Unfit = append(f.Unfit, unfitView{hostView{h.ID, h.Name}, why})
 		}
 	}
-	return sharedTPM
+	return sharedTPM, sharedDisks
 }
 
 // foreseeStores asks the object store, and looks at what keeps a shelved server, as the operation

@@ -12,6 +12,7 @@ type drainView struct {
 	Moved     int64                  `json:"moved"`
 	Left      int64                  `json:"left"`
 	Failed    int64                  `json:"failed"`
+	ToRemove  int64                  `json:"to_remove"` // things that the host is still to remove, of whatever server
 }
 
 // drains are the newest drains of hosts; nil of one that was never drained.
@@ -23,7 +24,7 @@ func (a *API) drains(r *Request) (map[compute.HostID]*drainView, error) {
 	out := map[compute.HostID]*drainView{}
 	for _, row := range rows {
 		out[compute.HostID{UUID: *row.SubjectID}] = &drainView{
-			Operation: row.ID, State: row.State, Moving: row.Moving, Moved: row.Moved, Left: row.Kept, Failed: row.Failed,
+			Operation: row.ID, State: row.State, Moving: row.Moving, Moved: row.Moved, Left: row.Kept, Failed: row.Failed, ToRemove: row.ToRemove,
 		}
 	}
 	return out, err

@@ -23,6 +23,9 @@ func TestServicesTellDrains(t *testing.T) {
 	_, err = b.pool.Exec(t.Context(), "INSERT INTO drained_servers (operation_id, server_id, state) VALUES ($1, $2, 'left')", op.ID, server)
 	require.NoError(t, err)
 
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state, blocked_by, try_at)
+		VALUES (gen_random_uuid(), 'disk_file', $1, 'x/disk', 'server', $2, 'req-before', gen_random_uuid(), 'p', 'u', 'waiting', 'host', now())`, host.String(), server)
+	require.NoError(t, err)
 	_, err = b.pool.Exec(t.Context(), "UPDATE hosts SET fence_after = 180 WHERE id = $1", host)
 	require.NoError(t, err)
 	plain := b.do(t, admin, "GET", "/os-services", "", at("2.97"))
@@ -32,7 +35,7 @@ func TestServicesTellDrains(t *testing.T) {
 	require.Equal(t, "draining ("+string(op.ID)+")", plain.get("services", 0, "disabled_reason"))
 	more := b.do(t, admin, "GET", "/os-services", "", at("2.97, strongroom 1.0"))
 	require.Equal(t, map[string]any{
-		"operation_id": string(op.ID), "state": "accepted", "moving": 0.0, "moved": 0.0, "left": 1.0, "failed": 0.0,
+		"operation_id": string(op.ID), "state": "accepted", "moving": 0.0, "moved": 0.0, "left": 1.0, "failed": 0.0, "to_remove": 1.0,
 	}, more.get("services", 0, "drain"))
 	require.Nil(t, more.get("services", 1, "drain"))
 	require.InDelta(t, 180, more.get("services", 0, "fence_after"), 0)

@@ -1,12 +1,15 @@
 package compute
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // OpEvacuate is the kind of an evacuate.
 const OpEvacuate OperationKind = "evacuate"
 
 // Evacuate has a server run on another host, since its own one is down and will not run it
-// any more. What was on that host's disks is lost to it.
+// any more. What was on that host's disks is lost to it, unless the new host shares their storage.
 var Evacuate = declare(Action[EvacuateArguments]{Facts: Facts{
 	Kind:          OpEvacuate,
 	Transition:    Transition{Task: TaskRebuilding, From: []VMState{VMActive, VMStopped, VMError}},
@@ -19,6 +22,25 @@ var Evacuate = declare(Action[EvacuateArguments]{Facts: Facts{
 type EvacuateArguments struct {
 	Host    *HostID `json:"host,omitempty"`    // nil: any other than it is on
 	Stopped bool    `json:"stopped,omitempty"` // it is not started, also if it ran
+	// Shared says whether the new host is to be one that shares the storage of the server's disks; nil: one that does is preferred.
+	Shared *bool `json:"shared,omitempty"`
+}
+
+// InvalidShared is Nova's word on an evacuate that was told wrongly whether the disks are on shared storage.
+const InvalidShared = "Invalid state of instance files on shared storage"
+
+// SharedDiskStorage is why a server does not move to a host: what it has there and where it is would be one.
+const SharedDiskStorage = "Servers do not move between hosts that share the storage of their disks. Evacuate it once its host is down, or move it to a host that does not share it."
+
+// KeepsDisks reports whether the disks of a server can be kept by an evacuate, and are to be: all are files.
+func (s Server) KeepsDisks(in EvacuateArguments) bool {
+	return (in.Shared == nil || *in.Shared) && !slices.ContainsFunc(s.Disks, Disk.OnDevice)
+}
+
+// WithDisksOf is what an evacuate makes of a server whose disks are kept: with those that it has, and the same keys.
+func (s Server) WithDisksOf(was Server) Server {
+	s.Disks = slices.Clone(was.Disks)
+	return s
 }
 
 // EvacuatedAs plans a server as the operation's evacuate makes it: its disks made anew of its

@@ -27,7 +27,9 @@ type Host struct {
 	ForcedDown bool                `json:"forced_down"`
 	Revoked    bool                `json:"revoked,omitempty"`     // an operator revoked all of its certificates
 	TPMStorage string              `json:"tpm_storage,omitempty"` // the id of the storage with the states of vTPMs; "": not known
-	Groups     bool                `json:"groups,omitempty"`      // it says what its volume group has: Capacity.GroupMB
+	// DiskStorage is the id of the storage with servers' folders; "": not known.
+	DiskStorage string `json:"disk_storage,omitempty"`
+	Groups      bool   `json:"groups,omitempty"` // it says what its volume group has: Capacity.GroupMB
 	// Default is the format of disks for which nobody asks for one, as the host says;
 	// FormatNone: it says nothing.
 	Default DiskFormat `json:"default_format,omitempty"`
@@ -96,6 +98,11 @@ func (h Host) Up(now time.Time) bool { return !h.ForcedDown && now.Sub(h.LastSee
 // SharesTPM reports whether two hosts have the states of vTPMs on the same storage, as they say.
 func (h Host) SharesTPM(other Host) bool {
 	return h.ID != other.ID && h.TPMStorage != "" && h.TPMStorage == other.TPMStorage
+}
+
+// SharesDisks reports whether two hosts have servers' folders on the same storage, as they say.
+func (h Host) SharesDisks(other Host) bool {
+	return h.ID != other.ID && h.DiskStorage != "" && h.DiskStorage == other.DiskStorage
 }
 
 // Resources is an amount of what servers consume on a host.

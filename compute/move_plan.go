@@ -17,6 +17,8 @@ type MovePlan struct {
 	KeptKeys bool     // keys that whoever asks may not read are its host's to hand on, which keeps them
 	Apart    bool     // not to a host that shares the storage of TPM states with its own
 	SeeksTPM bool     // hosts that share the storage of TPM states with its own come first
+	Seeks    bool     // and those that share the storage of its disks, before all others; otherwise it goes to none of these
+	Shared   bool     // it goes to none that does not
 	Needs    []HostID // that must answer, and are not chosen
 	Data     []Carried
 	Image    *ImageID   // that the root disk is made anew of, which must be there; nil: it is copied

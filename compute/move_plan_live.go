@@ -19,7 +19,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 	if err != nil {
 		return MovePlan{}, err
 	}
-	p := MovePlan{Server: will, Keys: will.EvacuationKeys(s.BootsAfter(in)), Places: true, Not: s.Occupied(has, false), Only: in.Host, SeeksTPM: s.HasTPMState()}
+	p := MovePlan{Server: will, Keys: will.EvacuationKeys(s.BootsAfter(in)), Places: true, Not: s.Occupied(has, false), Only: in.Host, SeeksTPM: s.HasTPMState(), Seeks: s.KeepsDisks(in), Shared: in.Shared != nil && *in.Shared}
 	if root, ok := will.RootDisk(); ok {
 		p.Data, p.Image = []Carried{atMost(carriedImage, will.Image.SizeBytes)}, &will.Image.ID
 		enc, err := will.Image.Encryption()
@@ -55,6 +55,19 @@ func (p MovePlan) InPlace() MovePlan {
 	stays := func(c Carried) bool { return strings.HasPrefix(c.What, carriedTPM) }
 	p.Data = slices.DeleteFunc(slices.Clone(p.Data), stays)
 	p.Lost, p.Backup = slices.DeleteFunc(slices.Clone(p.Lost), stays), nil
+	return p
+}
+
+// WithDisks is the plan of an evacuate to a host that shares the storage of the disks: they stay, and what their server had beside them. was is the
+// server as it is.
+func (p MovePlan) WithDisks(was Server) MovePlan {
+	p.Server = p.Server.WithDisksOf(was)
+	p.Keys = slices.DeleteFunc(slices.Clone(p.Keys), func(id SecretID) bool { return !slices.Contains(was.Secrets(), id) })
+	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), func(c Carried) bool { return !strings.HasPrefix(c.What, carriedTPM) })
+	if root, _ := was.RootDisk(); root.Image == nil {
+		p.Image = nil
+		p.Data = slices.DeleteFunc(slices.Clone(p.Data), func(c Carried) bool { return c.What == carriedImage })
+	}
 	return p
 }
 

@@ -92,6 +92,16 @@ func TestPlansOfWhatIsLost(t *testing.T) {
 	require.Equal(t, []string{"disk root", "disk swap"}, lost(shared))
 	require.Len(t, shared.Data, 1)
 
+	require.Equal(t, []string{"state of the vTPM, since its backup"}, lost(restored.WithDisks(kept)), "they stay")
+	require.Equal(t, kept.Disks, restored.WithDisks(kept).Server.Disks)
+	for asked, seeks := range map[*bool]bool{nil: true, new(bool): false} {
+		plan := first(s.PlanEvacuate("req-1", compute.EvacuateArguments{Shared: asked}, nil))
+		require.Equal(t, seeks, plan.Seeks)
+	}
+	volume := s
+	volume.Disks = []compute.Disk{{Encrypted: true, Format: compute.FormatLUKSv2}}
+	require.False(t, volume.KeepsDisks(compute.EvacuateArguments{}), "a logical volume is its host's")
+
 	gone = restored.WithoutBackup()
 	require.Equal(t, []string{"disk root", "disk swap", "state of the vTPM"}, lost(gone))
 	require.Len(t, gone.Data, 1)

@@ -24,6 +24,9 @@ type Request struct {
 	// TPMStorage is where the state of the server's vTPM is that no host can be asked for (TPM-39): hosts that
 	// have that storage come first. RequestOf knows of none.
 	TPMStorage string
+	// DiskStorage is where the server's disks are that no host can be asked for, where they are to stay: hosts that have that storage come
+	// before all others. RequestOf knows of none.
+	DiskStorage string
 }
 
 // RequestOf gives what a server needs of a host.
@@ -136,7 +139,7 @@ func Among(hosts []Host, not []HostID, only *HostID) []Host {
 	return out
 }
 
-// Candidates gives the hosts that can take a server: first those that have the state of its vTPM, then what a
+// Candidates gives the hosts that can take a server: first those that have its disks, then those that have the state of its vTPM, then what a
 // soft policy of its group wishes, then the one with the most free memory, then the one with the fewest servers, then by
 // id, so that the same hosts always give the same order.
 func Candidates(hosts []Host, want Request, now time.Time) []Host {
@@ -148,6 +151,7 @@ func Candidates(hosts []Host, want Request, now time.Time) []Host {
 	}
 	slices.SortFunc(fit, func(a, b Host) int {
 		return cmp.Or(
+			cmp.Compare(want.lacksDisks(a), want.lacksDisks(b)),
 			cmp.Compare(want.lacksTPM(a), want.lacksTPM(b)),
 			want.Affinity.compare(a.ID, b.ID),
 			cmp.Compare(b.Capacity.MemoryMB-b.Used.MemoryMB, a.Capacity.MemoryMB-a.Used.MemoryMB),
@@ -158,23 +162,38 @@ func Candidates(hosts []Host, want Request, now time.Time) []Host {
 	return fit
 }
 
-// KeepTPM gives, of the hosts that fit, those to which a server may go from one that cannot be asked for the state of its vTPM. As
-// long as a host that has that state could take the server, and does not answer, only others that have it are left; refusal,
-// with Conflict, is for where none of them takes it: elsewhere the vTPM would be given up. Otherwise it is NoHost. One that its operator forced down
+// Keep gives, of the hosts that fit, those to which a server may go from one that cannot be asked for its disks and the state of its vTPM. As
+// long as a host that has these could take the server, and does not answer, only others that have them are left; refusal,
+// with Conflict, is for where none of them takes it: elsewhere they would be given up. Otherwise it is NoHost. One that its operator forced down
 // is not waited for. silent are hosts that took no work.
-func (want Request) KeepTPM(fit, all []Host, from HostID, silent []HostID, now time.Time) (left []Host, refusal error) {
-	for _, h := range all {
-		if want.TPMStorage == "" || h.ID == from || want.lacksTPM(h) > 0 || h.Up(now) && !slices.Contains(silent, h.ID) {
-			continue
+func (want Request) Keep(fit, all []Host, from HostID, silent []HostID, now time.Time) (left []Host, refusal error) {
+	left, refusal = fit, Errorf(NoHost, NoValidHost)
+	for _, kept := range []struct {
+		storage, what string
+		lacks         func(Host) int
+	}{{want.TPMStorage, "the state of the server's vTPM", want.lacksTPM}, {want.DiskStorage, "the server's disks", want.lacksDisks}} {
+		for _, h := range all {
+			if kept.storage == "" || h.ID == from || kept.lacks(h) > 0 || h.Up(now) && !slices.Contains(silent, h.ID) {
+				continue
+			}
+			if h.LastSeen = now; h.Unfit(want, now) != "" { // it could not take it, either, if it answered
+				continue
+			}
+			left = slices.DeleteFunc(slices.Clone(left), func(h Host) bool { return kept.lacks(h) > 0 })
+			refusal = Errorf(Conflict, "host %s has %s, on storage that it shares with the host that the server leaves, and does not answer; elsewhere that "+
+				"would be given up: start the worker of %s and try again, force it down if it is dead as well, or name a host", h.Name, kept.what, h.Name)
+			break
 		}
-		if h.LastSeen = now; h.Unfit(want, now) != "" { // it could not take it, either, if it answered
-			continue
-		}
-		return slices.DeleteFunc(slices.Clone(fit), func(h Host) bool { return want.lacksTPM(h) > 0 }), Errorf(Conflict,
-			"host %s has the state of the server's vTPM, on storage that it shares with the host that the server leaves, and does not answer; elsewhere that state "+
-				"would be given up: start the worker of %s and try again, force it down if it is dead as well, or name a host", h.Name, h.Name)
 	}
-	return fit, Errorf(NoHost, NoValidHost)
+	return left, refusal
+}
+
+// lacksDisks is 1 for a host that does not have the storage with the server's disks.
+func (want Request) lacksDisks(h Host) int {
+	if want.DiskStorage == "" || want.DiskStorage == h.DiskStorage {
+		return 0
+	}
+	return 1
 }
 
 // lacksTPM is 1 for a host that does not have the storage with the state of the server's vTPM.

@@ -89,7 +89,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		key.Create.Name, key.Copy.Name, key.Check.Name, key.Remove.Name, key.Seen.Name, trust.Create.Name, trust.Remove.Name, trust.Seen.Name,
 		image.Create.Name, image.Describe.Name, image.Remove.Name, image.Seen.Name, image.OldBackups.Name, image.Upload.Name, image.CheckShelved.Name,
 		object.Check.Name, object.Verify.Name, object.Remove.Name, object.Seen.Name,
-		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
+		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Find.Name, disk.TakeOver.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
 		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckMove.Name, disk.CheckRoom.Name, disk.CheckExport.Name, disk.Resize.Name, disk.CreateNVRAM.Name, disk.ReceiveNVRAM.Name, disk.SaveNVRAM.Name, disk.RestoreNVRAM.Name,
 		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.InjectNMI.Name, domain.AttachShare.Name, domain.DetachShare.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
 		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,

@@ -190,7 +190,8 @@ SELECT DISTINCT ON (o.subject_id) o.subject_id, o.id, o.state,
     count(*) FILTER (WHERE d.state IN ('moving', 'confirming')) OVER each AS moving,
     count(*) FILTER (WHERE d.state = 'moved') OVER each AS moved,
     count(*) FILTER (WHERE d.state = 'left') OVER each AS kept,
-    count(*) FILTER (WHERE d.state = 'failed') OVER each AS failed
+    count(*) FILTER (WHERE d.state = 'failed') OVER each AS failed,
+    (SELECT count(*) FROM ledger l WHERE l.host_id = o.subject_id AND l.state = 'waiting') AS to_remove
 FROM operations o LEFT JOIN drained_servers d ON d.operation_id = o.id
 WHERE o.kind = 'drain' AND o.subject_kind = 'host'
 WINDOW each AS (PARTITION BY o.id)
@@ -205,9 +206,10 @@ type DrainsOfHostsRow struct {
 	Moved     int64
 	Kept      int64
 	Failed    int64
+	ToRemove  int64
 }
 
-// The newest drain of each host, with how far it is.
+// The newest drain of each host, with how far it is. to_remove: how many things of servers the host is still to remove.
 func (q *Queries) DrainsOfHosts(ctx context.Context) ([]DrainsOfHostsRow, error) {
 	rows, err := q.db.Query(ctx, drainsOfHosts)
 	if err != nil {
@@ -225,6 +227,7 @@ func (q *Queries) DrainsOfHosts(ctx context.Context) ([]DrainsOfHostsRow, error)
 			&i.Moved,
 			&i.Kept,
 			&i.Failed,
+			&i.ToRemove,
 		); err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func (row HostsWithUseRow) Host() compute.Host {
 		Used:    compute.Resources{VCPUs: int(row.VcpusUsed), MemoryMB: int(row.MemoryMbUsed), DiskGB: int(row.DiskGbUsed), GroupMB: int(row.GroupMBUsed)},
 		Servers: int(row.Servers), Disabled: row.Disabled, LastSeen: row.LastSeen, ForcedDown: row.ForcedDown || row.ForgottenAt != nil,
 		Revoked: row.Revoked, Groups: row.GroupMB != nil,
-		TPMStorage: row.TPMStorage, Default: row.DefaultFormat,
+		TPMStorage: row.TPMStorage, DiskStorage: row.DiskStorage, Default: row.DefaultFormat,
 	}
 }
 

@@ -252,7 +252,7 @@ UPDATE hosts SET
     disabled = coalesce($1, disabled),
     disabled_reason = CASE WHEN $1::boolean IS NULL THEN disabled_reason ELSE $2 END,
     forced_down = coalesce($3, forced_down)
-WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb
+WHERE id = $4 RETURNING id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, disk_storage
 `
 
 type SwitchHostParams struct {
@@ -309,6 +309,7 @@ func (q *Queries) SwitchHost(ctx context.Context, arg SwitchHostParams) (Host, e
 		&i.ReportNumber,
 		&i.ShareAddress,
 		&i.GroupMB,
+		&i.DiskStorage,
 	)
 	return i, err
 }
@@ -318,10 +319,13 @@ SELECT id, kind, place, name, reference, operation_id, credential_id, project_id
     AND NOT (l.owner_kind = 'server' AND l.kind = 'tpm_state' AND l.reference <> '' AND EXISTS (
         SELECT FROM hosts h JOIN hosts p ON p.tpm_storage = h.tpm_storage AND p.id <> h.id AND p.forgotten_at IS NULL
         WHERE h.id = l.host_id AND h.tpm_storage <> ''))
+    AND NOT (l.owner_kind = 'server' AND l.kind IN ('disk_file', 'key_slot') AND EXISTS (
+        SELECT FROM hosts h JOIN hosts p ON p.disk_storage = h.disk_storage AND p.id <> h.id AND p.forgotten_at IS NULL
+        WHERE h.id = l.host_id AND h.disk_storage <> ''))
 ORDER BY l.owner_kind, l.owner_id, l.kind, l.name
 `
 
-// What goes unremoved with a host: not what another one is to put back (PassKeptTPM).
+// What goes unremoved with a host: not what another one is to put back (PassKeptTPM) or removes (PassWaitingDisks).
 func (q *Queries) WaitingOn(ctx context.Context, hostID *compute.HostID) ([]Ledger, error) {
 	rows, err := q.db.Query(ctx, waitingOn, hostID)
 	if err != nil {

@@ -121,6 +121,9 @@ FROM (
                 AND (g.place = l.place OR l.host_id IS NULL)
                 AND (l.kind || ' ' || g.kind) = ANY($3::text[])
                 AND NOT coalesce(gh.forced_down OR gh.forgotten_at IS NOT NULL, g.host_id IS NOT NULL))
+        AND NOT (l.kind IN ('disk_file', 'key_slot') AND h.disk_storage <> '' AND EXISTS (
+            SELECT FROM hosts p JOIN ledger u ON u.place = p.id::text
+            WHERE p.disk_storage = h.disk_storage AND p.id <> h.id AND u.kind = l.kind AND u.name = l.name AND u.state IN ('intended', 'present')))
 ) due JOIN ledger d ON d.id = due.id
 WHERE nth <= CASE WHEN due.host_id IS NULL THEN $4::int ELSE $5::int END
     AND (d.id = ANY($6::uuid[])) IS NOT TRUE
@@ -146,7 +149,8 @@ type DueThingsRow struct {
 // credential that it was not tried with. At most per_place things of a service and per_host
 // of a host, so that none starves the others; those of under_way count, and are left out.
 // gone_first has "<kind> <kind that goes before it>"; things on a
-// host that is forced down, forgotten or deleted are not waited for.
+// host that is forced down, forgotten or deleted are not waited for. A file that another host has on
+// record, on storage that both share, is that one's: it is not removed here.
 func (q *Queries) DueThings(ctx context.Context, arg DueThingsParams) ([]DueThingsRow, error) {
 	rows, err := q.db.Query(ctx, dueThings,
 		arg.ProjectID,

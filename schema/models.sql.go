@@ -135,6 +135,7 @@ type Host struct {
 	ReportNumber      int64
 	ShareAddress      string
 	GroupMB           *int64
+	DiskStorage       string
 }
 
 type HostCertificate struct {

@@ -382,7 +382,7 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 }
 
 const hostsWithUse = `-- name: HostsWithUse :many
-SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, h.share_address, h.group_mb, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
+SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, h.share_address, h.group_mb, h.disk_storage, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
     coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = $1::text OR $1::text IS NULL GROUP BY h.id ORDER BY h.name
@@ -425,6 +425,7 @@ type HostsWithUseRow struct {
 	ReportNumber      int64
 	ShareAddress      string
 	GroupMB           *int64
+	DiskStorage       string
 	VcpusUsed         int64
 	MemoryMbUsed      int64
 	DiskGbUsed        int64
@@ -480,6 +481,7 @@ func (q *Queries) HostsWithUse(ctx context.Context, named *string) ([]HostsWithU
 			&i.ReportNumber,
 			&i.ShareAddress,
 			&i.GroupMB,
+			&i.DiskStorage,
 			&i.VcpusUsed,
 			&i.MemoryMbUsed,
 			&i.DiskGbUsed,
@@ -525,7 +527,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) error 
 }
 
 const lockHost = `-- name: LockHost :one
-SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb FROM hosts WHERE id = $1 FOR UPDATE
+SELECT id, number, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio, reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, disabled, disabled_reason, forced_down, last_seen, created_at, forgotten_at, network_projects, boot_id, synced_boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, disk_storage FROM hosts WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error) {
@@ -568,6 +570,7 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 		&i.ReportNumber,
 		&i.ShareAddress,
 		&i.GroupMB,
+		&i.DiskStorage,
 	)
 	return i, err
 }
@@ -575,8 +578,8 @@ func (q *Queries) LockHost(ctx context.Context, id compute.HostID) (Host, error)
 const reportHost = `-- name: ReportHost :execrows
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
-    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, now())
+    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, disk_storage, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
@@ -584,7 +587,8 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
     uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
     resume_guests = excluded.resume_guests, tpm_storage = excluded.tpm_storage, fence_after = excluded.fence_after,
-    default_format = excluded.default_format, report_number = excluded.report_number, share_address = excluded.share_address, group_mb = excluded.group_mb, last_seen = now(), forgotten_at = NULL
+    default_format = excluded.default_format, report_number = excluded.report_number, share_address = excluded.share_address, group_mb = excluded.group_mb,
+    disk_storage = excluded.disk_storage, last_seen = now(), forgotten_at = NULL
 WHERE excluded.report_number = 0 OR hosts.boot_id <> excluded.boot_id OR hosts.report_number < excluded.report_number
 `
 
@@ -617,6 +621,7 @@ type ReportHostParams struct {
 	ReportNumber      int64
 	ShareAddress      string
 	GroupMB           *int64
+	DiskStorage       string
 }
 
 // A host reports its description and that it runs. disabled and forced_down stay as they are. 0 rows: a later
@@ -651,6 +656,7 @@ func (q *Queries) ReportHost(ctx context.Context, arg ReportHostParams) (int64, 
 		arg.ReportNumber,
 		arg.ShareAddress,
 		arg.GroupMB,
+		arg.DiskStorage,
 	)
 	if err != nil {
 		return 0, err

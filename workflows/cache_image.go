@@ -72,7 +72,7 @@ func whileBusyFor(ctx workflow.Context, host durable.Host, most time.Duration, t
 		if durable.WasTaken(err) { // it may have begun in any of the calls
 			taken = err
 		}
-		busy := disk.Ping.On(host).Once().Do(ctx, durable.None{}) == nil
+		busy := disk.Ping.On(host).Once().Do(ctx, disk.PingInput{}) == nil
 		if !busy || waited >= most {
 			return busy, cmp.Or(taken, err)
 		}

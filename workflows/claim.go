@@ -28,7 +28,7 @@ func (s *switchover) claim(ctx workflow.Context, in placement.ClaimInput) error 
 		if err != nil {
 			return err
 		}
-		s.zone = got.Zone
+		s.zone, s.claimedDisks = got.Zone, got.Disks
 		s.settleFormat(got.Format)
 		return durable.DescribeHosts(ctx, got.Name)
 	}})
@@ -45,10 +45,10 @@ func (s *switchover) settleFormat(host compute.DiskFormat) {
 	s.to.server = s.to.server.InFormat(host)
 }
 
-// reachHost sees that a host takes work, before anything is made there.
-func (s *switchover) reachHost(host durable.Host, task compute.TaskState) step {
+// reachHost sees that a host takes work, and has none of files that are to come, before anything is made there.
+func (s *switchover) reachHost(host durable.Host, task compute.TaskState, absent []string) step {
 	return step{event: "reach_host", host: &host, task: task, do: func(ctx workflow.Context) error {
-		return disk.Ping.On(host).TakenWithin(durable.HostSilence).Do(ctx, durable.None{})
+		return disk.Ping.On(host).TakenWithin(durable.HostSilence).Do(ctx, disk.PingInput{Server: s.Server, Absent: absent})
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/ledger"
 	"strongroom/activities/object"
@@ -16,8 +17,8 @@ import (
 	"strongroom/durable"
 )
 
-// Evacuate has a server run on another host, since its own one is down and fenced: with new
-// disks of its image, under the keys that they had (EE-29), and a vTPM with the state of its
+// Evacuate has a server run on another host, since its own one is down and fenced: with its disks as they are, where the two hosts have these on
+// one storage, else with new disks of its image, under the keys that they had (EE-29), and a vTPM with the state of its
 // backup or, where there is none, a new one (TPM-30). Nothing is asked of the host that it leaves: what is there waits on the ledger for it. When it fails or
 // is cancelled before the decision, the server is as it was.
 func Evacuate(ctx workflow.Context, in durable.OperationInput) error {
@@ -29,7 +30,8 @@ func Evacuate(ctx workflow.Context, in durable.OperationInput) error {
 type evacuation struct {
 	switchover
 	in        compute.EvacuateArguments
-	sharedTPM bool // its new host has the state of its vTPM, on storage that both share
+	sharedTPM bool   // its new host has the state of its vTPM, on storage that both share
+	backing   string // what the header of the root disk names as its backing file, where its new host has its disks
 }
 
 func (e *evacuation) run(ctx workflow.Context) error {
@@ -42,14 +44,14 @@ func (e *evacuation) run(ctx workflow.Context) error {
 	}
 	e.to = &machine{operation: e.operation, server: server, power: compute.PowerShutdown}
 	for _, next := range []func(workflow.Context) error{
-		e.checkKeys, e.place, e.findTPM, e.checkBackup, e.leave, e.fetch, e.makeSecrets, e.rebuildDisks, e.restoreTPM, e.movePorts, e.startHere,
+		e.checkKeys, e.place, e.findDisks, e.findTPM, e.checkBackup, e.leave, e.fetch, e.newSecrets, e.rebuildDisks, e.restoreTPM, e.movePorts, e.startHere,
 	} {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
 	ctx, err = passPointOfNoReturn(ctx, e.operation, record.Evacuate, func(last *record.Close) record.EvacuateInput {
-		return record.EvacuateInput{OperationInput: e.OperationInput, From: e.from.host.ID, To: e.to.server, Close: last, SharedTPM: e.sharedTPM}
+		return record.EvacuateInput{OperationInput: e.OperationInput, From: e.from.host.ID, To: e.to.server, Close: last, SharedTPM: e.sharedTPM, SharedDisks: e.to.onShared}
 	})
 	if err != nil {
 		return err
@@ -66,7 +68,7 @@ func (e *evacuation) checkKeys(ctx workflow.Context) error {
 	return e.checkReadable(ctx, e.to.server.EvacuationKeys(e.boots()), e.to.server)
 }
 
-// place claims a host, of those that have the state of the vTPM if one of them can take the server. If its worker does not
+// place claims a host, of those that have the disks, and the state of the vTPM, if one of them can take the server. If its worker does not
 // take work in time, or it cannot plug the server's ports, another one is claimed: of those that have the state, if one of them is silent.
 func (e *evacuation) place(ctx workflow.Context) error {
 	e.unclaimLast()
@@ -74,7 +76,10 @@ func (e *evacuation) place(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	asked := placement.ClaimInput{Not: not, Only: e.in.Host}
+	asked := placement.ClaimInput{Not: not, Only: e.in.Host, OnShared: e.in.Shared != nil && *e.in.Shared}
+	if e.from.server.KeepsDisks(e.in) {
+		asked.DisksOf = &e.from.host.ID
+	}
 	if e.from.server.HasTPMState() {
 		asked.TPMOf = &e.from.host.ID
 	}
@@ -87,7 +92,11 @@ func (e *evacuation) place(ctx workflow.Context) error {
 			return cmp.Or(refusal, err)
 		}
 		e.unwritten.Migration = &record.Migration{Type: record.EvacuationType, To: e.to.host.ID, Flavor: e.to.server.Flavor.ID}
-		reach := e.reachHost(e.to.host, compute.TaskNone)
+		var absent []string
+		if e.to.onShared = e.claimedDisks; !e.to.onShared {
+			absent = comingFiles(e.to.server)
+		}
+		reach := e.reachHost(e.to.host, compute.TaskNone, absent)
 		err := e.take(ctx, reach)
 		if err == nil {
 			err = e.preparePorts(ctx)
@@ -113,6 +122,23 @@ func (e *evacuation) notHere(ctx workflow.Context) ([]compute.HostID, error) {
 		return nil, err
 	}
 	return e.server.Occupied(has, false), nil
+}
+
+// findDisks sees that the new host has the disks, where both hosts say that they share their storage: they stay as they
+// are. Until it is decided that the server is on the new host they are the old one's (record.Evacuate).
+func (e *evacuation) findDisks(ctx workflow.Context) error {
+	if !e.to.onShared {
+		return nil
+	}
+	return e.take(ctx, step{event: "look_for_disks", host: &e.to.host, do: func(ctx workflow.Context) error {
+		was := e.from.server
+		got, err := disk.Find.On(e.to.host).Run(ctx, disk.FindInput{Server: e.Server, Disks: was.Disks, NVRAM: was.NVRAM()})
+		if err != nil {
+			return err
+		}
+		e.backing, e.to.server, e.to.hasFiles = got.Backing, e.to.server.WithDisksOf(was), !was.Unbooted()
+		return nil
+	}})
 }
 
 // findTPM finds out whether the new host has the state of the vTPM (TPM-39): then it is not lost.
@@ -169,6 +195,9 @@ func (e *evacuation) leave(ctx workflow.Context) error {
 
 func (e *evacuation) fetch(ctx workflow.Context) error {
 	root, _ := e.to.server.RootDisk()
+	if root.Image == nil { // it has all of its data in itself
+		return nil
+	}
 	cached, err := e.cacheImage(root, e.to.server.Image, e.to.host, hereOnly)
 	if err != nil {
 		return err
@@ -177,8 +206,37 @@ func (e *evacuation) fetch(ctx workflow.Context) error {
 	return e.take(ctx, cached)
 }
 
+// newSecrets makes the keys that new disks need and the old ones had not. Those that are kept need none.
+func (e *evacuation) newSecrets(ctx workflow.Context) error {
+	if e.to.onShared {
+		return nil
+	}
+	return e.makeSecrets(ctx)
+}
+
 func (e *evacuation) rebuildDisks(ctx workflow.Context) error {
+	if e.to.onShared {
+		return e.takeOver(ctx)
+	}
 	return e.makeDisks(ctx, compute.TaskRebuildSpawning)
+}
+
+// takeOver has the new host use the disks that there are. Nothing is made: its undo changes back what names the image under the root
+// disk, and removes nothing.
+func (e *evacuation) takeOver(ctx workflow.Context) error {
+	in := disk.TakeOverInput{Server: e.Server, Project: e.server.ProjectID, Disks: e.to.server.Disks}
+	if root, _ := e.to.server.RootDisk(); root.Image != nil {
+		in.Image = &e.to.server.Image
+	}
+	s := step{event: "take_over_disks", host: &e.to.host, task: compute.TaskRebuildSpawning, undoLast: true, do: func(ctx workflow.Context) error {
+		return e.recaching(ctx, []int{0}, hereOnly, func() error { return disk.TakeOver.On(e.to.host).Do(ctx, in) })
+	}}
+	if in.Image != nil && e.backing != "" {
+		back := in
+		back.Backing, back.Disks = e.backing, e.to.server.Disks[:1]
+		s.undo = func(ctx workflow.Context) error { return disk.TakeOver.On(e.to.host).Do(ctx, back) }
+	}
+	return e.take(ctx, s)
 }
 
 // startHere boots the new machine, unless the server is to stay off.

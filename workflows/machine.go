@@ -22,6 +22,9 @@ type machine struct {
 	power  compute.PowerState // as it was seen last
 	shares shareMounts
 	kept   bool // its keys are those that the host keeps which it comes from
+	// onShared: its folder is on storage that its host shares with the old machine's. hasFiles: the files of a boot are there, and the
+	// old machine's until it is decided.
+	onShared, hasFiles bool
 }
 
 // ring are the credentials for the machine's keys.

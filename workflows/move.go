@@ -142,6 +142,9 @@ func (m *migration) place(ctx workflow.Context) error {
 // comes is what the disks need on the host that was claimed.
 func (m *migration) comes() disk.CheckRoomInput {
 	in := disk.CheckRoomInput{Disks: len(m.to.server.Disks), Bytes: m.bytes, NVRAM: comingNVRAM(m.to.server, m.nvramBytes)}
+	if !m.stays() {
+		in.Absent = comingFiles(m.to.server)
+	}
 	if root, _ := m.to.server.RootDisk(); root.Image != nil {
 		in.Project, in.Image = m.server.ProjectID, &m.to.server.Image
 	}

@@ -42,6 +42,18 @@ func (s *switchover) withNVRAM(made step, of string, bytes int64) step {
 	return made
 }
 
+// comingFiles are the files that a host must not have before a server comes to it.
+func comingFiles(s compute.Server) []string {
+	var names []string
+	for _, d := range s.Disks {
+		names = append(names, d.Name())
+	}
+	if file := s.NVRAM(); file != "" {
+		names = append(names, file)
+	}
+	return names
+}
+
 // comingNVRAM are the variables, of so many bytes, that a server brings to a host; nil: it brings none.
 func comingNVRAM(s compute.Server, bytes int64) *disk.ComingNVRAM {
 	firmware, err := s.Firmware()

@@ -24,6 +24,8 @@ type switchover struct {
 	from *machine
 	to   *machine
 	zone string // availability zone of the host that was claimed
+	// claimedDisks: that host shares the storage of the old one's disks (ClaimInput.DisksOf).
+	claimedDisks bool
 
 	halted bool // the old domain was told to shut down; from.power is its power state since
 	off    bool // the undo has seen it off
@@ -208,6 +210,9 @@ func (s *switchover) start(ctx workflow.Context) error {
 // firstBoot are the things that a server's first boot on a host makes.
 func (o *operation) firstBoot(m *machine) []compute.Thing {
 	things := []compute.Thing{o.onHost(compute.ThingDomain, m.host, m.server.InstanceName())}
+	if m.hasFiles {
+		return things
+	}
 	for _, f := range m.server.BootFiles() {
 		things = append(things, o.file(m.host, f))
 	}

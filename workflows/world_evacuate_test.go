@@ -43,6 +43,9 @@ func (w *world) evacuate(in record.EvacuateInput) {
 	if in.SharedTPM {
 		w.passTPM(in.From, *in.To.Host)
 	}
+	if in.SharedDisks {
+		w.passDisks(in.From, *in.To.Host)
+	}
 	for op := range w.claims {
 		if op != in.Operation {
 			delete(w.claims, op)

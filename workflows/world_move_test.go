@@ -67,6 +67,9 @@ func (w *world) registerRoom(r registry) {
 		return out, nil
 	})
 	registerOnHost(w, r, disk.CheckRoom, func(ctx context.Context, in disk.CheckRoomInput) (none, error) {
+		if err := w.absent(ctx, disk.PingInput{Server: in.Server, Absent: in.Absent}); err != nil {
+			return none{}, err
+		}
 		for host := range w.other {
 			if host.String() == hostOf(ctx) && in.NVRAM != nil && in.NVRAM.Bytes == nvramBytes {
 				return none{}, compute.Errorf(compute.NoHost, "its UEFI variables have another size")

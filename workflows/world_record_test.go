@@ -74,7 +74,13 @@ func register[I, O any](w *world, r registry, a durable.Activity[I, O], do func(
 
 // registerOnHost is register for an activity on hosts.
 func registerOnHost[I, O any](w *world, r registry, a durable.HostActivity[I, O], do func(context.Context, I) (O, error)) {
-	a.Register(r, act(w, a.Name, do))
+	a.Register(r, act(w, a.Name, func(ctx context.Context, in I) (O, error) {
+		out, err := do(ctx, in)
+		if w.sharedDisks {
+			w.mirror(hostOf(ctx))
+		}
+		return out, err
+	}))
 }
 
 type none = durable.None
@@ -132,7 +138,7 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 	if !w.holds(in.OperationInput) {
 		return placement.ClaimResult{}, record.Superseded()
 	}
-	w.tpmOf = in.TPMOf
+	w.tpmOf, w.disksOf = in.TPMOf, in.DisksOf
 	if w.waitsPeers && len(in.Silent) > 0 && in.Only == nil {
 		return placement.ClaimResult{}, compute.Errorf(compute.Conflict, "start the worker of host-%s", in.Silent[0].String()[:4])
 	}
@@ -145,7 +151,10 @@ func (w *world) claim(_ context.Context, in placement.ClaimInput) (placement.Cla
 				w.row.server.Host = &h
 			}
 			w.claims[in.Operation] = h
-			return placement.ClaimResult{Host: h, Name: "host-" + h.String()[:4], Format: compute.Host{Default: w.formats[h]}.DefaultFormat(), Zone: "nova"}, nil
+			return placement.ClaimResult{
+				Host: h, Name: "host-" + h.String()[:4], Format: compute.Host{Default: w.formats[h]}.DefaultFormat(), Zone: "nova",
+				Disks: w.saysSharedDisks && in.DisksOf != nil,
+			}, nil
 		}
 	}
 	return placement.ClaimResult{}, compute.Errorf(compute.NoHost, compute.NoValidHost)

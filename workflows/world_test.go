@@ -81,6 +81,10 @@ type world struct {
 	shown      map[string]compute.OperationID          // what is noted beside TPM states, by their key in tpms
 	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
 	sharedTPMs, sayShared bool
+	// sharedDisks: all hosts have servers' folders on one storage; saysSharedDisks: a claim says that they do.
+	sharedDisks, saysSharedDisks bool
+	backing                      string          // what the root disk's header names, where hosts share it
+	disksOf                      *compute.HostID // of the last claim
 	// refuses says whom the cloud's services refuse: nobody, unless a test says so.
 	refuses       func(compute.Credential) bool
 	offers        []compute.Credential // what passing requests offered
@@ -316,6 +320,9 @@ func detailOf(in any) string {
 
 // made notes something that was made without a row on the ledger before it.
 func (w *world) made(kind compute.ThingKind, place, name string) {
+	if kind == compute.ThingDiskFile {
+		place = w.diskPlace(place, name)
+	}
 	if _, known := w.ledger[compute.Sighting{Kind: kind, Place: place, Name: name}]; !known {
 		w.broken = append(w.broken, fmt.Sprintf("%s %s was made with no row on the ledger", kind, name))
 	}
@@ -420,7 +427,8 @@ func (w *world) things() []compute.Sighting {
 		onHost(compute.ThingCachedImage, key)
 	}
 	for key := range w.files {
-		onHost(compute.ThingDiskFile, key)
+		host, name, _ := strings.Cut(key, " ")
+		onHost(compute.ThingDiskFile, w.diskPlace(host, name)+" "+name)
 	}
 	for key := range w.domains {
 		onHost(compute.ThingDomain, key)

@@ -131,7 +131,7 @@ func (w *world) registerHost(r registry) {
 		}
 		return none{}, nil
 	})
-	registerOnHost(w, r, disk.Ping, func(context.Context, none) (none, error) { return none{}, nil })
+	w.registerDiskStorage(r)
 	w.registerRemovals(r)
 	w.registerShares(r)
 	w.registerPorts(r)
@@ -143,7 +143,7 @@ func (w *world) registerHost(r registry) {
 		w.adopted = in
 		return none{}, nil
 	})
-	start := act(w, domain.Start.Name, w.startDomain)
+	start := act(w, domain.Start.Name, w.startDomainHere)
 	domain.Start.Register(r, func(ctx context.Context, in domain.StartInput) (domain.PowerResult, error) {
 		// What is lent is taken back at the end, unless the worker dies before it.
 		out, err := start(ctx, in)

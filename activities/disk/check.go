@@ -61,8 +61,9 @@ type CheckRoomInput struct {
 	Disks   int              `json:"disks"` // how many
 	Bytes   int64            `json:"bytes"` // that are to be written of them; those of new disks do not count
 	Project string           `json:"project,omitempty"`
-	Image   *compute.Image   `json:"image,omitempty"` // what the root disk leans on; nil: nothing
-	NVRAM   *ComingNVRAM     `json:"nvram,omitempty"` // nil: none come
+	Image   *compute.Image   `json:"image,omitempty"`  // what the root disk leans on; nil: nothing
+	NVRAM   *ComingNVRAM     `json:"nvram,omitempty"`  // nil: none come
+	Absent  []string         `json:"absent,omitempty"` // files of the server that the host must not have, since they are to come
 }
 
 // ComingNVRAM are UEFI variables that are to come to a host.
@@ -75,8 +76,11 @@ type ComingNVRAM struct {
 // CheckRoom is the activity disk.CheckRoom: it refuses disks for which the host has no room now, the
 // image under them included where the host does not have it, and UEFI variables that no firmware of the host reads.
 // What else is written meanwhile nobody knows before. NoHost: no room, no such firmware, or the host keeps disks in a
-// pool; Unavailable: its file systems cannot be read.
+// pool; Conflict: it has what is to come, as Ping says; Unavailable: its file systems cannot be read.
 func (a *Activities) CheckRoom(_ context.Context, in CheckRoomInput) error {
+	if err := a.absent(in.Server, in.Absent); err != nil {
+		return err
+	}
 	if a.Pool.Name != "" {
 		return compute.Errorf(compute.NoHost, "disks of server %s: this host keeps disks in a pool, where none come to from elsewhere", in.Server)
 	}

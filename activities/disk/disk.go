@@ -3,7 +3,6 @@
 package disk
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -64,9 +63,16 @@ var (
 	Remove = durable.HostActivity[compute.Removal, durable.None]{Name: "disk.Remove", Summary: compute.Removal.String}
 	Seen   = durable.HostActivity[compute.SeenInput, compute.SeenResult]{Name: "disk.Seen",
 		Summary: func(compute.SeenInput) string { return "list disk files and cached images" }}
-	// Ping does nothing. A host that takes it runs, however much other work it has.
-	Ping = durable.HostActivity[durable.None, durable.None]{Name: "disk.Ping", Attempt: 10 * time.Second,
-		Summary: func(durable.None) string { return "see whether the host takes work" }}
+	// Ping sees that a host takes work.
+	Ping = durable.HostActivity[PingInput, durable.None]{Name: "disk.Ping", Attempt: 10 * time.Second,
+		Summary: func(PingInput) string { return "see whether the host takes work" }}
+	// Find and TakeOver are for disks that stay where they are while their server leaves a host.
+	Find = durable.HostActivity[FindInput, FindResult]{Name: "disk.Find", Attempt: time.Minute,
+		Summary: func(in FindInput) string {
+			return "look for " + strconv.Itoa(len(in.Disks)) + " disks on shared storage"
+		}}
+	TakeOver = durable.HostActivity[TakeOverInput, durable.None]{Name: "disk.TakeOver",
+		Summary: func(in TakeOverInput) string { return "take over " + strconv.Itoa(len(in.Disks)) + " disks" }}
 )
 
 func createSummary(in CreateInput) string { return "create disk " + in.Disk.Label() }
@@ -94,7 +100,9 @@ func (a *Activities) Register(r durable.Registry) {
 	AddKey.Register(r, a.AddKey)
 	Remove.Register(r, durable.NoResult(a.Remove))
 	Seen.Register(r, a.Seen)
-	Ping.Register(r, durable.NoResult(func(context.Context, durable.None) error { return nil }))
+	Ping.Register(r, durable.NoResult(a.Ping))
+	Find.Register(r, a.Find)
+	TakeOver.Register(r, durable.NoResult(a.TakeOver))
 }
 
 // CacheImageInput asks that the host's image cache holds an image. A plain image is

@@ -118,15 +118,18 @@ func noteSeen(ctx context.Context, q *schema.Queries, in NoteSeenInput, kind com
 	return slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(gone, name) }), err
 }
 
-// placesOf are the places on the ledger of which a place shows things: the states of vTPMs that a
-// host sees are those of all hosts that share their storage (TPM-39).
+// placesOf are the places on the ledger of which a place shows things: the states of vTPMs (TPM-39) and the files that a
+// host sees are those of all hosts that share their storage.
 func placesOf(ctx context.Context, q *schema.Queries, place string, kind compute.ThingKind) ([]string, error) {
 	places := []string{place}
 	host, onHost := compute.Thing{Place: place}.Host()
-	if kind != compute.ThingTPMState || !onHost {
+	peersOf := map[compute.ThingKind]func(context.Context, compute.HostID) ([]compute.HostID, error){
+		compute.ThingTPMState: q.TPMPeers, compute.ThingDiskFile: q.DiskPeers,
+	}[kind]
+	if peersOf == nil || !onHost {
 		return places, nil
 	}
-	peers, err := q.TPMPeers(ctx, host)
+	peers, err := peersOf(ctx, host)
 	for _, peer := range peers {
 		places = append(places, peer.String())
 	}

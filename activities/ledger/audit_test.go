@@ -365,6 +365,32 @@ func TestAuditOfTPMStatesThatHostsShare(t *testing.T) {
 	require.Len(t, a.sees(hosts[1].String(), compute.Seen{Kind: compute.ThingDiskFile, Name: name}), 1)
 }
 
+// A file on storage that hosts share is on record for one of them: seen by another one it is nobody's leftover. That one removes none that is
+// on record for another host, whatever waits for it; and what waits for a host that is forgotten is another one's to remove.
+func TestFilesOnStorageThatHostsShare(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hosts := []compute.HostID{b.Host("a", 4, 4096), b.Host("b", 4, 4096), b.Host("c", 4, 4096)}
+	b.Exec("UPDATE hosts SET disk_storage = 'one' WHERE name IN ('a', 'b')")
+	owner := b.idle()
+	used := thing(owner, compute.ThingDiskFile, hosts[0].String(), owner.ID.String()+"/disk")
+	b.present(used)
+	a := b.startAudit()
+	for i, unowned := range []int{0, 0, 1} {
+		require.Len(t, a.sees(hosts[i].String(), compute.Seen{Kind: compute.ThingDiskFile, Name: used.Name}), unowned, i)
+	}
+	stale := thing(owner, compute.ThingDiskFile, hosts[1].String(), used.Name)
+	left := thing(owner, compute.ThingDiskFile, hosts[1].String(), owner.ID.String()+"/disk.left")
+	b.waits(compute.BlockedByHost, stale, left, thing(owner, compute.ThingDiskFile, hosts[2].String(), used.Name+"2"))
+	require.ElementsMatch(t, []string{left.Name, used.Name + "2"}, b.due(), "the file that another host has on record stays")
+	b.Exec("UPDATE hosts SET last_seen = now() - interval '1 day' WHERE name = 'b'")
+	_, err := ledger.Forget(b.Ctx, b.DB, hosts[1])
+	require.NoError(t, err)
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE state = 'waiting' AND name = $1 AND host_id = $2", left.Name, hosts[0]))
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE state = 'released' AND name = $1 AND host_id = $2", used.Name, hosts[1]))
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM ledger WHERE state = 'present' AND name = $1 AND host_id = $2", used.Name, hosts[0]))
+}
+
 // SH-09: access to a share that is missed with too many others is told as held, with what to look at, and not as missing.
 func TestSH09AuditOfSharesThatAreMissedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -65,6 +66,11 @@ type ClaimInput struct {
 	// the same storage come first (TPM-39), and while one of them does not answer, no other is taken. nil: there is none to look for.
 	TPMOf  *compute.HostID  `json:"tpm_of,omitempty"`
 	Silent []compute.HostID `json:"silent,omitempty"` // those of Not that took no work
+	// DisksOf is the host that has the server's disks, which are to be kept, and cannot be asked for them: hosts that share
+	// their storage come before all others, as for TPMOf. nil: the server goes to no host that sees files of its own there.
+	DisksOf *compute.HostID `json:"disks_of,omitempty"`
+	// OnShared says that none but hosts that share the storage of the disks will do.
+	OnShared bool `json:"on_shared,omitempty"`
 }
 
 // ClaimResult is the host that took the server.
@@ -74,13 +80,17 @@ type ClaimResult struct {
 	// Format is that of the server's disks for which nobody asks for one (EE-03).
 	Format compute.DiskFormat `json:"default_format"`
 	Zone   string             `json:"availability_zone,omitempty"` // the host's
+	// Disks says that the host has the server's disks, on storage that it shares with ClaimInput.DisksOf.
+	Disks bool `json:"disks,omitempty"`
 }
 
 // Claim is the activity placement.Claim: it chooses a host and claims the server's
 // resources on it, so that any number of claims at once never overcommit a
 // host, nor break the policy of the server's group. A claim that the operation has already is kept. A server that has a place
 // stays there: it has two claims until its operation decides.
-// NoHost: none can take the server. Conflict: none that has the state of its vTPM (TPMOf), and one that does not answer may.
+// A host whose folders are on the storage of another one that has files of the server takes it only where these are kept (DisksOf):
+// what is made there and what is removed on the other host would be the same files.
+// NoHost: none can take the server. Conflict: none that has the state of its vTPM or its disks (TPMOf, DisksOf), and one that does not answer may.
 func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, error) {
 	hosts, refusal, err := a.candidates(ctx, in)
 	if err != nil {
@@ -124,13 +134,31 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) (out []schem
 			row := byID[*in.TPMOf]
 			want.TPMStorage = row.Host().TPMStorage
 		}
+		sees, err := hostsThatSee(ctx, q, in)
+		if err != nil {
+			return err
+		}
+		if in.DisksOf != nil {
+			want.DiskStorage = byID[*in.DisksOf].DiskStorage
+		}
+		not = append(not, sees...)
+		if in.OnShared {
+			for _, row := range rows {
+				if in.DisksOf == nil || row.DiskStorage == "" || row.DiskStorage != want.DiskStorage {
+					not = append(not, row.ID)
+				}
+			}
+		}
 		if want.Affinity, err = schema.LoadAffinity(ctx, q, in.Server, in.Operation, false); err != nil {
 			return err
 		}
 		all, now := schema.Hosts(rows), time.Now()
 		fit := compute.Candidates(compute.Among(all, not, in.Only), want, now)
-		if in.TPMOf != nil && in.Only == nil {
-			fit, refusal = want.KeepTPM(fit, all, *in.TPMOf, in.Silent, now)
+		if from := cmp.Or(in.TPMOf, in.DisksOf); from != nil && in.Only == nil {
+			fit, refusal = want.Keep(fit, all, *from, in.Silent, now)
+		}
+		if len(fit) == 0 && len(compute.Candidates(compute.Among(all, in.Not, in.Only), want, now)) > 0 && compute.Is(refusal, compute.NoHost) {
+			refusal = compute.Errorf(compute.NoHost, "%s %s", compute.NoValidHost, whyNotShared(in))
 		}
 		for _, host := range fit {
 			out = append(out, byID[host.ID])
@@ -138,6 +166,23 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) (out []schem
 		return nil
 	})
 	return out, refusal, err
+}
+
+// hostsThatSee are the hosts that the server does not go to since they see files of its own, which are another host's.
+func hostsThatSee(ctx context.Context, q *schema.Queries, in ClaimInput) ([]compute.HostID, error) {
+	see := schema.HostsThatSeeDisksOfParams{ServerID: in.Server.UUID}
+	if in.DisksOf != nil {
+		see.ButOf = &in.DisksOf.UUID
+	}
+	return q.HostsThatSeeDisksOf(ctx, see)
+}
+
+// whyNotShared is why no host is left where the storage of disks decided.
+func whyNotShared(in ClaimInput) string {
+	if in.OnShared {
+		return compute.InvalidShared + "."
+	}
+	return compute.SharedDiskStorage
 }
 
 // heldClaim gives the claim that the operation has, unless its host could not take
@@ -162,6 +207,9 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 		if held != nil {
 			row, err := q.ClaimedHost(ctx, held.HostID)
 			out = ClaimResult{Host: held.HostID, Name: row.Name, Format: compute.Host{Default: row.DefaultFormat}.DefaultFormat(), Zone: row.AvailabilityZone}
+			if err == nil {
+				out.Disks, err = hasDisks(ctx, q, in, held.HostID)
+			}
 			return err
 		}
 		affinity, err := schema.LoadAffinity(ctx, q, in.Server, in.Operation, true)
@@ -172,10 +220,26 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 		if err != nil || host.Disabled || host.Revoked || !host.Fits(in.Plan.ResourcesOn(host)) {
 			return err
 		}
+		sees, err := hostsThatSee(ctx, q, in)
+		if err != nil || slices.Contains(sees, host.ID) {
+			return err
+		}
 		out = ClaimResult{Host: host.ID, Name: host.Name, Format: host.DefaultFormat(), Zone: host.Zone}
+		if out.Disks, err = hasDisks(ctx, q, in, host.ID); err != nil {
+			return err
+		}
 		return claim(ctx, q, in, host)
 	})
 	return out, err
+}
+
+// hasDisks reports whether a host has the disks that are to be kept.
+func hasDisks(ctx context.Context, q *schema.Queries, in ClaimInput, host compute.HostID) (bool, error) {
+	if in.DisksOf == nil {
+		return false, nil
+	}
+	peers, err := q.DiskPeers(ctx, *in.DisksOf)
+	return slices.Contains(peers, host), err
 }
 
 // lockHost decides between claims at once: the use of the host that it gives does not

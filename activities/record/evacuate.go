@@ -80,12 +80,19 @@ type EvacuateInput struct {
 	To    compute.Server `json:"to"`
 	Close *Close         `json:"close,omitempty"`
 
-	SharedTPM bool `json:"shared_tpm,omitempty"` // the state of its vTPM is on storage that both hosts share
+	SharedTPM   bool `json:"shared_tpm,omitempty"`   // the state of its vTPM is on storage that both hosts share
+	SharedDisks bool `json:"shared_disks,omitempty"` // its disks are
 }
 
 // Evacuate is the activity record.Evacuate: the decision of an evacuate. From here on the
 // server is on its new host. What it had on the other one waits there, with its claim given
 // back. Running again after it took effect is a success.
+//
+// Files on storage that both hosts share have one row on the ledger, which names the host that may remove them. Until here that is the old host,
+// whatever the new one does with them: the undo of the evacuate removes none, and the old host removes none, since it is down and
+// none waits. Here, in the transaction that says where the server is, all of these rows become the new host's, with the ids and
+// states that they have, before what is left on the old host is set to wait: so none of them ever waits for the old
+// host to remove it. When it returns, or is forgotten, it has a domain to remove, and no file.
 func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
 	d := decision{OperationInput: in.OperationInput, close: in.Close}
 	d.alreadyDecided = func(q *schema.Queries) (bool, error) {
@@ -109,6 +116,11 @@ func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
 				return err
 			}
 		}
+		if in.SharedDisks { // nor do these
+			if err := passDisks(ctx, q, in); err != nil {
+				return err
+			}
+		}
 		if err := q.LeaveHost(ctx, schema.LeaveHostParams{ServerID: in.Server.UUID, HostID: in.From.UUID, Reason: leftReason}); err != nil {
 			return err
 		}
@@ -118,6 +130,14 @@ func (a *Activities) Evacuate(ctx context.Context, in EvacuateInput) error {
 		return q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}})
 	}
 	return a.decide(ctx, d)
+}
+
+// passDisks says that the files of a server are the new host's from here on.
+func passDisks(ctx context.Context, q *schema.Queries, in EvacuateInput) error {
+	if err := q.PassDisks(ctx, schema.PassDisksParams{ServerID: in.Server.UUID, FromHost: in.From.UUID, ToHost: in.To.Host.UUID}); err != nil {
+		return err
+	}
+	return q.ReleasePassed(ctx, schema.ReleasePassedParams{ServerID: in.Server.UUID, FromHost: in.From.UUID})
 }
 
 func setNewTPM(ctx context.Context, q *schema.Queries, server compute.ServerID, isNew bool) error {

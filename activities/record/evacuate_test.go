@@ -2,10 +2,12 @@ package record_test
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/ledger"
@@ -138,6 +140,40 @@ func TestEvacuate(t *testing.T) {
 	require.NoError(t, (&ledger.Activities{Pool: b.Pool}).Reaped(b.ctx, ledger.ReapedInput{Released: has[:1]}))
 	require.Equal(t, "completed", status())
 	require.Empty(t, told())
+}
+
+// Files on storage that both hosts share are the new host's from the decision on, those that wait to be removed, too: nothing of them waits for
+// the host that was left.
+func TestEvacuatePassesFilesOnSharedStorage(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	from, to := b.Host("a", 4, 4096), b.Host("b", 4, 4096)
+	first := b.server(compute.OpCreate)
+	b.Exec("UPDATE servers SET host_id = $2, vm_state = 'active' WHERE id = $1", first.Server, from)
+	made := compute.Operation{ID: first.Operation, ServerID: first.Server, Credential: compute.Credential{ProjectID: "p1", UserID: "u1"}}
+	var has []compute.Thing
+	for _, name := range []string{"disk", "console.log", "disk.left"} {
+		has = append(has, made.Thing(compute.ThingDiskFile, from.String(), first.Server.String()+"/"+name))
+	}
+	slot := made.Thing(compute.ThingKeySlot, from.String(), compute.OldKeySlots(first.Server, "disk", first.Operation))
+	all := append(slices.Clone(has), slot, made.Thing(compute.ThingDomain, from.String(), compute.InstanceName(first.Server)))
+	_, err := b.Advance(b.ctx, record.AdvanceInput{OperationInput: first, Open: &record.Open{Event: "x", Things: all}})
+	require.NoError(t, err)
+	waiting := []compute.Thing{has[2].Waits(compute.BlockedByHost, "it is down"), slot.Waits(compute.BlockedByHost, "it is down")}
+	_, err = b.Advance(b.ctx, record.AdvanceInput{OperationInput: first, Close: &record.Close{Event: "x", Present: []compute.Thing{has[0], has[1], all[4]}, Waiting: waiting}})
+	require.NoError(t, err)
+	in := b.supersede(first, compute.OpEvacuate, compute.EvacuateArguments{})
+	will, err := schema.LoadServer(b.ctx, b.q, in.Server)
+	require.NoError(t, err)
+	will.Host = &to
+	for range 2 {
+		require.NoError(t, b.Evacuate(b.ctx, record.EvacuateInput{OperationInput: in, From: from, To: will, SharedDisks: true}))
+	}
+	rows, err := b.Pool.Query(b.ctx, "SELECT kind || ' ' || state || ' ' || (host_id = $2)::text FROM ledger WHERE owner_id = $1 ORDER BY kind, name", first.Server, to)
+	require.NoError(t, err)
+	is, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"disk_file present true", "disk_file present true", "disk_file waiting true", "key_slot waiting true", "domain waiting false"}, is)
 }
 
 // A server that is deleted when it was evacuated leaves no evacuation that is not completed, once its old

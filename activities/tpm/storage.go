@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/google/uuid"
 
+	"strongroom/activities/folder"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -35,9 +35,6 @@ type ShownResult struct {
 	Shown bool `json:"shown"`
 }
 
-// storageName is the file with the id of the storage. Hosts that share the storage find the same.
-const storageName = ".strongroom-storage"
-
 // shownName is the file in a state folder that names the operation that Show was for.
 const shownName = ".strongroom-shown"
 
@@ -47,39 +44,11 @@ func isOurs(name string) bool { return name == markName || name == shownName }
 // Storage gives the id of the storage that the states are on, and makes one where there is none.
 // Of several hosts that make one at once all get the same.
 func (a *Activities) Storage() (uuid.UUID, error) {
-	path := filepath.Join(a.SwtpmDir, storageName)
-	id, err := readStorage(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return id, err
+	id, err := folder.Storage(a.SwtpmDir)
+	if errors.Is(err, folder.ErrStorage) {
+		err = compute.Errorf(compute.Corrupt, "%w", err)
 	}
-	if err := os.MkdirAll(a.SwtpmDir, 0o711); err != nil {
-		return uuid.Nil, err
-	}
-	draft := path + "." + uuid.NewString()
-	defer os.Remove(draft)
-	if err := writeSynced(draft, []byte(uuid.NewString()+"\n")); err != nil {
-		return uuid.Nil, err
-	}
-	// A link is made whole, or not at all where another host was first.
-	if err := os.Link(draft, path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return uuid.Nil, err
-	}
-	if err := syncDir(a.SwtpmDir); err != nil {
-		return uuid.Nil, err
-	}
-	return readStorage(path)
-}
-
-func readStorage(path string) (uuid.UUID, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	id, err := uuid.ParseBytes([]byte(strings.TrimSpace(string(text))))
-	if err != nil || id == uuid.Nil {
-		return uuid.Nil, compute.Errorf(compute.Corrupt, "%s does not hold a uuid", path)
-	}
-	return id, nil
+	return id, err
 }
 
 // Show is the activity tpm.Show: it notes the operation beside the state of a server, whose guest

@@ -191,9 +191,10 @@ type QuotaConfig struct {
 type HostConfig struct {
 	IDFile           string          `koanf:"id_file"` // holds the host's uuid; made at the first start
 	Name             string          `koanf:"name"`
-	Gateway          string          `koanf:"gateway"`     // https://host:port of the gateway, or of a load balancer that passes TCP on to several
-	Certificate      string          `koanf:"certificate"` // folder of the host's certificate and keys
-	Instances        string          `koanf:"instances"`   // servers' folders
+	Gateway          string          `koanf:"gateway"`         // https://host:port of the gateway, or of a load balancer that passes TCP on to several
+	Certificate      string          `koanf:"certificate"`     // folder of the host's certificate and keys
+	Instances        string          `koanf:"instances"`       // servers' folders
+	ShareInstances   bool            `koanf:"share_instances"` // other hosts may have the same folder
 	ImageCache       string          `koanf:"image_cache"`
 	ImageCacheMB     int64           `koanf:"image_cache_mb"` // that the images may take; 0: 40 % of their file system
 	VolumeGroup      string          `koanf:"volume_group"`   // of LVM, for disks of the formats luksv2 and plain

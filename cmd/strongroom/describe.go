@@ -47,6 +47,10 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		}
 		storage = id.String()
 	}
+	disks, err := s.disk.Storage()
+	if err != nil {
+		return gateway.HostReport{}, fmt.Errorf("storage of disks: %w", err)
+	}
 	up, err := uptime("/proc", time.Now())
 	if err != nil {
 		return gateway.HostReport{}, err
@@ -57,6 +61,6 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
 		AvailabilityZone: h.AvailabilityZone, Release: strongroom.Version(), BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
-		DefaultFormat: s.format, ShareAddress: h.ShareAddress, GroupMB: d.GroupMB,
+		DefaultFormat: s.format, ShareAddress: h.ShareAddress, GroupMB: d.GroupMB, DiskStorage: disks.String(),
 	}, nil
 }

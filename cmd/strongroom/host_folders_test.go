@@ -32,18 +32,37 @@ func TestAHostKnowsItsFolders(t *testing.T) {
 	t.Parallel()
 	host := uuid.New()
 	dir := filepath.Join(t.TempDir(), "strongroom", "instances")
-	require.ErrorContains(t, claimFolder(dir, host, false), "is its file system mounted?")
+	require.ErrorContains(t, claimFolder(dir, host, false, false), "is its file system mounted?")
 	require.NoDirExists(t, dir)
-	require.NoError(t, claimFolder(dir, host, true))
-	require.NoError(t, claimFolder(dir, host, false))
-	require.ErrorContains(t, claimFolder(dir, uuid.New(), true), "is the folder of host "+host.String())
+	require.NoError(t, claimFolder(dir, host, true, false))
+	require.NoError(t, claimFolder(dir, host, false, false))
+	require.ErrorContains(t, claimFolder(dir, uuid.New(), true, false), "is the folder of host "+host.String())
 
 	require.NoError(t, os.Remove(filepath.Join(dir, volume.Mark)))
-	require.ErrorContains(t, claimFolder(dir, host, false), "is its file system mounted?")
+	require.ErrorContains(t, claimFolder(dir, host, false, false), "is its file system mounted?")
 	require.NoFileExists(t, filepath.Join(dir, volume.Mark))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, uuid.NewString()), 0o711))
-	require.NoError(t, claimFolder(dir, host, false), "one with servers in it is the right one")
+	require.NoError(t, claimFolder(dir, host, false, false), "one with servers in it is the right one")
 	require.FileExists(t, filepath.Join(dir, volume.Mark))
+}
+
+// A folder that is another host's is taken by one that is set up to share it. From then on nobody takes it that is not.
+func TestHostsShareAFolder(t *testing.T) {
+	t.Parallel()
+	one, other := uuid.New(), uuid.New()
+	dir := filepath.Join(t.TempDir(), "instances")
+	require.NoError(t, claimFolder(dir, one, true, false))
+	require.ErrorContains(t, claimFolder(dir, other, true, false), "host.share_instances")
+	for range 2 {
+		require.NoError(t, claimFolder(dir, other, false, true))
+		require.NoError(t, claimFolder(dir, one, false, true))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, volume.Mark))
+	require.NoError(t, err)
+	require.Equal(t, one.String()+"\n"+other.String()+"\n", string(text))
+	for _, host := range []uuid.UUID{one, other, uuid.New()} {
+		require.ErrorContains(t, claimFolder(dir, host, false, false), "host.share_instances")
+	}
 }
 
 // What opens a host's volume is not on it, and what it is for is; swtpm's folder is where libvirt has it, with a folder of the

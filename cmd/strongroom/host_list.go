@@ -38,13 +38,18 @@ type drainView struct {
 	Moved     int    `json:"moved"`
 	Left      int    `json:"left"`
 	Failed    int    `json:"failed"`
+	ToRemove  int    `json:"to_remove"`
 }
 
 func (d *drainView) String() string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s): %d moved, %d moving, %d left, %d failed", d.State, d.Operation, d.Moved, d.Moving, d.Left, d.Failed)
+	line := fmt.Sprintf("%s (%s): %d moved, %d moving, %d left, %d failed", d.State, d.Operation, d.Moved, d.Moving, d.Left, d.Failed)
+	if d.ToRemove > 0 {
+		line += fmt.Sprintf(", %d things still to be removed there", d.ToRemove)
+	}
+	return line
 }
 
 // hostUse is what a host has and what its servers were given of it.

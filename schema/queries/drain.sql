@@ -4,12 +4,13 @@ SELECT * FROM operations WHERE kind = 'drain' AND subject_kind = 'host' AND subj
 ORDER BY number DESC LIMIT 1;
 
 -- name: DrainsOfHosts :many
--- The newest drain of each host, with how far it is.
+-- The newest drain of each host, with how far it is. to_remove: how many things of servers the host is still to remove.
 SELECT DISTINCT ON (o.subject_id) o.subject_id, o.id, o.state,
     count(*) FILTER (WHERE d.state IN ('moving', 'confirming')) OVER each AS moving,
     count(*) FILTER (WHERE d.state = 'moved') OVER each AS moved,
     count(*) FILTER (WHERE d.state = 'left') OVER each AS kept,
-    count(*) FILTER (WHERE d.state = 'failed') OVER each AS failed
+    count(*) FILTER (WHERE d.state = 'failed') OVER each AS failed,
+    (SELECT count(*) FROM ledger l WHERE l.host_id = o.subject_id AND l.state = 'waiting') AS to_remove
 FROM operations o LEFT JOIN drained_servers d ON d.operation_id = o.id
 WHERE o.kind = 'drain' AND o.subject_kind = 'host'
 WINDOW each AS (PARTITION BY o.id)

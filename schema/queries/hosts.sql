@@ -48,11 +48,14 @@ DELETE FROM claims c USING servers s WHERE c.host_id = $1 AND s.id = c.server_id
 SELECT count(*) FROM ledger WHERE host_id = $1 AND state = 'waiting';
 
 -- name: WaitingOn :many
--- What goes unremoved with a host: not what another one is to put back (PassKeptTPM).
+-- What goes unremoved with a host: not what another one is to put back (PassKeptTPM) or removes (PassWaitingDisks).
 SELECT * FROM ledger l WHERE l.host_id = $1 AND l.state = 'waiting'
     AND NOT (l.owner_kind = 'server' AND l.kind = 'tpm_state' AND l.reference <> '' AND EXISTS (
         SELECT FROM hosts h JOIN hosts p ON p.tpm_storage = h.tpm_storage AND p.id <> h.id AND p.forgotten_at IS NULL
         WHERE h.id = l.host_id AND h.tpm_storage <> ''))
+    AND NOT (l.owner_kind = 'server' AND l.kind IN ('disk_file', 'key_slot') AND EXISTS (
+        SELECT FROM hosts h JOIN hosts p ON p.disk_storage = h.disk_storage AND p.id <> h.id AND p.forgotten_at IS NULL
+        WHERE h.id = l.host_id AND h.disk_storage <> ''))
 ORDER BY l.owner_kind, l.owner_id, l.kind, l.name;
 
 -- name: ReleaseWaitingOn :many

@@ -64,7 +64,8 @@ SELECT * FROM ledger WHERE owner_kind = $1 AND owner_id = $2 AND state = 'handed
 -- credential that it was not tried with. At most per_place things of a service and per_host
 -- of a host, so that none starves the others; those of under_way count, and are left out.
 -- gone_first has "<kind> <kind that goes before it>"; things on a
--- host that is forced down, forgotten or deleted are not waited for.
+-- host that is forced down, forgotten or deleted are not waited for. A file that another host has on
+-- record, on storage that both share, is that one's: it is not removed here.
 SELECT sqlc.embed(d), coalesce(due.host_name, '')::text AS host_name
 FROM (
     SELECT l.id, l.host_id, h.name AS host_name, row_number() OVER (PARTITION BY l.place ORDER BY l.try_at, l.id) AS nth
@@ -84,6 +85,9 @@ FROM (
                 AND (g.place = l.place OR l.host_id IS NULL)
                 AND (l.kind || ' ' || g.kind) = ANY(sqlc.arg(gone_first)::text[])
                 AND NOT coalesce(gh.forced_down OR gh.forgotten_at IS NOT NULL, g.host_id IS NOT NULL))
+        AND NOT (l.kind IN ('disk_file', 'key_slot') AND h.disk_storage <> '' AND EXISTS (
+            SELECT FROM hosts p JOIN ledger u ON u.place = p.id::text
+            WHERE p.disk_storage = h.disk_storage AND p.id <> h.id AND u.kind = l.kind AND u.name = l.name AND u.state IN ('intended', 'present')))
 ) due JOIN ledger d ON d.id = due.id
 WHERE nth <= CASE WHEN due.host_id IS NULL THEN sqlc.arg(per_place)::int ELSE sqlc.arg(per_host)::int END
     AND (d.id = ANY(sqlc.arg(under_way)::uuid[])) IS NOT TRUE

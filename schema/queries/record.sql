@@ -93,8 +93,8 @@ DELETE FROM claims WHERE server_id = $1 AND operation_id = $2;
 -- report of the same boot was taken. One without a number (0) is an earlier release's, and is always taken.
 INSERT INTO hosts (id, name, address, agent_url, traits, networks, vcpus, memory_mb, disk_gb, vcpu_ratio, memory_ratio, disk_ratio,
     reserved_memory_mb, hypervisor_type, hypervisor_version, cpu_info, availability_zone, uptime, release, network_projects,
-    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, now())
+    boot_id, resume_guests, tpm_storage, fence_after, default_format, report_number, share_address, group_mb, disk_storage, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, now())
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, agent_url = excluded.agent_url, traits = excluded.traits,
     networks = excluded.networks, network_projects = excluded.network_projects, vcpus = excluded.vcpus, memory_mb = excluded.memory_mb, disk_gb = excluded.disk_gb,
     vcpu_ratio = excluded.vcpu_ratio, memory_ratio = excluded.memory_ratio, disk_ratio = excluded.disk_ratio,
@@ -102,7 +102,8 @@ ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address,
     hypervisor_version = excluded.hypervisor_version, cpu_info = excluded.cpu_info, availability_zone = excluded.availability_zone,
     uptime = excluded.uptime, release = excluded.release, boot_id = excluded.boot_id,
     resume_guests = excluded.resume_guests, tpm_storage = excluded.tpm_storage, fence_after = excluded.fence_after,
-    default_format = excluded.default_format, report_number = excluded.report_number, share_address = excluded.share_address, group_mb = excluded.group_mb, last_seen = now(), forgotten_at = NULL
+    default_format = excluded.default_format, report_number = excluded.report_number, share_address = excluded.share_address, group_mb = excluded.group_mb,
+    disk_storage = excluded.disk_storage, last_seen = now(), forgotten_at = NULL
 WHERE excluded.report_number = 0 OR hosts.boot_id <> excluded.boot_id OR hosts.report_number < excluded.report_number;
 
 -- name: SeeHost :execrows

@@ -46,6 +46,8 @@ type HostReport struct {
 
 	ShareAddress string `json:"share_address"`      // by which shares of NFS let it in; "": it mounts none
 	GroupMB      *int64 `json:"group_mb,omitempty"` // what its volume group has for servers' disks; nil: it has none, or its worker does not say
+
+	DiskStorage string `json:"disk_storage"` // the id of the storage with servers' folders; "": its worker does not say
 }
 
 // AtRest is a server on which no operation works, as the record has it.

@@ -32,7 +32,7 @@ func (r Records) Report(ctx context.Context, report HostReport) error {
 		return err
 	}
 	texts := []string{
-		report.Address, report.AgentURL, report.HypervisorType, report.AvailabilityZone, report.Uptime, report.Release, report.BootID, report.TPMStorage,
+		report.Address, report.AgentURL, report.HypervisorType, report.AvailabilityZone, report.Uptime, report.Release, report.BootID, report.TPMStorage, report.DiskStorage,
 	}
 	if err := compute.CheckTexts(texts, report.Traits, report.CPUInfo); err != nil {
 		return err

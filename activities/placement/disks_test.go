@@ -1,0 +1,42 @@
+package placement_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/placement"
+	"strongroom/compute"
+)
+
+// Hosts that share the storage of the disks of a server, whose host is not asked, come before all others and keep the disks. Where they are not to be
+// kept none of them takes it: what is made there and what its host removes would be the same files.
+func TestHostsThatHaveTheDisksComeFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	lost, small, large := b.Host("lost", 8, 1<<20), b.Host("small", 8, 1<<14), b.Host("large", 8, 1<<20)
+	b.Exec("UPDATE hosts SET disk_storage = CASE name WHEN 'large' THEN 'another' ELSE 'one' END, forced_down = name = 'lost'")
+	claim := func(in placement.ClaimInput) (placement.ClaimResult, error) {
+		in.OperationInput, in.Plan = b.server(compute.OpEvacuate), plan(1)
+		b.Exec(`INSERT INTO ledger (id, kind, place, name, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+			VALUES (gen_random_uuid(), 'disk_file', $2, $1 || '/disk', 'server', $1::uuid, 'req-before', gen_random_uuid(), 'p', 'u', 'present')`, in.Server.String(), lost.String())
+		return b.claim(in)
+	}
+	got, err := claim(placement.ClaimInput{DisksOf: &lost})
+	require.NoError(t, err)
+	require.Equal(t, []any{small, true}, []any{got.Host, got.Disks})
+	got, err = claim(placement.ClaimInput{})
+	require.NoError(t, err)
+	require.Equal(t, []any{large, false}, []any{got.Host, got.Disks})
+	_, err = claim(placement.ClaimInput{Only: &small})
+	require.ErrorContains(t, err, compute.SharedDiskStorage)
+	got, err = claim(placement.ClaimInput{DisksOf: &lost, Only: &large})
+	require.NoError(t, err)
+	require.False(t, got.Disks)
+	_, err = claim(placement.ClaimInput{DisksOf: &lost, OnShared: true, Only: &large})
+	require.ErrorContains(t, err, compute.InvalidShared)
+	b.Exec("UPDATE hosts SET last_seen = now() - interval '2 minutes' WHERE name = 'small'")
+	_, err = claim(placement.ClaimInput{DisksOf: &lost, Not: []compute.HostID{lost}})
+	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+	require.ErrorContains(t, err, "host small has the server's disks")
+}
