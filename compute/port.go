@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -33,8 +34,10 @@ type Port struct {
 	Label     string        `json:"label,omitempty"`  // its network's name
 	Addresses []PortAddress `json:"addresses,omitempty"`
 	MTU       int           `json:"mtu,omitempty"` // bytes; 0: not known
-	Type      VIFType       `json:"vif_type,omitempty"`
-	Bridge    string        `json:"bridge,omitempty"` // that it is plugged into, on the host
+	// Static are the subnets of its network without DHCP: there the guest's metadata says what address it has.
+	Static []StaticSubnet `json:"static,omitempty"`
+	Type   VIFType        `json:"vif_type,omitempty"`
+	Bridge string         `json:"bridge,omitempty"` // that it is plugged into, on the host
 	// HostFilter has the host drop what the guest sends with other addresses than these.
 	HostFilter bool `json:"host_filter,omitempty"`
 }
@@ -59,6 +62,21 @@ type RequestedNetwork struct {
 type PortAddress struct {
 	Subnet SubnetID `json:"subnet_id"`
 	IP     string   `json:"ip_address"`
+}
+
+// StaticSubnet is a subnet without DHCP.
+type StaticSubnet struct {
+	ID      SubnetID      `json:"id"`
+	Prefix  netip.Prefix  `json:"cidr"`
+	Gateway netip.Addr    `json:"gateway_ip,omitzero"`
+	DNS     []netip.Addr  `json:"dns_nameservers,omitempty"`
+	Routes  []StaticRoute `json:"routes,omitempty"` // beside that to the gateway
+}
+
+// StaticRoute is a route of a StaticSubnet.
+type StaticRoute struct {
+	To  netip.Prefix `json:"destination"`
+	Via netip.Addr   `json:"nexthop"`
 }
 
 // VIFType says how a host plugs a port.

@@ -15,7 +15,7 @@ import (
 )
 
 // TestProjectsOfOneMachineHaveNetworks: servers that say nothing of networks are on their project's; they have
-// addresses by DHCP and reach each other, and no other project's. At 169.254.169.254 each is told of itself. What they
+// addresses by DHCP and reach each other (ping, TCP), and no other project's. At 169.254.169.254 each is told of itself. What they
 // send with other addresses than their own is dropped.
 func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	backends(t, local) // it is about strongroom dev
@@ -37,11 +37,14 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	}
 
 	mine, other, stranger := c.serial(t, one), c.serial(t, two), c.serial(t, theirs)
+	require.Equal(t, "err=<nil>", mine.ask("icmp "+second, "TG icmp "))
 	require.Contains(t, mine.ask("dial "+second, "TG dial "), "hello from "+second+":80 to "+first+":")
+	require.NotEqual(t, "err=<nil>", mine.ask("icmp "+foreign, "TG icmp "))
 	require.NotContains(t, mine.ask("dial "+foreign, "TG dial "), "hello")
 	require.NotContains(t, stranger.ask("dial "+first, "TG dial "), "hello")
 
-	// Each is told of itself, and of no other one.
+	// Each is told of itself, and of no other one; its firmware says that there is somebody to ask.
+	require.Equal(t, "OpenStack Compute", strings.TrimSpace(mine.cat("/sys/class/dmi/id/product_name")))
 	for line, id := range map[*serial]string{mine: one, other: two, stranger: theirs} {
 		said := line.ask("fetch http://169.254.169.254/openstack/latest/meta_data.json", "TG fetch ")
 		require.Contains(t, said, id)

@@ -20,6 +20,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsbinding"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
@@ -122,7 +124,7 @@ type boundPort struct {
 }
 
 // TestServersHavePortsOfNeutron follows a server with a port that strongroom makes and one that its user
-// brings through its life.
+// brings through its life. Its guest gets an address for each, and reaches what Neutron lets it reach.
 func TestServersHavePortsOfNeutron(t *testing.T) {
 	backends(t, openStack)
 	c := networkCloud(t)
@@ -152,13 +154,16 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	own := attached[0].PortID
 	name, err := os.Hostname()
 	require.NoError(t, err)
-	said := c.serial(t, id).ask("net", "net=")
-	for _, a := range attached {
+	line := c.serial(t, id)
+	said := line.ask("net", "net=")
+	for i, a := range attached {
 		require.Equal(t, "ACTIVE", a.PortState, "the create waited for it")
 		p := port(a.PortID)
 		require.Equal(t, []string{id, "compute:nova", name, "ovs"}, []string{p.DeviceID, p.DeviceOwner, p.HostID, p.VIFType})
 		require.Contains(t, said, p.MACAddress, "the guest has it")
+		c.console(t, id, fmt.Sprintf("TG dhcp if=eth%d ip=%s ", i, p.FixedIPs[0].IPAddress), 1)
 	}
+	c.reachesItsNetwork(t, user, lan, line)
 
 	// A port is one server's.
 	_, err = servers.Create(t.Context(), client, servers.CreateOpts{
@@ -187,6 +192,54 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	require.Equal(t, []string{"", "", ""}, []string{left.DeviceID, left.DeviceOwner, left.HostID})
 	require.Equal(t, 1, c.portsOf(t, user, lan.ID))
 	c.nothingIsLeft(t)
+}
+
+// reachesItsNetwork requires that a guest reaches what else is on its network, as far as security groups let it, and nothing on
+// another one, though that has the same addresses.
+func (c *testCloud) reachesItsNetwork(t *testing.T, user *gophercloud.ServiceClient, lan *networks.Network, guest *serial) {
+	t.Helper()
+	web, err := groups.Create(t.Context(), user, groups.CreateOpts{Name: "web"}).Extract()
+	require.NoError(t, err)
+	open := func(protocol rules.RuleProtocol, port int) *rules.SecGroupRule {
+		t.Helper()
+		rule, err := rules.Create(t.Context(), user, rules.CreateOpts{
+			SecGroupID: web.ID, Direction: rules.DirIngress, EtherType: rules.EtherType4, Protocol: protocol, PortRangeMin: port, PortRangeMax: port,
+		}).Extract()
+		require.NoError(t, err)
+		return rule
+	}
+	open(rules.ProtocolICMP, 0)
+	on := func(network, address string, groups ...string) string {
+		t.Helper()
+		return c.create(t, smallGuest, func(o *servers.CreateOpts) {
+			o.Networks, o.SecurityGroups = []servers.Network{{UUID: network, FixedIP: address}}, groups
+		})
+	}
+	const address, elsewhere = "10.1.0.201", "10.1.0.202"
+	neighbour, foreign := on(lan.ID, address, web.Name), on(newLAN(t, user).ID, elsewhere)
+	for id, has := range map[string]string{neighbour: address, foreign: elsewhere} {
+		require.Equal(t, has, onlyAddress(t, c.becomes(t, id, "ACTIVE")))
+		c.console(t, id, "TG dhcp if=eth0 ip="+has+" ", 1)
+	}
+	pings := func(to string) bool { return guest.ask("icmp "+to, "TG icmp ") == "err=<nil>" }
+	dials := func(to string) bool {
+		return strings.Contains(guest.ask("dial "+to, "TG dial "), "hello from "+to+":80")
+	}
+	becomes := func(want bool) {
+		t.Helper()
+		require.Eventually(t, func() bool { return dials(address) == want }, time.Minute, 100*time.Millisecond)
+	}
+	require.True(t, pings(address))
+	require.False(t, dials(address), "its security group lets nobody in by TCP")
+	rule := open(rules.ProtocolTCP, 80)
+	becomes(true)
+	require.NoError(t, rules.Delete(t.Context(), user, rule.ID).ExtractErr())
+	becomes(false)
+	require.True(t, pings(address))
+	require.False(t, pings(elsewhere))
+	require.False(t, dials(elsewhere))
+	c.delete(t, neighbour)
+	c.delete(t, foreign)
 }
 
 // bindingsOf gives the hosts to which a port is bound, or prepared to be.

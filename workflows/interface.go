@@ -63,6 +63,7 @@ func (i *interfaceAttach) allocate(ctx workflow.Context) error {
 		do: func(ctx workflow.Context) error {
 			got, err := port.Plug.Run(ctx, port.PlugInput{
 				Credential: i.asked.Credential, Server: i.Server, Network: i.network, Name: name, Host: i.host.Name, Zone: i.zone,
+				Hostname: i.server.Hostname,
 			})
 			if err != nil {
 				return err

@@ -56,6 +56,7 @@ func (s *spawn) plugPorts(ctx workflow.Context, made []compute.Thing) error {
 		}
 		calls = append(calls, port.Plug.Start(ctx, port.PlugInput{
 			Credential: s.asked.Credential, Server: s.Server, Network: n, Name: made[len(calls)].Name, Host: s.to.host.Name, Zone: s.zone,
+			Hostname: s.to.server.Hostname,
 		}))
 		which = append(which, i)
 	}

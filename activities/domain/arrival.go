@@ -424,6 +424,9 @@ func adopt(own, theirs string) (string, error) {
 	if was.OS != nil && was.OS.Type != nil && machineType(was.OS.Type.Machine) {
 		is.OS.Type.Machine = was.OS.Type.Machine
 	}
+	if was.OS == nil || was.OS.SMBios == nil { // it runs since before strongroom said what it is (addSMBIOS)
+		is.OS.SMBios, is.SysInfo = nil, nil
+	}
 	adoptPlaces(is.Devices, was.Devices)
 	return is.Marshal()
 }

@@ -71,6 +71,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 				Random: &libvirtxml.DomainRNGBackendRandom{Device: "/dev/urandom"}}}},
 		},
 	}
+	addSMBIOS(&d)
 	addUEFI(&d, h.UEFI)
 	if h.VirtType == "kvm" {
 		d.Clock.Timer = []libvirtxml.DomainTimer{{Name: "pit", TickPolicy: "delay"}, {Name: "rtc", TickPolicy: "catchup"}, {Name: "hpet", Present: "no"}}
@@ -104,6 +105,16 @@ func XML(s compute.Server, h Shape) (string, error) {
 	addScreen(d.Devices, h.Screen)
 	addPorts(d.Devices, h.SparePorts)
 	return d.Marshal()
+}
+
+// addSMBIOS has the firmware tell the guest what cloud-init and others know a cloud of this API by: without it they do not
+// ask 169.254.169.254. It is the same on all hosts and in all releases: a guest that moves while it runs keeps it.
+func addSMBIOS(d *libvirtxml.Domain) {
+	d.OS.SMBios = &libvirtxml.DomainSMBios{Mode: "sysinfo"}
+	d.SysInfo = []libvirtxml.DomainSysInfo{{SMBIOS: &libvirtxml.DomainSysInfoSMBIOS{System: &libvirtxml.DomainSysInfoSystem{Entry: []libvirtxml.DomainSysInfoEntry{
+		{Name: "manufacturer", Value: "OpenStack Foundation"}, {Name: "product", Value: "OpenStack Compute"},
+		{Name: "serial", Value: d.UUID}, {Name: "uuid", Value: d.UUID}, {Name: "family", Value: "Virtual Machine"},
+	}}}}}
 }
 
 // addUEFI has the machine begin with UEFI. For Secure Boot nobody but the firmware itself may write

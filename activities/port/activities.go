@@ -30,6 +30,7 @@ type PlugInput struct {
 	Name       string             `json:"name"`    // of the thing on the ledger that the port is
 	Host       string             `json:"host"`    // as the network service knows it
 	Zone       string             `json:"zone"`    // availability zone
+	Hostname   string             `json:"hostname,omitempty"`
 }
 
 // PlugResult is the port, bound to the host.
@@ -81,7 +82,7 @@ func (a *Activities) Plug(ctx context.Context, in PlugInput) (PlugResult, error)
 	if err != nil {
 		return PlugResult{}, err
 	}
-	at := BindInput{Credential: in.Credential, Port: id, Server: in.Server, Host: in.Host, Zone: in.Zone}
+	at := BindInput{Credential: in.Credential, Port: id, Server: in.Server, Host: in.Host, Zone: in.Zone, Hostname: in.Hostname}
 	bound, err := a.Service.Bind(ctx, at)
 	if err == nil {
 		err = bound.VIF.checkHybrid(at)

@@ -87,7 +87,7 @@ func (p *planner) plan(ctx context.Context, n compute.RequestedNetwork) (compute
 	if err == nil && n.FixedIP != "" {
 		err = network.checkAddress(n.FixedIP)
 	}
-	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name}}, err
+	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name, Static: network.static()}}, err
 }
 
 // brought plans an interface on a port that its user made.
@@ -104,7 +104,7 @@ func (p *planner) brought(ctx context.Context, n compute.RequestedNetwork) (comp
 		return compute.Network{}, err
 	}
 	network, err := p.network(ctx, found.Network)
-	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name}}
+	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name, Static: network.static()}}
 	return found.Plugged(asked), err
 }
 
@@ -117,6 +117,21 @@ func (p *planner) network(ctx context.Context, id NetworkID) (Network, error) {
 		p.known[id] = n
 	}
 	return n, err
+}
+
+// static gives the network's subnets without DHCP.
+func (n Network) static() (all []compute.StaticSubnet) {
+	for _, s := range n.Subnets {
+		if s.DHCP {
+			continue
+		}
+		one := compute.StaticSubnet{ID: s.ID, Prefix: s.Prefix, Gateway: s.Gateway, DNS: s.DNS}
+		for _, r := range s.Routes {
+			one.Routes = append(one.Routes, compute.StaticRoute(r))
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // checkAddress refuses, with Invalid, an address that is none of the network's.

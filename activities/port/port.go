@@ -51,7 +51,7 @@ type Service interface {
 	// that want a free port at the very same moment, both may seem to get it: to let one
 	// server alone have a port is the caller's.
 	// Conflict: another server has it, or no host of that name can plug it; Invalid: it has
-	// no address.
+	// no address, or its user gave it another name in DNS than the server's.
 	Bind(ctx context.Context, in BindInput) (Port, error)
 	// Unbind ensures that a port is neither the server's nor bound for it. One that is
 	// gone, or another server's by now, is a success. With Keep it stays the server's.
@@ -162,6 +162,8 @@ type BindInput struct {
 	Server     compute.ServerID   `json:"server_id"`
 	Host       string             `json:"host"` // as the network service knows it
 	Zone       string             `json:"zone"` // availability zone, for the port's owner "compute:ZONE"; "": as before
+	// Hostname is the server's: where the service names ports in DNS, it is the port's name there. "": as before.
+	Hostname string `json:"hostname,omitempty"`
 }
 
 // UnbindInput says which server is to have a port no longer.

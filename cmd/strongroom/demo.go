@@ -17,6 +17,7 @@ import (
 type demoCommand struct {
 	devFlags
 	Image   string        `type:"existingfile" placeholder:"FILE" help:"A bootable qcow2 image of your own instead of the tiny guest."`
+	SSH     string        `name:"ssh" placeholder:"USER" help:"Then log in to it over ssh as this user of it, with a key that it finds in its metadata: for a cloud image (--image)."`
 	Share   bool          `help:"Then attach a share, and have the guest write a file into it that is read on the host."`
 	Timeout time.Duration `default:"5m" help:"How long the server may take."`
 	Once    bool          `help:"Stop everything after the proof. That is also what happens when this is no terminal."`
@@ -27,13 +28,17 @@ func (demoCommand) Help() string {
 	return `Starts what 'strongroom dev' starts, unless it runs already, then boots a server
 with an encrypted root, ephemeral and swap disk and a TPM 2.0, and prints the proof:
 the status, what qemu-img says of each disk, the guest's own words about its TPM,
-that libvirt has forgotten the secrets, and what the guest answers at its address. With --share it then attaches a folder of
+that libvirt has forgotten the secrets, and what the guest answers at its address. With --image and --ssh it is a cloud
+image that boots, and answers over ssh. With --share it then attaches a folder of
 this machine as a share, which the guest mounts by virtiofs. Run it as often as you like.`
 }
 
 func (d demoCommand) Run(r *run) error {
 	if d.Share && d.Image != "" {
 		return errors.New("--share is for the tiny guest, which can be told what to write: leave out --image")
+	}
+	if d.SSH != "" && d.Image == "" {
+		return errors.New("--ssh is for a cloud image: name one with --image")
 	}
 	ctx, stop := context.WithCancel(r)
 	defer stop()
@@ -92,6 +97,9 @@ the console   openstack --os-cloud %s console log show %s
 the audit     %s --config %s audit
 to delete     openstack --os-cloud %s server delete --wait %s
 `, layout.TemporalUI(), stack.CloudName, s.Name, stack.CloudName, s.Name, self(), layout.ConfigFile(), stack.CloudName, s.Name)
+	if d.SSH != "" {
+		fmt.Printf("to log in     ssh -i %s %s@%s\n", keyFile(layout), d.SSH, addressOf(s))
+	}
 }
 
 // self is this program as the reader can call it.

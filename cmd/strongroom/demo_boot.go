@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
@@ -42,7 +43,13 @@ func (d demoCommand) boot(ctx context.Context, layout stack.Layout) (*servers.Se
 	}
 	name := "demo-" + time.Now().Format("150405")
 	say("booting %s: encrypted root, ephemeral and swap disk, TPM 2.0 (CRB), a port on the project's network", name)
-	created := servers.Create(ctx, client, servers.CreateOpts{Name: name, FlavorRef: flavor, ImageRef: image, Networks: "auto"}, nil)
+	opts := keypairs.CreateOptsExt{CreateOptsBuilder: servers.CreateOpts{Name: name, FlavorRef: flavor, ImageRef: image, Networks: "auto"}}
+	if d.SSH != "" {
+		if opts.KeyName, err = d.keypair(ctx, client, layout); err != nil {
+			return nil, err
+		}
+	}
+	created := servers.Create(ctx, client, opts, nil)
 	s, err := created.Extract()
 	if err != nil {
 		return nil, explain(err)

@@ -17,12 +17,18 @@ import (
 )
 
 // reach shows that the server is reached at the address that `openstack server show` prints: the tiny guest greets
-// who connects to its port 80. A stack with several hosts has no networks of projects.
+// who connects to its port 80, and a cloud image lets who has the server's key log in over ssh. A stack with several hosts has no networks of projects.
 func (d demoCommand) reach(ctx context.Context, layout stack.Layout, s *servers.Server) error {
 	at := addressOf(s)
+	if at == "" && d.SSH != "" {
+		return errors.New("the project has no network here, so nobody logs in: leave out --ssh")
+	}
 	if at == "" {
 		fmt.Println("address   none: the project has no network here")
 		return nil
+	}
+	if d.SSH != "" {
+		return d.login(ctx, layout, at)
 	}
 	if d.Image != "" {
 		fmt.Printf("address   %s\n", at)

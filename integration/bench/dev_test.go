@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,6 +47,8 @@ type dev struct {
 	*testing.B
 	stack.Layout
 	name     string
+	env      []string // settings of its own
+	clouds   string   // clouds.yaml of its users; "": its own
 	user     *gophercloud.ServiceClient
 	temporal client.Client
 	server   servers.CreateOpts // what it creates
@@ -68,15 +71,27 @@ func startDev(b *testing.B, name, binary string) *dev {
 // launchDev runs a binary, with further arguments of its command dev.
 func launchDev(b *testing.B, name, binary string, args ...string) *dev {
 	b.Helper()
+	d, dir := newDev(b, name)
+	d.start(binary, dir, args...)
+	return d
+}
+
+// newDev is one that does not run yet, and the folder for what belongs to it.
+func newDev(b *testing.B, name string) (*dev, string) {
+	b.Helper()
 	dir, err := os.MkdirTemp("/tmp", "srb") // short: there are unix sockets below it
 	require.NoError(b, err)
 	require.NoError(b, os.Chmod(dir, 0o711))
-	d := &dev{B: b, name: name, Layout: stack.Layout{State: filepath.Join(dir, "s"), PortBase: freePorts(b)}}
+	return &dev{B: b, name: name, Layout: stack.Layout{State: filepath.Join(dir, "s"), PortBase: freePorts(b)}}, dir
+}
+
+func (d *dev) start(binary, dir string, args ...string) {
+	d.Helper()
 	d.launch(binary, dir, args...)
+	var err error
 	d.temporal, err = d.dialTemporal()
-	require.NoError(b, err)
-	b.Cleanup(d.temporal.Close)
-	return d
+	require.NoError(d, err)
+	d.Cleanup(d.temporal.Close)
 }
 
 // dialTemporal connects to Temporal. Releases before 0.2.0 have one that asks for no
@@ -94,6 +109,7 @@ func (d *dev) launch(binary, dir string, args ...string) {
 	require.NoError(d, err)
 	defer func() { _ = output.Close() }()
 	cmd := exec.Command(binary, append([]string{"dev", "--state", d.State, "--port-base", fmt.Sprint(d.PortBase), "--own-libvirt", "--clouds-yaml", d.CloudsFile()}, args...)...)
+	cmd.Env = append(os.Environ(), d.env...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	require.NoError(d, cmd.Start())
@@ -136,7 +152,7 @@ func freePorts(b *testing.B) int {
 
 func (d *dev) login(cloud string) (*gophercloud.ProviderClient, gophercloud.EndpointOpts) {
 	d.Helper()
-	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud), clouds.WithLocations(d.CloudsFile()))
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud), clouds.WithLocations(cmp.Or(d.clouds, d.CloudsFile())))
 	require.NoError(d, err)
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(d.Context(), auth, config.WithTLSConfig(tls))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/dns"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsbinding"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -30,14 +31,22 @@ func (s *Service) Bind(ctx context.Context, in port.BindInput) (port.Port, error
 		if err := d.port().CheckUsable(in.Server); err != nil {
 			return nil, err
 		}
+		if d.DeviceID == "" && in.Hostname != "" && !d.isNamed("") && !d.isNamed(in.Hostname) {
+			return nil, compute.Errorf(compute.Invalid, "Port %s not usable for instance %s. Value %s assigned to dns_name attribute does not match instance's hostname %s",
+				in.Port, in.Server, *d.DNSName, in.Hostname)
+		}
 		owner := ownerPrefix + in.Zone
 		if in.Zone == "" && strings.HasPrefix(d.Owner, ownerPrefix) {
 			owner = d.Owner
 		}
-		if d.DeviceID == server && d.Owner == owner && d.HostID == in.Host && d.port().VIF.CheckBound(in.Port) == nil {
+		if d.DeviceID == server && d.Owner == owner && d.HostID == in.Host && d.port().VIF.CheckBound(in.Port) == nil && (in.Hostname == "" || d.isNamed(in.Hostname)) {
 			return nil, nil
 		}
-		return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{DeviceID: &server, DeviceOwner: &owner}, HostID: &in.Host}, nil
+		opts := dns.PortUpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{DeviceID: &server, DeviceOwner: &owner}}
+		if in.Hostname != "" && d.DNSName != nil {
+			opts.DNSName = &in.Hostname
+		}
+		return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: opts, HostID: &in.Host}, nil
 	})
 	if err != nil {
 		return port.Port{}, err
@@ -81,7 +90,11 @@ func (s *Service) Unbind(ctx context.Context, in port.UnbindInput) error {
 		case in.Keep:
 			return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{}, HostID: &none}, nil
 		}
-		return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{DeviceID: &none, DeviceOwner: &none}, HostID: &none}, nil
+		opts := dns.PortUpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{DeviceID: &none, DeviceOwner: &none}}
+		if !d.isNamed("") { // it was the server's
+			opts.DNSName = &none
+		}
+		return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: opts, HostID: &none}, nil
 	})
 	if compute.Is(err, compute.NotFound) {
 		return nil

@@ -36,7 +36,11 @@ type document struct {
 	CreatedAt string          `json:"created_at"` // in UTC, to the second
 	Revision  int             `json:"revision_number"`
 	Security  *bool           `json:"port_security_enabled"` // nil: the service has no such extension
+	DNSName   *string         `json:"dns_name"`              // nil: the same
 }
+
+// isNamed reports whether the port has the name in DNS, or the service names none.
+func (d document) isNamed(name string) bool { return d.DNSName == nil || *d.DNSName == name }
 
 // details are what a binding tells of how it is plugged.
 type details struct {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/dns"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -107,4 +109,66 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	cloudtest.NeedNetworks(t)
 	porttest.Run(t, func(t *testing.T) porttest.Harness { return open(t).Harness })
+}
+
+// A port has its server's name in DNS while the server has it; one that its user gave another name is not that server's.
+func TestPortsAreNamedInDNS(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	server, network := compute.ServerID{UUID: uuid.New()}, b.network(t, 20)
+	isNamed := func(id port.ID, want string) {
+		t.Helper()
+		var got struct {
+			ports.Port
+			dns.PortDNSExt
+		}
+		require.NoError(t, ports.Get(t.Context(), b.user, id.String()).ExtractInto(&got))
+		require.Equal(t, want, got.DNSName)
+	}
+	bind := func(id port.ID, hostname string) error {
+		_, err := b.Service.Bind(t.Context(), port.BindInput{Credential: b.Owner, Port: id, Server: server, Host: b.Hosts[0], Zone: "nova", Hostname: hostname})
+		return err
+	}
+	name := compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0")
+	own, err := b.Service.Ensure(t.Context(), port.EnsureInput{Credential: b.Owner, Name: name, Server: server, Network: network})
+	require.NoError(t, err)
+	for _, c := range []struct{ hostname, has string }{{"vault", "vault"}, {"", "vault"}, {"cellar", "cellar"}} {
+		require.NoError(t, bind(own.ID, c.hostname))
+		isNamed(own.ID, c.has)
+	}
+	require.NoError(t, b.Service.Remove(t.Context(), port.RemoveInput{Credential: b.Owner, Name: name}))
+
+	brought, users := b.bring(t, network), "db"
+	require.NoError(t, ports.Update(t.Context(), b.user, brought.String(), dns.PortUpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{}, DNSName: &users}).Err)
+	err = bind(brought, "vault")
+	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
+	require.EqualError(t, err, fmt.Sprintf("Port %s not usable for instance %s. Value db assigned to dns_name attribute does not match instance's hostname vault", brought, server))
+	isNamed(brought, users)
+	require.NoError(t, bind(brought, users))
+	for _, keep := range []bool{true, false} {
+		require.NoError(t, b.Service.Unbind(t.Context(), port.UnbindInput{Credential: b.Owner, Port: brought, Server: server, Keep: keep}))
+		isNamed(brought, map[bool]string{true: users, false: ""}[keep])
+	}
+}
+
+// What a guest must be told of a subnet without DHCP is known with the plan of its interface.
+func TestPlanOfASubnetWithoutDHCP(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	made, err := networks.Create(t.Context(), b.user, networks.CreateOpts{Name: "bare"}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, networks.Delete(context.Background(), b.user, made.ID).ExtractErr()) })
+	no := false
+	bare, err := subnets.Create(t.Context(), b.user, subnets.CreateOpts{
+		NetworkID: made.ID, IPVersion: 4, CIDR: "10.1.0.0/24", EnableDHCP: &no, DNSNameservers: []string{"192.0.2.53"},
+		HostRoutes: []subnets.HostRoute{{DestinationCIDR: "192.0.2.0/24", NextHop: "10.1.0.9"}},
+	}).Extract()
+	require.NoError(t, err)
+	got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: made.ID}}})
+	require.NoError(t, err)
+	require.Equal(t, []compute.StaticSubnet{{
+		ID: compute.SubnetID{UUID: uuid.MustParse(bare.ID)}, Prefix: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+		DNS:    []netip.Addr{netip.MustParseAddr("192.0.2.53")},
+		Routes: []compute.StaticRoute{{To: netip.MustParsePrefix("192.0.2.0/24"), Via: netip.MustParseAddr("10.1.0.9")}},
+	}}, got[0].Port.Static)
 }

@@ -32,6 +32,7 @@ import (
 //	efiget NAME         show it
 //	pcr NUMBER          show a register of a TPM 2.0
 //	dhcp                ask for addresses again
+//	icmp ADDRESS        ask another guest for an echo by ICMP
 //	dial ADDRESS        fetch the greeting of another guest by TCP, port 80
 //	call ADDRESS        the same by a connection that stays
 //	say WORD            send a word over it, and show what comes back: the word
@@ -100,6 +101,8 @@ func obey(c *console) {
 			reportPCR(c, arg(1))
 		case "dhcp":
 			getAddresses(c)
+		case "icmp":
+			c.say("icmp err=%v", echo(arg(1)))
 		case "dial":
 			said, err := dial(arg(1))
 			c.say("dial %q err=%v", said, err)

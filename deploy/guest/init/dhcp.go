@@ -52,7 +52,12 @@ func getAddress(i net.Interface) (ip, router net.IP, err error) {
 		return nil, nil, err
 	}
 	defer unix.Close(s)
-	l := lease{socket: s, of: i, id: binary.BigEndian.Uint32(i.HardwareAddr[2:])}
+	packets, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unix.Close(packets)
+	l := lease{socket: s, packets: packets, of: i, id: binary.BigEndian.Uint32(i.HardwareAddr[2:])}
 	for range 15 {
 		l.send(discover, nil)
 		offered, options := l.receive(offer)
@@ -75,7 +80,7 @@ func getAddress(i net.Interface) (ip, router net.IP, err error) {
 	return nil, nil, errors.New("nobody answers")
 }
 
-// openDHCP opens an interface's socket of a client. One without an address can send and hear broadcasts.
+// openDHCP opens an interface's socket of a client. One without an address can hear broadcasts.
 func openDHCP(name string) (int, error) {
 	if err := errors.Join(completeChecksums(name), setUp(name)); err != nil {
 		return -1, err
@@ -85,7 +90,7 @@ func openDHCP(name string) (int, error) {
 		return -1, err
 	}
 	err = errors.Join(
-		unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_BROADCAST, 1), unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+		unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
 		unix.SetsockoptString(s, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, name), unix.Bind(s, &unix.SockaddrInet4{Port: 68}),
 		unix.SetsockoptTimeval(s, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 500000}),
 	)
@@ -97,11 +102,14 @@ func openDHCP(name string) (int, error) {
 
 // lease is a talk with DHCP servers.
 type lease struct {
-	socket int
-	of     net.Interface
-	id     uint32
+	socket  int // hears
+	packets int // sends
+	of      net.Interface
+	id      uint32
 }
 
+// send sends a message from no address: what an IP socket sends comes from that of another interface, where there is one, and
+// whoever guards the network drops it.
 func (l lease) send(kind byte, options map[byte][]byte) {
 	b := make([]byte, 236, 400)
 	b[0], b[1], b[2] = 1, 1, 6 // a request, of Ethernet, whose addresses have 6 bytes
@@ -114,8 +122,11 @@ func (l lease) send(kind byte, options map[byte][]byte) {
 		b = append(append(b, option, byte(len(value))), value...)
 	}
 	b = append(b, 255)
-	unix.Sendto(l.socket, b, 0, &unix.SockaddrInet4{Port: 67, Addr: [4]byte{255, 255, 255, 255}})
+	all := unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_IP), Ifindex: l.of.Index, Halen: 6, Addr: [8]byte{255, 255, 255, 255, 255, 255}}
+	unix.Sendto(l.packets, packetOf(net.IPv4zero, net.IPv4bcast, 68, 67, b), 0, &all)
 }
+
+func networkOrder(n uint16) uint16 { return n<<8 | n>>8 }
 
 // receive waits for a message of a kind, for two seconds; nil: there was none.
 func (l lease) receive(kind byte) (net.IP, map[byte][]byte) {

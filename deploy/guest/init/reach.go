@@ -148,12 +148,63 @@ func spoofDatagram(from, to, text string) error {
 		return err
 	}
 	defer unix.Close(s)
-	b := make([]byte, 28, 28+len(text)) // the headers of IP and UDP; the kernel adds IP's checksum, and UDP may have none
+	return unix.Sendto(s, packetOf(source, target, datagramPort, datagramPort, []byte(text)), 0, &unix.SockaddrInet4{Addr: [4]byte(target)})
+}
+
+// packetOf is an IP packet with a datagram of UDP, which may have no checksum of its own.
+func packetOf(from, to net.IP, fromPort, toPort uint16, data []byte) []byte {
+	b := make([]byte, 28, 28+len(data))
 	b[0], b[8], b[9] = 0x45, 64, unix.IPPROTO_UDP
-	copy(b[12:], source)
-	copy(b[16:], target)
-	binary.BigEndian.PutUint16(b[20:], datagramPort)
-	binary.BigEndian.PutUint16(b[22:], datagramPort)
-	binary.BigEndian.PutUint16(b[24:], uint16(8+len(text)))
-	return unix.Sendto(s, append(b, text...), 0, &unix.SockaddrInet4{Addr: [4]byte(target)})
+	binary.BigEndian.PutUint16(b[2:], uint16(28+len(data)))
+	copy(b[12:], from.To4())
+	copy(b[16:], to.To4())
+	binary.BigEndian.PutUint16(b[10:], checksum(b[:20]))
+	binary.BigEndian.PutUint16(b[20:], fromPort)
+	binary.BigEndian.PutUint16(b[22:], toPort)
+	binary.BigEndian.PutUint16(b[24:], uint16(8+len(data)))
+	return append(b, data...)
+}
+
+// checksum is the one of IP and ICMP, of an even number of bytes.
+func checksum(b []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i < len(b); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// echo asks another guest for an echo by ICMP, each second for five.
+func echo(address string) error {
+	to, err := net.ResolveIPAddr("ip4", address)
+	if err != nil {
+		return err
+	}
+	conn, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	request := []byte{8, 0, 0, 0, 'T', 'G', 0, 0} // and an answer begins with 0
+	binary.BigEndian.PutUint16(request[2:], checksum(request))
+	b := make([]byte, 256)
+	for range 5 {
+		if _, err := conn.WriteTo(request, to); err != nil {
+			return err
+		}
+		conn.SetReadDeadline(time.Now().Add(time.Second))
+		for {
+			n, from, err := conn.ReadFrom(b)
+			if err != nil {
+				break
+			}
+			if n >= len(request) && b[0] == 0 && string(b[4:8]) == string(request[4:8]) && from.String() == to.String() {
+				return nil
+			}
+		}
+	}
+	return errors.New("no echo")
 }
