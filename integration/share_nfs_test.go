@@ -58,7 +58,7 @@ func (h *nestedHost) atMount(t *testing.T, s testShare, command string) string {
 func TestSH18AShareOfNFS(t *testing.T) {
 	backends(t, openStack)
 	h := newNestedHostWith(t, "luksv2", nestedNeeds{
-		name: "nfs", services: []string{"manila", cloud.NFS}, modules: []string{"nfs", "nfsv4"}, forward: map[int]string{nfsPort: cloud.NFS},
+		name: "nfs", services: []string{manilaService, cloud.NFS}, modules: []string{"nfs", "nfsv4"}, forward: map[int]string{nfsPort: cloud.NFS},
 		host: map[string]any{"shares": nestedMounts, "share_address": "127.0.0.1"},
 	})
 	if h == nil {

@@ -190,6 +190,14 @@ func (c *testCloud) hasShare(t *testing.T, server string, s testShare, status st
 	require.Equal(t, status, got["share"].(map[string]any)["status"])
 }
 
+// hasNoShare requires that a server's share is not one of its any more, once no operation is at work.
+func (c *testCloud) hasNoShare(t *testing.T, server string, s testShare) {
+	t.Helper()
+	c.settled(t, server)
+	_, err := c.shares(t, "-demo", http.MethodGet, server, s.id, nil)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+}
+
 func (c *testCloud) turnOff(t *testing.T, id string) {
 	t.Helper()
 	require.NoError(t, servers.Stop(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
@@ -274,9 +282,7 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 		require.Equal(t, 1-i, c.shareMounts(t))
 	}
 	require.NoError(t, c.detach(t, ids[0], s))
-	c.settled(t, ids[0])
-	_, err = c.shares(t, "-demo", http.MethodGet, ids[0], s.id, nil)
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	c.hasNoShare(t, ids[0], s)
 	require.Empty(t, c.audit(t).Findings)
 	c.turnOn(t, ids[1])
 	for _, id := range ids { // SH-19: one that runs with the share, and one that had it
@@ -466,9 +472,7 @@ func TestKillMatrixShares(t *testing.T) {
 			is("inactive")(t)
 			c.arm(t, point)
 			detach(t)
-			c.settled(t, id)
-			_, err := c.shares(t, "-demo", http.MethodGet, id, s.id, nil)
-			require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+			c.hasNoShare(t, id, s)
 			require.Empty(t, c.audit(t).Findings)
 		})
 	}
