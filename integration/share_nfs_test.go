@@ -54,7 +54,8 @@ func (h *nestedHost) atMount(t *testing.T, s testShare, command string) string {
 // SH-08, SH-10, SH-17, SH-18, SH-30: shares of NFS are mounted by a stock kernel from a real nfs-ganesha, which lets in
 // whom Manila's rules say: the host's address on the network of the shares. Two servers of the host have one rule and
 // one mount; the rule is made anew that was taken away; and nothing is left of either. SH-05: the one of
-// pages of 2 MiB shares those.
+// pages of 2 MiB shares those. SH-37: neither guest is on any network, the rule lets in the host's address on that of the
+// shares, which is not the one by which others reach the host, and the host mounts from there.
 func TestSH18AShareOfNFS(t *testing.T) {
 	backends(t, openStack)
 	h := newNestedHostWith(t, "luksv2", nestedNeeds{
@@ -77,6 +78,7 @@ func TestSH18AShareOfNFS(t *testing.T) {
 	rules := h.accessRules(t, s)
 	require.Len(t, rules, 1)
 	require.Equal(t, "127.0.0.1", rules[0].To)
+	require.NotContains(t, h.machine.Address(nestedAgent), rules[0].To+":")
 	for _, id := range ids {
 		require.Contains(t, rules[0].Metadata, "strongroom-server-"+id)
 	}
@@ -103,6 +105,7 @@ func TestSH18AShareOfNFS(t *testing.T) {
 	const virsh = "virsh -c 'qemu:///system?socket=/run/libvirtd-nested/run/libvirt-sock' "
 	domains := h.inside(t, "", "sh", "-c", "for d in $("+virsh+"list --name); do "+virsh+"dumpxml $d; done")
 	require.Equal(t, 2, strings.Count(domains, "<source dir='"+nestedMounts+"/"+s.id+"/mnt'/>"), "each guest has it")
+	require.NotContains(t, domains, "<interface ")
 	require.Equal(t, 1, strings.Count(domains, "<hugepages>"))
 	require.Equal(t, 1, strings.Count(domains, "<source type='memfd'/>"))
 	require.Equal(t, "8\n", h.inside(t, "", "awk", "/HugePages_Free/ {f = $2} /HugePages_Rsvd/ {r = $2} END {print f - r}", "/proc/meminfo"), "the one of 64 MiB has 32 of 40 pages")

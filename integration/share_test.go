@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -226,15 +227,16 @@ func (c *testCloud) libvirtNamespace(t *testing.T) string {
 	return strings.TrimSpace(string(pid))
 }
 
-// SH-01, SH-03, SH-10, SH-11, SH-16, SH-17, SH-18, SH-23, SH-33: a guest mounts its share by the tag and
-// writes a file that is in the share; another guest of the host reads it; the last one to stop
-// takes the mount along.
+// SH-01, SH-03, SH-10, SH-11, SH-16, SH-17, SH-18, SH-23, SH-33, SH-34, SH-35: a guest mounts its share by the tag and
+// writes a file that is in the share; another guest of the host finds the share in its metadata by itself, mounts it, and
+// reads the file; mounted read-only, as the guide has it in fstab, it writes nothing, while the first one does; the last one
+// to stop takes the mount along.
 func TestSH10AGuestMountsItsShare(t *testing.T) {
 	backends(t, local, openStack)
 	c := shareCloud(t)
 	s := c.share(t)
 	require.NoError(t, os.WriteFile(filepath.Join(s.folder, "letter"), []byte("from outside"), 0o644))
-	ids := []string{c.create(t, encrypted), c.create(t, encrypted)}
+	ids := []string{c.create(t, encrypted), c.create(t, encrypted, driven)}
 	for _, id := range ids {
 		c.becomes(t, id, "ACTIVE")
 		require.True(t, gophercloud.ResponseCodeIs(c.attach(t, id, s, "data"), http.StatusConflict), "it runs") // SH-04
@@ -244,23 +246,33 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 		require.True(t, gophercloud.ResponseCodeIs(c.attach(t, id, s, "other"), http.StatusConflict), "it has it") // SH-07
 	}
 	require.Zero(t, c.shareMounts(t))
-	for i, id := range ids {
+	var lines []*serial
+	for _, id := range ids {
 		c.turnOn(t, id)
 		c.hasShare(t, id, s, "active")
 		require.Equal(t, 1, c.shareMounts(t))
 		line := c.serial(t, id)
 		line.expect("TG tick=")
-		require.Contains(t, line.ask("share data", "TG share "), "err=<nil>")
-		require.Contains(t, line.ask("cat /share/letter", "TG cat "), "from outside")
-		if i == 1 {
-			require.Contains(t, line.ask("cat /share/note", "TG cat "), "by the first")
-		}
-		require.Contains(t, line.ask("write /share/note by the first", "TG write "), "err=<nil>")
-		require.NoError(t, line.conn.Close())
+		lines = append(lines, line)
 	}
+	first, second := lines[0], lines[1]
+	require.Contains(t, first.ask("share data", "TG share "), "err=<nil>")
+	require.Contains(t, first.ask("cat /share/letter", "TG cat "), "from outside")
+	require.Contains(t, first.ask("write /share/note by the first", "TG write "), "err=<nil>")
 	text, err := os.ReadFile(filepath.Join(s.folder, "note"))
 	require.NoError(t, err)
 	require.Equal(t, "by the first", string(text))
+	require.Contains(t, second.ask("shares", "TG shares "), "tags=[data] err=<nil>")
+	require.Contains(t, second.ask("cat /shares/data/note", "TG cat "), "by the first")
+	require.Contains(t, second.ask("share data "+fstabOptions(t), "TG share "), "err=<nil>")
+	require.Contains(t, second.ask("cat /share/note", "TG cat "), "by the first")
+	require.Contains(t, second.ask("write /share/note by the second", "TG write "), "read-only file system")
+	require.Contains(t, first.ask("write /share/answer it does", "TG write "), "err=<nil>")
+	require.Contains(t, second.ask("cat /share/answer", "TG cat "), "it does")
+	c.throughput(t, s, first)
+	for _, line := range lines {
+		require.NoError(t, line.conn.Close())
+	}
 	require.Empty(t, c.audit(t).Findings)
 
 	// SH-02, SH-25: the administrator alone reads where the share is.
@@ -290,6 +302,49 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 	}
 	require.Zero(t, c.shareMounts(t))
 	c.nothingIsLeft(t)
+}
+
+// fstabOptions are those with which the guide has a guest mount a share in its fstab: read-only.
+func fstabOptions(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/shares.md")
+	require.NoError(t, err)
+	_, options, found := strings.Cut(string(text), "\ndocuments /mnt virtiofs ")
+	require.True(t, found)
+	options, _, _ = strings.Cut(options, " ")
+	require.Contains(t, strings.Split(options, ","), "ro")
+	return options
+}
+
+// throughput has a guest write and read a file of its share, /share, and the test another where the share is mounted on this machine, and
+// says how fast each was (SH-38). integration/bench has figures: these are of a busy machine.
+func (c *testCloud) throughput(t *testing.T, s testShare, guest *serial) {
+	t.Helper()
+	const mib = 32
+	took := func(do func()) float64 {
+		begin := time.Now()
+		do()
+		return mib / time.Since(begin).Seconds()
+	}
+	block := make([]byte, mib<<20)
+	inGuest, onHost := filepath.Join(s.folder, "guest"), filepath.Join(s.folder, "host")
+	guestWrites := took(func() {
+		require.Contains(t, guest.ask(fmt.Sprintf("zero /share/guest %d", mib), "TG zero "), "err=<nil>")
+	})
+	hostWrites := took(func() {
+		f, err := os.Create(onHost)
+		require.NoError(t, err)
+		_, err = f.Write(block)
+		require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
+	})
+	guestReads := took(func() { require.Contains(t, guest.ask("read /share/host", "TG read "), "err=<nil>") })
+	hostReads := took(func() {
+		text, err := os.ReadFile(inGuest)
+		require.NoError(t, err)
+		require.Equal(t, block, text)
+	})
+	t.Logf("MiB/s in the guest and where the share is mounted: writes %.0f and %.0f (%.2f), reads %.0f and %.0f (%.2f)",
+		guestWrites, hostWrites, guestWrites/hostWrites, guestReads, hostReads, guestReads/hostReads)
 }
 
 // SH-12, SH-14, SH-20: a share that is not there any more puts the server in ERROR; a hard reboot
