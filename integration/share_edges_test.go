@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -91,7 +92,7 @@ func (c *testCloud) offersShares(t *testing.T, id string, s testShare) {
 	c.delete(t, there)
 }
 
-// SH-05, SH-06, SH-22, SH-26, SH-27, SH-28, SH-29, SH-31, SH-36: what is not attached, to whom nothing is shown, and what cannot be done with a server that has
+// SH-05, SH-06, SH-07, SH-22, SH-26, SH-27, SH-28, SH-29, SH-31, SH-36: what is not attached, to whom nothing is shown, and what cannot be done with a server that has
 // a share.
 func TestSH22WhatAShareForbids(t *testing.T) {
 	backends(t, local)
@@ -125,7 +126,13 @@ func TestSH22WhatAShareForbids(t *testing.T) {
 	_, err = db.Exec(t.Context(), `DELETE FROM hosts WHERE id = $1`, old)
 	require.NoError(t, err)
 
-	require.Equal(t, 201, c.answers(t, "-demo", "2.97", "POST", id+"/shares", ask("")))
+	var codes [2]int // SH-07
+	var both sync.WaitGroup
+	for i := range codes {
+		both.Go(func() { codes[i] = c.answers(t, "-demo", "2.97", "POST", id+"/shares", ask("")) })
+	}
+	both.Wait()
+	require.ElementsMatch(t, []int{201, 409}, codes[:])
 	c.hasShare(t, id, s, "inactive")
 	shown, err := c.shares(t, "-reader", http.MethodGet, id, s.id, nil)
 	require.NoError(t, err)

@@ -172,7 +172,10 @@ func (c *testCloud) shares(t *testing.T, user, method, server, share string, bod
 
 func (c *testCloud) attach(t *testing.T, server string, s testShare, tag string) error {
 	t.Helper()
-	_, err := c.shares(t, "-demo", http.MethodPost, server, "", map[string]any{"share": map[string]any{"share_id": s.id, "tag": tag}})
+	got, err := c.shares(t, "-demo", http.MethodPost, server, "", map[string]any{"share": map[string]any{"share_id": s.id, "tag": tag}})
+	if err == nil {
+		require.Equal(t, map[string]any{"share": map[string]any{"share_id": s.id, "status": "attaching", "tag": tag}}, got) // SH-03
+	}
 	return err
 }
 
@@ -275,13 +278,20 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 	}
 	require.Empty(t, c.audit(t).Findings)
 
-	// SH-02, SH-25: the administrator alone reads where the share is.
+	// SH-01, SH-02, SH-25: the administrator alone reads where the share is, and in no list.
+	seen := map[string]any{"share_id": s.id, "status": "active", "tag": "data"}
+	for _, user := range []string{"-demo", "-admin"} {
+		all, err := c.shares(t, user, http.MethodGet, ids[0], "", nil)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"shares": []any{seen}}, all, user)
+	}
 	shown, err := c.shares(t, "-admin", http.MethodGet, ids[0], s.id, nil)
 	require.NoError(t, err)
 	require.Equal(t, s.location, shown["share"].(map[string]any)["export_location"])
+	require.Contains(t, shown["share"], "uuid")
 	shown, err = c.shares(t, "-demo", http.MethodGet, ids[0], s.id, nil)
 	require.NoError(t, err)
-	require.NotContains(t, shown["share"], "export_location")
+	require.Equal(t, map[string]any{"share": seen}, shown)
 
 	require.NoError(t, servers.Reboot(t.Context(), c.compute(t, "-demo"), ids[0], servers.RebootOpts{Type: servers.HardReboot}).ExtractErr())
 	c.becomes(t, ids[0], "ACTIVE")
