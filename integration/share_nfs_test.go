@@ -54,8 +54,8 @@ func (h *nestedHost) atMount(t *testing.T, s testShare, command string) string {
 // SH-08, SH-10, SH-17, SH-18, SH-30: shares of NFS are mounted by a stock kernel from a real nfs-ganesha, which lets in
 // whom Manila's rules say: the host's address on the network of the shares. Two servers of the host have one rule and
 // one mount; the rule is made anew that was taken away; and nothing is left of either. SH-05: the one of
-// pages of 2 MiB shares those. SH-37: neither guest is on any network, the rule lets in the host's address on that of the
-// shares, which is not the one by which others reach the host, and the host mounts from there.
+// pages of 2 MiB shares those. SH-37: neither guest is on any network, and the rule lets in the address that the
+// operator has given the host on the network of the shares.
 func TestSH18AShareOfNFS(t *testing.T) {
 	backends(t, openStack)
 	h := newNestedHostWith(t, "luksv2", nestedNeeds{
@@ -78,7 +78,6 @@ func TestSH18AShareOfNFS(t *testing.T) {
 	rules := h.accessRules(t, s)
 	require.Len(t, rules, 1)
 	require.Equal(t, "127.0.0.1", rules[0].To)
-	require.NotContains(t, h.machine.Address(nestedAgent), rules[0].To+":")
 	for _, id := range ids {
 		require.Contains(t, rules[0].Metadata, "strongroom-server-"+id)
 	}

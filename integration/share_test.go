@@ -230,10 +230,10 @@ func (c *testCloud) libvirtNamespace(t *testing.T) string {
 	return strings.TrimSpace(string(pid))
 }
 
-// SH-01, SH-03, SH-10, SH-11, SH-16, SH-17, SH-18, SH-23, SH-33, SH-34, SH-35: a guest mounts its share by the tag and
+// SH-01, SH-03, SH-10, SH-11, SH-16, SH-17, SH-18, SH-23, SH-33, SH-34, SH-35, SH-38: a guest mounts its share by the tag and
 // writes a file that is in the share; another guest of the host finds the share in its metadata by itself, mounts it, and
-// reads the file; mounted read-only, as the guide has it in fstab, it writes nothing, while the first one does; the last one
-// to stop takes the mount along.
+// reads the file; mounted read-only, as the guide has it in fstab, it writes nothing, while the first one does; how fast
+// it is beside the host's own is said; the last one to stop takes the mount along.
 func TestSH10AGuestMountsItsShare(t *testing.T) {
 	backends(t, local, openStack)
 	c := shareCloud(t)
