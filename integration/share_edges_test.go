@@ -69,13 +69,13 @@ func (c *testCloud) unmountedSoon(t *testing.T) {
 var needsShares = flavorSpec{"e2e-sharing", 64, 1, 0, 0, map[string]string{"trait:" + compute.TraitVirtioFS: "required", "trait:" + compute.TraitMemoryFile: "required"}}
 
 // offersShares requires that a host whose QEMU is too old for shares says so, takes no server that asks for them, and gives none of its
-// servers one; and that a host which offers them takes such a server, in the zone that its operator put it in, until the test ends.
-func (c *testCloud) offersShares(t *testing.T, id string, s testShare) {
+// servers one; and that a host which offers them takes such a server, in the zone that its operator put it in, until
+// back is called.
+func (c *testCloud) offersShares(t *testing.T, id string, s testShare) (back func()) {
 	t.Helper()
 	socket := filepath.Join(c.dir, "older")
 	libvirttest.Listen(t, socket, c.Host(1).LibvirtSocket()).ClaimQEMU(4_002_000)
 	host := c.hostSettings(t)
-	t.Cleanup(func() { host.restore(t) })
 	host.with(t, map[string]map[string]any{"host": {"libvirt_socket": socket}})
 	log, err := os.ReadFile(c.LogFile("host"))
 	require.NoError(t, err)
@@ -90,6 +90,7 @@ func (c *testCloud) offersShares(t *testing.T, id string, s testShare) {
 	there := c.createIdle(t, needsShares, func(o *servers.CreateOpts) { o.AvailabilityZone = "sharing" })
 	require.Equal(t, "sharing", c.becomes(t, there, "ACTIVE").AvailabilityZone)
 	c.delete(t, there)
+	return func() { host.restore(t) }
 }
 
 // SH-05, SH-06, SH-07, SH-22, SH-26, SH-27, SH-28, SH-29, SH-31, SH-36: what is not attached, to whom nothing is shown, and what cannot be done with a server that has
@@ -101,7 +102,7 @@ func TestSH22WhatAShareForbids(t *testing.T) {
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	c.turnOff(t, id)
-	c.offersShares(t, id, s)
+	defer c.offersShares(t, id, s)()
 
 	ask := func(tag string) string { return `{"share": {"share_id": "` + s.id + `"` + tag + `}}` }
 	for _, tag := range []string{`, "tag": ""`, `, "tag": "a b"`, `, "tag": "ä"`, `, "tag": "` + strings.Repeat("a", 256) + `"`, `, "rw": false`} {
