@@ -42,7 +42,7 @@ const tokenLife = time.Minute
 // The services of a cloud, and those that one with shares has besides.
 var (
 	coreServices  = []string{"keystone", "barbican", "glance", "swift"}
-	shareServices = []string{"manila", "ceph"}
+	shareServices = []string{manilaService, "ceph"}
 )
 
 func startOpenStack(dir, api string, services []string) (*cloud.Cloud, error) {

@@ -30,16 +30,16 @@ const microversion = "2.90"
 type testCloud struct {
 	products
 	stack.Layout
-	dir     string
-	real    *cloud.Cloud // nil: strongroom dev stands in for it
-	faults  string       // the folder of armed fault points
-	env     []string     // settings of its own
-	hosts   int          // how many compute hosts it has
-	neutron *neutronDoor // nil: it has no Neutron
-	cmd     *exec.Cmd
-	image   string // the tiny guest's
-	idler   string // the image of the guest that does nothing
-	logins  struct {
+	dir    string
+	real   *cloud.Cloud     // nil: strongroom dev stands in for it
+	faults string           // the folder of armed fault points
+	env    []string         // settings of its own
+	hosts  int              // how many compute hosts it has
+	doors  map[string]*door // before some of its services
+	cmd    *exec.Cmd
+	image  string // the tiny guest's
+	idler  string // the image of the guest that does nothing
+	logins struct {
 		sync.Mutex
 		of map[string]session
 	}
@@ -66,7 +66,7 @@ func startWith(name string, hosts int, services []string, env ...string) (*testC
 // start starts a cloud that is made from them.
 func (p products) start(name string, hosts int, services []string, env ...string) (*testCloud, error) {
 	dir := filepath.Join(folder, name)
-	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env, hosts: hosts}
+	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env, hosts: hosts, doors: map[string]*door{}}
 	c.logins.of = map[string]session{}
 	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
@@ -80,9 +80,11 @@ func (p products) start(name string, hosts int, services []string, env ...string
 		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL(), services); err != nil {
 			return nil, err
 		}
-		if slices.Contains(services, cloud.Neutron) {
-			c.neutron = openNeutronDoor(c.real.Port(cloud.Neutron))
-			c.env = append(c.env, "STRONGROOM_NETWORKS__ENDPOINT="+c.neutron.URL)
+		for service, at := range doored {
+			if slices.Contains(services, service) {
+				c.doors[service] = openDoor(c.real.Port(service), at.fault)
+				c.env = append(c.env, at.setting+"="+c.doors[service].URL+at.path)
+			}
 		}
 	}
 	err := c.launch()
@@ -148,9 +150,9 @@ func (c *testCloud) end() {
 	if c.real == nil {
 		return
 	}
-	if c.neutron != nil {
-		c.neutron.CloseClientConnections()
-		c.neutron.Close()
+	for _, d := range c.doors {
+		d.CloseClientConnections()
+		d.Close()
 	}
 	if err := c.real.Stop(context.Background()); err != nil {
 		fmt.Println("the cloud does not stop cleanly:", err)

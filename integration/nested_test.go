@@ -50,6 +50,7 @@ const (
 	nestedGroup  = "cloud-disks"
 	nestedConfig = "/etc/strongroom-nested.yaml"
 	nestedState  = "/var/lib/strongroom-nested"
+	nestedFaults = "/run/faults"
 	nestedLVM    = `
 devices { obtain_device_list_from_udev = 0 external_device_info_source = "none" use_devicesfile = 0 hints = "none" }
 activation { udev_sync = 0 udev_rules = 0 monitoring = 0 }
@@ -147,6 +148,25 @@ func (h *nestedHost) defaultFormat(t *testing.T, format, token string) {
 	}
 	h.ask(t, "/worker", nestedOrder{Command: []string{h.binary, "--config", nestedConfig, "host"}})
 	h.isUp(t)
+}
+
+// returns has the host's worker started anew, and again whenever it has ended, as a service manager does. Points that are armed in the
+// machine (armInside) cut it off.
+func (h *nestedHost) returns(t *testing.T) {
+	t.Helper()
+	h.inside(t, "", "mkdir", "-p", nestedFaults)
+	h.ask(t, "/worker", nestedOrder{Command: []string{"sh", "-c", fmt.Sprintf(
+		"while :; do STRONGROOM_FAULTPOINTS=%s %s --config %s host; sleep 0.3; done", nestedFaults, h.binary, nestedConfig)}})
+}
+
+// armInside makes the host's worker die when it reaches a point, which reached requires to have been so.
+func (h *nestedHost) armInside(t *testing.T, point string) (reached func()) {
+	t.Helper()
+	h.inside(t, "", "touch", nestedFaults+"/"+point)
+	return func() {
+		t.Helper()
+		h.inside(t, "", "test", "!", "-e", nestedFaults+"/"+point)
+	}
 }
 
 // isUp waits until the host's worker says that it runs.

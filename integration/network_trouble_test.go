@@ -2,100 +2,17 @@ package integration_test
 
 import (
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
-	"strconv"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/cloud"
 )
-
-// What can be wrong with Neutron. It begins with the first request that changes something.
-const (
-	neutronStops  = "stopped" // for cutFor nobody answers
-	neutronIsSlow = "slow"    // each answer takes neutronTakes
-	neutronFails  = "500"     // the first changes are answered with it
-	neutronIsMute = "lost"    // the first change of each method is made, and its answer lost
-)
-
-const (
-	neutronTakes = 3 * time.Second
-	refusals     = 3
-)
-
-// neutronDoor is what strongroom takes for Neutron: it stands before the real one.
-type neutronDoor struct {
-	*httptest.Server
-	neutron http.Handler
-	mu      sync.Mutex
-	trouble string
-	since   time.Time // when it began
-	met     []string  // the requests that met it
-}
-
-func openNeutronDoor(port int) *neutronDoor {
-	d := &neutronDoor{neutron: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})}
-	d.Server = httptest.NewServer(d)
-	return d
-}
-
-// ServeHTTP implements http.Handler.
-func (d *neutronDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch d.meets(r) {
-	case neutronStops:
-		panic(http.ErrAbortHandler)
-	case neutronFails:
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = w.Write([]byte(`{"NeutronError": {"type": "HTTPInternalServerError", "message": "canary", "detail": ""}}`))
-	case neutronIsMute:
-		d.neutron.ServeHTTP(httptest.NewRecorder(), r)
-		panic(http.ErrAbortHandler)
-	case neutronIsSlow:
-		time.Sleep(neutronTakes)
-		fallthrough
-	default:
-		d.neutron.ServeHTTP(w, r)
-	}
-}
-
-// meets gives the trouble that a request meets; "": none.
-func (d *neutronDoor) meets(r *http.Request) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changes := r.Method != http.MethodGet
-	if d.trouble == "" || d.since.IsZero() && !changes {
-		return ""
-	}
-	if d.since.IsZero() {
-		d.since = time.Now()
-	}
-	switch {
-	case d.trouble == neutronStops && time.Since(d.since) > cutFor,
-		d.trouble == neutronFails && (!changes || len(d.met) >= refusals),
-		d.trouble == neutronIsMute && (!changes || slices.Contains(d.met, r.Method)):
-		return ""
-	}
-	d.met = append(d.met, r.Method)
-	return d.trouble
-}
-
-// has sets what is wrong with Neutron from now on, "" for nothing, and gives the requests that met what was.
-func (d *neutronDoor) has(trouble string) (met []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	met = d.met
-	d.trouble, d.since, d.met = trouble, time.Time{}, nil
-	return met
-}
 
 // wired is a server with a port that strongroom made and one that its user brought.
 type wired struct {
@@ -112,7 +29,7 @@ func TestKillMatrixNeutron(t *testing.T) {
 	w.pluggable = pluggable{testCloud: c, compute: c.compute(t, "-demo"), user: c.networking(t, "-demo"), admin: c.networking(t, "")}
 	w.lan = newLAN(t, w.user).ID
 	w.brought = w.bring(t, "mine")
-	troubles := []string{neutronStops, neutronIsSlow, neutronFails, neutronIsMute}
+	troubles := []string{serviceStops, serviceIsSlow, serviceFails, serviceIsMute}
 	rounds, moves, begin := len(troubles), []string{"live migrate", "migrate", "shelve"}, 0
 	if sampled() {
 		d := diceOf("neutron")
@@ -138,8 +55,8 @@ func TestKillMatrixNeutron(t *testing.T) {
 // meets does something with the server while something is wrong with Neutron.
 func (w *wired) meets(t *testing.T, operation, trouble string) {
 	t.Helper()
-	w.neutron.has(trouble)
-	defer w.neutron.has("")
+	w.doors[cloud.Neutron].has(trouble)
+	defer w.doors[cloud.Neutron].has("")
 	switch operation {
 	case "create":
 		s, err := servers.Create(t.Context(), w.asking(t, "-demo"), servers.CreateOpts{
@@ -169,7 +86,7 @@ func (w *wired) meets(t *testing.T, operation, trouble string) {
 		w.delete(t, w.server)
 	}
 	w.isWhole(t, operation)
-	require.NotEmpty(t, w.neutron.has(""), "nothing met the trouble")
+	require.NotEmpty(t, w.doors[cloud.Neutron].has(""), "nothing met the trouble")
 	require.Empty(t, w.audit(t).Findings)
 }
 

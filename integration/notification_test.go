@@ -79,6 +79,9 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 	lost := c.createOf(t, encrypted, asking)
 	c.becomes(t, lost, "ERROR")
 	c.delete(t, lost)
+	c.turnOff(t, id)
+	require.NoError(t, c.detach(t, id, s))
+	c.hasNoShare(t, id, s)
 	c.delete(t, id)
 
 	var info, failed []notified
@@ -97,11 +100,12 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 	require.Equal(t, []string{
 		"instance.create.start", "instance.create.end", "instance.power_off.start", "instance.power_off.end",
 		"instance.share_attach.start", "instance.share_attach.end", "instance.power_on.start", "instance.power_on.end",
+		"instance.power_off.start", "instance.power_off.end", "instance.share_detach.start", "instance.share_detach.end",
 		"instance.delete.start", "instance.delete.end",
 	}, slices.Compact(events(info, id)))
-	require.Equal(t, []string{"building, active", "active, stopped", "stopped, active", "active, deleted"}, slices.Compact(updates(info, id, "old_state", "state")))
+	require.Equal(t, []string{"building, active", "active, stopped", "stopped, active", "active, stopped", "stopped, deleted"}, slices.Compact(updates(info, id, "old_state", "state")))
 	ends := slices.DeleteFunc(updates(info, id, "old_task_state", "new_task_state"), func(change string) bool { return !strings.HasSuffix(change, ", <nil>") })
-	require.Equal(t, []string{"spawning, <nil>", "powering-off, <nil>", "attaching_share, <nil>", "powering-on, <nil>", "deleting, <nil>"}, slices.Compact(ends))
+	require.Equal(t, []string{"spawning, <nil>", "powering-off, <nil>", "attaching_share, <nil>", "powering-on, <nil>", "powering-off, <nil>", "detaching_share, <nil>", "deleting, <nil>"}, slices.Compact(ends))
 	require.Equal(t, []string{"instance.create.start", "instance.delete.start", "instance.delete.end"}, slices.Compact(events(info, lost)))
 	require.Equal(t, []string{"compute_task.build_instances.error", "instance.create.error"}, events(failed, lost))
 	image := failed[0].Payload.Data["request_spec"].(map[string]any)["nova_object.data"].(map[string]any)["image"].(map[string]any)

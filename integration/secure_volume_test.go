@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +30,6 @@ const secondTime = "#2"
 // What is on the nested host.
 const (
 	nestedSecure = nestedState + "/state"
-	nestedFaults = "/run/faults"
 	nestedDevice = "/dev/" + nestedGroup + "/secure"
 	nestedFormer = nestedDevice + "-former" // what of it was copied before its key was changed
 )
@@ -46,7 +44,6 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 	if h == nil {
 		return
 	}
-	h.inside(t, "", "mkdir", "-p", nestedFaults)
 	h.logicalVolume(t, nestedDevice, "192M")
 	h.config["host"].(map[string]any)["secure_state"] = nestedSecure
 	for _, folder := range []string{"instances", "image_cache"} {
@@ -55,9 +52,7 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 	text, err := yaml.Marshal(h.config)
 	require.NoError(t, err)
 	h.inside(t, string(text), "sh", "-c", "umask 077 && cat >"+nestedConfig)
-	// As a service manager does, it starts a worker that has ended again.
-	h.ask(t, "/worker", nestedOrder{Command: []string{"sh", "-c", fmt.Sprintf(
-		"while :; do STRONGROOM_FAULTPOINTS=%s %s --config %s host; sleep 0.3; done", nestedFaults, h.binary, nestedConfig)}})
+	h.returns(t)
 
 	out, err := h.secureState("open")
 	require.Error(t, err)
@@ -223,13 +218,13 @@ type volumeEnd struct {
 // was said.
 func (h *nestedHost) ends(t *testing.T, do, point string, args ...string) (is volumeEnd, out string) {
 	t.Helper()
-	onHost := strings.HasPrefix(point, "volume.")
+	onHost, reached := strings.HasPrefix(point, "volume."), func() {}
 	name, side, second := strings.Cut(point, secondTime)
 	point = name + side
 	switch {
 	case point == "":
 	case onHost:
-		h.inside(t, "", "touch", nestedFaults+"/"+point)
+		reached = h.armInside(t, point)
 	default:
 		h.arm(t, point)
 		if second {
@@ -244,7 +239,7 @@ func (h *nestedHost) ends(t *testing.T, do, point string, args ...string) (is vo
 	switch {
 	case point == "":
 	case onHost:
-		h.inside(t, "", "test", "!", "-e", nestedFaults+"/"+point)
+		reached()
 	default: // a point after the last step is reached a moment later than who waits for the operation reads its end
 		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(h.faults, point)); return os.IsNotExist(err) }, settleTimeout, 100*time.Millisecond)
 	}

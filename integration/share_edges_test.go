@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/compute"
+	"strongroom/deploy/dev/libvirtd/libvirttest"
 	"strongroom/deploy/dev/process"
 )
 
@@ -62,7 +65,35 @@ func (c *testCloud) unmountedSoon(t *testing.T) {
 	c.nothingIsLeftInTime(t)
 }
 
-// SH-06, SH-22, SH-26, SH-27, SH-29, SH-31: what is not attached, to whom nothing is shown, and what cannot be done with a server that has
+// needsShares is a flavor whose servers need a host that can give them shares.
+var needsShares = flavorSpec{"e2e-sharing", 64, 1, 0, 0, map[string]string{"trait:" + compute.TraitVirtioFS: "required", "trait:" + compute.TraitMemoryFile: "required"}}
+
+// offersShares requires that a host whose QEMU is too old for shares says so, takes no server that asks for them, and gives none of its
+// servers one; and that a host which offers them takes such a server, in the zone that its operator put it in, until
+// back is called.
+func (c *testCloud) offersShares(t *testing.T, id string, s testShare) (back func()) {
+	t.Helper()
+	socket := filepath.Join(c.dir, "older")
+	libvirttest.Listen(t, socket, c.Host(1).LibvirtSocket()).ClaimQEMU(4_002_000)
+	host := c.hostSettings(t)
+	host.with(t, map[string]map[string]any{"host": {"libvirt_socket": socket}})
+	log, err := os.ReadFile(c.LogFile("host"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), `msg="servers can have no shares on this host" reason="QEMU is 4.2.0, shares need 5.0.0"`)
+	none := c.createIdle(t, needsShares)
+	require.Equal(t, "No valid host was found. There are not enough hosts available.", c.becomes(t, none, "ERROR").Fault.Message)
+	c.delete(t, none)
+	require.True(t, gophercloud.ResponseCodeIs(c.attach(t, id, s, "data"), http.StatusConflict))
+	require.Empty(t, c.audit(t).Findings)
+
+	host.with(t, map[string]map[string]any{"host": {"availability_zone": "sharing"}})
+	there := c.createIdle(t, needsShares, func(o *servers.CreateOpts) { o.AvailabilityZone = "sharing" })
+	require.Equal(t, "sharing", c.becomes(t, there, "ACTIVE").AvailabilityZone)
+	c.delete(t, there)
+	return func() { host.restore(t) }
+}
+
+// SH-05, SH-06, SH-07, SH-22, SH-26, SH-27, SH-28, SH-29, SH-31, SH-36: what is not attached, to whom nothing is shown, and what cannot be done with a server that has
 // a share.
 func TestSH22WhatAShareForbids(t *testing.T) {
 	backends(t, local)
@@ -71,6 +102,7 @@ func TestSH22WhatAShareForbids(t *testing.T) {
 	id := c.createIdle(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	c.turnOff(t, id)
+	defer c.offersShares(t, id, s)()
 
 	ask := func(tag string) string { return `{"share": {"share_id": "` + s.id + `"` + tag + `}}` }
 	for _, tag := range []string{`, "tag": ""`, `, "tag": "a b"`, `, "tag": "ä"`, `, "tag": "` + strings.Repeat("a", 256) + `"`, `, "rw": false`} {
@@ -95,7 +127,13 @@ func TestSH22WhatAShareForbids(t *testing.T) {
 	_, err = db.Exec(t.Context(), `DELETE FROM hosts WHERE id = $1`, old)
 	require.NoError(t, err)
 
-	require.Equal(t, 201, c.answers(t, "-demo", "2.97", "POST", id+"/shares", ask("")))
+	var codes [2]int // SH-07
+	var both sync.WaitGroup
+	for i := range codes {
+		both.Go(func() { codes[i] = c.answers(t, "-demo", "2.97", "POST", id+"/shares", ask("")) })
+	}
+	both.Wait()
+	require.ElementsMatch(t, []int{201, 409}, codes[:])
 	c.hasShare(t, id, s, "inactive")
 	shown, err := c.shares(t, "-reader", http.MethodGet, id, s.id, nil)
 	require.NoError(t, err)
@@ -161,9 +199,7 @@ func TestSH32TheEdgesOfTheStatusChart(t *testing.T) {
 	idle()
 	require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, 200*time.Millisecond)
 	require.NoError(t, c.detach(t, id, s), "from error")
-	c.settled(t, id)
-	_, err := c.shares(t, "-demo", http.MethodGet, id, s.id, nil)
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	c.hasNoShare(t, id, s)
 	c.nothingIsLeftInTime(t)
 
 	// A share that is in the middle of something: an administrator has reset the server's state under the operation.
@@ -199,5 +235,28 @@ func TestSH32TheEdgesOfTheStatusChart(t *testing.T) {
 		is(id, status)
 		c.delete(t, id)
 		c.unmountedSoon(t)
+	}
+}
+
+// SH-39: the guide has what users and operators look for, by the words that the product has for it.
+func TestSH39TheGuideOfShares(t *testing.T) {
+	backends(t, local) // it reads files
+	t.Parallel()
+	text, err := os.ReadFile("../docs/shares.md")
+	require.NoError(t, err)
+	users, operators, found := strings.Cut(string(text), "\n## Operate\n")
+	require.True(t, found)
+	said := []string{"mount -t virtiofs documents /mnt", "/etc/fstab", "meta_data.json", "mount-shares.service", "`strongroom 1.1`", "409"}
+	for _, status := range []compute.ShareStatus{compute.ShareAttaching, compute.ShareInactive, compute.ShareActive, compute.ShareError, compute.ShareDetaching} {
+		said = append(said, "| `"+string(status)+"` |")
+	}
+	for _, word := range said {
+		require.Contains(t, users, word)
+	}
+	for _, word := range []string{
+		compute.TraitVirtioFS, compute.TraitMemoryFile, compute.TraitNFSShares, compute.TraitLiveShares, "hw:mem_page_size", "availability_zone", "libvirt 6.2", "QEMU 5.0",
+		"`share_address`", "2.82", "resource_lock:bypass_locked_show_action", "`control.share_interval`",
+	} {
+		require.Contains(t, operators, word)
 	}
 }

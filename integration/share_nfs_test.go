@@ -54,11 +54,12 @@ func (h *nestedHost) atMount(t *testing.T, s testShare, command string) string {
 // SH-08, SH-10, SH-17, SH-18, SH-30: shares of NFS are mounted by a stock kernel from a real nfs-ganesha, which lets in
 // whom Manila's rules say: the host's address on the network of the shares. Two servers of the host have one rule and
 // one mount; the rule is made anew that was taken away; and nothing is left of either. SH-05: the one of
-// pages of 2 MiB shares those.
+// pages of 2 MiB shares those. SH-37: neither guest is on any network, and the rule lets in the address that the
+// operator has given the host on the network of the shares.
 func TestSH18AShareOfNFS(t *testing.T) {
 	backends(t, openStack)
 	h := newNestedHostWith(t, "luksv2", nestedNeeds{
-		name: "nfs", services: []string{"manila", cloud.NFS}, modules: []string{"nfs", "nfsv4"}, forward: map[int]string{nfsPort: cloud.NFS},
+		name: "nfs", services: []string{manilaService, cloud.NFS}, modules: []string{"nfs", "nfsv4"}, forward: map[int]string{nfsPort: cloud.NFS},
 		host: map[string]any{"shares": nestedMounts, "share_address": "127.0.0.1"},
 	})
 	if h == nil {
@@ -103,6 +104,7 @@ func TestSH18AShareOfNFS(t *testing.T) {
 	const virsh = "virsh -c 'qemu:///system?socket=/run/libvirtd-nested/run/libvirt-sock' "
 	domains := h.inside(t, "", "sh", "-c", "for d in $("+virsh+"list --name); do "+virsh+"dumpxml $d; done")
 	require.Equal(t, 2, strings.Count(domains, "<source dir='"+nestedMounts+"/"+s.id+"/mnt'/>"), "each guest has it")
+	require.NotContains(t, domains, "<interface ")
 	require.Equal(t, 1, strings.Count(domains, "<hugepages>"))
 	require.Equal(t, 1, strings.Count(domains, "<source type='memfd'/>"))
 	require.Equal(t, "8\n", h.inside(t, "", "awk", "/HugePages_Free/ {f = $2} /HugePages_Rsvd/ {r = $2} END {print f - r}", "/proc/meminfo"), "the one of 64 MiB has 32 of 40 pages")

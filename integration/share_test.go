@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -171,7 +172,10 @@ func (c *testCloud) shares(t *testing.T, user, method, server, share string, bod
 
 func (c *testCloud) attach(t *testing.T, server string, s testShare, tag string) error {
 	t.Helper()
-	_, err := c.shares(t, "-demo", http.MethodPost, server, "", map[string]any{"share": map[string]any{"share_id": s.id, "tag": tag}})
+	got, err := c.shares(t, "-demo", http.MethodPost, server, "", map[string]any{"share": map[string]any{"share_id": s.id, "tag": tag}})
+	if err == nil {
+		require.Equal(t, map[string]any{"share": map[string]any{"share_id": s.id, "status": "attaching", "tag": tag}}, got) // SH-03
+	}
 	return err
 }
 
@@ -188,6 +192,14 @@ func (c *testCloud) hasShare(t *testing.T, server string, s testShare, status st
 	got, err := c.shares(t, "-demo", http.MethodGet, server, s.id, nil)
 	require.NoError(t, err)
 	require.Equal(t, status, got["share"].(map[string]any)["status"])
+}
+
+// hasNoShare requires that a server's share is not one of its any more, once no operation is at work.
+func (c *testCloud) hasNoShare(t *testing.T, server string, s testShare) {
+	t.Helper()
+	c.settled(t, server)
+	_, err := c.shares(t, "-demo", http.MethodGet, server, s.id, nil)
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
 }
 
 func (c *testCloud) turnOff(t *testing.T, id string) {
@@ -218,15 +230,16 @@ func (c *testCloud) libvirtNamespace(t *testing.T) string {
 	return strings.TrimSpace(string(pid))
 }
 
-// SH-01, SH-03, SH-10, SH-11, SH-16, SH-17, SH-18, SH-23, SH-33: a guest mounts its share by the tag and
-// writes a file that is in the share; another guest of the host reads it; the last one to stop
-// takes the mount along.
+// SH-01, SH-03, SH-10, SH-11, SH-16, SH-17, SH-18, SH-23, SH-33, SH-34, SH-35, SH-38: a guest mounts its share by the tag and
+// writes a file that is in the share; another guest of the host finds the share in its metadata by itself, mounts it, and
+// reads the file; mounted read-only, as the guide has it in fstab, it writes nothing, while the first one does; how fast
+// it is beside the host's own is said; the last one to stop takes the mount along.
 func TestSH10AGuestMountsItsShare(t *testing.T) {
 	backends(t, local, openStack)
 	c := shareCloud(t)
 	s := c.share(t)
 	require.NoError(t, os.WriteFile(filepath.Join(s.folder, "letter"), []byte("from outside"), 0o644))
-	ids := []string{c.create(t, encrypted), c.create(t, encrypted)}
+	ids := []string{c.create(t, encrypted), c.create(t, encrypted, driven)}
 	for _, id := range ids {
 		c.becomes(t, id, "ACTIVE")
 		require.True(t, gophercloud.ResponseCodeIs(c.attach(t, id, s, "data"), http.StatusConflict), "it runs") // SH-04
@@ -236,32 +249,49 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 		require.True(t, gophercloud.ResponseCodeIs(c.attach(t, id, s, "other"), http.StatusConflict), "it has it") // SH-07
 	}
 	require.Zero(t, c.shareMounts(t))
-	for i, id := range ids {
+	var lines []*serial
+	for _, id := range ids {
 		c.turnOn(t, id)
 		c.hasShare(t, id, s, "active")
 		require.Equal(t, 1, c.shareMounts(t))
 		line := c.serial(t, id)
 		line.expect("TG tick=")
-		require.Contains(t, line.ask("share data", "TG share "), "err=<nil>")
-		require.Contains(t, line.ask("cat /share/letter", "TG cat "), "from outside")
-		if i == 1 {
-			require.Contains(t, line.ask("cat /share/note", "TG cat "), "by the first")
-		}
-		require.Contains(t, line.ask("write /share/note by the first", "TG write "), "err=<nil>")
-		require.NoError(t, line.conn.Close())
+		lines = append(lines, line)
 	}
+	first, second := lines[0], lines[1]
+	require.Contains(t, first.ask("share data", "TG share "), "err=<nil>")
+	require.Contains(t, first.ask("cat /share/letter", "TG cat "), "from outside")
+	require.Contains(t, first.ask("write /share/note by the first", "TG write "), "err=<nil>")
 	text, err := os.ReadFile(filepath.Join(s.folder, "note"))
 	require.NoError(t, err)
 	require.Equal(t, "by the first", string(text))
+	require.Contains(t, second.ask("shares", "TG shares "), "tags=[data] err=<nil>")
+	require.Contains(t, second.ask("cat /shares/data/note", "TG cat "), "by the first")
+	require.Contains(t, second.ask("share data "+fstabOptions(t), "TG share "), "err=<nil>")
+	require.Contains(t, second.ask("cat /share/note", "TG cat "), "by the first")
+	require.Contains(t, second.ask("write /share/note by the second", "TG write "), "read-only file system")
+	require.Contains(t, first.ask("write /share/answer it does", "TG write "), "err=<nil>")
+	require.Contains(t, second.ask("cat /share/answer", "TG cat "), "it does")
+	c.throughput(t, s, first)
+	for _, line := range lines {
+		require.NoError(t, line.conn.Close())
+	}
 	require.Empty(t, c.audit(t).Findings)
 
-	// SH-02, SH-25: the administrator alone reads where the share is.
+	// SH-01, SH-02, SH-25: the administrator alone reads where the share is, and in no list.
+	seen := map[string]any{"share_id": s.id, "status": "active", "tag": "data"}
+	for _, user := range []string{"-demo", "-admin"} {
+		all, err := c.shares(t, user, http.MethodGet, ids[0], "", nil)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"shares": []any{seen}}, all, user)
+	}
 	shown, err := c.shares(t, "-admin", http.MethodGet, ids[0], s.id, nil)
 	require.NoError(t, err)
 	require.Equal(t, s.location, shown["share"].(map[string]any)["export_location"])
+	require.Contains(t, shown["share"], "uuid")
 	shown, err = c.shares(t, "-demo", http.MethodGet, ids[0], s.id, nil)
 	require.NoError(t, err)
-	require.NotContains(t, shown["share"], "export_location")
+	require.Equal(t, map[string]any{"share": seen}, shown)
 
 	require.NoError(t, servers.Reboot(t.Context(), c.compute(t, "-demo"), ids[0], servers.RebootOpts{Type: servers.HardReboot}).ExtractErr())
 	c.becomes(t, ids[0], "ACTIVE")
@@ -274,9 +304,7 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 		require.Equal(t, 1-i, c.shareMounts(t))
 	}
 	require.NoError(t, c.detach(t, ids[0], s))
-	c.settled(t, ids[0])
-	_, err = c.shares(t, "-demo", http.MethodGet, ids[0], s.id, nil)
-	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+	c.hasNoShare(t, ids[0], s)
 	require.Empty(t, c.audit(t).Findings)
 	c.turnOn(t, ids[1])
 	for _, id := range ids { // SH-19: one that runs with the share, and one that had it
@@ -284,6 +312,49 @@ func TestSH10AGuestMountsItsShare(t *testing.T) {
 	}
 	require.Zero(t, c.shareMounts(t))
 	c.nothingIsLeft(t)
+}
+
+// fstabOptions are those with which the guide has a guest mount a share in its fstab: read-only.
+func fstabOptions(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/shares.md")
+	require.NoError(t, err)
+	_, options, found := strings.Cut(string(text), "\ndocuments /mnt virtiofs ")
+	require.True(t, found)
+	options, _, _ = strings.Cut(options, " ")
+	require.Contains(t, strings.Split(options, ","), "ro")
+	return options
+}
+
+// throughput has a guest write and read a file of its share, /share, and the test another where the share is mounted on this machine, and
+// says how fast each was (SH-38). integration/bench has figures: these are of a busy machine.
+func (c *testCloud) throughput(t *testing.T, s testShare, guest *serial) {
+	t.Helper()
+	const mib = 32
+	took := func(do func()) float64 {
+		begin := time.Now()
+		do()
+		return mib / time.Since(begin).Seconds()
+	}
+	block := make([]byte, mib<<20)
+	inGuest, onHost := filepath.Join(s.folder, "guest"), filepath.Join(s.folder, "host")
+	guestWrites := took(func() {
+		require.Contains(t, guest.ask(fmt.Sprintf("zero /share/guest %d", mib), "TG zero "), "err=<nil>")
+	})
+	hostWrites := took(func() {
+		f, err := os.Create(onHost)
+		require.NoError(t, err)
+		_, err = f.Write(block)
+		require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
+	})
+	guestReads := took(func() { require.Contains(t, guest.ask("read /share/host", "TG read "), "err=<nil>") })
+	hostReads := took(func() {
+		text, err := os.ReadFile(inGuest)
+		require.NoError(t, err)
+		require.Equal(t, block, text)
+	})
+	t.Logf("MiB/s in the guest and where the share is mounted: writes %.0f and %.0f (%.2f), reads %.0f and %.0f (%.2f)",
+		guestWrites, hostWrites, guestWrites/hostWrites, guestReads, hostReads, guestReads/hostReads)
 }
 
 // SH-12, SH-14, SH-20: a share that is not there any more puts the server in ERROR; a hard reboot
@@ -466,9 +537,7 @@ func TestKillMatrixShares(t *testing.T) {
 			is("inactive")(t)
 			c.arm(t, point)
 			detach(t)
-			c.settled(t, id)
-			_, err := c.shares(t, "-demo", http.MethodGet, id, s.id, nil)
-			require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
+			c.hasNoShare(t, id, s)
 			require.Empty(t, c.audit(t).Findings)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"strongroom"
+	"strongroom/activities/domain"
 	"strongroom/compute"
 	"strongroom/worker/gateway"
 )
@@ -20,13 +21,7 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 	if err != nil {
 		return gateway.HostReport{}, err
 	}
-	if why := d.NoTPM; why != s.noTPM && h.SwtpmEnabled { // TPM-34: told when it begins and when it ends
-		if s.noTPM = why; why != "" {
-			s.domain.Logger.WarnContext(ctx, "servers can have no vTPM on this host", "reason", why)
-		} else {
-			s.domain.Logger.InfoContext(ctx, "servers can have a vTPM on this host again")
-		}
-	}
+	s.tellLacks(ctx, d, h)
 	if d.NoShares == "" && h.ShareAddress != "" && s.mount.MountsNFS(ctx) {
 		d.Traits = append(d.Traits, compute.TraitNFSShares)
 		slices.Sort(d.Traits)
@@ -63,4 +58,23 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		AvailabilityZone: h.AvailabilityZone, Release: strongroom.Version(), BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
 		DefaultFormat: s.format, ShareAddress: h.ShareAddress, GroupMB: d.GroupMB, DiskStorage: disks.String(),
 	}, nil
+}
+
+// tellLacks logs why servers can have no vTPM on this host (TPM-34), or no shares (SH-36): when it begins, when it is another, and when it ends.
+func (s *hostActivities) tellLacks(ctx context.Context, d domain.Description, h HostConfig) {
+	log := s.domain.Logger
+	if why := d.NoTPM; why != s.noTPM && h.SwtpmEnabled {
+		if s.noTPM = why; why != "" {
+			log.WarnContext(ctx, "servers can have no vTPM on this host", "reason", why)
+		} else {
+			log.InfoContext(ctx, "servers can have a vTPM on this host again")
+		}
+	}
+	if why := d.NoShares; why != s.noShares && h.Shares != "" {
+		if s.noShares = why; why != "" {
+			log.WarnContext(ctx, "servers can have no shares on this host", "reason", why)
+		} else {
+			log.InfoContext(ctx, "servers can have shares on this host again")
+		}
+	}
 }

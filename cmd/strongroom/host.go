@@ -153,7 +153,8 @@ type hostActivities struct {
 	tpm    *tpm.Activities
 	mount  *mount.Activities
 	format compute.DiskFormat // of disks for which nobody asks for one
-	noTPM  string             // why servers can have no vTPM here, as it was told last
+
+	noTPM, noShares string // why servers can have no vTPM here, and no shares, as it was told last
 }
 
 // confines fails where tenants' images could not be read safely: each create would fail.

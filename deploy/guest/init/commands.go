@@ -41,7 +41,8 @@ import (
 //	spoof FROM TO TEXT...  the same with another sender
 //	link FILE           show where a symbolic link leads to
 //	config              mount the config drive at /config
-//	share TAG           mount the share of the tag at /share
+//	share TAG [OPTIONS] mount the share of the tag at /share, as a line of fstab would: ro, or for writing
+//	shares              mount each share that the config drive tells of at /shares/TAG
 //	reboot, poweroff
 //
 // A FILE without a leading slash is on the root disk.
@@ -125,7 +126,10 @@ func obey(c *console) {
 		case "config":
 			c.say("config err=%v", mountConfigDrive())
 		case "share":
-			c.say("share err=%v", mountShare(arg(1)))
+			c.say("share err=%v", mountShare(arg(1), shareDir, arg(2)))
+		case "shares":
+			tags, err := mountShares()
+			c.say("shares tags=%v err=%v", tags, err)
 		case "reboot":
 			unix.Sync()
 			unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,11 +93,38 @@ const configDir = "/config"
 // shareDir is where a share is mounted.
 const shareDir = "/share"
 
+// sharesDir has the shares that the metadata tells of, each by its tag.
+const sharesDir = "/shares"
+
 // mountShare mounts the share of a tag, in place of the one before.
-func mountShare(tag string) error {
-	os.MkdirAll(shareDir, 0o755)
-	unix.Unmount(shareDir, 0)
-	return unix.Mount(tag, shareDir, "virtiofs", 0, "")
+func mountShare(tag, at, options string) error {
+	os.MkdirAll(at, 0o755)
+	unix.Unmount(at, 0)
+	var flags uintptr
+	if slices.Contains(strings.Split(options, ","), "ro") {
+		flags = unix.MS_RDONLY
+	}
+	return unix.Mount(tag, at, "virtiofs", flags, "")
+}
+
+// mountShares does what the script of docs/shares.md does, with what the config drive tells.
+func mountShares() (tags []string, err error) {
+	err = mountConfigDrive()
+	text, more := os.ReadFile(filepath.Join(configDir, "openstack/latest/meta_data.json"))
+	var told struct {
+		Devices []struct{ Type, Tag string }
+	}
+	err = errors.Join(err, more)
+	if err == nil {
+		err = json.Unmarshal(text, &told)
+	}
+	for _, d := range told.Devices {
+		if d.Type == "share" {
+			tags = append(tags, d.Tag)
+			err = errors.Join(err, mountShare(d.Tag, filepath.Join(sharesDir, d.Tag), ""))
+		}
+	}
+	return tags, err
 }
 
 // mountConfigDrive mounts the first CD-ROM, read-only.

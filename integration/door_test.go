@@ -1,0 +1,114 @@
+package integration_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"strongroom/deploy/cloud"
+)
+
+// What can be wrong with a service of the cloud. It begins with the first request that changes something.
+const (
+	serviceStops   = "stopped" // for cutFor nobody answers
+	serviceIsSlow  = "slow"    // each answer takes serviceTakes
+	serviceFails   = "500"     // the first changes are answered with it
+	serviceRefuses = "409"     // so are they
+	serviceIsMute  = "lost"    // the first change of each method is made, and its answer lost
+)
+
+const (
+	serviceTakes = 3 * time.Second
+	refusals     = 3
+)
+
+const manilaService = "manila"
+
+// doored are the services that strongroom reaches through a door: where it is told of one, the path of the API that it is told of, and what an
+// error of that service looks like.
+var doored = map[string]struct{ setting, path, fault string }{
+	cloud.Neutron: {"STRONGROOM_NETWORKS__ENDPOINT", "", `{"NeutronError": {"type": "HTTPInternalServerError", "message": "canary", "detail": ""}}`},
+	manilaService: {"STRONGROOM_SHARES__ENDPOINT", "/v2", `{"computeFault": {"code": 500, "message": "canary"}}`},
+}
+
+// door is what strongroom takes for a service: it stands before the real one.
+type door struct {
+	*httptest.Server
+	service http.Handler
+	fault   string
+	mu      sync.Mutex
+	trouble string
+	since   time.Time // when it began
+	met     []string  // the requests that met it
+}
+
+func openDoor(port int, fault string) *door {
+	d := &door{service: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}), fault: fault}
+	d.Server = httptest.NewServer(d)
+	return d
+}
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	trouble := d.meets(r)
+	switch trouble {
+	case serviceStops:
+		panic(http.ErrAbortHandler)
+	case serviceFails, serviceRefuses:
+		w.Header().Set("Content-Type", "application/json")
+		status, _ := strconv.Atoi(trouble)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(d.fault))
+	case serviceIsMute:
+		d.service.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	case serviceIsSlow:
+		time.Sleep(serviceTakes)
+		fallthrough
+	default:
+		d.service.ServeHTTP(w, r)
+	}
+}
+
+// meets gives the trouble that a request meets; "": none.
+func (d *door) meets(r *http.Request) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changes := r.Method != http.MethodGet
+	if d.trouble == "" || d.since.IsZero() && !changes {
+		return ""
+	}
+	if d.since.IsZero() {
+		d.since = time.Now()
+	}
+	switch d.trouble {
+	case serviceStops:
+		if time.Since(d.since) > cutFor {
+			return ""
+		}
+	case serviceFails, serviceRefuses:
+		if !changes || len(d.met) >= refusals {
+			return ""
+		}
+	case serviceIsMute:
+		if !changes || slices.Contains(d.met, r.Method) {
+			return ""
+		}
+	}
+	d.met = append(d.met, r.Method)
+	return d.trouble
+}
+
+// has sets what is wrong with the service from now on, "" for nothing, and gives the requests that met what was.
+func (d *door) has(trouble string) (met []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	met = d.met
+	d.trouble, d.since, d.met = trouble, time.Time{}, nil
+	return met
+}
