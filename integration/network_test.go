@@ -352,10 +352,20 @@ func TestMovesCarryPorts(t *testing.T) {
 		require.Equal(t, []string{id, "", "unbound"}, []string{is.DeviceID, is.HostID, is.VIFType})
 	}
 	require.Empty(t, c.audit(t).Findings)
-	c.unshelveTo(t, a, id)
+	c.unshelveTo(t, b, id)
 	c.becomes(t, id, "ACTIVE")
-	follow(a)
+	follow(b)
 
+	if full() {
+		c.powerOff(t, b)
+		c.forceDown(t, b, true)
+		c.evacuate(t, id, "2.29")
+		c.becomes(t, id, "ACTIVE")
+		follow(a)
+		c.powerOn(t, b)
+		c.forceDown(t, b, false)
+		c.hasNothingSoon(t, b, id)
+	}
 	c.delete(t, id)
 	require.Equal(t, 1, c.portsOf(t, user, lan.ID))
 	c.nothingIsLeft(t)
