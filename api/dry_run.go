@@ -255,6 +255,7 @@ func (a *API) foreseeHost(s compute.Server, p compute.MovePlan, affinity compute
 	if p.Only == nil {
 		fit, refusal = want.Keep(fit, all, own.ID, nil, now)
 	}
+	fit, refusal = want.Cut(own, fit, refusal)
 	fit = slices.DeleteFunc(fit, isDiskNot)
 	if fit = slices.DeleteFunc(fit, isNot); len(fit) == 0 {
 		f.refuse(0, refusal.Error())

@@ -163,29 +163,49 @@ func Candidates(hosts []Host, want Request, now time.Time) []Host {
 }
 
 // Keep gives, of the hosts that fit, those to which a server may go from one that cannot be asked for its disks and the state of its vTPM. As
-// long as a host that has these could take the server, and does not answer, only others that have them are left; refusal,
-// with Conflict, is for where none of them takes it: elsewhere they would be given up. Otherwise it is NoHost. One that its operator forced down
-// is not waited for. silent are hosts that took no work.
+// long as a host that has its disks is there, or one that has the state could take the server and does not answer, only others that have
+// them are left; refusal, with Conflict, is for where none of them takes it: elsewhere they would be given up. Otherwise it is NoHost. One that
+// its operator forced down is not waited for. silent are hosts that took no work.
 func (want Request) Keep(fit, all []Host, from HostID, silent []HostID, now time.Time) (left []Host, refusal error) {
 	left, refusal = fit, Errorf(NoHost, NoValidHost)
 	for _, kept := range []struct {
 		storage, what string
 		lacks         func(Host) int
-	}{{want.TPMStorage, "the state of the server's vTPM", want.lacksTPM}, {want.DiskStorage, "the server's disks", want.lacksDisks}} {
+		always        bool // also while those that have it cannot take the server: it is whole, and worth some room
+	}{{want.TPMStorage, "the state of the server's vTPM", want.lacksTPM, false}, {want.DiskStorage, "the server's disks", want.lacksDisks, true}} {
 		for _, h := range all {
-			if kept.storage == "" || h.ID == from || kept.lacks(h) > 0 || h.Up(now) && !slices.Contains(silent, h.ID) {
+			if kept.storage == "" || h.ID == from || h.ForcedDown || kept.lacks(h) > 0 {
 				continue
 			}
-			if h.LastSeen = now; h.Unfit(want, now) != "" { // it could not take it, either, if it answered
+			answers := h.Up(now) && !slices.Contains(silent, h.ID)
+			h.LastSeen = now
+			why, mend := h.Unfit(want, now), ""
+			switch {
+			case !answers && why == "":
+				why, mend = "does not answer", "start the worker of "+h.Name
+			case kept.always:
+				why, mend = "cannot take the server: "+cmp.Or(why, "an attempt has just failed"), "see to that"
+			default: // it could not take it, either, if it answered
 				continue
 			}
 			left = slices.DeleteFunc(slices.Clone(left), func(h Host) bool { return kept.lacks(h) > 0 })
-			refusal = Errorf(Conflict, "host %s has %s, on storage that it shares with the host that the server leaves, and does not answer; elsewhere that "+
-				"would be given up: start the worker of %s and try again, force it down if it is dead as well, or name a host", h.Name, kept.what, h.Name)
+			refusal = Errorf(Conflict, "host %s has %s, on storage that it shares with the host that the server leaves, and %s; elsewhere that "+
+				"would be given up: %s and try again, force it down if it is dead as well, or name a host", h.Name, kept.what, why, mend)
 			break
 		}
 	}
 	return left, refusal
+}
+
+// Cut leaves no host that has the server's disks as long as the host that the server leaves was not forced down, by an operator who has cut it off
+// from their storage: a watchdog ends guests, and libvirt on a host that comes back may still take the files away from QEMU's user.
+func (want Request) Cut(from Host, fit []Host, refusal error) ([]Host, error) {
+	has := func(h Host) bool { return want.DiskStorage != "" && want.lacksDisks(h) == 0 }
+	if from.ForcedDown || !slices.ContainsFunc(fit, has) {
+		return fit, refusal
+	}
+	return slices.DeleteFunc(slices.Clone(fit), has), Errorf(Conflict, "host %s is not forced down, and other hosts share the storage of the server's disks: power it off, "+
+		"or cut it off from that storage, and force it down", from.Name)
 }
 
 // lacksDisks is 1 for a host that does not have the storage with the server's disks.

@@ -35,6 +35,21 @@ func TestHostsThatHaveTheDisksComeFirst(t *testing.T) {
 	require.False(t, got.Disks)
 	_, err = claim(placement.ClaimInput{DisksOf: &lost, OnShared: true, Only: &large})
 	require.ErrorContains(t, err, compute.InvalidShared)
+	// One that has them and cannot take the server is not passed over, nor one whose host may come back to them.
+	left := []compute.HostID{lost}
+	for why, change := range map[string][2]string{
+		"host small has the server's disks, on storage that it shares with the host that the server leaves, and cannot take the server: disabled": {"disabled = name = 'small'", "disabled = false"},
+		"host lost is not forced down": {"forced_down = false", "forced_down = name = 'lost'"},
+	} {
+		b.Exec("UPDATE hosts SET " + change[0])
+		_, err = claim(placement.ClaimInput{DisksOf: &lost, Not: left})
+		require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+		require.ErrorContains(t, err, why)
+		got, err = claim(placement.ClaimInput{DisksOf: &lost, Not: left, Only: &large})
+		require.NoError(t, err)
+		require.False(t, got.Disks)
+		b.Exec("UPDATE hosts SET " + change[1])
+	}
 	b.Exec("UPDATE hosts SET last_seen = now() - interval '2 minutes' WHERE name = 'small'")
 	_, err = claim(placement.ClaimInput{DisksOf: &lost, Not: []compute.HostID{lost}})
 	require.True(t, compute.Is(err, compute.Conflict), "%v", err)

@@ -157,6 +157,10 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) (out []schem
 		if from := cmp.Or(in.TPMOf, in.DisksOf); from != nil && in.Only == nil {
 			fit, refusal = want.Keep(fit, all, *from, in.Silent, now)
 		}
+		if in.DisksOf != nil {
+			lost := byID[*in.DisksOf]
+			fit, refusal = want.Cut(lost.Host(), fit, refusal)
+		}
 		if len(fit) == 0 && len(compute.Candidates(compute.Among(all, in.Not, in.Only), want, now)) > 0 && compute.Is(refusal, compute.NoHost) {
 			refusal = compute.Errorf(compute.NoHost, "%s %s", compute.NoValidHost, whyNotShared(in))
 		}

@@ -42,9 +42,8 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		}
 		storage = id.String()
 	}
-	disks, err := s.disk.Storage()
-	if err != nil {
-		return gateway.HostReport{}, fmt.Errorf("storage of disks: %w", err)
+	if err := s.lookAtStorage(h); err != nil {
+		return gateway.HostReport{}, err
 	}
 	up, err := uptime("/proc", time.Now())
 	if err != nil {
@@ -56,8 +55,22 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		VCPURatio: h.CPURatio, MemoryRatio: h.MemoryRatio, DiskRatio: h.DiskRatio, ReservedMemoryMB: int32(h.ReservedMemoryMB),
 		HypervisorType: d.HypervisorType, HypervisorVersion: int64(d.HypervisorVersion), CPUInfo: cpu,
 		AvailabilityZone: h.AvailabilityZone, Release: strongroom.Version(), BootID: strings.TrimSpace(string(boot)), ResumeGuests: h.ResumeGuests, TPMStorage: storage,
-		DefaultFormat: s.format, ShareAddress: h.ShareAddress, GroupMB: d.GroupMB, DiskStorage: disks.String(),
+		DefaultFormat: s.format, ShareAddress: h.ShareAddress, GroupMB: d.GroupMB, DiskStorage: s.storage,
 	}, nil
+}
+
+// lookAtStorage learns which storage servers' folders are on, where the host shares it: once, when the folder was just seen to be the right
+// one. A file system that goes away later would leave an empty folder, which is none of the host's own.
+func (s *hostActivities) lookAtStorage(h HostConfig) error {
+	if !h.ShareInstances || s.storage != "" {
+		return nil
+	}
+	id, err := s.disk.Storage()
+	if err != nil {
+		return fmt.Errorf("storage of disks: %w", err)
+	}
+	s.storage = id.String()
+	return nil
 }
 
 // tellLacks logs why servers can have no vTPM on this host (TPM-34), or no shares (SH-36): when it begins, when it is another, and when it ends.

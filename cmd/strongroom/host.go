@@ -154,6 +154,7 @@ type hostActivities struct {
 	mount  *mount.Activities
 	format compute.DiskFormat // of disks for which nobody asks for one
 
+	storage         string // that servers' folders are on, where other hosts have it too
 	noTPM, noShares string // why servers can have no vTPM here, and no shares, as it was told last
 }
 

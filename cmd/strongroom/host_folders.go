@@ -70,6 +70,7 @@ func claimFolder(dir string, host uuid.UUID, isNew, shares bool) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".strongroom-") }) // no server's
 	if len(entries) == 0 && !isNew {
 		return fmt.Errorf("%s is empty and not marked as a folder of host %s: is its file system mounted? "+
 			"If it is the right one: install -d -m 711 %[1]s && echo %[2]s > %s", dir, host, mark)

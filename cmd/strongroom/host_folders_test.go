@@ -41,6 +41,8 @@ func TestAHostKnowsItsFolders(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, volume.Mark)))
 	require.ErrorContains(t, claimFolder(dir, host, false, false), "is its file system mounted?")
 	require.NoFileExists(t, filepath.Join(dir, volume.Mark))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".strongroom-storage"), nil, 0o600))
+	require.ErrorContains(t, claimFolder(dir, host, false, false), "is its file system mounted?", "what tells a storage is no server's")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, uuid.NewString()), 0o711))
 	require.NoError(t, claimFolder(dir, host, false, false), "one with servers in it is the right one")
 	require.FileExists(t, filepath.Join(dir, volume.Mark))
