@@ -58,9 +58,10 @@ type TPMStates interface {
 	NoteNew(ctx context.Context, server compute.ServerID, op compute.OperationID, began time.Time) error
 }
 
-// Shares knows where shares are mounted.
+// Shares knows where shares are mounted, and whether they are.
 type Shares interface {
 	Path(id compute.ShareID) string
+	Mounted(ctx context.Context, id compute.ShareID) (bool, error)
 }
 
 // Config of a host's domains.

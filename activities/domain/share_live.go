@@ -3,6 +3,7 @@ package domain
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
@@ -48,7 +49,7 @@ func (a *Activities) AttachShare(ctx context.Context, in ShareInput) error {
 	if err != nil {
 		return err
 	}
-	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 		dom, has, err := a.live(l, in, func(f libvirtxml.DomainFilesystem) bool {
 			return folderOf(f) == dir || f.Target != nil && f.Target.Dir == in.Tag
 		})
@@ -64,8 +65,40 @@ func (a *Activities) AttachShare(ctx context.Context, in ShareInput) error {
 		case !hasCgroup(l, *dom):
 			return compute.Errorf(compute.Conflict, "server %s: libvirt has no cgroup for its machine", in.Server)
 		}
+		if err := a.checkMounted(ctx, in.Server, in.Share); err != nil {
+			return err
+		}
 		return attachFailure(in, l.DomainAttachDeviceFlags(*dom, doc, uint32(libvirt.DomainAffectLive)))
 	})
+	return a.withoutFolders([]compute.ShareMapping{{Share: in.Share}}, err)
+}
+
+// checkMounted sees that a share is mounted: a guest whose host has restarted since would be given the empty folder in its place, and
+// write to the host's own disk, in clear. Conflict: it is not.
+func (a *Activities) checkMounted(ctx context.Context, server compute.ServerID, share compute.ShareID) error {
+	if a.Shares == nil {
+		return compute.Errorf(compute.Invalid, "server %s: this host has no shares", server)
+	}
+	mounted, err := a.Shares.Mounted(ctx, share)
+	if err == nil && !mounted {
+		err = compute.Errorf(compute.Conflict, "server %s: share %s is not mounted on its host any more: try again", server, share)
+	}
+	return err
+}
+
+// withoutFolders gives an error of libvirt's that does not tell where shares are mounted (SH-25).
+func (a *Activities) withoutFolders(shares []compute.ShareMapping, err error) error {
+	if err == nil || a.Shares == nil {
+		return err
+	}
+	text := err.Error()
+	for _, m := range shares {
+		text = strings.ReplaceAll(text, a.Shares.Path(m.Share), "of share "+m.Share.String())
+	}
+	if text == err.Error() {
+		return err
+	}
+	return compute.Errorf(kind(err), "%s", text)
 }
 
 // attachFailure gives a refusal of libvirt or QEMU its kind: nothing changes it as long as the guest runs.

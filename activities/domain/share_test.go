@@ -38,6 +38,16 @@ func TestSH10AGuestWritesIntoItsShare(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(string(source), "letter"), []byte("from outside"), 0o644))
 	use := compute.Removal{Thing: compute.Thing{Kind: compute.ThingShareMount, Name: compute.ShareUse(m.Share, s.ID)}}
 
+	// A guest is not given the folder in which its share is not mounted (any more: its host was restarted).
+	require.NoError(t, os.MkdirAll(mounts.Path(m.Share), 0o700))
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
+	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+	require.ErrorContains(t, err, "share "+m.Share.String()+" is not mounted on its host any more")
+	require.NotContains(t, err.Error(), mounts.Path(m.Share))
+	state, err := h.Client.Power(t.Context(), s.ID)
+	require.NoError(t, err)
+	require.Equal(t, compute.PowerNone, state)
+
 	for boot, text := range []string{"first", "second"} {
 		require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
 		_, err = h.Start(t.Context(), domain.StartInput{Server: s})
@@ -76,7 +86,7 @@ func TestSH10AGuestWritesIntoItsShare(t *testing.T) {
 	require.NoError(t, mounts.Remove(t.Context(), use), "its guest has it no more")
 	require.NoError(t, mounts.Mount(t.Context(), mount.Input{Share: m.Share, Protocol: compute.LocalShare, Server: s.ID, Operation: "req-1"}))
 	require.ErrorContains(t, h.AttachShare(t.Context(), device), "libvirt has no cgroup")
-	state, err := h.Client.Power(t.Context(), s.ID)
+	state, err = h.Client.Power(t.Context(), s.ID)
 	require.NoError(t, err)
 	require.Equal(t, compute.PowerRunning, state)
 	require.NoError(t, mounts.Remove(t.Context(), use))

@@ -116,6 +116,11 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err := a.checkDataFiles(s, pool); err != nil {
 		return err
 	}
+	for _, m := range s.Shares {
+		if err := a.checkMounted(ctx, s.ID, m.Share); err != nil {
+			return err
+		}
+	}
 	doc, err := a.document(ctx, in, devices, pool)
 	if err != nil {
 		return err
@@ -178,7 +183,7 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 		case isCode(err, libvirt.ErrOperationInvalid): // it runs: an attempt before was cut off while libvirt went on
 			return nil
 		case attempt == startAttempts, !isCode(err, libvirt.ErrInternalError), isFinal(err, attempt, in.NewTPM):
-			return startFailure(s.ID, err)
+			return a.withoutFolders(s.Shares, startFailure(s.ID, err))
 		case refused(err) == tpmClosed && attempt == tpmAttempts:
 			if err := a.renewTPM(ctx, s.ID, doc); err != nil {
 				return err

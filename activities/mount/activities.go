@@ -184,15 +184,24 @@ func (a *Activities) Seen(ctx context.Context, in compute.SeenInput) (compute.Se
 		if len(uses) > 0 {
 			continue
 		}
-		mounted := false
-		if err := a.where(ctx, func(p place) (err error) { mounted, err = p.isMounted(a.Path(id)); return err }); err != nil {
-			return compute.SeenResult{}, failed(id, "look at its mount point", err)
+		mounted, err := a.Mounted(ctx, id)
+		if err != nil {
+			return compute.SeenResult{}, err
 		}
 		if mounted {
 			see(id, compute.ServerID{})
 		}
 	}
 	return in.PageOf(all), nil
+}
+
+// Mounted reports whether a share is mounted where libvirt sees it. It does not ask its storage.
+func (a *Activities) Mounted(ctx context.Context, id compute.ShareID) (mounted bool, err error) {
+	err = a.where(ctx, func(p place) (err error) { mounted, err = p.isMounted(a.Path(id)); return err })
+	if err != nil {
+		return false, failed(id, "look at its mount point", err)
+	}
+	return mounted, nil
 }
 
 // lock is of one share's mount: the storage of another may not answer.
