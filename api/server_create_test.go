@@ -90,6 +90,16 @@ func TestCreateSeveral(t *testing.T) {
 	require.True(t, operations[compute.OperationID(a.header.Get("x-compute-request-id"))], "the first server has the request's id")
 }
 
+// A server's name is no domain: what stands in none becomes a hyphen in its hostname, as in Nova, or is left out.
+func TestHostnameOfAName(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	for name, host := range map[string]string{"ubuntu-22.04": "ubuntu-22-04", "a..b": "a--b", "My_Web 1.": "my-web-1"} {
+		id := c.create(map[string]any{"name": name})
+		require.Equal(t, host, c.do(t, admin, "GET", "/servers/"+id, "", at("2.90")).ok(200).get("server", "OS-EXT-SRV-ATTR:hostname"), name)
+	}
+}
+
 func TestCreateKeepsItsWordWhenTemporalIsAway(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)

@@ -130,9 +130,9 @@ func (in createRequest) names(i, n int, id string) (name, host string) {
 func hostname(name, instead string) string {
 	host := strings.Map(func(r rune) rune {
 		switch {
-		case r == ' ' || r == '_':
+		case r == ' ' || r == '_' || r == '.': // a name is no domain
 			return '-'
-		case r == '.' || r == '-' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+		case r == '-' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
 			return unicode.ToLower(r)
 		}
 		return -1

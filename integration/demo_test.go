@@ -44,7 +44,7 @@ func TestDemoTwice(t *testing.T) {
 	}
 	if full() { // emulated, it boots for minutes
 		out := demo("--image", debianImage(t), "--ssh", "debian", "--timeout", "15m")
-		require.Regexp(t, `which the guest got by DHCP; over ssh it says: demo-\d{6} Debian GNU/Linux 12 \(bookworm\)`, out)
+		require.Regexp(t, `over ssh the guest says: demo-\d{6} Debian GNU/Linux 12 \(bookworm\)`, out)
 	}
 }
 

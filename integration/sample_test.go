@@ -52,7 +52,7 @@ func sampled() bool { return !full() && !strings.Contains(flagText("test.run"), 
 
 func callsAService(activity string) bool {
 	thing, _, _ := strings.Cut(activity, ".")
-	return slices.Contains([]string{"key", "trust", "image", "object"}, thing)
+	return slices.Contains([]string{"key", "trust", "image", "object", "share", "port"}, thing)
 }
 
 func bothSides(activities []string) (points []string) {

@@ -40,7 +40,11 @@ func demoKey(layout stack.Layout) (ssh.Signer, error) {
 			return nil, err
 		}
 		text = pem.EncodeToMemory(block)
-		if err := os.WriteFile(keyFile(layout), text, 0o600); err != nil {
+		draft := keyFile(layout) + ".new"
+		if err := os.WriteFile(draft, text, 0o600); err != nil {
+			return nil, err
+		}
+		if err := os.Rename(draft, keyFile(layout)); err != nil {
 			return nil, err
 		}
 	} else if err != nil {
@@ -78,7 +82,7 @@ func (d demoCommand) login(ctx context.Context, layout stack.Layout, address str
 		said, err := d.runOver(ctx, key, address, "uname -n; . /etc/os-release; echo $PRETTY_NAME")
 		if err == nil {
 			line.end()
-			fmt.Printf("address   %s, which the guest got by DHCP; over ssh it says: %s\n", address, strings.Join(strings.Fields(said), " "))
+			fmt.Printf("address   %s; over ssh the guest says: %s\n", address, strings.Join(strings.Fields(said), " "))
 			return nil
 		}
 		line.since("the guest boots", begun)

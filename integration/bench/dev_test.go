@@ -52,6 +52,7 @@ type dev struct {
 	user     *gophercloud.ServiceClient
 	temporal client.Client
 	server   servers.CreateOpts // what it creates
+	active   func()             // called when a server is ACTIVE; nil: nothing is
 }
 
 // startDev runs a binary on a PostgreSQL, a Temporal and a libvirtd of its own, and makes what
@@ -214,6 +215,9 @@ func (d *dev) spawn() (s spawned) {
 		return now.Status == "ACTIVE"
 	})
 	s.took = time.Since(begin)
+	if d.active != nil {
+		d.active()
+	}
 	server := compute.ServerOwner(compute.ServerID{UUID: uuid.MustParse(created.ID)})
 	d.measure(durable.WorkflowID(server, compute.OpCreate), &s)
 	require.NoError(d, servers.Delete(d.Context(), d.user, created.ID).ExtractErr())

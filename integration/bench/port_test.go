@@ -42,8 +42,8 @@ func BenchmarkPort(b *testing.B) {
 	spawn := func(opts servers.CreateOpts) (took, there time.Duration) {
 		d.server = opts
 		before := neutron.busy()
-		took = d.spawn().took
-		return took, neutron.busy() - before
+		d.active = func() { there = neutron.busy() - before } // what the delete asks of it does not count
+		return d.spawn().took, there
 	}
 	spawn(without) // the host has the image now
 	spawn(with)

@@ -27,6 +27,7 @@ func (s *Service) Bind(ctx context.Context, in port.BindInput) (port.Port, error
 		return port.Port{}, err
 	}
 	server := in.Server.String()
+	in.Hostname = dnsName(in.Hostname)
 	d, err := s.change(ctx, in.Credential, in.Port, func(d document) (*portsbinding.UpdateOptsExt, error) {
 		if err := d.port().CheckUsable(in.Server); err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func (s *Service) Unbind(ctx context.Context, in port.UnbindInput) error {
 			return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{}, HostID: &none}, nil
 		}
 		opts := dns.PortUpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{DeviceID: &none, DeviceOwner: &none}}
-		if !d.isNamed("") { // it was the server's
+		if !d.isNamed("") { // as Nova: also a name that the port's owner gave it before, which was the server's too
 			opts.DNSName = &none
 		}
 		return &portsbinding.UpdateOptsExt{UpdateOptsBuilder: opts, HostID: &none}, nil

@@ -3,7 +3,9 @@ package neutron
 import (
 	"cmp"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -41,6 +43,18 @@ type document struct {
 
 // isNamed reports whether the port has the name in DNS, or the service names none.
 func (d document) isNamed(name string) bool { return d.DNSName == nil || *d.DNSName == name }
+
+var ofDNS = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// dnsName is a server's hostname as Neutron takes and keeps it; "": Neutron would refuse it, as one whose last part is a number.
+func dnsName(hostname string) string {
+	name := strings.ToLower(hostname)
+	last := strings.LastIndex(name, ".")
+	if !ofDNS.MatchString(name) || last >= 0 && strings.Trim(name[last+1:], "0123456789") == "" {
+		return ""
+	}
+	return name
+}
 
 // details are what a binding tells of how it is plugged.
 type details struct {
