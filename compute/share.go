@@ -130,7 +130,7 @@ func (s ShareStatus) After(e ShareEvent) ShareStatus {
 // A share in error is mounted again (SH-33).
 func (m ShareMapping) CheckMountable() error {
 	if m.Status == ShareAttaching || m.Status == ShareDetaching {
-		return Errorf(Conflict, "Share %s is in '%s' instead of 'inactive' status: detach it, or attach it again, before the server is started.", m.Share, m.Status)
+		return Errorf(Conflict, "Share %s is in '%s' instead of 'inactive' status: wait until that is done, or detach it, before the server is started.", m.Share, m.Status)
 	}
 	return nil
 }

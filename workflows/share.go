@@ -147,6 +147,9 @@ func (m *machine) mountShares(ctx workflow.Context) error {
 			m.shares.failed = append(m.shares.failed, s.Share)
 			return err
 		}
+		if s.Status == compute.ShareError { // SH-33
+			workflow.GetLogger(ctx).Warn("a share that was in error is mounted again", "share", s.Share, "server", m.Server)
+		}
 	}
 	if err := m.allowAgain(ctx); err != nil {
 		return err
