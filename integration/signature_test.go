@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -129,7 +130,10 @@ var allowed = map[string]string{
 
 var (
 	passphrase = reflect.TypeFor[secret.Passphrase]()
-	plain      = map[reflect.Type]bool{reflect.TypeFor[uuid.UUID](): true, reflect.TypeFor[time.Time](): true, reflect.TypeFor[compute.SecretID](): true}
+	plain      = map[reflect.Type]bool{
+		reflect.TypeFor[uuid.UUID](): true, reflect.TypeFor[time.Time](): true, reflect.TypeFor[compute.SecretID](): true,
+		reflect.TypeFor[netip.Addr](): true, reflect.TypeFor[netip.Prefix](): true,
+	}
 )
 
 // inspection walks a type and notes what could carry a secret into a history.
