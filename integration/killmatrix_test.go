@@ -16,7 +16,7 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, interfaceAttach, interfaceDetach []string }{
+var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, portCreate, portMove, portShelve, portUnshelve, portDelete, interfaceAttach, interfaceDetach []string }{
 	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
@@ -69,6 +69,12 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	shareStart:  []string{"mount.Mount", "domain.Start", "record.Settle"},
 	shareStop:   []string{"domain.Stop", "mount.Remove.share_mount", "record.Settle"},
 	shareDelete: []string{"domain.Remove.domain", "mount.Remove.share_mount", "share.Remove.share_access"},
+
+	portCreate:   []string{"port.Plug", "port.Look"},
+	portMove:     []string{"port.Prepare", "port.Bind"},
+	portShelve:   []string{"port.Release"},
+	portUnshelve: []string{"port.Bind"},
+	portDelete:   []string{"port.Remove.port"},
 
 	interfaceAttach: []string{"port.Plug", "record.Advance", "domain.Plug", "record.Settle"},
 	interfaceDetach: []string{"ledger.Things", "domain.Unplug", "record.DropPort", "port.Remove.port", "record.Settle"},
