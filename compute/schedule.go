@@ -179,7 +179,8 @@ func (want Request) Keep(fit, all []Host, from HostID, silent []HostID, now time
 			}
 			answers := h.Up(now) && !slices.Contains(silent, h.ID)
 			h.LastSeen = now
-			why, mend := h.Unfit(want, now), ""
+			why := h.Unfit(want, now)
+			var mend string
 			switch {
 			case !answers && why == "":
 				why, mend = "does not answer", "start the worker of "+h.Name

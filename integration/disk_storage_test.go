@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -46,10 +47,28 @@ func (c *testCloud) sharesDisks(t *testing.T, h, with stack.Host) {
 		for _, undo := range restore {
 			require.NoError(t, undo())
 		}
-		c.powerOn(t, h) // it says that it is by itself again
+		c.kill(t, with.Part("host"))
+		c.powerOn(t, h) // they say nothing of sharing again
+		c.shareStorage(t, 0)
 	})
+	c.kill(t, with.Part("host")) // a worker reads its settings when it starts
 	c.powerOn(t, h)
 	c.isDown(t, h, false)
+	c.shareStorage(t, 2)
+}
+
+// shareStorage waits until so many hosts say that they share the storage of disks.
+func (c *testCloud) shareStorage(t *testing.T, hosts int) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // also when the test has ended
+	db, err := pgx.Connect(ctx, databaseURL(t, c))
+	require.NoError(t, err)
+	defer func() { _ = db.Close(ctx) }()
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, db.QueryRow(ctx, "SELECT count(*) FROM hosts WHERE disk_storage <> ''").Scan(&n))
+		return n == hosts
+	}, settleTimeout, time.Second)
 }
 
 // Hosts that share the storage of servers' disks know it. No server moves between them, which is said at once. An evacuate, in which workers die, keeps
