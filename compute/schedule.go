@@ -171,7 +171,7 @@ func (want Request) Keep(fit, all []Host, from HostID, silent []HostID, now time
 	for _, kept := range []struct {
 		storage, what string
 		lacks         func(Host) int
-		always        bool // also while those that have it cannot take the server: it is whole, and worth some room
+		always        bool // a host that has it keeps the server from others also when it could not take the server itself
 	}{{want.TPMStorage, "the state of the server's vTPM", want.lacksTPM, false}, {want.DiskStorage, "the server's disks", want.lacksDisks, true}} {
 		for _, h := range all {
 			if kept.storage == "" || h.ID == from || h.ForcedDown || kept.lacks(h) > 0 {

@@ -94,7 +94,7 @@ func (e *evacuation) place(ctx workflow.Context) error {
 		e.unwritten.Migration = &record.Migration{Type: record.EvacuationType, To: e.to.host.ID, Flavor: e.to.server.Flavor.ID}
 		var absent []string
 		if e.to.onShared = e.claimedDisks; !e.to.onShared {
-			absent = comingFiles(e.to.server)
+			absent = filesOf(e.to.server)
 		}
 		reach := e.reachHost(e.to.host, compute.TaskNone, absent)
 		err := e.take(ctx, reach)
@@ -132,7 +132,7 @@ func (e *evacuation) findDisks(ctx workflow.Context) error {
 	}
 	return e.take(ctx, step{event: "look_for_disks", host: &e.to.host, do: func(ctx workflow.Context) error {
 		was := e.from.server
-		got, err := disk.Find.On(e.to.host).Run(ctx, disk.FindInput{Server: e.Server, Disks: was.Disks, NVRAM: was.NVRAM()})
+		got, err := disk.Find.On(e.to.host).Run(ctx, disk.FindInput{Server: e.Server, Files: filesOf(was)})
 		if err != nil {
 			return err
 		}

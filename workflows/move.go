@@ -143,7 +143,7 @@ func (m *migration) place(ctx workflow.Context) error {
 func (m *migration) comes() disk.CheckRoomInput {
 	in := disk.CheckRoomInput{Disks: len(m.to.server.Disks), Bytes: m.bytes, NVRAM: comingNVRAM(m.to.server, m.nvramBytes)}
 	if !m.stays() {
-		in.Absent = comingFiles(m.to.server)
+		in.Absent = filesOf(m.to.server)
 	}
 	if root, _ := m.to.server.RootDisk(); root.Image != nil {
 		in.Project, in.Image = m.server.ProjectID, &m.to.server.Image

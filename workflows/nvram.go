@@ -42,8 +42,8 @@ func (s *switchover) withNVRAM(made step, of string, bytes int64) step {
 	return made
 }
 
-// comingFiles are the files that a host must not have before a server comes to it.
-func comingFiles(s compute.Server) []string {
+// filesOf are the files of a server that go where it goes: its disks, the root disk first, and the variables of its UEFI.
+func filesOf(s compute.Server) []string {
 	var names []string
 	for _, d := range s.Disks {
 		names = append(names, d.Name())

@@ -15,8 +15,8 @@ import (
 func (w *world) registerDiskStorage(r registry) {
 	registerOnHost(w, r, disk.Ping, func(ctx context.Context, in disk.PingInput) (none, error) { return none{}, w.absent(ctx, in) })
 	registerOnHost(w, r, disk.Find, func(ctx context.Context, in disk.FindInput) (disk.FindResult, error) {
-		for _, d := range in.Disks {
-			if !w.files[hostOf(ctx)+" "+in.Server.String()+"/"+d.Name()] {
+		for _, file := range in.Files {
+			if !w.files[hostOf(ctx)+" "+in.Server.String()+"/"+file] {
 				return disk.FindResult{}, compute.Errorf(compute.Conflict, "it is not there")
 			}
 		}

@@ -69,7 +69,7 @@ var (
 	// Find and TakeOver are for disks that stay where they are while their server leaves a host.
 	Find = durable.HostActivity[FindInput, FindResult]{Name: "disk.Find", Attempt: time.Minute,
 		Summary: func(in FindInput) string {
-			return "look for " + strconv.Itoa(len(in.Disks)) + " disks on shared storage"
+			return "look for " + strconv.Itoa(len(in.Files)) + " files on shared storage"
 		}}
 	TakeOver = durable.HostActivity[TakeOverInput, durable.None]{Name: "disk.TakeOver",
 		Summary: func(in TakeOverInput) string { return "take over " + strconv.Itoa(len(in.Disks)) + " disks" }}

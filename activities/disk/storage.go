@@ -47,12 +47,11 @@ func (a *Activities) absent(server compute.ServerID, files []string) error {
 	return nil
 }
 
-// FindInput names the disks of a server that another host, which is down, has on storage that this one shares, and the
-// file with the variables of its UEFI.
+// FindInput names the files of a server that another host, which is down, has on storage that this one shares: its disks, the root
+// disk first, and the file with the variables of its UEFI.
 type FindInput struct {
 	Server compute.ServerID `json:"server"`
-	Disks  []compute.Disk   `json:"disks"`
-	NVRAM  string           `json:"nvram,omitempty"`
+	Files  []string         `json:"files"`
 }
 
 // FindResult says what the root disk's header has as its backing file.
@@ -63,14 +62,7 @@ type FindResult struct {
 // Find is the activity disk.Find: it sees that a server's files are here, and changes nothing. Conflict: one is not there, or is none: it is on
 // a volume or in a pool of another host.
 func (a *Activities) Find(_ context.Context, in FindInput) (out FindResult, err error) {
-	names := []string{}
-	for _, d := range in.Disks {
-		names = append(names, d.Name())
-	}
-	if in.NVRAM != "" {
-		names = append(names, in.NVRAM)
-	}
-	for _, name := range names {
+	for i, name := range in.Files {
 		path, err := a.filePath(in.Server, name)
 		if err != nil {
 			return out, err
@@ -79,13 +71,13 @@ func (a *Activities) Find(_ context.Context, in FindInput) (out FindResult, err 
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return out, compute.Errorf(compute.Conflict, "server %s: the host that it goes to shares the storage of disks with the one that it is on, as both say, and does not see %s there: "+
-				"is the file system mounted? They look again every minute", in.Server, name)
+				"is the file system mounted?", in.Server, name)
 		case err != nil:
 			return out, compute.Errorf(compute.Unavailable, "server %s: %s: %w", in.Server, name, folder.WithoutPath(err))
 		case !info.Mode().IsRegular():
 			return out, compute.Errorf(compute.Conflict, "server %s: %s is no file on the storage that its host shares: its disks cannot be kept", in.Server, name)
 		}
-		if name == in.Disks[0].Name() {
+		if i == 0 {
 			if out.Backing, err = backingFile(path); err != nil {
 				return out, compute.Errorf(compute.Unavailable, "server %s: %s: %w", in.Server, name, folder.WithoutPath(err))
 			}

@@ -33,7 +33,7 @@ func TestDisksOnSharedStorage(t *testing.T) {
 	d := compute.Disk{ID: compute.DiskID{UUID: uuid.New()}, Role: compute.RootDisk, SizeMB: 8, Image: &img.ID, Encrypted: true, Secret: key, Format: compute.FormatLUKS}
 	server := compute.ServerID{UUID: uuid.New()}
 	absent := disk.PingInput{Server: server, Absent: []string{d.Name()}}
-	find := disk.FindInput{Server: server, Disks: []compute.Disk{d}}
+	find := disk.FindInput{Server: server, Files: absent.Absent}
 	require.NoError(t, b.Ping(t.Context(), absent))
 	_, err := b.Find(t.Context(), find)
 	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
@@ -45,7 +45,7 @@ func TestDisksOnSharedStorage(t *testing.T) {
 	found, err := b.Find(t.Context(), find)
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(found.Backing, a.CacheDir), found.Backing)
-	in := disk.TakeOverInput{Server: server, Disks: find.Disks, Image: img}
+	in := disk.TakeOverInput{Server: server, Disks: []compute.Disk{d}, Image: img}
 	require.True(t, compute.Is(b.TakeOver(t.Context(), in), compute.NotFound), "its cache has no image")
 	require.NoError(t, b.CacheImage(t.Context(), disk.CacheImageInput{Image: *img}))
 	backing := func() string {

@@ -116,14 +116,14 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err := a.checkDataFiles(s, pool); err != nil {
 		return err
 	}
+	doc, err := a.document(ctx, in, devices, pool)
+	if err != nil {
+		return err
+	}
 	for _, m := range s.Shares {
 		if err := a.checkMounted(ctx, s.ID, m.Share); err != nil {
 			return err
 		}
-	}
-	doc, err := a.document(ctx, in, devices, pool)
-	if err != nil {
-		return err
 	}
 	if err := trimConsole(filepath.Join(a.InstancesDir, s.ID.String(), consoleLog)); err != nil {
 		return compute.Errorf(compute.Unavailable, "server %s: console log: %w", s.ID, err)

@@ -60,7 +60,7 @@ func (a *Activities) Show(ctx context.Context, in ShowInput) error {
 	}
 	defer unlock()
 	path := filepath.Join(a.dir(in.Server), shownName)
-	err = writeSynced(path+".new", []byte(in.Operation))
+	err = folder.WriteSynced(path+".new", []byte(in.Operation))
 	if errors.Is(err, fs.ErrNotExist) {
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", in.Server)
 	}
@@ -95,13 +95,4 @@ func seen(server compute.ServerID, shown bool, err error) (ShownResult, error) {
 		return ShownResult{}, failed(server, err)
 	}
 	return ShownResult{Shown: shown}, nil
-}
-
-func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
 }
