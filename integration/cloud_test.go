@@ -30,16 +30,16 @@ const microversion = "2.90"
 type testCloud struct {
 	products
 	stack.Layout
-	dir    string
-	real   *cloud.Cloud     // nil: strongroom dev stands in for it
-	faults string           // the folder of armed fault points
-	env    []string         // settings of its own
-	hosts  int              // how many compute hosts it has
-	doors  map[string]*door // before some of its services
-	cmd    *exec.Cmd
-	image  string // the tiny guest's
-	idler  string // the image of the guest that does nothing
-	logins struct {
+	dir     string
+	real    *cloud.Cloud           // nil: strongroom dev stands in for it
+	faults  string                 // the folder of armed fault points
+	env     []string               // settings of its own
+	hosts   int                    // how many compute hosts it has
+	proxies map[string]*faultProxy // before some of its services
+	cmd     *exec.Cmd
+	image   string // the tiny guest's
+	idler   string // the image of the guest that does nothing
+	logins  struct {
 		sync.Mutex
 		of map[string]session
 	}
@@ -66,7 +66,7 @@ func startWith(name string, hosts int, services []string, env ...string) (*testC
 // start starts a cloud that is made from them.
 func (p products) start(name string, hosts int, services []string, env ...string) (*testCloud, error) {
 	dir := filepath.Join(folder, name)
-	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env, hosts: hosts, doors: map[string]*door{}}
+	c := &testCloud{products: p, dir: dir, faults: filepath.Join(dir, "faults"), env: env, hosts: hosts, proxies: map[string]*faultProxy{}}
 	c.logins.of = map[string]session{}
 	if err := os.Mkdir(c.dir, 0o711); err != nil {
 		return nil, err
@@ -80,10 +80,10 @@ func (p products) start(name string, hosts int, services []string, env ...string
 		if c.real, err = startOpenStack(filepath.Join(dir, "c"), c.APIURL(), services); err != nil {
 			return nil, err
 		}
-		for service, at := range doored {
+		for service, at := range behindProxies {
 			if slices.Contains(services, service) {
-				c.doors[service] = openDoor(c.real.Port(service), at.fault)
-				c.env = append(c.env, at.setting+"="+c.doors[service].URL+at.path)
+				c.proxies[service] = newFaultProxy(c.real.Port(service), at.fault)
+				c.env = append(c.env, at.setting+"="+c.proxies[service].URL+at.path)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (c *testCloud) end() {
 	if c.real == nil {
 		return
 	}
-	for _, d := range c.doors {
+	for _, d := range c.proxies {
 		d.CloseClientConnections()
 		d.Close()
 	}

@@ -55,8 +55,8 @@ func TestKillMatrixNeutron(t *testing.T) {
 // meets does something with the server while something is wrong with Neutron.
 func (w *wired) meets(t *testing.T, operation, trouble string) {
 	t.Helper()
-	w.doors[cloud.Neutron].has(trouble)
-	defer w.doors[cloud.Neutron].has("")
+	w.proxies[cloud.Neutron].has(trouble)
+	defer w.proxies[cloud.Neutron].has("")
 	switch operation {
 	case "create":
 		s, err := servers.Create(t.Context(), w.asking(t, "-demo"), servers.CreateOpts{
@@ -86,7 +86,7 @@ func (w *wired) meets(t *testing.T, operation, trouble string) {
 		w.delete(t, w.server)
 	}
 	w.isWhole(t, operation)
-	require.NotEmpty(t, w.doors[cloud.Neutron].has(""), "nothing met the trouble")
+	require.NotEmpty(t, w.proxies[cloud.Neutron].has(""), "nothing met the trouble")
 	require.Empty(t, w.audit(t).Findings)
 }
 

@@ -112,7 +112,7 @@ func (c *testCloud) meetsManilas(t *testing.T, s testShare, id, operation, troub
 		c.takeRuleAway(t, s, c.accessRules(t, s)[1].ID)
 		require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, time.Minute, 100*time.Millisecond)
 	}
-	manila, rules := c.doors[manilaService], 2 // the test's own, and the host's
+	manila, rules := c.proxies[manilaService], 2 // the test's own, and the host's
 	manila.has(trouble)
 	defer manila.has("")
 	isOver := func() {

@@ -29,15 +29,15 @@ const (
 
 const manilaService = "manila"
 
-// doored are the services that strongroom reaches through a door: where it is told of one, the path of the API that it is told of, and what an
+// behindProxies are the services that strongroom reaches through a proxy: where it is told of one, the path of the API that it is told of, and what an
 // error of that service looks like.
-var doored = map[string]struct{ setting, path, fault string }{
+var behindProxies = map[string]struct{ setting, path, fault string }{
 	cloud.Neutron: {"STRONGROOM_NETWORKS__ENDPOINT", "", `{"NeutronError": {"type": "HTTPInternalServerError", "message": "canary", "detail": ""}}`},
 	manilaService: {"STRONGROOM_SHARES__ENDPOINT", "/v2", `{"computeFault": {"code": 500, "message": "canary"}}`},
 }
 
-// door is what strongroom takes for a service: it stands before the real one.
-type door struct {
+// faultProxy is what strongroom takes for a service: it stands before the real one.
+type faultProxy struct {
 	*httptest.Server
 	service http.Handler
 	fault   string
@@ -47,14 +47,14 @@ type door struct {
 	met     []string  // the requests that met it
 }
 
-func openDoor(port int, fault string) *door {
-	d := &door{service: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}), fault: fault}
+func newFaultProxy(port int, fault string) *faultProxy {
+	d := &faultProxy{service: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}), fault: fault}
 	d.Server = httptest.NewServer(d)
 	return d
 }
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trouble := d.meets(r)
 	switch trouble {
 	case serviceStops:
@@ -76,7 +76,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // meets gives the trouble that a request meets; "": none.
-func (d *door) meets(r *http.Request) string {
+func (d *faultProxy) meets(r *http.Request) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	changes := r.Method != http.MethodGet
@@ -105,7 +105,7 @@ func (d *door) meets(r *http.Request) string {
 }
 
 // has sets what is wrong with the service from now on, "" for nothing, and gives the requests that met what was.
-func (d *door) has(trouble string) (met []string) {
+func (d *faultProxy) has(trouble string) (met []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	met = d.met
