@@ -75,20 +75,19 @@ func (s *hostActivities) lookAtStorage(h HostConfig) error {
 
 // tellLacks logs why servers can have no vTPM on this host (TPM-34), or no shares (SH-36): when it begins, when it is another, and when it ends.
 func (s *hostActivities) tellLacks(ctx context.Context, d domain.Description, h HostConfig) {
-	tell := func(told *string, why, none, some string) {
-		if why == *told {
-			return
-		}
-		if *told = why; why != "" {
-			s.domain.Logger.WarnContext(ctx, "servers can have "+none+" on this host", "reason", why)
+	log := s.domain.Logger
+	if why := d.NoTPM; why != s.noTPM && h.SwtpmEnabled {
+		if s.noTPM = why; why != "" {
+			log.WarnContext(ctx, "servers can have no vTPM on this host", "reason", why)
 		} else {
-			s.domain.Logger.InfoContext(ctx, "servers can have "+some+" on this host again")
+			log.InfoContext(ctx, "servers can have a vTPM on this host again")
 		}
 	}
-	if h.SwtpmEnabled {
-		tell(&s.noTPM, d.NoTPM, "no vTPM", "a vTPM")
-	}
-	if h.Shares != "" {
-		tell(&s.noShares, d.NoShares, "no shares", "shares")
+	if why := d.NoShares; why != s.noShares && h.Shares != "" {
+		if s.noShares = why; why != "" {
+			log.WarnContext(ctx, "servers can have no shares on this host", "reason", why)
+		} else {
+			log.InfoContext(ctx, "servers can have shares on this host again")
+		}
 	}
 }
