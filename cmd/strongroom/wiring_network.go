@@ -39,6 +39,9 @@ func (n networkRecords) Renew(ctx context.Context, projectID string, server comp
 			}
 		}
 	}
+	if now, err = port.Reached(ctx, n.service, now); err != nil {
+		return nil, err
+	}
 	if reflect.DeepEqual(now, known) {
 		return nil, nil
 	}
