@@ -1,10 +1,10 @@
 package integration_test
 
 import (
+	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -19,7 +19,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/dns"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsbinding"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/provider"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -65,8 +70,8 @@ func networkCloudOf(t *testing.T, hosts int) *testCloud {
 	require.NoError(t, err)
 	folder, err := c.real.SwitchFolder()
 	require.NoError(t, err)
-	if _, err := os.Stat(switchFolder); errors.Is(err, fs.ErrNotExist) {
-		_ = os.Remove(switchFolder) // of a run that was killed
+	if _, err := os.Readlink(switchFolder); err == nil && !answers(filepath.Join(switchFolder, "db.sock")) {
+		require.NoError(t, os.Remove(switchFolder), "of a run that was killed")
 	}
 	require.NoError(t, os.Symlink(folder, switchFolder), "the machine has an Open vSwitch of its own")
 	t.Cleanup(func() { require.NoError(t, os.Remove(switchFolder)) })
@@ -77,6 +82,15 @@ func networkCloudOf(t *testing.T, hosts int) *testCloud {
 		c.addChassis(t, c.Host(number))
 	}
 	return c
+}
+
+// answers reports whether something listens at a unix socket.
+func answers(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
 }
 
 func listeningPort(t *testing.T, address string) int {
@@ -121,6 +135,7 @@ func newLAN(t *testing.T, client *gophercloud.ServiceClient) *networks.Network {
 type boundPort struct {
 	ports.Port
 	portsbinding.PortsBindingExt
+	dns.PortDNSExt
 }
 
 // TestServersHavePortsOfNeutron follows a server with a port that strongroom makes and one that its user
@@ -154,12 +169,14 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	own := attached[0].PortID
 	name, err := os.Hostname()
 	require.NoError(t, err)
+	hostname := strings.ToLower(t.Name()) // as create names it
 	line := c.serial(t, id)
 	said := line.ask("net", "net=")
 	for i, a := range attached {
 		require.Equal(t, "ACTIVE", a.PortState, "the create waited for it")
 		p := port(a.PortID)
 		require.Equal(t, []string{id, "compute:nova", name, "ovs"}, []string{p.DeviceID, p.DeviceOwner, p.HostID, p.VIFType})
+		require.Equal(t, hostname, p.DNSName)
 		require.Contains(t, said, p.MACAddress, "the guest has it")
 		c.console(t, id, fmt.Sprintf("TG dhcp if=eth%d ip=%s ", i, p.FixedIPs[0].IPAddress), 1)
 	}
@@ -189,7 +206,7 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	err = ports.Get(t.Context(), user, own).Err
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "%v", err)
 	left := port(brought.ID)
-	require.Equal(t, []string{"", "", ""}, []string{left.DeviceID, left.DeviceOwner, left.HostID})
+	require.Equal(t, []string{"", "", "", ""}, []string{left.DeviceID, left.DeviceOwner, left.HostID, left.DNSName})
 	require.Equal(t, 1, c.portsOf(t, user, lan.ID))
 	c.nothingIsLeft(t)
 }
@@ -216,11 +233,16 @@ func (c *testCloud) reachesItsNetwork(t *testing.T, user *gophercloud.ServiceCli
 		})
 	}
 	const address, elsewhere = "10.1.0.201", "10.1.0.202"
-	neighbour, foreign := on(lan.ID, address, web.Name), on(newLAN(t, user).ID, elsewhere)
+	other := newLAN(t, user)
+	require.NoError(t, subnets.Create(t.Context(), user, subnets.CreateOpts{
+		NetworkID: other.ID, IPVersion: 6, CIDR: "fd00::/64", IPv6AddressMode: "slaac", IPv6RAMode: "slaac",
+	}).Err)
+	neighbour, foreign := on(lan.ID, address, web.Name), on(other.ID, elsewhere)
 	for id, has := range map[string]string{neighbour: address, foreign: elsewhere} {
-		require.Equal(t, has, onlyAddress(t, c.becomes(t, id, "ACTIVE")))
+		require.Equal(t, "fixed", addressesOf(c.becomes(t, id, "ACTIVE"))[has])
 		c.console(t, id, "TG dhcp if=eth0 ip="+has+" ", 1)
 	}
+	c.isToldOfIPv6(t, foreign)
 	pings := func(to string) bool { return guest.ask("icmp "+to, "TG icmp ") == "err=<nil>" }
 	dials := func(to string) bool {
 		return strings.Contains(guest.ask("dial "+to, "TG dial "), "hello from "+to+":80")
@@ -233,13 +255,87 @@ func (c *testCloud) reachesItsNetwork(t *testing.T, user *gophercloud.ServiceCli
 	require.False(t, dials(address), "its security group lets nobody in by TCP")
 	rule := open(rules.ProtocolTCP, 80)
 	becomes(true)
+	floating := c.isReachedFromOutside(t, user, neighbour)
 	require.NoError(t, rules.Delete(t.Context(), user, rule.ID).ExtractErr())
 	becomes(false)
 	require.True(t, pings(address))
 	require.False(t, pings(elsewhere))
 	require.False(t, dials(elsewhere))
 	c.delete(t, neighbour)
+	free, err := floatingips.Get(t.Context(), user, floating).Extract()
+	require.NoError(t, err)
+	require.Empty(t, free.PortID, "the floating address stays its user's")
 	c.delete(t, foreign)
+}
+
+// addressesOf gives the kinds of a server's addresses.
+func addressesOf(s *servers.Server) map[string]any {
+	kinds := map[string]any{}
+	for _, network := range s.Addresses {
+		for _, a := range network.([]any) {
+			one := a.(map[string]any)
+			kinds[one["addr"].(string)] = one["OS-EXT-IPS:type"]
+		}
+	}
+	return kinds
+}
+
+// isToldOfIPv6 requires that a guest hears, through Neutron's metadata agent, of the address that it makes itself.
+func (c *testCloud) isToldOfIPv6(t *testing.T, id string) {
+	t.Helper()
+	var six string
+	for address := range addressesOf(c.becomes(t, id, "ACTIVE")) {
+		if strings.Contains(address, ":") {
+			six = address
+		}
+	}
+	require.NotEmpty(t, six)
+	line := c.serial(t, id)
+	said := strings.ReplaceAll(line.ask("fetch http://169.254.169.254/openstack/latest/network_data.json", "TG fetch "), `\"`, `"`)
+	require.NoError(t, line.conn.Close())
+	require.Contains(t, said, `"type":"ipv4_dhcp"`)
+	require.Contains(t, said, `"type":"ipv6_slaac"`)
+	require.Contains(t, said, `"ip_address":"`+six+`","netmask":"ffff:ffff:ffff:ffff::","routes":[{"network":"::","netmask":"::","gateway":"fd00::1"}]`)
+}
+
+// isReachedFromOutside requires that a server has a floating address, at which it answers outside of its network, and gives that's id.
+func (c *testCloud) isReachedFromOutside(t *testing.T, user *gophercloud.ServiceClient, id string) string {
+	t.Helper()
+	const here = "203.0.113.1"
+	require.NoError(t, c.real.OpenOutside(t.Context(), netip.MustParsePrefix(here+"/24")))
+	admin, outside, no, gateway := c.networking(t, ""), true, false, here
+	wan, err := networks.Create(t.Context(), admin, external.CreateOptsExt{External: &outside, CreateOptsBuilder: provider.CreateOptsExt{
+		CreateOptsBuilder: networks.CreateOpts{Name: "wan"}, Segments: []provider.Segment{{NetworkType: "flat", PhysicalNetwork: cloud.Outside}},
+	}}).Extract()
+	require.NoError(t, err)
+	require.NoError(t, subnets.Create(t.Context(), admin, subnets.CreateOpts{NetworkID: wan.ID, IPVersion: 4, CIDR: "203.0.113.0/24", GatewayIP: &gateway, EnableDHCP: &no}).Err)
+	router, err := routers.Create(t.Context(), user, routers.CreateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: wan.ID}}).Extract()
+	require.NoError(t, err)
+	pages, err := ports.List(user, ports.ListOpts{DeviceID: id}).AllPages(t.Context())
+	require.NoError(t, err)
+	has, err := ports.ExtractPorts(pages)
+	require.NoError(t, err)
+	require.Len(t, has, 1)
+	require.NoError(t, routers.AddInterface(t.Context(), user, router.ID, routers.AddInterfaceOpts{SubnetID: has[0].FixedIPs[0].SubnetID}).Err)
+	floating, err := floatingips.Create(t.Context(), user, floatingips.CreateOpts{FloatingNetworkID: wan.ID, PortID: has[0].ID}).Extract()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // Neutron tells of it
+		return addressesOf(c.becomes(t, id, "ACTIVE"))[floating.FloatingIP] == "floating"
+	}, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(greetingAt(floating.FloatingIP), "hello from ") }, time.Minute, 100*time.Millisecond)
+	return floating.ID
+}
+
+// greetingAt is what a guest says at an address, "" where none answers.
+func greetingAt(address string) string {
+	conn, err := net.DialTimeout("tcp4", net.JoinHostPort(address, "80"), 2*time.Second)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
+	said, _ := bufio.NewReader(conn).ReadString('\n') // it waits for a word then
+	return said
 }
 
 // bindingsOf gives the hosts to which a port is bound, or prepared to be.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -47,6 +48,18 @@ func (c *Cloud) AddHost(ctx context.Context, name, netns string) (string, error)
 	}
 	c.added = append(c.added, name)
 	return ovn.Switch(c.file("ovn"), name), c.awaitChassis(ctx)
+}
+
+// Outside is the physical network on which OpenOutside has external ones.
+const Outside = "outside"
+
+// OpenOutside lets Neutron have external networks that are flat on Outside, and gives this machine an address there
+// (Config.Guests).
+func (c *Cloud) OpenOutside(ctx context.Context, address netip.Prefix) error {
+	if err := c.network.OpenOutside(ctx, Outside, address); err != nil {
+		return fmt.Errorf("cloud: %w", err)
+	}
+	return nil
 }
 
 // startOVN starts what Neutron makes its networks with.

@@ -114,7 +114,7 @@ func (n *Network) Stop(ctx context.Context) error {
 	}
 	err := errors.Join(group.Wait(), stop(ctx, n.central))
 	if n.cfg.Guests {
-		left := []string{"br-int", underlay, "ovs-netdev"}
+		left := []string{"br-int", underlay, outside, "ovs-netdev"}
 		for number := 2; number <= len(n.hosts); number++ {
 			left = append(left, n.link(number))
 		}
