@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,6 +75,7 @@ func (a *API) takeEvents(r *Request) (any, error) {
 	if err := r.Decode(&body); err != nil {
 		return nil, err
 	}
+	var failure error // of one event, which holds up no other: whoever tells them does so once
 	events, accepted := []map[string]any{}, 0
 	taken := map[serverEvent]int{} // what became of each event of a server, whatever its port
 	for _, e := range body.Events {
@@ -82,10 +84,8 @@ func (a *API) takeEvents(r *Request) (any, error) {
 		}
 		once := serverEvent{Name: e.Name, Server: e.Server}
 		if taken[once] == 0 {
-			var err error
-			if taken[once], err = a.takeEvent(r.Context(), once); err != nil {
-				return nil, err
-			}
+			code, err := a.takeEvent(r.Context(), once)
+			taken[once], failure = code, cmp.Or(failure, err)
 		}
 		if taken[once] == http.StatusOK {
 			accepted++
@@ -93,6 +93,8 @@ func (a *API) takeEvents(r *Request) (any, error) {
 		events = append(events, e.view(taken[once]))
 	}
 	switch {
+	case failure != nil:
+		return nil, failure
 	case accepted == 0:
 		return nil, fault.NotFound("No instances found for any event")
 	case accepted < len(events):
@@ -115,7 +117,7 @@ func (a *API) takeEvent(ctx context.Context, e serverEvent) (code int, err error
 		return http.StatusUnprocessableEntity, nil
 	case e.Name == eventPlugged && s.VMState == compute.VMBuilding:
 		err = a.config.Operations.PortPlugged(ctx, s.ID)
-	case e.Name == eventChanged && a.config.Networks != nil && s.CurrentOperation == "":
+	case (e.Name == eventChanged || e.Name == eventDeleted) && a.config.Networks != nil && s.CurrentOperation == "":
 		err = a.renewPorts(ctx, s)
 	}
 	return http.StatusOK, err

@@ -241,4 +241,10 @@ func TestEventsOfTheNetworkService(t *testing.T) {
 	c.exec(`UPDATE servers SET current_operation = '' WHERE id = $1`, id)
 	send(admin, changed).ok(200)
 	require.Equal(t, "10.1.0.8", ip())
+	n.now = func([]compute.Network) ([]compute.Network, error) {
+		return nil, compute.Errorf(compute.Unavailable, "busy")
+	}
+	told := len(c.starter.plugged)
+	send(admin, `{"name":"network-vif-deleted","server_uuid":"`+id+`"},`+plugged(building)).ok(503)
+	require.Len(t, c.starter.plugged, told+1, "one that cannot be looked at holds up no other")
 }

@@ -161,6 +161,14 @@ func (p Port) Plugged(n compute.Network) compute.Network {
 	return n
 }
 
+// Deleted gives a server's interface on a port that is no longer in the network service.
+func Deleted(n compute.Network) compute.Network {
+	known := *n.Port
+	known.Addresses, known.Status = nil, StatusDown
+	n.Port = &known
+	return n
+}
+
 // plugged gives an interface with what a binding says of it.
 func (v VIF) plugged(n compute.Network) compute.Network {
 	known := *n.Port

@@ -122,8 +122,11 @@ type Port struct {
 	MTU       int       `json:"mtu"`       // of its network, in bytes; set by Bind
 }
 
-// StatusActive is the status of a port that its host has plugged.
-const StatusActive = "ACTIVE"
+// The status of a port that its host has plugged, and of one that it has not.
+const (
+	StatusActive = "ACTIVE"
+	StatusDown   = "DOWN"
+)
 
 // Address is an address of a port.
 type Address struct {
