@@ -59,7 +59,7 @@ func server(a question, how view) Schema {
 func addressOf(inServer bool) Schema {
 	k := Keys{"addr": Text, "version": Enum(4, 6)}
 	if inServer {
-		k["OS-EXT-IPS:type"], k["OS-EXT-IPS-MAC:mac_addr"] = Enum("fixed"), Text
+		k["OS-EXT-IPS:type"], k["OS-EXT-IPS-MAC:mac_addr"] = Enum("fixed", "floating"), Text
 	}
 	return Object(k)
 }

@@ -10,20 +10,31 @@ import (
 // addresses are a server's, by the names of its networks. inServer: as a view of the server has them.
 func addresses(networks []compute.Network, inServer bool) map[string][]map[string]any {
 	out := map[string][]map[string]any{}
-	for _, n := range networks {
-		if !n.HasPort() {
-			continue
+	add := func(n compute.Network, kind, address string) {
+		version := 4
+		if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
+			version = 6
 		}
-		for _, a := range n.Port.Addresses {
-			version := 4
-			if ip, err := netip.ParseAddr(a.IP); err == nil && ip.Is6() {
-				version = 6
+		one := map[string]any{"addr": address, "version": version}
+		if inServer {
+			one["OS-EXT-IPS:type"], one["OS-EXT-IPS-MAC:mac_addr"] = kind, n.MAC
+		}
+		out[n.Port.Label] = append(out[n.Port.Label], one)
+	}
+	for _, kind := range []string{"fixed", "floating"} {
+		for _, n := range networks {
+			if !n.HasPort() {
+				continue
 			}
-			one := map[string]any{"addr": a.IP, "version": version}
-			if inServer {
-				one["OS-EXT-IPS:type"], one["OS-EXT-IPS-MAC:mac_addr"] = "fixed", n.MAC
+			for _, a := range n.Port.Addresses {
+				shown := a.Floating
+				if kind == "fixed" {
+					shown = []string{a.IP}
+				}
+				for _, address := range shown {
+					add(n, kind, address)
+				}
 			}
-			out[n.Port.Label] = append(out[n.Port.Label], one)
 		}
 	}
 	return out

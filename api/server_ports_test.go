@@ -160,6 +160,13 @@ func TestWhatIsShownOfPorts(t *testing.T) {
 	shown := get("").ok(200).get("server", "addresses").(map[string]any)["lan"].([]any)[0].(map[string]any)
 	require.Equal(t, "fixed", shown["OS-EXT-IPS:type"])
 	require.Equal(t, "fa:16:3e:00:00:01", shown["OS-EXT-IPS-MAC:mac_addr"])
+	var networks []compute.Network
+	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT networks FROM servers WHERE id = $1`, id).Scan(&networks))
+	networks[0].Port.Addresses[0].Floating = []string{"203.0.113.7"}
+	c.exec(`UPDATE servers SET networks = $2 WHERE id = $1`, id, networks)
+	get("/ips").is(200, `{"addresses":{"lan":[{"addr":"10.1.0.7","version":4},{"addr":"fd00::7","version":6},{"addr":"203.0.113.7","version":4}]}}`)
+	shown = get("").ok(200).get("server", "addresses").(map[string]any)["lan"].([]any)[2].(map[string]any)
+	require.Equal(t, map[string]any{"addr": "203.0.113.7", "version": float64(4), "OS-EXT-IPS:type": "floating", "OS-EXT-IPS-MAC:mac_addr": "fa:16:3e:00:00:01"}, shown)
 
 	n.now = func(known []compute.Network) ([]compute.Network, error) {
 		now := slices.Clone(known)

@@ -34,10 +34,12 @@ type Port struct {
 	Label     string        `json:"label,omitempty"`  // its network's name
 	Addresses []PortAddress `json:"addresses,omitempty"`
 	MTU       int           `json:"mtu,omitempty"` // bytes; 0: not known
-	// Static are the subnets of its network without DHCP: there the guest's metadata says what address it has.
-	Static []StaticSubnet `json:"static,omitempty"`
-	Type   VIFType        `json:"vif_type,omitempty"`
-	Bridge string         `json:"bridge,omitempty"` // that it is plugged into, on the host
+	// Told are the subnets of its network of which the guest's metadata tells: those of IPv6, and those without DHCP.
+	Told []ToldSubnet `json:"static,omitempty"`
+	// Subports are the ports that the guest reaches through this one, the parent of a trunk.
+	Subports []Subport `json:"subports,omitempty"`
+	Type     VIFType   `json:"vif_type,omitempty"`
+	Bridge   string    `json:"bridge,omitempty"` // that it is plugged into, on the host
 	// HostFilter has the host drop what the guest sends with other addresses than these.
 	HostFilter bool `json:"host_filter,omitempty"`
 }
@@ -60,21 +62,46 @@ type RequestedNetwork struct {
 
 // PortAddress is an address of a port.
 type PortAddress struct {
-	Subnet SubnetID `json:"subnet_id"`
-	IP     string   `json:"ip_address"`
+	Subnet   SubnetID `json:"subnet_id"`
+	IP       string   `json:"ip_address"`
+	Floating []string `json:"floating_ips,omitempty"` // addresses of external networks at which this one is reached
 }
 
-// StaticSubnet is a subnet without DHCP.
-type StaticSubnet struct {
-	ID      SubnetID      `json:"id"`
-	Prefix  netip.Prefix  `json:"cidr"`
-	Gateway netip.Addr    `json:"gateway_ip,omitzero"`
-	DNS     []netip.Addr  `json:"dns_nameservers,omitempty"`
-	Routes  []StaticRoute `json:"routes,omitempty"` // beside that to the gateway
+// Subport is a port that is a VLAN of the parent of a trunk.
+type Subport struct {
+	VLAN      int           `json:"vlan_id"`
+	ID        PortID        `json:"port_id"`
+	Network   string        `json:"network_id"`
+	MAC       string        `json:"mac_address"`
+	MTU       int           `json:"mtu,omitempty"` // bytes; 0: not known
+	Addresses []PortAddress `json:"addresses,omitempty"`
+	Told      []ToldSubnet  `json:"told,omitempty"` // as Port.Told
 }
 
-// StaticRoute is a route of a StaticSubnet.
-type StaticRoute struct {
+// AddressMode says how a guest gets its address in a subnet, by the names that Nova has for it in network_data.json.
+type AddressMode string
+
+// The modes.
+const (
+	AddressStatic    AddressMode = ""                 // the guest's metadata says it
+	AddressDHCP      AddressMode = "dhcp"             // of IPv6, where the network service says no more of it
+	AddressSLAAC     AddressMode = "slaac"            // routers announce the prefix
+	AddressStateful  AddressMode = "dhcpv6-stateful"  // DHCP gives it
+	AddressStateless AddressMode = "dhcpv6-stateless" // routers announce the prefix, DHCP tells the rest
+)
+
+// ToldSubnet is a subnet of which a guest's metadata tells.
+type ToldSubnet struct {
+	ID      SubnetID     `json:"id"`
+	Mode    AddressMode  `json:"mode,omitempty"`
+	Prefix  netip.Prefix `json:"cidr"`
+	Gateway netip.Addr   `json:"gateway_ip,omitzero"`
+	DNS     []netip.Addr `json:"dns_nameservers,omitempty"`
+	Routes  []ToldRoute  `json:"routes,omitempty"` // beside that to the gateway
+}
+
+// ToldRoute is one of a ToldSubnet.
+type ToldRoute struct {
 	To  netip.Prefix `json:"destination"`
 	Via netip.Addr   `json:"nexthop"`
 }

@@ -42,6 +42,10 @@ func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.Ne
 		}
 		out = append(out, planned)
 	}
+	out, err := Reached(ctx, s, out)
+	if err != nil {
+		return nil, err
+	}
 	return out, checkQuota(ctx, s, cred, out)
 }
 
@@ -87,7 +91,7 @@ func (p *planner) plan(ctx context.Context, n compute.RequestedNetwork) (compute
 	if err == nil && n.FixedIP != "" {
 		err = network.checkAddress(n.FixedIP)
 	}
-	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name, Static: network.static()}}, err
+	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name, Told: network.told()}}, err
 }
 
 // brought plans an interface on a port that its user made.
@@ -104,8 +108,33 @@ func (p *planner) brought(ctx context.Context, n compute.RequestedNetwork) (comp
 		return compute.Network{}, err
 	}
 	network, err := p.network(ctx, found.Network)
-	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name, Static: network.static()}}
+	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name, Told: network.told()}}
+	if err == nil {
+		asked.Port.Subports, err = p.subports(ctx, found)
+	}
 	return found.Plugged(asked), err
+}
+
+// subports gives what a guest is told of the trunk whose parent a port is.
+func (p *planner) subports(ctx context.Context, parent Port) (all []compute.Subport, err error) {
+	for _, tagged := range parent.Trunk {
+		found, err := p.service.Get(ctx, p.cred, tagged.ID)
+		if compute.Is(err, compute.NotFound) { // it is another project's by now, or gone
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		network, err := p.network(ctx, found.Network)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, compute.Subport{
+			VLAN: tagged.VLAN, ID: found.ID, Network: network.ID.String(), MAC: found.MAC, MTU: network.MTU, Told: network.told(),
+			Addresses: found.addresses(nil),
+		})
+	}
+	return all, nil
 }
 
 func (p *planner) network(ctx context.Context, id NetworkID) (Network, error) {
@@ -119,15 +148,19 @@ func (p *planner) network(ctx context.Context, id NetworkID) (Network, error) {
 	return n, err
 }
 
-// static gives the network's subnets without DHCP.
-func (n Network) static() (all []compute.StaticSubnet) {
+// told gives the network's subnets of which guests are told by their metadata.
+func (n Network) told() (all []compute.ToldSubnet) {
 	for _, s := range n.Subnets {
-		if s.DHCP {
+		mode := s.Mode
+		switch {
+		case s.DHCP && s.Prefix.Addr().Is4():
 			continue
+		case s.DHCP && mode == compute.AddressStatic:
+			mode = compute.AddressDHCP
 		}
-		one := compute.StaticSubnet{ID: s.ID, Prefix: s.Prefix, Gateway: s.Gateway, DNS: s.DNS}
+		one := compute.ToldSubnet{ID: s.ID, Mode: mode, Prefix: s.Prefix, Gateway: s.Gateway, DNS: s.DNS}
 		for _, r := range s.Routes {
-			one.Routes = append(one.Routes, compute.StaticRoute(r))
+			one.Routes = append(one.Routes, compute.ToldRoute(r))
 		}
 		all = append(all, one)
 	}
@@ -153,10 +186,7 @@ func (p Port) Plugged(n compute.Network) compute.Network {
 	if p.MTU != 0 {
 		known.MTU = p.MTU
 	}
-	known.Addresses = nil
-	for _, a := range p.Addresses {
-		known.Addresses = append(known.Addresses, compute.PortAddress{Subnet: a.Subnet, IP: a.IP.String()})
-	}
+	known.Addresses = p.addresses(known.Addresses)
 	n.MAC, n.Port, known.Status = p.MAC, &known, p.Status
 	return n
 }
@@ -167,6 +197,20 @@ func Deleted(n compute.Network) compute.Network {
 	known.Addresses, known.Status = nil, StatusDown
 	n.Port = &known
 	return n
+}
+
+// addresses gives the port's, with what is known of where they are reached.
+func (p Port) addresses(known []compute.PortAddress) (all []compute.PortAddress) {
+	for _, a := range p.Addresses {
+		one := compute.PortAddress{Subnet: a.Subnet, IP: a.IP.String()}
+		for _, k := range known {
+			if k.IP == one.IP {
+				one.Floating = k.Floating
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // plugged gives an interface with what a binding says of it.

@@ -96,8 +96,10 @@ type Subnet struct {
 	Prefix  netip.Prefix `json:"cidr"`
 	Gateway netip.Addr   `json:"gateway_ip,omitzero"`
 	DHCP    bool         `json:"enable_dhcp"`
-	DNS     []netip.Addr `json:"dns_nameservers,omitempty"`
-	Routes  []Route      `json:"host_routes,omitempty"`
+	// Mode is how servers get their addresses in a subnet of IPv6, where the service says so.
+	Mode   compute.AddressMode `json:"ipv6_address_mode,omitempty"`
+	DNS    []netip.Addr        `json:"dns_nameservers,omitempty"`
+	Routes []Route             `json:"host_routes,omitempty"`
 }
 
 // Route is one that the service tells servers of, beside that to the gateway.
@@ -115,11 +117,18 @@ type Port struct {
 	MAC       string    `json:"mac_address"` // "fa:16:3e:…"
 	Addresses []Address `json:"fixed_ips"`
 	Groups    []GroupID `json:"security_groups"`
-	Status    string    `json:"status"`    // StatusActive: traffic flows; else DOWN, BUILD, ERROR
-	Device    string    `json:"device_id"` // the server that has it; "": none
-	Host      string    `json:"host"`      // to which it is bound; "": none, or not for the credential to see
-	VIF       VIF       `json:"vif"`       // zero unless strongroom bound it or looks by itself
-	MTU       int       `json:"mtu"`       // of its network, in bytes; set by Bind
+	Status    string    `json:"status"`          // StatusActive: traffic flows; else DOWN, BUILD, ERROR
+	Device    string    `json:"device_id"`       // the server that has it; "": none
+	Host      string    `json:"host"`            // to which it is bound; "": none, or not for the credential to see
+	VIF       VIF       `json:"vif"`             // zero unless strongroom bound it or looks by itself
+	MTU       int       `json:"mtu"`             // of its network, in bytes; set by Bind
+	Trunk     []Tagged  `json:"trunk,omitempty"` // the other ports of the trunk whose parent it is
+}
+
+// Tagged is a port whose traffic has a VLAN's number on the trunk's parent.
+type Tagged struct {
+	ID   ID  `json:"port_id"`
+	VLAN int `json:"vlan_id"`
 }
 
 // The status of a port that its host has plugged, and of one that it has not.

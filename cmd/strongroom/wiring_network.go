@@ -44,6 +44,9 @@ func (n networkRecords) Renew(ctx context.Context, projectID string, server comp
 		}
 		now[i] = has[at].Plugged(k)
 	}
+	if now, err = port.Reached(ctx, n.service, now); err != nil {
+		return nil, err
+	}
 	if reflect.DeepEqual(now, known) {
 		return nil, nil
 	}

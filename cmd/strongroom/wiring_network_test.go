@@ -16,7 +16,13 @@ import (
 // bindings.
 type attached struct {
 	port.None
-	ports []port.Port
+	ports    []port.Port
+	floating []port.Floating
+}
+
+// Floating implements port.FloatingAddresses.
+func (a attached) Floating(context.Context, []port.ID) ([]port.Floating, error) {
+	return a.floating, nil
 }
 
 func (a attached) Attached(context.Context, compute.Credential, compute.ServerID) ([]port.Port, error) {
@@ -45,4 +51,17 @@ func TestPortsAreRenewed(t *testing.T) {
 	now, err = access.Renew(t.Context(), "p", compute.ServerID{}, now)
 	require.NoError(t, err)
 	require.Nil(t, now, "nothing is new")
+
+	fixed, floating := netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("203.0.113.7")
+	service.floating = []port.Floating{{IP: floating, Port: id, Fixed: fixed}, {IP: floating, Port: gone, Fixed: fixed}}
+	reached, err := networkAccess(service).Renew(t.Context(), "p", compute.ServerID{}, want)
+	require.NoError(t, err)
+	require.Equal(t, []compute.PortAddress{{IP: "10.1.0.7", Floating: []string{"203.0.113.7"}}}, reached[1].Port.Addresses)
+	require.Empty(t, want[1].Port.Addresses[0].Floating)
+	moved := service.ports[0].Plugged(reached[1])
+	require.Equal(t, reached[1].Port.Addresses, moved.Port.Addresses, "a port that is bound anew is reached there still")
+	service.floating = nil
+	now, err = networkAccess(service).Renew(t.Context(), "p", compute.ServerID{}, reached)
+	require.NoError(t, err)
+	require.Equal(t, want, now)
 }

@@ -74,7 +74,7 @@ func (s Server) ec2MetaData(version string) folder {
 	}{
 		"local-hostname":       {"2007-01-19", text(s.Hostname)},
 		"public-hostname":      {"2007-01-19", text(s.Hostname)},
-		"public-ipv4":          {"2007-01-19", text("")},
+		"public-ipv4":          {"2007-01-19", text(s.floating())},
 		"instance-type":        {"2007-08-29", text(s.Flavor)},
 		"block-device-mapping": {"2007-12-15", s.blockDevices()},
 		"placement":            {"2008-02-01", folder{"availability-zone": text(s.Zone)}},

@@ -25,9 +25,17 @@ type service struct {
 type link struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
-	MAC  string `json:"ethernet_mac_address"`
+	MAC  string `json:"ethernet_mac_address,omitempty"`
 	Port string `json:"vif_id,omitempty"` // the network service's
 	MTU  int    `json:"mtu,omitempty"`    // bytes
+	*vlan
+}
+
+// vlan is what a guest is told of a link that is a VLAN of another one.
+type vlan struct {
+	Number int    `json:"vlan_id"`
+	Of     string `json:"vlan_link"`
+	MAC    string `json:"vlan_mac_address"`
 }
 
 type network struct {
@@ -38,7 +46,7 @@ type network struct {
 	*static
 }
 
-// static is what a guest is told of an address that it does not get by DHCP.
+// static is what a guest is told of an address that it does not get by DHCP, or not by DHCP alone.
 type static struct {
 	IP       netip.Addr `json:"ip_address"`
 	Netmask  string     `json:"netmask"`
@@ -59,57 +67,85 @@ func (s Server) networkData() networkData {
 		if n.HasPort() {
 			id = n.Port.ID.TapName()
 		}
-		out.Links = append(out.Links, linkOf(id, n))
-		told, byDHCP := staticOf(n)
-		if byDHCP {
-			out.Networks = append(out.Networks, network{ID: fmt.Sprintf("network%d", len(out.Networks)), Type: "ipv4_dhcp", Link: id, NetworkID: n.UUID})
+		out.add(linkOf(id, n), n)
+		if n.Port == nil {
+			continue
 		}
-		for _, one := range told {
-			kind := "ipv4"
-			if one.IP.Is6() {
-				kind = "ipv6"
-			}
-			out.Networks = append(out.Networks, network{ID: fmt.Sprintf("network%d", len(out.Networks)), Type: kind, Link: id, NetworkID: n.UUID, static: &one})
-			for _, dns := range one.Services {
-				if !slices.Contains(out.Services, dns) {
-					out.Services = append(out.Services, dns)
-				}
-			}
+		for _, sub := range n.Port.Subports {
+			on := compute.Network{UUID: sub.Network, Port: &compute.Port{ID: &sub.ID, MTU: sub.MTU, Addresses: sub.Addresses, Told: sub.Told}}
+			l := linkOf(sub.ID.TapName(), on)
+			l.Type, l.vlan = "vlan", &vlan{Number: sub.VLAN, Of: id, MAC: sub.MAC}
+			out.add(l, on)
 		}
 	}
 	return out
 }
 
-// staticOf gives the addresses of an interface that are in subnets without DHCP, and whether it asks for another one.
-func staticOf(n compute.Network) (all []static, byDHCP bool) {
-	if n.Port == nil || len(n.Port.Addresses) == 0 {
-		return nil, true
-	}
-	for _, a := range n.Port.Addresses {
-		ip, err := netip.ParseAddr(a.IP)
-		at := slices.IndexFunc(n.Port.Static, func(s compute.StaticSubnet) bool { return s.ID == a.Subnet })
-		if err != nil || at < 0 {
-			byDHCP = byDHCP || err == nil && ip.Is4()
+// add adds a link, and how it gets its addresses.
+func (d *networkData) add(l link, n compute.Network) {
+	d.Links = append(d.Links, l)
+	for _, one := range networksOf(n) {
+		one.ID, one.Link, one.NetworkID = fmt.Sprintf("network%d", len(d.Networks)), l.ID, n.UUID
+		d.Networks = append(d.Networks, one)
+		if one.static == nil {
 			continue
 		}
-		in := n.Port.Static[at]
-		one := static{IP: ip, Netmask: maskOf(in.Prefix), Routes: []route{}, Services: []service{}}
-		if in.Gateway.IsValid() {
-			everywhere := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
-			if ip.Is6() {
-				everywhere = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+		for _, dns := range one.Services {
+			if !slices.Contains(d.Services, dns) {
+				d.Services = append(d.Services, dns)
 			}
-			one.Routes = append(one.Routes, routeOf(everywhere, in.Gateway))
 		}
-		for _, r := range in.Routes {
-			one.Routes = append(one.Routes, routeOf(r.To, r.Via))
-		}
-		for _, dns := range in.DNS {
-			one.Services = append(one.Services, service{"dns", dns})
-		}
-		all = append(all, one)
 	}
-	return all, byDHCP || len(all) == 0
+}
+
+// networksOf gives the ways in which an interface gets its addresses; DHCP gives it all that it has of IPv4.
+func networksOf(n compute.Network) (all []network) {
+	byDHCP := network{Type: "ipv4_dhcp"}
+	if n.Port == nil || len(n.Port.Addresses) == 0 {
+		return []network{byDHCP}
+	}
+	asks := false
+	for _, a := range n.Port.Addresses {
+		ip, err := netip.ParseAddr(a.IP)
+		at := slices.IndexFunc(n.Port.Told, func(s compute.ToldSubnet) bool { return s.ID == a.Subnet })
+		if err != nil || at < 0 {
+			asks = asks || err == nil && ip.Is4()
+			continue
+		}
+		one := networkOf(ip, n.Port.Told[at])
+		if one.static != nil || !slices.ContainsFunc(all, func(o network) bool { return o.Type == one.Type }) {
+			all = append(all, one)
+		}
+	}
+	if asks || len(all) == 0 {
+		all = slices.Insert(all, 0, byDHCP)
+	}
+	return all
+}
+
+// networkOf gives the way in which an address is got in a subnet of which guests are told.
+func networkOf(ip netip.Addr, in compute.ToldSubnet) network {
+	out, everywhere := network{Type: "ipv4"}, netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if ip.Is6() {
+		out.Type, everywhere = "ipv6", netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	if in.Mode != compute.AddressStatic {
+		out.Type += "_" + string(in.Mode)
+	}
+	if in.Mode == compute.AddressDHCP {
+		return out
+	}
+	out.static = &static{IP: ip, Netmask: maskOf(in.Prefix), Routes: []route{}, Services: []service{}}
+	if in.Gateway.IsValid() {
+		out.Routes = append(out.Routes, routeOf(everywhere, in.Gateway))
+	}
+	for _, r := range in.Routes {
+		out.Routes = append(out.Routes, routeOf(r.To, r.Via))
+	}
+	for _, dns := range in.DNS {
+		out.static.Services = append(out.static.Services, service{"dns", dns})
+	}
+	return out
 }
 
 func routeOf(to netip.Prefix, via netip.Addr) route {
@@ -143,6 +179,21 @@ func (s Server) address() string {
 		for _, a := range n.Port.Addresses {
 			if ip, err := netip.ParseAddr(a.IP); err == nil && ip.Is4() {
 				return a.IP
+			}
+		}
+	}
+	return ""
+}
+
+// floating is the first address at which the server is reached from an external network, "" for none.
+func (s Server) floating() string {
+	for _, n := range s.Networks {
+		if n.Port == nil {
+			continue
+		}
+		for _, a := range n.Port.Addresses {
+			if len(a.Floating) > 0 {
+				return a.Floating[0]
 			}
 		}
 	}

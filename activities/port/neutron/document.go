@@ -39,6 +39,7 @@ type document struct {
 	Revision  int             `json:"revision_number"`
 	Security  *bool           `json:"port_security_enabled"` // nil: the service has no such extension
 	DNSName   *string         `json:"dns_name"`              // nil: the same
+	Trunk     *trunk          `json:"trunk_details"`         // nil: it is no parent, or the same
 }
 
 // isNamed reports whether the port has the name in DNS, or the service names none.
@@ -54,6 +55,15 @@ func dnsName(hostname string) string {
 		return ""
 	}
 	return name
+}
+
+// trunk are the ports that the guest has by way of the parent.
+type trunk struct {
+	SubPorts []struct {
+		ID   port.ID `json:"port_id"`
+		Type string  `json:"segmentation_type"`
+		VLAN int     `json:"segmentation_id"`
+	} `json:"sub_ports"`
 }
 
 // details are what a binding tells of how it is plugged.
@@ -76,6 +86,13 @@ func (d document) port() port.Port {
 	}
 	for _, ip := range d.FixedIPs {
 		p.Addresses = append(p.Addresses, port.Address(ip))
+	}
+	if d.Trunk != nil {
+		for _, sub := range d.Trunk.SubPorts {
+			if sub.Type == "vlan" {
+				p.Trunk = append(p.Trunk, port.Tagged{ID: sub.ID, VLAN: sub.VLAN})
+			}
+		}
 	}
 	if d.VIFType != "" && d.VIFType != unbound {
 		p.VIF = d.Details.vif(d.VIFType)
@@ -111,13 +128,14 @@ type network struct {
 
 // subnet is one as Neutron has it.
 type subnet struct {
-	ID      port.SubnetID  `json:"id"`
-	Network port.NetworkID `json:"network_id"`
-	CIDR    netip.Prefix   `json:"cidr"`
-	Gateway *netip.Addr    `json:"gateway_ip"`
-	DHCP    bool           `json:"enable_dhcp"`
-	DNS     []netip.Addr   `json:"dns_nameservers"`
-	Routes  []port.Route   `json:"host_routes"`
+	ID      port.SubnetID       `json:"id"`
+	Network port.NetworkID      `json:"network_id"`
+	CIDR    netip.Prefix        `json:"cidr"`
+	Gateway *netip.Addr         `json:"gateway_ip"`
+	DHCP    bool                `json:"enable_dhcp"`
+	Mode    compute.AddressMode `json:"ipv6_address_mode"` // null: AddressStatic
+	DNS     []netip.Addr        `json:"dns_nameservers"`
+	Routes  []port.Route        `json:"host_routes"`
 }
 
 func (n network) with(all []subnet) port.Network {
@@ -126,7 +144,7 @@ func (n network) with(all []subnet) port.Network {
 		if s.Network != n.ID {
 			continue
 		}
-		found := port.Subnet{ID: s.ID, Prefix: s.CIDR, DHCP: s.DHCP, DNS: s.DNS, Routes: s.Routes}
+		found := port.Subnet{ID: s.ID, Prefix: s.CIDR, DHCP: s.DHCP, Mode: s.Mode, DNS: s.DNS, Routes: s.Routes}
 		if s.Gateway != nil {
 			found.Gateway = *s.Gateway
 		}

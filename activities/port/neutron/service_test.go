@@ -6,13 +6,18 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/dns"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/trunks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
@@ -151,8 +156,8 @@ func TestPortsAreNamedInDNS(t *testing.T) {
 	}
 }
 
-// What a guest must be told of a subnet without DHCP is known with the plan of its interface.
-func TestPlanOfASubnetWithoutDHCP(t *testing.T) {
+// What a guest must be told of a subnet without DHCP, or of IPv6, is known with the plan of its interface.
+func TestPlanOfWhatGuestsAreTold(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	made, err := networks.Create(t.Context(), b.user, networks.CreateOpts{Name: "bare"}).Extract()
@@ -164,11 +169,89 @@ func TestPlanOfASubnetWithoutDHCP(t *testing.T) {
 		HostRoutes: []subnets.HostRoute{{DestinationCIDR: "192.0.2.0/24", NextHop: "10.1.0.9"}},
 	}).Extract()
 	require.NoError(t, err)
+	want := map[compute.SubnetID]compute.AddressMode{}
+	for i, mode := range []compute.AddressMode{compute.AddressSLAAC, compute.AddressStateful, compute.AddressStateless, compute.AddressDHCP} {
+		opts := subnets.CreateOpts{NetworkID: made.ID, IPVersion: 6, CIDR: fmt.Sprintf("fd00:0:0:%d::/64", i)}
+		if mode != compute.AddressDHCP {
+			opts.IPv6AddressMode, opts.IPv6RAMode = string(mode), string(mode)
+		}
+		six, err := subnets.Create(t.Context(), b.user, opts).Extract()
+		require.NoError(t, err)
+		want[compute.SubnetID{UUID: uuid.MustParse(six.ID)}] = mode
+	}
 	got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: made.ID}}})
 	require.NoError(t, err)
-	require.Equal(t, []compute.StaticSubnet{{
+	got[0].Port.Told = slices.DeleteFunc(got[0].Port.Told, func(s compute.ToldSubnet) bool {
+		mode, is := want[s.ID]
+		if is {
+			require.Equal(t, mode, s.Mode)
+			require.True(t, s.Prefix.Addr().Is6())
+			delete(want, s.ID)
+		}
+		return is
+	})
+	require.Empty(t, want)
+	require.Equal(t, []compute.ToldSubnet{{
 		ID: compute.SubnetID{UUID: uuid.MustParse(bare.ID)}, Prefix: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
 		DNS:    []netip.Addr{netip.MustParseAddr("192.0.2.53")},
-		Routes: []compute.StaticRoute{{To: netip.MustParsePrefix("192.0.2.0/24"), Via: netip.MustParseAddr("10.1.0.9")}},
-	}}, got[0].Port.Static)
+		Routes: []compute.ToldRoute{{To: netip.MustParsePrefix("192.0.2.0/24"), Via: netip.MustParseAddr("10.1.0.9")}},
+	}}, got[0].Port.Told)
+}
+
+// A port that is the parent of a trunk comes with the trunk's others, and where they are.
+func TestPlanOfATrunk(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	parent, sub := b.bring(t, b.network(t, 20)), b.bring(t, b.network(t, 20))
+	made, err := trunks.Create(t.Context(), b.user, trunks.CreateOpts{
+		PortID: parent.String(), Subports: []trunks.Subport{{PortID: sub.String(), SegmentationID: 101, SegmentationType: "vlan"}},
+	}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, trunks.Delete(context.Background(), b.user, made.ID).ExtractErr()) })
+	got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: parent.String()}}})
+	require.NoError(t, err)
+	is, err := ports.Get(t.Context(), b.user, sub.String()).Extract()
+	require.NoError(t, err)
+	require.Len(t, got[0].Port.Subports, 1)
+	told := got[0].Port.Subports[0]
+	require.Positive(t, told.MTU)
+	told.MTU = 0
+	require.Equal(t, compute.Subport{VLAN: 101, ID: sub, Network: is.NetworkID, MAC: is.MACAddress, Addresses: []compute.PortAddress{
+		{Subnet: compute.SubnetID{UUID: uuid.MustParse(is.FixedIPs[0].SubnetID)}, IP: is.FixedIPs[0].IPAddress},
+	}}, told)
+}
+
+// Where a port is reached from an external network is known while Neutron has it so.
+func TestFloatingAddresses(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	admin, outside := networkClient(t, cloudtest.Login(t, "admin")), true
+	wan, err := networks.Create(t.Context(), admin, external.CreateOptsExt{CreateOptsBuilder: networks.CreateOpts{Name: "wan"}, External: &outside}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, networks.Delete(context.Background(), admin, wan.ID).ExtractErr()) })
+	require.NoError(t, subnets.Create(t.Context(), admin, subnets.CreateOpts{NetworkID: wan.ID, IPVersion: 4, CIDR: "203.0.113.0/24"}).Err)
+	id := b.bring(t, b.network(t, 20))
+	is, err := ports.Get(t.Context(), b.user, id.String()).Extract()
+	require.NoError(t, err)
+	router, err := routers.Create(t.Context(), b.user, routers.CreateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: wan.ID}}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, routers.Delete(context.Background(), b.user, router.ID).ExtractErr()) })
+	subnet := is.FixedIPs[0].SubnetID
+	require.NoError(t, routers.AddInterface(t.Context(), b.user, router.ID, routers.AddInterfaceOpts{SubnetID: subnet}).Err)
+	t.Cleanup(func() {
+		require.NoError(t, routers.RemoveInterface(context.Background(), b.user, router.ID, routers.RemoveInterfaceOpts{SubnetID: subnet}).Err)
+	})
+	reached := func() []string {
+		t.Helper()
+		got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: id.String()}}})
+		require.NoError(t, err)
+		return got[0].Port.Addresses[0].Floating
+	}
+	require.Empty(t, reached())
+	floating, err := floatingips.Create(t.Context(), b.user, floatingips.CreateOpts{FloatingNetworkID: wan.ID, PortID: id.String()}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, floatingips.Delete(context.Background(), b.user, floating.ID).ExtractErr()) })
+	require.Equal(t, []string{floating.FloatingIP}, reached())
+	require.NoError(t, floatingips.Update(t.Context(), b.user, floating.ID, floatingips.UpdateOpts{PortID: new(string)}).Err)
+	require.Empty(t, reached())
 }
