@@ -80,7 +80,7 @@ const mostWritten = 1024
 func writeNV(t transport.TPM, index tpm2.TPMHandle, data []byte) error {
 	platform := tpm2.AuthHandle{Handle: tpm2.TPMRHPlatform, Auth: tpm2.PasswordAuth(nil)}
 	area := tpm2.New2B(tpm2.TPMSNVPublic{
-		NVIndex: index, NameAlg: tpm2.TPMAlgSHA256, DataSize: uint16(len(data)), //nolint:gosec // a TPM refuses what is larger than 2 KiB
+		NVIndex: index, NameAlg: tpm2.TPMAlgSHA256, DataSize: uint16(len(data)),
 		Attributes: tpm2.TPMANV{
 			PlatformCreate: true, AuthRead: true, OwnerRead: true, PPRead: true, PPWrite: true, NoDA: true, WriteDefine: true,
 		},
@@ -101,7 +101,7 @@ func writeNV(t transport.TPM, index tpm2.TPMHandle, data []byte) error {
 			return err
 		}
 		part := tpm2.NVWrite{
-			AuthHandle: platform, NVIndex: at, Offset: uint16(offset), //nolint:gosec // see above
+			AuthHandle: platform, NVIndex: at, Offset: uint16(offset),
 			Data: tpm2.TPM2BMaxNVBuffer{Buffer: data[offset:min(offset+mostWritten, len(data))]},
 		}
 		if _, err := part.Execute(t); err != nil {
