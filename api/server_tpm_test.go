@@ -46,7 +46,7 @@ func TestTPMCertificates(t *testing.T) {
 	path := "/servers/" + c.home.server + "/tpm-certificates"
 	ask := func(speaks string) (int, string) {
 		got := c.do(t, creator, http.MethodGet, path, "", header(microversion.Header, "compute 2.97"+speaks))
-		return got.code, string(got.body)
+		return got.code, got.body
 	}
 	code, _ := ask(", strongroom 1.0")
 	require.Equal(t, http.StatusNotFound, code, "it has none")

@@ -125,7 +125,7 @@ var emptyTar = make([]byte, 1024)
 // setUp has swtpm_setup make a TPM with endorsement keys, as libvirt has it, but for certificates of an authority that each host would
 // have made for itself.
 func (a *Activities) setUp(ctx context.Context, state string, passphrase *secret.Passphrase) error {
-	cmd, said := a.command(ctx, "swtpm_setup", "--tpm2", "--tpm-state", state, "--createek", "--pwdfile-fd", "3", "--cipher", cipher, "--not-overwrite")
+	cmd, said := a.command(ctx, "swtpm_setup", "--tpm2", "--tpm-state", state, "--createek", "--rsa-keysize", "2048", "--pwdfile-fd", "3", "--cipher", cipher, "--not-overwrite")
 	return withPassphrase(cmd, passphrase, func() error {
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("swtpm_setup: %w: %s", err, lastLine(said.String()))
