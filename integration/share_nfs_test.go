@@ -55,12 +55,12 @@ func (h *nestedHost) atMount(t *testing.T, s testShare, command string) string {
 // whom Manila's rules say: the host's address on the network of the shares. Two servers of the host have one rule and
 // one mount; the rule is made anew that was taken away; and nothing is left of either. SH-05: the one of
 // pages of 2 MiB shares those. SH-37: neither guest is on any network, and the rule lets in the address that the
-// operator has given the host on the network of the shares.
+// operator has given the host on the network of the shares: by its other address, which the API shows, it would not be let in.
 func TestSH18AShareOfNFS(t *testing.T) {
 	backends(t, openStack)
 	h := newNestedHostWith(t, "luksv2", nestedNeeds{
 		name: "nfs", services: []string{manilaService, cloud.NFS}, modules: []string{"nfs", "nfsv4"}, forward: map[int]string{nfsPort: cloud.NFS},
-		host: map[string]any{"shares": nestedMounts, "share_address": "127.0.0.1"},
+		host: map[string]any{"shares": nestedMounts, "share_address": "127.0.0.1", "address": "192.0.2.7"},
 	})
 	if h == nil {
 		return
