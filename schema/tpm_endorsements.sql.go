@@ -8,6 +8,7 @@ package schema
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"strongroom/compute"
 )
 
@@ -58,24 +59,6 @@ func (q *Queries) GetEndorsement(ctx context.Context, arg GetEndorsementParams) 
 	return i, err
 }
 
-const mayHaveTPMState = `-- name: MayHaveTPMState :one
-SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'tpm_state' AND l.place = $1::text AND l.name = $2::text
-    AND l.state IN ('intended', 'present'))::boolean AS may
-`
-
-type MayHaveTPMStateParams struct {
-	Host   string
-	Server string
-}
-
-// Whether the state of a server's vTPM is on a host, or is about to be made there.
-func (q *Queries) MayHaveTPMState(ctx context.Context, arg MayHaveTPMStateParams) (bool, error) {
-	row := q.db.QueryRow(ctx, mayHaveTPMState, arg.Host, arg.Server)
-	var may bool
-	err := row.Scan(&may)
-	return may, err
-}
-
 const noteEndorsement = `-- name: NoteEndorsement :exec
 UPDATE servers s SET tpm = s.tpm || jsonb_build_object('endorsed', $1::text)
 WHERE s.id = $2 AND jsonb_typeof(s.tpm) = 'object'
@@ -122,4 +105,24 @@ func (q *Queries) PutEndorsement(ctx context.Context, arg PutEndorsementParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const startsOn = `-- name: StartsOn :one
+SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'running_domain' AND l.place = $1::text
+    AND l.owner_kind = 'server' AND l.owner_id = $2::uuid AND l.operation_id = $3::text
+    AND l.state NOT IN ('released', 'handed_over', 'waiting'))::boolean AS starts
+`
+
+type StartsOnParams struct {
+	Host      string
+	Server    uuid.UUID
+	Operation string
+}
+
+// Whether an operation is about to start a server on a host, or has and is not decided yet. The host that the server leaves is none.
+func (q *Queries) StartsOn(ctx context.Context, arg StartsOnParams) (bool, error) {
+	row := q.db.QueryRow(ctx, startsOn, arg.Host, arg.Server, arg.Operation)
+	var starts bool
+	err := row.Scan(&starts)
+	return starts, err
 }

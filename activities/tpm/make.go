@@ -28,8 +28,8 @@ type Endorser interface {
 }
 
 // Make ensures that a server's new vTPM has a state with certificates of its endorsement keys in it, encrypted with the passphrase, if
-// the cloud certifies such keys. Otherwise, and for a TPM 1.2, it does what NoteNew does, and libvirt makes the state. State that is there
-// is left as it is: a guest may have used it.
+// the cloud certifies such keys. Otherwise, and for a TPM 1.2, it does what NoteNew does, and libvirt makes the state. What the same operation
+// made is left as it is: the guest may have started. What another one left is not the server's, and is made anew.
 //
 // The state has its name once it is whole, with its certificates. An attempt that is cut off before leaves a certificate of a key that is
 // nowhere, in whose place the next attempt's comes.
@@ -47,15 +47,13 @@ func (a *Activities) Make(ctx context.Context, of compute.FreshTPM, passphrase *
 	}
 	defer unlock()
 	was, err := a.hasState(of.Server)
-	if err == nil && !was {
+	if err == nil && (!was || readMark(a.dir(of.Server)).Operation != of.Operation) {
 		err = a.makeState(ctx, of, passphrase)
-	} else if err == nil {
-		err = mark{Operation: of.Operation, Began: of.Began, PutBack: readMark(a.dir(of.Server)).PutBack}.write(a.dir(of.Server))
 	}
-	if err != nil {
-		return failed(of.Server, err)
+	if err != nil && compute.KindOf(err) == "" { // of swtpm_setup, or of a disk that is full: soon final, for nobody mends it
+		return fmt.Errorf("server %s: the state of its new TPM: %w", of.Server, err)
 	}
-	return nil
+	return err
 }
 
 func (a *Activities) endorses(ctx context.Context, of compute.FreshTPM) (bool, error) {
@@ -105,7 +103,7 @@ func (a *Activities) makeState(ctx context.Context, of compute.FreshTPM, passphr
 		err = mark{Operation: of.Operation, Began: of.Began, PutBack: readMark(dir).PutBack}.write(draft)
 	}
 	if err == nil {
-		err = syncFiles(state)
+		err = errors.Join(syncFiles(state), syncDir(draft))
 	}
 	if err == nil {
 		err = ctx.Err()

@@ -95,6 +95,10 @@ func TestANewTPMHasCertificates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, is, again, "the guest may have started since")
 	require.Equal(t, first, cloud.gave)
+	later := of
+	later.Operation = "req-2"
+	require.NoError(t, a.Make(t.Context(), later, passphrase()), "the operation before was undone, which did not reach the host")
+	require.NotEqual(t, first, cloud.gave, "its keys have certificates of this one")
 	for path, mode := range map[string]os.FileMode{filepath.Dir(filepath.Dir(state)): 0o711, filepath.Dir(state): 0o700} {
 		info, err := os.Stat(path)
 		require.NoError(t, err)

@@ -25,7 +25,8 @@ SELECT * FROM tpm_endorsements WHERE server_id = $1 AND operation_id = $2;
 -- name: DeleteEndorsements :exec
 DELETE FROM tpm_endorsements WHERE server_id = $1;
 
--- name: MayHaveTPMState :one
--- Whether the state of a server's vTPM is on a host, or is about to be made there.
-SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'tpm_state' AND l.place = sqlc.arg(host)::text AND l.name = sqlc.arg(server)::text
-    AND l.state IN ('intended', 'present'))::boolean AS may;
+-- name: StartsOn :one
+-- Whether an operation is about to start a server on a host, or has and is not decided yet. The host that the server leaves is none.
+SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'running_domain' AND l.place = sqlc.arg(host)::text
+    AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server)::uuid AND l.operation_id = sqlc.arg(operation)::text
+    AND l.state NOT IN ('released', 'handed_over', 'waiting'))::boolean AS starts;

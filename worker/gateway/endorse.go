@@ -46,8 +46,8 @@ func (c *Client) Endorse(ctx context.Context, server compute.ServerID, op comput
 	return answer.Certificates, err
 }
 
-// endorse certifies the keys of a vTPM that an operation is about to make on the host that asks, and of no other one: all that a certificate
-// says, but for the key, is the record's. A host that lies certifies keys of its own for a server that it runs anyway.
+// endorse certifies the keys of a vTPM that an operation is about to start with a server on the host that asks, and of no other one: all that a
+// certificate says, but for the key, is the record's. A host that lies has keys of its own certified for a server that it runs anyway.
 func (s *Server) endorse(c *call) (any, error) {
 	in, err := read[endorsementRequest](c.body)
 	if err != nil {
@@ -95,11 +95,11 @@ func (r Records) makesTPM(ctx context.Context, in endorsementRequest) error {
 	if i < 0 || !w.newTPM(w.operations[i]) {
 		return refused
 	}
-	may, err := schema.New(r.Pool).MayHaveTPMState(ctx, schema.MayHaveTPMStateParams{Host: r.Host.String(), Server: in.Server.String()})
+	starts, err := schema.New(r.Pool).StartsOn(ctx, schema.StartsOnParams{Host: r.Host.String(), Server: in.Server.UUID, Operation: string(in.Operation)})
 	if err != nil {
 		return unavailable(err)
 	}
-	if !may {
+	if !starts {
 		return refused
 	}
 	return nil

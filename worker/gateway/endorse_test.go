@@ -46,11 +46,13 @@ func TestEndorsement(t *testing.T) {
 	op := h.server()
 	c.Exec(`UPDATE servers SET tpm = '{"version": "2.0", "model": "tpm-crb", "security": "user"}' WHERE id = $1`, op.ServerID)
 	c.Exec("UPDATE operations SET kind = 'create' WHERE id = $1", op.ID)
-	intend := func(state compute.ThingState) {
+	intend := func(on *host, by compute.OperationID, state compute.ThingState) {
 		c.Exec("DELETE FROM ledger")
-		c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
-			VALUES (gen_random_uuid(), 'tpm_state', $1::text, $2::text, '', 'server', $2::uuid, $3, gen_random_uuid(), 'p', 'u', $4)`,
-			h.id.String(), op.ServerID.String(), op.ID, state)
+		for _, kind := range []string{"running_domain", "tpm_state"} {
+			c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+				VALUES (gen_random_uuid(), $5, $1::text, $2::text, '', 'server', $2::uuid, $3, gen_random_uuid(), 'p', 'u', $4)`,
+				on.id.String(), op.ServerID.String(), by, state, kind)
+		}
 	}
 	key, der := endorsementKey(t)
 	ask := func(by *host, server compute.ServerID, of compute.OperationID, keys ...[]byte) compute.Kind {
@@ -61,9 +63,13 @@ func TestEndorsement(t *testing.T) {
 		return compute.KindOf(err)
 	}
 	other := h.server()
-	intend(compute.ThingReleased)
-	require.Equal(t, compute.Forbidden, ask(h, op.ServerID, op.ID, der), "there is no state, and none is to be")
-	intend(compute.ThingIntended)
+	intend(h, op.ID, compute.ThingReleased)
+	require.Equal(t, compute.Forbidden, ask(h, op.ServerID, op.ID, der), "it is not started")
+	intend(h, other.ID, compute.ThingIntended)
+	require.Equal(t, compute.Forbidden, ask(h, op.ServerID, op.ID, der), "another operation starts it")
+	intend(stranger, op.ID, compute.ThingIntended)
+	require.Equal(t, compute.Forbidden, ask(h, op.ServerID, op.ID, der), "the host that it leaves does not start it")
+	intend(h, op.ID, compute.ThingIntended)
 	for what, kind := range map[string]compute.Kind{
 		"another host":      ask(stranger, op.ServerID, op.ID, der),
 		"another operation": ask(h, op.ServerID, other.ID, der),

@@ -42,6 +42,9 @@ func EnsureEndorser(dir string) (*Endorser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, certFile), err)
 		}
+		if time.Now().After(cert.NotAfter) {
+			return nil, fmt.Errorf("%s: the certificate of %s has ended", filepath.Join(dir, certFile), cert.Subject)
+		}
 		e.chain = append(e.chain, cert)
 	}
 	return e, nil
