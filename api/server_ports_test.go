@@ -248,6 +248,20 @@ func TestEventsOfTheNetworkService(t *testing.T) {
 	c.exec(`UPDATE servers SET current_operation = '' WHERE id = $1`, id)
 	send(admin, changed).ok(200)
 	require.Equal(t, "10.1.0.8", ip())
+	looked := 0
+	n.now = func(known []compute.Network) ([]compute.Network, error) {
+		looked++
+		if looked == 1 { // another event is told at once, and written down first
+			c.exec(`UPDATE servers SET networks = jsonb_set(networks, '{0,port,status}', '"BUILD"') WHERE id = $1`, id)
+		}
+		now, moved := slices.Clone(known), *known[0].Port
+		moved.Addresses = []compute.PortAddress{{IP: "10.1.0.9"}}
+		now[0].Port = &moved
+		return now, nil
+	}
+	send(admin, changed).ok(200)
+	require.Equal(t, "10.1.0.9", ip())
+	require.Equal(t, 2, looked)
 	n.now = func([]compute.Network) ([]compute.Network, error) {
 		return nil, compute.Errorf(compute.Unavailable, "busy")
 	}

@@ -39,18 +39,21 @@ func (n networkRecords) Renew(ctx context.Context, projectID string, server comp
 		}
 		at := slices.IndexFunc(has, func(p port.Port) bool { return p.ID == *k.Port.ID })
 		if at < 0 {
-			now[i] = port.Deleted(k)
+			if k.Port.Type != "" { // else it is not bound yet
+				now[i] = port.Deleted(k)
+			}
 			continue
 		}
 		now[i] = has[at].Plugged(k)
 	}
-	if now, err = port.Reached(ctx, n.service, now); err != nil {
-		return nil, err
+	reached, failure := port.Reached(ctx, n.service, now)
+	if failure == nil { // else those that are known stay
+		now = reached
 	}
 	if reflect.DeepEqual(now, known) {
-		return nil, nil
+		now = nil
 	}
-	return now, nil
+	return now, failure
 }
 
 // ServerGroups implements api.Networks.
