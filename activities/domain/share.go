@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -115,7 +116,10 @@ func (a *Activities) WithFolder(ctx context.Context, path string) (servers []com
 		}
 		servers = nil
 		for _, dom := range active {
-			has, err := hasFolder(l, dom, path)
+			has, err := mayHaveFolder(l, dom, path)
+			if err == nil && has {
+				has, err = hasFolder(l, dom, path)
+			}
 			if err != nil {
 				return err
 			}
@@ -126,6 +130,16 @@ func (a *Activities) WithFolder(ctx context.Context, path string) (servers []com
 		return nil
 	})
 	return servers, err
+}
+
+// mayHaveFolder reports whether the name of a folder's parent, which is a share's, is anywhere in a domain's description: others,
+// which may be anybody's, are not read.
+func mayHaveFolder(l *libvirt.Libvirt, dom libvirt.Domain, path string) (bool, error) {
+	text, err := l.DomainGetXMLDesc(dom, 0)
+	if isCode(err, libvirt.ErrNoDomain) {
+		return false, nil
+	}
+	return strings.Contains(text, filepath.Base(filepath.Dir(path))), err
 }
 
 // hasFolder reports whether a domain has a folder of the host as the source of a file system. One that has just ended has none.

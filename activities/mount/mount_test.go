@@ -28,6 +28,7 @@ type host struct {
 
 	mu      sync.Mutex
 	running map[compute.ServerID]bool
+	away    error // why nobody says which guests run
 }
 
 func (h *host) Export(context.Context, compute.Credential, compute.ShareID) (mount.Export, error) {
@@ -45,6 +46,9 @@ func (h *host) HasFolder(_ context.Context, id compute.ServerID, path string) (b
 func (h *host) WithFolder(_ context.Context, path string) (all []compute.ServerID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.away != nil {
+		return nil, h.away
+	}
 	for id, runs := range h.running {
 		if runs && path == h.Path(h.share) {
 			all = append(all, id)
@@ -215,6 +219,11 @@ func TestSH17AMountStaysWhileAnyGuestRuns(t *testing.T) {
 	require.NoError(t, h.Remove(t.Context(), h.use(compute.ServerID{})), "as of a mount that nobody uses")
 	require.Equal(t, 1, h.mounts())
 	h.forgets(two)
+	h.away = compute.Errorf(compute.Unavailable, "libvirt does not answer")
+	require.ErrorIs(t, h.Remove(t.Context(), h.use(compute.ServerID{})), h.away)
+	require.ErrorIs(t, h.Mount(t.Context(), h.input(one)), h.away, "who runs with it is not known")
+	require.Equal(t, 1, h.mounts())
+	h.away = nil
 	h.source = t.TempDir()
 	require.Equal(t, compute.Conflict, compute.KindOf(h.Mount(t.Context(), h.input(one))), "it has moved, and is not taken from the one that runs")
 	require.Equal(t, 1, h.mounts())
