@@ -139,7 +139,7 @@ func TestEE49OneTableOfEncryption(t *testing.T) {
 	for _, name := range named {
 		assert.Contains(t, rows, name)
 	}
-	saysEverySetting(t, ofEncryption, rows, mentioned, map[string]string{"gateway.listen": "docs/security.md", "gateway.authority": "docs/security.md"})
+	saysEverySetting(t, ofEncryption, rows, mentioned, map[string]string{"gateway.listen": "docs/security.md", "gateway.authority": "docs/security.md", "gateway.endorser": "docs/vtpm.md"})
 }
 
 // EE-49, TPM-42: one table has every extra spec, image property, trait, system metadata and setting that is about vTPMs.

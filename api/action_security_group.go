@@ -78,5 +78,6 @@ func (a *API) noteGroups(r *Request, s schema.Server) error {
 	if err != nil {
 		return err
 	}
-	return a.db.RenewServerNetworks(r.Context(), schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+	_, err = a.db.RenewServerNetworks(r.Context(), schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+	return err
 }

@@ -202,6 +202,9 @@ var serverAnswers = map[string]func(question) Schema{
 		"image_id": OrNull(UUID), "tag": OrNull(Text), "encrypted": Boolean, "encryption_format": OrNull(Text),
 		"encryption_secret_uuid": OrNull(UUID), "backing_encryption_secret_uuid": OrNull(UUID), "encryption_options": Any,
 	})))),
+	"GET /servers/:id/tpm-certificates": always(Object(Keys{
+		"tpm_certificates": List(Object(Keys{"key": Text, "nv_index": OrNull(Text), "certificate": Text})), "issuers": Text,
+	})),
 	"GET /servers/:id/operations":               func(a question) Schema { return One("operations", List(operation(a))) },
 	"GET /servers/:id/operations/:operation":    func(a question) Schema { return One("operation", operation(a)) },
 	"DELETE /servers/:id/operations/:operation": nothing,

@@ -30,6 +30,7 @@ func TestP25EveryRouteAtEveryVersion(t *testing.T) {
 	c.exec(`UPDATE servers SET networks = $2 WHERE id = $1`, c.home.server, []compute.Network{{UUID: networkID, MAC: "fa:16:3e:00:00:01", Tag: "front",
 		Port: &compute.Port{ID: &port, Label: "lan", Status: "ACTIVE", Addresses: []compute.PortAddress{{Subnet: compute.SubnetID{UUID: uuid.UUID{1}}, IP: "10.1.0.7"}}}}})
 	c.hasShare(c.home.server, goodShare, compute.ShareActive)
+	c.hasTPMCertificates(t, c.home.server, c.home.action)
 	c.exec(`INSERT INTO migrations (uuid, operation_id, server_id, type, status, source, destination, old_flavor, new_flavor, project_id, user_id, memory_total, disk_remaining)
 		VALUES (gen_random_uuid(), $2, $1, 'live-migration', 'running', 'node-1', 'node-2', $3, $3, 'p', 'u', 1000, 7)`, c.home.server, c.home.action, c.home.flavor)
 	migration := c.text(`SELECT number::text FROM migrations WHERE server_id = $1`, c.home.server)

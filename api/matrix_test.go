@@ -316,6 +316,7 @@ var demands = map[string][]demand{
 	"DELETE /servers/:id/shares/:share_id":                          {{right: on(writes), granted: 404, from: compute.VMStopped}},
 	"GET /servers/:id/diagnostics":                                  {{right: on(rules), granted: 200}},
 	"GET /servers/:id/disks":                                        {{right: on(reads), granted: 200}},
+	"GET /servers/:id/tpm-certificates":                             {{right: on(reads), granted: 404}}, // it has none
 	"GET /servers/:id/operations":                                   {{right: on(reads), granted: 200}},
 	"GET /servers/:id/operations/:operation":                        {{right: on(reads), granted: 200}},
 	"DELETE /servers/:id/operations/:operation":                     {{right: on(writes), granted: 409}}, // it has ended, or not begun

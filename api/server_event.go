@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,25 +75,31 @@ func (a *API) takeEvents(r *Request) (any, error) {
 	if err := r.Decode(&body); err != nil {
 		return nil, err
 	}
+	var failure error // of one event, which holds up no other: whoever tells them does so once
 	events, accepted := []map[string]any{}, 0
-	taken := map[serverEvent]int{} // what became of each event of a server, whatever its port
+	taken := map[serverEvent]int{}               // what became of each event of a server, whatever its port
+	for _, waited := range []bool{true, false} { // first those that creates wait for
+		for _, e := range body.Events {
+			once := serverEvent{Name: e.Name, Server: e.Server}
+			if taken[once] == 0 && waited == (e.Name == eventPlugged) {
+				code, err := a.takeEvent(r.Context(), once)
+				taken[once], failure = code, cmp.Or(failure, err)
+			}
+		}
+	}
 	for _, e := range body.Events {
 		if e.Status == "" {
 			e.Status = "completed"
 		}
 		once := serverEvent{Name: e.Name, Server: e.Server}
-		if taken[once] == 0 {
-			var err error
-			if taken[once], err = a.takeEvent(r.Context(), once); err != nil {
-				return nil, err
-			}
-		}
 		if taken[once] == http.StatusOK {
 			accepted++
 		}
 		events = append(events, e.view(taken[once]))
 	}
 	switch {
+	case failure != nil:
+		return nil, failure
 	case accepted == 0:
 		return nil, fault.NotFound("No instances found for any event")
 	case accepted < len(events):
@@ -115,22 +122,36 @@ func (a *API) takeEvent(ctx context.Context, e serverEvent) (code int, err error
 		return http.StatusUnprocessableEntity, nil
 	case e.Name == eventPlugged && s.VMState == compute.VMBuilding:
 		err = a.config.Operations.PortPlugged(ctx, s.ID)
-	case e.Name == eventChanged && a.config.Networks != nil && s.CurrentOperation == "":
+	case (e.Name == eventChanged || e.Name == eventDeleted) && a.config.Networks != nil && s.CurrentOperation == "":
 		err = a.renewPorts(ctx, s)
 	}
 	return http.StatusOK, err
 }
 
-// renewPorts keeps what the network service says of a server's ports. Who changed the server
+// renewTries is how often a server's ports are looked at for an event while other events change them, too.
+const renewTries = 3
+
+// renewPorts keeps what the network service says of a server's ports. An operation that changed the server
 // meanwhile knows better.
 func (a *API) renewPorts(ctx context.Context, s schema.Server) error {
-	now, err := a.config.Networks.Renew(ctx, s.ProjectID, s.ID, s.Networks)
-	if err != nil || now == nil {
-		return err
+	for range renewTries {
+		now, failure := a.config.Networks.Renew(ctx, s.ProjectID, s.ID, s.Networks)
+		if now == nil {
+			return failure
+		}
+		was, err := json.Marshal(s.Networks)
+		if err != nil {
+			return err
+		}
+		kept, err := a.db.RenewServerNetworks(ctx, schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+		if err != nil || kept > 0 {
+			return cmp.Or(err, failure)
+		}
+		row, err := a.db.FindServer(ctx, s.ID)
+		if err != nil || row.Server.CurrentOperation != "" {
+			return err
+		}
+		s = row.Server
 	}
-	was, err := json.Marshal(s.Networks)
-	if err != nil {
-		return err
-	}
-	return a.db.RenewServerNetworks(ctx, schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+	return compute.Errorf(compute.Unavailable, "the ports of server %s change again and again", s.ID)
 }

@@ -17,16 +17,18 @@ const (
 )
 
 // serverInside is what clients that name strongroom 1.0 can see of a server
-// beyond the compute API: how each disk is encrypted, and its operations step
+// beyond the compute API: how each disk is encrypted, the certificates of its vTPM, and its operations step
 // by step. To others it is not there.
 func (a *API) serverInside() Resource {
 	const one = "/servers/:id/operations/:operation"
 	return Resource{
 		Rules: policy.Rules{
 			ruleDisks: policy.ProjectReaderOrAdmin, ruleOperations: policy.ProjectReaderOrAdmin, ruleCancelOperation: policy.ProjectMemberOrAdmin,
+			ruleTPMCertificates: policy.ProjectReaderOrAdmin,
 		},
 		Routes: []Route{
 			{Method: http.MethodGet, Path: "/servers/:id/disks", Handle: extended(a.listDisks), Own: true},
+			{Method: http.MethodGet, Path: "/servers/:id/tpm-certificates", Handle: extended(a.listTPMCertificates), Own: true},
 			{Method: http.MethodGet, Path: "/servers/:id/operations", Handle: extended(a.listOperations), Own: true},
 			{Method: http.MethodGet, Path: one, Handle: extended(a.showOperation), Own: true},
 			{Method: http.MethodDelete, Path: one, Status: http.StatusAccepted, Handle: extended(a.cancelOperation), Own: true},

@@ -30,7 +30,7 @@ type Networks interface {
 	// use, or it is not clear which network is meant; Forbidden: the network is not for servers.
 	Plan(ctx context.Context, cred compute.Credential, asked compute.NetworkRequest) ([]compute.Network, error)
 	// Renew gives a server's interfaces with what the service says of their ports now; nil: as
-	// they were.
+	// they were. With an error, too, it may give what the service said before it failed.
 	Renew(ctx context.Context, projectID string, server compute.ServerID, known []compute.Network) ([]compute.Network, error)
 	// ServerGroups gives the security groups of a server's ports in the credential's project.
 	ServerGroups(ctx context.Context, cred compute.Credential, server compute.ServerID) ([]compute.SecurityGroup, error)

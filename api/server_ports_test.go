@@ -248,4 +248,24 @@ func TestEventsOfTheNetworkService(t *testing.T) {
 	c.exec(`UPDATE servers SET current_operation = '' WHERE id = $1`, id)
 	send(admin, changed).ok(200)
 	require.Equal(t, "10.1.0.8", ip())
+	looked := 0
+	n.now = func(known []compute.Network) ([]compute.Network, error) {
+		looked++
+		if looked == 1 { // another event is told at once, and written down first
+			c.exec(`UPDATE servers SET networks = jsonb_set(networks, '{0,port,status}', '"BUILD"') WHERE id = $1`, id)
+		}
+		now, moved := slices.Clone(known), *known[0].Port
+		moved.Addresses = []compute.PortAddress{{IP: "10.1.0.9"}}
+		now[0].Port = &moved
+		return now, nil
+	}
+	send(admin, changed).ok(200)
+	require.Equal(t, "10.1.0.9", ip())
+	require.Equal(t, 2, looked)
+	n.now = func([]compute.Network) ([]compute.Network, error) {
+		return nil, compute.Errorf(compute.Unavailable, "busy")
+	}
+	told := len(c.starter.plugged)
+	send(admin, `{"name":"network-vif-deleted","server_uuid":"`+id+`"},`+plugged(building)).ok(503)
+	require.Len(t, c.starter.plugged, told+1, "one that cannot be looked at holds up no other")
 }

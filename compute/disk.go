@@ -160,6 +160,9 @@ type TPM struct {
 	Model    TPMModel       `json:"model"`
 	Security SecretSecurity `json:"security"`
 	Secret   *SecretID      `json:"secret,omitempty"`
+
+	// Endorsed is the operation that made its state, where certificates of its endorsement keys were issued then.
+	Endorsed OperationID `json:"endorsed,omitempty"`
 }
 
 // PassphraseBytes are the random bytes behind a passphrase before base64:

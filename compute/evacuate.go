@@ -125,6 +125,11 @@ func (s Server) WithNewTPM(isNew bool) Server {
 	delete(s.System, SystemNewTPM)
 	if isNew {
 		s.System[SystemNewTPM] = "yes"
+		if s.TPM != nil {
+			fresh := *s.TPM
+			fresh.Endorsed = ""
+			s.TPM = &fresh
+		}
 	}
 	return s
 }

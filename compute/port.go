@@ -34,8 +34,10 @@ type Port struct {
 	Label     string        `json:"label,omitempty"`  // its network's name
 	Addresses []PortAddress `json:"addresses,omitempty"`
 	MTU       int           `json:"mtu,omitempty"` // bytes; 0: not known
-	// Told are the subnets of its network of which the guest's metadata tells: those of IPv6, and those without DHCP.
-	Told []ToldSubnet `json:"static,omitempty"`
+	// Static and Told are the subnets of its network of which the guest's metadata tells: those whose addresses it says, and others of IPv6,
+	// of which a host of an earlier release says nothing.
+	Static []ToldSubnet `json:"static,omitempty"`
+	Told   []ToldSubnet `json:"told,omitempty"`
 	// Subports are the ports that the guest reaches through this one, the parent of a trunk.
 	Subports []Subport `json:"subports,omitempty"`
 	Type     VIFType   `json:"vif_type,omitempty"`
@@ -75,7 +77,7 @@ type Subport struct {
 	MAC       string        `json:"mac_address"`
 	MTU       int           `json:"mtu,omitempty"` // bytes; 0: not known
 	Addresses []PortAddress `json:"addresses,omitempty"`
-	Told      []ToldSubnet  `json:"told,omitempty"` // as Port.Told
+	Told      []ToldSubnet  `json:"told,omitempty"` // as Port.Static and Port.Told
 }
 
 // AddressMode says how a guest gets its address in a subnet, by the names that Nova has for it in network_data.json.
@@ -89,6 +91,20 @@ const (
 	AddressStateful  AddressMode = "dhcpv6-stateful"  // DHCP gives it
 	AddressStateless AddressMode = "dhcpv6-stateless" // routers announce the prefix, DHCP tells the rest
 )
+
+// TellsOf gives an interface with the subnets of its network of which the guest's metadata tells.
+func (n Network) TellsOf(all []ToldSubnet) Network {
+	port := *n.Port
+	for _, s := range all {
+		if s.Mode == AddressStatic {
+			port.Static = append(port.Static, s)
+		} else {
+			port.Told = append(port.Told, s)
+		}
+	}
+	n.Port = &port
+	return n
+}
 
 // ToldSubnet is a subnet of which a guest's metadata tells.
 type ToldSubnet struct {

@@ -118,6 +118,9 @@ func (s Server) resizedTPM(wanted *TPM) (*TPM, error) {
 	}
 	out := *wanted
 	out.Secret = s.TPM.Secret
+	if s.SameTPM(Server{TPM: &out}) {
+		out.Endorsed = s.TPM.Endorsed
+	}
 	return &out, nil
 }
 

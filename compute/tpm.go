@@ -1,6 +1,9 @@
 package compute
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // TPMOf reads the vTPM that flavor and image together ask for: hw:tpm_version,
 // hw:tpm_model, their image properties, and the flavor's hw:tpm_secret_security
@@ -35,6 +38,14 @@ func TPMOf(f Flavor, img Image) (*TPM, error) {
 		return nil, Errorf(Invalid, "TPM model CRB is only valid with TPM version 2.0.")
 	}
 	return &TPM{Version: *version, Model: *model, Security: security}, nil
+}
+
+// FreshTPM is a server's vTPM whose state is to be made, by an operation that began then.
+type FreshTPM struct {
+	Server    ServerID
+	Version   TPMVersion
+	Operation OperationID
+	Began     time.Time
 }
 
 // ParseTPMVersion reads a version: 1.2 or 2.0, else Invalid.

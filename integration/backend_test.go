@@ -37,7 +37,7 @@ func leansOn() string {
 }
 
 // tokenLife is so short that tokens end in the middle of what tests do.
-const tokenLife = time.Minute
+const tokenLife = 90 * time.Second
 
 // The services of a cloud, and those that one with shares has besides.
 var (

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
@@ -90,10 +93,11 @@ func anyToken() *regexp.Regexp {
 
 // Design §4: passphrases and tokens of a spawn, of a rotation of keys, of an image, of a server of it and of
 // deletes, and strongroom's own password, are found neither in Temporal's histories and database, nor in
-// PostgreSQL, logs, arguments, environments, or any file of the stack.
+// PostgreSQL, logs, arguments, environments, or any file of the stack. SH-25: nor is the key of the server's share, nor where that is exported;
+// and where on its host it is mounted is in no history, log, fault or answer to its users.
 func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	backends(t, openStack, local)
-	c := ownCloud(t)
+	c := shareCloud(t)
 	owner, err := c.login("-demo")
 	require.NoError(t, err)
 	api := owner.compute(t)
@@ -123,9 +127,25 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	require.NoError(t, servers.Stop(t.Context(), api, s.ID).ExtractErr())
 	noteToken()
 	c.becomes(t, s.ID, "SHUTOFF")
-	require.NoError(t, servers.Start(t.Context(), api, s.ID).ExtractErr())
+	shared := c.share(t)
+	require.NoError(t, c.attach(t, s.ID, shared, "data"))
+	c.hasShare(t, s.ID, shared, "inactive")
+	if c.real == nil {
+		c.failsToStart(t, s.ID, shared)
+	} else {
+		known.add("the key of the server's share", []byte(c.accessRules(t, shared)[1].Key))
+	}
+	places := canaries{}
+	places.add("where the share is exported", []byte(shared.location[strings.LastIndex(shared.location, ":")+1:]))
+	mounted := filepath.Join("mounts", shared.id)
+	require.NoError(t, servers.Reboot(t.Context(), api, s.ID, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr())
 	noteToken()
 	c.becomes(t, s.ID, "ACTIVE")
+	c.hasShare(t, s.ID, shared, "active")
+	told := c.toldOf(t, "-demo", s.ID, shared)
+	require.Empty(t, places.in(told))
+	require.NotContains(t, string(told), mounted)
+	require.NotEmpty(t, places.in(c.toldOf(t, "-admin", s.ID, shared)), "an administrator is told, and the search finds it")
 	require.NoError(t, c.rotate(t, "-demo", s.ID, nil)) // the new passphrases are read below
 	c.becomes(t, s.ID, "ACTIVE")
 	img := c.createImage(t, s.ID, "canary", map[string]any{"key": "new"})
@@ -146,10 +166,42 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	nowhere := func(text []byte, where string) {
 		t.Helper()
 		require.Empty(t, known.in(text), where)
+		require.Empty(t, places.in(text), where)
 		require.Empty(t, tokens.Find(text), where)
+		if strings.HasPrefix(where, "history ") || where == "the database" || strings.HasPrefix(where, filepath.Dir(c.LogFile("api"))) {
+			require.NotContains(t, string(text), mounted, where)
+		}
 	}
 	require.Empty(t, known.in(seen), "arguments and environments of processes")
 	search(t, c, s.ID, nowhere, passwordFile)
+}
+
+// failsToStart has a server fail to start with a share of this machine that has lost its folder meanwhile.
+func (c *testCloud) failsToStart(t *testing.T, server string, s testShare) {
+	t.Helper()
+	require.NoError(t, os.Rename(s.folder, s.folder+".lost"))
+	require.NoError(t, servers.Start(t.Context(), c.compute(t, "-demo"), server).ExtractErr())
+	require.Contains(t, c.becomes(t, server, "ERROR").Fault.Message, s.id)
+	c.hasShare(t, server, s, "error")
+	require.NoError(t, os.Rename(s.folder+".lost", s.folder))
+}
+
+// toldOf gives what the API tells a user of a server and its share.
+func (c *testCloud) toldOf(t *testing.T, user, server string, s testShare) []byte {
+	t.Helper()
+	client := *c.compute(t, user)
+	client.Microversion = "2.97"
+	var all []byte
+	for _, path := range []string{"", "/shares", "/shares/" + s.id, "/os-instance-actions", "/metadata"} {
+		resp, err := client.Request(t.Context(), http.MethodGet, client.ServiceURL("servers", server)+path, &gophercloud.RequestOpts{OkCodes: []int{200}, KeepResponseBody: true})
+		require.NoError(t, err, path)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		all = append(all, text...)
+	}
+	require.Contains(t, string(all), s.id)
+	return all
 }
 
 // search reads what is kept of a server and of all else: Temporal's histories, the database, and all

@@ -56,13 +56,13 @@ func TestKillMatrixCertificateEnds(t *testing.T) {
 		at := c.hold(t, point)
 		id := c.createIdle(t, encryptedTIS)
 		require.Eventually(t, at.reached, settleTimeout, 50*time.Millisecond)
-		ends := c.endsSoon(t, 45*time.Second)
+		ends := c.endsSoon(t, 90*time.Second)
 		c.restartHost(t, c.Host(1))
 		folder := pki.Folder(filepath.Join(c.State, "certificate"))
 		require.Eventually(t, func() bool {
 			own, _, err := folder.Load()
 			return err == nil && time.Until(own.Cert().NotAfter) > pki.HostLifetime/2
-		}, 30*time.Second, 100*time.Millisecond, "it was not renewed")
+		}, time.Until(ends), 100*time.Millisecond, "it was not renewed")
 		time.Sleep(time.Until(ends) + time.Second)
 		at.release()
 		s := c.settled(t, id)
@@ -107,7 +107,7 @@ func (c *testCloud) restartHost(t *testing.T, h stack.Host) {
 		var agent string
 		err := db.QueryRow(t.Context(), "SELECT last_seen, agent_url FROM hosts WHERE name = $1", hostName(t, h)).Scan(&seen, &agent)
 		return err == nil && running && pid != before && seen.After(began) && listens(t, agent)
-	}, time.Minute, 100*time.Millisecond, "the host does not come back")
+	}, settleTimeout, 100*time.Millisecond, "the host does not come back")
 }
 
 // listens reports whether anything takes connections at a URL. A host's agent does so a moment after its

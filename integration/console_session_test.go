@@ -49,7 +49,7 @@ type sitting struct {
 // sit opens a console as browsers do.
 func (c *testCloud) sit(t *testing.T, url string) (*sitting, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout)
 	defer cancel()
 	conn, resp, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{"binary"}})
 	if resp != nil && resp.Body != nil {
@@ -84,7 +84,7 @@ func (c *testCloud) seated(t *testing.T, id string, of remoteconsoles.ConsoleTyp
 		}
 		problem = err
 		return err == nil
-	}, time.Minute, 200*time.Millisecond, "%v", &problem)
+	}, settleTimeout, 200*time.Millisecond, "%v", &problem)
 	return s
 }
 
@@ -126,7 +126,7 @@ func (c *testCloud) hasToken(t *testing.T, token string) (has bool) {
 // forgets waits until no token of a server is left: those that nobody used go with the server.
 func (c *testCloud) forgets(t *testing.T, id string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.tokens(t, id) == 0 }, time.Minute, time.Second)
+	require.Eventually(t, func() bool { return c.tokens(t, id) == 0 }, settleTimeout, time.Second)
 }
 
 // nowhere requires that no log has a token.

@@ -75,7 +75,7 @@ func (p pluggable) port(t *testing.T, id string) (found boundPort, ok bool) {
 // sees waits until the guest has an interface, or has it no longer.
 func (p pluggable) sees(t *testing.T, mac string, has bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return has == strings.Contains(p.line.ask("net", "net="), mac) }, time.Minute, time.Second)
+	require.Eventually(t, func() bool { return has == strings.Contains(p.line.ask("net", "net="), mac) }, settleTimeout, time.Second)
 }
 
 // TestInterfacesOfARunningServer: a guest gets interfaces on real Neutron and gives them up, while it runs and while
@@ -93,7 +93,7 @@ func TestInterfacesOfARunningServer(t *testing.T) {
 	p.sees(t, second.MACAddr, true)
 	require.Len(t, p.becomes(t, p.server, "ACTIVE").Addresses["lan"], 2)
 	for _, id := range []string{own.PortID, brought} {
-		require.Eventually(t, func() bool { bound, _ := p.port(t, id); return bound.Status == "ACTIVE" }, time.Minute, time.Second)
+		require.Eventually(t, func() bool { bound, _ := p.port(t, id); return bound.Status == "ACTIVE" }, settleTimeout, time.Second)
 		bound, _ := p.port(t, id)
 		require.Equal(t, []string{p.server, "compute:nova", "ovs"}, []string{bound.DeviceID, bound.DeviceOwner, bound.VIFType})
 	}

@@ -43,6 +43,7 @@ func TestEncryptedServerWithTPM(t *testing.T) {
 				c.becomes(t, ids[i], "ACTIVE")
 				requireEncrypted(t, c, ids[i], k.disks)
 				c.requireTPM(t, ids[i], compute.TPMVersion(k.version), k.model)
+				c.requireCertified(t, ids[i], k.version == string(compute.TPM20))
 				for name, passphrase := range c.passphrases(t) { // 64 and 384 random bytes, in base64
 					if _, what, ours := strings.Cut(name, "strongroom server "+ids[i]+" "); ours {
 						require.Len(t, passphrase, map[bool]int{false: 88, true: 512}[strings.HasPrefix(what, "vtpm ")], what)

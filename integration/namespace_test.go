@@ -30,7 +30,7 @@ func TestM7AControlWorkerOnAnotherNamespaceTouchesNoOperation(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := temporal.WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: other})
 		return err == nil
-	}, time.Minute, time.Second)
+	}, settleTimeout, time.Second)
 
 	b := c.beginCreate(t, encryptedTIS)
 	// Long enough for the janitor of that namespace to look at the create.

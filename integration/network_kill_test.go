@@ -40,7 +40,7 @@ func TestKillMatrixPorts(t *testing.T) {
 				var is boundPort
 				require.NoError(t, ports.Get(t.Context(), admin, p.ID).ExtractInto(&is))
 				return len(names) == 0 && is.HostID == "" || len(names) > 0 && is.HostID == names[0] && is.Status == "ACTIVE"
-			}, time.Minute, time.Second, "%s at %v", p.ID, names)
+			}, settleTimeout, time.Second, "%s at %v", p.ID, names)
 			if len(names) > 0 {
 				require.Equal(t, names, bindingsOf(t, admin, p.ID))
 			}

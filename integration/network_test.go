@@ -193,7 +193,7 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	c.becomes(t, id, "SHUTOFF")
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "ACTIVE")
-	require.Eventually(t, func() bool { return port(own).Status == "ACTIVE" && port(brought.ID).Status == "ACTIVE" }, time.Minute, time.Second)
+	require.Eventually(t, func() bool { return port(own).Status == "ACTIVE" && port(brought.ID).Status == "ACTIVE" }, settleTimeout, time.Second)
 	require.Empty(t, c.audit(t).Findings)
 
 	// A create that fails leaves none: its address is the first one's.
@@ -249,7 +249,7 @@ func (c *testCloud) reachesItsNetwork(t *testing.T, user *gophercloud.ServiceCli
 	}
 	becomes := func(want bool) {
 		t.Helper()
-		require.Eventually(t, func() bool { return dials(address) == want }, time.Minute, 100*time.Millisecond)
+		require.Eventually(t, func() bool { return dials(address) == want }, settleTimeout, 100*time.Millisecond)
 	}
 	require.True(t, pings(address))
 	require.False(t, dials(address), "its security group lets nobody in by TCP")
@@ -392,7 +392,7 @@ func TestMovesCarryPorts(t *testing.T) {
 				var is boundPort
 				require.NoError(t, ports.Get(t.Context(), admin, p).ExtractInto(&is))
 				return is.Status == "ACTIVE" && is.HostID == hostName(t, h) && is.DeviceID == id
-			}, time.Minute, time.Second, "its host has plugged it")
+			}, settleTimeout, time.Second, "its host has plugged it")
 		}
 		line := c.serial(t, id)
 		said := line.ask("net", "net=")
@@ -414,7 +414,7 @@ func TestMovesCarryPorts(t *testing.T) {
 	line := c.serial(t, id)
 	require.Eventually(t, func() bool { // it has no address yet
 		return strings.Contains(line.ask("call "+reached, "TG call "), "hello from "+reached+":80 to ")
-	}, time.Minute, time.Second)
+	}, settleTimeout, time.Second)
 	require.NoError(t, line.conn.Close())
 	keeps := func(word string) {
 		t.Helper()

@@ -26,7 +26,8 @@ var (
 
 func (c *testCloud) resize(t *testing.T, id string, f flavorSpec) {
 	t.Helper()
-	require.NoError(t, servers.Resize(t.Context(), c.compute(t, "-demo"), id, servers.ResizeOpts{FlavorRef: c.flavor(t, f)}).ExtractErr())
+	to := c.flavor(t, f)
+	require.NoError(t, servers.Resize(t.Context(), c.asking(t, "-demo"), id, servers.ResizeOpts{FlavorRef: to}).ExtractErr())
 	c.becomes(t, id, "VERIFY_RESIZE")
 }
 

@@ -64,9 +64,10 @@ func (c *testCloud) flavor(t *testing.T, f flavorSpec) string {
 // when the test ends.
 func (c *testCloud) create(t *testing.T, f flavorSpec, change ...func(*servers.CreateOpts)) string {
 	t.Helper()
+	of := c.flavor(t, f)
 	client := c.asking(t, "-demo")
 	opts := servers.CreateOpts{
-		Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
+		Name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), FlavorRef: of, ImageRef: c.image, Networks: "none",
 	}
 	for _, do := range change {
 		do(&opts)
@@ -112,8 +113,7 @@ func (c *testCloud) becomes(t *testing.T, id, status string) *servers.Server {
 	t.Helper()
 	s := c.settled(t, id)
 	if s.Status != status { // an operation that was undone is told by its action alone
-		a := c.newestAction(t, id)
-		require.Equal(t, status, s.Status, "fault: %s; %s: %s", s.Fault.Message, a.Action, a.Message)
+		require.Equal(t, status, s.Status, "fault: %s; its newest operation: %+v", s.Fault.Message, c.toldWhy(t, id, ""))
 	}
 	return s
 }

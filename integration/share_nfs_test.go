@@ -9,10 +9,12 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
+	"strongroom/deploy/dev/postgres"
 )
 
 const nestedMounts = nestedState + "/mounts"
@@ -51,16 +53,27 @@ func (h *nestedHost) atMount(t *testing.T, s testShare, command string) string {
 	return h.inside(t, "", "sh", "-c", "nsenter --target $(cat "+nestedLibvirtd.Dir+"/run/namespace.pid) --mount sh -c 'cd "+nestedMounts+"/"+s.id+"/mnt && "+command+"'")
 }
 
+// exportsAt has Manila say that a share is exported elsewhere, as after a migration of its own.
+func (h *nestedHost) exportsAt(t *testing.T, s testShare, location string) {
+	t.Helper()
+	manila, err := pgx.Connect(t.Context(), "host="+filepath.Join(h.dir, "c", "postgres", "run")+" user="+postgres.Role+" dbname=manila")
+	require.NoError(t, err)
+	defer func() { _ = manila.Close(t.Context()) }()
+	done, err := manila.Exec(t.Context(), "UPDATE share_instance_export_locations SET path = $2 WHERE share_instance_id IN (SELECT id FROM share_instances WHERE share_id = $1)", s.id, location)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), done.RowsAffected())
+}
+
 // SH-08, SH-10, SH-17, SH-18, SH-30: shares of NFS are mounted by a stock kernel from a real nfs-ganesha, which lets in
 // whom Manila's rules say: the host's address on the network of the shares. Two servers of the host have one rule and
-// one mount; the rule is made anew that was taken away; and nothing is left of either. SH-05: the one of
+// one mount; the rule is made anew that was taken away; a share that has moved is mounted where it is now, and so is it attached (SH-30); and nothing is left of either. SH-05: the one of
 // pages of 2 MiB shares those. SH-37: neither guest is on any network, and the rule lets in the address that the
-// operator has given the host on the network of the shares.
+// operator has given the host on the network of the shares: by its other address, which the API shows, it would not be let in.
 func TestSH18AShareOfNFS(t *testing.T) {
 	backends(t, openStack)
 	h := newNestedHostWith(t, "luksv2", nestedNeeds{
 		name: "nfs", services: []string{manilaService, cloud.NFS}, modules: []string{"nfs", "nfsv4"}, forward: map[int]string{nfsPort: cloud.NFS},
-		host: map[string]any{"shares": nestedMounts, "share_address": "127.0.0.1"},
+		host: map[string]any{"shares": nestedMounts, "share_address": "127.0.0.1", "address": "192.0.2.7"},
 	})
 	if h == nil {
 		return
@@ -124,9 +137,20 @@ func TestSH18AShareOfNFS(t *testing.T) {
 	require.Len(t, rules, 1)
 	require.NotContains(t, rules[0].Metadata, "strongroom-server-"+ids[0])
 
+	moved := strings.Replace(s.location, "127.0.0.1:", "localhost:", 1)
+	h.exportsAt(t, s, moved)
+	require.NoError(t, h.attach(t, ids[0], s, "data"))
+	h.hasShare(t, ids[0], s, "inactive")
+	shown, err = h.shares(t, "-admin", http.MethodGet, ids[0], s.id, nil)
+	require.NoError(t, err)
+	require.Equal(t, moved, shown["share"].(map[string]any)["export_location"])
+	require.Contains(t, h.mounted(t), s.location+" ", "a guest runs with it where it was")
+
 	require.NoError(t, servers.Reboot(t.Context(), h.compute(t, "-demo"), ids[1], servers.RebootOpts{Type: servers.HardReboot}).ExtractErr())
 	h.becomes(t, ids[1], "ACTIVE")
 	h.hasShare(t, ids[1], s, "active")
+	require.Contains(t, h.mounted(t), moved+" ")
+	require.Equal(t, "inside\n", h.atMount(t, s, "cat note"))
 	h.turnOff(t, ids[1])
 	require.Empty(t, h.mounted(t))
 	require.Len(t, h.accessRules(t, s), 1)

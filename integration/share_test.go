@@ -68,7 +68,7 @@ func (c *testCloud) manilaShare(t *testing.T, owner session) testShare {
 	require.Eventually(t, func() bool {
 		own = c.accessRules(t, s)[0]
 		return own.State == "active" && own.Key != ""
-	}, time.Minute, 100*time.Millisecond)
+	}, settleTimeout, 100*time.Millisecond)
 	ceph := cloudtest.Ceph{ConfFile: filepath.Join(c.dir, "c", "ceph", "client.conf")}
 	s.folder = ceph.Mount(t, s.location, own.To, own.Key)
 	return s
@@ -405,7 +405,7 @@ func TestSH18AShareOfCephFS(t *testing.T) {
 	known.add("where the share is exported", []byte(exported))
 
 	c.takeRuleAway(t, s, rules[1].ID)
-	require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, settleTimeout, 100*time.Millisecond)
 	watch := watchProcesses(t)
 	c.turnOn(t, id)
 	seen := watch()

@@ -110,7 +110,7 @@ func (c *testCloud) meetsManilas(t *testing.T, s testShare, id, operation, troub
 	t.Helper()
 	if operation == "start" { // it makes anew the rule that was taken away
 		c.takeRuleAway(t, s, c.accessRules(t, s)[1].ID)
-		require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, time.Minute, 100*time.Millisecond)
+		require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, settleTimeout, 100*time.Millisecond)
 	}
 	manila, rules := c.proxies[manilaService], 2 // the test's own, and the host's
 	manila.has(trouble)

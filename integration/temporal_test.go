@@ -43,7 +43,7 @@ func TestC1ALostHostIsLockedOutOfTemporal(t *testing.T) {
 	defer c.letIn(t, c.Host(1)) // the next test has this cloud
 	require.EventuallyWithT(t, func(found *assert.CollectT) {
 		require.ErrorAs(found, look(), &denied)
-	}, 30*time.Second, 200*time.Millisecond)
+	}, settleTimeout, 200*time.Millisecond)
 	log, err := os.ReadFile(c.LogFile("temporal"))
 	require.NoError(t, err)
 	for line := range bytes.Lines(log) {

@@ -36,7 +36,7 @@ import (
 // cloudSettings are those of the api, control and the gateway, which start again with each change.
 func (c *testCloud) cloudSettings(t *testing.T) settings {
 	t.Helper()
-	return c.settingsOf(t, time.Minute, "gateway", "control", "api")
+	return c.settingsOf(t, settleTimeout, "gateway", "control", "api")
 }
 
 // settingsOf are those of some parts of the control plane, which start again with each change, each within a time.

@@ -32,13 +32,13 @@ type begun struct {
 // when its keys exist.
 func (c *testCloud) beginCreate(t *testing.T, f flavorSpec) begun {
 	t.Helper()
-	b := begun{held: c.hold(t, "disk.Create@before")}
+	b, of := begun{held: c.hold(t, "disk.Create@before")}, c.flavor(t, f)
 	owner, err := c.login("-demo") // its token may be revoked
 	require.NoError(t, err)
 	client := owner.compute(t)
 	b.token = client.Token()
 	s, err := servers.Create(t.Context(), client, servers.CreateOpts{
-		Name: "credential", FlavorRef: c.flavor(t, f), ImageRef: c.image, Networks: "none",
+		Name: "credential", FlavorRef: of, ImageRef: c.image, Networks: "none",
 	}, nil).Extract()
 	require.NoError(t, err)
 	require.Equal(t, b.token, client.Token())

@@ -451,6 +451,13 @@ type ShareRefusal struct {
 	OfferAt   time.Time
 }
 
+type TPMEndorsement struct {
+	ServerID     compute.ServerID
+	OperationID  compute.OperationID
+	Certificates [][]byte
+	Issuers      [][]byte
+}
+
 type TemporalNamespace struct {
 	Single    bool
 	ID        string

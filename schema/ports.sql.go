@@ -90,7 +90,7 @@ func (q *Queries) ReleasePorts(ctx context.Context, serverID compute.ServerID) e
 	return err
 }
 
-const renewServerNetworks = `-- name: RenewServerNetworks :exec
+const renewServerNetworks = `-- name: RenewServerNetworks :execrows
 UPDATE servers SET networks = $1 WHERE id = $2 AND networks = $3::jsonb AND current_operation = ''
 `
 
@@ -101,9 +101,12 @@ type RenewServerNetworksParams struct {
 }
 
 // What the network service says now of ports; nothing where they changed since they were looked at.
-func (q *Queries) RenewServerNetworks(ctx context.Context, arg RenewServerNetworksParams) error {
-	_, err := q.db.Exec(ctx, renewServerNetworks, arg.Networks, arg.ID, arg.Was)
-	return err
+func (q *Queries) RenewServerNetworks(ctx context.Context, arg RenewServerNetworksParams) (int64, error) {
+	result, err := q.db.Exec(ctx, renewServerNetworks, arg.Networks, arg.ID, arg.Was)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const setServerNetworks = `-- name: SetServerNetworks :exec

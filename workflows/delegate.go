@@ -9,7 +9,9 @@ import (
 )
 
 // delegate creates a Keystone trust of the owner in strongroom, where the flavor says that
-// strongroom may use the server's keys in the owner's name for as long as the server lives.
+// strongroom may use the server's keys in the owner's name for as long as the server lives. It comes
+// first: Keystone takes a trust from a token that has not ended yet, and from no other, while the later
+// steps go on with one that ended since the request.
 func (s *switchover) delegate(ctx workflow.Context) error {
 	if !s.to.server.Delegates() || s.from != nil && s.from.server.Delegates() {
 		return nil

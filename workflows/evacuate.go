@@ -150,7 +150,9 @@ func (e *evacuation) findTPM(ctx workflow.Context) (err error) {
 		return err
 	}
 	if e.sharedTPM, err = e.seesTPM(ctx, tpm.ShowInput{Server: e.Server}); e.sharedTPM {
+		kept := *e.from.server.TPM
 		e.to.server = e.to.server.WithNewTPM(false)
+		e.to.server.TPM = &kept // with the certificates that it has
 	}
 	return err
 }

@@ -211,6 +211,7 @@ var subjects = map[string]subject{
 	"resize, another vTPM":         {compute.OpResize, compute.TaskResizePrep, here(otherTPM), spawned, running(), ""},
 	"resize without the vTPM":      {compute.OpResize, compute.TaskResizePrep, here(nil), spawned, running(), ""},
 	"resize with a vTPM":           {compute.OpResize, compute.TaskResizePrep, here(sameTPM), withoutTPM, running(), ""},
+	"resize with delegation":       {compute.OpResize, compute.TaskResizePrep, there(delegatedTPM), mayDelegate, running(), ""},
 	"resize, encrypted image":      {compute.OpResize, compute.TaskResizePrep, here(sameTPM), onItsKey, running(), ""},
 	"resize elsewhere":             {compute.OpResize, compute.TaskResizePrep, there(sameTPM), spawned, running(), ""},
 	"resize elsewhere, changed":    {compute.OpResize, compute.TaskResizePrep, there(otherTPM), spawned, running(), ""},

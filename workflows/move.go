@@ -63,7 +63,7 @@ func (m *migration) run(ctx workflow.Context) error {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		m.checkKeys, m.checkDisks, m.place, m.findTPM, m.fetch, m.delegate, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.movePorts, m.startMoved,
+		m.delegate, m.checkKeys, m.checkDisks, m.place, m.findTPM, m.fetch, m.makeSecrets, m.halt, m.receive, m.moveDisks, m.moveTPM, m.movePorts, m.startMoved,
 	} {
 		if err := next(ctx); err != nil {
 			return err

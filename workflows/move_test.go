@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
+	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -25,6 +25,8 @@ func larger(specs map[string]string) compute.Flavor {
 var (
 	sameTPM  = map[string]string{"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}
 	otherTPM = map[string]string{"hw:tpm_version": "1.2"}
+
+	delegatedTPM = map[string]string{"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb", "hw:tpm_secret_security": "host"}
 )
 
 // here and there are resizes on the server's host and to another one.
@@ -338,10 +340,10 @@ func TestWithWhatAMoveReadsKeys(t *testing.T) {
 	t.Run("a delegation begins", func(t *testing.T) {
 		t.Parallel()
 		b := spawned(t)
-		specs := maps.Clone(sameTPM)
-		specs["hw:tpm_secret_security"] = "host"
-		in := b.accept(compute.OpResize, compute.TaskResizePrep, there(specs))
+		in := b.accept(compute.OpResize, compute.TaskResizePrep, there(delegatedTPM))
+		first := b.firstStep()
 		require.NoError(t, b.run(compute.OpResize, in, nil))
+		require.Equal(t, trust.Create.Name, *first)
 		require.Equal(t, b.operations[in.Operation].Credential, b.checked[*b.row.server.TPM.Secret])
 		require.Len(t, b.trusts, 1)
 		b.isWhatItIs()
@@ -349,6 +351,18 @@ func TestWithWhatAMoveReadsKeys(t *testing.T) {
 		require.Len(t, b.trusts, 1)
 		require.Empty(t, b.audit())
 	})
+}
+
+// firstStep gives the first call of the next operation that is no record: what an owner delegates, he does while his token is good.
+func (b *bench) firstStep() *string {
+	var first string
+	b.fault = func(c call) fault {
+		if first == "" && !c.local {
+			first = c.name
+		}
+		return fault{}
+	}
+	return &first
 }
 
 // A delete of a server that could still be reverted removes it on both hosts.

@@ -31,7 +31,7 @@ func (r *rebuild) run(ctx workflow.Context) error {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		r.checkSecrets, r.keepPorts, r.fetch, r.delegate, r.makeSecrets, r.rebuildDisks, r.halt, r.start,
+		r.delegate, r.checkSecrets, r.keepPorts, r.fetch, r.makeSecrets, r.rebuildDisks, r.halt, r.start,
 	} {
 		if err := next(ctx); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"strongroom/activities/domain"
 	"strongroom/activities/key"
 	"strongroom/activities/record"
+	"strongroom/activities/trust"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -344,6 +345,16 @@ func TestRebuildLeavesKeysWaiting(t *testing.T) {
 	b.reaps(3, 0)
 	require.Empty(t, b.audit())
 	b.agrees()
+}
+
+// A delegation that begins with a rebuild is made before anything that takes long: the owner's token may end.
+func TestRebuildDelegatesFirst(t *testing.T) {
+	t.Parallel()
+	b := mayDelegate(t)
+	first := b.firstStep()
+	_, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	require.Equal(t, trust.Create.Name, *first)
 }
 
 // A server that has no keys any more delegates none: its owner's trust goes with

@@ -41,10 +41,12 @@ func TestEvacuateKeepsASharedTPM(t *testing.T) {
 		from := b.hosts[0]
 		b.down[from], b.forced[from] = true, true
 		state := b.state()
+		b.row.server.TPM.Endorsed = "req-made"
 		in := b.accept(compute.OpEvacuate, compute.TaskRebuilding, compute.EvacuateArguments{Stopped: stays})
 		require.NoError(t, b.run(compute.OpEvacuate, in, nil), name)
 		require.Empty(t, b.operations[in.Operation].Message, name)
 		require.False(t, b.row.server.HasNewTPM(), name)
+		require.Equal(t, compute.OperationID("req-made"), b.row.server.TPM.Endorsed, "%s: it has the certificates that it had", name)
 		require.Equal(t, state, b.state(), name)
 		for _, thing := range b.listed() {
 			require.False(t, thing.Kind == compute.ThingTPMState && thing.Place == from.String(), "%s: %v", name, thing)

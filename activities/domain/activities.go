@@ -56,6 +56,8 @@ type Devices interface {
 type TPMStates interface {
 	// NoteNew notes which operation is about to make a server's, and when that began.
 	NoteNew(ctx context.Context, server compute.ServerID, op compute.OperationID, began time.Time) error
+	// Make notes the same, and makes the state where the cloud certifies the endorsement keys of vTPMs. Otherwise the first start does.
+	Make(ctx context.Context, of compute.FreshTPM, passphrase *secret.Passphrase) error
 }
 
 // Shares knows where shares are mounted, and whether they are.

@@ -137,7 +137,7 @@ func (b *backup) await(ctx context.Context) error {
 		if err != nil || over {
 			return err
 		}
-		if activity.IsActivity(ctx) && time.Since(told) >= progressEvery {
+		if activity.IsActivity(ctx) && p.Total > 0 && time.Since(told) >= progressEvery { // QEMU may not know yet how much there is
 			told = time.Now()
 			activity.RecordHeartbeat(ctx, p)
 		}

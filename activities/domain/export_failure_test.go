@@ -100,12 +100,18 @@ func TestExportThatIsCutOff(t *testing.T) {
 		require.NotEmpty(t, h.draft(t, in))
 		require.Empty(t, h.secrets(t))
 		h.leaveSecret(t, s, in) // as one leaves it that is killed as soon as the job has begun
-		var beats []domain.Progress
-		err = h.inTheMiddle(t, s, func() error { return h.asActivity(t.Context(), in, &beats) }, func() { h.hurry(t, s) })
+		beats := make(chan domain.Progress, 1000)
+		err = h.inTheMiddle(t, s, func() error { return h.asActivity(t.Context(), in, beats) }, func() {
+			select {
+			case first := <-beats:
+				require.Equal(t, "backup", first.Phase)
+				require.Equal(t, h.rootMB<<20, first.Total)
+			case <-time.After(time.Minute):
+				require.Fail(t, "it says nothing of how far it is")
+			}
+			h.hurry(t, s)
+		})
 		require.NoError(t, err)
-		require.NotEmpty(t, beats)
-		require.Equal(t, "backup", beats[0].Phase)
-		require.Equal(t, h.rootMB<<20, beats[0].Total)
 		done, err := h.Export(t.Context(), in)
 		require.NoError(t, err)
 		now, err := os.Stat(filepath.Join(h.InstancesDir, done.File))
@@ -227,19 +233,16 @@ func (h *host) leaveSecret(t *testing.T, s compute.Server, in domain.ExportInput
 }
 
 // asActivity runs an export as a worker does; the end of ctx is the worker's end.
-func (h *host) asActivity(ctx context.Context, in domain.ExportInput, beats *[]domain.Progress) error {
+func (h *host) asActivity(ctx context.Context, in domain.ExportInput, beats chan<- domain.Progress) error {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
 	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
 	domain.Export.Register(env, h.Export)
-	var mu sync.Mutex
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
-		mu.Lock()
-		defer mu.Unlock()
 		var p domain.Progress
 		if beats != nil && details.Get(&p) == nil {
-			*beats = append(*beats, p)
+			beats <- p
 		}
 	})
 	_, err := env.ExecuteActivity(domain.Export.Name, in)

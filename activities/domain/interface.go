@@ -37,8 +37,7 @@ func (a *Activities) Plug(ctx context.Context, in InterfaceInput) error {
 	if err := a.bridge(ctx, in.Network); err != nil {
 		return compute.Errorf(kind(err), "server %s: network %s: %w", in.Server, in.Network.UUID, err)
 	}
-	dev := interfaceXML(compute.Server{ID: in.Server}, 0, in.Network, Network{Bridge: in.Network.Port.Bridge}, "")
-	text, err := dev.Marshal()
+	text, err := a.plugged(in).Marshal()
 	if err != nil {
 		return compute.Errorf(compute.Invalid, "port %s: %w", in.Network.Port.ID, err)
 	}
@@ -62,6 +61,12 @@ func (a *Activities) Plug(ctx context.Context, in InterfaceInput) error {
 		return compute.Errorf(compute.Conflict, "server %s has no PCI slot for another device: a stop and a start give it some", in.Server)
 	}
 	return err
+}
+
+// plugged is an interface as a guest that runs gets it: as filtered as one that it was started with.
+func (a *Activities) plugged(in InterfaceInput) *libvirtxml.DomainInterface {
+	dev := interfaceXML(compute.Server{ID: in.Server}, 0, in.Network, Network{Bridge: in.Network.Port.Bridge}, a.Filter)
+	return &dev
 }
 
 // Unplug is the activity domain.Unplug: it ensures that a server's domain does not have an interface.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -100,17 +101,54 @@ func (a *Activities) HasFolder(ctx context.Context, id compute.ServerID, path st
 		case err != nil:
 			return err
 		}
-		devices, err := devicesOf(l, dom, 0)
-		if isCode(err, libvirt.ErrNoDomain) {
-			return nil
-		}
+		has, err = hasFolder(l, dom, path)
+		return err
+	})
+	return has, err
+}
+
+// WithFolder gives the servers whose guests run, or are paused, and have a folder of the host, in no order.
+func (a *Activities) WithFolder(ctx context.Context, path string) (servers []compute.ServerID, err error) {
+	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		active, _, err := l.ConnectListAllDomains(1, libvirt.ConnectListDomainsActive)
 		if err != nil {
 			return err
 		}
-		has = slices.ContainsFunc(devices.Filesystems, func(f libvirtxml.DomainFilesystem) bool { return folderOf(f) == path })
+		servers = nil
+		for _, dom := range active {
+			has, err := mayHaveFolder(l, dom, path)
+			if err == nil && has {
+				has, err = hasFolder(l, dom, path)
+			}
+			if err != nil {
+				return err
+			}
+			if has {
+				servers = append(servers, compute.ServerID{UUID: uuid.UUID(dom.UUID)})
+			}
+		}
 		return nil
 	})
-	return has, err
+	return servers, err
+}
+
+// mayHaveFolder reports whether the name of a folder's parent, which is a share's, is anywhere in a domain's description: others,
+// which may be anybody's, are not read.
+func mayHaveFolder(l *libvirt.Libvirt, dom libvirt.Domain, path string) (bool, error) {
+	text, err := l.DomainGetXMLDesc(dom, 0)
+	if isCode(err, libvirt.ErrNoDomain) {
+		return false, nil
+	}
+	return strings.Contains(text, filepath.Base(filepath.Dir(path))), err
+}
+
+// hasFolder reports whether a domain has a folder of the host as the source of a file system. One that has just ended has none.
+func hasFolder(l *libvirt.Libvirt, dom libvirt.Domain, path string) (bool, error) {
+	devices, err := devicesOf(l, dom, 0)
+	if isCode(err, libvirt.ErrNoDomain) {
+		return false, nil
+	}
+	return slices.ContainsFunc(devices.Filesystems, func(f libvirtxml.DomainFilesystem) bool { return folderOf(f) == path }), err
 }
 
 // devicesOf are a domain's devices: as they are now, or as view says.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,13 +132,13 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err := a.makeScreenFolder(s.ID); err != nil {
 		return compute.Errorf(compute.Unavailable, "server %s: its screen: %w", s.ID, err)
 	}
-	if err := a.noteNewTPM(ctx, in); err != nil {
-		return err
-	}
 	needs := loans(leaningOnNothing(s, pool), in.Keys)
 	passphrases, err := a.read(ctx, needs)
 	defer wipe(passphrases)
 	if err != nil {
+		return err
+	}
+	if err := a.makeNewTPM(ctx, in, needs, passphrases); err != nil {
 		return err
 	}
 	if len(pool) > 0 {
@@ -188,7 +189,7 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 			if err := a.renewTPM(ctx, s.ID, doc); err != nil {
 				return err
 			}
-			if err := a.noteNewTPM(ctx, in); err != nil {
+			if err := a.makeAgain(ctx, in, needs); err != nil {
 				return err
 			}
 		}
@@ -228,12 +229,25 @@ func (a *Activities) renewTPM(ctx context.Context, server compute.ServerID, doc 
 	})
 }
 
-// noteNewTPM marks the state that the domain's first start is about to make.
-func (a *Activities) noteNewTPM(ctx context.Context, in StartInput) error {
-	if !in.NewTPM || a.TPMs == nil {
+// makeNewTPM makes the state of a new TPM, with the passphrase of its loan, or marks the state that the domain's first start is about to
+// make.
+func (a *Activities) makeNewTPM(ctx context.Context, in StartInput, needs []loan, passphrases []*secret.Passphrase) error {
+	i := slices.IndexFunc(needs, func(n loan) bool { return n.usage == libvirt.SecretUsageTypeVtpm })
+	if !in.NewTPM || a.TPMs == nil || i < 0 {
 		return nil
 	}
-	return a.TPMs.NoteNew(ctx, in.Server.ID, in.Operation, in.Began)
+	of := compute.FreshTPM{Server: in.Server.ID, Version: in.Server.TPM.Version, Operation: in.Operation, Began: in.Began}
+	return a.TPMs.Make(ctx, of, passphrases[i])
+}
+
+// makeAgain is makeNewTPM once the passphrases are wiped.
+func (a *Activities) makeAgain(ctx context.Context, in StartInput, needs []loan) error {
+	passphrases, err := a.read(ctx, needs)
+	defer wipe(passphrases)
+	if err != nil {
+		return err
+	}
+	return a.makeNewTPM(ctx, in, needs, passphrases)
 }
 
 // startAttempts is how often, in some ten seconds, a start is tried that fails

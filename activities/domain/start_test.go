@@ -1,6 +1,10 @@
 package domain_test
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 )
 
@@ -19,12 +24,16 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
 	h.disksOf(t, s)
 	state := filepath.Join(h.daemon.SwtpmDir(), s.ID.String())
+	var cloud endorser
+	tpms, err := tpm.New(tpm.Config{SwtpmDir: h.daemon.SwtpmDir(), Endorser: &cloud})
+	require.NoError(t, err)
+	h.TPMs = tpms
 
 	for boot := range 2 {
 		var both sync.WaitGroup // an attempt that timed out and its successor
 		for range 2 {
 			both.Go(func() {
-				got, err := h.Start(t.Context(), domain.StartInput{Server: s})
+				got, err := h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: boot == 0, Operation: "req-1"})
 				require.NoError(t, err)
 				require.Equal(t, compute.PowerRunning, got.PowerState)
 			})
@@ -37,6 +46,10 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 		n := string(rune('1' + boot))
 		require.Contains(t, said, "TG rootdisk boots="+n+" err=<nil>")
 		require.Contains(t, said, "TG tpm nvcount="+n+" err=<nil>")
+		require.Len(t, cloud.gave, 2, "once")
+		for i, index := range []string{"0x01c00002", "0x01c00016"} {
+			require.Contains(t, said, fmt.Sprintf("TG tpm certificate=%s sha256=%x err=<nil>", index, sha256.Sum256(cloud.gave[i])))
+		}
 		require.Contains(t, said, "TG disk name=vda mib=64 content=ext4")
 		require.Contains(t, said, "TG disk name=vdb mib=1024 content="+[]string{"empty", "data"}[boot])
 		require.Contains(t, said, "TG disk name=vdc mib=32 content=empty")
@@ -60,7 +73,7 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 
 	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	require.DirExists(t, state)
-	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
+	_, err = h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
 	for range 2 {
 		require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
@@ -72,6 +85,22 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 	require.Empty(t, h.seen(t))
 	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID, GraceSeconds: 5})
 	require.NoError(t, err, "no domain is off")
+}
+
+// endorser stands for the gateway: each certificate is a number.
+type endorser struct{ gave [][]byte }
+
+func (*endorser) Endorses(context.Context, compute.ServerID, compute.OperationID) (bool, error) {
+	return true, nil
+}
+
+func (e *endorser) Endorse(_ context.Context, _ compute.ServerID, _ compute.OperationID, keys [][]byte) ([][]byte, error) {
+	var now [][]byte
+	for range keys {
+		now = append(now, bytes.Repeat([]byte{byte(len(e.gave) + len(now) + 1)}, 1200))
+	}
+	e.gave = append(e.gave, now...)
+	return now, nil
 }
 
 // Older vTPMs, with a BIOS, on machine types that are not the host's.

@@ -24,6 +24,8 @@ type Exports interface {
 type Guests interface {
 	// HasFolder reports whether a server's guest runs, or is paused, and has a folder of the host.
 	HasFolder(ctx context.Context, id compute.ServerID, path string) (bool, error)
+	// WithFolder gives the servers whose guests run, or are paused, and have a folder of the host.
+	WithFolder(ctx context.Context, path string) ([]compute.ServerID, error)
 }
 
 // Config of a host's mounts.
@@ -105,9 +107,12 @@ func (a *Activities) Mount(ctx context.Context, in Input) error {
 	if err := a.noteUse(in); err != nil {
 		return err
 	}
-	delete(uses, in.Server)
+	others, err := a.others(ctx, in.Share, in.Server, uses)
+	if err != nil {
+		return err
+	}
 	return a.where(ctx, func(p place) error {
-		return a.ensure(ctx, p, in.Share, a.protocol(in.Protocol, p), from, len(uses))
+		return a.ensure(ctx, p, in.Share, a.protocol(in.Protocol, p), from, others)
 	})
 }
 
@@ -144,8 +149,11 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 	case has:
 		return compute.Errorf(compute.Conflict, "the guest of server %s runs with share %s", server, id)
 	}
-	delete(uses, server)
-	if len(uses) > 0 {
+	others, err := a.others(ctx, id, server, uses)
+	if err != nil {
+		return err
+	}
+	if others > 0 {
 		return a.forget(id, server)
 	}
 	if err := a.where(ctx, func(p place) error { return a.endAt(ctx, p, id) }); err != nil {

@@ -13,7 +13,7 @@ import (
 // Export is where a share is exported, and who may mount it from there. It is for the mount
 // alone (SH-25): it prints as a placeholder and is written nowhere.
 type Export struct {
-	Path string             // a folder for LOCAL, "<monitor>[,<monitor>…]:/<path>" for CEPHFS
+	Path string             // a folder for LOCAL, "<host>:/<path>" for NFS, "<monitor>[,<monitor>…]:/<path>" for CEPHFS
 	User string             // CEPHFS: the Ceph user, without "client."
 	Key  *secret.Passphrase // CEPHFS: the user's key, which whoever has the Export wipes
 }

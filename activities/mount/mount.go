@@ -3,7 +3,7 @@
 // A share is mounted once, whichever servers use it, at a path that derives from its id.
 // Beside the mount point is a file for each server that uses the mount: it is written before
 // the mount is made and removed after it is gone, so that a host that was restarted knows who
-// uses what. The mount goes with its last use.
+// uses what. The mount goes with its last use; of guests that run without such a file libvirt is asked before.
 package mount
 
 import (

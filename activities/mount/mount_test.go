@@ -28,6 +28,7 @@ type host struct {
 
 	mu      sync.Mutex
 	running map[compute.ServerID]bool
+	away    error // why nobody says which guests run
 }
 
 func (h *host) Export(context.Context, compute.Credential, compute.ShareID) (mount.Export, error) {
@@ -39,6 +40,27 @@ func (h *host) HasFolder(_ context.Context, id compute.ServerID, path string) (b
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.running[id] && path == h.Path(h.share), nil
+}
+
+// WithFolder gives them all.
+func (h *host) WithFolder(_ context.Context, path string) (all []compute.ServerID, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away != nil {
+		return nil, h.away
+	}
+	for id, runs := range h.running {
+		if runs && path == h.Path(h.share) {
+			all = append(all, id)
+		}
+	}
+	return all, nil
+}
+
+// forgets loses the note that a server uses the share.
+func (h *host) forgets(server compute.ServerID) {
+	h.t.Helper()
+	require.NoError(h.t, os.Remove(filepath.Join(filepath.Dir(h.Path(h.share)), server.String()+".use")))
 }
 
 // begin gives a host; again is another process on the same one.
@@ -180,6 +202,40 @@ func TestAMountStaysWhileItsGuestRuns(t *testing.T) {
 	require.Zero(t, h.mounts())
 }
 
+// SH-17: nor is it where nothing says that a guest uses it: libvirt knows, and what was lost is noted anew.
+func TestSH17AMountStaysWhileAnyGuestRuns(t *testing.T) {
+	t.Parallel()
+	h, one, two := begin(t), newServer(), newServer()
+	for _, server := range []compute.ServerID{one, two} {
+		require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	}
+	h.running[two] = true
+	h.forgets(two)
+	require.NoError(t, h.Remove(t.Context(), h.use(one)))
+	require.Equal(t, 1, h.mounts(), "the other one runs with it")
+	require.Equal(t, []compute.Seen{{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, two)}}, h.seen())
+
+	h.forgets(two)
+	require.NoError(t, h.Remove(t.Context(), h.use(compute.ServerID{})), "as of a mount that nobody uses")
+	require.Equal(t, 1, h.mounts())
+	h.forgets(two)
+	h.away = compute.Errorf(compute.Unavailable, "libvirt does not answer")
+	require.ErrorIs(t, h.Remove(t.Context(), h.use(compute.ServerID{})), h.away)
+	require.ErrorIs(t, h.Mount(t.Context(), h.input(one)), h.away, "who runs with it is not known")
+	require.Equal(t, 1, h.mounts())
+	h.away = nil
+	h.source = t.TempDir()
+	require.Equal(t, compute.Conflict, compute.KindOf(h.Mount(t.Context(), h.input(one))), "it has moved, and is not taken from the one that runs")
+	require.Equal(t, 1, h.mounts())
+	require.NoError(t, h.Remove(t.Context(), h.use(one)))
+
+	require.Equal(t, compute.Conflict, compute.KindOf(h.Remove(t.Context(), h.use(two))))
+	delete(h.running, two)
+	require.NoError(t, h.Remove(t.Context(), h.use(two)))
+	require.Zero(t, h.mounts())
+	require.Empty(t, h.seen())
+}
+
 // SH-25: not even an error of the notes beside a mount point says where that is.
 func TestSH25AnErrorOfANoteNamesNoPath(t *testing.T) {
 	t.Parallel()
@@ -247,7 +303,7 @@ func TestAMountThatNobodyUsesIsSeen(t *testing.T) {
 	t.Parallel()
 	h, server := begin(t), newServer()
 	require.NoError(t, h.Mount(t.Context(), h.input(server)))
-	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(h.Path(h.share)), server.String()+".use")))
+	h.forgets(server)
 	require.Equal(t, []compute.Seen{{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, compute.ServerID{})}}, h.seen())
 	require.NoError(t, h.Remove(t.Context(), h.use(compute.ServerID{})))
 	require.Zero(t, h.mounts())

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -49,6 +50,32 @@ func (a *Activities) uses(id compute.ShareID) (map[compute.ServerID]use, error) 
 		out[compute.ServerID{UUID: server}] = u
 	}
 	return out, nil
+}
+
+// others counts the other servers that use a share's mount, of those who are said to use it. Where there is none, guests are
+// asked, before anything is unmounted: a note may have been lost, with a disk's last writes or by somebody's hand.
+// Then it is written anew, so that the mount goes when that guest's server gives it up.
+func (a *Activities) others(ctx context.Context, id compute.ShareID, server compute.ServerID, uses map[compute.ServerID]use) (int, error) {
+	delete(uses, server)
+	if len(uses) > 0 {
+		return len(uses), nil
+	}
+	running, err := a.Guests.WithFolder(ctx, a.Path(id))
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, other := range running {
+		if other == server {
+			continue
+		}
+		count++
+		a.Logger.WarnContext(ctx, "a guest runs with a share that its server was not noted to use", "share", id, "server", other)
+		if err := a.noteUse(Input{Share: id, Server: other}); err != nil {
+			return 0, err
+		}
+	}
+	return count, nil
 }
 
 // noteUse writes down that a server uses a share's mount. It outlives the host's power.

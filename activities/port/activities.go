@@ -165,12 +165,17 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 func (a *Activities) Seen(ctx context.Context, in compute.SeenInput) (compute.SeenResult, error) {
 	return in.ByProject(func(cred compute.Credential, _ string, _ int) (seen []compute.Seen, next string, err error) {
 		has, err := a.Service.Attached(ctx, cred, compute.ServerID{})
+		names := map[string]bool{}
 		for _, p := range has {
-			name := p.Name
-			if !compute.IsPortName(name) {
+			name, ours := p.Name, compute.IsPortName(p.Name)
+			switch {
+			case !ours:
 				name = p.ID.String() + "/" + p.Device
+			case names[name]: // a request that the service carried out after it was sent again
+				name += "/" + p.ID.String()
 			}
-			if compute.IsPortName(name) || slices.Contains(in.Known, name) {
+			names[name] = true
+			if ours || slices.Contains(in.Known, name) {
 				seen = append(seen, compute.Seen{Kind: compute.ThingPort, Name: name})
 			}
 		}

@@ -27,7 +27,7 @@ func Reached(ctx context.Context, s Service, networks []compute.Network) ([]comp
 	service, has := s.(FloatingAddresses)
 	var ids []ID
 	for _, n := range networks {
-		if n.HasPort() {
+		if n.HasPort() && len(n.Port.Addresses) > 0 {
 			ids = append(ids, *n.Port.ID)
 		}
 	}

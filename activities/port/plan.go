@@ -42,9 +42,8 @@ func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.Ne
 		}
 		out = append(out, planned)
 	}
-	out, err := Reached(ctx, s, out)
-	if err != nil {
-		return nil, err
+	if reached, err := Reached(ctx, s, out); err == nil { // they are only shown, and seen again with the next event
+		out = reached
 	}
 	return out, checkQuota(ctx, s, cred, out)
 }
@@ -91,7 +90,7 @@ func (p *planner) plan(ctx context.Context, n compute.RequestedNetwork) (compute
 	if err == nil && n.FixedIP != "" {
 		err = network.checkAddress(n.FixedIP)
 	}
-	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name, Told: network.told()}}, err
+	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name}}.TellsOf(network.told()), err
 }
 
 // brought plans an interface on a port that its user made.
@@ -108,16 +107,19 @@ func (p *planner) brought(ctx context.Context, n compute.RequestedNetwork) (comp
 		return compute.Network{}, err
 	}
 	network, err := p.network(ctx, found.Network)
-	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name, Told: network.told()}}
+	asked := compute.Network{UUID: found.Network.String(), Tag: n.Tag, Port: &compute.Port{ID: &id, Brought: true, Label: network.Name}}.TellsOf(network.told())
 	if err == nil {
 		asked.Port.Subports, err = p.subports(ctx, found)
 	}
 	return found.Plugged(asked), err
 }
 
+// mostSubports is of how many ports of a trunk a guest is told.
+const mostSubports = 64
+
 // subports gives what a guest is told of the trunk whose parent a port is.
 func (p *planner) subports(ctx context.Context, parent Port) (all []compute.Subport, err error) {
-	for _, tagged := range parent.Trunk {
+	for _, tagged := range parent.Trunk[:min(len(parent.Trunk), mostSubports)] {
 		found, err := p.service.Get(ctx, p.cred, tagged.ID)
 		if compute.Is(err, compute.NotFound) { // it is another project's by now, or gone
 			continue
@@ -126,6 +128,9 @@ func (p *planner) subports(ctx context.Context, parent Port) (all []compute.Subp
 			return nil, err
 		}
 		network, err := p.network(ctx, found.Network)
+		if compute.Is(err, compute.Invalid) || compute.Is(err, compute.NotFound) { // he does not see it
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -188,6 +193,14 @@ func (p Port) Plugged(n compute.Network) compute.Network {
 	}
 	known.Addresses = p.addresses(known.Addresses)
 	n.MAC, n.Port, known.Status = p.MAC, &known, p.Status
+	return n
+}
+
+// Deleted gives a server's interface on a port that is no longer in the network service.
+func Deleted(n compute.Network) compute.Network {
+	known := *n.Port
+	known.Addresses, known.Status = nil, StatusDown
+	n.Port = &known
 	return n
 }
 

@@ -131,8 +131,11 @@ type Tagged struct {
 	VLAN int `json:"vlan_id"`
 }
 
-// StatusActive is the status of a port that its host has plugged.
-const StatusActive = "ACTIVE"
+// The status of a port that its host has plugged, and of one that it has not.
+const (
+	StatusActive = "ACTIVE"
+	StatusDown   = "DOWN"
+)
 
 // Address is an address of a port.
 type Address struct {

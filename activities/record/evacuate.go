@@ -140,6 +140,12 @@ func passDisks(ctx context.Context, q *schema.Queries, in EvacuateInput) error {
 	return q.ReleasePassed(ctx, schema.ReleasePassedParams{ServerID: in.Server.UUID, FromHost: in.From.UUID})
 }
 
+// noteEndorsement says that the certificates that were issued for the vTPM which the operation made are those of the server's. It
+// comes after the record of the vTPM is written, and before setNewTPM. ofNew: only where the server's vTPM was to be made.
+func noteEndorsement(ctx context.Context, q *schema.Queries, in durable.OperationInput, ofNew bool) error {
+	return q.NoteEndorsement(ctx, schema.NoteEndorsementParams{ServerID: in.Server, OperationID: string(in.Operation), OfNew: ofNew})
+}
+
 func setNewTPM(ctx context.Context, q *schema.Queries, server compute.ServerID, isNew bool) error {
 	if isNew {
 		return q.SetSystemMetadata(ctx, schema.SetSystemMetadataParams{ServerID: server, Key: compute.SystemNewTPM, Value: "yes"})

@@ -134,6 +134,9 @@ func moveServer(ctx context.Context, q *schema.Queries, in durable.OperationInpu
 	if _, err := q.MoveServer(ctx, row); err != nil {
 		return err
 	}
+	if err := noteEndorsement(ctx, q, in, false); err != nil {
+		return err
+	}
 	ids := make([]uuid.UUID, len(is.Disks))
 	for i, d := range is.Disks {
 		ids[i] = d.ID.UUID

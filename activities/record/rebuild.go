@@ -53,6 +53,9 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 				return err
 			}
 		}
+		if err := noteEndorsement(ctx, q, in.OperationInput, false); err != nil {
+			return err
+		}
 		// The new machine has run.
 		if err := setUnbooted(ctx, q, in.Server, false); err != nil {
 			return err

@@ -84,6 +84,9 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 			}
 		}
 		if runs {
+			if err := noteEndorsement(ctx, q, in.OperationInput, in.State != compute.OperationSucceeded); err != nil {
+				return err
+			}
 			if err := setNewTPM(ctx, q, in.Server, false); err != nil {
 				return err
 			}
@@ -150,6 +153,9 @@ func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) err
 			return err
 		}
 		if err := q.DetachShares(ctx, in.Server); err != nil {
+			return err
+		}
+		if err := q.DeleteEndorsements(ctx, in.Server); err != nil {
 			return err
 		}
 		if err := q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}}); err != nil {

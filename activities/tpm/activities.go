@@ -30,6 +30,7 @@ type Config struct {
 	Group    string // default DefaultGroup
 	Objects  Objects
 	Hosts    Transfers
+	Endorser Endorser // nil: libvirt makes the states of new vTPMs
 }
 
 // Guests knows which guests run.
@@ -53,13 +54,14 @@ type Activities struct {
 	Owner    Owner
 	Objects  Objects
 	Hosts    Transfers
+	Endorser Endorser
 	Guests   Guests // nil: none runs here
 }
 
 // New checks where the state is, and whose. The folder itself may not be there yet:
 // libvirt makes it with the first TPM.
 func New(cfg Config) (*Activities, error) {
-	a := &Activities{SwtpmDir: cmp.Or(cfg.SwtpmDir, DefaultSwtpmDir), Objects: cfg.Objects, Hosts: cfg.Hosts}
+	a := &Activities{SwtpmDir: cmp.Or(cfg.SwtpmDir, DefaultSwtpmDir), Objects: cfg.Objects, Hosts: cfg.Hosts, Endorser: cfg.Endorser}
 	if !filepath.IsAbs(a.SwtpmDir) {
 		return nil, fmt.Errorf("tpm: folder %q is not an absolute path", a.SwtpmDir)
 	}

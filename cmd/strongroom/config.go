@@ -158,6 +158,7 @@ type Config struct {
 	Gateway struct {
 		Listen    string `koanf:"listen"`
 		Authority string `koanf:"authority"` // folder of the certificate authority, for gateways and apis
+		Endorser  string `koanf:"endorser"`  // folder of the authority that certifies endorsement keys of vTPMs; "": nobody does
 	} `koanf:"gateway"`
 	Host     HostConfig     `koanf:"host"`
 	DevCloud DevCloudConfig `koanf:"devcloud"`

@@ -66,6 +66,12 @@ func (gatewayCommand) Run(r *run) error {
 	if err := gateway.KeepAuthority(r, pool, authority); err != nil {
 		return fmt.Errorf("gateway.authority %s: %w", cfg.Gateway.Authority, err)
 	}
+	var endorser *pki.Endorser
+	if cfg.Gateway.Endorser != "" {
+		if endorser, err = pki.EnsureEndorser(cfg.Gateway.Endorser); err != nil {
+			return fmt.Errorf("gateway.endorser: %w", err)
+		}
+	}
 	own, err := authority.Process(pki.Gateway)
 	if err != nil {
 		return err
@@ -75,7 +81,7 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Objects: objects.Blobs, Shares: shares, Logger: r.log}
+	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Images: images, Objects: objects.Blobs, Shares: shares, Endorser: endorser, Logger: r.log}
 	return serveUntil(r, "gateway", imagePatience, secured(listener, own), server.Handler(), quiet)
 }
 

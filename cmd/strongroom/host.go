@@ -242,7 +242,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 }
 
 func openTPMs(h HostConfig, from *gateway.Client, hosts agent.Client) (*tpm.Activities, error) {
-	cfg := tpm.Config{SwtpmDir: h.SwtpmState, User: h.SwtpmUser, Group: h.SwtpmGroup, Objects: hostObjects{gateway.HostObjects(from)}, Hosts: hosts}
+	cfg := tpm.Config{SwtpmDir: h.SwtpmState, User: h.SwtpmUser, Group: h.SwtpmGroup, Objects: hostObjects{gateway.HostObjects(from)}, Hosts: hosts, Endorser: from}
 	if !h.SwtpmEnabled { // its user need not be there: no state is ever laid down here
 		cfg.User, cfg.Group = "root", "root"
 	}

@@ -25,7 +25,8 @@ func (n networkRecords) Plan(ctx context.Context, cred compute.Credential, asked
 	return port.Plan(ctx, n.service, cred, asked)
 }
 
-// Renew implements api.Networks. strongroom's own user looks.
+// Renew implements api.Networks. strongroom's own user looks. A port that somebody deleted there has no addresses any more:
+// they may be another server's by now.
 func (n networkRecords) Renew(ctx context.Context, projectID string, server compute.ServerID, known []compute.Network) ([]compute.Network, error) {
 	has, err := n.service.Attached(ctx, compute.Credential{ProjectID: projectID}, server)
 	if err != nil {
@@ -33,19 +34,26 @@ func (n networkRecords) Renew(ctx context.Context, projectID string, server comp
 	}
 	now := slices.Clone(known)
 	for i, k := range now {
-		for _, p := range has {
-			if k.HasPort() && p.ID == *k.Port.ID {
-				now[i] = p.Plugged(k)
-			}
+		if !k.HasPort() {
+			continue
 		}
+		at := slices.IndexFunc(has, func(p port.Port) bool { return p.ID == *k.Port.ID })
+		if at < 0 {
+			if k.Port.Type != "" { // else it is not bound yet
+				now[i] = port.Deleted(k)
+			}
+			continue
+		}
+		now[i] = has[at].Plugged(k)
 	}
-	if now, err = port.Reached(ctx, n.service, now); err != nil {
-		return nil, err
+	reached, failure := port.Reached(ctx, n.service, now)
+	if failure == nil { // else those that are known stay
+		now = reached
 	}
 	if reflect.DeepEqual(now, known) {
-		return nil, nil
+		now = nil
 	}
-	return now, nil
+	return now, failure
 }
 
 // ServerGroups implements api.Networks.

@@ -29,8 +29,8 @@ func (a attached) Attached(context.Context, compute.Credential, compute.ServerID
 	return a.ports, nil
 }
 
-// What Neutron says now of a port goes before what was known of it. How it is plugged stays known, and so does a
-// port that Neutron has no more.
+// What Neutron says now of a port goes before what was known of it. How it is plugged stays known. A port
+// that Neutron has no more keeps no address, which may be another one's by now.
 func TestPortsAreRenewed(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, networkAccess(port.None{}), "there is no network service")
@@ -38,7 +38,7 @@ func TestPortsAreRenewed(t *testing.T) {
 	known := []compute.Network{
 		{UUID: "of a host"},
 		{UUID: "n", MAC: "fa:16:3e:00:00:01", Tag: "front", Port: &compute.Port{ID: &id, Label: "lan", Status: "DOWN", Type: compute.VIFOpenVSwitch, Bridge: "br-int", MTU: 1442}},
-		{UUID: "n", Port: &compute.Port{ID: &gone, Label: "lan"}},
+		{UUID: "n", Port: &compute.Port{ID: &gone, Label: "lan", Type: compute.VIFOpenVSwitch, Status: "ACTIVE", Addresses: []compute.PortAddress{{IP: "10.1.0.9"}}}},
 	}
 	service := attached{ports: []port.Port{{ID: id, MAC: "fa:16:3e:00:00:02", Status: port.StatusActive, Addresses: []port.Address{{IP: netip.MustParseAddr("10.1.0.7")}}}}}
 	access := networkAccess(service)
@@ -46,7 +46,7 @@ func TestPortsAreRenewed(t *testing.T) {
 	require.NoError(t, err)
 	renewed := *known[1].Port
 	renewed.Status, renewed.Addresses = "ACTIVE", []compute.PortAddress{{IP: "10.1.0.7"}}
-	want := []compute.Network{known[0], {UUID: "n", MAC: "fa:16:3e:00:00:02", Tag: "front", Port: &renewed}, known[2]}
+	want := []compute.Network{known[0], {UUID: "n", MAC: "fa:16:3e:00:00:02", Tag: "front", Port: &renewed}, {UUID: "n", Port: &compute.Port{ID: &gone, Label: "lan", Type: compute.VIFOpenVSwitch, Status: "DOWN"}}}
 	require.Equal(t, want, now)
 	now, err = access.Renew(t.Context(), "p", compute.ServerID{}, now)
 	require.NoError(t, err)

@@ -104,15 +104,15 @@ func networksOf(n compute.Network) (all []network) {
 	if n.Port == nil || len(n.Port.Addresses) == 0 {
 		return []network{byDHCP}
 	}
-	asks := false
+	asks, told := false, slices.Concat(n.Port.Static, n.Port.Told)
 	for _, a := range n.Port.Addresses {
 		ip, err := netip.ParseAddr(a.IP)
-		at := slices.IndexFunc(n.Port.Told, func(s compute.ToldSubnet) bool { return s.ID == a.Subnet })
+		at := slices.IndexFunc(told, func(s compute.ToldSubnet) bool { return s.ID == a.Subnet })
 		if err != nil || at < 0 {
 			asks = asks || err == nil && ip.Is4()
 			continue
 		}
-		one := networkOf(ip, n.Port.Told[at])
+		one := networkOf(ip, told[at])
 		if one.static != nil || !slices.ContainsFunc(all, func(o network) bool { return o.Type == one.Type }) {
 			all = append(all, one)
 		}

@@ -50,7 +50,7 @@ func TestNetworkDataWithoutDHCP(t *testing.T) {
 	six := compute.SubnetID{UUID: uuid.New()}
 	port := &compute.Port{
 		ID: &id, Type: compute.VIFOpenVSwitch, Addresses: []compute.PortAddress{{Subnet: bare, IP: "10.1.0.7"}, {Subnet: six, IP: "fd00::7"}},
-		Told: []compute.ToldSubnet{{
+		Static: []compute.ToldSubnet{{
 			ID: bare, Prefix: netip.MustParsePrefix("10.1.0.0/22"), Gateway: netip.MustParseAddr("10.1.0.1"), DNS: []netip.Addr{netip.MustParseAddr("192.0.2.53")},
 			Routes: []compute.ToldRoute{{To: netip.MustParsePrefix("192.0.2.0/24"), Via: netip.MustParseAddr("10.1.0.9")}},
 		}, {ID: six, Prefix: netip.MustParsePrefix("fd00::/64"), Gateway: netip.MustParseAddr("fd00::1")}},

@@ -30,6 +30,6 @@ SELECT EXISTS (SELECT FROM ledger WHERE kind = 'port' AND name = $1 AND state <>
 -- name: SetServerNetworks :exec
 UPDATE servers SET networks = $2 WHERE id = $1;
 
--- name: RenewServerNetworks :exec
+-- name: RenewServerNetworks :execrows
 -- What the network service says now of ports; nothing where they changed since they were looked at.
 UPDATE servers SET networks = sqlc.arg(networks) WHERE id = sqlc.arg(id) AND networks = sqlc.arg(was)::jsonb AND current_operation = '';

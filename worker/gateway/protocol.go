@@ -186,6 +186,8 @@ const (
 	pathPassphrase = "/v1/passphrase"
 	pathShare      = "/v1/share"
 
+	pathEndorsement = "/v1/endorsement"
+
 	pathTemporalKey = "/v1/host/temporal-key"
 	pathTransfer    = "/v1/transfer"
 	pathArrival     = "/v1/arrival"

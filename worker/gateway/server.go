@@ -35,6 +35,7 @@ type Server struct {
 	Images    image.Library
 	Objects   object.Blobs
 	Shares    Shares
+	Endorser  *pki.Endorser // of vTPMs; nil: none
 	Logger    *slog.Logger
 	// Again is after how long a stream's host is looked at again; 0: AskAgain.
 	Again time.Duration
@@ -73,6 +74,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathVolume:                        volume,
 		"POST " + pathPassphrase:                    s.passphrase,
 		"POST " + pathShare:                         s.shareExport,
+		"POST " + pathEndorsement:                   s.endorse,
 		"POST " + pathTransfer:                      transfer,
 		"POST " + pathArrival:                       arrival,
 		"POST " + pathDeparture:                     departure,

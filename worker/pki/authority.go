@@ -44,12 +44,14 @@ type Authority struct {
 
 // Ensure opens the authority of a folder, and makes it if there is none. Several
 // processes may call it at once.
-func Ensure(dir string) (*Authority, error) {
+func Ensure(dir string) (*Authority, error) { return ensure(dir, "strongroom") }
+
+func ensure(dir, name string) (*Authority, error) {
 	a, err := Open(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return a, err
 	}
-	if err := create(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := create(dir, name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return Open(dir)
@@ -78,13 +80,13 @@ func Open(dir string) (*Authority, error) {
 
 // create makes an authority in a new folder, which appears with both files in it.
 // fs.ErrExist: there is one.
-func create(dir string) error {
+func create(dir, name string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "strongroom"},
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-clockSkew), NotAfter: time.Now().Add(authorityLifetime),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}

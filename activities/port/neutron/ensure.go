@@ -25,7 +25,8 @@ func (s *Service) Ensure(ctx context.Context, in port.EnsureInput) (port.Port, e
 	if err != nil {
 		return port.Port{}, err
 	}
-	for range 2 {
+	var failure error
+	for tried := false; ; tried = true {
 		found, err := named(ctx, client, in.Credential, in.Name)
 		if err != nil {
 			return port.Port{}, err
@@ -38,11 +39,16 @@ func (s *Service) Ensure(ctx context.Context, in port.EnsureInput) (port.Port, e
 			}
 			return found[0].port(), nil
 		}
-		if err := create(ctx, client, in); err != nil {
-			return port.Port{}, err
+		if failure != nil { // what has the address, or the last one of the quota, is no earlier try of this
+			return port.Port{}, failure
+		}
+		if tried {
+			return port.Port{}, compute.Errorf(compute.Unavailable, "the network service made port %s and does not list it", in.Name)
+		}
+		if failure = create(ctx, client, in); compute.Is(failure, compute.Unavailable) {
+			return port.Port{}, failure
 		}
 	}
-	return port.Port{}, compute.Errorf(compute.Unavailable, "the network service made port %s and does not list it", in.Name)
 }
 
 // named gives the project's ports of a name, the one that stays first.

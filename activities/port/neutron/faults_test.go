@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/port"
@@ -194,7 +196,13 @@ func TestDoublesAreSettled(t *testing.T) {
 	first, err := b.Service.Ensure(t.Context(), in)
 	require.NoError(t, err)
 	time.Sleep(1100 * time.Millisecond) // Neutron's times are of seconds
-	double()
+	other := double()
+	seen, err := (&port.Activities{Service: b.Service}).Seen(t.Context(), compute.SeenInput{
+		Projects: []compute.Access{{Project: b.Owner.ProjectID, Credentials: []compute.Credential{b.Owner}}},
+	})
+	require.NoError(t, err)
+	require.Len(t, seen.Seen, 2, "the audit sees both, until they are settled")
+	require.Contains(t, []string{in.Name + "/" + first.ID.String(), in.Name + "/" + other.String()}, max(seen.Seen[0].Name, seen.Seen[1].Name))
 	kept, err := b.Again.Ensure(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, first.ID, kept.ID)
@@ -208,6 +216,33 @@ func TestDoublesAreSettled(t *testing.T) {
 	all, err := b.Service.List(t.Context(), b.Owner)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+// An earlier attempt that Neutron carries out late has the address that a later one asks for: it is the port.
+func TestAnAddressThatAnEarlierAttemptHas(t *testing.T) {
+	t.Parallel()
+	b, p := behind(t)
+	in := port.EnsureInput{
+		Credential: b.Owner, Name: compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0"), Server: compute.ServerID{UUID: uuid.New()},
+		Network: b.network(t, 20), Address: netip.MustParseAddr("10.1.0.77"),
+	}
+	var late port.Port
+	p.before = func(method string) {
+		if method == http.MethodPost {
+			p.before = nil
+			var err error
+			late, err = b.Again.Ensure(t.Context(), in)
+			require.NoError(t, err)
+		}
+	}
+	got, err := b.Service.Ensure(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, late.ID, got.ID)
+
+	in.Name = compute.PortName(compute.OperationID("req-"+uuid.NewString()), "nic0")
+	_, err = b.Service.Ensure(t.Context(), in)
+	require.ErrorContains(t, err, "is already in use")
+	require.NoError(t, ports.Delete(t.Context(), b.user, late.ID.String()).ExtractErr())
 }
 
 // strongroom's own user that does not see a project's ports takes none for gone.

@@ -75,7 +75,7 @@ func (l Layout) settings(in surroundings) map[string]any {
 		"trusts":        map[string]any{"backend": "local", "path": l.path("trusts")},
 		"credentials":   map[string]any{"key": l.path("credentials.key")},
 		"networks":      networkSettings(in.networks),
-		"gateway":       map[string]any{"listen": l.gatewayAddr(), "authority": l.Authority()},
+		"gateway":       map[string]any{"listen": l.gatewayAddr(), "authority": l.Authority(), "endorser": l.path("endorser")},
 		// The machine is its user's own: all of it may be used.
 		"quota": map[string]any{"instances": -1, "cores": -1, "ram": -1, "disk": -1},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,8 +36,39 @@ func reportTPM(c *console) {
 	t := transport.FromReadWriter(dev)
 	pcr, err := readPCR(t, 0)
 	c.say("tpm version=2.0 interface=%s pcr0=%x err=%v", tpmInterface(), pcr, err)
+	for _, index := range []tpm2.TPMHandle{0x01c00002, 0x01c00016} {
+		if data, err := readArea(t, index); err != nil {
+			c.say("tpm certificate=0x%08x err=%v", index, err)
+		} else {
+			c.say("tpm certificate=0x%08x sha256=%x err=<nil>", index, sha256.Sum256(data))
+		}
+	}
 	n, err := countUp(t)
 	c.say("tpm nvcount=%d err=%v", n, err)
+}
+
+// readArea gives what the TPM keeps at an index, which all may read.
+func readArea(t transport.TPM, index tpm2.TPMHandle) ([]byte, error) {
+	public, err := tpm2.NVReadPublic{NVIndex: index}.Execute(t)
+	if err != nil {
+		return nil, err
+	}
+	area, err := public.NVPublic.Contents()
+	if err != nil {
+		return nil, err
+	}
+	named := tpm2.NamedHandle{Handle: index, Name: public.NVName}
+	var data []byte
+	for len(data) < int(area.DataSize) {
+		size := min(area.DataSize-uint16(len(data)), 512)
+		by := tpm2.AuthHandle{Handle: index, Name: public.NVName, Auth: tpm2.PasswordAuth(nil)}
+		part, err := tpm2.NVRead{AuthHandle: by, NVIndex: named, Size: size, Offset: uint16(len(data))}.Execute(t)
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, part.Data.Buffer...)
+	}
+	return data, nil
 }
 
 // tpmInterface tells TIS from CRB by the kernel driver that took the device.
