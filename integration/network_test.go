@@ -321,8 +321,8 @@ func (c *testCloud) isReachedFromOutside(t *testing.T, user *gophercloud.Service
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // Neutron tells of it
 		return addressesOf(c.becomes(t, id, "ACTIVE"))[floating.FloatingIP] == "floating"
-	}, time.Minute, 100*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(greetingAt(floating.FloatingIP), "hello from ") }, time.Minute, 100*time.Millisecond)
+	}, settleTimeout, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(greetingAt(floating.FloatingIP), "hello from ") }, settleTimeout, 100*time.Millisecond)
 	return floating.ID
 }
 
