@@ -295,7 +295,7 @@ func (c *testCloud) isToldOfIPv6(t *testing.T, id string) {
 	require.NoError(t, line.conn.Close())
 	require.Contains(t, said, `"type":"ipv4_dhcp"`)
 	require.Contains(t, said, `"type":"ipv6_slaac"`)
-	require.Contains(t, said, `"ip_address":"`+six+`","netmask":"ffff:ffff:ffff:ffff::","routes":[{"network":"::","netmask":"::","gateway":"fd00::1"}]`)
+	require.Contains(t, said, `"ip_address":"`+six+`","netmask":"ffff:ffff:ffff:ffff::","routes":[{"network":"::","netmask":"::","gateway":"fd00::"}]`)
 }
 
 // isReachedFromOutside requires that a server has a floating address, at which it answers outside of its network, and gives that's id.
