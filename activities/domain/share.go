@@ -116,10 +116,7 @@ func (a *Activities) WithFolder(ctx context.Context, path string) (servers []com
 		}
 		servers = nil
 		for _, dom := range active {
-			has, err := mayHaveFolder(l, dom, path)
-			if err == nil && has {
-				has, err = hasFolder(l, dom, path)
-			}
+			has, err := hasFolder(l, dom, path)
 			if err != nil {
 				return err
 			}
@@ -132,22 +129,17 @@ func (a *Activities) WithFolder(ctx context.Context, path string) (servers []com
 	return servers, err
 }
 
-// mayHaveFolder reports whether the name of a folder's parent, which is a share's, is anywhere in a domain's description: others,
-// which may be anybody's, are not read.
-func mayHaveFolder(l *libvirt.Libvirt, dom libvirt.Domain, path string) (bool, error) {
+// hasFolder reports whether a domain has a folder of the host as the source of a file system. One that has just ended has none.
+// A description in which the name of the folder's parent, which is a share's, is nowhere is not parsed: it may be anybody's.
+func hasFolder(l *libvirt.Libvirt, dom libvirt.Domain, path string) (bool, error) {
 	text, err := l.DomainGetXMLDesc(dom, 0)
 	if isCode(err, libvirt.ErrNoDomain) {
 		return false, nil
 	}
-	return strings.Contains(text, filepath.Base(filepath.Dir(path))), err
-}
-
-// hasFolder reports whether a domain has a folder of the host as the source of a file system. One that has just ended has none.
-func hasFolder(l *libvirt.Libvirt, dom libvirt.Domain, path string) (bool, error) {
-	devices, err := devicesOf(l, dom, 0)
-	if isCode(err, libvirt.ErrNoDomain) {
-		return false, nil
+	if err != nil || !strings.Contains(text, filepath.Base(filepath.Dir(path))) {
+		return false, err
 	}
+	devices, err := devicesIn(dom, text)
 	return slices.ContainsFunc(devices.Filesystems, func(f libvirtxml.DomainFilesystem) bool { return folderOf(f) == path }), err
 }
 
@@ -157,6 +149,11 @@ func devicesOf(l *libvirt.Libvirt, dom libvirt.Domain, view libvirt.DomainXMLFla
 	if err != nil {
 		return libvirtxml.DomainDeviceList{}, err
 	}
+	return devicesIn(dom, text)
+}
+
+// devicesIn are the devices in a domain's description.
+func devicesIn(dom libvirt.Domain, text string) (libvirtxml.DomainDeviceList, error) {
 	var doc libvirtxml.Domain
 	if err := doc.Unmarshal(text); err != nil {
 		return libvirtxml.DomainDeviceList{}, compute.Errorf(compute.Corrupt, "server %s: what libvirt says of its domain cannot be read: %w", uuid.UUID(dom.UUID), err)
