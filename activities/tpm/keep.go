@@ -124,14 +124,25 @@ func packCopy(kept string) ([]byte, error) {
 // lay makes a state folder of a tar, or one without state, in the place of what is there. The
 // folder has its name once it is whole.
 func (a *Activities) lay(ctx context.Context, server compute.ServerID, data []byte, m mark, dir string) error {
+	return a.fill(ctx, server, data, m, dir, func(string) error { return nil })
+}
+
+// fill is lay of a folder to which add adds.
+func (a *Activities) fill(ctx context.Context, server compute.ServerID, data []byte, m mark, dir string, add func(draft string) error) error {
 	draft := a.draft(server)
 	defer os.RemoveAll(draft)
 	err := os.RemoveAll(draft)
 	if err == nil {
 		err = a.Owner.unpack(data, draft)
 	}
+	if err == nil {
+		err = add(draft)
+	}
 	if err == nil && m != (mark{}) {
 		err = m.write(draft)
+	}
+	if err == nil {
+		err = syncDir(draft)
 	}
 	if err == nil {
 		err = ctx.Err()

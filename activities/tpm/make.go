@@ -80,41 +80,25 @@ func (a *Activities) makeState(ctx context.Context, of compute.FreshTPM, passphr
 	// The kernel ends the children of a worker that was killed when the thread ends that forked them, so this one stays.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	draft, dir := a.draft(of.Server), a.dir(of.Server)
-	defer os.RemoveAll(draft)
-	err := os.RemoveAll(draft)
-	if err == nil {
-		err = a.Owner.unpack(emptyTar, draft)
-	}
-	state := filepath.Join(draft, stateDir)
-	if err == nil {
-		err = os.Mkdir(state, 0o700)
-	}
-	if err == nil {
-		err = os.Chown(state, a.Owner.UID, a.Owner.GID)
-	}
-	if err == nil {
-		err = a.setUp(ctx, state, passphrase)
-	}
-	if err == nil {
-		err = a.endorse(ctx, of, state, passphrase)
-	}
-	if err == nil {
-		err = mark{Operation: of.Operation, Began: of.Began, PutBack: readMark(dir).PutBack}.write(draft)
-	}
-	if err == nil {
-		err = errors.Join(syncFiles(state), syncDir(draft))
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = exchange(draft, dir)
-	}
-	if err == nil {
-		err = syncDir(a.SwtpmDir)
-	}
-	return err
+	dir := a.dir(of.Server)
+	m := mark{Operation: of.Operation, Began: of.Began, PutBack: readMark(dir).PutBack}
+	return a.fill(ctx, of.Server, emptyTar, m, dir, func(draft string) error {
+		state := filepath.Join(draft, stateDir)
+		err := os.Mkdir(state, 0o700)
+		if err == nil {
+			err = os.Chown(state, a.Owner.UID, a.Owner.GID)
+		}
+		if err == nil {
+			err = a.setUp(ctx, state, passphrase)
+		}
+		if err == nil {
+			err = a.endorse(ctx, of, state, passphrase)
+		}
+		if err == nil {
+			err = syncFiles(state)
+		}
+		return err
+	})
 }
 
 // emptyTar is the end of a tar.
