@@ -1,7 +1,6 @@
 package strongroom_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/source"
 )
 
 var (
@@ -29,21 +30,17 @@ func TestTheTableOfFindingsIsTrue(t *testing.T) {
 	_, table, found := strings.Cut(string(text), "\n## What was found, and the tests of it\n")
 	require.True(t, found)
 	packages, tests := map[string][]string{}, map[string]bool{} // of each finding; all
-	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && path != "." && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
+	require.NoError(t, source.GoFiles(".", func(path string, text []byte) error {
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
 		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		for _, m := range testFunction.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range testFunction.FindAllStringSubmatch(string(text), -1) {
 			tests[m[1]] = true
 			if id := ofFinding.FindStringSubmatch(m[1]); id != nil && !slices.Contains(packages[id[1]], filepath.Dir(path)) {
 				packages[id[1]] = append(packages[id[1]], filepath.Dir(path))
 			}
 		}
-		return err
+		return nil
 	}))
 	named := func(text string) (out []string) {
 		for _, m := range quoted.FindAllStringSubmatch(text, -1) {

@@ -3,9 +3,7 @@ package strongroom_test
 import (
 	"go/scanner"
 	"go/token"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/source"
 )
 
 var (
@@ -50,13 +50,11 @@ func TestMessagesOfTroubleshootingAreThoseOfTheCode(t *testing.T) {
 func textsOf(t *testing.T, folders ...string) (texts []string) {
 	t.Helper()
 	for _, folder := range folders {
-		require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
+		require.NoError(t, source.GoFiles(folder, func(path string, text []byte) error {
+			if !strings.HasSuffix(path, "_test.go") {
+				texts = append(texts, literals(text)...)
 			}
-			source, err := os.ReadFile(path)
-			texts = append(texts, literals(source)...)
-			return err
+			return nil
 		}))
 	}
 	return texts

@@ -5,14 +5,15 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
-	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"strongroom/deploy/source"
 )
 
 const (
@@ -29,22 +30,12 @@ type naming struct {
 
 // rowsNamed finds the rows that the tests below a folder name.
 func rowsNamed(root string) (found []naming, err error) {
-	tree := os.DirFS(root)
-	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
+	err = source.GoFiles(root, func(name string, text []byte) error {
+		folder, err := filepath.Rel(root, filepath.Dir(name))
+		if err != nil || folder == itself || !strings.HasSuffix(name, "_test.go") {
 			return err
 		}
-		if d.IsDir() && (name == itself || name != "." && strings.HasPrefix(d.Name(), ".")) {
-			return fs.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		text, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return err
-		}
-		more, err := namedIn(path.Join(module, path.Dir(name)), string(text))
+		more, err := namedIn(path.Join(module, folder), string(text))
 		found = append(found, more...)
 		return err
 	})
