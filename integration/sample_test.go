@@ -48,7 +48,7 @@ func cutsOfAll(operation string, activities []string) []string {
 }
 
 // sampled reports whether the run has a sample of the points, and not all of them.
-func sampled() bool { return !full() && !strings.Contains(flagText("test.run"), "/") }
+func sampled() bool { return !full() && !strings.Contains(seed.Asked(), "/") }
 
 func callsAService(activity string) bool {
 	thing, _, _ := strings.Cut(activity, ".")

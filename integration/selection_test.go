@@ -3,7 +3,6 @@ package integration_test
 import (
 	"embed"
 	"errors"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -229,12 +228,10 @@ func choose() error {
 	all = sampleOf(all, seed.Text())
 	var out []string
 	for name, d := range all {
-		if !d.chosen(leansOn(), full(), flagText("test.run")) {
+		if !d.chosen(leansOn(), full(), seed.Asked()) {
 			out = append(out, name)
 		}
 	}
 	fmt.Printf("back end %s, %s=%s: %d of %d tests\n", leansOn(), seed.Variable, seed.Text(), len(all)-len(out), len(all))
 	return seed.Skip(out...)
 }
-
-func flagText(name string) string { return flag.Lookup(name).Value.String() }

@@ -24,7 +24,7 @@ func Dice(text, purpose string) *rand.Rand {
 
 // whole reports whether this run has every test and every case: FullVariable is set, or -run asks for tests by name.
 func whole() bool {
-	return os.Getenv(FullVariable) != "" || flag.Lookup("test.run").Value.String() != ""
+	return os.Getenv(FullVariable) != "" || Asked() != ""
 }
 
 // Chosen reports of each of n cases of a test whether this run has it: a quarter of them, and one at least, as the seed chooses

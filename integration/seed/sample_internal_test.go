@@ -1,6 +1,7 @@
 package seed
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -26,4 +27,29 @@ func TestSamplesLeaveAQuarterOfTheTests(t *testing.T) {
 	for _, name := range names {
 		require.True(t, seen[name], name)
 	}
+}
+
+// Without a seed of its own, each commit and each clone has the same sample.
+func TestTheDefaultSampleIsFixed(t *testing.T) {
+	t.Setenv(Variable, "")
+	t.Chdir(t.TempDir()) // no repository
+	require.Equal(t, fixed, Text())
+	t.Setenv(Variable, "another")
+	require.Equal(t, "another", Text())
+}
+
+// -run has every case of the tests that it names, except in a second try, which has the cases of the first.
+func TestASecondTryHasTheSameSample(t *testing.T) {
+	t.Setenv(FullVariable, "")
+	t.Setenv(RetryVariable, "")
+	pattern := flag.Lookup("test.run").Value
+	defer func(was string) { require.NoError(t, pattern.Set(was)) }(pattern.String())
+	require.NoError(t, pattern.Set(""))
+	sample := Chosen("purpose", 20)
+	require.NoError(t, pattern.Set("^TestOne$"))
+	require.NotContains(t, Chosen("purpose", 20), false)
+	require.Equal(t, "^TestOne$", Asked())
+	t.Setenv(RetryVariable, "1")
+	require.Equal(t, sample, Chosen("purpose", 20))
+	require.Empty(t, Asked())
 }
