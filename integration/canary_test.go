@@ -143,7 +143,7 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	c.becomes(t, s.ID, "ACTIVE")
 	c.hasShare(t, s.ID, shared, "active")
 	told := c.toldOf(t, "-demo", s.ID, shared)
-	require.Empty(t, places.in(told))
+	require.Empty(t, places.in(told), invariant+"its user is told where a share is")
 	require.NotContains(t, string(told), mounted)
 	require.NotEmpty(t, places.in(c.toldOf(t, "-admin", s.ID, shared)), "an administrator is told, and the search finds it")
 	require.NoError(t, c.rotate(t, "-demo", s.ID, nil)) // the new passphrases are read below
@@ -165,14 +165,14 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 	require.NotEmpty(t, known.in([]byte(base64.StdEncoding.EncodeToString([]byte("xx"+api.Token()+"x")))))
 	nowhere := func(text []byte, where string) {
 		t.Helper()
-		require.Empty(t, known.in(text), where)
-		require.Empty(t, places.in(text), where)
-		require.Empty(t, tokens.Find(text), where)
+		require.Empty(t, known.in(text), invariant+where)
+		require.Empty(t, places.in(text), invariant+where)
+		require.Empty(t, tokens.Find(text), invariant+where)
 		if strings.HasPrefix(where, "history ") || where == "the database" || strings.HasPrefix(where, filepath.Dir(c.LogFile("api"))) {
 			require.NotContains(t, string(text), mounted, where)
 		}
 	}
-	require.Empty(t, known.in(seen), "arguments and environments of processes")
+	require.Empty(t, known.in(seen), invariant+"arguments and environments of processes")
 	search(t, c, s.ID, nowhere, passwordFile)
 }
 

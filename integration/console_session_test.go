@@ -139,7 +139,7 @@ func (c *testCloud) nowhere(t *testing.T, tokens ...string) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, token := range tokens {
-			require.NotContains(t, string(text), token, file)
+			require.NotContains(t, string(text), token, invariant+file)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func TestEvacuateKeepsDisksOnStorageThatHostsShare(t *testing.T) {
 	c.counts(t, id, 2, 2, 1) // the disk goes on, the TPM's state was the dead host's alone
 
 	c.powerOn(t, b)
-	require.Equal(t, 1, copies(id))
+	oneCopy(t, id)
 	c.forceDown(t, b, false)
 	require.Eventually(t, func() bool { return c.evacuations(t, id)[0] == "completed" }, settleTimeout, time.Second)
 	require.Empty(t, c.remains(t, b, id).Domain)

@@ -92,7 +92,7 @@ func (d *drainage) leave(t *testing.T, point string) {
 		d.startAgain(t, d.runs.id)
 	}
 	d.becomes(t, d.runs.id, "ACTIVE")
-	require.Equal(t, 1, copies(d.runs.id))
+	oneCopy(t, d.runs.id)
 	for _, m := range []*mover{d.off, d.runs} {
 		d.requireOn(t, d.to, m.id)
 		d.hasNothingSoon(t, d.from, m.id)

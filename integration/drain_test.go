@@ -133,7 +133,7 @@ func TestDrain(t *testing.T) {
 	for _, id := range []string{runs, owners} {
 		c.becomes(t, id, "ACTIVE")
 		c.requireOn(t, to, id)
-		require.Equal(t, 1, copies(id))
+		oneCopy(t, id)
 		c.hasNothing(t, from, id)
 	}
 
@@ -153,11 +153,11 @@ func TestDrain(t *testing.T) {
 	}
 	c.becomes(t, restarted, "ACTIVE")
 	c.requireOn(t, to, restarted)
-	require.Equal(t, 1, copies(restarted))
+	oneCopy(t, restarted)
 	c.hasNothing(t, from, restarted)
 	c.becomes(t, unreadable, "ACTIVE")
 	c.requireOn(t, from, unreadable)
-	require.Equal(t, 1, copies(unreadable), "it was not touched")
+	oneCopy(t, unreadable, "it was not touched")
 
 	c.delete(t, unreadable)
 	ended, err = c.drain(t, from, "--wait", "--timeout", settleTimeout.String())

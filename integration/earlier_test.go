@@ -104,7 +104,7 @@ func TestEE41HostsOfTwoReleases(t *testing.T) {
 	c.counts(t, id, 4, 2, 4)
 	for _, to := range []stack.Host{newer, older} {
 		c.movesRunning(t, id, to)
-		require.Equal(t, 1, copies(id))
+		oneCopy(t, id)
 		require.Empty(t, c.audit(t).Findings)
 	}
 	c.hasNothing(t, newer, id)

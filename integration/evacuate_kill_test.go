@@ -103,7 +103,7 @@ func (e evacuees) leaves(t *testing.T, id, point string) {
 		require.Equal(t, "ACTIVE", s.Status, "%s; fault: %s", e.newestAction(t, id).Message, s.Fault.Message)
 	}
 	e.requireOn(t, e.to, id)
-	require.Equal(t, 1, copies(id))
+	oneCopy(t, id)
 	require.Zero(t, e.remains(t, e.to, id).Secrets, "libvirt's secrets are lent for a start")
 }
 

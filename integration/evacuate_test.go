@@ -172,7 +172,7 @@ func TestEvacuate(t *testing.T) {
 	c.powerOn(t, h)
 	c.isDown(t, h, true) // until the operator says that it is none any more
 	for _, server := range []string{id, plain, off} {
-		require.Equal(t, 1, copies(server))
+		oneCopy(t, server)
 		require.NotEmpty(t, c.remains(t, h, server).Domain)
 	}
 	c.forceDown(t, h, false)
@@ -204,7 +204,7 @@ func TestAHostReturnsWithAGuestThatWasEvacuated(t *testing.T) {
 	c.evacuate(t, id, "2.95")
 	c.becomes(t, id, "SHUTOFF")
 	c.requireOn(t, to, id)
-	require.Equal(t, 1, copies(id), "on the host that should be fenced")
+	oneCopy(t, id, "on the host that should be fenced")
 	require.NotEmpty(t, c.systemMetadata(t, id, "tpm_new"))
 
 	c.signalWorker(t, h, syscall.SIGCONT)

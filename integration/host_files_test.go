@@ -121,7 +121,7 @@ func (w *hostLooks) inMemoryIsClean(t *testing.T, h stack.Host) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, found := range w.inMemory(t, h) {
-		t.Errorf("host %d, while an operation runs on %q: %s", h.Number, w.busy, found)
+		t.Errorf(invariant+"host %d, while an operation runs on %q: %s", h.Number, w.busy, found)
 	}
 }
 

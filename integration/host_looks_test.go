@@ -135,7 +135,7 @@ func (w *hostLooks) whileItWaits(t *testing.T, at held, over chan struct{}) (sta
 		w.memoryIsClean(t, h)
 		w.inMemoryIsClean(t, h)
 		for _, found := range w.inFiles(t, h, duringOperations, w.anywhere()) {
-			t.Errorf("during an operation: %s", found)
+			t.Errorf(invariant+"during an operation: %s", found)
 		}
 	}
 	return append(states, w.task(t))
@@ -234,17 +234,17 @@ func (w *hostLooks) memoryIsClean(t *testing.T, h stack.Host) {
 	known := maps.Clone(w.known)
 	maps.Copy(known, w.atRest(h))
 	if found := known.finder()(memory); len(found) > 0 {
-		t.Errorf("while an operation runs on %q, the memory of host %d's worker holds %v", w.busy, h.Number, found)
+		t.Errorf(invariant+"while an operation runs on %q, the memory of host %d's worker holds %v", w.busy, h.Number, found)
 	}
 	if w.hasToken(memory) {
-		t.Errorf("the memory of host %d's worker holds a token", h.Number)
+		t.Errorf(invariant+"the memory of host %d's worker holds a token", h.Number)
 	}
 }
 
 func (w *hostLooks) filesAreClean(t *testing.T) {
 	t.Helper()
 	for _, h := range w.hosts {
-		require.Empty(t, w.inFiles(t, h, ofFile, w.anywhere()), hostName(t, h))
+		require.Empty(t, w.inFiles(t, h, ofFile, w.anywhere()), invariant+hostName(t, h))
 	}
 }
 
@@ -260,8 +260,8 @@ func (w *hostLooks) processesAreClean(t *testing.T) {
 			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, what))
 			require.NoError(t, err)
 			require.NotEmpty(t, text)
-			require.Empty(t, w.anywhere().in(text), what)
-			require.False(t, w.hasToken(text), what)
+			require.Empty(t, w.anywhere().in(text), invariant+what)
+			require.False(t, w.hasToken(text), invariant+what)
 		}
 		open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 		require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestLiveMigrateByAnAdministratorWithoutTheKeys(t *testing.T) {
 		line := c.serial(t, id)
 		require.Equal(t, i+2, line.counts(), "its TPM counts on while it runs")
 		require.NoError(t, line.conn.Close())
-		require.Equal(t, 1, copies(id))
+		oneCopy(t, id)
 		require.Len(t, c.kept(t, to, id), 4)
 		require.Zero(t, c.remains(t, to, id).Secrets)
 		require.Equal(t, keys, c.keysOf(t, id))
@@ -125,7 +125,7 @@ func TestLiveMigrateKilledWhileKeysAreHandedOn(t *testing.T) {
 		c.becomes(t, id, "ACTIVE")
 		c.requireOn(t, to, id)
 		c.hasNothingSoon(t, from, id)
-		require.Equal(t, 1, copies(id), k.point)
+		oneCopy(t, id, k.point)
 		require.Len(t, c.kept(t, to, id), 2, k.point)
 		require.Empty(t, c.audit(t).Findings, k.point)
 	}

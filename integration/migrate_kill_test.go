@@ -90,7 +90,7 @@ func (m *mover) migrates(t *testing.T, point string) {
 		m.becomes(t, m.id, "VERIFY_RESIZE")
 	}
 	m.requireOn(t, m.to, m.id)
-	require.Equal(t, 1, copies(m.id))
+	oneCopy(t, m.id)
 	require.Empty(t, m.audit(t).Findings)
 }
 
@@ -158,7 +158,7 @@ func (m *mover) another(t *testing.T, point string) {
 		m.hasNothingSoon(t, h, id)
 	}
 	m.nothingIsLeftInTime(t)
-	require.Equal(t, 1, copies(m.id), "the first one runs on")
+	oneCopy(t, m.id, "the first one runs on")
 }
 
 // isBack requires that the server runs on its host, with what its guest had, and that the other
@@ -166,7 +166,7 @@ func (m *mover) another(t *testing.T, point string) {
 func (m *mover) isBack(t *testing.T, note string, counted int) {
 	t.Helper()
 	m.requireOn(t, m.from, m.id)
-	require.Equal(t, 1, copies(m.id))
+	oneCopy(t, m.id)
 	m.hasNothingSoon(t, m.to, m.id)
 	m.nothingIsLeftInTime(t)
 	require.Zero(t, m.remains(t, m.from, m.id).Secrets, "libvirt's secrets are lent for a start")

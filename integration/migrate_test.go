@@ -34,7 +34,7 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	require.Contains(t, c.refusedBecause(t, id), "check_secrets: ")
 	c.requireOn(t, a, id)
-	require.Equal(t, 1, copies(id), "the keys are its owner's")
+	oneCopy(t, id, "the keys are its owner's")
 
 	c.shutOff(t, id)
 	before := c.remains(t, a, id)
@@ -68,7 +68,7 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
 	c.becomes(t, id, "VERIFY_RESIZE")
 	c.requireOn(t, a, id)
-	require.Equal(t, 1, copies(id))
+	oneCopy(t, id)
 	require.Empty(t, c.audit(t).Findings)
 	c.revert(t, id)
 	c.counts(t, id, 2, 3, 3)
@@ -97,7 +97,7 @@ func (c *testCloud) resizeTo(t *testing.T, to stack.Host, id string) {
 	t.Helper()
 	c.resize(t, id, largerTPM)
 	c.requireOn(t, to, id)
-	require.Equal(t, 1, copies(id))
+	oneCopy(t, id)
 	require.Empty(t, c.audit(t).Findings)
 }
 

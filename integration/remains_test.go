@@ -124,7 +124,7 @@ func (c *testCloud) hasNothingSoon(t *testing.T, h stack.Host, id string) {
 // hasNothing requires that nothing of a server is on a host that is on.
 func (c *testCloud) hasNothing(t *testing.T, h stack.Host, id string) {
 	t.Helper()
-	require.Equal(t, remains{}, c.remains(t, h, id), "what %s has of server %s", hostName(t, h), id)
+	require.Equal(t, remains{}, c.remains(t, h, id), invariant+"what %s has of server %s", hostName(t, h), id)
 }
 
 func filesOf(t *testing.T, dir string) files {

@@ -436,10 +436,10 @@ func TestSH18AShareOfCephFS(t *testing.T) {
 	require.Len(t, c.accessRules(t, s), 1, "the test's own")
 	c.nothingIsLeft(t)
 	require.Contains(t, string(seen), filepath.Join(c.State, "mounts", s.id), "ceph-fuse is among the processes that were seen")
-	require.NotContains(t, string(seen), rules[1].Key)
+	require.NotContains(t, string(seen), rules[1].Key, invariant+"arguments and environments of processes")
 	nowhere := func(text []byte, where string) {
 		t.Helper()
-		require.Empty(t, known.in(text), where)
+		require.Empty(t, known.in(text), invariant+where)
 	}
 	search(t, c, id, nowhere, "")
 }

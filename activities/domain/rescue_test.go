@@ -78,7 +78,7 @@ func TestRescueWithAnEncryptedImage(t *testing.T) {
 	h.boots(t, s.RescuedWith(d), 1, "TG rootdisk boots=1 err=<nil>", "TG disk name=vdb mib=64 content=ext4")
 	h.ask(t, s, "write note not-in-clear", "TG write file=note err=<nil>")
 	h.boots(t, s.RescuedWith(d), 2, "TG rootdisk boots=2 err=<nil>") // a reboot by force
-	require.Empty(t, grep(t, filepath.Join(h.InstancesDir, s.ID.String(), d.Name()), "not-in-clear"))
+	require.Empty(t, grep(t, filepath.Join(h.InstancesDir, s.ID.String(), d.Name()), "not-in-clear"), "INVARIANT: a rescue disk is in clear")
 	h.boots(t, s, 3, "TG rootdisk boots=2 err=<nil>")
 
 	right := h.keys.change(t, *key, compute.DiskPassphraseBytes)

@@ -56,8 +56,8 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 		require.Contains(t, strings.Join(said, "\n"), "TG tpm version=2.0 interface=crb pcr0=")
 		h.ask(t, s, "write /dev/vdb kept", "TG write file=/dev/vdb err=<nil>")
 		for _, kept := range h.keys.values {
-			require.Empty(t, grep(t, h.daemon.LogDir(), kept))
-			require.Empty(t, grep(t, h.daemon.SecretsDir()+"/..", kept))
+			require.Empty(t, grep(t, h.daemon.LogDir(), kept), "INVARIANT: a passphrase is in a log")
+			require.Empty(t, grep(t, h.daemon.SecretsDir()+"/..", kept), "INVARIANT: a passphrase is in a file of libvirt")
 		}
 
 		for range 2 {
@@ -69,7 +69,7 @@ func TestServerLivesThroughStopAndStart(t *testing.T) {
 		require.Zero(t, qemus(t, s))
 		require.DirExists(t, state)
 	}
-	require.Empty(t, grep(t, filepath.Join(h.InstancesDir, s.ID.String(), "disk.eph0"), "kept"), "what the guest wrote is not on the host's disk")
+	require.Empty(t, grep(t, filepath.Join(h.InstancesDir, s.ID.String(), "disk.eph0"), "kept"), "INVARIANT: what the guest wrote is not on the host's disk")
 
 	require.NoError(t, h.Remove(t.Context(), ofDomain(s.ID)))
 	require.DirExists(t, state)

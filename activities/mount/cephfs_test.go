@@ -170,7 +170,10 @@ func TestSH18AShareOfCephFSIsMounted(t *testing.T) {
 	require.NotContains(t, string(notes), locations[0].Path())
 	_, path, _ := strings.Cut(locations[0].Path(), ":/")
 	require.NotContains(t, string(notes), path)
-	require.NoError(t, key.Use(func(value []byte) error { require.NotContains(t, string(notes), string(value)); return nil }))
+	require.NoError(t, key.Use(func(value []byte) error {
+		require.NotContains(t, string(notes), string(value), "INVARIANT")
+		return nil
+	}))
 
 	require.NoError(t, h.Remove(t.Context(), h.use(one)))
 	require.Equal(t, 1, h.mounts())

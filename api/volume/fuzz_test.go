@@ -51,6 +51,6 @@ func FuzzRequests(f *testing.F) {
 		r.Header.Set("OpenStack-API-Version", spoken[int(how/3)%len(spoken)])
 		w := httptest.NewRecorder()
 		b.api.ServeHTTP(w, r)
-		require.Less(t, w.Code, 500, "%s %s?%s %s: %s", method, r.URL.Path, query, body, w.Body)
+		require.Less(t, w.Code, 500, "INVARIANT: %s %s?%s %s: %s", method, r.URL.Path, query, body, w.Body)
 	})
 }

@@ -191,7 +191,7 @@ func TestPV13APodRuns(t *testing.T) {
 
 	device, err := os.ReadFile("/dev/vda")
 	require.NoError(t, err)
-	require.NotContains(t, string(device), string(letter[:64]), "it is in clear on the volume")
+	require.NotContains(t, string(device), string(letter[:64]), "INVARIANT: it is in clear on the volume")
 	require.True(t, bytes.HasPrefix(device, []byte("LUKS\xba\xbe")))
 
 	p.begin() // the pod, at its next start, with the secret that it has no more

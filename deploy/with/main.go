@@ -3,13 +3,15 @@
 //
 //	go run ./deploy/with go test ./schema/...
 //	go run ./deploy/with --cloud go test ./activities/key/...
-//	go run ./deploy/with --results .task/unit.json go test -json ./...
+//	go run ./deploy/with --results .task/unit.json --retry deploy/with/retry.txt go test -json -timeout=40m ./...
 //
 // The command finds the database server's address in STRONGROOM_TEST_POSTGRES and
 // the cloud's clouds.yaml in STRONGROOM_TEST_CLOUD. Where one of them is set
 // already, what it names is used and nothing is started for it. STRONGROOM_TEST_MANILA_ROOT
 // names a folder of deploy/cloud/manila-root, from which the cloud's Manila runs. With --results the
 // command is `go test -json`: what it says is kept in the file and printed for people.
+// A failed test that --retry's file lists is run again, alone and with new services. If it passes then, it is printed as FLAKY and kept
+// so in the results; outcome.retries says which failures are final.
 // The exit code is the command's; in CI, a test that was skipped is a failure too.
 package main
 
@@ -18,9 +20,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -29,19 +33,26 @@ import (
 func main() {
 	flags := flag.NewFlagSet("with", flag.ExitOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: with [--cloud] [--results FILE] COMMAND [ARGUMENT…]")
+		fmt.Fprintln(os.Stderr, "usage: with [--cloud] [--results FILE [--retry FILE]] COMMAND [ARGUMENT…]")
 	}
-	cloud, into := flags.Bool("cloud", false, ""), flags.String("results", "", "")
+	cloud, into, retry := flags.Bool("cloud", false, ""), flags.String("results", "", ""), flags.String("retry", "", "")
 	_ = flags.Parse(os.Args[1:]) // it exits
-	services, command := []service{database}, flags.Args()
+	s := suite{services: []service{database}, command: flags.Args(), flaky: knownFlaky, to: os.Stdout}
 	if *cloud {
-		services = append(services, openstack)
+		s.services = append(s.services, openstack)
 	}
-	if len(command) == 0 {
+	if len(s.command) == 0 || *retry != "" && *into == "" {
 		flags.Usage()
 		os.Exit(2)
 	}
-	err := run(context.Background(), services, command, *into)
+	if *retry != "" {
+		var err error
+		if s.retryable, err = readPatterns(*retry); err != nil {
+			fmt.Fprintln(os.Stderr, "with:", err)
+			os.Exit(2)
+		}
+	}
+	err := s.run(context.Background(), *into)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -52,13 +63,41 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, services []service, command []string, into string) error {
+// suite is a command with what it needs.
+type suite struct {
+	services  []service
+	command   []string
+	retryable patterns // nil: no test is
+	flaky     string   // a file like knownFlaky
+	to        io.Writer
+	signals   chan os.Signal
+	stopped   bool // by a signal
+}
+
+// run runs the command. If its results are kept in a file, failed tests may have a second try.
+func (s *suite) run(ctx context.Context, into string) error {
 	// This process stays to tidy up after the command. It must not ignore the
 	// signals: the command would inherit that.
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	variables, stop, err := start(ctx, services)
+	s.signals = make(chan os.Signal, 4)
+	signal.Notify(s.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(s.signals)
+	if into == "" {
+		return s.attempt(ctx, s.command, nil, nil)
+	}
+	r, err := newResults(into, s.to)
+	if err != nil {
+		return err
+	}
+	err = s.attempt(ctx, s.command, nil, r)
+	if err != nil {
+		err = s.retry(ctx, err, r)
+	}
+	return errors.Join(err, r.close())
+}
+
+// attempt runs a command once, with services of its own and additional variables. Its output goes to r unless that is nil.
+func (s *suite) attempt(ctx context.Context, command, additional []string, r *results) error {
+	variables, stop, err := start(ctx, s.services)
 	defer func() {
 		if err := stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "with:", err)
@@ -67,12 +106,15 @@ func run(ctx context.Context, services []service, command []string, into string)
 	if err != nil {
 		return fmt.Errorf("starting services: %v", err) //nolint:errorlint // an exit code in it is not the command's
 	}
+	if s.interrupted() {
+		return errors.New("stopped")
+	}
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	child.Env = append(os.Environ(), variables...)
+	child.Env = slices.Concat(os.Environ(), variables, additional)
 	wait := child.Wait
-	if into != "" {
-		if wait, err = keepResults(child, into); err != nil {
+	if r != nil {
+		if wait, err = r.follow(child); err != nil {
 			return err
 		}
 	}
@@ -85,12 +127,23 @@ func run(ctx context.Context, services []service, command []string, into string)
 		select {
 		case err := <-ended:
 			return err
-		case sig := <-signals:
+		case sig := <-s.signals:
+			s.stopped = true
 			if sig != syscall.SIGINT { // a Ctrl-C at the terminal reached the command too
 				_ = child.Process.Signal(sig) // it may have ended just now
 			}
 		}
 	}
+}
+
+// interrupted reports whether a signal came. One that came between two commands has reached neither.
+func (s *suite) interrupted() bool {
+	select {
+	case <-s.signals:
+		s.stopped = true
+	default:
+	}
+	return s.stopped
 }
 
 // start starts the services whose variables are not set, all at once, and gives

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,11 +51,7 @@ func TestSkipsAreFailuresInCI(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
 	require.NoError(t, os.WriteFile(file, []byte(said), 0o600))
 	end := func(command ...string) error {
-		child := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		wait, err := keepResults(child, filepath.Join(t.TempDir(), "results.json"))
-		require.NoError(t, err)
-		require.NoError(t, child.Start())
-		return wait()
+		return (&suite{command: command, to: io.Discard}).run(t.Context(), filepath.Join(t.TempDir(), "results.json"))
 	}
 	t.Setenv("CI", "")
 	require.NoError(t, end("cat", file))

@@ -54,7 +54,7 @@ func RunWithNetworks(m *testing.M) int {
 	}
 	code := m.Run()
 	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "Neutron:", err)
+		fmt.Fprintln(os.Stderr, "INVARIANT: something of Neutron is left:", err)
 		return 1
 	}
 	return code
