@@ -1,79 +1,61 @@
-// Command report closes a run of all suites. It reads what deploy/with --results kept
-// of each, in the files that it is given, and prints the sums; --write puts them into a
-// file, with the commit. It fails where a row of the design documents is named by tests
-// (EE-14, TPM-29) and none of them passed:
+// Command report runs tasks of Taskfile.yml one after the other, each to its end, and closes with the sums of what they said:
 //
-//	go run ./deploy/report --write integration/results/full.txt .task/unit.json .task/local.json
+//	go run ./deploy/report --write integration/results/full.txt lint unit integration:local
+//
+// It prints how each ended and how long it took, how the tests ended whose results were kept (deploy/with --results), and in its last line
+// the sums. --write puts all that into a file, with the commit. It fails if a task failed, and if a row of the design documents is named
+// by tests (EE-14, TPM-29) and none of them passed.
 package main
 
 import (
 	"bytes"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 )
+
+// kept is the folder in which a task a:b keeps its results, in b.json.
+const kept = ".task/results"
 
 func main() {
 	into := flag.String("write", "", "the file to put it into")
 	flag.Parse()
-	if err := run(*into, flag.Args()); err != nil {
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: report [--write FILE] TASK…")
+		os.Exit(2)
+	}
+	ok, err := run(*into, flag.Args())
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
+	}
+	if err != nil || !ok {
 		os.Exit(1)
 	}
 }
 
-func run(into string, files []string) error {
-	var suites []suite
-	for _, file := range files {
-		s, err := readSuite(file)
-		if err != nil {
-			return err
-		}
-		suites = append(suites, s)
-	}
+// run reports whether everything passed.
+func run(into string, tasks []string) (ok bool, err error) {
 	named, err := rowsNamed(".")
 	if err != nil {
-		return err
+		return false, err
+	}
+	stages, err := runStages(kept, []string{"task"}, tasks)
+	if err != nil {
+		return false, err
 	}
 	var text bytes.Buffer
-	missing := summarize(&text, suites, named)
+	ok = summarize(&text, stages, named)
 	if _, err := os.Stdout.Write(text.Bytes()); err != nil {
-		return err
+		return false, err
 	}
 	if into != "" {
-		if err := write(into, text.Bytes()); err != nil {
-			return err
-		}
+		return ok, write(into, text.Bytes())
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("rows that tests name, and none that passed: %s", strings.Join(missing, ", "))
-	}
-	return nil
-}
-
-// summarize prints the sums and gives the rows that nothing showed.
-func summarize(to io.Writer, suites []suite, named []naming) (missing []string) {
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "suite\tpassed\tfailed\tskipped\ttime")
-	for _, s := range suites {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\n", s.name, s.count("pass"), s.count("fail"), s.count("skip"), s.took().Round(time.Second))
-	}
-	_ = table.Flush() // to memory
-	for _, s := range suites {
-		for _, line := range s.samples {
-			fmt.Fprintln(to, line)
-		}
-	}
-	all, missing := shown(named, suites)
-	fmt.Fprintf(to, "%d rows of the design documents are named by tests; passed: %d\n", all, all-len(missing))
-	return missing
+	return ok, nil
 }
 
 // write puts the report below the commit that it is about.

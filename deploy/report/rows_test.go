@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,31 +59,4 @@ func TestRowsOfThisRepository(t *testing.T) {
 	all, missing := shown(found, []suite{passed})
 	require.Greater(t, all, 50)
 	require.Empty(t, missing, "named in a file without tests")
-}
-
-func TestSums(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "local.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"Time":"2026-01-02T03:04:05Z","Action":"start","Package":"p"}
-{"Action":"output","Package":"p","Output":"back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points\n"}
-{"Action":"output","Package":"p","Output":"  spawn: 2 of 3\n"}
-{"Action":"output","Package":"p","Test":"TestOne","Output":"back end of a test\n"}
-{"Action":"pass","Package":"p","Test":"TestOne"}
-{"Action":"pass","Package":"p","Test":"TestOne/sub"}
-{"Action":"skip","Package":"p","Test":"TestTwo"}
-{"Time":"2026-01-02T03:14:06Z","Action":"pass","Package":"p"}
-`), 0o600))
-	s, err := readSuite(file)
-	require.NoError(t, err)
-	var out bytes.Buffer
-	require.Equal(t, []string{"EE-02"}, summarize(&out, []suite{s}, []naming{
-		{[]string{"EE-01"}, []test{{"p", "TestOne"}}}, {[]string{"EE-02", "EE-01"}, []test{{"p", "TestTwo"}}},
-	}))
-	require.Equal(t, `suite  passed  failed  skipped  time
-local  2       0       1        10m1s
-back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points
-2 rows of the design documents are named by tests; passed: 1
-`, out.String())
-	_, err = readSuite(filepath.Join(t.TempDir(), "none"))
-	require.Error(t, err)
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// lint is the one task that has no tests, and keeps no results.
+const lint = "lint"
+
+// stage is a task that was run.
+type stage struct {
+	suite
+	err   error
+	took  time.Duration
+	tests bool // it kept results
+}
+
+// runStages runs each task to its end, as the last argument of a command, and reads the results that it kept in the folder. A signal
+// ends the task that runs, and no other is started.
+func runStages(folder string, command, tasks []string) (stages []stage, err error) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for _, task := range tasks {
+		name := task[strings.LastIndex(task, ":")+1:]
+		file := filepath.Join(folder, name+".json")
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier run
+			return nil, err
+		}
+		s := stage{suite: suite{name: name}}
+		began := time.Now()
+		stopped, err := runTask(signals, append(slices.Clone(command), task))
+		s.err, s.took = err, time.Since(began)
+		if stopped {
+			return nil, fmt.Errorf("stopped during %s", task)
+		}
+		results, err := readSuite(file)
+		switch {
+		case err == nil:
+			s.suite, s.tests = results, true
+		case !errors.Is(err, fs.ErrNotExist):
+			s.err = errors.Join(s.err, fmt.Errorf("%s: %w", file, err))
+		case s.err == nil && task != lint:
+			s.err = errors.New("it ran no tests")
+		}
+		stages = append(stages, s)
+	}
+	return stages, nil
+}
+
+// runTask runs a command to its end. It passes signals on to all processes of the command, which has a process group of its own:
+// task itself passes none on.
+func runTask(signals <-chan os.Signal, command []string) (stopped bool, err error) {
+	c := exec.Command(command[0], command[1:]...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		return false, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			return stopped, err
+		case sig := <-signals:
+			stopped = true
+			_ = syscall.Kill(-c.Process.Pid, sig.(syscall.Signal)) // they may have ended just now
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// events are those of a suite with a test that failed and passed the second time.
+const events = `{"Action":"start","Package":"strongroom/p"}
+{"Action":"output","Package":"strongroom/p","Output":"back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points\n"}
+{"Action":"output","Package":"strongroom/p","Output":"  spawn: 2 of 3\n"}
+{"Action":"output","Package":"strongroom/p","Test":"TestOne","Output":"back end of a test\n"}
+{"Action":"pass","Package":"strongroom/p","Test":"TestOne","Elapsed":2}
+{"Action":"pass","Package":"strongroom/p","Test":"TestOne/sub","Elapsed":1}
+{"Action":"skip","Package":"strongroom/p","Test":"TestTwo"}
+{"Action":"fail","Package":"strongroom/p","Test":"TestThree/sub","Elapsed":4}
+{"Action":"fail","Package":"strongroom/p","Test":"TestThree","Elapsed":4}
+{"Action":"fail","Package":"strongroom/p","Test":"TestThreeAndMore"}
+{"Action":"fail","Package":"strongroom/p","Elapsed":9}
+{"Action":"retry","Package":"strongroom/p","Test":"TestThree","Output":"it was late"}
+{"Action":"pass","Package":"strongroom/p","Test":"TestThree","Elapsed":3}
+{"Action":"pass","Package":"strongroom/p","Elapsed":3}
+`
+
+// Each stage is run to its end, whatever becomes of the others; results of an earlier run count for nothing.
+func TestStagesAndSums(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("stages", `cd $(dirname $0)
+case $1 in
+lint) [ -e linted ] || { touch linted; exit 7; } ;;
+integration:local) cp events local.json; exit 1 ;;
+never) echo "cannot start"; exit 201 ;;
+esac
+`)
+	write("events", events)
+	write("never.json", events)
+	stages, err := runStages(dir, []string{"sh", filepath.Join(dir, "stages")}, []string{"lint", "integration:local", "never", "lint", "without"})
+	require.NoError(t, err)
+	require.Len(t, stages, 5)
+	var out bytes.Buffer
+	rows := []naming{{[]string{"EE-01"}, []test{{"strongroom/p", "TestOne"}}}, {[]string{"EE-02", "EE-01"}, []test{{"strongroom/p", "TestTwo"}}}}
+	require.False(t, summarize(&out, stages, rows))
+	require.Equal(t, `stage    ended   time  passed  failed  skipped  flaky
+lint     FAILED  0s    -       -       -        -
+local    FAILED  0s    3       1       1        1
+never    FAILED  0s    -       -       -        -
+lint     ok      0s    -       -       -        -
+without  FAILED  0s    -       -       -        -
+back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points
+slowest packages: p (local) 12 s
+slowest tests: p.TestThree (local) 7 s, p.TestOne (local) 2 s, p.TestThreeAndMore (local) 0 s, p.TestTwo (local) 0 s
+FLAKY strongroom/p.TestThree: local: it was late
+2 rows of the design documents are named by tests; passed: 1
+FAILED lint: exit status 7
+FAILED local: exit status 1
+FAILED never: exit status 201
+FAILED without: it ran no tests
+FAILED rows that tests name, and none that passed: EE-02
+3 passed, 5 failed, 1 flaky
+`, out.String())
+
+	out.Reset()
+	require.True(t, summarize(&out, stages[3:4], nil))
+	require.Regexp(t, `\n0 passed, 0 failed\n$`, out.String())
+	out.Reset()
+	stages[1].err = nil
+	require.False(t, summarize(&out, stages[1:2], nil), "a test failed")
+	require.False(t, summarize(&out, stages[3:4], rows), "no test of a row ran")
+}
+
+// A signal reaches all processes of a stage, which ends in its own time, and no other stage is started.
+func TestStagesStop(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := filepath.Join(dir, "stages")
+	require.NoError(t, os.WriteFile(script, []byte(`cd $(dirname $0)
+sh -c 'trap "sleep 0.2; touch tidy; exit 1" TERM; touch begun; while :; do sleep 0.05; done' &
+trap "" TERM # as task, which passes nothing on
+wait
+`), 0o600))
+	signals := make(chan os.Signal, 1)
+	go func() {
+		for _, err := os.Stat(filepath.Join(dir, "begun")); err != nil; _, err = os.Stat(filepath.Join(dir, "begun")) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		signals <- syscall.SIGTERM
+	}()
+	stopped, _ := runTask(signals, []string{"sh", script})
+	require.True(t, stopped)
+	require.FileExists(t, filepath.Join(dir, "tidy"))
+}

@@ -1,0 +1,66 @@
+package strongroom_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// taskOf is what these tests read of a task.
+type taskOf struct {
+	Deps []any
+	Cmds []any
+}
+
+func tasksOf(t *testing.T) map[string]taskOf {
+	t.Helper()
+	text, err := os.ReadFile("Taskfile.yml")
+	require.NoError(t, err)
+	var file struct{ Tasks map[string]taskOf }
+	require.NoError(t, yaml.Unmarshal(text, &file))
+	require.Greater(t, len(file.Tasks), 20)
+	return file.Tasks
+}
+
+// A task runs one thing at a time before its commands: a failure is the last that is printed, and packages are there before what is built.
+func TestTasksRunOneThingAtATime(t *testing.T) {
+	t.Parallel()
+	tasks := tasksOf(t)
+	for name, task := range tasks {
+		assert.LessOrEqual(t, len(task.Deps), 1, "task runs all deps of %s at once: make them cmds", name)
+	}
+	for _, name := range []string{"demo", "dev", "needs", "bench", "test:full"} {
+		first, _ := tasks[name].Cmds[0].(map[string]any)
+		assert.Equal(t, "packages", first["task"], "the first command of %s", name)
+	}
+	first, _ := tasks["test"].Cmds[0].(map[string]any)
+	require.Equal(t, "needs", first["task"])
+}
+
+// Packages are installed by one script, which waits for its turn, and CI does what the README says.
+func TestPackagesAreInstalledInOnePlace(t *testing.T) {
+	t.Parallel()
+	files, err := exec.Command("git", "ls-files", "-z", "--", ".ci", "deploy", "tools", "task", "Taskfile.yml", ":!*.go").Output()
+	require.NoError(t, err)
+	installs := regexp.MustCompile(`(?m)^[^#\n]*\b(apt|apt-get|aptitude)\b[^\n|;]* (install|update)\b`)
+	for _, name := range strings.Split(strings.TrimRight(string(files), "\x00"), "\x00") {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		if name != "deploy/install-packages" {
+			assert.NotRegexp(t, installs, string(text), name)
+		}
+	}
+	ci, err := os.ReadFile(".ci/run")
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(ci), "\n./task test\n"))
+	require.NotRegexp(t, `packages|modules`, string(ci))
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), "**`./task test`**")
+}
