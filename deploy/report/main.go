@@ -3,8 +3,8 @@
 //	go run ./deploy/report --write integration/results/full.txt lint unit integration:local
 //
 // It prints how each ended and how long it took, how the tests ended whose results were kept (deploy/with --results), and in its last line
-// the sums. --write puts all that into a file, with the commit. It fails if a task failed, and if a row of the design documents is named
-// by tests (EE-14, TPM-29) and none of them passed.
+// the sums. --write puts all that into a file, with the commit. It fails if a task failed, and if tests that name a row of the design
+// documents (EE-14, TPM-29) ran and none of them passed.
 package main
 
 import (

@@ -86,22 +86,27 @@ func rowsIn(text string) (rows []string) {
 	return rows
 }
 
-// shown counts the rows that are named, and gives those that no test showed which
-// passed.
-func shown(named []naming, suites []suite) (all int, missing []string) {
-	passed := map[string]bool{}
+// shown counts the rows that are named. missing are those whose tests ran and did not pass, and deep those of which no test ran.
+func shown(named []naming, suites []suite) (all int, missing, deep []string) {
+	rows, passed, ran := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, n := range named {
-		ok := slices.ContainsFunc(n.tests, func(t test) bool {
-			return slices.ContainsFunc(suites, func(s suite) bool { return s.ended[t] == "pass" })
-		})
 		for _, r := range n.rows {
-			passed[r] = passed[r] || ok
+			rows[r] = true
+			for _, t := range n.tests {
+				for _, s := range suites {
+					ended := s.ended[t]
+					passed[r] = passed[r] || ended == "pass"
+					ran[r] = ran[r] || ended == "pass" || ended == "fail"
+				}
+			}
 		}
 	}
-	for _, r := range slices.Sorted(maps.Keys(passed)) {
-		if !passed[r] {
+	for _, r := range slices.Sorted(maps.Keys(rows)) {
+		if !ran[r] {
+			deep = append(deep, r)
+		} else if !passed[r] {
 			missing = append(missing, r)
 		}
 	}
-	return len(passed), missing
+	return len(rows), missing, deep
 }
