@@ -26,8 +26,8 @@ import (
 // once would not be faster: guests boot on emulated CPUs.
 const (
 	sharers   = 2 // tests at once on the shared cloud
-	ownClouds = 3 // clouds for tests of their own
-	pairs     = 2 // of them, those with two hosts
+	ownClouds = 2 // clouds for tests of their own
+	pairs     = 1 // of them, those with two hosts
 )
 
 var (

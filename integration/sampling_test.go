@@ -3,6 +3,7 @@ package integration_test
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,81 +13,36 @@ import (
 	"strongroom/integration/seed"
 )
 
-// Every test is in the sample of a back end, and a full run has it wherever it can be; those that need an earlier release
-// or a browser alone are in no sample.
-func TestEveryTestIsInASample(t *testing.T) {
+// fast.txt names tests that there are, each once and where it can be run, and a full run has every test wherever it can be.
+func TestEveryTestIsChosen(t *testing.T) {
 	backends(t, local) // it reads files
 	t.Parallel()
 	all, err := declarations()
 	require.NoError(t, err)
-	require.Contains(t, all, t.Name())
+	fast, err := fastTests()
+	require.NoError(t, err)
+	for on, names := range fast {
+		require.True(t, slices.IsSorted(names), "%s: in the order of names", on)
+		require.Len(t, slices.Compact(slices.Clone(names)), len(names), "%s: each once", on)
+		for _, name := range names {
+			require.Contains(t, all, name)
+			require.Contains(t, all[name].able, on, name)
+			require.False(t, all[name].earlier || all[name].browser, name)
+		}
+	}
+	require.Contains(t, fast[local], t.Name())
 	for name, d := range all {
-		if d.earlier {
-			require.Equal(t, os.Getenv(earlierVariable) != "", d.chosen(d.able[0], true, ""), name)
-			require.False(t, d.chosen(d.able[0], false, ""), name)
-			continue
-		}
-		if d.browser {
-			require.True(t, d.chosen(d.able[0], true, ""), name)
-			require.False(t, d.chosen(d.able[0], false, ""), name)
-			continue
-		}
-		somewhere := 0
 		for _, on := range []string{local, openStack} {
-			if d.chosen(on, false, "") {
-				somewhere++
-			}
-			able := slices.Contains(d.able, on)
-			require.Equal(t, able, d.chosen(on, true, ""), name)
-			require.Equal(t, able, d.chosen(on, false, name), name)
-		}
-		require.Positive(t, somewhere, name)
-	}
-}
-
-// A seed leaves a quarter of the optional tests of a back end in the sample, each on one back end; there is a seed for each of them,
-// and what names a row or a finding is in every sample, unless it is a matrix, whose rows another test names.
-func TestSamplesOfTests(t *testing.T) {
-	backends(t, local) // it reads files
-	t.Parallel()
-	all, err := declarations()
-	require.NoError(t, err)
-	require.True(t, all["TestKillMatrixEvacuate"].optional)
-	require.True(t, all["TestPause"].optional)
-	require.False(t, all["TestC1ALostHostIsLockedOutOfTemporal"].optional)
-	require.False(t, all["TestTPM40WithoutTheKeyManagersRole"].optional)
-	require.False(t, all[t.Name()].optional, "it takes no time")
-	met := map[string]bool{}
-	for i := range 300 {
-		some := sampleOf(all, fmt.Sprint(i))
-		require.Equal(t, some, sampleOf(all, fmt.Sprint(i)))
-		require.Len(t, some, len(all))
-		chosen, optional := 0, 0
-		for name, d := range all {
-			if !d.optional {
-				require.Equal(t, d, some[name])
-				continue
-			}
-			optional++
-			require.Equal(t, d.able, some[name].able, name)
-			require.LessOrEqual(t, len(some[name].sample), 1, name)
-			for _, on := range some[name].sample {
-				require.Contains(t, d.sample, on)
-				chosen++
-				met[name+" on "+on] = true
-			}
-		}
-		require.InDelta(t, optional/4, chosen, 4)
-	}
-	for name, d := range all {
-		for _, on := range d.sample {
-			require.True(t, met[name+" on "+on] || !d.optional, "%s on %s", name, on)
+			able := slices.Contains(d.able, on) && (!d.earlier || os.Getenv(earlierVariable) != "")
+			require.Equal(t, able, d.chosen(name, on, fast, true, ""), name)
+			require.Equal(t, able, d.chosen(name, on, fast, false, name), name)
+			require.Equal(t, slices.Contains(fast[on], name), d.chosen(name, on, fast, false, ""), name)
 		}
 	}
 }
 
-// Whatever the seed, a sample of the real cloud shows each row of the vTPM document, and those of encrypted servers that move; and one of
-// either back end each row of the shares document. A test names each of its rows, not a range.
+// Tests on the real cloud show each row of the vTPM document, and those of encrypted servers that move; and tests on either back end each
+// row of the shares document. A test names each of its rows, not a range.
 func TestRowsThatTheRealCloudShows(t *testing.T) {
 	backends(t, local) // it reads files
 	t.Parallel()
@@ -98,17 +54,16 @@ func TestRowsThatTheRealCloudShows(t *testing.T) {
 	for _, file := range files {
 		text, err := source.ReadFile(file.Name())
 		require.NoError(t, err)
-		tests, _, err := testsIn(text)
+		tests, err := testsIn(text)
 		require.NoError(t, err)
 		for f, text := range tests {
 			name := f.Name.Name
-			d := all[name]
-			if d.optional || len(d.sample) == 0 {
+			if strings.HasPrefix(name, "TestKillMatrix") {
 				continue
 			}
 			for _, row := range ofRow.FindAllString(text, -1) {
 				somewhere[row] = append(somewhere[row], name)
-				if slices.Contains(d.sample, openStack) {
+				if len(all[name].able) > 0 && all[name].able[0] == openStack {
 					shown[row] = append(shown[row], name)
 				}
 			}
@@ -126,6 +81,8 @@ func TestRowsThatTheRealCloudShows(t *testing.T) {
 		require.NotEmpty(t, somewhere[row], row)
 	}
 }
+
+var ofRow = regexp.MustCompile(`\b(EE|TPM|SH|VT|PV)-\d\d\b`)
 
 // A sample has points of both sides and no point twice; a seed decides it, and there is
 // one for each point.

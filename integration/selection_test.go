@@ -8,9 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +23,8 @@ import (
 func full() bool { return os.Getenv(seed.FullVariable) != "" }
 
 // backends, everywhere, besideEarlier or inABrowser is the first statement of every test: on which back ends it can
-// be run. The first of backends is the one that shows best what the test is about, and
-// the only one on which the sample has it. TestMain reads it from the source and leaves
-// out what is not chosen, for a test that is skipped is a failure in CI.
+// be run. The first of backends is the one that shows best what the test is about. TestMain reads it from the source and leaves
+// out what is not chosen, for a test that is skipped is a failure in CI. ./task test has those of fast.txt.
 func backends(t *testing.T, shows string, also ...string) {
 	t.Helper()
 	if vm.Inside() { // the test outside was chosen
@@ -37,7 +34,7 @@ func backends(t *testing.T, shows string, also ...string) {
 	saysTheSeed(t)
 }
 
-// everywhere is for a matrix that can be run on each back end: a sample that has it, has it on one of them.
+// everywhere is for a test that can be run on each back end.
 func everywhere(t *testing.T) {
 	t.Helper()
 	saysTheSeed(t)
@@ -55,82 +52,52 @@ func saysTheSeed(t *testing.T) {
 // earlierVariable names a program that ./task earlier has built: strongroom of an earlier commit.
 const earlierVariable = "STRONGROOM_TEST_EARLIER"
 
-// besideEarlier is for a test with hosts of two releases: on a back end, where there is an earlier one. No sample has it.
+// besideEarlier is for a test with hosts of two releases: on a back end, where there is an earlier one.
 func besideEarlier(t *testing.T, on string) {
 	t.Helper()
 	backends(t, on)
 	require.NotEmpty(t, os.Getenv(earlierVariable))
 }
 
-// inABrowser is for a test that needs Chromium and the pages that it shows, which ./task test:full installs: on a back end. No
-// sample has it.
+// inABrowser is for a test that needs Chromium and the pages that it shows, which ./task test:full installs: on a back end.
 func inABrowser(t *testing.T, on string) {
 	t.Helper()
 	backends(t, on)
 }
 
-// declared is where a test can be run, and where the sample has it.
+// declared is where a test can be run.
 type declared struct {
-	able, sample []string
-	earlier      bool // it needs an earlier release
-	browser      bool // it needs one
-	optional     bool // a sample may be without it
+	able    []string
+	earlier bool // it needs an earlier release
+	browser bool // it needs one
 }
 
-// chosen reports whether a run has the test. asked is the pattern of tests that were
-// asked for by name: those need not be in the sample.
-func (d declared) chosen(on string, everything bool, asked string) bool {
-	if d.earlier && os.Getenv(earlierVariable) == "" {
+// chosen reports whether a run on a back end has the test. fast are the tests that every run has there; asked is the pattern of
+// tests that were asked for by name.
+func (d declared) chosen(name, on string, fast map[string][]string, everything bool, asked string) bool {
+	if d.earlier && os.Getenv(earlierVariable) == "" || !slices.Contains(d.able, on) {
 		return false
 	}
-	return slices.Contains(d.sample, on) || (everything || asked != "") && slices.Contains(d.able, on)
+	return everything || asked != "" || slices.Contains(fast[on], name)
 }
 
-// matrices is how the tests begin that cut off operations, at many points each. No row of the design documents is shown by
-// them alone.
-const matrices = "TestKillMatrix"
+//go:embed fast.txt
+var fastList string
 
-var (
-	ofRow      = regexp.MustCompile(`\b(EE|TPM|SH|VT|PV)-\d\d\b`)
-	ofFinding  = regexp.MustCompile(`^Test[ACHMP]\d`)
-	takesCloud = regexp.MustCompile(`Cloud\w*\(t|twoHosts\(t|newNested`) // and with it time
-)
-
-// isOptional reports whether a sample may be without a test, by its name, its text and what its file has beside tests: it is
-// a matrix, or takes a cloud and names neither a row nor a finding.
-func isOptional(name, text, beside string) bool {
-	return strings.HasPrefix(name, matrices) ||
-		takesCloud.MatchString(text) && !ofFinding.MatchString(name) && !ofRow.MatchString(text) && !ofRow.MatchString(beside)
-}
-
-// sampleOf leaves in the sample what a seed chooses of the optional tests: every fourth one of a back end, of the matrices and of
-// the others, and each of those that are for both on one of them.
-func sampleOf(all map[string]declared, text string) map[string]declared {
-	type pool struct {
-		place  string
-		matrix bool
-	}
-	some, pools := maps.Clone(all), map[pool][]string{}
-	d := seed.Dice(text, "tests")
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if one := all[name]; one.optional && len(one.sample) > 0 {
-			place := one.sample[d.IntN(len(one.sample))]
-			of := pool{place, strings.HasPrefix(name, matrices)}
-			pools[of] = append(pools[of], name)
-			one.sample = []string{place}
-			some[name] = one
+// fastTests gives the tests of fast.txt by back end.
+func fastTests() (map[string][]string, error) {
+	fast := map[string][]string{}
+	for line := range strings.Lines(fastList) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
 		}
-	}
-	for _, place := range []string{local, openStack} {
-		for _, matrix := range []bool{false, true} {
-			for _, name := range seed.Leave(d, pools[pool{place, matrix}]) {
-				one := some[name]
-				one.sample = nil
-				some[name] = one
-			}
+		if len(fields) != 2 || fields[0] != local && fields[0] != openStack {
+			return nil, fmt.Errorf("fast.txt: %q is not BACKEND TEST", line)
 		}
+		fast[fields[0]] = append(fast[fields[0]], fields[1])
 	}
-	return some
+	return fast, nil
 }
 
 //go:embed *_test.go
@@ -149,31 +116,29 @@ func declarations() (map[string]declared, error) {
 		if err != nil {
 			return nil, err
 		}
-		tests, beside, err := testsIn(text)
+		tests, err := testsIn(text)
 		if err != nil {
 			return nil, err
 		}
-		for f, text := range tests {
+		for f := range tests {
 			one, err := declaration(f)
 			if err != nil {
 				missing = append(missing, fmt.Errorf("%s: %s %w", file.Name(), f.Name.Name, err))
 			}
-			one.optional = isOptional(f.Name.Name, text, beside)
 			all[f.Name.Name] = one
 		}
 	}
 	return all, errors.Join(missing...)
 }
 
-// testsIn gives the text of each test of a file, with its comment, and all that is beside them.
-func testsIn(text []byte) (tests map[*ast.FuncDecl]string, beside string, err error) {
+// testsIn gives the text of each test of a file, with its comment.
+func testsIn(text []byte) (tests map[*ast.FuncDecl]string, err error) {
 	positions := token.NewFileSet()
 	parsed, err := parser.ParseFile(positions, "", text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	tests = map[*ast.FuncDecl]string{}
-	end := 0
 	for _, d := range parsed.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Recv != nil || f.Name.Name == "TestMain" || !strings.HasPrefix(f.Name.Name, "Test") {
@@ -183,12 +148,9 @@ func testsIn(text []byte) (tests map[*ast.FuncDecl]string, beside string, err er
 		if f.Doc != nil {
 			begin = f.Doc.Pos()
 		}
-		from := positions.Position(begin).Offset
-		beside += string(text[end:from])
-		end = positions.Position(f.End()).Offset
-		tests[f] = string(text[from:end])
+		tests[f] = string(text[positions.Position(begin).Offset:positions.Position(f.End()).Offset])
 	}
-	return tests, beside + string(text[end:]), nil
+	return tests, nil
 }
 
 // declaration reads a test's first statement.
@@ -207,9 +169,9 @@ func declaration(f *ast.FuncDecl) (declared, error) {
 	}
 	switch {
 	case called == "everywhere":
-		return declared{able: []string{local, openStack}, sample: []string{local, openStack}}, nil
+		return declared{able: []string{local, openStack}}, nil
 	case called == "backends" && len(places) > 0 && !slices.Contains(places, ""):
-		return declared{able: places, sample: places[:1]}, nil
+		return declared{able: places}, nil
 	case called == "besideEarlier" && len(places) == 1 && places[0] != "":
 		return declared{able: places, earlier: true}, nil
 	case called == "inABrowser" && len(places) == 1 && places[0] != "":
@@ -225,10 +187,13 @@ func choose() error {
 	if err != nil {
 		return err
 	}
-	all = sampleOf(all, seed.Text())
+	fast, err := fastTests()
+	if err != nil {
+		return err
+	}
 	var out []string
 	for name, d := range all {
-		if !d.chosen(leansOn(), full(), seed.Asked()) {
+		if !d.chosen(name, leansOn(), fast, full(), seed.Asked()) {
 			out = append(out, name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strongroom/deploy/dev/temporal"
 	"strongroom/deploy/dev/temporal/temporaltest"
 	"strongroom/durable"
+	"strongroom/integration/seed"
 	"strongroom/schema/schematest"
 	"strongroom/worker/audittest"
 	"strongroom/workflows"
@@ -20,6 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	audittest.Main()
+	seed.Deep("ops", TestA1AnAuditOf100000Rows, TestA1AnAuditInManyRuns, TestA10UpgradeInPlaceAfterTheOldWorkersStopped, TestA10UpgradeInPlaceUnderRunningOperations)
 	os.Exit(m.Run())
 }
 

@@ -18,7 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Sample(TestDevices, TestDisksInAPool, TestExport, TestCreateOnAnEncryptedImage)
+	seed.Deep("keys", TestExport, TestCreateOnAnEncryptedImage)
+	seed.Deep("volumes", TestDevices, TestDisksInAPool, TestEE48AdoptVolumes, TestEE48LegacyVolumes)
 	os.Exit(vm.Main(m))
 }
 

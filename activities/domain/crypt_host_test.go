@@ -20,10 +20,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Sample(TestUEFILiveMigration, TestUEFIWithoutSecureBoot, TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms,
-		TestExportWhenTheHostIsFull, TestRescue, TestRescueWithAnEncryptedImage, TestServerIsMadeAnewAndBack, TestLiveMigrationThatIsForcedToComplete,
-		TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails, TestLiveMigrationThatIsAbortedBefore, TestLiveMigrationOfWhichTheEndIsNotKnown,
-		TestLiveMigrationTriesToPrepareAgain, TestNothingIsExpectedOfAServerThatDidNotLeave, TestStartOlderTPMs, TestStartMakesANewTPMAnew, TestConsoles)
+	seed.Deep("keys", TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms, TestExportWhenTheHostIsFull, TestRescueWithAnEncryptedImage)
+	seed.Deep("moves", TestLiveMigrationThatIsForcedToComplete, TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails,
+		TestLiveMigrationThatIsAbortedBefore, TestLiveMigrationOfWhichTheEndIsNotKnown, TestLiveMigrationTriesToPrepareAgain,
+		TestLiveMigrationKeepsThePlacesOfDevices, TestNothingIsExpectedOfAServerThatDidNotLeave, TestH1ALiveMigrationToARevokedHostIsAborted)
+	seed.Deep("vtpm", TestUEFISecureBoot, TestUEFIWithoutSecureBoot, TestUEFILiveMigration, TestStartOlderTPMs, TestStartMakesANewTPMAnew)
+	seed.Deep("shares", TestSH10AGuestWritesIntoItsShare)
+	seed.Deep("volumes", TestServerOnADevice, TestServerInAPool)
+	seed.Deep("ops", TestRescue, TestServerIsMadeAnewAndBack, TestConsoles)
 	os.Exit(vm.Main(m))
 }
 

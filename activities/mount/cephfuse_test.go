@@ -20,6 +20,7 @@ import (
 	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/deploy/guest/vm"
+	"strongroom/integration/seed"
 )
 
 // cephFuse is a ceph-fuse that mounts a file system in memory and stops where a test wants it to:
@@ -244,6 +245,8 @@ const workerOf = "STRONGROOM_TEST_MOUNT_WORKER"
 func TestMain(m *testing.M) {
 	words := strings.Split(os.Getenv(workerOf), ":")
 	if len(words) != 4 {
+		seed.Deep("shares", TestSH14ADeadMountIsMadeAnew, TestSH12AMountOfCephFSThatFails, TestSH18CephFSByTheKernel, TestSH18AShareOfCephFSIsMounted,
+			TestAMountOfCephFSIsMadeWhereLibvirtSeesIt)
 		os.Exit(vm.Main(m))
 	}
 	share, server := compute.ShareID{UUID: uuid.MustParse(words[2])}, compute.ServerID{UUID: uuid.MustParse(words[3])}

@@ -17,9 +17,13 @@ import (
 	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/deploy/guest/vm"
+	"strongroom/integration/seed"
 )
 
-func TestMain(m *testing.M) { os.Exit(vm.Main(m)) }
+func TestMain(m *testing.M) {
+	seed.Deep("volumes", TestVolumeOfAHost)
+	os.Exit(vm.Main(m))
+}
 
 // keys are the secrets of a key manager.
 type keys map[compute.SecretID]string

@@ -23,9 +23,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"strongroom/deploy/guest/vm"
+	"strongroom/integration/seed"
 )
 
-func TestMain(m *testing.M) { os.Exit(vm.Main(m)) }
+func TestMain(m *testing.M) {
+	seed.Deep("volumes", TestPV13APodRuns)
+	os.Exit(vm.Main(m))
+}
 
 // built builds the program and the image, and gives that as who pulls it by its digest has it.
 func built(t *testing.T) (v1.Image, string) {

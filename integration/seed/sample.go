@@ -41,10 +41,10 @@ func Chosen(purpose string, n int) []bool {
 	return has
 }
 
-// Sample leaves a quarter of a package's longest tests in this run, as the seed chooses. With FullVariable set, and where
-// -run asks for tests by name, it leaves out none. TestMain calls it before m.Run: a test that is skipped is a failure in CI, so
-// it is not begun. Not to be given are tests of a finding, and those of a row of the design documents that no end-to-end test shows.
-func Sample(tests ...func(*testing.T)) {
+// Deep leaves tests of a package out of ./task test: those of an area that take long, or need a machine, a cluster or a service that
+// the others do not. With FullVariable set, and where -run asks for tests by name, it leaves out none. TestMain calls it before m.Run,
+// so that they are not begun: a test that is skipped is a failure in CI.
+func Deep(area string, tests ...func(*testing.T)) {
 	flag.Parse()
 	if whole() {
 		return
@@ -54,9 +54,8 @@ func Sample(tests ...func(*testing.T)) {
 		path := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		names = append(names, path[strings.LastIndex(path, ".")+1:])
 	}
-	left := Leave(Dice(Text(), strings.Join(names, " ")), names)
-	fmt.Fprintf(os.Stdout, "%s=%s leaves out %s\n", Variable, Text(), strings.Join(left, ", "))
-	if err := Skip(left...); err != nil {
+	fmt.Fprintf(os.Stdout, "left to the full run, of %s: %s\n", area, strings.Join(names, ", "))
+	if err := Skip(names...); err != nil {
 		panic(err)
 	}
 }

@@ -3,29 +3,54 @@ package seed
 import (
 	"flag"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The same seed leaves out the same ones, and each test is in some sample.
-func TestSamplesLeaveAQuarterOfTheTests(t *testing.T) {
-	t.Parallel()
-	names := []string{"TestA", "TestB", "TestC", "TestD", "TestE"}
-	seen := map[string]bool{}
+// A run has a quarter of the cases of a test, the same with the same seed, and each case is in some sample.
+func TestSamplesHaveAQuarterOfTheCases(t *testing.T) {
+	t.Setenv(FullVariable, "")
+	t.Setenv(RetryVariable, "1") // whoever runs this test may ask for it by name
+	seen := map[int]bool{}
 	for i := range 50 {
-		text := fmt.Sprint(i)
-		left := Leave(Dice(text, ""), slices.Clone(names))
-		require.Len(t, left, 3)
-		require.Equal(t, left, Leave(Dice(text, ""), slices.Clone(names)))
-		for _, name := range names {
-			seen[name] = seen[name] || !slices.Contains(left, name)
+		t.Setenv(Variable, fmt.Sprint(i))
+		has := Chosen("purpose", 8)
+		require.Equal(t, has, Chosen("purpose", 8))
+		chosen := 0
+		for place, one := range has {
+			if one {
+				chosen++
+				seen[place] = true
+			}
 		}
+		require.Equal(t, 2, chosen)
 	}
-	require.Len(t, seen, len(names))
-	for _, name := range names {
-		require.True(t, seen[name], name)
+	require.Len(t, seen, 8)
+}
+
+func deepOne(*testing.T) {}
+
+func deepTwo(*testing.T) {}
+
+// Tests of the deep tiers are left out, unless somebody asks for all, or for tests by name.
+func TestDeepTestsAreLeftOut(t *testing.T) {
+	run, skip := flag.Lookup("test.run").Value, flag.Lookup("test.skip").Value
+	defer func(was, left string) {
+		require.NoError(t, run.Set(was))
+		require.NoError(t, skip.Set(left))
+	}(run.String(), skip.String())
+	t.Setenv(RetryVariable, "")
+	for _, c := range []struct{ full, run, left string }{
+		{"", "", "TestOther|^(deepOne|deepTwo)$"},
+		{"1", "", "TestOther"},
+		{"", "deepOne", "TestOther"},
+	} {
+		t.Setenv(FullVariable, c.full)
+		require.NoError(t, run.Set(c.run))
+		require.NoError(t, skip.Set("TestOther"))
+		Deep("area", deepOne, deepTwo)
+		require.Equal(t, c.left, skip.String())
 	}
 }
 
