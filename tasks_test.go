@@ -1,8 +1,10 @@
 package strongroom_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 type taskOf struct {
 	Deps []any
 	Cmds []any
+	Vars map[string]any
 }
 
 func tasksOf(t *testing.T) map[string]taskOf {
@@ -63,4 +66,30 @@ func TestPackagesAreInstalledInOnePlace(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	require.Contains(t, string(readme), "**`./task test`**")
+}
+
+// Each package with tests is in a full run of unit, but for the end-to-end suite and its benchmarks, which have tasks of their own.
+func TestEachPackageIsTested(t *testing.T) {
+	t.Parallel()
+	unit, _ := tasksOf(t)["unit"].Vars["UNIT"].(string)
+	condition := regexp.MustCompile(`\{\{if not \.STRONGROOM_TEST_FULL\}\}(.*)\{\{end\}\}`)
+	without := regexp.MustCompile(`grep -vE '(.*)' \|`)
+	full := regexp.MustCompile(without.FindStringSubmatch(condition.ReplaceAllString(unit, ""))[1])
+	fast := regexp.MustCompile(without.FindStringSubmatch(condition.ReplaceAllString(unit, "$1"))[1])
+	files, err := exec.Command("git", "ls-files", "--", "*_test.go", ":!client", ":!deploy/temporal").Output()
+	require.NoError(t, err)
+	outside, deep := map[string]bool{}, map[string]bool{}
+	for _, file := range strings.Fields(string(files)) {
+		pkg := path.Join("strongroom", path.Dir(file))
+		outside[pkg] = full.MatchString(pkg)
+		deep[pkg] = fast.MatchString(pkg)
+	}
+	for _, all := range []map[string]bool{outside, deep} {
+		maps.DeleteFunc(all, func(_ string, out bool) bool { return !out })
+	}
+	require.Equal(t, map[string]bool{"strongroom/integration": true, "strongroom/integration/bench": true}, outside)
+	require.Equal(t, map[string]bool{
+		"strongroom/integration": true, "strongroom/integration/bench": true,
+		"strongroom/activities/port/neutron": true, "strongroom/deploy/cloud/ceph": true,
+	}, deep)
 }

@@ -8,8 +8,7 @@ import (
 	"strongroom/integration/seed"
 )
 
-// TestMain leaves out what needs packages that are installed for STRONGROOM_TEST_FULL alone: a test that is
-// skipped is a failure in CI, so it is not begun.
+// TestMain leaves out the tests of a full run. One needs packages that are installed for STRONGROOM_TEST_FULL alone.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if os.Getenv(seed.FullVariable) == "" { // it needs a browser, also when it is asked for by name

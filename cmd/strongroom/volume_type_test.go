@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	seed.Deep("ops", TestOpenStackClientPlugin, TestVolumeTypeImport)
+	seed.Deep("ops", TestOpenStackClientPlugin)
 	os.Exit(m.Run())
 }
 

@@ -19,6 +19,8 @@ import (
 const (
 	module = "strongroom"    // the path of packages
 	itself = "deploy/report" // whose tests are about rows, and show none
+
+	endToEnd = module + "/integration"
 )
 
 // naming is where rows of the design documents are named: by a test, in its comment or

@@ -47,23 +47,27 @@ esac
 	stages, err := runStages(dir, []string{"sh", filepath.Join(dir, "stages")}, []string{"lint", "integration:local", "never", "lint", "without"})
 	require.NoError(t, err)
 	require.Len(t, stages, 5)
+	for i := range stages {
+		require.Positive(t, stages[i].took)
+		stages[i].took = 83 * time.Second
+	}
 	var out bytes.Buffer
 	rows := []naming{
 		{[]string{"EE-01"}, []test{{"strongroom/p", "TestOne"}}}, {[]string{"EE-02", "EE-01"}, []test{{"strongroom/p", "TestThreeAndMore"}}},
 		{[]string{"EE-03"}, []test{{"strongroom/p", "TestTwo"}}},
 	}
-	require.False(t, summarize(&out, stages, rows))
-	require.Equal(t, `stage    ended   time  passed  failed  skipped  flaky
-lint     FAILED  0s    -       -       -        -
-local    FAILED  0s    3       1       1        1
-never    FAILED  0s    -       -       -        -
-lint     ok      0s    -       -       -        -
-without  FAILED  0s    -       -       -        -
+	require.False(t, summarize(&out, stages, rows, false))
+	require.Equal(t, `stage    ended   time   passed  failed  skipped  flaky
+lint     FAILED  1m23s  -       -       -        -
+local    FAILED  1m23s  3       1       1        1
+never    FAILED  1m23s  -       -       -        -
+lint     ok      1m23s  -       -       -        -
+without  FAILED  1m23s  -       -       -        -
 back end local, STRONGROOM_TEST_SEED=abc: 2 of 3 fault points
 slowest packages: p (local) 12 s
 slowest tests: p.TestThree (local) 7 s, p.TestOne (local) 2 s, p.TestThreeAndMore (local) 0 s, p.TestTwo (local) 0 s
 FLAKY strongroom/p.TestThree: local: it was late
-3 rows of the design documents are named by tests; passed: 1; left to ./task test:full: EE-03
+3 rows of the design documents are named by tests; passed: 1; of which no test ran: EE-03
 FAILED lint: exit status 7
 FAILED local: exit status 1
 FAILED never: exit status 201
@@ -73,11 +77,14 @@ FAILED rows whose tests ran, and none passed: EE-02
 `, out.String())
 
 	out.Reset()
-	require.True(t, summarize(&out, stages[3:4], nil))
+	require.True(t, summarize(&out, stages[3:4], nil, false))
 	require.Regexp(t, `\n0 passed, 0 failed\n$`, out.String())
 	out.Reset()
+	require.False(t, summarize(&out, stages[3:4], rows[2:], true), "a full run without a test of a row")
+	require.Regexp(t, `\nFAILED rows of which no test ran: EE-03\n0 passed, 1 failed\n$`, out.String())
+	out.Reset()
 	stages[1].err = nil
-	require.False(t, summarize(&out, stages[1:2], nil), "a test failed")
+	require.False(t, summarize(&out, stages[1:2], nil, false), "a test failed")
 }
 
 // A signal reaches all processes of a stage, which ends in its own time, and no other stage is started.

@@ -45,7 +45,9 @@ func Chosen(purpose string, n int) []bool {
 // the others do not. With FullVariable set, and where -run asks for tests by name, it leaves out none. TestMain calls it before m.Run,
 // so that they are not begun: a test that is skipped is a failure in CI.
 func Deep(area string, tests ...func(*testing.T)) {
-	flag.Parse()
+	if !flag.Parsed() { // again, it would set -skip back
+		flag.Parse()
+	}
 	if whole() {
 		return
 	}
@@ -58,12 +60,6 @@ func Deep(area string, tests ...func(*testing.T)) {
 	if err := Skip(names...); err != nil {
 		panic(err)
 	}
-}
-
-// Leave gives those of the names that a sample is without: three of four. It brings the names into another order.
-func Leave(dice *rand.Rand, names []string) []string {
-	dice.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:len(names)*3/4]
 }
 
 // Skip leaves the named tests out of this run, besides those that -skip has.

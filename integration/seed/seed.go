@@ -1,4 +1,4 @@
-// Package seed chooses the samples of tests that have too many cases for every run.
+// Package seed says what of the tests is part of a run: the samples of those with too many cases for every run, and which tests only a full run has.
 package seed
 
 import (

@@ -2,7 +2,6 @@ package initializer_test
 
 import (
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/guest/vm"
-	sample "strongroom/integration/seed"
 	"strongroom/securepv/initializer"
 )
 
@@ -29,20 +27,18 @@ var (
 // PV-11: with a kernel's device mapper, the first start on a volume is killed after each of its steps, and so is a later
 // one, and the end of both. The next start opens the volume; one that was ever mounted is not formatted again, and
 // keeps what was written. Without a kernel's, TestPV11KilledAtEachStepOfTheFirstStart and its neighbours kill at each of
-// them in every run; here the seed leaves a quarter of them in a sample.
+// them in every run.
 func TestPV11KilledAtEachStepInAMachine(t *testing.T) {
 	t.Parallel()
 	if !vm.Inside() {
-		m := machineWithVolumes
-		m.Environment = map[string]string{sample.Variable: sample.Text(), sample.FullVariable: os.Getenv(sample.FullVariable)}
-		m.Run(t)
+		machineWithVolumes.Run(t)
 		return
 	}
 	m := &machine{t: t, dir: t.TempDir()}
 	m.order = order{Secret: m.file("seed", seed), Folder: filepath.Join(m.dir, "contrast"), Done: filepath.Join(m.dir, "done"), KDF: initializer.PBKDF2}
 
 	formats := func() int { return strings.Count(m.said.String(), "is new and is formatted") }
-	for n, step := range sampled(t, stepsOfFirstStart) {
+	for n, step := range append(slices.Clone(stepsOfFirstStart), "") { // at last, a start that is not killed
 		m.order.Volumes = []initializer.Volume{{Device: m.loop(fmt.Sprintf("volume%d", n), 80<<20), Mount: "/state"}}
 		require.Equal(t, step, m.killed(n+1))
 		m.starts()
@@ -57,29 +53,12 @@ func TestPV11KilledAtEachStepInAMachine(t *testing.T) {
 		m.stops()
 		m.run("losetup", "--detach", m.order.Volumes[0].Device)
 	}
-	for n, step := range sampled(t, stepsOfLaterStart) {
+	for n, step := range append(slices.Clone(stepsOfLaterStart), "") {
 		require.Equal(t, step, m.killed(n+1))
 		m.starts()
 		require.Zero(t, formats(), "after %q", step)
 		require.Equal(t, "kept", m.reads("/state/data"))
 		m.stops()
-	}
-}
-
-// sampled gives the steps of this run, each with its place, in their order, and then an empty one: a start that is not
-// killed, with which they end.
-func sampled(t *testing.T, steps []string) iter.Seq2[int, string] {
-	var left []string
-	if os.Getenv(sample.FullVariable) == "" {
-		left = sample.Leave(sample.Dice(sample.Text(), t.Name()+steps[0]), slices.Clone(steps))
-		t.Logf("%s=%s leaves out %s", sample.Variable, sample.Text(), strings.Join(left, ", "))
-	}
-	return func(yield func(int, string) bool) {
-		for n, step := range append(slices.Clone(steps), "") {
-			if !slices.Contains(left, step) && !yield(n, step) {
-				return
-			}
-		}
 	}
 }
 

@@ -31,9 +31,7 @@ type Machine struct {
 	Folder   string            // whose content is the read-only file system of /dev/vdb; "": there is none
 	Ports    []int             // of the machine, that the test outside reaches: see Running.Address
 	Outside  []int             // of 127.0.0.1 outside, that the test in the machine reaches there too
-	// Environment has more variables of the test in the machine, without a quotation mark.
-	Environment map[string]string
-	Forward     map[int]int // ports of the machine's 127.0.0.1 that lead to others of 127.0.0.1 outside
+	Forward  map[int]int       // ports of the machine's 127.0.0.1 that lead to others of 127.0.0.1 outside
 	// Whole is for a machine that has all that is installed outside: its root is the root outside, as
 	// it was when the machine first looked, and what is written goes to memory.
 	Whole     bool
@@ -176,9 +174,6 @@ func (m Machine) environment() string {
 	env := " PATH=/bin"
 	if m.Whole {
 		env = " PATH=/usr/sbin:/usr/bin:/sbin:/bin " + wholeVariable + "=1"
-	}
-	for variable, value := range m.Environment {
-		env += fmt.Sprintf(" %s=%q", variable, value)
 	}
 	for _, port := range m.Outside {
 		env += fmt.Sprintf(" %s%d=%d", outsideVariable, port, port)

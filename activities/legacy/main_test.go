@@ -1,4 +1,4 @@
-package api_test
+package legacy_test
 
 import (
 	"os"
@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Deep("security", TestH4APageIsBoundedInBytes)
+	seed.Deep("ops", TestEE48NovaDatabase)
 	os.Exit(m.Run())
 }
