@@ -31,6 +31,11 @@ func (c cephFS) at(ctx context.Context, id compute.ShareID, point string, from E
 		return elsewhere, failed(id, "read what is mounted", err)
 	}
 	switch isDead, err := c.isDead(ctx, id, point); {
+	case errors.Is(err, errSilent):
+		if ended, lookErr := c.hasEnded(id, point); lookErr != nil || !ended {
+			return elsewhere, errors.Join(err, lookErr)
+		}
+		return abandoned, nil
 	case err != nil:
 		return elsewhere, err
 	case isDead:

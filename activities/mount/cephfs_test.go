@@ -230,8 +230,17 @@ func TestSH14ADeadMountIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	h, one, two := beginOnCeph(t), newServer(), newServer()
 	for name, kill := range map[string]func(){
-		"the rule was taken away": func() { h.deny(one) },
-		"ceph-fuse was killed":    func() { require.NoError(t, syscall.Kill(h.pid(), syscall.SIGKILL)) },
+		"the rule was taken away": func() {
+			h.deny(one)
+			require.Eventually(t, func() bool { // the storage may take a moment
+				_, err := os.ReadDir(h.Path(h.share))
+				return err != nil
+			}, time.Minute, 50*time.Millisecond)
+		},
+		"ceph-fuse was killed": func() { // whoever looks at its mount may get an error, or no answer
+			require.NoError(t, syscall.Kill(h.pid(), syscall.SIGKILL))
+			require.Eventually(t, func() bool { return !alive(h.pid()) }, time.Minute, 50*time.Millisecond)
+		},
 	} {
 		letter := filepath.Join(h.Path(h.share), "letter")
 		h.allow(one)
@@ -239,10 +248,6 @@ func TestSH14ADeadMountIsMadeAnew(t *testing.T) {
 		require.NoError(t, os.WriteFile(letter, nil, 0o600))
 		first := h.pid()
 		kill()
-		require.Eventually(t, func() bool { // the storage may take a moment
-			_, err := os.ReadDir(h.Path(h.share))
-			return err != nil
-		}, time.Minute, 50*time.Millisecond, name)
 		h.allow(two)
 		require.NoError(t, h.Mount(t.Context(), h.input(two)), name)
 		require.Equal(t, 1, h.mounts(), name)

@@ -59,6 +59,20 @@ func (c cephFS) byFuse(ctx context.Context, id compute.ShareID, point string, fr
 	return nil
 }
 
+// hasEnded reports whether a mount is by a ceph-fuse that has ended. Where that was killed while a program that it had started has
+// its /dev/fuse open, as the mount that it runs to invalidate what the kernel keeps, the kernel waits for answers for ever.
+func (c cephFS) hasEnded(id compute.ShareID, point string) (bool, error) {
+	source, _, err := c.sourceOf(point)
+	if err != nil {
+		return false, failed(id, "look at its mount point", err)
+	}
+	pid, err := readPID(filepath.Join(c.Dir, id.String(), pidName))
+	if err != nil {
+		return false, failed(id, "read who mounted it", err)
+	}
+	return source == cephFuse && pid > 0 && !c.serves(pid, point), nil
+}
+
 func orElse(err, other error) error {
 	if err != nil {
 		return err

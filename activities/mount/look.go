@@ -16,7 +16,8 @@ import (
 // lookPatience is how long a storage may take to say what a mount point is.
 const lookPatience = 10 * time.Second
 
-// isDead reports whether whoever mounted a share was shut out, or ended. Unavailable: that is not known.
+// isDead reports whether whoever mounted a share was shut out, or ended. Unavailable: that is not known; with errSilent, since
+// the storage does not answer.
 func (a *Activities) isDead(ctx context.Context, id compute.ShareID, point string) (bool, error) {
 	said, err := a.looks.find(ctx, point)
 	var exit *exec.ExitError
@@ -24,7 +25,7 @@ func (a *Activities) isDead(ctx context.Context, id compute.ShareID, point strin
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.Is(err, errSilent):
-		return false, compute.Errorf(compute.Unavailable, "share %s is mounted, and its storage does not answer", id)
+		return false, compute.Errorf(compute.Unavailable, "share %s is mounted, and %w", id, errSilent)
 	case errors.As(err, &exit) && exit.ExitCode() == unreadable && !overloaded.Match(said):
 		return true, nil
 	case err != nil: // that says nothing of the mount, which others may use
@@ -40,7 +41,7 @@ type looks struct {
 }
 
 // errSilent is of a mount whose storage does not answer.
-var errSilent = errors.New("no answer")
+var errSilent = errors.New("its storage does not answer")
 
 // find reads a mount point's folder, and gives what find said of it. A program that waits for an
 // answer of FUSE's cannot be ended, whatever it is sent: it is left to itself, and no second

@@ -233,5 +233,11 @@ func unmountIdle(ctx context.Context, path string) error {
 	}
 }
 
-// detach is unmount of what cannot be used any more, whoever has it open.
-func detach(path string) error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH) }
+// detach is unmount of what cannot be used any more, whoever has it open. With force, whoever waits for its storage gets an error.
+func detach(path string, force bool) error {
+	flags := unix.UMOUNT_NOFOLLOW | unix.MNT_DETACH
+	if force {
+		flags |= unix.MNT_FORCE
+	}
+	return unix.Unmount(path, flags)
+}

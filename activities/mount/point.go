@@ -29,6 +29,7 @@ const (
 	here      state = iota // of the export
 	elsewhere              // of another one
 	dead                   // of a storage that has shut it out, or that nobody serves any more
+	abandoned              // dead, but the kernel still waits for whoever served it
 )
 
 // protocol gives how a host mounts shares of a protocol; nil: it does not (SH-18).
@@ -63,11 +64,11 @@ func (a *Activities) ensure(ctx context.Context, p place, id compute.ShareID, ho
 			return nil
 		case is == elsewhere && others > 0:
 			return compute.Errorf(compute.Conflict, "share %s has moved, and %d other servers of the host use it where it was", id, others)
-		case is == dead:
+		case is == dead || is == abandoned:
 			// Nobody can use it. Others' guests get the new one when they are started again, and
 			// may keep its process until then: the last use waits for that.
 			a.Logger.WarnContext(ctx, "a share's mount was dead, and is made anew", "share", id, "servers", others)
-			if err := detach(point); err != nil {
+			if err := detach(point, is == abandoned); err != nil {
 				return refused(id, "its mount could not be ended", err)
 			}
 		default:

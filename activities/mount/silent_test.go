@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,11 +18,11 @@ import (
 
 // serveSilently mounts a file system by FUSE whose program reads what it is asked, and answers nothing
 // but the greeting, until it is released. The kernel has whoever asks wait, also when it is killed.
-func serveSilently(t *testing.T, point string) (release func()) {
+func serveSilently(t *testing.T, point, source string) (release func()) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.Mount("silent", point, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)))
+	require.NoError(t, unix.Mount(source, point, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)))
 	request := make([]byte, 1<<17)
 	_, err = unix.Read(fd, request)
 	require.NoError(t, err)
@@ -63,7 +64,7 @@ func serveSilently(t *testing.T, point string) (release func()) {
 func TestAStorageThatDoesNotAnswer(t *testing.T) {
 	h, server := beginOnFuse(t), newServer()
 	require.NoError(t, os.MkdirAll(h.Path(h.share), 0o700))
-	release := serveSilently(t, h.Path(h.share))
+	release := serveSilently(t, h.Path(h.share), "silent")
 	looking := func() []int { return processes(t, "find", h.Path(h.share)) }
 	for range 2 {
 		err := h.Mount(t.Context(), h.input(server))
@@ -74,6 +75,28 @@ func TestAStorageThatDoesNotAnswer(t *testing.T) {
 	release()
 	require.Eventually(t, func() bool { return len(looking()) == 0 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+}
+
+// SH-14: a ceph-fuse was killed while a program that it had started has its /dev/fuse open, so that the kernel waits for its answer.
+// Its mount is dead all the same and is made anew, and nobody waits any more; while it lives, its storage may answer yet.
+func TestSH14ACephFuseThatEndedAndDoesNotAnswer(t *testing.T) {
+	h, server := beginOnFuse(t), newServer()
+	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	lives, point := h.pid(), h.Path(h.share)
+	serveSilently(t, point, "ceph-fuse") // on top: what the kernel has of it
+	looking := func() []int { return processes(t, "find", point) }
+	err := h.Mount(t.Context(), h.input(server))
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "it lives: %v", err)
+	require.Len(t, looking(), 1)
+
+	require.NoError(t, syscall.Kill(lives, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !alive(lives) }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	require.NotEqual(t, lives, h.pid())
+	require.Eventually(t, func() bool { return len(looking()) == 0 }, time.Minute, 10*time.Millisecond)
+	_, err = os.ReadDir(point)
+	require.NoError(t, err)
 	require.NoError(t, h.Remove(t.Context(), h.use(server)))
 }
 
