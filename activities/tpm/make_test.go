@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-tpm/tpm2"
+	"github.com/google/go-tpm/tpm2/transport"
 	"github.com/google/go-tpm/tpm2/transport/linuxudstpm"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -126,9 +127,11 @@ func TestANewTPMHasCertificates(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, pipe.Close())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	require.Eventually(t, func() bool { _, err := os.Stat(chip); return err == nil }, time.Minute, 5*time.Millisecond)
-	guest, err := linuxudstpm.Open(chip)
-	require.NoError(t, err)
+	var guest transport.TPMCloser
+	require.Eventually(t, func() bool { // the socket is there a moment before swtpm listens at it
+		guest, err = linuxudstpm.Open(chip)
+		return err == nil
+	}, time.Minute, 5*time.Millisecond)
 	defer guest.Close()
 	for i, index := range []tpm2.TPMHandle{0x01c00002, 0x01c00016} {
 		public, err := tpm2.NVReadPublic{NVIndex: index}.Execute(guest)
