@@ -90,6 +90,6 @@ func TestEachPackageIsTested(t *testing.T) {
 	require.Equal(t, map[string]bool{"strongroom/integration": true, "strongroom/integration/bench": true}, outside)
 	require.Equal(t, map[string]bool{
 		"strongroom/integration": true, "strongroom/integration/bench": true,
-		"strongroom/activities/port/neutron": true, "strongroom/deploy/cloud/ceph": true,
+		"strongroom/activities/port/neutron": true, "strongroom/activities/share/manila": true, "strongroom/deploy/cloud/ceph": true,
 	}, deep)
 }

@@ -2,7 +2,7 @@
 // asked for, with a cloud of its own, made for it and thrown away after it:
 //
 //	go run ./deploy/with go test ./schema/...
-//	go run ./deploy/with --cloud go test ./activities/key/...
+//	go run ./deploy/with --cloud --without manila,ceph go test ./activities/key/...
 //	go run ./deploy/with --results .task/unit.json --retry deploy/with/retry.txt go test -json -timeout=40m ./...
 //
 // The command finds the database server's address in STRONGROOM_TEST_POSTGRES and
@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -33,13 +34,14 @@ import (
 func main() {
 	flags := flag.NewFlagSet("with", flag.ExitOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: with [--cloud] [--results FILE [--retry FILE]] COMMAND [ARGUMENT…]")
+		fmt.Fprintln(os.Stderr, "usage: with [--cloud [--without SERVICE,…]] [--results FILE [--retry FILE]] COMMAND [ARGUMENT…]")
 	}
-	cloud, into, retry := flags.Bool("cloud", false, ""), flags.String("results", "", ""), flags.String("retry", "", "")
+	cloud, without := flags.Bool("cloud", false, ""), flags.String("without", "", "")
+	into, retry := flags.String("results", "", ""), flags.String("retry", "", "")
 	_ = flags.Parse(os.Args[1:]) // it exits
 	s := suite{services: []service{database}, command: flags.Args(), flaky: knownFlaky, to: os.Stdout}
 	if *cloud {
-		s.services = append(s.services, openstack)
+		s.services = append(s.services, openstack(strings.Split(*without, ",")))
 	}
 	if len(s.command) == 0 || *retry != "" && *into == "" {
 		flags.Usage()

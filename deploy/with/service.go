@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +21,12 @@ type service struct {
 	start    func(ctx context.Context) (value string, stop func() error, err error)
 }
 
-var (
-	database  = service{"STRONGROOM_TEST_POSTGRES", startDatabase}
-	openstack = service{"STRONGROOM_TEST_CLOUD", startCloud}
-)
+var database = service{"STRONGROOM_TEST_POSTGRES", startDatabase}
+
+// openstack is a cloud without some of its services.
+func openstack(without []string) service {
+	return service{"STRONGROOM_TEST_CLOUD", func(ctx context.Context) (string, func() error, error) { return startCloud(ctx, without) }}
+}
 
 func startDatabase(ctx context.Context) (string, func() error, error) {
 	dir, err := folder(inMemory(), "sr-pg-")
@@ -41,7 +44,7 @@ func startDatabase(ctx context.Context) (string, func() error, error) {
 	}, nil
 }
 
-func startCloud(ctx context.Context) (string, func() error, error) {
+func startCloud(ctx context.Context, without []string) (string, func() error, error) {
 	dir, err := folder("/tmp", "sr-cloud-")
 	if err != nil {
 		return "", nil, err
@@ -52,6 +55,7 @@ func startCloud(ctx context.Context) (string, func() error, error) {
 	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
 		services = append(services, cloud.Cinder)
 	}
+	services = slices.DeleteFunc(services, func(name string) bool { return slices.Contains(without, name) })
 	c, err := cloud.Start(ctx, cloud.Config{
 		Dir: dir, Services: services, ManilaRoot: os.Getenv(cloud.ManilaRootVariable), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
