@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/semaphore"
@@ -26,15 +28,16 @@ import (
 // once would not be faster: guests boot on emulated CPUs.
 const (
 	sharers   = 2 // tests at once on the shared cloud
-	ownClouds = 3 // clouds for tests of their own
+	ownClouds = 2 // clouds for tests of their own
 	pairs     = 2 // of them, those with two hosts
 )
 
 var (
-	shared = &slot{name: "shared", once: new(sync.Once)}
-	seats  = semaphore.NewWeighted(sharers)
-	idle   = make(chan *slot, ownClouds)
-	paired = make(chan *slot, pairs)
+	shared    = &slot{name: "shared", once: new(sync.Once)}
+	seats     = semaphore.NewWeighted(sharers)
+	seatTaken atomic.Bool
+	idle      = make(chan *slot, ownClouds+sharers)
+	paired    = make(chan *slot, pairs)
 	// sharing has the one cloud with Manila and Ceph, which take time and memory.
 	sharing = make(chan *slot, 1)
 )
@@ -57,7 +60,9 @@ func (s *slot) get(t *testing.T) *testCloud {
 		if s.shares {
 			has = slices.Concat(coreServices, shareServices)
 		}
-		s.cloud, s.err = startWith(s.name, max(s.hosts, 1), has)
+		if s.cloud, s.err = startWith(s.name, max(s.hosts, 1), has); s.err == nil {
+			s.cloud.shared = s == shared
+		}
 	})
 	require.NoError(t, s.err)
 	return s.cloud
@@ -93,11 +98,14 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	slots := []*slot{shared}
-	for i := range ownClouds {
+	for i := range ownClouds + sharers {
 		own := &slot{name: fmt.Sprintf("own%d", i), once: new(sync.Once)}
 		slots = append(slots, own)
-		idle <- own
+		if i < ownClouds {
+			idle <- own
+		}
 	}
+	go giveSeats(slots[1+ownClouds : len(slots) : len(slots)])
 	for i := range pairs {
 		pair := &slot{name: fmt.Sprintf("pair%d", i), hosts: 2, once: new(sync.Once)}
 		slots = append(slots, pair)
@@ -121,6 +129,20 @@ func TestMain(m *testing.M) {
 		fmt.Println("state and logs are kept in", folder)
 	}
 	os.Exit(code)
+}
+
+// giveSeats has as many clouds more for tests of their own once no test is left that shares one.
+func giveSeats(more []*slot) {
+	for range time.Tick(5 * time.Second) {
+		if !seatTaken.Load() || !seats.TryAcquire(sharers) {
+			continue
+		}
+		seats.Release(sharers)
+		for _, own := range more {
+			idle <- own
+		}
+		return
+	}
 }
 
 // sharedCloud gives the cloud that tests use side by side.
@@ -147,6 +169,7 @@ func seat(t *testing.T, places int64) {
 	t.Parallel()
 	needRoot(t)
 	require.NoError(t, seats.Acquire(t.Context(), places))
+	seatTaken.Store(true)
 	t.Cleanup(func() { seats.Release(places) })
 }
 

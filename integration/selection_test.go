@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
@@ -25,7 +26,7 @@ import (
 // full reports whether every test is chosen on each back end where it can be run, and every fault point.
 func full() bool { return os.Getenv(seed.FullVariable) != "" }
 
-// backends, everywhere, besideEarlier or inABrowser is the first statement of every test: on which back ends it can
+// backends, everywhere, besideEarlier or onDemand is the first statement of every test: on which back ends it can
 // be run. The first of backends is the one that shows best what the test is about, and
 // the only one on which the sample has it. TestMain reads it from the source and leaves
 // out what is not chosen, for a test that is skipped is a failure in CI.
@@ -63,9 +64,9 @@ func besideEarlier(t *testing.T, on string) {
 	require.NotEmpty(t, os.Getenv(earlierVariable))
 }
 
-// inABrowser is for a test that needs Chromium and the pages that it shows, which ./task test:full installs: on a back end. No
-// sample has it.
-func inABrowser(t *testing.T, on string) {
+// onDemand is for a test that needs packages which ./task test:full alone installs (Chromium and the pages that it shows, Neutron's
+// agents of Linux bridges, or Terraform's provider): on a back end. No sample has it.
+func onDemand(t *testing.T, on string) {
 	t.Helper()
 	backends(t, on)
 }
@@ -74,8 +75,11 @@ func inABrowser(t *testing.T, on string) {
 type declared struct {
 	able, sample []string
 	earlier      bool // it needs an earlier release
-	browser      bool // it needs one
-	optional     bool // a sample may be without it
+	onDemand     bool // it needs packages that a sample goes without
+	matrix       bool
+	cloud        bool     // it takes a cloud, and with it time
+	shows        []string // rows of the design documents, each once
+	finding      bool     // it shows that a finding is mended
 }
 
 // chosen reports whether a run has the test. asked is the pattern of tests that were
@@ -94,44 +98,95 @@ const matrices = "TestKillMatrix"
 var (
 	ofRow      = regexp.MustCompile(`\b(EE|TPM|SH|VT|PV)-\d\d\b`)
 	ofFinding  = regexp.MustCompile(`^Test[ACHMP]\d`)
-	takesCloud = regexp.MustCompile(`Cloud\w*\(t|twoHosts\(t|newNested`) // and with it time
+	takesCloud = regexp.MustCompile(`Cloud\w*\(t|twoHosts\(t|newNested`)
 )
 
-// isOptional reports whether a sample may be without a test, by its name, its text and what its file has beside tests: it is
-// a matrix, or takes a cloud and names neither a row nor a finding.
-func isOptional(name, text, beside string) bool {
-	return strings.HasPrefix(name, matrices) ||
-		takesCloud.MatchString(text) && !ofFinding.MatchString(name) && !ofRow.MatchString(text) && !ofRow.MatchString(beside)
+// read takes from a test's name, its text and what its file has beside tests what it costs and shows.
+func (d *declared) read(name, text, beside string) {
+	d.matrix = strings.HasPrefix(name, matrices)
+	d.cloud = d.matrix || takesCloud.MatchString(text)
+	if d.shows = ofRow.FindAllString(text, -1); d.shows == nil {
+		d.shows = ofRow.FindAllString(beside, -1)
+	}
+	d.finding = ofFinding.MatchString(name)
+	slices.Sort(d.shows)
+	d.shows = slices.Compact(d.shows)
 }
 
-// sampleOf leaves in the sample what a seed chooses of the optional tests: every fourth one of a back end, of the matrices and of
-// the others, and each of those that are for both on one of them.
+// oneOf is of how many tests that a sample can be without it has one, oneFinding the same of tests of findings.
+const (
+	oneOf      = 24
+	oneFinding = 6
+)
+
+// sampleOf leaves out of the sample, as a seed has it, tests that take a cloud, but for one of oneOf of a back end: matrices, and of
+// the others those without which each row is shown still, on the real cloud where a test there shows it. Of tests of findings it
+// keeps more. A test of both back ends is in the sample of one of them.
 func sampleOf(all map[string]declared, text string) map[string]declared {
-	type pool struct {
-		place  string
-		matrix bool
-	}
-	some, pools := maps.Clone(all), map[pool][]string{}
-	d := seed.Dice(text, "tests")
+	some, dice := maps.Clone(all), seed.Dice(text, "tests")
+	places := map[string][]string{} // by back end, what takes time
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if one := all[name]; one.optional && len(one.sample) > 0 {
-			place := one.sample[d.IntN(len(one.sample))]
-			of := pool{place, strings.HasPrefix(name, matrices)}
-			pools[of] = append(pools[of], name)
+		if one := all[name]; one.cloud && len(one.sample) > 0 {
+			place := one.sample[dice.IntN(len(one.sample))]
 			one.sample = []string{place}
+			some[name] = one
+			places[place] = append(places[place], name)
+		}
+	}
+	elsewhere := map[string]bool{} // what the real cloud shows
+	for _, place := range []string{openStack, local} {
+		var matrix, needed []string
+		for _, name := range places[place] {
+			if all[name].matrix {
+				matrix = append(matrix, name)
+			} else {
+				needed = append(needed, name)
+			}
+		}
+		needed, spare := shownBy(dice, all, needed, elsewhere)
+		for _, name := range needed {
+			for _, row := range all[name].shows {
+				elsewhere[row] = true
+			}
+		}
+		var findings, others []string
+		for _, name := range spare {
+			if all[name].finding {
+				findings = append(findings, name)
+			} else {
+				others = append(others, name)
+			}
+		}
+		for _, name := range slices.Concat(seed.Leave(dice, matrix, oneOf), seed.Leave(dice, others, oneOf), seed.Leave(dice, findings, oneFinding)) {
+			one := some[name]
+			one.sample = nil
 			some[name] = one
 		}
 	}
-	for _, place := range []string{local, openStack} {
-		for _, matrix := range []bool{false, true} {
-			for _, name := range seed.Leave(d, pools[pool{place, matrix}]) {
-				one := some[name]
-				one.sample = nil
-				some[name] = one
-			}
+	return some
+}
+
+// shownBy parts tests of one back end into those that it takes to show all that they show and that is not shown elsewhere, and others.
+func shownBy(dice *rand.Rand, all map[string]declared, tests []string, elsewhere map[string]bool) (needed, spare []string) {
+	times := map[string]int{} // by row, in how many tests
+	for _, name := range tests {
+		for _, row := range all[name].shows {
+			times[row]++
 		}
 	}
-	return some
+	dice.Shuffle(len(tests), func(i, j int) { tests[i], tests[j] = tests[j], tests[i] })
+	slices.SortStableFunc(tests, func(a, b string) int { return len(all[a].shows) - len(all[b].shows) }) // it takes fewer of those that show more
+	for _, name := range tests {
+		if slices.ContainsFunc(all[name].shows, func(row string) bool { return times[row] == 1 && !elsewhere[row] }) {
+			needed = append(needed, name)
+			continue
+		}
+		spare = append(spare, name)
+		for _, row := range all[name].shows {
+			times[row]--
+		}
+	}
+	return needed, spare
 }
 
 //go:embed *_test.go
@@ -159,7 +214,7 @@ func declarations() (map[string]declared, error) {
 			if err != nil {
 				missing = append(missing, fmt.Errorf("%s: %s %w", file.Name(), f.Name.Name, err))
 			}
-			one.optional = isOptional(f.Name.Name, text, beside)
+			one.read(f.Name.Name, text, beside)
 			all[f.Name.Name] = one
 		}
 	}
@@ -213,10 +268,10 @@ func declaration(f *ast.FuncDecl) (declared, error) {
 		return declared{able: places, sample: places[:1]}, nil
 	case called == "besideEarlier" && len(places) == 1 && places[0] != "":
 		return declared{able: places, earlier: true}, nil
-	case called == "inABrowser" && len(places) == 1 && places[0] != "":
-		return declared{able: places, browser: true}, nil
+	case called == "onDemand" && len(places) == 1 && places[0] != "":
+		return declared{able: places, onDemand: true}, nil
 	default:
-		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t), besideEarlier(t, ...) and inABrowser(t, ...)")
+		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t), besideEarlier(t, ...) and onDemand(t, ...)")
 	}
 }
 

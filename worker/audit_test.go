@@ -13,6 +13,7 @@ import (
 	"strongroom/deploy/dev/temporal"
 	"strongroom/deploy/dev/temporal/temporaltest"
 	"strongroom/durable"
+	"strongroom/integration/seed"
 	"strongroom/schema/schematest"
 	"strongroom/worker/audittest"
 	"strongroom/workflows"
@@ -20,6 +21,8 @@ import (
 
 func TestMain(m *testing.M) {
 	audittest.Main()
+	seed.Part(3)
+	seed.OneOf(TestA10UpgradeInPlaceUnderRunningOperations, TestA10UpgradeInPlaceAfterTheOldWorkersStopped)
 	os.Exit(m.Run())
 }
 

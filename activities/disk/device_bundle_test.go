@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Sample(TestDevices, TestDisksInAPool, TestExport, TestCreateOnAnEncryptedImage)
+	seed.Part(3, TestDevices, TestDisksInAPool, TestExport, TestCreateOnAnEncryptedImage, TestEE48AdoptVolumes, TestEE48LegacyVolumes)
 	os.Exit(vm.Main(m))
 }
 

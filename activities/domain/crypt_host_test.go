@@ -20,10 +20,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Sample(TestUEFILiveMigration, TestUEFIWithoutSecureBoot, TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms,
-		TestExportWhenTheHostIsFull, TestRescue, TestRescueWithAnEncryptedImage, TestServerIsMadeAnewAndBack, TestLiveMigrationThatIsForcedToComplete,
+	seed.Part(3, TestUEFILiveMigration, TestUEFIWithoutSecureBoot, TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms,
+		TestExportWhenTheHostIsFull, TestRescue, TestRescueWithAnEncryptedImage, TestServerIsMadeAnewAndBack, TestLiveMigrationThatIsForcedToComplete, TestLiveMigrationThatIsForcedBefore,
 		TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails, TestLiveMigrationThatIsAbortedBefore, TestLiveMigrationOfWhichTheEndIsNotKnown,
-		TestLiveMigrationTriesToPrepareAgain, TestNothingIsExpectedOfAServerThatDidNotLeave, TestStartOlderTPMs, TestStartMakesANewTPMAnew, TestConsoles)
+		TestLiveMigrationTriesToPrepareAgain, TestNothingIsExpectedOfAServerThatDidNotLeave, TestStartOlderTPMs, TestStartMakesANewTPMAnew, TestConsoles,
+		TestUEFISecureBoot, TestSH10AGuestWritesIntoItsShare, TestServerOnADevice, TestServerLivesThroughStopAndStart,
+		TestLiveMigration, TestLiveMigrationKeepsThePlacesOfDevices, TestPlug, TestSuspend, TestSuspendOfAnEncryptedServer, TestSuspendThatIsCancelled, TestStopAll,
+		TestKeysAreKeptWhileTheGuestRuns, TestServerInAPool, TestStartWithTheWrongKey, TestCallsThatAVTPMAddsToAStart, TestRemoveEndsACopy,
+		TestGuestReadsAPlainConfigDrive, TestGuestReadsItsConfigDrive, TestRemoveOfAPluggedPort)
 	os.Exit(vm.Main(m))
 }
 

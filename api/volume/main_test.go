@@ -17,5 +17,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+	seed.OneOf(TestStandardClient, TestStandardClientOnKeystone)
+	seed.OneOf(TestVT12CinderClient, TestVT12CinderClientOnKeystone)
 	os.Exit(m.Run())
 }

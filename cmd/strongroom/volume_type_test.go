@@ -21,6 +21,7 @@ import (
 	imagelocal "strongroom/activities/image/local"
 	"strongroom/api"
 	"strongroom/devcloud"
+	"strongroom/integration/seed"
 	"strongroom/schema/schematest"
 	"strongroom/schema/seal"
 )
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	seed.Part(2)
 	os.Exit(m.Run())
 }
 

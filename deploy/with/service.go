@@ -30,7 +30,7 @@ func startDatabase(ctx context.Context) (string, func() error, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	server, err := postgres.Start(ctx, postgres.Config{Dir: dir, Volatile: true, MaxConnections: 500})
 	if err != nil {
@@ -46,14 +46,14 @@ func startCloud(ctx context.Context) (string, func() error, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	services := cloud.Default()
 	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
 		services = append(services, cloud.Cinder)
 	}
 	c, err := cloud.Start(ctx, cloud.Config{
-		Dir: dir, Services: services, ManilaRoot: os.Getenv(cloud.ManilaRootVariable), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Dir: dir, Services: services, TokenCache: cloud.TestTokenCache, ManilaRoot: os.Getenv(cloud.ManilaRootVariable), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))

@@ -71,7 +71,7 @@ func TestPV11KilledAtEachStepInAMachine(t *testing.T) {
 func sampled(t *testing.T, steps []string) iter.Seq2[int, string] {
 	var left []string
 	if os.Getenv(sample.FullVariable) == "" {
-		left = sample.Leave(sample.Dice(sample.Text(), t.Name()+steps[0]), slices.Clone(steps))
+		left = sample.Leave(sample.Dice(sample.Text(), t.Name()+steps[0]), slices.Clone(steps), 4)
 		t.Logf("%s=%s leaves out %s", sample.Variable, sample.Text(), strings.Join(left, ", "))
 	}
 	return func(yield func(int, string) bool) {

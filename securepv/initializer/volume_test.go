@@ -21,6 +21,7 @@ import (
 
 	"strongroom/activities/secret"
 	"strongroom/deploy/guest/vm"
+	sample "strongroom/integration/seed"
 	"strongroom/securepv/initializer"
 )
 
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(attestVariable); kind != "" {
 		os.Exit(attest(kind))
 	}
+	sample.OneOf(TestPV11InAMachine, TestPV11KilledAtEachStepInAMachine)
 	os.Exit(vm.Main(m))
 }
 
