@@ -157,5 +157,5 @@ func TestEE49OneTableOfVTPMs(t *testing.T) {
 	for _, trait := range traits {
 		assert.Regexp(t, "`(COMPUTE_SECURITY_TPM|COMPUTE_SECURITY_TPM_SECRET_SECURITY|…)"+trait+"`", table)
 	}
-	saysEverySetting(t, ofTPMs, rows, nil, map[string]string{"host.secure_state": "docs/deploy.md"})
+	saysEverySetting(t, ofTPMs, rows, nil, map[string]string{"host.secure_state": "docs/deploy.md", "host.suspend_state": "docs/deploy.md"})
 }

@@ -58,6 +58,7 @@ func TestA9EachCallHasASummary(t *testing.T) {
 		domain.Plug.Summary(domain.InterfaceInput{Server: server, Network: compute.Network{UUID: "n"}}):      "plug an interface on network n into domain instance-" + id.String(),
 		domain.Unplug.Summary(domain.InterfaceInput{Server: server, Network: compute.Network{UUID: "n"}}):    "unplug an interface on network n from domain instance-" + id.String(),
 		domain.Unpause.Summary(domain.PauseInput{Server: server}):                                            "resume domain instance-" + id.String(),
+		domain.Suspend.Summary(domain.SuspendInput{Server: server}):                                          "suspend domain instance-" + id.String(),
 		domain.InjectNMI.Summary(domain.InjectNMIInput{Server: server}):                                      "interrupt domain instance-" + id.String(),
 		domain.Export.Summary(domain.ExportInput{Server: server, Disk: root}):                                "export disk root of running domain instance-" + id.String(),
 		domain.AbortExport.Summary(domain.AbortExportInput{Server: server}):                                  "abort exports of domain instance-" + id.String(),

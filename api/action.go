@@ -28,6 +28,8 @@ func (a *API) serverActions() []Resource {
 		a.rebootAction(),
 		a.plainAction("pause", "os_compute_api:os-pause-server:pause", compute.Pause),
 		a.plainAction("unpause", "os_compute_api:os-pause-server:unpause", compute.Unpause),
+		a.suspendAction(),
+		a.plainAction("resume", "os_compute_api:os-suspend-server:resume", compute.Resume),
 		a.crashDumpAction(),
 		a.changePasswordAction(),
 		a.forceDeleteAction(),

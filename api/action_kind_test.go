@@ -25,11 +25,16 @@ var requests = map[compute.OperationKind]asked{
 	compute.OpDelete: {member, func(c *cloud, t *testing.T, by who, id string) answer {
 		return c.do(t, by, "DELETE", "/servers/"+id, "")
 	}},
-	compute.OpStart:        {member, action(`{"os-start": null}`)},
-	compute.OpStop:         {member, action(`{"os-stop": null}`)},
-	compute.OpReboot:       {member, action(`{"reboot": {"type": "SOFT"}}`)},
-	compute.OpPause:        {member, action(`{"pause": null}`)},
-	compute.OpUnpause:      {member, action(`{"unpause": null}`)},
+	compute.OpStart:   {member, action(`{"os-start": null}`)},
+	compute.OpStop:    {member, action(`{"os-stop": null}`)},
+	compute.OpReboot:  {member, action(`{"reboot": {"type": "SOFT"}}`)},
+	compute.OpPause:   {member, action(`{"pause": null}`)},
+	compute.OpUnpause: {member, action(`{"unpause": null}`)},
+	compute.OpSuspend: {member, func(c *cloud, t *testing.T, by who, id string) answer {
+		c.exec(`UPDATE server_disks SET encrypted = false, encryption_format = '', encryption_secret_uuid = NULL WHERE server_id = $1`, id)
+		return action(`{"suspend": null}`)(c, t, by, id)
+	}},
+	compute.OpResume:       {member, action(`{"resume": null}`)},
 	compute.OpCrashDump:    {member, action(`{"trigger_crash_dump": null}`)},
 	compute.OpCreateImage:  {member, action(`{"createImage": {"name": "copy"}}`)},
 	compute.OpCreateBackup: {member, action(`{"createBackup": {"name": "copy", "backup_type": "daily", "rotation": 1}}`)},
@@ -88,7 +93,7 @@ func action(body string) func(*cloud, *testing.T, who, string) answer {
 // onceMoved is action on a server that was resized before.
 func onceMoved(body string) func(*cloud, *testing.T, who, string) answer {
 	return func(c *cloud, t *testing.T, by who, id string) answer {
-		c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-before', 'flavor', flavor) WHERE id = $1`, id)
+		c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-before', 'host', host_id, 'flavor', flavor) WHERE id = $1`, id)
 		defer c.exec(`UPDATE servers SET former = NULL WHERE id = $1`, id)
 		return action(body)(c, t, by, id)
 	}

@@ -12,6 +12,7 @@ import (
 	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
+	"strongroom/schema"
 )
 
 const (
@@ -124,6 +125,7 @@ func (a *API) revertResizeAction() Resource {
 		Routes: []Route{actionRoute("revertResize", bare("revertResize"), func(r *Request) (any, error) {
 			return a.decideMove(r, action{
 				Facts: compute.RevertResize.Facts, rule: ruleRevertResize,
+				check: func(row serverRow) error { return a.formerIsUp(r, row) },
 				grows: func(row serverRow) *growth { return a.growthTo(r.Context(), row.Server, row.Server.Former.Flavor) },
 				plan:  func(s compute.Server, _ []compute.Thing) (compute.MovePlan, error) { return s.PlanRevert(), nil },
 			})
@@ -134,8 +136,22 @@ func (a *API) revertResizeAction() Resource {
 // decideMove confirms or reverts a resize or a migration.
 func (a *API) decideMove(r *Request, act action) (any, error) {
 	act.arguments = compute.None{}
+	more := act.check
 	act.check = func(row serverRow) error {
-		return compute.Server{ID: row.Server.ID, VMState: row.Server.VMState, Former: row.Server.Former}.CheckMoved(act.Facts)
+		err := compute.Server{ID: row.Server.ID, VMState: row.Server.VMState, Former: row.Server.Former}.CheckMoved(act.Facts)
+		if err == nil && more != nil {
+			err = more(row)
+		}
+		return err
 	}
 	return a.act(r, act)
+}
+
+// formerIsUp refuses to bring a server back to a host that is down: what the server was is there alone.
+func (a *API) formerIsUp(r *Request, row serverRow) error {
+	is, err := a.db.HostCondition(r.Context(), schema.HostConditionParams{ID: row.Server.Former.Host, HostTimeout: compute.HostTimeout.Seconds()})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && (is.Down || is.Stale) {
+		return fault.Conflict("Service is unavailable at this time.")
+	}
+	return err
 }

@@ -92,7 +92,7 @@ func (a *API) rebuildServer(r *Request) (any, error) {
 	}
 	r.SetHeader("Location", r.URL("servers", row.Server.ID.String()))
 	row.Server.TaskState = compute.Rebuild.Transition.Task
-	return map[string]any{"server": a.serverView(r).rebuilt(willBe(row, asked), adminPassword(in.AdminPass))}, nil
+	return map[string]any{"server": a.serverView(r, row.Server.Networks).rebuilt(willBe(row, asked), adminPassword(in.AdminPass))}, nil
 }
 
 func readRebuild(r *Request) (rebuildRequest, error) {

@@ -100,7 +100,7 @@ func TestResizeTakesQuota(t *testing.T) {
 	c.act(t, admin, id, `{"migrate": null}`, at("2.1")).fails(409, "conflictingRequest", "Cannot 'migrate' instance "+id+" while it is in task_state resize_prep")
 
 	c.settle(id, compute.VMResized, compute.TaskNone)
-	c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-x', 'flavor', jsonb_set(flavor, '{vcpus}', '9')) WHERE id = $1`, id)
+	c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-x', 'host', (SELECT id FROM hosts LIMIT 1), 'flavor', jsonb_set(flavor, '{vcpus}', '9')) WHERE id = $1`, id)
 	c.act(t, member, id, `{"revertResize": null}`, at("2.1")).fails(403, "forbidden", "Quota exceeded for cores: Requested 8, but already used 1 of 4 cores")
 }
 
@@ -122,7 +122,7 @@ func TestNothingElseIsDoneWithAMovedServer(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
 	id := c.active()
-	c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-x', 'flavor', flavor) WHERE id = $1`, id)
+	c.exec(`UPDATE servers SET former = jsonb_build_object('operation', 'req-x', 'host', (SELECT id FROM hosts LIMIT 1), 'flavor', flavor) WHERE id = $1`, id)
 	for state, bodies := range map[compute.VMState][]string{
 		compute.VMActive: {`{"os-stop": null}`, `{"shelve": null}`, `{"reboot": {"type": "HARD"}}`, `{"pause": null}`},
 		compute.VMError:  {`{"reboot": {"type": "HARD"}}`, `{"os-stop": null}`},
@@ -134,6 +134,11 @@ func TestNothingElseIsDoneWithAMovedServer(t *testing.T) {
 		}
 	}
 	c.settle(id, compute.VMError, compute.TaskNone)
+	for _, away := range []string{"forced_down = true", "last_seen = now() - interval '1 hour'"} { // what the server was is there alone
+		c.exec(`UPDATE hosts SET ` + away)
+		c.act(t, member, id, `{"revertResize": null}`, at("2.1")).fails(409, "conflictingRequest", "Service is unavailable at this time.")
+		c.exec(`UPDATE hosts SET forced_down = false, last_seen = now()`)
+	}
 	c.act(t, member, id, `{"revertResize": null}`, at("2.1")).ok(202)
 }
 

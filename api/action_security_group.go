@@ -1,9 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"slices"
-
 	"strongroom/api/policy"
 	"strongroom/api/validation"
 	"strongroom/compute"
@@ -43,41 +40,14 @@ func (a *API) groupAction(key, rule string, change changeGroup) Resource {
 }
 
 func (a *API) changeGroup(r *Request, s schema.Server, name string, change changeGroup) error {
-	if a.config.Networks == nil || !(compute.Server{Networks: s.Networks}).HasPorts() {
+	if a.config.Networks == nil || !(compute.Server{Networks: s.Networks}).UsesPorts() {
 		return compute.HasNoPorts(s.ID)
 	}
 	if err := change(a.config.Networks, r.Context(), r.Credential(), s.ID, name); err != nil {
 		return err
 	}
-	return a.noteGroups(r, s)
-}
-
-// noteGroups keeps the names of a server's security groups, which its view shows. Who changed the server meanwhile
-// knows better.
-func (a *API) noteGroups(r *Request, s schema.Server) error {
-	groups, err := a.config.Networks.ServerGroups(r.Context(), r.Credential(), s.ID)
-	if err != nil {
+	if err := a.renewPorts(r.Context(), s); err != nil {
 		a.config.Logger.WarnContext(r.Context(), "the security groups of a server are shown as they were", "server", s.ID, "error", err)
-		return nil
 	}
-	now := slices.Clone(s.Networks)
-	for i, n := range now {
-		if !n.HasPort() {
-			continue
-		}
-		named := *n.Port
-		named.GroupNames = nil
-		for _, g := range groups {
-			if slices.Contains(g.Ports, *named.ID) {
-				named.GroupNames = append(named.GroupNames, g.Name)
-			}
-		}
-		now[i].Port = &named
-	}
-	was, err := json.Marshal(s.Networks)
-	if err != nil {
-		return err
-	}
-	_, err = a.db.RenewServerNetworks(r.Context(), schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
-	return err
+	return nil
 }

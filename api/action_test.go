@@ -83,7 +83,7 @@ func TestActionsRefused(t *testing.T) {
 			"Invalid input for field/attribute type. Value: WARM. 'WARM' is not one of ['HARD', 'Hard', 'hard', 'SOFT', 'Soft', 'soft']"},
 		{active, `{"reboot":{}}`, 400, "badRequest", "Invalid input for field/attribute reboot. Value: {}. 'type' is a required property"},
 		{active, `{"dance":null}`, 400, "badRequest", "There is no such action: dance"},
-		{active, `{"suspend":null}`, 400, "badRequest", "There is no such action: suspend"},
+		{active, `{"resume":null}`, 409, "conflictingRequest", "Cannot 'resume' instance " + active + " while it is in vm_state active"},
 		{active, `{"os-stop":null,"os-start":null}`, 400, "badRequest", "Additional properties are not allowed ('os-stop' was unexpected)"},
 		{active, `{}`, 400, "badRequest", "Malformed request body"},
 		{active, `[`, 400, "badRequest", "Malformed request body"},

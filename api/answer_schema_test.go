@@ -28,7 +28,7 @@ const onServer = "POST /servers/:id/action "
 
 var actionAnswers = map[string]func(question) Schema{
 	onServer + "os-start": nothing, onServer + "os-stop": nothing, onServer + "reboot": nothing, onServer + "pause": nothing,
-	onServer + "unpause": nothing, onServer + "forceDelete": nothing, onServer + "restore": nothing, onServer + "lock": nothing, onServer + "unlock": nothing, onServer + "os-resetState": nothing,
+	onServer + "unpause": nothing, onServer + "suspend": nothing, onServer + "resume": nothing, onServer + "forceDelete": nothing, onServer + "restore": nothing, onServer + "lock": nothing, onServer + "unlock": nothing, onServer + "os-resetState": nothing,
 	onServer + "rotateKeys": nothing, onServer + "unrescue": nothing, onServer + "shelve": nothing, onServer + "shelveOffload": nothing,
 	onServer + "unshelve": nothing, onServer + "resize": nothing, onServer + "confirmResize": nothing, onServer + "revertResize": nothing,
 	onServer + "migrate": nothing, onServer + "addSecurityGroup": nothing, onServer + "removeSecurityGroup": nothing, onServer + "os-migrateLive": nothing,

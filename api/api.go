@@ -64,6 +64,7 @@ type API struct {
 	volume    http.Handler
 	outbox    *outbox.Launcher
 	searches  chan struct{} // as many as may run at once
+	named     *groupNames
 	turns     turns
 
 	searchTurns turns
@@ -114,6 +115,7 @@ func New(config Config) (*API, error) {
 	a := &API{
 		config: config, db: schema.New(config.Pool),
 		outbox:   &outbox.Launcher{Starter: config.Operations, Logger: config.Logger},
+		named:    newGroupNames(),
 		searches: make(chan struct{}, expressions(config.Pool.Config().MaxConns)),
 	}
 	resources := a.resources()

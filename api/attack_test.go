@@ -68,7 +68,9 @@ func TestATenantWithAScript(t *testing.T) {
 	require.Empty(t, a.errors.all(), "INVARIANT: the server made errors of its own")
 	require.NotContains(t, a.serverLog.String(), "panic", "INVARIANT")
 	require.Less(t, peak, mostMemory)
-	require.Greater(t, a.statuses[202], requests/200, "the attack is so odd that it never gets in")
+	changes := a.statuses[http.StatusCreated] + a.statuses[http.StatusAccepted] + a.statuses[http.StatusNoContent]
+	require.Positive(t, a.statuses[http.StatusAccepted], "the attack is so odd that it starts no operation")
+	require.Greater(t, changes, requests/80, "the attack is so odd that it hardly gets in")
 	require.Greater(t, a.statuses[400], requests/10, "the attack is not odd")
 }
 

@@ -216,7 +216,7 @@ func TestDryRunOfADecision(t *testing.T) {
 	require.NotContains(t, got.body, keys[0])
 
 	c.exec(`UPDATE hosts SET forced_down = true WHERE name = 'node-2'`)
-	require.Contains(t, c.dryRun(t, member, id, `{"revertResize": null}`).ok(200).get("dry_run", "refusals", 0, "message"), "does not answer")
+	require.Contains(t, c.dryRun(t, member, id, `{"revertResize": null}`).ok(200).get("dry_run", "refusals", 0, "message"), "Service is unavailable at this time.")
 	c.exec(`UPDATE hosts SET forced_down = false`)
 	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
 	require.Contains(t, c.dryRun(t, admin, id, `{"revertResize": null}`).ok(200).get("dry_run", "refusals", 0, "message"), "cannot be read by whoever asks")

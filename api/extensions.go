@@ -88,6 +88,7 @@ var spoken = []extension{
 	describe("Services", "os-services", "Services support."),
 	describe("Shelve", "os-shelve", "Instance shelve mode."),
 	describe("SimpleTenantUsage", "os-simple-tenant-usage", "Simple tenant usage extension."),
+	describe("SuspendServer", "os-suspend-server", "Enable suspend/resume server actions."),
 	describe("UsedLimits", "os-used-limits", "Provide data on limited resources that are being used."),
 	describe("UsedLimitsForAdmin", "os-used-limits-for-admin", "Provide data to admin on limited resources used by other tenants."),
 	describe("UserData", "os-user-data", "Add user_data to the Create Server API."),

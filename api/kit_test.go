@@ -244,6 +244,7 @@ type answer struct {
 	code   int
 	header http.Header
 	body   string
+	parsed func() (any, error) // the body, which is read once
 }
 
 // A tweak changes a request before it is sent.
@@ -280,7 +281,10 @@ func (b *bundle) raw(t *testing.T, as who, method, path, body string, tweaks ...
 	w := httptest.NewRecorder()
 	b.api.ServeHTTP(w, r)
 	assert.NoError(t, b.check(as, r, body, w), "%s %s", method, path)
-	return answer{t: t, code: w.Code, header: w.Header(), body: w.Body.String()}
+	return answer{t: t, code: w.Code, header: w.Header(), body: w.Body.String(), parsed: sync.OnceValues(func() (node any, err error) {
+		err = json.Unmarshal(w.Body.Bytes(), &node)
+		return node, err
+	})}
 }
 
 // is checks status and body.
@@ -314,8 +318,8 @@ func (a answer) fails(code int, name, message string) answer {
 // get gives a value of the body by a path of keys and indexes.
 func (a answer) get(path ...any) any {
 	a.t.Helper()
-	var node any
-	require.NoError(a.t, json.Unmarshal([]byte(a.body), &node), a.body)
+	node, err := a.parsed()
+	require.NoError(a.t, err, a.body)
 	for _, step := range path {
 		switch step := step.(type) {
 		case string:

@@ -335,6 +335,8 @@ var demands = map[string][]demand{
 	"POST /servers/:id/action removeSecurityGroup": {{right: on(writes), granted: 404, body: `{"removeSecurityGroup":{"name":"web"}}`}},
 	"POST /servers/:id/action pause":               {{right: on(writes), granted: 202, body: `{"pause":null}`}},
 	"POST /servers/:id/action unpause":             {{right: on(writes), granted: 202, body: `{"unpause":null}`, from: compute.VMPaused}},
+	"POST /servers/:id/action suspend":             {{right: on(writes), granted: 202, body: `{"suspend":null}`}},
+	"POST /servers/:id/action resume":              {{right: on(writes), granted: 202, body: `{"resume":null}`, from: compute.VMSuspended}},
 	"POST /servers/:id/action trigger_crash_dump":  {{right: on(writes), granted: 202, body: `{"trigger_crash_dump":null}`}},
 	"POST /servers/:id/action changePassword":      {{right: on(writes), granted: 409, body: `{"changePassword":{"adminPass":"secret"}}`}},
 	"POST /servers/:id/action addFloatingIp":       {{right: on(writes), granted: 400, body: `{"addFloatingIp":{"address":"192.0.2.1"}}`}},

@@ -18,6 +18,7 @@ const (
 	ruleAttributes    = "os_compute_api:os-extended-server-attributes"
 	ruleCreate        = "os_compute_api:servers:create"
 	ruleAttachNetwork = "os_compute_api:servers:create:attach_network"
+	ruleExternal      = "network:attach_external_network"
 	ruleUpdate        = "os_compute_api:servers:update"
 	ruleDelete        = "os_compute_api:servers:delete"
 )
@@ -30,7 +31,7 @@ func (a *API) servers() Resource {
 			ruleIndex: policy.ProjectReaderOrAdmin, ruleIndexAll: policy.Admin,
 			ruleDetail: policy.ProjectReaderOrAdmin, ruleDetailAll: policy.Admin, ruleAllFilters: policy.Admin,
 			ruleShow: policy.ProjectReaderOrAdmin, ruleHostStatus: policy.Admin, ruleAttributes: policy.Admin,
-			ruleCreate: policy.ProjectMemberOrAdmin, ruleAttachNetwork: policy.ProjectMemberOrAdmin,
+			ruleCreate: policy.ProjectMemberOrAdmin, ruleAttachNetwork: policy.ProjectMemberOrAdmin, ruleExternal: policy.Admin,
 			ruleForcedHost: policy.Admin, ruleRequestedHost: policy.Admin,
 			ruleUpdate: policy.ProjectMemberOrAdmin, ruleDelete: policy.ProjectMemberOrAdmin,
 		},

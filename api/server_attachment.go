@@ -6,6 +6,7 @@ import (
 	"strongroom/api/fault"
 	"strongroom/api/policy"
 	"strongroom/api/validation"
+	"strongroom/compute"
 )
 
 const (
@@ -103,13 +104,13 @@ func (a *API) listServerGroups(r *Request) (any, error) {
 		return nil, err
 	}
 	if a.config.Networks != nil {
-		groups, err := a.config.Networks.ServerGroups(r.Context(), r.Credential(), row.Server.ID)
+		groups, err := a.config.Networks.ServerGroups(r.Context(), r.Credential(), row.Server.ProjectID, row.Server.ID)
 		return map[string]any{"security_groups": viewGroups(groups)}, err
 	}
 	groups := []map[string]any{}
-	for _, g := range securityGroups(row.Server.Networks) {
+	for _, g := range securityGroups(row.Server.Networks, nil) {
 		description := ""
-		if g["name"] == defaultGroup {
+		if g["name"] == compute.DefaultGroup {
 			description = "Default security group"
 		}
 		groups = append(groups, map[string]any{

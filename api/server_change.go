@@ -11,7 +11,7 @@ func (a *API) showServer(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"server": a.serverView(r).shown(row)}, nil
+	return map[string]any{"server": a.serverView(r, row.Server.Networks).shown(row)}, nil
 }
 
 // updateServer changes what is written down of a server; the server itself
@@ -48,7 +48,7 @@ func (a *API) updateServer(r *Request) (any, error) {
 	if row, err = a.findServer(r, ruleUpdate); err != nil {
 		return nil, err
 	}
-	return map[string]any{"server": a.serverView(r).updated(row)}, nil
+	return map[string]any{"server": a.serverView(r, row.Server.Networks).updated(row)}, nil
 }
 
 func (a *API) deleteServer(r *Request) (any, error) { return a.beginDelete(r, ruleDelete) }

@@ -51,7 +51,7 @@ func (a *API) createServers(r *Request) (any, error) {
 	first := operations[0].ServerID
 	r.SetHeader("Location", r.URL("servers", first.String()))
 	view := a.serverView(r)
-	return map[string]any{"server": view.created(first, plan.ports, plan.diskConfig(), adminPassword(plan.AdminPass))}, nil
+	return map[string]any{"server": view.created(first, plan.groupNames(), plan.diskConfig(), adminPassword(plan.AdminPass))}, nil
 }
 
 // insertAll writes the rows of as many servers as there is room for.

@@ -118,12 +118,13 @@ func (a *API) takeEvent(ctx context.Context, e serverEvent) (code int, err error
 		return http.StatusNotFound, nil
 	case err != nil:
 		return 0, err
-	case s.HostID == nil:
-		return http.StatusUnprocessableEntity, nil
-	case e.Name == eventPlugged && s.VMState == compute.VMBuilding:
+	case e.Name == eventPlugged && s.VMState == compute.VMBuilding && s.HostID != nil:
 		err = a.config.Operations.PortPlugged(ctx, s.ID)
-	case (e.Name == eventChanged || e.Name == eventDeleted) && a.config.Networks != nil && s.CurrentOperation == "":
+	case (e.Name == eventChanged || e.Name == eventDeleted) && a.config.Networks != nil:
 		err = a.renewPorts(ctx, s)
+	}
+	if s.HostID == nil { // of one that is shelved its ports are shown all the same
+		return http.StatusUnprocessableEntity, err
 	}
 	return http.StatusOK, err
 }
@@ -131,27 +132,34 @@ func (a *API) takeEvent(ctx context.Context, e serverEvent) (code int, err error
 // renewTries is how often a server's ports are looked at for an event while other events change them, too.
 const renewTries = 3
 
-// renewPorts keeps what the network service says of a server's ports. An operation that changed the server
-// meanwhile knows better.
+// renewPorts keeps what the network service says of a server's ports. While an operation is at work on the server, and where
+// they cannot be looked at, the change stays on record: control workers look once nothing is (portwatch).
 func (a *API) renewPorts(ctx context.Context, s schema.Server) error {
+	told, err := a.db.TellNetworkChange(ctx, s.ID)
 	for range renewTries {
-		now, failure := a.config.Networks.Renew(ctx, s.ProjectID, s.ID, s.Networks)
-		if now == nil {
+		if err != nil || told.CurrentOperation != "" {
+			return err
+		}
+		now, failure := a.config.Networks.Renew(ctx, s.ProjectID, s.ID, told.Networks)
+		if now == nil && failure != nil {
 			return failure
 		}
-		was, err := json.Marshal(s.Networks)
+		if now == nil {
+			now = told.Networks
+		}
+		was, err := json.Marshal(told.Networks)
 		if err != nil {
 			return err
 		}
-		kept, err := a.db.RenewServerNetworks(ctx, schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now})
+		kept, err := a.db.RenewServerNetworks(ctx, schema.RenewServerNetworksParams{ID: s.ID, Was: was, Networks: now, Seen: told.NetworkChanges, Whole: failure == nil})
 		if err != nil || kept > 0 {
 			return cmp.Or(err, failure)
 		}
 		row, err := a.db.FindServer(ctx, s.ID)
-		if err != nil || row.Server.CurrentOperation != "" {
+		if err != nil {
 			return err
 		}
-		s = row.Server
+		told.Networks, told.NetworkChanges, told.CurrentOperation = row.Server.Networks, row.Server.NetworkChanges, row.Server.CurrentOperation
 	}
 	return compute.Errorf(compute.Unavailable, "the ports of server %s change again and again", s.ID)
 }

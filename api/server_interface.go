@@ -23,7 +23,7 @@ func addresses(networks []compute.Network, inServer bool) map[string][]map[strin
 	}
 	for _, kind := range []string{"fixed", "floating"} {
 		for _, n := range networks {
-			if !n.HasPort() {
+			if !n.PortExists() {
 				continue
 			}
 			for _, a := range n.Port.Addresses {
@@ -44,7 +44,7 @@ func addresses(networks []compute.Network, inServer bool) map[string][]map[strin
 // does not answer, what it said last.
 func (a *API) interfaces(r *Request, row serverRow) []compute.Network {
 	s := row.Server
-	if a.config.Networks == nil || !(compute.Server{Networks: s.Networks}).HasPorts() {
+	if a.config.Networks == nil || !(compute.Server{Networks: s.Networks}).UsesPorts() {
 		return s.Networks
 	}
 	now, err := a.config.Networks.Renew(r.Context(), s.ProjectID, s.ID, s.Networks)
@@ -64,7 +64,7 @@ func (a *API) listInterfaces(r *Request) (any, error) {
 	}
 	list := []map[string]any{}
 	for _, n := range a.interfaces(r, row) {
-		if n.HasPort() {
+		if n.PortExists() {
 			list = append(list, viewInterface(r, n))
 		}
 	}
@@ -77,7 +77,7 @@ func (a *API) showInterface(r *Request) (any, error) {
 		return nil, err
 	}
 	for _, n := range a.interfaces(r, row) {
-		if n.HasPort() && n.Port.ID.String() == r.Param("port") {
+		if n.PortExists() && n.Port.ID.String() == r.Param("port") {
 			return map[string]any{"interfaceAttachment": viewInterface(r, n)}, nil
 		}
 	}

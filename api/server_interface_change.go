@@ -52,7 +52,7 @@ func (a *API) attachInterface(r *Request) (any, error) {
 			return err
 		},
 		also: func(q *schema.Queries) error {
-			if !arguments.Network.HasPort() {
+			if !arguments.Network.PortExists() {
 				return nil
 			}
 			// What the server had of the port before goes first: its removal would unbind it.
@@ -75,10 +75,10 @@ func (a *API) attachInterface(r *Request) (any, error) {
 		return nil, err
 	}
 	has := func(n compute.Network, all []compute.Network) bool {
-		return slices.ContainsFunc(all, func(o compute.Network) bool { return o.HasPort() && *o.Port.ID == *n.Port.ID })
+		return slices.ContainsFunc(all, func(o compute.Network) bool { return o.PortExists() && *o.Port.ID == *n.Port.ID })
 	}
 	for _, n := range a.interfaces(r, row) {
-		if n.HasPort() && !has(n, had) && (!arguments.Network.HasPort() || *n.Port.ID == *arguments.Network.Port.ID) {
+		if n.PortExists() && !has(n, had) && (!arguments.Network.PortExists() || *n.Port.ID == *arguments.Network.Port.ID) {
 			return map[string]any{"interfaceAttachment": viewInterface(r, n)}, nil
 		}
 	}
@@ -123,7 +123,8 @@ func (a *API) planInterface(r *Request, s schema.Server, asked compute.NetworkRe
 	if r.ProjectID() != s.ProjectID { // whose port it would be
 		return compute.Network{}, fault.Forbidden("An interface is attached with a token of the server's project.")
 	}
-	planned, err := a.config.Networks.Plan(r.Context(), r.Credential(), asked)
+	asked.Hostname, asked.External = s.Hostname, r.Allowed(ruleExternal)
+	planned, _, err := a.config.Networks.Plan(r.Context(), r.Credential(), asked)
 	switch {
 	case asked.Automatic && compute.Is(err, compute.Conflict): // it is not clear which network is meant
 		return compute.Network{}, fault.BadRequest("%s", err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -149,17 +151,66 @@ func TestSecurityGroupsOfAServer(t *testing.T) {
 	n.groups = []compute.SecurityGroup{{ID: web, Name: "web", Description: "of the shop", ProjectID: "p", Ports: []compute.PortID{port}, Rules: []compute.SecurityGroupRule{
 		{ID: "r1", Protocol: "tcp", From: &from, To: &to}, {ID: "r2", Group: "web", Project: "p"}, {ID: "r3", Protocol: "icmp", Prefix: "10.0.0.0/8"},
 	}}}
+	secured := []compute.SecurityGroupID{web}
+	n.now = func(known []compute.Network) ([]compute.Network, error) {
+		now, has := slices.Clone(known), *known[0].Port
+		has.Secured = secured
+		now[0].Port = &has
+		return now, nil
+	}
+	shows := func(who who, names ...string) {
+		t.Helper()
+		want := []any{}
+		for _, name := range names {
+			want = append(want, map[string]any{"name": name})
+		}
+		require.Equal(t, want, c.do(t, who, "GET", "/servers/"+id, "").ok(200).get("server", "security_groups"))
+		listed := c.do(t, who, "GET", "/servers/detail?uuid="+id, "").ok(200).get("servers").([]any)
+		require.Equal(t, want, listed[0].(map[string]any)["security_groups"])
+	}
+	shows(member, "default") // nobody looked at the port yet
 	c.act(t, member, id, `{"addSecurityGroup": {"name": "web"}}`, at("2.1")).ok(202)
 	require.Equal(t, []string{"+web"}, n.changed)
-	require.Equal(t, []any{map[string]any{"name": "web"}}, c.do(t, member, "GET", "/servers/"+id, "").ok(200).get("server", "security_groups"))
+	require.Zero(t, n.named)
+	shows(member, "web")
+	require.Equal(t, 1, n.named, "it is asked for names once a minute")
+	n.groups[0].Name = "shop"
+	shows(member, "web")
+	shows(admin, "shop")
+	require.Equal(t, 2, n.named, "what administrators see is not for other users")
+	c.advance(2 * time.Minute)
+	shows(member, "shop")
+	// What was told last holds while there is no answer, and a service that does not answer is left alone for a while.
+	c.advance(2 * time.Minute)
+	n.refuse = compute.Errorf(compute.Forbidden, "not with this credential")
+	shows(member, "shop")
+	require.Equal(t, 5, n.named, "a show and a list: another credential may be told")
+	n.refuse = compute.Errorf(compute.Unavailable, "the network service does not answer")
+	shows(member, "shop")
+	shows(reader, "shop")
+	require.Equal(t, 6, n.named)
+	n.refuse, n.groups[0].Name = nil, "web"
+	c.advance(time.Minute)
+	shows(member, "web")
+	// A group that nobody names is called by its id.
+	other := compute.SecurityGroupID{UUID: uuid.New()}
+	secured = []compute.SecurityGroupID{other, web}
+	c.act(t, member, id, `{"addSecurityGroup": {"name": "web"}}`, at("2.1")).ok(202)
+	shows(member, slices.Sorted(slices.Values([]string{other.String(), "web"}))...)
+	secured = secured[1:]
+	c.act(t, member, id, `{"addSecurityGroup": {"name": "web"}}`, at("2.1")).ok(202)
+	n.changed = n.changed[:1]
 	c.do(t, member, "GET", "/servers/"+id+"/os-security-groups", "").is(200, fmt.Sprintf(`{"security_groups":[{"id":%q,"name":"web","description":"of the shop","tenant_id":"p","rules":[
 		{"id":"r1","parent_group_id":%[1]q,"ip_protocol":"tcp","from_port":80,"to_port":81,"group":{},"ip_range":{"cidr":"0.0.0.0/0"}},
 		{"id":"r2","parent_group_id":%[1]q,"ip_protocol":null,"from_port":null,"to_port":null,"group":{"name":"web","tenant_id":"p"},"ip_range":{}},
 		{"id":"r3","parent_group_id":%[1]q,"ip_protocol":"icmp","from_port":-1,"to_port":-1,"group":{},"ip_range":{"cidr":"10.0.0.0/8"}}]}]}`, web))
-	n.groups = nil
+	n.askedOf = ""
+	c.do(t, admin, "GET", "/servers/"+id+"/os-security-groups", "").ok(200)
+	require.Equal(t, project, n.askedOf, "an administrator's token is of another project")
+	n.groups, secured = nil, []compute.SecurityGroupID{}
 	c.act(t, member, id, `{"removeSecurityGroup": {"name": "web"}}`, at("2.1")).ok(202)
 	require.Equal(t, []string{"+web", "-web"}, n.changed)
-	require.Equal(t, []any{map[string]any{"name": "default"}}, c.do(t, member, "GET", "/servers/"+id, "").ok(200).get("server", "security_groups"))
+	shows(member)
 
 	n.refuse = compute.Errorf(compute.NotFound, "Security group web is not found for project p")
 	c.act(t, member, id, `{"addSecurityGroup": {"name": "web"}}`, at("2.1")).fails(404, "itemNotFound", n.refuse.Error())

@@ -30,14 +30,17 @@ func (a *API) indexServers(r *Request) (any, error) {
 }
 
 func (a *API) detailServers(r *Request) (any, error) {
-	v := a.serverView(r)
 	return a.listServers(r, "servers/detail", ruleDetailAll, func(found []listed) ([]map[string]any, error) {
 		ids := make([]uuid.UUID, len(found))
 		for i, s := range found {
 			ids[i] = s.ID.UUID
 		}
 		rows, err := a.db.ListServers(r.Context(), schema.ListServersParams{Ids: ids, MostBytes: mostPageBytes})
-		items := make([]map[string]any, len(rows))
+		networks := make([][]compute.Network, len(rows))
+		for i, row := range rows {
+			networks[i] = row.Server.Networks
+		}
+		v, items := a.serverView(r, networks...), make([]map[string]any, len(rows))
 		for i, row := range rows {
 			items[i] = v.detail(serverRow(row))
 		}

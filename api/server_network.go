@@ -30,7 +30,7 @@ func (a *API) planNetworks(r *Request, p *serverPlan) (err error) {
 		return err
 	}
 	for _, group := range p.SecurityGroups {
-		if group.Name != defaultGroup {
+		if group.Name != compute.DefaultGroup {
 			return fault.BadRequest("Unable to find security_group with name or id '%s'", group.Name)
 		}
 	}

@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -63,8 +62,8 @@ func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id com
 }
 
 // setupClient serves a cloud of an identity service, images and the API, and
-// gives a function that runs the python client against it.
-func setupClient(t *testing.T) func(args ...string) []byte {
+// gives the python client for it.
+func setupClient(t *testing.T) clienttest.Client {
 	t.Helper()
 	pool, dir := schematest.New(t), t.TempDir()
 	execute := func(sql string, args ...any) {
@@ -106,30 +105,30 @@ func setupClient(t *testing.T) func(args ...string) []byte {
 		Hosts: &consoles{text: "the guest is up\n"}, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	python := clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+identity.AuthURL(),
+	return clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+identity.AuthURL(),
 		"OS_USERNAME=admin", "OS_PASSWORD="+passwords["admin"], "OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default",
 		"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne")
-	return func(args ...string) []byte {
-		t.Helper()
-		out, said, err := python.Run(t, args...)
-		require.NoError(t, err, "%s%s", out, said)
-		return []byte(out)
-	}
 }
 
 // TestStandardClient drives servers with the python client, at its own default
 // version and at a late one.
 func TestStandardClient(t *testing.T) {
 	t.Parallel()
-	run := setupClient(t)
+	python := setupClient(t)
+	run := func(args ...string) string {
+		t.Helper()
+		out, said, err := python.Run(t, args...)
+		require.NoError(t, err, "%s%s", out, said)
+		return out
+	}
 	object := func(args ...string) (out map[string]any) {
 		t.Helper()
-		require.NoError(t, json.Unmarshal(run(append(args, "-f", "json")...), &out))
+		python.Decode(t, &out, args...)
 		return out
 	}
 	list := func(args ...string) (out []map[string]any) {
 		t.Helper()
-		require.NoError(t, json.Unmarshal(run(append(args, "-f", "json")...), &out))
+		python.Decode(t, &out, args...)
 		return out
 	}
 	file := filepath.Join(t.TempDir(), "disk.qcow2")
@@ -154,9 +153,9 @@ func TestStandardClient(t *testing.T) {
 		require.Len(t, list(append(at, "event", "list", "one")...), map[string]int{"2.1": 4, "2.90": 7}[version])
 	}
 	for _, version := range []string{"2.1", "2.90"} {
-		require.Contains(t, string(run("--os-compute-api-version", version, "server", "rebuild", "one", "--image", "tiny", "--password", "mine", "--wait")), "Complete")
+		require.Contains(t, run("--os-compute-api-version", version, "server", "rebuild", "one", "--image", "tiny", "--password", "mine", "--wait"), "Complete")
 	}
-	require.Equal(t, "the guest is up\n", string(run("console", "log", "show", "one")))
+	require.Equal(t, "the guest is up\n", run("console", "log", "show", "one"))
 	run("server", "set", "--name", "two", "--property", "c=d", "one")
 	run("server", "unset", "--property", "a", "two")
 	run("server", "lock", "two")

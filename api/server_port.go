@@ -25,15 +25,19 @@ type Operations interface {
 
 // Networks is the network service, as the api asks it.
 type Networks interface {
-	// Plan checks what a request asks of interfaces and gives them as the server is to have them.
+	// Plan checks what a request asks of interfaces and gives them as each server is to have them, and for how many
+	// of the servers that are asked for there are ports and addresses.
 	// NotFound, Invalid: they cannot be made of what there is for the credential; Conflict: a port is in
-	// use, or it is not clear which network is meant; Forbidden: the network is not for servers.
-	Plan(ctx context.Context, cred compute.Credential, asked compute.NetworkRequest) ([]compute.Network, error)
+	// use, or it is not clear which network is meant; Forbidden: the network is not for servers, or the quota of ports is used up.
+	Plan(ctx context.Context, cred compute.Credential, asked compute.NetworkRequest) (planned []compute.Network, servers int, err error)
 	// Renew gives a server's interfaces with what the service says of their ports now; nil: as
 	// they were. With an error, too, it may give what the service said before it failed.
 	Renew(ctx context.Context, projectID string, server compute.ServerID, known []compute.Network) ([]compute.Network, error)
-	// ServerGroups gives the security groups of a server's ports in the credential's project.
-	ServerGroups(ctx context.Context, cred compute.Credential, server compute.ServerID) ([]compute.SecurityGroup, error)
+	// GroupNames gives the names of security groups that the credential sees; others are left out. With an error, too, it
+	// may give some.
+	GroupNames(ctx context.Context, cred compute.Credential, ids []compute.SecurityGroupID) (map[compute.SecurityGroupID]string, error)
+	// ServerGroups gives the security groups of the ports of a project's server that the credential sees.
+	ServerGroups(ctx context.Context, cred compute.Credential, project string, server compute.ServerID) ([]compute.SecurityGroup, error)
 	// AddGroup ensures that all of a server's ports have a security group, by its name or id. NotFound: there is no such
 	// group, or no port; Conflict: several have the name; Invalid: a port can have none.
 	AddGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error

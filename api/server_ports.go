@@ -15,17 +15,35 @@ func (a *API) planPorts(r *Request, p *serverPlan) ([]compute.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Networks) == 0 && !in.Automatic && !in.Required {
+	if len(in.Networks) == 0 && !in.Automatic && !in.Required && len(in.Groups) == 0 {
 		return []compute.Network{}, nil
 	}
-	planned, err := a.config.Networks.Plan(r.Context(), r.Credential(), in)
-	if compute.Is(err, compute.NotFound) {
-		return nil, fault.BadRequest("%s", err)
+	in.Least, in.Most, in.External = p.least, p.count, r.Allowed(ruleExternal)
+	if p.count == 1 {
+		_, in.Hostname = p.names(0, 1, "")
 	}
-	if planned == nil {
+	planned, servers, err := a.config.Networks.Plan(r.Context(), r.Credential(), in)
+	switch {
+	case compute.Is(err, compute.NotFound):
+		return nil, fault.BadRequest("%s", err)
+	case err != nil:
+		return nil, err
+	case planned == nil:
 		planned = []compute.Network{}
 	}
-	return planned, err
+	p.count = servers // as Nova makes no more than the quota of ports has room for
+	return planned, nil
+}
+
+// groupNames are the security groups of a create, by what it calls them.
+func (p *serverPlan) groupNames() (names []string) {
+	for _, group := range p.SecurityGroups {
+		names = append(names, group.Name)
+	}
+	if len(names) == 0 {
+		names = []string{compute.DefaultGroup}
+	}
+	return names
 }
 
 // readNetworks reads what a create says of its interfaces and of their security groups.
@@ -39,7 +57,7 @@ func readNetworks(r *Request, p *serverPlan) (in compute.NetworkRequest, err err
 	_ = json.Unmarshal(p.Networks, &word)
 	switch {
 	case word == "none":
-		return compute.NetworkRequest{}, nil
+		return in, nil
 	case word == "auto":
 		in.Required = true
 		return in, nil

@@ -19,21 +19,25 @@ import (
 type network struct {
 	asked  []compute.NetworkRequest
 	refuse error
+	short  int // of how many servers it has no ports
 	now    func([]compute.Network) ([]compute.Network, error)
 
 	groups  []compute.SecurityGroup
+	askedOf string   // the project whose server's groups were asked for last
+	named   int      // how often it was asked for names of groups
 	changed []string // security groups that were added and removed
 }
 
 const networkID = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d002"
 
-func (n *network) Plan(_ context.Context, _ compute.Credential, in compute.NetworkRequest) ([]compute.Network, error) {
+func (n *network) Plan(_ context.Context, _ compute.Credential, in compute.NetworkRequest) ([]compute.Network, int, error) {
 	n.asked = append(n.asked, in)
 	if n.refuse != nil {
-		return nil, n.refuse
+		return nil, 0, n.refuse
 	}
+	servers := max(in.Most-n.short, in.Least)
 	if in.Automatic || in.Required {
-		return []compute.Network{{UUID: networkID, Port: &compute.Port{Label: "lan"}}}, nil
+		return []compute.Network{{UUID: networkID, Port: &compute.Port{Label: "lan"}}}, servers, nil
 	}
 	var out []compute.Network
 	for _, asked := range in.Networks {
@@ -43,14 +47,29 @@ func (n *network) Plan(_ context.Context, _ compute.Credential, in compute.Netwo
 		}
 		out = append(out, made)
 	}
-	return out, nil
+	return out, servers, nil
 }
 
 func (n *network) Renew(_ context.Context, _ string, _ compute.ServerID, known []compute.Network) ([]compute.Network, error) {
 	return n.now(known)
 }
 
-func (n *network) ServerGroups(context.Context, compute.Credential, compute.ServerID) ([]compute.SecurityGroup, error) {
+func (n *network) GroupNames(_ context.Context, _ compute.Credential, ids []compute.SecurityGroupID) (map[compute.SecurityGroupID]string, error) {
+	n.named++
+	if n.refuse != nil {
+		return nil, n.refuse
+	}
+	names := map[compute.SecurityGroupID]string{}
+	for _, g := range n.groups {
+		if slices.Contains(ids, g.ID) {
+			names[g.ID] = g.Name
+		}
+	}
+	return names, nil
+}
+
+func (n *network) ServerGroups(_ context.Context, _ compute.Credential, project string, _ compute.ServerID) ([]compute.SecurityGroup, error) {
+	n.askedOf = project
 	return n.groups, n.refuse
 }
 
@@ -96,22 +115,34 @@ func TestWhatACreateAsksOfNetworks(t *testing.T) {
 		want    compute.NetworkRequest
 	}{
 		{"2.90", on(map[string]any{"uuid": networkID, "fixed_ip": "10.1.0.9", "tag": "front"}), compute.NetworkRequest{
-			Networks: []compute.RequestedNetwork{{UUID: networkID, FixedIP: "10.1.0.9", Tag: "front"}}}},
-		{"2.90", on(map[string]any{"port": port}), compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: port}}}},
-		{"2.90", map[string]any{"networks": "auto"}, compute.NetworkRequest{Required: true}},
-		{"2.1", map[string]any{"networks": nil}, compute.NetworkRequest{Automatic: true}},
-		{"2.1", on(), compute.NetworkRequest{Automatic: true}},
+			Networks: []compute.RequestedNetwork{{UUID: networkID, FixedIP: "10.1.0.9", Tag: "front"}}, Least: 1, Most: 1}},
+		{"2.90", on(map[string]any{"port": port}), compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: port}}, Least: 1, Most: 1}},
+		{"2.90", map[string]any{"networks": "auto"}, compute.NetworkRequest{Required: true, Least: 1, Most: 1}},
+		{"2.1", map[string]any{"networks": nil}, compute.NetworkRequest{Automatic: true, Least: 1, Most: 1}},
+		{"2.1", on(), compute.NetworkRequest{Automatic: true, Least: 1, Most: 1}},
 		{"2.90", map[string]any{"networks": []any{map[string]any{"uuid": networkID}}, "security_groups": []any{map[string]any{"name": "web"}, map[string]any{"name": "web"}}},
-			compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: networkID}}, Groups: []string{"web"}}},
+			compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: networkID}}, Groups: []string{"web"}, Least: 1, Most: 1}},
 	} {
 		n.asked = nil
 		c.do(t, member, "POST", "/servers", c.body(ask.body), at(ask.version)).ok(202)
+		ask.want.Hostname = "one"
 		require.Equal(t, []compute.NetworkRequest{ask.want}, n.asked)
 	}
 	n.asked = nil
+	c.do(t, admin, "POST", "/servers", c.body(on(map[string]any{"uuid": networkID})), at("2.90")).ok(202)
+	require.True(t, n.asked[0].External, "network:attach_external_network")
+	// Of several servers no more are made than there are ports for.
+	n.asked, n.short = nil, 2
+	before := c.count(`SELECT count(*) FROM servers`)
+	c.do(t, member, "POST", "/servers", c.body(map[string]any{"min_count": 2, "max_count": 5, "networks": "auto"}), at("2.90")).ok(202)
+	require.Equal(t, []compute.NetworkRequest{{Required: true, Least: 2, Most: 5}}, n.asked)
+	require.Equal(t, before+3, c.count(`SELECT count(*) FROM servers`))
+	n.asked, n.short = nil, 0
 	c.create(map[string]any{"networks": "none"})
 	c.do(t, member, "POST", "/servers", c.body(on()), at("2.90")).ok(202)
 	require.Empty(t, n.asked, "nothing is asked for")
+	c.create(map[string]any{"networks": "none", "security_groups": []any{map[string]any{"name": "web"}}})
+	require.Equal(t, []compute.NetworkRequest{{Groups: []string{"web"}, Hostname: "one", Least: 1, Most: 1}}, n.asked, "the group has to be there")
 	require.Equal(t, 1, c.count(`SELECT count(*) FROM server_ports WHERE port_id = $1`, port))
 	c.do(t, member, "POST", "/servers", c.body(on(map[string]any{"port": port}))+" ", at("2.90")).
 		fails(409, "conflictingRequest", "Port "+port+" is still in use.")
@@ -245,9 +276,25 @@ func TestEventsOfTheNetworkService(t *testing.T) {
 		return row.Networks[0].Port.Addresses[0].IP
 	}
 	require.Equal(t, "10.1.0.7", ip(), "an operation that is under way says what the ports are")
+	changes := func() int { return c.count(`SELECT network_changes FROM servers WHERE id = $1`, id) }
+	require.Equal(t, 1, changes(), "it is not forgotten")
 	c.exec(`UPDATE servers SET current_operation = '' WHERE id = $1`, id)
 	send(admin, changed).ok(200)
 	require.Equal(t, "10.1.0.8", ip())
+	require.Zero(t, changes())
+
+	n.now = func(known []compute.Network) ([]compute.Network, error) {
+		now, moved := slices.Clone(known), *known[0].Port
+		moved.Addresses = []compute.PortAddress{{IP: "10.1.0.6"}}
+		now[0].Port = &moved
+		return now, nil
+	}
+	c.exec(`UPDATE servers SET host_id = NULL WHERE id = $1`, id)
+	send(admin, changed+","+plugged(building)).is(207, `{"events":[{"name":"network-changed","server_uuid":"`+id+`","status":"failed","code":422},`+
+		answered(building, "completed", 200)+`]}`)
+	require.Equal(t, "10.1.0.6", ip(), "the ports of a shelved server are shown as they are")
+	c.exec(`UPDATE servers SET host_id = $2 WHERE id = $1`, id, c.host)
+
 	looked := 0
 	n.now = func(known []compute.Network) ([]compute.Network, error) {
 		looked++
@@ -268,4 +315,5 @@ func TestEventsOfTheNetworkService(t *testing.T) {
 	told := len(c.starter.plugged)
 	send(admin, `{"name":"network-vif-deleted","server_uuid":"`+id+`"},`+plugged(building)).ok(503)
 	require.Len(t, c.starter.plugged, told+1, "one that cannot be looked at holds up no other")
+	require.Equal(t, 1, changes(), "it is looked at later")
 }

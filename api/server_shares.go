@@ -189,13 +189,19 @@ func (a *API) checkLive(r *Request, row schema.Server, of compute.Action[compute
 	if err != nil {
 		return err
 	}
-	if s.Host != nil {
-		host, err := a.db.HostOfShares(r.Context(), *s.Host)
-		if err != nil || can(s, host.Traits) {
-			return err
-		}
+	if traits, err := a.hostTraits(r, s); err != nil || can(s, traits) {
+		return err
 	}
 	return of.Check(compute.Situation{Server: row.ID, VM: row.VMState, Task: row.TaskState, Launched: true})
+}
+
+// hostTraits are those of a server's host, none while it has no host.
+func (a *API) hostTraits(r *Request, s compute.Server) ([]string, error) {
+	if s.Host == nil {
+		return nil, nil
+	}
+	host, err := a.db.HostOffers(r.Context(), *s.Host)
+	return host.Traits, err
 }
 
 // checkAttachment refuses a share that the server cannot have, and completes what is asked for.
@@ -207,7 +213,7 @@ func (a *API) checkAttachment(r *Request, row schema.Server, asked *schema.Serve
 	if s.Host == nil {
 		return s.CheckSharesOn(nil)
 	}
-	host, err := a.db.HostOfShares(r.Context(), *s.Host)
+	host, err := a.db.HostOffers(r.Context(), *s.Host)
 	if err != nil {
 		return err
 	}

@@ -1,39 +1,24 @@
 package api_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/api/microversion"
+	"strongroom/client"
 	"strongroom/compute"
-	"strongroom/worker/pki"
+	"strongroom/worker/pki/pkitest"
 )
 
 // hasTPMCertificates gives a server a vTPM that an operation has made, with certificates.
 func (c *tenants) hasTPMCertificates(t *testing.T, id, op string) (certificates, issuers [][]byte) {
 	t.Helper()
-	endorser, err := pki.EnsureEndorser(filepath.Join(t.TempDir(), "endorser"))
-	require.NoError(t, err)
-	first, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	second, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	require.NoError(t, err)
-	for _, key := range []any{first.Public(), second.Public()} {
-		cert, err := endorser.Endorse(compute.ServerID{UUID: uuid.MustParse(id)}, key)
-		require.NoError(t, err)
-		certificates = append(certificates, cert.Raw)
-	}
-	issuers = [][]byte{endorser.Chain()[0].Raw}
+	certificates, issuers = pkitest.Endorsed(t, compute.ServerID{UUID: uuid.MustParse(id)})
 	c.exec(`UPDATE servers SET tpm = jsonb_build_object('version', '2.0', 'model', 'tpm-crb', 'security', 'user', 'endorsed', $2::text) WHERE id = $1`, id, op)
 	c.exec("INSERT INTO tpm_endorsements (server_id, operation_id, certificates, issuers) VALUES ($1, $2, $3, $4)", id, op, certificates, issuers)
 	return certificates, issuers
@@ -72,6 +57,11 @@ func TestTPMCertificates(t *testing.T) {
 	}
 	block, _ := pem.Decode([]byte(shown.Issuers))
 	require.Equal(t, issuers[0], block.Bytes)
+	got, by, err := client.TPMCertificates(t.Context(), client.Extend(c.clientOf(t, creator)), c.home.server)
+	require.NoError(t, err)
+	require.Equal(t, shown.Issuers, by)
+	require.Len(t, got, 2)
+	require.Equal(t, client.TPMCertificate(shown.Certificates[1]), got[1])
 	c.exec(`UPDATE servers SET tpm = tpm || '{"endorsed": "req-another"}' WHERE id = $1`, c.home.server)
 	code, _ = ask(", strongroom 1.0")
 	require.Equal(t, http.StatusNotFound, code, "it has another vTPM now")

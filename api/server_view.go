@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"time"
 
 	"strongroom/api/microversion"
@@ -26,10 +25,13 @@ type serverView struct {
 	attributes bool // sees OS-EXT-SRV-ATTR
 	hostStatus bool
 	extraSpecs bool
+	named      map[compute.SecurityGroupID]string // of the servers' ports
 }
 
-func (a *API) serverView(r *Request) serverView {
+// serverView is for servers with such interfaces; none where it shows only their names.
+func (a *API) serverView(r *Request, servers ...[]compute.Network) serverView {
 	return serverView{
+		named:   a.groupNames(r, servers...),
 		version: r.Version, links: r.Links, bookmark: r.Bookmark, now: a.config.Now(), admin: r.IsAdmin(),
 		attributes: r.Allowed(ruleAttributes), hostStatus: r.Allowed(ruleHostStatus), extraSpecs: r.Allowed(ruleListExtraSpecs),
 	}
@@ -42,10 +44,10 @@ func (v serverView) basic(s listed) map[string]any {
 }
 
 // created is the answer of a create.
-func (v serverView) created(id compute.ServerID, networks []compute.Network, diskConfig, password string) map[string]any {
+func (v serverView) created(id compute.ServerID, groups []string, diskConfig, password string) map[string]any {
 	return map[string]any{
 		"id": id.String(), "links": v.links("servers", id.String()), "OS-DCF:diskConfig": diskConfig,
-		"security_groups": securityGroups(networks), "adminPass": password,
+		"security_groups": viewGroupNames(groups), "adminPass": password,
 	}
 }
 
@@ -147,7 +149,7 @@ func (v serverView) state(out map[string]any, row serverRow) {
 	if s.ConfigDrive {
 		out["config_drive"] = "True"
 	}
-	out["security_groups"] = securityGroups(s.Networks)
+	out["security_groups"] = securityGroups(s.Networks, v.named)
 	out["OS-EXT-AZ:availability_zone"] = s.AvailabilityZone
 	out["OS-EXT-STS:power_state"] = s.PowerState
 	out["OS-EXT-STS:task_state"] = orNull(string(s.TaskState))
@@ -213,28 +215,6 @@ func (v serverView) fault(f compute.Fault) map[string]any {
 }
 
 const rootDevice = "/dev/vda"
-
-// securityGroups are those that were asked for, by what their user calls them; a port that nothing was
-// asked for is in the project's default one.
-func securityGroups(networks []compute.Network) []map[string]string {
-	var names []string
-	for _, n := range networks {
-		if n.Port != nil {
-			names = append(names, n.Port.GroupNames...)
-		}
-	}
-	slices.Sort(names)
-	out := []map[string]string{}
-	for _, name := range slices.Compact(names) {
-		out = append(out, map[string]string{"name": name})
-	}
-	if len(out) == 0 {
-		return []map[string]string{{"name": defaultGroup}}
-	}
-	return out
-}
-
-const defaultGroup = "default"
 
 // hostID names a server's host without telling which it is: the same for all
 // servers of a project on it, "" where there is none.

@@ -93,7 +93,7 @@ func (e LedgerEntry) Judge(seen, looked bool) Verdict {
 		return Leftover
 	case e.Kept == HeldShares:
 		return Held
-	case !looked || e.Kind == ThingKeySlot || e.Kind == ThingRunningDomain: // nothing lists these
+	case !looked || of(e.Kind).notAudited:
 		return ""
 	case e.State == ThingPresent && !seen:
 		return Missing

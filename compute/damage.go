@@ -228,14 +228,11 @@ func (s KnownServer) allGone(missing []Thing) bool {
 	isMissing := func(t Thing) bool { return slices.ContainsFunc(missing, func(m Thing) bool { return m.ID == t.ID }) }
 	body := false
 	for _, t := range s.Has {
-		switch t.Kind {
-		case ThingDomain, ThingDiskFile, ThingTPMState, ThingKeySecret:
+		if k := of(t.Kind); k.proof {
 			if !isMissing(t) {
 				return false
 			}
-			body = body || t.Kind == ThingDomain || t.Kind == ThingDiskFile
-		case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingObject, ThingTrust,
-			ThingShareMount, ThingShareAccess, ThingPort, ThingVolumeMapping, ThingVolumeMount:
+			body = body || k.body
 		}
 	}
 	return body
@@ -243,28 +240,8 @@ func (s KnownServer) allGone(missing []Thing) bool {
 
 // whyUsed says what to do about a thing that a server is made of and that is gone.
 func whyUsed(t Thing) string {
-	switch t.Kind {
-	case ThingDomain:
-		return "a hard reboot of the server makes it anew"
-	case ThingDiskFile:
-		if strings.HasSuffix(t.Name, "/"+ConsoleLogFile) || strings.HasSuffix(t.Name, "/"+ConfigDriveFile) {
-			return "a hard reboot of the server makes it anew"
-		}
-		if _, file, _ := strings.Cut(t.Name, "/"); IsNVRAM(file) {
-			return "the server was rebuilt since, or its UEFI variables are lost, and its disks are not: docs/firmware.md says how it starts again"
-		}
-		return "the server was rebuilt since, or its disk is lost: rebuild it, or delete it"
-	case ThingKeySecret, ThingTPMState:
-		return "the server was rebuilt since, or it is lost: rebuild it, or delete it"
-	case ThingObject:
-		return "the next backup of the server's vTPM makes it anew"
-	case ThingShareMount:
-		return "a hard reboot of the server makes it anew"
-	case ThingPort:
-		return "the server has lost its interface: delete it and make another one"
-	case ThingShareAccess:
-		return "detach the share, and attach it again"
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingCachedImage, ThingImage, ThingTrust, ThingVolumeMapping, ThingVolumeMount:
+	if says := of(t.Kind).lost; says != nil {
+		return says(t.Name)
 	}
 	return "nothing makes it anew: delete the server"
 }
@@ -312,7 +289,7 @@ func (r *repairer) thing(server ServerID, f Finding) (t Thing, projectKnown bool
 		t.Operation = op
 	}
 	if f.Kind != ThingKeySecret {
-		return t, f.Kind != ThingTrust && f.Kind != ThingObject && f.Kind != ThingShareAccess && f.Kind != ThingPort
+		return t, !of(f.Kind).unlisted
 	}
 	stored, ok := r.Secrets[f.Name]
 	t.Reference = stored.ID.String()
@@ -360,37 +337,10 @@ func (r *repairer) unknown(server ServerID, found []Finding) {
 // Server gives the server that the name of a thing names. Names of images and libvirt
 // secrets name none.
 func (f Finding) Server() (ServerID, bool) {
-	text := ""
-	switch f.Kind {
-	case ThingDomain:
-		text = strings.TrimPrefix(f.Name, instancePrefix)
-	case ThingDiskFile:
-		text, _, _ = strings.Cut(f.Name, "/")
-	case ThingTPMState:
-		text, _, _ = strings.Cut(f.Name, ".") // of a copy, too (KeptTPM)
-	case ThingCachedImage:
-		use := f.Name[strings.LastIndexByte(f.Name, '/')+1:]
-		text, _, _ = strings.Cut(use, ".")
-	case ThingKeySecret, ThingTrust:
-		server, _, ok := SecretOwner(f.Name)
-		return server, ok
-	case ThingShareMount, ThingShareAccess:
-		_, server, err := ParseShareUse(f.Name)
-		return server, err == nil
-	case ThingObject:
-		text = f.Name
-		for _, prefix := range []string{tpmObjectPrefix, tpmBackupPrefix, nvramObjectPrefix} {
-			text = strings.TrimPrefix(text, prefix)
-		}
-		text, _, _ = strings.Cut(text, "/")
-	case ThingPort:
-		_, server, err := ParsePortUse(f.Name)
-		return server, err == nil
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingVolumeMapping, ThingVolumeMount:
-		return ServerID{}, false
+	if server := of(f.Kind).server; server != nil {
+		return server(f.Name)
 	}
-	id, err := uuid.Parse(text)
-	return ServerID{UUID: id}, err == nil && len(text) == len(id.String())
+	return ServerID{}, false
 }
 
 // ownerServer reads what Owner.String writes of a server.

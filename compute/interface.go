@@ -1,6 +1,9 @@
 package compute
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // The kinds of an attachment of an interface and of its end, by Nova's names of them.
 const (
@@ -47,19 +50,28 @@ func (s Server) CheckAttaches(n Network) error {
 		return Errorf(Invalid, "A server has at most %d networks.", MaxInterfaces)
 	}
 	for _, has := range s.Networks {
-		if n.HasPort() && has.HasPort() && *has.Port.ID == *n.Port.ID {
+		if n.PortExists() && has.PortExists() && *has.Port.ID == *n.Port.ID {
 			return PortInUse(*n.Port.ID)
 		}
 		if n.Tag != "" && has.Tag == n.Tag {
 			return Errorf(Invalid, "The tag '%s' is given to two networks.", n.Tag)
 		}
 	}
+	return s.CheckMAC(n)
+}
+
+// CheckMAC refuses an interface with the MAC address of one that the server has, which ports of two networks can have: machines and
+// guests tell interfaces apart by it. Conflict.
+func (s Server) CheckMAC(n Network) error {
+	if n.MAC != "" && slices.ContainsFunc(s.Networks, func(has Network) bool { return strings.EqualFold(has.MAC, n.MAC) }) {
+		return Errorf(Conflict, "The MAC address %s is that of another interface of the instance.", n.MAC)
+	}
 	return nil
 }
 
 // InterfaceOn gives the server's interface on a port. NotFound: it has none.
 func (s Server) InterfaceOn(id PortID) (Network, error) {
-	at := slices.IndexFunc(s.Networks, func(n Network) bool { return n.HasPort() && *n.Port.ID == id })
+	at := slices.IndexFunc(s.Networks, func(n Network) bool { return n.PortExists() && *n.Port.ID == id })
 	if at < 0 {
 		return Network{}, Errorf(NotFound, "Port id %s could not be found.", id)
 	}

@@ -10,7 +10,7 @@ import (
 // ThingKind is a kind of thing that strongroom makes outside its database.
 type ThingKind string
 
-// The kinds of the ledger.
+// The kinds of the ledger; what is known of each is in kinds.
 const (
 	ThingDomain           ThingKind = "domain"            // a libvirt domain; name: the domain's name
 	ThingRunningDomain    ThingKind = "running_domain"    // that a domain runs, while it is not decided that it does; name: the domain's name
@@ -26,39 +26,10 @@ const (
 	ThingImage            ThingKind = "image"             // an image that is being made; name: its id
 	ThingObject           ThingKind = "object"            // an object of the object store; name: the object's name
 	ThingKeySecret        ThingKind = "key_secret"        // a key-manager secret; name: the secret's name
+	ThingPluggedPort      ThingKind = "plugged_port"      // that a domain has an interface on a port, while it is not decided that it does; name: PortUse
 	ThingPort             ThingKind = "port"              // a server's port; name: PortName of one that strongroom made, else PortUse
 	ThingTrust            ThingKind = "trust"             // an owner's trust in strongroom; name: the trust's name
 )
-
-// TeardownOrder lists the kinds in the order of their removal: secrets of the key
-// manager go after every disk that they open (EE-27, TPM-31), and trusts go last,
-// since with them the rest can be removed.
-var TeardownOrder = []ThingKind{
-	ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingShareMount, ThingDiskFile, ThingKeySlot, ThingCachedImage, ThingTPMState,
-	ThingVolumeMount, ThingVolumeMapping, ThingPort, ThingShareAccess, ThingImage, ThingObject, ThingKeySecret, ThingTrust,
-}
-
-// GoneFirst gives the kinds of which nothing may wait to be removed before a thing of the
-// kind is removed: things of the same owner, at the same place or, where the thing is a
-// cloud service's, anywhere.
-func GoneFirst(kind ThingKind) []ThingKind {
-	switch kind {
-	case ThingDiskFile, ThingTPMState, ThingShareMount:
-		return []ThingKind{ThingRunningDomain, ThingDomain}
-	case ThingShareAccess:
-		return []ThingKind{ThingRunningDomain, ThingDomain, ThingShareMount}
-	case ThingCachedImage:
-		return []ThingKind{ThingRunningDomain, ThingDomain, ThingDiskFile}
-	case ThingKeySecret:
-		return []ThingKind{ThingRunningDomain, ThingDomain, ThingKeySlot, ThingDiskFile, ThingTPMState, ThingImage, ThingObject}
-	case ThingVolumeMapping:
-		return []ThingKind{ThingVolumeMount}
-	case ThingTrust:
-		return []ThingKind{ThingImage, ThingObject, ThingKeySecret, ThingShareAccess, ThingPort}
-	case ThingRunningDomain, ThingDomain, ThingHypervisorSecret, ThingKeySlot, ThingPort, ThingImage, ThingObject, ThingVolumeMount:
-	}
-	return nil
-}
 
 // MustWaitFor reports whether a thing can be removed only after another one, which waits
 // to be removed itself. What is in use keeps nobody: a server that goes on with new disks

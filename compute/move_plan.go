@@ -114,7 +114,7 @@ func (s Server) Occupied(has []Thing, sameHost bool) []HostID {
 
 // PlanShelve plans a shelve.
 func (s Server) PlanShelve() MovePlan {
-	p := MovePlan{Server: s, Keys: s.ShelveKeys(), Stops: s.VMState != VMStopped, Kept: true}
+	p := MovePlan{Server: s, Keys: s.ShelveKeys(), Stops: s.VMState != VMStopped && s.VMState != VMSuspended, Kept: true}
 	for _, d := range s.Disks {
 		p.Data = append(p.Data, atMost("disk "+d.Label(), d.SizeMB<<20))
 	}

@@ -110,12 +110,10 @@ func (s Server) PlanRevert() MovePlan {
 	if s.TPM != nil {
 		p.Lost = append(p.Lost, Carried{What: carriedTPM + since})
 	}
-	if s.Host != nil {
-		p.Needs = append(p.Needs, *s.Host)
-	}
-	exchanged := s.Former.SharedTPM && s.TPM != nil && was.TPM != nil && !s.SameTPM(was) // there, also while it is off
-	if was.VMState != VMStopped || exchanged {
-		p.Needs = append(p.Needs, *was.Host)
+	for _, host := range []*HostID{s.Host, was.Host} {
+		if host != nil && !slices.Contains(p.Needs, *host) {
+			p.Needs = append(p.Needs, *host)
+		}
 	}
 	return p
 }

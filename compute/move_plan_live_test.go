@@ -41,17 +41,15 @@ func TestRevertKeys(t *testing.T) {
 	}
 }
 
-// A revert of a server that was off needs its old host where that puts another vTPM's state back.
+// A revert needs the host that the server goes back to, also where the server was off: what it was is there alone.
 func TestWhatARevertNeeds(t *testing.T) {
 	t.Parallel()
 	s, _ := planned(compute.VMResized)
-	other := *s.TPM
-	other.Version = compute.TPM12
 	old := compute.HostID{UUID: uuid.New()}
-	s.Former = &compute.Former{Host: old, VMState: compute.VMStopped, TPM: &other, Disks: s.Disks}
-	require.Equal(t, []compute.HostID{*s.Host}, s.PlanRevert().Needs)
-	s.Former.SharedTPM = true
+	s.Former = &compute.Former{Host: old, VMState: compute.VMStopped, Disks: s.Disks}
 	require.Equal(t, []compute.HostID{*s.Host, old}, s.PlanRevert().Needs)
+	s.Former.Host = *s.Host
+	require.Equal(t, []compute.HostID{*s.Host}, s.PlanRevert().Needs)
 }
 
 // What nobody has afterwards is told before: of an evacuate the disks and the state of the vTPM.

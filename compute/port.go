@@ -20,6 +20,9 @@ type (
 	SecurityGroupID struct{ uuid.UUID }
 )
 
+// DefaultGroup is the name of a project's first security group: of ports that nothing else is asked for.
+const DefaultGroup = "default"
+
 // Port is a server's port in the network service: what is asked for and, once it is there, what
 // the service said of it.
 type Port struct {
@@ -29,6 +32,8 @@ type Port struct {
 	Groups  []SecurityGroupID `json:"security_groups,omitempty"` // asked for; none: as the service chooses
 	// GroupNames are what its user calls these.
 	GroupNames []string `json:"group_names,omitempty"`
+	// Secured are the security groups that it has, as was seen last; nil: nobody looked yet.
+	Secured []SecurityGroupID `json:"secured,omitzero"`
 
 	Status    string        `json:"status,omitempty"` // ACTIVE: traffic flows; as it was seen last
 	Label     string        `json:"label,omitempty"`  // its network's name
@@ -52,6 +57,10 @@ type NetworkRequest struct {
 	Automatic bool     // the one network that the project has, or none
 	Required  bool     // the one network that the project has
 	Groups    []string // security groups of the ports that are made, by name or id; none: the project's default
+	Hostname  string   // of the server; "": several are asked for
+	External  bool     // also external networks of other projects
+	// Least and Most are how many servers are to be made with them; 0: they are for one that is there.
+	Least, Most int
 }
 
 // RequestedNetwork is one interface: a port, or a network.
@@ -178,10 +187,10 @@ func IsPortName(name string) bool {
 // PortInUse is the error for a port that another server has. Conflict.
 func PortInUse(id PortID) error { return Errorf(Conflict, "Port %s is still in use.", id) }
 
-// HasPort reports whether the interface is a port in the network service that is there.
-func (n Network) HasPort() bool { return n.Port != nil && n.Port.ID != nil }
+// PortExists reports whether the interface is a port in the network service, and that is made, not only asked for.
+func (n Network) PortExists() bool { return n.Port != nil && n.Port.ID != nil }
 
-// HasPorts reports whether the server has ports in the network service.
-func (s Server) HasPorts() bool {
+// UsesPorts reports whether the server has interfaces that are ports in the network service, made or asked for.
+func (s Server) UsesPorts() bool {
 	return slices.ContainsFunc(s.Networks, func(n Network) bool { return n.Port != nil })
 }

@@ -57,3 +57,14 @@ func TestServersWithPorts(t *testing.T) {
 	}
 	require.True(t, s.Uses(host, compute.Thing{Kind: compute.ThingPort, Name: "strongroom-x", Reference: port.String()}))
 }
+
+// Machines and guests tell interfaces apart by their MAC addresses: a server has none twice.
+func TestAServerHasNoMACTwice(t *testing.T) {
+	t.Parallel()
+	s := compute.Server{Networks: []compute.Network{{UUID: "one", MAC: "fa:16:3e:00:00:0a"}, {UUID: "two"}}}
+	err := s.CheckAttaches(compute.Network{UUID: "three", MAC: "FA:16:3E:00:00:0A"})
+	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+	require.ErrorContains(t, err, "MAC address")
+	require.NoError(t, s.CheckAttaches(compute.Network{UUID: "three", MAC: "fa:16:3e:00:00:0b"}))
+	require.NoError(t, s.CheckAttaches(compute.Network{UUID: "three"}), "it is not known yet")
+}

@@ -28,5 +28,11 @@ func TestFound(t *testing.T) {
 		vm, found := compute.Found(compute.VMRescued, power)
 		require.Equal(t, compute.VMRescued, vm, power)
 		require.Equal(t, want.power, found, power)
+		if want.vm == compute.VMStopped { // libvirt has its memory
+			want.vm = compute.VMSuspended
+		}
+		vm, found = compute.Found(compute.VMSuspended, power)
+		require.Equal(t, want.vm, vm, power)
+		require.Equal(t, want.power, found, power)
 	}
 }

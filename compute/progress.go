@@ -3,7 +3,7 @@ package compute
 // Progress is how far a long piece of work on a host is: the heartbeat of its
 // activity, and the progress that the API shows of the server meanwhile.
 type Progress struct {
-	Phase string `json:"phase"` // "download", "copy", "convert", "backup", "upload", "receive", "compare", "migrate", PhaseShutdown
+	Phase string `json:"phase"` // "download", "copy", "convert", "backup", "upload", "receive", "compare", "migrate", "suspend", PhaseShutdown
 	Done  int64  `json:"done"`  // bytes; seconds of a shutdown
 	Total int64  `json:"total"`
 }

@@ -12,6 +12,7 @@ import (
 func TestRemovalSaysWhatItDoes(t *testing.T) {
 	t.Parallel()
 	id := compute.ImageID{UUID: uuid.MustParse("22222222-2222-4333-8444-555555555555")}
+	port := compute.PortID(id)
 	root := compute.Disk{Role: compute.RootDisk}
 	for want, thing := range map[string]compute.Thing{
 		"delete domain instance-" + server.String():            {Kind: compute.ThingDomain, Name: compute.InstanceName(server)},
@@ -27,6 +28,7 @@ func TestRemovalSaysWhatItDoes(t *testing.T) {
 		"delete secret for vtpm":                               {Kind: compute.ThingKeySecret, Name: compute.TPMSecret(server, operation).Name},
 		"delete secret for image " + id.String():               {Kind: compute.ThingKeySecret, Name: compute.ImageSecret(id, operation).Name},
 		"delete secret for a user's own":                       {Kind: compute.ThingKeySecret, Name: "a user's own"},
+		"unplug port " + port.String():                         {Kind: compute.ThingPluggedPort, Name: compute.PortUse(port, server)},
 		"delete trust":                                         {Kind: compute.ThingTrust, Name: compute.TrustName(server, operation)},
 	} {
 		require.Equal(t, want, compute.Removal{Thing: thing}.String())

@@ -9,32 +9,8 @@ const ConsoleLogFile = "console.log"
 // What it was made of before and does not use any more is known by kind, place and name,
 // so that a disk on one host is not taken for its copy on another.
 func (s Server) Uses(host HostID, t Thing) bool {
-	here := t.Place == host.String()
-	switch t.Kind {
-	case ThingDomain:
-		return here && t.Name == s.InstanceName()
-	case ThingDiskFile:
-		return here && slices.Contains(s.files(), t.Name)
-	case ThingCachedImage:
-		return here && slices.Contains(s.cacheUses(), t.Name)
-	case ThingTPMState:
-		return here && s.TPM != nil && t.Name == s.ID.String()
-	case ThingShareMount:
-		return here && slices.Contains(s.shareUses(), t.Name)
-	case ThingShareAccess:
-		return slices.Contains(s.shareUses(), t.Name)
-	case ThingPort:
-		return s.usesPort(t)
-	case ThingKeySecret:
-		return slices.ContainsFunc(s.Secrets(), func(id SecretID) bool { return id.String() == t.Reference })
-	case ThingTrust:
-		return s.Delegates()
-	case ThingObject:
-		b := s.Backup()
-		return b != nil && t.Name == b.Object
-	case ThingRunningDomain, ThingHypervisorSecret, ThingKeySlot, ThingImage, ThingVolumeMapping, ThingVolumeMount:
-	}
-	return false
+	uses := of(t.Kind).uses
+	return uses != nil && (!t.OnHost() || t.Place == host.String()) && uses(s, t)
 }
 
 // files lists the ledger's names of the files of a server.
@@ -79,9 +55,12 @@ func (s Server) cacheUses() []string {
 	return out
 }
 
+// usesShare reports whether a thing is of one of the server's shares.
+func (s Server) usesShare(t Thing) bool { return slices.Contains(s.shareUses(), t.Name) }
+
 // usesPort reports whether a thing is one of the server's ports.
 func (s Server) usesPort(t Thing) bool {
-	return slices.ContainsFunc(s.Networks, func(n Network) bool { return n.HasPort() && t.isPort(*n.Port.ID, s.ID) })
+	return slices.ContainsFunc(s.Networks, func(n Network) bool { return n.PortExists() && t.isPort(*n.Port.ID, s.ID) })
 }
 
 func (t Thing) isPort(id PortID, server ServerID) bool {

@@ -5,45 +5,39 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"strongroom/activities/port"
+	"strongroom/compute"
 )
 
-// defaultGroup is the name of a project's only security group. It lets everything pass.
-const defaultGroup = "default"
-
+// groups gives a project its only security group, which lets everything pass.
 func (n *networks) groups(ctx context.Context, caller session) ([]document, error) {
 	rules, err := n.rules(ctx, caller)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := n.service.Groups(ctx, caller.credential(), []string{defaultGroup})
+	ids, err := n.service.Groups(ctx, caller.credential(), []string{compute.DefaultGroup})
 	out := []document{}
 	for _, id := range ids {
-		out = append(out, owned(id, caller.project.ID, defaultGroup, document{"stateful": true, "security_group_rules": rules}))
+		out = append(out, owned(id, caller.project.ID, compute.DefaultGroup, document{"stateful": true, "security_group_rules": rules}))
 	}
 	return out, err
 }
 
 // rules are those of the only group: all IPv4 in both directions.
 func (n *networks) rules(ctx context.Context, caller session) ([]document, error) {
-	ids, err := n.service.Groups(ctx, caller.credential(), []string{defaultGroup})
+	ids, err := n.service.Groups(ctx, caller.credential(), []string{compute.DefaultGroup})
 	out := []document{}
 	for _, id := range ids {
 		for _, direction := range []string{"egress", "ingress"} {
-			out = append(out, owned(rule(id, direction), caller.project.ID, "", document{
+			out = append(out, owned(port.OpenRule(id, direction), caller.project.ID, "", document{
 				"security_group_id": id.String(), "direction": direction, "ethertype": "IPv4", "protocol": nil,
 				"port_range_min": nil, "port_range_max": nil, "remote_ip_prefix": nil, "remote_group_id": nil,
 			}))
 		}
 	}
 	return out, err
-}
-
-func rule(group port.GroupID, direction string) uuid.UUID {
-	return uuid.NewSHA1(group.UUID, []byte(direction))
 }
 
 // showQuota is GET /v2.0/quotas/PROJECT: nothing is limited here.

@@ -23,11 +23,10 @@ import (
 	"strongroom/schema/schematest"
 )
 
-// A project looks up its network, subnet, ports, group and quotas with the standard client, and sees nothing of
-// another project's. Nothing can be changed.
-func TestProjectsLookUpTheirNetworks(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+// setupNetworks gives a cloud each of whose projects has a network, and demo's, with the server that has a port on it.
+func setupNetworks(t *testing.T) (b *bench, lan local.Network, server compute.ServerID, made port.Port) {
+	t.Helper()
+	b = setup(t)
 	b.stop()
 	projects, err := devcloud.Projects(b.cfg.UsersFile)
 	require.NoError(t, err)
@@ -43,13 +42,58 @@ func TestProjectsLookUpTheirNetworks(t *testing.T) {
 	require.NoError(t, local.CheckAll(service.Configured))
 	b.cfg.Networks = service
 	b.start(t)
-	lan, server := service.Configured[1], compute.ServerID{UUID: uuid.New()}
+	lan, server = service.Configured[1], compute.ServerID{UUID: uuid.New()}
 	require.Equal(t, "demo", lan.Name)
-	made, err := service.Ensure(t.Context(), port.EnsureInput{
+	made, err = service.Ensure(t.Context(), port.EnsureInput{
 		Credential: compute.Credential{ProjectID: lan.Projects[0]}, Name: compute.PortName(compute.NewOperationID(), "nic0"), Server: server, Network: lan.ID,
 	})
 	require.NoError(t, err)
+	return b, lan, server, made
+}
 
+// The standard client looks networks up as it does before it asks for a server, and shows what a server has.
+func TestTheStandardClientsNetworks(t *testing.T) {
+	t.Parallel()
+	b, lan, server, made := setupNetworks(t)
+	openstack := b.openstackClient(t, "demo")
+	list := func(args ...string) []map[string]any {
+		t.Helper()
+		return parse[[]map[string]any](t, openstack(append(args, "-f", "json")...))
+	}
+	show := func(args ...string) map[string]any {
+		t.Helper()
+		return parse[map[string]any](t, openstack(append(args, "-f", "json")...))
+	}
+	for _, which := range [][]string{{}, {"--long"}, {"--internal"}, {"--enable"}, {"--name", "demo"}, {"--project", lan.Projects[0]}} {
+		found := list(append([]string{"network", "list"}, which...)...)
+		require.Len(t, found, 1, "%v", which)
+		require.Equal(t, lan.ID.String(), found[0]["ID"])
+	}
+	require.Empty(t, list("network", "list", "--external"))
+	require.Equal(t, lan.ID.String(), show("network", "show", "demo")["id"])
+	subnets := list("subnet", "list", "--network", "demo", "--ip-version", "4")
+	require.Len(t, subnets, 1)
+	require.Equal(t, "10.1.1.0/24", show("subnet", "show", subnets[0]["ID"].(string))["cidr"])
+	for _, which := range [][]string{
+		{}, {"--device-id", server.String()}, {"--network", "demo"}, {"--mac-address", made.MAC}, {"--fixed-ip", "ip-address=10.1.1.2"}, {"--long"}, {"--device-owner", "compute:nova"},
+	} {
+		found := list(append([]string{"port", "list"}, which...)...)
+		require.Len(t, found, 1, "%v", which)
+		require.Equal(t, made.ID.String(), found[0]["ID"])
+	}
+	require.Equal(t, made.MAC, show("port", "show", made.ID.String())["mac_address"])
+	require.Len(t, list("security", "group", "list"), 1)
+	require.Equal(t, "default", show("security", "group", "show", "default")["name"])
+	require.Len(t, list("security", "group", "rule", "list", "default"), 2)
+	require.NotEmpty(t, list("extension", "list", "--network"))
+	require.Equal(t, lan.ID.String(), list("network", "list", "--sort-column", "Name")[0]["ID"])
+}
+
+// A project looks up its network, subnet, ports, group and quotas with a client of Go's, and sees nothing of
+// another project's. Nothing can be changed.
+func TestProjectsLookUpTheirNetworks(t *testing.T) {
+	t.Parallel()
+	b, lan, server, made := setupNetworks(t)
 	client := func(user, project string) *gophercloud.ServiceClient {
 		t.Helper()
 		c, err := openstack.NewNetworkV2(b.login(t, user, project), gophercloud.EndpointOpts{Region: "RegionOne"})

@@ -87,6 +87,13 @@ func (a Activity[In, Out]) Once() Activity[In, Out] {
 	return a
 }
 
+// ForAWhile gives the activity of a cloud service as a call that is tried as long as one attempt may take: what changes something
+// there is sent only while there is time to wait for the answer, which the time of BestEffort is too short for.
+func (a Activity[In, Out]) ForAWhile() Activity[In, Out] {
+	a.try.purpose = forAWhile
+	return a
+}
+
 // TakenWithin gives the activity as a call that fails when no worker has taken it
 // after a while (IsHostSilent).
 func (a Activity[In, Out]) TakenWithin(limit time.Duration) Activity[In, Out] {

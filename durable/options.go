@@ -63,6 +63,7 @@ const (
 	forUndo                      // an undo, a delete, a clean-up
 	forBestEffort                // whoever called it goes on without it
 	forOnce                      // whoever called it tries again by himself
+	forAWhile                    // the same, of a cloud service
 )
 
 // patience is how long a call is tried.
@@ -130,6 +131,8 @@ func (p patience) options(queue Queue, attempt time.Duration) workflow.ActivityO
 		}
 	case forBestEffort:
 		o.StartToCloseTimeout, o.ScheduleToCloseTimeout = bestEffortAttempt, bestEffortPatience
+	case forAWhile:
+		o.ScheduleToCloseTimeout = o.StartToCloseTimeout
 	case forStep:
 		if queue == CloudQueue {
 			o.ScheduleToCloseTimeout = cloudPatience

@@ -66,7 +66,7 @@ func TestA9OperationsAreFoundByTheirAttributes(t *testing.T) {
 			found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
 			require.NoError(t, err, query)
 			return len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().GetWorkflowId() == durable.WorkflowID(op.On(), op.Kind)
-		}, 20*time.Second, 100*time.Millisecond, query)
+		}, time.Minute, 100*time.Millisecond, query)
 	}
 }
 

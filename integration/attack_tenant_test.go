@@ -9,14 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"strongroom/activities/disk"
-	"strongroom/compute"
 	"strongroom/durable"
 	"strongroom/worker/pki"
 )
@@ -151,14 +149,8 @@ func (c *testCloud) waits(t *testing.T, queue string, n int) {
 // startedLast is when the newest call of an activity in a server's create was taken by a worker.
 func (c *testCloud) startedLast(t *testing.T, id, activity string) (at time.Time) {
 	t.Helper()
-	temporal, err := c.DialTemporal(pki.Operator)
-	require.NoError(t, err)
-	defer temporal.Close()
 	scheduled := map[int64]bool{}
-	workflow := durable.WorkflowID(compute.ServerOwner(compute.ServerID{UUID: uuid.MustParse(id)}), compute.OpCreate)
-	for history := temporal.GetWorkflowHistory(t.Context(), workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); history.HasNext(); {
-		e, err := history.Next()
-		require.NoError(t, err)
+	for _, e := range c.history(t, id) {
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == activity {
 			scheduled[e.GetEventId()] = true
 		}

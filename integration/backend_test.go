@@ -53,10 +53,10 @@ func startOpenStack(dir, api string, services []string) (*cloud.Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	return cloud.Start(ctx, cloud.Config{
-		Dir: dir, Services: services, Strongroom: api, Guests: slices.Contains(services, cloud.Neutron), TokenExpiry: tokenLife, ManilaRoot: os.Getenv(cloud.ManilaRootVariable),
+		Dir: dir, Services: services, Strongroom: api, Guests: slices.Contains(services, cloud.Neutron), TokenExpiry: tokenLife, TokenCache: cloud.TestTokenCache, ManilaRoot: os.Getenv(cloud.ManilaRootVariable),
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 }

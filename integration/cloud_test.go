@@ -35,6 +35,7 @@ type testCloud struct {
 	faults  string                 // the folder of armed fault points
 	env     []string               // settings of its own
 	hosts   int                    // how many compute hosts it has
+	shared  bool                   // tests use it side by side
 	proxies map[string]*faultProxy // before some of its services
 	cmd     *exec.Cmd
 	image   string // the tiny guest's
@@ -117,7 +118,7 @@ func (c *testCloud) launch() error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if _, err := os.Stat(c.ReadyFile()); err == nil {
 			return nil
 		}
@@ -134,7 +135,7 @@ func (c *testCloud) launch() error {
 // stop ends `strongroom dev` as Ctrl-C does, and waits for it.
 func (c *testCloud) stop() {
 	_ = c.cmd.Process.Signal(os.Interrupt)
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if c.cmd.Process.Signal(syscall.Signal(0)) != nil {
 			return
 		}

@@ -230,7 +230,7 @@ func TestConsoles(t *testing.T) {
 
 // People see the guest's screen in a browser, with Debian's noVNC, and type on its serial line, with Debian's xterm.js.
 func TestConsolesInABrowser(t *testing.T) {
-	inABrowser(t, local)
+	onDemand(t, local)
 	c := sharedCloud(t)
 	id := c.create(t, encryptedTIS)
 	c.becomes(t, id, "ACTIVE")

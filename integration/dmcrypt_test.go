@@ -23,80 +23,117 @@ var (
 
 // EE-03, EE-04, EE-33, EE-41, EE-42: a host makes disks in the format luksv2, its default, or plain, as a flavor asks for.
 // Guests boot from what the kernel's dm-crypt decrypts, as long as they run, and keep their counters over
-// a stop and a start; images have them, and a rebuild makes a new disk. When the host's default is
-// another, the disks that are there stay as they are. No resize converts them to another format.
+// a stop and a start. When the host's default is another, the disks that are there stay as they are, and new ones are
+// made in it. No resize converts them to another format.
 func TestServersOnDMCrypt(t *testing.T) {
 	backends(t, local, openStack)
-	h := newNestedHost(t, "luksv2")
-	if h == nil {
+	s := newNestedServers(t, "formats")
+	if s == nil {
 		return
 	}
-	formats := []string{"luksv2", "plain"}
-	ids := []string{h.createOf(t, countsOnDefault, h.count), h.createOf(t, countsOnPlain, h.count)}
-	become := func(status string) {
-		t.Helper()
-		for _, id := range ids {
-			h.becomes(t, id, status)
-		}
-	}
-	booted := func(times int) {
-		t.Helper()
-		become("ACTIVE")
-		for i, id := range ids {
-			h.boots(t, id, times)
-			h.hasFormat(t, id, formats[i])
-		}
-		require.Len(t, h.opened(t), len(ids))
-	}
-	resizeRefused := func() {
-		t.Helper()
-		for i, id := range ids {
-			h.resizeRefused(t, id, formats[i], map[string]string{})
-		}
-	}
-	booted(1)
-	resizeRefused()
-	require.Len(t, h.opened(t), len(ids), "they run on")
+	h := s.nestedHost
+	s.resizeRefused(t)
+	require.Len(t, h.opened(t), len(s.ids), "they run on")
 
 	h.defaultFormat(t, "plain", "")
 	client := h.compute(t, "-demo")
-	for _, id := range ids {
+	for _, id := range s.ids {
 		require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
 	}
-	become("SHUTOFF")
-	resizeRefused()
+	s.become(t, "SHUTOFF")
+	s.resizeRefused(t)
 	require.Empty(t, h.opened(t), "they are off")
-	for _, id := range ids {
+	for _, id := range s.ids {
 		require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	}
-	booted(2)
-	for _, id := range ids {
+	s.booted(t, 2)
+	h.besideAnotherHost(t, s.ids[0])
+	s.ids, s.formats = append(s.ids, h.createOf(t, countsOnDefault, h.count)), append(s.formats, "plain")
+	s.become(t, "ACTIVE")
+	h.boots(t, s.ids[2], 1)
+	h.hasFormat(t, s.ids[2], "plain")
+	s.end(t)
+}
+
+// EE-04, EE-42: images of servers whose disks are of the formats luksv2 and plain have what the guests wrote, and a rebuild makes a new
+// disk in the format that the server has, though the host's default is another by now.
+func TestImagesAndRebuildsOnDMCrypt(t *testing.T) {
+	backends(t, local, openStack)
+	s := newNestedServers(t, "images")
+	if s == nil {
+		return
+	}
+	h := s.nestedHost
+	for _, id := range s.ids {
 		img := h.createImage(t, id, "counts", map[string]any{"key": "none"})
-		require.Equal(t, byte(2), counterOf(t, h.download(t, img.ID)))
+		require.Equal(t, byte(1), counterOf(t, h.download(t, img.ID)))
 		h.deleteImage(t, img)
 	}
-	h.besideAnotherHost(t, ids[0])
-	require.Empty(t, h.audit(t).Findings)
-	kept, err := os.ReadFile(h.machine.Disk)
-	require.NoError(t, err)
-	require.False(t, bytes.Contains(kept, []byte(guest.CountingText)), "what is on the volumes is encrypted")
-
-	for _, id := range ids {
+	h.defaultFormat(t, "plain", "")
+	for _, id := range s.ids {
 		require.NoError(t, h.tryRebuild(t, "-demo", id, h.count))
 	}
-	booted(1)
-	third := h.createOf(t, countsOnDefault, h.count)
-	ids, formats = append(ids, third), append(formats, "plain")
-	become("ACTIVE")
-	h.boots(t, third, 1)
-	h.hasFormat(t, third, "plain")
+	s.booted(t, 1)
+	s.end(t)
+}
 
-	for _, id := range ids {
-		h.delete(t, id)
+// serversOnDMCrypt are two, of each format one, on a nested host whose default is luksv2.
+type serversOnDMCrypt struct {
+	*nestedHost
+
+	ids, formats []string
+}
+
+// newNestedServers boots them, in a cloud of that name; nil in the machine.
+func newNestedServers(t *testing.T, name string) *serversOnDMCrypt {
+	t.Helper()
+	h := newNestedHostWith(t, "luksv2", nestedNeeds{name: name})
+	if h == nil {
+		return nil
 	}
-	require.Empty(t, h.opened(t))
-	require.Empty(t, h.volumes(t))
-	require.Empty(t, h.audit(t).Findings)
+	s := &serversOnDMCrypt{h, []string{h.createOf(t, countsOnDefault, h.count), h.createOf(t, countsOnPlain, h.count)}, []string{"luksv2", "plain"}}
+	s.booted(t, 1)
+	return s
+}
+
+func (s *serversOnDMCrypt) become(t *testing.T, status string) {
+	t.Helper()
+	for _, id := range s.ids {
+		s.becomes(t, id, status)
+	}
+}
+
+// booted waits until each has booted so many times from its disk, of its format.
+func (s *serversOnDMCrypt) booted(t *testing.T, times int) {
+	t.Helper()
+	s.become(t, "ACTIVE")
+	for i, id := range s.ids {
+		s.boots(t, id, times)
+		s.hasFormat(t, id, s.formats[i])
+	}
+	require.Len(t, s.opened(t), len(s.ids))
+}
+
+func (s *serversOnDMCrypt) resizeRefused(t *testing.T) {
+	t.Helper()
+	for i, id := range s.ids {
+		s.nestedHost.resizeRefused(t, id, s.formats[i], map[string]string{})
+	}
+}
+
+// end deletes them: nothing is left, and nothing was in the clear.
+func (s *serversOnDMCrypt) end(t *testing.T) {
+	t.Helper()
+	require.Empty(t, s.audit(t).Findings)
+	kept, err := os.ReadFile(s.machine.Disk)
+	require.NoError(t, err)
+	require.False(t, bytes.Contains(kept, []byte(guest.CountingText)), "what is on the volumes is encrypted")
+	for _, id := range s.ids {
+		s.delete(t, id)
+	}
+	require.Empty(t, s.opened(t))
+	require.Empty(t, s.volumes(t))
+	require.Empty(t, s.audit(t).Findings)
 }
 
 // besideAnotherHost has a host of luks alone take servers, too. EE-41: each server goes where it can run. EE-04: an image

@@ -114,7 +114,7 @@ func TestEE41HostsOfTwoReleases(t *testing.T) {
 	c.runs(t, older, c.binary)
 	require.True(t, has(older, compute.TraitUEFI))
 	require.Equal(t, guest, machines()[id], "it runs on")
-	c.ticksOn(t, id, c.newestTick(t, id))
+	c.ticksOn(t, id, c.ticks(t, id))
 	require.Empty(t, c.audit(t).Findings)
 	migrate()
 	c.becomes(t, id, "VERIFY_RESIZE")

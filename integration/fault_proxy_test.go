@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud"
 )
@@ -20,6 +23,10 @@ const (
 	serviceFails   = "500"     // the first changes are answered with it
 	serviceRefuses = "409"     // so are they
 	serviceIsMute  = "lost"    // the first change of each method is made, and its answer lost
+
+	// These last until another one is set.
+	serviceIsGone  = "gone" // nobody answers
+	serviceForbids = "403"  // each change but the first is answered with it
 )
 
 const (
@@ -57,9 +64,9 @@ func newFaultProxy(port int, fault string) *faultProxy {
 func (d *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trouble := d.meets(r)
 	switch trouble {
-	case serviceStops:
+	case serviceStops, serviceIsGone:
 		panic(http.ErrAbortHandler)
-	case serviceFails, serviceRefuses:
+	case serviceFails, serviceRefuses, serviceForbids:
 		w.Header().Set("Content-Type", "application/json")
 		status, _ := strconv.Atoi(trouble)
 		w.WriteHeader(status)
@@ -83,12 +90,17 @@ func (d *faultProxy) meets(r *http.Request) string {
 	if d.trouble == "" || d.since.IsZero() && !changes {
 		return ""
 	}
-	if d.since.IsZero() {
+	first := d.since.IsZero()
+	if first {
 		d.since = time.Now()
 	}
 	switch d.trouble {
 	case serviceStops:
 		if time.Since(d.since) > cutFor {
+			return ""
+		}
+	case serviceForbids:
+		if !changes || first {
 			return ""
 		}
 	case serviceFails, serviceRefuses:
@@ -102,6 +114,16 @@ func (d *faultProxy) meets(r *http.Request) string {
 	}
 	d.met = append(d.met, r.Method)
 	return d.trouble
+}
+
+// waits waits until something met the trouble.
+func (d *faultProxy) waits(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.met) > 0
+	}, settleTimeout, 100*time.Millisecond)
 }
 
 // has sets what is wrong with the service from now on, "" for nothing, and gives the requests that met what was.

@@ -97,6 +97,8 @@ func TestInterfacesOfARunningServer(t *testing.T) {
 		bound, _ := p.port(t, id)
 		require.Equal(t, []string{p.server, "compute:nova", "ovs"}, []string{bound.DeviceID, bound.DeviceOwner, bound.VIFType})
 	}
+	p.line.ask("dhcp", "TG dhcp if=eth0 ip=10.1.0.77 ") // from Neutron, through the devices
+	p.line.expect("TG dhcp if=eth1 ip=" + second.FixedIPs[0].IPAddress + " ")
 	require.Empty(t, p.audit(t).Findings)
 
 	// Who asks for what cannot be is told at once, or once Neutron has said it, and nothing is left.
@@ -144,6 +146,7 @@ func TestInterfacesOfARunningServer(t *testing.T) {
 	p.group(t, "removeSecurityGroup", 404)
 	bound, _ := p.port(t, brought)
 	require.NotContains(t, bound.SecurityGroups, web.ID)
+	require.Equal(t, []map[string]any{{"name": "default"}}, p.becomes(t, p.server, "ACTIVE").SecurityGroups)
 
 	// Unplugged: what strongroom made is gone, what its user made is free.
 	p.detach(t, own.PortID)
@@ -233,6 +236,40 @@ func TestKillMatrixInterfaces(t *testing.T) {
 			require.NoError(t, ports.Delete(t.Context(), p.user, brought).ExtractErr())
 		}
 	}
+	brought := p.bring(t, "mine")
+	for i, point := range cutsOfAll("attach that is undone", cuts.interfaceUndo) {
+		opts := attachinterfaces.CreateOpts{NetworkID: p.lan}
+		if i%2 == 1 {
+			opts = attachinterfaces.CreateOpts{PortID: brought}
+		}
+		t.Run("attach that is undone/"+point, func(t *testing.T) { p.attachIsUndone(t, point, opts) })
+	}
+	require.NoError(t, ports.Delete(t.Context(), p.user, brought).ExtractErr())
 	p.delete(t, p.server)
 	p.nothingIsLeft(t)
+}
+
+// attachIsUndone cancels an attachment whose device the guest has, and has a worker die in its undo.
+func (p pluggable) attachIsUndone(t *testing.T, point string, opts attachinterfaces.CreateOpts) {
+	had := p.portsOf(t, p.user, p.lan)
+	held := p.hold(t, "domain.Plug@after")
+	answer := make(chan error, 1)
+	go func() {
+		_, err := p.attach(t, opts)
+		answer <- err
+	}()
+	require.Eventually(t, held.reached, settleTimeout, 50*time.Millisecond)
+	has := serverPorts(t, p.admin, p.server)
+	require.Len(t, has, 1)
+	p.sees(t, has[0].MACAddress, true)
+	p.arm(t, point)
+	p.cancelOperation(t, p.server)
+	held.release()
+	require.Error(t, <-answer)
+	p.becomes(t, p.server, "ACTIVE")
+	require.Empty(t, p.attached(t))
+	p.sees(t, has[0].MACAddress, false)
+	require.Equal(t, had, p.portsOf(t, p.user, p.lan))
+	require.Empty(t, serverPorts(t, p.admin, p.server))
+	require.Empty(t, p.audit(t).Findings)
 }

@@ -16,7 +16,7 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, portCreate, portMove, portShelve, portUnshelve, portDelete, interfaceAttach, interfaceDetach []string }{
+var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, suspend, resume, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, portCreate, portMove, portShelve, portUnshelve, portDelete, portUndo, interfaceAttach, interfaceDetach, interfaceUndo, uefiSpawn, uefiUndo []string }{
 	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
@@ -34,6 +34,8 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	rebuild:  []string{"disk.Create", "domain.Start", "record.Rebuild", "disk.Remove.disk_file", "key.Remove.key_secret"},
 	pause:    []string{"domain.Pause", "record.Settle"},
 	unpause:  []string{"domain.Unpause", "record.Advance"},
+	suspend:  []string{"domain.Suspend", "record.Settle"},
+	resume:   []string{"domain.Start", "record.Advance"},
 	shelve: []string{
 		"disk.CheckExport", "image.Create", "domain.Stop", "disk.Export", "image.Upload", "tpm.Save", "object.Verify", "record.Shelve",
 		"domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state",
@@ -75,9 +77,14 @@ var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unre
 	portShelve:   []string{"port.Release"},
 	portUnshelve: []string{"port.Bind"},
 	portDelete:   []string{"port.Remove.port"},
+	portUndo:     []string{"record.ClearPorts", "port.Remove.port"},
 
 	interfaceAttach: []string{"port.Plug", "record.Advance", "domain.Plug", "record.Settle"},
+	interfaceUndo:   []string{"domain.Remove.plugged_port", "record.DropPort", "port.Remove.port"},
 	interfaceDetach: []string{"ledger.Things", "domain.Unplug", "record.DropPort", "port.Remove.port", "record.Settle"},
+
+	uefiSpawn: []string{"disk.CreateNVRAM", "domain.Start"},
+	uefiUndo:  []string{"domain.Remove.domain", "disk.Remove.disk_file"},
 
 	rotation: []string{"disk.AddKey", "record.Rotate", "disk.Remove.key_slot", "key.Remove.key_secret"},
 }

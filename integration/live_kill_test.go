@@ -42,7 +42,7 @@ func TestKillMatrixLiveMigrate(t *testing.T) {
 // goesLive migrates the server, which meets trouble.
 func (m *mover) goesLive(t *testing.T, point string) {
 	t.Helper()
-	tick := m.newestTick(t, m.id)
+	tick := m.ticks(t, m.id)
 	part, in, _ := strings.Cut(point, " at ")
 	if in == theTransfer {
 		at := m.hold(t, "domain.Migrate"+before)
@@ -63,7 +63,7 @@ func (m *mover) goesLive(t *testing.T, point string) {
 // isAborted aborts a live migration whose undo meets trouble.
 func (m *mover) isAborted(t *testing.T, point string) {
 	t.Helper()
-	tick := m.newestTick(t, m.id)
+	tick := m.ticks(t, m.id)
 	begun := m.hold(t, "domain.Migrate"+before)
 	require.NoError(t, m.liveMigrate(t, m.id, &m.to))
 	require.Eventually(t, begun.reached, settleTimeout, 20*time.Millisecond)
@@ -85,7 +85,7 @@ func (m *mover) isAt(t *testing.T, h stack.Host) bool {
 
 // isWhole requires that the server runs on one of the hosts, as it did. One whose host lost its power
 // is off, and boots with what is on its disk and in its TPM.
-func (m *mover) isWhole(t *testing.T, point string, tick int) {
+func (m *mover) isWhole(t *testing.T, point string, tick ticks) {
 	t.Helper()
 	s := m.settled(t, m.id)
 	t.Logf("it is %s on %s, and was on %s", s.Status, hostName(t, m.hostOf(t, m.id)), hostName(t, m.from))

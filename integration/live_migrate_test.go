@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -39,8 +40,8 @@ func (c *testCloud) liveMigrate(t *testing.T, id string, to *stack.Host) error {
 func (c *testCloud) movesRunning(t *testing.T, id string, to stack.Host) {
 	t.Helper()
 	from := c.hostOf(t, id)
-	c.ticksOn(t, id, 0)
-	was := c.newestTick(t, id)
+	c.ticksOn(t, id, ticks{})
+	was := c.ticks(t, id)
 	require.NoError(t, c.liveMigrate(t, id, &to))
 	c.becomes(t, id, "ACTIVE")
 	require.Empty(t, c.newestAction(t, id).Message)
@@ -49,23 +50,40 @@ func (c *testCloud) movesRunning(t *testing.T, id string, to stack.Host) {
 	c.ticksOn(t, id, was)
 }
 
-// newestTick is the newest tick that a guest has said on a host, 0 without one.
-func (c *testCloud) newestTick(t *testing.T, id string) int {
-	t.Helper()
-	log, _ := os.ReadFile(filepath.Join(c.hostOf(t, id).Instances(), id, "console.log")) // not there at first
-	all := regexp.MustCompile(`TG tick=(\d+)\s`).FindAllStringSubmatch(string(log), -1)
-	if len(all) == 0 {
-		return 0
-	}
-	n, err := strconv.Atoi(all[len(all)-1][1])
-	require.NoError(t, err)
-	return n
+// ticks is how far a guest has counted in its memory: the newest tick that it has said on a host, 0 without one, and how often
+// it has booted there.
+type ticks struct {
+	host   string
+	newest int
+	boots  int
 }
 
-// ticksOn waits until the guest has ticked after a tick, on the host that it is on.
-func (c *testCloud) ticksOn(t *testing.T, id string, after int) {
+func (c *testCloud) ticks(t *testing.T, id string) ticks {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.newestTick(t, id) > after }, settleTimeout, 250*time.Millisecond)
+	h := c.hostOf(t, id)
+	log, _ := os.ReadFile(filepath.Join(h.Instances(), id, "console.log")) // not there at first
+	at := ticks{host: hostName(t, h), boots: bytes.Count(log, []byte("TG init"))}
+	if all := regexp.MustCompile(`TG tick=(\d+)\s`).FindAllSubmatch(log, -1); len(all) > 0 {
+		var err error
+		at.newest, err = strconv.Atoi(string(all[len(all)-1][1]))
+		require.NoError(t, err)
+	}
+	return at
+}
+
+// ticksOn waits until the guest has ticked after a tick, on the host that it is on. It must not have booted since: what a guest said
+// on another host stays there.
+func (c *testCloud) ticksOn(t *testing.T, id string, after ticks) {
+	t.Helper()
+	var now ticks
+	require.Eventually(t, func() bool { now = c.ticks(t, id); return now.newest > after.newest }, settleTimeout, 250*time.Millisecond)
+	switch after.host {
+	case "":
+	case now.host:
+		require.Equal(t, after.boots, now.boots, "the guest has booted")
+	default:
+		require.Zero(t, now.boots, "the guest has booted")
+	}
 }
 
 // TPM-20, EE-29: a guest moves while it runs, and comes back: its memory, its disks and its TPM go
@@ -147,7 +165,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	a, b := c.Host(1), c.Host(2)
 	id := c.on(t, a, func() string { return c.create(t, delegated) })
 	c.runsOnce(t, id)
-	c.ticksOn(t, id, 0)
+	c.ticksOn(t, id, ticks{})
 	require.ErrorContains(t, c.liveMigrate(t, id, &a), "to current host")
 
 	making := c.holdOn(t, b, "disk.Create@before")
@@ -177,7 +195,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	require.Empty(t, c.migrationsOf(t, id))
 	require.True(t, gophercloud.ResponseCodeIs(c.abort(t, id, under[0]["id"]), http.StatusBadRequest), "it has ended")
 	c.hasNothing(t, b, id)
-	c.ticksOn(t, id, c.newestTick(t, id))
+	c.ticksOn(t, id, c.ticks(t, id))
 	require.Empty(t, c.audit(t).Findings)
 
 	start = c.holdOn(t, a, "domain.Migrate@before")
@@ -191,7 +209,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 	c.requireOn(t, b, id)
 	require.True(t, gophercloud.ResponseCodeIs(c.forceComplete(t, id, under[0]["id"]), http.StatusBadRequest), "it has ended")
 	c.hasNothing(t, a, id)
-	c.ticksOn(t, id, c.newestTick(t, id))
+	c.ticksOn(t, id, c.ticks(t, id))
 
 	c.shutOff(t, id)
 	require.ErrorContains(t, c.liveMigrate(t, id, &a), "Cannot 'os-migrateLive' instance "+id+" while it is in vm_state stopped")

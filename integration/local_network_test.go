@@ -2,8 +2,12 @@ package integration_test
 
 import (
 	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +15,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/guest/packet"
 )
 
 // TestProjectsOfOneMachineHaveNetworks: servers that say nothing of networks are on their project's; they have
@@ -65,16 +72,9 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 		require.Contains(t, mine.ask("spoof "+spoofed+" "+second+" spoofed", "TG spoof "), "err=<nil>")
 	}
 	hears("datagram "+second+" after", `from=`+first+` "after"`)
+	c.dropsFrames(t, client, serverPorts(t, client, one)[0], serverPorts(t, client, two)[0], mine, other)
 
-	list := func() []ports.Port {
-		t.Helper()
-		pages, err := ports.List(client, ports.ListOpts{DeviceID: one}).AllPages(t.Context())
-		require.NoError(t, err)
-		all, err := ports.ExtractPorts(pages)
-		require.NoError(t, err)
-		return all
-	}
-	has := list()
+	has := serverPorts(t, client, one)
 	require.Len(t, has, 1)
 	require.Equal(t, first, has[0].FixedIPs[0].IPAddress)
 	require.Equal(t, "ACTIVE", has[0].Status)
@@ -82,6 +82,13 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 		Name: "on-a-foreign-network", FlavorRef: c.flavor(t, smallGuest), ImageRef: c.image, Networks: []servers.Network{{UUID: lans[0].ID}},
 	}, nil).Extract()
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
+
+	// The standard client has to name no network.
+	openstack := c.python(t, "-demo")
+	made := openstack.show("server", "create", "by-the-client", "--flavor", c.flavor(t, smallGuest), "--image", c.idler, "--wait")
+	require.Contains(t, fmt.Sprint(made["addresses"]), lans[0].Name)
+	require.Len(t, openstack.list("port", "list", "--server", "by-the-client"), 1)
+	openstack.run("server", "delete", "by-the-client", "--wait")
 
 	// A server keeps its address while it is off.
 	require.NoError(t, servers.Stop(t.Context(), c.compute(t, "-demo"), one).ExtractErr())
@@ -91,11 +98,64 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	c.console(t, one, "TG dhcp if=eth0 ip="+first+" ", 2)
 
 	c.delete(t, one)
-	require.Empty(t, list())
+	require.Empty(t, serverPorts(t, client, one))
 	c.delete(t, two)
 	require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-alt"), theirs).ExtractErr())
 	c.goneAs(t, "-alt", theirs)
 	c.nothingIsLeft(t)
+}
+
+// dropsFrames sees that what a guest sends with another MAC address than its own does not arrive, nor what it claims of others'
+// addresses by ARP.
+func (c *testCloud) dropsFrames(t *testing.T, client *gophercloud.ServiceClient, from, to ports.Port, mine, other *serial) {
+	t.Helper()
+	subnet, err := subnets.Get(t.Context(), client, from.FixedIPs[0].SubnetID).Extract()
+	require.NoError(t, err)
+	mac := func(text string) []byte {
+		t.Helper()
+		parsed, err := net.ParseMAC(text)
+		require.NoError(t, err)
+		return parsed
+	}
+	ip := func(text string) []byte {
+		t.Helper()
+		a := netip.MustParseAddr(text).As4()
+		return a[:]
+	}
+	own, its := mac(from.MACAddress), mac(to.MACAddress)
+	mines, others := ip(from.FixedIPs[0].IPAddress), ip(to.FixedIPs[0].IPAddress)
+	send := func(frame ...[]byte) {
+		t.Helper()
+		require.Equal(t, "err=<nil>", mine.ask("frame eth0 "+hex.EncodeToString(slices.Concat(frame...)), "TG frame "))
+	}
+	datagram := func(source []byte, text string) {
+		t.Helper()
+		send(its, source, []byte{8, 0}, packet.Datagram(mines, others, 7777, 7777, []byte(text)))
+	}
+	reply := func(sender, address []byte) { // of ARP
+		t.Helper()
+		send(its, own, []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, 2}, sender, address, its, others)
+	}
+	heard := func(text string) {
+		t.Helper()
+		require.Equal(t, `from=`+from.FixedIPs[0].IPAddress+` "`+text+`"`, other.expect("TG heard "))
+	}
+	neighbours := func() string { return other.ask("cat /proc/net/arp", "TG cat ") }
+	datagram(own, "framed")
+	heard("framed")
+	reply(own, mines)
+	require.Contains(t, neighbours(), from.MACAddress)
+
+	nobodys := slices.Clone(own)
+	nobodys[5] ^= 0x80
+	datagram(nobodys, "spoofed")
+	reply(own, ip(subnet.GatewayIP))
+	reply(nobodys, mines)
+	datagram(own, "framed again")
+	heard("framed again")
+	table := neighbours()
+	require.NotContains(t, table, net.HardwareAddr(nobodys).String())
+	require.Equal(t, 1, strings.Count(table, from.MACAddress), "it has its own address alone: %s", table)
 }
 
 // smallGuest is enough for the tiny guest.

@@ -57,7 +57,9 @@ func (s *slot) get(t *testing.T) *testCloud {
 		if s.shares {
 			has = slices.Concat(coreServices, shareServices)
 		}
-		s.cloud, s.err = startWith(s.name, max(s.hosts, 1), has)
+		if s.cloud, s.err = startWith(s.name, max(s.hosts, 1), has); s.err == nil {
+			s.cloud.shared = s == shared
+		}
 	})
 	require.NoError(t, s.err)
 	return s.cloud

@@ -76,15 +76,28 @@ type nestedNeeds struct {
 	cgroups  bool           // its guests have some
 }
 
+// takeFirst takes what is there before tests run in parallel, nil for nothing: a test that lasts long is not begun last.
+func takeFirst(from chan *slot) *slot {
+	select {
+	case place := <-from:
+		return place
+	default:
+		return nil
+	}
+}
+
 func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHost {
 	t.Helper()
 	if vm.Inside() {
 		serveNested(t, needs)
 		return nil
 	}
-	t.Parallel()
 	needRoot(t)
-	place := <-idle // one cloud fewer for the others meanwhile
+	place := takeFirst(idle) // one cloud fewer for the others meanwhile
+	t.Parallel()
+	if place == nil {
+		place = <-idle
+	}
 	t.Cleanup(func() { idle <- place })
 	c, err := startWith("n"+cmp.Or(needs.name, format), 1, slices.Concat(coreServices, needs.services))
 	if c != nil {
@@ -172,7 +185,7 @@ func (h *nestedHost) armInside(t *testing.T, point string) (reached func()) {
 // isUp waits until the host's worker says that it runs.
 func (h *nestedHost) isUp(t *testing.T) {
 	t.Helper()
-	since := time.Now() // the one before is gone
+	since := time.Now() // what was said before is of another worker, or long ago
 	require.Eventually(t, func() bool {
 		pages, err := services.List(h.compute(t, ""), services.ListOpts{Host: h.name, Binary: "nova-compute"}).AllPages(t.Context())
 		require.NoError(t, err)
@@ -180,6 +193,13 @@ func (h *nestedHost) isUp(t *testing.T) {
 		require.NoError(t, err)
 		return len(all) == 1 && all[0].State == "up" && all[0].UpdatedAt.After(since)
 	}, settleTimeout, time.Second)
+}
+
+// createOf asks for a server while the host takes some: one that a busy machine starved was silent, and counts as down.
+func (h *nestedHost) createOf(t *testing.T, f flavorSpec, image string) string {
+	t.Helper()
+	h.isUp(t)
+	return h.testCloud.createOf(t, f, image)
 }
 
 // inside runs a command on the host, with what it shall read, and gives what it prints.

@@ -30,10 +30,7 @@ func TestKillMatrixPorts(t *testing.T) {
 			c.requireOn(t, h, id)
 			names = append(names, hostName(t, h))
 		}
-		pages, err := ports.List(admin, ports.ListOpts{DeviceID: id}).AllPages(t.Context())
-		require.NoError(t, err)
-		all, err := ports.ExtractPorts(pages)
-		require.NoError(t, err)
+		all := serverPorts(t, admin, id)
 		require.Len(t, all, 2)
 		for _, p := range all {
 			require.Eventually(t, func() bool {
@@ -103,6 +100,23 @@ func TestKillMatrixPorts(t *testing.T) {
 				}
 				step.do(t)
 			}
+		})
+	}
+	for _, point := range cutsOfAll("create with ports that is undone", cuts.portUndo) {
+		t.Run("create that is undone/"+point, func(t *testing.T) {
+			held := c.hold(t, "port.Look"+before)
+			id := c.createIdle(t, encrypted, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lan.ID}, {Port: brought.ID}} })
+			require.Eventually(t, held.reached, settleTimeout, 50*time.Millisecond)
+			c.arm(t, point)
+			c.cancelOperation(t, id)
+			held.release()
+			c.becomes(t, id, "ERROR")
+			require.Equal(t, 1, c.portsOf(t, user, lan.ID), "its user's")
+			free, err := ports.Get(t.Context(), user, brought.ID).Extract()
+			require.NoError(t, err)
+			require.Empty(t, free.DeviceID)
+			c.delete(t, id)
+			require.Empty(t, c.audit(t).Findings)
 		})
 	}
 }

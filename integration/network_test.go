@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,9 +38,6 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// switchFolder is where libvirt looks for the machine's Open vSwitch.
-const switchFolder = "/run/openvswitch"
-
 // networkTurn is the turn of the one cloud at a time that has Neutron, for the machine has one Open vSwitch;
 // networkClouds counts them.
 var (
@@ -57,40 +55,44 @@ func networkCloudOf(t *testing.T, hosts int) *testCloud {
 	t.Parallel()
 	needRoot(t)
 	require.True(t, ovn.Installed(), "deploy/install-packages network")
-	networkTurn <- struct{}{}
-	t.Cleanup(func() { <-networkTurn })
-	place := <-idle // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle <- place })
-	networkClouds++
-	c, err := startWith("nets"+strconv.Itoa(networkClouds), hosts, append([]string{cloud.Neutron}, coreServices...),
-		"STRONGROOM_NETWORKS__BACKEND=neutron", "STRONGROOM_NETWORKS__VIF_PLUGGING_TIMEOUT=10m") // longer than tests wait: Neutron must tell
-	if c != nil {
-		t.Cleanup(c.end)
-	}
-	require.NoError(t, err)
-	folder, err := c.real.SwitchFolder()
-	require.NoError(t, err)
-	if _, err := os.Readlink(switchFolder); err == nil && !answers(filepath.Join(switchFolder, "db.sock")) {
-		require.NoError(t, os.Remove(switchFolder), "of a run that was killed")
-	}
-	require.NoError(t, os.Symlink(folder, switchFolder), "the machine has an Open vSwitch of its own")
-	t.Cleanup(func() { require.NoError(t, os.Remove(switchFolder)) })
-	secret, err := os.ReadFile(c.MetadataSecret())
-	require.NoError(t, err)
-	require.NoError(t, c.real.ServeMetadata(t.Context(), listeningPort(t, c.MetadataAddr()), strings.TrimSpace(string(secret))))
+	c := neutronCloud(t, hosts)
+	require.NoError(t, c.real.ShowSwitch(t.Context()))
+	require.NoError(t, c.real.ServeMetadata(t.Context(), listeningPort(t, c.MetadataAddr()), c.MetadataSecret()))
 	for number := 2; number <= hosts; number++ {
 		c.addChassis(t, c.Host(number))
 	}
 	return c
 }
 
-// answers reports whether something listens at a unix socket.
-func answers(socket string) bool {
-	conn, err := net.Dial("unix", socket)
-	if err == nil {
-		_ = conn.Close()
+// neutronCloud gives a cloud with so many hosts whose servers have ports of a real Neutron, with what else it needs. There is one at
+// a time.
+func neutronCloud(t *testing.T, hosts int, needs ...string) *testCloud {
+	t.Helper()
+	networkTurn <- struct{}{}
+	t.Cleanup(func() { <-networkTurn })
+	place := <-idle // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle <- place })
+	networkClouds++
+	c, err := startWith("nets"+strconv.Itoa(networkClouds), hosts, slices.Concat([]string{cloud.Neutron}, needs, coreServices),
+		"STRONGROOM_NETWORKS__BACKEND=neutron", "STRONGROOM_NETWORKS__VIF_PLUGGING_TIMEOUT=10m") // longer than tests wait: Neutron must tell
+	if c != nil {
+		t.Cleanup(c.end)
 	}
-	return err == nil
+	require.NoError(t, err)
+	return c
+}
+
+// netnsOf is the name of the network namespace of a host that is not the first.
+func netnsOf(h stack.Host) string { return fmt.Sprintf("%s-%d", h.Network(), h.Number) }
+
+// serverPorts gives the ports of a server.
+func serverPorts(t *testing.T, client *gophercloud.ServiceClient, server string) []ports.Port {
+	t.Helper()
+	pages, err := ports.List(client, ports.ListOpts{DeviceID: server}).AllPages(t.Context())
+	require.NoError(t, err)
+	all, err := ports.ExtractPorts(pages)
+	require.NoError(t, err)
+	return all
 }
 
 func listeningPort(t *testing.T, address string) int {
@@ -103,11 +105,11 @@ func listeningPort(t *testing.T, address string) int {
 // addChassis lets Neutron have a host that is not the first: libvirt there finds a switch of its own.
 func (c *testCloud) addChassis(t *testing.T, h stack.Host) {
 	t.Helper()
-	folder, err := c.real.AddHost(t.Context(), hostName(t, h), fmt.Sprintf("%s-%d", h.Network(), h.Number))
+	folder, err := c.real.AddHost(t.Context(), hostName(t, h), netnsOf(h))
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(filepath.Dir(h.ConfigFile()), "libvirt", "run", "namespace.pid"))
 	require.NoError(t, err)
-	said, err := exec.CommandContext(t.Context(), "nsenter", "--target", string(pid), "--mount", "--", "mount", "--bind", folder, switchFolder).CombinedOutput()
+	said, err := exec.CommandContext(t.Context(), "nsenter", "--target", string(pid), "--mount", "--", "mount", "--bind", folder, cloud.MachineSwitch).CombinedOutput()
 	require.NoError(t, err, "%s", said)
 }
 
@@ -145,7 +147,9 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	c := networkCloud(t)
 	user, admin := c.networking(t, "-demo"), c.networking(t, "")
 	lan := newLAN(t, user)
-	brought, err := ports.Create(t.Context(), user, ports.CreateOpts{NetworkID: lan.ID, Name: "mine"}).Extract()
+	mine, err := groups.Create(t.Context(), user, groups.CreateOpts{Name: "mine"}).Extract()
+	require.NoError(t, err)
+	brought, err := ports.Create(t.Context(), user, ports.CreateOpts{NetworkID: lan.ID, Name: "mine", SecurityGroups: &[]string{mine.ID}}).Extract()
 	require.NoError(t, err)
 	port := func(id string) (p boundPort) {
 		t.Helper()
@@ -158,6 +162,7 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 
 	id := c.create(t, encrypted, on(servers.Network{UUID: lan.ID}, servers.Network{Port: brought.ID}))
 	s := c.becomes(t, id, "ACTIVE")
+	require.Contains(t, c.newestEvents(t, id), "await_network", "the create waited for Neutron")
 	require.Len(t, s.Addresses["lan"], 2)
 	client := c.compute(t, "-demo")
 	pages, err := attachinterfaces.List(client, id).AllPages(t.Context())
@@ -182,6 +187,22 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	}
 	c.reachesItsNetwork(t, user, lan, line)
 
+	// Its security groups are those of its ports, whoever changes them.
+	require.Equal(t, []map[string]any{{"name": "default"}, {"name": "mine"}}, c.becomes(t, id, "ACTIVE").SecurityGroups)
+	require.NoError(t, ports.Update(t.Context(), user, own, ports.UpdateOpts{SecurityGroups: &[]string{mine.ID}}).Err)
+	require.Eventually(t, func() bool { // Neutron tells of it
+		return slices.EqualFunc(c.becomes(t, id, "ACTIVE").SecurityGroups, []string{"mine"}, func(g map[string]any, name string) bool { return g["name"] == name })
+	}, settleTimeout, 100*time.Millisecond)
+
+	// One that lets nothing pass never becomes active, and is not waited for.
+	disabled, err := ports.Create(t.Context(), user, ports.CreateOpts{NetworkID: lan.ID, AdminStateUp: new(bool)}).Extract()
+	require.NoError(t, err)
+	cutOff := c.createIdle(t, smallGuest, on(servers.Network{Port: disabled.ID}))
+	c.becomes(t, cutOff, "ACTIVE")
+	require.Equal(t, "DOWN", port(disabled.ID).Status)
+	c.delete(t, cutOff)
+	require.NoError(t, ports.Delete(t.Context(), user, disabled.ID).ExtractErr())
+
 	// A port is one server's.
 	_, err = servers.Create(t.Context(), client, servers.CreateOpts{
 		Name: "second", FlavorRef: c.flavor(t, encrypted), ImageRef: c.image, Networks: []servers.Network{{Port: brought.ID}},
@@ -196,11 +217,13 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	require.Eventually(t, func() bool { return port(own).Status == "ACTIVE" && port(brought.ID).Status == "ACTIVE" }, settleTimeout, time.Second)
 	require.Empty(t, c.audit(t).Findings)
 
-	// A create that fails leaves none: its address is the first one's.
-	failed := c.create(t, encrypted, on(servers.Network{UUID: lan.ID, FixedIP: brought.FixedIPs[0].IPAddress}))
-	require.Contains(t, c.becomes(t, failed, "ERROR").Fault.Message, "is already in use")
+	// An address is one port's, which is known before anything is made.
+	_, err = servers.Create(t.Context(), client, servers.CreateOpts{
+		Name: "third", FlavorRef: c.flavor(t, encrypted), ImageRef: c.image, Networks: []servers.Network{{UUID: lan.ID, FixedIP: brought.FixedIPs[0].IPAddress}},
+	}, nil).Extract()
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "%v", err)
+	require.ErrorContains(t, err, "is already in use on instance "+id)
 	require.Equal(t, 2, c.portsOf(t, user, lan.ID))
-	c.delete(t, failed)
 
 	c.delete(t, id)
 	err = ports.Get(t.Context(), user, own).Err
@@ -311,10 +334,7 @@ func (c *testCloud) isReachedFromOutside(t *testing.T, user *gophercloud.Service
 	require.NoError(t, subnets.Create(t.Context(), admin, subnets.CreateOpts{NetworkID: wan.ID, IPVersion: 4, CIDR: "203.0.113.0/24", GatewayIP: &gateway, EnableDHCP: &no}).Err)
 	router, err := routers.Create(t.Context(), user, routers.CreateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: wan.ID}}).Extract()
 	require.NoError(t, err)
-	pages, err := ports.List(user, ports.ListOpts{DeviceID: id}).AllPages(t.Context())
-	require.NoError(t, err)
-	has, err := ports.ExtractPorts(pages)
-	require.NoError(t, err)
+	has := serverPorts(t, user, id)
 	require.Len(t, has, 1)
 	require.NoError(t, routers.AddInterface(t.Context(), user, router.ID, routers.AddInterfaceOpts{SubnetID: has[0].FixedIPs[0].SubnetID}).Err)
 	floating, err := floatingips.Create(t.Context(), user, floatingips.CreateOpts{FloatingNetworkID: wan.ID, PortID: has[0].ID}).Extract()
@@ -375,11 +395,7 @@ func TestMovesCarryPorts(t *testing.T) {
 	c.console(t, peer, "TG dhcp if=eth0 ip="+reached+" ", 1)
 	var has []string
 	var addresses []string
-	pages, err := ports.List(admin, ports.ListOpts{DeviceID: id}).AllPages(t.Context())
-	require.NoError(t, err)
-	all, err := ports.ExtractPorts(pages)
-	require.NoError(t, err)
-	for _, p := range all {
+	for _, p := range serverPorts(t, admin, id) {
 		has, addresses = append(has, p.ID), append(addresses, p.MACAddress)
 	}
 	require.Len(t, has, 2)
@@ -404,6 +420,11 @@ func TestMovesCarryPorts(t *testing.T) {
 	follow(a)
 	client := c.compute(t, "-demo")
 
+	// A rebuild binds what was unbound meanwhile.
+	require.NoError(t, ports.Update(t.Context(), admin, has[0], portsbinding.UpdateOptsExt{UpdateOptsBuilder: ports.UpdateOpts{}, HostID: new(string)}).Err)
+	c.rebuild(t, id, c.image, "ACTIVE")
+	follow(a)
+
 	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
 	c.becomes(t, id, "VERIFY_RESIZE")
 	follow(b)
@@ -411,7 +432,12 @@ func TestMovesCarryPorts(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	follow(a)
 
+	// One of them is plugged in while the guest runs, and moves so.
 	line := c.serial(t, id)
+	require.NoError(t, attachinterfaces.Delete(t.Context(), client, id, brought.ID).ExtractErr())
+	c.becomes(t, id, "ACTIVE")
+	require.NoError(t, attachinterfaces.Create(t.Context(), client, id, attachinterfaces.CreateOpts{PortID: brought.ID}).Err)
+	require.Eventually(t, func() bool { return strings.Contains(line.ask("net", "net="), brought.MACAddress) }, settleTimeout, time.Second)
 	require.Eventually(t, func() bool { // it has no address yet
 		return strings.Contains(line.ask("call "+reached, "TG call "), "hello from "+reached+":80 to ")
 	}, settleTimeout, time.Second)
@@ -452,7 +478,19 @@ func TestMovesCarryPorts(t *testing.T) {
 	c.becomes(t, id, "ACTIVE")
 	follow(b)
 
+	c.rescue(t, id, "")
+	follow(b)
+	c.unrescue(t, id)
+	follow(b)
+	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
+	c.becomes(t, id, "VERIFY_RESIZE")
+	c.confirm(t, id)
+	follow(a)
+
 	if full() {
+		require.NoError(t, c.liveMigrate(t, id, &b))
+		c.becomes(t, id, "ACTIVE")
+		follow(b)
 		c.powerOff(t, b)
 		c.forceDown(t, b, true)
 		c.evacuate(t, id, "2.29")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
@@ -41,15 +42,32 @@ func TestKillMatrixNeutron(t *testing.T) {
 		operations = slices.Insert(operations, i+1, "unshelve")
 	}
 	for round := range rounds {
+		if round == 0 && !t.Run("create is deleted/"+serviceIsGone, w.isDeletedMeanwhile) {
+			return
+		}
 		for i, operation := range operations {
 			trouble := troubles[(begin+round+i)%len(troubles)]
 			if !t.Run(operation+"/"+trouble, func(t *testing.T) { w.meets(t, operation, trouble) }) {
+				return
+			}
+			if round == 0 && operation == "create" && !t.Run("live migrate is undone/"+serviceForbids, w.isUndone) {
 				return
 			}
 		}
 	}
 	require.Equal(t, 1, c.portsOf(t, w.user, w.lan))
 	c.nothingIsLeft(t)
+}
+
+// begin begins to create the server, with a port that strongroom makes and the one that its user brought.
+func (w *wired) begin(t *testing.T) {
+	t.Helper()
+	s, err := servers.Create(t.Context(), w.asking(t, "-demo"), servers.CreateOpts{
+		Name: "wired", FlavorRef: w.flavor(t, smallGuest), ImageRef: w.image,
+		Networks: []servers.Network{{UUID: w.lan}, {Port: w.brought}},
+	}, nil).Extract()
+	require.NoError(t, err)
+	w.server = s.ID
 }
 
 // meets does something with the server while something is wrong with Neutron.
@@ -59,12 +77,7 @@ func (w *wired) meets(t *testing.T, operation, trouble string) {
 	defer w.proxies[cloud.Neutron].has("")
 	switch operation {
 	case "create":
-		s, err := servers.Create(t.Context(), w.asking(t, "-demo"), servers.CreateOpts{
-			Name: "wired", FlavorRef: w.flavor(t, smallGuest), ImageRef: w.image,
-			Networks: []servers.Network{{UUID: w.lan}, {Port: w.brought}},
-		}, nil).Extract()
-		require.NoError(t, err)
-		w.server = s.ID
+		w.begin(t)
 	case "attach":
 		w.console(t, w.server, "TG ready", 1)
 		if _, err := w.attach(t, attachinterfaces.CreateOpts{NetworkID: w.lan}); err != nil { // it waits for a while only
@@ -87,6 +100,49 @@ func (w *wired) meets(t *testing.T, operation, trouble string) {
 	}
 	w.isWhole(t, operation)
 	require.NotEmpty(t, w.proxies[cloud.Neutron].has(""), "nothing met the trouble")
+	require.Empty(t, w.audit(t).Findings)
+}
+
+// isDeletedMeanwhile deletes a server whose ports cannot be made, nor looked for, until somebody is there again.
+func (w *wired) isDeletedMeanwhile(t *testing.T) {
+	neutron := w.proxies[cloud.Neutron]
+	defer neutron.has("")
+	neutron.has(serviceIsGone)
+	w.begin(t)
+	neutron.waits(t)
+	require.NoError(t, servers.Delete(t.Context(), w.compute, w.server).ExtractErr())
+	time.Sleep(3 * time.Second)
+	require.NoError(t, servers.Get(t.Context(), w.compute, w.server).Err, "a port of it may be there")
+	neutron.has("")
+	w.gone(t, w.server)
+	w.isWhole(t, "delete")
+	require.Empty(t, w.audit(t).Findings)
+}
+
+// isUndone has a live migration begin that may prepare one of two ports at the other host, and no more: it cannot be undone either until
+// somebody lets it change ports again.
+func (w *wired) isUndone(t *testing.T) {
+	neutron, host := w.proxies[cloud.Neutron], w.hostOf(t, w.server)
+	defer neutron.has("")
+	neutron.has(serviceForbids)
+	require.NoError(t, w.liveMigrate(t, w.server, nil))
+	neutron.waits(t)
+	prepared := func() (n int) {
+		for _, id := range []string{w.attached(t)[0].PortID, w.attached(t)[1].PortID} {
+			n += len(bindingsOf(t, w.admin, id)) - 1
+		}
+		return n
+	}
+	time.Sleep(3 * time.Second)
+	require.Equal(t, 1, prepared())
+	s, err := servers.Get(t.Context(), w.compute, w.server).Extract()
+	require.NoError(t, err)
+	require.Equal(t, "MIGRATING", s.Status)
+	neutron.has("")
+	w.becomes(t, w.server, "ACTIVE")
+	require.NotEmpty(t, w.newestAction(t, w.server).Message)
+	require.Equal(t, host, w.hostOf(t, w.server))
+	require.Zero(t, prepared())
 	require.Empty(t, w.audit(t).Findings)
 }
 

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,20 +29,16 @@ func (p python) run(args ...string) string {
 }
 
 // show is run with -f json.
-func (p python) show(args ...string) map[string]any {
+func (p python) show(args ...string) (out map[string]any) {
 	p.t.Helper()
-	return unmarshal[map[string]any](p.t, p.run(append(args, "-f", "json")...))
+	p.client.Decode(p.t, &out, args...)
+	return out
 }
 
 // list is show of what has many rows.
-func (p python) list(args ...string) []map[string]any {
+func (p python) list(args ...string) (out []map[string]any) {
 	p.t.Helper()
-	return unmarshal[[]map[string]any](p.t, p.run(append(args, "-f", "json")...))
-}
-
-func unmarshal[T any](t *testing.T, text string) (out T) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(text), &out), text)
+	p.client.Decode(p.t, &out, args...)
 	return out
 }
 

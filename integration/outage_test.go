@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 
 	"strongroom/compute"
 	"strongroom/deploy/dev/process"
@@ -81,20 +82,23 @@ func (c *testCloud) silencePostgreSQL(t *testing.T) (back func()) {
 	return back
 }
 
-// events counts the events in the history of a server's operation.
+// events counts the events in the history of a server's newest operation.
 func (c *testCloud) events(t *testing.T, id string) int {
+	t.Helper()
+	return len(c.history(t, id))
+}
+
+// history gives the events of a server's newest operation, but for a delete, which is a workflow of its own.
+func (c *testCloud) history(t *testing.T, id string) (events []*historypb.HistoryEvent) {
 	t.Helper()
 	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
-	server := compute.ServerID{UUID: uuid.MustParse(id)}
-	n := 0
-	history := temporal.GetWorkflowHistory(t.Context(), durable.WorkflowID(compute.ServerOwner(server), compute.OpCreate), "", false,
-		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for history.HasNext() {
-		_, err := history.Next()
+	workflow := durable.WorkflowID(compute.ServerOwner(compute.ServerID{UUID: uuid.MustParse(id)}), compute.OpCreate) // as of any other
+	for all := temporal.GetWorkflowHistory(t.Context(), workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); all.HasNext(); {
+		e, err := all.Next()
 		require.NoError(t, err)
-		n++
+		events = append(events, e)
 	}
-	return n
+	return events
 }

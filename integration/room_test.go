@@ -106,7 +106,7 @@ func TestATargetWithoutRoomIsRefused(t *testing.T) {
 			require.Empty(t, c.audit(t).Findings)
 		})
 	}
-	tick := c.newestTick(t, id)
+	tick := c.ticks(t, id)
 	c.ticksOn(t, id, tick)
 	c.counts(t, id, 1, 1, 1)
 

@@ -83,31 +83,30 @@ func oneCopyAtMost(t *testing.T, ids ...string) {
 	})
 }
 
-// Whether a QEMU runs its guest shows in the CPU time that its virtual CPUs take: libvirt may be
-// dead, and QEMU's monitor is libvirt's. One that stands still takes none; to be started and to load
-// a guest takes 0.6 ms all in all (QEMU 7.2, TCG); the idle guest takes 5 ms each second.
+// Whether a QEMU runs its guest shows in how often its virtual CPUs go to sleep: libvirt may be
+// dead, and QEMU's monitor is libvirt's. One that stands still wakes up for nothing; to be started and to load
+// a guest takes 8 turns of each (QEMU 7.2, TCG); the idle guest takes 20 each second. The time that they take
+// tells less: on a busy machine, to be started takes 11 ms instead of 1.
 const (
-	bringUp = 2 * time.Millisecond
-	atWork  = time.Millisecond
+	bringUp = 12
+	atWork  = 4
 )
 
 // runners are the QEMUs that ran the guest of a server, in that order.
 type runners struct {
-	times func() map[int]time.Duration // CPU time that virtual CPUs have taken, by process
-	noted map[int]time.Duration        // of that, what was seen before
+	turns func() map[int]int // of the virtual CPUs, by process
+	noted map[int]int        // of those, what was seen before
 	order []int
 }
 
-func (r *runners) since(pid int) time.Duration { return max(r.noted[pid], bringUp) }
-
 // look notes who has run since the last look.
 func (r *runners) look() {
-	now := r.times()
+	now := r.turns()
 	var moved []int
-	for pid, taken := range now {
-		if taken-r.since(pid) >= atWork {
+	for pid, turns := range now {
+		if turns-r.noted[pid] >= atWork {
 			moved = append(moved, pid)
-			r.noted[pid] = taken
+			r.noted[pid] = turns
 		}
 	}
 	slices.Sort(moved)
@@ -118,8 +117,8 @@ func (r *runners) look() {
 		return
 	}
 	r.order = append(r.order, moved...)
-	for pid, taken := range r.times() { // what the others did before counts no more
-		r.noted[pid] = taken
+	for pid, turns := range r.turns() { // what the others did before counts no more
+		r.noted[pid] = turns
 	}
 }
 
@@ -157,25 +156,30 @@ func (c *testCloud) runsOnce(t *testing.T, id string) {
 
 // runnersOf notes who runs a server's guest from now on.
 func runnersOf(id string) *runners {
-	times := func() map[int]time.Duration {
-		out := map[int]time.Duration{}
+	turns := func() map[int]int {
+		out := map[int]int{}
 		for _, pid := range machines()[id] {
-			out[pid] = vCPUTime(pid)
+			out[pid] = vCPUTurns(pid)
 		}
 		return out
 	}
-	return &runners{times: times, noted: times()}
+	return &runners{turns: turns, noted: turns()}
 }
 
-// vCPUTime is the CPU time that the virtual CPUs of a QEMU have taken, 0 if it has ended.
-func vCPUTime(pid int) (sum time.Duration) {
+// vCPUTurns is how often the virtual CPUs of a QEMU have gone to sleep since it was started and had loaded its guest, 0 if it
+// has ended.
+func vCPUTurns(pid int) (sum int) {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is a good one
 	for _, thread := range threads {
 		name, _ := os.ReadFile(filepath.Join(thread, "comm"))
-		text, _ := os.ReadFile(filepath.Join(thread, "schedstat"))
-		taken, _, _ := strings.Cut(string(text), " ")
-		if n, err := strconv.ParseInt(taken, 10, 64); err == nil && strings.HasPrefix(string(name), "CPU ") {
-			sum += time.Duration(n)
+		if !strings.HasPrefix(string(name), "CPU ") {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(thread, "status"))
+		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:\t")
+		turns, _, _ := strings.Cut(after, "\n")
+		if n, err := strconv.Atoi(turns); err == nil {
+			sum += max(0, n-bringUp)
 		}
 	}
 	return sum

@@ -27,7 +27,7 @@ func TestEveryTestIsChosen(t *testing.T) {
 		for _, name := range names {
 			require.Contains(t, all, name)
 			require.Contains(t, all[name].able, on, name)
-			require.False(t, all[name].earlier || all[name].browser, name)
+			require.False(t, all[name].earlier || all[name].onDemand, name)
 		}
 	}
 	require.Contains(t, fast[local], t.Name())

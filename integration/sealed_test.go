@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,12 @@ func TestH9DeleteWinsOverAReplacedCredentialsKey(t *testing.T) {
 	c.goneAs(t, "-reader", b.id)
 	c.keysWait(t, b.id, keys)
 	require.Len(t, c.secrets(t, "-demo"), keys, "they are still there")
-	c.clearedBy(t, func() { listed(t, c.compute(t, "-demo2"), servers.ListOpts{}) })
-	require.Empty(t, c.secrets(t, "-demo"))
+	// What was kept of an earlier request, for something else that waited, nobody can open either: for a minute at most no other is
+	// kept beside it.
+	require.NotEmpty(t, c.audit(t).Findings)
+	require.Eventually(t, func() bool {
+		listed(t, c.compute(t, "-demo2"), servers.ListOpts{})
+		return len(c.secrets(t, "-demo")) == 0
+	}, settleTimeout, 10*time.Second)
+	c.nothingIsLeftInTime(t)
 }

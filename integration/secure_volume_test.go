@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,10 +10,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"strongroom/compute"
+	"strongroom/deploy/guest"
 )
 
 // volumeCuts are the activities at which operations on a host's volume are cut off: those of the host's worker and of
@@ -40,7 +43,7 @@ const (
 func TestKillMatrixSecureVolume(t *testing.T) {
 	backends(t, local, openStack)
 	swtpm := nestedLibvirtd.Dir + "/lib/swtpm"
-	h := newNestedHostWith(t, "luksv2", nestedNeeds{name: "volume", host: map[string]any{"swtpm_enabled": true, "swtpm_state": swtpm}})
+	h := newNestedHostWith(t, "luksv2", nestedNeeds{name: "volume", host: map[string]any{"swtpm_enabled": true, "swtpm_state": swtpm, "suspend_state": nestedLibvirtd.Dir + "/lib/qemu/save"}})
 	if h == nil {
 		return
 	}
@@ -79,6 +82,7 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 	for _, folder := range []string{swtpm, nestedSecure + "/swtpm"} { // libvirt's is one of the volume's
 		require.NotEmpty(t, h.inside(t, "", "find", folder+"/"+id, "-type", "f"), folder)
 	}
+	h.suspends(t, id)
 	out, err = h.secureState("close")
 	require.Error(t, err)
 	require.Contains(t, out, "guests run on this host: 1")
@@ -111,6 +115,38 @@ func TestKillMatrixSecureVolume(t *testing.T) {
 	h.exchangeDisk(t)
 	h.isUp(t)
 	h.keyAloneIsLeft(t)
+}
+
+// suspends suspends a server with an encrypted disk and a vTPM: the memory of its guest is on the volume alone, which may be closed
+// meanwhile, and the guest goes on with it.
+func (h *nestedHost) suspends(t *testing.T, id string) {
+	t.Helper()
+	client := h.compute(t, "-demo")
+	h.boots(t, id, 1)
+	require.NoError(t, servers.Suspend(t.Context(), client, id).ExtractErr())
+	h.becomes(t, id, "SUSPENDED")
+	save := nestedLibvirtd.Dir + "/lib/qemu/save"
+	for _, folder := range []string{save, nestedSecure + "/save"} {
+		require.NotEmpty(t, h.inside(t, "", "find", folder, "-type", "f"), folder)
+	}
+	require.NotContains(t, strings.Join(h.opened(t), " "), id)
+	_, err := h.secureState("close")
+	require.NoError(t, err)
+	require.Empty(t, h.inside(t, "", "find", save, "-type", "f"))
+	device, err := os.ReadFile(h.machine.Disk)
+	require.NoError(t, err)
+	require.False(t, bytes.Contains(device, []byte(guest.CountingText)), "what is on the disk is encrypted")
+	_, err = h.secureState("open")
+	require.NoError(t, err)
+	h.isUp(t)
+	require.NoError(t, servers.Resume(t.Context(), client, id).ExtractErr())
+	h.becomes(t, id, "ACTIVE")
+	require.Empty(t, h.inside(t, "", "find", save, "-type", "f"))
+	h.boots(t, id, 1)
+	require.NoError(t, servers.Reboot(t.Context(), client, id, servers.RebootOpts{Type: servers.SoftReboot}).ExtractErr())
+	h.becomes(t, id, "ACTIVE")
+	h.boots(t, id, 2)
+	require.Empty(t, h.audit(t).Findings)
 }
 
 // keyAloneIsLeft requires that the ledger and the world agree, and that of all that the host and its servers ever had in the

@@ -22,7 +22,7 @@ import (
 // full reports whether every test is chosen on each back end where it can be run, and every fault point.
 func full() bool { return os.Getenv(seed.FullVariable) != "" }
 
-// backends, everywhere, besideEarlier or inABrowser is the first statement of every test: on which back ends it can
+// backends, everywhere, besideEarlier or onDemand is the first statement of every test: on which back ends it can
 // be run. The first of backends is the one that shows best what the test is about. TestMain reads it from the source and leaves
 // out what is not chosen, for a test that is skipped is a failure in CI. ./task test has those of fast.txt.
 func backends(t *testing.T, shows string, also ...string) {
@@ -59,17 +59,18 @@ func besideEarlier(t *testing.T, on string) {
 	require.NotEmpty(t, os.Getenv(earlierVariable))
 }
 
-// inABrowser is for a test that needs Chromium and the pages that it shows, which ./task test:full installs: on a back end.
-func inABrowser(t *testing.T, on string) {
+// onDemand is for a test that needs packages which ./task test:full alone installs (Chromium and the pages that it shows, Neutron's
+// agents of Linux bridges, or Terraform's provider): on a back end.
+func onDemand(t *testing.T, on string) {
 	t.Helper()
 	backends(t, on)
 }
 
 // declared is where a test can be run.
 type declared struct {
-	able    []string
-	earlier bool // it needs an earlier release
-	browser bool // it needs one
+	able     []string
+	earlier  bool // it needs an earlier release
+	onDemand bool // it needs packages of its own
 }
 
 // chosen reports whether a run on a back end has the test. fast are the tests that every run has there; asked is the pattern of
@@ -174,10 +175,10 @@ func declaration(f *ast.FuncDecl) (declared, error) {
 		return declared{able: places}, nil
 	case called == "besideEarlier" && len(places) == 1 && places[0] != "":
 		return declared{able: places, earlier: true}, nil
-	case called == "inABrowser" && len(places) == 1 && places[0] != "":
-		return declared{able: places, browser: true}, nil
+	case called == "onDemand" && len(places) == 1 && places[0] != "":
+		return declared{able: places, onDemand: true}, nil
 	default:
-		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t), besideEarlier(t, ...) and inABrowser(t, ...)")
+		return declared{}, errors.New("begins with none of backends(t, ...), everywhere(t), besideEarlier(t, ...) and onDemand(t, ...)")
 	}
 }
 

@@ -146,7 +146,7 @@ func TestSH22WhatAShareForbids(t *testing.T) {
 	off := map[string]string{
 		"shelve": `null`, "resize": `{"flavorRef": "` + flavor + `"}`, "migrate": `null`, "rebuild": `{"imageRef": "` + c.settled(t, id).Image["id"].(string) + `"}`,
 	}
-	running := map[string]string{"os-migrateLive": `{"host": null, "block_migration": "auto"}`, "shelve": `null`, "migrate": `null`}
+	running := map[string]string{"suspend": `null`, "os-migrateLive": `{"host": null, "block_migration": "auto"}`, "shelve": `null`, "migrate": `null`}
 	refused := func(actions map[string]string) {
 		for action, body := range actions {
 			user := "-demo"

@@ -78,8 +78,42 @@ func TestSharesWhileServicesAreAway(t *testing.T) {
 	require.NoError(t, line.conn.Close())
 	require.Empty(t, c.audit(t).Findings)
 
-	c.turnOff(t, id)
-	c.whileManilaIsInTrouble(t, s, id)
+	c.whileTheMonitorIsAway(t, s, id)
+	c.whileManilaIsInTrouble(t, s, c.offWithShare(t, s))
+}
+
+// whileTheMonitorIsAway has Ceph's monitor answer nobody while a share is unmounted and its rule taken away: by a stop, a detach, and the
+// delete of a server that runs.
+func (c *testCloud) whileTheMonitorIsAway(t *testing.T, s testShare, id string) {
+	t.Helper()
+	during := func(ask func() error) {
+		t.Helper()
+		back := c.silence(t, "ceph-mon")
+		require.NoError(t, ask())
+		time.Sleep(5 * time.Second)
+		back()
+	}
+	unmounted := func() {
+		t.Helper()
+		require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, time.Second)
+	}
+	during(func() error { return servers.Stop(t.Context(), c.compute(t, "-demo"), id).ExtractErr() })
+	c.becomes(t, id, "SHUTOFF")
+	unmounted()
+	during(func() error { return c.detach(t, id, s) })
+	c.hasNoShare(t, id, s)
+	c.nothingIsLeftInTime(t)
+	require.Len(t, c.accessRules(t, s), 1, "the test's own")
+
+	require.NoError(t, c.attach(t, id, s, "data"))
+	c.hasShare(t, id, s, "inactive")
+	c.turnOn(t, id)
+	require.Equal(t, 1, c.shareMounts(t))
+	during(func() error { return servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr() })
+	c.gone(t, id)
+	unmounted()
+	c.nothingIsLeftInTime(t)
+	require.Len(t, c.accessRules(t, s), 1)
 }
 
 // whileManilaIsInTrouble has each operation of a server that is off and has a share meet something that is wrong with Manila. Each

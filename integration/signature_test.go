@@ -80,7 +80,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 	backends(t, local) // it reads the code
 	t.Parallel()
 	want := []string{
-		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "trigger_crash_dump", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "backUpTPM", "drain", workflows.JanitorName, workflows.AuditName,
+		"create", "delete", "start", "stop", "reboot", "createImage", "createBackup", "rebuild", "rescue", "unrescue", "pause", "unpause", "suspend", "resume", "trigger_crash_dump", "shelve", "shelveOffload", "unshelve", "resize", "migrate", "confirmResize", "revertResize", "evacuate", "live-migration", "backUpTPM", "drain", workflows.JanitorName, workflows.AuditName,
 		record.Begin.Name, record.Advance.Name, record.ClearSecrets.Name, record.Settle.Name, record.FinishDelete.Name,
 		record.HandOver.Name, record.Rebuild.Name, record.Unrescue.Name, record.Shelve.Name, record.Unshelve.Name, record.ConfirmResize.Name, record.RevertResize.Name, record.LeaveHost.Name, record.Evacuate.Name, record.LiveMigrated.Name, record.NoteFenced.Name, record.TPMBackup.Name, record.ForgetTrust.Name, placement.Claim.Name, placement.Unclaim.Name, placement.HostAgent.Name, placement.TPMPeers.Name,
 		ledger.Things.Name, ledger.HandedOver.Name, ledger.Due.Name, ledger.Reaped.Name, ledger.Count.Name, ledger.StartAudit.Name,
@@ -92,7 +92,7 @@ func TestWorkflowsFindWhatTheyName(t *testing.T) {
 		object.Check.Name, object.Verify.Name, object.Remove.Name, object.Seen.Name,
 		disk.CacheImage.Name, disk.CheckImage.Name, disk.Create.Name, disk.CreateCopy.Name, disk.Remove.Name, disk.Seen.Name, disk.Ping.Name, disk.Find.Name, disk.TakeOver.Name, disk.Export.Name, disk.CreateConfigDrive.Name,
 		disk.KeySlots.Name, disk.AddKey.Name, disk.Restore.Name, disk.Receive.Name, disk.CheckMove.Name, disk.CheckRoom.Name, disk.CheckExport.Name, disk.Resize.Name, disk.CreateNVRAM.Name, disk.ReceiveNVRAM.Name, disk.SaveNVRAM.Name, disk.RestoreNVRAM.Name,
-		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.InjectNMI.Name, domain.AttachShare.Name, domain.DetachShare.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
+		domain.Start.Name, domain.Stop.Name, domain.Pause.Name, domain.Unpause.Name, domain.Suspend.Name, domain.InjectNMI.Name, domain.AttachShare.Name, domain.DetachShare.Name, domain.Remove.Name, domain.Seen.Name, domain.Export.Name, domain.AbortExport.Name,
 		domain.Keeps.Name, domain.Expect.Name, domain.Migrate.Name, domain.Arrived.Name, domain.Departed.Name,
 		tpm.Save.Name, tpm.Digest.Name, tpm.BackUp.Name, tpm.Restore.Name, tpm.Receive.Name, tpm.Show.Name, tpm.Shown.Name, tpm.Keep.Name, tpm.PutBack.Name, tpm.Remove.Name, tpm.Seen.Name,
 		"rotateKeys", record.Rotate.Name,

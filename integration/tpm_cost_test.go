@@ -24,6 +24,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/gophercloud/gophercloud/v2/openstack/objectstorage/v1/containers"
 	"github.com/stretchr/testify/require"
+	historypb "go.temporal.io/api/history/v1"
 	"libvirt.org/go/libvirtxml"
 
 	"strongroom/activities/object/swift"
@@ -215,22 +216,39 @@ func TestWhatAVTPMAddsToAServer(t *testing.T) {
 		id = c.createIdle(t, encryptedTIS)
 		c.becomes(t, id, "ACTIVE")
 		root := c.disks(t, id)[0].Secret
+		for measured, round := 0, 0; measured < 2; round++ {
+			require.Less(t, round, 6, "hardly an attempt is the only one")
+			objectStore.taken(id, "")
+			c.shelve(t, id)
+			shelved, once := objectStore.taken(id, ""), c.triedOnce(t, id)
+			c.unshelve(t, id)
+			unshelved := objectStore.taken(id, "")
+			if !once || !c.triedOnce(t, id) { // on a busy machine, an attempt that took too long is made again
+				continue
+			}
+			if measured == 0 {
+				delete(shelved, "GET the account") // before the project's first upload
+			}
+			require.Equal(t, none{"PUT to see whether it may be stored": 1, "HEAD by name": 1, "PUT by name": 2, "GET by name": 5}, shelved)
+			require.Equal(t, none{"GET by name": 4, "DELETE by name": 2}, unshelved)
+			measured++
+		}
+		c.shelve(t, id)
 		objectStore.taken(id, "")
-		stored := none{"PUT to see whether it may be stored": 1, "HEAD by name": 1, "PUT by name": 2, "GET by name": 5}
-		c.shelve(t, id)
-		first := objectStore.taken(id, "")
-		delete(first, "GET the account") // before the project's first upload
-		require.Equal(t, stored, first)
-		c.unshelve(t, id)
-		require.Equal(t, none{"GET by name": 4, "DELETE by name": 2}, objectStore.taken(id, ""))
-		c.shelve(t, id)
-		require.Equal(t, stored, objectStore.taken(id, ""))
 		keyManager.taken(id, root)
 		c.delete(t, id)
 		require.Equal(t, 1, keyManager.taken(id, root)["DELETE the key"])
 		require.Equal(t, none{"GET by name": 2, "DELETE by name": 2}, objectStore.taken(id, ""))
 	}
 	c.nothingIsLeft(t)
+}
+
+// triedOnce reports whether each activity of a server's newest operation succeeded at its first attempt.
+func (c *testCloud) triedOnce(t *testing.T, id string) bool {
+	t.Helper()
+	return !slices.ContainsFunc(c.history(t, id), func(e *historypb.HistoryEvent) bool {
+		return e.GetActivityTaskStartedEventAttributes().GetAttempt() > 1
+	})
 }
 
 // isItsOwners requires that a vTPM's key is a secret that the user made, and that he reads: 384 bytes, in base64.

@@ -226,7 +226,7 @@ func TestGuidesForVTPMs(t *testing.T) {
 	matrix := read("docs/features.md")
 	require.Contains(t, matrix, "| vTPM |\n")
 	words := map[compute.OperationKind]string{
-		compute.OpUnpause: "pause", compute.OpUnrescue: "rescue", compute.OpShelveOffload: "shelve", compute.OpConfirmResize: "confirm",
+		compute.OpUnpause: "pause", compute.OpResume: "suspend", compute.OpUnrescue: "rescue", compute.OpShelveOffload: "shelve", compute.OpConfirmResize: "confirm",
 		compute.OpRevertResize: "revert", compute.OpLiveMigrate: "live migration", compute.OpRotateKeys: "keys rotated", compute.OpBackUpTPM: "vTPM backed up",
 		compute.OpInterfaceAttach: "interfaces attached", compute.OpInterfaceDetach: "interfaces attached",
 		compute.OpShareAttach: "shares", compute.OpShareDetach: "shares", compute.OpImportLegacy: "imported", compute.OpCrashDump: "crash dump triggered",

@@ -145,6 +145,41 @@ func TestUEFI(t *testing.T) {
 	c.nothingIsLeft(t)
 }
 
+// A create with Secure Boot is cut off, and one that is undone is, in its undo: the guest boots with the keys of Secure Boot in
+// its variables, whatever its host's worker died in, and a server that goes leaves no variables.
+func TestKillMatrixUEFI(t *testing.T) {
+	backends(t, local, openStack)
+	c := ownCloud(t)
+	image := c.signedAsking(t, asksSecureBoot)
+	goes := func(t *testing.T, id string) {
+		t.Helper()
+		c.delete(t, id)
+		require.Empty(t, variables(t, c.Host(1), id))
+		c.nothingIsLeft(t)
+	}
+	for _, point := range cutsOf("create with UEFI", cuts.uefiSpawn) {
+		t.Run(point, func(t *testing.T) {
+			c.arm(t, point)
+			id := c.createOf(t, uefiFlavor, image)
+			c.becomes(t, id, "ACTIVE")
+			c.isUp(t, id)
+			require.Contains(t, c.tell(t, id, "efi", "TG efi "), "secureboot=01 setupmode=00")
+			require.Equal(t, []string{"nvram"}, variables(t, c.Host(1), id))
+			require.Empty(t, c.audit(t).Findings)
+			goes(t, id)
+		})
+	}
+	for _, point := range cutsOf("undo of a create with UEFI", cuts.uefiUndo) {
+		t.Run("undo, "+point, func(t *testing.T) {
+			started := c.hold(t, "domain.Start@after")
+			id := c.createOf(t, uefiFlavor, image)
+			require.Eventually(t, started.reached, settleTimeout, 50*time.Millisecond)
+			c.arm(t, point)
+			goes(t, id)
+		})
+	}
+}
+
 // onUEFI is a server on the first of two hosts whose guest, which was signed, has left a note in its UEFI variables.
 func (c *testCloud) onUEFI(t *testing.T) (id string) {
 	t.Helper()
@@ -159,7 +194,7 @@ func (c *testCloud) onUEFI(t *testing.T) (id string) {
 // isUp waits for a guest with signed loaders on a host that it has booted on once: they take their time.
 func (c *testCloud) isUp(t *testing.T, id string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.newestTick(t, id) > 0 }, 3*bootTimeout, time.Second)
+	require.Eventually(t, func() bool { return c.ticks(t, id).newest > 0 }, 3*bootTimeout, time.Second)
 }
 
 // UEFI variables go with a server to another host, as the guest left them; a revert brings back those that it had, and a

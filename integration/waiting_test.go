@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
 
@@ -60,12 +61,13 @@ func (c *testCloud) remove(t *testing.T, id string) {
 	c.gone(t, id)
 }
 
-// revoke ends the token of a create, as a logout does.
+// revoke ends the token of a create, as a logout does, until every service knows of that.
 func (c *testCloud) revoke(t *testing.T, b begun) {
 	t.Helper()
 	identity := c.service(t, "", openstack.NewIdentityV3)
 	require.NoError(t, tokens.Revoke(t.Context(), identity, b.token).Err)
 	require.False(t, c.accepted(t, b.token))
+	time.Sleep(cloud.TestTokenCache)
 }
 
 // accepted reports whether the identity service accepts a token.

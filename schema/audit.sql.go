@@ -273,24 +273,31 @@ func (q *Queries) NoteSeen(ctx context.Context, arg NoteSeenParams) error {
 }
 
 const openNames = `-- name: OpenNames :many
-SELECT name FROM ledger
-WHERE place = $1 AND kind = $2 AND name > $3 AND state NOT IN ('released', 'handed_over')
-ORDER BY name LIMIT $4
+SELECT o.name FROM ledger o
+WHERE o.place = $2 AND o.kind = $3 AND o.name > $4 AND o.state NOT IN ('released', 'handed_over')
+UNION
+SELECT r.name FROM ledger r
+WHERE r.place = $2 AND r.kind = $3 AND r.name > $4 AND r.state = 'released' AND $5::boolean AND r.name LIKE '%/%'
+    AND r.released_at > now() - interval '1 day'
+ORDER BY name LIMIT $1
 `
 
 type OpenNamesParams struct {
+	Most  int32
 	Place string
 	Kind  compute.ThingKind
 	After string
-	Most  int32
+	Late  bool
 }
 
+// late: also users' own things that were removed lately, which the service may have taken up afterwards (WaitAgain).
 func (q *Queries) OpenNames(ctx context.Context, arg OpenNamesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, openNames,
+		arg.Most,
 		arg.Place,
 		arg.Kind,
 		arg.After,
-		arg.Most,
+		arg.Late,
 	)
 	if err != nil {
 		return nil, err
@@ -393,4 +400,42 @@ func (q *Queries) StartAudit(ctx context.Context, id uuid.UUID) (time.Time, erro
 	var started_at time.Time
 	err := row.Scan(&started_at)
 	return started_at, err
+}
+
+const waitAgain = `-- name: WaitAgain :many
+UPDATE ledger l SET state = 'waiting', blocked_by = 'time', reason = 'it was bound late, after it had been unbound', tries = 0,
+    released_at = NULL, waiting_since = now(), try_at = now(), updated_at = now()
+WHERE l.id IN (SELECT DISTINCT ON (r.name) r.id FROM ledger r
+        WHERE r.kind = $1 AND r.place = $2 AND r.name = ANY($3::text[]) AND r.name LIKE '%/%' AND r.state = 'released'
+            AND r.released_at > now() - interval '1 day'
+        ORDER BY r.name, r.released_at DESC)
+    AND NOT EXISTS (SELECT FROM ledger o WHERE o.kind = l.kind AND o.place = l.place AND o.name = l.name AND o.state <> 'released')
+RETURNING l.name
+`
+
+type WaitAgainParams struct {
+	Kind  compute.ThingKind
+	Place string
+	Names []string
+}
+
+// Users' own things that were removed and are seen in use for the same servers, as their names say (<thing>/<server>): they wait to be removed once more.
+func (q *Queries) WaitAgain(ctx context.Context, arg WaitAgainParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, waitAgain, arg.Kind, arg.Place, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

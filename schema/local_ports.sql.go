@@ -195,6 +195,32 @@ func (q *Queries) LocalAddressOwner(ctx context.Context, arg LocalAddressOwnerPa
 	return i, err
 }
 
+const localPortAt = `-- name: LocalPortAt :one
+SELECT id, project_id, name, network_id, address, mac, server_id, host, prepared FROM local_ports WHERE network_id = $1 AND address = $2
+`
+
+type LocalPortAtParams struct {
+	NetworkID compute.NetworkID
+	Address   string
+}
+
+func (q *Queries) LocalPortAt(ctx context.Context, arg LocalPortAtParams) (LocalPort, error) {
+	row := q.db.QueryRow(ctx, localPortAt, arg.NetworkID, arg.Address)
+	var i LocalPort
+	err := row.Scan(
+		&i.ID,
+		&i.ProjectID,
+		&i.Name,
+		&i.NetworkID,
+		&i.Address,
+		&i.Mac,
+		&i.ServerID,
+		&i.Host,
+		&i.Prepared,
+	)
+	return i, err
+}
+
 const lockLocalPorts = `-- name: LockLocalPorts :exec
 LOCK TABLE local_ports IN SHARE ROW EXCLUSIVE MODE
 `

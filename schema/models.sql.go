@@ -366,6 +366,7 @@ type Server struct {
 	TPMBackups         int64
 	TPMBackupBegunAt   *time.Time
 	StartedByOperation bool
+	NetworkChanges     int32
 }
 
 type ServerDisk struct {

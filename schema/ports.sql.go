@@ -39,20 +39,42 @@ func (q *Queries) ForgetPorts(ctx context.Context, id compute.ServerID) error {
 	return err
 }
 
-const hasPort = `-- name: HasPort :one
-SELECT EXISTS (SELECT FROM server_ports WHERE port_id = $1 AND server_id = $2)::boolean
+const listNetworkChanges = `-- name: ListNetworkChanges :many
+SELECT id, project_id, networks, network_changes FROM servers
+WHERE network_changes > 0 AND current_operation = '' AND deleted_at IS NULL ORDER BY random() LIMIT 100
 `
 
-type HasPortParams struct {
-	PortID   compute.PortID
-	ServerID compute.ServerID
+type ListNetworkChangesRow struct {
+	ID             compute.ServerID
+	ProjectID      string
+	Networks       []compute.Network
+	NetworkChanges int32
 }
 
-func (q *Queries) HasPort(ctx context.Context, arg HasPortParams) (bool, error) {
-	row := q.db.QueryRow(ctx, hasPort, arg.PortID, arg.ServerID)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
+// Servers whose ports changed, at which no operation is at work. In any order: those that cannot be looked at hold up no others.
+func (q *Queries) ListNetworkChanges(ctx context.Context) ([]ListNetworkChangesRow, error) {
+	rows, err := q.db.Query(ctx, listNetworkChanges)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListNetworkChangesRow{}
+	for rows.Next() {
+		var i ListNetworkChangesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ProjectID,
+			&i.Networks,
+			&i.NetworkChanges,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const portWaits = `-- name: PortWaits :one
@@ -91,22 +113,48 @@ func (q *Queries) ReleasePorts(ctx context.Context, serverID compute.ServerID) e
 }
 
 const renewServerNetworks = `-- name: RenewServerNetworks :execrows
-UPDATE servers SET networks = $1 WHERE id = $2 AND networks = $3::jsonb AND current_operation = ''
+UPDATE servers SET networks = $1, network_changes = CASE WHEN network_changes = $2 AND $3::boolean THEN 0 ELSE network_changes END
+WHERE id = $4 AND networks = $5::jsonb AND current_operation = '' AND network_changes >= $2
 `
 
 type RenewServerNetworksParams struct {
 	Networks []compute.Network
+	Seen     int32
+	Whole    bool
 	ID       compute.ServerID
 	Was      []byte
 }
 
-// What the network service says now of ports; nothing where they changed since they were looked at.
+// What the network service says now of ports; nothing where they changed since they were looked at, or somebody else has looked. seen is how
+// many changes had been told before that; whole: it shows all of them.
 func (q *Queries) RenewServerNetworks(ctx context.Context, arg RenewServerNetworksParams) (int64, error) {
-	result, err := q.db.Exec(ctx, renewServerNetworks, arg.Networks, arg.ID, arg.Was)
+	result, err := q.db.Exec(ctx, renewServerNetworks,
+		arg.Networks,
+		arg.Seen,
+		arg.Whole,
+		arg.ID,
+		arg.Was,
+	)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const serverHasPort = `-- name: ServerHasPort :one
+SELECT EXISTS (SELECT FROM server_ports WHERE port_id = $1 AND server_id = $2)::boolean
+`
+
+type ServerHasPortParams struct {
+	PortID   compute.PortID
+	ServerID compute.ServerID
+}
+
+func (q *Queries) ServerHasPort(ctx context.Context, arg ServerHasPortParams) (bool, error) {
+	row := q.db.QueryRow(ctx, serverHasPort, arg.PortID, arg.ServerID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const setServerNetworks = `-- name: SetServerNetworks :exec
@@ -140,4 +188,22 @@ func (q *Queries) TakePort(ctx context.Context, arg TakePortParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const tellNetworkChange = `-- name: TellNetworkChange :one
+UPDATE servers SET network_changes = network_changes + 1 WHERE id = $1 RETURNING networks, network_changes, current_operation
+`
+
+type TellNetworkChangeRow struct {
+	Networks         []compute.Network
+	NetworkChanges   int32
+	CurrentOperation compute.OperationID
+}
+
+// The network service says that a server's ports changed. It counts until somebody has looked at them (RenewServerNetworks).
+func (q *Queries) TellNetworkChange(ctx context.Context, id compute.ServerID) (TellNetworkChangeRow, error) {
+	row := q.db.QueryRow(ctx, tellNetworkChange, id)
+	var i TellNetworkChangeRow
+	err := row.Scan(&i.Networks, &i.NetworkChanges, &i.CurrentOperation)
+	return i, err
 }

@@ -103,7 +103,7 @@ func (q *Queries) ReportProgress(ctx context.Context, arg ReportProgressParams) 
 
 const serversAtRest = `-- name: ServersAtRest :many
 SELECT id, vm_state, power_state, updated_at FROM servers
-WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
+WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'suspended', 'rescued', 'resized')
 `
 
 type ServersAtRestRow struct {
@@ -144,7 +144,7 @@ UPDATE servers SET vm_state = $1, power_state = $2, updated_at = now(),
     resume_at = CASE WHEN $3::boolean AND started_by_operation THEN now() END,
     started_by_operation = started_by_operation AND $1 <> 'stopped'
 WHERE id = $4 AND host_id = $5 AND current_operation = '' AND vm_state = $6
-    AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
+    AND vm_state IN ('active', 'paused', 'stopped', 'suspended', 'rescued', 'resized')
     AND updated_at IS NOT DISTINCT FROM $7
 `
 

@@ -169,7 +169,7 @@ func (q *Queries) GetClaim(ctx context.Context, arg GetClaimParams) (Claim, erro
 }
 
 const getServer = `-- name: GetServer :one
-SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at, started_by_operation FROM servers WHERE id = $1
+SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at, started_by_operation, network_changes FROM servers WHERE id = $1
 `
 
 func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, error) {
@@ -232,6 +232,7 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 		&i.TPMBackups,
 		&i.TPMBackupBegunAt,
 		&i.StartedByOperation,
+		&i.NetworkChanges,
 	)
 	return i, err
 }

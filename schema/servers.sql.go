@@ -14,7 +14,7 @@ import (
 )
 
 const findServer = `-- name: FindServer :one
-SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, s.started_by_operation, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
+SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, s.started_by_operation, s.network_changes, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.fence_after AS host_fence_after, h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone,
     (SELECT i.group_id FROM server_hints i WHERE i.server_id = s.id) AS group_id
@@ -95,6 +95,7 @@ func (q *Queries) FindServer(ctx context.Context, id compute.ServerID) (FindServ
 		&i.Server.TPMBackups,
 		&i.Server.TPMBackupBegunAt,
 		&i.Server.StartedByOperation,
+		&i.Server.NetworkChanges,
 		&i.HostName,
 		&i.HostDisabled,
 		&i.HostForcedDown,
@@ -222,7 +223,7 @@ func (q *Queries) InsertServerDisk(ctx context.Context, arg InsertServerDiskPara
 }
 
 const listServers = `-- name: ListServers :many
-SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, s.started_by_operation, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
+SELECT s.id, s.number, s.project_id, s.user_id, s.name, s.description, s.hostname, s.reservation_id, s.launch_index, s.vm_state, s.task_state, s.power_state, s.progress, s.host_id, s.availability_zone, s.flavor, s.image_id, s.image, s.tpm, s.required_traits, s.forbidden_traits, s.networks, s.metadata, s.tags, s.key_name, s.key_data, s.user_data, s.config_drive, s.disk_config, s.access_ip_v4, s.access_ip_v6, s.locked_by, s.locked_reason, s.fault, s.current_operation, s.created_at, s.updated_at, s.launched_at, s.terminated_at, s.deleted_at, s.ephemeral_key_uuid, s.vcpus, s.memory_mb, s.disk_gb, s.reserved_gb, s.reserved_by, s.offload_at, s.resume_at, s.former, s.confirm_at, s.reserved_vcpus, s.reserved_memory_mb, s.tpm_backup, s.tpm_backups, s.tpm_backup_begun_at, s.started_by_operation, s.network_changes, h.name AS host_name, h.disabled AS host_disabled, h.forced_down AS host_forced_down, h.last_seen AS host_last_seen,
     h.fence_after AS host_fence_after, h.agent_url AS host_agent,
     coalesce((SELECT m.value FROM server_system_metadata m WHERE m.server_id = s.id AND m.key = 'pinned_availability_zone'), '')::text AS pinned_zone,
     (SELECT i.group_id FROM server_hints i WHERE i.server_id = s.id) AS group_id
@@ -320,6 +321,7 @@ func (q *Queries) ListServers(ctx context.Context, arg ListServersParams) ([]Lis
 			&i.Server.TPMBackups,
 			&i.Server.TPMBackupBegunAt,
 			&i.Server.StartedByOperation,
+			&i.Server.NetworkChanges,
 			&i.HostName,
 			&i.HostDisabled,
 			&i.HostForcedDown,
@@ -340,7 +342,7 @@ func (q *Queries) ListServers(ctx context.Context, arg ListServersParams) ([]Lis
 }
 
 const lockServerRow = `-- name: LockServerRow :one
-SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at, started_by_operation FROM servers WHERE id = $1 AND deleted_at IS NULL FOR UPDATE
+SELECT id, number, project_id, user_id, name, description, hostname, reservation_id, launch_index, vm_state, task_state, power_state, progress, host_id, availability_zone, flavor, image_id, image, tpm, required_traits, forbidden_traits, networks, metadata, tags, key_name, key_data, user_data, config_drive, disk_config, access_ip_v4, access_ip_v6, locked_by, locked_reason, fault, current_operation, created_at, updated_at, launched_at, terminated_at, deleted_at, ephemeral_key_uuid, vcpus, memory_mb, disk_gb, reserved_gb, reserved_by, offload_at, resume_at, former, confirm_at, reserved_vcpus, reserved_memory_mb, tpm_backup, tpm_backups, tpm_backup_begun_at, started_by_operation, network_changes FROM servers WHERE id = $1 AND deleted_at IS NULL FOR UPDATE
 `
 
 func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Server, error) {
@@ -403,6 +405,7 @@ func (q *Queries) LockServerRow(ctx context.Context, id compute.ServerID) (Serve
 		&i.TPMBackups,
 		&i.TPMBackupBegunAt,
 		&i.StartedByOperation,
+		&i.NetworkChanges,
 	)
 	return i, err
 }

@@ -168,20 +168,20 @@ func (q *Queries) ForgetRefusals(ctx context.Context) error {
 	return err
 }
 
-const hostOfShares = `-- name: HostOfShares :one
+const hostOffers = `-- name: HostOffers :one
 SELECT address, share_address, traits FROM hosts WHERE id = $1
 `
 
-type HostOfSharesRow struct {
+type HostOffersRow struct {
 	Address      string
 	ShareAddress string
 	Traits       []string
 }
 
-// What an attachment must know of its server's host. The traits are as it last reported itself.
-func (q *Queries) HostOfShares(ctx context.Context, id compute.HostID) (HostOfSharesRow, error) {
-	row := q.db.QueryRow(ctx, hostOfShares, id)
-	var i HostOfSharesRow
+// What a host offers to the servers that it has, as it last reported itself.
+func (q *Queries) HostOffers(ctx context.Context, id compute.HostID) (HostOffersRow, error) {
+	row := q.db.QueryRow(ctx, hostOffers, id)
+	var i HostOffersRow
 	err := row.Scan(&i.Address, &i.ShareAddress, &i.Traits)
 	return i, err
 }

@@ -23,6 +23,7 @@ import (
 	"strongroom/activities/operation"
 	"strongroom/activities/placement"
 	"strongroom/activities/port"
+	"strongroom/activities/portwatch"
 	"strongroom/activities/project"
 	"strongroom/activities/record"
 	"strongroom/activities/share"
@@ -132,7 +133,16 @@ func (c Control) registerControl(r sdk.Registry) {
 		Shares: &sharewatch.Watch{
 			Pool: c.Pool, Service: c.Shares, Interval: c.ShareInterval, MostMissed: c.ShareMostMissed, Notifications: c.Notifications, Logger: c.Logger,
 		},
+		Ports: c.portWatch(),
 	}).Register(r)
+}
+
+// portWatch is nil where servers have no ports.
+func (c Control) portWatch() operation.Ports {
+	if _, none := c.Networks.(port.None); none || c.Networks == nil {
+		return nil
+	}
+	return &portwatch.Watch{Pool: c.Pool, Service: c.Networks}
 }
 
 // schedule makes sure that the janitor runs, once for all control workers, as this

@@ -83,7 +83,7 @@ func TestA11WorkersDrainTogether(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("one waits for the end of another")
 	}
 }

@@ -29,6 +29,10 @@ const (
 	describedEvery = time.Minute
 )
 
+// seenTime bounds one try to say that the host runs. One whose answer is lost, with the gateway that had the connection, is
+// made again before the host counts as down (compute.HostTimeout).
+const seenTime = 15 * time.Second
+
 // leaveTime bounds how long a worker that is told to stop tries to say so.
 const leaveTime = 10 * time.Second
 
@@ -92,6 +96,7 @@ func (h Host) Run(ctx context.Context) error {
 	durable.RefuseUnknown(quick)
 	durable.RefuseUnknown(bulk)
 	go h.keepSeen(ctx, eviction)
+	go h.keepDescribed(ctx, eviction)
 	go h.keepClosed(ctx)
 	return group.Run(ctx, h.leave)
 }
@@ -112,27 +117,21 @@ func (h Host) options(identity string, slots int, eviction *Eviction) sdk.Option
 	return o
 }
 
-// keepSeen keeps the host's row fresh. A gateway or a hypervisor that is away
-// makes the host look down, and it is: nothing new should land on it. A host that was away
+// keepSeen keeps the host's row fresh. Where no gateway answers the host looks down, and it is: nothing new should land
+// on it. One gateway that died, and a hypervisor that takes its time, do not make it look so. A host that was away
 // stops what was evacuated before it says that it is back.
 func (h Host) keepSeen(ctx context.Context, eviction *Eviction) {
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()
-	described := time.Now()
 	first := true // until it is recorded what the worker found
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-tick.C:
+		case <-tick.C:
 			err := eviction.ensure(ctx)
-			if err == nil && now.Sub(described) >= describedEvery {
-				if err = h.report(ctx); err == nil {
-					described = now
-				}
-			}
 			if eviction.isFresh() {
-				late := h.SyncPower(ctx, first)
+				late := h.syncPower(ctx, first)
 				first = first && late != nil
 				err = errors.Join(err, late)
 			}
@@ -143,6 +142,34 @@ func (h Host) keepSeen(ctx context.Context, eviction *Eviction) {
 			}
 		}
 	}
+}
+
+// keepDescribed keeps what the row says of the host true. It takes its time where the hypervisor does.
+func (h Host) keepDescribed(ctx context.Context, eviction *Eviction) {
+	tick := time.NewTicker(seenEvery)
+	defer tick.Stop()
+	described := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if now.Sub(described) < describedEvery || !eviction.isFresh() { // a report says that the host is back, too
+				continue
+			}
+			if err := h.report(ctx); err == nil {
+				described = now
+			} else if ctx.Err() == nil {
+				h.Logger.WarnContext(ctx, "this host could not be described anew", "error", err)
+			}
+		}
+	}
+}
+
+func (h Host) syncPower(ctx context.Context, first bool) error {
+	ctx, cancel := context.WithTimeout(ctx, seenTime)
+	defer cancel()
+	return h.SyncPower(ctx, first)
 }
 
 // keepClosed closes the encrypted devices of guests that ended by themselves: no activity

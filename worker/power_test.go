@@ -42,6 +42,8 @@ func TestSyncPower(t *testing.T) {
 		{compute.VMActive, compute.PowerPaused, "", compute.PowerRunning, compute.VMActive, compute.PowerRunning},
 		{compute.VMStopped, compute.PowerShutdown, "", compute.PowerRunning, compute.VMActive, compute.PowerRunning},
 		{compute.VMStopped, compute.PowerShutdown, "", compute.PowerPaused, compute.VMPaused, compute.PowerPaused},
+		{compute.VMSuspended, compute.PowerShutdown, "", compute.PowerNone, compute.VMSuspended, compute.PowerShutdown},
+		{compute.VMSuspended, compute.PowerShutdown, "", compute.PowerRunning, compute.VMActive, compute.PowerRunning},
 		{compute.VMRescued, compute.PowerRunning, "", compute.PowerPaused, compute.VMRescued, compute.PowerPaused},
 		{compute.VMRescued, compute.PowerRunning, "", compute.PowerNone, compute.VMRescued, compute.PowerShutdown},
 		{compute.VMError, compute.PowerPaused, "", compute.PowerRunning, compute.VMError, compute.PowerPaused},

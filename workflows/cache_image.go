@@ -37,7 +37,14 @@ type cacheOn = func(ctx workflow.Context, host durable.Host, in disk.CacheImageI
 
 // hereOnly waits for the host: no other one would do.
 func hereOnly(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
-	return disk.CacheImage.On(host).Do(ctx, in)
+	return cacheWithin(0)(ctx, host, in)
+}
+
+// cacheWithin fails when the host has not taken the work within a limit; 0: it is waited for.
+func cacheWithin(limit time.Duration) cacheOn {
+	return func(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+		return disk.CacheImage.On(host).TakenWithin(limit).Do(ctx, in)
+	}
 }
 
 // orElsewhere fails when the host is silent: the server could be on another one. A host
@@ -45,7 +52,7 @@ func hereOnly(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) 
 // long as a download may take.
 func orElsewhere(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
 	return whileBusy(ctx, host, func(limit time.Duration) error {
-		return disk.CacheImage.On(host).TakenWithin(limit).Do(ctx, in)
+		return cacheWithin(limit)(ctx, host, in)
 	})
 }
 

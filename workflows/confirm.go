@@ -106,7 +106,7 @@ func (r *revertResize) run(ctx workflow.Context) (err error) {
 	if r.to, err = r.before(ctx, compute.RevertResize.Facts); err != nil {
 		return err
 	}
-	for _, next := range []func(workflow.Context) error{r.checkKeys, r.preparePorts, r.halt, r.putTPMBack, r.movePorts, r.startFormer} {
+	for _, next := range []func(workflow.Context) error{r.reachFormer, r.checkKeys, r.preparePorts, r.halt, r.putTPMBack, r.movePorts, r.startFormer} {
 		if err := next(ctx); err != nil {
 			return err
 		}
@@ -126,6 +126,19 @@ func (r *revertResize) run(ctx workflow.Context) (err error) {
 
 // boots reports whether the server ran before it was moved.
 func (r *revertResize) boots() bool { return r.to.server.VMState != compute.VMStopped }
+
+// reachFormer sees that the host to which the server goes back answers, before its guest is stopped, and before what it is now goes: what
+// it was is there alone.
+func (r *revertResize) reachFormer(ctx workflow.Context) error {
+	if r.from.host.ID == r.to.host.ID {
+		return nil
+	}
+	err := r.take(ctx, r.reachHost(r.to.host, compute.TaskNone, nil))
+	if durable.IsHostSilent(err) {
+		return compute.Errorf(compute.Unavailable, "host %s, where the server was, does not answer", r.to.host.Name)
+	}
+	return err
+}
 
 // checkKeys reads the keys that the server needs to come up, as it was or as it is.
 func (r *revertResize) checkKeys(ctx workflow.Context) error {

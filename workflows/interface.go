@@ -48,7 +48,7 @@ func (i *interfaceAttach) run(ctx workflow.Context) error {
 // server takes it.
 func (i *interfaceAttach) allocate(ctx workflow.Context) error {
 	name := compute.PortName(i.Operation, "nic")
-	if i.network.HasPort() {
+	if i.network.PortExists() {
 		name = compute.PortUse(*i.network.Port.ID, i.Server)
 		// A workflow task of its own: one that died when the port is on record would read it there, as if the server had
 		// it before.
@@ -60,6 +60,7 @@ func (i *interfaceAttach) allocate(ctx workflow.Context) error {
 	made := []compute.Thing{i.thing(compute.ThingPort, compute.PlaceNetworks, name)}
 	return i.take(ctx, step{
 		event: "allocate_interface", makes: made,
+		undoLast: true, // the guest's device goes before the address may be another server's
 		do: func(ctx workflow.Context) error {
 			got, err := port.Plug.Run(ctx, port.PlugInput{
 				Credential: i.asked.Credential, Server: i.Server, Network: i.network, Name: name, Host: i.host.Name, Zone: i.zone,
@@ -73,7 +74,7 @@ func (i *interfaceAttach) allocate(ctx workflow.Context) error {
 			return nil
 		},
 		undo: func(ctx workflow.Context) error {
-			if !i.network.HasPort() {
+			if !i.network.PortExists() {
 				return nil
 			}
 			return record.DropPort.Do(ctx, record.DropPortInput{OperationInput: i.OperationInput, Port: *i.network.Port.ID, Undo: true})
@@ -86,22 +87,14 @@ func (i *interfaceAttach) with(n compute.Network) []compute.Network {
 	return append(slices.Clone(i.server.Networks), n)
 }
 
-// plug is the step that gives the domain the interface. Its undo does not wait for a guest that keeps it: the device
-// leads nowhere once its port is gone, and is gone with the guest's next start.
+// plug is the step that gives the domain the interface. That it has it is on the ledger for that time: an undo takes it
+// from the guest, and where its host does not answer, the port waits until the janitor has done so.
 func (i *interfaceAttach) plug() step {
 	in := domain.InterfaceInput{Server: i.Server, Network: i.network}
 	return step{
 		event: "attach_interface", host: &i.host,
-		do: func(ctx workflow.Context) error { return domain.Plug.On(i.host).Do(ctx, in) },
-		undo: func(ctx workflow.Context) error {
-			in.Brief = true
-			err := domain.Unplug.On(i.host).Do(ctx, in)
-			if err != nil && durable.FromTemporal(err).Kind == compute.Conflict {
-				workflow.GetLogger(ctx).Warn("a guest keeps a device whose port is removed", "port", in.Network.Port.ID, "error", err)
-				return nil
-			}
-			return err
-		},
+		borrows: []compute.Thing{i.onHost(compute.ThingPluggedPort, i.host, compute.PortUse(*i.network.Port.ID, i.Server))},
+		do:      func(ctx workflow.Context) error { return domain.Plug.On(i.host).Do(ctx, in) },
 	}
 }
 

@@ -104,7 +104,7 @@ func (m *liveMigration) makeTargets(ctx workflow.Context) error {
 		s.makes = append(s.makes, m.file(m.to.host, d.Name()))
 	}
 	s.do = func(ctx workflow.Context) error {
-		return m.recaching(ctx, []int{0}, m.orFormerHost, func() error { return m.tryTargets(ctx) })
+		return m.recaching(ctx, []int{0}, m.orFormerHost(orElsewhere), func() error { return m.tryTargets(ctx) })
 	}
 	return m.take(ctx, m.withNVRAM(s, "", m.nvramBytes))
 }

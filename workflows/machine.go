@@ -44,9 +44,7 @@ func (m *machine) boot(in domain.StartInput) step {
 	in.Began = m.asked.Began
 	s := step{event: "start_domain", host: &m.host}
 	s.borrows = append(s.borrows, m.onHost(compute.ThingRunningDomain, m.host, m.server.InstanceName()))
-	for _, id := range m.server.Secrets() {
-		s.borrows = append(s.borrows, m.onHost(compute.ThingHypervisorSecret, m.host, id.String()))
-	}
+	s.borrows = append(s.borrows, m.lentSecrets()...)
 	if m.server.Unbooted() {
 		s.makes = append(s.makes, m.firstBoot(m)...)
 	}
@@ -70,6 +68,14 @@ func (m *machine) boot(in domain.StartInput) step {
 		return m.start(ctx, in)
 	}
 	return s
+}
+
+// lentSecrets are the secrets that libvirt has while the machine's domain is started.
+func (m *machine) lentSecrets() (lent []compute.Thing) {
+	for _, id := range m.server.Secrets() {
+		lent = append(lent, m.onHost(compute.ThingHypervisorSecret, m.host, id.String()))
+	}
+	return lent
 }
 
 // mostChecked is how often images are checked that have changed again when the domain is to
@@ -102,14 +108,20 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 // silent to an undo (H6), which is Unavailable after some minutes of that: who restarts a guest
 // tries again, unless a delete waits for the server meanwhile (H9).
 func (m *machine) checkImage(ctx workflow.Context, in disk.CheckImageInput) error {
-	if !durable.IsUndo(ctx) {
-		return disk.CheckImage.On(m.host).Do(ctx, in)
-	}
-	busy, err := whileBusyFor(ctx, m.host, durable.HostSilence, func(limit time.Duration) error {
+	return m.longWork(ctx, func(limit time.Duration) error {
 		return disk.CheckImage.On(m.host).TakenWithin(limit).Do(ctx, in)
-	})
+	}, compute.Errorf(compute.Unavailable, "image %s: the host had no time to check its copy", in.Image.ID))
+}
+
+// longWork tries what takes a slot for long work of the machine's host, within a limit in an undo. late is for an undo whose host
+// answers and had no time.
+func (m *machine) longWork(ctx workflow.Context, try func(limit time.Duration) error, late error) error {
+	if !durable.IsUndo(ctx) {
+		return try(0)
+	}
+	busy, err := whileBusyFor(ctx, m.host, durable.HostSilence, try)
 	if busy || durable.IsTimeout(err) && !durable.IsHostAway(err) {
-		return compute.Errorf(compute.Unavailable, "image %s: the host had no time to check its copy", in.Image.ID)
+		return late
 	}
 	return err
 }
@@ -141,7 +153,7 @@ func (m *machine) shutdown(grace int) step {
 }
 
 // createDisk starts to make one of the machine's disks.
-func (m *machine) createDisk(ctx workflow.Context, d compute.Disk) durable.Future[disk.CreateResult] {
+func (m *machine) createDisk(ctx workflow.Context, d compute.Disk, limit time.Duration) durable.Future[disk.CreateResult] {
 	in := disk.CreateInput{Credential: m.ring().OfDisk(d), Server: m.Server, Disk: d, Image: m.imageOf(d), Elsewhere: m.server.Unbooted()}
 	if in.Image != nil {
 		in.Project = m.server.ProjectID
@@ -150,7 +162,7 @@ func (m *machine) createDisk(ctx workflow.Context, d compute.Disk) durable.Futur
 	if d.OnDevice() && in.Image != nil { // all of the image is copied
 		create = disk.CreateCopy
 	}
-	return create.On(m.host).Start(ctx, in)
+	return create.On(m.host).TakenWithin(limit).Start(ctx, in)
 }
 
 // imageOf gives the image that a disk is made of; nil for an empty one.

@@ -81,6 +81,7 @@ var subjects = map[string]subject{
 	},
 	"start with ports":             {compute.OpStart, compute.TaskPoweringOn, nil, shutOffWith(plugged), shutOff(), ""},
 	"reboot with ports":            {compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}, plugged, afterShutdown, ""},
+	"resume with ports":            {compute.OpResume, compute.TaskResuming, nil, suspendedFrom(plugged), always(compute.VMSuspended, compute.PowerShutdown), ""},
 	"rebuild with ports":           {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(nil), plugged, running(), record.Rebuild.Name},
 	"rescue with ports":            {compute.OpRescue, compute.TaskRescuing, compute.RescueArguments{Image: rescueImage}, plugged, running(), ""},
 	"unrescue with ports":          {compute.OpUnrescue, compute.TaskUnrescuing, nil, rescuedFrom(plugged), always(compute.VMRescued, compute.PowerRunning), record.Unrescue.Name},
@@ -149,6 +150,15 @@ var subjects = map[string]subject{
 
 	"pause":   {compute.OpPause, compute.TaskPausing, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"unpause": {compute.OpUnpause, compute.TaskUnpausing, nil, paused, always(compute.VMPaused, compute.PowerPaused), ""},
+
+	"suspend": {compute.OpSuspend, compute.TaskSuspending, nil, plain, always(compute.VMActive, compute.PowerRunning), ""},
+	"suspend of an encrypted server": {
+		compute.OpSuspend, compute.TaskSuspending, nil, encrypting(spawned), always(compute.VMActive, compute.PowerRunning), "",
+	},
+	"resume of an encrypted server": {
+		compute.OpResume, compute.TaskResuming, nil, suspendedFrom(encrypting(spawned)), always(compute.VMSuspended, compute.PowerShutdown), "",
+	},
+	"resume": {compute.OpResume, compute.TaskResuming, nil, suspended, always(compute.VMSuspended, compute.PowerShutdown), ""},
 
 	"crash dump":             {compute.OpCrashDump, compute.TaskCrashDump, nil, spawned, always(compute.VMActive, compute.PowerRunning), ""},
 	"crash dump of a paused": {compute.OpCrashDump, compute.TaskCrashDump, nil, paused, always(compute.VMPaused, compute.PowerPaused), ""},
@@ -381,6 +391,10 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 	if kind == compute.OpPause || kind == compute.OpCrashDump && slices.Contains(b.power(), compute.PowerPaused) {
 		vm, power = compute.VMPaused, compute.PowerPaused
 	}
+	if kind == compute.OpSuspend {
+		vm, power = compute.VMSuspended, compute.PowerShutdown
+	}
+	require.Equal(t, kind == compute.OpSuspend, len(b.suspended) > 0)
 	if switches(kind) {
 		b.bootsAs(vm, power)
 	}

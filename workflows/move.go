@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -186,7 +187,7 @@ func (m *migration) fetch(ctx workflow.Context) error {
 	if root.Image == nil || m.stays() && !m.to.server.Image.IsEncrypted() {
 		return nil
 	}
-	cached, err := m.cacheImage(root, m.to.server.Image, m.to.host, m.orFormerHost)
+	cached, err := m.cacheImage(root, m.to.server.Image, m.to.host, m.orFormerHost(orElsewhere))
 	if err != nil {
 		return err
 	}
@@ -195,16 +196,27 @@ func (m *migration) fetch(ctx workflow.Context) error {
 
 // orFormerHost has the host take the image of the one that the server leaves, where the image store
 // gives it to nobody who moves the server.
-func (m *migration) orFormerHost(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+func (m *migration) orFormerHost(how cacheOn) cacheOn {
+	return func(ctx workflow.Context, host durable.Host, in disk.CacheImageInput) error {
+		if m.stays() {
+			return hereOnly(ctx, host, in)
+		}
+		from, err := placement.HostAgent.Run(ctx, m.from.host.ID)
+		if err != nil {
+			return err
+		}
+		in.Former = &disk.FormerHost{Server: m.Server, Operation: m.Operation, Agent: from}
+		return how(ctx, host, in)
+	}
+}
+
+// unlessSilent tries what the host that the server goes to is to take, once the guest is off. Where that host does not answer, the
+// move fails and the guest is started again where it was: it does not wait, off, for a host that may never come back.
+func (m *migration) unlessSilent(ctx workflow.Context, try func(limit time.Duration) error) error {
 	if m.stays() {
-		return hereOnly(ctx, host, in)
+		return try(0)
 	}
-	from, err := placement.HostAgent.Run(ctx, m.from.host.ID)
-	if err != nil {
-		return err
-	}
-	in.Former = &disk.FormerHost{Server: m.Server, Operation: m.Operation, Agent: from}
-	return hereOnly(ctx, host, in)
+	return whileBusy(ctx, m.to.host, try)
 }
 
 // receive copies the old machine's disks, and the state of its vTPM, to the host that the server
@@ -222,11 +234,11 @@ func (m *migration) receive(ctx workflow.Context) error {
 	if file := m.to.server.NVRAM(); file != "" {
 		s.makes = append(s.makes, m.file(m.to.host, file))
 	}
-	if err := m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent) error {
-		if err := m.receiveNVRAM(ctx, from); err != nil {
+	if err := m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent, limit time.Duration) error {
+		if err := m.receiveNVRAM(ctx, from, limit); err != nil {
 			return err
 		}
-		return m.recaching(ctx, []int{0}, m.orFormerHost, func() error { return m.receiveDisks(ctx, kept, from) })
+		return m.recaching(ctx, []int{0}, m.orFormerHost(cacheWithin(limit)), func() error { return m.receiveDisks(ctx, kept, from, limit) })
 	})); err != nil || !m.to.server.SameTPM(m.from.server) || m.from.server.HasNewTPM() || m.sharedTPM {
 		return err
 	}
@@ -234,31 +246,31 @@ func (m *migration) receive(ctx workflow.Context) error {
 		event: "receive_tpm", host: &m.to.host, undoLast: true,
 		makes: []compute.Thing{m.onHost(compute.ThingTPMState, m.to.host, m.Server.String())},
 	}
-	return m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent) error {
-		return tpm.Receive.On(m.to.host).Do(ctx, tpm.ReceiveInput{Server: m.Server, Operation: m.Operation, Began: m.asked.Began, From: from})
+	return m.take(ctx, m.receiving(s, func(ctx workflow.Context, from compute.Agent, limit time.Duration) error {
+		return tpm.Receive.On(m.to.host).TakenWithin(limit).Do(ctx, tpm.ReceiveInput{Server: m.Server, Operation: m.Operation, Began: m.asked.Began, From: from})
 	}))
 }
 
 // receiving is a step that asks the old machine's host for something.
-func (m *migration) receiving(s step, do func(workflow.Context, compute.Agent) error) step {
+func (m *migration) receiving(s step, do func(workflow.Context, compute.Agent, time.Duration) error) step {
 	s.do = func(ctx workflow.Context) error {
 		from, err := placement.HostAgent.Run(ctx, m.from.host.ID)
 		if err != nil {
 			return err
 		}
-		return do(ctx, from)
+		return m.unlessSilent(ctx, func(limit time.Duration) error { return do(ctx, from, limit) })
 	}
 	return s
 }
 
-func (m *migration) receiveDisks(ctx workflow.Context, kept []compute.Disk, from compute.Agent) error {
+func (m *migration) receiveDisks(ctx workflow.Context, kept []compute.Disk, from compute.Agent, limit time.Duration) error {
 	calls := make([]durable.Future[durable.None], len(kept))
 	for i, d := range kept {
 		in := disk.ReceiveInput{Server: m.Server, Operation: m.Operation, Project: m.server.ProjectID, Disk: *m.former(d), From: from}
 		if d.Role == compute.RootDisk && d.Image != nil { // else it has all of its data in itself
 			in.Image = &m.to.server.Image
 		}
-		calls[i] = disk.Receive.On(m.to.host).Start(ctx, in)
+		calls[i] = disk.Receive.On(m.to.host).TakenWithin(limit).Start(ctx, in)
 	}
 	_, err := awaitAll(ctx, calls)
 	return err
@@ -284,23 +296,27 @@ func (m *migration) moveDisks(ctx workflow.Context) error {
 		return nil
 	}
 	s.do = func(ctx workflow.Context) error {
-		calls := make([]durable.Future[durable.None], len(grow))
-		for c, i := range grow {
-			d := m.to.server.Disks[i]
-			calls[c] = disk.Resize.On(m.to.host).Start(ctx, disk.ResizeInput{
-				Credential: m.to.server.Keyring(m.asked.Credential).Disks, Server: m.Server, From: *m.former(d), Disk: d,
-			})
-		}
-		failure := m.createDisks(ctx, fresh)
-		if _, err := awaitAll(ctx, calls); err != nil { // an undo may follow: none may be under way
-			return err
-		}
-		return failure
+		return m.unlessSilent(ctx, func(limit time.Duration) error { return m.resizeDisks(ctx, grow, fresh, limit) })
 	}
 	if m.stays() { // else they have come with the disks
 		s = m.withNVRAM(s, m.from.server.NVRAM(), 0)
 	}
 	return m.take(ctx, s)
+}
+
+func (m *migration) resizeDisks(ctx workflow.Context, grow, fresh []int, limit time.Duration) error {
+	calls := make([]durable.Future[durable.None], len(grow))
+	for c, i := range grow {
+		d := m.to.server.Disks[i]
+		calls[c] = disk.Resize.On(m.to.host).TakenWithin(limit).Start(ctx, disk.ResizeInput{
+			Credential: m.to.server.Keyring(m.asked.Credential).Disks, Server: m.Server, From: *m.former(d), Disk: d,
+		})
+	}
+	failure := m.createDisks(ctx, fresh, limit)
+	if _, err := awaitAll(ctx, calls); err != nil { // an undo may follow: none may be under way
+		return err
+	}
+	return failure
 }
 
 // moveTPM sees that the new machine finds the state that its vTPM is to have (TPM-19), where that

@@ -22,8 +22,8 @@ type portMove struct {
 	fenced   bool     // the old machine's host is down: nobody may bind ports to it any more
 }
 
-func (m *machine) portsAt(zone string, not []string) port.MoveInput {
-	return port.MoveInput{Project: m.server.ProjectID, Server: m.Server, Networks: m.server.Networks, Host: m.host.Name, Zone: zone, Not: not}
+func (m *machine) portsAt(zone string, withdraw []string) port.MoveInput {
+	return port.MoveInput{Project: m.server.ProjectID, Server: m.Server, Networks: m.server.Networks, Host: m.host.Name, Zone: zone, Withdraw: withdraw}
 }
 
 // bindPortsTo has the ports bound to the machine's host and to none of not.
@@ -38,7 +38,7 @@ func (m *machine) bindPortsTo(ctx workflow.Context, zone string, not []string) e
 // bindPorts sees that the server's ports are bound to the machine's host: what an earlier operation could not
 // put back is put right. Of a guest that runs it comes before that is stopped.
 func (m *machine) bindPorts(ctx workflow.Context) error {
-	if !m.server.HasPorts() {
+	if !m.server.UsesPorts() {
 		return nil
 	}
 	return m.take(ctx, step{event: "bind_ports", do: func(ctx workflow.Context) error { return m.bindPortsTo(ctx, "", nil) }})
@@ -57,7 +57,7 @@ func (s *switchover) keepPorts(ctx workflow.Context) error {
 // they were, and nowhere else.
 func (s *switchover) preparePorts(ctx workflow.Context) error {
 	switch {
-	case !s.to.server.HasPorts():
+	case !s.to.server.UsesPorts():
 		return nil
 	case s.to.host.ID == s.from.host.ID:
 		return s.keepPorts(ctx)
@@ -119,7 +119,7 @@ func (s *switchover) returnPortsFirst(ctx workflow.Context) error {
 func (o *operation) releasePorts(ctx workflow.Context) error {
 	in := port.ReleaseInput{Project: o.server.ProjectID, Server: o.Server}
 	for _, n := range o.server.Networks {
-		if n.HasPort() {
+		if n.PortExists() {
 			in.Ports = append(in.Ports, *n.Port.ID)
 		}
 	}
@@ -129,7 +129,7 @@ func (o *operation) releasePorts(ctx workflow.Context) error {
 // portsAfterCommit does something with the server's ports that is not undone any more: it is tried for long,
 // and what could not be done shows in the trail. The next start of the server puts it right.
 func (o *operation) portsAfterCommit(ctx workflow.Context, event string, do func(workflow.Context) error) error {
-	if !o.server.HasPorts() {
+	if !o.server.UsesPorts() {
 		return nil
 	}
 	return o.runAfterCommit(durable.WithUndo(ctx), step{event: event}, func(ctx workflow.Context, _ bool, end *record.Close) error {

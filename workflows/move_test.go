@@ -3,10 +3,13 @@ package workflows_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
 
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
@@ -460,4 +463,87 @@ func TestNothingToDecide(t *testing.T) {
 	require.NoError(t, b.confirmIt())
 	require.Equal(t, 1, b.count(tpm.Keep.Name))
 	require.Equal(t, 2, b.count(disk.Resize.Name), "swap of another size is made anew")
+}
+
+// A revert to a host that does not answer fails before anything is stopped or removed: what the server was is there alone, and what
+// it is goes on. It ends, and can be asked for again when the host is back.
+func TestARevertToASilentHost(t *testing.T) {
+	t.Parallel()
+	for name, setup := range map[string]func(*testing.T) *bench{"it runs": spawned, "it is off": stopped} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := migrated(setup)(t)
+			was, power := b.row.server.Former.Host, b.row.server.PowerState
+			files := len(b.files)
+			in := b.accept(compute.OpRevertResize, compute.TaskResizeReverting, nil)
+			err := b.run(compute.OpRevertResize, in, silenced(&silence{hosts: []compute.HostID{was}, quick: true}))
+			require.ErrorContains(t, err, "where the server was, does not answer")
+			require.Zero(t, b.count(domain.Stop.Name))
+			require.Equal(t, compute.VMResized, b.row.server.VMState)
+			require.Equal(t, power, b.row.server.PowerState)
+			require.Len(t, b.files, files)
+			b.forget()
+			require.NoError(t, b.revertIt())
+			require.Equal(t, was, *b.row.server.Host)
+			b.reapAll()
+			require.Empty(t, b.audit())
+		})
+	}
+}
+
+// A host that dies once the guest was stopped for it ends the move: the guest runs again where it was, and what is on that host
+// waits for it.
+func TestAMoveToAHostThatDies(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]struct {
+		last call // that the host, or the one before it, took
+		do   func(*bench) durable.OperationInput
+		kind compute.OperationKind
+	}{
+		"nothing has come": {call{name: domain.Stop.Name, nth: 1}, func(b *bench) durable.OperationInput {
+			return b.accept(compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{})
+		}, compute.OpMigrate},
+		"a disk has come": {call{name: disk.Receive.Name, nth: 1}, func(b *bench) durable.OperationInput {
+			return b.accept(compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{})
+		}, compute.OpMigrate},
+		"it was asked for": {call{name: disk.Receive.Name, nth: 1}, func(b *bench) durable.OperationInput {
+			return b.accept(compute.OpMigrate, compute.TaskResizePrep, compute.MigrateArguments{Host: &b.hosts[1]})
+		}, compute.OpMigrate},
+		"all has come": {call{name: tpm.Receive.Name, nth: 1}, func(b *bench) durable.OperationInput {
+			return b.accept(compute.OpResize, compute.TaskResizePrep, there(sameTPM))
+		}, compute.OpResize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := spawned(t)
+			in := v.do(b)
+			files, starts := len(b.files), b.count(domain.Start.Name)
+			var died atomic.Bool
+			var since time.Time
+			var env *testsuite.TestWorkflowEnvironment
+			b.fault = at(v.last, fault{after: func() error {
+				since = env.Now()
+				died.Store(true)
+				return nil
+			}})
+			err := b.run(v.kind, in, func(e *testsuite.TestWorkflowEnvironment) {
+				env = e
+				silenced(&silence{hosts: b.hosts[1:], quick: true, since: &died})(e)
+			})
+			require.True(t, died.Load())
+			require.True(t, durable.IsHostSilent(err), "%v", err)
+			require.Less(t, env.Now().Sub(since), 3*durable.HostSilence, "to see that it does not answer, and in the undo")
+			require.Equal(t, compute.VMActive, b.row.server.VMState)
+			require.Equal(t, b.hosts[0], *b.row.server.Host)
+			require.Equal(t, []compute.PowerState{compute.PowerRunning}, b.power())
+			require.Equal(t, starts+1, b.count(domain.Start.Name), "where it was, and nowhere else")
+			require.Empty(t, b.broken)
+
+			b.fault = nil
+			died.Store(false)
+			b.reapAll()
+			require.Len(t, b.files, files)
+			require.Empty(t, b.audit())
+		})
+	}
 }

@@ -22,7 +22,7 @@ type plugging struct {
 // plug gives the server its ports, each bound to the host that was claimed: before the domain,
 // which names them, and after the host took work, so that no other one comes.
 func (s *spawn) plug(ctx workflow.Context) error {
-	if !s.to.server.HasPorts() {
+	if !s.to.server.UsesPorts() {
 		return nil
 	}
 	made := step{event: "allocate_network", task: compute.TaskNetworking, undo: func(ctx workflow.Context) error {
@@ -87,14 +87,16 @@ func (s *spawn) awaitPorts(ctx workflow.Context) error {
 		defer cancel()
 		over := workflow.NewTimer(timer, s.plugging.wait)
 		for {
-			inactive, err := s.inactive(ctx)
+			ports, err := s.lookAtPorts(ctx)
 			switch {
-			case err != nil || len(inactive) == 0:
+			case err != nil || len(ports.Inactive) == 0:
 				return err
+			case len(ports.Failed) > 0 && s.plugging.fatal: // nobody will plug it: as Nova, which is told so by the event
+				return compute.Errorf(compute.Unavailable, "Virtual Interface creation failed: the network service gave up port %s", ports.Failed[0])
 			case over.IsReady() && s.plugging.fatal:
-				return compute.Errorf(compute.Unavailable, "Virtual Interface creation failed: port %s is not active after %s", inactive[0], s.plugging.wait)
-			case over.IsReady():
-				workflow.GetLogger(ctx).Warn("ports are not active", "ports", inactive, "after", s.plugging.wait)
+				return compute.Errorf(compute.Unavailable, "Virtual Interface creation failed: port %s is not active after %s", ports.Inactive[0], s.plugging.wait)
+			case over.IsReady(), len(ports.Failed) == len(ports.Inactive):
+				workflow.GetLogger(ctx).Warn("ports are not active", "ports", ports.Inactive, "within", s.plugging.wait)
 				return nil
 			}
 			if err := signalled(ctx, durable.PortPlugged, over); err != nil {
@@ -118,14 +120,13 @@ func signalled(ctx workflow.Context, name string, or workflow.Future) error {
 	return ctx.Err()
 }
 
-// inactive gives those of the server's ports that are not active.
-func (s *spawn) inactive(ctx workflow.Context) ([]compute.PortID, error) {
+// lookAtPorts gives those of the server's ports that are not active.
+func (s *spawn) lookAtPorts(ctx workflow.Context) (port.LookResult, error) {
 	in := port.LookInput{Credential: s.asked.Credential, Server: s.Server}
 	for _, n := range s.to.server.Networks {
-		if n.HasPort() {
+		if n.PortExists() {
 			in.Ports = append(in.Ports, *n.Port.ID)
 		}
 	}
-	got, err := port.Look.Run(ctx, in)
-	return got.Inactive, err
+	return port.Look.Run(ctx, in)
 }

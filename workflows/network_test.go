@@ -18,6 +18,14 @@ import (
 // onPorts is a bench with a server that is to have a port of its own, and one that its user brings.
 func onPorts(t *testing.T) *bench { return withPorts(newBench(t, true)) }
 
+// spawnedOnPorts is a bench with a server, with keys, that runs and has such ports.
+func spawnedOnPorts(t *testing.T) *bench {
+	b := onPorts(t)
+	require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+	b.forget()
+	return b
+}
+
 // plugged is a bench with a server, without keys, that runs and has such ports.
 func plugged(t *testing.T) *bench {
 	b := withPorts(newBench(t, false))
@@ -101,10 +109,19 @@ func TestPortsThatAreNotPluggedInTime(t *testing.T) {
 	require.Empty(t, b.row.server.Networks)
 	require.Contains(t, b.row.fault.Message, "Virtual Interface creation failed")
 
+	// One that the network service gives up is not waited for.
+	b = onPorts(t)
+	b.inactive, b.portFailed = 1, true
+	in = b.accept(compute.OpCreate, compute.TaskScheduling, nil)
+	require.ErrorContains(t, b.run(compute.OpCreate, in, nil), "Virtual Interface creation failed: the network service gave up port")
+	b.early(in, subjects["spawn with ports"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+	require.Empty(t, b.ports)
+
 	for name, change := range map[string]func(*bench){
-		"the signal was lost":   func(b *bench) { b.inactive = 1 },
-		"it is not fatal":       func(b *bench) { b.inactive, b.plugOptional = 2, true },
-		"nobody waits for them": func(b *bench) { b.inactive, b.plugWait = 2, 0 },
+		"it failed, not fatally": func(b *bench) { b.inactive, b.portFailed, b.plugOptional = 1, true, true },
+		"the signal was lost":    func(b *bench) { b.inactive = 1 },
+		"it is not fatal":        func(b *bench) { b.inactive, b.plugOptional = 2, true },
+		"nobody waits for them":  func(b *bench) { b.inactive, b.plugWait = 2, 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

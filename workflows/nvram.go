@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
@@ -64,10 +66,10 @@ func comingNVRAM(s compute.Server, bytes int64) *disk.ComingNVRAM {
 }
 
 // receiveNVRAM has the new machine's host copy the variables of the old one's UEFI.
-func (m *migration) receiveNVRAM(ctx workflow.Context, from compute.Agent) error {
+func (m *migration) receiveNVRAM(ctx workflow.Context, from compute.Agent, limit time.Duration) error {
 	file := m.to.server.NVRAM()
 	if file == "" {
 		return nil
 	}
-	return disk.ReceiveNVRAM.On(m.to.host).Do(ctx, disk.ReceiveNVRAMInput{Server: m.Server, Operation: m.Operation, File: file, From: from})
+	return disk.ReceiveNVRAM.On(m.to.host).TakenWithin(limit).Do(ctx, disk.ReceiveNVRAMInput{Server: m.Server, Operation: m.Operation, File: file, From: from})
 }

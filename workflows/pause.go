@@ -49,13 +49,18 @@ func (m *machine) switchPower(event string, do, undo durable.HostActivity[domain
 	in := domain.PauseInput{Server: m.Server}
 	return step{
 		event: event, host: &m.host,
-		do: func(ctx workflow.Context) error { return do.On(m.host).Do(ctx, in) },
-		undo: func(ctx workflow.Context) error {
-			err := undo.On(m.host).Do(ctx, in)
-			if err != nil && durable.FromTemporal(err).Kind == compute.Conflict {
-				return nil
-			}
-			return err
-		},
+		do:   func(ctx workflow.Context) error { return do.On(m.host).Do(ctx, in) },
+		undo: unlessOff(func(ctx workflow.Context) error { return undo.On(m.host).Do(ctx, in) }),
+	}
+}
+
+// unlessOff is an undo that takes nothing back from a guest that is off by then.
+func unlessOff(undo func(workflow.Context) error) func(workflow.Context) error {
+	return func(ctx workflow.Context) error {
+		err := undo(ctx)
+		if err != nil && durable.FromTemporal(err).Kind == compute.Conflict {
+			return nil
+		}
+		return err
 	}
 }

@@ -23,12 +23,6 @@ const (
 	mostUnderWay = 1000
 )
 
-// namedByServer are the kinds of things whose names another operation uses again: all others
-// but the files of each boot (compute.Server.BootFiles) derive from the operation that makes
-// the thing.
-var namedByServer = []compute.ThingKind{compute.ThingRunningDomain, compute.ThingDomain, compute.ThingTPMState, compute.ThingShareMount, compute.ThingShareAccess,
-	compute.ThingVolumeMount, compute.ThingVolumeMapping}
-
 // reaper removes what waits on the ledger and is due, all of it side by side. A removal may
 // take as long as its activity: it holds up neither the others, nor what becomes due
 // meanwhile, nor the operations that are to be started.
@@ -82,7 +76,7 @@ func (r *reaper) start(ctx workflow.Context, t compute.Thing, offers []compute.C
 	})
 }
 
-// startReaping starts one attempt: the ledger says when the next one is due.
+// startReaping starts one attempt, or a few at a cloud service: the ledger says when the next one is due. It may take as long as the activity.
 func startReaping(ctx workflow.Context, t compute.Thing, offers []compute.Credential) removalCall {
 	remove, err := removerOf(t)
 	if err != nil {
@@ -91,9 +85,9 @@ func startReaping(ctx workflow.Context, t compute.Thing, offers []compute.Creden
 	if t.OnHost() {
 		remove = remove.Once()
 	} else {
-		remove = remove.BestEffort()
+		remove = remove.ForAWhile()
 	}
-	if slices.Contains(namedByServer, t.Kind) {
+	if compute.NamedByServer(t.Kind) {
 		// Another operation may make it again at any time: what is not taken at once is asked
 		// for again, by what the ledger says then.
 		remove = remove.TakenWithin(stopWithin)

@@ -20,11 +20,11 @@ import (
 	"strongroom/durable"
 )
 
-// slowness lets what comes by a host's queue take a while. As a server does, it ends what
+// slowness lets what comes by a queue take a while. As a server does, it ends what
 // takes longer than its call allows.
 type slowness struct {
 	interceptor.WorkerInterceptorBase
-	host  compute.HostID
+	queue durable.Queue
 	takes time.Duration
 	dies  bool // the worker dies at it
 }
@@ -49,7 +49,7 @@ type slowOutbound struct {
 
 func (o *slowOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	options := workflow.GetActivityOptions(ctx)
-	if options.TaskQueue != durable.HostQueue(o.s.host) {
+	if options.TaskQueue != o.s.queue {
 		return o.Next.ExecuteActivity(ctx, name, args...)
 	}
 	limit, kind := options.StartToCloseTimeout, enumspb.TIMEOUT_TYPE_START_TO_CLOSE
@@ -123,7 +123,7 @@ func TestASlowRemovalHoldsNothingUp(t *testing.T) {
 	}
 	b.reapBeside(func(e *testsuite.TestWorkflowEnvironment) {
 		env = e
-		(&slowness{host: b.hosts[0], takes: takes}).arm(e)
+		(&slowness{queue: durable.HostQueue(b.hosts[0]), takes: takes}).arm(e)
 	})
 	require.Empty(t, b.files, "it was not cut off")
 	require.Equal(t, files, b.count(removal(compute.ThingDiskFile)), "each was tried once")
@@ -134,6 +134,20 @@ func TestASlowRemovalHoldsNothingUp(t *testing.T) {
 	b.reapAll()
 	require.Empty(t, b.ledger)
 	require.Empty(t, b.secrets, "keys go after what they open")
+}
+
+// A removal at a cloud service has time for several slow answers: without time to wait for the answer, what changes something
+// there is not sent at all, and what waits would wait for ever.
+func TestASlowCloudServiceIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := leftOnAHost(t)
+	b.fault = nil
+	slow := &slowness{queue: durable.CloudQueue, takes: 4 * time.Minute}
+	for range 2 { // keys go after what they open
+		b.reapBeside(slow.arm)
+	}
+	require.Empty(t, b.secrets)
+	require.Empty(t, b.ledger)
 }
 
 // A removal that never ends is given up as one that failed, and tried again later; one whose
@@ -149,7 +163,7 @@ func TestARemovalThatDoesNotEnd(t *testing.T) {
 			b := leftOnAHost(t)
 			b.fault = nil
 			files := len(b.files)
-			b.reapBeside((&slowness{host: b.hosts[0], takes: 24 * time.Hour, dies: how.dies}).arm)
+			b.reapBeside((&slowness{queue: durable.HostQueue(b.hosts[0]), takes: 24 * time.Hour, dies: how.dies}).arm)
 			require.Len(t, b.files, files)
 			for _, left := range b.ledger {
 				if left.Kind == compute.ThingDiskFile {

@@ -20,6 +20,9 @@ func Register(r worker.WorkflowRegistry) {
 		compute.OpPause:   Pause,
 		compute.OpUnpause: Unpause,
 
+		compute.OpSuspend: Suspend,
+		compute.OpResume:  Resume,
+
 		compute.OpCrashDump: CrashDump,
 
 		compute.OpCreateImage:  CreateImage,

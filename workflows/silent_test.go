@@ -98,7 +98,7 @@ func (h *silentBench) waitForIt() {
 			require.Equal(t, h.silentHost().String(), thing.Place)
 		default:
 			require.Equal(t, compute.BlockedByThings, thing.BlockedBy, thing.Name)
-			require.Contains(t, []compute.ThingKind{compute.ThingKeySecret, compute.ThingTrust}, thing.Kind)
+			require.Contains(t, []compute.ThingKind{compute.ThingKeySecret, compute.ThingTrust, compute.ThingPort}, thing.Kind)
 		}
 	}
 	require.Positive(t, waiting)
@@ -146,6 +146,7 @@ func TestA2ASilentHostUnderAnUndo(t *testing.T) {
 	for name, failing := range map[string]call{
 		"spawn":                        {name: domain.Start.Name, nth: 1},
 		"spawn delegated":              {name: domain.Start.Name, nth: 1},
+		"spawn with ports":             {name: domain.Start.Name, nth: 1},
 		"spawn of an encrypted image":  {name: disk.Create.Name, nth: 2},
 		"rebuild":                      {name: disk.Create.Name, nth: 3},
 		"rescue":                       {name: disk.Create.Name, nth: 1},
@@ -192,6 +193,32 @@ func TestA2ASilentHostUnderANewDomain(t *testing.T) {
 					require.Empty(h.t, h.broken)
 					require.Empty(h.t, h.audit())
 					require.Equal(h.t, []compute.PowerState{compute.PowerShutdown}, h.power())
+				})
+			})
+		})
+	}
+}
+
+// A2: a host that falls silent when an interface has just been plugged in there. Its port is nobody else's until the
+// guest has it no longer.
+func TestA2ASilentHostUnderANewInterface(t *testing.T) {
+	t.Parallel()
+	for name, arguments := range map[string]compute.InterfaceAttachArguments{"a new port": newInterface, "a user's port": broughtInterface} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWay(t, spawned, func(h *silentBench) {
+				in := h.accept(compute.OpInterfaceAttach, compute.TaskAttachingInterface, arguments)
+				h.fault = at(call{name: domain.Plug.Name, nth: 1}, fault{after: func() error { h.stopsAnswering(); return errBroken }})
+				require.Equal(h.t, errBroken.Message, durable.FromTemporal(h.run(compute.OpInterfaceAttach, in, h.arm)).Message)
+				require.Empty(h.t, h.row.current)
+				require.Empty(h.t, h.row.server.Networks)
+				require.Len(h.t, h.interfaces, 1, "nobody could take it from the guest")
+				require.Len(h.t, h.ports, 1)
+				h.t.Cleanup(func() {
+					require.Empty(h.t, h.interfaces)
+					require.Empty(h.t, h.ports)
+					require.Empty(h.t, h.broken)
+					require.Empty(h.t, h.audit())
 				})
 			})
 		})
@@ -277,12 +304,12 @@ func TestA2ASilentHostUnderARebuildOfAStoppedServer(t *testing.T) {
 	})
 }
 
-// A2, TPM-33: a delete on a silent host ends. Keys wait for what they open, but not on a host that an operator
+// A2, TPM-33: a delete on a silent host ends. Keys wait for what they open, and ports for the guest that uses them, but not on a host that an operator
 // says is down: the request's credential is good for them then, and gone when the janitor comes.
 func TestA2ASilentHostUnderADelete(t *testing.T) {
 	t.Parallel()
 	for name, setup := range map[string]func(*testing.T) *bench{
-		"encrypted": spawned, "stopped": stopped, "rescued": rescuedWith(sealedImage),
+		"encrypted": spawned, "stopped": stopped, "rescued": rescuedWith(sealedImage), "with ports": spawnedOnPorts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -291,13 +318,18 @@ func TestA2ASilentHostUnderADelete(t *testing.T) {
 				h.fault = at(call{name: record.Begin.Name, nth: 1}, fault{after: func() error { h.stopsAnswering(); h.saidToBeDown(); return nil }})
 				require.NoError(h.t, h.run(compute.OpDelete, in, h.arm))
 				require.True(h.t, h.row.deleted)
-				keys := 0
+				keys, ports := 0, 0
 				for _, thing := range h.ledger {
-					if thing.Kind == compute.ThingKeySecret && thing.State == compute.ThingWaiting {
+					switch {
+					case thing.State != compute.ThingWaiting:
+					case thing.Kind == compute.ThingKeySecret:
 						keys++
+					case thing.Kind == compute.ThingPort:
+						ports++
 					}
 				}
 				require.Equal(h.t, h.known, keys == 0)
+				require.Equal(h.t, !h.known && name == "with ports", ports == 2, "another server could get an address that a guest still has")
 				h.t.Cleanup(func() { h.gone(in) })
 			})
 		})

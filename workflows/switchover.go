@@ -102,7 +102,7 @@ func (s *switchover) makeDisks(ctx workflow.Context, task compute.TaskState) err
 	for _, i := range disks {
 		made.makes = append(made.makes, s.file(s.to.host, s.to.server.Disks[i].Name()))
 	}
-	made.do = func(ctx workflow.Context) error { return s.createDisks(ctx, disks) }
+	made.do = func(ctx workflow.Context) error { return s.createDisks(ctx, disks, 0) }
 	return s.take(ctx, s.withNVRAM(made, "", 0))
 }
 
@@ -125,11 +125,11 @@ func (s *switchover) recaching(ctx workflow.Context, disks []int, how cacheOn, d
 	return err
 }
 
-// createDisks makes the disks.
-func (s *switchover) createDisks(ctx workflow.Context, disks []int) error {
+// createDisks makes the disks. It fails where the host has not taken the work within a limit; 0: it is waited for.
+func (s *switchover) createDisks(ctx workflow.Context, disks []int, limit time.Duration) error {
 	var made []disk.CreateResult
-	if err := s.recaching(ctx, disks, hereOnly, func() (err error) {
-		made, err = s.tryDisks(ctx, disks)
+	if err := s.recaching(ctx, disks, cacheWithin(limit), func() (err error) {
+		made, err = s.tryDisks(ctx, disks, limit)
 		return err
 	}); err != nil {
 		return err
@@ -142,10 +142,10 @@ func (s *switchover) createDisks(ctx workflow.Context, disks []int) error {
 	return nil
 }
 
-func (s *switchover) tryDisks(ctx workflow.Context, disks []int) ([]disk.CreateResult, error) {
+func (s *switchover) tryDisks(ctx workflow.Context, disks []int, limit time.Duration) ([]disk.CreateResult, error) {
 	calls := make([]durable.Future[disk.CreateResult], len(disks))
 	for c, i := range disks {
-		calls[c] = s.to.createDisk(ctx, s.to.server.Disks[i])
+		calls[c] = s.to.createDisk(ctx, s.to.server.Disks[i], limit)
 	}
 	return awaitAll(ctx, calls)
 }

@@ -41,6 +41,7 @@ var things = map[compute.ThingKind]thing{
 	compute.ThingCachedImage:      {onHost: &disk.Remove},
 	compute.ThingTPMState:         {onHost: &tpm.Remove},
 	compute.ThingShareMount:       {onHost: &mount.Remove},
+	compute.ThingPluggedPort:      {onHost: &domain.Remove},
 	compute.ThingPort:             {inCloud: &port.Remove, byName: true},
 	compute.ThingVolumeMapping:    {onHost: &volume.Remove},
 	compute.ThingVolumeMount:      {onHost: &volume.Remove},

@@ -207,7 +207,7 @@ func (b *bringBack) comeUpHere(ctx workflow.Context) error {
 
 // plugPorts binds the server's ports to the host, before anything is brought there.
 func (b *bringBack) plugPorts(ctx workflow.Context) error {
-	if !b.server.HasPorts() {
+	if !b.server.UsesPorts() {
 		return nil
 	}
 	return b.take(ctx, step{event: "bind_ports", undo: b.releasePorts, do: func(ctx workflow.Context) error {

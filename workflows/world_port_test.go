@@ -35,11 +35,16 @@ func (w *world) registerPorts(r registry) {
 			return port.LookResult{}, nil
 		}
 		w.inactive--
+		if w.portFailed {
+			return port.LookResult{Inactive: in.Ports[:1], Failed: in.Ports[:1]}, nil
+		}
 		return port.LookResult{Inactive: in.Ports[:1]}, nil
 	})
 	register(w, r, port.Remove, func(_ context.Context, in compute.Removal) (none, error) {
 		for key, power := range w.domains {
-			if _, instance, _ := strings.Cut(key, " "); power == compute.PowerRunning && instance == w.row.server.InstanceName() && w.interfaces[portOf(in.Thing)] && !w.nowhere[portOf(in.Thing)] {
+			host, instance, _ := strings.Cut(key, " ")
+			off := slices.ContainsFunc(w.hosts, func(id compute.HostID) bool { return id.String() == host && (w.forced[id] || w.fencedOff[id]) })
+			if power == compute.PowerRunning && !off && instance == w.row.server.InstanceName() && (w.interfaces[portOf(in.Thing)] || w.plugged[portOf(in.Thing)]) {
 				w.broken = append(w.broken, "a port went before the domain that is plugged into it")
 			}
 		}
@@ -59,6 +64,7 @@ func (w *world) registerPorts(r registry) {
 			return none{}, compute.Errorf(compute.Conflict, "the guest does not give it up")
 		}
 		delete(w.interfaces, in.Network.Port.ID.String())
+		delete(w.plugged, in.Network.Port.ID.String())
 		return none{}, nil
 	})
 	register(w, r, record.DropPort, func(_ context.Context, in record.DropPortInput) (none, error) {
@@ -67,14 +73,11 @@ func (w *world) registerPorts(r registry) {
 		if !in.Undo && !w.holds(in.OperationInput) && gone == nil {
 			return none{}, record.Superseded()
 		}
-		if in.Undo {
-			w.nowhere[in.Port.String()] = true
-		}
 		if in.Undo && !w.holds(in.OperationInput) {
 			return none{}, nil
 		}
 		w.row.server.Networks = slices.DeleteFunc(slices.Clone(w.row.server.Networks), func(n compute.Network) bool {
-			return n.HasPort() && *n.Port.ID == in.Port
+			return n.PortExists() && *n.Port.ID == in.Port
 		})
 		return none{}, nil
 	})
@@ -99,7 +102,7 @@ func (w *world) registerPortMoves(r registry) {
 	each := func(in port.MoveInput, do func(name string)) (port.MoveResult, error) {
 		out := port.MoveResult{Networks: slices.Clone(in.Networks)}
 		for i, n := range in.Networks {
-			if !n.HasPort() {
+			if !n.PortExists() {
 				continue
 			}
 			if in.Host == w.unpluggable {
@@ -125,7 +128,7 @@ func (w *world) registerPortMoves(r registry) {
 			}
 			delete(w.prepared[name], in.Host)
 			w.ports[name] = in.Host + " " + cmp.Or(in.Zone, zone)
-			for _, host := range in.Not {
+			for _, host := range in.Withdraw {
 				delete(w.prepared[name], host)
 			}
 		})
@@ -142,7 +145,7 @@ func (w *world) registerPortMoves(r registry) {
 // to the host, or, of a guest that comes running, prepared for it.
 func (w *world) plugs(host string, networks []compute.Network, running bool) {
 	for _, n := range networks {
-		if !n.HasPort() {
+		if !n.PortExists() {
 			continue
 		}
 		name := w.portNames[*n.Port.ID]
@@ -179,7 +182,7 @@ func portOf(t compute.Thing) string {
 }
 
 func (w *world) clearPorts() {
-	if w.row.server.HasPorts() {
+	if w.row.server.UsesPorts() {
 		w.row.server.Networks = []compute.Network{}
 	}
 }

@@ -70,6 +70,8 @@ type world struct {
 	exports    map[string]bool                         // "<host> <server>/<folder>"
 	uses       map[string]bool                         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
 	expected   string                                  // the host from which a running server is expected
+	encrypts   bool                                    // hosts encrypt the memory of guests that are suspended
+	suspended  map[string]bool                         // guests whose memory is on disk, by their key in domains
 	halted     map[string]bool                         // guests that were paused to go on elsewhere, by their key in domains
 	lost       bool                                    // guests that leave do not come
 	notThere   map[compute.HostID]bool                 // hosts that stop the guest when they come back: it was said that it does not run there
@@ -99,13 +101,13 @@ type world struct {
 	prepared      map[string]map[string]bool // the hosts' names at which each has an inactive binding
 	unpluggable   string                     // the name of a host that can plug none
 	interfaces    map[string]bool            // ids of the ports that the domain has
-	nowhere       map[string]bool            // those of them whose attachment was undone: a device may stay that leads nowhere
 	clings        bool                       // its guest gives no device up
 	// plugWait is how long creates wait for their ports, plugOptional: they go on without; inactive is how often these are looked
 	// at before they are active.
 	plugWait     time.Duration
 	plugOptional bool
 	inactive     int
+	portFailed   bool // the network service gave up the first of them
 	stuck        bool // what is mounted cannot be unmounted
 	holdsOn      bool // a guest that runs gives no share back
 	audited      notes
@@ -164,14 +166,14 @@ func newWorld(encrypted bool) *world {
 	w := &world{
 		operations: map[compute.OperationID]*compute.Operation{}, events: map[string]string{},
 		claims: map[compute.OperationID]compute.HostID{}, down: map[compute.HostID]bool{}, stale: map[compute.HostID]bool{}, forced: map[compute.HostID]bool{}, fencedOff: map[compute.HostID]bool{}, shown: map[string]compute.OperationID{}, ledger: map[compute.Sighting]compute.Thing{},
-		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{},
+		secrets: map[string]compute.SecretID{}, files: map[string]bool{}, domains: map[string]compute.PowerState{}, suspended: map[string]bool{},
 		cancelRunning: func(context.Context, compute.ServerID) error { return nil },
 		booted:        map[string]compute.DiskRole{},
 		runsOn:        map[string][]string{},
 		startedBy:     map[string]compute.OperationID{},
 		lent:          map[string]bool{}, tpms: map[string]bool{}, ids: map[string]int{}, cut: map[string]bool{}, trusts: map[string]string{},
 		images: map[string]*storedImage{}, exports: map[string]bool{}, uses: map[string]bool{}, owned: map[string]bool{},
-		mounts: map[string]bool{}, plugged: map[string]bool{}, interfaces: map[string]bool{}, nowhere: map[string]bool{}, access: map[string]bool{}, ports: map[string]string{},
+		mounts: map[string]bool{}, plugged: map[string]bool{}, interfaces: map[string]bool{}, access: map[string]bool{}, ports: map[string]string{},
 		portNames: map[compute.PortID]string{}, prepared: map[string]map[string]bool{},
 		locks: map[string][]compute.SecretID{}, nvram: map[string]string{}, slots: keySlots{}, stored: map[string]string{}, states: map[string]string{},
 		halted: map[string]bool{}, notThere: map[compute.HostID]bool{}, marks: map[string]mark{}, began: map[compute.OperationID]time.Time{},

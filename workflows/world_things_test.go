@@ -168,6 +168,19 @@ func (w *world) registerHost(r registry) {
 	})
 	registerOnHost(w, r, domain.Pause, w.switchPower(compute.PowerRunning, compute.PowerPaused))
 	registerOnHost(w, r, domain.Unpause, w.switchPower(compute.PowerPaused, compute.PowerRunning))
+	registerOnHost(w, r, domain.Suspend, func(ctx context.Context, in domain.SuspendInput) (none, error) {
+		name := hostOf(ctx) + " " + compute.InstanceName(in.Server)
+		if in.Encrypted && !w.encrypts {
+			return none{}, compute.Errorf(compute.Conflict, "its memory would lie in clear")
+		}
+		if now := w.domains[name]; now == compute.PowerRunning || now == compute.PowerPaused {
+			w.domains[name], w.suspended[name] = compute.PowerShutdown, true
+		}
+		if !w.suspended[name] {
+			return none{}, compute.Errorf(compute.Conflict, "it is off")
+		}
+		return none{}, nil
+	})
 	registerOnHost(w, r, domain.InjectNMI, func(ctx context.Context, in domain.InjectNMIInput) (none, error) {
 		now := w.domains[hostOf(ctx)+" "+compute.InstanceName(in.Server)]
 		if now != compute.PowerRunning && now != compute.PowerPaused {
@@ -249,12 +262,15 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	name := host + " " + in.Server.InstanceName()
 	w.startedBy[name] = in.Operation
 	for _, n := range in.Server.Networks {
-		if n.HasPort() {
+		if n.PortExists() {
 			w.plugged[n.Port.ID.String()] = true
 		}
 	}
 	if w.domains[name] == compute.PowerRunning {
 		return domain.PowerResult{PowerState: compute.PowerRunning}, nil
+	}
+	if in.Suspended && !w.suspended[name] {
+		return domain.PowerResult{}, compute.Errorf(compute.Conflict, "its memory is not there")
 	}
 	if root, ok := in.Server.RootDisk(); ok && w.touched > 0 {
 		return domain.PowerResult{PowerState: compute.PowerShutdown, Unchecked: []compute.DiskID{root.ID}}, nil
@@ -295,6 +311,7 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	}
 	w.made(compute.ThingDomain, host, in.Server.InstanceName())
 	w.made(compute.ThingDiskFile, host, consoleLog(in.Server.ID))
+	delete(w.suspended, name)
 	w.domains[name], w.locks[name], w.runs = compute.PowerRunning, in.Server.Secrets(), in.Server.Image.ID
 	w.booted[name], w.runsOn[name] = in.Server.Attached()[0].Role, nil
 	for _, d := range in.Server.Attached() {
@@ -335,6 +352,11 @@ func (w *world) registerRemovals(r registry) {
 			if _, defined := w.domains[name]; defined && !elsewhose {
 				w.domains[name], w.locks[name] = compute.PowerShutdown, nil
 			}
+			return none{}, nil
+		}
+		if in.Thing.Kind == compute.ThingPluggedPort { // a guest that keeps the device has no link
+			id, _, _ := strings.Cut(in.Thing.Name, "/")
+			delete(w.interfaces, id)
 			return none{}, nil
 		}
 		delete(w.domains, hostOf(ctx)+" "+in.Thing.Name)

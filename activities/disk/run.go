@@ -108,8 +108,6 @@ func (e Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 // runLimited runs a command that reads what a user made; the error of one that met its
 // limits is an imagefile.ErrCost too.
 func (e Exec) runLimited(ctx context.Context, c Command) ([]byte, error) {
-	runtime.LockOSThread() // as in Run
-	defer runtime.UnlockOSThread()
 	cmd, err := imagefile.Command(ctx, e.Limits, c.Image, c.Name, c.Args...)
 	if err != nil {
 		return nil, &CommandError{Name: c.Name + " " + c.verb(), Err: err}

@@ -79,9 +79,12 @@ type Config struct {
 	InstancesDir string    // the folders with the servers' disks and console logs
 	RunDir       string    // sockets of consoles, locks; short: at most 60 bytes
 	QEMUDir      string    // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
-	VNC          bool      // machines have a screen
-	Hosts        Arrivals  // to which running servers move; nil: none do
-	Overseer     Overseer  // of these moves; nil: nobody
+	SaveDir      string    // libvirt's folder with the memory of suspended guests, "": save of QEMUDir
+	// EncryptedState says that what servers have on this host, InstancesDir, is on an encrypted volume.
+	EncryptedState bool
+	VNC            bool     // machines have a screen
+	Hosts          Arrivals // to which running servers move; nil: none do
+	Overseer       Overseer // of these moves; nil: nobody
 	// MigrationStall is how long such a move may send nothing; 0: five minutes.
 	MigrationStall time.Duration
 	VirtType       string             // "kvm" or "qemu", see Client.ChooseVirtType
@@ -127,6 +130,9 @@ func New(cfg Config) (*Activities, error) {
 	}
 	if cfg.QEMUDir == "" {
 		cfg.QEMUDir = qemuFolder
+	}
+	if cfg.SaveDir == "" {
+		cfg.SaveDir = filepath.Join(cfg.QEMUDir, "save")
 	}
 	if cfg.UnplugTimeout == 0 {
 		cfg.UnplugTimeout = defaultUnplugTimeout

@@ -20,6 +20,9 @@ var (
 		Summary: func(in PauseInput) string { return "pause domain " + compute.InstanceName(in.Server) }}
 	Unpause = durable.HostActivity[PauseInput, durable.None]{Name: "domain.Unpause",
 		Summary: func(in PauseInput) string { return "resume domain " + compute.InstanceName(in.Server) }}
+	Suspend = durable.HostActivity[SuspendInput, durable.None]{Name: "domain.Suspend",
+		Bulk:    true, // it takes as long as the guest's memory takes to be written
+		Summary: func(in SuspendInput) string { return "suspend domain " + compute.InstanceName(in.Server) }}
 	InjectNMI = durable.HostActivity[InjectNMIInput, durable.None]{Name: "domain.InjectNMI",
 		Summary: func(in InjectNMIInput) string { return "interrupt domain " + compute.InstanceName(in.Server) }}
 	AttachShare = durable.HostActivity[ShareInput, durable.None]{Name: "domain.AttachShare",
@@ -76,6 +79,7 @@ func (a *Activities) Register(r durable.Registry) {
 	Stop.Register(r, a.Stop)
 	Pause.Register(r, durable.NoResult(a.Pause))
 	Unpause.Register(r, durable.NoResult(a.Unpause))
+	Suspend.Register(r, durable.NoResult(a.Suspend))
 	InjectNMI.Register(r, durable.NoResult(a.InjectNMI))
 	AttachShare.Register(r, durable.NoResult(a.AttachShare))
 	DetachShare.Register(r, durable.NoResult(a.DetachShare))
@@ -103,6 +107,9 @@ type StartInput struct {
 	// NewTPM says that no guest has used the vTPM yet: state that does not open is what
 	// a setup left that was killed, and is made anew.
 	NewTPM bool `json:"new_tpm,omitempty"`
+	// Suspended says that the guest goes on where domain.Suspend halted it. Any other start is a boot, and discards
+	// the memory that a guest was suspended with.
+	Suspended bool `json:"suspended,omitempty"`
 }
 
 // StopInput asks that a server's domain is shut off: by its power button, and

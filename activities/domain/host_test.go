@@ -123,7 +123,8 @@ func setupOn(t *testing.T, dir, netns string, image guestImage) *host {
 	h.Activities, err = domain.New(domain.Config{
 		Client: &domain.Client{Socket: h.daemon.Socket()}, Keys: h.keys, Images: h.disks, Exports: h.disks, Devices: h.disks,
 		InstancesDir: h.disks.InstancesDir, RunDir: filepath.Join(dir, "run"), VirtType: "qemu",
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		SaveDir: filepath.Join(dir, "lv", "lib", "qemu", "save"),
+		Logger:  slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
 	h.disks.Copies = h.Activities

@@ -16,7 +16,6 @@ import (
 type InterfaceInput struct {
 	Server  compute.ServerID `json:"server"`
 	Network compute.Network  `json:"network"`
-	Brief   bool             `json:"brief,omitempty"` // its guest has no more than some seconds to give it up
 }
 
 const (
@@ -43,10 +42,13 @@ func (a *Activities) Plug(ctx context.Context, in InterfaceInput) error {
 	}
 	err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 		if err := eachDocument(l, in, func(dom libvirt.Domain, at libvirt.DomainDeviceModifyFlags, has *libvirtxml.DomainInterface) error {
-			if has != nil {
-				return nil
+			switch {
+			case has == nil:
+				return gone(l.DomainAttachDeviceFlags(dom, text, uint32(at)))
+			case isCutOff(*has): // a guest kept it when it was to go
+				return setLink(l, dom, at, *has, nil)
 			}
-			return gone(l.DomainAttachDeviceFlags(dom, text, uint32(at)))
+			return nil
 		}); err != nil {
 			return err
 		}
@@ -72,7 +74,7 @@ func (a *Activities) plugged(in InterfaceInput) *libvirtxml.DomainInterface {
 // Unplug is the activity domain.Unplug: it ensures that a server's domain does not have an interface.
 // A guest that runs is asked, and has UnplugTimeout to give it up. Conflict: it did not, or is paused.
 func (a *Activities) Unplug(ctx context.Context, in InterfaceInput) error {
-	if !in.Network.HasPort() {
+	if !in.Network.PortExists() {
 		return compute.Errorf(compute.Invalid, "server %s: the interface has no port", in.Server)
 	}
 	unlock, err := a.lock(ctx, in.Server)
@@ -80,15 +82,41 @@ func (a *Activities) Unplug(ctx context.Context, in InterfaceInput) error {
 		return err
 	}
 	defer unlock()
-	timeout := a.UnplugTimeout
-	if in.Brief {
-		timeout = min(timeout, briefUnplug)
-	}
+	return a.unplug(ctx, in, a.UnplugTimeout)
+}
+
+// unplug is Unplug, by who has the server's lock, with a time-out.
+func (a *Activities) unplug(ctx context.Context, in InterfaceInput, timeout time.Duration) error {
 	g := giveUp{
 		phase: "unplug", timeout: timeout, again: unplugAgain,
 		kept: compute.Errorf(compute.Conflict, "Device detach failed for port %s: its guest did not give the device up within %s", in.Network.Port.ID, timeout),
 	}
 	return g.await(ctx, func(ask bool) (bool, error) { return a.askToUnplug(ctx, in, ask) })
+}
+
+// cutOff takes the link from an interface that a guest keeps.
+func (a *Activities) cutOff(ctx context.Context, in InterfaceInput) error {
+	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
+		return eachDocument(l, in, func(dom libvirt.Domain, at libvirt.DomainDeviceModifyFlags, has *libvirtxml.DomainInterface) error {
+			if has == nil || at != libvirt.DomainDeviceModifyLive {
+				return nil
+			}
+			return setLink(l, dom, at, *has, &libvirtxml.DomainInterfaceLink{State: "down"})
+		})
+	})
+}
+
+// isCutOff reports whether an interface has no link: cutOff alone takes one.
+func isCutOff(i libvirtxml.DomainInterface) bool { return i.Link != nil && i.Link.State == "down" }
+
+// setLink changes the link of an interface; nil: it is up.
+func setLink(l *libvirt.Libvirt, dom libvirt.Domain, at libvirt.DomainDeviceModifyFlags, has libvirtxml.DomainInterface, link *libvirtxml.DomainInterfaceLink) error {
+	has.Link = link
+	text, err := has.Marshal()
+	if err != nil {
+		return compute.Errorf(compute.Corrupt, "what libvirt says of an interface cannot be written: %w", err)
+	}
+	return gone(l.DomainUpdateDeviceFlags(dom, text, at))
 }
 
 // askToUnplug asks the domain's guest for the interface where ask says so, and reports whether the guest has it. Once

@@ -52,15 +52,20 @@ func (h plugTest) port(t *testing.T, mac string) domain.InterfaceInput {
 	}}
 }
 
-// taps gives the interfaces of the server's domain, as libvirt has them now or, inactive, from the next start on.
-func (h plugTest) taps(t *testing.T, view libvirt.DomainXMLFlags) (n int) {
+// document is the server's domain, as libvirt has it now or, inactive, from the next start on.
+func (h plugTest) document(t *testing.T, view libvirt.DomainXMLFlags) (text string) {
 	t.Helper()
-	require.NoError(t, h.Client.Do(t.Context(), func(l *libvirt.Libvirt) error {
-		text, err := l.DomainGetXMLDesc(libvirt.Domain{UUID: libvirt.UUID(h.server.ID.UUID)}, view)
-		n = strings.Count(text, "<interface ")
+	require.NoError(t, h.Client.Do(t.Context(), func(l *libvirt.Libvirt) (err error) {
+		text, err = l.DomainGetXMLDesc(libvirt.Domain{UUID: libvirt.UUID(h.server.ID.UUID)}, view)
 		return err
 	}))
-	return n
+	return text
+}
+
+// taps counts the interfaces in a document.
+func (h plugTest) taps(t *testing.T, view libvirt.DomainXMLFlags) int {
+	t.Helper()
+	return strings.Count(h.document(t, view), "<interface ")
 }
 
 func TestPlug(t *testing.T) {
@@ -124,9 +129,64 @@ func TestAGuestThatDoesNotAnswerToAnUnplug(t *testing.T) {
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "did not give the device up within 3s")
 	require.Equal(t, 1, h.taps(t, 0))
+
+	require.NoError(t, h.Remove(t.Context(), ofPluggedPort(one)), "its port goes")
+	require.Equal(t, 1, h.taps(t, 0))
+	require.Contains(t, h.document(t, 0), "<link state='down'/>")
+	require.NoError(t, h.Plug(t.Context(), one))
+	require.NotContains(t, h.document(t, 0), "<link state='down'/>")
+
 	_, err = h.Stop(t.Context(), domain.StopInput{Server: h.server.ID})
 	require.NoError(t, err)
 	require.NoError(t, h.Unplug(t.Context(), one))
+}
+
+// What waits to be taken from a domain is left to a guest that was booted since: that has what its server has.
+func TestRemoveOfAPluggedPort(t *testing.T) {
+	t.Parallel()
+	h := setupPlug(t, idle)
+	h.UnplugTimeout = 3 * time.Second
+	one := h.port(t, "02:00:00:00:00:12")
+	waits := ofPluggedPort(one)
+	require.NoError(t, h.Remove(t.Context(), waits), "there is no domain")
+	waits.Thing.State, waits.Thing.Since = compute.ThingWaiting, time.Now().Add(-time.Hour)
+	began := waits.Thing.Since.Add(-time.Minute)
+	_, err := h.Start(t.Context(), domain.StartInput{Server: h.server, Operation: "op-1", Began: began})
+	require.NoError(t, err)
+	require.NoError(t, h.Plug(t.Context(), one))
+	require.NoError(t, h.Remove(t.Context(), waits))
+	require.Contains(t, h.document(t, 0), "<link state='down'/>", "the guest does not answer")
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: h.server.ID})
+	require.NoError(t, err)
+	require.NoError(t, h.Remove(t.Context(), waits))
+	require.Zero(t, h.taps(t, libvirt.DomainXMLInactive))
+
+	// A suspended guest has it when it is resumed, and a resume is no boot.
+	_, err = h.Start(t.Context(), domain.StartInput{Server: h.server, Operation: "op-2", Began: began})
+	require.NoError(t, err)
+	require.NoError(t, h.Plug(t.Context(), one))
+	require.NoError(t, h.Suspend(t.Context(), domain.SuspendInput{Server: h.server.ID}))
+	err = h.Remove(t.Context(), waits)
+	require.Equal(t, compute.Unavailable, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "is suspended")
+	_, err = h.Start(t.Context(), domain.StartInput{Server: h.server, Operation: "op-3", Began: time.Now(), Suspended: true})
+	require.NoError(t, err)
+	require.Equal(t, 1, h.taps(t, 0))
+	require.NoError(t, h.Remove(t.Context(), waits))
+	require.Contains(t, h.document(t, 0), "<link state='down'/>")
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: h.server.ID})
+	require.NoError(t, err)
+
+	h.server.Networks = append(h.server.Networks, one.Network)
+	_, err = h.Start(t.Context(), domain.StartInput{Server: h.server, Operation: "op-4", Began: time.Now()})
+	require.NoError(t, err)
+	require.NoError(t, h.Remove(t.Context(), waits))
+	require.Equal(t, 1, h.taps(t, 0))
+	require.NotContains(t, h.document(t, 0), "<link state='down'/>")
+}
+
+func ofPluggedPort(in domain.InterfaceInput) compute.Removal {
+	return removal(in.Server, compute.ThingPluggedPort, compute.PortUse(*in.Network.Port.ID, in.Server))
 }
 
 // A guest goes on elsewhere with its devices where they were plugged: on the ports that it has, which are as many as the

@@ -18,7 +18,8 @@ const (
 	markPrefix = "strongroom-start"
 )
 
-// starter is who started a domain. began is zero where it does not say.
+// starter is who started a domain, and when the operation began that booted its guest: a resume boots none. began is zero
+// where it does not say.
 type starter struct {
 	op    compute.OperationID
 	began time.Time
@@ -65,11 +66,14 @@ func (a *Activities) startedBy(ctx context.Context, server compute.ServerID) (by
 }
 
 // mark notes that a domain runs because of an operation: one that ran already has the mark
-// of whoever started it.
+// of whoever started it. Without a time, its guest is one that was booted before.
 func (a *Activities) mark(ctx context.Context, server compute.ServerID, by starter) error {
 	known, err := a.startedBy(ctx, server)
 	if err != nil || known.op == by.op || by.op == "" {
 		return err
+	}
+	if by.began.IsZero() {
+		by.began = known.began
 	}
 	return a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 		text := "<operation" + by.attribute() + ">" + escaped(string(by.op)) + "</operation>"

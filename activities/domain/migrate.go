@@ -109,6 +109,10 @@ const (
 	hearPatience = 30 * time.Second
 	// forcedDowntime is how long a guest may stand still whose migration is forced to complete.
 	forcedDowntime = 5 * time.Minute
+	// emulatedDowntime is how long a guest may stand still that QEMU emulates. A QEMU before 9.0 loses writes between two looks for
+	// what such a guest has written, and the guest goes on with old memory, or crashes. With this, the first look is nearly
+	// always the last one, for which the guest is halted.
+	emulatedDowntime = 3 * time.Second
 )
 
 // Migrate is the activity domain.Migrate: it moves a running server to another host, which
@@ -175,6 +179,8 @@ type departure struct {
 	flags  libvirt.DomainMigrateFlags
 	wish   compute.Wish // that was done, or is about to be
 
+	emulated bool // its processors are
+
 	refused atomic.Pointer[error] // why a stream to the other host may not go on
 
 	sent    int64     // bytes, as they were seen last
@@ -222,9 +228,15 @@ func (d *departure) canLeave() error {
 	if err := doc.Unmarshal(text); err != nil || doc.Devices == nil {
 		return compute.Errorf(compute.Corrupt, "what libvirt says of its machine cannot be read")
 	}
+	d.emulated = doc.Type == "qemu"
 	for _, v := range doc.Devices.Disks {
 		if v.Source == nil || v.Source.File == nil {
 			return compute.Errorf(compute.Conflict, "its disk %s is no file", v.Serial)
+		}
+	}
+	for _, v := range doc.Devices.Interfaces {
+		if isCutOff(v) { // the machine that is made for it there has no such device
+			return compute.Errorf(compute.Conflict, "its guest keeps a network device that was taken from the server: a hard reboot, or a stop and a start, ends that")
 		}
 	}
 	return nil
@@ -239,9 +251,7 @@ func (d *departure) run(ctx context.Context) (arrived bool, err error) {
 		return false, err
 	}
 	defer p.close()
-	stop := d.limited()
-	cookie, doc, err := d.l.DomainMigrateBegin3Params(d.domain(), nil, uint32(d.flags))
-	stop()
+	cookie, doc, err := d.begin()
 	if err != nil {
 		return false, err
 	}
@@ -266,6 +276,17 @@ func (d *departure) run(ctx context.Context) (arrived bool, err error) {
 		d.Logger.WarnContext(ctx, "the domain of a server that has moved is still there", "server", d.Server, "error", err)
 	}
 	return true, nil
+}
+
+// begin gives what libvirt tells the other host's.
+func (d *departure) begin() (cookie []byte, doc string, err error) {
+	defer d.limited()()
+	if d.emulated && d.wish != compute.WishComplete {
+		if err := d.l.DomainMigrateSetMaxDowntime(d.domain(), uint64(emulatedDowntime/time.Millisecond), 0); err != nil {
+			return nil, "", err
+		}
+	}
+	return d.l.DomainMigrateBegin3Params(d.domain(), nil, uint32(d.flags))
 }
 
 var errNotTaken = compute.Errorf(compute.NoHost, "the guest did not start on the other host")

@@ -16,6 +16,9 @@ import (
 // qemuFolder is libvirt's own folder that QEMU's user owns: it tells who that is.
 const qemuFolder = "/var/lib/libvirt/qemu"
 
+// DefaultSaveDir is where libvirt keeps the memory of suspended guests.
+const DefaultSaveDir = qemuFolder + "/save"
+
 // moveFolder is the folder with the sockets of a server that is on its way.
 func (a *Activities) moveFolder(id compute.ServerID) string {
 	return filepath.Join(a.RunDir, id.String()+".move")

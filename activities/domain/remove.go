@@ -22,6 +22,10 @@ import (
 // left alone where another operation than the thing's started the domain: its owner started
 // the server again meanwhile. A domain that does not say who started it is stopped.
 //
+// Of a plugged_port it ensures that the domain has no interface on the port. A guest that runs has some seconds to give the
+// device up; from one that it keeps the link is taken: what the guest sends goes nowhere, and nothing comes. One that waited to be removed is
+// left alone where the guest was booted since: it has the interfaces then that its server has. Unavailable: the guest is suspended.
+//
 // Of a hypervisor_secret it ensures that libvirt knows none of that id, nor any that is
 // lent to the thing's server. Whoever is lent one holds the server's lock for as long as it
 // is needed, so only those are taken back that nobody needs any more.
@@ -55,6 +59,12 @@ func (a *Activities) removal(in compute.Removal, server compute.ServerID) (func(
 			return nil, compute.Errorf(compute.Invalid, "%s is not the domain of server %s", name, server)
 		}
 		return func(ctx context.Context) error { return a.stop(ctx, in.Thing, server) }, nil
+	case compute.ThingPluggedPort:
+		id, of, err := compute.ParsePortUse(name)
+		if err != nil || of != server {
+			return nil, compute.Errorf(compute.Invalid, "%s is no port of server %s", name, server)
+		}
+		return func(ctx context.Context) error { return a.takePort(ctx, in.Thing, server, id) }, nil
 	case compute.ThingHypervisorSecret:
 		id, err := uuid.Parse(name)
 		if err != nil {
@@ -85,6 +95,31 @@ func (a *Activities) stop(ctx context.Context, running compute.Thing, server com
 		return err
 	}
 	return a.letGo(ctx, server)
+}
+
+// takePort takes the interface on a port from a domain, or its link where the guest keeps the device.
+func (a *Activities) takePort(ctx context.Context, t compute.Thing, server compute.ServerID, id compute.PortID) error {
+	switch by, err := a.startedBy(ctx, server); {
+	case err != nil:
+		return err
+	case t.WaitedBefore(by.began):
+		a.Logger.InfoContext(ctx, "left the interfaces of a guest that was booted since one was to go", "server", server, "port", id, "by", by.op)
+		return nil
+	}
+	in := InterfaceInput{Server: server, Network: compute.Network{Port: &compute.Port{ID: &id}}}
+	at, err := a.suspension(ctx, server)
+	if err != nil {
+		return err
+	}
+	if at.saved && !at.runs {
+		return compute.Errorf(compute.Unavailable, "server %s: its guest is suspended, and has port %s when it is resumed", server, id)
+	}
+	err = a.unplug(ctx, in, min(briefUnplug, a.UnplugTimeout))
+	if !compute.Is(err, compute.Conflict) {
+		return err
+	}
+	a.Logger.WarnContext(ctx, "a guest keeps a device whose port goes; its link is taken", "server", server, "port", id, "error", err)
+	return a.cutOff(ctx, in)
 }
 
 func (a *Activities) forgetSecret(ctx context.Context, server compute.ServerID, id compute.SecretID) error {

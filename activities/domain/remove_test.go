@@ -190,6 +190,8 @@ func TestRemoveRefuses(t *testing.T) {
 	for name, in := range map[string]compute.Removal{
 		"another's that runs":     removal(server, compute.ThingRunningDomain, compute.InstanceName(other)),
 		"another server's domain": removal(server, compute.ThingDomain, compute.InstanceName(other)),
+		"another server's port":   removal(server, compute.ThingPluggedPort, compute.PortUse(compute.PortID{UUID: uuid.New()}, other)),
+		"no port":                 removal(server, compute.ThingPluggedPort, server.String()),
 		"no id of a secret":       removal(server, compute.ThingHypervisorSecret, "secret"),
 		"another kind":            removal(server, compute.ThingDiskFile, server.String()+"/disk"),
 		"no server":               removal(compute.ServerID{}, compute.ThingDomain, compute.InstanceName(compute.ServerID{})),

@@ -24,10 +24,10 @@ import (
 // Where the image under a disk may have changed, the domain is not started, and the result
 // names the disk: to read all of an image is no short work (M5).
 //
-// Invalid: libvirt refuses the machine; Corrupt: a passphrase does not open its
-// disk or TPM state, or a disk is not there; NotFound: no such network on this
-// host; NoHost: QEMU does not run the machine here; otherwise as the key
-// manager says.
+// Conflict: a suspended guest was to go on, and its memory is not there; Invalid: libvirt
+// refuses the machine; Corrupt: a passphrase does not open its disk or TPM state, or a disk is
+// not there; NotFound: no such network on this host; NoHost: QEMU does not run the machine
+// here; otherwise as the key manager says.
 func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, error) {
 	s := in.Server
 	unlock, err := a.lock(ctx, s.ID)
@@ -56,7 +56,14 @@ func (a *Activities) Start(ctx context.Context, in StartInput) (PowerResult, err
 	if err != nil {
 		return PowerResult{}, err
 	}
-	if err := a.mark(ctx, s.ID, starter{in.Operation, in.Began}); err != nil {
+	by := starter{in.Operation, in.Began}
+	if in.Suspended { // its memory is used up: what is left of it is of a start that was cut off
+		by.began = time.Time{}
+		if err := a.Client.Do(ctx, func(l *libvirt.Libvirt) error { return discardSaved(l, s.ID) }); err != nil {
+			return PowerResult{}, err
+		}
+	}
+	if err := a.mark(ctx, s.ID, by); err != nil {
 		return PowerResult{}, err
 	}
 	if err := a.takeBack(ctx, s.ID, ids(loans(s, in.Keys))); err != nil {
@@ -88,6 +95,9 @@ func (a *Activities) resume(ctx context.Context, in StartInput) error {
 // boot opens the disks that the host decrypts, and starts the domain. They are closed
 // again where it does not start, and its keys forgotten.
 func (a *Activities) boot(ctx context.Context, in StartInput) error {
+	if err := a.checkSuspended(ctx, in); err != nil { // before keys are read for it: whoever asks may not have them
+		return err
+	}
 	devices, err := a.Devices.OpenDevices(ctx, in.Keys.Disks, in.Server)
 	if err != nil {
 		return err
@@ -153,8 +163,10 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 		}
 	}()
 	err = a.Client.Finish(ctx, func(l *libvirt.Libvirt) error {
-		if _, err := l.DomainDefineXML(doc); err != nil {
-			return err
+		if !in.Suspended { // else libvirt has the document that the guest runs with
+			if _, err := l.DomainDefineXML(doc); err != nil {
+				return err
+			}
 		}
 		for i, n := range needs {
 			if err := a.Client.lend(ctx, l, n, passphrases[i]); err != nil {
@@ -170,9 +182,16 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 	if err != nil {
 		return err
 	}
+	how := libvirt.DomainStartForceBoot // without the memory that it was suspended with, if it was
+	if in.Suspended {
+		how = libvirt.DomainNone
+	}
 	for attempt := 1; ; attempt++ {
+		if err := a.checkSuspended(ctx, in); err != nil {
+			return err
+		}
 		err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
-			_, err := l.DomainCreateWithFlags(libvirt.Domain{UUID: libvirt.UUID(s.ID.UUID)}, 0)
+			_, err := l.DomainCreateWithFlags(libvirt.Domain{UUID: libvirt.UUID(s.ID.UUID)}, uint32(how))
 			return err
 		})
 		switch {

@@ -30,7 +30,7 @@ func TestStopAll(t *testing.T) {
 		}
 		require.NoError(t, h.Pause(t.Context(), domain.PauseInput{Server: paused.ID}))
 	}
-	client := &domain.Client{Socket: h.Client.Socket, Timeout: 10 * time.Second}
+	client := &domain.Client{Socket: h.Client.Socket, Timeout: time.Minute}
 	stop := func() error { return domain.StopAll(t.Context(), client, slog.New(slog.DiscardHandler)) }
 	off := func() {
 		t.Helper()

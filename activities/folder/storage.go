@@ -29,7 +29,7 @@ func Storage(dir string) (uuid.UUID, error) {
 	}
 	draft := path + "." + uuid.NewString()
 	defer func() { _ = os.Remove(draft) }()
-	if err := WriteSynced(draft, []byte(uuid.NewString()+"\n")); err != nil {
+	if err := writeSynced(draft, []byte(uuid.NewString()+"\n")); err != nil {
 		return uuid.Nil, err
 	}
 	// A link is made whole, or not at all where another host was first.
@@ -54,8 +54,8 @@ func readStorage(path string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// WriteSynced writes a file that others may read, and has it on disk. Its name is not, nor is it whole after a crash.
-func WriteSynced(path string, data []byte) error {
+// writeSynced writes a file that others may read, and has it on disk. Its name is not, nor is it whole after a crash.
+func writeSynced(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err

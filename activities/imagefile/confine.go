@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,6 +95,14 @@ func Command(ctx context.Context, l Limits, image *os.File, name string, args ..
 	c.Cmd.Dir = "/"
 	c.Cmd.Env = []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
 	return c, nil
+}
+
+// Run is exec.Cmd's, and ends with this process.
+func (c *Confined) Run() error {
+	// The kernel's signal for that comes when the thread that forked ends: this one stays.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return c.Cmd.Run()
 }
 
 // CheckConfinement says why programs that read images cannot be confined on this machine.

@@ -183,7 +183,7 @@ func (a *Activities) Names(ctx context.Context, in NamesInput) (NamesResult, err
 	var out NamesResult
 	err := fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
 		var err error
-		out.Names, err = q.OpenNames(ctx, schema.OpenNamesParams{Place: in.Place, Kind: in.Kind, After: in.After, Most: compute.SeenPage})
+		out.Names, err = q.OpenNames(ctx, schema.OpenNamesParams{Place: in.Place, Kind: in.Kind, After: in.After, Late: compute.ComesLate(in.Kind), Most: compute.SeenPage})
 		if len(out.Names) == compute.SeenPage {
 			out.Next = out.Names[len(out.Names)-1]
 		}

@@ -115,7 +115,12 @@ func noteSeen(ctx context.Context, q *schema.Queries, in NoteSeenInput, kind com
 	gone, err := q.NamesReleasedSince(ctx, schema.NamesReleasedSinceParams{
 		Since: began.Add(-commitTime), Places: places, Kind: kind, Names: unknown,
 	})
-	return slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(gone, name) }), err
+	unknown = slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(gone, name) })
+	if err != nil || !compute.ComesLate(kind) || len(unknown) == 0 {
+		return unknown, err
+	}
+	late, err := q.WaitAgain(ctx, schema.WaitAgainParams{Place: in.Place, Kind: kind, Names: unknown})
+	return slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(late, name) }), err
 }
 
 // placesOf are the places on the ledger of which a place shows things: the states of vTPMs (TPM-39) and the files that a

@@ -348,6 +348,46 @@ func TestNames(t *testing.T) {
 	require.Equal(t, []string{"0002", "0003", "0004", "0007"}, first.Names[:4])
 }
 
+// A port of a user's that Neutron bound for a server after it had been unbound is unbound once more.
+func TestPortsThatWereBoundLate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	owner := b.idle()
+	server := compute.ServerID{UUID: owner.ID}
+	name := func() string { return compute.PortUse(compute.PortID{UUID: uuid.New()}, server) }
+	late, taken, old, foreign := name(), name(), name(), name()
+	of := func(name string) compute.Thing { return thing(owner, compute.ThingPort, compute.PlaceNetworks, name) }
+	release := func(things ...compute.Thing) {
+		b.present(things...)
+		b.write(func(q *schema.Queries) error { return ledger.Release(b.Ctx, q, things) })
+	}
+	release(of(late), of(taken), of(old))
+	b.present(of(taken)) // it was attached again
+	b.Exec(`UPDATE ledger SET released_at = now() - interval '5 minutes' WHERE state = 'released'`)
+	b.Exec(`UPDATE ledger SET released_at = now() - interval '2 days' WHERE name = $1`, old)
+	known, err := b.Names(b.Ctx, ledger.NamesInput{Place: compute.PlaceNetworks, Kind: compute.ThingPort})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{late, taken}, known.Names)
+
+	audit, err := b.StartAudit(b.Ctx, ledger.StartAuditInput{})
+	require.NoError(t, err)
+	in := ledger.NoteSeenInput{Audit: audit.Audit, Place: compute.PlaceNetworks}
+	for _, name := range []string{late, taken, foreign} {
+		in.Seen = append(in.Seen, compute.Seen{Kind: compute.ThingPort, Name: name})
+	}
+	got, err := b.NoteSeen(b.Ctx, in)
+	require.NoError(t, err)
+	require.Len(t, got.Unowned, 1)
+	require.Equal(t, foreign, got.Unowned[0].Name)
+	due, err := b.Due(b.Ctx, ledger.DueInput{})
+	require.NoError(t, err)
+	require.Len(t, due.Things, 1)
+	require.Equal(t, late, due.Things[0].Name)
+	again, err := b.NoteSeen(b.Ctx, in)
+	require.NoError(t, err)
+	require.Equal(t, got, again)
+}
+
 // TPM-39: the states of vTPMs that a host sees are those of all hosts that share the storage: none
 // of them is nobody's. Of disks, and of other hosts, that is not so.
 func TestAuditOfTPMStatesThatHostsShare(t *testing.T) {

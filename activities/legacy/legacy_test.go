@@ -123,7 +123,7 @@ func TestMoveLegacyKeyCutOff(t *testing.T) {
 		err := b.DB.QueryRow(b.Ctx, `SELECT coalesce(bool_or(pg_terminate_backend(pid)), false) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&cut)
 		return err == nil && cut
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Error(t, <-failed)
 	require.NoError(t, tx.Rollback(b.Ctx))
 	b.untouched(in, key)

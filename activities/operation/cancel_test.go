@@ -128,7 +128,7 @@ func TestA3TwoHundredDeletesThatWaitHoldUpNothing(t *testing.T) {
 			}
 		}
 		return true
-	}, 5*time.Minute, 200*time.Millisecond)
+	}, 10*time.Minute, 200*time.Millisecond)
 
 	op := b.operation(b.server(), compute.OpCreate)
 	janitor := start("", watch)

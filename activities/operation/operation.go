@@ -27,6 +27,8 @@ type Activities struct {
 	ImageKeys ImageKeys
 	// Shares are looked at beside the watch; nil: they are not.
 	Shares Shares
+	// Ports are looked at beside the watch; nil: they are not.
+	Ports Ports
 	// Seals are kept up to date by the watch; nil: they are not.
 	Seals Seals
 	// Retention is how long the database keeps deleted servers; 0: for ever.
@@ -43,6 +45,12 @@ type ImageKeys interface {
 // Shares looks at the shares of servers (sharewatch.Watch). It may take its time: the shared file
 // systems service may be slow.
 type Shares interface {
+	Pass(ctx context.Context) error
+}
+
+// Ports looks at the ports of servers that have changed (portwatch.Watch). It may take its time: the network service
+// may be slow.
+type Ports interface {
 	Pass(ctx context.Context) error
 }
 

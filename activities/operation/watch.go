@@ -60,7 +60,10 @@ func (a *Activities) Watch(ctx context.Context, in WatchInput) (WatchResult, err
 		beside.Go(func() { a.watchImageKeys(work, cmp.Or(in.Every, watchEvery)) })
 	}
 	if a.Shares != nil {
-		beside.Go(func() { a.watchShares(work, cmp.Or(in.Every, watchEvery)) })
+		beside.Go(func() { a.watchBeside(work, "the shares of servers", a.Shares.Pass, cmp.Or(in.Every, watchEvery)) })
+	}
+	if a.Ports != nil {
+		beside.Go(func() { a.watchBeside(work, "the ports of servers", a.Ports.Pass, cmp.Or(in.Every, watchEvery)) })
 	}
 	for {
 		if a.pass(work) {
@@ -99,14 +102,13 @@ func (a *Activities) watchImageKeys(ctx context.Context, every time.Duration) {
 	}
 }
 
-// watchShares looks at the shares of servers until ctx ends, beside the passes, which must not wait
-// for the shared file systems service.
-func (a *Activities) watchShares(ctx context.Context, every time.Duration) {
+// watchBeside looks at something until ctx ends, beside the passes, which must not wait for the service that has it.
+func (a *Activities) watchBeside(ctx context.Context, what string, pass func(context.Context) error, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := a.Shares.Pass(ctx); err != nil && ctx.Err() == nil {
-			a.Logger.WarnContext(ctx, "watch: the shares of servers could not be looked at", "error", err)
+		if err := pass(ctx); err != nil && ctx.Err() == nil {
+			a.Logger.WarnContext(ctx, "watch: they could not be looked at", "what", what, "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -52,6 +52,8 @@ type LookInput struct {
 // LookResult names those of the ports that are not active.
 type LookResult struct {
 	Inactive []ID `json:"inactive,omitempty"`
+	// Failed are those of them that the network service gave up.
+	Failed []ID `json:"failed,omitempty"`
 }
 
 // Activities are what workflows call of the network service.
@@ -128,8 +130,11 @@ func (a *Activities) Look(ctx context.Context, in LookInput) (LookResult, error)
 		if at < 0 {
 			return LookResult{}, Missing(id)
 		}
-		if has[at].Status != StatusActive {
+		if has[at].Status != StatusActive && !has[at].Disabled {
 			out.Inactive = append(out.Inactive, id)
+		}
+		if has[at].Status == StatusError {
+			out.Failed = append(out.Failed, id)
 		}
 	}
 	return out, nil

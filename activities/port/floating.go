@@ -27,7 +27,7 @@ func Reached(ctx context.Context, s Service, networks []compute.Network) ([]comp
 	service, has := s.(FloatingAddresses)
 	var ids []ID
 	for _, n := range networks {
-		if n.HasPort() && len(n.Port.Addresses) > 0 {
+		if n.PortExists() && len(n.Port.Addresses) > 0 {
 			ids = append(ids, *n.Port.ID)
 		}
 	}
@@ -40,7 +40,7 @@ func Reached(ctx context.Context, s Service, networks []compute.Network) ([]comp
 	}
 	out := slices.Clone(networks)
 	for i, n := range out {
-		if !n.HasPort() {
+		if !n.PortExists() {
 			continue
 		}
 		reached := *n.Port

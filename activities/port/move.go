@@ -26,8 +26,8 @@ type MoveInput struct {
 	Networks []compute.Network `json:"networks"` // its interfaces, of which some may have ports
 	Host     string            `json:"host"`     // as the network service knows it
 	Zone     string            `json:"zone"`     // its availability zone; "": as before
-	// Not are hosts at which Bind leaves no binding: where the ports were, or were prepared for.
-	Not []string `json:"not,omitempty"`
+	// Withdraw are hosts at which Bind leaves no binding: where the ports were, or were prepared for.
+	Withdraw []string `json:"not,omitempty"`
 }
 
 // MoveResult are the server's interfaces as they are plugged at the host.
@@ -55,7 +55,7 @@ func (a *Activities) Prepare(ctx context.Context, in MoveInput) (MoveResult, err
 }
 
 // Bind is the activity port.Bind: it ensures that each of a server's ports is bound to the host, and to
-// none of in.Not. The errors are those of Prepare.
+// none of in.Withdraw. The errors are those of Prepare.
 func (a *Activities) Bind(ctx context.Context, in MoveInput) (MoveResult, error) {
 	return in.each(func(at BindInput, n compute.Network) (compute.Network, error) {
 		if err := a.Service.Activate(ctx, at); err != nil && !compute.Is(err, compute.NotFound) { // else it is not prepared
@@ -68,7 +68,7 @@ func (a *Activities) Bind(ctx context.Context, in MoveInput) (MoveResult, error)
 		if err != nil {
 			return n, at.noHost(err)
 		}
-		for _, host := range in.Not {
+		for _, host := range in.Withdraw {
 			if host == in.Host {
 				continue
 			}
@@ -87,7 +87,7 @@ func (a *Activities) Bind(ctx context.Context, in MoveInput) (MoveResult, error)
 func (in MoveInput) each(do func(BindInput, compute.Network) (compute.Network, error)) (MoveResult, error) {
 	out := MoveResult{Networks: slices.Clone(in.Networks)}
 	for i, n := range in.Networks {
-		if !n.HasPort() {
+		if !n.PortExists() {
 			continue
 		}
 		at := BindInput{Credential: compute.Credential{ProjectID: in.Project}, Port: *n.Port.ID, Server: in.Server, Host: in.Host, Zone: in.Zone}

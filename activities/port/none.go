@@ -29,6 +29,26 @@ func (None) Groups(context.Context, compute.Credential, []string) ([]GroupID, er
 	return nil, none()
 }
 
+// GroupNames implements Service.
+func (None) GroupNames(context.Context, compute.Credential, []GroupID) (map[GroupID]string, error) {
+	return nil, none()
+}
+
+// ServerGroups implements Service.
+func (None) ServerGroups(context.Context, compute.Credential, string, compute.ServerID) ([]compute.SecurityGroup, error) {
+	return nil, none()
+}
+
+// AddGroup implements Service.
+func (None) AddGroup(context.Context, compute.Credential, compute.ServerID, string) error {
+	return none()
+}
+
+// RemoveGroup implements Service.
+func (None) RemoveGroup(context.Context, compute.Credential, compute.ServerID, string) error {
+	return none()
+}
+
 // Get implements Service.
 func (None) Get(context.Context, compute.Credential, ID) (Port, error) { return Port{}, none() }
 

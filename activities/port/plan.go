@@ -11,12 +11,33 @@ import (
 )
 
 // Plan checks what a request asks of interfaces, as Nova does before anything is made, and gives
-// them as the server is to have them. NotFound: a network, port or security group is not there for the
-// credential; Invalid: it is no use, or no address of it; Conflict: a port is in use, or it is not clear which
-// network is meant; Forbidden: an external network, or more ports than the project
-// may have.
-func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.NetworkRequest) ([]compute.Network, error) {
-	p := planner{service: s, cred: cred, names: in.Groups, known: map[NetworkID]Network{}}
+// them as each server is to have them, and for how many of the servers that are asked for there are ports and
+// addresses now: of those no fewer than in.Least. NotFound: a network, port or security group is not there for the
+// credential; Invalid: it is no use, or no address of it, or none is left; Conflict: a port is in use, or it is not
+// clear which network is meant; Forbidden: an external network, or more ports than the project may have. An address
+// that is taken is Invalid for servers that are to be made, and a Conflict for one that is there.
+func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.NetworkRequest) (planned []compute.Network, servers int, err error) {
+	p := planner{service: s, cred: cred, names: in.Groups, hostname: in.Hostname, external: in.External, create: in.Most > 0, known: map[NetworkID]Network{}}
+	if planned, err = p.all(ctx, in); err != nil {
+		return nil, 0, err
+	}
+	if servers, err = fitting(ctx, s, cred, planned, max(in.Least, 1), max(in.Most, 1)); err != nil {
+		return nil, 0, err
+	}
+	if reached, err := Reached(ctx, s, planned); err == nil { // they are only shown, and seen again with the next event
+		planned = reached
+	}
+	return planned, servers, nil
+}
+
+// all plans all interfaces; nil: there is no network.
+func (p *planner) all(ctx context.Context, in compute.NetworkRequest) ([]compute.Network, error) {
+	if len(in.Groups) > 0 { // also where no port is made for them
+		var err error
+		if p.groups, err = p.service.Groups(ctx, p.cred, in.Groups); err != nil {
+			return nil, err
+		}
+	}
 	asked := in.Networks
 	if in.Automatic || in.Required {
 		only, err := p.automatic(ctx, in.Required)
@@ -24,12 +45,6 @@ func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.Ne
 			return nil, err
 		}
 		asked = only
-	}
-	if len(in.Groups) > 0 && slices.ContainsFunc(asked, func(n compute.RequestedNetwork) bool { return n.Port == "" }) {
-		var err error
-		if p.groups, err = s.Groups(ctx, cred, in.Groups); err != nil {
-			return nil, err
-		}
 	}
 	out := []compute.Network{}
 	for _, n := range asked {
@@ -40,21 +55,27 @@ func Plan(ctx context.Context, s Service, cred compute.Credential, in compute.Ne
 		if id := planned.Port.ID; id != nil && slices.ContainsFunc(out, func(o compute.Network) bool { return o.Port.ID != nil && *o.Port.ID == *id }) {
 			return nil, compute.PortInUse(*id)
 		}
+		if address := planned.Port.FixedIP; address != "" && slices.ContainsFunc(out, func(o compute.Network) bool { return o.UUID == planned.UUID && sameAddress(o.Port.FixedIP, address) }) {
+			return nil, p.taken(address, "")
+		}
+		if err := (compute.Server{Networks: out}).CheckMAC(planned); err != nil {
+			return nil, err
+		}
 		out = append(out, planned)
 	}
-	if reached, err := Reached(ctx, s, out); err == nil { // they are only shown, and seen again with the next event
-		out = reached
-	}
-	return out, checkQuota(ctx, s, cred, out)
+	return out, nil
 }
 
 // planner is a Plan under way.
 type planner struct {
-	service Service
-	cred    compute.Credential
-	groups  []GroupID
-	names   []string // of these
-	known   map[NetworkID]Network
+	service  Service
+	cred     compute.Credential
+	groups   []GroupID
+	names    []string // of these
+	create   bool     // of servers; else they are for one that is there
+	hostname string   // of the server, as far as it is known
+	external bool     // he may have servers on external networks of other projects
+	known    map[NetworkID]Network
 }
 
 // automatic gives the one network that there is for the credential's project; nil: there is none.
@@ -85,12 +106,21 @@ func (p *planner) plan(ctx context.Context, n compute.RequestedNetwork) (compute
 	}
 	network, err := p.network(ctx, id)
 	if err == nil {
-		err = network.CheckAttachable(p.cred)
+		err = network.CheckAttachable(p.cred, p.external)
 	}
 	if err == nil && n.FixedIP != "" {
-		err = network.checkAddress(n.FixedIP)
+		if err = network.checkAddress(n.FixedIP); err == nil {
+			err = p.checkFree(ctx, id, n.FixedIP)
+		}
 	}
-	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: p.groups, GroupNames: p.names, Label: network.Name}}.TellsOf(network.told()), err
+	groups, names := p.groups, p.names
+	if err == nil && network.Unsecured { // the default group is everywhere, and nothing that its user asked for
+		if slices.ContainsFunc(names, func(name string) bool { return name != compute.DefaultGroup }) {
+			err = Ungroupable()
+		}
+		groups, names = nil, nil
+	}
+	return compute.Network{UUID: id.String(), Tag: n.Tag, Port: &compute.Port{FixedIP: n.FixedIP, Groups: groups, GroupNames: names, Label: network.Name}}.TellsOf(network.told()), err
 }
 
 // brought plans an interface on a port that its user made.
@@ -102,6 +132,9 @@ func (p *planner) brought(ctx context.Context, n compute.RequestedNetwork) (comp
 	found, err := p.service.Get(ctx, p.cred, id)
 	if err == nil {
 		err = found.CheckUsable(compute.ServerID{})
+	}
+	if err == nil {
+		err = found.CheckNamed(p.hostname, p.hostname)
 	}
 	if err != nil {
 		return compute.Network{}, err
@@ -191,7 +224,8 @@ func (p Port) Plugged(n compute.Network) compute.Network {
 	if p.MTU != 0 {
 		known.MTU = p.MTU
 	}
-	known.Addresses = p.addresses(known.Addresses)
+	known.Addresses, known.Secured = p.addresses(known.Addresses), append([]GroupID{}, p.Groups...)
+	slices.SortFunc(known.Secured, func(a, b GroupID) int { return slices.Compare(a.UUID[:], b.UUID[:]) }) // else each look could change it
 	n.MAC, n.Port, known.Status = p.MAC, &known, p.Status
 	return n
 }
@@ -199,7 +233,7 @@ func (p Port) Plugged(n compute.Network) compute.Network {
 // Deleted gives a server's interface on a port that is no longer in the network service.
 func Deleted(n compute.Network) compute.Network {
 	known := *n.Port
-	known.Addresses, known.Status = nil, StatusDown
+	known.Addresses, known.Secured, known.Status = nil, []GroupID{}, StatusDown
 	n.Port = &known
 	return n
 }

@@ -30,6 +30,7 @@ type (
 // carries an address of the service or what it wrote. Unavailable: it did not answer, or
 // not to the purpose. All methods may be called at once, also from several processes.
 type Service interface {
+	SecurityGroups
 	// Network gives a network with its subnets, as the credential's project sees it.
 	Network(ctx context.Context, cred compute.Credential, id NetworkID) (Network, error)
 	// Networks gives all networks that the credential's project may put servers on: its own
@@ -38,6 +39,9 @@ type Service interface {
 	// Groups finds security groups of the credential's project by name or id, in the order
 	// that is asked for. NotFound: there is none; Conflict: several have the name.
 	Groups(ctx context.Context, cred compute.Credential, names []string) ([]GroupID, error)
+	// GroupNames gives the names of security groups that the credential sees; others, and those that are gone, are left out.
+	// With an error, too, it may give some.
+	GroupNames(ctx context.Context, cred compute.Credential, ids []GroupID) (map[GroupID]string, error)
 	// Get gives a port of the credential's project.
 	Get(ctx context.Context, cred compute.Credential, id ID) (Port, error)
 	// Ensure ensures that there is one port of the name in the credential's project, and
@@ -87,7 +91,8 @@ type Network struct {
 	MTU       int       `json:"mtu"` // bytes; 0: not known
 	External  bool      `json:"external,omitempty"`
 	Shared    bool      `json:"shared,omitempty"`
-	Subnets   []Subnet  `json:"subnets"` // by their ids in order
+	Unsecured bool      `json:"unsecured,omitempty"` // its ports have no security groups
+	Subnets   []Subnet  `json:"subnets"`             // by their ids in order
 }
 
 // Subnet is a range of addresses of a network.
@@ -117,7 +122,9 @@ type Port struct {
 	MAC       string    `json:"mac_address"` // "fa:16:3e:…"
 	Addresses []Address `json:"fixed_ips"`
 	Groups    []GroupID `json:"security_groups"`
+	DNSName   string    `json:"dns_name"`        // "": none, or the service names none
 	Status    string    `json:"status"`          // StatusActive: traffic flows; else DOWN, BUILD, ERROR
+	Disabled  bool      `json:"disabled"`        // its user lets nothing pass (admin_state_up): it never becomes active
 	Device    string    `json:"device_id"`       // the server that has it; "": none
 	Host      string    `json:"host"`            // to which it is bound; "": none, or not for the credential to see
 	VIF       VIF       `json:"vif"`             // zero unless strongroom bound it or looks by itself
@@ -131,10 +138,12 @@ type Tagged struct {
 	VLAN int `json:"vlan_id"`
 }
 
-// The status of a port that its host has plugged, and of one that it has not.
+// The status of a port that its host has plugged, of one that it has not, and of one that the service cannot serve there: of the last
+// it tells by network-vif-plugged, failed.
 const (
 	StatusActive = "ACTIVE"
 	StatusDown   = "DOWN"
+	StatusError  = "ERROR"
 )
 
 // Address is an address of a port.

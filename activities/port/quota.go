@@ -16,21 +16,51 @@ type Quotas interface {
 // Unlimited is what PortsLeft gives where there is no limit.
 const Unlimited = math.MaxInt
 
-// checkQuota refuses, with Forbidden, more ports than the project may have. Where the service does not tell, it
-// says it once they are made.
-func checkQuota(ctx context.Context, s Service, cred compute.Credential, planned []compute.Network) error {
-	quotas, told := s.(Quotas)
-	made := 0
+// Limits is what a Service has whose networks tell how many addresses they have left.
+type Limits interface {
+	// AddressesLeft gives how many more ports a network has addresses for.
+	AddressesLeft(ctx context.Context, cred compute.Credential, network NetworkID) (int, error)
+}
+
+// fitting gives how many servers, of most, can have their ports: Forbidden where the project may not have those of
+// least of them, Invalid where a network has no addresses for them. What the service does not tell, it says
+// once they are made.
+func fitting(ctx context.Context, s Service, cred compute.Credential, planned []compute.Network, least, most int) (int, error) {
+	ports, addresses := 0, map[NetworkID]int{} // of each server
+	var networks []NetworkID                   // in order
 	for _, n := range planned {
-		if n.Port.ID == nil {
-			made++
+		if n.Port.ID != nil {
+			continue
+		}
+		ports++
+		id, err := parseNetwork(n.UUID)
+		if err != nil || n.Port.FixedIP != "" {
+			continue
+		}
+		if addresses[id]++; addresses[id] == 1 {
+			networks = append(networks, id)
 		}
 	}
-	if !told || made == 0 {
-		return nil
+	servers := most
+	if quotas, told := s.(Quotas); told && ports > 0 {
+		if left, err := quotas.PortsLeft(ctx, cred); err == nil {
+			servers = min(servers, left/ports)
+		}
 	}
-	if left, err := quotas.PortsLeft(ctx, cred); err == nil && left < made {
-		return OverQuota()
+	if servers < least {
+		return 0, OverQuota()
 	}
-	return nil
+	limits, told := s.(Limits)
+	for _, id := range networks {
+		if !told {
+			break
+		}
+		if left, err := limits.AddressesLeft(ctx, cred, id); err == nil {
+			servers = min(servers, left/addresses[id])
+		}
+		if servers < least {
+			return 0, Exhausted(id)
+		}
+	}
+	return servers, nil
 }

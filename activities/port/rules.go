@@ -2,6 +2,8 @@ package port
 
 import (
 	"net/netip"
+	"regexp"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -28,10 +30,10 @@ func (in BindInput) Check() error {
 }
 
 // CheckAttachable refuses, as Nova does, a network that servers cannot be on: Forbidden for an
-// external one that is another project's, Invalid for one without a subnet.
-func (n Network) CheckAttachable(cred compute.Credential) error {
+// external one that is another project's, unless the requester may have servers there; Invalid for one without a subnet.
+func (n Network) CheckAttachable(cred compute.Credential, external bool) error {
 	switch {
-	case n.External && !n.Shared && n.ProjectID != cred.ProjectID:
+	case n.External && !external && !n.Shared && n.ProjectID != cred.ProjectID:
 		return compute.Errorf(compute.Forbidden, "It is not allowed to create an interface on external network %s", n.ID)
 	case len(n.Subnets) == 0:
 		return compute.Errorf(compute.Invalid, "Network %s requires a subnet in order to boot instances on.", n.ID)
@@ -49,6 +51,29 @@ func (p Port) CheckUsable(server compute.ServerID) error {
 		return compute.Errorf(compute.Invalid, "Port %s requires a FixedIP in order to be used.", p.ID)
 	}
 	return nil
+}
+
+// CheckNamed refuses, as Nova does, a port to which its user gave another name in DNS than a server's hostname, of which "" is
+// not known. called is what the refusal calls the server.
+func (p Port) CheckNamed(called, hostname string) error {
+	name := DNSName(hostname)
+	if name == "" || p.DNSName == "" || p.DNSName == name {
+		return nil
+	}
+	return compute.Errorf(compute.Invalid, "Port %s not usable for instance %s. Value %s assigned to dns_name attribute does not match instance's hostname %s",
+		p.ID, called, p.DNSName, name)
+}
+
+var ofDNS = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// DNSName is a server's hostname as Neutron takes and keeps it; "": Neutron would refuse it, as one whose last part is a number.
+func DNSName(hostname string) string {
+	name := strings.ToLower(hostname)
+	last := strings.LastIndex(name, ".")
+	if !ofDNS.MatchString(name) || last >= 0 && strings.Trim(name[last+1:], "0123456789") == "" {
+		return ""
+	}
+	return name
 }
 
 // CheckBound refuses, with Conflict, a binding that no host here can plug.
@@ -91,8 +116,10 @@ func AmbiguousGroup(name string) error {
 
 // Taken is the error for an address that another port has.
 func Taken(address netip.Addr) error {
-	return compute.Errorf(compute.Conflict, "Fixed IP %s is already in use.", address)
+	return compute.Errorf(compute.Conflict, takenText, address)
 }
+
+const takenText = "Fixed IP %s is already in use."
 
 // Outside is the error for an address that is none of a network's.
 func Outside(address string, network NetworkID) error {

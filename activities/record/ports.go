@@ -38,7 +38,7 @@ func savePorts(ctx context.Context, q *schema.Queries, server compute.ServerID, 
 		return nil
 	}
 	for _, n := range networks {
-		if !n.HasPort() {
+		if !n.PortExists() {
 			continue
 		}
 		taken, err := q.TakePort(ctx, schema.TakePortParams{PortID: *n.Port.ID, ServerID: server})
@@ -76,7 +76,7 @@ func (a *Activities) DropPort(ctx context.Context, in DropPortInput) error {
 	return a.decide(ctx, decision{
 		OperationInput: in.OperationInput, close: in.Close, do: drop,
 		alreadyDecided: func(q *schema.Queries) (bool, error) {
-			has, err := q.HasPort(ctx, schema.HasPortParams{PortID: in.Port, ServerID: in.Server})
+			has, err := q.ServerHasPort(ctx, schema.ServerHasPortParams{PortID: in.Port, ServerID: in.Server})
 			return !has, err
 		},
 	})

@@ -8,14 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 
+	"strongroom/activities/folder"
 	"strongroom/compute"
 )
 
 // maxState bounds the state of a TPM. swtpm's is some ten KiB.
-const maxState = 64 << 20
+const maxState = 4 << 20
 
 // maxFiles bounds how many files and folders a state has. swtpm's has three.
 const maxFiles = 1000
@@ -44,22 +45,23 @@ func packFiles(dir string, permanent bool) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	files := 0
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == dir || entry.Name() == lockName || isOurs(strings.TrimSuffix(entry.Name(), ".new")) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." || entry.Name() == lockName || isOurs(strings.TrimSuffix(entry.Name(), ".new")) {
 			return err
 		}
-		if permanent && !entry.IsDir() && !isPermanent(path) {
+		if permanent && !entry.IsDir() && !isPermanent(name) {
 			return nil
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
 		}
 		if entry.IsDir() {
 			return packDir(w, name, entry, permanent)
 		}
 		files++
-		return packFile(w, name, path, maxState-int64(out.Len()))
+		return packFile(w, root, name, maxState-int64(out.Len()))
 	})
 	if err == nil && files == 0 {
 		err = errEmpty
@@ -79,23 +81,18 @@ func packDir(w *tar.Writer, name string, entry fs.DirEntry, timeless bool) error
 	return w.WriteHeader(header)
 }
 
-// packFile packs the file that has a name now: another one may have it a moment later.
-func packFile(w *tar.Writer, name, path string, room int64) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
-		return compute.Errorf(compute.Corrupt, "%s is neither a file nor a folder", name)
+// packFile packs the file that has a name now: another one may have it a moment later. The folders are swtpm's user's, who may put a
+// symbolic link into their place: no file that is outside is packed.
+func packFile(w *tar.Writer, root *os.Root, name string, room int64) error {
+	f, info, err := folder.OpenIn(root, name)
+	if errors.Is(err, folder.ErrNoFile) {
+		return compute.Errorf(compute.Corrupt, "%w", err)
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return compute.Errorf(compute.Corrupt, "%s is neither a file nor a folder", name)
-	case info.Size() > room:
+	if info.Size() > room {
 		return compute.Errorf(compute.Corrupt, "it has more than %d MiB", maxState>>20)
 	}
 	header := &tar.Header{
@@ -110,15 +107,18 @@ func packFile(w *tar.Writer, name, path string, room int64) error {
 
 // unpack makes the files of a tar in a new folder, each owned by swtpm's user and group. A tar
 // may say that its files are larger than it is, or that they are many: it is not all believed.
+// Guests of other servers may have that user in their power: folders are given to it at the end, the inner ones first, so that nothing is
+// changed by a path of which a part is his.
 func (o Owner) unpack(data []byte, dir string) error {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return err
 	}
+	folders := []unpacked{{dir, 0o711}}
 	r := tar.NewReader(bytes.NewReader(data))
 	for files, size := 0, int64(0); ; files++ {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return errors.Join(os.Chmod(dir, 0o711), os.Chown(dir, o.UID, o.GID))
+			return o.give(folders)
 		}
 		if err != nil {
 			return compute.Errorf(compute.Corrupt, "it is no tar: %w", err)
@@ -129,33 +129,49 @@ func (o Owner) unpack(data []byte, dir string) error {
 		if size += h.Size; size > maxState || files == maxFiles {
 			return compute.Errorf(compute.Corrupt, "it has more than %d MiB or %d files", maxState>>20, maxFiles)
 		}
-		if err := o.unpackOne(h, r, filepath.Join(dir, h.Name)); err != nil { //nolint:gosec // the name is local
+		path, mode := filepath.Join(dir, h.Name), fs.FileMode(h.Mode).Perm() //nolint:gosec // the name is local
+		switch h.Typeflag {
+		case tar.TypeDir:
+			folders = append(folders, unpacked{path, mode})
+			err = os.Mkdir(path, 0o700)
+		case tar.TypeReg:
+			err = o.unpackFile(h, r, path, mode)
+		default:
+			err = compute.Errorf(compute.Corrupt, "%q is neither a file nor a folder", h.Name)
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-func (o Owner) unpackOne(h *tar.Header, data io.Reader, path string) error {
-	mode := fs.FileMode(h.Mode).Perm()
-	switch h.Typeflag {
-	case tar.TypeDir:
-		if err := os.Mkdir(path, 0o700); err != nil {
+// unpacked is a folder that is made, and the mode that it is to have.
+type unpacked struct {
+	path string
+	mode fs.FileMode
+}
+
+// give gives folders to swtpm's user: the last ones, which are in others, first.
+func (o Owner) give(folders []unpacked) error {
+	for _, f := range slices.Backward(folders) {
+		if err := errors.Join(os.Chmod(f.path, f.mode), os.Lchown(f.path, o.UID, o.GID)); err != nil {
 			return err
 		}
-	case tar.TypeReg:
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, data)
-		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-			return err
-		}
-		if err := os.Chtimes(path, h.ModTime, h.ModTime); err != nil {
-			return err
-		}
-	default:
-		return compute.Errorf(compute.Corrupt, "%q is neither a file nor a folder", h.Name)
 	}
-	return errors.Join(os.Chmod(path, mode), os.Chown(path, o.UID, o.GID))
+	return nil
+}
+
+func (o Owner) unpackFile(h *tar.Header, data io.Reader, path string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, data)
+	if err == nil {
+		err = errors.Join(f.Chmod(mode), f.Chown(o.UID, o.GID))
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Chtimes(path, h.ModTime, h.ModTime)
 }

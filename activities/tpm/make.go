@@ -86,7 +86,7 @@ func (a *Activities) makeState(ctx context.Context, of compute.FreshTPM, passphr
 		state := filepath.Join(draft, stateDir)
 		err := os.Mkdir(state, 0o700)
 		if err == nil {
-			err = os.Chown(state, a.Owner.UID, a.Owner.GID)
+			err = os.Lchown(state, a.Owner.UID, a.Owner.GID) // the folder around it is his already
 		}
 		if err == nil {
 			err = a.setUp(ctx, state, passphrase)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/google/uuid"
 
@@ -59,16 +57,9 @@ func (a *Activities) Show(ctx context.Context, in ShowInput) error {
 		return err
 	}
 	defer unlock()
-	path := filepath.Join(a.dir(in.Server), shownName)
-	err = folder.WriteSynced(path+".new", []byte(in.Operation))
+	err = folder.ReplaceIn(a.dir(in.Server), shownName, []byte(in.Operation), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", in.Server)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err == nil {
-		err = syncDir(a.dir(in.Server))
 	}
 	if err != nil {
 		return failed(in.Server, err)
@@ -86,12 +77,12 @@ func (a *Activities) Shown(_ context.Context, in ShowInput) (ShownResult, error)
 		_, err := pack(a.dir(in.Server))
 		return seen(in.Server, err == nil, err)
 	}
-	text, err := os.ReadFile(filepath.Join(a.dir(in.Server), shownName))
+	text, err := folder.ReadIn(a.dir(in.Server), shownName)
 	return seen(in.Server, err == nil && string(text) == string(in.Operation), err)
 }
 
 func seen(server compute.ServerID, shown bool, err error) (ShownResult, error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEmpty) {
 		return ShownResult{}, failed(server, err)
 	}
 	return ShownResult{Shown: shown}, nil

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"strongroom/activities/folder"
 	"strongroom/compute"
 )
 
@@ -134,6 +135,8 @@ func (a *Activities) fetch(ctx context.Context, in RestoreInput) ([]byte, error)
 		return nil, err
 	case err != nil:
 		return nil, compute.Errorf(compute.Unavailable, "object %s broke off: %w", name, err)
+	case len(data) > maxState:
+		return nil, compute.Errorf(compute.Corrupt, "object %s is not the state of a TPM: it has more than %d MiB", name, maxState>>20)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != in.Stored.SHA256 {
 		return nil, compute.Errorf(compute.Corrupt, "object %s is not the state of the server's TPM: its sha256 is another one than %s", name, in.Stored.SHA256)
@@ -143,7 +146,7 @@ func (a *Activities) fetch(ctx context.Context, in RestoreInput) ([]byte, error)
 
 // readMark gives the mark of a state folder, an empty one where there is none.
 func readMark(dir string) (m mark) {
-	text, err := os.ReadFile(filepath.Join(dir, markName))
+	text, err := folder.ReadIn(dir, markName)
 	if err != nil || json.Unmarshal(text, &m) != nil {
 		return mark{}
 	}
@@ -155,7 +158,7 @@ func (m mark) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, markName), text, 0o600)
+	return folder.ReplaceIn(dir, markName, text, 0o600)
 }
 
 func (a *Activities) dir(server compute.ServerID) string {

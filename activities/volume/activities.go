@@ -29,12 +29,10 @@ type Keys interface {
 // Config of a host's volume.
 type Config struct {
 	Host  compute.HostID
-	Mount string // where its file system appears; "": this host has no such volume
-	// TPM is swtpm's folder, which libvirt has where it is: while the volume is open, a folder of it is mounted there. "": the
-	// states of vTPMs are not on the volume.
-	TPM  string
-	Run  string // a folder that is empty after each boot
-	Keys Keys
+	Mount string  // where its file system appears; "": this host has no such volume
+	Shown []Shown // what else is on it, and libvirt has elsewhere
+	Run   string  // a folder that is empty after each boot
+	Keys  Keys
 	// Guests tells how many guests run on this host. nil: none.
 	Guests func(ctx context.Context) (int, error)
 	Logger *slog.Logger
@@ -110,39 +108,6 @@ func isOn(device string, m initializer.Mapping) error {
 	return failed(err)
 }
 
-// hidesNothing sees that the folders in which the volume is to appear, and does not yet, are empty: what is there would be out of
-// sight.
-func (a *Activities) hidesNothing(m initializer.Mapping) error {
-	for _, at := range a.folders() {
-		mounted, err := m.IsMounted(at)
-		if err != nil {
-			return failed(err)
-		}
-		if mounted {
-			continue
-		}
-		if at == a.TPM && isFileSystem(at) {
-			return compute.Errorf(compute.Conflict, "%s is a file system of its own: with host.swtpm_on_volume off it stays the folder of vTPMs' states", at)
-		}
-		entries, err := os.ReadDir(at)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return failed(err)
-		}
-		if len(entries) > 0 {
-			return compute.Errorf(compute.Conflict, "the folder %s is not empty: the volume would hide what is in it", at)
-		}
-	}
-	return nil
-}
-
-// folders are those in which the volume appears.
-func (a *Activities) folders() []string {
-	if a.TPM == "" {
-		return []string{a.Mount}
-	}
-	return []string{a.Mount, a.TPM}
-}
-
 // Open is the activity volume.Open: the volume is open and mounted, and marked as this host's. A new one is
 // formatted, if that may be. Conflict as of Look, or its keys do not open it.
 func (a *Activities) Open(ctx context.Context, in OpenInput) error {
@@ -174,7 +139,7 @@ func (a *Activities) Open(ctx context.Context, in OpenInput) error {
 	if m, err = opened(in.Volume); err != nil {
 		return failed(err)
 	}
-	return failed(a.showTPM(m))
+	return failed(a.show(m, a.Shown))
 }
 
 func (a *Activities) openWith(ctx context.Context, in OpenInput, id compute.SecretID) error {
@@ -286,13 +251,10 @@ func (a *Activities) Remove(ctx context.Context, in compute.Removal) error {
 		return a.end(ctx, v)
 	}
 	m, err := opened(v)
-	if err == nil {
-		_, err = a.hideTPM(ctx, m)
+	if err != nil {
+		return failed(err)
 	}
-	if err == nil {
-		err = m.Unmount(ctx, a.Mount)
-	}
-	return failed(err)
+	return a.hidden(ctx, m, func() error { return m.Unmount(ctx, a.Mount) })
 }
 
 // Seen is the activity volume.Seen: what is open and what is mounted, by the volume's id.
@@ -325,14 +287,7 @@ func (a *Activities) end(ctx context.Context, v compute.VolumeID) error {
 	if err != nil || m.Name == "" {
 		return failed(err)
 	}
-	hidden, err := a.hideTPM(ctx, m)
-	if err != nil {
-		return failed(err)
-	}
-	if err = a.opener(v).End(ctx, m, a.Mount); err != nil && hidden {
-		err = errors.Join(err, a.showTPM(m))
-	}
-	return failed(err)
+	return a.hidden(ctx, m, func() error { return a.opener(v).End(ctx, m, a.Mount) })
 }
 
 // prefix begins the names of the mappings of hosts' volumes, which end with the volume's id.
@@ -400,7 +355,7 @@ func failed(err error) error {
 	return compute.Errorf(compute.Unavailable, "the host's volume: %w", err)
 }
 
-// IsOpen reports whether the volume with this host's state is mounted, and is this host's.
+// IsOpen reports whether the volume with this host's state is mounted, with its folders, and is this host's.
 func (a *Activities) IsOpen() (bool, error) {
 	m, err := opened(compute.StateVolume(a.Host))
 	if err != nil {

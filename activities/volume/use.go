@@ -17,11 +17,21 @@ type use struct {
 }
 
 // Use gives the context in which the host's worker runs that has its state on the volume: it ends, with ErrLeave, when
-// the volume is to be closed. Nobody can unmount the volume before the process ends, or release is called.
+// the volume is to be closed. Nobody can unmount the volume, or a folder of it from where libvirt finds it, before the process ends, or release is called.
 func (a *Activities) Use(ctx context.Context) (_ context.Context, release func(), err error) {
-	folder, err := os.Open(a.Mount)
-	if err != nil {
-		return nil, nil, err
+	var folders []*os.File
+	let := func() {
+		for _, f := range folders {
+			_ = f.Close()
+		}
+	}
+	for _, at := range a.folders() {
+		f, err := os.Open(at)
+		if err != nil {
+			let()
+			return nil, nil, err
+		}
+		folders = append(folders, f)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.use.mu.Lock()
@@ -31,7 +41,7 @@ func (a *Activities) Use(ctx context.Context) (_ context.Context, release func()
 		a.use.mu.Lock()
 		defer a.use.mu.Unlock()
 		a.use.leave = nil
-		_ = folder.Close()
+		let()
 		cancel(nil)
 	}, nil
 }

@@ -1,5 +1,5 @@
 // Package volume is the encrypted volume of a compute host that has the host's own state: its servers'
-// folders, its image cache and the states of vTPMs. What is on the device, and that it is formatted once, is the
+// folders, its image cache, the states of vTPMs and the memory of suspended guests. What is on the device, and that it is formatted once, is the
 // initializer's (securepv/initializer); the key is read of the key manager for the operation that opens the volume or
 // changes its key, and stays nowhere on the host.
 package volume

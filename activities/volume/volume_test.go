@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +54,9 @@ func newHost(t *testing.T, device string) *host {
 	dir := t.TempDir()
 	var err error
 	h.Activities, err = volume.New(volume.Config{
-		Host: h.id, Mount: filepath.Join(dir, "state"), TPM: filepath.Join(dir, "swtpm"), Run: filepath.Join(dir, "run"),
+		Host: h.id, Mount: filepath.Join(dir, "state"), Shown: []volume.Shown{
+			{Name: "swtpm", At: filepath.Join(dir, "swtpm"), Without: "host.swtpm_on_volume: false"}, {Name: "save", At: filepath.Join(dir, "save"), Without: `host.suspend_state: ""`},
+		}, Run: filepath.Join(dir, "run"),
 		Keys:   keys{h.first: strings.Repeat("first", 12), h.second: strings.Repeat("second", 10)},
 		Guests: func(context.Context) (int, error) { return h.guests, nil },
 	})
@@ -122,14 +125,18 @@ func TestVolumeOfAHost(t *testing.T) {
 	kindOf(t, compute.Conflict, err, "is not empty")
 	kindOf(t, compute.Conflict, h.open(began, h.first, nil), "is not empty")
 	require.NoError(t, os.Remove(h.file("instances")))
-	tpm := filepath.Join(h.TPM, "a vTPM's state")
-	require.NoError(t, os.MkdirAll(tpm, 0o700))
-	_, err = h.Look(t.Context(), h.in)
-	kindOf(t, compute.Conflict, err, h.TPM+" is not empty")
-	require.NoError(t, os.Remove(tpm))
-	require.NoError(t, unix.Mount("tmpfs", h.TPM, "tmpfs", 0, ""))
+	swtpm, save := h.Shown[0].At, h.Shown[1].At
+	tpm, memory := filepath.Join(swtpm, "a vTPM's state"), filepath.Join(save, "a guest's memory")
+	for _, of := range []string{tpm, memory} {
+		require.NoError(t, os.MkdirAll(of, 0o700))
+		_, err = h.Look(t.Context(), h.in)
+		kindOf(t, compute.Conflict, err, filepath.Dir(of)+" is not empty")
+		require.NoError(t, os.Remove(of))
+	}
+	require.NoError(t, errors.Join(os.Chmod(save, 0o730), os.Chown(save, 64055, 64056))) // as libvirtd has made it
+	require.NoError(t, unix.Mount("tmpfs", swtpm, "tmpfs", 0, ""))
 	kindOf(t, compute.Conflict, h.open(began, h.first, nil), "host.swtpm_on_volume")
-	require.NoError(t, unix.Unmount(h.TPM, 0))
+	require.NoError(t, unix.Unmount(swtpm, 0))
 	is, err := h.Look(t.Context(), h.in)
 	require.NoError(t, err)
 	require.Equal(t, volume.LookResult{New: true}, is)
@@ -156,7 +163,12 @@ func TestVolumeOfAHost(t *testing.T) {
 	require.NoError(t, os.WriteFile(h.file("data"), []byte("kept"), 0o600))
 	require.NoError(t, os.WriteFile(tpm, []byte("sealed"), 0o600))
 	require.FileExists(t, h.file("swtpm/a vTPM's state"))
-	require.NoError(t, unix.Unmount(h.TPM, 0))
+	require.NoError(t, os.WriteFile(memory, []byte("of a guest"), 0o600))
+	require.FileExists(t, h.file("save/a guest's memory"))
+	var of unix.Stat_t
+	require.NoError(t, unix.Stat(save, &of))
+	require.Equal(t, []uint32{unix.S_IFDIR | 0o730, 64055, 64056}, []uint32{of.Mode, of.Uid, of.Gid})
+	require.NoError(t, unix.Unmount(swtpm, 0))
 	open, err = h.IsOpen()
 	require.NoError(t, err)
 	require.False(t, open, "vTPMs would have their states elsewhere")
@@ -169,14 +181,34 @@ func TestVolumeOfAHost(t *testing.T) {
 	h.guests = 0
 	worker, release, err := h.Use(t.Context())
 	require.NoError(t, err)
+	removal := func(kind compute.ThingKind, asked time.Time) compute.Removal {
+		return compute.Removal{Thing: compute.Thing{Kind: kind, Name: h.in.Volume.String()}, Began: asked}
+	}
+	mounts := func() (ids []uint64) {
+		t.Helper()
+		for _, at := range []string{swtpm, save} {
+			var is unix.Statx_t
+			require.NoError(t, unix.Statx(unix.AT_FDCWD, at, 0, unix.STATX_MNT_ID, &is))
+			ids = append(ids, is.Mnt_id)
+		}
+		return ids
+	}
+	were := mounts()
+	kindOf(t, compute.Conflict, h.Remove(t.Context(), removal(compute.ThingVolumeMount, began)), "in use")
+	require.Equal(t, were, mounts(), "libvirt had them all the while")
 	kindOf(t, compute.Unavailable, h.Close(t.Context(), h.in), "leaves the volume")
 	<-worker.Done()
 	require.ErrorIs(t, context.Cause(worker), volume.ErrLeave)
 	release()
-	for _, used := range []string{h.file("data"), tpm} {
+	for _, used := range []string{h.file("data"), tpm, memory} {
 		f, err := os.Open(used)
 		require.NoError(t, err)
 		kindOf(t, compute.Conflict, h.Close(t.Context(), h.in), "in use")
+		if used == memory {
+			kindOf(t, compute.Conflict, h.Remove(t.Context(), removal(compute.ThingVolumeMount, began)), "in use")
+			require.FileExists(t, tpm, "it is there again")
+			require.FileExists(t, memory)
+		}
 		require.NoError(t, f.Close())
 		require.Len(t, h.seen(), 2)
 		open, err = h.IsOpen()
@@ -188,9 +220,6 @@ func TestVolumeOfAHost(t *testing.T) {
 	rotation := volume.RotateInput{Input: h.in, Secret: h.first, Next: h.second}
 	for range 2 {
 		require.NoError(t, h.Rotate(t.Context(), rotation))
-	}
-	removal := func(kind compute.ThingKind, asked time.Time) compute.Removal {
-		return compute.Removal{Thing: compute.Thing{Kind: kind, Name: h.in.Volume.String()}, Began: asked}
 	}
 	require.NoError(t, h.Remove(t.Context(), removal(compute.ThingVolumeMapping, began.Add(-time.Hour))))
 	require.Len(t, h.seen(), 2, "it was opened since its removal was asked for")
@@ -207,6 +236,7 @@ func TestVolumeOfAHost(t *testing.T) {
 	text, err := os.ReadFile(h.file("data"))
 	require.NoError(t, err)
 	require.Equal(t, "kept", string(text))
+	require.FileExists(t, memory)
 	text, err = os.ReadFile(tpm)
 	require.NoError(t, err)
 	require.Equal(t, "sealed", string(text))
@@ -214,6 +244,7 @@ func TestVolumeOfAHost(t *testing.T) {
 		require.NoError(t, h.Close(t.Context(), h.in))
 	}
 	require.NoFileExists(t, tpm)
+	require.NoFileExists(t, memory)
 	require.Empty(t, h.seen())
 
 	// A volume with another host's mark is closed again, whoever has its key.

@@ -86,7 +86,7 @@ func setup(t *testing.T, change ...func(*console.Config)) *bundle {
 // dial opens a console; else it gives the status of the answer.
 func (b *bundle) dial(t *testing.T, token string, header http.Header) (client *websocket.Conn, status int, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	client, resp, err := websocket.Dial(ctx, b.url+"/?token="+token, &websocket.DialOptions{Subprotocols: []string{console.Subprotocol}, HTTPHeader: header})
 	require.NotNil(t, resp)
@@ -103,7 +103,7 @@ func TestSession(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, console.Subprotocol, client.Subprotocol())
 	host := <-b.lines
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
 	// What is typed arrives, as bytes or as text, and so does what the guest says.
@@ -129,7 +129,7 @@ func TestSession(t *testing.T) {
 	require.NoError(t, host.Close())
 	_, _, err = client.Read(ctx)
 	require.Equal(t, websocket.StatusGoingAway, websocket.CloseStatus(err), "%v", err)
-	require.Eventually(t, func() bool { return strings.Contains(b.log.String(), "a console was closed") }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(b.log.String(), "a console was closed") }, time.Minute, 10*time.Millisecond)
 	require.NotContains(t, b.log.String(), "good")
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -38,7 +39,7 @@ func Open(p Properties) Schema {
 // anything.
 type Versions struct {
 	since    []microversion.Version // ascending
-	compiled map[microversion.Version]*compiled
+	compiled map[microversion.Version]func() *compiled
 }
 
 type compiled struct {
@@ -46,18 +47,21 @@ type compiled struct {
 	document any // the schema as JSON
 }
 
-// Since compiles build at each version where its schema changes. The first is
-// the lowest version that has a schema. It panics on a schema that does not
-// compile: that is a defect of this program.
+// Since gives what build gives at each version where its schema changes. The first is
+// the lowest version that has a schema. A schema is compiled when it is used first, for most
+// commands of this program use none; it panics on one that does not compile, which is a defect
+// of this program.
 func Since(build func(microversion.Version) Schema, versions ...microversion.Version) Versions {
 	slices.Sort(versions)
-	v := Versions{since: versions, compiled: map[microversion.Version]*compiled{}}
+	v := Versions{since: versions, compiled: map[microversion.Version]func() *compiled{}}
 	for _, at := range versions {
-		c, err := compile(build(at))
-		if err != nil {
-			panic(fmt.Sprintf("validation: schema at %s: %v", at, err))
-		}
-		v.compiled[at] = c
+		v.compiled[at] = sync.OnceValue(func() *compiled {
+			c, err := compile(build(at))
+			if err != nil {
+				panic(fmt.Sprintf("validation: schema at %s: %v", at, err))
+			}
+			return c
+		})
 	}
 	return v
 }
@@ -81,13 +85,16 @@ func (v Versions) Document(version microversion.Version) any {
 
 // at gives the schema of a version, or nil.
 func (v Versions) at(version microversion.Version) *compiled {
-	var found *compiled
-	for _, since := range v.since {
+	found := -1
+	for i, since := range v.since {
 		if since <= version {
-			found = v.compiled[since]
+			found = i
 		}
 	}
-	return found
+	if found < 0 {
+		return nil
+	}
+	return v.compiled[v.since[found]]()
 }
 
 const location = "schema:///request"

@@ -1,7 +1,6 @@
 package volume_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,7 +71,12 @@ func newPython(t *testing.T, c cloud, caller, address, version string) *python {
 }
 
 func (p *python) start(args []string) (out, said string, err error) {
-	return p.client.Run(p.t, append([]string{"--os-volume-api-version", p.version}, args...)...)
+	return p.client.Run(p.t, p.asks(args)...)
+}
+
+// asks is a command at the version.
+func (p *python) asks(args []string) []string {
+	return append([]string{"--os-volume-api-version", p.version}, args...)
 }
 
 // run gives what a command that succeeds prints.
@@ -93,7 +97,7 @@ func (p *python) fail(args ...string) string {
 
 func (p *python) object(args ...string) (out map[string]any) {
 	p.t.Helper()
-	require.NoError(p.t, json.Unmarshal([]byte(p.run(append(args, "-f", "json")...)), &out))
+	p.client.Decode(p.t, &out, p.asks(args)...)
 	return out
 }
 
@@ -101,7 +105,7 @@ func (p *python) object(args ...string) (out map[string]any) {
 func (p *python) named(name string) map[string]any {
 	p.t.Helper()
 	var list []map[string]any
-	require.NoError(p.t, json.Unmarshal([]byte(p.run("volume", "type", "list", "--long", "-f", "json")), &list))
+	p.client.Decode(p.t, &list, p.asks([]string{"volume", "type", "list", "--long"})...)
 	for _, item := range list {
 		if item["Name"] == name {
 			return item

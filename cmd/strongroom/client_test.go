@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/worker/pki/pkitest"
 )
 
 // runner brings operations to their end in the database as a workflow does, at once or after its client has looked twice.
@@ -96,6 +99,15 @@ func (*runner) PortPlugged(context.Context, compute.ServerID) error { return nil
 
 func (*runner) ImageRecord(context.Context, compute.Operation) (*compute.Error, error) {
 	return nil, nil
+}
+
+// endorse gives a server a vTPM with certificates of its keys.
+func (r *runner) endorse(t *testing.T, id string) (certificates [][]byte) {
+	t.Helper()
+	certificates, issuers := pkitest.Endorsed(t, compute.ServerID{UUID: uuid.MustParse(id)})
+	require.NoError(t, r.exec(`INSERT INTO tpm_endorsements (server_id, operation_id, certificates, issuers) VALUES ($1, 'req-made', $2, $3)`, id, certificates, issuers))
+	require.NoError(t, r.exec(`UPDATE servers SET tpm = '{"version": "2.0", "model": "tpm-crb", "security": "user", "endorsed": "req-made"}' WHERE id = $1`, id))
+	return certificates
 }
 
 // set says how operations go from here on.
@@ -223,6 +235,33 @@ func TestOperationCommands(t *testing.T) {
 	d.does("server", "start", "vault")
 	require.Contains(t, d.does("operation", "watch", "vault"), "succeeded")
 	require.Equal(t, "strongroom: Operation req-none could not be found. (HTTP 404)\n", d.say("operation", "show", "vault", "req-none").err)
+}
+
+// A tenant is told the certificates of his server's vTPM, and the SHA-256 of each, which the guest's own can be compared with.
+func TestTPMCertificatesCommand(t *testing.T) {
+	t.Parallel()
+	d, here := newOffice(t)
+	d.does("server", "create", "vault", "--flavor", "small", "--image", "tiny")
+	s := d.say("server", "tpm-certificates", "vault")
+	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "has no vTPM with certificates. (HTTP 404)")
+	certificates := here.run.endorse(t, strings.TrimSpace(d.does("server", "show", "vault", "-o", "value", "-c", "id")))
+	var shown certified
+	require.NoError(t, json.Unmarshal([]byte(d.does("server", "tpm-certificates", "vault", "-o", "json")), &shown))
+	require.Len(t, shown.Certificates, 2)
+	require.Contains(t, shown.Issuers, "BEGIN CERTIFICATE")
+	rows := strings.Split(strings.TrimSpace(d.does("server", "tpm-certificates", "vault", "--no-headers")), "\n")
+	require.Len(t, rows, 2)
+	for i, row := range rows {
+		path := filepath.Join(t.TempDir(), "ek.pem")
+		require.NoError(t, os.WriteFile(path, []byte(shown.Certificates[i].Certificate), 0o600))
+		said, err := exec.CommandContext(t.Context(), "openssl", "x509", "-in", path, "-noout", "-fingerprint", "-sha256").Output()
+		require.NoError(t, err)
+		_, sum, _ := strings.Cut(strings.TrimSpace(string(said)), "=")
+		require.Contains(t, row, sum)
+		block, _ := pem.Decode([]byte(shown.Certificates[i].Certificate))
+		require.Equal(t, certificates[i], block.Bytes)
+	}
 }
 
 // Names are matched exactly; of many servers one that fails keeps no other back.

@@ -26,6 +26,10 @@ func (s *hostActivities) describe(ctx context.Context, h HostConfig) (gateway.Ho
 		d.Traits = append(d.Traits, compute.TraitNFSShares)
 		slices.Sort(d.Traits)
 	}
+	if s.domain.SavesEncrypted() {
+		d.Traits = append(d.Traits, compute.TraitEncryptedMemory)
+		slices.Sort(d.Traits)
+	}
 	boot, err := os.ReadFile(h.BootID)
 	if err != nil {
 		return gateway.HostReport{}, err

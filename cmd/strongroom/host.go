@@ -211,7 +211,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 		return nil, err
 	}
 	domains, err := domain.New(domain.Config{
-		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, TPMs: tpms, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt, VNC: h.VNC, Hosts: hosts, Overseer: from,
+		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, TPMs: tpms, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt, SaveDir: h.SuspendState, EncryptedState: h.SecureState != "", VNC: h.VNC, Hosts: hosts, Overseer: from,
 		Ceph:     domain.Ceph{User: h.RBD.User, ConfFile: h.RBD.Conf, Key: disks.ClusterKey},
 		Networks: h.networks(), Filter: filter, Logger: r.log, SparePorts: h.SparePCIPorts, UnplugTimeout: h.UnplugTimeout,
 	})

@@ -67,33 +67,48 @@ func TestHostsShareAFolder(t *testing.T) {
 	}
 }
 
-// What opens a host's volume is not on it, and what it is for is; swtpm's folder is where libvirt has it, with a folder of the
-// volume there, unless it is to stay as it is.
+// What opens a host's volume is not on it, and what it is for is; folders are where libvirt has them, with folders of the
+// volume there, unless they are to stay as they are.
 func TestAHostsVolumeHasItsFolders(t *testing.T) {
 	t.Parallel()
 	good := defaults().Host
 	good.SecureState, good.Instances, good.ImageCache = "/state", "/state/instances", "/state/cache"
 	require.NoError(t, good.checkState())
-	require.Equal(t, "/var/lib/libvirt/swtpm", good.tpmOnVolume())
+	require.Equal(t, []string{"/var/lib/libvirt/swtpm", "/var/lib/libvirt/qemu/save"}, shownAt(good))
 	for why, change := range map[string]func(*HostConfig){
 		"no absolute path":               func(h *HostConfig) { h.SecureState = "state" },
 		"must be below":                  func(h *HostConfig) { h.ImageCache = "/statecache" },
 		"cannot be on the volume":        func(h *HostConfig) { h.Certificate = "/state/certificate" },
-		"cannot be in host.swtpm_state,": func(h *HostConfig) { h.SwtpmState = "/" },
+		"cannot be in /,":                func(h *HostConfig) { h.SwtpmState = "/" },
+		"cannot be in /state,":           func(h *HostConfig) { h.SuspendState = "/state" },
+		"host.suspend_state: save is no": func(h *HostConfig) { h.SuspendState = "save" },
 	} {
 		bad := good
 		change(&bad)
 		require.ErrorContains(t, bad.checkState(), why)
 	}
-	for why, change := range map[string]func(*HostConfig){
-		"there is no volume":  func(h *HostConfig) { h.SecureState = "" },
-		"there are no vTPMs":  func(h *HostConfig) { h.SwtpmEnabled = false },
-		"hosts share it":      func(h *HostConfig) { h.SwtpmOnVolume = false },
-		"it is there already": func(h *HostConfig) { h.SwtpmState = "/state/swtpm" },
+	const swtpm, save = "/var/lib/libvirt/swtpm", "/var/lib/libvirt/qemu/save"
+	for why, c := range map[string]struct {
+		change func(*HostConfig)
+		shown  []string
+	}{
+		"there is no volume":        {func(h *HostConfig) { h.SecureState = "" }, nil},
+		"there are no vTPMs":        {func(h *HostConfig) { h.SwtpmEnabled = false }, []string{save}},
+		"hosts share it":            {func(h *HostConfig) { h.SwtpmOnVolume = false }, []string{save}},
+		"it is there already":       {func(h *HostConfig) { h.SwtpmState = "/state/swtpm" }, []string{save}},
+		"memory is not to be there": {func(h *HostConfig) { h.SuspendState = "" }, []string{swtpm}},
+		"memory is there already":   {func(h *HostConfig) { h.SuspendState = "/state/save" }, []string{swtpm}},
 	} {
-		none := good
-		change(&none)
-		require.NoError(t, none.checkState(), why)
-		require.Empty(t, none.tpmOnVolume(), why)
+		some := good
+		c.change(&some)
+		require.NoError(t, some.checkState(), why)
+		require.Equal(t, c.shown, shownAt(some), why)
 	}
+}
+
+func shownAt(h HostConfig) (at []string) {
+	for _, s := range h.shownOfVolume() {
+		at = append(at, s.At)
+	}
+	return at
 }

@@ -30,8 +30,13 @@ func (h HostConfig) checkState() error {
 			return fmt.Errorf("host.%s: %s must be below host.secure_state, %s", name, path, h.SecureState)
 		}
 	}
-	if h.tpmOnVolume() != "" && (isBelow(h.SecureState, h.SwtpmState) || filepath.Clean(h.SecureState) == filepath.Clean(h.SwtpmState)) {
-		return fmt.Errorf("host.secure_state: %s cannot be in host.swtpm_state, %s, where a folder of it is mounted", h.SecureState, h.SwtpmState)
+	if h.SuspendState != "" && !filepath.IsAbs(h.SuspendState) {
+		return fmt.Errorf("host.suspend_state: %s is no absolute path", h.SuspendState)
+	}
+	for _, s := range h.shownOfVolume() {
+		if isBelow(h.SecureState, s.At) || filepath.Clean(h.SecureState) == filepath.Clean(s.At) {
+			return fmt.Errorf("host.secure_state: %s cannot be in %s, where a folder of it is mounted", h.SecureState, s.At)
+		}
 	}
 	for name, path := range map[string]string{"id_file": h.IDFile, "certificate": h.Certificate, "run": h.Run} {
 		if isBelow(path, h.SecureState) {
@@ -41,12 +46,18 @@ func (h HostConfig) checkState() error {
 	return nil
 }
 
-// tpmOnVolume is swtpm's folder, where it is to be on the volume and is not there anyway; "" else.
-func (h HostConfig) tpmOnVolume() string {
-	if h.SecureState == "" || !h.SwtpmEnabled || !h.SwtpmOnVolume || isBelow(h.SwtpmState, h.SecureState) {
-		return ""
+// shownOfVolume are the folders of libvirt that are to be on the volume, and are not there anyway.
+func (h HostConfig) shownOfVolume() (shown []volume.Shown) {
+	if h.SecureState == "" {
+		return nil
 	}
-	return h.SwtpmState
+	if h.SwtpmEnabled && h.SwtpmOnVolume && !isBelow(h.SwtpmState, h.SecureState) {
+		shown = append(shown, volume.Shown{Name: "swtpm", At: h.SwtpmState, Without: "host.swtpm_on_volume: false"})
+	}
+	if h.SuspendState != "" && !isBelow(h.SuspendState, h.SecureState) {
+		shown = append(shown, volume.Shown{Name: "save", At: h.SuspendState, Without: `host.suspend_state: ""`})
+	}
+	return shown
 }
 
 func isBelow(path, folder string) bool {
@@ -59,7 +70,7 @@ func isBelow(path, folder string) bool {
 func (h HostConfig) useState(r *run, id compute.HostID, temporal client.Client, from *gateway.Client, keys volume.Keys) (_ *run, release func(), err error) {
 	libvirt := &domain.Client{Socket: h.LibvirtSocket}
 	volumes, err := volume.New(volume.Config{
-		Host: id, Mount: h.SecureState, TPM: h.tpmOnVolume(), Run: h.Run, Keys: keys, Logger: r.log,
+		Host: id, Mount: h.SecureState, Shown: h.shownOfVolume(), Run: h.Run, Keys: keys, Logger: r.log,
 		Guests: func(ctx context.Context) (int, error) {
 			running, err := (&domain.Activities{Config: domain.Config{Client: libvirt}}).PowerStates(ctx)
 			return len(running), err

@@ -75,6 +75,12 @@ func TestOpenStackClientPlugin(t *testing.T) {
 	out, err = c.run("strongroom", "disk", "list", "vaul.")
 	require.Error(t, err)
 	require.Contains(t, out, "There is no server vaul.")
+	out, err = c.run("strongroom", "tpm", "certificates", "vault")
+	require.Error(t, err)
+	require.Contains(t, out, "has no vTPM with certificates. (HTTP 404)")
+	here.run.endorse(t, id)
+	require.Equal(t, []string{"RSA 2048 0x01c00002", "ECC NIST P384 0x01c00016"},
+		strings.Split(strings.TrimSpace(c.does("strongroom", "tpm", "certificates", "vault", "-f", "value", "-c", "Key", "-c", "NV index")), "\n"))
 	d.does("server", "create", "vault", "--flavor", "small", "--image", "tiny")
 	out, err = c.run("strongroom", "disk", "list", "vault")
 	require.Error(t, err)

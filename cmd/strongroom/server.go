@@ -24,6 +24,8 @@ type serverCommand struct {
 	Reboot     serverReboot   `cmd:"" help:"Reboot servers: the guest does it, or, with --hard, whatever it does."`
 	Pause      serverPause    `cmd:"" help:"Pause a server: its guest keeps its memory and uses no CPU."`
 	Unpause    serverUnpause  `cmd:"" help:"Resume a paused server's guest."`
+	Suspend    serverSuspend  `cmd:"" help:"Write a server's memory to its host's disk and turn it off; with encrypted disks or a vTPM where the host encrypts that."`
+	Resume     serverResume   `cmd:"" help:"Let a suspended server's guest go on where it was."`
 	Rebuild    serverRebuild  `cmd:"" help:"Rebuild a server from an image: new disks, the same vTPM."`
 	RotateKeys serverRotate   `cmd:"" help:"Give a server's encrypted disks new passphrases."`
 	Rescue     serverRescue   `cmd:"" help:"Boot a server from an image, with its own disks beside it."`
@@ -38,6 +40,8 @@ type serverCommand struct {
 	ShelveOffload serverOffload     `cmd:"" help:"Have a shelved server leave its host now (administrators)."`
 	ConfirmResize serverConfirm     `cmd:"" help:"Give up what a server was before it was resized or migrated."`
 	RevertResize  serverRevert      `cmd:"" help:"Bring back what a server was before it was resized or migrated."`
+
+	TPMCertificates serverTPMCertificates `cmd:"" name:"tpm-certificates" help:"Show the certificates of a server's vTPM."`
 
 	Interface serverInterface `cmd:"" help:"A server's ports."`
 	Image     serverImage     `cmd:"" help:"Make images of servers."`

@@ -108,6 +108,14 @@ func (c serverReboot) Run(r *run) error {
 	return c.body(r, map[string]any{"reboot": map[string]any{"type": how}})
 }
 
+type serverSuspend struct{ serverAction }
+
+func (c serverSuspend) Run(r *run) error { return c.body(r, map[string]any{"suspend": nil}) }
+
+type serverResume struct{ serverAction }
+
+func (c serverResume) Run(r *run) error { return c.body(r, map[string]any{"resume": nil}) }
+
 type serverPause struct{ serverAction }
 
 func (c serverPause) Run(r *run) error { return c.body(r, map[string]any{"pause": nil}) }

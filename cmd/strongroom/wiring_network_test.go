@@ -45,8 +45,9 @@ func TestPortsAreRenewed(t *testing.T) {
 	now, err := access.Renew(t.Context(), "p", compute.ServerID{}, known)
 	require.NoError(t, err)
 	renewed := *known[1].Port
+	renewed.Secured = []compute.SecurityGroupID{}
 	renewed.Status, renewed.Addresses = "ACTIVE", []compute.PortAddress{{IP: "10.1.0.7"}}
-	want := []compute.Network{known[0], {UUID: "n", MAC: "fa:16:3e:00:00:02", Tag: "front", Port: &renewed}, {UUID: "n", Port: &compute.Port{ID: &gone, Label: "lan", Type: compute.VIFOpenVSwitch, Status: "DOWN"}}}
+	want := []compute.Network{known[0], {UUID: "n", MAC: "fa:16:3e:00:00:02", Tag: "front", Port: &renewed}, {UUID: "n", Port: &compute.Port{ID: &gone, Label: "lan", Type: compute.VIFOpenVSwitch, Status: "DOWN", Secured: []compute.SecurityGroupID{}}}}
 	require.Equal(t, want, now)
 	now, err = access.Renew(t.Context(), "p", compute.ServerID{}, now)
 	require.NoError(t, err)

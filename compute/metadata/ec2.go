@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"strongroom/compute"
 )
 
 // ec2Versions are EC2's, of which the last one has everything.
@@ -60,7 +62,7 @@ func (s Server) ec2MetaData(version string) folder {
 	m := folder{
 		"ami-id": text("ami-00000000"), "ami-launch-index": text(fmt.Sprint(s.LaunchIndex)), "ami-manifest-path": text("(unknown)"),
 		"instance-id": text(fmt.Sprintf("i-%08x", s.Number)), "hostname": text(s.Hostname), "local-ipv4": text(s.address()),
-		"reservation-id": text(s.Reservation), "security-groups": text("default"),
+		"reservation-id": text(s.Reservation), "security-groups": text(strings.Join(compute.GroupsCalled(s.Networks, nil), "\n")),
 	}
 	if s.Image != nil {
 		m["ami-id"] = text("ami-" + s.Image.String()[:8])

@@ -199,6 +199,26 @@ func TestPathsAreReadAsNovaReadsThem(t *testing.T) {
 	require.Contains(t, look(t, x509, "/openstack/latest/meta_data.json"), `"type":"x509"`)
 }
 
+// A guest reads the security groups of its ports as its user calls them, and by their ids those that were changed since.
+func TestSecurityGroupsAreThoseOfThePorts(t *testing.T) {
+	t.Parallel()
+	const path = "/latest/meta-data/security-groups"
+	s := vault()
+	require.Equal(t, "default", look(t, s, path))
+	web, other := compute.SecurityGroupID{UUID: id(20)}, compute.SecurityGroupID{UUID: id(21)}
+	s.Networks[0].Port = &compute.Port{Groups: []compute.SecurityGroupID{web}, GroupNames: []string{"web"}}
+	require.Equal(t, "web", look(t, s, path), "nobody looked yet")
+	s.Networks[0].Port.Secured = []compute.SecurityGroupID{web}
+	s.Networks[1].Port = &compute.Port{Secured: []compute.SecurityGroupID{{UUID: id(22)}}}
+	require.Equal(t, "default\nweb", look(t, s, path))
+	s.Networks[1].Port.Secured = []compute.SecurityGroupID{other, web}
+	require.Equal(t, other.String()+"\nweb", look(t, s, path))
+	for i := range s.Networks {
+		s.Networks[i].Port.Secured = []compute.SecurityGroupID{}
+	}
+	require.Empty(t, look(t, s, path), "they have none")
+}
+
 // TestTheDriveHasWhatTheServiceHas, of every version of OpenStack.
 func TestTheDriveHasWhatTheServiceHas(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ func (s Server) networkData() networkData {
 	out := networkData{Links: []link{}, Networks: []network{}, Services: []service{}}
 	for i, n := range s.Networks {
 		id := fmt.Sprintf("interface%d", i)
-		if n.HasPort() {
+		if n.PortExists() {
 			id = n.Port.ID.TapName()
 		}
 		out.add(linkOf(id, n), n)
@@ -160,7 +160,7 @@ func maskOf(p netip.Prefix) string {
 // linkOf is an interface as Nova tells of it: that of a port by the port's id.
 func linkOf(id string, n compute.Network) link {
 	out := link{ID: id, Type: "bridge", MAC: n.MAC}
-	if !n.HasPort() {
+	if !n.PortExists() {
 		return out
 	}
 	out.Port, out.MTU = n.Port.ID.String(), n.Port.MTU

@@ -2,7 +2,7 @@
 // trials: Keystone, Barbican, Glance, Swift and Manila (with its dummy back end and
 // CephFS), and on demand Cinder's API and Neutron with OVN, from the distribution's packages, on loopback, with
 // a PostgreSQL and a Ceph of their own and everything they keep in one folder. No file of /etc is read
-// or written and no message broker runs.
+// or written, and no message broker runs but for Linux bridges.
 package cloud
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"strongroom/deploy/cloud/ceph"
 	"strongroom/deploy/cloud/ovn"
+	"strongroom/deploy/dev/forward"
 	"strongroom/deploy/dev/postgres"
 	"strongroom/deploy/dev/process"
 )
@@ -33,13 +34,13 @@ const NFS = "nfs"
 
 // All are the services. With ceph, Manila has shares of CephFS beside those of its
 // dummy back end.
-var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder, Neutron, NFS}
+var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder, Neutron, Broker, NFS}
 
 // Default gives the services that can run on this machine: All, without ceph where
-// its packages are not installed, and without Cinder, Neutron and NFS.
+// its packages are not installed, and without Cinder, Neutron, its broker and NFS.
 func Default() []string {
 	return slices.DeleteFunc(slices.Clone(All), func(name string) bool {
-		return name == Cinder || name == Neutron || name == NFS || name == "ceph" && !ceph.Installed()
+		return name == Cinder || name == Neutron || name == Broker || name == NFS || name == "ceph" && !ceph.Installed()
 	})
 }
 
@@ -78,6 +79,10 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
+// TestTokenCache is the TokenCache of the clouds that tests share: so long a test waits until services know that a token
+// was revoked.
+const TestTokenCache = 10 * time.Second
+
 // Cloud is a running cloud.
 type Cloud struct {
 	cfg       Config
@@ -86,6 +91,8 @@ type Cloud struct {
 	storage   *ceph.Cluster
 	network   *ovn.Network
 	added     []string // hosts of AddHost
+	forwards  []*forward.Forwarder
+	brokers   []*process.Process
 	processes map[string]*process.Process
 }
 
@@ -154,7 +161,11 @@ func (c *Cloud) start(ctx context.Context) error {
 		group.Go(func() error { return c.startCeph(starting) })
 	}
 	if c.runs(Neutron) {
-		group.Go(func() error { return c.startOVN(starting) })
+		start := c.startOVN
+		if c.runs(Broker) {
+			start = c.startBroker
+		}
+		group.Go(func() error { return start(starting) })
 	}
 	for _, s := range c.services() {
 		p, err := process.Start(ctx, s.process)
@@ -235,7 +246,7 @@ func (c *Cloud) Stop(ctx context.Context) error {
 	for _, p := range c.processes {
 		group.Go(func() error { return p.Stop(ctx) })
 	}
-	err := errors.Join(group.Wait(), c.removeProxies(ctx))
+	err := errors.Join(group.Wait(), c.hideSwitch(), c.removeProxies(ctx), c.stopBroker(ctx))
 	if c.database != nil {
 		err = errors.Join(err, c.database.Stop(ctx))
 	}
@@ -245,7 +256,7 @@ func (c *Cloud) Stop(ctx context.Context) error {
 	if c.network != nil {
 		err = errors.Join(err, c.network.Stop(ctx))
 	}
-	for _, name := range []string{databasesMade, cephMade, ovnMade} {
+	for _, name := range []string{databasesMade, cephMade, networksMade} {
 		if gone := os.Remove(c.file(name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}

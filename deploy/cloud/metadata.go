@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -19,10 +20,23 @@ import (
 // metadataAgent is the name of Neutron's agent that brings guests' questions to the metadata service.
 const metadataAgent = "neutron-metadata"
 
+// MetadataSecret is a file with a secret for ServeMetadata, which is made where it is not there.
+func (c *Cloud) MetadataSecret() (string, error) {
+	file := c.file("metadata.secret")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		return file, err
+	}
+	return file, writeFile(file, []byte(hex.EncodeToString(random(32))+"\n"))
+}
+
 // ServeMetadata has the guests on this machine's switch (Config.Guests) answered at 169.254.169.254 by a metadata service that
-// listens on loopback and shares a secret with Neutron's agent. The agent is stopped with the other services.
-func (c *Cloud) ServeMetadata(ctx context.Context, port int, secret string) error {
+// listens on loopback and shares a secret, in a file, with Neutron's agent. The agent is stopped with the other services.
+func (c *Cloud) ServeMetadata(ctx context.Context, port int, secretFile string) error {
 	hosts, err := c.hosts()
+	if err != nil {
+		return err
+	}
+	secret, err := os.ReadFile(secretFile)
 	if err != nil {
 		return err
 	}
@@ -45,10 +59,8 @@ ovsdb_connection = unix:%[4]s/db.sock
 ovn_sb_connection = %[5]s
 [oslo_concurrency]
 lock_path = %[1]s
-`, state, port, secret, ovn.Switch(c.file("ovn"), hosts[0]), ovn.Southbound(c.file("ovn")))
-	for _, group := range []string{"privsep", "privsep_namespace", "privsep_link", "privsep_ovs_vsctl", "privsep_dhcp_release", "privsep_conntrack"} {
-		text += fmt.Sprintf("[%s]\nhelper_command = privsep-helper --config-file %s\n", group, file) // each would ask sudo
-	}
+`, state, port, strings.TrimSpace(string(secret)), ovn.Switch(c.file("ovn"), hosts[0]), ovn.Southbound(c.file("ovn")))
+	text += withoutSudo(file)
 	if err := writeFile(file, []byte(text)); err != nil {
 		return err
 	}
@@ -60,6 +72,15 @@ lock_path = %[1]s
 	}
 	c.processes[metadataAgent] = p
 	return nil
+}
+
+// withoutSudo is the part of an agent's settings, which are in a file, that has its helpers begin as root that they are run by: each
+// would ask sudo.
+func withoutSudo(file string) (text string) {
+	for _, group := range []string{"privsep", "privsep_namespace", "privsep_link", "privsep_ovs_vsctl", "privsep_dhcp_release", "privsep_conntrack"} {
+		text += fmt.Sprintf("[%s]\nhelper_command = privsep-helper --config-file %s\n", group, file)
+	}
+	return text
 }
 
 // removeProxies ends what the agent leaves where networks still have guests: a proxy for each, in a network namespace of its own.

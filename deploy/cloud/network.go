@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -38,6 +40,48 @@ func (c *Cloud) SwitchFolder() (string, error) {
 		return "", err
 	}
 	return ovn.Switch(c.file("ovn"), hosts[0]), nil
+}
+
+// MachineSwitch is where libvirt and the tools of Open vSwitch look for the machine's switch.
+const MachineSwitch = "/run/openvswitch"
+
+// ShowSwitch has libvirt find the switch of this machine's chassis (Config.Guests), until the cloud stops. It fails where the
+// machine has an Open vSwitch of its own.
+func (c *Cloud) ShowSwitch(ctx context.Context) error {
+	folder, err := c.SwitchFolder()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Readlink(MachineSwitch); err == nil && !listens(ctx, filepath.Join(MachineSwitch, "db.sock")) {
+		if err := os.Remove(MachineSwitch); err != nil { // of a cloud that was killed
+			return err
+		}
+	}
+	if err := os.Symlink(folder, MachineSwitch); err != nil {
+		return fmt.Errorf("the machine has an Open vSwitch of its own: %w", err)
+	}
+	return nil
+}
+
+// hideSwitch undoes ShowSwitch.
+func (c *Cloud) hideSwitch() error {
+	folder, err := c.SwitchFolder()
+	if err != nil {
+		return err
+	}
+	if shown, err := os.Readlink(MachineSwitch); err != nil || shown != folder {
+		return nil //nolint:nilerr // it is none of this cloud's
+	}
+	return os.Remove(MachineSwitch)
+}
+
+// listens reports whether something listens at a unix socket.
+func listens(ctx context.Context, socket string) bool {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
 }
 
 // AddHost lets Neutron have one more host, whose guests are in a network namespace that `ip netns` knows
@@ -74,51 +118,67 @@ func (c *Cloud) startOVN(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(c.file(ovnMade), nil)
+	return writeFile(c.file(networksMade), nil)
 }
 
 // awaitChassis waits until Neutron takes each host's chassis for alive and has bound a port to
 // it: a worker that is not connected to OVN yet answers 500.
 func (c *Cloud) awaitChassis(ctx context.Context) error {
-	if !c.runs(Neutron) {
+	if !c.runs(Neutron) || c.runs(Broker) {
 		return nil
 	}
-	provider, err := c.login(ctx, "admin")
-	if err != nil {
-		return fmt.Errorf("log in as admin: %w", err)
-	}
-	client, err := openstack.NewNetworkV2(provider, gophercloud.EndpointOpts{Region: Region})
+	client, err := c.networking(ctx)
 	if err != nil {
 		return err
 	}
 	return c.processes[Neutron].Until(ctx, func(ctx context.Context) error {
-		// gophercloud cannot read the times of OVN's agents.
-		var said struct {
-			Agents []struct {
-				Host  string `json:"host"`
-				Alive bool   `json:"alive"`
-			} `json:"agents"`
-		}
-		response, err := client.Get(ctx, client.ServiceURL("agents"), &said, nil)
+		alive, err := agents(ctx, client)
 		if err != nil {
 			return err
-		}
-		response.Body.Close()
-		alive := map[string]bool{}
-		for _, a := range said.Agents {
-			alive[a.Host] = alive[a.Host] || a.Alive
 		}
 		hosts, err := c.hosts()
 		if err != nil {
 			return err
 		}
 		for _, host := range hosts {
-			if !alive[host] {
+			if alive[host] == 0 {
 				return fmt.Errorf("the chassis of %s is not alive", host)
 			}
 		}
 		return bindPorts(ctx, client, hosts)
 	})
+}
+
+// networking gives a client of Neutron's administrator.
+func (c *Cloud) networking(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	provider, err := c.login(ctx, "admin")
+	if err != nil {
+		return nil, fmt.Errorf("log in as admin: %w", err)
+	}
+	return openstack.NewNetworkV2(provider, gophercloud.EndpointOpts{Region: Region})
+}
+
+// agents counts the agents that Neutron takes for alive, by host.
+func agents(ctx context.Context, client *gophercloud.ServiceClient) (alive map[string]int, err error) {
+	// gophercloud cannot read the times of OVN's agents.
+	var said struct {
+		Agents []struct {
+			Host  string `json:"host"`
+			Alive bool   `json:"alive"`
+		} `json:"agents"`
+	}
+	response, err := client.Get(ctx, client.ServiceURL("agents"), &said, nil)
+	if err != nil {
+		return nil, err
+	}
+	response.Body.Close()
+	alive = map[string]int{}
+	for _, a := range said.Agents {
+		if a.Alive {
+			alive[a.Host]++
+		}
+	}
+	return alive, nil
 }
 
 // bindPorts makes a network with a port on each host, and removes them.

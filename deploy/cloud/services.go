@@ -141,6 +141,12 @@ func (v view) ManilaRoot() string { return v.cfg.ManilaRoot }
 // Guests says whether Neutron tells of servers' ports.
 func (v view) Guests() bool { return v.cfg.Guests }
 
+// Bridges says whether Neutron makes networks of Linux bridges.
+func (v view) Bridges() bool { return v.runs(Broker) }
+
+// Broker is where Neutron and its agents meet.
+func (v view) Broker() string { return v.broker() }
+
 // Northbound and Southbound are the addresses of OVN's databases.
 func (v view) Northbound() string { return ovn.Northbound(v.file("ovn")) }
 
@@ -188,7 +194,7 @@ func (c *Cloud) file(name string) string { return filepath.Join(c.cfg.Dir, name)
 const (
 	databasesMade = "run/databases"
 	cephMade      = "run/ceph"
-	ovnMade       = "run/ovn"
+	networksMade  = "run/networks"
 )
 
 func (c *Cloud) url(service string) string {

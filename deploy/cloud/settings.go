@@ -21,7 +21,7 @@ import (
 const Supervisor = "supervisor"
 
 // portNames are what listens on a port of its own.
-var portNames = []string{"keystone", "glance", "barbican", "swift", "manila", "swift-object", "swift-container", "swift-account", "memcached", "ceph", "ceph-v1", Cinder, Neutron, NFS}
+var portNames = []string{"keystone", "glance", "barbican", "swift", "manila", "swift-object", "swift-container", "swift-account", "memcached", "ceph", "ceph-v1", Cinder, Neutron, NFS, Broker, Broker + "-nodes", Broker + "-names"}
 
 // settings are what is chosen at a folder's first start and then stays.
 type settings struct {

@@ -8,11 +8,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
-// InHaste are words for the kernel that spare an emulated CPU what only guards or
+// inHaste are words for the kernel that spare an emulated CPU what only guards or
 // measures. ("nokaslr" is not among them: the kernel hands it on to init.)
-const InHaste = "mitigations=off init_on_alloc=0 no_timer_check tsc=reliable cryptomgr.notests"
+const inHaste = "mitigations=off init_on_alloc=0 no_timer_check tsc=reliable cryptomgr.notests"
+
+// InHaste is inHaste with the speed of this machine's time-stamp counter, which QEMU gives its guests. A kernel that measures it
+// at boot while its CPU is not let run finds it many times too fast; by that it sets the timers, none of which ends then.
+var InHaste = sync.OnceValue(func() string {
+	if khz := tscKHz(); khz > 0 {
+		return fmt.Sprintf("%s tsc_early_khz=%d", inHaste, khz)
+	}
+	return inHaste
+})
 
 // install is run by sh in a mount namespace of its own, so that the mount and
 // its loop device go away with it however it ends: $1 the image, $2 a folder to

@@ -27,7 +27,7 @@ type Options struct {
 
 // commandLine is what the kernel is told.
 func (o Options) commandLine() string {
-	return strings.TrimSpace("console=ttyS0 quiet panic=-1 nokaslr " + InHaste + " " + o.Cmdline)
+	return strings.TrimSpace("console=ttyS0 quiet panic=-1 nokaslr " + InHaste() + " " + o.Cmdline)
 }
 
 // recipe is part of every cache key: raise it when the way an image is made changes.

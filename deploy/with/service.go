@@ -33,7 +33,7 @@ func startDatabase(ctx context.Context) (string, func() error, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	server, err := postgres.Start(ctx, postgres.Config{Dir: dir, Volatile: true, MaxConnections: 500})
 	if err != nil {
@@ -49,7 +49,7 @@ func startCloud(ctx context.Context, without []string) (string, func() error, er
 	if err != nil {
 		return "", nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	services := cloud.Default()
 	if os.Getenv("STRONGROOM_TEST_FULL") != "" {
@@ -57,7 +57,7 @@ func startCloud(ctx context.Context, without []string) (string, func() error, er
 	}
 	services = slices.DeleteFunc(services, func(name string) bool { return slices.Contains(without, name) })
 	c, err := cloud.Start(ctx, cloud.Config{
-		Dir: dir, Services: services, ManilaRoot: os.Getenv(cloud.ManilaRootVariable), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Dir: dir, Services: services, TokenCache: cloud.TestTokenCache, ManilaRoot: os.Getenv(cloud.ManilaRootVariable), Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))

@@ -214,6 +214,9 @@ func (m *migrating) bareXML(like string) string {
 	root.BackingStore, root.Alias, root.Address = nil, nil, nil
 	doc.Devices.Disks = []libvirtxml.DomainDisk{root}
 	doc.Devices.Serials, doc.Devices.Consoles, doc.Devices.TPMs, doc.Devices.Interfaces = nil, nil, nil, nil
+	for i := range doc.Devices.Graphics { // in a folder that is there on both hosts
+		doc.Devices.Graphics[i] = libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{Socket: filepath.Join(benchFolder, "vnc")}}
+	}
 	text, err := doc.Marshal()
 	require.NoError(m, err)
 	return text

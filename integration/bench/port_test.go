@@ -109,9 +109,6 @@ func (c *clocked) busy() time.Duration {
 	return c.sum
 }
 
-// switchFolder is where libvirt looks for the machine's Open vSwitch.
-const switchFolder = "/run/openvswitch"
-
 // newPorted runs a cloud with Neutron, and strongroom on it.
 func newPorted(b *testing.B) (*dev, *clocked) {
 	b.Helper()
@@ -127,10 +124,7 @@ func newPorted(b *testing.B) (*dev, *clocked) {
 		require.NoError(b, real.Stop(context.WithoutCancel(b.Context())))
 		require.NoError(b, os.RemoveAll(state))
 	})
-	folder, err := real.SwitchFolder()
-	require.NoError(b, err)
-	require.NoError(b, os.Symlink(folder, switchFolder), "the machine has an Open vSwitch of its own")
-	b.Cleanup(func() { require.NoError(b, os.Remove(switchFolder)) })
+	require.NoError(b, real.ShowSwitch(b.Context()))
 
 	neutron := &clocked{neutron: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", real.Port(cloud.Neutron))})}
 	door := httptest.NewServer(neutron)

@@ -23,9 +23,25 @@ WHERE kind = sqlc.arg(kind) AND project_id > sqlc.arg(after) AND (state <> 'rele
 ORDER BY project_id LIMIT sqlc.arg(most);
 
 -- name: OpenNames :many
-SELECT name FROM ledger
-WHERE place = sqlc.arg(place) AND kind = sqlc.arg(kind) AND name > sqlc.arg(after) AND state NOT IN ('released', 'handed_over')
+-- late: also users' own things that were removed lately, which the service may have taken up afterwards (WaitAgain).
+SELECT o.name FROM ledger o
+WHERE o.place = sqlc.arg(place) AND o.kind = sqlc.arg(kind) AND o.name > sqlc.arg(after) AND o.state NOT IN ('released', 'handed_over')
+UNION
+SELECT r.name FROM ledger r
+WHERE r.place = sqlc.arg(place) AND r.kind = sqlc.arg(kind) AND r.name > sqlc.arg(after) AND r.state = 'released' AND sqlc.arg(late)::boolean AND r.name LIKE '%/%'
+    AND r.released_at > now() - interval '1 day'
 ORDER BY name LIMIT sqlc.arg(most);
+
+-- name: WaitAgain :many
+-- Users' own things that were removed and are seen in use for the same servers, as their names say (<thing>/<server>): they wait to be removed once more.
+UPDATE ledger l SET state = 'waiting', blocked_by = 'time', reason = 'it was bound late, after it had been unbound', tries = 0,
+    released_at = NULL, waiting_since = now(), try_at = now(), updated_at = now()
+WHERE l.id IN (SELECT DISTINCT ON (r.name) r.id FROM ledger r
+        WHERE r.kind = sqlc.arg(kind) AND r.place = sqlc.arg(place) AND r.name = ANY(sqlc.arg(names)::text[]) AND r.name LIKE '%/%' AND r.state = 'released'
+            AND r.released_at > now() - interval '1 day'
+        ORDER BY r.name, r.released_at DESC)
+    AND NOT EXISTS (SELECT FROM ledger o WHERE o.kind = l.kind AND o.place = l.place AND o.name = l.name AND o.state <> 'released')
+RETURNING l.name;
 
 -- name: OpenThingsNamed :many
 -- At any of the places. The LIMIT makes it one look into ledger_open for each name: otherwise all things of the

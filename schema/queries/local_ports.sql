@@ -11,6 +11,9 @@ WHERE p.project_id = sqlc.arg(project_id) AND (sqlc.narg(id)::uuid IS NULL OR p.
 -- name: ListLocalAddresses :many
 SELECT address FROM local_ports WHERE network_id = $1;
 
+-- name: LocalPortAt :one
+SELECT * FROM local_ports WHERE network_id = $1 AND address = $2;
+
 -- name: LocalAddressOwner :one
 -- The server that has an address.
 SELECT server_id::uuid AS server_id, project_id FROM local_ports WHERE network_id = $1 AND address = $2 AND server_id IS NOT NULL;

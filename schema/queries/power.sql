@@ -1,7 +1,7 @@
 -- name: ServersAtRest :many
 -- Servers of a host that no operation is at work on, with what the record says.
 SELECT id, vm_state, power_state, updated_at FROM servers
-WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized');
+WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_state IN ('active', 'paused', 'stopped', 'suspended', 'rescued', 'resized');
 
 -- name: SyncPower :execrows
 -- What the hypervisor shows of a server that nobody is at work on. Nothing
@@ -11,7 +11,7 @@ UPDATE servers SET vm_state = sqlc.arg(vm_state), power_state = sqlc.arg(power_s
     resume_at = CASE WHEN sqlc.arg(resume)::boolean AND started_by_operation THEN now() END,
     started_by_operation = started_by_operation AND sqlc.arg(vm_state) <> 'stopped'
 WHERE id = sqlc.arg(id) AND host_id = sqlc.arg(host_id) AND current_operation = '' AND vm_state = sqlc.arg(was)
-    AND vm_state IN ('active', 'paused', 'stopped', 'rescued', 'resized')
+    AND vm_state IN ('active', 'paused', 'stopped', 'suspended', 'rescued', 'resized')
     AND updated_at IS NOT DISTINCT FROM sqlc.narg(seen);
 
 -- name: ReportProgress :exec

@@ -32,8 +32,8 @@ DELETE FROM server_shares WHERE server_id = $1;
 -- Whether something that a server had of a share is still to be removed.
 SELECT EXISTS (SELECT FROM ledger WHERE kind IN ('share_mount', 'share_access') AND name = $1 AND state <> 'released')::boolean;
 
--- name: HostOfShares :one
--- What an attachment must know of its server's host. The traits are as it last reported itself.
+-- name: HostOffers :one
+-- What a host offers to the servers that it has, as it last reported itself.
 SELECT address, share_address, traits FROM hosts WHERE id = $1;
 
 -- name: HostsBeforeShares :one

@@ -178,7 +178,7 @@ func TestConsoleIsTakenByANewerSession(t *testing.T) {
 	require.NoError(t, err)
 	ends(t, first)
 	says(t, second, "second")
-	require.Eventually(t, func() bool { return len(h.log.take("a newer session took it")) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(h.log.take("a newer session took it")) == 1 }, time.Minute, 10*time.Millisecond)
 }
 
 // A session ends when its server is not on the host any more, or the host's certificate is revoked.

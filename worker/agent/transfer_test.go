@@ -174,7 +174,8 @@ func TestReceiveGoesOn(t *testing.T) {
 	}
 	require.NoError(t, to.receive(t.Context(), from, server, d))
 	same(t, from.path(server, d), to.path(server, d))
-	require.Less(t, from.wire.sent.Load(), int64(64+segmentMB)*mib)
+	// The data begins and ends amid parts of 2 MiB, which are sent whole.
+	require.Less(t, from.wire.sent.Load(), int64(66+segmentMB)*mib)
 
 	// What is on the disk is compared again: what the host lost with its power is sent again.
 	remove(t, to, server, d)

@@ -126,8 +126,12 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, ab
 	if method == http.MethodPut && about != "" {
 		r.Header.Set("Expect", "100-continue") // an image is not sent before it is known to be welcome
 	}
-	resp, err := c.connected.Load().Do(r)
+	client := c.connected.Load()
+	resp, err := client.Do(r)
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the other connections may be to the same gateway, which died
+			client.CloseIdleConnections()
+		}
 		return nil, compute.Errorf(compute.Unavailable, "the gateway does not answer: %w", err)
 	}
 	if resp.StatusCode == http.StatusOK {

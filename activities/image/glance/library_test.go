@@ -189,11 +189,11 @@ func TestALostConnection(t *testing.T) {
 	require.Eventually(t, func() bool {
 		now, err := lib.Get(t.Context(), cred, img.ID)
 		return err == nil && now.Status == image.StatusQueued
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.Eventually(t, func() bool {
 		err = lib.Upload(t.Context(), cred, img.ID, bytes.NewReader(data))
 		return !compute.Is(err, compute.Unavailable)
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.NoError(t, err)
 	now, err := lib.Get(t.Context(), cred, img.ID)
 	require.NoError(t, err)

@@ -97,10 +97,12 @@ func outcome(ctx context.Context, client *gophercloud.ServiceClient, cred comput
 	defer cancel()
 	now, err := own(ctx, client, cred, img.ID)
 	if compute.Is(failed, compute.NotFound) {
-		if err == nil { // the slower of two uploads that began at once gets a Conflict, too
-			err = compute.Errorf(compute.Conflict, "image %s was given other data meanwhile", img.ID)
+		if err != nil {
+			return err
 		}
-		return err
+		// Glance says so, too, to the slower of two uploads that began at once. It is nothing else, for the image was read
+		// before: who may see it and not upload it is told 403.
+		failed, met = compute.Errorf(compute.Conflict, "image %s was given other data meanwhile", img.ID), true
 	}
 	if err == nil {
 		now, err = settled(ctx, client, cred, now)

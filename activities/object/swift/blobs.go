@@ -73,11 +73,21 @@ func (b *Blobs) Size(ctx context.Context, cred compute.Credential, name string) 
 	if err != nil {
 		return 0, err
 	}
-	head, err := objects.Get(ctx, client, Container, name, nil).Extract()
+	head, err := objects.Get(ctx, client, Container, name, lastOfItsConnection{}).Extract()
 	if err != nil {
 		return 0, openstack.Error(err, fmt.Sprintf("look at object %s", name))
 	}
 	return head.ContentLength, nil
+}
+
+// lastOfItsConnection has a request's connection closed behind it. Swift ends its answer to a HEAD in
+// an account that it has yet to make as if it had a body (eventlet's issue 862): the next request
+// on the connection would take that end for its answer.
+type lastOfItsConnection struct{}
+
+// ToObjectGetParams implements objects.GetOptsBuilder.
+func (lastOfItsConnection) ToObjectGetParams() (headers map[string]string, query string, err error) {
+	return map[string]string{"Connection": "close"}, "", nil
 }
 
 // Open implements object.Blobs.

@@ -3,13 +3,17 @@ package swift_test
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/object"
@@ -79,4 +83,38 @@ func TestStream(t *testing.T) {
 	_, err = blobs.Size(t.Context(), cred, "b")
 	require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
 	require.NoError(t, blobs.Delete(t.Context(), cred, "a"))
+}
+
+// A Swift that ends its answer to a HEAD as if it had a body, and does so late, spoils no request after it.
+func TestAHeadWhoseAnswerHasAnEnd(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead {
+			_, _ = w.Write([]byte("data"))
+			return
+		}
+		conn, stream, err := http.NewResponseController(w).Hijack()
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer conn.Close()
+		_, _ = stream.WriteString("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n")
+		if r.Close { // as eventlet does
+			_, _ = stream.WriteString("Connection: close\r\n")
+		}
+		_, _ = stream.WriteString("\r\n")
+		_ = stream.Flush()
+		time.Sleep(time.Second / 2)
+		_, _ = stream.WriteString("0\r\n\r\n")
+		_ = stream.Flush()
+	}))
+	t.Cleanup(server.Close)
+	client := &gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/"}
+	cred := compute.Credential{ProjectID: "p"}
+	blobs := &swift.Blobs{Clients: logins{"p": client}}
+	_, err := blobs.Size(t.Context(), cred, "a")
+	require.Equal(t, compute.NotFound, compute.KindOf(err), "%v", err)
+	data, err := blobs.Open(t.Context(), cred, "a")
+	require.NoError(t, err)
+	require.NoError(t, data.Close())
 }

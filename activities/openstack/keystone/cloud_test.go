@@ -15,13 +15,14 @@ import (
 	"strongroom/activities/openstack/keystone"
 	"strongroom/activities/secret"
 	"strongroom/compute"
+	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
 
-// pause waits until what Keystone issues next is later than a revocation.
+// pause waits until services know of a revocation, and what Keystone issues next is later.
 func pause(t *testing.T) {
 	t.Helper()
-	time.Sleep(1100 * time.Millisecond)
+	time.Sleep(cloud.TestTokenCache + 1100*time.Millisecond)
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {

@@ -6,10 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/image"
@@ -19,33 +21,36 @@ import (
 	"strongroom/deploy/cloud/cloudtest"
 )
 
+// The silence that is borne is one that no busy machine makes of a step of a fifth of a second.
 func TestATransferMayTakeLongButNotHang(t *testing.T) {
 	t.Parallel()
-	const silence = 500 * time.Millisecond
+	const silence, steps = 6 * time.Second, 35
 	hang := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		flush := func() { _ = http.NewResponseController(w).Flush() }
+		write := func() {
+			_, _ = w.Write([]byte("x"))
+			_ = http.NewResponseController(w).Flush()
+		}
 		switch r.URL.Path {
 		case "/slow":
-			for range 10 {
-				_, _ = w.Write([]byte("x"))
-				flush()
-				time.Sleep(silence / 5)
+			for range steps {
+				write()
+				time.Sleep(silence / 30)
 			}
 		case "/hangs":
-			_, _ = w.Write([]byte("x"))
-			flush()
+			write()
 			<-hang
 		case "/mute":
 			<-hang
 		}
 	}))
-	defer server.Close()
-	defer close(hang)
+	t.Cleanup(server.Close)
 	client := http.Client{Transport: keystone.NewTransport(silence)}
 	read := func(path string) (int, error) {
-		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL+path, http.NoBody)
-		require.NoError(t, err)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, http.NoBody)
+		if err != nil {
+			return 0, err
+		}
 		response, err := client.Do(request)
 		if err != nil {
 			return 0, err
@@ -53,14 +58,23 @@ func TestATransferMayTakeLongButNotHang(t *testing.T) {
 		defer response.Body.Close()
 		return readAll(response.Body)
 	}
-	n, err := read("/slow")
-	require.NoError(t, err)
-	require.Equal(t, 10, n)
-	n, err = read("/hangs")
-	require.Error(t, err)
-	require.Equal(t, 1, n)
-	_, err = read("/mute")
-	require.Error(t, err)
+	var reads sync.WaitGroup
+	reads.Go(func() {
+		n, err := read("/slow")
+		assert.NoError(t, err)
+		assert.Equal(t, steps, n)
+	})
+	reads.Go(func() {
+		n, err := read("/hangs")
+		assert.ErrorContains(t, err, "timeout")
+		assert.Equal(t, 1, n)
+	})
+	reads.Go(func() {
+		_, err := read("/mute")
+		assert.ErrorContains(t, err, "timeout")
+	})
+	reads.Wait()
+	close(hang)
 }
 
 // A large image goes through in both directions, with a user's token.

@@ -82,12 +82,16 @@ func (n Network) Addresses() (all []netip.Addr) {
 // free gives the first address for a port that is not taken.
 func (n Network) free(taken []string) (netip.Addr, error) {
 	for _, a := range n.Addresses() {
-		if n.First.IsValid() && (a.Less(n.First) || n.Last.Less(a)) || slices.Contains(taken, a.String()) {
-			continue
+		if n.given(a) && !slices.Contains(taken, a.String()) {
+			return a, nil
 		}
-		return a, nil
 	}
 	return netip.Addr{}, port.Exhausted(n.ID)
+}
+
+// given reports whether a port gets the address without asking for it.
+func (n Network) given(a netip.Addr) bool {
+	return !n.First.IsValid() || !a.Less(n.First) && !n.Last.Less(a)
 }
 
 // MAC is the hardware address of the port that has an address: one that is assigned locally, and no other
@@ -136,8 +140,6 @@ func (n Network) vif() port.VIF {
 func group(project string) port.GroupID {
 	return port.GroupID{UUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte("strongroom security group "+project))}
 }
-
-const groupName = "default"
 
 func byID(a, b port.Network) int { return bytes.Compare(a.ID.UUID[:], b.ID.UUID[:]) }
 

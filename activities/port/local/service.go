@@ -73,12 +73,24 @@ func (s *Service) Groups(_ context.Context, cred compute.Credential, names []str
 	only := group(cred.ProjectID)
 	found := make([]port.GroupID, len(names))
 	for i, name := range names {
-		if name != groupName && name != only.String() {
+		if name != compute.DefaultGroup && name != only.String() {
 			return nil, port.MissingGroup(name)
 		}
 		found[i] = only
 	}
 	return found, nil
+}
+
+// GroupNames implements port.Service.
+func (s *Service) GroupNames(_ context.Context, cred compute.Credential, ids []port.GroupID) (map[port.GroupID]string, error) {
+	if cred.ProjectID == "" {
+		return nil, forbidden()
+	}
+	names := map[port.GroupID]string{}
+	if only := group(cred.ProjectID); slices.Contains(ids, only) {
+		names[only] = compute.DefaultGroup
+	}
+	return names, nil
 }
 
 // all gives the ports of the credential's project by their ids in order; of id, where it is not nil, that port alone.

@@ -27,14 +27,15 @@ func (s *Service) Bind(ctx context.Context, in port.BindInput) (port.Port, error
 		return port.Port{}, err
 	}
 	server := in.Server.String()
-	in.Hostname = dnsName(in.Hostname)
+	in.Hostname = port.DNSName(in.Hostname)
 	d, err := s.change(ctx, in.Credential, in.Port, func(d document) (*portsbinding.UpdateOptsExt, error) {
 		if err := d.port().CheckUsable(in.Server); err != nil {
 			return nil, err
 		}
-		if d.DeviceID == "" && in.Hostname != "" && !d.isNamed("") && !d.isNamed(in.Hostname) {
-			return nil, compute.Errorf(compute.Invalid, "Port %s not usable for instance %s. Value %s assigned to dns_name attribute does not match instance's hostname %s",
-				in.Port, in.Server, *d.DNSName, in.Hostname)
+		if d.DeviceID == "" {
+			if err := d.port().CheckNamed(server, in.Hostname); err != nil {
+				return nil, err
+			}
 		}
 		owner := ownerPrefix + in.Zone
 		if in.Zone == "" && strings.HasPrefix(d.Owner, ownerPrefix) {

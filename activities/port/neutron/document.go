@@ -3,9 +3,7 @@ package neutron
 import (
 	"cmp"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -30,6 +28,7 @@ type document struct {
 	FixedIPs  []fixedIP       `json:"fixed_ips"`
 	Groups    []port.GroupID  `json:"security_groups"`
 	Status    string          `json:"status"`
+	Enabled   *bool           `json:"admin_state_up"` // nil: the service did not say
 	DeviceID  string          `json:"device_id"`
 	Owner     string          `json:"device_owner"`
 	HostID    string          `json:"binding:host_id"`
@@ -44,18 +43,6 @@ type document struct {
 
 // isNamed reports whether the port has the name in DNS, or the service names none.
 func (d document) isNamed(name string) bool { return d.DNSName == nil || *d.DNSName == name }
-
-var ofDNS = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
-// dnsName is a server's hostname as Neutron takes and keeps it; "": Neutron would refuse it, as one whose last part is a number.
-func dnsName(hostname string) string {
-	name := strings.ToLower(hostname)
-	last := strings.LastIndex(name, ".")
-	if !ofDNS.MatchString(name) || last >= 0 && strings.Trim(name[last+1:], "0123456789") == "" {
-		return ""
-	}
-	return name
-}
 
 // trunk are the ports that the guest has by way of the parent.
 type trunk struct {
@@ -79,10 +66,16 @@ func (d details) vif(kind compute.VIFType) port.VIF {
 
 const unbound = "unbound"
 
+// isOff reports whether the service says that something is off.
+func isOff(flag *bool) bool { return flag != nil && !*flag }
+
 func (d document) port() port.Port {
 	p := port.Port{
 		ID: d.ID, Name: d.Name, ProjectID: d.ProjectID, Network: d.Network, MAC: d.MAC, Groups: d.Groups,
-		Status: d.Status, Device: d.DeviceID, Host: d.HostID, Addresses: []port.Address{},
+		Status: d.Status, Disabled: isOff(d.Enabled), Device: d.DeviceID, Host: d.HostID, Addresses: []port.Address{},
+	}
+	if d.DNSName != nil {
+		p.DNSName = *d.DNSName
 	}
 	for _, ip := range d.FixedIPs {
 		p.Addresses = append(p.Addresses, port.Address(ip))
@@ -124,6 +117,7 @@ type network struct {
 	MTU       int            `json:"mtu"`
 	External  bool           `json:"router:external"`
 	Shared    bool           `json:"shared"`
+	Security  *bool          `json:"port_security_enabled"` // nil: the service has no such extension
 }
 
 // subnet is one as Neutron has it.
@@ -139,7 +133,7 @@ type subnet struct {
 }
 
 func (n network) with(all []subnet) port.Network {
-	out := port.Network{ID: n.ID, Name: n.Name, ProjectID: n.ProjectID, MTU: n.MTU, External: n.External, Shared: n.Shared, Subnets: []port.Subnet{}}
+	out := port.Network{ID: n.ID, Name: n.Name, ProjectID: n.ProjectID, MTU: n.MTU, External: n.External, Shared: n.Shared, Unsecured: isOff(n.Security), Subnets: []port.Subnet{}}
 	for _, s := range all {
 		if s.Network != n.ID {
 			continue

@@ -83,6 +83,8 @@ func refused(err error, in port.EnsureInput) error {
 		return port.MissingNetwork(in.Network)
 	case "SecurityGroupNotFound":
 		return missingGroups(in.Groups)
+	case "PortSecurityAndIPRequiredForSecurityGroups":
+		return port.Ungroupable()
 	case "OverQuota":
 		return port.OverQuota()
 	case "IpAddressInUse", "IpAddressAlreadyAllocated":

@@ -1,58 +1,182 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"strongroom/activities/openstack"
 	"strongroom/activities/port"
 	"strongroom/compute"
 )
 
-var _ port.SecurityGroups = (*Service)(nil)
-
-// ServerGroups implements port.SecurityGroups.
-func (s *Service) ServerGroups(ctx context.Context, cred compute.Credential, server compute.ServerID) ([]compute.SecurityGroup, error) {
+// Groups implements port.Service.
+func (s *Service) Groups(ctx context.Context, cred compute.Credential, names []string) ([]port.GroupID, error) {
 	client, err := s.client(ctx, cred)
 	if err != nil {
 		return nil, err
 	}
-	has, err := portsOf(ctx, client, cred, server)
-	if err != nil || len(has) == 0 {
+	own, err := groupsWith[namedGroup](ctx, client, url.Values{"project_id": {cred.ProjectID}, "fields": idAndName})
+	if err != nil {
 		return nil, err
 	}
-	pages, err := groups.List(client, groups.ListOpts{ProjectID: cred.ProjectID}).AllPages(ctx)
-	var all []groups.SecGroup
-	if err == nil {
-		all, err = groups.ExtractGroups(pages)
-	}
+	shared, err := groupsByID[namedGroup](ctx, client, idsBeside(own, names), idAndName)
 	if err != nil {
-		return nil, openstack.Error(err, "list security groups")
+		return nil, err
+	}
+	found := make([]port.GroupID, len(names))
+	for i, name := range names {
+		matches := 0
+		for _, g := range own {
+			if g.ID.String() == name {
+				found[i], matches = g.ID, 1
+				break
+			}
+			if g.Name == name {
+				found[i], matches = g.ID, matches+1
+			}
+		}
+		if at := slices.IndexFunc(shared, func(g namedGroup) bool { return g.ID.String() == name }); at >= 0 {
+			found[i], matches = shared[at].ID, 1
+		}
+		switch {
+		case matches == 0:
+			return nil, port.MissingGroup(name)
+		case matches > 1:
+			return nil, port.AmbiguousGroup(name)
+		}
+	}
+	return found, nil
+}
+
+// idsBeside gives those of the names that are ids of none of the groups: a group that another project shares has no name here.
+func idsBeside(own []namedGroup, names []string) (ids []port.GroupID) {
+	for _, name := range names {
+		var id port.GroupID
+		if id.UnmarshalText([]byte(name)) == nil && !slices.ContainsFunc(own, func(g namedGroup) bool { return g.ID == id }) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// GroupNames implements port.Service.
+func (s *Service) GroupNames(ctx context.Context, cred compute.Credential, ids []port.GroupID) (map[port.GroupID]string, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	names := map[port.GroupID]string{}
+	told, err := groupsByID[namedGroup](ctx, client, ids, idAndName)
+	for _, g := range told {
+		names[g.ID] = g.Name
+	}
+	return names, err
+}
+
+// namedGroup is a security group as Neutron lists it, where it is asked for idAndName.
+type namedGroup struct {
+	ID   port.GroupID `json:"id"`
+	Name string       `json:"name"`
+}
+
+var idAndName = []string{"id", "name"}
+
+// groupsAtOnce is of how many groups a request asks: their ids are in its address.
+const groupsAtOnce = 100
+
+// groupsByID lists those of the security groups that the client sees, with some fields of theirs; nil: all. With an error, too, it may
+// give some.
+func groupsByID[G any](ctx context.Context, client *gophercloud.ServiceClient, ids []port.GroupID, fields []string) (all []G, err error) {
+	for some := range slices.Chunk(ids, groupsAtOnce) {
+		which := url.Values{"fields": fields}
+		for _, id := range some {
+			which.Add("id", id.String())
+		}
+		more, err := groupsWith[G](ctx, client, which)
+		all = append(all, more...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// groupsWith lists the security groups that a query asks for.
+func groupsWith[G any](ctx context.Context, client *gophercloud.ServiceClient, which url.Values) ([]G, error) {
+	pages, err := pagination.NewPager(client, client.ServiceURL("security-groups")+"?"+which.Encode(), func(r pagination.PageResult) pagination.Page {
+		return groups.SecGroupPage{LinkedPageBase: pagination.LinkedPageBase{PageResult: r}}
+	}).AllPages(ctx)
+	var said struct {
+		Groups []G `json:"security_groups"`
+	}
+	if err == nil {
+		err = pages.(groups.SecGroupPage).ExtractInto(&said)
+	}
+	return said.Groups, openstack.Error(err, "list security groups")
+}
+
+// ServerGroups implements port.SecurityGroups.
+func (s *Service) ServerGroups(ctx context.Context, cred compute.Credential, project string, server compute.ServerID) ([]compute.SecurityGroup, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	has, err := portsOf(ctx, client, project, server)
+	if err != nil {
+		return nil, err
+	}
+	using := map[port.GroupID][]port.ID{}
+	for _, d := range has {
+		for _, id := range d.Groups {
+			using[id] = append(using[id], d.ID)
+		}
+	}
+	all, err := groupsByID[groups.SecGroup](ctx, client, slices.Collect(maps.Keys(using)), nil)
+	if err != nil {
+		return nil, err
+	}
+	senders, err := groupsByID[groups.SecGroup](ctx, client, sendersOf(all), []string{"id", "name", "project_id"})
+	if err != nil {
+		return nil, err
 	}
 	var out []compute.SecurityGroup
 	for _, g := range all {
-		view := viewGroup(g, all)
-		for _, d := range has {
-			if slices.Contains(d.Groups, view.ID) {
-				view.Ports = append(view.Ports, d.ID)
-			}
-		}
-		if len(view.Ports) > 0 {
-			out = append(out, view)
-		}
+		view := viewGroup(g, senders)
+		view.Ports = using[view.ID]
+		out = append(out, view)
 	}
+	slices.SortFunc(out, func(a, b compute.SecurityGroup) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), compareIDs(a.ID.UUID, b.ID.UUID))
+	})
 	return out, nil
 }
 
-// viewGroup is a group as the api shows it; those that its rules name are among all, or another project's.
-func viewGroup(g groups.SecGroup, all []groups.SecGroup) compute.SecurityGroup {
+// sendersOf gives the groups that rules of others name: of those who may send.
+func sendersOf(all []groups.SecGroup) (ids []port.GroupID) {
+	for _, g := range all {
+		for _, rule := range g.Rules {
+			var id port.GroupID
+			if id.UnmarshalText([]byte(rule.RemoteGroupID)) == nil && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// viewGroup is a group as the api shows it; those that its rules name are among senders, or not for the requester to see.
+func viewGroup(g groups.SecGroup, senders []groups.SecGroup) compute.SecurityGroup {
 	out := compute.SecurityGroup{Name: g.Name, Description: g.Description, ProjectID: g.ProjectID}
 	_ = out.ID.UnmarshalText([]byte(g.ID)) // else it is no group of a port
 	for _, rule := range g.Rules {
@@ -64,11 +188,11 @@ func viewGroup(g groups.SecGroup, all []groups.SecGroup) compute.SecurityGroup {
 			one.From, one.To = &rule.PortRangeMin, &rule.PortRangeMax
 		}
 		if rule.RemoteGroupID != "" {
-			at := slices.IndexFunc(all, func(o groups.SecGroup) bool { return o.ID == rule.RemoteGroupID })
+			at := slices.IndexFunc(senders, func(o groups.SecGroup) bool { return o.ID == rule.RemoteGroupID })
 			if at < 0 {
 				continue // Nova leaves out what it cannot name
 			}
-			one.Group, one.Project = all[at].Name, all[at].ProjectID
+			one.Group, one.Project = senders[at].Name, senders[at].ProjectID
 		}
 		out.Rules = append(out.Rules, one)
 	}
@@ -78,7 +202,7 @@ func viewGroup(g groups.SecGroup, all []groups.SecGroup) compute.SecurityGroup {
 // AddGroup implements port.SecurityGroups.
 func (s *Service) AddGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error {
 	_, err := s.regroup(ctx, cred, server, name, func(d document, id port.GroupID) ([]port.GroupID, error) {
-		if len(d.FixedIPs) == 0 || d.Security != nil && !*d.Security {
+		if len(d.FixedIPs) == 0 || isOff(d.Security) {
 			return nil, port.Ungroupable()
 		}
 		if slices.Contains(d.Groups, id) {
@@ -115,7 +239,7 @@ func (s *Service) regroup(ctx context.Context, cred compute.Credential, server c
 	if err != nil {
 		return 0, err
 	}
-	has, err := portsOf(ctx, client, cred, server)
+	has, err := portsOf(ctx, client, cred.ProjectID, server)
 	if err == nil && len(has) == 0 {
 		err = compute.HasNoPorts(server)
 	}
@@ -161,8 +285,8 @@ func setGroups(ctx context.Context, client *gophercloud.ServiceClient, d documen
 	return false, compute.Errorf(compute.Unavailable, "port %s is changed again and again", d.ID)
 }
 
-// portsOf gives a server's ports in the credential's project, as its user sees them.
-func portsOf(ctx context.Context, client *gophercloud.ServiceClient, cred compute.Credential, server compute.ServerID) ([]document, error) {
-	all, err := list(ctx, client, ports.ListOpts{DeviceID: server.String(), ProjectID: cred.ProjectID})
-	return slices.DeleteFunc(all, func(d document) bool { return d.DeviceID != server.String() || d.ProjectID != cred.ProjectID }), err
+// portsOf gives the ports of a project's server that are the project's, too, as far as the client sees them.
+func portsOf(ctx context.Context, client *gophercloud.ServiceClient, project string, server compute.ServerID) ([]document, error) {
+	all, err := list(ctx, client, ports.ListOpts{DeviceID: server.String(), ProjectID: project})
+	return slices.DeleteFunc(all, func(d document) bool { return d.DeviceID != server.String() || d.ProjectID != project }), err
 }

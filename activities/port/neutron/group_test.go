@@ -2,9 +2,11 @@ package neutron_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/rbacpolicies"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 	"strongroom/activities/port"
 	"strongroom/activities/port/neutron"
 	"strongroom/compute"
+	"strongroom/deploy/cloud/cloudtest"
 )
 
 // All of a server's ports get a security group, and lose it.
@@ -41,7 +44,7 @@ func TestSecurityGroupsOfAServersPorts(t *testing.T) {
 	}
 	named := func(name string) (out compute.SecurityGroup) {
 		t.Helper()
-		all, err := s.ServerGroups(ctx, b.Owner, server)
+		all, err := s.ServerGroups(ctx, b.Owner, b.Owner.ProjectID, server)
 		require.NoError(t, err)
 		for _, g := range all {
 			if g.Name == name {
@@ -70,7 +73,54 @@ func TestSecurityGroupsOfAServersPorts(t *testing.T) {
 	err = s.AddGroup(ctx, b.Owner, server, "none")
 	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
 	require.ErrorContains(t, err, "Security group none is not found for project")
-	all, err := s.ServerGroups(ctx, b.Other, server)
+	all, err := s.ServerGroups(ctx, b.Other, b.Owner.ProjectID, server)
 	require.NoError(t, err)
 	require.Empty(t, all, "they are another project's")
+
+	// An administrator sees them with a token of his own project.
+	admin := compute.Credential{ID: uuid.New(), ProjectID: "the administrators'"}
+	b.clients[admin.ProjectID] = networkClient(t, cloudtest.Login(t, "admin"))
+	all, err = s.ServerGroups(ctx, admin, b.Owner.ProjectID, server)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.ElementsMatch(t, made, all[0].Ports)
+	require.Equal(t, b.Owner.ProjectID, all[0].ProjectID)
+	require.True(t, slices.ContainsFunc(all[0].Rules, func(r compute.SecurityGroupRule) bool {
+		return r.Group == compute.DefaultGroup && r.Project == b.Owner.ProjectID
+	}), "%+v", all[0].Rules)
+	all, err = s.ServerGroups(ctx, admin, b.Other.ProjectID, server)
+	require.NoError(t, err)
+	require.Empty(t, all, "who claims another project's server for a port of his own is not believed")
+}
+
+// A group that another project shares is asked for by its id, and shown.
+func TestASharedSecurityGroup(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	s, ctx := b.Service.(*neutron.Service), t.Context()
+	stranger := b.clients[b.Other.ProjectID]
+	lent, err := groups.Create(ctx, stranger, groups.CreateOpts{Name: "lent"}).Extract()
+	require.NoError(t, err)
+	_, err = s.Groups(ctx, b.Owner, []string{lent.ID})
+	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
+	require.NoError(t, rbacpolicies.Create(ctx, stranger, rbacpolicies.CreateOpts{
+		Action: rbacpolicies.ActionAccessShared, ObjectType: "security_group", ObjectID: lent.ID, TargetTenant: b.Owner.ProjectID,
+	}).Err)
+	_, err = s.Groups(ctx, b.Owner, []string{"lent"})
+	require.True(t, compute.Is(err, compute.NotFound), "names are the project's own: %v", err)
+	found, err := s.Groups(ctx, b.Owner, []string{"default", lent.ID})
+	require.NoError(t, err)
+	require.Equal(t, lent.ID, found[1].String())
+
+	server, name := compute.ServerID{UUID: uuid.New()}, compute.PortName(compute.OperationID("req-"+uuid.NewString()), "one")
+	made, err := s.Ensure(ctx, port.EnsureInput{Credential: b.Owner, Name: name, Server: server, Network: b.network(t, 20), Groups: found})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.Remove(context.Background(), port.RemoveInput{Credential: b.Owner, Name: name}))
+	})
+	all, err := s.ServerGroups(ctx, b.Owner, b.Owner.ProjectID, server)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, []string{"lent", b.Other.ProjectID}, []string{all[1].Name, all[1].ProjectID})
+	require.Equal(t, []port.ID{made.ID}, all[1].Ports)
 }

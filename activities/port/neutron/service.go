@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
@@ -93,47 +92,6 @@ func subnetsOf(ctx context.Context, client *gophercloud.ServiceClient, which sub
 		err = pages.(subnets.SubnetPage).ExtractInto(&said)
 	}
 	return said.Subnets, openstack.Error(err, "list subnets")
-}
-
-// Groups implements port.Service.
-func (s *Service) Groups(ctx context.Context, cred compute.Credential, names []string) ([]port.GroupID, error) {
-	client, err := s.client(ctx, cred)
-	if err != nil {
-		return nil, err
-	}
-	pages, err := groups.List(client, groups.ListOpts{ProjectID: cred.ProjectID}).AllPages(ctx)
-	var said struct {
-		Groups []struct {
-			ID   port.GroupID `json:"id"`
-			Name string       `json:"name"`
-		} `json:"security_groups"`
-	}
-	if err == nil {
-		err = pages.(groups.SecGroupPage).ExtractInto(&said)
-	}
-	if err != nil {
-		return nil, openstack.Error(err, "list security groups")
-	}
-	found := make([]port.GroupID, len(names))
-	for i, name := range names {
-		matches := 0
-		for _, g := range said.Groups {
-			if g.ID.String() == name {
-				found[i], matches = g.ID, 1
-				break
-			}
-			if g.Name == name {
-				found[i], matches = g.ID, matches+1
-			}
-		}
-		switch {
-		case matches == 0:
-			return nil, port.MissingGroup(name)
-		case matches > 1:
-			return nil, port.AmbiguousGroup(name)
-		}
-	}
-	return found, nil
 }
 
 // Get implements port.Service.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -15,7 +16,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsecurity"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/trunks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -30,7 +33,9 @@ import (
 	"strongroom/deploy/cloud/cloudtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(cloudtest.RunWithNetworks(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(cloudtest.RunWithNetworks(m))
+}
 
 // logins are clients by project: a client that is logged in as a user of it.
 type logins map[string]*gophercloud.ServiceClient
@@ -115,6 +120,58 @@ func TestConformance(t *testing.T) {
 	porttest.Run(t, func(t *testing.T) porttest.Harness { return open(t).Harness })
 }
 
+// A port whose user lets nothing pass never becomes active: no server waits for it.
+func TestADisabledPortIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	ctx := t.Context()
+	id := b.bring(t, b.network(t, 20))
+	server := compute.ServerID{UUID: uuid.New()}
+	_, err := b.Service.Bind(ctx, port.BindInput{Credential: b.Owner, Port: id, Server: server, Host: b.Hosts[0], Zone: "nova"})
+	require.NoError(t, err)
+	for _, enabled := range []bool{true, false, true} {
+		require.NoError(t, ports.Update(ctx, b.user, id.String(), ports.UpdateOpts{AdminStateUp: &enabled}).Err)
+		got, err := b.Service.Get(ctx, b.Owner, id)
+		require.NoError(t, err)
+		require.Equal(t, !enabled, got.Disabled)
+		looked, err := (&port.Activities{Service: b.Service}).Look(ctx, port.LookInput{Credential: b.Owner, Server: server, Ports: []port.ID{id}})
+		require.NoError(t, err)
+		require.Equal(t, enabled, slices.Contains(looked.Inactive, id), "its host plugs nothing here")
+	}
+}
+
+// Ports of a network without port security have no security groups: one that is asked for is refused, and the default one left out.
+func TestPlanWithoutPortSecurity(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	off := false
+	id := b.network(t, 20)
+	require.NoError(t, networks.Update(t.Context(), b.user, id.String(), portsecurity.NetworkUpdateOptsExt{
+		UpdateOptsBuilder: networks.UpdateOpts{}, PortSecurityEnabled: &off,
+	}).Err)
+	web, err := groups.Create(t.Context(), b.user, groups.CreateOpts{Name: "web"}).Extract()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, groups.Delete(context.Background(), b.user, web.ID).ExtractErr()) })
+	plan := func(groups ...string) ([]compute.Network, error) {
+		got, _, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{
+			Networks: []compute.RequestedNetwork{{UUID: id.String()}}, Groups: groups, Least: 1, Most: 1,
+		})
+		return got, err
+	}
+	_, err = plan("default", "web")
+	require.True(t, compute.Is(err, compute.Invalid), "%v", err)
+	require.EqualError(t, err, port.Ungroupable().Error())
+	got, err := plan("default")
+	require.NoError(t, err)
+	require.Nil(t, got[0].Port.Groups)
+	made, err := b.Service.Ensure(t.Context(), port.EnsureInput{
+		Credential: b.Owner, Name: compute.PortName(compute.NewOperationID(), "nic0"), Server: compute.ServerID{UUID: uuid.New()}, Network: id,
+	})
+	require.NoError(t, err)
+	require.Empty(t, made.Groups)
+	require.NoError(t, ports.Delete(t.Context(), b.user, made.ID.String()).ExtractErr())
+}
+
 // A port has its server's name in DNS while the server has it; one that its user gave another name is not that server's.
 func TestPortsAreNamedInDNS(t *testing.T) {
 	t.Parallel()
@@ -148,6 +205,12 @@ func TestPortsAreNamedInDNS(t *testing.T) {
 	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
 	require.EqualError(t, err, fmt.Sprintf("Port %s not usable for instance %s. Value db assigned to dns_name attribute does not match instance's hostname vault", brought, server))
 	isNamed(brought, users)
+	asked := compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: brought.String()}}, Hostname: "vault"}
+	_, _, err = port.Plan(t.Context(), b.Service, b.Owner, asked)
+	require.EqualError(t, err, fmt.Sprintf("Port %s not usable for instance vault. Value db assigned to dns_name attribute does not match instance's hostname vault", brought))
+	asked.Hostname = users
+	_, _, err = port.Plan(t.Context(), b.Service, b.Owner, asked)
+	require.NoError(t, err)
 	require.NoError(t, bind(brought, users))
 	for _, keep := range []bool{true, false} {
 		require.NoError(t, b.Service.Unbind(t.Context(), port.UnbindInput{Credential: b.Owner, Port: brought, Server: server, Keep: keep}))
@@ -178,7 +241,7 @@ func TestPlanOfWhatGuestsAreTold(t *testing.T) {
 		require.NoError(t, err)
 		want[compute.SubnetID{UUID: uuid.MustParse(six.ID)}] = mode
 	}
-	got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: made.ID}}})
+	got, _, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: made.ID}}})
 	require.NoError(t, err)
 	for _, s := range got[0].Port.Told {
 		require.Equal(t, want[s.ID], s.Mode)
@@ -203,7 +266,7 @@ func TestPlanOfATrunk(t *testing.T) {
 	}).Extract()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, trunks.Delete(context.Background(), b.user, made.ID).ExtractErr()) })
-	got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: parent.String()}}})
+	got, _, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: parent.String()}}})
 	require.NoError(t, err)
 	is, err := ports.Get(t.Context(), b.user, sub.String()).Extract()
 	require.NoError(t, err)
@@ -225,6 +288,13 @@ func TestFloatingAddresses(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, networks.Delete(context.Background(), admin, wan.ID).ExtractErr()) })
 	require.NoError(t, subnets.Create(t.Context(), admin, subnets.CreateOpts{NetworkID: wan.ID, IPVersion: 4, CIDR: "203.0.113.0/24"}).Err)
+	onIt := compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: wan.ID}}}
+	_, _, err = port.Plan(t.Context(), b.Service, b.Owner, onIt)
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.EqualError(t, err, "It is not allowed to create an interface on external network "+wan.ID)
+	onIt.External = true // network:attach_external_network; who may, sees its subnets
+	_, _, err = port.Plan(t.Context(), &neutron.Service{Clients: logins{b.Owner.ProjectID: admin}}, b.Owner, onIt)
+	require.NoError(t, err)
 	id := b.bring(t, b.network(t, 20))
 	is, err := ports.Get(t.Context(), b.user, id.String()).Extract()
 	require.NoError(t, err)
@@ -238,7 +308,7 @@ func TestFloatingAddresses(t *testing.T) {
 	})
 	reached := func() []string {
 		t.Helper()
-		got, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: id.String()}}})
+		got, _, err := port.Plan(t.Context(), b.Service, b.Owner, compute.NetworkRequest{Networks: []compute.RequestedNetwork{{Port: id.String()}}})
 		require.NoError(t, err)
 		return got[0].Port.Addresses[0].Floating
 	}

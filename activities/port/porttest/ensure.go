@@ -22,7 +22,7 @@ func look(b bench) {
 	s := n.Subnets[0]
 	require.True(b, s.Prefix.Contains(s.Gateway), "%v %v", s.Prefix, s.Gateway)
 	require.True(b, s.DHCP)
-	require.NoError(b, n.CheckAttachable(b.Owner))
+	require.NoError(b, n.CheckAttachable(b.Owner, false))
 	all, err := b.Service.Networks(b.ctx, b.Owner)
 	require.NoError(b, err)
 	require.Equal(b, []port.Network{n}, all)
@@ -48,11 +48,50 @@ func findGroups(b bench) {
 	in.Groups = found
 	require.Equal(b, found, b.ensure(in).Groups)
 
+	names, err := b.Again.GroupNames(b.ctx, b.Owner, []port.GroupID{{UUID: uuid.New()}, found[0]})
+	require.NoError(b, err)
+	require.Equal(b, map[port.GroupID]string{found[0]: "default"}, names)
+	names, err = b.Service.GroupNames(b.ctx, b.Other, found)
+	require.NoError(b, err)
+	require.Empty(b, names)
+	brought := b.get(b.Bring(b, b.network))
+	require.Equal(b, found, brought.Plugged(compute.Network{Port: &compute.Port{}}).Port.Secured)
+
 	_, err = b.Service.Groups(b.ctx, b.Owner, []string{"default", "none"})
 	b.kind(compute.NotFound, err)
 	require.EqualError(b, err, "Security group none not found.")
 	_, err = b.Service.Groups(b.ctx, b.Other, []string{found[0].String()})
 	b.kind(compute.NotFound, err)
+}
+
+func serverGroups(b bench) {
+	add := func(name string) error { return b.Again.AddGroup(b.ctx, b.Owner, b.server, name) }
+	none := func() {
+		b.Helper()
+		has, err := b.Service.ServerGroups(b.ctx, b.Owner, b.Owner.ProjectID, b.server)
+		require.NoError(b, err)
+		require.Empty(b, has)
+	}
+	none()
+	b.kind(compute.NotFound, add("default"))
+	in := b.input()
+	p := b.ensure(in)
+	has, err := b.Service.ServerGroups(b.ctx, b.Owner, b.Owner.ProjectID, b.server)
+	require.NoError(b, err)
+	require.Len(b, has, 1)
+	require.Equal(b, []any{"default", b.Owner.ProjectID, []port.ID{p.ID}}, []any{has[0].Name, has[0].ProjectID, has[0].Ports})
+	require.NotEmpty(b, has[0].Rules)
+	for _, name := range []string{"default", has[0].ID.String()} { // it has it already
+		require.NoError(b, add(name))
+	}
+	b.kind(compute.NotFound, add("none"))
+	require.EqualError(b, add("none"), "Security group none is not found for project "+b.Owner.ProjectID)
+	b.kind(compute.NotFound, b.Service.RemoveGroup(b.ctx, b.Owner, b.server, "none"))
+	b.kind(compute.NotFound, b.Service.AddGroup(b.ctx, b.Other, b.server, "default"))
+	b.kind(compute.NotFound, b.Service.AddGroup(b.ctx, b.Other, b.server, has[0].ID.String()))
+	require.Equal(b, p.Groups, b.get(p.ID).Groups)
+	b.remove(in)
+	none()
 }
 
 func ensureTwice(b bench) {
@@ -138,6 +177,20 @@ func address(b bench) {
 	_, err := b.Service.Ensure(b.ctx, taken)
 	b.kind(compute.Conflict, err)
 	require.EqualError(b, err, "Fixed IP "+in.Address.String()+" is already in use.")
+	asked := compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: b.network.String(), FixedIP: in.Address.String()}}}
+	_, _, err = port.Plan(b.ctx, b.Service, b.Owner, asked) // before it is made
+	b.kind(compute.Conflict, err)
+	require.EqualError(b, err, "Fixed IP "+in.Address.String()+" is already in use.")
+	asked.Most = 1
+	_, _, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
+	b.kind(compute.Invalid, err)
+	require.EqualError(b, err, "Fixed IP address "+in.Address.String()+" is already in use on instance "+b.server.String()+".")
+	free := compute.RequestedNetwork{UUID: b.network.String(), FixedIP: in.Address.Prev().String()}
+	asked.Networks = []compute.RequestedNetwork{free}
+	require.Equal(b, 1, b.fits(asked))
+	asked.Networks = append(asked.Networks, free)
+	_, _, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
+	b.kind(compute.Invalid, err)
 
 	outside := b.input()
 	outside.Address = netip.MustParseAddr("203.0.113.7")
@@ -155,6 +208,27 @@ func exhausted(b bench) {
 	b.kind(compute.Invalid, err)
 	require.EqualError(b, err, "No fixed IP addresses available for network: "+b.network.String())
 	require.NotContains(b, b.names(), in.Name)
+	asked := compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: b.network.String()}}}
+	if _, tells := b.Service.(port.Limits); tells { // before one is made
+		_, _, planned := port.Plan(b.ctx, b.Service, b.Owner, asked)
+		b.kind(compute.Invalid, planned)
+		require.EqualError(b, planned, err.Error())
+		b.network = b.Network(b, 3)
+		b.ensure(b.input())
+		asked.Networks[0].UUID, asked.Least, asked.Most = b.network.String(), 1, 5
+		require.Equal(b, 2, b.fits(asked), "servers that have addresses")
+		asked.Least = 3
+		_, _, planned = port.Plan(b.ctx, b.Service, b.Owner, asked)
+		b.kind(compute.Invalid, planned)
+	}
+}
+
+// fits gives for how many servers there are ports and addresses.
+func (b bench) fits(asked compute.NetworkRequest) int {
+	b.Helper()
+	_, servers, err := port.Plan(b.ctx, b.Service, b.Owner, asked)
+	require.NoError(b, err)
+	return servers
 }
 
 func quota(b bench) {
@@ -167,14 +241,18 @@ func quota(b bench) {
 	require.EqualError(b, err, "Maximum number of ports exceeded")
 	require.Equal(b, p.ID, b.ensure(first).ID, "one that is there is no new one")
 	asked := compute.NetworkRequest{Networks: []compute.RequestedNetwork{{UUID: b.network.String()}}}
-	if _, tells := b.Service.(port.Quotas); tells { // before one is made
-		_, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
-		b.kind(compute.Forbidden, err)
-		require.EqualError(b, err, "Maximum number of ports exceeded")
-	}
+	_, _, err = port.Plan(b.ctx, b.Service, b.Owner, asked) // before one is made
+	b.kind(compute.Forbidden, err)
+	require.EqualError(b, err, "Maximum number of ports exceeded")
+	b.Limit(b, 6)
+	asked.Networks = append(asked.Networks, asked.Networks[0])
+	asked.Least, asked.Most = 1, 4
+	require.Equal(b, 2, b.fits(asked), "servers of two ports each, beside the one that is there")
+	asked.Least = 3
+	_, _, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
+	b.kind(compute.Forbidden, err)
 	b.Limit(b, -1)
-	_, err = port.Plan(b.ctx, b.Service, b.Owner, asked)
-	require.NoError(b, err)
+	require.Equal(b, 4, b.fits(asked))
 	b.ensure(in)
 }
 

@@ -10,7 +10,8 @@ import (
 // plan: what a create asks of networks is checked before anything is made.
 func plan(b bench) {
 	ask := func(in compute.NetworkRequest) ([]compute.Network, error) {
-		return port.Plan(b.ctx, b.Service, b.Owner, in)
+		planned, _, err := port.Plan(b.ctx, b.Service, b.Owner, in)
+		return planned, err
 	}
 	on := func(n compute.RequestedNetwork) compute.NetworkRequest {
 		return compute.NetworkRequest{Networks: []compute.RequestedNetwork{n}}
@@ -58,14 +59,16 @@ func plan(b bench) {
 	refused(compute.NotFound, "Network "+unknown+" could not be found.", on(compute.RequestedNetwork{UUID: unknown}))
 	refused(compute.Invalid, "network uuid is not in proper format (lan)", on(compute.RequestedNetwork{UUID: "lan"}))
 	refused(compute.Invalid, "Fixed IP 192.0.2.1 is not a valid ip address for network "+id+".", on(compute.RequestedNetwork{UUID: id, FixedIP: "192.0.2.1"}))
-	in.Groups = []string{"none"}
-	refused(compute.NotFound, "Security group none not found.", in)
-	_, err = port.Plan(b.ctx, b.Service, b.Other, on(compute.RequestedNetwork{UUID: id}))
+	for _, in := range []compute.NetworkRequest{in, {}, on(compute.RequestedNetwork{Port: brought.String()})} { // also where no port is made
+		in.Groups = []string{"none"}
+		refused(compute.NotFound, "Security group none not found.", in)
+	}
+	_, _, err = port.Plan(b.ctx, b.Service, b.Other, on(compute.RequestedNetwork{UUID: id}))
 	b.kind(compute.NotFound, err)
-	got, err = port.Plan(b.ctx, b.Service, b.Other, compute.NetworkRequest{Automatic: true})
+	got, _, err = port.Plan(b.ctx, b.Service, b.Other, compute.NetworkRequest{Automatic: true})
 	require.NoError(b, err)
 	require.Nil(b, got, "the project has no network")
-	_, err = port.Plan(b.ctx, b.Service, b.Other, compute.NetworkRequest{Required: true})
+	_, _, err = port.Plan(b.ctx, b.Service, b.Other, compute.NetworkRequest{Required: true})
 	b.kind(compute.Invalid, err)
 	b.Network(b.T, 20)
 	refused(compute.Conflict, "Multiple possible networks found, use a Network ID to be more specific.", compute.NetworkRequest{Automatic: true})
@@ -135,11 +138,11 @@ func serverPortsMove(b bench) {
 	own, brought := b.ensure(b.input()).ID, b.Bring(b, b.network)
 	ids, lan := []port.ID{own, brought}, b.network.String()
 	from := port.MoveInput{
-		Project: b.Owner.ProjectID, Server: b.server, Host: b.Hosts[0], Zone: "nova", Not: []string{b.Hosts[1], "nobody's host"},
+		Project: b.Owner.ProjectID, Server: b.server, Host: b.Hosts[0], Zone: "nova", Withdraw: []string{b.Hosts[1], "nobody's host"},
 		Networks: []compute.Network{{UUID: lan, Port: &compute.Port{ID: &own}}, {UUID: "of hosts"}, {UUID: lan, Port: &compute.Port{ID: &brought, Brought: true}}},
 	}
 	to := from
-	to.Host, to.Zone, to.Not = b.Hosts[1], "west", []string{b.Hosts[0]}
+	to.Host, to.Zone, to.Withdraw = b.Hosts[1], "west", []string{b.Hosts[0]}
 	bound := func(in port.MoveInput) {
 		b.Helper()
 		got, err := a.Bind(b.ctx, in)
@@ -158,7 +161,7 @@ func serverPortsMove(b bench) {
 		require.Len(b, all, len(ids))
 		for _, p := range all {
 			require.Equal(b, in.Host, p.Host)
-			b.kind(compute.NotFound, b.Again.Activate(b.ctx, b.at(p.ID, in.Not[0]))) // it has no other binding
+			b.kind(compute.NotFound, b.Again.Activate(b.ctx, b.at(p.ID, in.Withdraw[0]))) // it has no other binding
 		}
 	}
 	prepared := func() {

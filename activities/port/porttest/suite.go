@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for name, test := range map[string]func(b bench){
 		"networks as they are":            look,
 		"security groups by name or id":   findGroups,
+		"security groups of a server":     serverGroups,
 		"ensure is idempotent":            ensureTwice,
 		"ensure at once makes one":        ensureAtOnce,
 		"ensure refuses what cannot be":   ensureRefused,

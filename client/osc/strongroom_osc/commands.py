@@ -95,6 +95,20 @@ class ListDisks(_Base, command.Lister):
         return ("Device", "Role", "Size MiB", "Encrypted", "Format", "Secret"), [tuple(d[k] for k in keys) for d in disks]
 
 
+class ListTPMCertificates(_Base, command.Lister):
+    """List the endorsement keys of a server's vTPM, with the certificate of each and those of who signed it"""
+
+    def get_parser(self, name):
+        parser = super().get_parser(name)
+        _server(parser)
+        return parser
+
+    def take_action(self, args):
+        has = self.call("GET", "/servers/%s/tpm-certificates" % self.find(args)).json()
+        keys = ("key", "nv_index", "certificate")
+        return ("Key", "NV index", "Certificate", "Issuers"), [tuple(c[k] for k in keys) + (has["issuers"],) for c in has["tpm_certificates"]]
+
+
 class RotateKeys(_Base, command.ShowOne):
     """Give encrypted disks of a server new passphrases"""
 

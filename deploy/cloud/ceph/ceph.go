@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"strongroom/deploy/dev/port"
 	"strongroom/deploy/dev/process"
 )
 
@@ -159,22 +159,20 @@ func (c *Cluster) launch(ctx context.Context, kind, id string, before func(conte
 }
 
 func (c *Cluster) dial(ctx context.Context) error {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", c.cfg.Ports.V2))
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return port.Answers(ctx, fmt.Sprintf("127.0.0.1:%d", c.cfg.Ports.V2))
 }
 
-// setup runs setup.py, whose steps may be taken twice. Ceph's client aborts now and then when
+// setup runs setup.py, whose steps may be taken twice. Ceph's client aborts or crashes now and then when
 // its settings come from the monitor while they are read (boost::bad_get): it is started again.
 func (c *Cluster) setup(ctx context.Context, arguments ...string) error {
 	var err error
 	for range 3 {
 		err = c.run(ctx, "/usr/bin/python3", append([]string{c.file("setup.py"), c.ConfFile()}, arguments...)...)
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+		if !errors.As(err, &exit) {
+			break
+		}
+		if signal := exit.Sys().(syscall.WaitStatus).Signal(); signal != syscall.SIGABRT && signal != syscall.SIGSEGV {
 			break
 		}
 	}

@@ -71,6 +71,14 @@ func (c Client) Run(t testing.TB, arguments ...string) (out, complaint string, e
 	return said.Out, said.Err, err
 }
 
+// Decode runs one command with -f json and decodes what it printed. A command with --wait may print its progress before.
+func (c Client) Decode(t testing.TB, into any, arguments ...string) {
+	t.Helper()
+	out, complaint, err := c.Run(t, append(arguments, "-f", "json")...)
+	require.NoError(t, err, "%s%s", out, complaint)
+	require.NoError(t, json.Unmarshal([]byte(out[max(0, strings.IndexAny(out, "{[")):]), into), out)
+}
+
 //go:embed serve.py
 var serve string
 

@@ -65,7 +65,7 @@ func startNetworks() (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	running, err := cloud.Start(ctx, cloud.Config{Dir: dir, Services: []string{cloud.Neutron}, TokenCache: time.Minute})
 	if err != nil {

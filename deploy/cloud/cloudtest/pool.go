@@ -34,7 +34,7 @@ func StartPool(t testing.TB) Pool {
 	require.NoError(t, os.Chmod(dir, 0o711))
 	ports, err := port.Free(t.Context(), 2)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	running, err := ceph.Start(ctx, ceph.Config{Dir: filepath.Join(dir, "c"), Ports: ceph.Ports{V2: ports[0], V1: ports[1]}})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 // Command cmd runs the cloud of package cloud in the background:
 //
-//	go run ./deploy/cloud/cmd up
+//	go run ./deploy/cloud/cmd up --network
 //	OS_CLIENT_CONFIG_FILE=/var/lib/strongroom-cloud/clouds.yaml openstack --os-cloud demo secret list
 //	go run ./deploy/cloud/cmd down
 package main
@@ -44,7 +44,8 @@ func (p place) up() string      { return p.file(cloud.Supervisor + ".up") }
 type settings struct {
 	place
 	Services          []string      `help:"Only these of ${all}; keystone always runs." placeholder:"NAME,…"`
-	Network           bool          `help:"Neutron too, with OVN. Needs root."`
+	Network           bool          `help:"Neutron too, with OVN, which guests of this machine can be plugged into. Needs root."`
+	MetadataPort      int           `default:"8776" help:"Where strongroom's metadata service listens on loopback: Neutron's metadata agent brings guests' questions there."`
 	Strongroom        string        `default:"http://127.0.0.1:8774" help:"Base URL of strongroom's own API, for the catalog."`
 	TokenExpiry       time.Duration `default:"1h" help:"How long a token lives."`
 	ExpiredWindow     time.Duration `default:"48h" help:"How long after that it is good beside a service token."`
@@ -74,7 +75,7 @@ func (s serve) Run(ctx context.Context) error {
 		services = append(services, cloud.Neutron)
 	}
 	c, err := cloud.Start(starting, cloud.Config{
-		Dir: s.Dir, Services: services, Strongroom: s.Strongroom, TokenExpiry: s.TokenExpiry,
+		Dir: s.Dir, Services: services, Guests: s.Network, Strongroom: s.Strongroom, TokenExpiry: s.TokenExpiry,
 		ExpiredWindow: s.ExpiredWindow, TokenCache: s.TokenCache, ImageHash: s.ImageHash, BarbicanPolicy: policy, ManilaRoot: s.ManilaRoot,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
@@ -82,11 +83,30 @@ func (s serve) Run(ctx context.Context) error {
 		return err
 	}
 	defer os.Remove(s.place.up())
-	if err := os.WriteFile(s.place.up(), nil, 0o600); err != nil {
+	if err := s.ready(ctx, c); err != nil {
 		return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	<-ctx.Done()
 	return c.Stop(context.WithoutCancel(ctx))
+}
+
+// ready opens the cloud to the guests of this machine, and says that it is up: with what clients and strongroom need for it.
+func (s serve) ready(ctx context.Context, c *cloud.Cloud) error {
+	said := fmt.Sprintf("export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=demo\n", c.CloudsFile())
+	if s.Network {
+		file, err := c.MetadataSecret()
+		if err != nil {
+			return err
+		}
+		if err := c.ShowSwitch(ctx); err != nil {
+			return err
+		}
+		if err := c.ServeMetadata(ctx, s.MetadataPort, file); err != nil {
+			return err
+		}
+		said += fmt.Sprintf("export STRONGROOM_NETWORKS__BACKEND=neutron STRONGROOM_METADATA__PROXY_SHARED_SECRET=%s\n", file)
+	}
+	return os.WriteFile(s.place.up(), []byte(said), 0o600)
 }
 
 type up struct{ settings }
@@ -120,7 +140,11 @@ func (u up) Run(ctx context.Context) error {
 	if err := p.Until(ctx, ready); err != nil {
 		return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 	}
-	_, err = fmt.Fprintf(os.Stdout, "export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=demo\n", u.file("clouds.yaml"))
+	said, err := os.ReadFile(u.place.up())
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(said)
 	return err
 }
 

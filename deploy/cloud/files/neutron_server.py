@@ -35,7 +35,7 @@ if child == 0:
 if os.waitpid(child, 0)[1]:
     raise SystemExit('the schema could not be made')
 cloud.keep_logins()
-cloud.wait_for('ovn')
+cloud.wait_for('networks')
 
 from neutron.cmd.eventlet.server import main  # noqa: E402
 

@@ -54,6 +54,15 @@ func Or(ctx context.Context, wanted int) (int, error) {
 	return ports[0], nil
 }
 
+// Answers is nil where somebody listens at an address, host:port.
+func Answers(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	return conn.Close()
+}
+
 // Others that look for free ports hold one for a moment.
 const (
 	checks     = 20

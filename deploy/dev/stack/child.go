@@ -2,10 +2,10 @@ package stack
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"syscall"
 
+	"strongroom/deploy/dev/forward"
+	"strongroom/deploy/dev/port"
 	"strongroom/deploy/dev/process"
 )
 
@@ -47,12 +47,5 @@ func (c *child) stop(ctx context.Context) error { return c.running.Stop(ctx) }
 func (c *child) kill(ctx context.Context) error { return c.running.Kill(ctx) }
 
 func answers(ctx context.Context, netns, address string) error {
-	return within(netns, func() error {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", address)
-		if err != nil {
-			return fmt.Errorf("%s: %w", address, err)
-		}
-		return conn.Close()
-	})
+	return forward.Within(netns, func() error { return port.Answers(ctx, address) })
 }

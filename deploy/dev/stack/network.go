@@ -174,7 +174,7 @@ func (n *network) join(ctx context.Context, h Host) error {
 		return err
 	}
 	for _, address := range []string{h.TemporalAddress(), h.gatewayAddr()} {
-		f, err := forwardFrom(h.netns(), address)
+		f, err := forward.From(h.netns(), address)
 		if err != nil {
 			return err
 		}
@@ -249,11 +249,8 @@ func (l Layout) endOthers(ctx context.Context, hosts int) error {
 	return removeLink(ctx, l.Network())
 }
 
-// netnsFolder is where `ip netns` keeps its namespaces.
-const netnsFolder = "/run/netns"
-
 func netnsExists(name string) bool {
-	_, err := os.Stat(filepath.Join(netnsFolder, name))
+	_, err := os.Stat(filepath.Join(forward.Namespaces, name))
 	return err == nil
 }
 

@@ -163,7 +163,7 @@ func (s *Stack) hypervisors(ctx context.Context, in *surroundings) error {
 			return err
 		}
 	} else if conn, err := net.DialTimeout("unix", machineLibvirt, time.Second); err == nil && !s.cfg.OwnLibvirt {
-		in.hosts = []hypervisor{{machineLibvirt, "/var/lib/libvirt/swtpm"}}
+		in.hosts = []hypervisor{{machineLibvirt, "/var/lib/libvirt/swtpm", "/var/lib/libvirt/qemu/save"}}
 		return conn.Close()
 	}
 	for _, h := range hosts {
@@ -173,7 +173,7 @@ func (s *Stack) hypervisors(ctx context.Context, in *surroundings) error {
 		if err := s.add(ctx, h.Part("libvirtd"), &libvirtService{host: h, log: s.cfg.Logger}); err != nil {
 			return err
 		}
-		in.hosts = append(in.hosts, hypervisor{h.LibvirtSocket(), h.SwtpmDir()})
+		in.hosts = append(in.hosts, hypervisor{h.LibvirtSocket(), h.SwtpmDir(), h.path("libvirt", "lib", "qemu", "save")})
 	}
 	return nil
 }

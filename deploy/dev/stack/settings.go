@@ -49,8 +49,8 @@ type surroundings struct {
 	openstack bool            // keys, images and the rest are kept by the account's cloud
 }
 
-// hypervisor is what a host has: libvirtd's socket and swtpm's folder.
-type hypervisor struct{ socket, swtpm string }
+// hypervisor is what a host has: libvirtd's socket, swtpm's folder, and libvirtd's with the memory of suspended guests.
+type hypervisor struct{ socket, swtpm, save string }
 
 // own is temporal.tls: everybody speaks to Temporal with a certificate of strongroom's authority.
 var own = map[string]any{"own": true}
@@ -100,7 +100,7 @@ func (h Host) settings(in surroundings) (map[string]any, error) {
 	has, agent := in.hosts[h.Number-1], h.agentAddr(len(in.hosts))
 	host := map[string]any{
 		"id_file": h.path("host.id"), "instances": h.Instances(), "image_cache": h.path("cache"), "shares": h.path("mounts"), "run": h.path("run"),
-		"libvirt_socket": has.socket, "swtpm_enabled": true, "swtpm_state": has.swtpm, "traffic_filter": "optional",
+		"libvirt_socket": has.socket, "swtpm_enabled": true, "swtpm_state": has.swtpm, "suspend_state": has.save, "traffic_filter": "optional",
 		"agent_listen": agent, "agent_url": "https://" + agent,
 		"gateway": "https://" + h.gatewayAddr(), "certificate": h.certificate(),
 	}

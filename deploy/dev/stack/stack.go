@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"strongroom/devcloud"
 )
 
 // Config says what to run.
@@ -147,8 +149,27 @@ strongroom is ready.
   the client     %s
   compute API    %s/v2.1
   Temporal UI    %s
+  networks       %s
   logs, state    %s
 Ctrl-C stops everything.
 
-`, client, s.cfg.APIURL(), s.cfg.TemporalUI(), s.cfg.State)
+`, client, s.cfg.APIURL(), s.cfg.TemporalUI(), s.cfg.networksHint(), s.cfg.State)
+}
+
+// networksHint says which networks servers can be on.
+func (c Config) networksHint() string {
+	switch {
+	case c.Cloud != "":
+		return "those of networks.backend; where that is none: create servers with --nic none"
+	case c.Hosts > 1:
+		return "none, for there are several hosts: create servers with --nic none"
+	}
+	projects, err := devcloud.Projects(c.path("users.yaml"))
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	if extra := len(projects) - maxNetworks; extra > 0 {
+		return fmt.Sprintf("one for each of the first %d projects of users.yaml; the other %d: --nic none", maxNetworks, extra)
+	}
+	return "one for each project; servers that name none are on it"
 }

@@ -171,7 +171,7 @@ func (b *besieged) refused(name pki.Name, api, queue string, call func(ctx conte
 		return l.Certificate == string(name) && strings.HasSuffix(l.API, "/"+api) && l.Queue == queue && l.Address != "" && l.Error != ""
 	}
 	before := b.lines(match)
-	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	err := call(ctx)
 	var denied *serviceerror.PermissionDenied

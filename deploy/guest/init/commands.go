@@ -39,6 +39,7 @@ import (
 //	fetch URL           show what a web server says, in one line
 //	datagram ADDRESS TEXT...  send a text by UDP, port 7777: the other says "heard"
 //	spoof FROM TO TEXT...  the same with another sender
+//	frame INTERFACE HEX  send a frame of Ethernet as it is
 //	link FILE           show where a symbolic link leads to
 //	config              mount the config drive at /config
 //	share TAG [OPTIONS] mount the share of the tag at /share, as a line of fstab would: ro, or for writing
@@ -118,6 +119,8 @@ func obey(c *console) {
 			c.say("fetch %q err=%v", said, err)
 		case "datagram":
 			c.say("datagram err=%v", sendDatagram(arg(1), strings.Join(word[min(2, len(word)):], " ")))
+		case "frame":
+			c.say("frame err=%v", sendFrame(arg(1), arg(2)))
 		case "spoof":
 			c.say("spoof err=%v", spoofDatagram(arg(1), arg(2), strings.Join(word[min(3, len(word)):], " ")))
 		case "link":

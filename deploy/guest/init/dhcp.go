@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"strongroom/deploy/guest/packet"
 )
 
 // The options of DHCP that are asked for.
@@ -123,7 +125,7 @@ func (l lease) send(kind byte, options map[byte][]byte) {
 	}
 	b = append(b, 255)
 	all := unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_IP), Ifindex: l.of.Index, Halen: 6, Addr: [8]byte{255, 255, 255, 255, 255, 255}}
-	unix.Sendto(l.packets, packetOf(net.IPv4zero, net.IPv4bcast, 68, 67, b), 0, &all)
+	unix.Sendto(l.packets, packet.Datagram(net.IPv4zero, net.IPv4bcast, 68, 67, b), 0, &all)
 }
 
 func networkOrder(n uint16) uint16 { return n<<8 | n>>8 }

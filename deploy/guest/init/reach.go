@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"strongroom/deploy/guest/packet"
 )
 
 const (
@@ -148,33 +151,25 @@ func spoofDatagram(from, to, text string) error {
 		return err
 	}
 	defer unix.Close(s)
-	return unix.Sendto(s, packetOf(source, target, datagramPort, datagramPort, []byte(text)), 0, &unix.SockaddrInet4{Addr: [4]byte(target)})
+	return unix.Sendto(s, packet.Datagram(source, target, datagramPort, datagramPort, []byte(text)), 0, &unix.SockaddrInet4{Addr: [4]byte(target)})
 }
 
-// packetOf is an IP packet with a datagram of UDP, which may have no checksum of its own.
-func packetOf(from, to net.IP, fromPort, toPort uint16, data []byte) []byte {
-	b := make([]byte, 28, 28+len(data))
-	b[0], b[8], b[9] = 0x45, 64, unix.IPPROTO_UDP
-	binary.BigEndian.PutUint16(b[2:], uint16(28+len(data)))
-	copy(b[12:], from.To4())
-	copy(b[16:], to.To4())
-	binary.BigEndian.PutUint16(b[10:], checksum(b[:20]))
-	binary.BigEndian.PutUint16(b[20:], fromPort)
-	binary.BigEndian.PutUint16(b[22:], toPort)
-	binary.BigEndian.PutUint16(b[24:], uint16(8+len(data)))
-	return append(b, data...)
-}
-
-// checksum is the one of IP and ICMP, of an even number of bytes.
-func checksum(b []byte) uint16 {
-	sum := uint32(0)
-	for i := 0; i < len(b); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+// sendFrame sends a frame of Ethernet, in hexadecimal with its header.
+func sendFrame(name, text string) error {
+	frame, err := hex.DecodeString(text)
+	if err != nil {
+		return err
 	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return err
 	}
-	return ^uint16(sum)
+	s, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	return unix.Sendto(s, frame, 0, &unix.SockaddrLinklayer{Ifindex: i.Index, Halen: 6})
 }
 
 // echo asks another guest for an echo by ICMP, each second for five.
@@ -189,7 +184,7 @@ func echo(address string) error {
 	}
 	defer conn.Close()
 	request := []byte{8, 0, 0, 0, 'T', 'G', 0, 0} // and an answer begins with 0
-	binary.BigEndian.PutUint16(request[2:], checksum(request))
+	binary.BigEndian.PutUint16(request[2:], packet.Checksum(request))
 	b := make([]byte, 256)
 	for range 5 {
 		if _, err := conn.WriteTo(request, to); err != nil {

@@ -7,22 +7,33 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	tpm1 "github.com/google/go-tpm/tpm"
 	"github.com/google/go-tpm/tpm2"
 	"github.com/google/go-tpm/tpm2/transport"
+	"golang.org/x/sys/unix"
 )
 
 // reportTPM tells the TPM's version and PCR 0; in a TPM 2.0 it also counts up a
 // counter in non-volatile memory, which shows that the state was kept.
 func reportTPM(c *console) {
-	major, err := os.ReadFile("/sys/class/tpm/tpm0/tpm_version_major")
-	if err != nil {
+	name, told := findTPM()
+	if name == "" {
+		if told {
+			sayWhyNot(c)
+		}
 		c.say("tpm none")
 		return
 	}
-	dev, err := os.OpenFile("/dev/tpm0", os.O_RDWR, 0)
+	major, err := os.ReadFile(filepath.Join(tpmClass, name, "tpm_version_major"))
+	if err != nil {
+		c.say("tpm err=%v", err)
+		return
+	}
+	dev, err := os.OpenFile("/dev/"+name, os.O_RDWR, 0)
 	if err != nil {
 		c.say("tpm err=%v", err)
 		return
@@ -30,12 +41,12 @@ func reportTPM(c *console) {
 	defer dev.Close()
 	if strings.TrimSpace(string(major)) == "1" {
 		pcr, err := tpm1.ReadPCR(dev, 0)
-		c.say("tpm version=1.2 interface=%s pcr0=%x err=%v", tpmInterface(), pcr, err)
+		c.say("tpm version=1.2 interface=%s pcr0=%x err=%v", tpmInterface(name), pcr, err)
 		return
 	}
 	t := transport.FromReadWriter(dev)
 	pcr, err := readPCR(t, 0)
-	c.say("tpm version=2.0 interface=%s pcr0=%x err=%v", tpmInterface(), pcr, err)
+	c.say("tpm version=2.0 interface=%s pcr0=%x err=%v", tpmInterface(name), pcr, err)
 	for _, index := range []tpm2.TPMHandle{0x01c00002, 0x01c00016} {
 		if data, err := readArea(t, index); err != nil {
 			c.say("tpm certificate=0x%08x err=%v", index, err)
@@ -45,6 +56,60 @@ func reportTPM(c *console) {
 	}
 	n, err := countUp(t)
 	c.say("tpm nvcount=%d err=%v", n, err)
+}
+
+const tpmClass = "/sys/class/tpm"
+
+// findTPM gives the name of the first TPM that a driver has, or "", and whether the firmware tells of one. A kernel asks a TPM once,
+// and does without it when the answer does not come in time, as on a busy host: what the firmware tells of, the kernel is told
+// to ask again, for a minute.
+func findTPM() (name string, told bool) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		if found, _ := filepath.Glob(tpmClass + "/tpm[0-9]*"); len(found) > 0 {
+			return filepath.Base(found[0]), true
+		}
+		if told = bindTPM(); !told || time.Now().After(end) {
+			return "", told
+		}
+	}
+}
+
+// sayWhyNot repeats what the kernel said of a TPM that no driver has.
+func sayWhyNot(c *console) {
+	f, err := os.OpenFile("/dev/kmsg", os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	entry := make([]byte, 8192) // a read gives one entry, and fails after the last
+	for {
+		n, err := unix.Read(int(f.Fd()), entry)
+		if err != nil || n <= 0 {
+			return
+		}
+		_, text, _ := strings.Cut(string(entry[:n]), ";")
+		text, _, _ = strings.Cut(text, "\n")
+		if lower := strings.ToLower(text); strings.Contains(lower, "tpm") || strings.Contains(lower, "msft0101") {
+			c.say("tpm kernel=%q", text)
+		}
+	}
+}
+
+// bindTPM has drivers take each TPM that the firmware tells of, and reports whether there is one.
+func bindTPM() (found bool) {
+	for bus, driver := range map[string]string{"acpi": "tpm_crb", "platform": "tpm_tis", "pnp": "tpm_tis"} {
+		devices, _ := filepath.Glob("/sys/bus/" + bus + "/devices/*")
+		for _, device := range devices {
+			ids, _ := os.ReadFile(filepath.Join(device, "id")) // of pnp
+			name := filepath.Base(device)
+			if !strings.HasPrefix(name, "MSFT0101") && !strings.Contains(string(ids), "PNP0C31") {
+				continue
+			}
+			found = true
+			_ = os.WriteFile("/sys/bus/"+bus+"/drivers/"+driver+"/bind", []byte(name), 0o200)
+		}
+	}
+	return found
 }
 
 // readArea gives what the TPM keeps at an index, which all may read.
@@ -72,8 +137,8 @@ func readArea(t transport.TPM, index tpm2.TPMHandle) ([]byte, error) {
 }
 
 // tpmInterface tells TIS from CRB by the kernel driver that took the device.
-func tpmInterface() string {
-	driver, err := os.Readlink("/sys/class/tpm/tpm0/device/driver")
+func tpmInterface(name string) string {
+	driver, err := os.Readlink(filepath.Join(tpmClass, name, "device", "driver"))
 	switch {
 	case err != nil:
 		return "unknown"

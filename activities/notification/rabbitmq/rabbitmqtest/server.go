@@ -2,9 +2,9 @@
 package rabbitmqtest
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/dev/port"
+	"strongroom/deploy/dev/process"
 )
 
 // The program, and how long it may take to answer.
 const (
 	program  = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-	patience = 90 * time.Second
+	patience = 5 * time.Minute // after a crash it has its tables to recover, on a machine that may be busy
 )
 
 // Server is a RabbitMQ on 127.0.0.1, with a user and a virtual host.
@@ -33,7 +34,7 @@ type Server struct {
 	names    int // port of its name server, epmd
 	nodes    int // port for other nodes
 	password string
-	started  []*exec.Cmd
+	started  []*process.Process
 }
 
 // New prepares a server with further settings, lines of rabbitmq.conf, without starting it: its data is kept from one Start to the next.
@@ -61,42 +62,44 @@ func New(t testing.TB, settings ...string) *Server {
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() { s.Stop(t) })
-	s.run(t, "epmd", "-port", fmt.Sprint(s.names), "-address", "127.0.0.1")
-	s.run(t, program)
-	require.Eventually(t, func() bool {
+	// RabbitMQ would start a name server that it cannot reach yet itself, as a daemon.
+	s.run(t, func(ctx context.Context) error { return port.Answers(ctx, fmt.Sprintf("127.0.0.1:%d", s.names)) },
+		"epmd", "-port", fmt.Sprint(s.names), "-address", "127.0.0.1")
+	s.run(t, func(context.Context) error {
 		c, err := s.Dial()
 		if err == nil {
 			_ = c.Close()
 		}
-		return err == nil
-	}, patience, 200*time.Millisecond, "RabbitMQ answers")
+		return err
+	}, program)
 }
 
-func (s *Server) run(t testing.TB, name string, args ...string) {
+// run starts a program and waits until it is ready. One that ends, or takes too long, fails the test with what it printed last.
+func (s *Server) run(t testing.TB, ready func(context.Context) error, command ...string) {
 	t.Helper()
-	log, err := os.OpenFile(filepath.Join(s.dir, "log", filepath.Base(name)+".out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file := filepath.Join(s.dir, "log", filepath.Base(command[0]))
+	p, err := process.Start(t.Context(), process.Config{
+		Name: command[0], Command: command, LogFile: file + ".out", PIDFile: file + ".pid", OrphanSignal: syscall.SIGKILL,
+		Env: append(os.Environ(),
+			"HOME="+filepath.Join(s.dir, "home"), fmt.Sprintf("ERL_EPMD_PORT=%d", s.names), fmt.Sprintf("RABBITMQ_DIST_PORT=%d", s.nodes),
+			"RABBITMQ_NODENAME=strongroom@localhost", "RABBITMQ_CONFIG_FILE="+filepath.Join(s.dir, "rabbitmq.conf"),
+			"RABBITMQ_MNESIA_BASE="+filepath.Join(s.dir, "data"), "RABBITMQ_LOG_BASE="+filepath.Join(s.dir, "log"),
+			"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(s.dir, "plugins"), "RABBITMQ_PID_FILE="+filepath.Join(s.dir, "pid"),
+			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+		),
+	})
 	require.NoError(t, err)
-	defer log.Close()
-	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Env = append(os.Environ(),
-		"HOME="+filepath.Join(s.dir, "home"), fmt.Sprintf("ERL_EPMD_PORT=%d", s.names), fmt.Sprintf("RABBITMQ_DIST_PORT=%d", s.nodes),
-		"RABBITMQ_NODENAME=strongroom@localhost", "RABBITMQ_CONFIG_FILE="+filepath.Join(s.dir, "rabbitmq.conf"),
-		"RABBITMQ_MNESIA_BASE="+filepath.Join(s.dir, "data"), "RABBITMQ_LOG_BASE="+filepath.Join(s.dir, "log"),
-		"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(s.dir, "plugins"), "RABBITMQ_PID_FILE="+filepath.Join(s.dir, "pid"),
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
-	)
-	require.NoError(t, cmd.Start())
-	s.started = append(s.started, cmd)
+	s.started = append(s.started, p)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, p.Until(ctx, ready))
 }
 
 // Stop kills it, as a crash of its machine does.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
-	for _, cmd := range s.started {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
+	for _, p := range s.started {
+		require.NoError(t, p.Kill(context.WithoutCancel(t.Context())))
 	}
 	s.started = nil
 }

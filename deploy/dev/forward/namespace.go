@@ -1,4 +1,4 @@
-package stack
+package forward
 
 import (
 	"net"
@@ -7,27 +7,28 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
-
-	"strongroom/deploy/dev/forward"
 )
 
-// forwardFrom hands on what reaches an address of a network namespace's loopback to the same address
+// Namespaces is where `ip netns` keeps network namespaces.
+const Namespaces = "/run/netns"
+
+// From hands on what reaches an address of a network namespace's loopback to the same address
 // of this process's.
-func forwardFrom(netns, address string) (*forward.Forwarder, error) {
+func From(netns, address string) (*Forwarder, error) {
 	var listener net.Listener
-	err := within(netns, func() (err error) {
+	err := Within(netns, func() (err error) {
 		listener, err = net.Listen("tcp", address)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return forward.Start(listener, address), nil
+	return Start(listener, address), nil
 }
 
-// within does something in a network namespace: sockets that it makes are there. "" is this
+// Within does something in a network namespace: sockets that it makes are there. "" is this
 // process's.
-func within(netns string, do func() error) error {
+func Within(netns string, do func() error) error {
 	if netns == "" {
 		return do()
 	}
@@ -42,7 +43,7 @@ func within(netns string, do func() error) error {
 }
 
 func enterAnd(netns string, do func() error) error {
-	space, err := os.Open(filepath.Join(netnsFolder, filepath.Base(netns)))
+	space, err := os.Open(filepath.Join(Namespaces, filepath.Base(netns)))
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
-package neutron
+package port_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/port"
 )
 
 // A hostname that Neutron would refuse names no port, and keeps no server from its network.
@@ -14,6 +16,6 @@ func TestHostnamesThatNeutronTakes(t *testing.T) {
 		"web": "web", "Web-1": "web-1", "web.example": "web.example", "10": "10", "ubuntu-22.04": "", "v1.2": "", "a..b": "", "-a": "", "a-": "", "": "",
 		"a.b-": "", "4th": "4th", strings.Repeat("a", 63): strings.Repeat("a", 63), strings.Repeat("a", 64): "",
 	} {
-		require.Equal(t, name, dnsName(hostname), hostname)
+		require.Equal(t, name, port.DNSName(hostname), hostname)
 	}
 }

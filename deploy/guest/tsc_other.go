@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package guest
+
+func tscKHz() int { return 0 }
