@@ -21,13 +21,13 @@ import (
 
 func TestMain(m *testing.M) {
 	seed.Deep("keys", TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms, TestExportWhenTheHostIsFull, TestRescueWithAnEncryptedImage)
-	seed.Deep("moves", TestLiveMigrationThatIsForcedToComplete, TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails,
+	seed.Deep("moves", TestLiveMigrationThatIsForcedToComplete, TestLiveMigrationThatIsForcedBefore, TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails,
 		TestLiveMigrationThatIsAbortedBefore, TestLiveMigrationOfWhichTheEndIsNotKnown, TestLiveMigrationTriesToPrepareAgain,
 		TestLiveMigrationKeepsThePlacesOfDevices, TestNothingIsExpectedOfAServerThatDidNotLeave, TestH1ALiveMigrationToARevokedHostIsAborted)
 	seed.Deep("vtpm", TestUEFISecureBoot, TestUEFIWithoutSecureBoot, TestUEFILiveMigration, TestStartOlderTPMs, TestStartMakesANewTPMAnew)
 	seed.Deep("shares", TestSH10AGuestWritesIntoItsShare)
 	seed.Deep("volumes", TestServerOnADevice, TestServerInAPool)
-	seed.Deep("ops", TestRescue, TestServerIsMadeAnewAndBack, TestConsoles)
+	seed.Deep("ops", TestSuspend, TestSuspendThatIsCancelled, TestRescue, TestServerIsMadeAnewAndBack, TestConsoles)
 	os.Exit(vm.Main(m))
 }
 

@@ -33,9 +33,7 @@ import (
 	"strongroom/deploy/cloud/cloudtest"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(cloudtest.RunWithNetworks(m))
-}
+func TestMain(m *testing.M) { os.Exit(cloudtest.RunWithNetworks(m)) }
 
 // logins are clients by project: a client that is logged in as a user of it.
 type logins map[string]*gophercloud.ServiceClient
