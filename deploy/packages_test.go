@@ -266,11 +266,30 @@ func TestInstallPackagesGivesUp(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(m.root, "usr/sbin/policy-rc.d"))
 }
 
+// apt-get update succeeds without a mirror that it cannot reach. It is said why a package is missing then, and the next run asks again.
+func TestInstallPackagesWithoutAMirror(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	reachable, err := os.ReadFile(filepath.Join(m.root, "etc/apt/sources.list"))
+	require.NoError(t, err)
+	m.write(t, "etc/apt/sources.list", "deb [trusted=yes] http://127.0.0.1:1/debian bookworm main\n")
+	m.write(t, "etc/apt/apt.conf.d/quick", `Acquire::http::Proxy "false"; Acquire::Retries "0";`)
+	out, err := m.install(nil, "two").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "Failed to fetch http://127.0.0.1:1/debian")
+	require.Contains(t, string(out), "packages: installation failed, see above")
+	m.write(t, "etc/apt/sources.list", string(reachable))
+	out, err = m.install(nil, "two").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "packages: apt-get update\n")
+	require.True(t, m.has(t, "probe-quick"))
+}
+
 // Without root, one line says what to install.
 func TestInstallPackagesNeedsRoot(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	for dir := m.root; dir != os.TempDir(); dir = filepath.Dir(dir) { // others may pass through
+	for dir := m.root; dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) { // others may pass through
 		require.NoError(t, os.Chmod(dir, 0o755))
 	}
 	c := m.install(nil, "both")

@@ -74,7 +74,9 @@ var dependency = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-\S+)`)
 
 // download unpacks the newest cloud kernel's package into a folder that appears whole.
 func download(ctx context.Context, folder string) error {
-	out, err := exec.CommandContext(ctx, "apt-cache", "depends", metapackage).Output()
+	cache := exec.CommandContext(ctx, "apt-cache", "depends", metapackage)
+	cache.Env = append(os.Environ(), "LC_ALL=C", "LANGUAGE=") // dependency is English
+	out, err := cache.Output()
 	if err != nil {
 		return fmt.Errorf("guest: apt-cache: %w", err)
 	}
@@ -92,7 +94,7 @@ func unpack(ctx context.Context, folder string, names ...string) error {
 		return fmt.Errorf("guest: %w", err)
 	}
 	defer os.RemoveAll(temp)
-	get := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-qq", "-o", "APT::Sandbox::User=root"}, names...)...)
+	get := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=4"}, names...)...)
 	get.Dir = temp
 	if err := run(get); err != nil {
 		return err

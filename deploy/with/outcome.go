@@ -40,6 +40,8 @@ var (
 	crash = regexp.MustCompile(`panic: |fatal error: |^SIG[A-Z]+: |^WARNING: DATA RACE|^signal: |^\*\*\* Test (killed|I/O incomplete)`)
 	// complaint is a line of a failing test with what was wrong: testify's, or that of t.Error.
 	complaint = regexp.MustCompile(`^\s+(?:(?:Error|Messages):|\w+_test\.go:\d+:)\s+(\S.*)`)
+	// more is a further line of a complaint that ends in a colon.
+	more = regexp.MustCompile(`^\s+(\S.*)`)
 )
 
 // note takes in one event.
@@ -86,8 +88,11 @@ func (o *outcome) noteOutput(root test, line string) {
 	if root.name == "" {
 		return
 	}
-	if m := complaint.FindStringSubmatch(line); m != nil && o.firstError[root] == "" {
+	first := o.firstError[root]
+	if m := complaint.FindStringSubmatch(line); m != nil && first == "" {
 		o.firstError[root] = strings.TrimSpace(m[1])
+	} else if m := more.FindStringSubmatch(line); m != nil && strings.HasSuffix(first, ":") {
+		o.firstError[root] = first + " " + strings.TrimSpace(m[1])
 	}
 }
 

@@ -29,7 +29,7 @@ func do(t *testing.T, what string) {
 	switch what {
 	case "pass":
 	case "fail":
-		t.Error("\n\tError Trace:\there\n\tError:      \tit is late\n")
+		t.Error("\n\tError Trace:\there\n\tError:      \tReceived unexpected error:\n\t            \tit is late\n")
 	case "break":
 		t.Error("INVARIANT: two QEMUs ran the guest")
 	case "panic":
@@ -120,7 +120,7 @@ func TestRetry(t *testing.T) {
 			require.Equal(t, map[bool]int{false: 1, true: 2}[retried], starts, "a second try has new services")
 			if c.passes && c.first == "fail" {
 				require.True(t, retried)
-				require.Contains(t, said.String(), " it is late\n", "the line has the error")
+				require.Contains(t, said.String(), " Received unexpected error: it is late\n", "the line has the error")
 				others, err := os.ReadFile(filepath.Join(notes, "other"))
 				require.NoError(t, err)
 				require.Equal(t, "x", string(others), "nothing else runs in the second try")
