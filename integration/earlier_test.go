@@ -19,8 +19,8 @@ func twoReleases(t *testing.T) (c *testCloud, newer, older stack.Host) {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	place := <-idle // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle <- place })
+	place := idle.take(t.Name(), true) // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle.give(place) })
 	p, err := made()
 	require.NoError(t, err)
 	everybodys := p.binary

@@ -33,10 +33,10 @@ const (
 var (
 	shared = &slot{name: "shared", once: new(sync.Once)}
 	seats  = semaphore.NewWeighted(sharers)
-	idle   = make(chan *slot, ownClouds)
-	paired = make(chan *slot, pairs)
+	idle   line[*slot]
+	paired line[*slot]
 	// sharing has the one cloud with Manila and Ceph, which take time and memory.
-	sharing = make(chan *slot, 1)
+	sharing line[*slot]
 )
 
 // slot is a place for a cloud, which starts when it is first needed.
@@ -67,7 +67,7 @@ func (s *slot) get(t *testing.T) *testCloud {
 
 // lend gives the cloud to one test. One that fails may leave anything in it: its state and logs are kept,
 // and the next test gets another cloud.
-func (s *slot) lend(t *testing.T, back chan<- *slot) *testCloud {
+func (s *slot) lend(t *testing.T, back *line[*slot]) *testCloud {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() && s.cloud != nil {
@@ -77,7 +77,7 @@ func (s *slot) lend(t *testing.T, back chan<- *slot) *testCloud {
 			first, _, _ := strings.Cut(s.name, "-")
 			*s = slot{name: fmt.Sprintf("%s-%d", first, s.replaced), hosts: s.hosts, shares: s.shares, once: new(sync.Once), replaced: s.replaced}
 		}
-		back <- s
+		back.give(s)
 	})
 	return s.get(t)
 }
@@ -98,16 +98,16 @@ func TestMain(m *testing.M) {
 	for i := range ownClouds {
 		own := &slot{name: fmt.Sprintf("own%d", i), once: new(sync.Once)}
 		slots = append(slots, own)
-		idle <- own
+		idle.give(own)
 	}
 	for i := range pairs {
 		pair := &slot{name: fmt.Sprintf("pair%d", i), hosts: 2, once: new(sync.Once)}
 		slots = append(slots, pair)
-		paired <- pair
+		paired.give(pair)
 	}
 	withShares := &slot{name: "shares", shares: true, once: new(sync.Once)}
 	slots = append(slots, withShares)
-	sharing <- withShares
+	sharing.give(withShares)
 	code := m.Run()
 	printTally()
 	var ending sync.WaitGroup
@@ -157,7 +157,7 @@ func ownCloud(t *testing.T) *testCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	return (<-idle).lend(t, idle)
+	return idle.take(t.Name(), false).lend(t, &idle)
 }
 
 // shareCloud gives a cloud with shares that nobody else uses until the test ends.
@@ -168,10 +168,10 @@ func shareCloud(t *testing.T) *testCloud {
 	}
 	t.Parallel()
 	needRoot(t)
-	with := <-sharing
-	place := <-idle // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle <- place })
-	return with.lend(t, sharing)
+	with := sharing.take(t.Name(), false)
+	place := idle.take(t.Name(), false) // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle.give(place) })
+	return with.lend(t, &sharing)
 }
 
 // needRoot skips a test without root; in CI that is a failure.

@@ -76,16 +76,6 @@ type nestedNeeds struct {
 	cgroups  bool           // its guests have some
 }
 
-// takeFirst takes what is there before tests run in parallel, nil for nothing: a test that lasts long is not begun last.
-func takeFirst(from chan *slot) *slot {
-	select {
-	case place := <-from:
-		return place
-	default:
-		return nil
-	}
-}
-
 func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHost {
 	t.Helper()
 	if vm.Inside() {
@@ -93,12 +83,9 @@ func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHo
 		return nil
 	}
 	needRoot(t)
-	place := takeFirst(idle) // one cloud fewer for the others meanwhile
 	t.Parallel()
-	if place == nil {
-		place = <-idle
-	}
-	t.Cleanup(func() { idle <- place })
+	place := idle.take(t.Name(), true) // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle.give(place) })
 	c, err := startWith("n"+cmp.Or(needs.name, format), 1, slices.Concat(coreServices, needs.services))
 	if c != nil {
 		t.Cleanup(c.end)

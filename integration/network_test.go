@@ -70,8 +70,8 @@ func neutronCloud(t *testing.T, hosts int, needs ...string) *testCloud {
 	t.Helper()
 	networkTurn <- struct{}{}
 	t.Cleanup(func() { <-networkTurn })
-	place := <-idle // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle <- place })
+	place := idle.take(t.Name(), false) // one cloud fewer for the others meanwhile
+	t.Cleanup(func() { idle.give(place) })
 	networkClouds++
 	c, err := startWith("nets"+strconv.Itoa(networkClouds), hosts, slices.Concat([]string{cloud.Neutron}, needs, coreServices),
 		"STRONGROOM_NETWORKS__BACKEND=neutron", "STRONGROOM_NETWORKS__VIF_PLUGGING_TIMEOUT=10m") // longer than tests wait: Neutron must tell

@@ -2,7 +2,9 @@ package workflows_test
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -266,25 +268,83 @@ var subjects = map[string]subject{
 	},
 }
 
-// each runs a test for every subject and every call of its undisturbed run, of which a sample has some.
-func each(t *testing.T, test func(t *testing.T, s subject, calls []call, index int)) {
-	for name, s := range subjects {
-		b := s.setup(t)
-		require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), nil))
-		calls := b.names()
-		if s.kind == compute.OpEvacuate { // what the host has that it left waits for the janitor
-			b.reapAll()
+// undisturbed returns the calls of each subject's run that nothing disturbs. The runs are made once.
+func undisturbed(t *testing.T) map[string][]call {
+	t.Helper()
+	runs.once.Do(func() {
+		for name, s := range subjects {
+			b := s.setup(t)
+			require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), nil))
+			calls := b.names()
+			if s.kind == compute.OpEvacuate { // what the host has that it left waits for the janitor
+				b.reapAll()
+			}
+			require.Empty(t, b.audit())
+			require.Empty(t, b.broken)
+			runs.calls[name] = calls
 		}
-		require.Empty(t, b.audit())
-		require.Empty(t, b.broken)
-		chosen := seed.Chosen(t.Name()+"/"+name, len(calls))
+	})
+	require.Len(t, runs.calls, len(subjects), "the run of one failed")
+	return runs.calls
+}
+
+var runs = struct {
+	once  sync.Once
+	calls map[string][]call
+}{calls: map[string][]call{}}
+
+// cover chooses the cases of ./task test: for each kind of operation and each call of such operations the first subject, in the order of names,
+// that makes it. It returns a number, from 1, for each chosen call of a subject.
+func cover(calls map[string][]call) map[string]map[string]int {
+	type pair struct {
+		kind compute.OperationKind
+		call string
+	}
+	numbers, covered := map[string]map[string]int{}, map[pair]bool{}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		numbers[name] = map[string]int{}
+		var those []string
+		for _, c := range calls[name] {
+			those = append(those, c.String())
+		}
+		slices.Sort(those) // calls that are under way together come in any order
+		for _, c := range those {
+			if one := (pair{subjects[name].kind, c}); !covered[one] {
+				covered[one] = true
+				numbers[name][c] = len(covered)
+			}
+		}
+	}
+	return numbers
+}
+
+// turn is when it is the turn of a fault in ./task test. test:full and -run have every fault at every call of every subject.
+type turn int
+
+const (
+	everyCall turn = iota
+	// Five faults that resemble the others take turns.
+	ofFailuresBefore
+	ofCancelsAfter
+	ofCancelsOfFailures
+	ofLostServers
+	ofTransients
+	turns = iota - 1
+)
+
+// each runs a test for every subject and every call of its undisturbed run, or those whose turn it is.
+func each(t *testing.T, whose turn, test func(t *testing.T, s subject, calls []call, index int)) {
+	t.Helper()
+	numbers := cover(undisturbed(t))
+	for name, calls := range undisturbed(t) {
 		for index, c := range calls {
-			if !chosen[index] {
+			number := numbers[name][c.String()]
+			if has := number > 0 && (whose == everyCall || turn(number%turns) == whose-1); !has && !seed.Whole() {
 				continue
 			}
 			t.Run(name+"/"+c.String(), func(t *testing.T) {
 				t.Parallel()
-				test(t, s, calls, index)
+				test(t, subjects[name], calls, index)
 			})
 		}
 	}
@@ -424,9 +484,13 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 func TestAFailureAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
 	for moment, f := range map[string]fault{"having done nothing": {before: fail}, "having done its work": {after: fail}} {
+		whose := everyCall
+		if f.before != nil {
+			whose = ofFailuresBefore
+		}
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, s subject, calls []call, index int) {
+			each(t, whose, func(t *testing.T, s subject, calls []call, index int) {
 				b := s.setup(t)
 				in := b.accept(s.kind, s.task, s.arguments)
 				b.fault = at(calls[index], f)
@@ -454,10 +518,10 @@ func TestAFailureAnywhereIsUndone(t *testing.T) {
 
 func TestACancelAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
-	for _, moment := range []string{"before its work", "after its work", "and it fails"} {
+	for moment, whose := range map[string]turn{"before its work": everyCall, "after its work": ofCancelsAfter, "and it fails": ofCancelsOfFailures} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, s subject, calls []call, index int) {
+			each(t, whose, func(t *testing.T, s subject, calls []call, index int) {
 				b := s.setup(t)
 				in := b.accept(s.kind, s.task, s.arguments)
 				err := b.run(s.kind, in, func(env *testsuite.TestWorkflowEnvironment) {
@@ -493,7 +557,7 @@ func TestACancelAnywhereIsUndone(t *testing.T) {
 
 func TestLosingTheServerAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s subject, calls []call, index int) {
+	each(t, ofLostServers, func(t *testing.T, s subject, calls []call, index int) {
 		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		var after string
@@ -522,7 +586,7 @@ func TestLosingTheServerAnywhereIsUndone(t *testing.T) {
 
 func TestATransientFailureAnywhereIsRetried(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s subject, calls []call, index int) {
+	each(t, ofTransients, func(t *testing.T, s subject, calls []call, index int) {
 		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		away := func() error { return compute.Errorf(compute.Unavailable, "away") }
@@ -544,22 +608,25 @@ func TestATransientFailureAnywhereIsRetried(t *testing.T) {
 // each call of its undo.
 func TestTheUndoIsUndeterred(t *testing.T) {
 	t.Parallel()
-	for name, s := range subjects {
-		b := s.setup(t)
-		before := b.accept(s.kind, s.task, s.arguments)
-		require.NoError(t, b.run(s.kind, before, nil))
-		whole := b.names()
+	undos := map[string][]call{}
+	for name, whole := range undisturbed(t) {
+		s := subjects[name]
 		last := s.decision(whole) - 1 // the end of the last step that can be undone
-		b = s.setup(t)
+		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		b.fault = at(whole[last], fault{after: fail})
 		require.Error(t, b.run(s.kind, in, nil))
 		vm, power := s.leftAt(whole, last)
 		b.early(in, s, compute.OperationFailed, vm, power)
-		undo := b.names()[last+1:]
-		chosen := seed.Chosen(t.Name()+"/"+name, len(undo))
-		for place, c := range undo {
-			if !chosen[place] {
+		undos[name] = b.names()[last+1:]
+	}
+	numbers := cover(undos)
+	for name, undo := range undos {
+		s, whole := subjects[name], undisturbed(t)[name]
+		last := s.decision(whole) - 1
+		vm, power := s.leftAt(whole, last)
+		for _, c := range undo {
+			if numbers[name][c.String()] == 0 && !seed.Whole() {
 				continue
 			}
 			t.Run(name+"/"+c.String(), func(t *testing.T) {

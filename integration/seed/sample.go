@@ -22,23 +22,9 @@ func Dice(text, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) //nolint:gosec // it chooses tests
 }
 
-// whole reports whether this run has every test and every case: FullVariable is set, or -run asks for tests by name.
-func whole() bool {
+// Whole reports whether this run has every test and every case: FullVariable is set, or -run asks for tests by name.
+func Whole() bool {
 	return os.Getenv(FullVariable) != "" || Asked() != ""
-}
-
-// Chosen reports of each of n cases of a test whether this run has it: a quarter of them, and one at least, as the seed chooses
-// for the purpose. With FullVariable set, and where -run asks for tests by name, it has all.
-func Chosen(purpose string, n int) []bool {
-	has := make([]bool, n)
-	for place := range has {
-		has[place] = whole()
-	}
-	dice := Dice(Text(), purpose)
-	for _, place := range dice.Perm(n)[:(n+3)/4] {
-		has[place] = true
-	}
-	return has
 }
 
 // Deep leaves tests of a package out of ./task test: those of an area that take long, or need a machine, a cluster or a service that
@@ -48,7 +34,7 @@ func Deep(area string, tests ...func(*testing.T)) {
 	if !flag.Parsed() { // again, it would set -skip back
 		flag.Parse()
 	}
-	if whole() {
+	if Whole() {
 		return
 	}
 	var names []string

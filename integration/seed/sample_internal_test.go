@@ -2,32 +2,10 @@ package seed
 
 import (
 	"flag"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// A run has a quarter of the cases of a test, the same with the same seed, and each case is in some sample.
-func TestSamplesHaveAQuarterOfTheCases(t *testing.T) {
-	t.Setenv(FullVariable, "")
-	t.Setenv(RetryVariable, "1") // whoever runs this test may ask for it by name
-	seen := map[int]bool{}
-	for i := range 50 {
-		t.Setenv(Variable, fmt.Sprint(i))
-		has := Chosen("purpose", 8)
-		require.Equal(t, has, Chosen("purpose", 8))
-		chosen := 0
-		for place, one := range has {
-			if one {
-				chosen++
-				seen[place] = true
-			}
-		}
-		require.Equal(t, 2, chosen)
-	}
-	require.Len(t, seen, 8)
-}
 
 func deepOne(*testing.T) {}
 
@@ -65,17 +43,19 @@ func TestTheDefaultSampleIsFixed(t *testing.T) {
 }
 
 // -run has every case of the tests that it names, except in a second try, which has the cases of the first.
-func TestASecondTryHasTheSameSample(t *testing.T) {
+func TestASecondTryHasTheSameCases(t *testing.T) {
 	t.Setenv(FullVariable, "")
 	t.Setenv(RetryVariable, "")
 	pattern := flag.Lookup("test.run").Value
 	defer func(was string) { require.NoError(t, pattern.Set(was)) }(pattern.String())
 	require.NoError(t, pattern.Set(""))
-	sample := Chosen("purpose", 20)
+	require.False(t, Whole())
 	require.NoError(t, pattern.Set("^TestOne$"))
-	require.NotContains(t, Chosen("purpose", 20), false)
+	require.True(t, Whole())
 	require.Equal(t, "^TestOne$", Asked())
 	t.Setenv(RetryVariable, "1")
-	require.Equal(t, sample, Chosen("purpose", 20))
+	require.False(t, Whole())
 	require.Empty(t, Asked())
+	t.Setenv(FullVariable, "1")
+	require.True(t, Whole())
 }

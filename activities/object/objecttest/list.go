@@ -49,7 +49,7 @@ func listBroken(b bench) {
 // What is there all the time is listed, whatever else comes and goes between two parts.
 func listInParts(b bench) {
 	var made []string
-	for range 12 {
+	for range 5 {
 		in := b.input(2 * segment)
 		b.put(in, noise(2*segment))
 		made = append(made, in.Name)
@@ -59,13 +59,13 @@ func listInParts(b bench) {
 	beside.Name = made[0] + "-2"
 	b.Cleanup(func() { require.NoError(b, b.Store.Delete(context.Background(), b.Owner, beside.Name)) })
 	b.put(beside, noise(segment))
-	for _, limit := range []int{1, 10, 30} {
+	for _, limit := range []int{1, 4, 30} {
 		got := b.list(b.Again, b.Owner, object.ListInput{Limit: limit})
 		for _, name := range append(made, beside.Name) {
 			require.True(b, got[name], "%s in parts of %d", name, limit)
 		}
 	}
-	first, err := b.Store.List(b.ctx, b.Owner, object.ListInput{Limit: 10})
+	first, err := b.Store.List(b.ctx, b.Owner, object.ListInput{Limit: 4})
 	require.NoError(b, err)
 	require.NotEmpty(b, first.Next)
 	for len(made) > 0 && made[0] <= first.Next { // that of the place itself, too
@@ -73,7 +73,7 @@ func listInParts(b bench) {
 		made = made[1:]
 	}
 	b.put(b.input(segment), noise(segment))
-	rest := b.list(b.Again, b.Owner, object.ListInput{Limit: 10, Marker: first.Next})
+	rest := b.list(b.Again, b.Owner, object.ListInput{Limit: 4, Marker: first.Next})
 	for _, name := range made {
 		require.True(b, rest[name], name)
 	}

@@ -97,18 +97,18 @@ func (b bench) listed(cred compute.Credential, in trust.ListInput) (ids map[stri
 // What is there all the time is listed, whatever else comes and goes between two parts.
 func listInParts(b bench) {
 	made := map[string]string{}
-	for i := range 25 {
+	for i := range 12 {
 		name := fmt.Sprintf("one of many %02d", i)
 		made[name] = b.create(b.Owner, name)
 	}
-	for _, limit := range []int{10, 25} {
+	for _, limit := range []int{5, 12} {
 		got, parts := b.listed(b.Owner, trust.ListInput{Limit: limit})
 		require.Equal(b, made, got)
 		require.GreaterOrEqual(b, parts, len(made)/limit)
 	}
-	first, err := b.Keeper.List(b.ctx, trust.ListInput{Limit: 10})
+	first, err := b.Keeper.List(b.ctx, trust.ListInput{Limit: 6})
 	require.NoError(b, err)
-	require.Len(b, first.Items, 10)
+	require.Len(b, first.Items, 6)
 	for name, id := range made {
 		if id <= first.Next { // the last one that was given, too
 			require.NoError(b, b.Keeper.Delete(b.ctx, trust.DeleteInput{Credential: b.Owner, Name: name, ID: id}))
@@ -116,7 +116,7 @@ func listInParts(b bench) {
 		}
 	}
 	b.create(b.Owner, "made meanwhile")
-	rest, _ := b.listed(b.Owner, trust.ListInput{Limit: 10, Marker: first.Next})
+	rest, _ := b.listed(b.Owner, trust.ListInput{Limit: 6, Marker: first.Next})
 	for name, id := range made {
 		require.Equal(b, id, rest[name], name)
 	}
