@@ -1,6 +1,8 @@
 package integration_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,39 +101,70 @@ func cutFlavor(point string) flavorSpec {
 
 func TestKillMatrixSpawn(t *testing.T) {
 	everywhere(t)
-	eachPoint(t, cutsOf("spawn", cuts.spawn), func(t *testing.T, c *testCloud, point string) {
-		c.arm(t, point)
-		id := c.createIdle(t, cutFlavor(point))
-		c.becomes(t, id, "ACTIVE") // a worker that comes back completes the create
-		c.nothingIsLeft(t)
-		c.delete(t, id)
-		c.nothingIsLeft(t)
-	})
+	eachPoint(t, cutsOf("spawn", cuts.spawn), cutCreate)
+}
+
+func cutCreate(t *testing.T, c *testCloud, point string) {
+	c.arm(t, point)
+	id := c.createIdle(t, cutFlavor(point))
+	c.becomes(t, id, "ACTIVE") // a worker that comes back completes the create
+	c.nothingIsLeft(t)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
 }
 
 func TestKillMatrixDelete(t *testing.T) {
 	everywhere(t)
-	eachPoint(t, cutsOf("delete", cuts.delete), func(t *testing.T, c *testCloud, point string) {
-		id := c.createIdle(t, cutFlavor(point))
-		c.becomes(t, id, "ACTIVE")
-		c.arm(t, point)
-		c.delete(t, id)
-		c.nothingIsLeft(t)
-	})
+	eachPoint(t, cutsOf("delete", cuts.delete), cutDelete)
 }
 
-// A create that is undone, since its server is deleted when its domain has just
-// started, is cut in its undo.
+func cutDelete(t *testing.T, c *testCloud, point string) {
+	id := c.createIdle(t, cutFlavor(point))
+	c.becomes(t, id, "ACTIVE")
+	c.arm(t, point)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
 func TestKillMatrixUndo(t *testing.T) {
 	everywhere(t)
-	eachPoint(t, cutsOf("undo", cuts.undo), func(t *testing.T, c *testCloud, point string) {
-		started := c.hold(t, "domain.Start@after")
-		id := c.createIdle(t, cutFlavor(point))
-		require.Eventually(t, started.reached, settleTimeout, 50*time.Millisecond)
-		c.arm(t, point)
-		c.delete(t, id)
-		c.nothingIsLeft(t)
-	})
+	eachPoint(t, cutsOf("undo", cuts.undo), cutUndo)
+}
+
+// cutUndo cuts the undo of a create, whose server is deleted when its domain has just started.
+func cutUndo(t *testing.T, c *testCloud, point string) {
+	started := c.hold(t, "domain.Start@after")
+	id := c.createIdle(t, cutFlavor(point))
+	require.Eventually(t, started.reached, settleTimeout, 50*time.Millisecond)
+	c.arm(t, point)
+	c.delete(t, id)
+	c.nothingIsLeft(t)
+}
+
+// What ./task test has of the matrices of creates and deletes: a worker that dies in each of them and in an undo, and other processes that die
+// while a host is about to make a disk.
+func TestKillSmoke(t *testing.T) {
+	backends(t, local)
+	cuts := map[string]func(*testing.T, *testCloud, string){
+		"disk.Create@after": cutCreate, "domain.Start@before": cutCreate, "record.Settle@after": cutCreate,
+		"disk.Remove.disk_file@before": cutDelete,
+		"key.Remove.key_secret@after":  cutUndo,
+		control:                        killInCreate, "temporal": killInCreate, "postgres": killInCreate,
+	}
+	eachPoint(t, slices.Sorted(maps.Keys(cuts)), func(t *testing.T, c *testCloud, point string) { cuts[point](t, c, point) })
+}
+
+func killInCreate(t *testing.T, c *testCloud, part string) {
+	making := c.hold(t, "disk.Create@before")
+	id := c.createIdle(t, encryptedTIS)
+	require.Eventually(t, making.reached, settleTimeout, 50*time.Millisecond)
+	c.kill(t, part)
+	making.release()
+	c.becomes(t, id, "ACTIVE")
+	c.nothingIsLeft(t)
+	c.delete(t, id)
+	require.Equal(t, []string{"create succeeded", "delete succeeded"}, c.ends(t, id))
+	c.nothingIsLeft(t)
 }
 
 // The other processes are killed at some moments of a create and a delete, after the api has
@@ -176,6 +209,7 @@ func (c *testCloud) ends(t *testing.T, id string) []string {
 	return all
 }
 
+// eachPoint runs a test for each point, on a cloud of its own.
 func eachPoint(t *testing.T, points []string, run func(t *testing.T, c *testCloud, point string)) {
 	t.Helper()
 	t.Parallel()

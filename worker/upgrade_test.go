@@ -41,7 +41,7 @@ type cloud struct {
 
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
-	c := &cloud{t: t, client: temporaltest.Client(t), open: make(chan struct{})}
+	c := &cloud{t: t, client: temporaltest.Dial(t, temporaltest.Start(t)), open: make(chan struct{})}
 	t.Cleanup(c.release)
 	host := sdk.New(c.client, hostQueue, sdk.Options{DisableWorkflowWorker: true, MaxConcurrentActivityExecutionSize: 50})
 	host.RegisterActivityWithOptions(func(ctx context.Context) error {

@@ -20,14 +20,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Deep("keys", TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms, TestExportWhenTheHostIsFull, TestRescueWithAnEncryptedImage)
+	seed.Deep("keys", TestExportOfAGuestThatWrites, TestExportThatIsCutOff, TestExportForms, TestExportWhenTheHostIsFull, TestRescueWithAnEncryptedImage,
+		TestRemoveEndsACopy)
 	seed.Deep("moves", TestLiveMigrationThatIsForcedToComplete, TestLiveMigrationThatIsForcedBefore, TestLiveMigrationThatStandsStill, TestLiveMigrationThatFails,
 		TestLiveMigrationThatIsAbortedBefore, TestLiveMigrationOfWhichTheEndIsNotKnown, TestLiveMigrationTriesToPrepareAgain,
 		TestLiveMigrationKeepsThePlacesOfDevices, TestNothingIsExpectedOfAServerThatDidNotLeave, TestH1ALiveMigrationToARevokedHostIsAborted)
-	seed.Deep("vtpm", TestUEFISecureBoot, TestUEFIWithoutSecureBoot, TestUEFILiveMigration, TestStartOlderTPMs, TestStartMakesANewTPMAnew)
+	seed.Deep("vtpm", TestUEFISecureBoot, TestUEFIWithoutSecureBoot, TestUEFILiveMigration, TestStartOlderTPMs, TestStartMakesANewTPMAnew,
+		TestCallsThatAVTPMAddsToAStart)
 	seed.Deep("shares", TestSH10AGuestWritesIntoItsShare)
 	seed.Deep("volumes", TestServerOnADevice, TestServerInAPool)
-	seed.Deep("ops", TestSuspend, TestSuspendThatIsCancelled, TestRescue, TestServerIsMadeAnewAndBack, TestConsoles)
+	seed.Deep("network", TestRemoveOfAPluggedPort, TestAGuestThatDoesNotAnswerToAnUnplug)
+	seed.Deep("ops", TestSuspend, TestSuspendThatIsCancelled, TestSuspendOfAnEncryptedServer, TestGuestReadsAPlainConfigDrive, TestRescue, TestServerIsMadeAnewAndBack, TestConsoles)
 	os.Exit(vm.Main(m))
 }
 

@@ -9,5 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	seed.Deep("network", TestNeutronBindsPorts)
+	seed.Deep("adapters", TestStopLeavesNothingAndTheNextStartGoesOn, TestBarbicanPolicy)
 	os.Exit(m.Run())
 }

@@ -11,9 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/guest/vm"
+	"strongroom/integration/seed"
 )
 
-func TestMain(m *testing.M) { os.Exit(vm.Main(m)) }
+func TestMain(m *testing.M) {
+	seed.Deep("adapters", TestMachineHasWhatTheTestAskedFor, TestWholeMachine)
+	os.Exit(vm.Main(m))
+}
 
 func TestMachineHasWhatTheTestAskedFor(t *testing.T) {
 	if !vm.Inside() {
