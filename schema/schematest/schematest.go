@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -25,14 +26,13 @@ const URLVariable = "STRONGROOM_TEST_POSTGRES"
 // Empty gives a new database with nothing in it, dropped when the test ends.
 func Empty(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	return create(t, connect(t, server(t)), "template1")
+	return create(t, "template1")
 }
 
 // New gives a new database with this release's schema, dropped when the test ends.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	admin := connect(t, server(t))
-	return create(t, admin, template(t, admin))
+	return create(t, template(t))
 }
 
 // server gives the URL of the tests' server, and skips the test where there is none.
@@ -57,12 +57,23 @@ func connect(t testing.TB, server string) *pgxpool.Pool {
 	return pool
 }
 
-// create makes a copy of a database for the test.
-func create(t testing.TB, admin *pgxpool.Pool, template string) *pgxpool.Pool {
+// administration is how the databases of all tests are made and dropped. It is never closed.
+var administration = sync.OnceValues(func() (*pgxpool.Pool, error) { return pgxpool.New(context.Background(), os.Getenv(URLVariable)) })
+
+func admin(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	ctx := context.Background()
+	server(t)
+	pool, err := administration()
+	require.NoError(t, err)
+	return pool
+}
+
+// create makes a copy of a database for the test.
+func create(t testing.TB, template string) *pgxpool.Pool {
+	t.Helper()
+	ctx, admin := context.Background(), admin(t)
 	name := "t_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	_, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+	_, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, template))
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = admin.Exec(ctx, fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)) })
 	return connect(t, database(t, server(t), name))
@@ -71,9 +82,9 @@ func create(t testing.TB, admin *pgxpool.Pool, template string) *pgxpool.Pool {
 // template names the database with this release's schema that new ones are copies of.
 // The first test that needs it makes it, and what a killed one left half made is made
 // again.
-func template(t testing.TB, admin *pgxpool.Pool) string {
+func template(t testing.TB) string {
 	t.Helper()
-	ctx := context.Background()
+	ctx, admin := context.Background(), admin(t)
 	name := fmt.Sprintf("schema_%x", migrations(t))
 	only, err := admin.Acquire(ctx)
 	require.NoError(t, err)
