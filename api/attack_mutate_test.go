@@ -28,6 +28,12 @@ var oddJSON = []verbatim{
 	verbatim(strings.Repeat(`{"a":`, 15_000) + "1" + strings.Repeat("}", 15_000)), verbatim("{" + manyKeys(9_000) + "}"), verbatim("{" + strings.Repeat(`"a":1,`, 15_000) + `"a":1}`),
 }
 
+// hiddenJSON is what a schema refuses and a key that is given again may hide.
+var hiddenJSON = []verbatim{
+	`{"min_count":-5}`, `{"min_count":3,"max_count":3}`, `[{"source_type":"blank","destination_type":"local","boot_index":-1,"volume_size":-18014398509481983}]`,
+	`{"rotation":-7}`, `{"host":"nowhere","force":true}`, `{"name":null}`,
+}
+
 func manyKeys(n int) string {
 	keys := make([]string, n)
 	for i := range keys {
@@ -58,7 +64,7 @@ func renderTo(b *strings.Builder, v any) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			text, _ := json.Marshal(strings.TrimSuffix(key, duplicate))
+			text, _ := json.Marshal(strings.TrimSuffix(strings.TrimPrefix(key, earlier), duplicate))
 			b.Write(text)
 			b.WriteByte(':')
 			renderTo(b, v[key])
@@ -79,8 +85,11 @@ func renderTo(b *strings.Builder, v any) {
 	}
 }
 
-// duplicate is at the end of a key that is written once more.
-const duplicate = "\x00again"
+// duplicate is at the end of a key that is written once more, behind the other one, and earlier at the beginning of one that is written before all others.
+const (
+	duplicate = "\x00again"
+	earlier   = "\x00"
+)
 
 // a place is where a value stands in a tree.
 type place struct {
@@ -140,7 +149,8 @@ func mutateJSON(r *rand.Rand, body string, names []string) string {
 			}
 		case 4:
 			if at.in != nil {
-				at.in[at.key+duplicate] = pick(r, oddJSON)
+				again := pick(r, []string{at.key + duplicate, earlier + at.key, strings.ToUpper(at.key)})
+				at.in[again] = pick(r, append(slices.Clone(oddJSON), hiddenJSON...))
 			}
 		case 5:
 			if at.in != nil {

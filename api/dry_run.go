@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -34,10 +33,6 @@ func (a *API) dryRunAction(moves []Resource) Resource {
 func (a *API) dryRun(r *Request, moves *endpoint) (any, error) {
 	asked := *r
 	asked.dry, asked.document = true, r.document.(map[string]any)["dryRun"]
-	var err error
-	if asked.body, err = json.Marshal(asked.document); err != nil {
-		return nil, err
-	}
 	action, err := asked.action(moves)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -12,6 +11,7 @@ import (
 	"strongroom/api/auth"
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
+	"strongroom/api/validation"
 	"strongroom/compute"
 )
 
@@ -48,19 +48,16 @@ func (r *Request) Param(name string) string {
 	return value
 }
 
-// Decode reads the body, which its schema has accepted.
+// Decode reads the body as its schema has accepted it, and not the text: there a key may be given twice, of which the schema saw the last, and at
+// the /v2 endpoint keys may be unknown.
 func (r *Request) Decode(into any) error {
-	body := r.body
-	if r.legacy { // unknown keys were taken out of the document
-		var err error
-		if body, err = json.Marshal(r.document); err != nil {
-			return err
-		}
-	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if len(r.body) == 0 {
 		return fault.BadRequest("Malformed request body")
 	}
-	return nil
+	if err := r.parse(); err != nil {
+		return err
+	}
+	return validation.Decode(r.document, into)
 }
 
 // Has reports whether the body holds a key, at a path of objects: whether the

@@ -68,6 +68,8 @@ func readDevices(in createRequest, f compute.Flavor) (localDevices, error) {
 				return out, invalidMapping("a local disk from an image must be the boot disk, with imageRef as its image.")
 			}
 			rooted, out.rootTag = true, d.Tag
+		case d.size(1) < 1: // the schema has said so
+			return out, invalidMapping("a disk has a size of 1 at least.")
 		case d.Source == "blank" && d.boots():
 			return out, invalidMapping("the boot disk cannot be blank.")
 		case d.Source == "blank" && d.GuestFormat == swapFormat:

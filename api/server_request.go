@@ -86,6 +86,8 @@ func (in createRequest) counts() (least, most int, err error) {
 		most = int(*in.MaxCount)
 	}
 	switch {
+	case least < 1 || most < 1: // the schema has said so
+		return 0, 0, fault.BadRequest("min_count and max_count must be 1 or more")
 	case least > most:
 		return 0, 0, fault.BadRequest("min_count must be <= max_count")
 	case least > maxServers:

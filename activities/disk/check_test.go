@@ -24,7 +24,8 @@ func hasRoom(t *testing.T, folder string, mib int) {
 		t.Skip("needs root")
 	}
 	require.NoError(t, unix.Mount("none", folder, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("mode=0711,size=%dm", mib)))
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(folder, 0)) })
+	// A program that another test starts has all open files of this process until it runs: the file system may be busy for that moment.
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(folder, unix.MNT_DETACH)) })
 }
 
 // runsOn has QEMU hold a disk open, as while its guest runs, until the function is called that it gives.

@@ -47,7 +47,7 @@ func (a *Activities) OldBackups(ctx context.Context, in OldBackupsInput) (OldBac
 		return a.CreatedAt.Compare(b.CreatedAt)
 	})
 	var out OldBackupsResult
-	for _, img := range kept[:max(0, len(kept)-in.Backup.Rotation)] {
+	for _, img := range kept[:max(0, len(kept)-max(0, in.Backup.Rotation))] {
 		out.Images = append(out.Images, OldBackup{img.ID, img.KeyGoes()})
 	}
 	return out, nil

@@ -31,6 +31,18 @@ func Parse(body []byte) (any, error) {
 	return document, nil
 }
 
+// Decode reads a document that Parse gave into a value. The error is a 400.
+func Decode(document, into any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fault.BadRequest("Malformed request body")
+	}
+	return nil
+}
+
 // sane reports whether a document is no deeper than depth and all its numbers
 // can be looked at.
 func sane(document any, depth int) bool {

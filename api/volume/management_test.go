@@ -70,6 +70,15 @@ func longObject(keys int) string {
 
 // TestCreateWithID keeps the id of a type that comes from elsewhere, for clients
 // that speak strongroom's extensions.
+// S1: of a key that a body gives twice the last one counts.
+func TestS1AKeyGivenTwiceIsReadOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, onDevcloud(t, ""))
+	made := b.do(admin, "POST", "/types", `{"volume_type":{"description":"`+strings.Repeat("x", 5000)+`","extra_specs":{"a?":"b"}},"volume_type":{"name":"one"}}`).thing("volume_type")
+	require.Nil(t, made["description"])
+	require.Empty(t, made["extra_specs"])
+}
+
 func TestCreateWithID(t *testing.T) {
 	t.Parallel()
 	b := setup(t, onDevcloud(t, ""))

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"strongroom/api/fault"
 	"strongroom/api/urlpath"
+	"strongroom/api/validation"
 )
 
 // request is one request, as far as it was understood before its handler runs.
@@ -53,12 +53,12 @@ func parseID(text string) (uuid.UUID, error) {
 
 func notFound(id string) error { return fault.NotFound("Volume type %s could not be found.", id) }
 
-// decode reads the body, which its schema has accepted.
+// decode reads the body as its schema has accepted it.
 func (r *request) decode(into any) error {
-	if err := json.Unmarshal(r.body, into); err != nil {
+	if r.document == nil {
 		return fault.BadRequest("Malformed request body")
 	}
-	return nil
+	return validation.Decode(r.document, into)
 }
 
 func (r *request) projectID() string { return r.token.ProjectScopeUUID() }
