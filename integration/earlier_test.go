@@ -19,8 +19,7 @@ func twoReleases(t *testing.T) (c *testCloud, newer, older stack.Host) {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	place := idle.take(t.Name(), true) // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle.give(place) })
+	takePlace(t, alone)
 	p, err := made()
 	require.NoError(t, err)
 	everybodys := p.binary

@@ -21,10 +21,7 @@ func twoHosts(t *testing.T) *testCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	pair := paired.take(t.Name(), false)
-	place := idle.take(t.Name(), true) // these wait for each other, too
-	t.Cleanup(func() { idle.give(place) })
-	c := pair.lend(t, &paired)
+	c := lend(t, onTwoHosts)
 	t.Cleanup(func() {
 		for n := range c.hosts {
 			c.restoreHost(t, c.Host(n+1))

@@ -145,13 +145,13 @@ func cutUndo(t *testing.T, c *testCloud, point string) {
 // while a host is about to make a disk.
 func TestKillSmoke(t *testing.T) {
 	backends(t, local)
-	cuts := map[string]func(*testing.T, *testCloud, string){
+	points := map[string]func(*testing.T, *testCloud, string){
 		"disk.Create@after": cutCreate, "domain.Start@before": cutCreate, "record.Settle@after": cutCreate,
 		"disk.Remove.disk_file@before": cutDelete,
 		"key.Remove.key_secret@after":  cutUndo,
 		control:                        killInCreate, "temporal": killInCreate, "postgres": killInCreate,
 	}
-	eachPoint(t, slices.Sorted(maps.Keys(cuts)), func(t *testing.T, c *testCloud, point string) { cuts[point](t, c, point) })
+	eachPoint(t, slices.Sorted(maps.Keys(points)), func(t *testing.T, c *testCloud, point string) { points[point](t, c, point) })
 }
 
 func killInCreate(t *testing.T, c *testCloud, part string) {

@@ -2,35 +2,49 @@ package integration_test
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A line lends things to tests that wait for them: first to those that are ahead, and to these and to the others in the order of names,
-// so that the tests of each run come in the same order.
-type line[T any] struct {
+// kind says what a test needs besides a place. Lower kinds come first: those that last long, or wait for each other, too.
+type kind int
+
+const (
+	alone      kind = iota // a cloud that is made for the test
+	onNeutron              // one at a time, for the machine has one Open vSwitch
+	onTwoHosts             // a cloud with two hosts
+	onManila               // a cloud with Manila and Ceph
+	ofItsOwn               // a cloud of its own, or a seat on the shared one
+)
+
+// A line lends places to the tests that wait for them, in the order of their kinds and names, so that the tests of each run come in the same order.
+type line struct {
 	mu      sync.Mutex
-	things  []T
-	waiting []*waiting[T]
+	places  int
+	slots   map[kind][]*slot // what is lent with a place of that kind; a kind that is not here needs none
+	waiting []*waiting
 	open    bool
 }
 
-type waiting[T any] struct {
-	name  string
-	ahead bool
-	got   chan T
+type waiting struct {
+	name   string
+	kind   kind
+	places int
+	got    chan *slot
 }
 
-// gathering is how long the first in a line waits for all the others. The framework lets them go together.
+// gathering is how long the first test in a line waits for the others, which the framework lets go together.
 const gathering = 300 * time.Millisecond
 
-// take waits for a thing.
-func (l *line[T]) take(name string, ahead bool) T {
-	w := &waiting[T]{name: name, ahead: ahead, got: make(chan T, 1)}
+// take waits for places, and for what the kind needs.
+func (l *line) take(name string, of kind, places int) *slot {
+	w := &waiting{name: name, kind: of, places: places, got: make(chan *slot, 1)}
 	l.mu.Lock()
 	if len(l.waiting) == 0 && !l.open {
 		time.AfterFunc(gathering, func() {
@@ -46,45 +60,74 @@ func (l *line[T]) take(name string, ahead bool) T {
 	return <-w.got
 }
 
-// give brings a thing back, or a new one.
-func (l *line[T]) give(thing T) {
+// give brings back what take gave.
+func (l *line) give(of kind, places int, s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.things = append(l.things, thing)
+	l.places += places
+	if _, ok := l.slots[of]; ok {
+		l.slots[of] = append(l.slots[of], s)
+	}
 	l.lend()
 }
 
-// lend needs the lock.
-func (l *line[T]) lend() {
-	for l.open && len(l.things) > 0 && len(l.waiting) > 0 {
-		slices.SortFunc(l.waiting, func(a, b *waiting[T]) int {
-			if a.ahead != b.ahead {
-				if a.ahead {
-					return -1
-				}
-				return 1
-			}
-			return cmp.Compare(a.name, b.name)
+// lend serves who is first, passing by those whose kind has nothing left. It needs the lock.
+func (l *line) lend() {
+	slices.SortFunc(l.waiting, func(a, b *waiting) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
+	for l.open {
+		next := slices.IndexFunc(l.waiting, func(w *waiting) bool {
+			of, needs := l.slots[w.kind]
+			return !needs || len(of) > 0
 		})
-		l.waiting[0].got <- l.things[0]
-		l.things, l.waiting = l.things[1:], l.waiting[1:]
+		if next < 0 || l.waiting[next].places > l.places {
+			return
+		}
+		w := l.waiting[next]
+		l.waiting = slices.Delete(l.waiting, next, next+1)
+		l.places -= w.places
+		var s *slot
+		if of := l.slots[w.kind]; len(of) > 0 {
+			s, l.slots[w.kind] = of[0], of[1:]
+		}
+		w.got <- s
 	}
 }
 
+// Whoever comes first, tests are served by kind and by name; one whose kind has nothing left keeps no other waiting, and one that needs more places is
+// not passed by.
 func TestALineHasItsOrder(t *testing.T) {
 	backends(t, local) // it needs no cloud
-	t.Parallel()
-	var l line[int]
-	var order []string
-	var all sync.WaitGroup
-	for _, name := range []string{"d", "b", "c", "a"} {
-		all.Go(func() {
-			thing := l.take(name, name > "b")
-			order = append(order, name) // one at a time, for there is one thing
-			l.give(thing)
+	for _, c := range []struct {
+		places int
+		tests  []waiting
+		want   []string
+	}{
+		{1, []waiting{{name: "d", kind: ofItsOwn}, {name: "b", kind: ofItsOwn}, {name: "c", kind: onTwoHosts}, {name: "a", kind: onTwoHosts}, {name: "z", kind: alone}}, []string{"z", "a", "c", "b", "d"}},
+		{2, []waiting{{name: "d", kind: onTwoHosts}, {name: "c", kind: onTwoHosts}, {name: "b", kind: ofItsOwn}, {name: "a", kind: ofItsOwn}}, []string{"a", "c", "d", "b"}},
+		{2, []waiting{{name: "a", kind: ofItsOwn}, {name: "b", kind: ofItsOwn, places: 2}, {name: "c", kind: ofItsOwn}}, []string{"a", "b", "c"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := line{places: c.places, slots: map[kind][]*slot{onTwoHosts: {{name: "the pair"}}}}
+			began, served := time.Now(), map[string]time.Duration{}
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for _, w := range c.tests {
+				all.Go(func() {
+					places := max(1, w.places)
+					s := l.take(w.name, w.kind, places)
+					mu.Lock()
+					served[w.name] = time.Since(began)
+					mu.Unlock()
+					require.Equal(t, w.kind == onTwoHosts, s != nil)
+					time.Sleep(time.Duration(w.kind+1) * time.Second) // a pair is back before a plain one
+					l.give(w.kind, places, s)
+				})
+			}
+			all.Wait()
+			order := slices.SortedFunc(maps.Keys(served), func(a, b string) int { return cmp.Or(cmp.Compare(served[a], served[b]), cmp.Compare(a, b)) })
+			require.Equal(t, c.want, order)
+			require.Equal(t, c.places, l.places)
+			require.Len(t, l.slots[onTwoHosts], 1)
 		})
 	}
-	l.give(7)
-	all.Wait()
-	require.Equal(t, []string{"c", "d", "a", "b"}, order)
 }

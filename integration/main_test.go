@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/semaphore"
 
 	"strongroom/deploy/guest"
 	"strongroom/deploy/guest/vm"
@@ -25,18 +24,15 @@ import (
 // one; those that cut it off, hold it or search it have one for themselves. More at
 // once would not be faster: guests boot on emulated CPUs.
 const (
-	sharers   = 2 // tests at once on the shared cloud
-	ownClouds = 2 // clouds for tests of their own
-	pairs     = 1 // of them, those with two hosts
+	sharers = 2 // tests at once on the shared cloud
+	owners  = 2 // clouds for tests of their own
+	pairs   = 1 // of them, those with two hosts
 )
 
 var (
-	shared = &slot{name: "shared", once: new(sync.Once)}
-	seats  = semaphore.NewWeighted(sharers)
-	idle   line[*slot]
-	paired line[*slot]
-	// sharing has the one cloud with Manila and Ceph, which take time and memory.
-	sharing line[*slot]
+	shared    = &slot{name: "shared", once: new(sync.Once)}
+	seats     = line{places: sharers}
+	ownClouds = line{places: owners, slots: map[kind][]*slot{onNeutron: {nil}}}
 )
 
 // slot is a place for a cloud, which starts when it is first needed.
@@ -65,10 +61,11 @@ func (s *slot) get(t *testing.T) *testCloud {
 	return s.cloud
 }
 
-// lend gives the cloud to one test. One that fails may leave anything in it: its state and logs are kept,
+// lend gives a cloud to one test. One that fails may leave anything in it: its state and logs are kept,
 // and the next test gets another cloud.
-func (s *slot) lend(t *testing.T, back *line[*slot]) *testCloud {
+func lend(t *testing.T, of kind) *testCloud {
 	t.Helper()
+	s := ownClouds.take(t.Name(), of, 1)
 	t.Cleanup(func() {
 		if t.Failed() && s.cloud != nil {
 			t.Log("the state and logs of this cloud are in", s.cloud.dir)
@@ -77,9 +74,16 @@ func (s *slot) lend(t *testing.T, back *line[*slot]) *testCloud {
 			first, _, _ := strings.Cut(s.name, "-")
 			*s = slot{name: fmt.Sprintf("%s-%d", first, s.replaced), hosts: s.hosts, shares: s.shares, once: new(sync.Once), replaced: s.replaced}
 		}
-		back.give(s)
+		ownClouds.give(of, 1, s)
 	})
 	return s.get(t)
+}
+
+// takePlace takes a place for a cloud that the test starts itself.
+func takePlace(t *testing.T, of kind) {
+	t.Helper()
+	s := ownClouds.take(t.Name(), of, 1)
+	t.Cleanup(func() { ownClouds.give(of, 1, s) })
 }
 
 func TestMain(m *testing.M) {
@@ -95,19 +99,18 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	slots := []*slot{shared}
-	for i := range ownClouds {
-		own := &slot{name: fmt.Sprintf("own%d", i), once: new(sync.Once)}
-		slots = append(slots, own)
-		idle.give(own)
+	has := func(of kind, s *slot) {
+		s.once = new(sync.Once)
+		slots = append(slots, s)
+		ownClouds.slots[of] = append(ownClouds.slots[of], s)
+	}
+	for i := range owners {
+		has(ofItsOwn, &slot{name: fmt.Sprintf("own%d", i)})
 	}
 	for i := range pairs {
-		pair := &slot{name: fmt.Sprintf("pair%d", i), hosts: 2, once: new(sync.Once)}
-		slots = append(slots, pair)
-		paired.give(pair)
+		has(onTwoHosts, &slot{name: fmt.Sprintf("pair%d", i), hosts: 2})
 	}
-	withShares := &slot{name: "shares", shares: true, once: new(sync.Once)}
-	slots = append(slots, withShares)
-	sharing.give(withShares)
+	has(onManila, &slot{name: "shares", shares: true})
 	code := m.Run()
 	printTally()
 	var ending sync.WaitGroup
@@ -137,19 +140,19 @@ func quietCloud(t *testing.T) *testCloud {
 	return seated(t, sharers)
 }
 
-func seated(t *testing.T, places int64) *testCloud {
+func seated(t *testing.T, places int) *testCloud {
 	t.Helper()
 	seat(t, places)
 	return shared.get(t)
 }
 
 // seat waits until the test may run beside those of the shared cloud.
-func seat(t *testing.T, places int64) {
+func seat(t *testing.T, places int) {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	require.NoError(t, seats.Acquire(t.Context(), places))
-	t.Cleanup(func() { seats.Release(places) })
+	s := seats.take(t.Name(), ofItsOwn, places)
+	t.Cleanup(func() { seats.give(ofItsOwn, places, s) })
 }
 
 // ownCloud gives a cloud that nobody else uses until the test ends.
@@ -157,7 +160,7 @@ func ownCloud(t *testing.T) *testCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	return idle.take(t.Name(), false).lend(t, &idle)
+	return lend(t, ofItsOwn)
 }
 
 // shareCloud gives a cloud with shares that nobody else uses until the test ends.
@@ -168,10 +171,7 @@ func shareCloud(t *testing.T) *testCloud {
 	}
 	t.Parallel()
 	needRoot(t)
-	with := sharing.take(t.Name(), false)
-	place := idle.take(t.Name(), false) // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle.give(place) })
-	return with.lend(t, &sharing)
+	return lend(t, onManila)
 }
 
 // needRoot skips a test without root; in CI that is a failure.

@@ -84,8 +84,7 @@ func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHo
 	}
 	needRoot(t)
 	t.Parallel()
-	place := idle.take(t.Name(), true) // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle.give(place) })
+	takePlace(t, alone)
 	c, err := startWith("n"+cmp.Or(needs.name, format), 1, slices.Concat(coreServices, needs.services))
 	if c != nil {
 		t.Cleanup(c.end)

@@ -38,12 +38,8 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// networkTurn is the turn of the one cloud at a time that has Neutron, for the machine has one Open vSwitch;
-// networkClouds counts them.
-var (
-	networkTurn   = make(chan struct{}, 1)
-	networkClouds int
-)
+// networkClouds counts those that had Neutron.
+var networkClouds int
 
 // networkCloud gives a cloud whose servers have ports of a real Neutron, on a chassis that is this
 // machine. There is one at a time.
@@ -68,10 +64,7 @@ func networkCloudOf(t *testing.T, hosts int) *testCloud {
 // a time.
 func neutronCloud(t *testing.T, hosts int, needs ...string) *testCloud {
 	t.Helper()
-	networkTurn <- struct{}{}
-	t.Cleanup(func() { <-networkTurn })
-	place := idle.take(t.Name(), false) // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle.give(place) })
+	takePlace(t, onNeutron)
 	networkClouds++
 	c, err := startWith("nets"+strconv.Itoa(networkClouds), hosts, slices.Concat([]string{cloud.Neutron}, needs, coreServices),
 		"STRONGROOM_NETWORKS__BACKEND=neutron", "STRONGROOM_NETWORKS__VIF_PLUGGING_TIMEOUT=10m") // longer than tests wait: Neutron must tell

@@ -35,8 +35,7 @@ func startPoolCloud(t *testing.T) poolCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	place := idle.take(t.Name(), false) // one cloud fewer for the others meanwhile
-	t.Cleanup(func() { idle.give(place) })
+	takePlace(t, alone)
 	p := cloudtest.StartPool(t)
 	c, err := startCloud("rbd", "STRONGROOM_HOST__RBD__POOL="+p.Name, "STRONGROOM_HOST__RBD__USER="+p.User,
 		"STRONGROOM_HOST__RBD__CONF="+p.Conf, "STRONGROOM_HOST__RBD__KEYRING="+p.Keyring)

@@ -284,7 +284,7 @@ func undisturbed(t *testing.T) map[string][]call {
 			runs.calls[name] = calls
 		}
 	})
-	require.Len(t, runs.calls, len(subjects), "the run of one failed")
+	require.Equal(t, len(subjects), len(runs.calls), "the run of one failed")
 	return runs.calls
 }
 
@@ -318,28 +318,33 @@ func cover(calls map[string][]call) map[string]map[string]int {
 	return numbers
 }
 
-// turn is when it is the turn of a fault in ./task test. test:full and -run have every fault at every call of every subject.
+// turn is one of the faults that take turns at the chosen calls, or everyTime.
 type turn int
 
+const everyTime turn = -1
+
+// These faults resemble others, which come to each chosen call.
 const (
-	everyCall turn = iota
-	// Five faults that resemble the others take turns.
-	ofFailuresBefore
-	ofCancelsAfter
-	ofCancelsOfFailures
-	ofLostServers
-	ofTransients
-	turns = iota - 1
+	failsBefore turn = iota
+	cancelledAfter
+	cancelledAndFails
+	serverIsLost
+	failsForATime
+	turns // how many there are
 )
 
-// each runs a test for every subject and every call of its undisturbed run, or those whose turn it is.
-func each(t *testing.T, whose turn, test func(t *testing.T, s subject, calls []call, index int)) {
+// comesTo reports whether ./task test has the fault at the call of that number. 0 is a call that is not chosen.
+func (f turn) comesTo(number int) bool {
+	return number > 0 && (f == everyTime || turn(number)%turns == f)
+}
+
+// each runs a test for the chosen calls to which a fault comes. ./task test:full and -run have every call of every subject.
+func each(t *testing.T, f turn, test func(t *testing.T, s subject, calls []call, index int)) {
 	t.Helper()
 	numbers := cover(undisturbed(t))
 	for name, calls := range undisturbed(t) {
 		for index, c := range calls {
-			number := numbers[name][c.String()]
-			if has := number > 0 && (whose == everyCall || turn(number%turns) == whose-1); !has && !seed.Whole() {
+			if !f.comesTo(numbers[name][c.String()]) && !seed.Whole() {
 				continue
 			}
 			t.Run(name+"/"+c.String(), func(t *testing.T) {
@@ -348,6 +353,41 @@ func each(t *testing.T, whose turn, test func(t *testing.T, s subject, calls []c
 			})
 		}
 	}
+}
+
+// Each call of each kind of operation is chosen once, and each of them has one of the faults that take turns.
+func TestEachCallOfEachKindIsChosen(t *testing.T) {
+	t.Parallel()
+	all, once, faults := map[string]bool{}, map[string]int{}, map[turn]int{}
+	numbers := cover(undisturbed(t))
+	for name, calls := range undisturbed(t) {
+		for _, c := range calls {
+			key := string(subjects[name].kind) + " " + c.String()
+			all[key] = true
+			number := numbers[name][c.String()]
+			require.Equal(t, number > 0, everyTime.comesTo(number))
+			if number == 0 {
+				continue
+			}
+			once[key]++
+			for f := range turns {
+				if f.comesTo(number) {
+					faults[f]++
+				}
+			}
+		}
+	}
+	require.Equal(t, len(all), len(once))
+	require.Greater(t, len(all), 500)
+	sum := 0
+	for key, n := range once {
+		require.Equal(t, 1, n, key)
+	}
+	for f := range turns {
+		require.Greater(t, faults[f], len(all)/10)
+		sum += faults[f]
+	}
+	require.Equal(t, len(all), sum)
 }
 
 var errBroken = compute.Errorf(compute.Corrupt, "broken on purpose")
@@ -484,13 +524,13 @@ func (b *bench) whole(in durable.OperationInput, kind compute.OperationKind) {
 func TestAFailureAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
 	for moment, f := range map[string]fault{"having done nothing": {before: fail}, "having done its work": {after: fail}} {
-		whose := everyCall
+		when := everyTime
 		if f.before != nil {
-			whose = ofFailuresBefore
+			when = failsBefore
 		}
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			each(t, whose, func(t *testing.T, s subject, calls []call, index int) {
+			each(t, when, func(t *testing.T, s subject, calls []call, index int) {
 				b := s.setup(t)
 				in := b.accept(s.kind, s.task, s.arguments)
 				b.fault = at(calls[index], f)
@@ -518,10 +558,10 @@ func TestAFailureAnywhereIsUndone(t *testing.T) {
 
 func TestACancelAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
-	for moment, whose := range map[string]turn{"before its work": everyCall, "after its work": ofCancelsAfter, "and it fails": ofCancelsOfFailures} {
+	for moment, when := range map[string]turn{"before its work": everyTime, "after its work": cancelledAfter, "and it fails": cancelledAndFails} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			each(t, whose, func(t *testing.T, s subject, calls []call, index int) {
+			each(t, when, func(t *testing.T, s subject, calls []call, index int) {
 				b := s.setup(t)
 				in := b.accept(s.kind, s.task, s.arguments)
 				err := b.run(s.kind, in, func(env *testsuite.TestWorkflowEnvironment) {
@@ -557,7 +597,7 @@ func TestACancelAnywhereIsUndone(t *testing.T) {
 
 func TestLosingTheServerAnywhereIsUndone(t *testing.T) {
 	t.Parallel()
-	each(t, ofLostServers, func(t *testing.T, s subject, calls []call, index int) {
+	each(t, serverIsLost, func(t *testing.T, s subject, calls []call, index int) {
 		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		var after string
@@ -586,7 +626,7 @@ func TestLosingTheServerAnywhereIsUndone(t *testing.T) {
 
 func TestATransientFailureAnywhereIsRetried(t *testing.T) {
 	t.Parallel()
-	each(t, ofTransients, func(t *testing.T, s subject, calls []call, index int) {
+	each(t, failsForATime, func(t *testing.T, s subject, calls []call, index int) {
 		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		away := func() error { return compute.Errorf(compute.Unavailable, "away") }

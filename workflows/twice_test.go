@@ -67,7 +67,7 @@ func TestEveryActivityRunsTwice(t *testing.T) {
 // The reply of one call is lost.
 func TestAnyActivityRunsTwice(t *testing.T) {
 	t.Parallel()
-	each(t, everyCall, func(t *testing.T, s subject, calls []call, index int) {
+	each(t, everyTime, func(t *testing.T, s subject, calls []call, index int) {
 		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		b.fault = at(calls[index], fault{after: lost})

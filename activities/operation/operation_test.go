@@ -25,7 +25,7 @@ import (
 	"strongroom/schema/schematest"
 )
 
-// bundle is a database and a Temporal server of their own, and a control worker
+// bundle is a database and a namespace of Temporal of their own, and a control worker
 // whose operations begin and then stand still until a signal ends them.
 type bundle struct {
 	*operation.Activities

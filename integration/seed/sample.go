@@ -27,8 +27,8 @@ func Whole() bool {
 	return os.Getenv(FullVariable) != "" || Asked() != ""
 }
 
-// Deep leaves tests of a package out of ./task test: those of an area that take long, or need a machine, a cluster or a service that
-// the others do not. With FullVariable set, and where -run asks for tests by name, it leaves out none. TestMain calls it before m.Run,
+// Deep leaves tests of a package out of ./task test: those of an area that take long, boot a guest for what others show in part, or need a
+// machine, a cluster or a service that the others do not. With FullVariable set, and where -run asks for tests by name, it leaves out none. TestMain calls it before m.Run,
 // so that they are not begun: a test that is skipped is a failure in CI.
 func Deep(area string, tests ...func(*testing.T)) {
 	if !flag.Parsed() { // again, it would set -skip back

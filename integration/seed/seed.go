@@ -16,7 +16,7 @@ const fixed = "204db68fe08d"
 // Text returns the text that chooses the sample.
 func Text() string { return cmp.Or(os.Getenv(Variable), fixed) }
 
-// RetryVariable is set, to anything, in the second try of a failed test (deploy/with). -run names that test then, and the sample stays the same.
+// RetryVariable is set, to anything, in the second try of a failed test (deploy/with). -run names that test then, and it has the same cases.
 const RetryVariable = "STRONGROOM_TEST_RETRY"
 
 // Asked returns the pattern of the tests that somebody asked for by name, or "".

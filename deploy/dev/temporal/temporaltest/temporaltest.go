@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -70,8 +71,10 @@ var shared struct {
 func Client(t testing.TB) client.Client {
 	t.Helper()
 	server, namespace := share(t), "test-"+uuid.NewString()
-	first := dial(t, server, server.Namespace())
-	_, err := first.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
+	first, err := durable.Dial(config(server, server.Namespace()))
+	require.NoError(t, err)
+	defer first.Close()
+	_, err = first.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
 		Namespace: namespace, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	})
 	require.NoError(t, err)
@@ -85,24 +88,29 @@ func share(t testing.TB) *temporal.Server {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.users == 0 {
-		var err error
-		shared.dir, err = os.MkdirTemp("", "temporal")
+		dir, err := os.MkdirTemp("", "temporal")
 		require.NoError(t, err)
-		shared.server = start(t, shared.dir)
+		shared.dir = dir
+		defer func() { // it is skipped, or has failed
+			if shared.users == 0 {
+				_ = os.RemoveAll(dir)
+			}
+		}()
+		shared.server = start(t, dir)
 	}
 	shared.users++
 	t.Cleanup(func() {
 		shared.Lock()
 		defer shared.Unlock()
 		if shared.users--; shared.users == 0 {
-			require.NoError(t, shared.server.Stop(context.Background()))
-			require.NoError(t, os.RemoveAll(shared.dir))
+			assert.NoError(t, shared.server.Stop(context.Background()))
+			assert.NoError(t, os.RemoveAll(shared.dir))
 		}
 	})
 	return shared.server
 }
 
-// Dial is a client of a server that Start started, as Client is.
+// Dial is a client of a server that Start started. Its namespace knows strongroom's search attributes, too.
 func Dial(t testing.TB, server *temporal.Server) client.Client {
 	t.Helper()
 	c := dial(t, server, server.Namespace())
@@ -112,10 +120,12 @@ func Dial(t testing.TB, server *temporal.Server) client.Client {
 
 func dial(t testing.TB, server *temporal.Server, namespace string) client.Client {
 	t.Helper()
-	c, err := durable.Dial(durable.ClientConfig{
-		Address: server.Address(), Namespace: namespace, Keys: Keys, Logger: slog.New(slog.DiscardHandler),
-	})
+	c, err := durable.Dial(config(server, namespace))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
+}
+
+func config(server *temporal.Server, namespace string) durable.ClientConfig {
+	return durable.ClientConfig{Address: server.Address(), Namespace: namespace, Keys: Keys, Logger: slog.New(slog.DiscardHandler)}
 }
