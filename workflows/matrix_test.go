@@ -284,7 +284,9 @@ func undisturbed(t *testing.T) map[string][]call {
 			runs.calls[name] = calls
 		}
 	})
-	require.Equal(t, len(subjects), len(runs.calls), "the run of one failed")
+	if len(runs.calls) < len(subjects) {
+		t.Fatal("the run of a subject failed")
+	}
 	return runs.calls
 }
 
@@ -377,12 +379,11 @@ func TestEachCallOfEachKindIsChosen(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, len(all), len(once))
 	require.Greater(t, len(all), 500)
-	sum := 0
-	for key, n := range once {
-		require.Equal(t, 1, n, key)
+	for key := range all {
+		require.Equal(t, 1, once[key], key)
 	}
+	sum := 0
 	for f := range turns {
 		require.Greater(t, faults[f], len(all)/10)
 		sum += faults[f]
