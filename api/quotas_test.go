@@ -219,7 +219,8 @@ func TestH7ColumnsSayWhatAServerHolds(t *testing.T) {
 		for j, img := range []compute.Image{
 			{}, {SizeBytes: 1}, {VirtualBytes: 1 << 30}, {VirtualBytes: 1<<30 + 1, SizeBytes: 5},
 			{Properties: map[string]string{"os_decrypt_size": "10737418241"}}, {SizeBytes: 5, Properties: map[string]string{"os_decrypt_size": "-1"}},
-			{Properties: map[string]string{"os_decrypt_size": "99999999999999999999999999"}},
+			{Properties: map[string]string{"os_decrypt_size": "99999999999999999999999999"}}, {Properties: map[string]string{"os_decrypt_size": "+1099511627776"}},
+			{Properties: map[string]string{"os_decrypt_size": "00000001099511627776"}},
 		} {
 			name := fmt.Sprintf("%d-%d", i, j)
 			c.exec(`INSERT INTO servers (id, project_id, user_id, name, hostname, reservation_id, vm_state, flavor, image)

@@ -55,6 +55,11 @@ func TestS1AKeyGivenTwiceIsReadOnce(t *testing.T) {
 	id := c.do(t, member, "POST", "/servers", twice("102400", "1"), at("2.94")).ok(202).get("server", "id")
 	require.Equal(t, "1024 1024 256", c.text(`SELECT string_agg(size_mb::text, ' ' ORDER BY device_name) FROM server_disks WHERE server_id = $1`, id))
 	c.do(t, member, "POST", "/servers", twice("1", "102400"), at("2.94")).ok(400)
+	// Elements of a list keep nothing of those of the first one.
+	merged := within(devices("2") + `,"block_device_mapping_v2":[{"uuid":"` + c.image + `","source_type":"image","destination_type":"local","boot_index":0},{"source_type":"blank","destination_type":"local","boot_index":-1}]`)
+	id = c.do(t, member, "POST", "/servers", strings.Replace(merged, `"volume_size":2`, `"volume_size":1,"tag":"first"`, 1), at("2.94")).ok(202).get("server", "id")
+	require.Equal(t, "1024 2048 256", c.text(`SELECT string_agg(size_mb::text, ' ' ORDER BY device_name) FROM server_disks WHERE server_id = $1`, id))
+	require.Zero(t, c.count(`SELECT count(*) FROM server_disks WHERE tag IS NOT NULL`))
 	c.do(t, member, "POST", "/servers", within(`"min_count":1,"min_count":-5`), at("2.94")).ok(400)
 	c.do(t, member, "POST", "/servers", within(`"Min_Count":3`), at("2.94")).ok(400) // no other case of a known key
 }

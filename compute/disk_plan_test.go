@@ -156,7 +156,7 @@ func TestH3ImagesSizeDisksUpToALimit(t *testing.T) {
 		"as large":           {0, compute.Image{VirtualBytes: 10 << 30, MinDiskGB: 10}, ""},
 		"larger":             {0, compute.Image{VirtualBytes: 10<<30 + 1}, small + "10737418241 bytes."},
 		"8 EiB":              {0, compute.Image{VirtualBytes: math.MaxInt64}, small + "9223372036854775807 bytes."},
-		"encrypted":          {0, of("qcow2", "os_encrypt_key_id", uuid.NewString(), "os_decrypt_size", "9223372036854775807"), small + "9223372036854775807 bytes."},
+		"encrypted":          {0, of("qcow2", "os_encrypt_key_id", uuid.NewString(), "os_decrypt_size", "922337203685477580"), small + "922337203685477580 bytes."},
 		"min_disk":           {0, compute.Image{MinDiskGB: 11}, "Flavor's disk is smaller than the minimum size specified in image metadata."},
 		"min_disk to burst":  {0, compute.Image{MinDiskGB: math.MaxInt}, "Flavor's disk is smaller than the minimum size specified in image metadata."},
 		"the flavor says it": {1, compute.Image{VirtualBytes: 11 << 30}, ""},

@@ -93,9 +93,9 @@ func (img Image) decryptedBytes() (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	bytes, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || bytes <= 0 || img.DiskFormat != ImageQcow2 && img.SizeBytes > 0 && bytes > img.SizeBytes {
+	bytes, err := strconv.ParseUint(text, 10, 63) // ImageGB counts no other text
+	if err != nil || len(text) > maxSizeDigits || bytes == 0 || img.DiskFormat != ImageQcow2 && img.SizeBytes > 0 && int64(bytes) > img.SizeBytes {
 		return 0, Errorf(Invalid, "Image %s has an invalid os_decrypt_size property: '%s' is not the size in bytes of what it holds.", img.Name, text)
 	}
-	return bytes, nil
+	return int64(bytes), nil
 }

@@ -78,6 +78,8 @@ func TestSizeOfAnEncryptedImage(t *testing.T) {
 		"more than it has":  {sized("luks", 1<<20, "1073741824"), 0, "os_decrypt_size"},
 		"no size":           {sized("qcow2", 1<<20, "much"), 0, "os_decrypt_size"},
 		"less than nothing": {sized("qcow2", 1<<20, "-1"), 0, "os_decrypt_size"},
+		"a sign":            {sized("qcow2", 1<<20, "+1073741824"), 0, "os_decrypt_size"}, // the quota counts it as nothing
+		"many digits":       {sized("qcow2", 1<<20, "0000000001073741824"), 0, "os_decrypt_size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -85,3 +85,27 @@ func pairs(t *testing.T, pool *pgxpool.Pool, query string) map[string]string {
 	require.NoError(t, rows.Err())
 	return out
 }
+
+// S1: migration 50 meets disks of sizes that no host makes. Their rows can be changed, so that their servers can be deleted, and no other gets such a size.
+func TestS1DisksOfNoSizeMigrate(t *testing.T) {
+	t.Parallel()
+	pool := schematest.Empty(t)
+	require.NoError(t, schema.MigrateTo(t.Context(), pool, 49))
+	server := uuid.NewString()
+	_, err := pool.Exec(t.Context(), `INSERT INTO servers (id, project_id, user_id, name, hostname, reservation_id, vm_state, flavor) VALUES ($1, 'p', 'u', 'vm', 'vm', 'r-1', 'error', '{}')`, server)
+	require.NoError(t, err)
+	insert := func(role string, size int64) error {
+		_, err := pool.Exec(t.Context(), `INSERT INTO server_disks (id, server_id, role, device_name, size_mb) VALUES (gen_random_uuid(), $1, $2, 'vda', $3)`, server, role, size)
+		return err
+	}
+	for role, size := range map[string]int64{"root": 1024, "swap": -5120, "ephemeral": 1 << 60} {
+		require.NoError(t, insert(role, size))
+	}
+	require.NoError(t, schema.MigrateTo(t.Context(), pool, 50))
+	require.Equal(t, map[string]string{"root": "1024", "swap": "0", "ephemeral": "2199023254528"}, pairs(t, pool, "SELECT role, size_mb::text FROM server_disks"))
+	_, err = pool.Exec(t.Context(), "UPDATE server_disks SET encryption_secret_uuid = NULL")
+	require.NoError(t, err)
+	for _, size := range []int64{-1, 2199023254529} {
+		require.ErrorContains(t, insert("another", size), "server_disks_size")
+	}
+}

@@ -30,6 +30,9 @@ type OldBackupsResult struct {
 // OldBackups is the activity image.OldBackups. Only what the credential's own
 // project has counts, and only whole images do: what is half made is no backup yet.
 func (a *Activities) OldBackups(ctx context.Context, in OldBackupsInput) (OldBackupsResult, error) {
+	if in.Backup.Rotation < 0 {
+		return OldBackupsResult{}, compute.Errorf(compute.Invalid, "the rotation %d is no number of backups", in.Backup.Rotation)
+	}
 	var kept []compute.Image
 	for img, err := range All(ctx, a.Library, in.Credential, ListInput{Own: true, Statuses: []string{StatusActive}}) {
 		if err != nil {
@@ -47,7 +50,7 @@ func (a *Activities) OldBackups(ctx context.Context, in OldBackupsInput) (OldBac
 		return a.CreatedAt.Compare(b.CreatedAt)
 	})
 	var out OldBackupsResult
-	for _, img := range kept[:max(0, len(kept)-max(0, in.Backup.Rotation))] {
+	for _, img := range kept[:max(0, len(kept)-in.Backup.Rotation)] {
 		out.Images = append(out.Images, OldBackup{img.ID, img.KeyGoes()})
 	}
 	return out, nil

@@ -93,7 +93,6 @@ func (r *request) read() error {
 			return &fault.Fault{Code: http.StatusUnsupportedMediaType, Message: "Unsupported Content-Type", Cause: err}
 		}
 	}
-	r.body = body
 	r.document, err = validation.Parse(body)
 	return err
 }

@@ -68,8 +68,6 @@ func longObject(keys int) string {
 	return string(text)
 }
 
-// TestCreateWithID keeps the id of a type that comes from elsewhere, for clients
-// that speak strongroom's extensions.
 // S1: of a key that a body gives twice the last one counts.
 func TestS1AKeyGivenTwiceIsReadOnce(t *testing.T) {
 	t.Parallel()
@@ -79,6 +77,8 @@ func TestS1AKeyGivenTwiceIsReadOnce(t *testing.T) {
 	require.Empty(t, made["extra_specs"])
 }
 
+// TestCreateWithID keeps the id of a type that comes from elsewhere, for clients
+// that speak strongroom's extensions.
 func TestCreateWithID(t *testing.T) {
 	t.Parallel()
 	b := setup(t, onDevcloud(t, ""))

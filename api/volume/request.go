@@ -20,7 +20,6 @@ type request struct {
 	query url.Values
 
 	echo     echo.Context
-	body     []byte
 	document any // the body as JSON
 	api      *API
 }

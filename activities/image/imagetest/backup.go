@@ -52,4 +52,6 @@ func oldBackupsActivity(b bench) {
 	require.Equal(b, newest, none[2].Image, "the newest goes last, whatever the store's clock says")
 	require.Len(b, old(b.Owner, 1), 2)
 	require.NotContains(b, old(b.Owner, 1), all[2])
+	_, err := a.OldBackups(b.ctx, image.OldBackupsInput{Credential: b.Owner, Server: server, Newest: newest, Backup: compute.Backup{Type: "daily", Rotation: -1}})
+	require.Equal(b, compute.Invalid, compute.KindOf(err), "%v", err) // S1
 }
