@@ -93,9 +93,16 @@ func (img Image) decryptedBytes() (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	bytes, err := strconv.ParseUint(text, 10, 63) // ImageGB counts no other text
-	if err != nil || len(text) > maxSizeDigits || bytes == 0 || img.DiskFormat != ImageQcow2 && img.SizeBytes > 0 && int64(bytes) > img.SizeBytes {
+	bytes, ok := img.decryptSize()
+	if !ok || bytes == 0 || img.DiskFormat != ImageQcow2 && img.SizeBytes > 0 && bytes > img.SizeBytes {
 		return 0, Errorf(Invalid, "Image %s has an invalid os_decrypt_size property: '%s' is not the size in bytes of what it holds.", img.Name, text)
 	}
-	return int64(bytes), nil
+	return bytes, nil
+}
+
+// decryptSize reads the size in bytes that an image says it has inside: digits alone, and at most 18, so that no sum of such sizes overflows.
+func (img Image) decryptSize() (bytes int64, ok bool) {
+	text := img.Properties["os_decrypt_size"]
+	n, err := strconv.ParseUint(text, 10, 63)
+	return int64(n), err == nil && len(text) <= 18
 }

@@ -45,17 +45,12 @@ func UseOf(f Flavor, img Image) Use {
 	}
 }
 
-// maxSizeDigits is how many digits the size has that an image says, as text: no sum of such sizes overflows.
-const maxSizeDigits = 18
-
 // ImageGB is how much a disk that is as large as its image counts: the largest size
 // that the image's record names.
 func ImageGB(img Image) int64 {
 	bytes := max(img.SizeBytes, img.VirtualBytes)
-	if text := img.Properties["os_decrypt_size"]; len(text) <= maxSizeDigits {
-		if n, err := strconv.ParseUint(text, 10, 63); err == nil {
-			bytes = max(bytes, int64(n))
-		}
+	if inside, ok := img.decryptSize(); ok {
+		bytes = max(bytes, inside)
 	}
 	return (bytes + 1<<30 - 1) >> 30
 }
