@@ -19,7 +19,7 @@ func twoReleases(t *testing.T) (c *testCloud, newer, older stack.Host) {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	takePlace(t, alone)
+	ownClouds.borrow(t, alone, 1)
 	p, err := made()
 	require.NoError(t, err)
 	everybodys := p.binary

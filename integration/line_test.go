@@ -42,6 +42,14 @@ type waiting struct {
 // gathering is how long the first test in a line waits for the others, which the framework lets go together.
 const gathering = 300 * time.Millisecond
 
+// borrow takes places until the test ends.
+func (l *line) borrow(t *testing.T, of kind, places int) *slot {
+	t.Helper()
+	s := l.take(t.Name(), of, places)
+	t.Cleanup(func() { l.give(of, places, s) })
+	return s
+}
+
 // take waits for places, and for what the kind needs.
 func (l *line) take(name string, of kind, places int) *slot {
 	w := &waiting{name: name, kind: of, places: places, got: make(chan *slot, 1)}

@@ -65,7 +65,7 @@ func (s *slot) get(t *testing.T) *testCloud {
 // and the next test gets another cloud.
 func lend(t *testing.T, of kind) *testCloud {
 	t.Helper()
-	s := ownClouds.take(t.Name(), of, 1)
+	s := ownClouds.borrow(t, of, 1)
 	t.Cleanup(func() {
 		if t.Failed() && s.cloud != nil {
 			t.Log("the state and logs of this cloud are in", s.cloud.dir)
@@ -74,16 +74,8 @@ func lend(t *testing.T, of kind) *testCloud {
 			first, _, _ := strings.Cut(s.name, "-")
 			*s = slot{name: fmt.Sprintf("%s-%d", first, s.replaced), hosts: s.hosts, shares: s.shares, once: new(sync.Once), replaced: s.replaced}
 		}
-		ownClouds.give(of, 1, s)
 	})
 	return s.get(t)
-}
-
-// takePlace takes a place for a cloud that the test starts itself.
-func takePlace(t *testing.T, of kind) {
-	t.Helper()
-	s := ownClouds.take(t.Name(), of, 1)
-	t.Cleanup(func() { ownClouds.give(of, 1, s) })
 }
 
 func TestMain(m *testing.M) {
@@ -151,8 +143,7 @@ func seat(t *testing.T, places int) {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	s := seats.take(t.Name(), ofItsOwn, places)
-	t.Cleanup(func() { seats.give(ofItsOwn, places, s) })
+	seats.borrow(t, ofItsOwn, places)
 }
 
 // ownCloud gives a cloud that nobody else uses until the test ends.

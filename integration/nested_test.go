@@ -84,7 +84,7 @@ func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHo
 	}
 	needRoot(t)
 	t.Parallel()
-	takePlace(t, alone)
+	ownClouds.borrow(t, alone, 1)
 	c, err := startWith("n"+cmp.Or(needs.name, format), 1, slices.Concat(coreServices, needs.services))
 	if c != nil {
 		t.Cleanup(c.end)

@@ -64,7 +64,7 @@ func networkCloudOf(t *testing.T, hosts int) *testCloud {
 // a time.
 func neutronCloud(t *testing.T, hosts int, needs ...string) *testCloud {
 	t.Helper()
-	takePlace(t, onNeutron)
+	ownClouds.borrow(t, onNeutron, 1)
 	networkClouds++
 	c, err := startWith("nets"+strconv.Itoa(networkClouds), hosts, slices.Concat([]string{cloud.Neutron}, needs, coreServices),
 		"STRONGROOM_NETWORKS__BACKEND=neutron", "STRONGROOM_NETWORKS__VIF_PLUGGING_TIMEOUT=10m") // longer than tests wait: Neutron must tell

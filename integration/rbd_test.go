@@ -35,7 +35,7 @@ func startPoolCloud(t *testing.T) poolCloud {
 	t.Helper()
 	t.Parallel()
 	needRoot(t)
-	takePlace(t, alone)
+	ownClouds.borrow(t, alone, 1)
 	p := cloudtest.StartPool(t)
 	c, err := startCloud("rbd", "STRONGROOM_HOST__RBD__POOL="+p.Name, "STRONGROOM_HOST__RBD__USER="+p.User,
 		"STRONGROOM_HOST__RBD__CONF="+p.Conf, "STRONGROOM_HOST__RBD__KEYRING="+p.Keyring)

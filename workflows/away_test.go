@@ -55,7 +55,7 @@ func TestH9AnUndoWhoseServiceStaysAwayEnds(t *testing.T) {
 		"rebuild with delegation", "rotation of a running server", "rescue", "unrescue from an encrypted image",
 	} {
 		s := subjects[name]
-		whole, last := s.failingLate(t)
+		whole, last := failingLate(t, name)
 		for _, undo := range s.undoing(t, whole[last]) {
 			t.Run(fmt.Sprintf("%s/%s", name, undo), func(t *testing.T) {
 				t.Parallel()
@@ -90,7 +90,7 @@ func TestH9AnUndoInAnOutageOfEverythingEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := subjects[name]
-			whole, last := s.failingLate(t)
+			whole, last := failingLate(t, name)
 			b := s.setup(t)
 			in := b.accept(s.kind, s.task, s.arguments)
 			began := false

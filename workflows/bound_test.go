@@ -32,7 +32,7 @@ func TestA12AnUndoThatAlwaysFailsEnds(t *testing.T) {
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				whole, last := s.failingLate(t)
+				whole, last := failingLate(t, name)
 				b := s.setup(t)
 				in := b.accept(s.kind, s.task, s.arguments)
 				undoing := false

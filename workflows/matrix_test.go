@@ -650,9 +650,8 @@ func TestATransientFailureAnywhereIsRetried(t *testing.T) {
 func TestTheUndoIsUndeterred(t *testing.T) {
 	t.Parallel()
 	undos := map[string][]call{}
-	for name, whole := range undisturbed(t) {
-		s := subjects[name]
-		last := s.decision(whole) - 1 // the end of the last step that can be undone
+	for name, s := range subjects {
+		whole, last := failingLate(t, name)
 		b := s.setup(t)
 		in := b.accept(s.kind, s.task, s.arguments)
 		b.fault = at(whole[last], fault{after: fail})
@@ -663,8 +662,8 @@ func TestTheUndoIsUndeterred(t *testing.T) {
 	}
 	numbers := cover(undos)
 	for name, undo := range undos {
-		s, whole := subjects[name], undisturbed(t)[name]
-		last := s.decision(whole) - 1
+		s := subjects[name]
+		whole, last := failingLate(t, name)
 		vm, power := s.leftAt(whole, last)
 		for _, c := range undo {
 			if numbers[name][c.String()] == 0 && !seed.Whole() {
@@ -706,11 +705,8 @@ func TestTheUndoNeverGivesUp(t *testing.T) {
 	for name, s := range subjects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			whole, last := failingLate(t, name)
 			b := s.setup(t)
-			require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), nil))
-			whole := b.names()
-			last := s.decision(whole) - 1
-			b = s.setup(t)
 			in := b.accept(s.kind, s.task, s.arguments)
 			undoing, failures := false, map[string]int{}
 			b.fault = func(c call) fault {

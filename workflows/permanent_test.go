@@ -103,7 +103,7 @@ func TestH9AnUndoThatFailsForGoodHoldsNoOperation(t *testing.T) {
 		"rebuild with delegation", "rotation of a running server", "rescue", "unrescue from an encrypted image",
 	} {
 		s := subjects[name]
-		whole, last := s.failingLate(t)
+		whole, last := failingLate(t, name)
 		for _, undo := range s.undoing(t, whole[last]) {
 			for _, kind := range permanent {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, undo, kind), func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestH9OperationsOutlastARestart(t *testing.T) {
 			},
 		} {
 			s := subjects[name]
-			whole, _ := s.failingLate(t)
+			whole, _ := failingLate(t, name)
 			for _, at := range whole {
 				if at.local || !concerns(at) {
 					continue

@@ -18,7 +18,7 @@ func TestAHostWithoutALateReportIsAsked(t *testing.T) {
 	for name, s := range subjects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole, last := s.failingLate(t)
+			whole, last := failingLate(t, name)
 			b := s.setup(t)
 			for _, h := range b.hosts {
 				b.stale[h] = true

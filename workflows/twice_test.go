@@ -76,13 +76,12 @@ func TestAnyActivityRunsTwice(t *testing.T) {
 	})
 }
 
-// failingLate has an operation fail at its very end, when all of it is to be undone: at
+// failingLate has a subject's operation fail at its very end, when all of it is to be undone: at
 // the call that it gives, by its index in the calls of an undisturbed run.
-func (s subject) failingLate(t *testing.T) (whole []call, last int) {
-	b := s.setup(t)
-	require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), nil))
-	whole = b.names()
-	return whole, s.decision(whole) - 1
+func failingLate(t *testing.T, name string) (whole []call, last int) {
+	t.Helper()
+	whole = undisturbed(t)[name]
+	return whole, subjects[name].decision(whole) - 1
 }
 
 // The operation fails at its very end, and the reply of every call of its undo is lost.
@@ -91,7 +90,7 @@ func TestEveryUndoRunsTwice(t *testing.T) {
 	for name, s := range subjects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whole, last := s.failingLate(t)
+			whole, last := failingLate(t, name)
 			b := s.setup(t)
 			in := b.accept(s.kind, s.task, s.arguments)
 			failed := false
@@ -203,7 +202,7 @@ func TestEveryWorkflowTaskRunsTwice(t *testing.T) {
 		})
 		t.Run(name+", undone", func(t *testing.T) {
 			t.Parallel()
-			whole, last := s.failingLate(t)
+			whole, last := failingLate(t, name)
 			b := s.setup(t)
 			in := b.accept(s.kind, s.task, s.arguments)
 			b.repeats = repeats{on: true}

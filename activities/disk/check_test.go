@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -24,8 +25,10 @@ func hasRoom(t *testing.T, folder string, mib int) {
 		t.Skip("needs root")
 	}
 	require.NoError(t, unix.Mount("none", folder, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("mode=0711,size=%dm", mib)))
-	// A program that another test starts has all open files of this process until it runs: the file system may be busy for that moment.
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(folder, unix.MNT_DETACH)) })
+	// A program that another test starts has the open files of this process until it runs, so that the file system is busy for that moment.
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return unix.Unmount(folder, 0) == nil }, time.Minute, 10*time.Millisecond, "somebody keeps a file open")
+	})
 }
 
 // runsOn has QEMU hold a disk open, as while its guest runs, until the function is called that it gives.
