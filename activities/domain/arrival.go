@@ -227,7 +227,7 @@ func (a *Activities) prepareArrival(ctx context.Context, n *arrival, say Leaving
 			return nil, err
 		}
 	}
-	dir, err := a.makeMoveFolder(in.Server.ID)
+	dir, err := a.makeArrivalFolder(in.Server.ID)
 	if err == nil {
 		err = a.makeScreenFolder(in.Server.ID)
 	}
@@ -266,16 +266,24 @@ func (a *Activities) prepareArrival(ctx context.Context, n *arrival, say Leaving
 	}
 }
 
-// ArrivalSocket is the path of a socket of the QEMU that waits for a guest.
-func (a *Activities) ArrivalSocket(of compute.Arrival, from compute.HostID, stream string) (string, error) {
+// OpenArrival connects to a socket of the QEMU that waits for a guest. Forbidden: none waits for one from that host, or it is no socket of a QEMU;
+// Unavailable: QEMU does not listen.
+func (a *Activities) OpenArrival(ctx context.Context, of compute.Arrival, from compute.HostID, stream string) (Stream, error) {
 	if _, err := a.arrivals.of(of, from); err != nil {
-		return "", err
+		return nil, err
 	}
 	path, ok := sockets(a.moveFolder(of.Server))[stream]
 	if !ok {
-		return "", compute.Errorf(compute.Invalid, "there is no stream %q", stream)
+		return nil, compute.Errorf(compute.Invalid, "there is no stream %q", stream)
 	}
-	return path, nil
+	conn, err := a.dialQEMU(ctx, path)
+	switch {
+	case compute.KindOf(err) != "":
+		return nil, compute.Errorf(compute.KindOf(err), "server %s: %w", of.Server, err)
+	case err != nil:
+		return nil, compute.Errorf(compute.Unavailable, "server %s: QEMU does not listen: %w", of.Server, err)
+	}
+	return conn, nil
 }
 
 // FinishArrival has the guest run here, or given up, ends the QEMU that waits for it. Once it has

@@ -34,7 +34,12 @@ func (a *Activities) OpenConsole(ctx context.Context, id compute.ServerID, of co
 	if path == "" {
 		return nil, compute.Errorf(compute.NotFound, "the machine of server %s has no console of the type %s", id, of)
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	var conn net.Conn
+	if of == compute.ConsoleSerial { // libvirt made it, in a folder of root's
+		conn, err = (&net.Dialer{}).DialContext(ctx, "unix", path)
+	} else {
+		conn, err = a.dialQEMU(ctx, path)
+	}
 	if err != nil {
 		return nil, compute.Errorf(compute.Unavailable, "console of server %s: %w", id, err)
 	}

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -30,13 +31,23 @@ func sockets(dir string) map[string]string {
 	return map[string]string{compute.StreamState: filepath.Join(dir, "s"), compute.StreamDisks: filepath.Join(dir, "d")}
 }
 
-// makeMoveFolder makes the folder anew. Nobody but root and QEMU's user gets into it.
-func (a *Activities) makeMoveFolder(id compute.ServerID) (string, error) {
+// makeArrivalFolder makes the folder anew for sockets that QEMU makes.
+func (a *Activities) makeArrivalFolder(id compute.ServerID) (string, error) {
 	dir := a.moveFolder(id)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
 	return dir, a.makeQEMUFolder(dir)
+}
+
+// makeDepartureFolder makes the folder anew for sockets that this worker makes. It is root's, for QEMU's user must not put anything in their
+// place while they are given to it (S4).
+func (a *Activities) makeDepartureFolder(id compute.ServerID) (string, error) {
+	dir := a.moveFolder(id)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.Mkdir(dir, 0o711)
 }
 
 // moveParams tell libvirt the sockets.
@@ -60,7 +71,11 @@ type proxy struct {
 }
 
 func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Agent) (*proxy, error) {
-	dir, err := d.makeMoveFolder(d.Server)
+	dir, err := d.makeDepartureFolder(d.Server)
+	if err != nil {
+		return nil, err
+	}
+	uid, gid, err := d.qemuUser()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +85,7 @@ func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Ag
 		l, err := net.Listen("unix", path)
 		if err == nil {
 			p.listeners = append(p.listeners, l)
-			err = os.Chmod(path, 0o666) // the folder says who gets here
+			err = errors.Join(os.Chmod(path, 0o600), os.Lchown(path, uid, gid)) // QEMU's user alone connects
 		}
 		if err != nil {
 			p.close()

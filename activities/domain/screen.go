@@ -1,9 +1,7 @@
 package domain
 
 import (
-	"os"
 	"path/filepath"
-	"syscall"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -30,19 +28,6 @@ func (a *Activities) makeScreenFolder(id compute.ServerID) error {
 		return nil
 	}
 	return a.makeQEMUFolder(a.screenFolder(id))
-}
-
-// makeQEMUFolder makes a folder of QEMU's user, if there is none.
-func (a *Activities) makeQEMUFolder(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
-		return err
-	}
-	owner, err := os.Stat(a.QEMUDir)
-	if err != nil {
-		return err
-	}
-	stat := owner.Sys().(*syscall.Stat_t)
-	return os.Chown(dir, int(stat.Uid), int(stat.Gid))
 }
 
 // addScreen gives a machine a screen, which is shown at a socket, "" for none.

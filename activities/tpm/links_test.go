@@ -14,7 +14,7 @@ import (
 
 // A state folder is swtpm's user's, whom the guest of a server may have in its power: the worker, which is root, writes through no
 // symbolic link there, and packs nothing that is outside.
-func TestNoLinkInAStateIsFollowed(t *testing.T) {
+func TestS3NoLinkInAStateIsFollowed(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it gives files to others")

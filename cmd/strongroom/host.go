@@ -277,7 +277,7 @@ func (s *hostActivities) serveAgent(r *run, h HostConfig, own *pki.Identity, ask
 		Consoles:  &agent.Consoles{List: s.domain.Consoles, Open: s.domain.OpenConsole},
 		Transfers: &agent.Transfers{Grants: asks.Grants, IsOff: s.domain.IsOff, Disk: s.disk.OpenToSend, Image: s.disk.OpenImageToSend, TPM: s.tpm.Send},
 		Arrivals: &agent.Arrivals{
-			Grants: asks.GrantsArrival, Prepare: s.domain.PrepareArrival, Socket: s.domain.ArrivalSocket, Finish: s.domain.FinishArrival,
+			Grants: asks.GrantsArrival, Prepare: s.domain.PrepareArrival, Open: s.domain.OpenArrival, Finish: s.domain.FinishArrival,
 		},
 	}
 	if kept != nil {

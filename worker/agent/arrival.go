@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -22,7 +21,7 @@ type Arrivals struct {
 	// a certificate to this one.
 	Grants  func(ctx context.Context, of compute.Arrival, from *x509.Certificate) error
 	Prepare func(ctx context.Context, of compute.Arrival, from compute.HostID, say domain.Leaving) ([]byte, error)
-	Socket  func(of compute.Arrival, from compute.HostID, stream string) (string, error)
+	Open    func(ctx context.Context, of compute.Arrival, from compute.HostID, stream string) (domain.Stream, error)
 	Finish  func(ctx context.Context, of compute.Arrival, from compute.HostID, cookie []byte, givenUp bool) (domain.Outcome, error)
 }
 
@@ -130,13 +129,9 @@ func (s Server) finish(in *arriving) (any, error) {
 // stream joins the connection to a socket of the QEMU that waits for the guest. Whether it may go on
 // is asked now and then.
 func (s Server) stream(in *arriving) (any, error) {
-	path, err := s.Arrivals.Socket(in.Arrival, in.from, in.URL.Query().Get("name"))
+	to, err := s.Arrivals.Open(in.Context(), in.Arrival, in.from, in.URL.Query().Get("name"))
 	if err != nil {
 		return nil, err
-	}
-	to, err := (&net.Dialer{}).DialContext(in.Context(), "unix", path)
-	if err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "QEMU does not listen: %w", err)
 	}
 	conn, buffered, err := http.NewResponseController(in.w).Hijack()
 	if err != nil {
@@ -171,7 +166,7 @@ func (s Server) stream(in *arriving) (any, error) {
 			}
 		}
 	}()
-	if err := domain.Join(ctx, to.(*net.UnixConn), other); err != nil && ctx.Err() == nil {
+	if err := domain.Join(ctx, to, other); err != nil && ctx.Err() == nil {
 		s.Logger.InfoContext(ctx, "a stream of a server that comes broke off", "server", in.Server, "error", err)
 	}
 	return nil, nil

@@ -68,8 +68,11 @@ func TestAServerArrives(t *testing.T) {
 				time.Sleep(2500 * time.Millisecond) // to start a QEMU takes longer than an answer may
 				return append(say.Cookie, "+there"...), expects(got, by)
 			},
-			Socket: func(got compute.Arrival, by compute.HostID, _ string) (string, error) {
-				return socket, expects(got, by)
+			Open: func(_ context.Context, got compute.Arrival, by compute.HostID, _ string) (domain.Stream, error) {
+				if err := expects(got, by); err != nil {
+					return nil, err
+				}
+				return net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: socket})
 			},
 			Finish: func(_ context.Context, got compute.Arrival, by compute.HostID, cookie []byte, givenUp bool) (domain.Outcome, error) {
 				return domain.Outcome{Runs: !givenUp, Cookie: cookie}, expects(got, by)
