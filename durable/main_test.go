@@ -7,7 +7,11 @@ import (
 	"strongroom/integration/seed"
 )
 
+// TestMain has more tests at once than there are cores: they wait for the clock of a real server.
 func TestMain(m *testing.M) {
+	if err := seed.AtOnce(4); err != nil {
+		panic(err)
+	}
 	seed.Deep("faults", TestA12AnOutageOfTheDatabaseCostsFewEvents)
 	os.Exit(m.Run())
 }

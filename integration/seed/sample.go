@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,20 @@ func Deep(area string, tests ...func(*testing.T)) {
 	if err := Skip(names...); err != nil {
 		panic(err)
 	}
+}
+
+// AtOnce has up to n tests of a package run at once, unless -parallel says how many: for tests that wait more than they compute, on any number
+// of cores. TestMain calls it before m.Run.
+func AtOnce(n int) error {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if asked {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(max(n, runtime.GOMAXPROCS(0))))
 }
 
 // Skip leaves the named tests out of this run, besides those that -skip has.

@@ -1,0 +1,16 @@
+package workflows_test
+
+import (
+	"os"
+	"testing"
+
+	"strongroom/integration/seed"
+)
+
+// TestMain has more tests at once than there are cores: those on a real server wait for its clock, for a minute (durable.HostSilence) and more.
+func TestMain(m *testing.M) {
+	if err := seed.AtOnce(4); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
