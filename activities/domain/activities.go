@@ -58,6 +58,8 @@ type TPMStates interface {
 	NoteNew(ctx context.Context, server compute.ServerID, op compute.OperationID, began time.Time) error
 	// Make notes the same, and makes the state where the cloud certifies the endorsement keys of vTPMs. Otherwise the first start does.
 	Make(ctx context.Context, of compute.FreshTPM, passphrase *secret.Passphrase) error
+	// Check fails with Corrupt where there is no state, unless it is to be a new one, and where libvirt must not start the server with it.
+	Check(ctx context.Context, server compute.ServerID, version compute.TPMVersion, isNew bool) error
 }
 
 // Shares knows where shares are mounted, and whether they are.

@@ -266,8 +266,8 @@ func (a *Activities) prepareArrival(ctx context.Context, n *arrival, say Leaving
 	}
 }
 
-// OpenArrival connects to a socket of the QEMU that waits for a guest. Forbidden: none waits for one from that host, or it is no socket of a QEMU;
-// Unavailable: QEMU does not listen.
+// OpenArrival connects to a socket of the QEMU that waits for a guest. Forbidden: none waits for one from that host; Corrupt: something else is in
+// the socket's place; Unavailable: QEMU does not listen.
 func (a *Activities) OpenArrival(ctx context.Context, of compute.Arrival, from compute.HostID, stream string) (Stream, error) {
 	if _, err := a.arrivals.of(of, from); err != nil {
 		return nil, err
@@ -276,12 +276,9 @@ func (a *Activities) OpenArrival(ctx context.Context, of compute.Arrival, from c
 	if !ok {
 		return nil, compute.Errorf(compute.Invalid, "there is no stream %q", stream)
 	}
-	conn, err := a.dialQEMU(ctx, path)
-	switch {
-	case compute.KindOf(err) != "":
-		return nil, compute.Errorf(compute.KindOf(err), "server %s: %w", of.Server, err)
-	case err != nil:
-		return nil, compute.Errorf(compute.Unavailable, "server %s: QEMU does not listen: %w", of.Server, err)
+	conn, err := a.dialQEMU(ctx, of.Server, path)
+	if err != nil {
+		return nil, compute.Errorf(cmp.Or(compute.KindOf(err), compute.Unavailable), "server %s: no QEMU that waits: %w", of.Server, err)
 	}
 	return conn, nil
 }

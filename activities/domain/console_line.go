@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"path/filepath"
@@ -23,7 +24,8 @@ func (a *Activities) Consoles(ctx context.Context, id compute.ServerID) ([]compu
 	return types, err
 }
 
-// OpenConsole connects to a console of a server's machine. NotFound: none runs here, or it has no such console.
+// OpenConsole connects to a console of a server's machine. NotFound: none runs here, or it has no such console; Corrupt: something else is in the
+// place of its screen.
 // QEMU ends the connection when the machine stops, or has left for another host.
 func (a *Activities) OpenConsole(ctx context.Context, id compute.ServerID, of compute.ConsoleType) (net.Conn, error) {
 	sockets, err := a.consoleSockets(ctx, id)
@@ -38,10 +40,10 @@ func (a *Activities) OpenConsole(ctx context.Context, id compute.ServerID, of co
 	if of == compute.ConsoleSerial { // libvirt made it, in a folder of root's
 		conn, err = (&net.Dialer{}).DialContext(ctx, "unix", path)
 	} else {
-		conn, err = a.dialQEMU(ctx, path)
+		conn, err = a.dialQEMU(ctx, id, path)
 	}
 	if err != nil {
-		return nil, compute.Errorf(compute.Unavailable, "console of server %s: %w", id, err)
+		return nil, compute.Errorf(cmp.Or(compute.KindOf(err), compute.Unavailable), "console of server %s: %w", id, err)
 	}
 	return conn, nil
 }

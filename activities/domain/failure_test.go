@@ -15,6 +15,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 )
 
@@ -158,6 +159,50 @@ func TestStartMakesANewTPMAnew(t *testing.T) {
 	require.Empty(t, h.secrets(t))
 	_, now = whole()
 	require.Len(t, now, len(state))
+}
+
+// K20: where the state of a vTPM that the server had is gone, or has a link in it (S3), the server is not started: libvirt would make a new one, and
+// what the guest has sealed would be lost. It starts once the state is back, and where the operation makes a new one.
+func TestK20NoOtherTPMTakesThePlaceOfALostOne(t *testing.T) {
+	t.Parallel()
+	h := setup(t, idle)
+	tpms, err := tpm.New(tpm.Config{SwtpmDir: h.daemon.SwtpmDir()})
+	require.NoError(t, err)
+	h.TPMs = tpms
+	s := h.server(t, false, &compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB})
+	h.disksOf(t, s)
+	start := func(isNew bool) error {
+		_, err := h.Start(t.Context(), domain.StartInput{Server: s, NewTPM: isNew, Operation: "req-1", Began: time.Now()})
+		return err
+	}
+	require.NoError(t, start(true))
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+	require.NoError(t, err)
+	dir := filepath.Join(h.daemon.SwtpmDir(), s.ID.String())
+	refused := func(why string) {
+		t.Helper()
+		err := start(false)
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, why)
+		state, err := h.Client.Power(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.NotEqual(t, compute.PowerRunning, state)
+		require.Empty(t, h.secrets(t))
+	}
+	away := filepath.Join(t.TempDir(), "away")
+	require.NoError(t, os.Rename(dir, away))
+	refused("its TPM state is not on this host")
+	require.NoDirExists(t, dir, "and none is made")
+	require.NoError(t, os.Rename(away, dir))
+	link := filepath.Join(dir, "tpm2", "more")
+	require.NoError(t, os.Symlink(away, link))
+	refused("is no file")
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, start(false))
+	_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, start(true))
 }
 
 func TestDestroyAfterACancelledStart(t *testing.T) {

@@ -40,14 +40,19 @@ func (a *Activities) makeArrivalFolder(id compute.ServerID) (string, error) {
 	return dir, a.makeQEMUFolder(dir)
 }
 
-// makeDepartureFolder makes the folder anew for sockets that this worker makes. It is root's, for QEMU's user must not put anything in their
-// place while they are given to it (S4).
+// makeDepartureFolder makes the folder anew for sockets that this worker makes. It is root's alone, for QEMU's user must not put anything in their
+// place while they are given to it (S4), until openToGroup.
 func (a *Activities) makeDepartureFolder(id compute.ServerID) (string, error) {
 	dir := a.moveFolder(id)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	return dir, os.Mkdir(dir, 0o711)
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+// openToGroup lets a group enter a folder of root's.
+func openToGroup(dir string, gid int) error {
+	return errors.Join(os.Lchown(dir, -1, gid), os.Chmod(dir, 0o750))
 }
 
 // moveParams tell libvirt the sockets.
@@ -71,11 +76,11 @@ type proxy struct {
 }
 
 func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Agent) (*proxy, error) {
-	dir, err := d.makeDepartureFolder(d.Server)
+	uid, gid, err := d.qemuUser()
 	if err != nil {
 		return nil, err
 	}
-	uid, gid, err := d.qemuUser()
+	dir, err := d.makeDepartureFolder(d.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +104,7 @@ func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Ag
 				}
 				p.open.Go(func() {
 					if err := d.join(ctx, conn.(*net.UnixConn), hosts, to, name); err != nil && ctx.Err() == nil {
-						if compute.Is(err, compute.Forbidden) {
+						if compute.Is(err, compute.Forbidden) || compute.Is(err, compute.Corrupt) {
 							d.refused.CompareAndSwap(nil, &err)
 						}
 						d.Logger.WarnContext(ctx, "a stream to another host broke off", "server", d.Server, "host", to.Name, "stream", name, "error", err)
@@ -107,6 +112,10 @@ func (d *departure) openProxy(ctx context.Context, hosts Arrivals, to compute.Ag
 				})
 			}
 		})
+	}
+	if err := openToGroup(dir, gid); err != nil {
+		p.close()
+		return nil, err
 	}
 	return p, nil
 }

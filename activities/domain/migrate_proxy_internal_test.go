@@ -48,6 +48,9 @@ func TestS4SocketsAreGivenAwayInAFolderOfRoot(t *testing.T) {
 	d := &departure{Activities: a, MigrateInput: MigrateInput{Server: compute.ServerID{UUID: uuid.New()}}}
 	p, err := d.openProxy(t.Context(), nowhere{}, compute.Agent{})
 	require.NoError(t, err)
+	is, err := os.Stat(p.dir)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o750, is.Mode())
 	for _, socket := range sockets(p.dir) {
 		is, err := os.Lstat(socket)
 		require.NoError(t, err)
@@ -57,7 +60,7 @@ func TestS4SocketsAreGivenAwayInAFolderOfRoot(t *testing.T) {
 		require.Error(t, as("touch", filepath.Join(p.dir, "x")))
 		require.NoError(t, as("/usr/bin/python3", "-c", "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])", socket))
 	}
-	is, err := os.Stat(target)
+	is, err = os.Stat(target)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), is.Mode())
 	p.close()

@@ -14,7 +14,7 @@ import (
 )
 
 // makeQEMUFolder makes a folder of QEMU's user in the run folder, if there is none, for sockets that QEMU makes. Nobody but root and that user
-// gets into it.
+// gets into it. Root connects to sockets in it by dialQEMU alone.
 func (a *Activities) makeQEMUFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return err
@@ -36,14 +36,23 @@ func (a *Activities) qemuUser() (uid, gid int, err error) {
 	return int(stat.Uid), int(stat.Gid), nil
 }
 
-// dialQEMU connects to a socket in a folder of QEMU's user. A guest may have that user in its power, and root is let in everywhere: a symbolic
-// link is not followed, and who is not that user is not spoken to (S2). Forbidden: it is no socket of QEMU's user.
-func (a *Activities) dialQEMU(ctx context.Context, path string) (*net.UnixConn, error) {
+// dialQEMU connects to a socket in a folder of QEMU's user, of a server. A guest may have that user in its power, and root is let in everywhere: a
+// symbolic link is not followed, and who is not that user is not spoken to (S2). Corrupt: it is no socket of QEMU's user.
+func (a *Activities) dialQEMU(ctx context.Context, server compute.ServerID, path string) (*net.UnixConn, error) {
+	conn, err := a.dialSocket(ctx, path)
+	if compute.Is(err, compute.Corrupt) {
+		a.Logger.ErrorContext(ctx, "something else is in the place of a socket of a server's QEMU, as when its guest has broken out", "server", server, "error", err)
+	}
+	return conn, err
+}
+
+func (a *Activities) dialSocket(ctx context.Context, path string) (*net.UnixConn, error) {
 	uid, _, err := a.qemuUser()
 	if err != nil {
 		return nil, err
 	}
-	at, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) // the folders above it are root's
+	// The folder is in one of root's: only the last name can be another thing.
+	at, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -53,7 +62,7 @@ func (a *Activities) dialQEMU(ctx context.Context, path string) (*net.UnixConn, 
 		return nil, err
 	}
 	if is.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, compute.Errorf(compute.Forbidden, "%s is no socket: something else is in its place", filepath.Base(path))
+		return nil, compute.Errorf(compute.Corrupt, "%s is no socket", filepath.Base(path))
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", at)) // of what was looked at
 	if err != nil {
@@ -62,7 +71,7 @@ func (a *Activities) dialQEMU(ctx context.Context, path string) (*net.UnixConn, 
 	socket := conn.(*net.UnixConn)
 	who, err := peer(socket)
 	if err == nil && int(who.Uid) != uid {
-		err = compute.Errorf(compute.Forbidden, "%s is served by process %d of user %d, and not by a machine of user %d", filepath.Base(path), who.Pid, who.Uid, uid)
+		err = compute.Errorf(compute.Corrupt, "%s is served by process %d of user %d, and not by a machine of user %d", filepath.Base(path), who.Pid, who.Uid, uid)
 	}
 	if err != nil {
 		_ = conn.Close()

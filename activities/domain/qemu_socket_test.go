@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -84,25 +85,28 @@ func TestS2WhatIsInThePlaceOfAScreenIsNotSpokenTo(t *testing.T) {
 	require.Equal(t, "RFB 003.008\n", string(greeting))
 }
 
-// attacked has QEMU's user of the other host put its libvirtd in the place of a socket of a move when the guest's state is about to be sent (S2). It
-// gives how often.
-func (p *journey) attacked() func() int {
-	attacks := 0
-	p.b.cut = func(call string) error {
-		if call != compute.StreamState {
+// S2: a guest is sent to no other thing than the QEMU that waits for it, whatever that one's user puts in the place of its sockets: it runs on
+// where it was.
+func TestS2AGuestIsSentToAQEMUAlone(t *testing.T) {
+	t.Parallel()
+	p := goingOn(t, nil, true)
+	for _, stream := range []string{compute.StreamState, compute.StreamDisks} {
+		in := p.expect()
+		socket := filepath.Join(p.b.RunDir, p.s.ID.String()+".move", stream[:1])
+		var attacks atomic.Int32
+		p.b.cut = func(call string) error {
+			if call == stream {
+				out, err := asQEMU(p.t, "ln", "-sfn", p.b.daemon.Socket(), socket).CombinedOutput()
+				assert.NoError(p.t, err, "%s", out)
+				attacks.Add(1)
+			}
 			return nil
 		}
-		attacks++
-		dir := filepath.Join(p.b.RunDir, p.s.ID.String()+".move")
-		state, aside := filepath.Join(dir, "s"), filepath.Join(dir, "x")
-		out, err := asQEMU(p.t, "mv", state, aside).CombinedOutput()
-		assert.NoError(p.t, err, "%s", out)
-		out, err = asQEMU(p.t, "ln", "-s", p.b.daemon.Socket(), state).CombinedOutput()
-		assert.NoError(p.t, err, "%s", out)
-		_, err = p.b.OpenArrival(p.t.Context(), compute.Arrival{Server: p.s.ID, Operation: "req-1"}, p.from, call)
-		assert.Equal(p.t, compute.Forbidden, compute.KindOf(err), "%v", err)
-		assert.NoError(p.t, os.Rename(aside, state))
-		return nil
+		_, err := p.a.Migrate(t.Context(), in)
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "is no socket")
+		require.Positive(t, attacks.Load())
+		p.b.cut = nil
+		p.staysHere()
 	}
-	return func() int { return attacks }
 }

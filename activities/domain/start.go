@@ -190,6 +190,11 @@ func (a *Activities) bootOn(ctx context.Context, in StartInput, devices map[comp
 		if err := a.checkSuspended(ctx, in); err != nil {
 			return err
 		}
+		if s.TPM != nil && a.TPMs != nil {
+			if err := a.TPMs.Check(ctx, s.ID, s.TPM.Version, in.NewTPM); err != nil {
+				return err
+			}
+		}
 		err = a.Client.Do(ctx, func(l *libvirt.Libvirt) error {
 			_, err := l.DomainCreateWithFlags(libvirt.Domain{UUID: libvirt.UUID(s.ID.UUID)}, uint32(how))
 			return err

@@ -29,6 +29,11 @@ func ReplaceIn(dir, name string, data []byte, mode fs.FileMode) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	if is, err := root.Lstat(name); err == nil && is.IsDir() { // no file takes a folder's place
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
 	if err := root.Rename(draft, name); err != nil {
 		return err
 	}

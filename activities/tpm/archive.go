@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"strongroom/activities/folder"
 	"strongroom/compute"
@@ -42,31 +43,76 @@ func pack(dir string) ([]byte, error) { return packFiles(dir, false) }
 func packPermanent(dir string) ([]byte, error) { return packFiles(dir, true) }
 
 func packFiles(dir string, permanent bool) ([]byte, error) {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	files := 0
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." || entry.Name() == lockName || isOurs(strings.TrimSuffix(entry.Name(), ".new")) {
-			return err
-		}
-		if permanent && !entry.IsDir() && !isPermanent(name) {
-			return nil
-		}
-		if entry.IsDir() {
-			return packDir(w, name, entry, permanent)
-		}
-		files++
-		return packFile(w, root, name, maxState-int64(out.Len()))
-	})
-	if err == nil && files == 0 {
+	p := packer{root: root, permanent: permanent}
+	p.w = tar.NewWriter(&p.out)
+	err = p.pack(".")
+	if err == nil && p.files == 0 {
 		err = errEmpty
 	}
-	return out.Bytes(), errors.Join(err, w.Close())
+	return p.out.Bytes(), errors.Join(err, p.w.Close())
+}
+
+// packer makes a tar of a state folder.
+type packer struct {
+	root           *os.Root
+	permanent      bool
+	out            bytes.Buffer
+	w              *tar.Writer
+	entries, files int
+}
+
+// pack packs what is in a folder, in the order of names.
+func (p *packer) pack(folder string) error {
+	entries, err := listed(p.root, folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := filepath.Join(folder, entry.Name())
+		if entry.Name() == lockName || isOurs(strings.TrimSuffix(entry.Name(), ".new")) || p.permanent && !entry.IsDir() && !isPermanent(name) {
+			continue
+		}
+		if p.entries++; p.entries > maxFiles {
+			return errMany
+		}
+		if entry.IsDir() {
+			if err = packDir(p.w, name, entry, p.permanent); err == nil {
+				err = p.pack(name)
+			}
+		} else {
+			p.files++
+			err = packFile(p.w, p.root, name, maxState-int64(p.out.Len()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errMany = compute.Errorf(compute.Corrupt, "it has more than %d files", maxFiles)
+
+// listed gives what is in a folder of swtpm's user, in the order of names, and no more of it than a state can have.
+func listed(root *os.Root, name string) ([]fs.DirEntry, error) {
+	d, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(maxFiles + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if len(entries) > maxFiles {
+		err = errMany
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
 }
 
 func packDir(w *tar.Writer, name string, entry fs.DirEntry, timeless bool) error {
@@ -107,13 +153,14 @@ func packFile(w *tar.Writer, root *os.Root, name string, room int64) error {
 
 // unpack makes the files of a tar in a new folder, each owned by swtpm's user and group. A tar
 // may say that its files are larger than it is, or that they are many: it is not all believed.
-// Guests of other servers may have that user in their power: folders are given to it at the end, the inner ones first, so that nothing is
-// changed by a path of which a part is his.
+// Guests of other servers may have that user in their power (S3): the new folder stays root's, as libvirt makes it, so that nobody puts anything
+// in the place of what libvirt, which is root, changes in it by its path; those in it are given away at the end, the inner ones first, so that
+// nothing is changed here by a path of which a part is that user's.
 func (o Owner) unpack(data []byte, dir string) error {
-	if err := os.Mkdir(dir, 0o711); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
 		return err
 	}
-	folders := []unpacked{{dir, 0o711}}
+	var folders []unpacked
 	r := tar.NewReader(bytes.NewReader(data))
 	for files, size := 0, int64(0); ; files++ {
 		h, err := r.Next()

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"strongroom/activities/folder"
 	"strongroom/activities/secret"
 	"strongroom/compute"
 )
@@ -86,7 +87,7 @@ func (a *Activities) makeState(ctx context.Context, of compute.FreshTPM, passphr
 		state := filepath.Join(draft, stateDir)
 		err := os.Mkdir(state, 0o700)
 		if err == nil {
-			err = os.Lchown(state, a.Owner.UID, a.Owner.GID) // the folder around it is his already
+			err = os.Lchown(state, a.Owner.UID, a.Owner.GID)
 		}
 		if err == nil {
 			err = a.setUp(ctx, state, passphrase)
@@ -187,11 +188,29 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// syncFiles has the files of a folder, and their names, on the disk.
+// syncFiles has the files of a folder of swtpm's user, and their names, on the disk.
 func syncFiles(dir string) error {
-	files, err := os.ReadDir(dir)
-	for _, f := range files {
-		err = errors.Join(err, syncDir(filepath.Join(dir, f.Name())))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, syncDir(dir))
+	defer func() { _ = root.Close() }()
+	entries, err := listed(root, ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		f, _, err := folder.OpenIn(root, e.Name())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	d, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

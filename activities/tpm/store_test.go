@@ -115,13 +115,20 @@ func TestSaveAndRestore(t *testing.T) {
 	to.has("what another server life left")
 	require.NoError(t, to.restore("req-2", kept))
 	require.Equal(t, "some state", to.state())
-	for path, mode := range map[string]os.FileMode{to.path(): 0o711, to.path("tpm2"): 0o700, to.path("tpm2", "tpm2-00.permall"): 0o600} {
+	for path, is := range map[string]struct {
+		mode     os.FileMode
+		uid, gid int
+	}{
+		to.path():                          {0o711, 0, 0},
+		to.path("tpm2"):                    {0o700, to.Owner.UID, to.Owner.GID},
+		to.path("tpm2", "tpm2-00.permall"): {0o600, to.Owner.UID, to.Owner.GID},
+	} {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		require.Equal(t, mode, info.Mode().Perm(), path)
+		require.Equal(t, is.mode, info.Mode().Perm(), path)
 		owner, ok := info.Sys().(*syscall.Stat_t)
 		require.True(t, ok)
-		require.Equal(t, []int{to.Owner.UID, to.Owner.GID}, []int{int(owner.Uid), int(owner.Gid)}, path)
+		require.Equal(t, []int{is.uid, is.gid}, []int{int(owner.Uid), int(owner.Gid)}, path)
 	}
 	require.NoFileExists(t, to.path("tpm2", ".lock"))
 

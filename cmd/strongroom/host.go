@@ -210,6 +210,9 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 	if err != nil {
 		return nil, err
 	}
+	if err := tpms.GiveFoldersToRoot(); err != nil {
+		r.log.Warn("folders of the states of vTPMs stay swtpm's user's", "error", err)
+	}
 	domains, err := domain.New(domain.Config{
 		Client: client, Keys: keys, Images: disks, Exports: disks, Devices: disks, TPMs: tpms, InstancesDir: h.Instances, RunDir: h.Run, VirtType: virt, SaveDir: h.SuspendState, EncryptedState: h.SecureState != "", VNC: h.VNC, Hosts: hosts, Overseer: from,
 		Ceph:     domain.Ceph{User: h.RBD.User, ConfFile: h.RBD.Conf, Key: disks.ClusterKey},

@@ -1,0 +1,102 @@
+package tpm
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"strongroom/compute"
+)
+
+// stateOf is where libvirt has swtpm keep the state of a TPM within a server's state folder, and the file that swtpm keeps there without power.
+func stateOf(version compute.TPMVersion) (dir, file string) {
+	if version == compute.TPM20 {
+		return stateDir, "tpm2-00.permall"
+	}
+	return "tpm1.2", "tpm-00.permall"
+}
+
+// Check looks at the state of a server's vTPM before libvirt starts it, which would make a new one where it finds none, and what the guest has
+// sealed would be lost (K20). libvirt also gives, as root, all that is there to swtpm's user, links or not: there are none, and until libvirt does
+// it, only root makes any (S3).
+// Corrupt: there is no state that swtpm could read, unless it is to be a new one, or it is more than files.
+func (a *Activities) Check(ctx context.Context, server compute.ServerID, version compute.TPMVersion, isNew bool) error {
+	unlock, err := a.lock(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch err := checkState(a.dir(server), version); {
+	case errors.Is(err, fs.ErrNotExist) && isNew:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host: it is not started with a new one in its place", server)
+	case err != nil:
+		return failed(server, err)
+	}
+	return nil
+}
+
+func checkState(dir string, version compute.TPMVersion) error {
+	if is, err := os.Lstat(dir); err != nil {
+		return err
+	} else if !is.IsDir() {
+		return compute.Errorf(compute.Corrupt, "it is no folder")
+	}
+	outer, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = outer.Close() }()
+	sub, file := stateOf(version)
+	if is, err := outer.Lstat(sub); err != nil {
+		return err
+	} else if !is.IsDir() {
+		return compute.Errorf(compute.Corrupt, "its %s is no folder", sub)
+	}
+	if err := outer.Lchown(sub, os.Geteuid(), os.Getegid()); err != nil { // libvirt gives it back
+		return err
+	}
+	root, err := outer.OpenRoot(sub)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	entries, err := listed(root, ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		is, err := root.Lstat(e.Name())
+		if errors.Is(err, fs.ErrNotExist) { // swtpm's lock, say
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !is.Mode().IsRegular() {
+			return compute.Errorf(compute.Corrupt, "%s in it is no file", e.Name())
+		}
+		if is.Size() == 0 && e.Name() == file {
+			return compute.Errorf(compute.Corrupt, "%s in it is empty", file)
+		}
+	}
+	_, err = root.Lstat(file)
+	return err
+}
+
+// GiveFoldersToRoot makes the folders of states root's, as libvirt has them. Those that earlier releases laid down were swtpm's user's as a whole (S3).
+func (a *Activities) GiveFoldersToRoot() error {
+	entries, err := os.ReadDir(a.SwtpmDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if _, _, ok := parseName(e.Name()); ok && e.IsDir() {
+			err = errors.Join(err, os.Lchown(filepath.Join(a.SwtpmDir, e.Name()), os.Geteuid(), os.Getegid()))
+		}
+	}
+	return err
+}

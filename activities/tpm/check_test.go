@@ -1,0 +1,119 @@
+package tpm_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+func ownerOf(t *testing.T, path string) int {
+	t.Helper()
+	is, err := os.Lstat(path)
+	require.NoError(t, err)
+	return int(is.Sys().(*syscall.Stat_t).Uid)
+}
+
+// K20: a vTPM whose state is gone, or is none, is not made anew by libvirt: the start is refused. S3: nor does libvirt, as root, get to see a link.
+func TestK20AStateThatIsGoneIsMissed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(h host) error
+		want   string
+	}{
+		"no folder":   {func(h host) error { return os.RemoveAll(h.path()) }, "is not on this host"},
+		"no state":    {func(h host) error { return os.RemoveAll(h.path("tpm2")) }, "is not on this host"},
+		"no file":     {func(h host) error { return os.Remove(h.path("tpm2", "tpm2-00.permall")) }, "is not on this host"},
+		"empty":       {func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 0) }, "is empty"},
+		"another TPM": {func(h host) error { return os.Rename(h.path("tpm2"), h.path("tpm1.2")) }, "is not on this host"},
+		"another file": {func(h host) error {
+			return os.Rename(h.path("tpm2", "tpm2-00.permall"), h.path("tpm2", "tpm-00.permall"))
+		}, "is not on this host"},
+		"a link":       {func(h host) error { return os.Symlink("/etc/shadow", h.path("tpm2", "more")) }, "is no file"},
+		"a pipe":       {func(h host) error { return syscall.Mkfifo(h.path("tpm2", "tpm2-00.volatilestate"), 0o600) }, "is no file"},
+		"folder, link": {func(h host) error { return elsewhere(h, "tpm2") }, "is no folder"},
+		"all, a link":  {func(h host) error { return elsewhere(h) }, "is no folder"},
+		"many": {func(h host) error {
+			for i := range 1001 {
+				if err := os.WriteFile(h.path("tpm2", strconv.Itoa(i)), nil, 0o600); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "more than 1000 files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, _, _ := hosts(t)
+			h.has("some state")
+			require.NoError(t, h.Check(t.Context(), h.server, compute.TPM20, false))
+			require.NoError(t, c.change(h))
+			err := h.Check(t.Context(), h.server, compute.TPM20, false)
+			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, c.want)
+			err = h.Check(t.Context(), h.server, compute.TPM20, true)
+			require.Equal(t, c.want == "is not on this host", err == nil, "a new one is made where there is none: %v", err)
+		})
+	}
+}
+
+// elsewhere moves a part of a state away and leaves a link to it.
+func elsewhere(h host, name ...string) error {
+	away := filepath.Join(h.SwtpmDir, "away")
+	if err := os.Rename(h.path(name...), away); err != nil {
+		return err
+	}
+	return os.Symlink(away, h.path(name...))
+}
+
+// S3: a state has so many files and folders, however many its swtpm makes.
+func TestS3AStateOfManyFoldersIsNoState(t *testing.T) {
+	t.Parallel()
+	h, _, _ := hosts(t)
+	h.has("some state")
+	for i := range 999 {
+		require.NoError(t, os.Mkdir(h.path("tpm2", strconv.Itoa(i)), 0o700))
+	}
+	for _, more := range []string{"one more", "and another"} { // the first with all folders together, the second in one folder
+		_, err := h.save(compute.TPMObject(h.server, "req-1"))
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "more than 1000 files")
+		require.NoError(t, os.Mkdir(h.path("tpm2", more), 0o700))
+	}
+}
+
+// S3: the folder of a state is root's, that of an earlier release, too; what is in it is swtpm's.
+func TestS3TheFolderOfAStateIsRoots(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it gives files to others")
+	}
+	h, to, _ := hosts(t)
+	require.NoError(t, h.GiveFoldersToRoot(), "there is none yet")
+	h.has("some state")
+	kept := h.server.String() + ".0123abcd"
+	require.NoError(t, os.Mkdir(filepath.Join(h.SwtpmDir, kept), 0o711))
+	require.NoError(t, os.Symlink("/etc", filepath.Join(h.SwtpmDir, "etc")))
+	for _, path := range []string{h.path(), h.path("tpm2"), filepath.Join(h.SwtpmDir, kept)} {
+		require.NoError(t, os.Chown(path, h.Owner.UID, h.Owner.GID))
+	}
+	require.NoError(t, h.GiveFoldersToRoot())
+	require.Zero(t, ownerOf(t, h.path()))
+	require.Zero(t, ownerOf(t, filepath.Join(h.SwtpmDir, kept)))
+	require.Equal(t, h.Owner.UID, ownerOf(t, h.path("tpm2")))
+
+	name := compute.TPMObject(h.server, "req-1")
+	got, err := h.save(name)
+	require.NoError(t, err)
+	require.NoError(t, to.restore("req-2", compute.StoredTPM{Object: name, SHA256: got.SHA256}))
+	require.Zero(t, ownerOf(t, to.path()))
+	require.Equal(t, to.Owner.UID, ownerOf(t, to.path("tpm2")))
+	require.NoError(t, to.NoteNew(t.Context(), to.server, "req-3", time.Now()))
+	require.Zero(t, ownerOf(t, to.path()))
+}
