@@ -203,6 +203,10 @@ func lastUse(info fs.FileInfo) time.Time {
 // touch notes that a file of the cache is used. That it was not noted is no failure.
 func touch(path string) { _ = os.Chtimes(path, time.Now(), time.Time{}) }
 
+// lockPatience is how long a file must be locked for somebody to be at work with it: a program that is being started has all locks of this process for
+// a moment, until it is executed.
+const lockPatience = time.Second
+
 // errAtWork says that somebody is at work with a file of the cache.
 var errAtWork error = busy{compute.Errorf(compute.Unavailable, "another operation is making a disk on it, or downloading it")}
 
@@ -218,8 +222,12 @@ func (a *Activities) evict(ctx context.Context, path string) (gone bool, err err
 		return false, err
 	}
 	defer f.Close()
-	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	brief, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	switch err := flock(brief, f, syscall.LOCK_EX); {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
 		return false, errAtWork
 	case err != nil:
 		return false, err

@@ -52,6 +52,20 @@ func (b *testBundle) cache(t *testing.T, img compute.Image, hoursAgo int) (path 
 	return path
 }
 
+// H6: an image that is locked for a moment only, as by a program that is being started, goes all the same.
+func TestH6AnImageThatIsLockedForAMoment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitCache(t, 1)
+	path := b.cache(t, b.noise(t), 1)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_SH))
+	time.AfterFunc(100*time.Millisecond, func() { _ = f.Close() })
+	b.cache(t, b.noise(t), 1)
+	require.NoFileExists(t, path)
+}
+
 // rootDisk asks for a disk on an image.
 func rootDisk(img compute.Image) disk.CreateInput {
 	return disk.CreateInput{Server: newServer(), Image: &img, Disk: compute.Disk{ID: newDisk(), Role: compute.RootDisk}}
