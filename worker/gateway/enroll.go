@@ -87,18 +87,29 @@ func Revoke(ctx context.Context, db schema.DBTX, host string) error {
 	return unavailable(err)
 }
 
-// enroll gives a host its first certificate.
-func (s *Server) enroll(_ http.ResponseWriter, r *http.Request, body []byte) (any, error) {
-	in, err := read[EnrollRequest](body)
-	if err != nil {
-		return nil, err
+// enroll gives hosts their first certificates, some at once.
+func (s *Server) enroll(in turns) handler {
+	return func(_ http.ResponseWriter, r *http.Request, body []byte) (any, error) {
+		asked, err := read[EnrollRequest](body)
+		if err != nil {
+			return nil, err
+		}
+		token, err := ParseToken(asked.Token)
+		if err != nil {
+			return nil, compute.Errorf(compute.Invalid, "%w", err)
+		}
+		end, err := in.take(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		return s.enrollBy(r, asked, token)
 	}
-	token, err := ParseToken(in.Token)
-	if err != nil {
-		return nil, compute.Errorf(compute.Invalid, "%w", err)
-	}
+}
+
+func (s *Server) enrollBy(r *http.Request, in EnrollRequest, token Token) (any, error) {
 	var out EnrollAnswer
-	err = pgx.BeginFunc(r.Context(), s.Pool, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginFunc(r.Context(), s.Pool, func(tx pgx.Tx) (err error) {
 		q := schema.New(tx)
 		offer, err := q.UseEnrollment(r.Context(), token.sum())
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -52,6 +52,7 @@ type cloud struct {
 	url       string
 	log       logged
 	again     time.Duration // after which streams look again; 0: as the process does
+	fresh     time.Duration // of the list of revoked certificates; 0: as the process has it
 }
 
 // logged is what was logged.
@@ -122,7 +123,7 @@ func (c *cloud) serve(own *pki.Identity) (url string) {
 	require.NoError(c.t, err)
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(c.t.Output(), &c.log), nil))
 	server := &http.Server{
-		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Objects: c.objects, Shares: exports{}, Endorser: c.endorser, Logger: logger, Again: c.again}).Handler(),
+		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Objects: c.objects, Shares: exports{}, Endorser: c.endorser, Logger: logger, Again: c.again, Fresh: c.fresh}).Handler(),
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		ReadTimeout: requestTime, WriteTimeout: requestTime, // as the process has them, and shorter
 	}

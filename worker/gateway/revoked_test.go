@@ -1,15 +1,16 @@
 package gateway_test
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strongroom/worker/gateway"
+	"strongroom/worker/pki"
 )
 
 // C1: Temporal learns from a gateway which certificates of hosts were revoked. A list is
@@ -17,8 +18,12 @@ import (
 func TestC1TheListOfRevokedCertificates(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
+	c.fresh = time.Nanosecond
+	own, err := c.authority.Process(pki.Gateway)
+	require.NoError(t, err)
+	c.url = c.serve(own)
 	a, other := c.enrolled("a"), c.enrolled("b")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the list is signed
+	client := anybody() // the list is signed
 	list := func() *x509.RevocationList {
 		t.Helper()
 		answer, err := client.Get(c.url + "/v1/revoked")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"strongroom/activities/image"
 	"strongroom/activities/object"
@@ -39,8 +40,11 @@ type Server struct {
 	Logger    *slog.Logger
 	// Again is after how long a stream's host is looked at again; 0: AskAgain.
 	Again time.Duration
+	// Fresh is how long the list of revoked certificates is given out before it is made again; 0: some seconds.
+	Fresh time.Duration
 
 	unknown unknown
+	list    signedList
 }
 
 // maxBody bounds what a host says of itself, and strangersBody what is read of somebody who may be none (M10).
@@ -52,8 +56,9 @@ const (
 // Handler is the service. It must be served over TLS, as pki.Identity.Server says.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll, nil))
-	mux.HandleFunc("GET "+pathRevoked, s.revoked)
+	enrolls, lists := turns{semaphore.NewWeighted(strangersAtOnce)}, turns{semaphore.NewWeighted(1)}
+	mux.HandleFunc("POST "+pathEnroll, s.answering(s.enroll(enrolls), nil))
+	mux.HandleFunc("GET "+pathRevoked, s.revoked(lists))
 	mux.HandleFunc("/", s.noRoute)
 	for pattern, h := range s.routes() {
 		mux.HandleFunc(pattern, s.answering(s.authenticated(h), s.isHost))
