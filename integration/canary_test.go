@@ -124,6 +124,7 @@ func TestNoSecretWhereItShouldNotBe(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, own, "three disks and a TPM; images of other tests have keys too")
+	noCores(t)
 	require.NoError(t, servers.Stop(t.Context(), api, s.ID).ExtractErr())
 	noteToken()
 	c.becomes(t, s.ID, "SHUTOFF")
@@ -265,6 +266,29 @@ func watchProcesses(t *testing.T) func() []byte {
 		}
 		return all.Bytes()
 	}
+}
+
+// noCores requires that the processes of strongroom that run dump no core: their memory has secrets in it (S12).
+func noCores(t *testing.T) {
+	t.Helper()
+	products, err := made()
+	require.NoError(t, err)
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	seen := 0
+	for _, e := range entries {
+		dir := filepath.Join("/proc", e.Name())
+		if exe, err := os.Readlink(filepath.Join(dir, "exe")); err != nil || exe != products.binary {
+			continue
+		}
+		limits, err := os.ReadFile(filepath.Join(dir, "limits"))
+		if err != nil { // it has ended
+			continue
+		}
+		require.Regexp(t, `(?m)^Max core file size +[01] +[01] `, string(limits), invariant+dir)
+		seen++
+	}
+	require.Greater(t, seen, 3, "the api, a gateway, workers")
 }
 
 // histories gives every event of every workflow, as it is stored.

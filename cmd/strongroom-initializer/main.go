@@ -13,10 +13,15 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"strongroom/activities/secret"
 	"strongroom/securepv/initializer/command"
 )
 
 func main() {
+	if err := secret.KeepOutOfDumps(); err != nil {
+		fmt.Fprintln(os.Stderr, "strongroom: "+err.Error())
+		os.Exit(1)
+	}
 	var c struct {
 		Initializer command.Initializer `cmd:"" help:"Fetch a workload's secret and open its encrypted volumes: the program of the container that generate puts into pods."`
 	}

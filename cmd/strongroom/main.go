@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 
+	"strongroom/activities/secret"
 	"strongroom/securepv/initializer/command"
 )
 
@@ -91,6 +92,10 @@ func parser(c *cli) (*kong.Kong, error) {
 }
 
 func main() {
+	if err := secret.KeepOutOfDumps(); err != nil {
+		fmt.Fprintln(os.Stderr, "strongroom: "+err.Error())
+		os.Exit(1)
+	}
 	var c cli
 	k, err := parser(&c)
 	if err != nil {
