@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // The annotations, each under the name of the RFC and under our own. They stand on the workload
@@ -56,12 +59,98 @@ func ParseVolumes(value string) ([]Volume, error) {
 // or that it is the coordinator, which gives initializers their secrets. It may have anything else in it: it stays as it is.
 func (w *workload) asksToSkip() bool {
 	for _, at := range [][]string{nil, template[w.kind]} {
-		annotations := followed(w.object, append(slices.Clone(at), "metadata", "annotations")...)
-		for _, prefix := range []string{rfcPrefix, ownPrefix} {
-			skip := followed(annotations, prefix+skipInitializer)
-			if skip != nil && skip.ShortTag() == "!!str" && skip.Value == "true" || text(annotations, prefix+podRole) == "coordinator" {
-				return true
+		if isSkipped(followed(w.object, append(slices.Clone(at), "metadata", "annotations")...)) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAnnotations refuses an annotation that would have no effect, so that nobody who asks for encryption gets none without a word (K9): that of an
+// object whose pods are not known here, and one that stands where no initializer looks. w is nil for what is no workload.
+func (o object) checkAnnotations(w *workload) error {
+	if isSkipped(followed(o.node, "metadata", "annotations")) || w != nil && w.asksToSkip() {
+		return nil
+	}
+	known := map[*yaml.Node]bool{}
+	if w != nil {
+		for _, at := range [][]string{nil, template[w.kind]} {
+			known[followed(w.object, append(slices.Clone(at), "metadata", "annotations")...)] = true
+		}
+	}
+	at := o.stray(o.node, nil, known, map[place]bool{})
+	switch {
+	case at == "":
+		return nil
+	case w == nil:
+		return fmt.Errorf("annotation %s at %s: %s, and its data would lie in clear. Known are %s", securePV, at, o.isNoWorkload(), strings.Join(kinds(), ", "))
+	}
+	return fmt.Errorf("annotation %s at %s has no effect, and data would lie in clear: it belongs into the metadata of the %s or of its pod template", securePV, at, w.kind)
+}
+
+func (o object) isNoWorkload() string {
+	if o.kind == "" {
+		return "this object says no kind"
+	}
+	if o.group == "" {
+		return fmt.Sprintf("a %s is no workload that is known here", o.kind)
+	}
+	return fmt.Sprintf("a %s of %s is no workload that is known here", o.kind, o.group)
+}
+
+// kinds are those of workloads, with their API groups.
+func kinds() (out []string) {
+	for kind, group := range groups {
+		out = append(out, strings.TrimSuffix(kind+" of "+group, " of "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// place is a node, by the last keys on the way to it: aliases lead there on many.
+type place struct {
+	node *yaml.Node
+	keys string
+}
+
+// stray is the path to annotations that ask for volumes in none of the known places, "" where there are none.
+func (o object) stray(n *yaml.Node, path []string, known map[*yaml.Node]bool, seen map[place]bool) string {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	at := place{n, strings.Join(path[max(0, len(path)-2):], ".")}
+	if n == nil || seen[at] {
+		return ""
+	}
+	seen[at] = true
+	if k := len(path); k > 1 && path[k-2] == "metadata" && path[k-1] == "annotations" && !known[n] && !isSkipped(n) &&
+		(field(n, rfcPrefix+securePV) != nil || field(n, ownPrefix+securePV) != nil) {
+		return strings.Join(path, ".")
+	}
+	for i, in := range n.Content {
+		key := strconv.Itoa(i)
+		if n.Kind == yaml.MappingNode {
+			if i%2 == 0 {
+				continue
 			}
+			key = n.Content[i-1].Value
+		}
+		if o.isList && n == o.node && key == "items" { // they are objects of their own
+			continue
+		}
+		if found := o.stray(in, append(slices.Clone(path), key), known, seen); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// isSkipped reports whether annotations say in so many words that there is to be no initializer.
+func isSkipped(annotations *yaml.Node) bool {
+	for _, prefix := range []string{rfcPrefix, ownPrefix} {
+		skip := followed(annotations, prefix+skipInitializer)
+		if skip != nil && skip.ShortTag() == "!!str" && skip.Value == "true" || text(annotations, prefix+podRole) == "coordinator" {
+			return true
 		}
 	}
 	return false

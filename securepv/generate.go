@@ -2,10 +2,12 @@ package securepv
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -144,34 +146,67 @@ func (d *document) parse() error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return d.problem(nil, err)
+		return d.problem(object{}, err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return d.problem(nil, errors.New("another document begins in it: put a line of '---' and nothing else before each"))
+		return d.problem(object{}, errors.New("another document begins in it: put a line of '---' and nothing else before each"))
 	}
 	d.root = &root
 	return nil
 }
 
-func (d *document) problem(object *yaml.Node, err error) error {
-	meta, _ := child(object, "metadata")
-	return &Problem{File: d.file, Document: d.number, Kind: text(object, "kind"), Name: text(meta, "name"), Err: err}
+func (d *document) problem(o object, err error) error {
+	meta, _ := child(o.node, "metadata")
+	return &Problem{File: d.file, Document: d.number, Kind: o.kind, Name: text(meta, "name"), Err: err}
 }
 
-// objects are the document's object, or those of a List.
-func (d *document) objects() ([]*yaml.Node, error) {
+// object is one of Kubernetes, or a list of them.
+type object struct {
+	node        *yaml.Node
+	kind, group string
+	isList      bool
+}
+
+// objects are the document's object, and if that is a list, those in it.
+func (d *document) objects() ([]object, error) {
 	if d.root == nil || len(d.root.Content) == 0 {
 		return nil, nil
 	}
-	object := d.root.Content[0]
-	if text(object, "kind") != "List" {
-		return []*yaml.Node{object}, nil
+	return d.objectsIn(d.root.Content[0], "", "")
+}
+
+// objectsIn gives an object, and if that is a list, those in it, in however many lists. What does not say of which kind it is, is of the kind that its
+// list is of, as in a PodList (K9).
+func (d *document) objectsIn(node *yaml.Node, kind, group string) ([]object, error) {
+	o := object{node: node, kind: cmp.Or(text(node, "kind"), kind), group: group}
+	if field(node, "apiVersion") != nil {
+		o.group = groupOf(node)
 	}
-	items, err := list(object, "items")
+	of, isList := strings.CutSuffix(o.kind, "List")
+	if !isList || of != "" && !hasObjects(node) {
+		return []object{o}, nil
+	}
+	items, err := list(node, "items")
 	if err != nil {
-		return nil, d.problem(object, err)
+		return nil, d.problem(o, err)
 	}
-	return items, nil
+	o.isList = true
+	all := []object{o}
+	for _, item := range items {
+		in, err := d.objectsIn(item, of, o.group)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, in...)
+	}
+	return all, nil
+}
+
+// hasObjects reports whether an object of a kind like PodList has objects as its items. Others have such names, too.
+func hasObjects(node *yaml.Node) bool {
+	items := followed(node, "items")
+	return items != nil && items.Kind == yaml.SequenceNode && len(items.Content) > 0 &&
+		!slices.ContainsFunc(items.Content, func(item *yaml.Node) bool { return item.Kind != yaml.MappingNode })
 }
 
 // generate changes the document's workloads and adds to the warnings.
@@ -182,20 +217,24 @@ func (d *document) generate(o Options, claims claims, warnings []string) ([]stri
 	}
 	before, err := d.encode()
 	if err != nil {
-		return warnings, d.problem(nil, err)
+		return warnings, d.problem(object{}, err)
 	}
 	var problems []error
-	for _, object := range objects {
-		w := asWorkload(object)
+	for _, one := range objects {
+		w := asWorkload(one)
+		if err := one.checkAnnotations(w); err != nil {
+			problems = append(problems, d.problem(one, err))
+			continue
+		}
 		if w == nil {
 			continue
 		}
 		told, err := w.inject(o, claims)
 		for _, t := range told {
-			warnings = append(warnings, d.problem(object, errors.New(t)).Error())
+			warnings = append(warnings, d.problem(one, errors.New(t)).Error())
 		}
 		if err != nil {
-			problems = append(problems, d.problem(object, err))
+			problems = append(problems, d.problem(one, err))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
@@ -221,7 +260,7 @@ func (d *document) appendTo(out []byte) ([]byte, error) {
 	}
 	text, err := d.encode()
 	if err != nil {
-		return out, d.problem(nil, err)
+		return out, d.problem(object{}, err)
 	}
 	return append(out, text...), nil
 }
@@ -237,16 +276,16 @@ func claimsOf(files [][]*document) claims {
 			if err != nil {
 				continue // told when the document's turn comes
 			}
-			for _, object := range objects {
-				if text(object, "kind") != "PersistentVolumeClaim" || group(object) != "" {
+			for _, o := range objects {
+				if o.kind != "PersistentVolumeClaim" || o.group != "" {
 					continue
 				}
-				meta, err := child(object, "metadata")
+				meta, err := child(o.node, "metadata")
 				if err != nil {
 					continue
 				}
 				w := workload{metadata: []*yaml.Node{meta}}
-				out[w.namespace()+"/"+text(meta, "name")] = object
+				out[w.namespace()+"/"+text(meta, "name")] = o.node
 			}
 		}
 	}

@@ -305,7 +305,7 @@ func TestTheRestStays(t *testing.T) {
 	require.Contains(t, got, "--- # the pod\n")
 	require.Contains(t, got, "  # what runs\n  containers: # one\n  - name: app\n")
 	require.Equal(t, got, generate(t, got))
-	foreign := strings.Replace(podWith(annotated), "apiVersion: v1", "apiVersion: example.com/v1", 1)
+	foreign := strings.Replace(podWith(""), "apiVersion: v1", "apiVersion: example.com/v1", 1)
 	require.Equal(t, foreign, generate(t, foreign), "a kind of the same name in another group")
 	wide := strings.ReplaceAll(podWith(annotated), "\n  - name", "\n    - name")
 	wide = strings.ReplaceAll(strings.ReplaceAll(wide, "\n    image", "\n      image"), "\n    persistent", "\n      persistent")
@@ -322,6 +322,67 @@ func TestAList(t *testing.T) {
 	got := generate(t, text)
 	require.Contains(t, got, "CRYPTSETUP_DEVICE")
 	require.Equal(t, got, generate(t, got))
+}
+
+// indented is a text two columns further in, as an item of a list.
+func indented(text string) string {
+	return "- " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+}
+
+// K9: workloads in lists of every form get their initializers, those too that leave their kind to the list.
+func TestK9ListsInWhateverForm(t *testing.T) {
+	t.Parallel()
+	pod := podWith(annotated)
+	untyped := strings.NewReplacer("apiVersion: v1\n", "", "kind: Pod\n", "").Replace(pod)
+	require.NotEqual(t, pod, untyped)
+	for name, text := range map[string]string{
+		"typed":        "apiVersion: v1\nkind: PodList\nitems:\n" + indented(pod),
+		"by the list":  "apiVersion: v1\nkind: PodList\nitems:\n" + indented(untyped),
+		"list in list": "apiVersion: v1\nkind: List\nitems:\n" + indented("apiVersion: v1\nkind: List\nitems:\n"+indented(pod)),
+		"typed within": "apiVersion: v1\nkind: List\nitems:\n" + indented("apiVersion: v1\nkind: PodList\nitems:\n"+indented(untyped)),
+		"beside":       "apiVersion: v1\nkind: ConfigMapList\nitems:\n- {metadata: {name: x}}\n---\n" + pod,
+	} {
+		got := generate(t, text)
+		require.Equal(t, 1, strings.Count(got, "CRYPTSETUP_DEVICE"), "%s:\n%s", name, got)
+		require.Equal(t, got, generate(t, got), name)
+	}
+}
+
+// K9: an annotation that would have no effect is never passed over.
+func TestK9NoAnnotationIsPassedOver(t *testing.T) {
+	t.Parallel()
+	const annotations = `annotations: {contrast.edgeless.systems/secure-pv: "data:state"}`
+	for name, c := range map[string]struct{ text, why string }{
+		"another group": {"apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: a}\nspec: {template: {metadata: {" + annotations + "}}}\n",
+			`Rollout "a": annotation secure-pv at spec.template.metadata.annotations: a Rollout of argoproj.io is no workload`},
+		"old version": {"apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: a, " + annotations + "}\nspec: {}\n",
+			`Deployment "a": annotation secure-pv at metadata.annotations: a Deployment of extensions is no workload`},
+		"no kind":      {"metadata: {name: a, " + annotations + "}\n", "this object says no kind"},
+		"a list":       {"apiVersion: v1\nkind: PodList\nmetadata: {" + annotations + "}\nitems: []\n", "PodList"},
+		"in a list":    {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: example.com/v1, kind: Box, metadata: {name: b, " + annotations + "}}\n", `Box "b"`},
+		"no list":      {"apiVersion: example.com/v1\nkind: AccessList\nmetadata: {name: a, " + annotations + "}\n", `AccessList "a"`},
+		"many in JSON": {`[{"kind": "Pod", "metadata": {"annotations": {"strongroom.dev/secure-pv": "data:state"}}}]`, "at 0.metadata.annotations: this object says no kind"},
+		"by an alias":  {"x: &x {" + annotations + "}\napiVersion: example.com/v1\nkind: Box\nmetadata: *x\n", "Box"},
+		"job template": {"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\nspec: {jobTemplate: {metadata: {" + annotations + "}, spec: {template: {spec: {}}}}}\n",
+			`CronJob "c": annotation secure-pv at spec.jobTemplate.metadata.annotations`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, c.text, c.why)
+		})
+	}
+	skipped := `annotations: {contrast.edgeless.systems/secure-pv: "data:state", strongroom.dev/skip-initializer: "true"}`
+	text := "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: a, " + skipped + "}\n"
+	require.Equal(t, text, generate(t, text), "it says so in so many words")
+	for _, text := range []string{ // a policy that looks for the annotation, a kind that is called so, and one that has items of its own
+		"apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nspec: {rules: [{match: {resources: {" + annotations + "}}}]}\n",
+		"apiVersion: example.com/v1\nkind: AccessList\nitems: [a, b]\n",
+		"apiVersion: example.com/v1\nkind: AccessList\nitems: {a: b}\n",
+		"apiVersion: example.com/v1\nkind: AccessList\nitems:\n",
+		"apiVersion: example.com/v1\nkind: Box\nmetadata: {annotations: {strongroom.dev/skip-initializer: \"true\"}}\nspec: {template: {metadata: {" + annotations + "}}}\n",
+	} {
+		require.Equal(t, text, generate(t, text))
+	}
 }
 
 // PV-01: several volumes of one workload have devices and mounts of their own.

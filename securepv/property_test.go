@@ -22,6 +22,9 @@ func workload(t *rapid.T) string {
 	}
 	var annotations []string
 	for _, a := range []string{`contrast.edgeless.systems/secure-pv: "data:state"`, `strongroom.dev/secure-pv: "logs:open"`, `strongroom.dev/skip-initializer: "true"`, `other: "x"`} {
+		if strings.Contains(a, "secure-pv") && (kind == "ConfigMap" || kind == "Pod.example.com") {
+			continue // it is refused (K9)
+		}
 		if rapid.Bool().Draw(t, a) {
 			annotations = append(annotations, a)
 		}

@@ -35,12 +35,11 @@ type workload struct {
 }
 
 // asWorkload gives an object that is a workload as one; of others nil. What it has is not read yet.
-func asWorkload(object *yaml.Node) *workload {
-	kind := text(object, "kind")
-	if _, known := template[kind]; !known || group(object) != groups[kind] {
+func asWorkload(o object) *workload {
+	if _, known := template[o.kind]; !known || o.group != groups[o.kind] {
 		return nil
 	}
-	return &workload{object: object, kind: kind}
+	return &workload{object: o.node, kind: o.kind}
 }
 
 // read finds what generate looks at and changes, and refuses what it could not change.
@@ -78,8 +77,8 @@ func (w *workload) read() error {
 	return err
 }
 
-// group is the API group of an object.
-func group(object *yaml.Node) string {
+// groupOf is the API group of an object.
+func groupOf(object *yaml.Node) string {
 	version := text(object, "apiVersion")
 	for i := range version {
 		if version[i] == '/' {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(attestVariable); kind != "" {
 		os.Exit(attest(kind))
 	}
-	sample.Deep("volumes", TestPV11InAMachine, TestPV11KilledAtEachStepInAMachine)
+	sample.Deep("volumes", TestPV11InAMachine, TestPV11KilledAtEachStepInAMachine, TestPV11KilledAtEachStepOfALaterStart, TestPV11KilledAtEachStepOfARotation)
 	os.Exit(vm.Main(m))
 }
 
