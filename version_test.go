@@ -28,7 +28,7 @@ func TestTheBinarySaysItsVersion(t *testing.T) {
 	t.Parallel()
 	const want = "9.9.9+patched"
 	binary := filepath.Join(t.TempDir(), "strongroom")
-	out, err := exec.Command("go", "build", "-ldflags", "-X strongroom.stamped="+want, "-o", binary, "./cmd/strongroom").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags", "-w -X strongroom.stamped="+want, "-o", binary, "./cmd/strongroom").CombinedOutput()
 	require.NoError(t, err, string(out))
 	out, err = exec.Command(binary, "version").CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -193,7 +193,7 @@ var made = sync.OnceValues(func() (p products, err error) {
 	}
 	p = products{binary: filepath.Join(folder, "strongroom"), guest: filepath.Join(folder, "guest.qcow2"), idle: filepath.Join(folder, "idle.qcow2")}
 	// The binary of a release, with the points at which tests cut it off.
-	build := exec.Command("go", "build", "-tags", "faultpoints", "-o", p.binary, "strongroom/cmd/strongroom")
+	build := exec.Command("go", "build", "-ldflags=-w", "-tags", "faultpoints", "-o", p.binary, "strongroom/cmd/strongroom")
 	if out, err := build.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("building strongroom: %w\n%s", err, out)
 	}
