@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,7 @@ import (
 	"strongroom/api/keypair"
 	"strongroom/api/microversion"
 	"strongroom/api/validation"
+	"strongroom/compute"
 	"strongroom/schema"
 )
 
@@ -56,17 +58,25 @@ func (a *API) createKeypair(r *Request) (any, error) {
 	if in.Type == "" {
 		in.Type = keypair.SSH
 	}
+	quota := a.config.Quotas.Of(r.Context(), r.ProjectID())
 	var pair keypair.Pair
 	if in.PublicKey != nil {
 		pair, err = keypair.Import(in.Type, *in.PublicKey)
-	} else {
+	} else if err = countKeypairs(r.Context(), a.db, quota, user); err == nil { // before it takes its time
 		pair, err = a.generateKeypair(r, in.Type)
 	}
 	if err != nil {
 		return nil, err
 	}
-	k, err := a.db.InsertKeypair(r.Context(), schema.InsertKeypairParams{
-		UserID: user, Name: in.Name, Type: in.Type, PublicKey: pair.Public, Fingerprint: pair.Fingerprint,
+	var k schema.Keypair
+	err = a.transact(r.Context(), func(q *schema.Queries) (err error) {
+		if err := checkKeypairQuota(r.Context(), q, quota, user); err != nil {
+			return err
+		}
+		k, err = q.InsertKeypair(r.Context(), schema.InsertKeypairParams{
+			UserID: user, Name: in.Name, Type: in.Type, PublicKey: pair.Public, Fingerprint: pair.Fingerprint,
+		})
+		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Conflict("Key pair '%s' already exists.", in.Name)
@@ -80,6 +90,29 @@ func (a *API) createKeypair(r *Request) (any, error) {
 		view["private_key"] = pair.Private
 	}
 	return map[string]any{"keypair": view}, nil
+}
+
+// checkKeypairQuota asks the quota of a user (S10), whose lock is held until the transaction ends.
+func checkKeypairQuota(ctx context.Context, q *schema.Queries, quota compute.Quota, user string) error {
+	if quota.KeyPairs < 0 {
+		return nil
+	}
+	if err := lockQuota(ctx, q, "key pairs of "+user); err != nil {
+		return err
+	}
+	return countKeypairs(ctx, q, quota, user)
+}
+
+// countKeypairs refuses a further key pair of a user who has all that he may.
+func countKeypairs(ctx context.Context, q *schema.Queries, quota compute.Quota, user string) error {
+	if quota.KeyPairs < 0 {
+		return nil
+	}
+	n, err := q.CountKeypairs(ctx, user)
+	if err == nil && n >= quota.KeyPairs {
+		err = fault.Forbidden("Quota exceeded, too many key pairs.")
+	}
+	return err
 }
 
 // generateKeypair makes one pair at a time of a project, for it takes a while.

@@ -1,10 +1,13 @@
 package api_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
+
+	"strongroom/compute"
 )
 
 const (
@@ -93,6 +96,38 @@ func TestKeypairRefused(t *testing.T) {
 		})
 	}
 	require.Len(t, b.do(t, member, "GET", "/os-keypairs", "").get("keypairs"), 1, "nothing was left")
+}
+
+// S10: a user has no more key pairs than the quota says, however many requests come at once.
+func TestS10AUserHasSoManyKeyPairs(t *testing.T) {
+	t.Parallel()
+	b := setup(t, quotas(compute.Quota{KeyPairs: 3}))
+	create := func(as who, name string) answer {
+		return b.do(t, as, "POST", "/os-keypairs", `{"keypair":{"name":"`+name+`","public_key":"`+publicKey+`"}}`)
+	}
+	codes := make(chan int, 12)
+	for i := range cap(codes) {
+		go func() { codes <- create(member, fmt.Sprintf("k%d", i)).code }()
+	}
+	made := 0
+	for range cap(codes) {
+		switch code := <-codes; code {
+		case 200:
+			made++
+		default:
+			require.Contains(t, []int{403, 503}, code)
+		}
+	}
+	for ; made < 3; made++ { // others may have waited in vain
+		create(member, fmt.Sprintf("more%d", made)).ok(200)
+	}
+	create(member, "beyond").fails(403, "forbidden", "Quota exceeded, too many key pairs.")
+	keys := b.do(t, member, "GET", "/os-keypairs", "").get("keypairs").([]any)
+	require.Len(t, keys, 3)
+	create(reader, "his").ok(200)
+	one := keys[0].(map[string]any)["keypair"].(map[string]any)["name"].(string)
+	b.do(t, member, "DELETE", "/os-keypairs/"+one, "").ok(202)
+	create(member, "again").ok(200)
 }
 
 func TestKeypairsOfOthers(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	b := setup(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: -5, DiskGB: 9}))
+	b := setup(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: -5, DiskGB: 9, KeyPairs: 6}))
 	newServer(t, b, newHost(t, b, "host-a", "nova"), "one")
-	newest := `{"limits":{"rate":[],"absolute":{"maxServerMeta":128,"maxTotalCores":8,"maxTotalInstances":7,"maxTotalKeypairs":-1,"maxTotalRAMSize":-1,
+	newest := `{"limits":{"rate":[],"absolute":{"maxServerMeta":128,"maxTotalCores":8,"maxTotalInstances":7,"maxTotalKeypairs":6,"maxTotalRAMSize":-1,
 		"maxServerGroups":0,"maxServerGroupMembers":0,"totalCoresUsed":2,"totalInstancesUsed":1,"totalRAMUsed":1024,"totalServerGroupsUsed":0}}}`
 	b.do(t, reader, "GET", "/limits", "", at("2.57")).is(200, newest)
 	b.do(t, admin, "GET", "/limits?tenant_id="+project, "", at("2.97")).is(200, newest)
@@ -34,10 +34,10 @@ func TestLimits(t *testing.T) {
 
 func TestQuotaSets(t *testing.T) {
 	t.Parallel()
-	b := setup(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: 9, DiskGB: 10}))
+	b := setup(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: 9, DiskGB: 10, KeyPairs: 6}))
 	newServer(t, b, newHost(t, b, "host-a", "nova"), "one")
 	set := func(instances int) string {
-		return fmt.Sprintf(`{"quota_set":{"id":"%s","instances":%d,"cores":8,"ram":9,"key_pairs":-1,"metadata_items":128,"server_groups":0,"server_group_members":0}}`, project, instances)
+		return fmt.Sprintf(`{"quota_set":{"id":"%s","instances":%d,"cores":8,"ram":9,"key_pairs":6,"metadata_items":128,"server_groups":0,"server_group_members":0}}`, project, instances)
 	}
 	b.do(t, reader, "GET", "/os-quota-sets/"+project, "", at("2.57")).is(200, set(7))
 	b.do(t, reader, "GET", "/os-quota-sets/"+project+"/defaults", "", at("2.97")).is(200, set(3))
@@ -63,7 +63,7 @@ func TestQuotaClassSets(t *testing.T) {
 	t.Parallel()
 	b := setup(t, quotas(compute.Quota{Instances: 7}))
 	const path = "/os-quota-class-sets/default"
-	b.do(t, admin, "GET", path, "", at("2.57")).is(200, `{"quota_class_set":{"id":"default","instances":3,"cores":0,"ram":0,"key_pairs":-1,
+	b.do(t, admin, "GET", path, "", at("2.57")).is(200, `{"quota_class_set":{"id":"default","instances":3,"cores":0,"ram":0,"key_pairs":0,
 		"metadata_items":128,"server_groups":0,"server_group_members":0}}`)
 	network := []string{"fixed_ips", "floating_ips", "security_groups", "security_group_rules"}
 	files := []string{"injected_files", "injected_file_content_bytes", "injected_file_path_bytes"}

@@ -116,10 +116,12 @@ func limitOf(name string, quota compute.Quota) int64 {
 		return limit(quota.Groups)
 	case "server_group_members":
 		return limit(quota.GroupMembers)
+	case "key_pairs":
+		return limit(quota.KeyPairs)
 	case "injected_files", "injected_file_content_bytes", "injected_file_path_bytes":
 		return 0 // not offered
 	default:
-		return compute.Unlimited // the networks' are kept elsewhere; keypairs have none
+		return compute.Unlimited // the networks' are kept elsewhere
 	}
 }
 

@@ -55,7 +55,7 @@ func (p *serverPlan) fit(ctx context.Context, q *schema.Queries, project string)
 func lockQuota(ctx context.Context, q *schema.Queries, project string) error {
 	err := q.LockQuota(ctx, project)
 	if fault.Held(err) {
-		return compute.Errorf(compute.Unavailable, "Other requests of this project wait for its quota. Try again.")
+		return compute.Errorf(compute.Unavailable, "Other requests wait for the same quota. Try again.")
 	}
 	return err
 }

@@ -115,7 +115,7 @@ func TestH7WhoWaitedInVainIsToldForWhat(t *testing.T) {
 	defer holder.Close(context.Background())
 	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_lock(11, hashtext($1))", project)
 	require.NoError(t, err)
-	waits := "Other requests of this project wait for its quota. Try again."
+	waits := "Other requests wait for the same quota. Try again."
 	c.do(t, member, "POST", "/servers", c.body(nil), at("2.90")).fails(503, "serviceUnavailable", waits)
 	c.act(t, member, id, fmt.Sprintf(`{"rescue":{"rescue_image_ref":"%s"}}`, large), at("2.90")).fails(503, "serviceUnavailable", waits)
 

@@ -44,8 +44,9 @@ func (q *serverQuery) byStatus(r *Request, filters map[string]string) (none bool
 		return false, nil
 	}
 	var either []string
+	wanted = slices.Sorted(maps.Keys(uppercase(wanted))) // each once, however often it is asked for (S11)
 	for _, status := range wanted {
-		for _, match := range compute.StatesOf(strings.ToUpper(status)) {
+		for _, match := range compute.StatesOf(status) {
 			if match.VM == compute.VMDeleted {
 				if !r.IsAdmin() {
 					return false, fault.Forbidden("Only administrators may list deleted instances")
@@ -60,6 +61,15 @@ func (q *serverQuery) byStatus(r *Request, filters map[string]string) (none bool
 	}
 	q.where = append(q.where, "("+strings.Join(either, " OR ")+")")
 	return len(either) == 0, nil
+}
+
+// uppercase gives the texts in capital letters.
+func uppercase(texts []string) map[string]bool {
+	out := map[string]bool{}
+	for _, text := range texts {
+		out[strings.ToUpper(text)] = true
+	}
+	return out
 }
 
 func (q *serverQuery) stateCondition(match compute.StatusMatch) string {

@@ -192,6 +192,22 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// S11: a status that is asked for again and again makes the statement no larger.
+func TestS11AStatusCountsOnce(t *testing.T) {
+	t.Parallel()
+	noted := &searches{}
+	c := setupCloud(t, noted.note(t))
+	c.create(nil)
+	size := func(query string) (int, int) {
+		c.do(t, member, "GET", "/servers?"+query, "").ok(200)
+		return len(noted.text), len(noted.args)
+	}
+	text, args := size("status=REBUILD&status=ACTIVE")
+	many, arguments := size(strings.Repeat("status=REBUILD&status=active&status=Rebuild&", 3_000) + "status=ACTIVE")
+	require.Equal(t, text, many)
+	require.Equal(t, args, arguments)
+}
+
 // TestListIsFewQueries: details of many servers do not cost a query each.
 func TestListIsFewQueries(t *testing.T) {
 	t.Parallel()

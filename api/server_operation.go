@@ -49,8 +49,8 @@ func (a *API) showOperation(r *Request) (any, error) {
 }
 
 // cancelOperation cancels an operation that runs: what it has made is undone, unless it is past the
-// point from which on it only goes forward. A delete is never cancelled, and what somebody of another project
-// asked for, an administrator that is, by administrators alone.
+// point from which on it only goes forward. A delete is never cancelled, and what an administrator of another project asked for, or nobody (a
+// drain's move, a repair), by administrators alone (S5). The start after a restart of its host is theirs.
 func (a *API) cancelOperation(r *Request) (any, error) {
 	_, op, err := a.operationOf(r, ruleCancelOperation)
 	switch {
@@ -58,6 +58,8 @@ func (a *API) cancelOperation(r *Request) (any, error) {
 		return nil, err
 	case op.ProjectID != r.ProjectID() && !r.IsAdmin():
 		return nil, fault.Forbidden("Operation %s was asked for by somebody of another project.", op.ID)
+	case op.UserID == "" && op.Kind != compute.OpStart && !r.IsAdmin():
+		return nil, fault.Forbidden("Nobody of this project asked for operation %s: administrators alone cancel it.", op.ID)
 	case op.Kind == compute.OpDelete:
 		return nil, fault.Conflict("Operation %s is a delete, which cannot be cancelled.", op.ID)
 	case op.State.Settled():

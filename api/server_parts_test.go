@@ -139,8 +139,9 @@ func TestInsideOfAServer(t *testing.T) {
 	}
 }
 
-// Members of the project may cancel what runs, a delete excepted, and what an administrator of another project asked for.
-func TestCancelOperation(t *testing.T) {
+// Members of the project may cancel what runs, but no delete, nothing that an administrator of another project asked for, and no step of an
+// operator's drain (S5).
+func TestS5CancelOperation(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
 	id := c.create(nil)
@@ -164,7 +165,13 @@ func TestCancelOperation(t *testing.T) {
 	c.exec(`UPDATE operations SET project_id = $2 WHERE id = $1`, op, elsewhere)
 	cancel(member, speak).fails(403, "forbidden", "Operation "+op+" was asked for by somebody of another project.")
 	cancel(admin, speak).is(202, "")
-	c.exec(`UPDATE operations SET project_id = $2, kind = 'delete' WHERE id = $1`, op, project)
+	c.exec(`UPDATE operations SET project_id = $2, user_id = '' WHERE id = $1`, op, project) // as drain begins them
+	cancel(member, speak).fails(403, "forbidden", "Nobody of this project asked for operation "+op+": administrators alone cancel it.")
+	require.Len(t, c.starter.cancelled, 2)
+	cancel(admin, speak).is(202, "")
+	c.exec(`UPDATE operations SET kind = 'start' WHERE id = $1`, op)
+	cancel(member, speak).is(202, "")
+	c.exec(`UPDATE operations SET user_id = 'user-member', kind = 'delete' WHERE id = $1`, op)
 	conflict("Operation " + op + " is a delete, which cannot be cancelled.")
 	c.exec(`UPDATE operations SET kind = 'create', state = 'failed' WHERE id = $1`, op)
 	conflict("Operation " + op + " has ended: it is failed.")

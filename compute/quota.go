@@ -16,6 +16,7 @@ type Use struct {
 	// Groups are a project's groups of servers, GroupMembers the servers of one user in one of them.
 	Groups       int64
 	GroupMembers int64
+	KeyPairs     int64 // of one user
 }
 
 // Unlimited is a limit that is not there. Every negative number is one.
@@ -25,7 +26,7 @@ const Unlimited = -1
 type Quota Use
 
 // NoQuota limits nothing.
-var NoQuota = Quota{Instances: Unlimited, Cores: Unlimited, MemoryMB: Unlimited, DiskGB: Unlimited, Groups: Unlimited, GroupMembers: Unlimited}
+var NoQuota = Quota{Instances: Unlimited, Cores: Unlimited, MemoryMB: Unlimited, DiskGB: Unlimited, Groups: Unlimited, GroupMembers: Unlimited, KeyPairs: Unlimited}
 
 // IsNone reports whether nothing that servers hold is limited.
 func (q Quota) IsNone() bool {

@@ -9,6 +9,17 @@ import (
 	"context"
 )
 
+const countKeypairs = `-- name: CountKeypairs :one
+SELECT count(*) FROM keypairs WHERE user_id = $1
+`
+
+func (q *Queries) CountKeypairs(ctx context.Context, userID string) (int64, error) {
+	row := q.db.QueryRow(ctx, countKeypairs, userID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteKeypair = `-- name: DeleteKeypair :execrows
 DELETE FROM keypairs WHERE user_id = $1 AND name = $2
 `

@@ -234,7 +234,7 @@ func (o *overlay) add(resource, region string, most int) {
 func (o *overlay) over(q compute.Quota) compute.Quota {
 	of := map[string]*int64{
 		"servers": &q.Instances, "class:VCPU": &q.Cores, "class:MEMORY_MB": &q.MemoryMB, "class:DISK_GB": &q.DiskGB,
-		"server_groups": &q.Groups, "server_group_members": &q.GroupMembers,
+		"server_groups": &q.Groups, "server_group_members": &q.GroupMembers, "server_key_pairs": &q.KeyPairs,
 	}
 	for _, l := range slices.Concat(o.elsewhere, o.here) {
 		if to, ok := of[l.resource]; ok {

@@ -6,11 +6,22 @@ package urlpath
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // Written is a request's path as it was written.
 func Written(r *http.Request) string { return r.URL.EscapedPath() }
+
+// Climbs reports whether a part of a path as it was written is "." or "..", in whatever form: who takes it for a folder above reads
+// another path (S8).
+func Climbs(written string) bool {
+	plain, err := url.PathUnescape(written)
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
+}
 
 // TrimSlash takes slashes off the end of a path that is longer than one.
 func TrimSlash(u *url.URL) {

@@ -16,6 +16,6 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	seed.Deep("ops", TestVT12CinderClient, TestVT12CinderClientOnKeystone, TestStandardClientOnKeystone)
+	seed.Deep("ops", TestStandardClient, TestVT12CinderClient, TestVT12CinderClientOnKeystone, TestStandardClientOnKeystone)
 	os.Exit(m.Run())
 }

@@ -123,6 +123,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (p *proxy) pass(w http.ResponseWriter, asked *http.Request) error {
 	r := asked
+	if urlpath.Climbs(urlpath.Written(r)) {
+		return fault.BadRequest("Malformed request url")
+	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		at, err := lookAt(r)
 		if (err != nil || at != nil) && !p.readsAll(r) {

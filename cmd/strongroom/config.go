@@ -187,6 +187,7 @@ type QuotaConfig struct {
 
 	ServerGroups       int64 `koanf:"server_groups"`
 	ServerGroupMembers int64 `koanf:"server_group_members"` // of one user in a group
+	KeyPairs           int64 `koanf:"key_pairs"`            // of one user
 }
 
 // HostConfig is what a compute host needs to know.
@@ -307,7 +308,7 @@ func defaults() *Config {
 	cfg.Temporal.Address, cfg.Temporal.Namespace = "127.0.0.1:7233", "default"
 	cfg.API.Listen, cfg.API.VolumeType = "127.0.0.1:8774", "__DEFAULT__"
 	cfg.API.Connections = 30
-	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000, ServerGroups: 10, ServerGroupMembers: 10}
+	cfg.Quota = QuotaConfig{Backend: "local", Instances: 10, Cores: 20, RAM: 51200, Disk: 1000, ServerGroups: 10, ServerGroupMembers: 10, KeyPairs: 100}
 	cfg.Control.Drain = 10 * time.Minute
 	cfg.Control.Retention = 90 * 24 * time.Hour
 	cfg.Control.ImageKeyInterval, cfg.Control.ImageKeyGrace, cfg.Control.ImageKeyMostGone = time.Hour, 24*time.Hour, 20

@@ -15,7 +15,7 @@ import (
 func openQuotas(r *run, cfg *Config) (api.Quotas, error) {
 	configured := compute.Quota{
 		Instances: cfg.Quota.Instances, Cores: cfg.Quota.Cores, MemoryMB: cfg.Quota.RAM, DiskGB: cfg.Quota.Disk,
-		Groups: cfg.Quota.ServerGroups, GroupMembers: cfg.Quota.ServerGroupMembers,
+		Groups: cfg.Quota.ServerGroups, GroupMembers: cfg.Quota.ServerGroupMembers, KeyPairs: cfg.Quota.KeyPairs,
 	}
 	switch cfg.Quota.Backend {
 	case "local":

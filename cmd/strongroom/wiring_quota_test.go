@@ -35,7 +35,7 @@ func TestH7LimitsAreReadOnTheSystem(t *testing.T) {
 	cfg := configOf(t, "strongroom")
 	quotas, err := openQuotas(r, cfg)
 	require.NoError(t, err)
-	require.Equal(t, compute.Quota{Instances: 10, Cores: 20, MemoryMB: 51200, DiskGB: 1000, Groups: 10, GroupMembers: 10}, quotas.Default(t.Context()))
+	require.Equal(t, compute.Quota{Instances: 10, Cores: 20, MemoryMB: 51200, DiskGB: 1000, Groups: 10, GroupMembers: 10, KeyPairs: 100}, quotas.Default(t.Context()))
 	_, err = identityClient(r, cfg.Identity)
 	require.NoError(t, err)
 
@@ -50,7 +50,7 @@ func TestH7QuotasAreConfigured(t *testing.T) {
 	cfg.Quota.Cores = -1
 	quotas, err := openQuotas(nil, cfg)
 	require.NoError(t, err)
-	require.Equal(t, compute.Quota{Instances: 10, Cores: -1, MemoryMB: 51200, DiskGB: 1000, Groups: 10, GroupMembers: 10}, quotas.Of(t.Context(), "p"))
+	require.Equal(t, compute.Quota{Instances: 10, Cores: -1, MemoryMB: 51200, DiskGB: 1000, Groups: 10, GroupMembers: 10, KeyPairs: 100}, quotas.Of(t.Context(), "p"))
 	cfg.Quota.Backend = "nova"
 	_, err = openQuotas(nil, cfg)
 	require.ErrorContains(t, err, `there is no "nova", choose local or keystone`)

@@ -10,5 +10,8 @@ SELECT * FROM keypairs WHERE user_id = $1 AND name = $2;
 INSERT INTO keypairs (user_id, name, type, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT DO NOTHING RETURNING *;
 
+-- name: CountKeypairs :one
+SELECT count(*) FROM keypairs WHERE user_id = $1;
+
 -- name: DeleteKeypair :execrows
 DELETE FROM keypairs WHERE user_id = $1 AND name = $2;
