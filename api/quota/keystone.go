@@ -82,6 +82,9 @@ func (k *Keystone) Of(ctx context.Context, project string) compute.Quota {
 	}
 	// Many requests of a project ask once. That one is ended by no client.
 	asked, _, _ := k.asking.Do(project, func() (any, error) {
+		if e, found := k.known.Get(project); found && k.config.Now().Before(e.again) { // who asked has just been answered
+			return e, nil
+		}
 		return k.refresh(context.WithoutCancel(ctx), project, e), nil
 	})
 	return k.valid(asked.(entry))
@@ -141,13 +144,13 @@ func (k *Keystone) Ask(ctx context.Context, project string) (compute.Quota, erro
 // common gives what is the same for all projects, which is asked for once a minute, and once
 // by all that need it at the same time.
 func (k *Keystone) common(ctx context.Context) (defaults, error) {
-	k.mu.Lock()
-	kept := k.defaults
-	k.mu.Unlock()
-	if k.config.Now().Before(kept.until) {
+	if kept, fresh := k.keptDefaults(); fresh {
 		return kept, nil
 	}
 	got, err, _ := k.asking.Do(allProjects, func() (any, error) {
+		if kept, fresh := k.keptDefaults(); fresh { // who asked has just been answered
+			return kept, nil
+		}
 		asked, err := k.askCommon(ctx)
 		if err == nil {
 			k.mu.Lock()
@@ -157,6 +160,13 @@ func (k *Keystone) common(ctx context.Context) (defaults, error) {
 		return asked, err
 	})
 	return got.(defaults), err
+}
+
+// keptDefaults gives what was asked for last, and whether it is good still.
+func (k *Keystone) keptDefaults() (kept defaults, fresh bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.defaults, k.config.Now().Before(k.defaults.until)
 }
 
 // allProjects is no project's id.
