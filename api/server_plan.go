@@ -92,6 +92,9 @@ func (p *serverPlan) decide() (err error) {
 	if err = compute.CheckImageFits(p.flavor, p.image); err != nil {
 		return err
 	}
+	if err = compute.CheckImageAsks(p.image); err != nil {
+		return err
+	}
 	if err = compute.CheckFirmware(p.flavor, p.image); err != nil {
 		return err
 	}

@@ -70,6 +70,9 @@ func (s Server) RebuiltAs(op OperationID, in RebuildArguments, host DiskFormat) 
 	if err := CheckImageFits(s.Flavor, in.Image); err != nil {
 		return Server{}, err
 	}
+	if err := CheckImageAsks(in.Image); err != nil {
+		return Server{}, err
+	}
 	if err := CheckFirmware(s.Flavor, in.Image); err != nil {
 		return Server{}, err
 	}

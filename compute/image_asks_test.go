@@ -1,0 +1,53 @@
+package compute_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
+)
+
+// K6: what an image asks for and servers cannot have is refused by name; what they are like anyway is taken, and so is what asks for nothing.
+func TestK6AnImageGetsWhatItAsksForOrIsRefused(t *testing.T) {
+	t.Parallel()
+	for property, values := range map[string]struct{ taken, refused, wrong []string }{
+		"hw_mem_encryption":          {[]string{"false", "0", ""}, []string{"true", "True", "1", "yes"}, []string{"maybe"}},
+		"hw_locked_memory":           {[]string{"false"}, []string{"true"}, []string{"2"}},
+		"hw_cpu_policy":              {[]string{"shared"}, []string{"dedicated", "mixed"}, []string{"mine"}},
+		"hw_cpu_thread_policy":       {[]string{"prefer"}, []string{"isolate", "require"}, []string{"x"}},
+		"hw_emulator_threads_policy": {[]string{"share"}, []string{"isolate"}, []string{"x"}},
+		"hw_numa_nodes":              {nil, []string{"1", "2"}, []string{"0", "two"}},
+		"hw_numa_cpus.0":             {[]string{""}, []string{"0,1"}, nil},
+		"hw_numa_mem.1":              {nil, []string{"512"}, nil},
+		"hw_architecture":            {[]string{"x86_64", "i686", "amd64", "X86_64", "i386"}, []string{"aarch64", "ppc64le", "AArch64"}, []string{"amd65"}},
+		"hw_emulation_architecture":  {nil, []string{"aarch64"}, nil},
+		"architecture":               {[]string{"x86_64"}, []string{"aarch64"}, nil},
+		"vm_mode":                    {[]string{"hvm", "HVM", "hv"}, []string{"xen", "pv"}, []string{"kvm"}},
+		"hw_vm_mode":                 {[]string{"hvm"}, []string{"uml"}, nil},
+		"img_hv_type":                {[]string{"kvm", "qemu", "KVM"}, []string{"xen", "vmware", "vz"}, []string{"x"}},
+		"img_hide_hypervisor_id":     {[]string{"false"}, []string{"true"}, nil},
+		"hw_viommu_model":            {nil, []string{"intel"}, []string{"x"}},
+		"hw_disk_bus":                {[]string{"virtio", "scsi"}, nil, nil},
+		"os_distro":                  {[]string{"debian"}, nil, nil},
+	} {
+		check := func(value string) error {
+			return compute.CheckImageAsks(compute.Image{Name: "odd", Properties: map[string]string{property: value, "a": "b"}})
+		}
+		for _, value := range values.taken {
+			require.NoError(t, check(value), "%s=%s", property, value)
+		}
+		for _, value := range values.refused {
+			require.EqualError(t, check(value), "Image odd asks for what servers cannot have here: "+property+"="+value+".")
+			require.Equal(t, compute.Invalid, compute.KindOf(check(value)))
+		}
+		for _, value := range values.wrong {
+			require.ErrorContains(t, check(value), "Image odd has an invalid "+property+" property. Validation failed; '"+value+"'")
+			require.Equal(t, compute.Invalid, compute.KindOf(check(value)))
+		}
+	}
+	server := compute.Server{ID: compute.ServerID{UUID: uuid.New()}}
+	_, err := server.RebuiltAs("req-1", compute.RebuildArguments{Image: compute.Image{Name: "odd", Properties: map[string]string{"hw_mem_encryption": "true"}}}, compute.FormatPlain)
+	require.ErrorContains(t, err, "Image odd asks for what servers cannot have here: hw_mem_encryption=true.", "nor is it rebuilt")
+}
