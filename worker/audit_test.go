@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	audittest.Main()
-	seed.Deep("ops", TestA1AnAuditInManyRuns, TestA10UpgradeInPlaceAfterTheOldWorkersStopped, TestA10UpgradeInPlaceUnderRunningOperations)
+	seed.Deep("ops", TestA1AnAuditInManyRuns, TestA3TwoHundredDeletesOnASilentHostHoldUpNoOther, TestA10UpgradeInPlaceAfterTheOldWorkersStopped, TestA10UpgradeInPlaceUnderRunningOperations)
 	os.Exit(m.Run())
 }
 

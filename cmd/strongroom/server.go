@@ -72,8 +72,8 @@ type serverCreate struct {
 	Flavor   string            `required:"" help:"Flavor, by id or name. Its extra specs decide about encryption and vTPM: hw:ephemeral_encryption=true, hw:tpm_version=2.0, hw:tpm_model=tpm-crb."`
 	Image    string            `required:"" help:"Image, by id or name."`
 	KeyName  string            `help:"Keypair to put into the server."`
-	Network  []string          `default:"auto" help:"Network to attach, by name or id; repeatable. auto is the one that the project has, none is no interface."`
-	Property map[string]string `help:"Metadata, key=value; repeatable."`
+	Network  []string          `sep:"none" default:"auto" help:"Network to attach, by name or id; repeatable. auto is the one that the project has, none is no interface."`
+	Property map[string]string `mapsep:"none" help:"Metadata, key=value; repeatable."`
 }
 
 // Help is shown by --help.

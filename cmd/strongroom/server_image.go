@@ -14,7 +14,7 @@ type serverImageCreate struct {
 	Name     string            `arg:"" help:"Name of the new image."`
 	Key      string            `enum:"same,new,existing,none" default:"same" help:"What the image of an encrypted disk is encrypted with: same, a copy of the disk's own key; new, a new one; existing, that of --secret; none, nothing."`
 	Secret   string            `placeholder:"UUID" help:"With --key existing: the secret of the key manager with the passphrase."`
-	Property map[string]string `help:"Property of the image, key=value; repeatable."`
+	Property map[string]string `mapsep:"none" help:"Property of the image, key=value; repeatable."`
 }
 
 // Help is shown by --help.

@@ -4,7 +4,7 @@ type serverRebuild struct {
 	serverAction
 	Image             string            `required:"" help:"Image, by id or name. To one with other encryption only the server's owner may rebuild."`
 	Name              string            `help:"New name."`
-	Property          map[string]string `help:"Metadata instead of what there is, key=value; repeatable."`
+	Property          map[string]string `mapsep:"none" help:"Metadata instead of what there is, key=value; repeatable."`
 	PreserveEphemeral bool              `help:"Keep the ephemeral disks."`
 }
 

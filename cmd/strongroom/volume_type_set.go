@@ -174,7 +174,7 @@ type volumeTypeUnset struct {
 	cloud
 	output
 	Type       string   `arg:"" help:"Volume type, by id or name."`
-	Property   []string `help:"Key of an extra spec to take off; repeatable."`
+	Property   []string `sep:"none" help:"Key of an extra spec to take off; repeatable."`
 	Project    []string `help:"Project that is not to see a private type any more, by id; repeatable."`
 	Encryption bool     `help:"New volumes of the type are not encrypted any more."`
 }
