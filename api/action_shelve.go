@@ -34,7 +34,7 @@ func (a *API) shelveServer(r *Request) (any, error) {
 	return a.act(r, action{
 		Facts: compute.Shelve.Facts, rule: ruleShelve, arguments: in,
 		check: func(row serverRow) error {
-			s, err := a.withDisks(r, row.Server)
+			s, err := schema.LoadServer(r.Context(), a.db, row.Server.ID) // whether its vTPM has a state is in its system metadata (N1)
 			if err != nil {
 				return err
 			}

@@ -45,6 +45,22 @@ func TestShelvedServerWhoseStateWasReset(t *testing.T) {
 	require.Equal(t, 204, got.code, got.body)
 }
 
+// N1: a server whose vTPM has no state that could be kept is not shelved: that is told at once, and by a dry run.
+func TestN1AShelveOfAServerWithoutStateOfItsTPM(t *testing.T) {
+	t.Parallel()
+	c, id, _ := moving(t, "user")
+	c.exec(`INSERT INTO server_system_metadata (server_id, key, value) VALUES ($1, $2, 'yes')`, id, compute.SystemNewTPM)
+	began := len(c.starter.ops())
+	const why = " has no state that could be kept: it has not been started since it was evacuated or resized. Start it first."
+	c.act(t, member, id, `{"shelve": null}`).fails(409, "conflictingRequest", "The vTPM of server "+id+why)
+	told := c.dryRun(t, member, id, `{"shelve": null}`).ok(200)
+	require.Equal(t, false, told.get("dry_run", "succeeds"))
+	require.Contains(t, told.body, why)
+	require.Len(t, c.starter.ops(), began)
+	c.exec(`DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2`, id, compute.SystemNewTPM)
+	require.Equal(t, 202, c.act(t, member, id, `{"shelve": null}`).code)
+}
+
 // Where a server is to be can be said from 2.77 on, its host from 2.91 on; who says something before 2.91 names a
 // zone. A host is an administrator's to name.
 func TestWhereAServerIsUnshelved(t *testing.T) {

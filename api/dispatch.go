@@ -14,6 +14,7 @@ import (
 
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
+	"strongroom/api/urlpath"
 	"strongroom/api/validation"
 )
 
@@ -26,6 +27,9 @@ func (a *API) dispatch(e *endpoint) echo.HandlerFunc {
 		s := stateOf(c)
 		if s.refused != nil {
 			return s.refused
+		}
+		if urlpath.GoesOn(c.ParamValues()) { // tags/a/b is not the tag a/b (K3)
+			return fault.NotFound("The resource could not be found.")
 		}
 		query, err := url.ParseQuery(c.Request().URL.RawQuery)
 		if err != nil {

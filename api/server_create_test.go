@@ -19,7 +19,7 @@ func TestCreateServer(t *testing.T) {
 	})
 	a := c.do(t, member, "POST", "/servers", c.body(map[string]any{
 		"flavorRef": "secret", "metadata": map[string]string{"a": "b"}, "description": "mine", "tags": []string{"x", "x", "y"},
-		"user_data": "aGVsbG8=", "config_drive": true, "availability_zone": "nova", "name": "My Server_1",
+		"user_data": "aGVs bG8=\n", "config_drive": true, "availability_zone": "nova", "name": "My Server_1",
 	}), at("2.90")).ok(202)
 
 	id := a.get("server", "id").(string)

@@ -144,8 +144,16 @@ var like = map[string]string{
 	"availability_zone": "s.availability_zone", "locked_by": "s.locked_by", "access_ip_v4": "s.access_ip_v4",
 	"access_ip_v6": "s.access_ip_v6", "root_device_name": "'" + rootDevice + "'", "kernel_id": "''", "ramdisk_id": "''",
 	"created_at": timeText("s.created_at"), "launched_at": timeText("s.launched_at"), "terminated_at": timeText("s.terminated_at"),
-	// No address of a server is known: nothing matches but what matches nothing.
-	"ip": "NULL::text", "ip6": "NULL::text",
+}
+
+// addressed are the filters by address, which are regular expressions, too: one of the addresses that are shown of a server, fixed or floating,
+// begins with what matches (K1).
+var addressed = map[string]string{"ip": withAddress("NOT LIKE '%:%'"), "ip6": withAddress("LIKE '%:%'")}
+
+func withAddress(like string) string {
+	return `EXISTS (SELECT FROM jsonb_array_elements(s.networks) AS n(network), jsonb_array_elements(coalesce(network -> 'port' -> 'addresses', '[]')) AS a(entry),
+		jsonb_array_elements_text(jsonb_build_array(entry -> 'ip_address') || coalesce(entry -> 'floating_ips', '[]')) AS shown(ip)
+		WHERE network -> 'port' ->> 'id' IS NOT NULL AND shown.ip ` + like + ` AND shown.ip ~ ('^(' || chr(63) || ':' || ? || ')'))`
 }
 
 func timeText(column string) string {
@@ -167,11 +175,15 @@ func (q *serverQuery) byField(filters map[string]string) error {
 		if expression, ok := equal[name]; ok {
 			q.add(expression+" = ?", value)
 		}
-		if expression, ok := like[name]; ok {
+		condition, ok := addressed[name]
+		if expression, named := like[name]; named {
+			condition, ok = expression+" ~ ?", true
+		}
+		if ok {
 			if utf8.RuneCountInString(value) > maxExpression {
 				return fault.BadRequest("The value of the filter %s is too long: at most %d characters.", name, maxExpression)
 			}
-			q.add(expression+" ~ ?", value)
+			q.add(condition, value)
 			q.expression = q.expression || strings.ContainsAny(value, `*+?{}()[]|\`) // else its time is bounded by its length
 		}
 		if condition, ok := tagged[name]; ok {

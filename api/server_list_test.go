@@ -55,6 +55,10 @@ func setupList(t *testing.T) (*cloud, map[string]string) {
 			c.exec(`UPDATE servers SET deleted_at = now() WHERE id = $1`, id)
 		}
 	}
+	c.exec(`UPDATE hosts SET address = '198.51.100.9'`)
+	c.exec(`UPDATE servers SET networks = $2 WHERE id = $1`, ids["alpha"], `[{"uuid": "n"}, {"uuid": "n", "port": {"addresses": [{"ip_address": "192.0.2.1"}]}},
+		{"uuid": "n", "port": {"id": "00000000-0000-0000-0000-000000000001", "addresses": [{"subnet_id": "00000000-0000-0000-0000-000000000002", "ip_address": "10.1.0.7",
+		"floating_ips": ["203.0.113.5"]}, {"subnet_id": "00000000-0000-0000-0000-000000000003", "ip_address": "fd00::7"}]}}]`)
 	return c, ids
 }
 
@@ -89,7 +93,18 @@ func TestListFilters(t *testing.T) {
 		{member, "flavor=7", "2.1", "beta"},
 		{member, "image=" + c.image, "2.1", "delta gamma beta alpha"},
 		{member, "image=" + uuid.NewString(), "2.1", ""},
-		{member, "ip=10.", "2.1", ""},
+		{member, "ip=10.", "2.1", "alpha"}, // K1
+		{member, `ip=10\.1\.0\.7$`, "2.1", "alpha"},
+		{member, "ip=0.1.0.7", "2.1", ""},
+		{member, "ip=203.0.113", "2.90", "alpha"},
+		{member, "ip=fd00", "2.1", ""},
+		{member, "ip6=fd00", "2.5", "alpha"},
+		{member, "ip6=10.1", "2.5", ""},
+		{member, "ip=192.0.2.1", "2.1", ""}, // of a port that is not there yet
+		{stranger, "ip=10.", "2.1", ""},
+		{member, "ip=198", "2.1", ""}, // its host's
+		{member, "ip=(203|192).(0)", "2.1", "alpha"},
+		{member, "ip=.*7$", "2.1", "alpha"},
 		{member, "tags=red,blue", "2.26", "alpha"},
 		{member, "tags-any=red,blue", "2.26", "beta alpha"},
 		{member, "not-tags=red,blue", "2.26", "delta gamma beta"},

@@ -88,6 +88,32 @@ func TestServerTags(t *testing.T) {
 	c.do(t, member, "GET", path, "", at("2.25")).fails(404, "itemNotFound", "API version 2.25 is not supported on this method.")
 }
 
+// K3: a tag by itself is one that could be in a list of tags, its address leads to it, and a path with more parts leads nowhere.
+func TestK3ATagIsOneOfAList(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	do := func(method, tag string) answer {
+		return c.do(t, member, method, "/servers/"+id+"/tags/"+tag, "", at("2.26"))
+	}
+	do("PUT", "a,b").fails(400, "badRequest", "Tag 'a,b' is invalid. It must be a non empty string without characters '/' and ','.")
+	do("PUT", "a%2Fb").fails(400, "badRequest", "Tag 'a/b' is invalid. It must be a non empty string without characters '/' and ','.")
+	for _, written := range []string{"x%20y", "x%0Ay", "%C3%A4", "a%3Fb"} {
+		location := do("PUT", written).is(201, "").header.Get("Location")
+		_, path, found := strings.Cut(location, "/v2.1")
+		require.True(t, found, location)
+		c.do(t, member, "GET", path, "", at("2.26")).is(204, "")
+	}
+	c.exec(`UPDATE servers SET tags = '{a/b}' WHERE id = $1`, id) // as it could be put until now
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		do(method, "a/b").fails(404, "itemNotFound", "The resource could not be found.")
+	}
+	do("DELETE", "a%2Fb").is(204, "")
+	for _, path := range []string{"/os-keypairs/a/b", "/flavors/" + flavorID + "/os-extra_specs/a/b", "/servers/" + id + "/metadata/a/b", "/servers/" + id + "/os-interface/a/b"} {
+		c.do(t, admin, "GET", path, "", at("2.90")).fails(404, "itemNotFound", "The resource could not be found.")
+	}
+}
+
 func TestWhatClientsAskForBesideAServer(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)

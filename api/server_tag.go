@@ -2,7 +2,9 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"strongroom/api/fault"
@@ -84,6 +86,9 @@ func (a *API) addTag(r *Request) (any, error) {
 	if n := utf8.RuneCountInString(tag); n > maxTagLength {
 		return nil, fault.BadRequest("Tag is too long: %d characters, at most %d are allowed.", n, maxTagLength)
 	}
+	if strings.ContainsAny(tag, ",/") { // as in a list of tags (K3)
+		return nil, fault.BadRequest("Tag '%s' is invalid. It must be a non empty string without characters '/' and ','.", tag)
+	}
 	err := a.changeTags(r, ruleTagUpdate, func(s schema.Server) ([]string, error) {
 		if slices.Contains(s.Tags, tag) {
 			return s.Tags, nil
@@ -97,7 +102,7 @@ func (a *API) addTag(r *Request) (any, error) {
 	if err != nil || !added {
 		return Answer{Status: http.StatusNoContent}, err
 	}
-	r.SetHeader("Location", r.URL("servers", r.Param("id"), "tags", tag))
+	r.SetHeader("Location", r.URL("servers", r.Param("id"), "tags", url.PathEscape(tag)))
 	return Answer{Status: http.StatusCreated}, nil
 }
 

@@ -3,10 +3,10 @@ package schema
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/netip"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -56,9 +56,12 @@ func (m Metadata) MetadataAfter(ctx context.Context, id compute.ServerID, ahead 
 	}
 	if row.KeyName != nil && row.KeyData != nil {
 		s.KeyName, s.PublicKey = *row.KeyName, *row.KeyData
+		if !strings.HasPrefix(s.PublicKey, "-----BEGIN ") {
+			s.PublicKey = strings.TrimSpace(s.PublicKey) // it becomes a line of the guest's list of keys (K21)
+		}
 	}
 	if row.UserData != nil {
-		if s.UserData, err = base64.StdEncoding.DecodeString(*row.UserData); err != nil {
+		if s.UserData, err = compute.DecodeUserData(*row.UserData); err != nil {
 			return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its user data are no base64", id)
 		}
 	}

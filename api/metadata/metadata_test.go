@@ -47,7 +47,7 @@ func setup(t *testing.T) *kit {
 	k := &kit{t: t, pool: schematest.New(t)}
 	k.http = httptest.NewServer(metadata.New(metadata.Config{Servers: schema.Metadata{Pool: k.pool}, Secret: secret}))
 	t.Cleanup(k.http.Close)
-	q, key, data, user, tag := schema.New(k.pool), "mine", "ssh-ed25519 AAAA me", "IyEvYmluL3NoCg==\n", "scratch"
+	q, key, data, user, tag := schema.New(k.pool), "mine", " ssh-ed25519 AAAA me\r\n", "IyEv YmluL3NoCg==\n", "scratch"
 	id, image := compute.ServerID{UUID: uuid.New()}, compute.ImageID{UUID: uuid.New()}
 	k.id = id.String()
 	require.NoError(t, q.InsertServer(t.Context(), schema.InsertServerParams{

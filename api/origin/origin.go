@@ -28,7 +28,7 @@ type Header string
 
 // The kinds of headers.
 const (
-	XForwarded Header = "x-forwarded" // X-Forwarded-Proto, -Host and -For
+	XForwarded Header = "x-forwarded" // X-Forwarded-Proto, -Host, -Port, -Prefix and -For
 	Forwarded  Header = "forwarded"   // RFC 7239
 )
 
@@ -63,12 +63,12 @@ func parse(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// Of is the scheme and host that links of an answer begin with.
+// Of is what links of an answer begin with: scheme and host, and the path under which a proxy shows the API, if it says one (K23).
 func (o Origin) Of(r *http.Request) string {
 	if o.public != "" {
 		return o.public
 	}
-	scheme, host := "http", r.Host
+	scheme, host, prefix := "http", r.Host, ""
 	if r.TLS != nil {
 		scheme = "https"
 	}
@@ -80,8 +80,14 @@ func (o Origin) Of(r *http.Request) string {
 		if hostname.MatchString(said.host) {
 			host = said.host
 		}
+		if port.MatchString(said.port) && !hasPort.MatchString(host) && said.port != "80" && said.port != "443" {
+			host += ":" + said.port
+		}
+		if folder.MatchString(said.prefix) {
+			prefix = strings.TrimRight(said.prefix, "/")
+		}
 	}
-	return scheme + "://" + host
+	return scheme + "://" + host + prefix
 }
 
 // trusts reports whether a request came from a trusted proxy.
@@ -145,7 +151,13 @@ func node(text string) (netip.Addr, bool) {
 
 var hostname = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
 
-type place struct{ scheme, host string }
+var (
+	port    = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+	hasPort = regexp.MustCompile(`:[0-9]+$`)
+	folder  = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?$`)
+)
+
+type place struct{ scheme, host, port, prefix string }
 
 // said reads what the nearest proxy says: the last element of a header, for those before
 // it may be the client's own.
@@ -153,11 +165,14 @@ func (o Origin) said(h http.Header) place {
 	if o.header == Forwarded {
 		for element := range elements(h.Values("Forwarded")) {
 			pairs := parameters(element)
-			return place{strings.ToLower(pairs["proto"]), pairs["host"]}
+			return place{scheme: strings.ToLower(pairs["proto"]), host: pairs["host"]}
 		}
 		return place{}
 	}
-	return place{strings.ToLower(last(h.Values("X-Forwarded-Proto"))), last(h.Values("X-Forwarded-Host"))}
+	return place{
+		scheme: strings.ToLower(last(h.Values("X-Forwarded-Proto"))), host: last(h.Values("X-Forwarded-Host")),
+		port: last(h.Values("X-Forwarded-Port")), prefix: last(h.Values("X-Forwarded-Prefix")),
+	}
 }
 
 func last(values []string) string {

@@ -57,6 +57,40 @@ func TestM6LinksBehindProxies(t *testing.T) {
 	}
 }
 
+func TestK23TheFolderAndThePortOfAProxy(t *testing.T) {
+	t.Parallel()
+	o, err := origin.New("", []string{"192.0.2.7"}, "")
+	require.NoError(t, err)
+	of := func(from string, headers map[string]string) string {
+		r := httptest.NewRequest(http.MethodGet, "http://inside:8774/v2.1", nil)
+		r.RemoteAddr = from + ":1234"
+		for key, value := range headers {
+			r.Header.Set("X-Forwarded-"+key, value)
+		}
+		return o.Of(r)
+	}
+	for _, c := range []struct {
+		headers map[string]string
+		want    string
+	}{
+		{map[string]string{"Prefix": "/compute"}, "http://inside:8774/compute"},
+		{map[string]string{"Proto": "https", "Host": "cloud.example", "Prefix": "/a/compute/"}, "https://cloud.example/a/compute"},
+		{map[string]string{"Prefix": "/mine, /compute"}, "http://inside:8774/compute"},
+		{map[string]string{"Proto": "https", "Host": "cloud.example", "Port": "8443"}, "https://cloud.example:8443"},
+		{map[string]string{"Proto": "https", "Host": "cloud.example", "Port": "443"}, "https://cloud.example"},
+		{map[string]string{"Proto": "https", "Host": "cloud.example", "Port": "80"}, "https://cloud.example"}, // of a second proxy behind the one with TLS
+		{map[string]string{"Host": "cloud.example:1", "Port": "2"}, "http://cloud.example:1"},
+		{map[string]string{"Host": "[2001:db8::1]", "Port": "8774"}, "http://[2001:db8::1]:8774"},
+		{map[string]string{"Host": "cloud.example", "Port": "x"}, "http://cloud.example"},
+		{map[string]string{"Prefix": "//evil.example"}, "http://inside:8774"},
+		{map[string]string{"Prefix": "/../x"}, "http://inside:8774"},
+		{map[string]string{"Prefix": "compute"}, "http://inside:8774"},
+	} {
+		require.Equal(t, c.want, of("192.0.2.7", c.headers), "%v", c.headers)
+		require.Equal(t, "http://inside:8774", of("192.0.2.8", c.headers), "of anybody else: %v", c.headers)
+	}
+}
+
 func TestM6ClientsBehindProxies(t *testing.T) {
 	t.Parallel()
 	o, err := origin.New("", []string{"192.0.2.0/24"}, "")

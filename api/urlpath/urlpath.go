@@ -23,6 +23,12 @@ func Climbs(written string) bool {
 	return slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
+// GoesOn reports whether a request's path has more parts than its route: the router takes all that is left of it for the last parameter. values
+// are those of the parameters, as they were written.
+func GoesOn(values []string) bool {
+	return len(values) > 0 && strings.Contains(values[len(values)-1], "/")
+}
+
 // TrimSlash takes slashes off the end of a path that is longer than one.
 func TrimSlash(u *url.URL) {
 	written := strings.TrimRight(u.EscapedPath(), "/")

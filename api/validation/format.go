@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"encoding/base64"
 	"errors"
 	"net/netip"
 	"regexp"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"strongroom/compute"
 )
 
 // nameError is a broken rule about names. Its text is the whole message.
@@ -25,7 +26,7 @@ var errFormat = errors.New("not of the format")
 // formats are the compute API's formats.
 var formats = []*jsonschema.Format{
 	text("uuid", func(s string) error { _, err := uuid.Parse(s); return err }),
-	text("base64", func(s string) error { _, err := base64.StdEncoding.DecodeString(unfold(s)); return err }),
+	text("base64", func(s string) error { _, err := compute.DecodeUserData(s); return err }),
 	text("date-time", func(s string) error { _, err := ParseTime(s); return err }),
 	text("ipv4", func(s string) error { return address(s, netip.Addr.Is4) }),
 	text("ipv6", func(s string) error { return address(s, netip.Addr.Is6) }),
@@ -94,8 +95,6 @@ func address(s string, is func(netip.Addr) bool) error {
 	}
 	return nil
 }
-
-func unfold(s string) string { return strings.NewReplacer("\n", "", "\r", "").Replace(s) }
 
 // times are the forms of ISO 8601 that the compute API takes. A time without a
 // zone is UTC.

@@ -12,6 +12,7 @@ import (
 
 	"strongroom/api/fault"
 	"strongroom/api/microversion"
+	"strongroom/api/urlpath"
 	"strongroom/api/validation"
 )
 
@@ -40,6 +41,9 @@ func (a *API) dispatch(r route) echo.HandlerFunc {
 		s := stateOf(c)
 		if s.refused != nil {
 			return s.refused
+		}
+		if urlpath.GoesOn(c.ParamValues()) {
+			return fault.NotFound("The resource could not be found.")
 		}
 		query, err := url.ParseQuery(c.Request().URL.RawQuery)
 		if err != nil {

@@ -263,6 +263,10 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Host = from.Host
 		r.Out.Header.Set("X-Forwarded-Host", from.Host)
 		r.Out.Header.Set("X-Forwarded-Proto", from.Scheme)
+		r.Out.Header.Del("X-Forwarded-Port") // it is in the host
+		if r.Out.Header.Del("X-Forwarded-Prefix"); from.Path != "" {
+			r.Out.Header.Set("X-Forwarded-Prefix", from.Path)
+		}
 	}
 	if lookOf(r.In.Context()) != nil {
 		r.Out.Header.Del("Accept-Encoding") // it is read here

@@ -105,6 +105,8 @@ func TestRequestsToACinder(t *testing.T) {
 		r.Header.Set("X-Auth-Token", c.callers[caller].Token())
 		r.Header.Set("Accept-Encoding", "gzip")
 		r.Header.Set("X-Forwarded-For", "203.0.113.9") // of nobody who is trusted
+		r.Header.Set("X-Forwarded-Prefix", "/mine")
+		r.Header.Set("X-Forwarded-Port", "1")
 		w := httptest.NewRecorder()
 		b.api.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
@@ -133,6 +135,8 @@ func TestRequestsToACinder(t *testing.T) {
 	require.Equal(t, c.callers[member].Token(), got.Header.Get("X-Auth-Token"))
 	require.Equal(t, "cloud.example:8774", got.Host)
 	require.NotContains(t, got.Header.Get("X-Forwarded-For"), "203.0.113.9")
+	require.Empty(t, got.Header.Get("X-Forwarded-Prefix"), "K23")
+	require.Empty(t, got.Header.Get("X-Forwarded-Port"))
 	_, _ = send(member, "GET", "/volume", "")
 	require.Equal(t, "/", got.RequestURI, "the list of versions")
 	_, _ = send(member, "GET", "/volume/v3", "")
