@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-tpm/tpm2"
-	"github.com/google/go-tpm/tpm2/transport"
 	"github.com/google/go-tpm/tpm2/transport/linuxudstpm"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -125,11 +125,12 @@ func TestANewTPMHasCertificates(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, pipe.Close())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	var guest transport.TPMCloser
-	require.Eventually(t, func() bool { // the socket is there a moment before swtpm listens at it
-		guest, err = linuxudstpm.Open(chip)
-		return err == nil
+	require.Eventually(t, func() bool { // the socket is there a moment before swtpm listens at it, and Open does not connect
+		line, err := net.Dial("unix", chip)
+		return err == nil && line.Close() == nil
 	}, time.Minute, 5*time.Millisecond)
+	guest, err := linuxudstpm.Open(chip)
+	require.NoError(t, err)
 	defer guest.Close()
 	for i, index := range []tpm2.TPMHandle{0x01c00002, 0x01c00016} {
 		public, err := tpm2.NVReadPublic{NVIndex: index}.Execute(guest)
