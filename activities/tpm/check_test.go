@@ -77,15 +77,21 @@ func TestS3AStateOfManyFoldersIsNoState(t *testing.T) {
 	t.Parallel()
 	h, _, _ := hosts(t)
 	h.has("some state")
-	for i := range 999 {
-		require.NoError(t, os.Mkdir(h.path("tpm2", strconv.Itoa(i)), 0o700))
-	}
-	for _, more := range []string{"one more", "and another"} { // the first with all folders together, the second in one folder
+	refused := func() {
+		t.Helper()
 		_, err := h.save(compute.TPMObject(h.server, "req-1"))
 		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 		require.ErrorContains(t, err, "more than 1000 files")
-		require.NoError(t, os.Mkdir(h.path("tpm2", more), 0o700))
 	}
+	for i := range 998 { // with tpm2 and its file, as many as may be
+		require.NoError(t, os.MkdirAll(h.path("tpm2", strconv.Itoa(i%10), strconv.Itoa(i)), 0o700))
+	}
+	refused() // in ten folders
+	require.NoError(t, os.RemoveAll(h.path("tpm2", "0")))
+	for i := range 1001 {
+		require.NoError(t, os.Mkdir(h.path("tpm2", "f"+strconv.Itoa(i)), 0o700))
+	}
+	refused() // in one
 }
 
 // S3: the folder of a state is root's, that of an earlier release, too; what is in it is swtpm's.
