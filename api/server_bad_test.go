@@ -90,7 +90,7 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"TPM model tpm-tis is requested without a TPM version. Set hw:tpm_version in the flavor or hw_tpm_version in the image."},
 		{"K6: memory that is not encrypted", more{"imageRef": property("hw_mem_encryption", "true")}, "2.90", 400, "badRequest",
 			"Image tiny asks for what servers cannot have here: hw_mem_encryption=true."},
-		{"K6: another processor", more{"imageRef": property("hw_architecture", "aarch64")}, "2.1", 400, "badRequest",
+		{"K6: another processor", more{"imageRef": property("hw_architecture", "aarch64")}, "2.90", 400, "badRequest",
 			"Image tiny asks for what servers cannot have here: hw_architecture=aarch64."},
 		{"unknown firmware", more{"imageRef": property("hw_firmware_type", "efi")}, "2.90", 400, "badRequest",
 			"Image tiny has an invalid hw_firmware_type property. Invalid firmware type 'efi'. Allowed values: bios, uefi."},
