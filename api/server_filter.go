@@ -44,8 +44,12 @@ func (q *serverQuery) byStatus(r *Request, filters map[string]string) (none bool
 		return false, nil
 	}
 	var either []string
-	wanted = slices.Sorted(maps.Keys(uppercase(wanted))) // each once, however often it is asked for (S11)
-	for _, status := range wanted {
+	statuses := make([]string, len(wanted))
+	for i, status := range wanted {
+		statuses[i] = strings.ToUpper(status)
+	}
+	slices.Sort(statuses)
+	for _, status := range slices.Compact(statuses) { // each once, however often it is asked for (S11)
 		for _, match := range compute.StatesOf(status) {
 			if match.VM == compute.VMDeleted {
 				if !r.IsAdmin() {
@@ -61,15 +65,6 @@ func (q *serverQuery) byStatus(r *Request, filters map[string]string) (none bool
 	}
 	q.where = append(q.where, "("+strings.Join(either, " OR ")+")")
 	return len(either) == 0, nil
-}
-
-// uppercase gives the texts in capital letters.
-func uppercase(texts []string) map[string]bool {
-	out := map[string]bool{}
-	for _, text := range texts {
-		out[strings.ToUpper(text)] = true
-	}
-	return out
 }
 
 func (q *serverQuery) stateCondition(match compute.StatusMatch) string {

@@ -58,12 +58,15 @@ func ParseVolumes(value string) ([]Volume, error) {
 // asksToSkip reports whether the workload or its pod template says in so many words that it gets no initializer (PV-09),
 // or that it is the coordinator, which gives initializers their secrets. It may have anything else in it: it stays as it is.
 func (w *workload) asksToSkip() bool {
+	return slices.ContainsFunc(w.annotations(), isSkipped)
+}
+
+// annotations are those of the workload and of its pod template, nil where there are none.
+func (w *workload) annotations() (out []*yaml.Node) {
 	for _, at := range [][]string{nil, template[w.kind]} {
-		if isSkipped(followed(w.object, append(slices.Clone(at), "metadata", "annotations")...)) {
-			return true
-		}
+		out = append(out, followed(w.object, append(slices.Clone(at), "metadata", "annotations")...))
 	}
-	return false
+	return out
 }
 
 // checkAnnotations refuses an annotation that would have no effect, so that nobody who asks for encryption gets none without a word (K9): that of an
@@ -74,8 +77,8 @@ func (o object) checkAnnotations(w *workload) error {
 	}
 	known := map[*yaml.Node]bool{}
 	if w != nil {
-		for _, at := range [][]string{nil, template[w.kind]} {
-			known[followed(w.object, append(slices.Clone(at), "metadata", "annotations")...)] = true
+		for _, annotations := range w.annotations() {
+			known[annotations] = true
 		}
 	}
 	at := o.stray(o.node, nil, known, map[place]bool{})

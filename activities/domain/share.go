@@ -10,7 +10,6 @@ import (
 
 	libvirt "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
-	"golang.org/x/sys/unix"
 	"libvirt.org/go/libvirtxml"
 
 	"strongroom/compute"
@@ -179,21 +178,9 @@ func (c *Client) Daemon(ctx context.Context) (pid int, err error) {
 		return 0, translate(err)
 	}
 	defer func() { _ = conn.Close() }()
-	socket, err := conn.(*net.UnixConn).SyscallConn()
+	who, err := peer(conn.(*net.UnixConn))
 	if err != nil {
 		return 0, translate(err)
 	}
-	failed := socket.Control(func(fd uintptr) {
-		var peer *unix.Ucred
-		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(peer.Pid)
-		}
-	})
-	if failed != nil {
-		err = failed
-	}
-	if err != nil {
-		return 0, translate(err)
-	}
-	return pid, nil
+	return int(who.Pid), nil
 }

@@ -37,6 +37,11 @@ func ReplaceIn(dir, name string, data []byte, mode fs.FileMode) error {
 	if err := root.Rename(draft, name); err != nil {
 		return err
 	}
+	return SyncNames(root)
+}
+
+// SyncNames has the names of what is in a folder on disk.
+func SyncNames(root *os.Root) error {
 	d, err := root.Open(".")
 	if err != nil {
 		return err

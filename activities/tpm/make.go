@@ -208,9 +208,5 @@ func syncFiles(dir string) error {
 			return err
 		}
 	}
-	d, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return folder.SyncNames(root)
 }

@@ -51,16 +51,18 @@ func Deep(area string, tests ...func(*testing.T)) {
 
 // AtOnce has up to n tests of a package run at once, unless -parallel says how many: for tests that wait more than they compute, on any number
 // of cores. TestMain calls it before m.Run.
-func AtOnce(n int) error {
+func AtOnce(n int) {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if asked {
-		return nil
+		return
 	}
-	return flag.Set("test.parallel", strconv.Itoa(max(n, runtime.GOMAXPROCS(0))))
+	if err := flag.Set("test.parallel", strconv.Itoa(max(n, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 }
 
 // Skip leaves the named tests out of this run, besides those that -skip has.
