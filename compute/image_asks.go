@@ -2,9 +2,7 @@ package compute
 
 import (
 	"cmp"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -65,7 +63,7 @@ var numaProperty = regexp.MustCompile(`\Ahw_numa_(cpus|mem)\.\d+\z`)
 // CheckImageAsks refuses an image that asks for what servers cannot have here, or whose properties cannot be understood. An empty value counts as
 // nothing. Invalid.
 func CheckImageAsks(img Image) error {
-	for _, property := range slices.Sorted(maps.Keys(img.Properties)) {
+	for _, property := range sorted(img.Properties) {
 		value := img.Properties[property]
 		spec, known := imageAsks[property]
 		switch {
