@@ -30,7 +30,7 @@ import (
 	"strongroom/workflows"
 )
 
-// recordVariable asks TestOnAServer to keep the histories of its operations, for
+// recordVariable asks the tests on a server to keep the histories of their operations, for
 // the release that it names. `./task history:record` sets it.
 const recordVariable = "STRONGROOM_RECORD_HISTORY"
 
@@ -186,7 +186,7 @@ func (s *serverBench) recorded(in durable.OperationInput) *compute.Error {
 	return failure
 }
 
-// TestOnAServer runs the operations on a real server, where a cancel waits for the
+// TestOnAServer runs operations on a real server, where a cancel waits for the
 // step that it cuts off, and activities go by the queue of their place.
 func TestOnAServer(t *testing.T) {
 	t.Parallel()
@@ -232,6 +232,98 @@ func TestOnAServer(t *testing.T) {
 		require.NoError(t, err)
 		s.gone(in)
 	})
+
+	t.Run("a host that is drained", func(t *testing.T) {
+		for name, cancelled := range map[string]bool{"drain": false, "drain_cancelled": true} {
+			s := &serverBench{bench: newBench(t, true), client: c, starter: durable.Starter{Client: c}}
+			d, begun := &drainBench{}, make(chan struct{})
+			d.end = drain.EndResult{State: compute.OperationSucceeded}
+			d.watch = func(ctx context.Context, nth int) (drain.WatchResult, error) {
+				if cancelled && nth == 1 {
+					close(begun)
+					<-ctx.Done()
+					return drain.WatchResult{}, ctx.Err()
+				}
+				return drain.WatchResult{Done: nth == 2}, nil
+			}
+			if cancelled {
+				d.end = drain.EndResult{State: compute.OperationCancelled, Message: "cancelled, servers left: 1"}
+			}
+			w := s.worker(durable.ControlQueue)
+			workflows.Register(w)
+			d.register(w)
+			require.NoError(t, w.Start())
+			op := compute.Operation{
+				ID: compute.NewOperationID(), Subject: compute.HostOwner(compute.HostID{UUID: uuid.New()}), Kind: compute.OpDrain, AcceptedAt: time.Now(),
+			}
+			require.NoError(t, s.starter.Start(t.Context(), op))
+			run := c.GetWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")
+			if cancelled {
+				<-begun
+				require.NoError(t, c.CancelWorkflow(t.Context(), run.GetID(), ""))
+				require.ErrorContains(t, run.Get(t.Context(), nil), "servers left: 1")
+			} else {
+				require.NoError(t, run.Get(t.Context(), nil))
+			}
+			require.Equal(t, []any{2, 1, cancelled}, []any{d.watched, d.ends, d.cancelled})
+			s.replays(t.Context(), run.GetID(), run.GetRunID(), name)
+			w.Stop()
+		}
+	})
+
+	t.Run("a spawn that fails is undone", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		s.fault = func(c call) fault {
+			switch {
+			case c.name == domain.Start.Name:
+				return fault{after: fail}
+			case c.name == removal(compute.ThingKeySecret) && c.attempt == 1:
+				return fault{before: func() error { return compute.Errorf(compute.Unavailable, "away") }}
+			}
+			return fault{}
+		}
+		in, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "spawn_failed")
+		require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
+		s.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
+	})
+
+	t.Run("a delete cancels a running spawn and wins", func(t *testing.T) {
+		s := newServerBench(t, c, 2)
+		started := make(chan struct{})
+		var cut, early atomic.Bool
+		s.fault = func(c call) fault {
+			switch c.name {
+			case domain.Start.Name:
+				// The call blocks until its cancel comes, and then takes a while to end.
+				return fault{block: func(ctx context.Context) error {
+					close(started)
+					<-ctx.Done()
+					time.Sleep(300 * time.Millisecond)
+					cut.Store(true)
+					return compute.Errorf(compute.Unavailable, "libvirt: %w", ctx.Err())
+				}}
+			case removal(compute.ThingDomain), opact.CancelRunning.Name:
+				early.Store(early.Load() || !cut.Load())
+			}
+			return fault{}
+		}
+		spawn := s.accept(compute.OpCreate, compute.TaskScheduling, nil)
+		s.start(spawn)
+		<-started
+		in, err := s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete_of_a_running_spawn")
+		require.NoError(t, err)
+		require.Error(t, s.ended(spawn, "spawn_cancelled"))
+		require.True(t, cut.Load())
+		require.False(t, early.Load(), "something was undone beside the step that made it")
+		require.Equal(t, compute.OperationCancelled, s.operations[spawn.Operation].State)
+		s.gone(in)
+	})
+}
+
+// TestOnAServerEachOperation runs the others, and what cancels them.
+func TestOnAServerEachOperation(t *testing.T) {
+	t.Parallel()
+	c := temporaltest.Client(t)
 
 	t.Run("a server that is shelved", func(t *testing.T) {
 		s := newServerBench(t, c, 2)
@@ -326,44 +418,6 @@ func TestOnAServer(t *testing.T) {
 		clear(s.down)
 		clear(s.forced)
 		s.runsOnce(0)
-	})
-
-	t.Run("a host that is drained", func(t *testing.T) {
-		for name, cancelled := range map[string]bool{"drain": false, "drain_cancelled": true} {
-			s := &serverBench{bench: newBench(t, true), client: c, starter: durable.Starter{Client: c}}
-			d, begun := &drainBench{}, make(chan struct{})
-			d.end = drain.EndResult{State: compute.OperationSucceeded}
-			d.watch = func(ctx context.Context, nth int) (drain.WatchResult, error) {
-				if cancelled && nth == 1 {
-					close(begun)
-					<-ctx.Done()
-					return drain.WatchResult{}, ctx.Err()
-				}
-				return drain.WatchResult{Done: nth == 2}, nil
-			}
-			if cancelled {
-				d.end = drain.EndResult{State: compute.OperationCancelled, Message: "cancelled, servers left: 1"}
-			}
-			w := s.worker(durable.ControlQueue)
-			workflows.Register(w)
-			d.register(w)
-			require.NoError(t, w.Start())
-			op := compute.Operation{
-				ID: compute.NewOperationID(), Subject: compute.HostOwner(compute.HostID{UUID: uuid.New()}), Kind: compute.OpDrain, AcceptedAt: time.Now(),
-			}
-			require.NoError(t, s.starter.Start(t.Context(), op))
-			run := c.GetWorkflow(t.Context(), durable.WorkflowID(op.On(), op.Kind), "")
-			if cancelled {
-				<-begun
-				require.NoError(t, c.CancelWorkflow(t.Context(), run.GetID(), ""))
-				require.ErrorContains(t, run.Get(t.Context(), nil), "servers left: 1")
-			} else {
-				require.NoError(t, run.Get(t.Context(), nil))
-			}
-			require.Equal(t, []any{2, 1, cancelled}, []any{d.watched, d.ends, d.cancelled})
-			s.replays(t.Context(), run.GetID(), run.GetRunID(), name)
-			w.Stop()
-		}
 	})
 
 	t.Run("a migration that fails starts the old guest again", func(t *testing.T) {
@@ -476,54 +530,6 @@ func TestOnAServer(t *testing.T) {
 		require.Error(t, s.ended(copied, "create_image_cancelled"))
 		require.Equal(t, compute.Conflict, compute.KindOf(<-answer))
 		require.Empty(t, s.images)
-		s.gone(in)
-	})
-
-	t.Run("a spawn that fails is undone", func(t *testing.T) {
-		s := newServerBench(t, c, 2)
-		s.fault = func(c call) fault {
-			switch {
-			case c.name == domain.Start.Name:
-				return fault{after: fail}
-			case c.name == removal(compute.ThingKeySecret) && c.attempt == 1:
-				return fault{before: func() error { return compute.Errorf(compute.Unavailable, "away") }}
-			}
-			return fault{}
-		}
-		in, err := s.play(compute.OpCreate, compute.TaskScheduling, nil, "spawn_failed")
-		require.Equal(t, errBroken.Message, durable.FromTemporal(err).Message)
-		s.early(in, subjects["spawn"], compute.OperationFailed, compute.VMError, compute.PowerNone)
-	})
-
-	t.Run("a delete cancels a running spawn and wins", func(t *testing.T) {
-		s := newServerBench(t, c, 2)
-		started := make(chan struct{})
-		var cut, early atomic.Bool
-		s.fault = func(c call) fault {
-			switch c.name {
-			case domain.Start.Name:
-				// The call blocks until its cancel comes, and then takes a while to end.
-				return fault{block: func(ctx context.Context) error {
-					close(started)
-					<-ctx.Done()
-					time.Sleep(300 * time.Millisecond)
-					cut.Store(true)
-					return compute.Errorf(compute.Unavailable, "libvirt: %w", ctx.Err())
-				}}
-			case removal(compute.ThingDomain), opact.CancelRunning.Name:
-				early.Store(early.Load() || !cut.Load())
-			}
-			return fault{}
-		}
-		spawn := s.accept(compute.OpCreate, compute.TaskScheduling, nil)
-		s.start(spawn)
-		<-started
-		in, err := s.play(compute.OpDelete, compute.TaskDeleting, nil, "delete_of_a_running_spawn")
-		require.NoError(t, err)
-		require.Error(t, s.ended(spawn, "spawn_cancelled"))
-		require.True(t, cut.Load())
-		require.False(t, early.Load(), "something was undone beside the step that made it")
-		require.Equal(t, compute.OperationCancelled, s.operations[spawn.Operation].State)
 		s.gone(in)
 	})
 
