@@ -101,12 +101,16 @@ func (a *API) act(r *Request, act action) (any, error) {
 }
 
 // launch begins an action. Of any number at once one wins: the row changes only
-// from the very state in which the action was found to be allowed.
+// from the very state in which the action was found to be allowed. The others wait for their turn where Nova has them wait.
 func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
-	for range takeAttempts {
-		row, err := a.findAtRest(r, act.rule)
+	began := time.Now()
+	for tries := 0; tries < takeAttempts; {
+		row, waited, err := a.findAtRest(r, act, began)
 		if err != nil {
 			return op, err
+		}
+		if !waited {
+			tries++
 		}
 		s := row.Server
 		more, err := a.admit(r, act, row)
@@ -130,26 +134,53 @@ func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
 	return op, fault.Conflict("Instance %s is changed by other requests. Try again.", r.Param("id"))
 }
 
-// How long a request waits for the end of a backup of the server's vTPM, which nobody asked for
-// and which takes a second.
+// How long a request waits for the end of a backup of the server's vTPM, which takes a second, and how often it looks.
 const (
 	backupPatience = 5 * time.Second
-	backupStep     = 100 * time.Millisecond
+	firstLook      = 100 * time.Millisecond
+	lastLook       = time.Second
 )
 
-// findAtRest is findServer once no such backup is under way, or it takes too long.
-func (a *API) findAtRest(r *Request, rule string) (serverRow, error) {
-	for until := time.Now().Add(backupPatience); ; {
-		row, err := a.findServer(r, rule)
-		if err != nil || row.Server.TaskState != compute.TaskBackingUpTPM || time.Now().After(until) {
-			return row, err
+// patience is how long a request waits for the end of a task before it is refused: one that nobody asked for, and those for which Nova sets no task_state,
+// so that clients send several at once (T1).
+func (a *API) patience(task compute.TaskState) time.Duration {
+	switch task {
+	case compute.TaskBackingUpTPM:
+		return backupPatience
+	case compute.TaskAttachingInterface, compute.TaskDetachingInterface:
+		return a.config.Patience
+	}
+	return 0
+}
+
+// findAtRest is findServer once such a task is over, if it alone keeps the action from beginning, or takes too long. It says whether it waited.
+func (a *API) findAtRest(r *Request, act action, began time.Time) (row serverRow, waited bool, err error) {
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		row, err = a.findServer(r, act.rule)
+		if err != nil || time.Since(began) >= a.patience(row.Server.TaskState) || !act.waitsFor(row.Server) {
+			return row, waited, err
 		}
+		waited = true
 		select {
 		case <-r.Context().Done():
-			return row, r.Context().Err()
-		case <-time.After(backupStep):
+			return row, waited, r.Context().Err()
+		case <-time.After(pause):
 		}
 	}
+}
+
+// waitsFor says whether the server's task is all that keeps the action from beginning.
+func (act action) waitsFor(s schema.Server) bool {
+	at := situation(s)
+	if act.Facts.Check(at) == nil {
+		return false
+	}
+	at.Task = compute.TaskNone
+	return act.Facts.Check(at) == nil
+}
+
+func situation(s schema.Server) compute.Situation {
+	return compute.Situation{Server: s.ID, VM: s.VMState, Task: s.TaskState, Launched: s.LaunchedAt != nil}
 }
 
 // admit refuses an action that the server's states, or what else is known at once, forbid. It gives
@@ -214,7 +245,7 @@ func mayBegin(r *Request, of compute.Facts, s schema.Server) error {
 	if err := checkLock(r, s); err != nil && !of.EvenLocked {
 		return err
 	}
-	if err := of.Check(compute.Situation{Server: s.ID, VM: s.VMState, Task: s.TaskState, Launched: s.LaunchedAt != nil}); err != nil {
+	if err := of.Check(situation(s)); err != nil {
 		return err
 	}
 	if s.Former != nil && !of.WhileMoved() {

@@ -49,6 +49,7 @@ type Config struct {
 	ShelvedOffloadTime int              // seconds that a shelved server stays on its host; compute.NeverOffload: until it is offloaded
 	ResizeToSameHost   bool             // a resize may leave the server on its host
 	ResizeWindow       int              // seconds after which a resize or migration is confirmed by itself; 0: never
+	Patience           time.Duration    // how long a request waits for the end of an interface's attachment; default 50 s
 	Origin             origin.Origin    // where clients reach it, as links say
 	Logger             *slog.Logger     // one line for each request; nil: none
 	Now                func() time.Time // the clock; default time.Now
@@ -85,6 +86,9 @@ func New(config Config) (*API, error) {
 	}
 	if config.OtherRoles == nil {
 		config.OtherRoles = []string{"member", "reader"}
+	}
+	if config.Patience <= 0 {
+		config.Patience = interfaceWait
 	}
 	if config.MaxImageDiskGB <= 0 {
 		config.MaxImageDiskGB = compute.DefaultMaxImageDiskGB

@@ -164,10 +164,15 @@ func (a *API) awaitInterface(r *Request, op compute.Operation) error {
 	return nil
 }
 
-// detachInterface takes a port from a server, once its guest has given the device up.
+// detachInterface takes a port from a server, once its guest has given the device up. Asked again meanwhile it has nothing to add (T1).
 func (a *API) detachInterface(r *Request) (any, error) {
 	id, invalid := uuid.Parse(r.Param("port"))
 	port := compute.PortID{UUID: id}
+	if invalid == nil {
+		if under, err := a.isDetaching(r, port); under || err != nil {
+			return nil, err
+		}
+	}
 	return a.act(r, action{
 		Facts: compute.InterfaceDetach.Facts, rule: ruleDetachInterface, arguments: compute.InterfaceDetachArguments{Port: port},
 		check: func(row serverRow) error {
@@ -178,6 +183,20 @@ func (a *API) detachInterface(r *Request) (any, error) {
 			return err
 		},
 	})
+}
+
+// isDetaching says whether the server's detachment of a port is under way.
+func (a *API) isDetaching(r *Request, port compute.PortID) (bool, error) {
+	row, err := a.findServer(r, ruleDetachInterface)
+	if err != nil || row.Server.TaskState != compute.TaskDetachingInterface {
+		return false, err
+	}
+	op, err := a.db.GetOperation(r.Context(), row.Server.CurrentOperation)
+	if err != nil {
+		return false, err
+	}
+	in, err := compute.InterfaceDetach.Read(op.Arguments)
+	return err == nil && in.Port == port, nil
 }
 
 // viewGroups are security groups as Nova shows them: what comes in.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/compute"
 )
 
@@ -64,8 +66,67 @@ func TestAttachAnInterface(t *testing.T) {
 	op = c.starter.ops()[len(c.starter.ops())-1]
 	require.Equal(t, compute.OpInterfaceDetach, op.Kind)
 	require.JSONEq(t, fmt.Sprintf(`{"port_id":%q}`, port), string(op.Arguments))
-	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+port.String(), "").fails(409, "conflictingRequest",
-		"Cannot 'detach_interface' instance "+id+" while it is in task_state detaching_interface")
+	ops := len(c.starter.ops())
+	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+port.String(), "").ok(202) // as Nova's, until it is gone
+	require.Len(t, c.starter.ops(), ops)
+	c.do(t, reader, "DELETE", "/servers/"+id+"/os-interface/"+port.String(), "").ok(403)
+}
+
+// T1: what comes while an interface is attached or detached waits for its turn, as many as there are; what could not begin anyway is refused at once.
+func TestT1InterfacesAreAttachedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	c, _ := setupNetwork(t)
+	id, first := c.plugged()
+	under := atomic.Int32{}
+	c.starter.ended = func(_ context.Context, op compute.Operation) (*compute.Error, error) {
+		var in compute.InterfaceAttachArguments
+		if err := json.Unmarshal(op.Arguments, &in); err != nil || under.Add(1) != 1 {
+			return nil, fmt.Errorf("%d at once: %w", under.Load(), err)
+		}
+		time.Sleep(50 * time.Millisecond)
+		c.gets(id, *in.Network.Port.ID)
+		under.Add(-1)
+		c.settle(id, compute.VMActive, compute.TaskNone)
+		return nil, nil
+	}
+	const many = 8 // more than a request tries to win a server that others change
+	ports, answers := map[string]bool{}, make(chan answer, many)
+	for range many {
+		port := uuid.NewString()
+		ports[port] = true
+		go func() { answers <- c.interfacePost(t, id, fmt.Sprintf(`{"port_id": %q}`, port), "2.1") }()
+	}
+	for range many {
+		got := <-answers
+		delete(ports, got.ok(200).get("interfaceAttachment", "port_id").(string))
+	}
+	require.Empty(t, ports, "each was told of its own")
+
+	// A detach, and what comes behind it.
+	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+first.String(), "").ok(202)
+	c.act(t, member, id, `{"os-start":null}`).fails(409, "conflictingRequest", "Cannot 'start' instance "+id+" while it is in vm_state active")
+	go func() { answers <- c.act(t, member, id, `{"os-stop":null}`) }()
+	select {
+	case got := <-answers:
+		t.Fatalf("it did not wait: %s", got.body)
+	case <-time.After(300 * time.Millisecond):
+	}
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	got := <-answers
+	got.is(202, "")
+}
+
+// T1: it waits no longer than a client does; a delete does not wait.
+func TestT1ARequestWaitsNoLongerThanItsPatience(t *testing.T) {
+	t.Parallel()
+	n := &network{now: func([]compute.Network) ([]compute.Network, error) { return nil, nil }}
+	c := setupCloud(t, func(config *api.Config) { config.Networks, config.Patience = n, time.Second })
+	id, _ := c.plugged()
+	c.settle(id, compute.VMActive, compute.TaskAttachingInterface)
+	began := time.Now()
+	c.act(t, member, id, `{"os-stop":null}`).fails(409, "conflictingRequest", "Cannot 'stop' instance "+id+" while it is in task_state attaching_interface")
+	require.GreaterOrEqual(t, time.Since(began), time.Second)
+	c.do(t, member, "DELETE", "/servers/"+id, "").ok(204)
 }
 
 // Nova's codes and texts: what can be known is refused before an operation begins.

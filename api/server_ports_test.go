@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -17,6 +18,7 @@ import (
 
 // network is a network service with one network. It notes what it is asked.
 type network struct {
+	mu     sync.Mutex
 	asked  []compute.NetworkRequest
 	refuse error
 	short  int // of how many servers it has no ports
@@ -31,7 +33,9 @@ type network struct {
 const networkID = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d002"
 
 func (n *network) Plan(_ context.Context, _ compute.Credential, in compute.NetworkRequest) ([]compute.Network, int, error) {
+	n.mu.Lock()
 	n.asked = append(n.asked, in)
+	n.mu.Unlock()
 	if n.refuse != nil {
 		return nil, 0, n.refuse
 	}
