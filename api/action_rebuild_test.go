@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -120,6 +121,7 @@ func TestRebuildRefuses(t *testing.T) {
 		"a dotted name":     {"2.90", image, `, "hostname": "a.b"`, 400, "hostname"},
 		"flavor":            {"2.90", image, `, "flavorRef": "1"`, 400, "Additional properties"},
 		"asks for too much": {"2.1", c.imageOf(map[string]string{"hw_mem_encryption": "true"}), "", 400, "cannot have here: hw_mem_encryption=true"},
+		"K15: large record": {"2.1", c.imageOf(map[string]string{"large": strings.Repeat("x", 65<<10)}), "", 400, "65 KiB of properties and tags; a server keeps 64 KiB at most"},
 		"no such TPM":       {"2.90", c.imageOf(map[string]string{"hw_tpm_version": "3"}), "", 400, "Invalid TPM version"},
 		"no such host":      {"2.90", c.imageOf(map[string]string{"trait:CUSTOM_GOLD": "required"}), "", 409, "lacks trait CUSTOM_GOLD"},
 		"a format too new":  {"2.90", c.imageOf(map[string]string{"hw_ephemeral_encryption": "true", "hw_ephemeral_encryption_format": "luksv2"}), "", 409, "lacks trait COMPUTE_EPHEMERAL_ENCRYPTION_LUKSV2"},

@@ -73,7 +73,7 @@ func (a *API) rescueImage(r *Request, s schema.Server, ref *uuid.UUID) (compute.
 		case img.Status != "active":
 			return img, fault.BadRequest("Image %s is not active.", img.ID)
 		}
-		if err := compute.CheckImageAsks(img); err != nil { // the server's own image was looked at before
+		if err := compute.CheckImage(img); err != nil { // the server's own image was looked at before
 			return img, err
 		}
 	}

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -73,6 +74,7 @@ func TestRescueRefuses(t *testing.T) {
 	queued := c.addImage(func(img *compute.Image) { img.Status = "queued" })
 	vmdk := c.addImage(func(img *compute.Image) { img.DiskFormat = "vmdk" })
 	odd := c.addImage(func(img *compute.Image) { img.Properties["os_encrypt_key_id"] = "x" })
+	large := c.addImage(func(img *compute.Image) { img.Properties["large"] = strings.Repeat("x", 65<<10) })
 	with := func(image string) string { return `{"rescue": {"rescue_image_ref": "` + image + `"}}` }
 	for name, v := range map[string]struct {
 		id, body string
@@ -84,6 +86,7 @@ func TestRescueRefuses(t *testing.T) {
 		"no data":          {id, with(queued), 400, "Image " + queued + " is not active."},
 		"a strange format": {id, with(vmdk), 400, "has the disk format 'vmdk'"},
 		"no key":           {id, with(odd), 400, "invalid os_encrypt_key_id"},
+		"K15: too large":   {id, with(large), 400, "65 KiB of properties and tags; a server keeps 64 KiB at most"},
 		"no uuid":          {id, with("x"), 400, "rescue_image_ref"},
 		"a key too many":   {id, `{"rescue": {"image": "x"}}`, 400, "Additional properties are not allowed"},
 		"text":             {id, `{"rescue": "now"}`, 400, "rescue"},

@@ -92,6 +92,8 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"Image tiny asks for what servers cannot have here: hw_mem_encryption=true."},
 		{"K6: another processor", more{"imageRef": property("hw_architecture", "aarch64")}, "2.90", 400, "badRequest",
 			"Image tiny asks for what servers cannot have here: hw_architecture=aarch64."},
+		{"K15: more properties than a server keeps", more{"imageRef": property("large", strings.Repeat("x", 2700<<10))}, "2.90", 400, "badRequest",
+			"Image tiny has 2700 KiB of properties and tags; a server keeps 64 KiB at most."},
 		{"unknown firmware", more{"imageRef": property("hw_firmware_type", "efi")}, "2.90", 400, "badRequest",
 			"Image tiny has an invalid hw_firmware_type property. Invalid firmware type 'efi'. Allowed values: bios, uefi."},
 		{"unknown machine type", more{"imageRef": property("hw_machine_type", "virt")}, "2.90", 400, "badRequest",

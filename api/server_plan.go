@@ -89,10 +89,10 @@ func (a *API) decide(p *serverPlan) error {
 
 // decide asks the rules of flavor and image (EE-01 … EE-06, EE-13, EE-14, TPM-03 … TPM-07).
 func (p *serverPlan) decide() (err error) {
-	if err = compute.CheckImageFits(p.flavor, p.image); err != nil {
+	if err = compute.CheckImage(p.image); err != nil {
 		return err
 	}
-	if err = compute.CheckImageAsks(p.image); err != nil {
+	if err = compute.CheckImageFits(p.flavor, p.image); err != nil {
 		return err
 	}
 	if err = compute.CheckFirmware(p.flavor, p.image); err != nil {

@@ -67,10 +67,10 @@ func (s Server) RebuiltAs(op OperationID, in RebuildArguments, host DiskFormat) 
 	if err := s.CheckNotRescued(); err != nil {
 		return Server{}, err
 	}
-	if err := CheckImageFits(s.Flavor, in.Image); err != nil {
+	if err := CheckImage(in.Image); err != nil {
 		return Server{}, err
 	}
-	if err := CheckImageAsks(in.Image); err != nil {
+	if err := CheckImageFits(s.Flavor, in.Image); err != nil {
 		return Server{}, err
 	}
 	if err := CheckFirmware(s.Flavor, in.Image); err != nil {

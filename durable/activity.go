@@ -111,8 +111,13 @@ func (f Future[Out]) Result(ctx workflow.Context) (Out, error) {
 	return out, err
 }
 
-// Start starts a call.
+// Start starts a call. One whose input is too large fails at once (fits).
 func (a Activity[In, Out]) Start(ctx workflow.Context, in In) Future[Out] {
+	if err := fits("input", a.Name, in); err != nil {
+		refused, set := workflow.NewFuture(ctx)
+		set.SetError(err)
+		return Future[Out]{refused}
+	}
 	if a.Queue == RecordQueue {
 		// A cancel does not reach it: a write that was cut off might still happen, after
 		// the undo that answers it.

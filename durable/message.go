@@ -111,7 +111,13 @@ func register[In, Out any](r Registry, name string, do func(context.Context, In)
 			return message[Out]{}, compute.Errorf(compute.Forbidden, "the order is %w", errNotAuthentic)
 		}
 		out, err := do(ctx, in.Body)
-		return message[Out]{Body: out, call: own.result()}, err
+		if err == nil {
+			err = fits("result", name, out)
+		}
+		if err != nil {
+			return message[Out]{}, err
+		}
+		return message[Out]{Body: out, call: own.result()}, nil
 	}, activity.RegisterOptions{Name: name})
 }
 

@@ -22,7 +22,10 @@ type OldBackup struct {
 	TakeKey bool `json:"take_key"`
 }
 
-// OldBackupsResult lists them, the oldest first.
+// oldBackupsAtOnce is how many backups one more makes go: whoever marks thousands of images as backups sees them go in parts.
+const oldBackupsAtOnce = 200
+
+// OldBackupsResult lists them, the oldest first, and at most oldBackupsAtOnce.
 type OldBackupsResult struct {
 	Images []OldBackup `json:"images"`
 }
@@ -50,7 +53,7 @@ func (a *Activities) OldBackups(ctx context.Context, in OldBackupsInput) (OldBac
 		return a.CreatedAt.Compare(b.CreatedAt)
 	})
 	var out OldBackupsResult
-	for _, img := range kept[:max(0, len(kept)-in.Backup.Rotation)] {
+	for _, img := range kept[:min(max(0, len(kept)-in.Backup.Rotation), oldBackupsAtOnce)] {
 		out.Images = append(out.Images, OldBackup{img.ID, img.KeyGoes()})
 	}
 	return out, nil

@@ -99,8 +99,14 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	if in.Server == (compute.ServerID{}) {
 		return out, nil
 	}
-	if out.Server, err = schema.LoadServer(ctx, q, in.Server); err != nil || out.Server.Host == nil {
+	if out.Server, err = schema.LoadServer(ctx, q, in.Server); err != nil {
 		return out, err
+	}
+	if op.Kind == compute.OpDelete { // it needs nothing that a tenant can make large (K15)
+		out.Server.Image.Properties, out.Server.Image.Tags = nil, nil
+	}
+	if out.Server.Host == nil {
+		return out, nil
 	}
 	out.BacksUpTPM = a.TPMBackupInterval > 0 && out.Server.TPM != nil
 	host, err := q.ClaimedHost(ctx, *out.Server.Host)

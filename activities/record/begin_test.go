@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,23 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	require.Nil(t, got.Server.Disks[0].Secret)
 	require.Nil(t, got.Server.Disks[0].BackingSecret)
 	require.Nil(t, got.Server.TPM.Secret)
+}
+
+// K15: a delete needs nothing of what a tenant can make large, whatever the server's record has.
+func TestK15ADeleteDoesWithoutTheImagesProperties(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	in := b.server(compute.OpDelete)
+	large := map[string]string{"a": strings.Repeat("<", 1<<20)}
+	b.Exec(`UPDATE servers SET image = image || jsonb_build_object('properties', $2::jsonb, 'tags', '["t"]'::jsonb) WHERE id = $1`, in.Server, large)
+	got, err := b.Begin(b.ctx, in)
+	require.NoError(t, err)
+	require.Empty(t, got.Server.Image.Properties)
+	require.Empty(t, got.Server.Image.Tags)
+
+	got, err = b.Begin(b.ctx, b.supersede(in, compute.OpReboot, compute.RebootArguments{}))
+	require.NoError(t, err)
+	require.Equal(t, large, got.Server.Image.Properties, "another operation has them all")
 }
 
 func TestBeginKeepsOutWhoLostTheServer(t *testing.T) {

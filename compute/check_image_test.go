@@ -33,7 +33,7 @@ func TestK6AnImageGetsWhatItAsksForOrIsRefused(t *testing.T) {
 		"os_distro":                  {[]string{"debian"}, nil, nil},
 	} {
 		check := func(value string) error {
-			return compute.CheckImageAsks(compute.Image{Name: "odd", Properties: map[string]string{property: value, "a": "b"}})
+			return compute.CheckImage(compute.Image{Name: "odd", Properties: map[string]string{property: value, "a": "b"}})
 		}
 		for _, value := range values.taken {
 			require.NoError(t, check(value), "%s=%s", property, value)

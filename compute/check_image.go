@@ -60,10 +60,25 @@ func spelled(property, value string) string {
 // numaProperty is of those that say which CPUs and how much memory a node has.
 var numaProperty = regexp.MustCompile(`\Ahw_numa_(cpus|mem)\.\d+\z`)
 
-// CheckImageAsks refuses an image that asks for what servers cannot have here, or whose properties cannot be understood. An empty value counts as
-// nothing. Invalid.
-func CheckImageAsks(img Image) error {
-	for _, property := range sorted(img.Properties) {
+// mostImageText is how many bytes the properties and tags of a server's image may have: those of 128 properties whose names and values have 255 each, which is
+// what Nova keeps. They are in the server's record, and so in inputs and results of activities (K15).
+const mostImageText = 64 << 10
+
+// CheckImage refuses an image that asks for what servers cannot have here, whose properties cannot be understood, or that has more of them than a
+// server keeps. An empty value counts as nothing. Invalid.
+func CheckImage(img Image) error {
+	properties := sorted(img.Properties)
+	text := 0
+	for _, tag := range img.Tags {
+		text += len(tag)
+	}
+	for _, property := range properties {
+		text += len(property) + len(img.Properties[property])
+	}
+	if text > mostImageText {
+		return Errorf(Invalid, "Image %s has %d KiB of properties and tags; a server keeps %d KiB at most.", img.Name, text>>10, mostImageText>>10)
+	}
+	for _, property := range properties {
 		value := img.Properties[property]
 		spec, known := imageAsks[property]
 		switch {

@@ -1,0 +1,87 @@
+package workflows_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+
+	"strongroom/compute"
+	"strongroom/durable"
+)
+
+// wide are as many properties as an image may have, of what takes most of JSON.
+func wide(t *testing.T) map[string]string {
+	out := map[string]string{}
+	for i := range 128 {
+		out[strings.Repeat("<", 252)+fmt.Sprintf("%03d", i)] = strings.Repeat("<", 255)
+	}
+	require.NoError(t, compute.CheckImage(compute.Image{Properties: out}))
+	out["one"] = strings.Repeat("<", 300)
+	require.Error(t, compute.CheckImage(compute.Image{Properties: out}), "there could be more")
+	delete(out, "one")
+	return out
+}
+
+// largest is a converter that notes how large the largest payload was.
+type largest struct {
+	converter.DataConverter
+	bytes atomic.Int64
+}
+
+// ToPayloads implements converter.DataConverter.
+func (l *largest) ToPayloads(values ...any) (*commonpb.Payloads, error) {
+	out, err := l.DataConverter.ToPayloads(values...)
+	for _, p := range out.GetPayloads() {
+		l.bytes.Store(max(l.bytes.Load(), int64(len(p.GetData()))))
+	}
+	return out, err
+}
+
+// K15: each kind of operation ends well where all that its tenant chooses is as large as it may be.
+func TestK15TheLargestServerGoesThroughTemporal(t *testing.T) {
+	t.Parallel()
+	seen, large := map[compute.OperationKind]bool{}, wide(t)
+	for _, name := range slices.Sorted(maps.Keys(subjects)) {
+		s := subjects[name]
+		if seen[s.kind] {
+			continue
+		}
+		seen[s.kind] = true
+		t.Run(name, func(t *testing.T) {
+			b := s.setup(t)
+			with := func(img compute.Image) compute.Image {
+				img.Properties = maps.Clone(img.Properties)
+				if img.Properties == nil {
+					img.Properties = map[string]string{}
+				}
+				maps.Copy(img.Properties, large)
+				return img
+			}
+			b.row.server.Image = with(b.row.server.Image)
+			switch in := s.arguments.(type) {
+			case compute.RebuildRequest:
+				in.Image = with(in.Image)
+				s.arguments = in
+			case compute.RescueArguments:
+				in.Image = with(in.Image)
+				s.arguments = in
+			case compute.SnapshotArguments:
+				in.Metadata = large
+				s.arguments = in
+			}
+			sizes := &largest{DataConverter: converter.GetDefaultDataConverter()}
+			require.NoError(t, b.run(s.kind, b.accept(s.kind, s.task, s.arguments), func(env *testsuite.TestWorkflowEnvironment) { env.SetDataConverter(sizes) }))
+			require.Greater(t, sizes.bytes.Load(), int64(300<<10), "the record of the image is nowhere")
+			require.LessOrEqual(t, sizes.bytes.Load(), int64(durable.MostBytes))
+			t.Log(s.kind, sizes.bytes.Load()>>10, "KiB")
+		})
+	}
+}
