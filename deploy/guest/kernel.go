@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -74,27 +76,64 @@ var dependency = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-\S+)`)
 
 // download unpacks the newest cloud kernel's package into a folder that appears whole.
 func download(ctx context.Context, folder string) error {
-	cache := exec.CommandContext(ctx, "apt-cache", "depends", metapackage)
+	return withLists(ctx, func(options ...string) error {
+		name, err := newest(ctx, options...)
+		if err != nil {
+			return err
+		}
+		return unpackWith(ctx, folder, options, name)
+	})
+}
+
+// withLists does what needs apt's lists; where it fails with the machine's, which are old or were removed, with new ones that are its own.
+func withLists(ctx context.Context, do func(options ...string) error) error {
+	old := do()
+	if old == nil || ctx.Err() != nil {
+		return old
+	}
+	lists, err := os.MkdirTemp("", "strongroom-lists-")
+	if err != nil {
+		return fmt.Errorf("guest: %w", err)
+	}
+	defer os.RemoveAll(lists)
+	options := []string{"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="}
+	err = run(exec.CommandContext(ctx, "apt-get", append([]string{"update", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=4"}, options...)...))
+	if err == nil {
+		err = do(options...)
+	}
+	if err != nil {
+		return errors.Join(old, err)
+	}
+	return nil
+}
+
+// newest names the package that the metapackage depends on.
+func newest(ctx context.Context, options ...string) (string, error) {
+	cache := exec.CommandContext(ctx, "apt-cache", append(options, "depends", metapackage)...)
 	cache.Env = append(os.Environ(), "LC_ALL=C", "LANGUAGE=") // dependency is English
 	out, err := cache.Output()
 	if err != nil {
-		return fmt.Errorf("guest: apt-cache: %w", err)
+		return "", fmt.Errorf("guest: apt-cache: %w", err)
 	}
 	found := dependency.FindSubmatch(out)
 	if found == nil {
-		return fmt.Errorf("guest: apt knows no package %s: run apt-get update", metapackage)
+		return "", fmt.Errorf("guest: apt knows no package %s", metapackage)
 	}
-	return unpack(ctx, folder, string(found[1]))
+	return string(found[1]), nil
 }
 
 // unpack downloads packages of Debian and unpacks them into a folder that appears whole.
 func unpack(ctx context.Context, folder string, names ...string) error {
+	return withLists(ctx, func(options ...string) error { return unpackWith(ctx, folder, options, names...) })
+}
+
+func unpackWith(ctx context.Context, folder string, options []string, names ...string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(folder), "packages-")
 	if err != nil {
 		return fmt.Errorf("guest: %w", err)
 	}
 	defer os.RemoveAll(temp)
-	get := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=4"}, names...)...)
+	get := exec.CommandContext(ctx, "apt-get", slices.Concat([]string{"download", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=4"}, options, names)...)
 	get.Dir = temp
 	if err := run(get); err != nil {
 		return err
