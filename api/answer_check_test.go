@@ -159,6 +159,10 @@ func (b *bundle) check(as who, r *http.Request, body string, w *httptest.Respons
 	if path == "/v3" || strings.HasPrefix(path, "/v3/") || strings.HasPrefix(path, "/volume") {
 		return nil // checked in api/volume
 	}
+	method := r.Method
+	if method == http.MethodHead { // it is answered as GET, and net/http leaves the body out
+		method = http.MethodGet
+	}
 	spoken, headers := microversion.Default, map[string]string{}
 	if root == "/v2.1" {
 		if said, err := microversion.Negotiate(r.Header); err == nil {
@@ -181,16 +185,13 @@ func (b *bundle) check(as who, r *http.Request, body string, w *httptest.Respons
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
 			return fmt.Errorf("content type %q", w.Header().Get("Content-Type"))
 		}
-		if r.Method == http.MethodHead {
-			return nil
-		}
 		return answertest.Fault(w.Code, w.Header(), got)
 	}
 	below, found := strings.CutPrefix(path, root+"/")
 	if !found || below == "" {
 		return versionAnswer(path, w.Code).Check(got)
 	}
-	route, ok := b.routeOf(r.Method, below, body, spoken.Compute)
+	route, ok := b.routeOf(method, below, body, spoken.Compute)
 	if !ok {
 		return fmt.Errorf("%s %s is no route, and was answered %d", r.Method, path, w.Code)
 	}

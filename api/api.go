@@ -67,6 +67,7 @@ type API struct {
 	searches  chan struct{} // as many as may run at once
 	named     *groupNames
 	turns     turns
+	health    health
 
 	searchTurns turns
 	keyTurns    turns
@@ -163,8 +164,13 @@ func New(config Config) (*API, error) {
 // request may come any more.
 func (a *API) Wait(ctx context.Context) { a.outbox.Wait(ctx) }
 
-// ServeHTTP answers a request.
+// ServeHTTP answers a request. HEAD is answered as GET, and net/http leaves the body out (K2).
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		get := *r
+		get.Method = http.MethodGet
+		r = &get
+	}
 	if volume.Owns(urlpath.Written(r)) {
 		a.volume.ServeHTTP(w, r)
 		return
@@ -184,6 +190,7 @@ func (a *API) build(routes []*endpoint) *echo.Echo {
 	for _, path := range []string{"/", "/v2", "/v2.1"} {
 		e.GET(path, a.discover)
 	}
+	e.GET(pathHealth, a.healthcheck)
 	for _, root := range []string{rootV21, rootV2} {
 		for _, route := range routes {
 			handler := a.dispatch(route)

@@ -140,6 +140,9 @@ func (a *API) log(c echo.Context, s *state, start time.Time) {
 		attributes = append(attributes, slog.String("project_id", s.token.ProjectScopeUUID()), slog.String("user_id", s.token.UserUUID()))
 	}
 	level := slog.LevelInfo
+	if in.URL.Path == pathHealth && out.Status == http.StatusOK {
+		level = slog.LevelDebug // a balancer asks all the time
+	}
 	if out.Status >= http.StatusInternalServerError && out.Status != http.StatusNotImplemented { // that is a refusal, and no failure
 		level = slog.LevelError
 		attributes = append(attributes, slog.String("error", why(s.failure)))

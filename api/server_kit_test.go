@@ -27,6 +27,22 @@ type starter struct {
 	record    func(context.Context, compute.Operation) (*compute.Error, error)
 	ended     func(context.Context, compute.Operation) (*compute.Error, error)
 	progress  *compute.Progress // of each operation that runs; nil: none told
+	health    error
+	looks     int // how often it was asked how it is
+}
+
+// Health is what a test says.
+func (s *starter) Health(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	return s.health
+}
+
+func (s *starter) unwell(health error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health, s.looks = health, 0
 }
 
 // Progress is what a test says.

@@ -47,6 +47,8 @@ func (settler) Progress(context.Context, compute.Operation) (compute.Progress, b
 	return compute.Progress{}, false, nil
 }
 
+func (settler) Health(context.Context) error { return nil }
+
 func (settler) PortPlugged(context.Context, compute.ServerID) error { return nil }
 
 func (settler) ImageRecord(context.Context, compute.Operation) (*compute.Error, error) {

@@ -10,6 +10,8 @@ import (
 // Operations starts the workflows of operations and waits for them; durable.Starter is one.
 type Operations interface {
 	outbox.Starter
+	// Health fails while Temporal does not answer.
+	Health(ctx context.Context) error
 	// ImageRecord waits until op has made the record of its image. failure says why it
 	// ended without one. Unavailable: ctx ended before either was known.
 	ImageRecord(ctx context.Context, op compute.Operation) (failure *compute.Error, err error)

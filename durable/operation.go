@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -44,6 +45,12 @@ func WorkflowType(kind compute.OperationKind) string { return string(kind) }
 
 // Starter starts the workflows of committed operations.
 type Starter struct{ Client client.Client }
+
+// Health fails while Temporal does not answer.
+func (s Starter) Health(ctx context.Context) error {
+	_, err := s.Client.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+	return err
+}
 
 // Start starts op's workflow. Starting one that runs already is a success.
 // Conflict: another operation has the lock; since the record let op pass,

@@ -72,6 +72,11 @@ func (o Origin) Of(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
+	if host == "" { // HTTP/1.0: the address that it came to (K2)
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			host = local.String()
+		}
+	}
 	if o.trusts(r.RemoteAddr) {
 		said := o.said(r.Header)
 		if said.scheme == "http" || said.scheme == "https" {

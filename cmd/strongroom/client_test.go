@@ -95,6 +95,8 @@ func (r *runner) Progress(_ context.Context, op compute.Operation) (compute.Prog
 	return compute.Progress{Phase: "download", Done: int64(r.looks) << 20, Total: 4 << 20}, true, nil
 }
 
+func (*runner) Health(context.Context) error { return nil }
+
 func (*runner) PortPlugged(context.Context, compute.ServerID) error { return nil }
 
 func (*runner) ImageRecord(context.Context, compute.Operation) (*compute.Error, error) {
