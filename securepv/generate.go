@@ -113,6 +113,7 @@ type document struct {
 	separator []byte
 	text      []byte
 	root      *yaml.Node // nil where there is nothing but comments
+	json      bool       // it is JSON, and stays that
 	changed   bool
 }
 
@@ -139,7 +140,12 @@ func parse(f File) (docs []*document, err error) {
 	return docs, errors.Join(problems...)
 }
 
-func (d *document) parse() error {
+func (d *document) parse() (err error) {
+	if isJSON(d.text) {
+		d.json = true
+		d.root, err = fromJSON(d.text)
+		return err
+	}
 	var root yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
 	switch err := decoder.Decode(&root); {
@@ -249,6 +255,9 @@ func (d *document) generate(o Options, claims claims, warnings []string) ([]stri
 func (d *document) encode() ([]byte, error) {
 	if d.root == nil {
 		return d.text, nil
+	}
+	if d.json {
+		return toJSON(d.root, d.text)
 	}
 	return yaml.MarshalWithOptions(d.root, &yaml.EncoderOptions{SeqIndent: yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(string(d.text)))})
 }

@@ -2,6 +2,7 @@ package securepv_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"os/exec"
@@ -463,4 +464,59 @@ func TestPV02ClaimTemplates(t *testing.T) {
 	refused(t, string(bytes.Replace(text, []byte("volumeMode: Block"), []byte("volumeMode: Filesystem"), 1)), "volumeClaimTemplates: data: spec.volumeMode must be Block")
 	refused(t, string(bytes.Replace(text, []byte(`"data:state"`), []byte(`"other:data"`), 1)), `device "other" not found`)
 	refused(t, string(bytes.Replace(text, []byte("kind: StatefulSet"), []byte("kind: Deployment"), 1)), `device "data" not found`)
+}
+
+// K31: what is JSON stays JSON, in its order and with its lines; generated twice it is the same.
+func TestK31JSONStaysJSON(t *testing.T) {
+	t.Parallel()
+	const text = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","annotations":{"contrast.edgeless.systems/secure-pv":"data:state","note":"<b>\ud83d\ude00 \u0001"}},` +
+		`"spec":{"terminationGracePeriodSeconds":1e1,"hostNetwork":false,"containers":[{"name":"a","image":"i","command":[],"env":null}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"c"}}]}}`
+	for name, in := range map[string]string{"one line": text, "one line and its end": text + "\n", "lines": inLines(t, text, "  "), "tabs": inLines(t, text, "\t") + "\n"} {
+		got, err := securepv.Generate([]securepv.File{{Name: "pod.json", Text: []byte(in)}}, options)
+		require.NoError(t, err)
+		out := string(got[0].Text)
+		require.True(t, json.Valid(got[0].Text), out)
+		require.Contains(t, out, `"contrast-initializer"`)
+		require.Equal(t, strings.HasSuffix(in, "\n"), strings.HasSuffix(out, "\n"), name)
+		require.Equal(t, strings.Contains(in, "\n  \"kind\": \"Pod\","), strings.Contains(out, "\n  \"kind\": \"Pod\","), name)
+		require.Equal(t, strings.Contains(in, "\n\t\"kind\""), strings.Contains(out, "\n\t\"kind\""), name)
+		require.Regexp(t, `(?s)"terminationGracePeriodSeconds": ?1e1,.*"hostNetwork": ?false,.*"containers".*"env": ?null`, out)
+		require.Contains(t, out, "<b>\U0001F600 \\u0001")
+		again, err := securepv.Generate([]securepv.File{{Name: "pod.json", Text: got[0].Text}}, options)
+		require.NoError(t, err)
+		require.Equal(t, out, string(again[0].Text))
+		yes, err := yaml.JSONToYAML([]byte(strings.ReplaceAll(in, `\ud83d\ude00`, "\U0001F600")))
+		require.NoError(t, err)
+		same, err := securepv.Generate([]securepv.File{{Name: "pod.yaml", Text: yes}}, options)
+		require.NoError(t, err)
+		asJSON, err := yaml.YAMLToJSON(same[0].Text)
+		require.NoError(t, err)
+		require.JSONEq(t, string(asJSON), out, "it is what becomes of the same in YAML")
+	}
+}
+
+func inLines(t *testing.T, text, by string) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, json.Indent(&out, []byte(text), "", by))
+	return out.String()
+}
+
+// K11: what a container has at the place of the secrets is refused by name, and a mount of its own is never taken away.
+func TestK11MountsOfItsOwnStay(t *testing.T) {
+	t.Parallel()
+	with := func(mounts string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: app}\nspec:\n  containers:\n  - name: app\n    image: i\n    volumeMounts: [" + mounts + "]\n" +
+			"  volumes:\n  - {name: cfg, emptyDir: {}}\n"
+	}
+	for _, at := range []string{"/contrast", "/contrast/", "//contrast/."} {
+		_, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(with("{name: cfg, mountPath: " + at + "}"))}}, options)
+		require.EqualError(t, err, `app.yaml: document 1, Pod "app": container "app" has "cfg" mounted at /contrast, where the initializer's secrets go: mount it elsewhere`)
+	}
+	text := with("{name: contrast-secrets, mountPath: /etc/secrets, readOnly: true}, {name: cfg, mountPath: /contrast/more}")
+	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, options)
+	require.NoError(t, err)
+	for _, mount := range []string{"mountPath: /etc/secrets", "mountPath: /contrast/more", "mountPath: /contrast}"} {
+		require.Contains(t, strings.ReplaceAll(string(got[0].Text), "/contrast\n", "/contrast}\n"), mount)
+	}
 }

@@ -2,6 +2,7 @@ package securepv
 
 import (
 	"fmt"
+	"path"
 	"slices"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -225,8 +226,12 @@ func (w *workload) addInitializer(initializer *yaml.Node) error {
 		if err != nil {
 			return fmt.Errorf("container %q: %w", text(c, "name"), err)
 		}
-		if m := named(mounts, secretsVolume); m == nil || text(m, "mountPath") != secretsPath {
-			setList(c, "volumeMounts", replace(mounts, node(volumeMount{Name: secretsVolume, MountPath: secretsPath})))
+		at := slices.IndexFunc(mounts, func(m *yaml.Node) bool { return path.Clean(text(m, "mountPath")) == secretsPath })
+		switch {
+		case at < 0: // mounts of its own stay, also of this volume elsewhere
+			setList(c, "volumeMounts", append(slices.Clone(mounts), node(volumeMount{Name: secretsVolume, MountPath: secretsPath})))
+		case text(mounts[at], "name") != secretsVolume: // Kubernetes takes no two mounts at one path
+			return fmt.Errorf("container %q has %q mounted at %s, where the initializer's secrets go: mount it elsewhere", text(c, "name"), text(mounts[at], "name"), secretsPath)
 		}
 	}
 	inits, err := list(w.pod, "initContainers")

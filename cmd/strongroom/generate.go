@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/google/renameio/v2"
@@ -17,7 +18,7 @@ import (
 )
 
 type generateCommand struct {
-	Files           []string `arg:"" name:"file" help:"Files of Kubernetes YAML, folders of such files, or - for standard input."`
+	Files           []string `arg:"" name:"file" help:"Files of Kubernetes YAML or JSON, folders of such files, or - for standard input."`
 	InPlace         bool     `short:"i" xor:"to" help:"Write each file back where it is."`
 	Diff            bool     `xor:"to" help:"Show what would change, as diff -u does, and change nothing."`
 	Out             string   `short:"o" xor:"to" placeholder:"FILE" help:"Write everything into one file instead of standard output."`
@@ -66,7 +67,7 @@ wrong, and nothing was written, or a file could not be.`
 func (c generateCommand) Run(*run) error { return c.run(os.Stdin, os.Stdout, os.Stderr) }
 
 func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
-	files, err := c.read(in)
+	files, err := c.read(in, messages)
 	if err != nil {
 		return exit{err, codeRefused}
 	}
@@ -124,8 +125,8 @@ func (c *generateCommand) chooseImage() error {
 
 const standardInput = "-"
 
-// read reads all that is named, each file once.
-func (c generateCommand) read(in io.Reader) ([]securepv.File, error) {
+// read reads all that is named, each file once. What it leaves out of a folder is told.
+func (c generateCommand) read(in io.Reader, messages io.Writer) ([]securepv.File, error) {
 	var names []string
 	for _, name := range c.Files {
 		if name == standardInput {
@@ -135,9 +136,12 @@ func (c generateCommand) read(in io.Reader) ([]securepv.File, error) {
 			names = append(names, name)
 			continue
 		}
-		found, err := yamlFiles(name)
+		found, left, err := manifests(name)
 		if err != nil {
 			return nil, err
+		}
+		for _, l := range left {
+			_, _ = fmt.Fprintln(messages, "warning: "+l)
 		}
 		names = append(names, found...)
 	}
@@ -162,26 +166,47 @@ func readInput(name string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// yamlFiles gives a file itself, and of a folder all files of YAML in and below it.
-func yamlFiles(name string) ([]string, error) {
+// kinds are the ends of names of files that kubectl takes from a folder.
+var kinds = []string{".json", ".yaml", ".yml"}
+
+// manifests gives a file itself, and of a folder what kubectl would take of it and of the folders in it, links to files among it (K10). left says what
+// else is there.
+func manifests(name string) (found, left []string, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.IsDir() {
-		return []string{filepath.Clean(name)}, nil
+		return []string{filepath.Clean(name)}, nil, nil
 	}
-	var found []string
 	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
-		if ext := filepath.Ext(path); err == nil && e.Type().IsRegular() && (ext == ".yaml" || ext == ".yml") {
-			found = append(found, path)
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != name && strings.HasPrefix(e.Name(), "."):
+			left = append(left, path+": left out: a hidden folder")
+			return fs.SkipDir
+		case e.IsDir():
+			return nil
+		case !slices.Contains(kinds, filepath.Ext(path)):
+			left = append(left, path+": left out: its name does not end in "+strings.Join(kinds, ", "))
+			return nil
 		}
-		return err
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return err
+		case info.Mode().IsRegular():
+			found = append(found, path)
+		default:
+			left = append(left, path+": left out: no file")
+		}
+		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s: no file there ends in .yaml or .yml", name)
+		err = fmt.Errorf("%s: no file there ends in %s", name, strings.Join(kinds, ", "))
 	}
-	return found, err
+	return found, left, err
 }
 
 // joined is all results as one stream of documents.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,4 +141,38 @@ func TestPV07PublishedImage(t *testing.T) {
 	_, err = generate(generateCommand{Secret: "shop"})
 	require.ErrorContains(t, err, "--secret: \"shop\": say which Secret")
 	require.Equal(t, codeRefused, exitCode(err))
+}
+
+// K10: of a folder, what kubectl takes of one, links to files among it; what else is there is told.
+func TestK10GenerateOfAFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"all/a.json": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"json"},"spec":{"containers":[{"name":"a","image":"i"}]}}`, "all/b.yaml": onePod, "all/in/c.yml": onePod,
+		"all/D.YAML": onePod, "all/notes.txt": "x", "all/.git/config.yaml": onePod, "elsewhere": onePod, "none/x.txt": "x",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(at(name)), 0o755))
+		require.NoError(t, os.WriteFile(at(name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Symlink(at("elsewhere"), at("all/link.yaml")))
+	require.NoError(t, os.Symlink(at("none"), at("all/folder.yaml")))
+	var out, messages bytes.Buffer
+	require.NoError(t, generateCommand{Files: []string{at("all")}, Image: "i"}.run(strings.NewReader(""), &out, &messages))
+	require.Equal(t, 4, strings.Count(out.String(), "contrast-initializer"), out.String())
+	require.Equal(t, strings.Join([]string{
+		"warning: " + at("all/.git") + ": left out: a hidden folder",
+		"warning: " + at("all/D.YAML") + ": left out: its name does not end in .json, .yaml, .yml",
+		"warning: " + at("all/folder.yaml") + ": left out: no file",
+		"warning: " + at("all/notes.txt") + ": left out: its name does not end in .json, .yaml, .yml",
+	}, "\n")+"\n", messages.String())
+	err := generateCommand{Files: []string{at("none")}, Image: "i"}.run(strings.NewReader(""), &out, &messages)
+	require.EqualError(t, err, at("none")+": no file there ends in .json, .yaml, .yml")
+	require.Equal(t, codeRefused, exitCode(err))
+
+	// A file of JSON is JSON in place, too.
+	require.NoError(t, generateCommand{Files: []string{at("all/a.json")}, Image: "i", InPlace: true}.run(strings.NewReader(""), &out, &messages))
+	text, err := os.ReadFile(at("all/a.json"))
+	require.NoError(t, err)
+	require.True(t, json.Valid(text), string(text))
 }
