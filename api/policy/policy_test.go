@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	goslo "github.com/databus23/goslo.policy"
@@ -81,4 +83,63 @@ func TestReferenceToARuleWithColons(t *testing.T) {
 	require.True(t, enforcer.Enforce("os:a:b", goslo.Context{Roles: []string{"boss"}}))
 	require.False(t, enforcer.Enforce("os:a:c", goslo.Context{Roles: []string{"boss"}}))
 	require.True(t, enforcer.Enforce("os:a:c", goslo.Context{}))
+}
+
+// K5: policy files of Nova's clouds mean here what they mean there.
+func TestK5PolicyFilesOfNova(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+	write(`
+"admin_api": "is_admin:True"
+"os_compute_api:a": "rule:admin_api"
+"os_compute_api:b": "is_admin:True or project_id:%(project_id)s"
+"os_compute_api:c": "rule:project_member_api"
+"os_compute_api:d": "rule:project_reader_api"
+"os_compute_api:e": "rule:system_reader_api"
+"os_compute_api:f": "rule:project_manager_or_admin"
+"os_compute_api:g": "is_admin:False and project_id:%(project_id)s"
+`)
+	merged, err := policy.Merge()
+	require.NoError(t, err)
+	passed := func(rules policy.Rules, role, project string) (passed string) {
+		e, err := rules.Enforcer()
+		require.NoError(t, err)
+		for _, rule := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			if e.Enforce("os_compute_api:"+rule, goslo.Context{
+				Auth: map[string]string{"project_id": "p", "user_id": "u"}, Roles: []string{role}, Request: map[string]string{"project_id": project},
+			}) {
+				passed += rule
+			}
+		}
+		return passed
+	}
+	rules, err := merged.Override(file)
+	require.NoError(t, err)
+	for _, c := range []struct{ role, own, others string }{
+		{"admin", "abcdf", "abf"}, {"manager", "bfg", ""}, {"member", "bcdg", ""}, {"reader", "bdg", ""}, {"", "bg", ""},
+	} {
+		require.Equal(t, c.own, passed(rules, c.role, "p"), c.role)
+		require.Equal(t, c.others, passed(rules, c.role, "other"), c.role)
+	}
+
+	// Who an administrator is, the file may say, too.
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	write(string(text) + `"context_is_admin": "role:operator or is_admin:True"`)
+	rules, err = merged.Override(file)
+	require.NoError(t, err)
+	require.Equal(t, "abf", passed(rules, "operator", "other"))
+	require.Equal(t, "bcdfg", passed(rules, "admin", "p"), "no more one of other projects")
+
+	for text, want := range map[string]string{
+		`"os_compute_api:a": "rule:project_membr"`: "rule os_compute_api:a refers to rule project_membr, which does not exist; there are admin_api, admin_or_owner, context_is_admin, ",
+		`"context_is_admin": "rule:admin_api"`:     "rule context_is_admin refers to itself: context_is_admin, which refers to admin_api, which refers to context_is_admin",
+		`{"a": "rule:b", "b": "not rule:a"}`:       "rule a refers to itself: a, which refers to b, which refers to a",
+		`"os_compute_api:a": "role:a role:b"`:      `rule os_compute_api:a: it cannot be read from "role:b" on`,
+	} {
+		write(text)
+		_, err = merged.Override(file)
+		require.ErrorContains(t, err, "policy: "+file+": "+want)
+	}
 }
