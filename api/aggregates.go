@@ -60,7 +60,7 @@ func (a *API) aggregates() Resource {
 
 func noAggregate(r *Request) (any, error) {
 	id := r.Param("id")
-	if _, err := strconv.ParseUint(id, 10, 31); err != nil {
+	if _, err := strconv.ParseInt(id, 10, 32); err != nil {
 		return nil, fault.BadRequest("id must be an integer")
 	}
 	return nil, fault.NotFound("Aggregate %s could not be found.", id)

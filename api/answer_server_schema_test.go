@@ -21,7 +21,7 @@ const (
 func server(a question, how view) Schema {
 	k := Keys{
 		"id": UUID, "name": Text, "links": Links("self", "bookmark"), "status": Text, "tenant_id": Text, "user_id": Text,
-		"metadata": Texts, "hostId": Pattern(`^([0-9a-f]{56})?$`), "created": Seconds, "updated": Seconds, "addresses": Map(List(addressOf(true))),
+		"metadata": Texts, "hostId": Pattern(`^([0-9a-f]{56})?$`), "created": Seconds, "updated": Seconds, "addresses": Map(List(addressOf(how == inDetail || how == shown || a.v(75)))),
 		"accessIPv4": Text, "accessIPv6": Text, "OS-DCF:diskConfig": Enum("AUTO", "MANUAL"),
 		"image":    Either(Enum(""), Object(Keys{"id": UUID, "links": Links("bookmark")})),
 		"flavor":   flavorOf(a),

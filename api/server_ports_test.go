@@ -203,6 +203,12 @@ func TestWhatIsShownOfPorts(t *testing.T) {
 	shown = get("").ok(200).get("server", "addresses").(map[string]any)["lan"].([]any)[2].(map[string]any)
 	require.Equal(t, map[string]any{"addr": "203.0.113.7", "version": float64(4), "OS-EXT-IPS:type": "floating", "OS-EXT-IPS-MAC:mac_addr": "fa:16:3e:00:00:01"}, shown)
 
+	// K32: an update shows no more than the addresses, until its answer is a show's.
+	for version, kind := range map[string]any{"2.1": nil, "2.74": nil, "2.75": "fixed"} {
+		put := c.do(t, member, "PUT", "/servers/"+id, `{"server":{"name":"lodge"}}`, at(version)).ok(200)
+		require.Equal(t, kind, put.get("server", "addresses", "lan", 0).(map[string]any)["OS-EXT-IPS:type"], version)
+	}
+
 	n.now = func(known []compute.Network) ([]compute.Network, error) {
 		now := slices.Clone(known)
 		active := *known[0].Port

@@ -72,6 +72,7 @@ func (v serverView) updated(row serverRow) map[string]any {
 		return v.shown(row)
 	}
 	out := v.base(row)
+	out["addresses"] = addresses(row.Server.Networks, false) // as in Nova (K32)
 	v.groups(out, row)
 	return out
 }
