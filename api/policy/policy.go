@@ -36,15 +36,15 @@ const isAdmin = "context_is_admin"
 // base are the rules that the checks above name, and those of Nova's releases, which the policy files of operators refer to (K5).
 var base = Rules{
 	"context_is_admin":         "role:admin",
-	"project_reader":           "(role:reader or role:member or role:admin) and project_id:%(project_id)s",
-	"project_member":           "(role:member or role:admin) and project_id:%(project_id)s",
+	"project_reader":           "rule:project_reader_api",
+	"project_member":           "rule:project_member_api",
 	"project_reader_or_admin":  "rule:project_reader or rule:context_is_admin",
 	"project_member_or_admin":  "rule:project_member or rule:context_is_admin",
 	"user_or_admin":            "user_id:%(user_id)s or rule:context_is_admin",
 	"admin_or_owner":           "rule:context_is_admin or project_id:%(project_id)s",
 	"admin_api":                "rule:context_is_admin",
-	"project_reader_api":       "rule:project_reader",
-	"project_member_api":       "rule:project_member",
+	"project_reader_api":       "(role:reader or role:member or role:admin) and project_id:%(project_id)s",
+	"project_member_api":       "(role:member or role:admin) and project_id:%(project_id)s",
 	"project_manager_api":      "(role:manager or role:admin) and project_id:%(project_id)s",
 	"project_admin_api":        "role:admin and project_id:%(project_id)s",
 	"project_manager_or_admin": "rule:project_manager_api or rule:context_is_admin",
@@ -87,7 +87,7 @@ func (r Rules) Override(path string) (Rules, error) {
 	all := maps.Clone(r)
 	maps.Copy(all, file)
 	for _, name := range slices.Sorted(maps.Keys(file)) {
-		if _, err := all.compile(name); err != nil {
+		if _, err := all.compile(all.node(name, false)); err != nil {
 			return nil, fmt.Errorf("policy: %s: %w", path, err)
 		}
 	}
@@ -100,51 +100,30 @@ var reference = regexp.MustCompile(`\brule:([^\s()]+)`)
 // byContext is a check of what Nova's context says of the user.
 var byContext = regexp.MustCompile(`\bis_admin:(?:"(True|False)"|'(True|False)'|(True|False)\b)`)
 
-// compile gives a rule as the library reads it.
-func (r Rules) compile(name string) (string, error) {
-	text, err := r.read(name)
-	if err != nil {
-		return "", err
-	}
-	if by := r.circle(name, nil); by != nil {
-		return "", fmt.Errorf("rule %s refers to itself: %s", name, strings.Join(by, ", which refers to "))
-	}
-	// The library reads a reference up to its first colon, and the names of
-	// rules have several: they are known by a name without, too.
-	text = reference.ReplaceAllStringFunc(text, func(check string) string {
-		return "rule:" + plain(strings.TrimPrefix(check, "rule:"))
-	})
-	if err := wellFormed(text); err != nil {
-		return "", fmt.Errorf("rule %s: %w", name, err)
-	}
-	return text, nil
+// node is a rule as it is asked, or as it is asked while Nova makes the context of the user, which by then says nothing of him.
+type node struct {
+	name   string
+	making bool
 }
 
-// circle gives the rules from the last of on to the one that refers to one of on again, nil where none does.
-func (r Rules) circle(name string, on []string) []string {
-	if at := slices.Index(on, name); at >= 0 {
-		return append(slices.Clone(on[at:]), name)
+func (r Rules) node(name string, making bool) node { return node{name, making || name == isAdmin} }
+
+// known is the name by which the library knows the node. It reads a reference up to its first colon, and the names of rules have several.
+func (n node) known() string {
+	name := strings.ReplaceAll(n.name, ":", "|")
+	if n.making && n.name != isAdmin {
+		name += "|making"
 	}
-	text, err := r.read(name)
-	if err != nil {
-		return nil // it is told of that rule
-	}
-	for _, m := range reference.FindAllStringSubmatch(text, -1) {
-		if by := r.circle(m[1], append(slices.Clone(on), name)); by != nil {
-			return by
-		}
-	}
-	return nil
+	return name
 }
 
-// read gives a rule with what Nova's context says in rules' words. What it refers to exists.
-func (r Rules) read(name string) (string, error) {
-	// Nova's context is an administrator's where context_is_admin says so, and is not yet made where that is asked.
+// read gives a rule with what the context says in rules' words. What it refers to exists.
+func (r Rules) read(n node) (string, error) {
 	yes, no := "rule:"+isAdmin, "(not rule:"+isAdmin+")"
-	if _, ok := r[isAdmin]; !ok || name == isAdmin {
-		yes, no = Nobody, Anyone
+	if _, ok := r[isAdmin]; !ok || n.making {
+		yes, no = Nobody, Nobody
 	}
-	text := byContext.ReplaceAllStringFunc(r[name], func(check string) string {
+	text := byContext.ReplaceAllStringFunc(r[n.name], func(check string) string {
 		if strings.Contains(check, "True") {
 			return yes
 		}
@@ -152,10 +131,48 @@ func (r Rules) read(name string) (string, error) {
 	})
 	for _, m := range reference.FindAllStringSubmatch(text, -1) {
 		if _, ok := r[m[1]]; !ok {
-			return "", fmt.Errorf("rule %s refers to rule %s, which does not exist; there are %s, and those of requests (docs/api.md)", name, m[1], strings.Join(r.shared(), ", "))
+			return "", fmt.Errorf("rule %s refers to rule %s, which does not exist; there are %s, and those of requests (docs/api.md)", n.name, m[1], strings.Join(r.shared(), ", "))
 		}
 	}
 	return text, nil
+}
+
+// compile gives a rule as the library reads it.
+func (r Rules) compile(n node) (string, error) {
+	text, err := r.read(n)
+	if err != nil {
+		return "", err
+	}
+	if by := r.circle(n, nil); by != nil {
+		return "", fmt.Errorf("rule %s refers to itself: %s", n.name, strings.Join(by, ", which refers to "))
+	}
+	text = reference.ReplaceAllStringFunc(text, func(check string) string {
+		return "rule:" + r.node(strings.TrimPrefix(check, "rule:"), n.making).known()
+	})
+	if err := wellFormed(text); err != nil {
+		return "", fmt.Errorf("rule %s: %w", n.name, err)
+	}
+	return text, nil
+}
+
+// circle gives the rules from the last of on to the one that refers to one of on again, nil where none does.
+func (r Rules) circle(n node, on []node) (names []string) {
+	if at := slices.Index(on, n); at >= 0 {
+		for _, by := range append(slices.Clone(on[at:]), n) {
+			names = append(names, by.name)
+		}
+		return names
+	}
+	text, err := r.read(n)
+	if err != nil {
+		return nil // it is told of that rule
+	}
+	for _, m := range reference.FindAllStringSubmatch(text, -1) {
+		if by := r.circle(r.node(m[1], n.making), append(slices.Clone(on), n)); by != nil {
+			return by
+		}
+	}
+	return nil
 }
 
 // shared are the names of rules that are no request's.
@@ -165,13 +182,18 @@ func (r Rules) shared() []string {
 
 // Enforcer compiles the rules.
 func (r Rules) Enforcer() (*goslo.Enforcer, error) {
-	compiled := make(Rules, 2*len(r))
+	compiled := make(Rules, 3*len(r))
 	for _, name := range slices.Sorted(maps.Keys(r)) {
-		text, err := r.compile(name)
-		if err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
+		for _, n := range []node{r.node(name, true), r.node(name, false)} {
+			text, err := r.compile(n)
+			if err != nil {
+				return nil, fmt.Errorf("policy: %w", err)
+			}
+			compiled[n.known()] = text
+			if !n.making || name == isAdmin {
+				compiled[name] = text
+			}
 		}
-		compiled[name], compiled[plain(name)] = text, text
 	}
 	e, err := goslo.NewEnforcer(compiled)
 	if err != nil {
@@ -179,5 +201,3 @@ func (r Rules) Enforcer() (*goslo.Enforcer, error) {
 	}
 	return e, nil
 }
-
-func plain(name string) string { return strings.ReplaceAll(name, ":", "|") }

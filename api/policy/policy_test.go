@@ -132,6 +132,21 @@ func TestK5PolicyFilesOfNova(t *testing.T) {
 	require.Equal(t, "abf", passed(rules, "operator", "other"))
 	require.Equal(t, "bcdfg", passed(rules, "admin", "p"), "no more one of other projects")
 
+	// Nova's base rules decide what its other rules refer to.
+	write(`{"project_member_api": "role:clerk and project_id:%(project_id)s", "os_compute_api:a": "rule:project_member_or_admin", "os_compute_api:b": "rule:project_member"}`)
+	rules, err = merged.Override(file)
+	require.NoError(t, err)
+	require.Equal(t, "ab", passed(rules, "clerk", "p"))
+	require.Empty(t, passed(rules, "member", "p"))
+	require.Equal(t, "a", passed(rules, "admin", "other"))
+
+	// While the context is made it says nothing of the user, neither the one nor the other.
+	write(`{"context_is_admin": "rule:cloud_admin or is_admin:False", "cloud_admin": "role:boss or is_admin:True", "os_compute_api:a": "is_admin:True", "os_compute_api:b": "rule:cloud_admin"}`)
+	rules, err = merged.Override(file)
+	require.NoError(t, err)
+	require.Equal(t, "ab", passed(rules, "boss", "other"))
+	require.Empty(t, passed(rules, "member", "p"))
+
 	for text, want := range map[string]string{
 		`"os_compute_api:a": "rule:project_membr"`: "rule os_compute_api:a refers to rule project_membr, which does not exist; there are admin_api, admin_or_owner, context_is_admin, ",
 		`"context_is_admin": "rule:admin_api"`:     "rule context_is_admin refers to itself: context_is_admin, which refers to admin_api, which refers to context_is_admin",
