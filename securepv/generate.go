@@ -143,8 +143,10 @@ func parse(f File) (docs []*document, err error) {
 func (d *document) parse() (err error) {
 	if isJSON(d.text) {
 		d.json = true
-		d.root, err = fromJSON(d.text)
-		return err
+		if d.root, err = fromJSON(d.text); err != nil {
+			return d.problem(object{}, err)
+		}
+		return nil
 	}
 	var root yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(d.text))

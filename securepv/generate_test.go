@@ -495,6 +495,12 @@ func TestK31JSONStaysJSON(t *testing.T) {
 	}
 }
 
+func TestK31AKeyThatIsThereTwice(t *testing.T) {
+	t.Parallel()
+	_, err := securepv.Generate([]securepv.File{{Name: "a.json", Text: []byte(`{"kind":"Pod","metadata":{"name":"a"},"spec":{},"spec":{}}`)}}, options)
+	require.EqualError(t, err, `a.json: document 1: the key "spec" is there twice`)
+}
+
 func inLines(t *testing.T, text, by string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -509,10 +515,12 @@ func TestK11MountsOfItsOwnStay(t *testing.T) {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: app}\nspec:\n  containers:\n  - name: app\n    image: i\n    volumeMounts: [" + mounts + "]\n" +
 			"  volumes:\n  - {name: cfg, emptyDir: {}}\n"
 	}
-	for _, at := range []string{"/contrast", "/contrast/", "//contrast/."} {
+	for _, at := range []string{"/contrast", "/contrast/", "//contrast/.", "contrast"} {
 		_, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(with("{name: cfg, mountPath: " + at + "}"))}}, options)
 		require.EqualError(t, err, `app.yaml: document 1, Pod "app": container "app" has "cfg" mounted at /contrast, where the initializer's secrets go: mount it elsewhere`)
 	}
+	_, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(strings.Replace(with(""), "volumeMounts: []", "volumeDevices: [{name: raw, devicePath: /contrast}]", 1))}}, options)
+	require.ErrorContains(t, err, `container "app" has the device "raw" at /contrast`)
 	text := with("{name: contrast-secrets, mountPath: /etc/secrets, readOnly: true}, {name: cfg, mountPath: /contrast/more}")
 	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, options)
 	require.NoError(t, err)

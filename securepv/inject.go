@@ -226,7 +226,14 @@ func (w *workload) addInitializer(initializer *yaml.Node) error {
 		if err != nil {
 			return fmt.Errorf("container %q: %w", text(c, "name"), err)
 		}
-		at := slices.IndexFunc(mounts, func(m *yaml.Node) bool { return path.Clean(text(m, "mountPath")) == secretsPath })
+		devices, err := list(c, "volumeDevices")
+		if err != nil {
+			return fmt.Errorf("container %q: %w", text(c, "name"), err)
+		}
+		if at := slices.IndexFunc(devices, func(d *yaml.Node) bool { return path.Clean("/"+text(d, "devicePath")) == secretsPath }); at >= 0 {
+			return fmt.Errorf("container %q has the device %q at %s, where the initializer's secrets go: give it another path", text(c, "name"), text(devices[at], "name"), secretsPath)
+		}
+		at := slices.IndexFunc(mounts, func(m *yaml.Node) bool { return path.Clean("/"+text(m, "mountPath")) == secretsPath })
 		switch {
 		case at < 0: // mounts of its own stay, also of this volume elsewhere
 			setList(c, "volumeMounts", append(slices.Clone(mounts), node(volumeMount{Name: secretsVolume, MountPath: secretsPath})))

@@ -36,10 +36,17 @@ func nextOf(d *json.Decoder) (*yaml.Node, error) {
 		if t == '[' {
 			n = &yaml.Node{Kind: yaml.SequenceNode, Tag: yaml.NodeTagSeq}
 		}
+		keys := map[string]bool{}
 		for d.More() { // of an object, a key and its value in turn
 			in, err := nextOf(d)
 			if err != nil {
 				return nil, err
+			}
+			if t == '{' && len(n.Content)%2 == 0 {
+				if keys[in.Value] { // readers do not agree on which of them counts
+					return nil, fmt.Errorf("the key %q is there twice", in.Value)
+				}
+				keys[in.Value] = true
 			}
 			n.Content = append(n.Content, in)
 		}
