@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/compute"
 )
 
@@ -95,9 +97,31 @@ func TestK2Healthcheck(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond)
 	code, _ = ask()
 	require.Equal(t, 200, code)
-	c.pool.Close()
+
+	// Requests that use all connections are no illness; a database that is away is.
+	var held []*pgxpool.Conn
+	for range c.pool.Config().MaxConns {
+		conn, err := c.pool.Acquire(t.Context())
+		require.NoError(t, err)
+		held = append(held, conn)
+	}
 	time.Sleep(1100 * time.Millisecond)
 	code, body = ask()
-	require.Equal(t, 503, code)
-	require.JSONEq(t, `{"database": "does not answer", "temporal": "ok"}`, body)
+	require.Equal(t, 200, code, body)
+	for _, conn := range held {
+		conn.Release()
+	}
+}
+
+func TestK2HealthcheckWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	away, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/none")
+	require.NoError(t, err)
+	t.Cleanup(away.Close)
+	b := setup(t, func(config *api.Config) { config.Pool, config.Operations = away, &starter{} })
+	w := httptest.NewRecorder()
+	b.api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthcheck", nil))
+	require.Equal(t, 503, w.Code)
+	require.JSONEq(t, `{"database": "does not answer", "temporal": "ok"}`, w.Body.String())
+	require.Contains(t, b.log.String(), `"error":"database: `)
 }

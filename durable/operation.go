@@ -10,7 +10,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -44,11 +43,14 @@ func WorkflowID(on compute.Owner, kind compute.OperationKind) string {
 func WorkflowType(kind compute.OperationKind) string { return string(kind) }
 
 // Starter starts the workflows of committed operations.
-type Starter struct{ Client client.Client }
+type Starter struct {
+	Client    client.Client
+	Namespace string // of the client; Health alone needs it
+}
 
-// Health fails while Temporal does not answer.
+// Health fails while Temporal, or the database behind it, does not answer.
 func (s Starter) Health(ctx context.Context) error {
-	_, err := s.Client.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+	_, err := NamespaceID(ctx, s.Client, s.Namespace)
 	return err
 }
 
