@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -83,6 +85,8 @@ type action struct {
 	grows func(serverRow) *growth // what it takes beyond what the server holds; asked after check
 	// plan is what a move of the server needs; has is what that has on the ledger. Asked after check.
 	plan func(s compute.Server, has []compute.Thing) (compute.MovePlan, error)
+	// isUnderWay says whether the server does just that already, so that nothing is to be done.
+	isUnderWay func(serverRow) (bool, error)
 	// also is written together with the operation, once the server is taken.
 	also func(*schema.Queries) error
 }
@@ -97,15 +101,20 @@ func (a *API) act(r *Request, act action) (any, error) {
 		return a.foresee(r, act)
 	}
 	_, err := a.launch(r, act)
+	if errors.Is(err, errRepeated) {
+		return nil, nil
+	}
 	return nil, err
 }
+
+// errRepeated is of a request that has nothing to add to what is under way.
+var errRepeated = errors.New("it is under way")
 
 // launch begins an action. Of any number at once one wins: the row changes only
 // from the very state in which the action was found to be allowed. The others wait for their turn where Nova has them wait.
 func (a *API) launch(r *Request, act action) (op compute.Operation, err error) {
-	began := time.Now()
 	for tries := 0; tries < takeAttempts; {
-		row, waited, err := a.findAtRest(r, act, began)
+		row, waited, err := a.findAtRest(r, act)
 		if err != nil {
 			return op, err
 		}
@@ -141,24 +150,45 @@ const (
 	lastLook       = time.Second
 )
 
-// patience is how long a request waits for the end of a task before it is refused: one that nobody asked for, and those for which Nova sets no task_state,
-// so that clients send several at once (T1).
-func (a *API) patience(task compute.TaskState) time.Duration {
+// patienceUntil is how long a request waits for the end of a task that it sees since then, before it is refused: one that nobody asked for, and those for
+// which Nova sets no task_state, so that clients send several requests at once (T1).
+func (a *API) patienceUntil(r *Request, task compute.TaskState, since time.Time) time.Time {
 	switch task {
 	case compute.TaskBackingUpTPM:
-		return backupPatience
+		return since.Add(backupPatience)
 	case compute.TaskAttachingInterface, compute.TaskDetachingInterface:
-		return a.config.Patience
+		return r.began.Add(a.config.Patience)
 	}
-	return 0
+	return time.Time{}
 }
 
 // findAtRest is findServer once such a task is over, if it alone keeps the action from beginning, or takes too long. It says whether it waited.
-func (a *API) findAtRest(r *Request, act action, began time.Time) (row serverRow, waited bool, err error) {
+// errRepeated: the task is what the action asks for.
+func (a *API) findAtRest(r *Request, act action) (row serverRow, waited bool, err error) {
+	var task compute.TaskState
+	var since time.Time
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		row, err = a.findServer(r, act.rule)
-		if err != nil || time.Since(began) >= a.patience(row.Server.TaskState) || !act.waitsFor(row.Server) {
+		if row, err = a.findServer(r, act.rule); err != nil {
 			return row, waited, err
+		}
+		s := row.Server
+		if s.TaskState != task || since.IsZero() {
+			task, since = s.TaskState, time.Now()
+		}
+		if act.isUnderWay != nil {
+			if under, err := act.isUnderWay(row); under || err != nil {
+				return row, waited, cmp.Or(err, errRepeated)
+			}
+		}
+		if !time.Now().Before(a.patienceUntil(r, task, since)) || !act.waitsFor(r, s) {
+			return row, waited, nil
+		}
+		if !waited {
+			leave, ok := a.crowd.enter(s.ID.String(), s.ProjectID)
+			if !ok {
+				return row, waited, nil // as if it had waited long enough
+			}
+			defer leave()
 		}
 		waited = true
 		select {
@@ -169,14 +199,13 @@ func (a *API) findAtRest(r *Request, act action, began time.Time) (row serverRow
 	}
 }
 
-// waitsFor says whether the server's task is all that keeps the action from beginning.
-func (act action) waitsFor(s schema.Server) bool {
-	at := situation(s)
-	if act.Facts.Check(at) == nil {
+// waitsFor says whether the server's task is all that keeps the action from beginning, as far as its record says.
+func (act action) waitsFor(r *Request, s schema.Server) bool {
+	if act.Facts.Check(situation(s)) == nil {
 		return false
 	}
-	at.Task = compute.TaskNone
-	return act.Facts.Check(at) == nil
+	s.TaskState = compute.TaskNone
+	return mayBegin(r, act.Facts, s) == nil
 }
 
 func situation(s schema.Server) compute.Situation {

@@ -49,7 +49,7 @@ type Config struct {
 	ShelvedOffloadTime int              // seconds that a shelved server stays on its host; compute.NeverOffload: until it is offloaded
 	ResizeToSameHost   bool             // a resize may leave the server on its host
 	ResizeWindow       int              // seconds after which a resize or migration is confirmed by itself; 0: never
-	Patience           time.Duration    // how long a request waits for the end of an interface's attachment; default 50 s
+	Patience           time.Duration    // how long a request waits, for the end of an attachment that it asks for or that comes before it; default 50 s
 	Origin             origin.Origin    // where clients reach it, as links say
 	Logger             *slog.Logger     // one line for each request; nil: none
 	Now                func() time.Time // the clock; default time.Now
@@ -68,6 +68,7 @@ type API struct {
 	named     *groupNames
 	turns     turns
 	health    health
+	crowd     crowd
 
 	searchTurns turns
 	keyTurns    turns

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -37,7 +38,7 @@ func (a *API) dispatch(e *endpoint) echo.HandlerFunc {
 		}
 		r := &Request{
 			ID: s.id, Version: s.spoken.Compute, Extended: s.spoken.Extended, Extensions: s.spoken.Extensions, Token: s.token, Query: query,
-			echo: c, legacy: s.legacy, api: a,
+			echo: c, began: time.Now(), legacy: s.legacy, api: a,
 		}
 		if in := r.Param("project_id"); in != "" && in != r.ProjectID() {
 			return fault.BadRequest("Malformed request URL: URL's project_id '%s' doesn't match Context's project_id '%s'", in, r.ProjectID())

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"strongroom/api/fault"
 	"strongroom/api/validation"
@@ -97,7 +96,7 @@ type keyView struct {
 // foresee answers a dry run. What is wrong with the request itself is answered as always; why a
 // request that makes sense would be refused now is told.
 func (a *API) foresee(r *Request, act action) (any, error) {
-	row, _, err := a.findAtRest(r, act, time.Now())
+	row, _, err := a.findAtRest(r, act)
 	if err != nil {
 		return nil, err
 	}

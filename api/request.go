@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/sapcc/go-bits/gopherpolicy"
@@ -26,6 +27,7 @@ type Request struct {
 	Query      url.Values // checked against the route's schema
 
 	echo     echo.Context
+	began    time.Time
 	legacy   bool // at the /v2 endpoint
 	dry      bool // nothing is done, and what would be is told
 	body     []byte

@@ -22,7 +22,10 @@ const (
 
 // interfaceWait is how long a request waits for the end of its attachment: Nova's answers with the
 // port.
-const interfaceWait = 50 * time.Second
+const (
+	interfaceWait = 50 * time.Second
+	leastWait     = 8 * time.Second
+)
 
 var attachInterfaceBody = validation.Since(func(v microversion.Version) validation.Schema {
 	p := validation.Properties{
@@ -135,12 +138,16 @@ func (a *API) planInterface(r *Request, s schema.Server, asked compute.NetworkRe
 	}
 	one := planned[0]
 	one.Tag = asked.Networks[0].Tag
+	if err := compute.CheckNetworkText(append(slices.Clone(s.Networks), one)); err != nil {
+		return one, err
+	}
 	return one, compute.Server{ID: s.ID, Networks: s.Networks}.CheckAttaches(one)
 }
 
 // awaitInterface waits for the end of an attachment. Why it failed is the request's failure.
 func (a *API) awaitInterface(r *Request, op compute.Operation) error {
-	ctx, cancel := context.WithTimeout(r.Context(), interfaceWait)
+	// What it waited for its turn is part of it, but for as long as an attachment takes.
+	ctx, cancel := context.WithTimeout(r.Context(), max(time.Until(r.began.Add(a.config.Patience)), leastWait))
 	defer cancel()
 	failure, err := a.config.Operations.Ended(ctx, op)
 	if err != nil && r.Context().Err() == nil {
@@ -168,11 +175,6 @@ func (a *API) awaitInterface(r *Request, op compute.Operation) error {
 func (a *API) detachInterface(r *Request) (any, error) {
 	id, invalid := uuid.Parse(r.Param("port"))
 	port := compute.PortID{UUID: id}
-	if invalid == nil {
-		if under, err := a.isDetaching(r, port); under || err != nil {
-			return nil, err
-		}
-	}
 	return a.act(r, action{
 		Facts: compute.InterfaceDetach.Facts, rule: ruleDetachInterface, arguments: compute.InterfaceDetachArguments{Port: port},
 		check: func(row serverRow) error {
@@ -182,16 +184,16 @@ func (a *API) detachInterface(r *Request) (any, error) {
 			_, err := compute.Server{ID: row.Server.ID, Networks: row.Server.Networks}.InterfaceOn(port)
 			return err
 		},
+		isUnderWay: func(row serverRow) (bool, error) { return a.isDetaching(r, row.Server, port) },
 	})
 }
 
 // isDetaching says whether the server's detachment of a port is under way.
-func (a *API) isDetaching(r *Request, port compute.PortID) (bool, error) {
-	row, err := a.findServer(r, ruleDetachInterface)
-	if err != nil || row.Server.TaskState != compute.TaskDetachingInterface {
+func (a *API) isDetaching(r *Request, s schema.Server, port compute.PortID) (bool, error) {
+	if err := checkLock(r, s); err != nil || s.TaskState != compute.TaskDetachingInterface {
 		return false, err
 	}
-	op, err := a.db.GetOperation(r.Context(), row.Server.CurrentOperation)
+	op, err := a.db.GetOperation(r.Context(), s.CurrentOperation)
 	if err != nil {
 		return false, err
 	}

@@ -102,6 +102,19 @@ func TestT1InterfacesAreAttachedOneAfterTheOther(t *testing.T) {
 	}
 	require.Empty(t, ports, "each was told of its own")
 
+	// Two requests for one detachment, which come while something else is attached.
+	c.settle(id, compute.VMActive, compute.TaskAttachingInterface)
+	for range 2 {
+		go func() { answers <- c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+first.String(), "") }()
+	}
+	time.Sleep(200 * time.Millisecond)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	for range 2 {
+		got := <-answers
+		got.is(202, "")
+	}
+	c.settle(id, compute.VMActive, compute.TaskNone)
+
 	// A detach, and what comes behind it.
 	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+first.String(), "").ok(202)
 	c.act(t, member, id, `{"os-start":null}`).fails(409, "conflictingRequest", "Cannot 'start' instance "+id+" while it is in vm_state active")
@@ -126,6 +139,29 @@ func TestT1ARequestWaitsNoLongerThanItsPatience(t *testing.T) {
 	began := time.Now()
 	c.act(t, member, id, `{"os-stop":null}`).fails(409, "conflictingRequest", "Cannot 'stop' instance "+id+" while it is in task_state attaching_interface")
 	require.GreaterOrEqual(t, time.Since(began), time.Second)
+	// A lock is told at once.
+	c.act(t, admin, id, `{"lock": null}`).is(202, "")
+	began = time.Now()
+	c.act(t, member, id, `{"os-stop":null}`).fails(409, "conflictingRequest", "Instance "+id+" is locked")
+	require.Less(t, time.Since(began), time.Second)
+	c.act(t, admin, id, `{"unlock": null}`).is(202, "")
+
+	// No more than some wait: the others are told at once.
+	const many = 40
+	answers, first := make(chan answer, many), make(chan answer, 1)
+	for range many {
+		go func() { answers <- c.act(t, member, id, `{"os-stop":null}`) }()
+	}
+	go func() { first <- <-answers }()
+	select {
+	case got := <-first:
+		require.Equal(t, 409, got.code)
+	case <-time.After(900 * time.Millisecond):
+		t.Fatal("all of them wait")
+	}
+	for range many - 1 {
+		require.Equal(t, 409, (<-answers).code)
+	}
 	c.do(t, member, "DELETE", "/servers/"+id, "").ok(204)
 }
 
