@@ -31,6 +31,9 @@ func (a *API) planPorts(r *Request, p *serverPlan) ([]compute.Network, error) {
 	case planned == nil:
 		planned = []compute.Network{}
 	}
+	if err := compute.CheckNetworkText(planned); err != nil {
+		return nil, err
+	}
 	p.count = servers // as Nova makes no more than the quota of ports has room for
 	return planned, nil
 }

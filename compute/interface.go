@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,18 @@ func (s Server) CheckAttaches(n Network) error {
 		}
 	}
 	return s.CheckMAC(n)
+}
+
+// mostNetworkBytes is how much of its interfaces, with their subnets, routes and name servers, a server's record has, as JSON (K15).
+const mostNetworkBytes = 128 << 10
+
+// CheckNetworkText refuses interfaces that are more than a server's record has. Invalid.
+func CheckNetworkText(networks []Network) error {
+	text, err := json.Marshal(networks)
+	if err == nil && len(text) > mostNetworkBytes {
+		err = Errorf(Invalid, "The networks of the server have %d KiB of subnets, routes and name servers; it keeps %d KiB at most.", len(text)>>10, mostNetworkBytes>>10)
+	}
+	return err
 }
 
 // CheckMAC refuses an interface with the MAC address of one that the server has, which ports of two networks can have: machines and

@@ -111,9 +111,9 @@ func (f Future[Out]) Result(ctx workflow.Context) (Out, error) {
 	return out, err
 }
 
-// Start starts a call. One whose input is too large fails at once (fits).
+// Start starts a call. One whose input is too large fails at once (Fits).
 func (a Activity[In, Out]) Start(ctx workflow.Context, in In) Future[Out] {
-	if err := fits("input", a.Name, in); err != nil {
+	if err := Fits("the input of "+a.Name, in); err != nil {
 		refused, set := workflow.NewFuture(ctx)
 		set.SetError(err)
 		return Future[Out]{refused}

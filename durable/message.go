@@ -112,7 +112,7 @@ func register[In, Out any](r Registry, name string, do func(context.Context, In)
 		}
 		out, err := do(ctx, in.Body)
 		if err == nil {
-			err = fits("result", name, out)
+			err = Fits("the result of "+name, out)
 		}
 		if err != nil {
 			return message[Out]{}, err

@@ -10,13 +10,13 @@ import (
 // terminated, without its undo, and a result that is larger is made again without end (K15).
 const MostBytes = 1 << 20
 
-// fits fails if an activity's input or result is larger than MostBytes. Invalid.
-func fits(what, activity string, body any) error {
+// Fits fails if an activity's input or result is larger than MostBytes. Invalid: what it is, and how large.
+func Fits(what string, body any) error {
 	// Whether it fits depends on the value alone: a workflow may ask.
 	//workflowcheck:ignore
 	text, err := json.Marshal(body)
 	if err == nil && len(text) > MostBytes {
-		err = compute.Errorf(compute.Invalid, "the %s of %s has %d KiB, and at most %d go through Temporal", what, activity, (len(text)+1023)>>10, MostBytes>>10)
+		err = compute.Errorf(compute.Invalid, "%s has %d KiB, and at most %d go through Temporal", what, (len(text)+1023)>>10, MostBytes>>10)
 	}
 	return err
 }

@@ -54,6 +54,9 @@ func operate(ctx workflow.Context, in durable.OperationInput, newBody func(*oper
 	if err := o.fits(ctx); err != nil {
 		b = refused{o, err}
 	}
+	if o.asked.TooLarge != "" {
+		b = refused{o, compute.Errorf(compute.Invalid, "%s", o.asked.TooLarge)}
+	}
 	return o.carryOut(ctx, b)
 }
 

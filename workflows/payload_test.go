@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -27,6 +28,14 @@ func wide(t *testing.T) map[string]string {
 	out["one"] = strings.Repeat("<", 300)
 	require.Error(t, compute.CheckImage(compute.Image{Properties: out}), "there could be more")
 	delete(out, "one")
+	return out
+}
+
+// wideNetwork is as much as the interfaces of a server may have.
+func wideNetwork(t *testing.T) compute.Network {
+	out := compute.Network{UUID: uuid.NewString(), Tag: strings.Repeat("<", 21<<10)}
+	require.NoError(t, compute.CheckNetworkText([]compute.Network{out}))
+	require.Error(t, compute.CheckNetworkText([]compute.Network{out, out}))
 	return out
 }
 
@@ -66,6 +75,7 @@ func TestK15TheLargestServerGoesThroughTemporal(t *testing.T) {
 				return img
 			}
 			b.row.server.Image = with(b.row.server.Image)
+			b.row.server.Networks = append(b.row.server.Networks, wideNetwork(t))
 			switch in := s.arguments.(type) {
 			case compute.RebuildRequest:
 				in.Image = with(in.Image)
@@ -84,4 +94,31 @@ func TestK15TheLargestServerGoesThroughTemporal(t *testing.T) {
 			t.Log(s.kind, sizes.bytes.Load()>>10, "KiB")
 		})
 	}
+}
+
+// K15: an operation on a server whose record does not go through Temporal leaves the server as it is, and makes nothing; a delete goes on.
+func TestK15AServerThatIsTooLargeStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		subject string
+		vm      compute.VMState
+	}{
+		"stop": {"stop", compute.VMActive}, "create": {"spawn", compute.VMError}, "rebuild": {"rebuild, UEFI", compute.VMActive}, "image": {"snapshot of a running server", compute.VMActive},
+	} {
+		s := subjects[c.subject]
+		b := s.setup(t)
+		power := b.power()
+		b.tooLarge = "the record of the server has 3000 KiB, and at most 1024 go through Temporal"
+		in := b.accept(s.kind, s.task, s.arguments)
+		require.ErrorContains(t, b.run(s.kind, in, nil), b.tooLarge, name)
+		require.Equal(t, compute.OperationFailed, b.operations[in.Operation].State, name)
+		require.Equal(t, c.vm, b.row.server.VMState, name)
+		require.Equal(t, power, b.power(), name)
+		require.Empty(t, b.audit(), name)
+	}
+	b := spawned(t)
+	b.tooLarge = "it does not matter"
+	in := b.accept(compute.OpDelete, compute.TaskDeleting, nil)
+	require.NoError(t, b.run(compute.OpDelete, in, nil))
+	require.Empty(t, b.things())
 }

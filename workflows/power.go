@@ -34,8 +34,8 @@ func onMachineWith[A any](ctx workflow.Context, in durable.OperationInput, actio
 	})
 }
 
-// refused is what an operation does that cannot begin: its server is on no host, or its
-// arguments are another kind's.
+// refused is what an operation does that cannot begin: its server is on no host, its
+// arguments are another kind's, or its record does not go through Temporal (K15).
 type refused struct {
 	*operation
 	err error
@@ -43,7 +43,12 @@ type refused struct {
 
 func (n refused) run(workflow.Context) error { return n.err }
 
-func (n refused) outcome(workflow.Context, *compute.Error) record.SettleInput { return n.unchanged() }
+func (n refused) outcome(workflow.Context, *compute.Error) record.SettleInput {
+	if n.server.VMState == compute.VMBuilding { // there is none
+		return record.SettleInput{VMState: compute.VMError}
+	}
+	return n.unchanged()
+}
 
 // Start boots a stopped server. Who may not read its keys changes nothing: the
 // server stays stopped, its TPM and secrets intact (TPM-13, TPM-14). A share that cannot be

@@ -107,6 +107,7 @@ func (w *world) begin(_ context.Context, in durable.OperationInput) (record.Begi
 		out.Host = &durable.Host{ID: *host, Name: "host-" + host.String()[:4]}
 		out.HostFormat = compute.Host{Default: w.formats[*host]}.DefaultFormat()
 	}
+	out.TooLarge = w.tooLarge
 	out.Began = w.began[in.Operation]
 	if out.Began.IsZero() {
 		out.Began = w.now()

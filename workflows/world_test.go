@@ -29,6 +29,7 @@ type world struct {
 	row        row
 	operations map[compute.OperationID]*compute.Operation
 	kind       compute.OperationKind // of all operations, "": their own
+	tooLarge   string                // why no server's record goes through Temporal
 	events     map[string]string     // by eventKey: "" while open, else the result
 	claims     map[compute.OperationID]compute.HostID
 	tpmOf      *compute.HostID // of the last claim

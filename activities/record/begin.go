@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"strongroom/compute"
@@ -33,6 +34,8 @@ type BeginResult struct {
 	Arguments  json.RawMessage    `json:"arguments,omitempty"`
 	// BacksUpTPM: the state of its vTPM is backed up where that is possible.
 	BacksUpTPM bool `json:"backs_up_tpm,omitempty"`
+	// TooLarge says that the server's record does not go through Temporal, and the operation cannot be carried out: Server is without what makes it so.
+	TooLarge string `json:"too_large,omitempty"`
 	// Began is when the operation did, by the database's clock: what waited on the ledger
 	// before is not what it makes.
 	Began time.Time `json:"began,omitzero"`
@@ -72,7 +75,13 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 		}
 		return q.DecideKept(ctx, in.Server.UUID) // there will be no state
 	})
-	return out, err
+	if err != nil {
+		return BeginResult{}, err
+	}
+	if large := durable.Fits("the record of the server", out); large != nil {
+		out.Server, out.Arguments, out.TooLarge = withoutTheLarge(out.Server), nil, large.Error()
+	}
+	return out, nil
 }
 
 func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.OperationInput) (BeginResult, error) {
@@ -102,8 +111,8 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	if out.Server, err = schema.LoadServer(ctx, q, in.Server); err != nil {
 		return out, err
 	}
-	if op.Kind == compute.OpDelete { // it needs nothing that a tenant can make large (K15)
-		out.Server.Image.Properties, out.Server.Image.Tags = nil, nil
+	if op.Kind == compute.OpDelete { // it goes by the ledger, and needs nothing that a tenant can make large (K15)
+		out.Server = withoutTheLarge(out.Server)
 	}
 	if out.Server.Host == nil {
 		return out, nil
@@ -118,6 +127,17 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	}
 	out.HostFormat = compute.Host{Default: host.DefaultFormat}.DefaultFormat()
 	return out, err
+}
+
+// withoutTheLarge gives a server without what its tenant may make of any size: its image's record, its interfaces with their subnets' routes, its shares.
+func withoutTheLarge(s compute.Server) compute.Server {
+	s.Image = compute.Image{ID: s.Image.ID}
+	s.Networks, s.Shares = nil, nil
+	s.Disks = slices.Clone(s.Disks)
+	for i := range s.Disks {
+		s.Disks[i].Source = nil
+	}
+	return s
 }
 
 // meetsLegacyKey moves the legacy key of a server that is about to be booted or deleted.

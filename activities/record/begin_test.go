@@ -67,21 +67,28 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	require.Nil(t, got.Server.TPM.Secret)
 }
 
-// K15: a delete needs nothing of what a tenant can make large, whatever the server's record has.
-func TestK15ADeleteDoesWithoutTheImagesProperties(t *testing.T) {
+// K15: a delete needs nothing of what a tenant can make large, whatever the server's record has. Another operation on such a server is refused, and
+// leaves it as it is.
+func TestK15ARecordThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	in := b.server(compute.OpDelete)
-	large := map[string]string{"a": strings.Repeat("<", 1<<20)}
-	b.Exec(`UPDATE servers SET image = image || jsonb_build_object('properties', $2::jsonb, 'tags', '["t"]'::jsonb) WHERE id = $1`, in.Server, large)
+	large := map[string]string{"a": strings.Repeat("<", 200<<10)}
+	b.Exec(`UPDATE servers SET image = image || jsonb_build_object('properties', $2::jsonb, 'tags', '["t"]'::jsonb), networks = jsonb_build_array(jsonb_build_object('uuid', $3::text)) WHERE id = $1`,
+		in.Server, large, strings.Repeat("x", 2<<20))
 	got, err := b.Begin(b.ctx, in)
 	require.NoError(t, err)
+	require.NoError(t, durable.Fits("it", got))
+	require.Empty(t, got.TooLarge)
 	require.Empty(t, got.Server.Image.Properties)
-	require.Empty(t, got.Server.Image.Tags)
+	require.Empty(t, got.Server.Networks)
+	require.NotEmpty(t, got.Server.Name)
 
 	got, err = b.Begin(b.ctx, b.supersede(in, compute.OpReboot, compute.RebootArguments{}))
 	require.NoError(t, err)
-	require.Equal(t, large, got.Server.Image.Properties, "another operation has them all")
+	require.NoError(t, durable.Fits("it", got))
+	require.Regexp(t, `^the record of the server has 3\d\d\d KiB, and at most 1024 go through Temporal$`, got.TooLarge)
+	require.NotEmpty(t, got.Server.VMState)
 }
 
 func TestBeginKeepsOutWhoLostTheServer(t *testing.T) {
