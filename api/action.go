@@ -85,6 +85,8 @@ type action struct {
 	grows func(serverRow) *growth // what it takes beyond what the server holds; asked after check
 	// plan is what a move of the server needs; has is what that has on the ledger. Asked after check.
 	plan func(s compute.Server, has []compute.Thing) (compute.MovePlan, error)
+	// early refuses what no waiting makes possible, before the request waits; check asks that again.
+	early func(serverRow) error
 	// isUnderWay says whether the server does just that already, so that nothing is to be done.
 	isUnderWay func(serverRow) (bool, error)
 	// also is written together with the operation, once the server is taken.
@@ -156,7 +158,7 @@ func (a *API) patienceUntil(r *Request, task compute.TaskState, since time.Time)
 	switch task {
 	case compute.TaskBackingUpTPM:
 		return since.Add(backupPatience)
-	case compute.TaskAttachingInterface, compute.TaskDetachingInterface:
+	case compute.TaskAttachingInterface, compute.TaskDetachingInterface, compute.TaskAttachingShare, compute.TaskDetachingShare:
 		return r.began.Add(a.config.Patience)
 	}
 	return time.Time{}
@@ -184,6 +186,11 @@ func (a *API) findAtRest(r *Request, act action) (row serverRow, waited bool, er
 			return row, waited, nil
 		}
 		if !waited {
+			if act.early != nil {
+				if err := act.early(row); err != nil {
+					return row, waited, err
+				}
+			}
 			leave, ok := a.crowd.enter(s.ID.String(), s.ProjectID)
 			if !ok {
 				return row, waited, nil // as if it had waited long enough

@@ -12,6 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/client"
 	"strongroom/compute"
 )
@@ -148,7 +149,7 @@ func TestClientEncryption(t *testing.T) {
 // It speaks of shares as their document does.
 func TestClientShares(t *testing.T) {
 	t.Parallel()
-	c := setupCloud(t)
+	c := setupCloud(t, func(config *api.Config) { config.Patience = time.Second })
 	id := c.off()
 	ctx, own := t.Context(), client.Extend(c.clientOf(t, member))
 	attached, op, err := client.AttachShare(ctx, own, id, goodShare, "data")

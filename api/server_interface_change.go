@@ -175,15 +175,16 @@ func (a *API) awaitInterface(r *Request, op compute.Operation) error {
 func (a *API) detachInterface(r *Request) (any, error) {
 	id, invalid := uuid.Parse(r.Param("port"))
 	port := compute.PortID{UUID: id}
+	has := func(row serverRow) error {
+		if invalid != nil {
+			return fault.NotFound("Port id %s could not be found.", r.Param("port"))
+		}
+		_, err := compute.Server{ID: row.Server.ID, Networks: row.Server.Networks}.InterfaceOn(port)
+		return err
+	}
 	return a.act(r, action{
 		Facts: compute.InterfaceDetach.Facts, rule: ruleDetachInterface, arguments: compute.InterfaceDetachArguments{Port: port},
-		check: func(row serverRow) error {
-			if invalid != nil {
-				return fault.NotFound("Port id %s could not be found.", r.Param("port"))
-			}
-			_, err := compute.Server{ID: row.Server.ID, Networks: row.Server.Networks}.InterfaceOn(port)
-			return err
-		},
+		check: has, early: has,
 		isUnderWay: func(row serverRow) (bool, error) { return a.isDetaching(r, row.Server, port) },
 	})
 }

@@ -140,6 +140,7 @@ func (a *API) attachShare(r *Request) (any, error) {
 	}
 	_, err = a.launch(r, action{
 		Facts: compute.ShareAttach.With(*arguments), rule: ruleShareCreate, arguments: arguments,
+		early: func(row serverRow) error { return a.hasNot(r, row.Server.ID, asked) },
 		check: func(row serverRow) error {
 			if arguments.Live {
 				if err := a.checkLive(r, row.Server, compute.ShareAttach, compute.Server.CanShareLive); err != nil {
@@ -227,14 +228,8 @@ func (a *API) checkAttachment(r *Request, row schema.Server, asked *schema.Serve
 	if err != nil {
 		return shareRefusal(err, asked.ShareID)
 	}
-	has, err := a.db.ServerShares(r.Context(), row.ID)
-	if err != nil {
+	if err := a.hasNot(r, row.ID, *asked); err != nil {
 		return err
-	}
-	for _, other := range has {
-		if other.ShareID == asked.ShareID || other.Tag == asked.Tag {
-			return associated(*asked)
-		}
 	}
 	if err := compute.CheckShareProtocol(protocol, host.Traits); err != nil {
 		return err
@@ -244,6 +239,20 @@ func (a *API) checkAttachment(r *Request, row schema.Server, asked *schema.Serve
 		arguments.Address = host.ShareAddress
 	}
 	asked.ExportLocation = a.config.Seal.Seal(asked.SealedFor(), []byte(location))
+	return nil
+}
+
+// hasNot refuses a share that the server has, or whose tag another one has.
+func (a *API) hasNot(r *Request, server compute.ServerID, asked schema.ServerShare) error {
+	has, err := a.db.ServerShares(r.Context(), server)
+	if err != nil {
+		return err
+	}
+	for _, other := range has {
+		if other.ShareID == asked.ShareID || other.Tag == asked.Tag {
+			return associated(asked)
+		}
+	}
 	return nil
 }
 

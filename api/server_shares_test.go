@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -303,7 +304,7 @@ func TestSH16WhatIsDetached(t *testing.T) {
 // else, and for all others, the document's refusal holds (SH-04, SH-16).
 func TestSharesOfGuestsThatRun(t *testing.T) {
 	t.Parallel()
-	c := setupCloud(t)
+	c := setupCloud(t, func(config *api.Config) { config.Patience = time.Second })
 	id := c.off()
 	c.settle(id, compute.VMActive, compute.TaskNone)
 	path := "/servers/" + id + "/shares"
@@ -393,4 +394,31 @@ func TestSH09WhyAShareWasTakenAwayIsTold(t *testing.T) {
 	listed := c.do(t, reader, "GET", path, "", at(extendedShares)).ok(200).get("shares").([]any)
 	require.Equal(t, fault, listed[0].(map[string]any)["fault"])
 	require.NotContains(t, listed[1], "fault")
+}
+
+// T1: attachments of shares wait for each other, and so does what comes behind them; one that the server has is refused at once.
+func TestT1SharesAreAttachedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	c.attach(t, member, id, goodShare).ok(201)
+	began := time.Now()
+	c.attach(t, member, id, goodShare).ok(409)
+	require.Less(t, time.Since(began), 10*time.Second)
+	answers := make(chan answer, 1)
+	for _, ask := range []func() answer{
+		func() answer { return c.attach(t, member, id, secondShare) },
+		func() answer { return c.act(t, member, id, `{"os-start": null}`) },
+	} {
+		go func() { answers <- ask() }()
+		select {
+		case got := <-answers:
+			t.Fatalf("it did not wait: %d %s", got.code, got.body)
+		case <-time.After(300 * time.Millisecond):
+		}
+		c.exec(`UPDATE server_shares SET status = 'inactive'`)
+		c.settle(id, compute.VMStopped, compute.TaskNone)
+		got := <-answers
+		require.Contains(t, []int{201, 202}, got.code, got.body)
+	}
 }
