@@ -3,6 +3,7 @@ package compute
 import (
 	"cmp"
 	"fmt"
+	"time"
 )
 
 // LedgerEntry is an open ledger row with what the audit must know of its owner.
@@ -60,11 +61,26 @@ const (
 	Late     Verdict = "waiting for what may still happen"
 	Behind   Verdict = "waiting for what must go first"
 	Failing  Verdict = "waiting to be tried again"
+	Long     Verdict = "tried for long" // an operation that does not get any further (K15)
 )
 
 // Looked names what was looked at when it is less than a whole place: what one
 // project has there.
 func Looked(place, projectID string) string { return place + "/" + projectID }
+
+// auditedOperation is the kind of findings that are operations.
+const auditedOperation ThingKind = "operation"
+
+// LongAfter is how long an operation may be in one step before the audit tells of it: longer than two attempts at a long one.
+const LongAfter = 13 * time.Hour
+
+// FindingOf is the audit's finding on an operation that is in one step since then.
+func FindingOf(op Operation, step string, since time.Time) Finding {
+	return Finding{
+		Kind: auditedOperation, Place: "temporal", Name: string(op.ID), Owner: op.On().String(), What: Long,
+		Why: fmt.Sprintf("%s, in step %s since %s", op.Kind, cmp.Or(step, "begin"), since.UTC().Format(time.RFC3339)),
+	}
+}
 
 // Finding gives the audit's finding on a ledger row.
 func (e LedgerEntry) Finding(what Verdict) Finding {

@@ -203,6 +203,67 @@ func (q *Queries) GetAudit(ctx context.Context, id uuid.UUID) (time.Time, error)
 	return started_at, err
 }
 
+const longOperations = `-- name: LongOperations :many
+SELECT o.id, o.number, o.server_id, o.kind, o.project_id, o.user_id, o.credential_id, o.arguments, o.state, o.message, o.accepted_at, o.started_at, o.finished_at, o.updated_at, o.subject_kind, o.subject_id, o.looked_at, coalesce(e.event, '')::text AS event, coalesce(e.started_at, o.started_at)::timestamptz AS since
+FROM operations o LEFT JOIN LATERAL (
+    SELECT event, started_at FROM operation_events WHERE operation_id = o.id AND finished_at IS NULL ORDER BY number DESC LIMIT 1
+) e ON true
+WHERE o.state = 'running' AND o.kind <> 'drain' AND coalesce(e.started_at, o.started_at) < now() - make_interval(secs => $1::float8)
+ORDER BY since LIMIT $2
+`
+
+type LongOperationsParams struct {
+	Seconds float64
+	Most    int32
+}
+
+type LongOperationsRow struct {
+	Operation Operation
+	Event     string
+	Since     time.Time
+}
+
+// Those that are in the same step for so many seconds, the longest first. A drain waits for its servers.
+func (q *Queries) LongOperations(ctx context.Context, arg LongOperationsParams) ([]LongOperationsRow, error) {
+	rows, err := q.db.Query(ctx, longOperations, arg.Seconds, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LongOperationsRow{}
+	for rows.Next() {
+		var i LongOperationsRow
+		if err := rows.Scan(
+			&i.Operation.ID,
+			&i.Operation.Number,
+			&i.Operation.ServerID,
+			&i.Operation.Kind,
+			&i.Operation.ProjectID,
+			&i.Operation.UserID,
+			&i.Operation.CredentialID,
+			&i.Operation.Arguments,
+			&i.Operation.State,
+			&i.Operation.Message,
+			&i.Operation.AcceptedAt,
+			&i.Operation.StartedAt,
+			&i.Operation.FinishedAt,
+			&i.Operation.UpdatedAt,
+			&i.Operation.SubjectKind,
+			&i.Operation.SubjectID,
+			&i.Operation.LookedAt,
+			&i.Event,
+			&i.Since,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const namesReleasedSince = `-- name: NamesReleasedSince :many
 SELECT DISTINCT name FROM ledger
 WHERE state = 'released' AND released_at >= $1::timestamptz

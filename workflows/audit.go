@@ -123,6 +123,7 @@ func (a *audit) start(ctx workflow.Context) error {
 		return err
 	}
 	a.Audit, a.Places = got.Audit, slices.Clone(services)
+	a.addFindings(got.Long, 0)
 	for _, h := range got.Hosts {
 		if h.Up {
 			a.Places = append(a.Places, auditPlace{Place: h.ID.String(), Name: h.Name, NoVolume: h.NoVolume})

@@ -51,7 +51,12 @@ type StartAuditResult struct {
 	Audit uuid.UUID   `json:"audit"`
 	At    time.Time   `json:"at"` // by the database's clock
 	Hosts []AuditHost `json:"hosts,omitempty"`
+	// Long are operations that get no further, at most longAtOnce of them.
+	Long []compute.Finding `json:"long,omitempty"`
 }
+
+// longAtOnce is how many operations that get no further an audit tells of: more have one cause.
+const longAtOnce = 100
 
 // AuditHost is a host that the audit asks.
 type AuditHost struct {
@@ -76,6 +81,13 @@ func (a *Activities) StartAudit(ctx context.Context, _ StartAuditInput) (StartAu
 		for _, h := range rows {
 			view := compute.Host{LastSeen: h.LastSeen, ForcedDown: h.ForcedDown}
 			out.Hosts = append(out.Hosts, AuditHost{Host: durable.Host{ID: h.ID, Name: h.Name}, Up: view.Up(out.At), NoVolume: !h.Volume})
+		}
+		if err != nil {
+			return err
+		}
+		long, err := q.LongOperations(ctx, schema.LongOperationsParams{Seconds: compute.LongAfter.Seconds(), Most: longAtOnce})
+		for _, l := range long {
+			out.Long = append(out.Long, compute.FindingOf(l.Operation.Operation(), l.Event, l.Since))
 		}
 		return err
 	})

@@ -280,6 +280,33 @@ func TestStartAuditRemovesOldOnes(t *testing.T) {
 	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM audit_looked WHERE audit_id = $1", fresh.Audit))
 }
 
+// K15: an operation that is tried again without end is a finding; one that gets on, a drain and one that has ended are none.
+func TestK15AnOperationThatGetsNoFurther(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	owner := b.idle()
+	insert := func(id, kind, state, started string) {
+		b.Exec(`INSERT INTO operations (id, server_id, kind, project_id, user_id, credential_id, state, started_at) VALUES ($1, $2, $3, 'p', 'u', $2, $4, now() - $5::interval)`,
+			id, owner.ID, kind, state, started)
+	}
+	event := func(op, name, started string, finished bool) {
+		b.Exec(`INSERT INTO operation_events (operation_id, event, started_at, finished_at) VALUES ($1, $2, now() - $3::interval, CASE WHEN $4 THEN now() END)`, op, name, started, finished)
+	}
+	insert("req-stuck", "create", "running", "20 hours")
+	event("req-stuck", "schedule", "20 hours", true)
+	event("req-stuck", "create_disks", "19 hours", false)
+	insert("req-mute", "stop", "running", "14 hours")
+	insert("req-long", "shelve", "running", "30 hours")
+	event("req-long", "upload", "5 hours", false)
+	insert("req-drain", "drain", "running", "300 hours")
+	insert("req-over", "start", "succeeded", "300 hours")
+	long := b.startAudit().Long
+	require.Len(t, long, 2)
+	require.Regexp(t, `^create, in step create_disks since 20\d\d-.*Z$`, long[0].Why)
+	require.Regexp(t, `^stop, in step begin since `, long[1].Why)
+	require.Equal(t, []any{"req-stuck", "server " + owner.ID.String(), compute.Long}, []any{long[0].Name, long[0].Owner, long[0].What})
+}
+
 // Where to look, page by page, and with which credentials.
 func TestProjects(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,8 @@ directions:
              a key waits for the disks that it opens
   waiting to be tried again
              its removal failed, the last column says why
+  tried for long
+             an operation is in one step for more than 13 hours, as the last column says
 
 An audit that is cut off goes on where it was: ask again. At most 500 findings are
 told; their number is. Of images it knows those that are being made: a whole one is its owner's. Where

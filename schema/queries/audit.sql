@@ -16,6 +16,15 @@ SELECT h.id, h.name, h.last_seen, h.forced_down, (EXISTS (SELECT FROM secure_vol
     OR EXISTS (SELECT FROM ledger l WHERE l.place = h.id::text AND l.kind IN ('volume_mapping', 'volume_mount') AND l.state <> 'released'))::boolean AS volume
 FROM hosts h WHERE h.forgotten_at IS NULL ORDER BY h.name;
 
+-- name: LongOperations :many
+-- Those that are in the same step for so many seconds, the longest first. A drain waits for its servers.
+SELECT sqlc.embed(o), coalesce(e.event, '')::text AS event, coalesce(e.started_at, o.started_at)::timestamptz AS since
+FROM operations o LEFT JOIN LATERAL (
+    SELECT event, started_at FROM operation_events WHERE operation_id = o.id AND finished_at IS NULL ORDER BY number DESC LIMIT 1
+) e ON true
+WHERE o.state = 'running' AND o.kind <> 'drain' AND coalesce(e.started_at, o.started_at) < now() - make_interval(secs => sqlc.arg(seconds)::float8)
+ORDER BY since LIMIT sqlc.arg(most);
+
 -- name: ProjectsWith :many
 -- The projects that have, or lately had, things of a kind.
 SELECT DISTINCT project_id FROM ledger
