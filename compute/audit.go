@@ -68,8 +68,8 @@ const (
 // project has there.
 func Looked(place, projectID string) string { return place + "/" + projectID }
 
-// auditedOperation is the kind of findings that are operations.
-const auditedOperation ThingKind = "operation"
+// auditedOperation is the kind of findings that are operations: they are no things on the ledger, and have no place in the order of removal.
+const auditedOperation = "operation"
 
 // LongAfter is how long an operation may be in one step before the audit tells of it: longer than two attempts at a long one.
 const LongAfter = 13 * time.Hour
