@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,16 +40,9 @@ func TestARequestWaitsForABackupOfTheVTPM(t *testing.T) {
 	refused := c.act(t, member, id, `{"os-stop":null}`)
 	require.Equal(t, 409, refused.code)
 	require.Contains(t, refused.body, "Cannot 'stop' instance "+id+" while it is in task_state backing_up_tpm")
-	answered := make(chan answer, 1)
-	go func() { answered <- c.act(t, member, id, `{"os-stop":null}`) }()
-	select {
-	case got := <-answered:
-		t.Fatalf("it did not wait: %s", got.body)
-	case <-time.After(300 * time.Millisecond):
-	}
+	answer := waiting(t, func() answer { return c.act(t, member, id, `{"os-stop":null}`) })
 	c.settle(id, compute.VMActive, compute.TaskNone)
-	got := <-answered
-	got.is(202, "")
+	answer().is(202, "")
 }
 
 // A dry run of a move waits as the move would.
@@ -59,14 +51,7 @@ func TestADryRunWaitsForABackupOfTheVTPM(t *testing.T) {
 	c := setupCloud(t)
 	id := c.active()
 	c.settle(id, compute.VMActive, compute.TaskBackingUpTPM)
-	answered := make(chan answer, 1)
-	go func() { answered <- c.act(t, admin, id, `{"dryRun": {"migrate": null}}`, at("2.1, strongroom 1.0")) }()
-	select {
-	case got := <-answered:
-		t.Fatalf("it did not wait: %s", got.body)
-	case <-time.After(300 * time.Millisecond):
-	}
+	answer := waiting(t, func() answer { return c.act(t, admin, id, `{"dryRun": {"migrate": null}}`, at("2.1, strongroom 1.0")) })
 	c.settle(id, compute.VMActive, compute.TaskNone)
-	got := <-answered
-	require.NotContains(t, got.body, "backing_up_tpm")
+	require.NotContains(t, answer().body, "backing_up_tpm")
 }

@@ -20,7 +20,7 @@ const (
 	healthAge      = time.Second     // how old an answer may be
 )
 
-// health is what the last look saw. Whoever asks, there is one look at a time and one a second.
+// health keeps the result of the last check for a second. One check runs at a time.
 type health struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -68,7 +68,7 @@ func (h *health) look(all map[string]func(context.Context) error) (map[string]st
 	return h.seen, h.err
 }
 
-// pingDatabase has a connection of its own: that requests use all of the pool's is no illness.
+// pingDatabase connects anew: a pool whose connections are all in use is no failure of the database.
 func (a *API) pingDatabase(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, a.config.Pool.Config().ConnConfig)
 	if err != nil {

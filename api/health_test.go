@@ -98,7 +98,7 @@ func TestK2Healthcheck(t *testing.T) {
 	code, _ = ask()
 	require.Equal(t, 200, code)
 
-	// Requests that use all connections are no illness; a database that is away is.
+	// A pool whose connections are all in use is no failure of the database.
 	var held []*pgxpool.Conn
 	for range c.pool.Config().MaxConns {
 		conn, err := c.pool.Acquire(t.Context())

@@ -118,15 +118,9 @@ func TestT1InterfacesAreAttachedOneAfterTheOther(t *testing.T) {
 	// A detach, and what comes behind it.
 	c.do(t, member, "DELETE", "/servers/"+id+"/os-interface/"+first.String(), "").ok(202)
 	c.act(t, member, id, `{"os-start":null}`).fails(409, "conflictingRequest", "Cannot 'start' instance "+id+" while it is in vm_state active")
-	go func() { answers <- c.act(t, member, id, `{"os-stop":null}`) }()
-	select {
-	case got := <-answers:
-		t.Fatalf("it did not wait: %s", got.body)
-	case <-time.After(300 * time.Millisecond):
-	}
+	answer := waiting(t, func() answer { return c.act(t, member, id, `{"os-stop":null}`) })
 	c.settle(id, compute.VMActive, compute.TaskNone)
-	got := <-answers
-	got.is(202, "")
+	answer().is(202, "")
 }
 
 // T1: it waits no longer than a client does; a delete does not wait.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -262,6 +263,19 @@ func (c *cloud) active() string {
 	id := c.create(nil)
 	c.settle(id, compute.VMActive, compute.TaskNone)
 	return id
+}
+
+// waiting sends a request that has to wait for something, and gives what waits for its answer.
+func waiting(t *testing.T, ask func() answer) func() answer {
+	t.Helper()
+	answered := make(chan answer, 1)
+	go func() { answered <- ask() }()
+	select {
+	case got := <-answered:
+		t.Fatalf("it did not wait: %d %s", got.code, got.body)
+	case <-time.After(300 * time.Millisecond):
+	}
+	return func() answer { return <-answered }
 }
 
 func (c *cloud) act(t *testing.T, as who, id, body string, tweaks ...tweak) answer {

@@ -405,20 +405,14 @@ func TestT1SharesAreAttachedOneAfterTheOther(t *testing.T) {
 	began := time.Now()
 	c.attach(t, member, id, goodShare).ok(409)
 	require.Less(t, time.Since(began), 10*time.Second)
-	answers := make(chan answer, 1)
 	for _, ask := range []func() answer{
 		func() answer { return c.attach(t, member, id, secondShare) },
 		func() answer { return c.act(t, member, id, `{"os-start": null}`) },
 	} {
-		go func() { answers <- ask() }()
-		select {
-		case got := <-answers:
-			t.Fatalf("it did not wait: %d %s", got.code, got.body)
-		case <-time.After(300 * time.Millisecond):
-		}
+		answer := waiting(t, ask)
 		c.exec(`UPDATE server_shares SET status = 'inactive'`)
 		c.settle(id, compute.VMStopped, compute.TaskNone)
-		got := <-answers
+		got := answer()
 		require.Contains(t, []int{201, 202}, got.code, got.body)
 	}
 }

@@ -60,8 +60,8 @@ func spelled(property, value string) string {
 // numaProperty is of those that say which CPUs and how much memory a node has.
 var numaProperty = regexp.MustCompile(`\Ahw_numa_(cpus|mem)\.\d+\z`)
 
-// mostImageText is how many bytes the properties and tags of a server's image may have: those of 128 properties whose names and values have 255 each, which is
-// what Nova keeps. They are in the server's record, and so in inputs and results of activities (K15).
+// mostImageText is the limit in bytes of the properties and tags of a server's image: about 128 properties with names and values of 255, as in Nova. They are
+// part of the inputs and results of activities (K15).
 const mostImageText = 64 << 10
 
 // CheckImage refuses an image that asks for what servers cannot have here, whose properties cannot be understood, or that has more of them than a

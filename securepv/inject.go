@@ -222,23 +222,8 @@ func (w *workload) addInitializer(initializer *yaml.Node) error {
 		return err
 	}
 	for _, c := range others {
-		mounts, err := list(c, "volumeMounts")
-		if err != nil {
-			return fmt.Errorf("container %q: %w", text(c, "name"), err)
-		}
-		devices, err := list(c, "volumeDevices")
-		if err != nil {
-			return fmt.Errorf("container %q: %w", text(c, "name"), err)
-		}
-		if at := slices.IndexFunc(devices, func(d *yaml.Node) bool { return path.Clean("/"+text(d, "devicePath")) == secretsPath }); at >= 0 {
-			return fmt.Errorf("container %q has the device %q at %s, where the initializer's secrets go: give it another path", text(c, "name"), text(devices[at], "name"), secretsPath)
-		}
-		at := slices.IndexFunc(mounts, func(m *yaml.Node) bool { return path.Clean("/"+text(m, "mountPath")) == secretsPath })
-		switch {
-		case at < 0: // mounts of its own stay, also of this volume elsewhere
-			setList(c, "volumeMounts", append(slices.Clone(mounts), node(volumeMount{Name: secretsVolume, MountPath: secretsPath})))
-		case text(mounts[at], "name") != secretsVolume: // Kubernetes takes no two mounts at one path
-			return fmt.Errorf("container %q has %q mounted at %s, where the initializer's secrets go: mount it elsewhere", text(c, "name"), text(mounts[at], "name"), secretsPath)
+		if err := mountSecrets(c); err != nil {
+			return err
 		}
 	}
 	inits, err := list(w.pod, "initContainers")
@@ -246,5 +231,34 @@ func (w *workload) addInitializer(initializer *yaml.Node) error {
 		return err
 	}
 	setList(w.pod, "initContainers", append([]*yaml.Node{initializer}, without(inits, initializerName)...))
+	return nil
+}
+
+// mountSecrets gives a container the initializer's secrets, beside the mounts that it has. What it has at their path is refused: Kubernetes takes no two
+// at one path (K11).
+func mountSecrets(container *yaml.Node) error {
+	name := text(container, "name")
+	mounts, err := list(container, "volumeMounts")
+	if err != nil {
+		return fmt.Errorf("container %q: %w", name, err)
+	}
+	devices, err := list(container, "volumeDevices")
+	if err != nil {
+		return fmt.Errorf("container %q: %w", name, err)
+	}
+	at := func(key string) func(*yaml.Node) bool {
+		return func(n *yaml.Node) bool { return path.Clean("/"+text(n, key)) == secretsPath }
+	}
+	if i := slices.IndexFunc(devices, at("devicePath")); i >= 0 {
+		return fmt.Errorf("container %q has the device %q at %s, where the initializer's secrets go: give it another path", name, text(devices[i], "name"), secretsPath)
+	}
+	i := slices.IndexFunc(mounts, at("mountPath"))
+	if i < 0 {
+		setList(container, "volumeMounts", append(slices.Clone(mounts), node(volumeMount{Name: secretsVolume, MountPath: secretsPath})))
+		return nil
+	}
+	if volume := text(mounts[i], "name"); volume != secretsVolume {
+		return fmt.Errorf("container %q has %q mounted at %s, where the initializer's secrets go: mount it elsewhere", name, volume, secretsPath)
+	}
 	return nil
 }

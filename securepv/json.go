@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -53,13 +54,17 @@ func nextOf(d *json.Decoder) (*yaml.Node, error) {
 		_, err := d.Token() // its end
 		return n, err
 	case string:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString, Value: t}, nil
+		return scalar(yaml.NodeTagString, t), nil
 	case json.Number:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagFloat, Value: t.String()}, nil
+		return scalar(yaml.NodeTagFloat, t.String()), nil
 	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagBool, Value: fmt.Sprint(t)}, nil
+		return scalar(yaml.NodeTagBool, strconv.FormatBool(t)), nil
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagNull, Value: "null"}, nil
+	return scalar(yaml.NodeTagNull, "null"), nil
+}
+
+func scalar(tag, value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
 }
 
 // indent is what the first line of an object that has lines is indented by.

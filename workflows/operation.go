@@ -54,9 +54,6 @@ func operate(ctx workflow.Context, in durable.OperationInput, newBody func(*oper
 	if err := o.fits(ctx); err != nil {
 		b = refused{o, err}
 	}
-	if o.asked.TooLarge != "" {
-		b = refused{o, compute.Errorf(compute.Invalid, "%s", o.asked.TooLarge)}
-	}
 	return o.carryOut(ctx, b)
 }
 
@@ -88,10 +85,13 @@ func begin(ctx workflow.Context, in durable.OperationInput) (*operation, error) 
 	return o, nil
 }
 
-// fits fails in a workflow of another kind than the operation's. All operations on a server
+// fits fails where the server's record does not go through Temporal (K15), and in a workflow of another kind than the operation's. All operations on a server
 // have one workflow id, so that the input of each starts the others, which strongroom does
 // not do (C1).
 func (o *operation) fits(ctx workflow.Context) error {
+	if o.asked.TooLarge != "" {
+		return compute.Errorf(compute.Invalid, "%s", o.asked.TooLarge)
+	}
 	if is := workflow.GetInfo(ctx).WorkflowType.Name; is != durable.WorkflowType(o.asked.Kind) {
 		return compute.Errorf(compute.Forbidden, "operation %s is a %s and no %s", o.Operation, o.asked.Kind, is)
 	}

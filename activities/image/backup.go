@@ -22,7 +22,7 @@ type OldBackup struct {
 	TakeKey bool `json:"take_key"`
 }
 
-// oldBackupsAtOnce is how many backups one more makes go: whoever marks thousands of images as backups sees them go in parts.
+// oldBackupsAtOnce is how many old backups a new one removes at most. The next backup removes more.
 const oldBackupsAtOnce = 200
 
 // OldBackupsResult lists them, the oldest first, and at most oldBackupsAtOnce.

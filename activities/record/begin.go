@@ -79,7 +79,7 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 		return BeginResult{}, err
 	}
 	if large := durable.Fits("the record of the server", out); large != nil {
-		out.Server, out.Arguments, out.TooLarge = withoutTheLarge(out.Server), nil, large.Error()
+		out.Server, out.Arguments, out.TooLarge = withoutUnbounded(out.Server), nil, large.Error()
 	}
 	return out, nil
 }
@@ -112,7 +112,7 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 		return out, err
 	}
 	if op.Kind == compute.OpDelete { // it goes by the ledger, and needs nothing that a tenant can make large (K15)
-		out.Server = withoutTheLarge(out.Server)
+		out.Server = withoutUnbounded(out.Server)
 	}
 	if out.Server.Host == nil {
 		return out, nil
@@ -129,8 +129,8 @@ func (a *Activities) load(ctx context.Context, q *schema.Queries, in durable.Ope
 	return out, err
 }
 
-// withoutTheLarge gives a server without what its tenant may make of any size: its image's record, its interfaces with their subnets' routes, its shares.
-func withoutTheLarge(s compute.Server) compute.Server {
+// withoutUnbounded gives a server without the fields whose size its tenant decides: the records of images, interfaces and shares.
+func withoutUnbounded(s compute.Server) compute.Server {
 	s.Image = compute.Image{ID: s.Image.ID}
 	s.Networks, s.Shares = nil, nil
 	s.Disks = slices.Clone(s.Disks)

@@ -33,7 +33,7 @@ const (
 // isAdmin is who Nova takes for an administrator, whatever else a rule asks.
 const isAdmin = "context_is_admin"
 
-// base are the rules that the checks above name, and those of Nova's releases, which the policy files of operators refer to (K5).
+// base has the rules that the checks above name, and the base rules of Nova, which operators' policy files refer to (K5).
 var base = Rules{
 	"context_is_admin":         "role:admin",
 	"project_reader":           "rule:project_reader_api",
@@ -100,7 +100,7 @@ var reference = regexp.MustCompile(`\brule:([^\s()]+)`)
 // byContext is a check of what Nova's context says of the user.
 var byContext = regexp.MustCompile(`\bis_admin:(?:"(True|False)"|'(True|False)'|(True|False)\b)`)
 
-// node is a rule as it is asked, or as it is asked while Nova makes the context of the user, which by then says nothing of him.
+// node is a rule. making: it is evaluated for context_is_admin, when is_admin is not known yet.
 type node struct {
 	name   string
 	making bool
@@ -117,7 +117,7 @@ func (n node) known() string {
 	return name
 }
 
-// read gives a rule with what the context says in rules' words. What it refers to exists.
+// read returns a rule's text, with is_admin replaced by a reference to context_is_admin. An error if it refers to a rule that does not exist.
 func (r Rules) read(n node) (string, error) {
 	yes, no := "rule:"+isAdmin, "(not rule:"+isAdmin+")"
 	if _, ok := r[isAdmin]; !ok || n.making {
@@ -137,7 +137,7 @@ func (r Rules) read(n node) (string, error) {
 	return text, nil
 }
 
-// compile gives a rule as the library reads it.
+// compile returns a rule in the library's syntax.
 func (r Rules) compile(n node) (string, error) {
 	text, err := r.read(n)
 	if err != nil {
@@ -155,10 +155,10 @@ func (r Rules) compile(n node) (string, error) {
 	return text, nil
 }
 
-// circle gives the rules from the last of on to the one that refers to one of on again, nil where none does.
-func (r Rules) circle(n node, on []node) (names []string) {
-	if at := slices.Index(on, n); at >= 0 {
-		for _, by := range append(slices.Clone(on[at:]), n) {
+// circle returns the names of a cycle of references that begins with n, nil where there is none. path has the rules that led to n.
+func (r Rules) circle(n node, path []node) (names []string) {
+	if at := slices.Index(path, n); at >= 0 {
+		for _, by := range append(slices.Clone(path[at:]), n) {
 			names = append(names, by.name)
 		}
 		return names
@@ -168,14 +168,14 @@ func (r Rules) circle(n node, on []node) (names []string) {
 		return nil // it is told of that rule
 	}
 	for _, m := range reference.FindAllStringSubmatch(text, -1) {
-		if by := r.circle(r.node(m[1], n.making), append(slices.Clone(on), n)); by != nil {
+		if by := r.circle(r.node(m[1], n.making), append(slices.Clone(path), n)); by != nil {
 			return by
 		}
 	}
 	return nil
 }
 
-// shared are the names of rules that are no request's.
+// shared returns the names of the rules that belong to no request.
 func (r Rules) shared() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(r)), func(name string) bool { return strings.Contains(name, ":") })
 }

@@ -166,11 +166,11 @@ func readInput(name string, in io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// kinds are the ends of names of files that kubectl takes from a folder.
-var kinds = []string{".json", ".yaml", ".yml"}
+// manifestSuffixes are those of the files that kubectl reads of a folder.
+var manifestSuffixes = []string{".json", ".yaml", ".yml"}
 
-// manifests gives a file itself, and of a folder what kubectl would take of it and of the folders in it, links to files among it (K10). left says what
-// else is there.
+// manifests returns a file itself, or the manifests in a folder and the folders below it, as kubectl finds them: links are followed (K10). left names what
+// it left out, with the reason.
 func manifests(name string) (found, left []string, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -188,8 +188,8 @@ func manifests(name string) (found, left []string, err error) {
 			return fs.SkipDir
 		case e.IsDir():
 			return nil
-		case !slices.Contains(kinds, filepath.Ext(path)):
-			left = append(left, path+": left out: its name does not end in "+strings.Join(kinds, ", "))
+		case !slices.Contains(manifestSuffixes, filepath.Ext(path)):
+			left = append(left, path+": left out: its name does not end in "+strings.Join(manifestSuffixes, ", "))
 			return nil
 		}
 		info, err := os.Stat(path)
@@ -204,7 +204,7 @@ func manifests(name string) (found, left []string, err error) {
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s: no file there ends in %s", name, strings.Join(kinds, ", "))
+		err = fmt.Errorf("%s: no file there ends in %s", name, strings.Join(manifestSuffixes, ", "))
 	}
 	return found, left, err
 }
