@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,14 +26,12 @@ func TestVersion(t *testing.T) {
 func TestTheBinarySaysItsVersion(t *testing.T) {
 	t.Parallel()
 	const want = "9.9.9+patched"
-	binary := filepath.Join(t.TempDir(), "strongroom")
-	out, err := exec.Command("go", "build", "-ldflags", "-w -X strongroom.stamped="+want, "-o", binary, "./cmd/strongroom").CombinedOutput()
-	require.NoError(t, err, string(out))
-	out, err = exec.Command(binary, "version").CombinedOutput()
+	run := []string{"run", "-ldflags", "-w -X strongroom.stamped=" + want, "./cmd/strongroom", "version"} // Go keeps the program
+	out, err := exec.Command("go", run...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	first, _, _ := strings.Cut(string(out), "\n")
 	require.Equal(t, []string{"strongroom", want}, strings.Fields(first))
-	out, err = exec.Command(binary, "version", "-o", "json").CombinedOutput()
+	out, err = exec.Command("go", append(run, "-o", "json")...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	var said struct{ Version, Go string }
 	require.NoError(t, json.Unmarshal(out, &said))
