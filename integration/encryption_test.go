@@ -47,11 +47,11 @@ func (c *testCloud) disks(t *testing.T, id string) []shownDisk {
 func TestEncryptionByFlavorAndImage(t *testing.T) {
 	backends(t, local, openStack)
 	c := sharedCloud(t)
-	asks, removeAsks := c.guestAsking(t, map[string]string{"hw_ephemeral_encryption": "true", "hw_ephemeral_encryption_format": "luks"})
+	asks, removeAsks := c.imageAsking(t, c.idle, map[string]string{"hw_ephemeral_encryption": "true", "hw_ephemeral_encryption_format": "luks"})
 	defer removeAsks()
-	odd, removeOdd := c.guestAsking(t, map[string]string{"hw_ephemeral_encryption": "maybe"})
+	odd, removeOdd := c.imageAsking(t, c.idle, map[string]string{"hw_ephemeral_encryption": "maybe"})
 	defer removeOdd()
-	unknown, removeUnknown := c.guestAsking(t, map[string]string{"hw_ephemeral_encryption": "true", "hw_ephemeral_encryption_format": "rot13"})
+	unknown, removeUnknown := c.imageAsking(t, c.idle, map[string]string{"hw_ephemeral_encryption": "true", "hw_ephemeral_encryption_format": "rot13"})
 	defer removeUnknown()
 	three := flavorSpec{"e2e-three-disks", 128, 1, 1, 64, nil}
 

@@ -23,7 +23,10 @@ const (
 	ofItsOwn               // a cloud of its own, or a seat on the shared one
 )
 
-// A line lends places to the tests that wait for them, in the order of their kinds and names, so that the tests of each run come in the same order.
+// lasting are tests that take longer than all others of their kind, and come before them: otherwise they end the run alone.
+var lasting = map[string]bool{"TestServersOfEncryptedImages": true}
+
+// A line lends places to the tests that wait for them, in the order of their kinds and names but for those that are lasting, so that the tests of each run come in the same order.
 type line struct {
 	mu      sync.Mutex
 	places  int
@@ -37,6 +40,14 @@ type waiting struct {
 	kind   kind
 	places int
 	got    chan *slot
+}
+
+// turn is 0 of a lasting test, and 1 of any other.
+func (w *waiting) turn() int {
+	if lasting[w.name] {
+		return 0
+	}
+	return 1
 }
 
 // gathering is how long the first test in a line waits for the others, which the framework lets go together.
@@ -81,7 +92,9 @@ func (l *line) give(of kind, places int, s *slot) {
 
 // lend serves who is first, passing by those whose kind has nothing left. It needs the lock.
 func (l *line) lend() {
-	slices.SortFunc(l.waiting, func(a, b *waiting) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(l.waiting, func(a, b *waiting) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.turn(), b.turn()), cmp.Compare(a.name, b.name))
+	})
 	for l.open {
 		next := slices.IndexFunc(l.waiting, func(w *waiting) bool {
 			of, needs := l.slots[w.kind]
@@ -112,6 +125,7 @@ func TestALineHasItsOrder(t *testing.T) {
 	}{
 		{1, []waiting{{name: "d", kind: ofItsOwn}, {name: "b", kind: ofItsOwn}, {name: "c", kind: onTwoHosts}, {name: "a", kind: onTwoHosts}, {name: "z", kind: alone}}, []string{"z", "a", "c", "b", "d"}},
 		{2, []waiting{{name: "d", kind: onTwoHosts}, {name: "c", kind: onTwoHosts}, {name: "b", kind: ofItsOwn}, {name: "a", kind: ofItsOwn}}, []string{"a", "c", "d", "b"}},
+		{1, []waiting{{name: "a", kind: ofItsOwn}, {name: "TestServersOfEncryptedImages", kind: ofItsOwn}, {name: "B", kind: onTwoHosts}}, []string{"B", "TestServersOfEncryptedImages", "a"}},
 		{2, []waiting{{name: "a", kind: ofItsOwn}, {name: "b", kind: ofItsOwn, places: 2}, {name: "c", kind: ofItsOwn}}, []string{"a", "b", "c"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -31,6 +31,12 @@ var (
 // asks for something. It is deleted when the test ends, or by what comes back.
 func (c *testCloud) guestAsking(t *testing.T, properties map[string]string) (id string, remove func()) {
 	t.Helper()
+	return c.imageAsking(t, c.guest, properties)
+}
+
+// imageAsking is guestAsking for the image in a file.
+func (c *testCloud) imageAsking(t *testing.T, file string, properties map[string]string) (id string, remove func()) {
+	t.Helper()
 	store := c.imageService(t, "-demo")
 	img, err := images.Create(t.Context(), store, images.CreateOpts{
 		Name: askingImage, DiskFormat: "qcow2", ContainerFormat: "bare", Properties: properties,
@@ -38,7 +44,7 @@ func (c *testCloud) guestAsking(t *testing.T, properties map[string]string) (id 
 	require.NoError(t, err)
 	remove = func() { _ = images.Delete(context.Background(), store, img.ID).ExtractErr() }
 	t.Cleanup(remove)
-	data, err := os.Open(c.guest)
+	data, err := os.Open(file)
 	require.NoError(t, err)
 	defer func() { _ = data.Close() }()
 	require.NoError(t, imagedata.Upload(t.Context(), store, img.ID, data).ExtractErr())

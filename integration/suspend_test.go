@@ -77,7 +77,7 @@ func TestSuspend(t *testing.T) {
 	c.suspend(t, id)
 	c.delete(t, id)
 
-	sealed := c.create(t, encryptedTIS)
+	sealed := c.createIdle(t, encryptedTIS)
 	c.becomes(t, sealed, "ACTIVE")
 	err := servers.Suspend(t.Context(), demo, sealed).ExtractErr()
 	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%v", err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -122,8 +123,15 @@ func (b *bench) kill(o order, step int) (after string) {
 	require.NoError(b.t, err)
 	require.NoError(b.t, c.Start())
 	if o.New == "" {
+		ended := make(chan struct{})
+		defer close(ended)
 		go func() { // what is open is closed, and steps of that are steps, too
-			for c.ProcessState == nil {
+			for {
+				select {
+				case <-ended:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
 				if _, err := os.Stat(o.Done); err == nil {
 					_ = c.Process.Signal(syscall.SIGTERM)
 					return

@@ -17,6 +17,7 @@ import (
 
 	"strongroom/activities/disk"
 	"strongroom/compute"
+	"strongroom/integration/seed"
 	"strongroom/worker/pki"
 )
 
@@ -36,6 +37,7 @@ const victimVariable = "STRONGROOM_TEST_VICTIM"
 func TestMain(m *testing.M) {
 	text, child := os.LookupEnv(victimVariable)
 	if !child {
+		seed.Deep("moves", TestKilledAtHalf)
 		os.Exit(m.Run())
 	}
 	var v victim
