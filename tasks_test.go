@@ -1,11 +1,11 @@
 package strongroom_test
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +48,7 @@ func TestTasksRunOneThingAtATime(t *testing.T) {
 	for name, task := range tasks {
 		assert.LessOrEqual(t, len(task.Deps), 1, "task runs all deps of %s at once: make them cmds", name)
 	}
-	for _, name := range []string{"demo", "dev", "needs", "bench", "test:full"} {
+	for _, name := range []string{"demo", "dev", "needs", "bench"} {
 		first, _ := tasks[name].Cmds[0].(map[string]any)
 		assert.Equal(t, "packages", first["task"], "the first command of %s", name)
 	}
@@ -78,28 +78,53 @@ func TestPackagesAreInstalledInOnePlace(t *testing.T) {
 	require.Contains(t, string(readme), "**`./task test`**")
 }
 
-// Each package with tests is in a full run of unit, but for the end-to-end suite and its benchmarks, which have tasks of their own.
+// Each package with tests is in unit, but for the end-to-end suite and its benchmarks, which have tasks of their own, and for packages all of whose
+// tests are deep.
 func TestEachPackageIsTested(t *testing.T) {
 	t.Parallel()
-	unit, _ := tasksOf(t)["unit"].Vars["UNIT"].(string)
-	condition := regexp.MustCompile(`\{\{if not \.STRONGROOM_TEST_FULL\}\}(.*)\{\{end\}\}`)
-	without := regexp.MustCompile(`grep -vE '(.*)' \|`)
-	full := regexp.MustCompile(without.FindStringSubmatch(condition.ReplaceAllString(unit, ""))[1])
-	fast := regexp.MustCompile(without.FindStringSubmatch(condition.ReplaceAllString(unit, "$1"))[1])
+	tasks := tasksOf(t)
+	unit, _ := tasks["unit"].Vars["UNIT"].(string)
+	without := regexp.MustCompile(regexp.MustCompile(`grep -vE '(.*)' \|`).FindStringSubmatch(unit)[1])
 	files, err := exec.Command("git", "ls-files", "--", "*_test.go", ":!client", ":!deploy/temporal").Output()
 	require.NoError(t, err)
-	outside, deep := map[string]bool{}, map[string]bool{}
+	left := map[string]bool{}
 	for _, file := range strings.Fields(string(files)) {
-		pkg := path.Join("strongroom", path.Dir(file))
-		outside[pkg] = full.MatchString(pkg)
-		deep[pkg] = fast.MatchString(pkg)
+		if folder := path.Dir(file); without.MatchString("strongroom/" + folder) {
+			left[folder] = true
+		}
 	}
-	for _, all := range []map[string]bool{outside, deep} {
-		maps.DeleteFunc(all, func(_ string, out bool) bool { return !out })
+	deep := map[string]bool{"integration": true, "integration/bench": true}
+	for _, folder := range []string{"activities/port/neutron", "activities/share/manila", "deploy/cloud/ceph"} {
+		deep[folder] = true
+		require.True(t, slices.ContainsFunc(areasOf(t), func(a area) bool { return slices.Contains(a.Packages, folder) }), folder)
 	}
-	require.Equal(t, map[string]bool{"strongroom/integration": true, "strongroom/integration/bench": true}, outside)
-	require.Equal(t, map[string]bool{
-		"strongroom/integration": true, "strongroom/integration/bench": true,
-		"strongroom/activities/port/neutron": true, "strongroom/activities/share/manila": true, "strongroom/deploy/cloud/ceph": true,
-	}, deep)
+	require.Equal(t, deep, left)
+}
+
+// area is what these tests read of an area of deep tests.
+type area struct {
+	Name            string
+	Packages, Tasks []string
+}
+
+func areasOf(t *testing.T) (areas []area) {
+	t.Helper()
+	text, err := os.ReadFile("integration/areas.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &areas))
+	require.Greater(t, len(areas), 10)
+	return areas
+}
+
+// Each area of deep tests has a task, and the tasks that it names are there.
+func TestEachAreaHasATask(t *testing.T) {
+	t.Parallel()
+	tasks := tasksOf(t)
+	for _, a := range areasOf(t) {
+		require.Contains(t, tasks, "test:"+a.Name)
+		require.Equal(t, tasks["test:moves"], tasks["test:"+a.Name], a.Name)
+		for _, name := range a.Tasks {
+			require.Contains(t, tasks, name)
+		}
+	}
 }

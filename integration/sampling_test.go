@@ -13,7 +13,7 @@ import (
 	"strongroom/integration/seed"
 )
 
-// fast.txt names tests that there are, each once and where it can be run, and a full run has every test wherever it can be.
+// fast.txt names tests that there are, each once and where it can be run, and a deep run has every test of its area wherever it can be.
 func TestEveryTestIsChosen(t *testing.T) {
 	backends(t, local) // it reads files
 	t.Parallel()

@@ -59,7 +59,7 @@ func besideEarlier(t *testing.T, on string) {
 	require.NotEmpty(t, os.Getenv(earlierVariable))
 }
 
-// onDemand is for a test that needs packages which ./task test:full alone installs (Chromium and the pages that it shows, Neutron's
+// onDemand is for a test that needs packages which a deep run of its area alone installs (Chromium and the pages that it shows, Neutron's
 // agents of Linux bridges, or Terraform's provider): on a back end.
 func onDemand(t *testing.T, on string) {
 	t.Helper()

@@ -25,7 +25,7 @@ type sharer struct {
 
 // SH-17: two servers of one host and one of another have the same share. In whatever order they are attached, started,
 // stopped, detached and deleted, each host has it mounted as long as one of its servers runs with it, and no longer, and
-// in the end nothing is left. A full run has 30 such sequences; the seed decides them.
+// in the end nothing is left. A deep run has 30 such sequences; the seed decides them.
 func TestSH17ServersComeAndGoWithAShare(t *testing.T) {
 	backends(t, local) // the hosts of a test are on one machine, and so is such a share
 	c := twoHosts(t)

@@ -118,7 +118,7 @@ func (c *testCloud) whileTheMonitorIsAway(t *testing.T, s testShare, id string) 
 
 // whileManilaIsInTrouble has each operation of a server that is off and has a share meet something that is wrong with Manila. Each
 // ends as it should, or as Manila's refusal has it; what it leaves for later goes soon, and then no rule is left but those that are
-// needed, and no mount. In a full run each operation meets each trouble.
+// needed, and no mount. In a deep run each operation meets each trouble.
 func (c *testCloud) whileManilaIsInTrouble(t *testing.T, s testShare, id string) {
 	t.Helper()
 	troubles := []string{serviceStops, serviceIsSlow, serviceFails, serviceRefuses, serviceIsMute}

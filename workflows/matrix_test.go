@@ -340,7 +340,7 @@ func (f turn) comesTo(number int) bool {
 	return number > 0 && (f == everyTime || turn(number)%turns == f)
 }
 
-// each runs a test for the chosen calls to which a fault comes. ./task test:full and -run have every call of every subject.
+// each runs a test for the chosen calls to which a fault comes. ./task test:workflows and -run have every call of every subject.
 func each(t *testing.T, f turn, test func(t *testing.T, s subject, calls []call, index int)) {
 	t.Helper()
 	numbers := cover(undisturbed(t))

@@ -29,7 +29,7 @@ const (
 )
 
 // VT-13: every row as one subtest, against any volume endpoint: strongroom's own, Debian's Cinder beside it where
-// the cloud of deploy/cloud runs one (it does in test:full), and the one that the variables name:
+// the cloud of deploy/cloud runs one (it does in test:ops), and the one that the variables name:
 //
 //	STRONGROOM_TEST_VOLUME_CLOUDS=my-admin,my-member,my-reader go test -v -run TestVT13 ./api/volume
 //

@@ -8,7 +8,7 @@ import (
 	"strongroom/integration/seed"
 )
 
-// TestMain leaves out the tests of a full run. One needs packages that are installed for STRONGROOM_TEST_FULL alone.
+// TestMain leaves the deep tests out. One needs packages that are installed for them alone.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if os.Getenv(seed.FullVariable) == "" { // it needs a browser, also when it is asked for by name

@@ -28,7 +28,7 @@ func before(t *testing.T, c cloud, cinder http.Handler) (b *bundle, stop func())
 }
 
 // VT-01, VT-08, VT-11: before a Cinder that shows every extra spec to everybody, strongroom shows the visible ones to those who are no
-// administrators, and answers no question about the others. (The Cinder is a strongroom with such a policy; test:full has Debian's.)
+// administrators, and answers no question about the others. (The Cinder is a strongroom with such a policy; test:ops has Debian's.)
 func TestVT01TypesOfACinder(t *testing.T) {
 	t.Parallel()
 	c := onDevcloud(t, "")

@@ -1,10 +1,15 @@
 // Command report runs tasks of Taskfile.yml one after the other, each to its end, and closes with the sums of what they said:
 //
-//	go run ./deploy/report --write integration/results/full.txt lint unit integration:local
+//	go run ./deploy/report lint unit integration:local
+//	go run ./deploy/report --deep moves keys
+//	go run ./deploy/report --deep --since origin/main
 //
-// It prints how each ended and how long it took, how the tests ended whose results were kept (deploy/with --results), and in its last line
-// the sums. --write puts all that into a file, with the commit. It fails if a task failed, and if tests that name a row of the design
-// documents (EE-14, TPM-29) ran and none of them passed. In a full run (STRONGROOM_TEST_FULL) it fails, too, if no test of a row ran.
+// It prints how each ended and how long it took, how the tests ended whose results were kept (deploy/with --results), which areas of the
+// deep tests have a record for the present sources, and in its last line the sums. It fails if a task failed, and if tests that name a row of the design
+// documents (EE-14, TPM-29) ran and none of them passed.
+//
+// With --deep it runs the deep tests of areas (integration/areas.yaml) and writes their records: of those that are named, of those whose files
+// differ from a commit, or of all that have no green record for the present sources.
 package main
 
 import (
@@ -12,26 +17,32 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"time"
 )
 
-// fullVariable is set, to anything, in a full run: the tests have it as seed.FullVariable.
+// fullVariable is set, to anything, in deep runs: the tests have it as seed.FullVariable.
 const fullVariable = "STRONGROOM_TEST_FULL"
 
 // kept is the folder in which a task a:b keeps its results, in b.json.
 const kept = ".task/results"
 
 func main() {
-	into := flag.String("write", "", "the file to put it into")
+	deep := flag.Bool("deep", false, "run deep tests")
+	since := flag.String("since", "", "with --deep: of the areas whose files differ from this commit")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: report TASK…\n       report --deep [--since COMMIT] [AREA…]")
+	}
 	flag.Parse()
-	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: report [--write FILE] TASK…")
+	if !*deep && flag.NArg() == 0 || *deep && *since != "" && flag.NArg() > 0 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	ok, err := run(*into, flag.Args())
+	var ok bool
+	var err error
+	if *deep {
+		ok, err = runDeep(flag.Args(), *since)
+	} else {
+		ok, err = run(flag.Args())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 	}
@@ -41,43 +52,46 @@ func main() {
 }
 
 // run reports whether everything passed.
-func run(into string, tasks []string) (ok bool, err error) {
+func run(tasks []string) (ok bool, err error) {
 	named, err := rowsNamed(".")
 	if err != nil {
 		return false, err
 	}
-	stages, err := runStages(kept, []string{"task"}, tasks)
+	areas, err := readAreas(".")
+	if err != nil {
+		return false, err
+	}
+	stages, err := runStages(kept, []string{"task"}, jobsOf(tasks...))
 	if err != nil {
 		return false, err
 	}
 	var text bytes.Buffer
-	ok = summarize(&text, stages, named, os.Getenv(fullVariable) != "")
-	if _, err := os.Stdout.Write(text.Bytes()); err != nil {
+	deep, err := printAreas(&text, ".", areas)
+	if err != nil {
 		return false, err
 	}
-	if into != "" {
-		return ok, write(into, text.Bytes())
+	ok = summarize(&text, stages, named, deep)
+	if _, err := os.Stdout.Write(text.Bytes()); err != nil {
+		return false, err
 	}
 	return ok, nil
 }
 
-// write puts the report below the commit that it is about.
-func write(path string, report []byte) error {
-	commit, err := exec.Command("git", "rev-parse", "HEAD").Output()
+// runDeep runs the deep tests of areas, and reports whether they passed.
+func runDeep(names []string, since string) (ok bool, err error) {
+	areas, err := readAreas(".")
 	if err != nil {
-		return err
+		return false, err
 	}
-	changes, err := exec.Command("git", "status", "--porcelain", "--", ".", ":!"+path).Output()
+	chosen, err := choose(".", areas, names, since)
 	if err != nil {
-		return err
+		return false, err
 	}
-	head := fmt.Sprintf("commit %s\n", bytes.TrimSpace(commit))
-	if len(changes) > 0 {
-		head += "with changes:\n" + string(changes)
+	if len(chosen) > 0 {
+		if ok, err = runAreas(os.Stdout, ".", kept, []string{"task"}, chosen); err != nil {
+			return false, err
+		}
 	}
-	head += time.Now().UTC().Format("2006-01-02 15:04 UTC") + "\n\n"
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, slices.Concat([]byte(head), report), 0o644)
+	_, err = printAreas(os.Stdout, ".", areas)
+	return ok || len(chosen) == 0, err
 }

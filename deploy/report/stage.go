@@ -14,8 +14,23 @@ import (
 	"time"
 )
 
-// lint is the one task that has no tests, and keeps no results.
+// lint is the one task of ./task test that has no tests, and keeps no results.
 const lint = "lint"
+
+// job is a task with the environment variables that it gets.
+type job struct {
+	task      string
+	variables []string
+	silent    bool // it may keep no results
+}
+
+// jobsOf gives the jobs of tasks.
+func jobsOf(tasks ...string) (jobs []job) {
+	for _, task := range tasks {
+		jobs = append(jobs, job{task: task, silent: task == lint})
+	}
+	return jobs
+}
 
 // stage is a task that was run.
 type stage struct {
@@ -25,24 +40,24 @@ type stage struct {
 	tests bool // it kept results
 }
 
-// runStages runs each task to its end, as the last argument of a command, and reads the results that it kept in the folder. A signal
+// runStages runs each job to its end, its task as the last argument of a command, and reads the results that it kept in the folder. A signal
 // ends the task that runs, and no other is started.
-func runStages(folder string, command, tasks []string) (stages []stage, err error) {
+func runStages(folder string, command []string, jobs []job) (stages []stage, err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	for _, task := range tasks {
-		name := task[strings.LastIndex(task, ":")+1:]
+	for _, j := range jobs {
+		name := j.task[strings.LastIndex(j.task, ":")+1:]
 		file := filepath.Join(folder, name+".json")
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier run
 			return nil, err
 		}
 		s := stage{suite: suite{name: name}}
 		began := time.Now()
-		stopped, err := runTask(signals, append(slices.Clone(command), task))
+		stopped, err := runTask(signals, append(slices.Clone(command), j.task), j.variables)
 		s.err, s.took = err, time.Since(began)
 		if stopped {
-			return nil, fmt.Errorf("stopped during %s", task)
+			return nil, fmt.Errorf("stopped during %s", j.task)
 		}
 		results, err := readSuite(file)
 		switch {
@@ -50,7 +65,7 @@ func runStages(folder string, command, tasks []string) (stages []stage, err erro
 			s.suite, s.tests = results, true
 		case !errors.Is(err, fs.ErrNotExist):
 			s.err = errors.Join(s.err, fmt.Errorf("%s: %w", file, err))
-		case s.err == nil && task != lint:
+		case s.err == nil && !j.silent:
 			s.err = errors.New("it ran no tests")
 		}
 		stages = append(stages, s)
@@ -60,9 +75,10 @@ func runStages(folder string, command, tasks []string) (stages []stage, err erro
 
 // runTask runs a command to its end. It passes signals on to all processes of the command, which has a process group of its own:
 // task itself passes none on.
-func runTask(signals <-chan os.Signal, command []string) (stopped bool, err error) {
+func runTask(signals <-chan os.Signal, command, variables []string) (stopped bool, err error) {
 	c := exec.Command(command[0], command[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.Env = slices.Concat(os.Environ(), variables)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.Start(); err != nil {
 		return false, err

@@ -44,7 +44,7 @@ esac
 `)
 	write("events", events)
 	write("never.json", events)
-	stages, err := runStages(dir, []string{"sh", filepath.Join(dir, "stages")}, []string{"lint", "integration:local", "never", "lint", "without"})
+	stages, err := runStages(dir, []string{"sh", filepath.Join(dir, "stages")}, jobsOf("lint", "integration:local", "never", "lint", "without"))
 	require.NoError(t, err)
 	require.Len(t, stages, 5)
 	for i := range stages {
@@ -56,7 +56,7 @@ esac
 		{[]string{"EE-01"}, []test{{"strongroom/p", "TestOne"}}}, {[]string{"EE-02", "EE-01"}, []test{{"strongroom/p", "TestThreeAndMore"}}},
 		{[]string{"EE-03"}, []test{{"strongroom/p", "TestTwo"}}},
 	}
-	require.False(t, summarize(&out, stages, rows, false))
+	require.False(t, summarize(&out, stages, rows, nil))
 	require.Equal(t, `stage    ended   time   passed  failed  skipped  flaky
 lint     FAILED  1m23s  -       -       -        -
 local    FAILED  1m23s  3       1       1        1
@@ -77,14 +77,14 @@ FAILED rows whose tests ran, and none passed: EE-02
 `, out.String())
 
 	out.Reset()
-	require.True(t, summarize(&out, stages[3:4], nil, false))
+	require.True(t, summarize(&out, stages[3:4], nil, nil))
 	require.Regexp(t, `\n0 passed, 0 failed\n$`, out.String())
 	out.Reset()
-	require.False(t, summarize(&out, stages[3:4], rows[2:], true), "a full run without a test of a row")
-	require.Regexp(t, `\nFAILED rows of which no test ran: EE-03\n0 passed, 1 failed\n$`, out.String())
+	require.True(t, summarize(&out, stages[3:4], rows[2:], []suite{{ended: map[test]string{{"strongroom/p", "TestTwo"}: "pass"}}}))
+	require.Regexp(t, `\n1 rows of the design documents are named by tests; passed: 0; in deep tests that are green for these sources: 1\n0 passed, 0 failed\n$`, out.String())
 	out.Reset()
 	stages[1].err = nil
-	require.False(t, summarize(&out, stages[1:2], nil, false), "a test failed")
+	require.False(t, summarize(&out, stages[1:2], nil, nil), "a test failed")
 }
 
 // A signal reaches all processes of a stage, which ends in its own time, and no other stage is started.
@@ -104,7 +104,7 @@ wait
 		}
 		signals <- syscall.SIGTERM
 	}()
-	stopped, _ := runTask(signals, []string{"sh", script})
+	stopped, _ := runTask(signals, []string{"sh", script}, nil)
 	require.True(t, stopped)
 	require.FileExists(t, filepath.Join(dir, "tidy"))
 }

@@ -23,6 +23,8 @@ type suite struct {
 // test is a test or a subtest.
 type test struct{ pkg, name string }
 
+func compareTests(a, b test) int { return strings.Compare(a.pkg+"."+a.name, b.pkg+"."+b.name) }
+
 // sampleLine is how the end-to-end suites begin what they say of their samples.
 const sampleLine = "back end "
 
@@ -75,7 +77,7 @@ func (s *suite) flaky() (tests []test) {
 			tests = append(tests, t)
 		}
 	}
-	slices.SortFunc(tests, func(a, b test) int { return strings.Compare(a.pkg+"."+a.name, b.pkg+"."+b.name) })
+	slices.SortFunc(tests, compareTests)
 	return tests
 }
 

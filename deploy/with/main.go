@@ -12,6 +12,8 @@
 // command is `go test -json`: what it says is kept in the file and printed for people.
 // A failed test that --retry's file lists is run again, alone and with new services. If it passes then, it is printed as FLAKY and kept
 // so in the results; outcome.retries says which failures are final.
+// --only is a pattern of the tests to run, as -run among go test's own flags would be. With that flag a person names a test, and wants to see it fail; a
+// test of --only has a second try like all others.
 // The exit code is the command's; in CI, a test that was skipped is a failure too.
 package main
 
@@ -34,16 +36,16 @@ import (
 func main() {
 	flags := flag.NewFlagSet("with", flag.ExitOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: with [--cloud [--without SERVICE,…]] [--results FILE [--retry FILE]] COMMAND [ARGUMENT…]")
+		fmt.Fprintln(os.Stderr, "usage: with [--cloud [--without SERVICE,…]] [--results FILE [--retry FILE] [--only PATTERN]] COMMAND [ARGUMENT…]")
 	}
 	cloud, without := flags.Bool("cloud", false, ""), flags.String("without", "", "")
-	into, retry := flags.String("results", "", ""), flags.String("retry", "", "")
+	into, retry, only := flags.String("results", "", ""), flags.String("retry", "", ""), flags.String("only", "", "")
 	_ = flags.Parse(os.Args[1:]) // it exits
-	s := suite{services: []service{database}, command: flags.Args(), flaky: knownFlaky, to: os.Stdout}
+	s := suite{services: []service{database}, command: flags.Args(), only: *only, flaky: knownFlaky, to: os.Stdout}
 	if *cloud {
 		s.services = append(s.services, openstack(strings.Split(*without, ",")))
 	}
-	if len(s.command) == 0 || *retry != "" && *into == "" {
+	if len(s.command) == 0 || *retry != "" && *into == "" || *only != "" && *into == "" {
 		flags.Usage()
 		os.Exit(2)
 	}
@@ -69,6 +71,7 @@ func main() {
 type suite struct {
 	services  []service
 	command   []string
+	only      string   // of the tests of the command, those that match it; "": all
 	retryable patterns // nil: no test is
 	flaky     string   // a file like knownFlaky
 	to        io.Writer
@@ -90,7 +93,11 @@ func (s *suite) run(ctx context.Context, into string) error {
 	if err != nil {
 		return err
 	}
-	err = s.attempt(ctx, s.command, nil, r)
+	command := s.command
+	if s.only != "" {
+		command = append(slices.Clone(command), "-run="+s.only)
+	}
+	err = s.attempt(ctx, command, nil, r)
 	if err != nil {
 		err = s.retry(ctx, err, r)
 	}

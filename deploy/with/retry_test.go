@@ -74,6 +74,7 @@ func TestRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		pkg, first, second string
 		arguments          []string
+		only               string
 		used               string // of flaky.txt
 		passes             bool
 		says               string
@@ -88,6 +89,8 @@ func TestRetry(t *testing.T) {
 		"it needs no service":         {pkg: "pure", first: "fail", says: "no second try: TestPlanted of strongroom/pure is not listed"},
 		"it is not built":             {pkg: "broken", says: "no second try: strongroom/broken: build failed"},
 		"-run names it":               {pkg: "waits", first: "fail", second: "pass", arguments: []string{"-run=TestPlanted"}},
+		"--only names it":             {pkg: "waits", first: "fail", second: "pass", only: "^(TestPlanted|TestOther)$", passes: true, says: "FLAKY strongroom/waits.TestPlanted "},
+		"--only names another":        {pkg: "waits", first: "panic", only: "^(TestOther)$", passes: true},
 		"it was flaky at two commits": {pkg: "waits", first: "fail", second: "pass", used: "strongroom/waits.TestPlanted a late\nstrongroom/waits.TestPlanted b late\n", says: "had a second try at two commits"},
 		"it was flaky at one of them": {pkg: "waits", first: "fail", second: "pass", used: "strongroom/waits.TestPlanted a late\nstrongroom/waits.TestPlanted a late\n", passes: true},
 		"nothing fails":               {pkg: "waits", first: "pass", passes: true},
@@ -108,7 +111,7 @@ func TestRetry(t *testing.T) {
 				starts++
 				return fmt.Sprint(starts), func() error { return nil }, nil
 			}}
-			s := &suite{services: []service{planted}, command: append(command, "./"+c.pkg), retryable: patterns{"strongroom/waits": true, "strongroom/broken": true}, flaky: used, to: &said}
+			s := &suite{services: []service{planted}, command: append(command, "./"+c.pkg), only: c.only, retryable: patterns{"strongroom/waits": true, "strongroom/broken": true}, flaky: used, to: &said}
 			file := filepath.Join(notes, "results.json")
 			err := s.run(t.Context(), file)
 			require.Equal(t, c.passes, err == nil, "%v\n%s", err, &said)

@@ -43,7 +43,7 @@ func Deep(area string, tests ...func(*testing.T)) {
 		path := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		names = append(names, path[strings.LastIndex(path, ".")+1:])
 	}
-	fmt.Fprintf(os.Stdout, "left to the full run, of %s: %s\n", area, strings.Join(names, ", "))
+	fmt.Fprintf(os.Stdout, "left to the deep tests of %s: %s\n", area, strings.Join(names, ", "))
 	if err := Skip(names...); err != nil {
 		panic(err)
 	}
