@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Deep("ops", TestEE48NovaDatabase)
+	seed.Deep("volumes", TestEE48NovaDatabase)
 	os.Exit(m.Run())
 }

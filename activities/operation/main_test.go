@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	seed.Deep("ops", TestA3TwoHundredDeletesThatWaitHoldUpNothing)
+	seed.Deep("faults", TestA3TwoHundredDeletesThatWaitHoldUpNothing)
 	os.Exit(m.Run())
 }

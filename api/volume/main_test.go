@@ -8,7 +8,7 @@ import (
 	"strongroom/integration/seed"
 )
 
-// TestMain leaves the deep tests out. One needs packages that are installed for them alone.
+// TestMain leaves the deep tests out. TestVT12Horizon needs a browser, which a deep run installs.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if os.Getenv(seed.FullVariable) == "" { // it needs a browser, also when it is asked for by name

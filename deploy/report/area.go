@@ -9,7 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -29,8 +29,8 @@ const areasFile = "integration/areas.yaml"
 
 // area is a part of the deep tests.
 type area struct {
-	Name, About                                       string
-	Sources, Suites, Packages, Tests, Installs, Tasks []string
+	Name, About                                                 string
+	Sources, Suites, Packages, Tests, Services, Installs, Tasks []string
 
 	endToEnd []string // tests of the suites
 	beside   []test   // single tests beside the code
@@ -122,6 +122,9 @@ func findTests(root string, areas []*area) error {
 				wrong = append(wrong, fmt.Errorf("%s: there is no test %s.%s", a.Name, one.pkg, one.name))
 				continue
 			}
+			if slices.Contains(a.Packages, strings.TrimPrefix(one.pkg, module+"/")) {
+				continue // all of its tests are run
+			}
 			a.beside = append(a.beside, one)
 			a.files = append(a.files, found[one])
 		}
@@ -163,24 +166,20 @@ func testsIn(name string, text []byte) (tests []string, deep map[string][]string
 	return tests, deep, nil
 }
 
-// paths are git's patterns of the files that the area is about.
-func (a *area) paths() (patterns []string) {
+// patterns are those of the files that the area is about: a path in which * stands for a part of a name, or a folder.
+func (a *area) patterns() (patterns []string) {
 	for _, pattern := range a.Sources {
 		patterns = append(patterns, alternatives(pattern)...)
 	}
 	for _, suite := range a.Suites {
 		patterns = append(patterns, "integration/"+suite+"_test.go")
 	}
-	patterns = slices.Concat(patterns, a.Packages, a.files)
-	for i := range patterns {
-		patterns[i] = ":(top,glob)" + patterns[i]
-	}
-	return patterns
+	return slices.Concat(patterns, a.Packages, a.files)
 }
 
 var braces = regexp.MustCompile(`^(.*)\{(.*)\}(.*)$`)
 
-// alternatives writes a pattern with {a,b}, of which git knows nothing, as several.
+// alternatives writes a pattern with {a,b} as several.
 func alternatives(pattern string) (all []string) {
 	parts := braces.FindStringSubmatch(pattern)
 	if parts == nil {
@@ -192,31 +191,56 @@ func alternatives(pattern string) (all []string) {
 	return all
 }
 
-// hash is of the area's files as git has them in its index.
+// hash is of the area's files as they are, and of what a run of it consists of.
 func (a *area) hash(root string) (string, error) {
-	// One at a time, for git is silent about a pattern that matches nothing.
+	out, err := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return "", err
+	}
+	files := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	slices.Sort(files)
+	files = slices.Compact(files) // after a merge that is not done git has some several times
 	sum := sha256.New()
-	for _, pattern := range a.paths() {
-		out, err := git(root, "ls-files", "-s", "--", pattern)
-		if err != nil {
-			return "", err
+	fmt.Fprintln(sum, a.jobs())
+	for _, pattern := range a.patterns() {
+		found := false
+		for _, name := range files {
+			matches, err := path.Match(pattern, name)
+			if err != nil {
+				return "", fmt.Errorf("%s: %s: %s: %w", areasFile, a.Name, pattern, err)
+			}
+			if !matches && !strings.HasPrefix(name, pattern+"/") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(root, name))
+			if errors.Is(err, fs.ErrNotExist) { // deleted, and still in the index
+				continue
+			}
+			if err != nil {
+				return "", err
+			}
+			found = true
+			fmt.Fprintf(sum, "%s %x\n", name, sha256.Sum256(text))
 		}
-		if out == "" {
+		if !found {
 			return "", fmt.Errorf("%s: %s: %s matches no file", areasFile, a.Name, pattern)
 		}
-		_, _ = io.WriteString(sum, out) // a hash takes everything
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// changed are the area's files that differ from a commit; of an empty one, those that differ from the index.
+// changed are the area's files that differ from a commit, those that git does not know yet among them.
 func (a *area) changed(root, commit string) ([]string, error) {
-	arguments := []string{"diff", "--name-only", commit}
-	if commit == "" {
-		arguments = []string{"ls-files", "--modified", "--others", "--exclude-standard"}
+	paths := []string{"--"}
+	for _, pattern := range a.patterns() {
+		paths = append(paths, ":(top,glob)"+pattern)
 	}
-	out, err := git(root, slices.Concat(arguments, []string{"--"}, a.paths())...)
-	return strings.Fields(out), err
+	differ, err := git(root, slices.Concat([]string{"diff", "--name-only", commit}, paths)...)
+	if err != nil {
+		return nil, err
+	}
+	added, err := git(root, slices.Concat([]string{"ls-files", "--others", "--exclude-standard"}, paths)...)
+	return strings.Fields(differ + added), err
 }
 
 // git runs git in the repository, and returns what it prints.

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/source"
 )
 
 // repository is one with two areas. Its tasks are a script, and so are their results.
@@ -21,12 +26,13 @@ func newRepository(t *testing.T) *repository {
 	t.Helper()
 	r := &repository{t, t.TempDir()}
 	r.write(areasFile, `
-- {name: moves, about: moves of servers, sources: ["work/{move,drain}.go"], suites: [move, live_move], tests: [api.TestScript], installs: [ceph, network], tasks: [before]}
-- {name: workflows, about: workflows, sources: [work], packages: [work]}
+- {name: moves, about: moves of servers, sources: ["work/{move,drain}.go"], suites: [move, live_move], tests: [api.TestScript, work.TestWork], services: [ceph], installs: [ceph, network], tasks: [before]}
+- {name: workflows, about: workflows, sources: [work], packages: [work], tests: [work.TestWork]}
 `)
 	r.write("work/move.go", "package work")
 	r.write("work/drain.go", "package work")
 	r.write("work/other.go", "package work")
+	r.write("work/work_test.go", "package work\nfunc TestWork(t *testing.T) {}")
 	r.write("api/script_test.go", "package api\nfunc TestScript(t *testing.T) {}\nfunc TestOther(t *testing.T) {}")
 	r.write("host/main_test.go", "package host\nfunc TestMain(m *testing.M) { seed.Deep(\"moves\", TestLive, TestCold); os.Exit(m.Run()) }")
 	r.write("host/host_test.go", "package host\nfunc TestLive(t *testing.T) {}\nfunc TestCold(t *testing.T) {}\nfunc TestFast(t *testing.T) {}")
@@ -34,15 +40,16 @@ func newRepository(t *testing.T) *repository {
 	r.write("integration/live_move_test.go", "package integration\nfunc TestLiveMove(t *testing.T) {}")
 	r.write("integration/helper_test.go", "package integration\nfunc help() {}")
 	r.write("stages", `cd $(dirname $0)
-echo "$1|$STRONGROOM_TEST_FULL|$STRONGROOM_TEST_INSTALLS|$STRONGROOM_TEST_PACKAGES|$STRONGROOM_TEST_ONLY" >> jobs
-[ $1 = before ] || cp said kept/${1#*:}.json
+echo "$1|$STRONGROOM_TEST_BACKEND|$STRONGROOM_TEST_FULL|$STRONGROOM_TEST_INSTALLS|$STRONGROOM_TEST_WITHOUT|$STRONGROOM_TEST_PACKAGES|$STRONGROOM_TEST_ONLY" >> jobs
+[ $1 = before ] || cp said-${1#*:} kept/${1#*:}.json
+[ ! -e edit ] || sh edit
 [ ! -e broken ]
 `)
-	r.write("said", `{"Action":"pass","Package":"strongroom/integration","Test":"TestMove/sub","Elapsed":1}
-{"Action":"pass","Package":"strongroom/integration","Test":"TestMove","Elapsed":2}
-`)
+	r.said("unit", "strongroom/host.TestCold pass", "strongroom/host.TestLive pass", "strongroom/api.TestScript pass", "strongroom/work.TestWork pass")
+	r.said("local", "strongroom/integration.TestMove/sub pass", "strongroom/integration.TestMove pass")
+	r.said("openstack", "strongroom/integration.TestMove pass", "strongroom/integration.TestLiveMove pass")
 	r.write("kept/.keep", "")
-	r.write(".gitignore", "/jobs\n/broken\n/kept\n/integration/results\n")
+	r.write(".gitignore", "/jobs\n/broken\n/edit\n/said-*\n/kept\n/integration/results\n")
 	r.git("init", "-q")
 	r.git("add", ".")
 	r.commit()
@@ -54,6 +61,18 @@ func (r *repository) write(name, text string) {
 	file := filepath.Join(r.root, name)
 	require.NoError(r.t, os.MkdirAll(filepath.Dir(file), 0o755))
 	require.NoError(r.t, os.WriteFile(file, []byte(text), 0o600))
+}
+
+// said has a task keep how tests ended, each after two seconds.
+func (r *repository) said(task string, tests ...string) {
+	r.t.Helper()
+	text := ""
+	for _, one := range tests {
+		name, ended, _ := strings.Cut(one, " ")
+		at := strings.LastIndex(name, ".")
+		text += fmt.Sprintf("{\"Action\":%q,\"Package\":%q,\"Test\":%q,\"Elapsed\":2}\n", ended, name[:at], name[at+1:])
+	}
+	r.write("said-"+task, text)
 }
 
 func (r *repository) git(arguments ...string) {
@@ -90,8 +109,7 @@ func (r *repository) run(areas []*area) (ok bool, printed string, jobs []string)
 func (r *repository) states() string {
 	r.t.Helper()
 	var to bytes.Buffer
-	_, err := printAreas(&to, r.root, r.areas())
-	require.NoError(r.t, err)
+	printAreas(&to, r.root, r.areas())
 	return to.String()
 }
 
@@ -106,52 +124,68 @@ func TestDeepRunsAndTheirRecords(t *testing.T) {
 	ok, printed, jobs := r.run(chosen)
 	require.True(t, ok, printed)
 	require.Equal(t, []string{
-		"before|1|ceph network||",
-		"unit|1|ceph network|strongroom/api strongroom/host|^(TestCold|TestLive|TestScript)$",
-		"integration:local|1|ceph network||^(TestLiveMove|TestMove)$",
-		"integration:openstack|1|ceph network||^(TestLiveMove|TestMove)$",
-		"unit|1||strongroom/work|",
+		"before||||||",
+		"unit||1|test ceph network|manila,cinder|strongroom/api strongroom/host strongroom/work|^(TestCold|TestLive|TestScript|TestWork)$",
+		"integration:local|local|1|test ceph network|manila,cinder||^(TestLiveMove|TestMove)$",
+		"integration:openstack|openstack|1|test ceph network|manila,cinder||^(TestLiveMove|TestMove)$",
+		"unit||1|test|manila,ceph,cinder|strongroom/work|",
 	}, jobs)
-	green := `deep tests of moves: green for these sources \(\w{12}, 20\d\d-\d\d-\d\d\)\n`
+	const green = `deep tests of moves: green for these sources \(\w{12}, 20\d\d-\d\d-\d\d\)\n`
 	require.Regexp(t, "^"+green+"deep tests of workflows: green ", r.states())
 	chosen, err = choose(r.root, r.areas(), nil, "")
 	require.NoError(t, err)
 	require.Empty(t, chosen, "nothing is left to be run")
 	record, err := readRecord(r.root, "moves")
 	require.NoError(t, err)
-	require.Len(t, record.Tests, 3, "of each suite, without subtests")
-	require.Equal(t, result{Suite: "local", Package: endToEnd, Test: "TestMove", Result: "pass", Seconds: 2, Tries: 1}, record.Tests[0])
+	require.Len(t, record.Tests, 7, "of each suite, without subtests")
+	require.Equal(t, result{Suite: "local", Package: endToEnd, Test: "TestMove", Result: "pass", Seconds: 2, Tries: 1}, record.Tests[4])
 
 	r.write("work/other.go", "package work // another")
-	r.commit()
 	require.Regexp(t, "^"+green+`deep tests of workflows: STALE: 1 of its files changed since its last run `, r.states())
-	chosen, err = choose(r.root, r.areas(), nil, "HEAD~1")
+	chosen, err = choose(r.root, r.areas(), nil, "HEAD")
 	require.NoError(t, err)
 	require.Len(t, chosen, 1)
 	for _, file := range []string{"work/drain.go", "host/host_test.go", "api/script_test.go", "integration/move_test.go"} {
 		was, err := os.ReadFile(filepath.Join(r.root, file))
 		require.NoError(t, err)
 		r.write(file, string(was)+"\n// another")
+		require.Contains(t, r.states(), "deep tests of moves: STALE: 1 of its files", file)
 		r.commit()
 		require.Contains(t, r.states(), "deep tests of moves: STALE: 1 of its files", file)
 		r.write(file, string(was))
-		r.commit()
 		require.Regexp(t, "^"+green, r.states(), file)
 	}
-
-	// What is not committed is tested, but nobody else has it.
-	r.write("work/move.go", "package work // another")
-	ok, _, _ = r.run(r.areas()[:1])
-	require.True(t, ok)
-	require.Contains(t, r.states(), "deep tests of moves: STALE: its last run (")
-	r.commit()
-	r.write("broken", "")
-	ok, printed, _ = r.run(r.areas()[:1])
-	require.False(t, ok)
-	require.Contains(t, printed, "FAILED local: exit status 1")
-	require.Contains(t, r.states(), "deep tests of moves: FAILED on these sources (")
+	r.write("host/main_test.go", "package host\nfunc TestMain(m *testing.M) { seed.Deep(\"moves\", TestLive, TestCold, TestFast); os.Exit(m.Run()) }")
+	require.Contains(t, r.states(), "deep tests of moves: STALE: its files or its tests changed", "another test is deep")
 	_, err = choose(r.root, r.areas(), []string{"move"}, "")
 	require.ErrorContains(t, err, `there is no area "move"; the areas are moves, workflows`)
+}
+
+// A record is green only if each test of the area ran and passed, on files that stayed as they were.
+func TestRecordsThatAreNotGreen(t *testing.T) {
+	t.Parallel()
+	for failure, spoil := range map[string]func(r *repository){
+		"local: exit status 1":           func(r *repository) { r.write("broken", "") },
+		"local: TestMove (fail)":         func(r *repository) { r.said("local", "strongroom/integration.TestMove fail") },
+		"local: TestMove (skip)":         func(r *repository) { r.said("local", "strongroom/integration.TestMove skip") },
+		"TestLiveMove did not run":       func(r *repository) { r.said("openstack", "strongroom/integration.TestMove pass") },
+		"host.TestLive did not run":      func(r *repository) { r.said("unit", "strongroom/host.TestCold pass") },
+		"its files changed during the":   func(r *repository) { r.write("edit", "echo // another >> work/move.go") },
+		"before: exit status 1; unit: e": func(r *repository) { r.write("broken", "") },
+	} {
+		r := newRepository(t)
+		spoil(r)
+		ok, printed, _ := r.run(r.areas()[:1])
+		require.False(t, ok, failure)
+		record, err := readRecord(r.root, "moves")
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(record.Failed, "; "), failure)
+		require.Contains(t, printed, "\nFAILED ")
+		require.NotContains(t, r.states(), "green", failure)
+	}
+	r := newRepository(t)
+	r.write(recordFile("", "moves"), "<<<<<<< HEAD")
+	require.Contains(t, r.states(), "deep tests of moves: its record cannot be read: ")
 }
 
 // A name that is wrong is an error, and nothing is left out because of it.
@@ -173,7 +207,7 @@ func TestAreasThatAreWrong(t *testing.T) {
 	r := newRepository(t)
 	r.write(areasFile, "- {name: moves, sources: [work/gone.go], suites: [move, live_move]}")
 	_, err := r.areas()[0].hash(r.root)
-	require.ErrorContains(t, err, "moves: :(top,glob)work/gone.go matches no file")
+	require.ErrorContains(t, err, "moves: work/gone.go matches no file")
 }
 
 // The areas of this repository name what is there.
@@ -187,4 +221,15 @@ func TestAreasOfThisRepository(t *testing.T) {
 		require.NotEmpty(t, a.About)
 		require.NotEmpty(t, a.jobs(), a.Name)
 	}
+	// Who asks whether all cases are wanted has more of them in a deep run, and is in an area.
+	require.NoError(t, source.GoFiles("../..", func(name string, text []byte) error {
+		if !strings.HasSuffix(name, "_test.go") || !bytes.Contains(text, []byte(`os.Getenv("`+fullVariable+`")`)) {
+			return nil
+		}
+		pkg := path.Join(module, strings.TrimPrefix(path.Dir(name), "../../"))
+		require.True(t, slices.ContainsFunc(areas, func(a *area) bool {
+			return slices.Contains(a.Packages, strings.TrimPrefix(pkg, module+"/")) || slices.ContainsFunc(a.beside, func(t test) bool { return t.pkg == pkg })
+		}), name)
+		return nil
+	}))
 }

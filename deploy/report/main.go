@@ -66,11 +66,7 @@ func run(tasks []string) (ok bool, err error) {
 		return false, err
 	}
 	var text bytes.Buffer
-	deep, err := printAreas(&text, ".", areas)
-	if err != nil {
-		return false, err
-	}
-	ok = summarize(&text, stages, named, deep)
+	ok = summarize(&text, stages, named, printAreas(&text, ".", areas))
 	if _, err := os.Stdout.Write(text.Bytes()); err != nil {
 		return false, err
 	}
@@ -87,11 +83,12 @@ func runDeep(names []string, since string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(chosen) > 0 {
-		if ok, err = runAreas(os.Stdout, ".", kept, []string{"task"}, chosen); err != nil {
-			return false, err
-		}
+	if len(chosen) == 0 {
+		fmt.Println("no area has anything to be run")
 	}
-	_, err = printAreas(os.Stdout, ".", areas)
-	return ok || len(chosen) == 0, err
+	if ok, err = runAreas(os.Stdout, ".", kept, []string{"task"}, chosen); err != nil {
+		return false, err
+	}
+	printAreas(os.Stdout, ".", areas)
+	return ok, nil
 }

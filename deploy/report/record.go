@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,20 +20,19 @@ const recordsFolder = "integration/results/deep"
 // record is how the last deep run of an area ended.
 type record struct {
 	Area    string    `json:"area"`
-	Sources string    `json:"sources"`           // area.hash of what was tested
-	Changed []string  `json:"changed,omitempty"` // files of it that were not in the index: such a record is good for nothing else
-	Commit  string    `json:"commit"`
+	Sources string    `json:"sources"` // area.hash of what was tested
+	Commit  string    `json:"commit"`  // that was checked out
 	Began   time.Time `json:"began"`
 	Seconds int       `json:"seconds"`
-	Load    string    `json:"load"` // of the machine when it began, of one, five and fifteen minutes
+	Load    string    `json:"load"`           // of the machine when it began, of one, five and fifteen minutes
+	Seed    string    `json:"seed,omitempty"` // if it was not the default
 	Failed  []string  `json:"failed,omitempty"`
-	Samples []string  `json:"samples,omitempty"` // what the suites say of theirs
 	Tests   []result  `json:"tests"`
 }
 
 // result is how a test without its subtests ended.
 type result struct {
-	Suite   string  `json:"suite"` // unit, local, openstack
+	Suite   string  `json:"suite"` // unit, local, openstack, locks
 	Package string  `json:"package"`
 	Test    string  `json:"test"`
 	Result  string  `json:"result"` // pass, fail or skip
@@ -40,35 +40,42 @@ type result struct {
 	Tries   int     `json:"tries"`
 }
 
-// newRecord takes in what the stages of an area's run said.
-func newRecord(r record, stages []stage) record {
+// finish takes in what the stages of the area's run said. A test that failed, was skipped or did not run is a failure of the run.
+func (r *record) finish(a *area, stages []stage) {
+	ran := map[test]bool{}
 	for _, s := range stages {
 		r.Seconds += int(s.took / time.Second)
-		if s.err == nil && s.count("fail") > 0 {
-			s.err = fmt.Errorf("%d tests failed", s.count("fail"))
-		}
-		if s.err != nil {
-			r.Failed = append(r.Failed, fmt.Sprintf("%s: %v", s.name, s.err))
-		}
-		r.Samples = append(r.Samples, s.samples...)
-		for t, ended := range s.ended {
+		var bad []string
+		for _, t := range slices.SortedFunc(maps.Keys(s.ended), compareTests) {
 			if strings.Contains(t.name, "/") {
 				continue
 			}
-			one := result{Suite: s.name, Package: t.pkg, Test: t.name, Result: ended, Seconds: s.seconds[t], Tries: 1}
+			one := result{Suite: s.name, Package: t.pkg, Test: t.name, Result: s.ended[t], Seconds: s.seconds[t], Tries: 1}
 			if _, again := s.retried[t]; again {
 				one.Tries = 2
 			}
 			r.Tests = append(r.Tests, one)
+			if ran[t] = true; one.Result != "pass" {
+				bad = append(bad, t.name+" ("+one.Result+")")
+			}
+		}
+		if s.err != nil || len(bad) > 0 {
+			r.Failed = append(r.Failed, s.name+": "+cmp.Or(strings.Join(bad[:min(listed, len(bad))], ", "), fmt.Sprint(s.err)))
 		}
 	}
-	slices.SortFunc(r.Tests, func(a, b result) int {
-		return cmp.Or(strings.Compare(a.Suite, b.Suite), strings.Compare(a.Package, b.Package), strings.Compare(a.Test, b.Test))
-	})
-	if len(r.Tests) == 0 && len(r.Failed) == 0 {
-		r.Failed = []string{"it ran no tests"}
+	for _, t := range a.beside {
+		if !ran[t] {
+			r.Failed = append(r.Failed, fmt.Sprintf("%s.%s did not run", t.pkg, t.name))
+		}
 	}
-	return r
+	for _, name := range a.endToEnd {
+		if !ran[test{endToEnd, name}] {
+			r.Failed = append(r.Failed, name+" did not run")
+		}
+	}
+	if len(r.Tests) == 0 {
+		r.Failed = append(r.Failed, "no test ran")
+	}
 }
 
 func recordFile(root, area string) string { return filepath.Join(root, recordsFolder, area+".json") }
@@ -83,7 +90,8 @@ func (r *record) write(root string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	draft := file + ".new"
+	return errors.Join(os.WriteFile(draft, append(text, '\n'), 0o644), os.Rename(draft, file))
 }
 
 // readRecord returns nil where there is none.
@@ -103,29 +111,29 @@ func readRecord(root, area string) (*record, error) {
 	return &r, nil
 }
 
-// state says what an area's last deep run is worth for the present sources. green returns the record if all passed on them.
-func (a *area) state(root string) (line string, green *record, err error) {
+// state says what an area's last deep run is worth for the present files. green returns the record if all passed on them.
+func (a *area) state(root string) (line string, green *record) {
 	r, err := readRecord(root, a.Name)
-	if err != nil || r == nil {
-		return "NEVER RUN", nil, err
+	if err != nil {
+		return "its record cannot be read: " + err.Error(), nil
+	}
+	if r == nil {
+		return "NEVER RUN", nil
 	}
 	now, err := a.hash(root)
 	if err != nil {
-		return "", nil, err
+		return err.Error(), nil
 	}
 	when := fmt.Sprintf("%.12s, %s", r.Commit, r.Began.UTC().Format(time.DateOnly))
-	switch {
-	case len(r.Changed) > 0:
-		return fmt.Sprintf("STALE: its last run (%s) had files that were not committed", when), nil, nil
-	case now != r.Sources:
-		if files, err := a.changed(root, r.Commit); err == nil { // a clone may be without that commit
-			return fmt.Sprintf("STALE: %d of its files changed since its last run (%s)", len(files), when), nil, nil
-		}
-		return fmt.Sprintf("STALE: its files changed since its last run (%s)", when), nil, nil
-	case len(r.Failed) > 0:
-		return fmt.Sprintf("FAILED on these sources (%s): %s", when, strings.Join(r.Failed, "; ")), nil, nil
+	switch files, err := a.changed(root, r.Commit); {
+	case now == r.Sources && len(r.Failed) > 0:
+		return fmt.Sprintf("FAILED on these sources (%s): %s", when, strings.Join(r.Failed, "; ")), nil
+	case now == r.Sources:
+		return fmt.Sprintf("green for these sources (%s)", when), r
+	case err == nil && len(files) > 0: // a clone may be without that commit
+		return fmt.Sprintf("STALE: %d of its files changed since its last run (%s)", len(files), when), nil
 	default:
-		return fmt.Sprintf("green for these sources (%s)", when), r, nil
+		return fmt.Sprintf("STALE: its files or its tests changed since its last run (%s)", when), nil
 	}
 }
 

@@ -19,15 +19,30 @@ const lint = "lint"
 
 // job is a task with the environment variables that it gets.
 type job struct {
-	task      string
-	variables []string
-	silent    bool // it may keep no results
+	task           string
+	variables      []string
+	withoutResults bool // it need not keep any
+}
+
+// Which tests a task runs: deploy/with --only, and packages in place of all. Those of the caller's environment do not reach a job.
+const (
+	onlyVariable     = "STRONGROOM_TEST_ONLY"
+	packagesVariable = "STRONGROOM_TEST_PACKAGES"
+)
+
+// environment is that of the job.
+func (j job) environment() []string {
+	own := []string{onlyVariable + "=", packagesVariable + "="}
+	if backEnd, ok := strings.CutPrefix(j.task, "integration:"); ok {
+		own = append(own, "STRONGROOM_TEST_BACKEND="+backEnd)
+	}
+	return slices.Concat(os.Environ(), own, j.variables) // the last one counts
 }
 
 // jobsOf gives the jobs of tasks.
 func jobsOf(tasks ...string) (jobs []job) {
 	for _, task := range tasks {
-		jobs = append(jobs, job{task: task, silent: task == lint})
+		jobs = append(jobs, job{task: task, withoutResults: task == lint})
 	}
 	return jobs
 }
@@ -54,7 +69,7 @@ func runStages(folder string, command []string, jobs []job) (stages []stage, err
 		}
 		s := stage{suite: suite{name: name}}
 		began := time.Now()
-		stopped, err := runTask(signals, append(slices.Clone(command), j.task), j.variables)
+		stopped, err := runTask(signals, append(slices.Clone(command), j.task), j.environment())
 		s.err, s.took = err, time.Since(began)
 		if stopped {
 			return nil, fmt.Errorf("stopped during %s", j.task)
@@ -65,7 +80,7 @@ func runStages(folder string, command []string, jobs []job) (stages []stage, err
 			s.suite, s.tests = results, true
 		case !errors.Is(err, fs.ErrNotExist):
 			s.err = errors.Join(s.err, fmt.Errorf("%s: %w", file, err))
-		case s.err == nil && !j.silent:
+		case s.err == nil && !j.withoutResults:
 			s.err = errors.New("it ran no tests")
 		}
 		stages = append(stages, s)
@@ -75,10 +90,10 @@ func runStages(folder string, command []string, jobs []job) (stages []stage, err
 
 // runTask runs a command to its end. It passes signals on to all processes of the command, which has a process group of its own:
 // task itself passes none on.
-func runTask(signals <-chan os.Signal, command, variables []string) (stopped bool, err error) {
+func runTask(signals <-chan os.Signal, command, environment []string) (stopped bool, err error) {
 	c := exec.Command(command[0], command[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	c.Env = slices.Concat(os.Environ(), variables)
+	c.Env = environment
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.Start(); err != nil {
 		return false, err

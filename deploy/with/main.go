@@ -12,8 +12,7 @@
 // command is `go test -json`: what it says is kept in the file and printed for people.
 // A failed test that --retry's file lists is run again, alone and with new services. If it passes then, it is printed as FLAKY and kept
 // so in the results; outcome.retries says which failures are final.
-// --only is a pattern of the tests to run, as -run among go test's own flags would be. With that flag a person names a test, and wants to see it fail; a
-// test of --only has a second try like all others.
+// --only is a pattern of the tests to run. Unlike -run, with which a person asks for a test, it leaves them a second try.
 // The exit code is the command's; in CI, a test that was skipped is a failure too.
 package main
 

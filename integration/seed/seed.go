@@ -1,4 +1,4 @@
-// Package seed says what of the tests is part of a run: the samples of those with too many cases for every run, and which tests are deep: ./task test has them not.
+// Package seed says what of the tests is part of a run: the samples of those with too many cases for every run, and which tests are deep, and no part of ./task test.
 package seed
 
 import (
