@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 )
 
 // auditResult is what `strongroom audit -o json` prints.
@@ -30,21 +30,21 @@ func (c *testCloud) audit(t *testing.T) auditResult {
 	t.Helper()
 	var result auditResult
 	var out []byte
-	for range 10 {
-		cmd := exec.Command(c.binary, "--config", c.ConfigFile(), "audit", "-o", "json")
-		out, _ = cmd.Output() // findings are exit code 1
-		result = auditResult{}
-		if json.Unmarshal(out, &result) == nil && len(result.Silent) == 0 {
-			for _, f := range result.Findings {
-				if f.What == compute.Unowned {
-					t.Logf(invariant+"the ledger does not know %v", f) // said only if the test fails
-				}
-			}
-			return result
-		}
-		time.Sleep(2 * time.Second)
+	witnesses := []await.Witness{{Name: "silent hosts", Look: func() string { return strings.Join(result.Silent, " ") }}}
+	for n := range c.hosts {
+		witnesses = append(witnesses, c.hostProgress(c.Host(n+1)))
 	}
-	require.Fail(t, "the audit has no answer", "%s", out)
+	err := await.Until("every host answers the audit", func() bool {
+		out, _ = exec.Command(c.binary, "--config", c.ConfigFile(), "audit", "-o", "json").Output() // findings are exit code 1
+		result = auditResult{}
+		return json.Unmarshal(out, &result) == nil && len(result.Silent) == 0
+	}, witnesses...)
+	require.NoError(t, err, "it said %s", out)
+	for _, f := range result.Findings {
+		if f.What == compute.Unowned {
+			t.Logf(invariant+"the ledger does not know %v", f) // said only if the test fails
+		}
+	}
 	return result
 }
 
@@ -58,14 +58,15 @@ func (c *testCloud) nothingIsLeft(t *testing.T) {
 	}
 	for _, user := range []string{"-demo", "-alt", "-strongroom"} {
 		left := c.ownerless(t, user)
-		for deadline := time.Now().Add(settleTimeout); len(left) > 0; time.Sleep(time.Second) {
+		_ = await.Until("it goes", func() bool {
+			if len(left) == 0 {
+				return true
+			}
 			// One that is gone now was its server's when it was seen, or, on the shared cloud, another test's image or its key.
 			still := c.ownerless(t, user)
 			left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(still, name) })
-			if !c.shared || time.Now().After(deadline) {
-				break
-			}
-		}
+			return len(left) == 0 || !c.shared
+		}, await.Witness{Name: "left", Look: func() string { return strings.Join(left, ", ") }})
 		require.Empty(t, left, invariant+"something is left that %s sees", user)
 	}
 }

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/dev/process"
 	"strongroom/deploy/dev/stack"
@@ -118,29 +119,30 @@ func (c *testCloud) launch() error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.cmd.Wait() }()
-	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	var failure error
+	err = await.Until("strongroom dev is ready", func() bool {
 		if _, err := os.Stat(c.ReadyFile()); err == nil {
-			return nil
+			return true
 		}
 		select {
 		case err := <-ended:
 			text, _ := os.ReadFile(log.Name())
-			return fmt.Errorf("strongroom dev ended: %w\n%s", err, text)
+			failure = fmt.Errorf("strongroom dev ended: %w\n%s", err, text)
 		default:
 		}
-	}
-	return fmt.Errorf("strongroom dev is not ready: see %s", log.Name())
+		return failure != nil
+	}, c.logs())
+	return cmp.Or(failure, err)
 }
 
 // stop ends `strongroom dev` as Ctrl-C does, and waits for it.
 func (c *testCloud) stop() {
 	_ = c.cmd.Process.Signal(os.Interrupt)
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if c.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			return
-		}
+	err := await.Until("strongroom dev has ended", func() bool { return c.cmd.Process.Signal(syscall.Signal(0)) != nil }, c.logs())
+	if err != nil {
+		fmt.Println(err)
+		_ = c.cmd.Process.Kill()
 	}
-	_ = c.cmd.Process.Kill()
 }
 
 // end stops everything.

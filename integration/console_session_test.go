@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/integration/browser"
 )
 
@@ -43,7 +44,12 @@ func (c *testCloud) consoleURL(t *testing.T, id string, of remoteconsoles.Consol
 type sitting struct {
 	*serial
 	token string
-	ended chan error
+	ended chan sessionEnd
+}
+
+type sessionEnd struct {
+	at  time.Time
+	err error
 }
 
 // sit opens a console as browsers do.
@@ -64,10 +70,10 @@ func (c *testCloud) sit(t *testing.T, url string) (*sitting, error) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = out.Close() })
 	_, token, _ := strings.Cut(url, "?token=")
-	s := &sitting{serial: &serial{t: t, conn: line, out: out, in: bufio.NewReader(out)}, token: token, ended: make(chan error, 1)}
+	s := &sitting{serial: &serial{t: t, conn: line, out: out, in: bufio.NewReader(out)}, token: token, ended: make(chan sessionEnd, 1)}
 	go func() {
 		_, err := io.Copy(in, line)
-		s.ended <- err
+		s.ended <- sessionEnd{time.Now(), err}
 		_ = in.Close()
 	}()
 	return s, nil
@@ -77,32 +83,32 @@ func (c *testCloud) sit(t *testing.T, url string) (*sitting, error) {
 func (c *testCloud) seated(t *testing.T, id string, of remoteconsoles.ConsoleType) (s *sitting) {
 	t.Helper()
 	var problem error
-	require.Eventually(t, func() bool {
+	err := await.Until("a console of server "+id, func() bool {
 		url, err := c.consoleURL(t, id, of)
 		if err == nil {
 			s, err = c.sit(t, url)
 		}
 		problem = err
 		return err == nil
-	}, settleTimeout, 200*time.Millisecond, "%v", &problem)
+	}, c.progress(id))
+	require.NoError(t, err, "%v", problem)
 	return s
 }
 
-// isCut requires that a session ends.
+// isCut requires that a session ends, within half a minute.
 func (s *sitting) isCut(why string) {
 	s.t.Helper()
-	select {
-	case err := <-s.ended:
-		s.t.Log("after the", why, "the session has ended:", err)
-	case <-time.After(30 * time.Second):
-		require.Fail(s.t, "the session goes on", why)
-	}
+	asked := time.Now()
+	await.For(s.t, "the session ends: "+why, func() bool { return len(s.ended) > 0 })
+	end := <-s.ended
+	require.LessOrEqual(s.t, end.at.Sub(asked), 30*time.Second, why)
+	s.t.Log("after the", why, "the session has ended:", end.err)
 }
 
 // showsScreen requires that a screen is there: RFC 6143 has its server speak first.
 func (s *sitting) showsScreen() {
 	s.t.Helper()
-	require.NoError(s.t, s.out.SetReadDeadline(time.Now().Add(bootTimeout)))
+	require.NoError(s.t, s.out.SetReadDeadline(time.Now().Add(settleTimeout)))
 	greeting := make([]byte, 12)
 	_, err := io.ReadFull(s.in, greeting)
 	require.NoError(s.t, err)
@@ -126,7 +132,7 @@ func (c *testCloud) hasToken(t *testing.T, token string) (has bool) {
 // forgets waits until no token of a server is left: those that nobody used go with the server.
 func (c *testCloud) forgets(t *testing.T, id string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.tokens(t, id) == 0 }, settleTimeout, time.Second)
+	await.For(t, "no token of server "+id+" is left", func() bool { return c.tokens(t, id) == 0 })
 }
 
 // nowhere requires that no log has a token.

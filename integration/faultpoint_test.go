@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
 // arm makes the next worker that reaches a fault point die there, and requires
@@ -38,6 +40,12 @@ func (c *testCloud) hold(t *testing.T, point string) held {
 func (h held) reached() bool {
 	_, err := os.Stat(h.path + ".reached")
 	return err == nil
+}
+
+// waits waits until something waits there.
+func (h held) waits(t *testing.T, witnesses ...await.Witness) {
+	t.Helper()
+	await.For(t, filepath.Base(h.path)+" is reached", h.reached, witnesses...)
 }
 
 // release lets everything go on.

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/imagedata"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
 // uploadGuests uploads the guests as public images.
@@ -52,26 +55,25 @@ func uploadGuest(client *gophercloud.ServiceClient, name, file string) (string, 
 	return img.ID, imagedata.Upload(context.Background(), client, img.ID, data).ExtractErr()
 }
 
-// bootTimeout is long: many guests share two CPUs that are emulated.
-const bootTimeout = 5 * time.Minute
-
 // serial is a guest's serial line, to read and to type.
 type serial struct {
-	t    *testing.T
-	conn net.Conn
-	out  *os.File // what the guest said: a pipe
-	in   *bufio.Reader
+	t     *testing.T
+	conn  net.Conn
+	out   *os.File // what the guest said: a pipe
+	in    *bufio.Reader
+	half  string // of a line that the guest has not ended yet
+	guest []await.Witness
 }
 
 func (c *testCloud) serial(t *testing.T, server string) *serial {
 	t.Helper()
 	h := c.hostOf(t, server)
 	var conn net.Conn
-	require.Eventually(t, func() (ok bool) {
+	await.For(t, "a serial line of server "+server, func() (ok bool) {
 		var err error
 		conn, err = net.Dial("unix", h.ConsoleSocket(server))
 		return err == nil
-	}, time.Minute, 50*time.Millisecond)
+	}, c.progress(server), c.guestProgress(server))
 	t.Cleanup(func() { _ = conn.Close() })
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
@@ -81,22 +83,44 @@ func (c *testCloud) serial(t *testing.T, server string) *serial {
 		_, _ = io.Copy(struct{ io.Writer }{in}, conn)
 		_ = in.Close()
 	}()
-	return &serial{t: t, conn: conn, out: out, in: bufio.NewReader(out)}
+	return &serial{t: t, conn: conn, out: out, in: bufio.NewReader(out), guest: []await.Witness{c.guestProgress(server)}}
 }
 
 // expect reads lines until one holds the text, and gives what follows it there.
-func (s *serial) expect(text string) string {
+func (s *serial) expect(text string) (after string) {
 	s.t.Helper()
-	require.NoError(s.t, s.out.SetReadDeadline(time.Now().Add(bootTimeout)))
 	var read []string
-	for {
-		line, err := s.in.ReadString('\n')
-		if _, after, ok := strings.Cut(line, text); ok {
-			return strings.TrimSpace(after)
+	said := await.Witness{Name: "its line", Look: func() string {
+		all := ticking.ReplaceAll([]byte(strings.Join(read, "")), nil)
+		return fmt.Sprintf("%d bytes, the last %.80q", len(all), lastLine(all))
+	}}
+	await.For(s.t, fmt.Sprintf("the guest says %q", text), func() (found bool) {
+		for {
+			line, err := s.line(5 * time.Second)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return false
+			}
+			if _, after, found = strings.Cut(line, text); found {
+				return true
+			}
+			read = append(read, line)
+			require.NoError(s.t, err, "the guest never said %q; it said %q", text, read)
 		}
-		read = append(read, line)
-		require.NoError(s.t, err, "the guest never said %q; it said %q", text, read)
+	}, append(s.guest, said)...)
+	return strings.TrimSpace(after)
+}
+
+// line reads the next line. os.ErrDeadlineExceeded: the guest has not ended it within a time.
+func (s *serial) line(within time.Duration) (string, error) {
+	s.t.Helper()
+	require.NoError(s.t, s.out.SetReadDeadline(time.Now().Add(within)))
+	more, err := s.in.ReadString('\n')
+	line := s.half + more
+	s.half = ""
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.half = line
 	}
+	return line, err
 }
 
 // ask types a command and reads until its answer.
@@ -113,11 +137,10 @@ func (c *testCloud) console(t *testing.T, server, text string, times int) string
 	t.Helper()
 	path := filepath.Join(c.hostOf(t, server).Instances(), server, "console.log")
 	var log []byte
-	for deadline := time.Now().Add(bootTimeout); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if log, _ = os.ReadFile(path); strings.Count(string(log), text) >= times {
-			return string(log)
-		}
-	}
-	require.Fail(t, "the guest did not say it", "%q %d times; the console log: %s", text, times, log)
-	return ""
+	err := await.Until(fmt.Sprintf("the guest of server %s says %q %d times", server, text, times), func() bool {
+		log, _ = os.ReadFile(path)
+		return strings.Count(string(log), text) >= times
+	}, c.progress(server), c.guestProgress(server))
+	require.NoError(t, err, "its console log: %s", log)
+	return string(log)
 }

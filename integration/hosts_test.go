@@ -2,15 +2,16 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -135,7 +136,7 @@ func (c *testCloud) forceDown(t *testing.T, h stack.Host, down bool) {
 func (c *testCloud) isDown(t *testing.T, h stack.Host, down bool) {
 	t.Helper()
 	state := map[bool]string{true: "down", false: "up"}[down]
-	require.Eventually(t, func() bool { return c.hostService(t, h).State == state }, settleTimeout, 500*time.Millisecond)
+	await.For(t, fmt.Sprintf("host %d is %s", h.Number, state), func() bool { return c.hostService(t, h).State == state }, c.hostProgress(h))
 }
 
 // powerOff ends a host as the loss of its power does: its worker, libvirtd, QEMU and swtpm are

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/libvirtd"
 	"strongroom/deploy/guest"
 	"strongroom/deploy/guest/vm"
@@ -106,10 +108,10 @@ func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHo
 		Whole: true, DiskMiB: 512, MemoryMiB: 2048, CPUs: 2,
 		Ports: []int{nestedPort, nestedAgent}, Outside: []int{portOf(t, settings.Temporal.Address), portOf(t, settings.Gateway.Listen)},
 	}.Start(t)
-	require.Eventually(t, func() bool {
+	await.For(t, "the machine answers", func() bool {
 		resp, err := http.Get("http://" + h.machine.Address(nestedPort) + "/")
 		return err == nil && resp.Body.Close() == nil
-	}, settleTimeout, 500*time.Millisecond)
+	}, h.work())
 	h.config = map[string]any{
 		"temporal": map[string]any{"address": settings.Temporal.Address, "namespace": "default", "tls": map[string]any{"own": true}},
 		"host": map[string]any{
@@ -168,17 +170,32 @@ func (h *nestedHost) armInside(t *testing.T, point string) (reached func()) {
 	}
 }
 
+// work tells how much the machine has done. It has a lifetime, so that this ends.
+func (h *nestedHost) work() await.Witness {
+	return await.Witness{Name: "the machine's time", Look: func() string {
+		const much = 30 * time.Second // than it takes when it idles
+		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, file := range all {
+			if arguments, _ := os.ReadFile(file); bytes.Contains(arguments, []byte(h.machine.Disk)) {
+				threads, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "task", "*"))
+				return fmt.Sprint(ranFor(threads).Truncate(much))
+			}
+		}
+		return "it is off"
+	}}
+}
+
 // isUp waits until the host's worker says that it runs.
 func (h *nestedHost) isUp(t *testing.T) {
 	t.Helper()
 	since := time.Now() // what was said before is of another worker, or long ago
-	require.Eventually(t, func() bool {
+	await.For(t, "the worker of host "+h.name+" says that it runs", func() bool {
 		pages, err := services.List(h.compute(t, ""), services.ListOpts{Host: h.name, Binary: "nova-compute"}).AllPages(t.Context())
 		require.NoError(t, err)
 		all, err := services.ExtractServices(pages)
 		require.NoError(t, err)
 		return len(all) == 1 && all[0].State == "up" && all[0].UpdatedAt.After(since)
-	}, settleTimeout, time.Second)
+	}, h.work())
 }
 
 // createOf asks for a server while the host takes some: one that a busy machine starved was silent, and counts as down.
@@ -218,11 +235,11 @@ func (h *nestedHost) boots(t *testing.T, id string, times int) {
 	t.Helper()
 	var said string
 	want := strings.TrimSpace(guest.CountingText) + digit(times)
-	require.Eventually(t, func() bool {
+	await.For(t, fmt.Sprintf("the guest of server %s says %q", id, want), func() bool {
 		said, _ = servers.ShowConsoleOutput(t.Context(), h.compute(t, "-demo"), id, servers.ShowConsoleOutputOpts{}).Extract()
 		at := strings.LastIndex(said, strings.TrimSpace(guest.CountingText))
 		return at >= 0 && strings.HasPrefix(said[at:], want) && strings.Contains(said[at:], "ready")
-	}, bootTimeout, time.Second, "%s", want)
+	}, h.progress(id), h.work(), await.Witness{Name: "guest", Look: func() string { return fmt.Sprintf("%d bytes, the last %.80q", len(said), lastLine([]byte(said))) }})
 }
 
 // opened lists the volumes that the host's kernel decrypts.

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
 // What shows that no guest runs twice: a QEMU that waits for a guest, that loads one, or that
@@ -27,27 +30,25 @@ func TestRunnersAreSeen(t *testing.T) {
 	r := runnersOf(id)
 	runs := func(m *monitored) {
 		m.do("cont", nil)
-		require.Eventually(t, func() bool {
+		await.For(t, fmt.Sprintf("QEMU %d runs", m.pid), func() bool {
 			r.look()
 			return len(r.order) > 0 && r.order[len(r.order)-1] == m.pid
-		}, bootTimeout, 20*time.Millisecond)
+		}, m.work())
 	}
 	r.look()
 	require.Empty(t, r.order)
 	runs(leaves)
 
 	leaves.do("migrate", map[string]any{"uri": "unix:" + filepath.Join(dir, "state")})
-	require.Eventually(t, func() bool { return leaves.do("query-migrate", nil)["status"] == "completed" }, bootTimeout, 20*time.Millisecond)
-	for range 25 { // nobody runs
-		r.look()
-		time.Sleep(20 * time.Millisecond)
-	}
+	await.For(t, "the guest has left", func() bool { return leaves.do("query-migrate", nil)["status"] == "completed" })
+	await.Quiet(t, time.Second/2, "nobody runs: one that did would wake up ten times")
+	r.look()
 	require.Equal(t, []int{leaves.pid}, r.order)
 	runs(waits)
 	require.Zero(t, r.again())
 
 	leaves.do("cont", nil) // both do
-	require.Eventually(t, func() bool { r.look(); return r.again() == leaves.pid }, bootTimeout, 20*time.Millisecond)
+	await.For(t, "the one that ran before runs again", func() bool { r.look(); return r.again() == leaves.pid }, leaves.work())
 	waits.do("stop", nil)
 	leaves.do("stop", nil)
 	r = runnersOf(id)
@@ -83,16 +84,21 @@ func startMonitored(t *testing.T, image, dir, name, id string, more ...string) *
 		_ = cmd.Wait()
 	})
 	var conn net.Conn
-	require.Eventually(t, func() (ok bool) {
+	await.For(t, "QEMU listens", func() (ok bool) {
 		var err error
 		conn, err = net.Dial("unix", socket)
 		return err == nil
-	}, bootTimeout, 20*time.Millisecond)
+	})
 	t.Cleanup(func() { _ = conn.Close() })
 	m := &monitored{t: t, pid: cmd.Process.Pid, say: json.NewEncoder(conn), get: json.NewDecoder(conn)}
 	require.NoError(t, m.get.Decode(&map[string]any{})) // its greeting
 	m.do("qmp_capabilities", nil)
 	return m
+}
+
+// work tells for how long its virtual CPU has run.
+func (m *monitored) work() await.Witness {
+	return await.Witness{Name: fmt.Sprintf("QEMU %d", m.pid), Look: func() string { return fmt.Sprint(vCPUTime(m.pid).Truncate(worksFor)) }}
 }
 
 // do runs a command and gives what it returns.

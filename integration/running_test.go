@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
+	"strongroom/deploy/dev/stack"
 )
 
 // machines gives the process ids of the QEMUs of each server, on whatever host: those that run it,
@@ -39,6 +42,12 @@ func machines() map[string][]int {
 
 // copies counts the QEMUs of a server, on whatever host.
 func copies(id string) int { return len(machines()[id]) }
+
+// stops waits until a host has stopped the guest of a server, as it does by itself.
+func (c *testCloud) stops(t *testing.T, h stack.Host, id string) {
+	t.Helper()
+	await.For(t, "no QEMU runs server "+id, func() bool { return copies(id) == 0 }, c.hostProgress(h), c.progress(id))
+}
 
 // oneCopy requires that one QEMU of a server runs, on whatever host.
 func oneCopy(t *testing.T, id string, message ...any) {
@@ -142,7 +151,10 @@ func (c *testCloud) runsOnce(t *testing.T, id string) {
 		r := runnersOf(id)
 		for ctx.Err() == nil {
 			r.look()
-			time.Sleep(100 * time.Millisecond)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
 		}
 		ended <- r
 	}()
@@ -169,12 +181,7 @@ func runnersOf(id string) *runners {
 // vCPUTurns is how often the virtual CPUs of a QEMU have gone to sleep since it was started and had loaded its guest, 0 if it
 // has ended.
 func vCPUTurns(pid int) (sum int) {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is a good one
-	for _, thread := range threads {
-		name, _ := os.ReadFile(filepath.Join(thread, "comm"))
-		if !strings.HasPrefix(string(name), "CPU ") {
-			continue
-		}
+	for _, thread := range vCPUs(pid) {
 		text, _ := os.ReadFile(filepath.Join(thread, "status"))
 		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:\t")
 		turns, _, _ := strings.Cut(after, "\n")
@@ -183,4 +190,30 @@ func vCPUTurns(pid int) (sum int) {
 		}
 	}
 	return sum
+}
+
+// vCPUTime is how long the virtual CPUs of a QEMU have run, 0 if it has ended.
+func vCPUTime(pid int) time.Duration { return ranFor(vCPUs(pid)) }
+
+// ranFor is how long threads have run, which are folders of /proc.
+func ranFor(threads []string) (sum time.Duration) {
+	for _, thread := range threads {
+		text, _ := os.ReadFile(filepath.Join(thread, "schedstat"))
+		ran, _, _ := strings.Cut(string(text), " ")
+		if n, err := strconv.ParseInt(ran, 10, 64); err == nil {
+			sum += time.Duration(n)
+		}
+	}
+	return sum
+}
+
+// vCPUs are the threads of a QEMU's virtual CPUs, as folders of /proc.
+func vCPUs(pid int) (threads []string) {
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is a good one
+	for _, thread := range all {
+		if name, _ := os.ReadFile(filepath.Join(thread, "comm")); strings.HasPrefix(string(name), "CPU ") {
+			threads = append(threads, thread)
+		}
+	}
+	return threads
 }

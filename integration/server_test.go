@@ -11,9 +11,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
-// settleTimeout bounds the wait for the end of an operation.
+// settleTimeout bounds what has no witness: a request, a command that waits by itself.
 const settleTimeout = 5 * time.Minute
 
 // flavorSpec is a flavor that a suite needs.
@@ -97,15 +99,14 @@ func (c *testCloud) settled(t *testing.T, id string) *servers.Server {
 func (c *testCloud) settledAs(t *testing.T, user, id string) *servers.Server {
 	t.Helper()
 	client := c.compute(t, user)
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		s, err := servers.Get(context.Background(), client, id).Extract()
-		if err == nil && s.TaskState == "" {
-			return s
-		}
+	var s *servers.Server
+	await.For(t, "no operation is at work on server "+id, func() bool {
+		var err error
+		s, err = servers.Get(context.Background(), client, id).Extract()
 		require.False(t, gophercloud.ResponseCodeIs(err, http.StatusNotFound), "server %s is gone", id)
-	}
-	require.Fail(t, "the operation did not settle", "server %s", id)
-	return nil
+		return err == nil && s.TaskState == ""
+	}, c.progressAs(user, id))
+	return s
 }
 
 // becomes waits until a server is settled and requires its status.
@@ -135,11 +136,8 @@ func (c *testCloud) gone(t *testing.T, id string) {
 func (c *testCloud) goneAs(t *testing.T, user, id string) {
 	t.Helper()
 	client := c.compute(t, user)
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	await.For(t, "server "+id+" is gone", func() bool {
 		_, err := servers.Get(context.Background(), client, id).Extract()
-		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			return
-		}
-	}
-	require.Fail(t, "the server is not gone", id)
+		return gophercloud.ResponseCodeIs(err, http.StatusNotFound)
+	}, c.progressAs(user, id))
 }

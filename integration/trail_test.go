@@ -2,12 +2,14 @@ package integration_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
 // newestAction gives the newest entry of a server's trail.
@@ -38,7 +40,7 @@ func (c *testCloud) reaches(t *testing.T, id, event string) {
 	t.Helper()
 	client := c.compute(t, "")
 	var begun []string
-	reached := func() bool {
+	await.Every(t, 30*time.Millisecond, "server "+id+" is at "+event, func() bool {
 		pages, err := instanceactions.List(client, id, nil).AllPages(t.Context())
 		if err != nil {
 			return false
@@ -56,8 +58,5 @@ func (c *testCloud) reaches(t *testing.T, id, event string) {
 			begun = append(begun, e.Event)
 		}
 		return slices.Contains(begun, event)
-	}
-	if !assert.Eventually(t, reached, settleTimeout, 30*time.Millisecond) {
-		t.Fatalf("no step %s; begun: %v", event, begun)
-	}
+	}, c.progress(id), await.Witness{Name: "steps", Look: func() string { return strings.Join(begun, " ") }})
 }

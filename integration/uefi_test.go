@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -173,7 +172,7 @@ func TestKillMatrixUEFI(t *testing.T) {
 		t.Run("undo, "+point, func(t *testing.T) {
 			started := c.hold(t, "domain.Start@after")
 			id := c.createOf(t, uefiFlavor, image)
-			require.Eventually(t, started.reached, settleTimeout, 50*time.Millisecond)
+			started.waits(t, c.progress(id))
 			c.arm(t, point)
 			goes(t, id)
 		})
@@ -194,7 +193,7 @@ func (c *testCloud) onUEFI(t *testing.T) (id string) {
 // isUp waits for a guest with signed loaders on a host that it has booted on once: they take their time.
 func (c *testCloud) isUp(t *testing.T, id string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.ticks(t, id).newest > 0 }, 3*bootTimeout, time.Second)
+	c.ticksOn(t, id, ticks{})
 }
 
 // UEFI variables go with a server to another host, as the guest left them; a revert brings back those that it had, and a
