@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 	"strongroom/worker/pki"
 )
@@ -83,7 +85,7 @@ func (s *stolen) refused(part string, says []string, do func()) {
 	count := func() int { return s.cloud.refusals(s.T, part, s.name, says...) }
 	before := count()
 	do()
-	require.Eventually(s, func() bool { return count() > before }, settleTimeout, settleTimeout/3000, "the log of %s does not say %v", part, says)
+	await.For(s, fmt.Sprintf("the log of %s says %v", part, says), func() bool { return count() > before })
 }
 
 // atTemporal calls Temporal and is refused.

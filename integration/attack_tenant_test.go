@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"strongroom/activities/disk"
+	"strongroom/deploy/await"
 	"strongroom/durable"
 	"strongroom/worker/pki"
 )
@@ -66,7 +67,7 @@ func TestH6ABurstOfOneTenantAndAFewOfAnother(t *testing.T) {
 	queue := durable.HostBulkQueue(c.hostID(t, c.Host(1)))
 	middle := c.hold(t, disk.CacheImage.Name+"@before")
 	attacker := c.asksFor(t, "-demo", many)
-	require.Eventually(t, middle.reached, settleTimeout, 50*time.Millisecond)
+	middle.waits(t, c.progress(attacker.ids[0]))
 	const slots = 3 // of the queue, which the attacker has all
 	c.waits(t, queue, many-slots)
 	other := c.asksFor(t, "-alt", few)
@@ -133,17 +134,18 @@ func (c *testCloud) waits(t *testing.T, queue string, n int) {
 	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
-	require.Eventually(t, func() bool {
+	waiting := int64(0)
+	await.For(t, fmt.Sprintf("%d tasks wait in %s", n, queue), func() bool {
 		got, err := temporal.DescribeTaskQueueEnhanced(t.Context(), client.DescribeTaskQueueEnhancedOptions{
 			TaskQueue: queue, TaskQueueTypes: []client.TaskQueueType{client.TaskQueueTypeActivity}, ReportStats: true,
 		})
 		require.NoError(t, err)
-		waiting := int64(0)
+		waiting = 0
 		for _, version := range got.VersionsInfo { //nolint:staticcheck // the only way to ask for it
 			waiting += version.TypesInfo[client.TaskQueueType(enumspb.TASK_QUEUE_TYPE_ACTIVITY)].Stats.ApproximateBacklogCount
 		}
 		return waiting == int64(n)
-	}, settleTimeout, 100*time.Millisecond, "%d in %s", n, queue)
+	}, await.Witness{Name: "wait", Look: func() string { return fmt.Sprint(waiting) }})
 }
 
 // startedLast is when the newest call of an activity in a server's create was taken by a worker.

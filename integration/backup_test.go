@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
@@ -123,7 +122,7 @@ func TestKillMatrixCancelledImage(t *testing.T) {
 			c.becomes(t, id, "ACTIVE")
 			point := c.hold(t, held)
 			image := c.askForImage(t, id, "createImage", map[string]any{"name": "cut"})
-			require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+			point.waits(t, c.progress(id))
 			c.arm(t, armed)
 			require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 			c.gone(t, id)

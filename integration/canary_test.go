@@ -254,7 +254,10 @@ func watchProcesses(t *testing.T) func() []byte {
 					seen[string(text)] = true
 				}
 			}
-			time.Sleep(5 * time.Millisecond)
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
 		}
 	})
 	return func() []byte {

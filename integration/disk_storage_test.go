@@ -2,11 +2,11 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/jackc/pgx/v5"
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -64,11 +65,11 @@ func (c *testCloud) shareStorage(t *testing.T, hosts int) {
 	db, err := pgx.Connect(ctx, databaseURL(t, c))
 	require.NoError(t, err)
 	defer func() { _ = db.Close(ctx) }()
-	require.Eventually(t, func() bool {
+	await.For(t, fmt.Sprintf("%d hosts say that they share the storage of disks", hosts), func() bool {
 		var n int
 		require.NoError(t, db.QueryRow(ctx, "SELECT count(*) FROM hosts WHERE disk_storage <> ''").Scan(&n))
 		return n == hosts
-	}, settleTimeout, time.Second)
+	}, c.hostProgress(c.Host(1)), c.hostProgress(c.Host(2)))
 }
 
 // Hosts that share the storage of servers' disks know it. No server moves between them, which is said at once. An evacuate, in which workers die, keeps
@@ -101,7 +102,7 @@ func TestEvacuateKeepsDisksOnStorageThatHostsShare(t *testing.T) {
 	c.powerOff(t, b)
 	c.isDown(t, b, true)
 	c.forceDown(t, b, true)
-	require.Eventually(t, func() bool { return c.dryRun(t, "", id, "evacuate").Succeeds }, settleTimeout, time.Second)
+	c.isSilent(t, b, id)
 	for _, lost := range c.dryRun(t, "", id, "evacuate").Lost {
 		require.Equal(t, "state of the vTPM", lost.What)
 	}
@@ -121,7 +122,7 @@ func TestEvacuateKeepsDisksOnStorageThatHostsShare(t *testing.T) {
 	c.powerOn(t, b)
 	oneCopy(t, id)
 	c.forceDown(t, b, false)
-	require.Eventually(t, func() bool { return c.evacuations(t, id)[0] == "completed" }, settleTimeout, time.Second)
+	c.evacuated(t, b, id)
 	require.Empty(t, c.remains(t, b, id).Domain)
 	require.Len(t, disks(b), 3, "the host that is back leaves them alone")
 	require.Empty(t, c.audit(t).Findings)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
@@ -110,7 +109,7 @@ func TestDrain(t *testing.T) {
 	receives := c.holdOn(t, to, "disk.Receive@before")
 	began, err := c.drain(t, from, "--concurrency", "1")
 	require.NoError(t, err)
-	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	receives.waits(t, c.progress(off), c.progress(runs), c.progress(owners))
 	require.Contains(t, c.hostService(t, from).DisabledReason, "draining ("+began.Operation)
 	again, err := c.drain(t, from, "--cold")
 	require.NoError(t, err)
@@ -190,7 +189,7 @@ func TestDrainIsCancelled(t *testing.T) {
 	receives := c.holdOn(t, to, "disk.Receive@before")
 	_, err := c.drain(t, from, "--concurrency", "1")
 	require.NoError(t, err)
-	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	receives.waits(t, c.progress(ids[0]), c.progress(ids[1]))
 	_, err = c.drain(t, from, "--cancel")
 	require.NoError(t, err)
 	receives.release()

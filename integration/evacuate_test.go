@@ -1,18 +1,19 @@
 package integration_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -39,14 +40,25 @@ func (c *testCloud) tryEvacuateAs(t *testing.T, user, id, version string, body m
 // evacuate asks for an evacuate as soon as the server's host has been silent for long enough.
 func (c *testCloud) evacuate(t *testing.T, id, version string) {
 	t.Helper()
-	for deadline := time.Now().Add(settleTimeout); ; time.Sleep(time.Second) {
+	await.For(t, "the host of server "+id+" is silent", func() bool {
 		code, body := c.tryEvacuate(t, id, version, map[string]any{})
-		if code == http.StatusOK {
-			return
+		if code != http.StatusOK {
+			require.Contains(t, body, "still reports itself")
 		}
-		require.Contains(t, body, "still reports itself")
-		require.True(t, time.Now().Before(deadline), body)
-	}
+		return code == http.StatusOK
+	}, c.progress(id))
+}
+
+// isSilent waits until a server could be evacuated from a host that is forced down.
+func (c *testCloud) isSilent(t *testing.T, h stack.Host, id string) {
+	t.Helper()
+	await.For(t, fmt.Sprintf("host %d has been silent for long enough", h.Number), func() bool { return c.dryRun(t, "", id, "evacuate").Succeeds }, c.hostProgress(h))
+}
+
+// evacuated waits until a host that is back has let go of a server that was evacuated from it.
+func (c *testCloud) evacuated(t *testing.T, from stack.Host, id string) {
+	t.Helper()
+	await.For(t, "the evacuation of server "+id+" is completed", func() bool { return c.evacuations(t, id)[0] == "completed" }, c.hostProgress(from), c.progress(id))
 }
 
 // evacuations are the statuses of a server's evacuations, the newest first.
@@ -112,7 +124,7 @@ func TestEvacuate(t *testing.T) {
 	c.shutOff(t, off)
 	keys := c.keysOf(t, id)
 	atHost(t, h, plain, func(l *libvirt.Libvirt, domain libvirt.Domain) { require.NoError(t, l.DomainSetAutostart(domain, 1)) })
-	require.Eventually(t, func() bool { return !autostarts(t, h, plain) }, settleTimeout, time.Second)
+	await.For(t, "its host takes the autostart away", func() bool { return !autostarts(t, h, plain) }, c.hostProgress(h))
 
 	code, body := c.tryEvacuate(t, id, "2.14", map[string]any{})
 	require.Equal(t, http.StatusBadRequest, code)
@@ -127,7 +139,7 @@ func TestEvacuate(t *testing.T) {
 	code, _ = c.tryEvacuate(t, id, "2.14", map[string]any{"host": hostName(t, h)})
 	require.Equal(t, http.StatusBadRequest, code)
 
-	require.Eventually(t, func() bool { return c.dryRun(t, "", id, "evacuate").Succeeds }, settleTimeout, time.Second, "it is silent for long enough")
+	c.isSilent(t, h, id)
 	foretold := c.dryRun(t, "", id, "evacuate")
 	require.Equal(t, hostName(t, to), foretold.Host.Name)
 	require.Equal(t, "state of the vTPM", foretold.Lost[len(foretold.Lost)-1].What)
@@ -178,7 +190,7 @@ func TestEvacuate(t *testing.T) {
 	c.forceDown(t, h, false)
 	for _, server := range []string{id, plain, off} {
 		c.hasNothingSoon(t, h, server)
-		require.Eventually(t, func() bool { return c.evacuations(t, server)[0] == "completed" }, settleTimeout, time.Second)
+		c.evacuated(t, h, server)
 	}
 	require.Empty(t, c.audit(t).Findings)
 	c.shutOff(t, id)
@@ -208,7 +220,7 @@ func TestAHostReturnsWithAGuestThatWasEvacuated(t *testing.T) {
 	require.NotEmpty(t, c.systemMetadata(t, id, "tpm_new"))
 
 	c.signalWorker(t, h, syscall.SIGCONT)
-	require.Eventually(t, func() bool { return copies(id) == 0 }, settleTimeout, 100*time.Millisecond)
+	c.stops(t, h, id)
 	require.NotEmpty(t, c.remains(t, h, id).Domain, "it is forced down still, and only stops")
 	oneCopyAtMost(t, id)
 	c.startAgain(t, id)

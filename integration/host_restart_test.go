@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/process"
 )
 
@@ -32,7 +33,7 @@ func TestHostRestart(t *testing.T) {
 	c.becomes(t, delegates, "ACTIVE")
 
 	c.shows(t, mine, "SHUTOFF", servers.SHUTDOWN)
-	require.Eventually(t, func() bool { return c.newestAction(t, mine).Action == "start" }, settleTimeout, settleTimeout/500)
+	await.For(t, "its host starts server "+mine, func() bool { return c.newestAction(t, mine).Action == "start" }, c.progress(mine), c.hostProgress(c.Host(1)))
 	require.Equal(t, "Error", c.newestAction(t, mine).Message)
 	shown, err := c.strongroom("server", "show", mine)
 	require.NoError(t, err, shown)

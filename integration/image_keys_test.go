@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -17,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud/cloudtest"
 )
 
@@ -173,14 +173,25 @@ func (c *testCloud) lookedAt(t *testing.T, imgs ...*images.Image) {
 		require.NoError(t, err)
 	}
 	for _, img := range imgs {
-		require.Eventually(t, func() bool {
+		await.For(t, "image "+img.Name+" is looked at", func() bool {
 			c.bringsACredential(t, db)
 			var n int
 			require.NoError(t, db.QueryRow(t.Context(), "SELECT count(*) FROM image_keys WHERE image_id = $1 AND (look_at = '2000-01-01' OR refused_at IS NOT NULL)",
 				img.ID).Scan(&n))
 			return n == 0
-		}, settleTimeout, time.Second, img.Name)
+		}, imageKeys(t, db))
 	}
+}
+
+// imageKeys tells how far the looks at images are, and the removals of their keys.
+func imageKeys(t *testing.T, db *pgx.Conn) await.Witness {
+	t.Helper()
+	return await.Witness{Name: "keys of images", Look: func() (now string) {
+		_ = db.QueryRow(t.Context(), `SELECT format('%s on record, %s to be looked at, %s refused, %s gone, %s kept; %s keys on the ledger', count(*),
+			count(*) FILTER (WHERE look_at = '2000-01-01'), count(refused_at), count(gone_at), count(*) FILTER (WHERE kept <> ''),
+			(SELECT count(*) FROM ledger WHERE kind = 'key_secret' AND state NOT IN ('released', 'handed_over'))) FROM image_keys`).Scan(&now)
+		return now
+	}}
 }
 
 // bringsACredential sends a request, whose token is kept where images wait for one; a project
@@ -224,10 +235,10 @@ func TestEE44KeysOfImagesGoWithThem(t *testing.T) {
 		require.NoError(t, images.Delete(t.Context(), store, img.ID).ExtractErr())
 	}
 	for _, img := range []*images.Image{gone, liar} {
-		require.Eventually(t, func() bool {
+		await.For(t, "the key of "+img.Name+" goes", func() bool {
 			c.bringsACredential(t, db)
 			return !c.hasKeyOf(t, img)
-		}, 2*settleTimeout, time.Second, "the key of %s goes", img.Name)
+		}, imageKeys(t, db))
 	}
 	c.lookedAt(t, shared, kept)
 	require.True(t, c.hasKeyOf(t, shared), "another image is encrypted with it")
@@ -245,10 +256,10 @@ func TestEE44KeysOfImagesGoWithThem(t *testing.T) {
 	require.ElementsMatch(t, []string{shared.ID, kept.ID}, listed)
 
 	require.NoError(t, images.Delete(t.Context(), store, user.ID).ExtractErr())
-	require.Eventually(t, func() bool {
+	await.For(t, "the key goes that nothing names any more", func() bool {
 		c.bringsACredential(t, db)
 		return !c.hasKeyOf(t, shared)
-	}, 4*settleTimeout, time.Second, "nothing names it any more")
+	}, imageKeys(t, db))
 	c.delete(t, id)
 	if c.real != nil {
 		keys := c.service(t, "-demo", openstack.NewKeyManagerV1)

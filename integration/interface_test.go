@@ -1,11 +1,11 @@
 package integration_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
@@ -13,6 +13,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
 // pluggable is a server without interfaces, and a network of its project's.
@@ -75,7 +77,7 @@ func (p pluggable) port(t *testing.T, id string) (found boundPort, ok bool) {
 // sees waits until the guest has an interface, or has it no longer.
 func (p pluggable) sees(t *testing.T, mac string, has bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return has == strings.Contains(p.line.ask("net", "net="), mac) }, settleTimeout, time.Second)
+	await.For(t, fmt.Sprintf("the guest has %s: %v", mac, has), func() bool { return has == strings.Contains(p.line.ask("net", "net="), mac) }, p.progress(p.server))
 }
 
 // TestInterfacesOfARunningServer: a guest gets interfaces on real Neutron and gives them up, while it runs and while
@@ -93,7 +95,7 @@ func TestInterfacesOfARunningServer(t *testing.T) {
 	p.sees(t, second.MACAddr, true)
 	require.Len(t, p.becomes(t, p.server, "ACTIVE").Addresses["lan"], 2)
 	for _, id := range []string{own.PortID, brought} {
-		require.Eventually(t, func() bool { bound, _ := p.port(t, id); return bound.Status == "ACTIVE" }, settleTimeout, time.Second)
+		await.For(t, "port "+id+" is ACTIVE", func() bool { bound, _ := p.port(t, id); return bound.Status == "ACTIVE" }, p.progress(p.server))
 		bound, _ := p.port(t, id)
 		require.Equal(t, []string{p.server, "compute:nova", "ovs"}, []string{bound.DeviceID, bound.DeviceOwner, bound.VIFType})
 	}
@@ -258,7 +260,7 @@ func (p pluggable) attachIsUndone(t *testing.T, point string, opts attachinterfa
 		_, err := p.attach(t, opts)
 		answer <- err
 	}()
-	require.Eventually(t, held.reached, settleTimeout, 50*time.Millisecond)
+	held.waits(t, p.progress(p.server))
 	has := serverPorts(t, p.admin, p.server)
 	require.Len(t, has, 1)
 	p.sees(t, has[0].MACAddress, true)

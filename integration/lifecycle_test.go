@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -211,10 +212,10 @@ func TestGuestPowersItselfOff(t *testing.T) {
 	line.expect("TG tick=")
 	line.ask("poweroff", "TG poweroff")
 	client := c.compute(t, "-demo")
-	require.Eventually(t, func() bool {
+	await.For(t, "a guest that powered itself off shows as off", func() bool {
 		s, err := servers.Get(t.Context(), client, id).Extract()
 		return err == nil && s.Status == "SHUTOFF"
-	}, settleTimeout, settleTimeout/500)
+	}, c.progress(id))
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "ACTIVE")
 }

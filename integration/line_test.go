@@ -141,7 +141,7 @@ func TestALineHasItsOrder(t *testing.T) {
 					served[w.name] = time.Since(began)
 					mu.Unlock()
 					require.Equal(t, w.kind == onTwoHosts, s != nil)
-					time.Sleep(time.Duration(w.kind+1) * time.Second) // a pair is back before a plain one
+					<-time.After(time.Duration(w.kind+1) * time.Second) // a pair is back before a plain one
 					l.give(w.kind, places, s)
 				})
 			}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -15,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 )
 
@@ -106,23 +106,23 @@ func TestServersOnLinuxBridges(t *testing.T) {
 	}
 	require.False(t, dials(), "its security group lets nobody in by TCP")
 	open(rules.ProtocolTCP, 80)
-	require.Eventually(t, dials, settleTimeout, 100*time.Millisecond)
+	await.For(t, "the guest reaches "+reached, dials)
 
 	// An interface can be taken from it and given again as it runs; the others come back with it. The agent looks every two
 	// seconds: a tap that goes and comes between two looks is none of its.
 	require.NoError(t, attachinterfaces.Delete(t.Context(), client, id, brought.ID).ExtractErr())
-	require.Eventually(t, func() bool { return len(attached()) == 1 && port(brought.ID).DeviceID == "" }, settleTimeout, time.Second)
+	await.For(t, "port "+brought.ID+" is free", func() bool { return len(attached()) == 1 && port(brought.ID).DeviceID == "" }, c.progress(id))
 	require.False(t, slices.Contains(taps(), "tap"+brought.ID[:11]))
 	c.settled(t, id) // the detachment ends after it has let go of the port
 	require.NoError(t, servers.Stop(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "SHUTOFF")
 	own := all[0].PortID
-	require.Eventually(t, func() bool { return port(own).Status == "DOWN" }, settleTimeout, time.Second)
+	await.For(t, "port "+own+" is DOWN", func() bool { return port(own).Status == "DOWN" })
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "ACTIVE")
-	require.Eventually(t, func() bool { return port(own).Status == "ACTIVE" }, settleTimeout, time.Second)
+	await.For(t, "port "+own+" is ACTIVE", func() bool { return port(own).Status == "ACTIVE" })
 	require.NoError(t, attachinterfaces.Create(t.Context(), client, id, attachinterfaces.CreateOpts{PortID: brought.ID}).Err)
-	require.Eventually(t, func() bool { return len(attached()) == 2 && port(brought.ID).Status == "ACTIVE" }, settleTimeout, time.Second)
+	await.For(t, "port "+brought.ID+" is ACTIVE", func() bool { return len(attached()) == 2 && port(brought.ID).Status == "ACTIVE" }, c.progress(id))
 	for _, i := range attached() {
 		isWired(i)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -143,7 +144,7 @@ func TestNoKeyIsKeptOfAGuestThatEnded(t *testing.T) {
 	c.powerOff(t, h)
 	require.NotEmpty(t, c.kept(t, h, id), "this kernel was not restarted")
 	c.powerOn(t, h)
-	require.Eventually(t, func() bool { return len(c.kept(t, h, id)) == 0 }, settleTimeout, settleTimeout/1000)
+	await.For(t, "the host keeps no key of server "+id, func() bool { return len(c.kept(t, h, id)) == 0 }, c.hostProgress(h), c.progress(id))
 	c.becomes(t, id, "SHUTOFF")
 	c.delete(t, id)
 	c.nothingIsLeft(t)

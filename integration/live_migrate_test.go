@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -76,7 +77,7 @@ func (c *testCloud) ticks(t *testing.T, id string) ticks {
 func (c *testCloud) ticksOn(t *testing.T, id string, after ticks) {
 	t.Helper()
 	var now ticks
-	require.Eventually(t, func() bool { now = c.ticks(t, id); return now.newest > after.newest }, settleTimeout, 250*time.Millisecond)
+	await.For(t, "the guest of server "+id+" ticks", func() bool { now = c.ticks(t, id); return now.newest > after.newest }, c.progress(id), c.guestProgress(id))
 	switch after.host {
 	case "":
 	case now.host:
@@ -170,7 +171,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 
 	making := c.holdOn(t, b, "disk.Create@before")
 	require.NoError(t, c.liveMigrate(t, id, &b))
-	require.Eventually(t, making.reached, settleTimeout, settleTimeout/1000)
+	making.waits(t, c.progress(id))
 	under := c.migrationsOf(t, id)
 	require.Len(t, under, 1)
 	require.Equal(t, "preparing", under[0]["status"])
@@ -184,7 +185,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 
 	start := c.holdOn(t, a, "domain.Migrate@before")
 	require.NoError(t, c.liveMigrate(t, id, &b))
-	require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
+	start.waits(t, c.progress(id))
 	under = c.migrationsOf(t, id)
 	require.Len(t, under, 1)
 	require.Equal(t, []any{"running", hostName(t, a), hostName(t, b)}, []any{under[0]["status"], under[0]["source_compute"], under[0]["dest_compute"]})
@@ -200,7 +201,7 @@ func TestLiveMigrateAbortAndRefusals(t *testing.T) {
 
 	start = c.holdOn(t, a, "domain.Migrate@before")
 	require.NoError(t, c.liveMigrate(t, id, &b))
-	require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
+	start.waits(t, c.progress(id))
 	under = c.migrationsOf(t, id)
 	require.Len(t, under, 1)
 	require.NoError(t, c.forceComplete(t, id, under[0]["id"]))
@@ -228,7 +229,7 @@ func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
 	c.counts(t, id, 1, 1, 1)
 	asked := c.holdOn(t, b, "domain.Arrived@before")
 	require.NoError(t, c.liveMigrate(t, id, &b))
-	require.Eventually(t, asked.reached, settleTimeout, settleTimeout/1000)
+	asked.waits(t, c.progress(id))
 	c.signalWorker(t, b, syscall.SIGSTOP)
 	asked.release()
 	out, err := c.strongroom("--config", c.ConfigFile(), "host", "forget", hostName(t, b), "--yes")
@@ -239,7 +240,7 @@ func TestTheNewHostOfALiveMigrationIsSilent(t *testing.T) {
 	oneCopy(t, id, "on the host that should be fenced")
 
 	c.signalWorker(t, b, syscall.SIGCONT)
-	require.Eventually(t, func() bool { return copies(id) == 0 }, settleTimeout, 100*time.Millisecond)
+	c.stops(t, b, id)
 	oneCopyAtMost(t, id)
 	c.startAgain(t, id)
 	c.counts(t, id, 2, 2, 2)
@@ -262,7 +263,7 @@ func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
 	c.counts(t, id, 1, 1, 1)
 	asked := c.holdOn(t, b, "domain.Arrived@before")
 	require.NoError(t, c.liveMigrate(t, id, &b))
-	require.Eventually(t, asked.reached, settleTimeout, settleTimeout/1000)
+	asked.waits(t, c.progress(id))
 	c.powerOff(t, a)
 	c.powerOff(t, b)
 	asked.release()
@@ -278,8 +279,7 @@ func TestBothHostsOfALiveMigrationAreLost(t *testing.T) {
 	off := time.Now()
 	c.powerOn(t, b)
 	c.forceDown(t, b, false)
-	require.Eventually(t, func() bool { return c.hostService(t, b).UpdatedAt.After(off) }, settleTimeout, 500*time.Millisecond,
-		"it is not back: that it is up may be what it said before")
+	await.For(t, "host 2 is back: that it is up may be what it said before", func() bool { return c.hostService(t, b).UpdatedAt.After(off) }, c.hostProgress(b))
 	c.hasNothingSoon(t, b, id) // until then no server goes there of which something waits to be removed
 	c.evacuate(t, id, "2.14")
 	c.becomes(t, id, "ACTIVE")

@@ -2,11 +2,11 @@ package integration_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 	"strongroom/worker/pki"
 )
@@ -118,7 +118,7 @@ func TestKillMatrixMove(t *testing.T) {
 		t.Run(k.part+"/"+k.moment, func(t *testing.T) {
 			at := c.holdOn(t, b, k.moment)
 			require.NoError(t, servers.Migrate(t.Context(), c.compute(t, "-admin"), id).ExtractErr())
-			require.Eventually(t, at.reached, settleTimeout, 50*time.Millisecond)
+			at.waits(t, c.progress(id))
 			if k.part == gateway {
 				c.kill(t, gateway)
 				at.release()
@@ -131,7 +131,7 @@ func TestKillMatrixMove(t *testing.T) {
 				before := refused()
 				c.lockOut(t, h)
 				at.release()
-				require.Eventually(t, func() bool { return refused() > before }, settleTimeout, 100*time.Millisecond)
+				await.For(t, "the host that is locked out is refused something", func() bool { return refused() > before }, c.progress(id))
 				c.letIn(t, h)
 			}
 			s := c.settled(t, id)

@@ -3,12 +3,12 @@ package integration_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -33,11 +33,12 @@ func TestKillMatrixPorts(t *testing.T) {
 		all := serverPorts(t, admin, id)
 		require.Len(t, all, 2)
 		for _, p := range all {
-			require.Eventually(t, func() bool {
-				var is boundPort
+			var is boundPort
+			await.For(t, fmt.Sprintf("port %s is at %v", p.ID, names), func() bool {
+				is = boundPort{}
 				require.NoError(t, ports.Get(t.Context(), admin, p.ID).ExtractInto(&is))
 				return len(names) == 0 && is.HostID == "" || len(names) > 0 && is.HostID == names[0] && is.Status == "ACTIVE"
-			}, settleTimeout, time.Second, "%s at %v", p.ID, names)
+			}, await.Witness{Name: "port", Look: func() string { return is.HostID + " " + is.Status }})
 			if len(names) > 0 {
 				require.Equal(t, names, bindingsOf(t, admin, p.ID))
 			}
@@ -106,7 +107,7 @@ func TestKillMatrixPorts(t *testing.T) {
 		t.Run("create that is undone/"+point, func(t *testing.T) {
 			held := c.hold(t, "port.Look"+before)
 			id := c.createIdle(t, encrypted, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lan.ID}, {Port: brought.ID}} })
-			require.Eventually(t, held.reached, settleTimeout, 50*time.Millisecond)
+			held.waits(t, c.progress(id))
 			c.arm(t, point)
 			c.cancelOperation(t, id)
 			held.release()

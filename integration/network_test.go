@@ -33,6 +33,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/ovn"
 	"strongroom/deploy/dev/stack"
@@ -183,9 +184,9 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	// Its security groups are those of its ports, whoever changes them.
 	require.Equal(t, []map[string]any{{"name": "default"}, {"name": "mine"}}, c.becomes(t, id, "ACTIVE").SecurityGroups)
 	require.NoError(t, ports.Update(t.Context(), user, own, ports.UpdateOpts{SecurityGroups: &[]string{mine.ID}}).Err)
-	require.Eventually(t, func() bool { // Neutron tells of it
+	await.For(t, "Neutron tells of the security group", func() bool {
 		return slices.EqualFunc(c.becomes(t, id, "ACTIVE").SecurityGroups, []string{"mine"}, func(g map[string]any, name string) bool { return g["name"] == name })
-	}, settleTimeout, 100*time.Millisecond)
+	})
 
 	// One that lets nothing pass never becomes active, and is not waited for.
 	disabled, err := ports.Create(t.Context(), user, ports.CreateOpts{NetworkID: lan.ID, AdminStateUp: new(bool)}).Extract()
@@ -207,7 +208,7 @@ func TestServersHavePortsOfNeutron(t *testing.T) {
 	c.becomes(t, id, "SHUTOFF")
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "ACTIVE")
-	require.Eventually(t, func() bool { return port(own).Status == "ACTIVE" && port(brought.ID).Status == "ACTIVE" }, settleTimeout, time.Second)
+	await.For(t, "both ports are ACTIVE", func() bool { return port(own).Status == "ACTIVE" && port(brought.ID).Status == "ACTIVE" }, c.progress(id), c.guestProgress(id))
 	require.Empty(t, c.audit(t).Findings)
 
 	// An address is one port's, which is known before anything is made.
@@ -265,7 +266,7 @@ func (c *testCloud) reachesItsNetwork(t *testing.T, user *gophercloud.ServiceCli
 	}
 	becomes := func(want bool) {
 		t.Helper()
-		require.Eventually(t, func() bool { return dials(address) == want }, settleTimeout, 100*time.Millisecond)
+		await.For(t, fmt.Sprintf("the guest reaches %s: %v", address, want), func() bool { return dials(address) == want })
 	}
 	require.True(t, pings(address))
 	require.False(t, dials(address), "its security group lets nobody in by TCP")
@@ -332,10 +333,10 @@ func (c *testCloud) isReachedFromOutside(t *testing.T, user *gophercloud.Service
 	require.NoError(t, routers.AddInterface(t.Context(), user, router.ID, routers.AddInterfaceOpts{SubnetID: has[0].FixedIPs[0].SubnetID}).Err)
 	floating, err := floatingips.Create(t.Context(), user, floatingips.CreateOpts{FloatingNetworkID: wan.ID, PortID: has[0].ID}).Extract()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { // Neutron tells of it
+	await.For(t, "Neutron tells of the floating address", func() bool {
 		return addressesOf(c.becomes(t, id, "ACTIVE"))[floating.FloatingIP] == "floating"
-	}, settleTimeout, 100*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(greetingAt(floating.FloatingIP), "hello from ") }, settleTimeout, 100*time.Millisecond)
+	})
+	await.For(t, "the guest answers at "+floating.FloatingIP, func() bool { return strings.Contains(greetingAt(floating.FloatingIP), "hello from ") }, c.guestProgress(id))
 	return floating.ID
 }
 
@@ -397,11 +398,11 @@ func TestMovesCarryPorts(t *testing.T) {
 		c.requireOn(t, h, id)
 		for _, p := range has {
 			require.Equal(t, []string{hostName(t, h)}, bindingsOf(t, admin, p))
-			require.Eventually(t, func() bool {
+			await.For(t, "its host has plugged port "+p, func() bool {
 				var is boundPort
 				require.NoError(t, ports.Get(t.Context(), admin, p).ExtractInto(&is))
 				return is.Status == "ACTIVE" && is.HostID == hostName(t, h) && is.DeviceID == id
-			}, settleTimeout, time.Second, "its host has plugged it")
+			}, c.progress(id), c.hostProgress(h))
 		}
 		line := c.serial(t, id)
 		said := line.ask("net", "net=")
@@ -430,10 +431,10 @@ func TestMovesCarryPorts(t *testing.T) {
 	require.NoError(t, attachinterfaces.Delete(t.Context(), client, id, brought.ID).ExtractErr())
 	c.becomes(t, id, "ACTIVE")
 	require.NoError(t, attachinterfaces.Create(t.Context(), client, id, attachinterfaces.CreateOpts{PortID: brought.ID}).Err)
-	require.Eventually(t, func() bool { return strings.Contains(line.ask("net", "net="), brought.MACAddress) }, settleTimeout, time.Second)
-	require.Eventually(t, func() bool { // it has no address yet
+	await.For(t, "the guest has "+brought.MACAddress, func() bool { return strings.Contains(line.ask("net", "net="), brought.MACAddress) }, c.progress(id))
+	await.For(t, "the guest has an address and reaches "+reached, func() bool {
 		return strings.Contains(line.ask("call "+reached, "TG call "), "hello from "+reached+":80 to ")
-	}, settleTimeout, time.Second)
+	})
 	require.NoError(t, line.conn.Close())
 	keeps := func(word string) {
 		t.Helper()

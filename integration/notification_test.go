@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/notification/rabbitmq/rabbitmqtest"
+	"strongroom/deploy/await"
 )
 
 // notified is a notification as far as these tests look at it.
@@ -93,10 +93,10 @@ func TestSH24AConsumerIsTold(t *testing.T) {
 		}
 		return events
 	}
-	require.Eventually(t, func() bool {
+	await.For(t, "the consumer is told that the server is deleted", func() bool {
 		info, failed = append(info, take(t, broker, "info")...), append(failed, take(t, broker, "error")...)
 		return slices.Contains(events(info, id), "instance.delete.end")
-	}, settleTimeout, time.Second)
+	}, await.Witness{Name: "told", Look: func() string { return strings.Join(events(info, id), " ") }})
 	require.Equal(t, []string{
 		"instance.create.start", "instance.create.end", "instance.power_off.start", "instance.power_off.end",
 		"instance.share_attach.start", "instance.share_attach.end", "instance.power_on.start", "instance.power_on.end",

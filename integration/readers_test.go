@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
@@ -279,9 +279,13 @@ func (a *attempt) deletes(t *testing.T) {
 // one is, which may end before it is tried.
 func (a *attempt) ownerClears(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(settleTimeout); len(a.audit(t).Findings) > 0; time.Sleep(5 * time.Second) {
+	var left []compute.Finding
+	await.For(t, "what waits for the owner goes", func() bool {
+		if left = a.audit(t).Findings; len(left) == 0 {
+			return true
+		}
 		require.False(t, a.removes)
-		require.True(t, time.Now().Before(deadline), "what waits for the owner does not go")
 		listed(t, a.asking(t, "-demo"), servers.ListOpts{})
-	}
+		return false
+	}, findings(&left))
 }

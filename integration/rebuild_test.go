@@ -247,7 +247,7 @@ func TestRebuildThatFails(t *testing.T) {
 		start := c.hold(t, "domain.Start@before")
 		require.NoError(t, c.tryRebuild(t, "-demo", id, image))
 		c.reaches(t, id, "start_domain")
-		require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
+		start.waits(t, c.progress(id))
 		for _, name := range c.diskFiles(t, id, 2) { // the old one and the new one
 			if name != "disk" {
 				require.NoError(t, os.Remove(filepath.Join(c.Instances(), id, name)))

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"strongroom/activities/domain/keyring"
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -59,10 +61,10 @@ func (c *testCloud) remains(t *testing.T, h stack.Host, id string) remains {
 	t.Helper()
 	out := c.remainsOnDisk(t, h, id)
 	var err error
-	require.Eventually(t, func() bool { // its libvirtd may have been killed a moment ago
+	await.For(t, fmt.Sprintf("the libvirtd of host %d answers", h.Number), func() bool { // it may have been killed a moment ago
 		out.Secrets, err = h.HypervisorSecrets(t.Context(), id)
 		return err == nil
-	}, settleTimeout, 200*time.Millisecond)
+	}, c.hostProgress(h))
 	out.Kept = len(c.kept(t, h, id))
 	conn := libvirt.NewWithDialer(hypervisor{h})
 	require.NoError(t, conn.Connect())
@@ -113,11 +115,13 @@ func (c *testCloud) remainsOnDisk(t *testing.T, h stack.Host, id string) remains
 // hasNothingSoon waits until nothing of a server is on a host that is on.
 func (c *testCloud) hasNothingSoon(t *testing.T, h stack.Host, id string) {
 	t.Helper()
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if reflect.DeepEqual(remains{}, c.remains(t, h, id)) {
-			return
-		}
-	}
+	var has remains
+	_ = await.Until("it goes", func() bool {
+		has = c.remains(t, h, id)
+		return reflect.DeepEqual(remains{}, has)
+	}, await.Witness{Name: "remains", Look: func() string {
+		return fmt.Sprintf("domain: %v, runs: %v, %d secrets, %d keys, %d files of disks, %d of its TPM", has.Domain != "", has.Running, has.Secrets, has.Kept, len(has.Disks), len(has.TPM))
+	}}, c.hostProgress(h))
 	c.hasNothing(t, h, id)
 }
 

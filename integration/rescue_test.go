@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/worker/pki"
 )
 
@@ -110,10 +110,10 @@ func TestRescue(t *testing.T) {
 	// A guest that powers itself off is off, and still rescued.
 	line = c.serial(t, id)
 	line.ask("poweroff", "TG poweroff")
-	require.Eventually(t, func() bool {
+	await.For(t, "a guest that powered itself off shows as off", func() bool {
 		s, err := servers.Get(t.Context(), demo, id).Extract()
 		return err == nil && s.PowerState == servers.SHUTDOWN
-	}, settleTimeout, settleTimeout/500)
+	}, c.progress(id))
 	c.becomes(t, id, "RESCUE")
 
 	python.run("server", "unrescue", id)
@@ -222,7 +222,7 @@ func TestKillMatrixCancelledRescue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			point := c.hold(t, held)
 			ask(t)
-			require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+			point.waits(t, c.progress(id))
 			c.arm(t, armed)
 			c.cancelOperation(t, id)
 			point.release()
@@ -247,7 +247,7 @@ func TestKillMatrixCancelledRescue(t *testing.T) {
 
 	point := c.hold(t, "disk.Create@after")
 	rescue(t)
-	require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+	point.waits(t, c.progress(id))
 	require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 	point.release()
 	c.gone(t, id)

@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/process"
 )
 
@@ -29,10 +30,10 @@ func TestSecondStartGoesOn(t *testing.T) {
 	require.NoError(t, c.launch())
 
 	client := c.compute(t, "-demo")
-	require.Eventually(t, func() bool {
+	await.For(t, "a guest that went with its host shows as off", func() bool {
 		s, err := servers.Get(t.Context(), client, id).Extract()
 		return err == nil && s.Status == "SHUTOFF"
-	}, settleTimeout, settleTimeout/500, "a guest that went with its host shows as off")
+	}, c.hostProgress(c.Host(1)), c.progress(id))
 	require.NoError(t, servers.Start(t.Context(), client, id).ExtractErr())
 	c.becomes(t, id, "ACTIVE")
 	log := c.console(t, id, "TG ready", 2)

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 )
 
 // M8: a server's keys are rotated, and then a database from before is restored. The record
@@ -106,7 +106,7 @@ func TestM8ServersOfSinceARestore(t *testing.T) {
 	require.Contains(t, out, "is on record: delete it as any other")
 	out, err = c.repair("--apply", "--remove-unknown", created)
 	require.NoError(t, err, out)
-	require.Eventually(t, func() bool { return len(c.audit(t).Findings) == 0 }, settleTimeout, time.Second)
+	await.For(t, "what was to be removed is gone", func() bool { return len(c.audit(t).Findings) == 0 })
 	require.NoDirExists(t, filepath.Join(c.Instances(), created))
 	c.becomes(t, kept, "ACTIVE")
 	require.FileExists(t, filepath.Join(c.Instances(), kept, "disk"))
@@ -116,12 +116,10 @@ func TestM8ServersOfSinceARestore(t *testing.T) {
 
 // repair asks again where it is told to: hosts report what became of their guests at any moment.
 func (c *testCloud) repair(args ...string) (out string, err error) {
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(time.Second) {
+	_ = await.Until("nothing is changed meanwhile", func() bool { // that something is, the answer tells
 		out, err = c.strongroom(append([]string{"--config", c.ConfigFile(), "repair"}, args...)...)
-		if !strings.Contains(out, "was changed meanwhile: ask again") {
-			break
-		}
-	}
+		return !strings.Contains(out, "was changed meanwhile: ask again")
+	})
 	return out, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -113,7 +112,7 @@ func TestATargetWithoutRoomIsRefused(t *testing.T) {
 	hasAgain()
 	receives := c.holdOn(t, b, "disk.Receive@before")
 	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
-	require.Eventually(t, receives.reached, settleTimeout, 50*time.Millisecond)
+	receives.waits(t, c.progress(id))
 	hasAgain = c.hasNoRoom(t, b)
 	receives.release()
 	c.becomes(t, id, "ACTIVE")

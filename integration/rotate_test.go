@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -186,7 +185,7 @@ func TestDeleteOfAServerWhoseKeysAreRotated(t *testing.T) {
 		c.becomes(t, id, "ACTIVE")
 		h := c.hold(t, point)
 		require.NoError(t, c.rotate(t, "-demo", id, nil))
-		require.Eventually(t, h.reached, settleTimeout, 50*time.Millisecond)
+		h.waits(t, c.progress(id))
 		require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 		h.release()
 		c.gone(t, id)

@@ -3,12 +3,13 @@ package integration_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/schema/seal"
 )
 
@@ -35,9 +36,11 @@ func TestH9DeleteWinsOverAReplacedCredentialsKey(t *testing.T) {
 	// What was kept of an earlier request, for something else that waited, nobody can open either: for a minute at most no other is
 	// kept beside it.
 	require.NotEmpty(t, c.audit(t).Findings)
-	require.Eventually(t, func() bool {
+	left := 0
+	await.For(t, "the owner's requests clear up", func() bool {
 		listed(t, c.compute(t, "-demo2"), servers.ListOpts{})
-		return len(c.secrets(t, "-demo")) == 0
-	}, settleTimeout, 10*time.Second)
+		left = len(c.secrets(t, "-demo"))
+		return left == 0
+	}, await.Witness{Name: "secrets", Look: func() string { return strconv.Itoa(left) }})
 	c.nothingIsLeftInTime(t)
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/guest"
 )
 
@@ -277,7 +277,7 @@ func (h *nestedHost) ends(t *testing.T, do, point string, args ...string) (is vo
 	case onHost:
 		reached()
 	default: // a point after the last step is reached a moment later than who waits for the operation reads its end
-		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(h.faults, point)); return os.IsNotExist(err) }, settleTimeout, 100*time.Millisecond)
+		await.For(t, point+" is reached", func() bool { _, err := os.Stat(filepath.Join(h.faults, point)); return os.IsNotExist(err) })
 	}
 	return is, out
 }

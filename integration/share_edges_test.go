@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/libvirtd/libvirttest"
 	"strongroom/deploy/dev/process"
 )
@@ -58,10 +59,18 @@ func (c *testCloud) keepsBusy(t *testing.T, s testShare) (idle func()) {
 	return func() { require.NoError(t, f.Close()) }
 }
 
-// unmountedSoon waits until the first host has no mount of a share.
+// isUnmounted waits until the first host has no mount of a share.
+func (c *testCloud) isUnmounted(t *testing.T) {
+	t.Helper()
+	mounts := 0
+	await.For(t, "no share is mounted", func() bool { mounts = c.shareMounts(t); return mounts == 0 },
+		await.Witness{Name: "mounts", Look: func() string { return strconv.Itoa(mounts) }}, c.hostProgress(c.Host(1)))
+}
+
+// unmountedSoon is isUnmounted, and then nothing else is left.
 func (c *testCloud) unmountedSoon(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, 200*time.Millisecond)
+	c.isUnmounted(t)
 	c.nothingIsLeftInTime(t)
 }
 
@@ -197,7 +206,7 @@ func TestSH32TheEdgesOfTheStatusChart(t *testing.T) {
 	c.hasShare(t, id, s, "error")
 	require.Equal(t, 1, c.shareMounts(t))
 	idle()
-	require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, 200*time.Millisecond)
+	c.isUnmounted(t)
 	require.NoError(t, c.detach(t, id, s), "from error")
 	c.hasNoShare(t, id, s)
 	c.nothingIsLeftInTime(t)

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -104,7 +104,7 @@ func (c *testCloud) mountedForThoseThatRun(t *testing.T, s testShare, all []*sha
 			require.True(t, mountedOn(t, h, s), "host %d has servers that run with it", h.Number)
 			continue
 		}
-		require.Eventually(t, func() bool { return !mountedOn(t, h, s) }, settleTimeout, 200*time.Millisecond, "host %d has no server that runs with it", h.Number)
+		await.For(t, fmt.Sprintf("host %d, which has no server that runs with it, has not mounted the share", h.Number), func() bool { return !mountedOn(t, h, s) }, c.hostProgress(h))
 	}
 	require.Empty(t, c.audit(t).Findings)
 }

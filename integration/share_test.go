@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
@@ -65,10 +66,10 @@ func (c *testCloud) manilaShare(t *testing.T, owner session) testShare {
 	_, err = shares.GrantAccess(t.Context(), manila, s.id, shares.GrantAccessOpts{AccessType: "cephx", AccessTo: user + s.id, AccessLevel: "rw"}).Extract()
 	require.NoError(t, err)
 	var own accessRule
-	require.Eventually(t, func() bool {
+	await.For(t, "the rule of the owner of share "+s.id+" is active", func() bool {
 		own = c.accessRules(t, s)[0]
 		return own.State == "active" && own.Key != ""
-	}, settleTimeout, 100*time.Millisecond)
+	})
 	ceph := cloudtest.Ceph{ConfFile: filepath.Join(c.dir, "c", "ceph", "client.conf")}
 	s.folder = ceph.Mount(t, s.location, own.To, own.Key)
 	return s
@@ -129,6 +130,12 @@ type accessRule struct {
 }
 
 // accessRules gives a share's rules, the test's own first.
+// hasOneRule waits until a share has the test's own rule alone.
+func (c *testCloud) hasOneRule(t *testing.T, s testShare) {
+	t.Helper()
+	await.For(t, "share "+s.id+" has one rule", func() bool { return len(c.accessRules(t, s)) == 1 })
+}
+
 func (c *testCloud) accessRules(t *testing.T, s testShare) []accessRule {
 	t.Helper()
 	return c.accessRulesAs(t, "", s)
@@ -405,7 +412,7 @@ func TestSH18AShareOfCephFS(t *testing.T) {
 	known.add("where the share is exported", []byte(exported))
 
 	c.takeRuleAway(t, s, rules[1].ID)
-	require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, settleTimeout, 100*time.Millisecond)
+	c.hasOneRule(t, s)
 	watch := watchProcesses(t)
 	c.turnOn(t, id)
 	seen := watch()
@@ -449,7 +456,7 @@ func TestSH18AShareOfCephFS(t *testing.T) {
 func (c *testCloud) lookedUntil(t *testing.T, server string, s testShare, status string) {
 	t.Helper()
 	db := c.database(t)
-	require.Eventually(t, func() bool {
+	await.For(t, "share "+s.id+" of server "+server+" is "+status, func() bool {
 		for _, due := range []string{
 			"UPDATE server_shares SET look_at = '2000-01-01', missed_at = coalesce(missed_at, now()) WHERE server_id = $1",
 			"UPDATE share_refusals r SET offers = 0, offer_at = now() FROM servers s WHERE s.id = $1 AND s.project_id = r.project_id",
@@ -460,7 +467,7 @@ func (c *testCloud) lookedUntil(t *testing.T, server string, s testShare, status
 		got, err := c.shares(t, "-demo", http.MethodGet, server, s.id, nil)
 		require.NoError(t, err)
 		return got["share"].(map[string]any)["status"] == status
-	}, settleTimeout, time.Second)
+	}, c.progress(server))
 }
 
 // SH-09, SH-12, SH-14: this Manila has no locks. A rule that its owner takes away under a running server puts the
@@ -572,7 +579,7 @@ func TestKillMatrixShares(t *testing.T) {
 			c.turnOn(t, id)
 			c.arm(t, point)
 			c.delete(t, id)
-			require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, time.Second)
+			c.isUnmounted(t)
 			c.nothingIsLeft(t)
 		})
 	}

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/process"
 )
 
@@ -19,7 +19,7 @@ import (
 // administrator reads of why.
 func (c *testCloud) refusedBecause(t *testing.T, id string) (why string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return c.newestAction(t, id).Message == "Error" }, settleTimeout, 100*time.Millisecond)
+	await.For(t, "the newest operation on server "+id+" has failed", func() bool { return c.newestAction(t, id).Message == "Error" }, c.progress(id))
 	detail, err := instanceactions.Get(t.Context(), c.compute(t, ""), id, c.newestAction(t, id).RequestID).Extract()
 	require.NoError(t, err)
 	for _, e := range *detail.Events {
@@ -169,10 +169,10 @@ func TestDeleteOfAShelvedServerWhoseHostIsDown(t *testing.T) {
 	require.True(t, exists(c.tpmFolder(id)), "it is down")
 	require.Empty(t, c.objectsOf(t, s), "nor does the object")
 	back()
-	require.Eventually(t, func() bool {
+	await.For(t, "what the host has goes", func() bool {
 		c.gone(t, id) // the owner looks: on a real cloud what is his is removed with his credential
 		return len(c.audit(t).Findings) == 0
-	}, settleTimeout, time.Second)
+	}, c.hostProgress(c.Host(1)))
 	c.nothingIsLeft(t)
 	require.False(t, exists(c.tpmFolder(id)))
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -119,7 +118,7 @@ func TestKillMatrixSuspend(t *testing.T) {
 		t.Run(held, func(t *testing.T) {
 			point := c.hold(t, held)
 			require.NoError(t, ask())
-			require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+			point.waits(t, c.progress(id))
 			c.arm(t, armed)
 			c.cancelOperation(t, id)
 			point.release()

@@ -2,18 +2,18 @@ package integration_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"strongroom/deploy/await"
 	"strongroom/worker/pki"
 )
 
@@ -41,9 +41,7 @@ func TestC1ALostHostIsLockedOutOfTemporal(t *testing.T) {
 
 	c.lockOut(t, c.Host(1))
 	defer c.letIn(t, c.Host(1)) // the next test has this cloud
-	require.EventuallyWithT(t, func(found *assert.CollectT) {
-		require.ErrorAs(found, look(), &denied)
-	}, settleTimeout, 200*time.Millisecond)
+	await.For(t, "who stole the certificate is refused", func() bool { return errors.As(look(), &denied) })
 	log, err := os.ReadFile(c.LogFile("temporal"))
 	require.NoError(t, err)
 	for line := range bytes.Lines(log) {

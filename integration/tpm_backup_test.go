@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 )
 
 // backsUpTPMs starts control workers again with a configuration by which the state of vTPMs is
@@ -36,10 +37,10 @@ func (c *testCloud) tpmBackup(t *testing.T, id string) (backup *compute.TPMBacku
 func (c *testCloud) isBackedUp(t *testing.T, id string) (backup *compute.TPMBackup) {
 	t.Helper()
 	_, since := c.tpmBackup(t, id)
-	require.Eventually(t, func() bool {
+	await.For(t, "the vTPM of server "+id+" is backed up", func() bool {
 		backup, _ = c.tpmBackup(t, id)
 		return backup != nil && backup.At.After(since)
-	}, settleTimeout, time.Second)
+	}, c.progress(id))
 	return backup
 }
 

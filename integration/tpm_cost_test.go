@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 	"github.com/google/uuid"
@@ -29,6 +28,7 @@ import (
 
 	"strongroom/activities/object/swift"
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud/cloudtest"
 	"strongroom/deploy/dev/libvirtd/libvirttest"
 	"strongroom/deploy/dev/process"
@@ -37,11 +37,11 @@ import (
 // cloudSettings are those of the api, control and the gateway, which start again with each change.
 func (c *testCloud) cloudSettings(t *testing.T) settings {
 	t.Helper()
-	return c.settingsOf(t, settleTimeout, "gateway", "control", "api")
+	return c.settingsOf(t, "gateway", "control", "api")
 }
 
-// settingsOf are those of some parts of the control plane, which start again with each change, each within a time.
-func (c *testCloud) settingsOf(t *testing.T, within time.Duration, parts ...string) settings {
+// settingsOf are those of some parts of the control plane, which start again with each change.
+func (c *testCloud) settingsOf(t *testing.T, parts ...string) settings {
 	t.Helper()
 	was, err := os.ReadFile(c.ConfigFile())
 	require.NoError(t, err)
@@ -49,16 +49,16 @@ func (c *testCloud) settingsOf(t *testing.T, within time.Duration, parts ...stri
 		for _, part := range parts {
 			before, _ := process.Named(c.PIDFile(part))
 			c.kill(t, part)
-			require.Eventually(t, func() bool {
+			await.For(t, part+" runs again", func() bool {
 				now, running := process.Named(c.PIDFile(part))
 				return running && now != before
-			}, within, 50*time.Millisecond, part)
+			})
 		}
 		if slices.Contains(parts, "api") {
-			require.Eventually(t, func() bool {
+			await.For(t, "the api answers", func() bool {
 				_, err := servers.List(c.compute(t, "-demo"), nil).AllPages(context.WithoutCancel(t.Context()))
 				return err == nil
-			}, settleTimeout, 200*time.Millisecond)
+			})
 		}
 	}}
 }
@@ -66,7 +66,7 @@ func (c *testCloud) settingsOf(t *testing.T, within time.Duration, parts ...stri
 // configured starts a part of the control plane again with other settings of a section, until the test ends.
 func (c *testCloud) configured(t *testing.T, part, section string, values map[string]any) {
 	t.Helper()
-	s := c.settingsOf(t, settleTimeout, part)
+	s := c.settingsOf(t, part)
 	t.Cleanup(func() { s.restore(t) })
 	s.with(t, map[string]map[string]any{section: values})
 }
@@ -192,11 +192,14 @@ func TestWhatAVTPMAddsToAServer(t *testing.T) {
 
 	starts := relay.HoldStarts(t)
 	id := c.createIdle(t, tpmAlone)
-	select {
-	case <-starts.Reached:
-	case <-time.After(settleTimeout):
-		require.Fail(t, "the guest does not start")
-	}
+	await.For(t, "the guest is about to start", func() bool {
+		select {
+		case <-starts.Reached:
+			return true
+		default:
+			return false
+		}
+	}, c.progress(id))
 	key := c.systemMetadata(t, id, compute.SystemTPMSecret)
 	c.requireLent(t, id, key)
 	relay.Release(starts)

@@ -61,7 +61,7 @@ func TestTPM02WhoseTheStateIsOnEachHost(t *testing.T) {
 	c.shelve(t, id)
 	start := c.holdOn(t, b, "domain.Start@before")
 	c.unshelveTo(t, b, id)
-	require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
+	start.waits(t, c.progress(id))
 	theirs()
 	start.release()
 	c.becomes(t, id, "ACTIVE")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/process"
 	"strongroom/deploy/dev/stack"
 )
@@ -42,10 +44,10 @@ func TestHostsOfOneMachine(t *testing.T) {
 	require.False(t, agent(3*time.Second))
 	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
 	c.link(t, h, true)
-	require.Eventually(t, func() bool { return agent(time.Second) }, settleTimeout, time.Second)
+	await.For(t, "the agent of host 2 is reached again", func() bool { return agent(time.Second) }, c.hostProgress(h))
 
 	require.NoError(t, c.cmd.Process.Kill())
-	require.Eventually(t, func() bool { return c.PortsAreFree() == nil }, settleTimeout, time.Second)
+	await.For(t, "the ports of a stack that was killed are free", func() bool { return c.PortsAreFree() == nil })
 	require.NoError(t, os.Remove(c.ReadyFile()))
 	oneCopy(t, id, "the guest goes on")
 	require.NoError(t, c.launch())
@@ -61,7 +63,7 @@ func TestHostsOfOneMachine(t *testing.T) {
 	}
 	require.NoError(t, c.launch())
 	c.isDown(t, h, false)
-	require.Eventually(t, func() bool { return c.settled(t, id).Status == "SHUTOFF" }, settleTimeout, time.Second)
+	await.For(t, "server "+id+" is SHUTOFF", func() bool { return c.settled(t, id).Status == "SHUTOFF" }, c.hostProgress(h))
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }
@@ -92,7 +94,7 @@ func TestUnshelveOnAnotherHost(t *testing.T) {
 		c.armOn(t, to, "tpm.Restore@after") // the worker there dies, and the next one goes on
 		start := c.holdOn(t, to, "domain.Start@before")
 		c.unshelveTo(t, to, id)
-		require.Eventually(t, start.reached, settleTimeout, settleTimeout/1000)
+		start.waits(t, c.progress(id))
 		require.Equal(t, was.TPM.state(), c.remains(t, to, id).TPM.state())
 		start.release()
 		c.becomes(t, id, "ACTIVE")
@@ -158,7 +160,7 @@ func TestDeleteOfAShelvedServerWhileItsHostIsDown(t *testing.T) {
 	c.forceDown(t, h, true)
 	c.delete(t, id)
 	c.keysGo(t, id)
-	require.Eventually(t, func() bool { return len(c.objectsOf(t, s)) == 0 && len(c.keptAs(t, id)) == 0 }, settleTimeout, time.Second)
+	await.For(t, "what was kept of server "+id+" is gone", func() bool { return len(c.objectsOf(t, s)) == 0 && len(c.keptAs(t, id)) == 0 })
 	require.NotEmpty(t, c.remainsOnDisk(t, h, id).TPM.state())
 	c.powerOn(t, h)
 	c.forceDown(t, h, false)
@@ -169,10 +171,12 @@ func TestDeleteOfAShelvedServerWhileItsHostIsDown(t *testing.T) {
 // keysGo waits until a server has no key any more.
 func (c *testCloud) keysGo(t *testing.T, id string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	var left []string
+	await.For(t, "no key of server "+id+" is left", func() bool {
 		listed(t, c.compute(t, "-demo"), servers.ListOpts{}) // a request brings a credential, where a key waits for one
-		return len(c.keysOf(t, id)) == 0
-	}, settleTimeout, time.Second)
+		left = c.keysOf(t, id)
+		return len(left) == 0
+	}, await.Witness{Name: "keys", Look: func() string { return strings.Join(left, ", ") }})
 }
 
 // TPM-33: the host never returns and is forgotten: no key is left, and nothing that the audit
@@ -195,10 +199,10 @@ func TestDeleteWhenItsHostNeverReturns(t *testing.T) {
 	c.powerOn(t, h)
 	c.forceDown(t, h, false)
 	var found []compute.Finding
-	for deadline := time.Now().Add(settleTimeout); len(found) == 0 && time.Now().Before(deadline); time.Sleep(time.Second) {
+	await.For(t, "the audit finds what the host has", func() bool {
 		found = c.audit(t).Findings // asks the host once it has reported itself
-	}
-	require.NotEmpty(t, found)
+		return len(found) > 0
+	}, c.hostProgress(h))
 	for _, f := range found {
 		require.Equal(t, compute.Unowned, f.What, "%v", f)
 		require.Equal(t, c.hostService(t, h).ID, f.Place, "%v", f)
@@ -256,7 +260,7 @@ func TestUnshelveWhoseHostFallsSilent(t *testing.T) {
 			c.shelve(t, id)
 			started := c.holdOn(t, h, "domain.Start@after")
 			c.unshelveTo(t, h, id)
-			require.Eventually(t, started.reached, settleTimeout, settleTimeout/1000)
+			started.waits(t, c.progress(id))
 			oneCopy(t, id)
 			how.fall(t)
 			started.release()
@@ -308,7 +312,7 @@ func TestHostDiesWhenAServerLeavesIt(t *testing.T) {
 	c.console(t, id, "nvcount=1", 1)
 	leaving := c.holdOn(t, h, "domain.Remove.domain@before")
 	require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
-	require.Eventually(t, leaving.reached, settleTimeout, settleTimeout/1000)
+	leaving.waits(t, c.progress(id))
 	c.powerOff(t, h)
 	leaving.release()
 	c.forceDown(t, h, true)

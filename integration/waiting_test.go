@@ -2,9 +2,9 @@ package integration_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 )
@@ -45,12 +46,15 @@ func (c *testCloud) beginCreate(t *testing.T, f flavorSpec) begun {
 	require.Equal(t, b.token, client.Token())
 	b.id = s.ID
 	t.Cleanup(func() { c.remove(t, b.id) })
-	for !b.held.reached() {
+	await.For(t, "the create is in its middle", func() bool {
+		if b.held.reached() {
+			return true
+		}
 		s, err := servers.Get(t.Context(), client, b.id).Extract()
 		require.NoError(t, err)
 		require.NotEmpty(t, s.TaskState, "it ended before its middle, as %s: %s", s.Status, s.Fault.Message)
-		time.Sleep(50 * time.Millisecond)
-	}
+		return false
+	}, c.progress(b.id))
 	return b
 }
 
@@ -67,7 +71,7 @@ func (c *testCloud) revoke(t *testing.T, b begun) {
 	identity := c.service(t, "", openstack.NewIdentityV3)
 	require.NoError(t, tokens.Revoke(t.Context(), identity, b.token).Err)
 	require.False(t, c.accepted(t, b.token))
-	time.Sleep(cloud.TestTokenCache)
+	await.Quiet(t, cloud.TestTokenCache, "services may take what they have kept for as long")
 }
 
 // accepted reports whether the identity service accepts a token.
@@ -103,13 +107,22 @@ func (c *testCloud) clearedBy(t *testing.T, done func()) {
 // nothingIsLeftInTime gives the reaper time to remove what waited.
 func (c *testCloud) nothingIsLeftInTime(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if len(c.audit(t).Findings) == 0 {
-			c.nothingIsLeft(t)
-			return
+	var left []compute.Finding
+	await.For(t, "what waits goes", func() bool {
+		left = c.audit(t).Findings
+		return len(left) == 0
+	}, findings(&left))
+	c.nothingIsLeft(t)
+}
+
+// findings tells what an audit found last.
+func findings(last *[]compute.Finding) await.Witness {
+	return await.Witness{Name: "findings", Look: func() (names string) {
+		for _, f := range *last {
+			names += fmt.Sprintf("%s %s, ", f.What, f.Name)
 		}
-	}
-	require.Fail(t, "what waits does not go", "%v", c.audit(t).Findings)
+		return names
+	}}
 }
 
 // A token that expires in the middle of a create does not fail it.
@@ -117,7 +130,7 @@ func TestTokenExpiresInTheMiddle(t *testing.T) {
 	backends(t, openStack)
 	c := ownCloud(t)
 	b := c.beginCreate(t, encryptedTIS)
-	require.Eventually(t, func() bool { return !c.accepted(t, b.token) }, 2*tokenLife, time.Second)
+	await.For(t, "the token ends", func() bool { return !c.accepted(t, b.token) })
 	b.held.release()
 	require.Equal(t, "ACTIVE", c.settledAs(t, "-reader", b.id).Status)
 	c.console(t, b.id, "TG ready", 1)

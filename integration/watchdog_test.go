@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -10,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -36,7 +37,7 @@ func (c *testCloud) fencesItself(t *testing.T, h stack.Host) *watchdog {
 	require.True(t, strings.HasPrefix(string(was), "host:\n"))
 	w.configure(t, h, fenceAfter)
 	c.restartHost(t, h)
-	require.Eventually(t, func() bool { return c.leaseOf(t, h) == 60 }, settleTimeout, time.Second)
+	c.hasLease(t, h, 60)
 	return w
 }
 
@@ -47,7 +48,7 @@ func (w *watchdog) end(t *testing.T, c *testCloud, h stack.Host) {
 	require.NoError(t, os.WriteFile(h.ConfigFile(), w.usual, 0o600))
 	c.control(t, h, true)
 	c.restartHost(t, h)
-	require.Eventually(t, func() bool { return c.leaseOf(t, h) == 0 }, settleTimeout, time.Second)
+	c.hasLease(t, h, 0)
 }
 
 // configure sets host.fence_after.
@@ -84,19 +85,24 @@ func (c *testCloud) leaseOf(t *testing.T, h stack.Host) (seconds int) {
 	return seconds
 }
 
+// hasLease waits until the control plane has that of a host, which has started again or says that it stops.
+func (c *testCloud) hasLease(t *testing.T, h stack.Host, seconds int) {
+	t.Helper()
+	await.For(t, fmt.Sprintf("host %d has a lease of %d s", h.Number, seconds), func() bool { return c.leaseOf(t, h) == seconds }, c.hostProgress(h))
+}
+
 // evacuatesUnforced asks until a server is evacuated from a host that nobody forced down, and requires
 // that its guest had been stopped by then.
 func (c *testCloud) evacuatesUnforced(t *testing.T, id string) {
 	t.Helper()
-	for deadline := time.Now().Add(settleTimeout); ; time.Sleep(time.Second) {
+	await.For(t, "the margin of its host is over", func() bool {
 		code, body := c.tryEvacuate(t, id, "2.14", map[string]any{})
-		if code == http.StatusOK {
-			break
+		if code != http.StatusOK {
+			require.Equal(t, http.StatusBadRequest, code)
+			require.Contains(t, body, "is still in use.")
 		}
-		require.Equal(t, http.StatusBadRequest, code)
-		require.Contains(t, body, "is still in use.")
-		require.True(t, time.Now().Before(deadline), body)
-	}
+		return code == http.StatusOK
+	}, c.hostProgress(c.hostOf(t, id)))
 	c.becomes(t, id, "ACTIVE")
 }
 
@@ -137,7 +143,7 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 	for _, name := range stepsOf("ways to be cut off", slices.Sorted(maps.Keys(ways))) {
 		falls := ways[name]
 		t.Run(name, func(t *testing.T) {
-			require.Eventually(t, func() bool { return c.leaseOf(t, h) == 60 }, settleTimeout, time.Second)
+			c.hasLease(t, h, 60)
 			id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
 			oneCopyAtMost(t, id)
 			code, body := c.tryEvacuate(t, id, "2.14", map[string]any{})
@@ -146,7 +152,7 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 
 			falls.silent(t)
 			oneCopy(t, id)
-			require.Eventually(t, func() bool { return copies(id) == 0 }, settleTimeout, 100*time.Millisecond)
+			c.stops(t, h, id)
 			code, body = c.tryEvacuate(t, id, "2.14", map[string]any{})
 			require.Equal(t, http.StatusBadRequest, code, "the margin is not over")
 			require.Contains(t, body, "is still in use.")
@@ -159,7 +165,7 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 			falls.returns(t)
 			c.isDown(t, h, false)
 			c.hasNothingSoon(t, h, id)
-			require.Eventually(t, func() bool { return c.evacuations(t, id)[0] == "completed" }, settleTimeout, time.Second)
+			c.evacuated(t, h, id)
 			oneCopy(t, id)
 			c.delete(t, id)
 		})
@@ -168,7 +174,7 @@ func TestAHostThatIsCutOffStopsItsGuests(t *testing.T) {
 	id := c.on(t, h, func() string { return c.createIdle(t, encryptedTIS) })
 	w.configure(t, h, "none")
 	c.signalWorker(t, h, syscall.SIGTERM)
-	require.Eventually(t, func() bool { return c.leaseOf(t, h) == 0 }, settleTimeout, 100*time.Millisecond)
+	c.hasLease(t, h, 0)
 	c.isDown(t, h, true)
 	oneCopy(t, id)
 	w.configure(t, h, fenceAfter)

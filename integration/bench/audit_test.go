@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/temporal/temporaltest"
 	"strongroom/durable"
 	"strongroom/schema/schematest"
@@ -57,10 +58,10 @@ func BenchmarkAudit(b *testing.B) {
 // takesWork waits until the control worker polls: its start is no part of an audit.
 func takesWork(b *testing.B, c client.Client) {
 	b.Helper()
-	require.Eventually(b, func() bool {
+	await.Every(b, 20*time.Millisecond, "the control worker polls", func() bool {
 		queue, err := c.DescribeTaskQueue(b.Context(), durable.ControlQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 		return err == nil && len(queue.GetPollers()) > 0
-	}, time.Minute, 20*time.Millisecond)
+	})
 }
 
 // audit runs one, and requires that it finds the planted differences and nothing else.

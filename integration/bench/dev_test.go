@@ -30,6 +30,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/port"
 	"strongroom/deploy/dev/stack"
 	"strongroom/deploy/guest"
@@ -125,9 +126,9 @@ func (d *dev) launch(binary, dir string, args ...string) {
 		}
 		require.NoError(d, os.RemoveAll(dir))
 	})
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	await.For(d, "strongroom dev is ready: "+d.name, func() bool {
 		if _, err := os.Stat(d.ReadyFile()); err == nil {
-			return
+			return true
 		}
 		select {
 		case <-ended:
@@ -135,8 +136,11 @@ func (d *dev) launch(binary, dir string, args ...string) {
 			require.Fail(d, "strongroom dev ended", "%s: %s", d.name, text)
 		default:
 		}
-	}
-	require.Fail(d, "strongroom dev is not ready", d.name)
+		return false
+	}, await.Witness{Name: "its log", Look: func() string {
+		text, _ := os.ReadFile(output.Name())
+		return fmt.Sprint(len(text), " bytes")
+	}})
 }
 
 // freePorts finds a row of ports for a stack.
@@ -230,12 +234,14 @@ func (d *dev) spawn() (s spawned) {
 
 func (d *dev) until(id string, is func(*servers.Server, error) bool) {
 	d.Helper()
-	for deadline := time.Now().Add(settleTimeout); time.Now().Before(deadline); time.Sleep(pollEvery) {
-		if is(servers.Get(d.Context(), d.user, id).Extract()) {
-			return
+	shown := ""
+	await.Every(d, pollEvery, d.name+": the operation on server "+id+" settles", func() bool {
+		s, err := servers.Get(d.Context(), d.user, id).Extract()
+		if err == nil {
+			shown = fmt.Sprintf("%s %s %d%%", s.Status, s.TaskState, s.Progress)
 		}
-	}
-	require.Fail(d, "the operation did not settle", "%s: server %s", d.name, id)
+		return is(s, err)
+	}, await.Witness{Name: "server", Look: func() string { return shown }})
 }
 
 func (d *dev) ends(workflow string) {

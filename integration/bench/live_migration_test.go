@@ -22,12 +22,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"libvirt.org/go/libvirtxml"
 
 	"strongroom/activities/domain"
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 	"strongroom/worker/pki"
 )
@@ -302,10 +302,12 @@ func (m *migrating) downtime(host int, domain string) time.Duration {
 // still, as it does now and then on a busy machine.
 func (m *migrating) qemuImg(args ...string) {
 	m.Helper()
-	require.EventuallyWithT(m, func(c *assert.CollectT) {
-		out, err := exec.CommandContext(m.Context(), "qemu-img", args...).CombinedOutput()
-		require.NoError(c, err, "qemu-img %s: %s", strings.Join(args, " "), out)
-	}, time.Minute, 100*time.Millisecond)
+	var said []byte
+	await.For(m, "qemu-img "+strings.Join(args, " "), func() (ok bool) {
+		var err error
+		said, err = exec.CommandContext(m.Context(), "qemu-img", args...).CombinedOutput()
+		return err == nil
+	}, await.Witness{Name: "what it said", Look: func() string { return string(said) }})
 }
 
 func uri(h stack.Host) string { return "qemu+unix:///system?socket=" + h.LibvirtSocket() }

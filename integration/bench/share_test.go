@@ -20,6 +20,7 @@ import (
 	"strongroom/activities/share"
 	"strongroom/activities/share/local"
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 	"strongroom/deploy/guest"
 )
@@ -126,11 +127,11 @@ func (d *dev) attach(server string, what share.Share) {
 		require.NoError(d, response.Body.Close())
 	}
 	ask("POST", address, &gophercloud.RequestOpts{OkCodes: []int{201}, JSONBody: map[string]any{"share": map[string]any{"share_id": what.ID, "tag": "data"}}})
-	require.Eventually(d, func() bool {
+	await.For(d, "the share is attached", func() bool {
 		var got struct{ Share struct{ Status string } }
 		ask("GET", address+"/"+what.ID.String(), &gophercloud.RequestOpts{JSONResponse: &got})
 		return got.Share.Status == "inactive"
-	}, settleTimeout, 100*time.Millisecond)
+	})
 }
 
 // tell types a command on the guest's serial line and waits until it is done.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/await"
 )
 
 // PicturesVariable names the folder in which pictures of what the browser shows are kept.
@@ -59,20 +61,20 @@ func (b Browser) Goes(address string) {
 // Shows waits until the page has a text, and gives all of its.
 func (b Browser) Shows(text string) (all string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool {
+	await.For(b.t, "the page shows "+text, func() bool {
 		b.Does(chromedp.Text("body", &all, chromedp.ByQuery))
 		return strings.Contains(all, text)
-	}, patience, time.Second, "%s", text)
+	}, await.Witness{Name: "page", Look: func() string { return all }})
 	return all
 }
 
 // Holds waits until an expression of JavaScript is true on the page.
 func (b Browser) Holds(expression string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() (holds bool) {
+	await.For(b.t, expression+" is true", func() (holds bool) {
 		b.Does(chromedp.Evaluate(expression, &holds))
 		return holds
-	}, patience, time.Second, "%s", expression)
+	})
 }
 
 // Picture keeps what is seen, where somebody asked for pictures.
