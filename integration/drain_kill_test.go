@@ -66,7 +66,7 @@ func (d *drainage) offDisk(t *testing.T, h stack.Host) [sha256.Size]byte {
 // leave drains the host, which meets trouble, and once more where servers are left.
 func (d *drainage) leave(t *testing.T, point string) {
 	t.Helper()
-	strike := d.meets(t, point, d.from, d.to)
+	strike := d.meets(t, point, d.from, d.to, d.progress(d.off.id), d.progress(d.runs.id))
 	_, err := d.drain(t, d.from)
 	require.NoError(t, err)
 	strike()

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
@@ -71,7 +70,7 @@ func (e evacuees) lose(t *testing.T, points []string) {
 	for _, id := range gone {
 		e.requireOn(t, e.to, id)
 		e.hasNothingSoon(t, e.from, id)
-		require.Eventually(t, func() bool { return e.evacuations(t, id)[0] == "completed" }, settleTimeout, time.Second)
+		e.evacuated(t, e.from, id)
 	}
 	e.nothingIsLeftInTime(t)
 	for _, id := range ids {
@@ -84,7 +83,7 @@ func (e evacuees) lose(t *testing.T, points []string) {
 func (e evacuees) leaves(t *testing.T, id, point string) {
 	t.Helper()
 	e.powerOff(t, e.from) // it may have come back
-	strike := e.meets(t, point, e.from, e.to)
+	strike := e.meets(t, point, e.from, e.to, e.progress(id))
 	e.evacuate(t, id, "2.29")
 	strike()
 	s := e.settled(t, id)

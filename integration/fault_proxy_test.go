@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -8,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 )
 
@@ -48,6 +49,7 @@ type faultProxy struct {
 	*httptest.Server
 	service http.Handler
 	fault   string
+	asked   atomic.Int64 // how many requests have come
 	mu      sync.Mutex
 	trouble string
 	since   time.Time // when it began
@@ -62,6 +64,7 @@ func newFaultProxy(port int, fault string) *faultProxy {
 
 // ServeHTTP implements http.Handler.
 func (d *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.asked.Add(1)
 	trouble := d.meets(r)
 	switch trouble {
 	case serviceStops, serviceIsGone:
@@ -75,7 +78,10 @@ func (d *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.service.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	case serviceIsSlow:
-		time.Sleep(serviceTakes)
+		select {
+		case <-r.Context().Done():
+		case <-time.After(serviceTakes):
+		}
 		fallthrough
 	default:
 		d.service.ServeHTTP(w, r)
@@ -116,14 +122,24 @@ func (d *faultProxy) meets(r *http.Request) string {
 	return d.trouble
 }
 
-// waits waits until something met the trouble.
-func (d *faultProxy) waits(t *testing.T) {
+// waits waits until so many requests have met the trouble.
+func (d *faultProxy) waits(t *testing.T, requests int, operation await.Witness) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return len(d.met) > 0
-	}, settleTimeout, 100*time.Millisecond)
+	await.For(t, fmt.Sprintf("%d requests have met what is wrong", requests), func() bool { return d.hasMet() >= requests }, operation,
+		await.Witness{Name: "have met it", Look: func() string { return strconv.Itoa(d.hasMet()) }})
+}
+
+// hasMet counts the requests that have met the trouble.
+func (d *faultProxy) hasMet() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.met)
+}
+
+// isAsked waits for a request that has come since there were so many.
+func (d *faultProxy) isAsked(t *testing.T, since int64, operation await.Witness) {
+	t.Helper()
+	await.For(t, "the service is asked", func() bool { return d.asked.Load() > since }, operation)
 }
 
 // has sets what is wrong with the service from now on, "" for nothing, and gives the requests that met what was.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/jackc/pgx/v5"
@@ -135,7 +134,7 @@ func TestKillMatrixUndo(t *testing.T) {
 func cutUndo(t *testing.T, c *testCloud, point string) {
 	started := c.hold(t, "domain.Start@after")
 	id := c.createIdle(t, cutFlavor(point))
-	require.Eventually(t, started.reached, settleTimeout, 50*time.Millisecond)
+	started.waits(t, c.progress(id))
 	c.arm(t, point)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
@@ -157,7 +156,7 @@ func TestKillSmoke(t *testing.T) {
 func killInCreate(t *testing.T, c *testCloud, part string) {
 	making := c.hold(t, "disk.Create@before")
 	id := c.createIdle(t, encryptedTIS)
-	require.Eventually(t, making.reached, settleTimeout, 50*time.Millisecond)
+	making.waits(t, c.progress(id))
 	c.kill(t, part)
 	making.release()
 	c.becomes(t, id, "ACTIVE")
@@ -167,26 +166,26 @@ func killInCreate(t *testing.T, c *testCloud, part string) {
 	c.nothingIsLeft(t)
 }
 
-// The other processes are killed at some moments of a create and a delete, after the api has
+// The other processes are killed at some points of a create and a delete, after the api has
 // accepted them. Each of these parts starts again by itself, and what it was doing is retried: there is
 // no moment at which the death of any makes a create fail, and none at which a delete does not end.
 func TestKillMatrixServices(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
 	for _, k := range killsOf("kills", []string{control, "api", gateway, "host", "temporal", "libvirtd", "postgres"},
-		[]string{"create/50ms", "create/700ms", "create/2.5s", "delete/200ms"}) {
+		[]string{"create/placement.Claim@before", "create/disk.Create@before", "create/domain.Start@after", "delete/disk.Remove.disk_file@before"}) {
 		t.Run(k.part+"/"+k.moment, func(t *testing.T) {
 			c := ownCloud(t)
-			operation, text, _ := strings.Cut(k.moment, "/")
-			wait, err := time.ParseDuration(text)
-			require.NoError(t, err)
+			operation, point, _ := strings.Cut(k.moment, "/")
+			at := c.hold(t, point)
 			id := c.createIdle(t, encryptedTIS)
 			if operation == "delete" {
 				c.becomes(t, id, "ACTIVE")
 				require.NoError(t, servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
 			}
-			time.Sleep(wait)
+			at.waits(t, c.progress(id))
 			c.kill(t, k.part)
+			at.release()
 			if operation == "create" {
 				c.becomes(t, id, "ACTIVE")
 				c.nothingIsLeft(t)

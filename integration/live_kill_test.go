@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -47,13 +48,13 @@ func (m *mover) goesLive(t *testing.T, point string) {
 	if in == theTransfer {
 		at := m.hold(t, "domain.Migrate"+before)
 		require.NoError(t, m.liveMigrate(t, m.id, &m.to))
-		require.Eventually(t, at.reached, settleTimeout, 20*time.Millisecond)
+		at.waits(t, m.progress(m.id))
 		at.release()
-		require.Eventually(t, func() bool { return copies(m.id) == 2 || m.isAt(t, m.to) }, settleTimeout, 20*time.Millisecond)
-		time.Sleep(time.Duration(diceOf(point).IntN(int(time.Second))))
+		await.Every(t, 20*time.Millisecond, theTransfer+" has begun", func() bool { return copies(m.id) == 2 || m.isAt(t, m.to) }, m.progress(m.id))
+		someMoment(t, point)
 		m.fails(t, part, m.from, m.to, func() {})
 	} else {
-		strike := m.meets(t, point, m.from, m.to)
+		strike := m.meets(t, point, m.from, m.to, m.progress(m.id))
 		require.NoError(t, m.liveMigrate(t, m.id, &m.to))
 		strike()
 	}
@@ -66,8 +67,8 @@ func (m *mover) isAborted(t *testing.T, point string) {
 	tick := m.ticks(t, m.id)
 	begun := m.hold(t, "domain.Migrate"+before)
 	require.NoError(t, m.liveMigrate(t, m.id, &m.to))
-	require.Eventually(t, begun.reached, settleTimeout, 20*time.Millisecond)
-	strike := m.meets(t, point, m.from, m.to)
+	begun.waits(t, m.progress(m.id))
+	strike := m.meets(t, point, m.from, m.to, m.progress(m.id))
 	under := m.migrationsOf(t, m.id)
 	require.Len(t, under, 1)
 	require.NoError(t, m.abort(t, m.id, under[0]["id"]))

@@ -81,7 +81,7 @@ func (m *mover) settles(t *testing.T, point, done, undone string) (status string
 // migrates moves the server to the other host. Where that is undone, it is asked for once more.
 func (m *mover) migrates(t *testing.T, point string) {
 	t.Helper()
-	strike := m.meets(t, point, m.from, m.to)
+	strike := m.meets(t, point, m.from, m.to, m.progress(m.id))
 	m.asksToMigrate(t)
 	strike()
 	if m.settles(t, point, "VERIFY_RESIZE", "ACTIVE") == "ACTIVE" {
@@ -111,7 +111,7 @@ func (m *mover) decides(t *testing.T, revert bool, point string) {
 		ask = func() error { return servers.RevertResize(t.Context(), m.compute(t, "-demo"), m.id).ExtractErr() }
 		source, destination = m.to, m.from
 	}
-	strike := m.meets(t, point, source, destination)
+	strike := m.meets(t, point, source, destination, m.progress(m.id))
 	require.NoError(t, ask())
 	strike()
 	if m.settles(t, point, "ACTIVE", "VERIFY_RESIZE") == "VERIFY_RESIZE" {
@@ -133,8 +133,8 @@ func (m *mover) isCancelled(t *testing.T, point string) {
 	t.Helper()
 	started := m.hold(t, "domain.Start"+after)
 	m.asksToMigrate(t)
-	require.Eventually(t, started.reached, settleTimeout, 20*time.Millisecond)
-	strike := m.meets(t, point, m.from, m.to)
+	started.waits(t, m.progress(m.id))
+	strike := m.meets(t, point, m.from, m.to, m.progress(m.id))
 	m.cancelOperation(t, m.id)
 	started.release()
 	strike()
@@ -150,7 +150,7 @@ func (m *mover) another(t *testing.T, point string) {
 	oneCopyAtMost(t, id)
 	m.migrate(t, id)
 	m.requireOn(t, m.to, id)
-	strike := m.meets(t, point, m.from, m.to)
+	strike := m.meets(t, point, m.from, m.to, m.progress(id))
 	require.NoError(t, servers.Delete(t.Context(), m.compute(t, "-demo"), id).ExtractErr())
 	strike()
 	m.gone(t, id)

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"strongroom/deploy/await"
 	"strongroom/worker/pki"
 )
 
@@ -27,19 +27,24 @@ func TestM7AControlWorkerOnAnotherNamespaceTouchesNoOperation(t *testing.T) {
 		Namespace: other, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	await.For(t, "there is a namespace "+other, func() bool {
 		_, err := temporal.WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: other})
 		return err == nil
-	}, settleTimeout, time.Second)
+	})
 
 	b := c.beginCreate(t, encryptedTIS)
-	// Long enough for the janitor of that namespace to look at the create.
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-	defer cancel()
-	wrong := exec.CommandContext(ctx, c.binary, "--config", c.ConfigFile(), "control")
+	wrong := exec.CommandContext(t.Context(), c.binary, "--config", c.ConfigFile(), "control")
 	wrong.Env = append(os.Environ(), "STRONGROOM_TEMPORAL__NAMESPACE="+other)
 	wrong.Cancel = func() error { return wrong.Process.Signal(os.Interrupt) }
-	said, err := wrong.CombinedOutput()
+	var said []byte
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		said, err = wrong.CombinedOutput()
+		ended <- err
+	}()
+	await.For(t, "the control worker refuses to start", func() bool { return len(ended) > 0 })
+	err = <-ended
 	b.held.release()
 	require.Equal(t, "ACTIVE", c.settled(t, b.id).Status)
 	require.Error(t, err)

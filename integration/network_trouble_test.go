@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
@@ -109,9 +108,9 @@ func (w *wired) isDeletedMeanwhile(t *testing.T) {
 	defer neutron.has("")
 	neutron.has(serviceIsGone)
 	w.begin(t)
-	neutron.waits(t)
+	neutron.waits(t, 1, w.progress(w.server))
 	require.NoError(t, servers.Delete(t.Context(), w.compute, w.server).ExtractErr())
-	time.Sleep(3 * time.Second)
+	neutron.waits(t, neutron.hasMet()+5, w.progress(w.server)) // it tries, again and again
 	require.NoError(t, servers.Get(t.Context(), w.compute, w.server).Err, "a port of it may be there")
 	neutron.has("")
 	w.gone(t, w.server)
@@ -126,14 +125,14 @@ func (w *wired) isUndone(t *testing.T) {
 	defer neutron.has("")
 	neutron.has(serviceForbids)
 	require.NoError(t, w.liveMigrate(t, w.server, nil))
-	neutron.waits(t)
+	neutron.waits(t, 1, w.progress(w.server))
 	prepared := func() (n int) {
 		for _, id := range []string{w.attached(t)[0].PortID, w.attached(t)[1].PortID} {
 			n += len(bindingsOf(t, w.admin, id)) - 1
 		}
 		return n
 	}
-	time.Sleep(3 * time.Second)
+	neutron.waits(t, 3, w.progress(w.server)) // two of them are tries of its undo
 	require.Equal(t, 1, prepared())
 	s, err := servers.Get(t.Context(), w.compute, w.server).Extract()
 	require.NoError(t, err)

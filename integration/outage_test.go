@@ -15,6 +15,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 
 	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/process"
 	"strongroom/durable"
 	"strongroom/worker/pki"
@@ -42,10 +43,10 @@ func TestA4PostgreSQLIsAway(t *testing.T) {
 	for _, id := range ids {
 		c.reaches(t, id, "create_disks")
 	}
-	require.Eventually(t, middle.reached, settleTimeout, 50*time.Millisecond)
+	middle.waits(t, c.progress(ids[0]))
 	back := c.silencePostgreSQL(t)
 	middle.release() // what follows is to be recorded
-	time.Sleep(away)
+	await.Quiet(t, away, "PostgreSQL is away")
 	for _, id := range ids {
 		require.LessOrEqual(t, c.events(t, id), usual+extra, "while the database is away")
 	}
@@ -88,14 +89,18 @@ func (c *testCloud) events(t *testing.T, id string) int {
 	return len(c.history(t, id))
 }
 
-// history gives the events of a server's newest operation, but for a delete, which is a workflow of its own.
+// newestWorkflow is the id of the workflow of a server's newest operation, but for a delete, which is one of its own.
+func newestWorkflow(id string) string {
+	return durable.WorkflowID(compute.ServerOwner(compute.ServerID{UUID: uuid.MustParse(id)}), compute.OpCreate) // as of any other
+}
+
+// history gives the events of a server's newest operation.
 func (c *testCloud) history(t *testing.T, id string) (events []*historypb.HistoryEvent) {
 	t.Helper()
 	temporal, err := c.DialTemporal(pki.Operator)
 	require.NoError(t, err)
 	defer temporal.Close()
-	workflow := durable.WorkflowID(compute.ServerOwner(compute.ServerID{UUID: uuid.MustParse(id)}), compute.OpCreate) // as of any other
-	for all := temporal.GetWorkflowHistory(t.Context(), workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); all.HasNext(); {
+	for all := temporal.GetWorkflowHistory(t.Context(), newestWorkflow(id), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); all.HasNext(); {
 		e, err := all.Next()
 		require.NoError(t, err)
 		events = append(events, e)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/domain"
+	"strongroom/deploy/await"
 )
 
 func (c *testCloud) pause(t *testing.T, id string) {
@@ -30,26 +31,23 @@ func (c *testCloud) unpause(t *testing.T, id string) {
 	c.becomes(t, id, "ACTIVE")
 }
 
-// standsStill reads what the guest said before it was paused, and requires that it
-// neither says any more nor answers. The command stays on its line.
-func (s *serial) standsStill(command string) {
-	s.t.Helper()
-	quiet := func(time time.Time) (heard string, err error) {
-		require.NoError(s.t, s.out.SetReadDeadline(time))
-		for err == nil {
-			var line string
-			line, err = s.in.ReadString('\n')
-			heard += line
-		}
-		return heard, err
-	}
-	_, err := quiet(time.Now().Add(time.Second))
-	require.ErrorIs(s.t, err, os.ErrDeadlineExceeded)
-	_, err = fmt.Fprintln(s.conn, command)
-	require.NoError(s.t, err)
-	heard, err := quiet(time.Now().Add(5 * time.Second)) // it ticks each second
-	require.ErrorIs(s.t, err, os.ErrDeadlineExceeded)
-	require.Empty(s.t, heard)
+// standsStill requires that a guest that was paused neither says any more nor answers, and that its virtual CPU does nothing. The
+// command stays on its line.
+func (c *testCloud) standsStill(t *testing.T, id string, line *serial, command string) {
+	t.Helper()
+	_, err := fmt.Fprintln(line.conn, command)
+	require.NoError(t, err)
+	log := filepath.Join(c.hostOf(t, id).Instances(), id, "console.log") // has all that goes to the line
+	said, err := os.ReadFile(log)
+	require.NoError(t, err)
+	pids := machines()[id]
+	require.Len(t, pids, 1)
+	turns := vCPUTurns(pids[0])
+	await.Quiet(t, 3*time.Second, "a guest that runs ticks each second")
+	again, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, string(said), string(again), "it has said more")
+	require.Less(t, vCPUTurns(pids[0])-turns, 20, "its virtual CPU has run: one that runs wakes up more often in a second")
 }
 
 // atHypervisor does something to a server's domain, past strongroom.
@@ -67,10 +65,10 @@ func (c *testCloud) atHypervisor(t *testing.T, id string, do func(*libvirt.Libvi
 // shows waits until a server that no operation is at work on shows a status.
 func (c *testCloud) shows(t *testing.T, id, status string, power servers.PowerState) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	await.For(t, fmt.Sprintf("server %s shows as %s, %s", id, status, power), func() bool {
 		s, err := servers.Get(t.Context(), c.compute(t, "-demo"), id).Extract()
 		return err == nil && s.Status == status && s.PowerState == power
-	}, settleTimeout, settleTimeout/500)
+	}, c.progress(id))
 }
 
 // A paused guest stands still and goes on where it was; what else is done to its server
@@ -89,7 +87,7 @@ func TestPause(t *testing.T) {
 	s := c.becomes(t, id, "PAUSED")
 	require.Equal(t, servers.PowerState(servers.PAUSED), s.PowerState)
 	require.Equal(t, "pause", c.newestAction(t, id).Action)
-	line.standsStill("write note kept")
+	c.standsStill(t, id, line, "write note kept")
 
 	demo := c.compute(t, "-demo")
 	for action, err := range map[string]error{
@@ -157,7 +155,7 @@ func TestKillMatrixPause(t *testing.T) {
 				c.arm(t, pause)
 				c.pause(t, id)
 			})
-			line.standsStill("write note kept")
+			c.standsStill(t, id, line, "write note kept")
 			t.Run("unpause", func(t *testing.T) {
 				c.arm(t, unpause)
 				c.unpause(t, id)
@@ -185,7 +183,7 @@ func TestKillMatrixCancelledPause(t *testing.T) {
 		t.Run(held, func(t *testing.T) {
 			point := c.hold(t, held)
 			require.NoError(t, ask())
-			require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+			point.waits(t, c.progress(id))
 			c.arm(t, armed)
 			c.cancelOperation(t, id)
 			point.release()
@@ -198,7 +196,7 @@ func TestKillMatrixCancelledPause(t *testing.T) {
 	line.expect("TG tick=")
 	c.pause(t, id)
 	cancelled("domain.Unpause@after", "domain.Pause@after", "PAUSED", func() error { return servers.Unpause(t.Context(), demo, id).ExtractErr() })
-	line.standsStill("write note kept")
+	c.standsStill(t, id, line, "write note kept")
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }

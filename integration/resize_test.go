@@ -392,7 +392,7 @@ func (c *testCloud) completes(t *testing.T, id, point, status string, ask func()
 	t.Helper()
 	strike := func() {}
 	if point != "" {
-		strike = c.meets(t, point, c.Host(1), c.Host(1))
+		strike = c.meets(t, point, c.Host(1), c.Host(1), c.progress(id))
 	}
 	require.NoError(t, ask())
 	strike()

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
+	"time"
 
+	"strongroom/deploy/await"
 	"strongroom/integration/seed"
 )
 
@@ -142,6 +145,12 @@ func stepsOf(operation string, steps []string) []string {
 	}
 	chose(operation+" steps", some, len(steps))
 	return some
+}
+
+// someMoment lets up to a second pass: what is at work is at another point of it in each run.
+func someMoment(t *testing.T, of string) {
+	t.Helper()
+	await.Quiet(t, time.Duration(diceOf(of).IntN(int(time.Second))), "a moment of "+of)
 }
 
 func diceOf(purpose string) *rand.Rand { return seed.Dice(seed.Text(), leansOn()+" "+purpose) }

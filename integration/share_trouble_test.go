@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/process"
 )
 
@@ -34,6 +35,9 @@ func (c *testCloud) silence(t *testing.T, service string) (back func()) {
 	return back
 }
 
+// monitorAway is for how long Ceph's monitor answers nobody. Who asks it is the kernel, or ceph-fuse, and says nothing of it.
+const monitorAway = 5 * time.Second
+
 // Manila and Ceph's monitor answer nobody for a while, a worker dies with mounts in use, or Manila is slow, fails, refuses or gives no answer to what it
 // does: what was begun ends, nothing is left, and nothing is unmounted under a guest that runs.
 func TestSharesWhileServicesAreAway(t *testing.T) {
@@ -43,15 +47,14 @@ func TestSharesWhileServicesAreAway(t *testing.T) {
 	id := c.create(t, encrypted)
 	c.becomes(t, id, "ACTIVE")
 	c.turnOff(t, id)
-	const away = 5 * time.Second
 
 	// An attach: the request was taken when Manila stops.
 	granting := c.hold(t, "share.Allow@before")
 	require.NoError(t, c.attach(t, id, s, "data"))
-	require.Eventually(t, granting.reached, settleTimeout, 50*time.Millisecond)
-	back := c.silence(t, manilaService)
+	granting.waits(t, c.progress(id))
+	back, since := c.silence(t, manilaService), c.proxies[manilaService].asked.Load()
 	granting.release()
-	time.Sleep(away)
+	c.proxies[manilaService].isAsked(t, since, c.progress(id))
 	back()
 	c.hasShare(t, id, s, "inactive")
 	require.Len(t, c.accessRules(t, s), 2)
@@ -59,7 +62,7 @@ func TestSharesWhileServicesAreAway(t *testing.T) {
 	// A start: the monitor is away when the share is mounted.
 	back = c.silence(t, "ceph-mon")
 	require.NoError(t, servers.Start(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
-	time.Sleep(away)
+	await.Quiet(t, monitorAway, "Ceph's monitor is away")
 	back()
 	if got := c.settled(t, id); got.Status == "ERROR" { // it took too long
 		c.hasShare(t, id, s, "error")
@@ -90,16 +93,12 @@ func (c *testCloud) whileTheMonitorIsAway(t *testing.T, s testShare, id string) 
 		t.Helper()
 		back := c.silence(t, "ceph-mon")
 		require.NoError(t, ask())
-		time.Sleep(5 * time.Second)
+		await.Quiet(t, monitorAway, "Ceph's monitor is away")
 		back()
-	}
-	unmounted := func() {
-		t.Helper()
-		require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, time.Second)
 	}
 	during(func() error { return servers.Stop(t.Context(), c.compute(t, "-demo"), id).ExtractErr() })
 	c.becomes(t, id, "SHUTOFF")
-	unmounted()
+	c.isUnmounted(t)
 	during(func() error { return c.detach(t, id, s) })
 	c.hasNoShare(t, id, s)
 	c.nothingIsLeftInTime(t)
@@ -111,7 +110,7 @@ func (c *testCloud) whileTheMonitorIsAway(t *testing.T, s testShare, id string) 
 	require.Equal(t, 1, c.shareMounts(t))
 	during(func() error { return servers.Delete(t.Context(), c.compute(t, "-demo"), id).ExtractErr() })
 	c.gone(t, id)
-	unmounted()
+	c.isUnmounted(t)
 	c.nothingIsLeftInTime(t)
 	require.Len(t, c.accessRules(t, s), 1)
 }
@@ -144,7 +143,7 @@ func (c *testCloud) meetsManilas(t *testing.T, s testShare, id, operation, troub
 	t.Helper()
 	if operation == "start" { // it makes anew the rule that was taken away
 		c.takeRuleAway(t, s, c.accessRules(t, s)[1].ID)
-		require.Eventually(t, func() bool { return len(c.accessRules(t, s)) == 1 }, settleTimeout, 100*time.Millisecond)
+		c.hasOneRule(t, s)
 	}
 	manila, rules := c.proxies[manilaService], 2 // the test's own, and the host's
 	manila.has(trouble)
@@ -192,7 +191,7 @@ func (c *testCloud) meetsManilas(t *testing.T, s testShare, id, operation, troub
 	case "delete":
 		rules = 1
 		c.delete(t, id)
-		require.Eventually(t, func() bool { return c.shareMounts(t) == 0 }, settleTimeout, time.Second)
+		c.isUnmounted(t)
 		isOver()
 	}
 	// What Manila refused to remove waits: when it is tried again, the token of who asked for it may be over, and another of the project's is taken.

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -524,7 +523,7 @@ func TestKillMatrixShelveBetweenHosts(t *testing.T) {
 func (m *mover) isShelved(t *testing.T, point string) {
 	t.Helper()
 	ask := func() error { return servers.Shelve(t.Context(), m.compute(t, "-demo"), m.id).ExtractErr() }
-	strike := m.meets(t, point, m.from, m.to)
+	strike := m.meets(t, point, m.from, m.to, m.progress(m.id))
 	require.NoError(t, ask())
 	strike()
 	if m.settles(t, point, "SHELVED_OFFLOADED", "ACTIVE") == "ACTIVE" {
@@ -539,7 +538,7 @@ func (m *mover) isShelved(t *testing.T, point string) {
 // isUnshelved unshelves the server on the other host, as isShelved shelves it.
 func (m *mover) isUnshelved(t *testing.T, point string) {
 	t.Helper()
-	strike := m.meets(t, point, m.from, m.to)
+	strike := m.meets(t, point, m.from, m.to, m.progress(m.id))
 	m.unshelveTo(t, m.to, m.id)
 	strike()
 	if m.settles(t, point, "ACTIVE", "SHELVED_OFFLOADED") == "SHELVED_OFFLOADED" {
@@ -568,12 +567,12 @@ func TestKillMatrixShelveThroughTheGateway(t *testing.T) {
 		unshelve := unshelves[i]
 		t.Run(shelve.moment+" and "+unshelve.moment, func(t *testing.T) {
 			t.Run("shelve", func(t *testing.T) {
-				c.killedAt(t, shelve, func() { require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr()) })
+				c.killedAt(t, id, shelve, func() { require.NoError(t, servers.Shelve(t.Context(), c.compute(t, "-demo"), id).ExtractErr()) })
 				c.becomes(t, id, "SHELVED_OFFLOADED")
 			})
 			require.Empty(t, c.audit(t).Findings)
 			t.Run("unshelve", func(t *testing.T) {
-				c.killedAt(t, unshelve, func() { require.NoError(t, c.tryUnshelve(t, id)) })
+				c.killedAt(t, id, unshelve, func() { require.NoError(t, c.tryUnshelve(t, id)) })
 				c.becomes(t, id, "ACTIVE")
 			})
 			require.Empty(t, c.audit(t).Findings)
@@ -598,9 +597,9 @@ func throughout(activities ...string) (moments []string) {
 	return moments
 }
 
-// killedAt kills a part when the operation that is asked for has come to a moment. During an
+// killedAt kills a part when the operation on a server that is asked for has come to a moment. During an
 // activity it is within a second after its begin: at another point of its work each time.
-func (c *testCloud) killedAt(t *testing.T, k killOf, ask func()) {
+func (c *testCloud) killedAt(t *testing.T, id string, k killOf, ask func()) {
 	t.Helper()
 	activity, inTheMiddle := strings.CutSuffix(k.moment, during)
 	point := k.moment
@@ -609,10 +608,10 @@ func (c *testCloud) killedAt(t *testing.T, k killOf, ask func()) {
 	}
 	at := c.hold(t, point)
 	ask()
-	require.Eventually(t, at.reached, settleTimeout, 20*time.Millisecond)
+	at.waits(t, c.progress(id))
 	if inTheMiddle {
 		at.release()
-		time.Sleep(time.Duration(diceOf(k.part + k.moment).IntN(int(time.Second))))
+		someMoment(t, k.part+k.moment)
 	}
 	c.kill(t, k.part)
 	at.release()
@@ -629,7 +628,7 @@ func TestKillMatrixCancelledShelve(t *testing.T) {
 	demo := c.compute(t, "-demo")
 	point := c.hold(t, "tpm.Save@after")
 	require.NoError(t, servers.Shelve(t.Context(), demo, id).ExtractErr())
-	require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+	point.waits(t, c.progress(id))
 	c.arm(t, "image.Remove.image@before")
 	c.cancelOperation(t, id)
 	point.release()
@@ -642,7 +641,7 @@ func TestKillMatrixCancelledShelve(t *testing.T) {
 	for _, at := range []string{"image.Upload@after", "tpm.Remove.tpm_state@before"} {
 		point := c.hold(t, at)
 		require.NoError(t, servers.Shelve(t.Context(), demo, id).ExtractErr())
-		require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+		point.waits(t, c.progress(id))
 		require.NoError(t, servers.Delete(t.Context(), demo, id).ExtractErr())
 		point.release()
 		c.gone(t, id)
@@ -653,7 +652,7 @@ func TestKillMatrixCancelledShelve(t *testing.T) {
 	c.shelve(t, id)
 	point = c.hold(t, "domain.Start@before")
 	require.NoError(t, c.tryUnshelve(t, id))
-	require.Eventually(t, point.reached, settleTimeout, 50*time.Millisecond)
+	point.waits(t, c.progress(id))
 	require.NoError(t, servers.Delete(t.Context(), demo, id).ExtractErr())
 	point.release()
 	c.gone(t, id)

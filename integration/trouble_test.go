@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
+	"strongroom/deploy/await"
 	"strongroom/deploy/dev/stack"
 )
 
@@ -29,12 +28,13 @@ const (
 // asks it what it may hand to the other.
 var partsOfAMove = []string{control, "temporal", gateway, network, sourceWorker, destinationWorker, sourceLibvirt, destinationLibvirt}
 
-// cutFor is how long the network between the hosts is cut, or a host without power.
+// cutFor is how long the network between the hosts is cut, or a host without power. It stands for no event: an operation that goes
+// on without the other host has none.
 const cutFor = 10 * time.Second
 
 // meets has an operation meet its trouble: a worker that dies at an activity, whichever it is, or a
-// part that dies, or is cut off, when the operation has come to one. strike waits for that.
-func (c *testCloud) meets(t *testing.T, point string, source, destination stack.Host) (strike func()) {
+// part that dies, or is cut off, when the operation has come to one. strike waits for that, while something of the operation moves.
+func (c *testCloud) meets(t *testing.T, point string, source, destination stack.Host, operation ...await.Witness) (strike func()) {
 	t.Helper()
 	part, activity, inTheMiddle := strings.Cut(point, " at ")
 	if !inTheMiddle {
@@ -43,7 +43,7 @@ func (c *testCloud) meets(t *testing.T, point string, source, destination stack.
 	}
 	h := c.hold(t, activity+before)
 	return func() {
-		require.Eventually(t, h.reached, settleTimeout, 20*time.Millisecond)
+		h.waits(t, operation...)
 		c.fails(t, part, source, destination, h.release)
 		h.release()
 	}
@@ -57,7 +57,7 @@ func (c *testCloud) fails(t *testing.T, part string, source, destination stack.H
 	case network:
 		c.link(t, c.Host(2), false)
 		release()
-		time.Sleep(cutFor)
+		await.Quiet(t, cutFor, "the network between the hosts is cut")
 		c.link(t, c.Host(2), true)
 	case sourcePower:
 		c.losesPower(t, source, release)
@@ -82,6 +82,6 @@ func (c *testCloud) losesPower(t *testing.T, h stack.Host, release func()) {
 	t.Helper()
 	c.powerOff(t, h)
 	release()
-	time.Sleep(cutFor)
+	await.Quiet(t, cutFor, "a host has no power")
 	c.powerOn(t, h)
 }
