@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // PublishedImage is the image that this release's initializers have, with its digest; "" where none
@@ -76,9 +76,7 @@ func Generate(files []File, o Options) ([]Result, error) {
 			if !o.SkipInitializer {
 				results[i].Warnings, err = d.generate(o, claims, results[i].Warnings)
 			}
-			if err == nil {
-				results[i].Text, err = d.appendTo(results[i].Text)
-			}
+			results[i].Text = slices.Concat(results[i].Text, d.separator, d.text)
 			problems = append(problems, err)
 		}
 	}
@@ -110,11 +108,11 @@ func (p *Problem) Unwrap() error { return p.Err }
 type document struct {
 	file      string
 	number    int
+	before    int // how many lines the file has before its text
 	separator []byte
 	text      []byte
 	root      *yaml.Node // nil where there is nothing but comments
 	json      bool       // it is JSON, and stays that
-	changed   bool
 }
 
 // separator is a line that begins a document. No text of a document can look like it.
@@ -122,18 +120,19 @@ var separator = regexp.MustCompile(`(?m)^---[ \t]*(?:#.*)?\r?(?:\n|\z)`)
 
 // parse splits a file, so that what is not changed stays as it is to the byte.
 func parse(f File) (docs []*document, err error) {
-	text, from, line := f.Text, 0, []byte(nil)
+	text, from, line, lines := f.Text, 0, []byte(nil), 0
 	var problems []error
 	add := func(body []byte) {
 		if line == nil && len(body) == 0 {
 			return // nothing before the first separator
 		}
-		d := &document{file: f.Name, number: len(docs) + 1, separator: line, text: body}
+		d := &document{file: f.Name, number: len(docs) + 1, before: lines, separator: line, text: body}
 		problems = append(problems, d.parse())
 		docs = append(docs, d)
 	}
 	for _, at := range separator.FindAllIndex(text, -1) {
 		add(text[from:at[0]])
+		lines += bytes.Count(text[from:at[1]], []byte("\n"))
 		line, from = text[at[0]:at[1]], at[1]
 	}
 	add(text[from:])
@@ -148,19 +147,25 @@ func (d *document) parse() (err error) {
 		}
 		return nil
 	}
-	var root yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(d.text))
-	switch err := decoder.Decode(&root); {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err != nil:
+	if d.root, err = fromYAML(d.text); err != nil {
 		return d.problem(object{}, err)
 	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return d.problem(object{}, errors.New("another document begins in it: put a line of '---' and nothing else before each"))
-	}
-	d.root = &root
 	return nil
+}
+
+// fromYAML reads a document, nil where there is nothing but comments.
+func fromYAML(text []byte) (*yaml.Node, error) {
+	root, decoder := new(yaml.Node), yaml.NewDecoder(bytes.NewReader(text))
+	switch err := decoder.Decode(root); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("another document begins in it: put a line of '---' and nothing else before each")
+	}
+	return root, nil
 }
 
 func (d *document) problem(o object, err error) error {
@@ -220,13 +225,10 @@ func hasObjects(node *yaml.Node) bool {
 // generate changes the document's workloads and adds to the warnings.
 func (d *document) generate(o Options, claims claims, warnings []string) ([]string, error) {
 	objects, err := d.objects()
-	if err != nil {
+	if err != nil || len(objects) == 0 {
 		return warnings, err
 	}
-	before, err := d.encode()
-	if err != nil {
-		return warnings, d.problem(object{}, err)
-	}
+	was := newSource(d.text, d.root)
 	var problems []error
 	for _, one := range objects {
 		w := asWorkload(one)
@@ -248,32 +250,22 @@ func (d *document) generate(o Options, claims claims, warnings []string) ([]stri
 	if err := errors.Join(problems...); err != nil {
 		return warnings, err
 	}
-	after, err := d.encode()
-	d.changed = !bytes.Equal(before, after)
-	return warnings, err
+	if err := d.write(was); err != nil {
+		return warnings, d.problem(object{}, err)
+	}
+	return warnings, nil
 }
 
-// encode writes the document in the style of its lists.
-func (d *document) encode() ([]byte, error) {
-	if d.root == nil {
-		return d.text, nil
+// write changes the document's text to what its nodes say now.
+func (d *document) write(was source) (err error) {
+	switch {
+	case !was.changed(d.root):
+	case d.json:
+		d.text, err = toJSON(d.root, d.text)
+	default:
+		d.text, err = was.rewrite(d.root, d.before)
 	}
-	if d.json {
-		return toJSON(d.root, d.text)
-	}
-	return yaml.MarshalWithOptions(d.root, &yaml.EncoderOptions{SeqIndent: yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(string(d.text)))})
-}
-
-func (d *document) appendTo(out []byte) ([]byte, error) {
-	out = append(out, d.separator...)
-	if !d.changed {
-		return append(out, d.text...), nil
-	}
-	text, err := d.encode()
-	if err != nil {
-		return out, d.problem(object{}, err)
-	}
-	return append(out, text...), nil
+	return err
 }
 
 // claims are the PersistentVolumeClaims of all files, by namespace and name.

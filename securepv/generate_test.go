@@ -32,7 +32,7 @@ func generate(t *testing.T, text string) string {
 func generateWith(t *testing.T, o securepv.Options, text string) string {
 	t.Helper()
 	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(text)}}, o)
-	require.NoError(t, err)
+	require.NoError(t, err, text)
 	require.Empty(t, got[0].Warnings)
 	return string(got[0].Text)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // What the initializer's container has, as Contrast has it (reference F.3).

@@ -5,7 +5,7 @@ import (
 	"path"
 	"slices"
 
-	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // inject puts the initializer into a workload, in place of one that was put there before.
@@ -229,6 +229,9 @@ func (w *workload) addInitializer(initializer *yaml.Node) error {
 	inits, err := list(w.pod, "initContainers")
 	if err != nil {
 		return err
+	}
+	if len(inits) > 0 && same(inits[0], initializer) {
+		initializer = inits[0]
 	}
 	setList(w.pod, "initContainers", append([]*yaml.Node{initializer}, without(inits, initializerName)...))
 	return nil

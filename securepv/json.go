@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // isJSON says whether a document is an object in JSON. It is written as JSON again (K31).
@@ -33,9 +33,9 @@ func nextOf(d *json.Decoder) (*yaml.Node, error) {
 	}
 	switch t := token.(type) {
 	case json.Delim:
-		n := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		if t == '[' {
-			n = &yaml.Node{Kind: yaml.SequenceNode, Tag: yaml.NodeTagSeq}
+			n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		}
 		keys := map[string]bool{}
 		for d.More() { // of an object, a key and its value in turn
@@ -54,13 +54,13 @@ func nextOf(d *json.Decoder) (*yaml.Node, error) {
 		_, err := d.Token() // its end
 		return n, err
 	case string:
-		return scalar(yaml.NodeTagString, t), nil
+		return scalar("!!str", t), nil
 	case json.Number:
-		return scalar(yaml.NodeTagFloat, t.String()), nil
+		return scalar("!!float", t.String()), nil
 	case bool:
-		return scalar(yaml.NodeTagBool, strconv.FormatBool(t)), nil
+		return scalar("!!bool", strconv.FormatBool(t)), nil
 	}
-	return scalar(yaml.NodeTagNull, "null"), nil
+	return scalar("!!null", "null"), nil
 }
 
 func scalar(tag, value string) *yaml.Node {
@@ -112,7 +112,7 @@ func appendJSON(out []byte, n *yaml.Node) ([]byte, error) {
 		}
 		return append(out, ends[1]), nil
 	case yaml.ScalarNode:
-		if n.ShortTag() != yaml.NodeTagString {
+		if n.ShortTag() != "!!str" {
 			return append(out, n.Value...), nil
 		}
 		var text bytes.Buffer

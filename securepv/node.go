@@ -3,8 +3,10 @@ package securepv
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
-	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // field gives the value of a key of a mapping, nil where there is none.
@@ -100,51 +102,32 @@ func named(items []*yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// set puts a value under a key, in the key's place if it is there, else last.
-func set(mapping *yaml.Node, key string, value *yaml.Node) {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			mapping.Content[i+1] = value
-			return
-		}
-	}
-	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
-}
-
-// unset removes a key.
-func unset(mapping *yaml.Node, key string) {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			mapping.Content = append(mapping.Content[:i], mapping.Content[i+2:]...)
-			return
-		}
-	}
-}
-
-// setList puts a list under a key. An empty one removes the key; one that is there keeps its
-// style and comments.
+// setList puts a list under a key: in the place of what is there, else last. An empty one is put nowhere.
 func setList(mapping *yaml.Node, key string, items []*yaml.Node) {
-	if len(items) == 0 {
-		unset(mapping, key)
+	n := field(mapping, key)
+	switch {
+	case !absent(n):
+		n.Content = items
+		return
+	case len(items) == 0:
 		return
 	}
-	n := field(mapping, key)
-	if absent(n) {
-		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		set(mapping, key, n)
+	value := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
+	if i := slices.Index(mapping.Content, n); n != nil {
+		mapping.Content[i] = value
+		return
 	}
-	if len(n.Content) == 0 {
-		n.Style = 0 // [] becomes a list with a line for each item
-	}
-	n.Content = items
+	mapping.Content = append(mapping.Content, scalar("!!str", key), value)
 }
 
-// replace gives the list with the item in the place of the one of its name, else last.
+// replace gives the list with the item in the place of the one of its name, else last. One that is the same stays.
 func replace(items []*yaml.Node, item *yaml.Node) []*yaml.Node {
 	out, done := make([]*yaml.Node, 0, len(items)+1), false
 	for _, n := range items {
 		if text(n, "name") == text(item, "name") {
-			if !done {
+			if !done && same(n, item) {
+				out, done = append(out, n), true
+			} else if !done {
 				out, done = append(out, item), true
 			}
 			continue
@@ -175,4 +158,23 @@ func node(value any) *yaml.Node {
 		panic(err) // a defect of this package, whatever the input is
 	}
 	return &n
+}
+
+// encode gives a node's text, without the end of its last line, with lists indented or not.
+func encode(n *yaml.Node, compact bool) string {
+	var out strings.Builder
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if compact {
+		e.CompactSeqIndent()
+	}
+	if err := errors.Join(e.Encode(n), e.Close()); err != nil {
+		panic(err) // a defect of this package, as above
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// same reports whether two nodes say the same, in the same order and with the same anchors. How they are written is no matter.
+func same(a, b *yaml.Node) bool {
+	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Anchor == b.Anchor && slices.EqualFunc(a.Content, b.Content, same)
 }

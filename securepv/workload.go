@@ -3,7 +3,7 @@ package securepv
 import (
 	"fmt"
 
-	"sigs.k8s.io/kustomize/kyaml/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // template is the path to the pod template of each kind of workload (PV-13).
