@@ -84,7 +84,7 @@ func runDeep(names []string, since string) (ok bool, err error) {
 		return false, err
 	}
 	if len(chosen) == 0 {
-		fmt.Println("no area has anything to be run")
+		fmt.Fprintln(os.Stdout, "no area has anything to be run")
 	}
 	if ok, err = runAreas(os.Stdout, ".", kept, []string{"task"}, chosen); err != nil {
 		return false, err
