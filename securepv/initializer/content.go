@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
+	"golang.org/x/crypto/argon2"
 	"golang.org/x/sys/unix"
 
 	"strongroom/activities/secret"
@@ -34,11 +36,19 @@ const (
 	nonceBytes = 16
 )
 
+// noteOf gives the note of a format. The storage's owner can read it, and try secrets on it: so a secret that somebody could guess is
+// made as dear to try as by the header (S7). One of 32 random bytes nobody guesses.
 func noteOf(key *secret.Passphrase, nonce []byte) ([]byte, error) {
 	b := make([]byte, blockBytes)
 	n := copy(b, note)
 	n += copy(b[n:], nonce)
+	dear := !isRandom(key)
 	err := key.Use(func(value []byte) error {
+		if dear {
+			value = argon2.IDKey(value, nonce, notePasses, argon2KiB, 1, sha256.Size)
+			defer clear(value)
+			defer debug.FreeOSMemory() // cryptsetup needs as much next
+		}
 		mac := hmac.New(sha256.New, value)
 		mac.Write(b[:n])
 		mac.Sum(b[:n])
@@ -46,6 +56,9 @@ func noteOf(key *secret.Passphrase, nonce []byte) ([]byte, error) {
 	})
 	return b, err
 }
+
+// notePasses is how often a guess at the secret behind a note goes through its memory: some tenths of a second.
+const notePasses = 32
 
 // volumeFile is an open device.
 type volumeFile struct {

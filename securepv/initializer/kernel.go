@@ -59,12 +59,15 @@ func (k KDF) Fits(seed *secret.Passphrase) error {
 	return nil
 }
 
-// args are cryptsetup's. 10 MiB is what the container has left.
+// argon2KiB is the memory of Argon2id: what the container has left.
+const argon2KiB = 10 << 10
+
+// args are cryptsetup's.
 func (k KDF) args() []string {
 	if k == PBKDF2 {
 		return []string{"--pbkdf", "pbkdf2", "--hash", "sha256", "--pbkdf-force-iterations", "1000"}
 	}
-	return []string{"--pbkdf", "argon2id", "--pbkdf-memory", "10240", "--pbkdf-parallel", "1"}
+	return []string{"--pbkdf", "argon2id", "--pbkdf-memory", strconv.Itoa(argon2KiB), "--pbkdf-parallel", "1"}
 }
 
 // DeviceMapper is the kernel's, which cryptsetup drives.
