@@ -10,6 +10,7 @@ import (
 	"strongroom/api/fault"
 	"strongroom/compute"
 	"strongroom/schema"
+	"strongroom/schema/fence"
 )
 
 // findServer gives the server that the path names, if the caller may see it and
@@ -48,13 +49,7 @@ func checkLock(r *Request, s schema.Server) error {
 	return nil
 }
 
-// transact runs do in one transaction.
+// transact runs do in one transaction. Who waits too long for a row is told to try again.
 func (a *API) transact(ctx context.Context, do func(*schema.Queries) error) error {
-	return pgx.BeginFunc(ctx, a.config.Pool, func(tx pgx.Tx) error {
-		// Whoever waits longer than this for a row gets an answer to try again.
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '5s'"); err != nil {
-			return err
-		}
-		return do(schema.New(tx))
-	})
+	return fence.InTransaction(ctx, a.config.Pool, do)
 }

@@ -41,8 +41,8 @@ type BeginResult struct {
 	Began time.Time `json:"began,omitzero"`
 }
 
-// Begin is the activity record.Begin: the fence at an operation's start. Run
-// again for an operation that has begun, it gives the same.
+// Begin is the activity record.Begin: the fence at an operation's start. Run again for an operation that has begun, it gives the server as
+// it is by then: a workflow that decides by what it got ends its workflow task first, so that it gets no second answer.
 func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (BeginResult, error) {
 	var out BeginResult
 	err := a.transaction(ctx, func(q *schema.Queries) error {

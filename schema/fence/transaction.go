@@ -13,16 +13,21 @@ import (
 	"strongroom/schema"
 )
 
-// Transaction runs do in one transaction. Trouble with the database is Unavailable, so
+// Transaction is InTransaction for activities. Trouble with the database is Unavailable, so
 // it is tried again; do's own errors with a kind pass.
 func Transaction(ctx context.Context, pool *pgxpool.Pool, do func(*schema.Queries) error) error {
-	return Unavailable(pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		// A lock that does not come is better tried again than waited for.
+	return Unavailable(InTransaction(ctx, pool, do))
+}
+
+// InTransaction runs do in one transaction, which waits five seconds for a lock at most: to try again is better than to wait. Errors are
+// the database's and do's.
+func InTransaction(ctx context.Context, pool *pgxpool.Pool, do func(*schema.Queries) error) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '5s'"); err != nil {
 			return err
 		}
 		return do(schema.New(tx))
-	}))
+	})
 }
 
 // Unavailable gives an error of the database its kind. NotFound: the one row that was
