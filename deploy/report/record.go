@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ type record struct {
 	Load    string    `json:"load"`           // of the machine when it began, of one, five and fifteen minutes
 	Seed    string    `json:"seed,omitempty"` // if it was not the default
 	Failed  []string  `json:"failed,omitempty"`
-	Tests   []result  `json:"tests"`
+	Tests   []result  `json:"tests,omitempty"`
 }
 
 // result is how a test without its subtests ended.
@@ -80,9 +81,29 @@ func (r *record) finish(a *area, stages []stage) {
 
 func recordFile(root, area string) string { return filepath.Join(root, recordsFolder, area+".json") }
 
+// text is the record as it is kept: each test in a line of its own.
+func (r *record) text() ([]byte, error) {
+	all := *r
+	all.Tests = nil
+	text, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	text = append(bytes.TrimSuffix(text, []byte("\n}")), ",\n \"tests\": ["...)
+	var lines [][]byte
+	for _, one := range r.Tests {
+		line, err := json.Marshal(one)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	return slices.Concat(text, []byte("\n  "), bytes.Join(lines, []byte(",\n  ")), []byte("\n ]\n}\n")), nil
+}
+
 // write replaces the area's record.
 func (r *record) write(root string) error {
-	text, err := json.MarshalIndent(r, "", " ")
+	text, err := r.text()
 	if err != nil {
 		return err
 	}
@@ -91,7 +112,7 @@ func (r *record) write(root string) error {
 		return err
 	}
 	draft := file + ".new"
-	return errors.Join(os.WriteFile(draft, append(text, '\n'), 0o644), os.Rename(draft, file))
+	return errors.Join(os.WriteFile(draft, text, 0o644), os.Rename(draft, file))
 }
 
 // readRecord returns nil where there is none.
