@@ -46,13 +46,13 @@ func TestEveryTestIsChosen(t *testing.T) {
 func TestRowsThatTheRealCloudShows(t *testing.T) {
 	backends(t, local) // it reads files
 	t.Parallel()
-	files, err := source.ReadDir(".")
+	files, err := sources.ReadDir(".")
 	require.NoError(t, err)
 	all, err := declarations()
 	require.NoError(t, err)
 	shown, somewhere := map[string][]string{}, map[string][]string{}
 	for _, file := range files {
-		text, err := source.ReadFile(file.Name())
+		text, err := sources.ReadFile(file.Name())
 		require.NoError(t, err)
 		tests, err := testsIn(text)
 		require.NoError(t, err)

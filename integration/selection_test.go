@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/guest/vm"
+	"strongroom/deploy/source"
 	"strongroom/integration/seed"
 )
 
@@ -102,18 +103,18 @@ func fastTests() (map[string][]string, error) {
 }
 
 //go:embed *_test.go
-var source embed.FS
+var sources embed.FS
 
 // declarations gives what each test of the package says first.
 func declarations() (map[string]declared, error) {
-	files, err := source.ReadDir(".")
+	files, err := sources.ReadDir(".")
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]declared{}
 	var missing []error
 	for _, file := range files {
-		text, err := source.ReadFile(file.Name())
+		text, err := sources.ReadFile(file.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +142,8 @@ func testsIn(text []byte) (tests map[*ast.FuncDecl]string, err error) {
 	}
 	tests = map[*ast.FuncDecl]string{}
 	for _, d := range parsed.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Recv != nil || f.Name.Name == "TestMain" || !strings.HasPrefix(f.Name.Name, "Test") {
+		f := source.Test(d)
+		if f == nil {
 			continue
 		}
 		begin := f.Pos()

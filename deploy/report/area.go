@@ -145,21 +145,20 @@ func testsIn(name string, text []byte) (tests []string, deep map[string][]string
 	if err != nil {
 		return nil, nil, err
 	}
+	for _, d := range file.Decls {
+		if f := source.Test(d); f != nil {
+			tests = append(tests, f.Name.Name)
+		}
+	}
 	deep = map[string][]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncDecl:
-			if n.Recv == nil && n.Name.Name != "TestMain" && strings.HasPrefix(n.Name.Name, "Test") {
-				tests = append(tests, n.Name.Name)
-			}
-		case *ast.CallExpr:
-			if types.ExprString(n.Fun) != "seed.Deep" {
-				return true
-			}
-			of, _ := strconv.Unquote(types.ExprString(n.Args[0]))
-			for _, argument := range n.Args[1:] {
-				deep[of] = append(deep[of], types.ExprString(argument))
-			}
+		call, ok := n.(*ast.CallExpr)
+		if !ok || types.ExprString(call.Fun) != "seed.Deep" {
+			return true
+		}
+		of, _ := strconv.Unquote(types.ExprString(call.Args[0]))
+		for _, argument := range call.Args[1:] {
+			deep[of] = append(deep[of], types.ExprString(argument))
 		}
 		return true
 	})

@@ -21,6 +21,7 @@ func (a *area) jobs() (all []job) {
 		all = append(all, job{task: task, withoutResults: true})
 	}
 	without := slices.DeleteFunc(slices.Clone(optionalServices), func(service string) bool { return slices.Contains(a.Services, service) })
+	// A task takes an empty variable for one that is not set: so there is always something in these two.
 	run := func(task string, variables ...string) {
 		all = append(all, job{task: task, variables: slices.Concat([]string{
 			fullVariable + "=1",

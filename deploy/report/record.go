@@ -56,7 +56,8 @@ func (r *record) finish(a *area, stages []stage) {
 				one.Tries = 2
 			}
 			r.Tests = append(r.Tests, one)
-			if ran[t] = true; one.Result != "pass" {
+			ran[t] = true
+			if one.Result != "pass" {
 				bad = append(bad, t.name+" ("+one.Result+")")
 			}
 		}
@@ -146,16 +147,16 @@ func (a *area) state(root string) (line string, green *record) {
 		return err.Error(), nil
 	}
 	when := fmt.Sprintf("%.12s, %s", r.Commit, r.Began.UTC().Format(time.DateOnly))
-	switch files, err := a.changed(root, r.Commit); {
+	switch {
 	case now == r.Sources && len(r.Failed) > 0:
 		return fmt.Sprintf("FAILED on these sources (%s): %s", when, strings.Join(r.Failed, "; ")), nil
 	case now == r.Sources:
 		return fmt.Sprintf("green for these sources (%s)", when), r
-	case err == nil && len(files) > 0: // a clone may be without that commit
-		return fmt.Sprintf("STALE: %d of its files changed since its last run (%s)", len(files), when), nil
-	default:
-		return fmt.Sprintf("STALE: its files or its tests changed since its last run (%s)", when), nil
 	}
+	if files, err := a.changed(root, r.Commit); err == nil && len(files) > 0 { // a clone may be without that commit
+		return fmt.Sprintf("STALE: %d of its files changed since its last run (%s)", len(files), when), nil
+	}
+	return fmt.Sprintf("STALE: its files or its tests changed since its last run (%s)", when), nil
 }
 
 // suite gives the tests of a record as a run of them would.

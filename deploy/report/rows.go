@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
@@ -54,8 +53,8 @@ func namedIn(pkg, text string) (found []naming, err error) {
 	var all []test
 	rest, end := "", 0
 	for _, d := range file.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") {
+		f := source.Test(d)
+		if f == nil {
 			continue
 		}
 		begin := f.Pos()

@@ -2,6 +2,7 @@
 package source
 
 import (
+	"go/ast"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,4 +29,13 @@ func GoFiles(root string, visit func(path string, text []byte) error) error {
 		}
 		return visit(filepath.Join(root, name), text)
 	})
+}
+
+// Test returns the function if a declaration is a test, nil if it is anything else.
+func Test(d ast.Decl) *ast.FuncDecl {
+	f, ok := d.(*ast.FuncDecl)
+	if !ok || f.Recv != nil || f.Name.Name == "TestMain" || !strings.HasPrefix(f.Name.Name, "Test") {
+		return nil
+	}
+	return f
 }
