@@ -9,8 +9,9 @@ import (
 // LedgerEntry is an open ledger row with what the audit must know of its owner.
 type LedgerEntry struct {
 	Thing
-	OwnerDeleted bool `json:"owner_deleted"`
-	Busy         bool `json:"busy"` // an operation is at work on the owner
+	Project      string `json:"project,omitempty"` // whose it is; "": of whoever asked for it
+	OwnerDeleted bool   `json:"owner_deleted"`
+	Busy         bool   `json:"busy"` // an operation is at work on the owner
 	// Kept is why a key stays whose image is gone, and HeldShares of access to a share that is missed with
 	// too many others; "" for all else.
 	Kept string `json:"kept,omitempty"`
@@ -29,8 +30,10 @@ type Finding struct {
 	Place string    `json:"place"`
 	Name  string    `json:"name"`
 	Owner string    `json:"owner,omitempty"`
-	What  Verdict   `json:"what"`
-	Why   string    `json:"why,omitempty"`
+	// Project is whose it is: the ledger's project, or the one of the server that the name has; "" if neither says.
+	Project string  `json:"project,omitempty"`
+	What    Verdict `json:"what"`
+	Why     string  `json:"why,omitempty"`
 }
 
 // GoneProject is what the ledger has of a project that the identity service does not know any
@@ -77,14 +80,16 @@ const LongAfter = 13 * time.Hour
 // FindingOf is the audit's finding on an operation that is in one step since then.
 func FindingOf(op Operation, step string, since time.Time) Finding {
 	return Finding{
-		Kind: auditedOperation, Place: "temporal", Name: string(op.ID), Owner: op.On().String(), What: Long,
+		Kind: auditedOperation, Place: "temporal", Name: string(op.ID), Owner: op.On().String(), Project: op.Credential.ProjectID, What: Long,
 		Why: fmt.Sprintf("%s, in step %s since %s", op.Kind, cmp.Or(step, "begin"), since.UTC().Format(time.RFC3339)),
 	}
 }
 
 // Finding gives the audit's finding on a ledger row.
 func (e LedgerEntry) Finding(what Verdict) Finding {
-	return Finding{Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), What: what, Why: cmp.Or(e.Kept, e.Reason)}
+	return Finding{
+		Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), Project: cmp.Or(e.Project, e.Credential.ProjectID), What: what, Why: cmp.Or(e.Kept, e.Reason),
+	}
 }
 
 // waitingFor tells what things that wait are waiting for.

@@ -42,6 +42,11 @@ const wholePrefix = LookedAll + "/"
 // whole.
 func (in SeenInput) IsWhole() bool { return in.Page == "" || strings.HasPrefix(in.Page, wholePrefix) }
 
+// IsWhole reports whether the page is one of a place that is looked at as a whole.
+func (r SeenResult) IsWhole() bool {
+	return strings.HasPrefix(r.Next, wholePrefix) || slices.Contains(r.Looked, LookedAll)
+}
+
 // Whole gives a page of a place that is looked at as a whole. list gives at most limit
 // things from a marker on, "" at the beginning, and the marker of the rest, "" when
 // there is none.

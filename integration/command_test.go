@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/require"
 )
@@ -53,6 +54,8 @@ func TestClientCommands(t *testing.T) {
 		require.Equal(t, "aes-256", d.Options["cipher-alg"], "EE-08")
 	}
 	c.console(t, server.ID, "TG ready", 1)
+	whose, err := servers.Get(t.Context(), c.compute(t, "-demo"), server.ID).Extract()
+	require.NoError(t, err)
 	var image struct {
 		ID string `json:"id"`
 	}
@@ -84,6 +87,7 @@ func TestClientCommands(t *testing.T) {
 		{[]string{"operation", "watch", "cli"}, "succeeded"},
 		{[]string{"host", "list", "--os-cloud", c.entry("-admin")}, "enabled"},
 		{[]string{"server", "delete", "cli", "--wait"}, ""},
+		{[]string{"--config", c.ConfigFile(), "audit", "--project", whose.TenantID}, "0 findings"},
 		{[]string{"--config", c.ConfigFile(), "audit"}, "0 findings"},
 	} {
 		out, err := c.strongroom(step.args...)

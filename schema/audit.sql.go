@@ -55,7 +55,7 @@ func (q *Queries) AuditHosts(ctx context.Context) ([]AuditHostsRow, error) {
 }
 
 const auditPage = `-- name: AuditPage :many
-SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since,
+SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since, coalesce(s.project_id, l.project_id)::text AS project,
     (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false)
         OR l.owner_kind = 'volume' AND NOT EXISTS (SELECT FROM secure_volumes v WHERE v.id = l.owner_id))::boolean AS owner_deleted,
     (coalesce(s.current_operation <> '', false)
@@ -75,7 +75,7 @@ SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
-WHERE a.id = $1 AND l.state <> 'released'
+WHERE a.id = $1 AND l.state <> 'released' AND a.project_id IN ('', coalesce(s.project_id, l.project_id))
     AND (l.place, l.kind, l.name) > ($2::text, $3::text, $4::text)
 ORDER BY l.place, l.kind, l.name LIMIT $5
 `
@@ -90,6 +90,7 @@ type AuditPageParams struct {
 
 type AuditPageRow struct {
 	Ledger       Ledger
+	Project      string
 	OwnerDeleted bool
 	Busy         bool
 	Seen         bool
@@ -100,7 +101,7 @@ type AuditPageRow struct {
 
 // Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
 // was since the audit began; a server whose power state alone was noted is not. A row that waits
-// tells nothing that was looked at, so it may change.
+// tells nothing that was looked at, so it may change. project: whose it is, whoever asked for it.
 func (q *Queries) AuditPage(ctx context.Context, arg AuditPageParams) ([]AuditPageRow, error) {
 	rows, err := q.db.Query(ctx, auditPage,
 		arg.AuditID,
@@ -138,6 +139,7 @@ func (q *Queries) AuditPage(ctx context.Context, arg AuditPageParams) ([]AuditPa
 			&i.Ledger.BlockedBy,
 			&i.Ledger.HostID,
 			&i.Ledger.WaitingSince,
+			&i.Project,
 			&i.OwnerDeleted,
 			&i.Busy,
 			&i.Seen,
@@ -193,39 +195,47 @@ func (q *Queries) EndOldAudits(ctx context.Context) error {
 }
 
 const getAudit = `-- name: GetAudit :one
-SELECT started_at FROM audits WHERE id = $1
+SELECT started_at, project_id FROM audits WHERE id = $1
 `
 
-func (q *Queries) GetAudit(ctx context.Context, id uuid.UUID) (time.Time, error) {
+type GetAuditRow struct {
+	StartedAt time.Time
+	ProjectID string
+}
+
+func (q *Queries) GetAudit(ctx context.Context, id uuid.UUID) (GetAuditRow, error) {
 	row := q.db.QueryRow(ctx, getAudit, id)
-	var started_at time.Time
-	err := row.Scan(&started_at)
-	return started_at, err
+	var i GetAuditRow
+	err := row.Scan(&i.StartedAt, &i.ProjectID)
+	return i, err
 }
 
 const longOperations = `-- name: LongOperations :many
-SELECT o.id, o.number, o.server_id, o.kind, o.project_id, o.user_id, o.credential_id, o.arguments, o.state, o.message, o.accepted_at, o.started_at, o.finished_at, o.updated_at, o.subject_kind, o.subject_id, o.looked_at, coalesce(e.event, '')::text AS event, coalesce(e.started_at, o.started_at)::timestamptz AS since
-FROM operations o LEFT JOIN LATERAL (
+SELECT o.id, o.number, o.server_id, o.kind, o.project_id, o.user_id, o.credential_id, o.arguments, o.state, o.message, o.accepted_at, o.started_at, o.finished_at, o.updated_at, o.subject_kind, o.subject_id, o.looked_at, coalesce(s.project_id, o.project_id)::text AS project, coalesce(e.event, '')::text AS event, coalesce(e.started_at, o.started_at)::timestamptz AS since
+FROM operations o LEFT JOIN servers s ON s.id = o.server_id LEFT JOIN LATERAL (
     SELECT event, started_at FROM operation_events WHERE operation_id = o.id AND finished_at IS NULL ORDER BY number DESC LIMIT 1
 ) e ON true
-WHERE o.state = 'running' AND o.kind <> 'drain' AND coalesce(e.started_at, o.started_at) < now() - make_interval(secs => $1::float8)
-ORDER BY since LIMIT $2
+WHERE o.state = 'running' AND o.kind <> 'drain' AND $1::text IN ('', coalesce(s.project_id, o.project_id))
+    AND coalesce(e.started_at, o.started_at) < now() - make_interval(secs => $2::float8)
+ORDER BY since LIMIT $3
 `
 
 type LongOperationsParams struct {
+	Project string
 	Seconds float64
 	Most    int32
 }
 
 type LongOperationsRow struct {
 	Operation Operation
+	Project   string
 	Event     string
 	Since     time.Time
 }
 
-// Those that are in the same step for so many seconds, the longest first. A drain waits for its servers.
+// Those of a project (empty: of all) that are in the same step for so many seconds, the longest first. A drain waits for its servers.
 func (q *Queries) LongOperations(ctx context.Context, arg LongOperationsParams) ([]LongOperationsRow, error) {
-	rows, err := q.db.Query(ctx, longOperations, arg.Seconds, arg.Most)
+	rows, err := q.db.Query(ctx, longOperations, arg.Project, arg.Seconds, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -251,6 +261,7 @@ func (q *Queries) LongOperations(ctx context.Context, arg LongOperationsParams) 
 			&i.Operation.SubjectKind,
 			&i.Operation.SubjectID,
 			&i.Operation.LookedAt,
+			&i.Project,
 			&i.Event,
 			&i.Since,
 		); err != nil {
@@ -335,29 +346,33 @@ func (q *Queries) NoteSeen(ctx context.Context, arg NoteSeenParams) error {
 
 const openNames = `-- name: OpenNames :many
 SELECT o.name FROM ledger o
-WHERE o.place = $2 AND o.kind = $3 AND o.name > $4 AND o.state NOT IN ('released', 'handed_over')
+WHERE o.place = $2 AND o.kind = $3 AND o.name > $4 AND $5::text IN ('', o.project_id)
+    AND o.state NOT IN ('released', 'handed_over')
 UNION
 SELECT r.name FROM ledger r
-WHERE r.place = $2 AND r.kind = $3 AND r.name > $4 AND r.state = 'released' AND $5::boolean AND r.name LIKE '%/%'
+WHERE r.place = $2 AND r.kind = $3 AND r.name > $4 AND $5::text IN ('', r.project_id)
+    AND r.state = 'released' AND $6::boolean AND r.name LIKE '%/%'
     AND r.released_at > now() - interval '1 day'
 ORDER BY name LIMIT $1
 `
 
 type OpenNamesParams struct {
-	Most  int32
-	Place string
-	Kind  compute.ThingKind
-	After string
-	Late  bool
+	Most    int32
+	Place   string
+	Kind    compute.ThingKind
+	After   string
+	Project string
+	Late    bool
 }
 
-// late: also users' own things that were removed lately, which the service may have taken up afterwards (WaitAgain).
+// Those of a project (empty: of all). late: also users' own things that were removed lately, which the service may have taken up afterwards (WaitAgain).
 func (q *Queries) OpenNames(ctx context.Context, arg OpenNamesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, openNames,
 		arg.Most,
 		arg.Place,
 		arg.Kind,
 		arg.After,
+		arg.Project,
 		arg.Late,
 	)
 	if err != nil {
@@ -419,21 +434,58 @@ func (q *Queries) OpenThingsNamed(ctx context.Context, arg OpenThingsNamedParams
 	return items, nil
 }
 
+const projectsOfServers = `-- name: ProjectsOfServers :many
+SELECT id, project_id FROM servers WHERE id = ANY($1::uuid[])
+`
+
+type ProjectsOfServersRow struct {
+	ID        compute.ServerID
+	ProjectID string
+}
+
+// Whose servers they are or were.
+func (q *Queries) ProjectsOfServers(ctx context.Context, ids []uuid.UUID) ([]ProjectsOfServersRow, error) {
+	rows, err := q.db.Query(ctx, projectsOfServers, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ProjectsOfServersRow{}
+	for rows.Next() {
+		var i ProjectsOfServersRow
+		if err := rows.Scan(&i.ID, &i.ProjectID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const projectsWith = `-- name: ProjectsWith :many
 SELECT DISTINCT project_id FROM ledger
-WHERE kind = $1 AND project_id > $2 AND (state <> 'released' OR released_at > now() - interval '7 days')
-ORDER BY project_id LIMIT $3
+WHERE kind = $1 AND project_id > $2 AND $3::text IN ('', project_id)
+    AND (state <> 'released' OR released_at > now() - interval '7 days')
+ORDER BY project_id LIMIT $4
 `
 
 type ProjectsWithParams struct {
-	Kind  compute.ThingKind
-	After string
-	Most  int32
+	Kind    compute.ThingKind
+	After   string
+	Project string
+	Most    int32
 }
 
-// The projects that have, or lately had, things of a kind.
+// The projects that have, or lately had, things of a kind; or one of them alone.
 func (q *Queries) ProjectsWith(ctx context.Context, arg ProjectsWithParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, projectsWith, arg.Kind, arg.After, arg.Most)
+	rows, err := q.db.Query(ctx, projectsWith,
+		arg.Kind,
+		arg.After,
+		arg.Project,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -453,11 +505,16 @@ func (q *Queries) ProjectsWith(ctx context.Context, arg ProjectsWithParams) ([]s
 }
 
 const startAudit = `-- name: StartAudit :one
-INSERT INTO audits (id, started_at) VALUES ($1, clock_timestamp()) RETURNING started_at
+INSERT INTO audits (id, project_id, started_at) VALUES ($1, $2, clock_timestamp()) RETURNING started_at
 `
 
-func (q *Queries) StartAudit(ctx context.Context, id uuid.UUID) (time.Time, error) {
-	row := q.db.QueryRow(ctx, startAudit, id)
+type StartAuditParams struct {
+	ID        uuid.UUID
+	ProjectID string
+}
+
+func (q *Queries) StartAudit(ctx context.Context, arg StartAuditParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, startAudit, arg.ID, arg.ProjectID)
 	var started_at time.Time
 	err := row.Scan(&started_at)
 	return started_at, err

@@ -14,6 +14,7 @@ import (
 type Audit struct {
 	ID        uuid.UUID
 	StartedAt time.Time
+	ProjectID string
 }
 
 type AuditLooked struct {

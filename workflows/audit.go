@@ -16,8 +16,17 @@ import (
 // AuditName is the registered name of Audit.
 const AuditName = "audit"
 
+// AuditID is the id of the workflow that audits a project, or all ("").
+func AuditID(project string) string {
+	if project == "" {
+		return AuditName
+	}
+	return AuditName + "/" + project
+}
+
 // AuditResult is the ledger against the world. No findings is the normal answer.
 type AuditResult struct {
+	Project    string                `json:"project,omitempty"`     // whose the audit was; "": of all
 	Findings   []compute.Finding     `json:"findings"`              // at most mostFindings of them
 	More       int                   `json:"more,omitempty"`        // how many there are besides
 	Things     int                   `json:"things"`                // open ledger rows
@@ -40,12 +49,13 @@ const (
 	auditHistory = 2 << 20
 )
 
-// AuditInput is how far an audit is. The empty one begins a new audit.
+// AuditInput is how far an audit is. One without Audit begins a new one: of all, or of one project.
 type AuditInput struct {
-	Audit  uuid.UUID      `json:"audit,omitzero"`
-	Places []auditPlace   `json:"places,omitempty"` // still to be looked at
-	After  *ledger.Cursor `json:"after,omitempty"`  // how far the ledger has been compared
-	Result AuditResult    `json:"result"`
+	Project string         `json:"project,omitempty"`
+	Audit   uuid.UUID      `json:"audit,omitzero"`
+	Places  []auditPlace   `json:"places,omitempty"` // still to be looked at
+	After   *ledger.Cursor `json:"after,omitempty"`  // how far the ledger has been compared
+	Result  AuditResult    `json:"result"`
 }
 
 // auditPlace is a host or a service, and how far it has been looked at.
@@ -118,11 +128,11 @@ type audit struct {
 }
 
 func (a *audit) start(ctx workflow.Context) error {
-	got, err := ledger.StartAudit.Run(ctx, ledger.StartAuditInput{})
+	got, err := ledger.StartAudit.Run(ctx, ledger.StartAuditInput{Project: a.Project})
 	if err != nil {
 		return err
 	}
-	a.Audit, a.Places = got.Audit, slices.Clone(services)
+	a.Audit, a.Places, a.Result.Project = got.Audit, slices.Clone(services), got.Project
 	a.addFindings(got.Long, 0)
 	for _, h := range got.Hosts {
 		if h.Up {
@@ -184,7 +194,7 @@ func (a *audit) lookAtHost(ctx workflow.Context, p *auditPlace, host durable.Hos
 	if err != nil {
 		return err
 	}
-	if err := a.note(ctx, p.Place, got.Seen); err != nil {
+	if err := a.note(ctx, p.Place, "", got.Seen); err != nil {
 		return err
 	}
 	if p.Page = got.Next; p.Page == "" {
@@ -198,7 +208,7 @@ func (a *audit) lookAtHost(ctx workflow.Context, p *auditPlace, host durable.Hos
 }
 
 func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
-	in, err := askService(ctx, p)
+	in, err := a.askService(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -206,7 +216,11 @@ func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
 	if err != nil {
 		return err
 	}
-	if err := a.note(ctx, p.Place, got.Seen); err != nil {
+	within := a.Project // of one project, unless the service has shown those of all
+	if got.IsWhole() {
+		within = ""
+	}
+	if err := a.note(ctx, p.Place, within, got.Seen); err != nil {
 		return err
 	}
 	last := p.lastKnown()
@@ -222,11 +236,11 @@ func (a *audit) lookAtService(ctx workflow.Context, p *auditPlace) error {
 }
 
 // askService gives what a service is asked for its next page.
-func askService(ctx workflow.Context, p *auditPlace) (compute.SeenInput, error) {
+func (a *audit) askService(ctx workflow.Context, p *auditPlace) (compute.SeenInput, error) {
 	in := compute.SeenInput{Page: p.Page}
 	if things[p.Kind].byName {
 		if p.Known == nil {
-			known, err := ledger.Names.Run(ctx, ledger.NamesInput{Place: p.Place, Kind: p.Kind, After: p.KnownAfter})
+			known, err := ledger.Names.Run(ctx, ledger.NamesInput{Place: p.Place, Kind: p.Kind, Project: a.Project, After: p.KnownAfter})
 			if err != nil {
 				return in, err
 			}
@@ -238,7 +252,7 @@ func askService(ctx workflow.Context, p *auditPlace) (compute.SeenInput, error) 
 		return in, nil
 	}
 	if p.Projects == nil {
-		projects, err := ledger.Projects.Run(ctx, ledger.ProjectsInput{Kind: p.Kind, After: p.After})
+		projects, err := ledger.Projects.Run(ctx, ledger.ProjectsInput{Kind: p.Kind, Project: a.Project, After: p.After})
 		if err != nil {
 			return in, err
 		}
@@ -292,7 +306,7 @@ func (a *audit) notGone(ctx workflow.Context, place string, in compute.SeenInput
 		last.Projects = append(last.Projects, compute.Access{Project: id, Credentials: []compute.Credential{compute.MemberCredential(id)}})
 	}
 	got, err := seersInCloud[place].BestEffort().Run(ctx, last)
-	if err != nil || a.note(ctx, place, got.Seen) != nil {
+	if err != nil || a.note(ctx, place, "", got.Seen) != nil {
 		return closed
 	}
 	left, err := ledger.LeftIn.Run(ctx, ledger.LeftInInput{Projects: got.Closed})
@@ -307,11 +321,12 @@ func (a *audit) notGone(ctx workflow.Context, place string, in compute.SeenInput
 	return slices.DeleteFunc(slices.Clone(closed), func(id string) bool { return slices.Contains(got.Closed, id) })
 }
 
-func (a *audit) note(ctx workflow.Context, place string, seen []compute.Seen) error {
+// note notes what was seen at a place, in a project ("": nobody knows in which).
+func (a *audit) note(ctx workflow.Context, place, project string, seen []compute.Seen) error {
 	if len(seen) == 0 {
 		return nil
 	}
-	got, err := ledger.NoteSeen.Run(ctx, ledger.NoteSeenInput{Audit: a.Audit, Place: place, Seen: seen})
+	got, err := ledger.NoteSeen.Run(ctx, ledger.NoteSeenInput{Audit: a.Audit, Place: place, Project: project, Seen: seen})
 	a.addFindings(got.Unowned, got.More)
 	return err
 }

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/ledger"
 	"strongroom/activities/volume"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -87,7 +89,7 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 	b.objects = []string{"nobody's"}
 	got := b.runAudit()
 	require.ElementsMatch(t, []compute.Finding{
-		{Kind: compute.ThingTPMState, Place: host, Name: b.row.server.ID.String(), Owner: compute.ServerOwner(b.row.server.ID).String(), What: compute.Missing},
+		{Kind: compute.ThingTPMState, Place: host, Name: b.row.server.ID.String(), Owner: compute.ServerOwner(b.row.server.ID).String(), Project: project, What: compute.Missing},
 		{Kind: compute.ThingDiskFile, Place: host, Name: "00000000-0000-0000-0000-000000000000/disk", What: compute.Unowned},
 		{Kind: compute.ThingKeySecret, Place: compute.PlaceKeyManager, Name: "00000000-0000-0000-0000-000000000000", What: compute.Unowned},
 		{Kind: compute.ThingObject, Place: compute.PlaceObjects, Name: "nobody's", What: compute.Unowned},
@@ -128,6 +130,35 @@ func TestAuditLeavesOutRowsOfRunningOperations(t *testing.T) {
 	got := b.runAudit()
 	require.False(t, ended.IsZero())
 	require.Empty(t, got.Findings)
+}
+
+// An audit of a project asks for what is of the project, in each of its runs, and says whose it was.
+func TestAuditOfAProject(t *testing.T) {
+	t.Parallel()
+	b := spawned(t)
+	b.objects = []string{"nobody's"}
+	again := workflows.AuditInput{Project: "p1"}
+	for runs := 0; ; runs++ {
+		require.Less(t, runs, 100, "it never ends")
+		got, err := b.auditRun(again, func(env *testsuite.TestWorkflowEnvironment) {
+			env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) { env.SetCurrentHistorySize(3 << 20) })
+		})
+		var more *workflow.ContinueAsNewError
+		if !errors.As(err, &more) {
+			require.NoError(t, err)
+			require.Equal(t, "p1", got.Project)
+			break
+		}
+		again = workflows.AuditInput{}
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(more.Input, &again))
+	}
+	of := b.audited.of
+	require.Equal(t, "p1 ", of[ledger.StartAudit.Name])
+	require.Equal(t, []string{"p1", "", ""}, []string{of[compute.PlaceObjects], of[compute.PlaceKeyManager], of[b.hosts[0].String()]},
+		"what is seen in one project is that one's; of what is seen of all nobody knows")
+	require.Equal(t, strings.Repeat("p1 ", 5), of[ledger.Projects.Name], "secrets, images, objects, shares and ports")
+	require.Equal(t, strings.Repeat("p1 ", 2), of[ledger.Names.Name], "images and ports")
+	require.Equal(t, []string{"audit", "audit/p1"}, []string{workflows.AuditID(""), workflows.AuditID("p1")})
 }
 
 // A1: an audit whose history has grown goes on in a new run where the last one ended,

@@ -29,6 +29,7 @@ type notes struct {
 	before map[compute.Sighting]bool // what was on the ledger when it began
 	seen   map[compute.Sighting]bool
 	looked map[string]bool
+	of     map[string]string // the projects that activities were asked about, by their names, and of what was seen by its place
 }
 
 // doomed are projects that credentials do not open.
@@ -63,22 +64,25 @@ func (d *doomed) look(in compute.SeenInput) compute.SeenResult {
 const pageOf = 3
 
 func (w *world) registerAudit(r registry) {
-	register(w, r, ledger.StartAudit, func(context.Context, ledger.StartAuditInput) (ledger.StartAuditResult, error) {
-		w.audited = notes{before: map[compute.Sighting]bool{}, seen: map[compute.Sighting]bool{}, looked: map[string]bool{}}
+	register(w, r, ledger.StartAudit, func(_ context.Context, in ledger.StartAuditInput) (ledger.StartAuditResult, error) {
+		w.audited = notes{before: map[compute.Sighting]bool{}, seen: map[compute.Sighting]bool{}, looked: map[string]bool{}, of: map[string]string{}}
+		w.audited.of[ledger.StartAudit.Name] += in.Project + " "
 		for s := range w.ledger {
 			w.audited.before[s] = w.row.current == ""
 		}
-		out := ledger.StartAuditResult{Audit: uuid.New()}
+		out := ledger.StartAuditResult{Project: in.Project, Audit: uuid.New()}
 		for _, h := range w.hosts {
 			out.Hosts = append(out.Hosts, ledger.AuditHost{Host: durable.Host{ID: h, Name: "host-" + h.String()[:4]}, Up: !w.down[h], NoVolume: w.plain[h]})
 		}
 		return out, nil
 	})
-	register(w, r, ledger.Projects, func(context.Context, ledger.ProjectsInput) (ledger.ProjectsResult, error) {
+	register(w, r, ledger.Projects, func(_ context.Context, in ledger.ProjectsInput) (ledger.ProjectsResult, error) {
+		w.audited.of[ledger.Projects.Name] += in.Project + " "
 		member := compute.MemberCredential(project)
 		return ledger.ProjectsResult{Projects: []compute.Access{{Project: project, Credentials: []compute.Credential{member}}}}, nil
 	})
 	register(w, r, ledger.Names, func(_ context.Context, in ledger.NamesInput) (out ledger.NamesResult, err error) {
+		w.audited.of[ledger.Names.Name] += in.Project + " "
 		for s := range w.ledger {
 			if s.Kind == in.Kind && s.Place == in.Place {
 				out.Names = append(out.Names, s.Name)
@@ -104,6 +108,7 @@ func (w *world) registerAudit(r registry) {
 		return out, nil
 	})
 	register(w, r, ledger.NoteSeen, func(_ context.Context, in ledger.NoteSeenInput) (out ledger.NoteSeenResult, err error) {
+		w.audited.of[in.Place] = in.Project
 		for _, seen := range in.Seen {
 			s := compute.Sighting{Kind: seen.Kind, Place: in.Place, Name: seen.Name}
 			w.audited.seen[s] = true

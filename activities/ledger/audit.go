@@ -18,7 +18,12 @@ var (
 	// StartAudit begins an audit.
 	StartAudit = durable.Activity[StartAuditInput, StartAuditResult]{
 		Name: "ledger.StartAudit", Queue: durable.RecordQueue,
-		Summary: func(StartAuditInput) string { return "begin the audit" },
+		Summary: func(in StartAuditInput) string {
+			if in.Project != "" {
+				return "begin the audit of project " + in.Project
+			}
+			return "begin the audit"
+		},
 	}
 	// Projects gives the projects in which to look for things of a kind, page by page.
 	Projects = durable.Activity[ProjectsInput, ProjectsResult]{
@@ -43,14 +48,17 @@ var (
 	}
 )
 
-// StartAuditInput begins an audit.
-type StartAuditInput struct{}
+// StartAuditInput begins an audit: of all, or of one project.
+type StartAuditInput struct {
+	Project string `json:"project,omitempty"`
+}
 
 // StartAuditResult is an audit that has begun, and the hosts to ask.
 type StartAuditResult struct {
-	Audit uuid.UUID   `json:"audit"`
-	At    time.Time   `json:"at"` // by the database's clock
-	Hosts []AuditHost `json:"hosts,omitempty"`
+	Project string      `json:"project,omitempty"` // whose the audit is; "": of all
+	Audit   uuid.UUID   `json:"audit"`
+	At      time.Time   `json:"at"` // by the database's clock
+	Hosts   []AuditHost `json:"hosts,omitempty"`
 	// Long are operations that get no further, at most longAtOnce of them.
 	Long []compute.Finding `json:"long,omitempty"`
 }
@@ -67,14 +75,14 @@ type AuditHost struct {
 
 // StartAudit is the activity ledger.StartAudit. It removes what audits left that were
 // not ended.
-func (a *Activities) StartAudit(ctx context.Context, _ StartAuditInput) (StartAuditResult, error) {
-	out := StartAuditResult{Audit: uuid.New()}
+func (a *Activities) StartAudit(ctx context.Context, in StartAuditInput) (StartAuditResult, error) {
+	out := StartAuditResult{Project: in.Project, Audit: uuid.New()}
 	err := fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
 		if err := q.EndOldAudits(ctx); err != nil {
 			return err
 		}
 		var err error
-		if out.At, err = q.StartAudit(ctx, out.Audit); err != nil {
+		if out.At, err = q.StartAudit(ctx, schema.StartAuditParams{ID: out.Audit, ProjectID: in.Project}); err != nil {
 			return err
 		}
 		rows, err := q.AuditHosts(ctx)
@@ -85,9 +93,11 @@ func (a *Activities) StartAudit(ctx context.Context, _ StartAuditInput) (StartAu
 		if err != nil {
 			return err
 		}
-		long, err := q.LongOperations(ctx, schema.LongOperationsParams{Seconds: compute.LongAfter.Seconds(), Most: longAtOnce})
+		long, err := q.LongOperations(ctx, schema.LongOperationsParams{Project: in.Project, Seconds: compute.LongAfter.Seconds(), Most: longAtOnce})
 		for _, l := range long {
-			out.Long = append(out.Long, compute.FindingOf(l.Operation.Operation(), l.Event, l.Since))
+			found := compute.FindingOf(l.Operation.Operation(), l.Event, l.Since)
+			found.Project = l.Project
+			out.Long = append(out.Long, found)
 		}
 		return err
 	})
@@ -108,10 +118,11 @@ func (a *Activities) EndAudit(ctx context.Context, in EndAuditInput) error {
 // one page of things (compute.SeenInput).
 const projectsPage = 50
 
-// ProjectsInput asks for a page of projects. After is where the page before ended.
+// ProjectsInput asks for a page of projects, or for one alone. After is where the page before ended.
 type ProjectsInput struct {
-	Kind  compute.ThingKind `json:"kind"`
-	After string            `json:"after,omitempty"`
+	Kind    compute.ThingKind `json:"kind"`
+	Project string            `json:"project,omitempty"`
+	After   string            `json:"after,omitempty"`
 }
 
 // ProjectsResult is a page of projects with the credentials to look into them with.
@@ -124,7 +135,7 @@ type ProjectsResult struct {
 func (a *Activities) Projects(ctx context.Context, in ProjectsInput) (ProjectsResult, error) {
 	var out ProjectsResult
 	err := fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
-		ids, err := q.ProjectsWith(ctx, schema.ProjectsWithParams{Kind: in.Kind, After: in.After, Most: projectsPage})
+		ids, err := q.ProjectsWith(ctx, schema.ProjectsWithParams{Kind: in.Kind, Project: in.Project, After: in.After, Most: projectsPage})
 		if err != nil {
 			return err
 		}
@@ -177,11 +188,12 @@ func CredentialsFor(ctx context.Context, q *schema.Queries, projects []string) (
 	return out, nil
 }
 
-// NamesInput asks for a page of names. After is where the page before ended.
+// NamesInput asks for a page of names, of all projects or of one. After is where the page before ended.
 type NamesInput struct {
-	Place string            `json:"place"`
-	Kind  compute.ThingKind `json:"kind"`
-	After string            `json:"after,omitempty"`
+	Place   string            `json:"place"`
+	Kind    compute.ThingKind `json:"kind"`
+	Project string            `json:"project,omitempty"`
+	After   string            `json:"after,omitempty"`
 }
 
 // NamesResult is a page of names.
@@ -195,7 +207,9 @@ func (a *Activities) Names(ctx context.Context, in NamesInput) (NamesResult, err
 	var out NamesResult
 	err := fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
 		var err error
-		out.Names, err = q.OpenNames(ctx, schema.OpenNamesParams{Place: in.Place, Kind: in.Kind, After: in.After, Late: compute.ComesLate(in.Kind), Most: compute.SeenPage})
+		out.Names, err = q.OpenNames(ctx, schema.OpenNamesParams{
+			Place: in.Place, Kind: in.Kind, Project: in.Project, After: in.After, Late: compute.ComesLate(in.Kind), Most: compute.SeenPage,
+		})
 		if len(out.Names) == compute.SeenPage {
 			out.Next = out.Names[len(out.Names)-1]
 		}

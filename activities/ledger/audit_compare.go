@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 // The comparison.
 var (
-	// NoteSeen notes a page of what exists, and gives what of it is not on the ledger.
+	// NoteSeen notes a page of what exists, and gives what of it is not on the ledger; of the audit of a project, what it had.
 	NoteSeen = durable.Activity[NoteSeenInput, NoteSeenResult]{
 		Name: "ledger.NoteSeen", Queue: durable.RecordQueue,
 		Summary: func(in NoteSeenInput) string { return fmt.Sprintf("compare %d things that exist", len(in.Seen)) },
@@ -44,9 +45,10 @@ const commitTime = time.Minute
 
 // NoteSeenInput is a page of what exists at a place (compute.SeenResult).
 type NoteSeenInput struct {
-	Audit uuid.UUID      `json:"audit"`
-	Place string         `json:"place"`
-	Seen  []compute.Seen `json:"seen,omitempty"`
+	Audit   uuid.UUID      `json:"audit"`
+	Place   string         `json:"place"`
+	Project string         `json:"project,omitempty"` // in which all of it was seen; "": nobody knows
+	Seen    []compute.Seen `json:"seen,omitempty"`
 }
 
 // NoteSeenResult is what of a page is not on the ledger, sorted.
@@ -66,19 +68,23 @@ func (a *Activities) NoteSeen(ctx context.Context, in NoteSeenInput) (NoteSeenRe
 	}
 	var out NoteSeenResult
 	err := fence.Transaction(ctx, a.Pool, func(q *schema.Queries) error {
-		began, err := q.GetAudit(ctx, in.Audit)
+		audit, err := q.GetAudit(ctx, in.Audit)
 		if err != nil {
 			return err
 		}
 		for kind, names := range names {
-			unknown, err := noteSeen(ctx, q, in, kind, names, began)
+			unknown, err := noteSeen(ctx, q, in, kind, names, audit.StartedAt)
 			if err != nil {
 				return err
 			}
 			for _, name := range unknown {
-				out.Unowned = append(out.Unowned, compute.Finding{Kind: kind, Place: in.Place, Name: name, What: compute.Unowned})
+				out.Unowned = append(out.Unowned, compute.Finding{Kind: kind, Place: in.Place, Name: name, Project: in.Project, What: compute.Unowned})
 			}
 		}
+		if err := findProjects(ctx, q, out.Unowned); err != nil {
+			return err
+		}
+		out.Unowned = slices.DeleteFunc(out.Unowned, func(f compute.Finding) bool { return audit.ProjectID != "" && f.Project != audit.ProjectID })
 		return nil
 	})
 	slices.SortFunc(out.Unowned, compute.ByPlace)
@@ -121,6 +127,30 @@ func noteSeen(ctx context.Context, q *schema.Queries, in NoteSeenInput, kind com
 	}
 	late, err := q.WaitAgain(ctx, schema.WaitAgainParams{Place: in.Place, Kind: kind, Names: unknown})
 	return slices.DeleteFunc(unknown, func(name string) bool { return slices.Contains(late, name) }), err
+}
+
+// findProjects notes in findings whose they are, where their names have a server that is on record.
+func findProjects(ctx context.Context, q *schema.Queries, findings []compute.Finding) error {
+	var servers []uuid.UUID
+	for _, f := range findings {
+		if server, ok := f.Server(); ok {
+			servers = append(servers, server.UUID)
+		}
+	}
+	if len(servers) == 0 {
+		return nil
+	}
+	rows, err := q.ProjectsOfServers(ctx, servers)
+	projects := make(map[compute.ServerID]string, len(rows))
+	for _, row := range rows {
+		projects[row.ID] = row.ProjectID
+	}
+	for i, f := range findings {
+		if server, ok := f.Server(); ok {
+			findings[i].Project = cmp.Or(projects[server], f.Project)
+		}
+	}
+	return err
 }
 
 // placesOf are the places on the ledger of which a place shows things: the states of vTPMs (TPM-39) and the files that a
@@ -219,7 +249,7 @@ func (a *Activities) Differences(ctx context.Context, in DifferencesInput) (Diff
 // add judges rows until the limit of the payload is reached, and reports whether it is not.
 func (r *DifferencesResult) add(rows []schema.AuditPageRow, limit *PayloadLimit) bool {
 	for _, row := range rows {
-		entry := compute.LedgerEntry{Thing: row.Ledger.Thing(""), OwnerDeleted: row.OwnerDeleted, Busy: row.Busy, Kept: row.Kept}
+		entry := compute.LedgerEntry{Thing: row.Ledger.Thing(""), Project: row.Project, OwnerDeleted: row.OwnerDeleted, Busy: row.Busy, Kept: row.Kept}
 		if row.Held {
 			entry.Kept = compute.HeldShares
 		}

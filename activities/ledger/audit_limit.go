@@ -15,8 +15,8 @@ func resultLimit() PayloadLimit { return PayloadLimit{Findings: 500, Bytes: 128 
 
 // Take counts a finding in, if it fits, and reports whether it did.
 func (l *PayloadLimit) Take(f compute.Finding) bool {
-	size := len(`{"kind":"","place":"","name":"","owner":"","what":"","why":""},`)
-	for _, text := range []string{string(f.Kind), f.Place, f.Name, f.Owner, string(f.What), f.Why} {
+	size := len(`{"kind":"","place":"","name":"","owner":"","project":"","what":"","why":""},`)
+	for _, text := range []string{string(f.Kind), f.Place, f.Name, f.Owner, f.Project, string(f.What), f.Why} {
 		size += inJSON(text)
 	}
 	if l.Findings == 0 || size > l.Bytes {

@@ -307,6 +307,84 @@ func TestK15AnOperationThatGetsNoFurther(t *testing.T) {
 	require.Equal(t, []any{"req-stuck", "server " + owner.ID.String(), compute.Long}, []any{long[0].Name, long[0].Owner, long[0].What})
 }
 
+// An audit of a project is of its rows, of its operations, and of what bears the id of one of its servers; the audit of all says whose that is.
+func TestAuditOfAProject(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	place := b.Host("h1", 8, 8192).String()
+	ours, theirs := b.idle(), b.idle()
+	b.Exec("UPDATE servers SET project_id = 'p2' WHERE id = $1", theirs.ID)
+	file := func(of compute.Owner, name string) string { return of.ID.String() + "/" + name }
+	row := func(of compute.Owner, name, project string) compute.Thing {
+		out := thing(of, compute.ThingDiskFile, place, file(of, name))
+		out.Credential.ProjectID = project
+		return out
+	}
+	b.present(row(ours, "missing", "p1"), row(theirs, "missing", "p2"))
+	image := func(name, project string) compute.Thing {
+		out := thing(ours, compute.ThingImage, compute.PlaceImageStore, name)
+		out.Credential.ProjectID = project
+		return out
+	}
+	b.present(image("image 1", "p1"), image("image 2", "p2"))
+	b.Exec("UPDATE servers SET project_id = 'p1' WHERE id = $1", ours.ID)
+	byAdmin := row(theirs, "made by an administrator", "admin") // it moved the server
+	b.present(byAdmin)
+	for project, of := range map[string]compute.Owner{"p1": ours, "p2": theirs} { // an administrator asked for it
+		b.Exec(`INSERT INTO operations (id, server_id, kind, project_id, user_id, credential_id, state, started_at)
+			VALUES ('req-' || $1, $2, 'stop', 'admin', 'u', $2, 'running', now() - interval '14 hours')`, project, of.ID)
+	}
+	strangers := []compute.Seen{
+		{Kind: compute.ThingDiskFile, Name: file(ours, "unowned")}, {Kind: compute.ThingDiskFile, Name: file(theirs, "unowned")},
+		{Kind: compute.ThingDiskFile, Name: uuid.NewString() + "/disk"}, {Kind: compute.ThingObject, Name: "nobody's"},
+	}
+	audited := func(project string) (found []compute.Finding, rows int) {
+		got, err := b.StartAudit(b.Ctx, ledger.StartAuditInput{Project: project})
+		require.NoError(t, err)
+		a := audit{b, got}
+		found = append(a.Long, a.sees(place, strangers...)...)
+		a.looked(place, compute.LookedAll)
+		differences, rows, _ := a.differences()
+		return append(found, differences...), rows
+	}
+	whose := func(found []compute.Finding) map[string][]string {
+		out := map[string][]string{}
+		for _, f := range found {
+			out[f.Project] = append(out[f.Project], fmt.Sprintf("%s %s", f.What, f.Name))
+		}
+		return out
+	}
+	first := []string{"tried for long req-p1", "unowned " + file(ours, "unowned"), "missing " + file(ours, "missing")}
+	second := []string{"tried for long req-p2", "unowned " + file(theirs, "unowned"), "missing " + byAdmin.Name, "missing " + file(theirs, "missing")}
+	found, rows := audited("p1")
+	require.Equal(t, map[string][]string{"p1": first}, whose(found))
+	require.Equal(t, 3, rows)
+	found, _ = audited("p2")
+	require.Equal(t, map[string][]string{"p2": second}, whose(found))
+	found, rows = audited("p3")
+	require.Empty(t, found)
+	require.Zero(t, rows)
+	found, rows = audited("")
+	require.Len(t, found, 9)
+	require.Equal(t, []any{first, second, 2}, []any{whose(found)["p1"], whose(found)["p2"], len(whose(found)[""])})
+	require.Equal(t, 5, rows)
+
+	of, err := b.StartAudit(b.Ctx, ledger.StartAuditInput{Project: "p1"})
+	require.NoError(t, err)
+	require.Equal(t, "p1", of.Project)
+	image1 := compute.Seen{Kind: compute.ThingImage, Name: uuid.NewString()}
+	got, err := b.NoteSeen(b.Ctx, ledger.NoteSeenInput{Audit: of.Audit, Place: compute.PlaceImageStore, Project: "p1", Seen: []compute.Seen{image1}})
+	require.NoError(t, err)
+	require.Equal(t, []compute.Finding{{Kind: image1.Kind, Place: compute.PlaceImageStore, Name: image1.Name, Project: "p1", What: compute.Unowned}}, got.Unowned)
+
+	known, err := b.Names(b.Ctx, ledger.NamesInput{Place: compute.PlaceImageStore, Kind: compute.ThingImage, Project: "p2"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"image 2"}, known.Names)
+	page, err := b.Projects(b.Ctx, ledger.ProjectsInput{Kind: compute.ThingImage, Project: "p2"})
+	require.NoError(t, err)
+	require.Equal(t, []compute.Access{{Project: "p2", Credentials: []compute.Credential{compute.MemberCredential("p2")}}}, page.Projects)
+}
+
 // Where to look, page by page, and with which credentials.
 func TestProjects(t *testing.T) {
 	t.Parallel()

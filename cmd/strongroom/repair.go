@@ -131,7 +131,7 @@ func (p repair) find() (repairResult, error) {
 		return out, err
 	}
 	// One that began before may have seen what is gone by now.
-	audit, err := runAudit(p, p.temporal, enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING)
+	audit, err := runAudit(p, p.temporal, "", enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING)
 	if err != nil {
 		return out, err
 	}

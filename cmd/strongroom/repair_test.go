@@ -267,7 +267,7 @@ func remedies(r repairResult) map[compute.ServerID]map[compute.Remedy]int {
 
 func (c *restored) findings() []compute.Finding {
 	c.t.Helper()
-	got, err := runAudit(c.t.Context(), c.client, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL)
+	got, err := runAudit(c.t.Context(), c.client, "", enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL)
 	require.NoError(c.t, err)
 	require.Empty(c.t, got.Silent)
 	return got.Findings

@@ -1,5 +1,5 @@
 -- name: StartAudit :one
-INSERT INTO audits (id, started_at) VALUES ($1, clock_timestamp()) RETURNING started_at;
+INSERT INTO audits (id, project_id, started_at) VALUES ($1, $2, clock_timestamp()) RETURNING started_at;
 
 -- name: EndAudit :exec
 DELETE FROM audits WHERE id = $1;
@@ -8,7 +8,7 @@ DELETE FROM audits WHERE id = $1;
 DELETE FROM audits WHERE started_at < now() - interval '1 day';
 
 -- name: GetAudit :one
-SELECT started_at FROM audits WHERE id = $1;
+SELECT started_at, project_id FROM audits WHERE id = $1;
 
 -- name: AuditHosts :many
 -- volume: it has a volume with its own state, or had one when something was last heard of it.
@@ -17,27 +17,31 @@ SELECT h.id, h.name, h.last_seen, h.forced_down, (EXISTS (SELECT FROM secure_vol
 FROM hosts h WHERE h.forgotten_at IS NULL ORDER BY h.name;
 
 -- name: LongOperations :many
--- Those that are in the same step for so many seconds, the longest first. A drain waits for its servers.
-SELECT sqlc.embed(o), coalesce(e.event, '')::text AS event, coalesce(e.started_at, o.started_at)::timestamptz AS since
-FROM operations o LEFT JOIN LATERAL (
+-- Those of a project (empty: of all) that are in the same step for so many seconds, the longest first. A drain waits for its servers.
+SELECT sqlc.embed(o), coalesce(s.project_id, o.project_id)::text AS project, coalesce(e.event, '')::text AS event, coalesce(e.started_at, o.started_at)::timestamptz AS since
+FROM operations o LEFT JOIN servers s ON s.id = o.server_id LEFT JOIN LATERAL (
     SELECT event, started_at FROM operation_events WHERE operation_id = o.id AND finished_at IS NULL ORDER BY number DESC LIMIT 1
 ) e ON true
-WHERE o.state = 'running' AND o.kind <> 'drain' AND coalesce(e.started_at, o.started_at) < now() - make_interval(secs => sqlc.arg(seconds)::float8)
+WHERE o.state = 'running' AND o.kind <> 'drain' AND sqlc.arg(project)::text IN ('', coalesce(s.project_id, o.project_id))
+    AND coalesce(e.started_at, o.started_at) < now() - make_interval(secs => sqlc.arg(seconds)::float8)
 ORDER BY since LIMIT sqlc.arg(most);
 
 -- name: ProjectsWith :many
--- The projects that have, or lately had, things of a kind.
+-- The projects that have, or lately had, things of a kind; or one of them alone.
 SELECT DISTINCT project_id FROM ledger
-WHERE kind = sqlc.arg(kind) AND project_id > sqlc.arg(after) AND (state <> 'released' OR released_at > now() - interval '7 days')
+WHERE kind = sqlc.arg(kind) AND project_id > sqlc.arg(after) AND sqlc.arg(project)::text IN ('', project_id)
+    AND (state <> 'released' OR released_at > now() - interval '7 days')
 ORDER BY project_id LIMIT sqlc.arg(most);
 
 -- name: OpenNames :many
--- late: also users' own things that were removed lately, which the service may have taken up afterwards (WaitAgain).
+-- Those of a project (empty: of all). late: also users' own things that were removed lately, which the service may have taken up afterwards (WaitAgain).
 SELECT o.name FROM ledger o
-WHERE o.place = sqlc.arg(place) AND o.kind = sqlc.arg(kind) AND o.name > sqlc.arg(after) AND o.state NOT IN ('released', 'handed_over')
+WHERE o.place = sqlc.arg(place) AND o.kind = sqlc.arg(kind) AND o.name > sqlc.arg(after) AND sqlc.arg(project)::text IN ('', o.project_id)
+    AND o.state NOT IN ('released', 'handed_over')
 UNION
 SELECT r.name FROM ledger r
-WHERE r.place = sqlc.arg(place) AND r.kind = sqlc.arg(kind) AND r.name > sqlc.arg(after) AND r.state = 'released' AND sqlc.arg(late)::boolean AND r.name LIKE '%/%'
+WHERE r.place = sqlc.arg(place) AND r.kind = sqlc.arg(kind) AND r.name > sqlc.arg(after) AND sqlc.arg(project)::text IN ('', r.project_id)
+    AND r.state = 'released' AND sqlc.arg(late)::boolean AND r.name LIKE '%/%'
     AND r.released_at > now() - interval '1 day'
 ORDER BY name LIMIT sqlc.arg(most);
 
@@ -77,8 +81,8 @@ ON CONFLICT DO NOTHING;
 -- name: AuditPage :many
 -- Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
 -- was since the audit began; a server whose power state alone was noted is not. A row that waits
--- tells nothing that was looked at, so it may change.
-SELECT sqlc.embed(l),
+-- tells nothing that was looked at, so it may change. project: whose it is, whoever asked for it.
+SELECT sqlc.embed(l), coalesce(s.project_id, l.project_id)::text AS project,
     (coalesce(s.deleted_at IS NOT NULL, false) OR coalesce(o.finished_at IS NOT NULL, false)
         OR l.owner_kind = 'volume' AND NOT EXISTS (SELECT FROM secure_volumes v WHERE v.id = l.owner_id))::boolean AS owner_deleted,
     (coalesce(s.current_operation <> '', false)
@@ -98,9 +102,13 @@ SELECT sqlc.embed(l),
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
-WHERE a.id = sqlc.arg(audit_id) AND l.state <> 'released'
+WHERE a.id = sqlc.arg(audit_id) AND l.state <> 'released' AND a.project_id IN ('', coalesce(s.project_id, l.project_id))
     AND (l.place, l.kind, l.name) > (sqlc.arg(place)::text, sqlc.arg(kind)::text, sqlc.arg(name)::text)
 ORDER BY l.place, l.kind, l.name LIMIT sqlc.arg(most);
+
+-- name: ProjectsOfServers :many
+-- Whose servers they are or were.
+SELECT id, project_id FROM servers WHERE id = ANY(sqlc.arg(ids)::uuid[]);
 
 -- name: CountThings :one
 SELECT count(*) FILTER (WHERE state <> 'handed_over') AS open, count(*) FILTER (WHERE state = 'waiting') AS waiting,
