@@ -78,3 +78,38 @@ func TestS1AnActionGivenTwiceIsReadOnce(t *testing.T) {
 	require.Equal(t, 2, in.Backup.Rotation)
 	require.Empty(t, in.Metadata)
 }
+
+// S1: so it is of what stands beside the server, below /v2, which knows no schema of its own, and of what a dry run is asked about.
+func TestS1HintsV2AndDryRunsGivenTwice(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	hints := func(first, last string) string {
+		return strings.TrimSuffix(c.hinted(nil, first), "}") + `,"os:scheduler_hints":` + last + `}`
+	}
+	const unknown = `{"group":"4a1d0f4e-0000-4000-8000-000000000000"}`
+	c.do(t, member, "POST", "/servers", hints(unknown, `{}`), at("2.97")).ok(202)
+	c.do(t, member, "POST", "/servers", hints(`{}`, unknown), at("2.97")).ok(400)
+	c.do(t, member, "POST", "/servers", hints(unknown, `null`), at("2.97")).ok(400)
+
+	good := c.body(map[string]any{"networks": nil, "metadata": map[string]any{"a": "good"}})
+	server := strings.TrimSuffix(strings.TrimPrefix(good, `{"server":`), "}")
+	for _, body := range []string{
+		`{"server":{"min_count":3,"max_count":3,"name":"` + strings.Repeat("x", 5000) + `"},"server":` + server + `}`,
+		`{"server":{"min_count":-5,"min_count":1,"metadata":{"` + strings.Repeat("k", 5000) + `":"v"},` + server[1:] + `}`,
+	} {
+		before := c.count(`SELECT count(*) FROM servers`)
+		id := c.raw(t, member, "POST", "/v2/servers", body).ok(202).get("server", "id")
+		require.Equal(t, before+1, c.count(`SELECT count(*) FROM servers`))
+		require.Equal(t, 1, c.count(`SELECT count(*) FROM servers WHERE id = $1 AND name = 'one' AND metadata = '{"a": "good"}'`, id))
+	}
+
+	c.addFlavor("large", nil)
+	c.exec(`UPDATE flavors SET root_gb = 8 WHERE id = 'large'`)
+	id := c.active()
+	const to = `{"resize":{"flavorRef":%q}}`
+	large, none := fmt.Sprintf(to, "large"), fmt.Sprintf(to, "none such")
+	told := c.dryRun(t, member, id, none+`,"dryRun":`+large).ok(200)
+	require.Equal(t, c.dryRun(t, member, id, large).ok(200).body, told.body)
+	require.Equal(t, told.body, c.dryRun(t, member, id, `{"resize":{"flavorRef":"none such"},"resize":{"flavorRef":"large"}}`).ok(200).body)
+	c.dryRun(t, member, id, large+`,"dryRun":`+none).ok(400)
+}

@@ -125,6 +125,21 @@ func (s Server) Resources() Resources {
 	return out
 }
 
+// CheckDisks refuses, with Corrupt, a new server whose disks are larger together than what it counts for on its host (S1).
+func (s Server) CheckDisks() error {
+	var mb int64
+	for _, d := range s.Disks {
+		if d.SizeMB < 0 {
+			return Errorf(Corrupt, "server %s: disk %s has a size of %d MiB", s.ID, d.ID, d.SizeMB)
+		}
+		mb += d.SizeMB
+	}
+	if counted := int64(s.Resources().DiskGB) * 1024; mb > counted {
+		return Errorf(Corrupt, "server %s: its disks have %d MiB, and it counts for %d", s.ID, mb, counted)
+	}
+	return nil
+}
+
 // ResourcesOn is what a server consumes on a host: disks that are volumes are in its volume group, others
 // in its file system. A host that does not say what its group has counts them all in the file system.
 func (s Server) ResourcesOn(h Host) Resources { return s.Resources().on(h, s.Disks) }

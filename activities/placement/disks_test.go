@@ -55,3 +55,28 @@ func TestHostsThatHaveTheDisksComeFirst(t *testing.T) {
 	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
 	require.ErrorContains(t, err, "host small has the server's disks")
 }
+
+// S1: a new server whose disks are larger than what its flavor counts for gets no host.
+func TestS1DisksThatNobodyCounted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Host("h1", 8, 8192)
+	in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
+	in.Plan.VMState = compute.VMBuilding
+	in.Plan.Flavor.EphemeralGB, in.Plan.Flavor.SwapMB = 2, 64
+	disks := func(sizes ...int64) {
+		in.Plan.Disks = nil
+		for i, mb := range sizes {
+			in.Plan.Disks = append(in.Plan.Disks, compute.Disk{Role: []compute.DiskRole{compute.RootDisk, compute.EphemeralDisk, compute.EphemeralDisk, compute.SwapDisk}[i], SizeMB: mb})
+		}
+	}
+	for _, sizes := range [][]int64{{1024, 1024, 100 << 20, 64}, {1024, -1 << 40, 100 << 20, 64}, {100 << 20}} {
+		disks(sizes...)
+		_, err := b.claim(in)
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v: %v", sizes, err)
+		require.Zero(t, b.claims(in.OperationInput))
+	}
+	disks(1024, 1024, 1024, 64)
+	_, err := b.claim(in)
+	require.NoError(t, err)
+}

@@ -90,8 +90,14 @@ type ClaimResult struct {
 // stays there: it has two claims until its operation decides.
 // A host whose folders are on the storage of another one that has files of the server takes it only where these are kept (DisksOf):
 // what is made there and what is removed on the other host would be the same files.
-// NoHost: none can take the server. Conflict: none that has the state of its vTPM or its disks (TPMOf, DisksOf), and one that does not answer may.
+// NoHost: none can take the server. Conflict: none that has the state of its vTPM or its disks (TPMOf, DisksOf), and one that does not answer may. Corrupt:
+// the disks of a new server are larger than what it counts for.
 func (a *Activities) Claim(ctx context.Context, in ClaimInput) (ClaimResult, error) {
+	if in.Plan.VMState == compute.VMBuilding {
+		if err := in.Plan.CheckDisks(); err != nil {
+			return ClaimResult{}, err
+		}
+	}
 	hosts, refusal, err := a.candidates(ctx, in)
 	if err != nil {
 		return ClaimResult{}, err
