@@ -75,6 +75,9 @@ func (n nfs) mount(ctx context.Context, id compute.ShareID, point string, from E
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "share %s: its storage does not answer: %w", id, err)
 	}
+	if err := keepGuestsFrom(ctx, storage); err != nil {
+		return compute.Errorf(compute.Unavailable, "share %s: this host cannot keep guests from its storage: %w", id, err)
+	}
 	proto := "tcp"
 	if strings.Contains(storage, ":") {
 		proto = "tcp6"
