@@ -35,3 +35,22 @@ func TestKindsAreTheTablesAlone(t *testing.T) {
 		"workflows/interface.go", // makes those of a running server
 	}, found)
 }
+
+// N6: a rule of depguard says of each package of activities whom it may import.
+func TestN6EachActivityHasItsArrows(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile(".golangci.yml")
+	require.NoError(t, err)
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile(`"\*\*/activities/(\{[a-z,]+\}|[a-z]+)/\*\.go"`).FindAllStringSubmatch(string(rules), -1) {
+		for _, name := range strings.Split(strings.Trim(m[1], "{}"), ",") {
+			named[name] = true
+		}
+	}
+	files, err := filepath.Glob("activities/*/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		require.True(t, named[filepath.Base(filepath.Dir(file))], file)
+	}
+}

@@ -146,7 +146,7 @@ func TestWhatACreateAsksOfNetworks(t *testing.T) {
 	c.do(t, member, "POST", "/servers", c.body(on()), at("2.90")).ok(202)
 	require.Empty(t, n.asked, "nothing is asked for")
 	c.create(map[string]any{"networks": "none", "security_groups": []any{map[string]any{"name": "web"}}})
-	require.Equal(t, []compute.NetworkRequest{{Groups: []string{"web"}, Hostname: "one", Least: 1, Most: 1}}, n.asked, "the group has to be there")
+	require.Equal(t, []compute.NetworkRequest{{Groups: []string{"web"}, Hostname: "one", Least: 1, Most: 1}}, n.asked, "K18: the group has to be there")
 	require.Equal(t, 1, c.count(`SELECT count(*) FROM server_ports WHERE port_id = $1`, port))
 	c.do(t, member, "POST", "/servers", c.body(on(map[string]any{"port": port}))+" ", at("2.90")).
 		fails(409, "conflictingRequest", "Port "+port+" is still in use.")

@@ -131,7 +131,7 @@ func TestDocuments(t *testing.T) {
 		"/openstack/latest/":                              "meta_data.json\nuser_data\nvendor_data.json\nnetwork_data.json\nvendor_data2.json",
 		"/2009-04-04/meta-data/block-device-mapping/":     "ami\nroot\nswap",
 		"/2009-04-04/meta-data/block-device-mapping/swap": "/dev/vdb",
-		"/latest/meta-data/public-keys/0/openssh-key":     "ssh-ed25519 AAAA me",
+		"/latest/meta-data/public-keys/0/openssh-key":     "ssh-ed25519 AAAA me", // K21: one line, without what is around it
 		"/latest/meta-data/instance-type":                 "safe",
 	} {
 		code, body, header := k.get(path, nil)

@@ -199,7 +199,7 @@ func TestPathsAreReadAsNovaReadsThem(t *testing.T) {
 	require.Contains(t, look(t, x509, "/openstack/latest/meta_data.json"), `"type":"x509"`)
 }
 
-// A guest reads the security groups of its ports as its user calls them, and by their ids those that were changed since.
+// K18: a guest reads the security groups of its ports as its user calls them, and by their ids those that were changed since.
 func TestSecurityGroupsAreThoseOfThePorts(t *testing.T) {
 	t.Parallel()
 	const path = "/latest/meta-data/security-groups"
