@@ -47,8 +47,11 @@ func (a *API) rescueServer(r *Request) (any, error) {
 				return err
 			}
 			in.MaxDiskGB = compute.MaxRescueGB(row.Server.Flavor, a.config.MaxImageDiskGB)
-			_, err = compute.PlanRescue(r.ID, in) // what no host could do is refused now
-			return err
+			disk, err := compute.PlanRescue(r.ID, in) // what no host could do is refused now
+			if err != nil {
+				return err
+			}
+			return a.checkRescueBus(r, row.Server, disk)
 		},
 		grows: func(row serverRow) *growth {
 			return a.growthOf(r.Context(), row.Server, compute.Use{DiskGB: compute.ImageGB(in.Image)})
@@ -57,6 +60,21 @@ func (a *API) rescueServer(r *Request) (any, error) {
 		return nil, err
 	}
 	return map[string]string{"adminPass": adminPassword(body.Rescue.AdminPass)}, nil
+}
+
+// checkRescueBus refuses a rescue disk on a bus that the server's host gives to no machine.
+func (a *API) checkRescueBus(r *Request, s schema.Server, disk compute.Disk) error {
+	if s.HostID == nil || disk.Bus == compute.BusVirtio {
+		return nil
+	}
+	host, err := a.db.ClaimedHost(r.Context(), *s.HostID)
+	if err != nil {
+		return err
+	}
+	if why := compute.RequestOf(compute.Server{Disks: []compute.Disk{{Bus: disk.Bus}}}).Traits.Unmet(host.Traits); why != "" {
+		return fault.Conflict("The host of instance %s %s, so it has no rescue disk on the bus %s.", s.ID, why, disk.Bus)
+	}
+	return nil
 }
 
 // rescueImage finds the image that a server is to be rescued with.

@@ -22,6 +22,7 @@ type requestedDevice struct {
 	VolumeID    string                   `json:"volume_id"`
 	SnapshotID  string                   `json:"snapshot_id"`
 	VolumeType  *string                  `json:"volume_type"`
+	Bus         string                   `json:"disk_bus"`
 }
 
 const swapFormat = "swap"
@@ -94,6 +95,16 @@ func readDevices(in createRequest, f compute.Flavor) (localDevices, error) {
 	return out, nil
 }
 
+// checkBuses refuses a device on another bus than that of the server's image.
+func (in createRequest) checkBuses(img compute.Image) error {
+	for _, d := range in.Devices {
+		if is := compute.DiskBus(img); d.Bus != "" && d.Bus != is {
+			return invalidMapping("disk_bus '%s': the disks of a server are on the bus of its image, %s here (its property hw_disk_bus).", d.Bus, is)
+		}
+	}
+	return nil
+}
+
 // maxEphemeral is how many ephemeral disks have a file name.
 const maxEphemeral = 10
 
@@ -150,7 +161,7 @@ func (l localDevices) apply(op compute.OperationID, disks []compute.Disk) []plan
 		}
 	}
 	for i := range out {
-		out[i].DeviceName = "/dev/vd" + string(rune('a'+i))
+		out[i].DeviceName = compute.DeviceName(out[i].Bus, i)
 	}
 	return out
 }

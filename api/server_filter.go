@@ -137,9 +137,12 @@ var like = map[string]string{
 	"name": "s.name", "display_name": "s.name", "description": "s.description", "display_description": "s.description",
 	"hostname": "s.hostname", "key_name": "s.key_name", "reservation_id": "s.reservation_id", "node": "h.name",
 	"availability_zone": "s.availability_zone", "locked_by": "s.locked_by", "access_ip_v4": "s.access_ip_v4",
-	"access_ip_v6": "s.access_ip_v6", "root_device_name": "'" + rootDevice + "'", "kernel_id": "''", "ramdisk_id": "''",
+	"access_ip_v6": "s.access_ip_v6", "root_device_name": rootDevice, "kernel_id": "''", "ramdisk_id": "''",
 	"created_at": timeText("s.created_at"), "launched_at": timeText("s.launched_at"), "terminated_at": timeText("s.terminated_at"),
 }
+
+// rootDevice is the name of the root disk, as compute.DiskBus says.
+const rootDevice = `CASE WHEN s.image ->> 'devices' = 'true' AND s.image #>> '{properties,hw_disk_bus}' IN ('scsi', 'sata') THEN '/dev/sda' ELSE '/dev/vda' END`
 
 // addressed are the filters by address, which are regular expressions, too: one of the addresses that are shown of a server, fixed or floating,
 // begins with what matches (K1).

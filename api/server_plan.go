@@ -57,6 +57,9 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 	if p.image, err = a.imageOf(r, in.ImageRef); err != nil {
 		return nil, err
 	}
+	if err = in.checkBuses(p.image); err != nil {
+		return nil, err
+	}
 	if p.keyData, err = a.keyOf(r, in.KeyName); err != nil {
 		return nil, err
 	}
@@ -96,6 +99,9 @@ func (p *serverPlan) decide() (err error) {
 		return err
 	}
 	if err = compute.CheckFirmware(p.flavor, p.image); err != nil {
+		return err
+	}
+	if err = compute.CheckHardware(p.flavor, p.image); err != nil {
 		return err
 	}
 	if p.encryption, err = compute.EncryptionOf(p.flavor, p.image); err != nil {
@@ -151,6 +157,7 @@ func (a *API) imageOf(r *Request, ref string) (compute.Image, error) {
 		return image, fault.BadRequest("Image %s is unacceptable: disk format '%s' cannot be booted. Allowed: %s.",
 			image.ID, image.DiskFormat, strings.Join(bootable, ", "))
 	}
+	image.Devices = true
 	return image, nil
 }
 

@@ -176,7 +176,7 @@ func (v serverView) extended(out map[string]any, row serverRow) {
 		out[extendedAttribute+"launch_index"] = s.LaunchIndex
 		out[extendedAttribute+"ramdisk_id"] = ""
 		out[extendedAttribute+"reservation_id"] = s.ReservationID
-		out[extendedAttribute+"root_device_name"] = rootDevice
+		out[extendedAttribute+"root_device_name"] = compute.DeviceName(compute.DiskBus(s.Image), 0)
 		out[extendedAttribute+"user_data"] = s.UserData
 	}
 	if v.hostStatus && v.version >= 16 {
@@ -214,8 +214,6 @@ func (v serverView) fault(f compute.Fault) map[string]any {
 	}
 	return out
 }
-
-const rootDevice = "/dev/vda"
 
 // hostID names a server's host without telling which it is: the same for all
 // servers of a project on it, "" where there is none.

@@ -107,13 +107,21 @@ const (
 	lastDiskSlot  = 0x1c
 )
 
+// letter is the number of the disk's device name: 0 for /dev/vda.
+func (d Disk) letter() int {
+	if d.DeviceName == "" {
+		return 0
+	}
+	return int(d.DeviceName[len(d.DeviceName)-1]) - 'a'
+}
+
 // PCISlot is the disk's place on the guest's first PCI bus, by the letter of its
 // device name. That bus has the same number in every guest; those behind bridges
 // are numbered by its firmware. There is none for disks of another bus than
 // virtio, nor behind the thirteenth: libvirt gives these a place.
 func (d Disk) PCISlot() (slot uint, ok bool) {
 	letter, named := strings.CutPrefix(d.DeviceName, "/dev/vd")
-	if d.Bus != "virtio" || !named || len(letter) != 1 || letter < "a" {
+	if d.Bus != BusVirtio || !named || len(letter) != 1 || letter < "a" {
 		return 0, false
 	}
 	slot = firstDiskSlot + uint(letter[0]-'a')

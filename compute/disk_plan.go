@@ -37,13 +37,22 @@ func PlanDisks(op OperationID, f Flavor, img Image, enc Encryption) []Disk {
 	for i := range disks {
 		d := &disks[i]
 		d.ID = DiskID{op.Derive("disk/" + diskLabel(*d))}
-		d.DeviceName = devicePrefix + string(rune('a'+i))
-		d.Bus = "virtio"
+		d.Bus = DiskBus(img)
+		d.DeviceName = DeviceName(d.Bus, i)
 		if enc.Enabled {
 			d.Encrypted, d.Format = true, enc.Format
 		}
 	}
 	return disks
+}
+
+// DeviceName is the name of the nth disk of a machine, from 0 on, on a bus.
+func DeviceName(bus string, n int) string {
+	prefix := "/dev/sd"
+	if bus == BusVirtio {
+		prefix = "/dev/vd"
+	}
+	return prefix + string(rune('a'+n))
 }
 
 // Label names the disk within its server: root, ephemeral0, swap.

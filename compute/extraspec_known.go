@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// knownSpec is an extra spec of Nova's that changes nothing here. What it says is checked as
-// Nova does, and refused where it asks for something that servers do not get (P19).
+// knownSpec is an extra spec of Nova's. What it says is checked as Nova does, and refused where it asks for
+// something that servers do not get (P19).
 type knownSpec struct {
 	check func(value string) error
 	had   func(value string) bool // whether servers are as the value says
@@ -86,8 +86,7 @@ func isOne(n int) bool  { return n == 1 }
 const cpuMask = `\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*`
 
 // knownSpecs are those without a parameter in their names. Servers have the host's shared
-// CPUs without a topology, memory of small pages, one serial port, a random number
-// generator, and no devices of the host.
+// CPUs, memory of small pages, one serial port, a random number generator, the devices of Hardware, and no devices of the host.
 var knownSpecs = map[string]knownSpec{
 	"hw:cpu_policy":               enumSpec(enum{"dedicated", "shared", "mixed"}, "shared"),
 	"hw:cpu_thread_policy":        enumSpec(enum{"prefer", "isolate", "require"}, "prefer"),
@@ -95,12 +94,15 @@ var knownSpecs = map[string]knownSpec{
 	"hw:cpu_dedicated_mask":       formSpec(cpuMask, false),
 	"hw:cpu_realtime":             boolSpec(false),
 	"hw:cpu_realtime_mask":        formSpec(cpuMask, true), // of no meaning without the one before
-	"hw:cpu_sockets":              intSpec(1, never),
-	"hw:cpu_cores":                intSpec(1, never),
-	"hw:cpu_threads":              intSpec(1, isOne),
+	"hw:cpu_sockets":              intSpec(1, always),
+	"hw:cpu_cores":                intSpec(1, always),
+	"hw:cpu_threads":              intSpec(1, always),
 	"hw:max_cpu_sockets":          intSpec(1, always), // bounds of what an image may ask for
 	"hw:max_cpu_cores":            intSpec(1, always),
 	"hw:max_cpu_threads":          intSpec(1, always),
+	"hw:cpu_max_sockets":          intSpec(1, always), // as Nova's hosts read it
+	"hw:cpu_max_cores":            intSpec(1, always),
+	"hw:cpu_max_threads":          intSpec(1, always),
 	"hw:numa_nodes":               intSpec(1, never),
 	"hw:pci_numa_affinity_policy": enumSpec(enum{"required", "preferred", "legacy", "socket"}, "required", "preferred", "legacy", "socket"),
 	"hw:hide_hypervisor_id":       boolSpec(false),
@@ -110,13 +112,13 @@ var knownSpecs = map[string]knownSpec{
 	"hw:pmem":                     formSpec(`([a-zA-Z0-9_]+(,)?)+`, false),
 	"hw:pmu":                      boolSpec(),
 	"hw:serial_port_count":        intSpec(0, isOne),
-	"hw:vif_multiqueue_enabled":   boolSpec(false),
+	"hw:vif_multiqueue_enabled":   boolSpec(true, false),
 	"hw:virtio_packed_ring":       boolSpec(false),
 	"hw:viommu_model":             enumSpec(enum{"intel", "smmuv3", "virtio", "auto"}),
 	"hw:maxphysaddr_mode":         enumSpec(enum{"emulate", "passthrough"}),
 	"hw:maxphysaddr_bits":         intSpec(0, never),
-	"hw:input_bus":                enumSpec(enum{"usb", "virtio"}),
-	"hw:watchdog_action":          enumSpec(enum{"none", "pause", "poweroff", "reset", "disabled"}, "disabled"),
+	"hw:input_bus":                enumSpec(inputBuses, inputBuses...),
+	"hw:watchdog_action":          enumSpec(watchdogActions, watchdogActions...),
 	"hw_rng:allowed":              boolSpec(true),
 	"hw_rng:rate_bytes":           intSpec(0, isZero),
 	"hw_rng:rate_period":          intSpec(0, always), // of no meaning without the one before

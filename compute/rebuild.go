@@ -76,6 +76,9 @@ func (s Server) RebuiltAs(op OperationID, in RebuildArguments, host DiskFormat) 
 	if err := CheckFirmware(s.Flavor, in.Image); err != nil {
 		return Server{}, err
 	}
+	if err := CheckHardware(s.Flavor, in.Image); err != nil {
+		return Server{}, err
+	}
 	enc, err := EncryptionOf(s.Flavor, in.Image)
 	if err != nil {
 		return Server{}, err
@@ -125,6 +128,7 @@ func replaced(d, root Disk, op OperationID) Disk {
 		out.SizeMB, out.Image, out.BackingSecret = root.SizeMB, root.Image, root.BackingSecret
 	}
 	out.ID = DiskID{op.Derive("disk/" + diskLabel(d))}
+	out.Bus, out.DeviceName = root.Bus, DeviceName(root.Bus, d.letter())
 	out.File = ""
 	out.File = out.Name() + "." + out.ID.String()[:8]
 	out.Encrypted, out.Format = root.Encrypted, root.Format

@@ -1,6 +1,9 @@
 package compute
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // OpRescue is the kind of a rescue.
 const OpRescue OperationKind = "rescue"
@@ -43,8 +46,9 @@ func PlanRescue(op OperationID, in RescueArguments) (Disk, error) {
 		return Disk{}, err
 	}
 	id := DiskID{op.Derive("disk/" + string(RescueDisk))}
+	bus := rescueBus(img)
 	d := Disk{
-		ID: id, Role: RescueDisk, File: rescueFile + "." + id.String()[:8], DeviceName: devicePrefix + "a", Bus: "virtio",
+		ID: id, Role: RescueDisk, File: rescueFile + "." + id.String()[:8], DeviceName: DeviceName(bus, 0), Bus: bus,
 		SizeMB: (bytes + bytesPerMB - 1) / bytesPerMB, Image: &img.ID, Source: &img,
 	}
 	if d.SizeMB == 0 {
@@ -103,10 +107,8 @@ func (s Server) RunningState() VMState {
 	return VMActive
 }
 
-const devicePrefix = "/dev/vd"
-
 // Attached gives the server's disks as its machine has them. A rescue disk is the
-// first one and what the machine boots from; each of the others has the next
+// first one and what the machine boots from; each of the others of its bus has the next
 // device name meanwhile, and nothing boots from it.
 func (s Server) Attached() []Disk {
 	rescue, rescued := s.RescueDisk()
@@ -114,9 +116,11 @@ func (s Server) Attached() []Disk {
 		return s.Disks
 	}
 	out := []Disk{rescue}
+	names := strings.TrimSuffix(rescue.DeviceName, "a")
 	for _, d := range s.Unrescued().Disks {
-		last := len(d.DeviceName) - 1
-		d.DeviceName = d.DeviceName[:last] + string(d.DeviceName[last]+1)
+		if strings.HasPrefix(d.DeviceName, names) {
+			d.DeviceName = names + string(rune('a'+d.letter()+1))
+		}
 		d.BootIndex = -1
 		out = append(out, d)
 	}

@@ -63,6 +63,9 @@ func (s Server) CheckResize(to Flavor) error {
 	if wants.Enabled && before != after && (before == SecurityDeployment || after == SecurityDeployment) {
 		return Errorf(Conflict, "Flavor %s and flavor %s differ in who owns the keys of disks (%s and %s).", from.Name, to.Name, before, after)
 	}
+	if err := CheckHardware(to, img); err != nil {
+		return err
+	}
 	return s.checkSameFirmware(to)
 }
 
@@ -182,11 +185,11 @@ func resizedRoot(d, planned Disk) (int64, error) {
 // appendDisk adds a disk to those of a server, encrypted as they are, with the next device
 // name that is free.
 func appendDisk(disks []Disk, d Disk) []Disk {
-	last := devicePrefix + "a"
+	last := 0
 	for _, other := range disks {
-		last = max(last, other.DeviceName)
+		last = max(last, other.letter())
 	}
-	d.DeviceName = last[:len(last)-1] + string(last[len(last)-1]+1)
+	d.Bus, d.DeviceName = disks[0].Bus, DeviceName(disks[0].Bus, last+1)
 	d.Encrypted, d.Format = disks[0].Encrypted, disks[0].Format
 	return append(disks, d)
 }

@@ -31,7 +31,7 @@ type Request struct {
 
 // RequestOf gives what a server needs of a host.
 func RequestOf(s Server) Request {
-	required := slices.Concat(s.Traits, s.formatTraits(), s.firmwareTraits())
+	required := slices.Concat(s.Traits, s.formatTraits(), s.firmwareTraits(), s.hardwareTraits())
 	slices.Sort(required)
 	request := Request{
 		Resources: s.Resources(), Disks: s.Disks, Traits: Traits{Required: slices.Compact(required), Forbidden: s.Forbidden},

@@ -217,6 +217,9 @@ type Image struct {
 	Protected       bool              `json:"protected"`
 	Tags            []string          `json:"tags,omitempty"`
 	Properties      map[string]string `json:"properties,omitempty"`
-	CreatedAt       time.Time         `json:"created_at"`
-	UpdatedAt       time.Time         `json:"updated_at"`
+	// Devices says that the server has the devices that the image and its flavor ask for (Hardware). One that an earlier release made has not,
+	// nor has one that was imported.
+	Devices   bool      `json:"devices,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }

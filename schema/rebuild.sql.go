@@ -79,14 +79,16 @@ func (q *Queries) RebuildServer(ctx context.Context, arg RebuildServerParams) (i
 }
 
 const replaceServerDisk = `-- name: ReplaceServerDisk :exec
-UPDATE server_disks SET id = $1, file = $2, size_mb = $3, image_id = $4,
-    encrypted = $5, encryption_secret_uuid = $6, backing_encryption_secret_uuid = $7,
-    encryption_format = $8, encryption_options = $9
-WHERE server_id = $10 AND role = $11 AND index = $12
+UPDATE server_disks SET id = $1, device_name = $2, bus = $3, file = $4, size_mb = $5, image_id = $6,
+    encrypted = $7, encryption_secret_uuid = $8, backing_encryption_secret_uuid = $9,
+    encryption_format = $10, encryption_options = $11
+WHERE server_id = $12 AND role = $13 AND index = $14
 `
 
 type ReplaceServerDiskParams struct {
 	ID                compute.DiskID
+	DeviceName        string
+	Bus               string
 	File              string
 	SizeMB            int64
 	ImageID           *compute.ImageID
@@ -100,11 +102,12 @@ type ReplaceServerDiskParams struct {
 	Index             int32
 }
 
-// A disk in the place of the one that had its role and index. Where it is shown to
-// the guest, and its tag, stay.
+// A disk in the place of the one that had its role and index. Its tag stays.
 func (q *Queries) ReplaceServerDisk(ctx context.Context, arg ReplaceServerDiskParams) error {
 	_, err := q.db.Exec(ctx, replaceServerDisk,
 		arg.ID,
+		arg.DeviceName,
+		arg.Bus,
 		arg.File,
 		arg.SizeMB,
 		arg.ImageID,

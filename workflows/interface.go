@@ -90,7 +90,7 @@ func (i *interfaceAttach) with(n compute.Network) []compute.Network {
 // plug is the step that gives the domain the interface. That it has it is on the ledger for that time: an undo takes it
 // from the guest, and where its host does not answer, the port waits until the janitor has done so.
 func (i *interfaceAttach) plug() step {
-	in := domain.InterfaceInput{Server: i.Server, Network: i.network}
+	in := domain.InterfaceInput{Server: i.Server, Network: i.network, NIC: i.server.Hardware().NIC}
 	return step{
 		event: "attach_interface", host: &i.host,
 		borrows: []compute.Thing{i.onHost(compute.ThingPluggedPort, i.host, compute.PortUse(*i.network.Port.ID, i.Server))},
@@ -142,7 +142,7 @@ func (i *interfaceDetach) run(ctx workflow.Context) error {
 
 // unplug is the step that takes the interface from the domain.
 func (i *interfaceDetach) unplug(n compute.Network) step {
-	in := domain.InterfaceInput{Server: i.Server, Network: n}
+	in := domain.InterfaceInput{Server: i.Server, Network: n, NIC: i.server.Hardware().NIC}
 	return step{
 		event: "detach_interface", host: &i.host,
 		do:   func(ctx workflow.Context) error { return domain.Unplug.On(i.host).Do(ctx, in) },

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"path/filepath"
+	"strings"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -23,20 +24,25 @@ func addConfigDrive(devices *libvirtxml.DomainDeviceList, s compute.Server, h Sh
 		Device:   "cdrom",
 		Driver:   &libvirtxml.DomainDiskDriver{Name: "qemu", Type: "raw", Cache: h.Cache},
 		Source:   &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: filepath.Join(h.Dir, compute.ConfigDriveFile)}},
-		Target:   &libvirtxml.DomainDiskTarget{Dev: "sda", Bus: bus},
+		Target:   &libvirtxml.DomainDiskTarget{Dev: freeSD(devices), Bus: bus},
 		ReadOnly: &libvirtxml.DomainDiskReadOnly{},
 	}
 	if key := s.ConfigDriveSecret(); key != nil {
 		dev.Source.Encryption = luks(*key)
 	}
 	devices.Disks = append(devices.Disks, dev)
-	if bus == "scsi" {
-		index := uint(0)
-		devices.Controllers = append(devices.Controllers, libvirtxml.DomainController{
-			Type: "scsi", Index: &index, Model: "virtio-scsi", Address: onFirstBus(scsiSlot),
-		})
-	}
 	return nil
+}
+
+// freeSD is the device name behind those of the disks on SCSI and SATA.
+func freeSD(devices *libvirtxml.DomainDeviceList) string {
+	next := byte('a')
+	for _, d := range devices.Disks {
+		if letter, ok := strings.CutPrefix(d.Target.Dev, "sd"); ok && len(letter) == 1 {
+			next = max(next, letter[0]+1)
+		}
+	}
+	return "sd" + string(next)
 }
 
 // onFirstBus is a place on the machine's first PCI bus.

@@ -32,13 +32,13 @@ func TestDescribe(t *testing.T) {
 	require.Subset(t, got.Traits, compute.MachineTraits([]string{"pc-q35-7.2", "pc-i440fx-7.2"}))
 	require.Equal(t, []string{
 		compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitUEFI, compute.TraitTPM12, compute.TraitTPM20,
-		compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS, compute.TraitSecureBoot,
+		compute.TraitTPMCRB, compute.TraitTPMDeployment, compute.TraitTPMHost, compute.TraitTPMUser, compute.TraitTPMTIS, compute.TraitSecureBoot, compute.TraitHardware,
 	}, withoutMachines(got.Traits))
 	require.Empty(t, got.NoTPM)
 	h.FirmwareDir = t.TempDir() // where no firmware is described
 	off, err := h.Describe(t.Context(), false)
 	require.NoError(t, err)
-	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS}, withoutMachines(off.Traits), "TPM-01")
+	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitHardware}, withoutMachines(off.Traits), "TPM-01")
 	require.Equal(t, "host.swtpm_enabled is false", off.NoTPM)
 }
 

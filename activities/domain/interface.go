@@ -16,6 +16,7 @@ import (
 type InterfaceInput struct {
 	Server  compute.ServerID `json:"server"`
 	Network compute.Network  `json:"network"`
+	NIC     compute.NIC      `json:"nic,omitzero"` // what is plugged in
 }
 
 const (
@@ -67,7 +68,7 @@ func (a *Activities) Plug(ctx context.Context, in InterfaceInput) error {
 
 // plugged is an interface as a guest that runs gets it: as filtered as one that it was started with.
 func (a *Activities) plugged(in InterfaceInput) *libvirtxml.DomainInterface {
-	dev := interfaceXML(compute.Server{ID: in.Server}, 0, in.Network, Network{Bridge: in.Network.Port.Bridge}, a.Filter)
+	dev := interfaceXML(in.Server, in.NIC, 0, in.Network, Network{Bridge: in.Network.Port.Bridge}, a.Filter)
 	return &dev
 }
 

@@ -106,7 +106,8 @@ func goingOn(t *testing.T, tpm *compute.TPM, encrypted bool) *journey {
 	return goingTo(t, setup(t, tiny), tpm, encrypted)
 }
 
-func goingTo(t *testing.T, b *host, tpm *compute.TPM, encrypted bool) *journey {
+// goingTo is a journey to a host, of a server that is changed before it is made.
+func goingTo(t *testing.T, b *host, tpm *compute.TPM, encrypted bool, change ...func(*compute.Server)) *journey {
 	t.Helper()
 	a := setup(t, tiny)
 	a.SparePorts = 3 // the other host has none for the machines that it starts
@@ -115,6 +116,9 @@ func goingTo(t *testing.T, b *host, tpm *compute.TPM, encrypted bool) *journey {
 	a.Hosts = p.b
 
 	p.s = a.server(t, encrypted, tpm)
+	for _, do := range change {
+		do(&p.s)
+	}
 	b.keys.values = a.keys.values
 	require.NoError(t, b.disks.CacheImage(t.Context(), disk.CacheImageInput{Image: a.image}))
 	a.disksOf(t, p.s)

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"libvirt.org/go/libvirtxml"
+
+	"strongroom/compute"
 )
 
 // adoptPlaces gives the devices of a machine the places on its PCI buses that the same devices have in another's
@@ -25,6 +27,15 @@ func adoptPlaces(is, was *libvirtxml.DomainDeviceList) {
 		})
 		if at >= 0 {
 			is.Interfaces[i].Address = placeOf(was.Interfaces[at].Address)
+			adoptCard(&is.Interfaces[i], was.Interfaces[at])
+		}
+	}
+	for i, c := range is.Controllers { // libvirt finds some of them a place
+		at := slices.IndexFunc(was.Controllers, func(w libvirtxml.DomainController) bool {
+			return !isPCI(w) && w.Type == c.Type && w.Index != nil && c.Index != nil && *w.Index == *c.Index
+		})
+		if at >= 0 && !isPCI(c) && c.Address == nil {
+			is.Controllers[i].Address = placeOf(was.Controllers[at].Address)
 		}
 	}
 	for i := range is.Disks {
@@ -44,6 +55,18 @@ func adoptPlaces(is, was *libvirtxml.DomainDeviceList) {
 	adoptScreen(is, was)
 	if is.MemBalloon != nil && was.MemBalloon != nil {
 		is.MemBalloon.Address = placeOf(was.MemBalloon.Address)
+	}
+}
+
+// adoptCard gives an interface the model and the queues that the guest knows: one that a worker of an earlier release plugged in may have others
+// than the server's image asks for.
+func adoptCard(is *libvirtxml.DomainInterface, was libvirtxml.DomainInterface) {
+	if was.Model != nil && compute.IsNIC(was.Model.Type) {
+		is.Model.Type = was.Model.Type
+	}
+	is.Driver = nil
+	if was.Driver != nil && was.Driver.Queues > 1 {
+		is.Driver = &libvirtxml.DomainInterfaceDriver{Queues: was.Driver.Queues}
 	}
 }
 

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"libvirt.org/go/libvirtxml"
@@ -30,12 +31,24 @@ func (a *Activities) makeScreenFolder(id compute.ServerID) error {
 	return a.makeQEMUFolder(a.screenFolder(id))
 }
 
-// addScreen gives a machine a screen, which is shown at a socket, "" for none.
-func addScreen(d *libvirtxml.DomainDeviceList, socket string) {
+// defaultVideoMB is the memory of a video card that nobody asks for.
+const defaultVideoMB = 16
+
+// addScreen gives a machine a video card, of the model that is wanted, and a screen, which is shown at a socket, "" for none.
+func addScreen(d *libvirtxml.DomainDeviceList, socket string, wants compute.Hardware) {
 	if socket == "" {
 		return
 	}
-	d.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga", VRam: 16 << 10, Heads: 1, Primary: "yes"}}}
+	model := libvirtxml.DomainVideoModel{Type: cmp.Or(wants.Video, "vga"), VRam: uint(wants.VideoMB) << 10}
+	switch model.Type {
+	case "none":
+	case "vga":
+		model.VRam = cmp.Or(model.VRam, defaultVideoMB<<10)
+		fallthrough
+	default:
+		model.Heads, model.Primary = 1, "yes"
+	}
+	d.Videos = []libvirtxml.DomainVideo{{Model: model}}
 	d.Graphics = []libvirtxml.DomainGraphic{{VNC: &libvirtxml.DomainGraphicVNC{
 		Listeners: []libvirtxml.DomainGraphicListener{{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: socket}}},
 	}}}
@@ -49,7 +62,7 @@ func adoptScreen(is, was *libvirtxml.DomainDeviceList) {
 		return
 	}
 	if len(is.Videos) == 0 {
-		addScreen(is, "none")
+		addScreen(is, "none", compute.Hardware{Video: compute.VideoOf(was.Videos[0].Model.Type), VideoMB: int(was.Videos[0].Model.VRam >> 10)})
 		is.Graphics = nil
 	}
 	is.Videos[0].Address = placeOf(was.Videos[0].Address)

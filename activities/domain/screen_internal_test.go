@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"libvirt.org/go/libvirtxml"
+
+	"strongroom/compute"
 )
 
 // A guest keeps the video card that it has, or has none, where it comes from: QEMU takes it no other way. What shows it is this
@@ -18,10 +20,10 @@ func TestAScreenMovesWithItsGuest(t *testing.T) {
 	} {
 		var is, was libvirtxml.DomainDeviceList
 		if c.hasHere {
-			addScreen(&is, "/run/here")
+			addScreen(&is, "/run/here", compute.Hardware{})
 		}
 		if c.hadThere {
-			addScreen(&was, "/run/there")
+			addScreen(&was, "/run/there", compute.Hardware{})
 			was.Videos[0].Address = at
 		}
 		adoptPlaces(&is, &was)

@@ -76,6 +76,8 @@ func XML(s compute.Server, h Shape) (string, error) {
 	if h.VirtType == "kvm" {
 		d.Clock.Timer = []libvirtxml.DomainTimer{{Name: "pit", TickPolicy: "delay"}, {Name: "rtc", TickPolicy: "catchup"}, {Name: "hpet", Present: "no"}}
 	}
+	wants := s.Hardware()
+	addHardware(&d, wants)
 	for _, v := range s.Attached() {
 		dev, err := diskXML(s, v, h)
 		if err != nil {
@@ -88,8 +90,9 @@ func XML(s compute.Server, h Shape) (string, error) {
 			return "", err
 		}
 	}
+	addDiskControllers(d.Devices)
 	for i, n := range s.Networks {
-		d.Devices.Interfaces = append(d.Devices.Interfaces, interfaceXML(s, i, n, h.Interfaces[i], h.Filter))
+		d.Devices.Interfaces = append(d.Devices.Interfaces, interfaceXML(s.ID, wants.NIC, i, n, h.Interfaces[i], h.Filter))
 	}
 	if s.TPM != nil {
 		dev, err := tpmXML(s)
@@ -102,7 +105,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 		return "", err
 	}
 	d.Devices.Serials, d.Devices.Consoles = serialXML(h)
-	addScreen(d.Devices, h.Screen)
+	addScreen(d.Devices, h.Screen, wants)
 	addPorts(d.Devices, h.SparePorts)
 	return d.Marshal()
 }
@@ -260,17 +263,17 @@ func serialXML(h Shape) ([]libvirtxml.DomainSerial, []libvirtxml.DomainConsole) 
 		[]libvirtxml.DomainConsole{{Source: source, Log: log, Target: &libvirtxml.DomainConsoleTarget{Type: "serial", Port: &port}}}
 }
 
-func interfaceXML(s compute.Server, index int, n compute.Network, plug Network, filter string) libvirtxml.DomainInterface {
+func interfaceXML(server compute.ServerID, card compute.NIC, index int, n compute.Network, plug Network, filter string) libvirtxml.DomainInterface {
 	dev := libvirtxml.DomainInterface{
 		MAC:    &libvirtxml.DomainInterfaceMAC{Address: n.MAC},
-		Model:  &libvirtxml.DomainInterfaceModel{Type: "virtio"},
 		Source: &libvirtxml.DomainInterfaceSource{Network: &libvirtxml.DomainInterfaceSourceNetwork{Network: plug.Name}},
 	}
+	dev.Model, dev.Driver = cardXML(card)
 	if plug.Bridge != "" {
 		dev.Source = &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: plug.Bridge}}
 	}
 	if n.MAC == "" { // the same at every start
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%s", s.ID, index, n.UUID))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%s", server, index, n.UUID))
 		dev.MAC.Address = fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[0], sum[1], sum[2])
 	}
 	if n.Port != nil {

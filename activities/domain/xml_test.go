@@ -137,10 +137,31 @@ func TestXMLGolden(t *testing.T) {
 	secure.UEFI = &domain.UEFI{Build: firmware.Build{Code: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", Secure: true}, NVRAM: filepath.Join(host.Dir, "nvram")}
 	older := host
 	older.Machine = compute.MachinePC
+	windows, many := plainServer(), kvm
+	windows.Flavor.VCPUs, windows.ConfigDrive = 4, true
+	windows.Image.Devices, windows.Image.Properties = true, map[string]string{
+		"os_type": "windows", "hw_cpu_max_sockets": "1", "hw_vif_multiqueue_enabled": "true", "hw_watchdog_action": "reset", "hw_qemu_guest_agent": "yes",
+		"hw_pointer_model": "usbtablet", "hw_video_ram": "32",
+	}
+	windows.Networks = networked.Networks
+	many.Interfaces, many.Screen = plugged.Interfaces, shown.Screen
+	onSCSI, onSATA := encryptedServer(), plainServer()
+	onSCSI.ConfigDrive, onSATA.ConfigDrive = true, true
+	onSATA.Image.Devices, onSATA.Image.Properties = true, map[string]string{"hw_cdrom_bus": "sata", "hw_vif_model": "e1000", "hw_video_model": "none", "hw_input_bus": "virtio"}
+	onSATA.Networks = cleaned.Networks
+	for i := range onSCSI.Disks {
+		onSCSI.Disks[i].Bus, onSCSI.Disks[i].DeviceName = compute.BusSCSI, compute.DeviceName(compute.BusSCSI, i)
+	}
+	onSATA.Disks[0].Bus, onSATA.Disks[0].DeviceName = compute.BusSATA, "/dev/sda"
+	sata := onBridge
+	sata.Screen = shown.Screen
 	for name, c := range map[string]struct {
 		server compute.Server
 		host   domain.Shape
 	}{
+		"devices-windows":   {windows, many}, // K6
+		"devices-scsi":      {onSCSI, host},  // K6
+		"devices-sata":      {onSATA, sata},  // K6
 		"pc-bios-tpm":       {withTPM(encryptedServer(), compute.TPM20, compute.TPMTIS), older},
 		"uefi":              {plainServer(), plainUEFI},
 		"uefi-secure-boot":  {withTPM(plainServer(), compute.TPM20, compute.TPMCRB), secure},

@@ -110,7 +110,7 @@ func replaceDisk(ctx context.Context, q *schema.Queries, server compute.ServerID
 		return err
 	}
 	return q.ReplaceServerDisk(ctx, schema.ReplaceServerDiskParams{
-		ServerID: server, Role: d.Role, Index: int32(d.Index), ID: d.ID, File: d.File, SizeMB: d.SizeMB, ImageID: d.Image,
+		ServerID: server, Role: d.Role, Index: int32(d.Index), ID: d.ID, DeviceName: d.DeviceName, Bus: d.Bus, File: d.File, SizeMB: d.SizeMB, ImageID: d.Image,
 		Encrypted: d.Encrypted, Secret: d.Secret, BackingSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: options,
 	})
 }

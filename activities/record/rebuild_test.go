@@ -26,7 +26,10 @@ func TestRebuild(t *testing.T) {
 	require.NoError(t, err)
 
 	name, data := "anew", "ssh-ed25519 x"
-	image := compute.Image{ID: compute.ImageID{UUID: uuid.New()}, Name: "i", Properties: map[string]string{"hw_ephemeral_encryption": "true", "trait:CUSTOM_A": "forbidden"}}
+	image := compute.Image{
+		ID: compute.ImageID{UUID: uuid.New()}, Name: "i", Devices: true,
+		Properties: map[string]string{"hw_ephemeral_encryption": "true", "trait:CUSTOM_A": "forbidden", "hw_disk_bus": "scsi", "hw_vif_model": "e1000"},
+	}
 	in := b.supersede(first, compute.OpRebuild, compute.RebuildRequest{
 		RebuildArguments: compute.RebuildArguments{Image: image, PreserveEphemeral: true},
 		Change: compute.ServerChange{
@@ -67,6 +70,7 @@ func TestRebuild(t *testing.T) {
 	now, err := schema.LoadServer(b.ctx, b.q, in.Server)
 	require.NoError(t, err)
 	require.Equal(t, will.Disks, now.Disks)
+	require.Equal(t, []string{"/dev/sda", "scsi", "e1000"}, []string{now.Disks[0].DeviceName, now.Disks[0].Bus, now.Hardware().NIC.Model}, "K6")
 	require.Equal(t, will.TPM, now.TPM)
 	require.False(t, now.Unbooted() || now.HasNewTPM(), "the new machine has run")
 	require.Contains(t, b.Dump("server_disks"), "boot", "the tag stays")

@@ -9,7 +9,7 @@ import (
 
 // modules of the guest: what the cloud kernel does not have built in of disks,
 // network, console, power button, CD-ROM and UEFI.
-var modules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "evdev", "button", "virtio_scsi", "sr_mod", "isofs", "virtiofs", "efivarfs"}
+var modules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "evdev", "button", "virtio_scsi", "sd_mod", "sr_mod", "isofs", "virtiofs", "efivarfs"}
 
 // initrd packs /init and the kernel modules as /mods/NN-name.ko.
 func initrd(init string, k Kernel) ([]byte, error) {

@@ -15,19 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	rootDir  = "/root"
-	rootDisk = "vda"
-)
+const rootDir = "/root"
+
+// rootDisk is the name of the first disk: on virtio, or on SCSI.
+var rootDisk = "vda"
+
+// awaitRootDisk waits a moment for the first disk, which its bus may bring late.
+func awaitRootDisk() {
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+		for _, name := range []string{"vda", "sda"} {
+			if _, err := os.Stat("/sys/block/" + name); err == nil {
+				rootDisk = name
+				return
+			}
+		}
+	}
+}
 
 // reportDisks tells name and size of every block device: "block" in sectors on
 // one line, and a line for each with what it seems to hold.
 func reportDisks(c *console) {
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
-		if _, err := os.Stat("/sys/block/" + rootDisk); err == nil {
-			break
-		}
-	}
+	awaitRootDisk()
 	sizes, err := filepath.Glob("/sys/block/*/size")
 	if err != nil {
 		c.say("block err=%v", err)
@@ -40,7 +48,7 @@ func reportDisks(c *console) {
 		b, _ := os.ReadFile(file)
 		sectors, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 		names = append(names, fmt.Sprintf("%s:%d", name, sectors))
-		if strings.HasPrefix(name, "vd") {
+		if strings.HasPrefix(name, rootDisk[:2]) {
 			lines = append(lines, fmt.Sprintf("disk name=%s mib=%d content=%s", name, sectors/2048, content("/dev/"+name)))
 		}
 	}
