@@ -17,15 +17,20 @@ import (
 
 const rootDir = "/root"
 
-// rootDisk is the name of the first disk: on virtio, or on SCSI.
+// rootDisk is the name of the first disk.
 var rootDisk = "vda"
 
-// awaitRootDisk waits a moment for the first disk, which its bus may bring late.
+// awaitRootDisk waits a moment for the first disk, which its bus may bring late: that of virtio, or the first one on SCSI, which the kernel may call
+// sdb as well as sda.
 func awaitRootDisk() {
 	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
-		for _, name := range []string{"vda", "sda"} {
-			if _, err := os.Stat("/sys/block/" + name); err == nil {
-				rootDisk = name
+		if _, err := os.Stat("/sys/block/vda"); err == nil {
+			return
+		}
+		onSCSI, _ := filepath.Glob("/sys/block/sd*/device")
+		for _, device := range onSCSI {
+			if place, err := os.Readlink(device); err == nil && strings.HasSuffix(place, ":0:0:0") {
+				rootDisk = filepath.Base(filepath.Dir(device))
 				return
 			}
 		}
