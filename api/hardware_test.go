@@ -16,7 +16,9 @@ import (
 func TestK6ServersHaveTheDevicesOfTheirImages(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
-	asks := func(properties map[string]string) map[string]any { return map[string]any{"imageRef": c.imageOf(properties)} }
+	asks := func(properties map[string]string) map[string]any {
+		return map[string]any{"imageRef": c.imageOf(properties)}
+	}
 	disks := func(id string) string {
 		return c.text(`SELECT string_agg(device_name || ' ' || bus, ', ' ORDER BY device_name) FROM server_disks WHERE server_id = $1`, id)
 	}
