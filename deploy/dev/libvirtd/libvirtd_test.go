@@ -118,6 +118,17 @@ func TestLastingReplacesAnAbandonedOne(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(cfg.Dir, "run", "namespace.pid"), "no guests: nothing stays")
 }
 
+// So it is where pid 1 collects nothing, as in many a container: this test is pid 1 there.
+func TestLastingReplacesAnAbandonedOneInAContainer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	inside := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", os.Args[0], "-test.run=^TestLastingReplacesAnAbandonedOne$", "-test.v")
+	out, err := inside.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestLastingReplacesAnAbandonedOne ")
+}
+
 // What runs beside a libvirtd sees its files, host name and network; the end of the machine
 // leaves its disks and nothing of /run.
 func TestMachineOfALibvirtd(t *testing.T) {

@@ -145,10 +145,11 @@ func (n *namespace) members() []int {
 	return pids
 }
 
-// replace ends a libvirtd that an earlier process left in the folder.
+// replace ends a libvirtd that an earlier process left in the folder. Its nsenter ends with it, and collects it: without, it would be left to the pid 1
+// outside, which in a container may collect nothing, and the namespace could not end.
 func replace(ctx context.Context, cfg Config) error {
 	for _, pid := range processes() {
-		if !hasArgument(pid, pidFile(cfg.Dir)) || !hasArgument(pid, cfg.Binary) {
+		if !hasArgument(pid, pidFile(cfg.Dir)) || !isProgram(pid, cfg.Binary) {
 			continue
 		}
 		sig, deadline := syscall.SIGTERM, time.Now().Add(stopPatience)
@@ -193,6 +194,13 @@ func exists(pid int) bool {
 func hasArgument(pid int, arg string) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && strings.Contains("\x00"+string(b), "\x00"+arg+"\x00")
+}
+
+// isProgram reports whether a process was started by this name.
+func isProgram(pid int, name string) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	first, _, _ := bytes.Cut(b, []byte{0})
+	return err == nil && string(first) == name
 }
 
 func holderMark(dir string) string { return filepath.Join(dir, "run", "namespace-ready") }
