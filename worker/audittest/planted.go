@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"strongroom/compute"
+	"strongroom/schema/schematest"
 )
 
 // planting makes a difference of a thing.
@@ -70,7 +71,7 @@ func (inv *Inventory) plant(nth int, things []compute.Thing) {
 		inv.note(thing)
 	}
 	t := p.make(inv, chosen, nth/2/len(kinds))
-	found := compute.LedgerEntry{Thing: t}.Finding(p.what)
+	found := compute.LedgerEntry{Thing: t, Project: schematest.Owner.ProjectID}.Finding(p.what)
 	if p.what == compute.Unowned {
 		found.Owner = ""
 	}
