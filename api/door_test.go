@@ -88,7 +88,11 @@ func TestPaths(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.do(t, member, "GET", "/"+project+"/extensions", "").ok(200)
-	b.do(t, member, "GET", "/extensions/", "").ok(200)
+	for _, path := range []string{"/extensions/", "/images/", "/servers//", "/" + project + "/images/", "/os-simple-tenant-usage/?start=2026-11-01T00:00:00", "/limits/"} {
+		for _, method := range []string{"GET", "DELETE"} { // K33: an empty name is not the list
+			b.do(t, member, method, path, "").fails(404, "itemNotFound", "The resource could not be found.")
+		}
+	}
 	b.do(t, member, "GET", "/"+elsewhere+"/extensions", "").fails(400, "badRequest",
 		"Malformed request URL: URL's project_id '"+elsewhere+"' doesn't match Context's project_id '"+project+"'")
 	b.do(t, member, "GET", "/nothing", "").fails(404, "itemNotFound", "The resource could not be found.")

@@ -36,6 +36,8 @@ type state struct {
 	legacy  bool
 	token   *gopherpolicy.Token
 	failure error // what was answered with a fault, for the log
+
+	namesNothing bool // its path ended in a slash: no resource has an empty name (K33)
 }
 
 const stateKey = "strongroom"
@@ -56,7 +58,7 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		if !s.legacy {
 			s.spoken.Write(h)
 		}
-		urlpath.TrimSlash(c.Request().URL)
+		s.namesNothing = urlpath.TrimSlash(c.Request().URL)
 		defer func() {
 			if p := recover(); p != nil {
 				a.config.Logger.Error("panic", "request_id", s.id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
@@ -86,6 +88,9 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		token, err := a.validator.Token(c.Request())
 		if err != nil {
 			return err
+		}
+		if stateOf(c).namesNothing {
+			return fault.NotFound("The resource could not be found.")
 		}
 		stateOf(c).token = token
 		in, text := c.Request(), c.Request().Header.Get(auth.Header)

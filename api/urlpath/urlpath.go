@@ -29,13 +29,15 @@ func GoesOn(values []string) bool {
 	return len(values) > 0 && strings.Contains(values[len(values)-1], "/")
 }
 
-// TrimSlash takes slashes off the end of a path that is longer than one.
-func TrimSlash(u *url.URL) {
-	written := strings.TrimRight(u.EscapedPath(), "/")
+// TrimSlash removes slashes at the end of a path that is more than one slash, and reports whether there were any.
+func TrimSlash(u *url.URL) (trimmed bool) {
+	before := u.EscapedPath()
+	written := strings.TrimRight(before, "/")
 	if written == "" {
 		written = "/"
 	}
 	if path, err := url.PathUnescape(written); err == nil {
 		u.Path, u.RawPath = path, written
 	}
+	return written != before
 }

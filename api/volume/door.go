@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -28,6 +29,8 @@ type state struct {
 	refused  error                // why the version could not be negotiated; told after the token was checked
 	token    *gopherpolicy.Token
 	failure  error // what was answered with a fault, for the log
+
+	namesNothing bool // its path ended in a slash: no resource has an empty name (K33)
 }
 
 const stateKey = "strongroom"
@@ -64,7 +67,7 @@ func (a *API) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Set(stateKey, s)
 		s.negotiate(c.Request().Header)
 		s.writeHeaders(c.Response().Header())
-		urlpath.TrimSlash(c.Request().URL)
+		s.namesNothing = urlpath.TrimSlash(c.Request().URL)
 		defer func() {
 			if p := recover(); p != nil {
 				a.config.Logger.Error("panic", "request_id", s.id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
@@ -89,6 +92,10 @@ func (a *API) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		token, err := a.config.Validator.Token(c.Request())
 		if err != nil {
 			return err
+		}
+		discovers := c.Request().Method == http.MethodGet && strings.HasSuffix(c.Path(), projectRoot)
+		if stateOf(c).namesNothing && !discovers {
+			return fault.NotFound("The resource could not be found.")
 		}
 		stateOf(c).token = token
 		return next(c)

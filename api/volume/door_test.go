@@ -39,13 +39,13 @@ func TestDoor(t *testing.T) {
 	require.Contains(t, prefixed.raw(nobody, "GET", "/volume", "").body, `"href":"https://volumes.example/volume/v3/"`)
 
 	b.create("one", "")
-	for _, path := range []string{"/v3/types", "/v3/types/", own + "/types", own + "/types/", "/volume/v3/types", "/volume" + own + "/types"} {
+	for _, path := range []string{"/v3/types", own + "/types", "/volume/v3/types", "/volume" + own + "/types"} {
 		require.Equal(t, []string{"one"}, b.raw(member, "GET", path, "").names(), path)
 	}
 	require.Equal(t, "http://cloud.example:8774/v3/types?limit=1&marker="+b.do(member, "GET", "/types", "").get("one"), links(b.raw(member, "GET", "/v3/types?limit=1", ""))[0])
 	require.Equal(t, "http://cloud.example:8774/volume"+own+"/types?limit=1&marker="+b.do(member, "GET", "/types", "").get("one"), links(b.raw(member, "GET", "/volume"+own+"/types?limit=1", ""))[0])
 	b.raw(member, "GET", "/v3/"+b.cloud.project(t, stranger)+"/types", "").fails(400, "badRequest", "Malformed request url")
-	for _, path := range []string{"/v3/volumes", own + "/volumes", own + "/nothing/at/all", "/v3/" + b.cloud.project(t, stranger)} {
+	for _, path := range []string{"/v3/types/", own + "/types/", "/v3/volumes", own + "/volumes", own + "/nothing/at/all", "/v3/" + b.cloud.project(t, stranger)} {
 		b.raw(member, "GET", path, "").fails(404, "itemNotFound", "The resource could not be found.")
 	}
 	b.do(member, "PATCH", "/types", "").fails(405, "badMethod", "The method specified is not allowed for this resource.")
@@ -78,6 +78,17 @@ func TestDoor(t *testing.T) {
 		fails(400, "badRequest", "API Version String 3.01 is of invalid format. Must be of format MajorNum.MinorNum.")
 	require.Contains(t, b.log.String(), `"version":"3.52"`)
 	require.NotContains(t, b.log.String(), b.cloud.callers[member].Token())
+}
+
+// K33: an empty name names nothing.
+func TestK33AnEmptyName(t *testing.T) {
+	t.Parallel()
+	b := setup(t, onDevcloud(t, ""))
+	b.do(member, "GET", "/types", "").ok(200)
+	for _, method := range []string{"POST", "DELETE", "PATCH"} {
+		b.do(member, method, "/types/", "").fails(404, "itemNotFound", "The resource could not be found.")
+	}
+	b.raw(nobody, "GET", "/v3/types/", "").ok(401)
 }
 
 // TestFailure: a database that is away is told of without a word about it.

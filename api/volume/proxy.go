@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"strongroom/api/auth"
 	"strongroom/api/fault"
 	"strongroom/api/origin"
@@ -109,11 +111,23 @@ func below(written string) string {
 // discovers reports whether a path is that of the list of versions, which lies above Root.
 func discovers(written string) bool { return written == Service }
 
+// isRoot reports whether a path is that of an endpoint: the API's, or a project's own.
+func isRoot(written string) bool {
+	rest := strings.TrimPrefix(below(written), "/")
+	_, err := uuid.Parse(rest)
+	return rest == "" || discovers(written) || err == nil
+}
+
 // ServeHTTP answers a request.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start, out := p.config.Now(), &passed{ResponseWriter: w}
-	urlpath.TrimSlash(r.URL)
-	if err := p.pass(out, r); err != nil {
+	var err error
+	if urlpath.TrimSlash(r.URL) && !isRoot(urlpath.Written(r)) { // no resource has an empty name (K33)
+		err = fault.NotFound("The resource could not be found.")
+	} else {
+		err = p.pass(out, r)
+	}
+	if err != nil {
 		answerAlone(out, r)
 		_ = fault.From(err).Write(out) // a client that is gone is not told
 	}

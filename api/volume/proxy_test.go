@@ -47,7 +47,7 @@ func TestVT01TypesOfACinder(t *testing.T) {
 			got := b.do(caller, "GET", path, "").ok(200).body
 			require.NotContains(t, got, hidden, path)
 			require.Contains(t, got, seen, path)
-			require.NotContains(t, b.do(caller, "GET", path+"/", "").ok(200).body, hidden, "with a slash at the end")
+			b.do(caller, "GET", path+"/", "").ok(404) // K33
 		}
 	}
 	specs := "/types/" + id + "/extra_specs/"

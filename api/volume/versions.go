@@ -26,6 +26,9 @@ type versionLink struct {
 	Href string `json:"href"`
 }
 
+// projectRoot is the route of a project's own endpoint below the API's.
+const projectRoot = "/:project_id"
+
 // versions describes the API. prefix is what its links begin with.
 func versions(prefix string) map[string]any {
 	return map[string]any{"versions": []versionDocument{{

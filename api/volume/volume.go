@@ -57,7 +57,7 @@ func New(config Config) *API {
 	a.echo.GET(Service, a.discoverAll)
 	for _, root := range []string{Root, Service + Root} {
 		a.echo.GET(root, a.discover)
-		a.echo.GET(root+"/:project_id", a.discoverProject)
+		a.echo.GET(root+projectRoot, a.discoverProject)
 		for _, r := range a.routes() {
 			handler := a.dispatch(r)
 			a.echo.Add(r.method, root+r.path, handler)
