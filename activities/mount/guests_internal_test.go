@@ -4,34 +4,17 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
-)
 
-// within runs do in a network namespace.
-func within(t *testing.T, netns string, do func() error) error {
-	t.Helper()
-	ended := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine, and is nobody else's
-		space, err := os.Open("/run/netns/" + netns)
-		if err == nil {
-			err = unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
-			_ = space.Close()
-		}
-		if err == nil {
-			err = do()
-		}
-		ended <- err
-	}()
-	return <-ended
-}
+	"strongroom/compute"
+	"strongroom/deploy/dev/forward"
+)
 
 // S6: what a guest sends to the storage of a share is not forwarded by its host, before and after; the host itself, and who goes elsewhere, get through.
 func TestS6GuestsDoNotReachTheStorage(t *testing.T) {
@@ -60,12 +43,12 @@ func TestS6GuestsDoNotReachTheStorage(t *testing.T) {
 		run("ip -n " + netns + " route add default via " + subnet + "1")
 	}
 	run("ip -n " + storage + " addr add 10.77.2.3/24 dev out") // another's
-	require.NoError(t, within(t, host, func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }))
-	require.NoError(t, within(t, host, func() error {
+	require.NoError(t, forward.Within(host, func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }))
+	require.NoError(t, forward.Within(host, func() error {
 		return exec.Command("iptables", "-t", "nat", "-A", "POSTROUTING", "-s", "10.77.1.0/24", "-j", "MASQUERADE").Run()
 	}))
 	var from []string
-	require.NoError(t, within(t, storage, func() error {
+	require.NoError(t, forward.Within(storage, func() error {
 		listener, err := net.Listen("tcp4", "0.0.0.0:2049")
 		if err != nil {
 			return err
@@ -84,7 +67,7 @@ func TestS6GuestsDoNotReachTheStorage(t *testing.T) {
 		return nil
 	}))
 	reaches := func(netns, address string) (err error) {
-		return within(t, netns, func() error {
+		return forward.Within(netns, func() error {
 			conn, err := net.DialTimeout("tcp4", address+":2049", 2*time.Second)
 			if err != nil {
 				return err
@@ -99,15 +82,23 @@ func TestS6GuestsDoNotReachTheStorage(t *testing.T) {
 	require.NoError(t, reaches(guest, "10.77.2.2"))
 	require.Equal(t, []string{"10.77.2.1"}, from, "with the host's address")
 	for range 2 { // once and for all
-		require.NoError(t, within(t, host, func() error { return keepGuestsFrom(t.Context(), "10.77.2.2") }))
+		require.NoError(t, forward.Within(host, func() error { return keepGuestsFrom(t.Context(), "10.77.2.2") }))
 	}
 	require.Error(t, reaches(guest, "10.77.2.2"), "INVARIANT: a guest reaches the storage as its host")
 	require.NoError(t, reaches(guest, "10.77.2.3"))
 	require.NoError(t, reaches(host, "10.77.2.2"))
 	var rules []byte
-	require.NoError(t, within(t, host, func() (err error) {
+	require.NoError(t, forward.Within(host, func() (err error) {
 		rules, err = exec.Command("iptables", "-t", "mangle", "-S", "FORWARD").Output()
 		return err
 	}))
 	require.Equal(t, 1, strings.Count(string(rules), "10.77.2.2/32"), "%s", rules)
+
+	// Each mount looks for the rule before the kernel is asked, here for a place that there is not.
+	require.NoError(t, forward.Within(host, func() error { return exec.Command("iptables", "-t", "mangle", "-F", "FORWARD").Run() }))
+	require.NoError(t, reaches(guest, "10.77.2.2"))
+	require.Error(t, forward.Within(host, func() error {
+		return nfs{}.mount(t.Context(), compute.ShareID{UUID: uuid.New()}, filepath.Join(t.TempDir(), "nowhere"), Export{Path: "10.77.2.2:/secret"})
+	}))
+	require.Error(t, reaches(guest, "10.77.2.2"), "INVARIANT: a guest reaches the storage as its host")
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -191,16 +192,21 @@ func exists(pid int) bool {
 	return len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
 }
 
-func hasArgument(pid int, arg string) bool {
+// arguments are those of a process, its program's name first; none: there is no such process.
+func arguments(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return err == nil && strings.Contains("\x00"+string(b), "\x00"+arg+"\x00")
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
+
+func hasArgument(pid int, arg string) bool { return slices.Contains(arguments(pid), arg) }
 
 // isProgram reports whether a process was started by this name.
 func isProgram(pid int, name string) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	first, _, _ := bytes.Cut(b, []byte{0})
-	return err == nil && string(first) == name
+	args := arguments(pid)
+	return len(args) > 0 && args[0] == name
 }
 
 func holderMark(dir string) string { return filepath.Join(dir, "run", "namespace-ready") }
