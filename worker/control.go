@@ -122,7 +122,7 @@ func (c Control) registerControl(r sdk.Registry) {
 	records := &record.Activities{Pool: c.Pool, Legacy: c.Legacy, TPMBackupInterval: c.TPMBackupInterval, Notifications: c.Notifications}
 	records.Register(r)
 	(&ledger.Activities{Pool: c.Pool}).Register(r)
-	(&placement.Activities{Pool: c.Pool}).Register(r)
+	(&placement.Activities{Pool: c.Pool, Logger: c.Logger}).Register(r)
 	starter := durable.Starter{Client: c.Temporal}
 	(&drains.Activities{Pool: c.Pool, Launcher: &outbox.Launcher{Starter: starter, Logger: c.Logger}, Logger: c.Logger}).Register(r)
 	(&operation.Activities{

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -43,7 +44,10 @@ var (
 )
 
 // Activities are the local activities on claims.
-type Activities struct{ Pool *pgxpool.Pool }
+type Activities struct {
+	Pool   *pgxpool.Pool
+	Logger *slog.Logger // nil: nobody is told why no host takes a server
+}
 
 // Register registers the activities under their names.
 func (a *Activities) Register(r durable.Registry) {
@@ -173,9 +177,31 @@ func (a *Activities) candidates(ctx context.Context, in ClaimInput) (out []schem
 		for _, host := range fit {
 			out = append(out, byID[host.ID])
 		}
+		if len(out) == 0 {
+			a.tellWhy(ctx, in, all, want, now)
+		}
 		return nil
 	})
 	return out, refusal, err
+}
+
+// mostReasons bounds what the log says of a server that no host takes.
+const mostReasons = 20
+
+// tellWhy logs why no host takes a server, which its user is not told: names of hosts, and what is free there, are their operator's.
+func (a *Activities) tellWhy(ctx context.Context, in ClaimInput, hosts []compute.Host, want compute.Request, now time.Time) {
+	if a.Logger == nil {
+		return
+	}
+	why := make([]string, 0, mostReasons)
+	for _, h := range hosts[:min(len(hosts), mostReasons)] {
+		reason := h.Unfit(want, now)
+		if len(compute.Among([]compute.Host{h}, in.Not, in.Only)) == 0 {
+			reason = "not among those that the operation may take"
+		}
+		why = append(why, h.Name+": "+cmp.Or(reason, "has, or shares, files of the server"))
+	}
+	a.Logger.WarnContext(ctx, "no host takes a server", "server", in.Server, "operation", in.Operation, "hosts", len(hosts), "why", why)
 }
 
 // hostsThatSee are the hosts that the server does not go to since they see files of its own, which are another host's.

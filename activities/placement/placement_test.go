@@ -1,6 +1,8 @@
 package placement_test
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -381,4 +383,25 @@ func TestHostAgent(t *testing.T) {
 	require.Equal(t, compute.Agent{Host: host, Name: "a", URL: "https://10.0.0.21:8776"}, got)
 	_, err = b.HostAgent(b.Ctx, compute.HostID{UUID: [16]byte{1}})
 	require.Equal(t, compute.Conflict, compute.KindOf(err))
+}
+
+// Who looks for why no host takes a server finds it in the log, host by host.
+func TestNoHostIsToldInTheLog(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var log bytes.Buffer
+	b.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	b.Host("small", 1, 4096)
+	away, named := b.Host("away", 8, 8192), b.Host("named", 8, 8192)
+	b.Exec("UPDATE hosts SET last_seen = now() - interval '5 minutes' WHERE id = $1", away)
+	in := b.server(compute.OpCreate)
+	_, err := b.Claim(b.Ctx, placement.ClaimInput{OperationInput: in, Plan: plan(2), Not: []compute.HostID{named}})
+	require.True(t, compute.Is(err, compute.NoHost), "%v", err)
+	require.Equal(t, compute.NoValidHost, compute.Public(err), "its user is told of no host")
+	for _, text := range []string{string(in.Operation), "small: 2 VCPUs wanted, 1 free", "away: last seen 5m0s ago", "named: not among those that the operation may take"} {
+		require.Contains(t, log.String(), text)
+	}
+	_, err = b.Claim(b.Ctx, placement.ClaimInput{OperationInput: in, Plan: plan(2)})
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(log.String(), "no host takes a server"))
 }
