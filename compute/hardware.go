@@ -174,8 +174,12 @@ func busSaid(img Image, property string) string {
 }
 
 // CheckHardware refuses what flavor and image together cannot have. Invalid: more video memory than the flavor allows or the card can have,
-// or CPUs in an order of which there is none. Conflict: flavor and image disagree.
+// or CPUs in an order of which there is none. Conflict: flavor and image disagree. Servers of an earlier release have none of it, whatever
+// their image asks for, and are refused nothing.
 func CheckHardware(f Flavor, img Image) error {
+	if !img.Devices {
+		return nil
+	}
 	if err := checkVideoMemory(f, img); err != nil {
 		return err
 	}

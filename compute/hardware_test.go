@@ -120,6 +120,9 @@ func TestK6FlavorAndImageDisagree(t *testing.T) {
 		if require.Equal(t, c.kind, compute.KindOf(err), "%v %v: %v", c.flavor, c.image, err); c.kind != "" {
 			require.EqualError(t, err, c.says)
 		}
+		earlier := asking(c.image)
+		earlier.Devices = false
+		require.NoError(t, compute.CheckHardware(compute.Flavor{Name: "f", VCPUs: 2, ExtraSpecs: c.flavor}, earlier), "a server of an earlier release has none of it")
 	}
 }
 

@@ -33,7 +33,7 @@ func TestServerOnADevice(t *testing.T) {
 	h.FirmwareDir = t.TempDir() // where no firmware is described
 	got, err := h.Describe(t.Context(), false)
 	require.NoError(t, err)
-	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitEncryptionLUKSv2, compute.TraitEncryptionPlain}, withoutMachines(got.Traits))
+	require.Equal(t, []string{compute.TraitEncryption, compute.TraitEncryptionLUKS, compute.TraitEncryptionLUKSv2, compute.TraitEncryptionPlain, compute.TraitHardware}, withoutMachines(got.Traits))
 
 	s := h.server(t, false, nil)
 	d := &s.Disks[0]
