@@ -120,7 +120,7 @@ func (a *API) awaitRecord(r *Request, op compute.Operation, rule string) error {
 	if err != nil && r.Context().Err() == nil {
 		failure = a.lostServer(r, op)
 	}
-	if failure != nil && failure.Kind == compute.Conflict {
+	if hasLostServer(failure) {
 		if _, gone := a.findServer(r, rule); gone != nil {
 			return gone
 		}
@@ -132,6 +132,11 @@ func (a *API) awaitRecord(r *Request, op compute.Operation, rule string) error {
 		return failure
 	}
 	return nil
+}
+
+// hasLostServer reports whether an operation may have failed since its server is another one's, or is gone.
+func hasLostServer(failure *compute.Error) bool {
+	return failure != nil && (failure.Kind == compute.Superseded || failure.Kind == compute.Conflict)
 }
 
 // lostServer says why an operation that has not told what became of it will do nothing any
@@ -150,7 +155,7 @@ func (a *API) lostServer(r *Request, op compute.Operation) *compute.Error {
 	case row.State == compute.OperationAccepted: // once it begins, it finds who has its server
 		server, err := a.db.GetServer(r.Context(), op.ServerID)
 		if err == nil && server.CurrentOperation != op.ID {
-			return compute.Errorf(compute.Conflict, fence.Message)
+			return compute.Errorf(compute.Superseded, fence.Message)
 		}
 	}
 	return nil

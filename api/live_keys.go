@@ -33,7 +33,7 @@ func (a *API) checkLiveKeys(r *Request, row serverRow) error {
 
 // checkKept is checkLiveKeys for a move with a credential; agent is where the server's host answers.
 func (a *API) checkKept(r *Request, asker compute.Credential, s compute.Server, agent string) error {
-	if !slices.ContainsFunc(s.Secrets(), func(id compute.SecretID) bool {
+	if !slices.ContainsFunc(s.OpeningSecrets(), func(id compute.SecretID) bool {
 		_, cred := keyOf(id, asker, s)
 		return cannotRead(a.look(r, s, cred, id))
 	}) {
@@ -43,7 +43,7 @@ func (a *API) checkKept(r *Request, asker compute.Credential, s compute.Server, 
 	if err != nil {
 		return err
 	}
-	for _, id := range s.Secrets() { // all of them come from there, then
+	for _, id := range s.OpeningSecrets() { // all of them come from there, then
 		if !slices.Contains(kept, id) {
 			return compute.NotKept(s.ID, id)
 		}

@@ -153,7 +153,7 @@ func (a *API) awaitInterface(r *Request, op compute.Operation) error {
 	if err != nil && r.Context().Err() == nil {
 		failure = a.lostServer(r, op)
 	}
-	if failure != nil && failure.Kind == compute.Conflict {
+	if hasLostServer(failure) {
 		if _, gone := a.findServer(r, ruleAttachInterface); gone != nil {
 			return gone
 		}

@@ -19,6 +19,7 @@ const (
 	Unavailable Kind = "Unavailable" // a service did not answer or is busy: retry
 	Corrupt     Kind = "Corrupt"     // data failed its check: never retried, never used
 	NoHost      Kind = "NoHost"      // no host can take the server: the server goes to ERROR
+	Superseded  Kind = "Superseded"  // another operation has the server: what was asked for did nothing, or is undone: 409
 )
 
 // Error is a failure with a kind. Its message carries ids and names, never a

@@ -14,6 +14,7 @@ var general = map[Kind]string{
 	Forbidden:   "it is not allowed; check your roles, and try again with a new token",
 	Unavailable: "a host or a service could not do it; try again later",
 	Corrupt:     "data is missing or damaged; ask the cloud's operator, who finds more under the request id",
+	Superseded:  "another operation has taken it over; look at it and try again",
 	NoHost:      "no host can do it now; try again later, or ask the cloud's operator",
 	"":          "an error inside of the service; ask the cloud's operator, who finds more under the request id",
 }

@@ -134,12 +134,12 @@ func (s Server) WithNewTPM(isNew bool) Server {
 	return s
 }
 
-// TPMLost tells a server's user what an evacuate has cost; "" without a vTPM, or where that had no
-// state yet. Names of hosts are their operator's.
-func (s Server) TPMLost() string {
+// TPMLost tells a server's user what an evacuate or a rebuild has cost; "" without a vTPM, or where that had no
+// state yet. how says what became of the state ("was lost with its host"): names of hosts are their operator's.
+func (s Server) TPMLost(how string) string {
 	if !s.HasTPMState() {
 		return ""
 	}
-	return "The state of the vTPM of server " + s.ID.String() + " was lost with its host: it is new and empty, with the same key. " +
+	return "The state of the vTPM of server " + s.ID.String() + " " + how + ": it is new and empty, with the same key. " +
 		"What the guest had sealed to it or kept in it is gone."
 }

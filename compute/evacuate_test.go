@@ -29,14 +29,14 @@ func TestEvacuatedAs(t *testing.T) {
 	require.Len(t, out.EvacuationKeys(true), 4)
 	require.NotContains(t, out.EvacuationKeys(false), *s.TPM.Secret)
 	require.NotNil(t, out.TPM)
-	require.Contains(t, s.TPMLost(), "was lost with its host")
-	require.Empty(t, out.TPMLost(), "it had none yet")
+	require.Contains(t, s.TPMLost("was lost with its host"), "was lost with its host")
+	require.Empty(t, out.TPMLost("was lost with its host"), "it had none yet")
 
 	s.TPM = nil
 	out, err = s.EvacuatedAs("req-evacuate")
 	require.NoError(t, err)
 	require.False(t, out.HasNewTPM())
-	require.Empty(t, s.TPMLost())
+	require.Empty(t, s.TPMLost("was lost with its host"))
 
 	former := s.FormerOf("req-x", "node-1", "AUTO")
 	s.Former = &former

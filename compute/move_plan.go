@@ -67,7 +67,7 @@ func (s Server) PlanMove(will Server, has []Thing, sameHost bool, only *HostID) 
 // those of disks that grow or are made anew. A server that is off is moved with none.
 func (s Server) MoveKeys(will Server) []SecretID {
 	if s.VMState != VMStopped {
-		return s.Secrets()
+		return s.OpeningSecrets()
 	}
 	var needs []SecretID
 	for _, d := range will.Disks {
@@ -128,16 +128,16 @@ func (s Server) PlanShelve() MovePlan {
 // ShelveKeys are the keys with which a shelve copies the server's disks. The vTPM's state stays
 // encrypted.
 func (s Server) ShelveKeys() []SecretID {
-	return slices.DeleteFunc(s.Secrets(), func(id SecretID) bool { return s.TPM != nil && s.TPM.Secret != nil && *s.TPM.Secret == id })
+	return slices.DeleteFunc(s.OpeningSecrets(), func(id SecretID) bool { return s.TPM != nil && s.TPM.Secret != nil && *s.TPM.Secret == id })
 }
 
 // PlanUnshelve plans the operation's unshelve: a server that is still on its host just starts.
 func (s Server) PlanUnshelve(op OperationID, in UnshelveArguments) (MovePlan, error) {
 	if !s.IsOffloaded() {
-		return MovePlan{Server: s, Keys: s.Secrets()}, nil
+		return MovePlan{Server: s, Keys: s.OpeningSecrets()}, nil
 	}
 	will, err := s.Unshelved(op, in)
-	p := MovePlan{Server: will, Keys: will.Secrets(), Stored: true, Places: true, Only: in.Host}
+	p := MovePlan{Server: will, Keys: will.OpeningSecrets(), Stored: true, Places: true, Only: in.Host}
 	for _, d := range s.Disks {
 		if d.Shelved != nil {
 			p.Data = append(p.Data, Carried{What: "disk " + d.Label(), Bytes: &d.Shelved.SizeBytes, Exact: true})

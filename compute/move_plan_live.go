@@ -31,7 +31,7 @@ func (s Server) PlanEvacuate(op OperationID, in EvacuateArguments, has []Thing) 
 		}
 	}
 	p.Lost = append(carried(s.Disks, ""), s.carriedNVRAM("")...)
-	if s.TPMLost() != "" {
+	if s.HasTPMState() {
 		what := carriedTPM
 		if p.Backup = s.Backup(); p.Backup != nil {
 			p.Data, what = append(p.Data, Carried{What: carriedTPM}), carriedTPM+", since its backup"
@@ -123,12 +123,12 @@ func (s Server) PlanRevert() MovePlan {
 func (s Server) RevertKeys() []SecretID {
 	var needs []SecretID
 	if was := s.Before(); was.VMState != VMStopped {
-		needs = was.Secrets()
+		needs = was.OpeningSecrets()
 	}
 	if !s.Runs() {
 		return needs
 	}
-	for _, id := range s.Secrets() {
+	for _, id := range s.OpeningSecrets() {
 		if !slices.Contains(needs, id) {
 			needs = append(needs, id)
 		}

@@ -209,7 +209,19 @@ func (s Server) encryptedOtherwise(will Server) bool {
 	return was.Encrypted != is.Encrypted || was.Format != is.Format || s.Image.IsEncrypted() != will.Image.IsEncrypted()
 }
 
-// Secrets lists the secrets that open a server's disks and vTPM.
+// OpeningSecrets lists the secrets that open a server's disks and vTPM as they are. That of the encrypted image of a disk on a device is none of them:
+// such a disk has all of its data in itself. Only an evacuate, which makes the disk anew, reads it.
+func (s Server) OpeningSecrets() []SecretID {
+	s.Disks = slices.Clone(s.Disks)
+	for i, d := range s.Disks {
+		if d.OnDevice() {
+			s.Disks[i].BackingSecret = nil
+		}
+	}
+	return s.Secrets()
+}
+
+// Secrets lists the secrets that a server has for its disks and vTPM.
 func (s Server) Secrets() []SecretID {
 	var out []SecretID
 	for _, d := range s.Disks {

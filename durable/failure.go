@@ -124,7 +124,7 @@ func FromTemporal(err error) *compute.Error {
 // known gives the kind if it is one of the field's; Temporal has types of its own.
 func known(kind compute.Kind) compute.Kind {
 	switch kind {
-	case compute.Invalid, compute.Conflict, compute.NotFound, compute.Forbidden, compute.Unavailable, compute.Corrupt, compute.NoHost:
+	case compute.Invalid, compute.Conflict, compute.NotFound, compute.Forbidden, compute.Unavailable, compute.Corrupt, compute.NoHost, compute.Superseded:
 		return kind
 	}
 	return ""

@@ -69,6 +69,7 @@ func TestAKindCrossesTheBoundary(t *testing.T) {
 		{"forbidden", compute.Errorf(compute.Forbidden, "d"), &compute.Error{Kind: compute.Forbidden, Message: "d"}, true, 0},
 		{"corrupt", compute.Errorf(compute.Corrupt, "e"), &compute.Error{Kind: compute.Corrupt, Message: "e"}, true, 0},
 		{"no host", compute.Errorf(compute.NoHost, "f"), &compute.Error{Kind: compute.NoHost, Message: "f"}, true, 0},
+		{"N5: superseded", compute.Errorf(compute.Superseded, "f"), &compute.Error{Kind: compute.Superseded, Message: "f"}, true, 0},
 		{"unavailable", compute.Errorf(compute.Unavailable, "g"), &compute.Error{Kind: compute.Unavailable, Message: "g"}, false, 0},
 		{
 			"busy", compute.Errorf(compute.Unavailable, "h: %w", busy{7 * time.Second}),

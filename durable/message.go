@@ -148,6 +148,9 @@ func (a answer) Get(ctx workflow.Context, out any) error {
 	if err := a.Future.Get(ctx, &result); err != nil {
 		return a.believed(err)
 	}
+	if c, ok := ctx.Value(callsKey{}).(*calls); ok && !a.call.isLocal() {
+		c.answered++
+	}
 	if err := result.verify(a.call.result()); err != nil {
 		return a.refuse()
 	}
@@ -198,6 +201,16 @@ type callsKey struct{}
 type calls struct {
 	interceptor.WorkflowInboundInterceptorBase
 	made, local int
+	answered    int // of those made, how many had an answer
+}
+
+// Answered counts the answers that a workflow has had to calls through Temporal, those of this worker aside: one more, and another workflow task
+// is under way.
+func Answered(ctx workflow.Context) int {
+	if c, ok := ctx.Value(callsKey{}).(*calls); ok {
+		return c.answered
+	}
+	return 0
 }
 
 // numbering numbers the calls of activities, so that an order can say which it is. It is
@@ -237,7 +250,11 @@ func nextLocalCall(ctx workflow.Context) call {
 	out := call{run: workflow.GetInfo(ctx).WorkflowExecution.RunID}
 	if c, ok := ctx.Value(callsKey{}).(*calls); ok {
 		c.local++
-		out.activity = "local " + strconv.Itoa(c.local)
+		out.activity = localCall + strconv.Itoa(c.local)
 	}
 	return out
 }
+
+const localCall = "local "
+
+func (c call) isLocal() bool { return strings.HasPrefix(c.activity, localCall) }

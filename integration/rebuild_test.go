@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,9 +119,34 @@ func TestRebuildKeepsTheTPM(t *testing.T) {
 	line.expect("TG tick=")
 	require.NotContains(t, line.ask("cat note", "TG cat "), "again-"+id)
 	require.NoError(t, line.conn.Close())
+	had := c.newestCount(t, id)
+	require.GreaterOrEqual(t, had, 3)
+
+	// K20: no start takes the server once the state of its vTPM is gone, and a rebuild gives it a new one.
+	c.shutOff(t, id)
+	require.NoError(t, os.RemoveAll(c.tpmFolder(id)))
+	require.NoError(t, servers.Start(t.Context(), c.compute(t, "-demo"), id).ExtractErr())
+	require.Equal(t, "SHUTOFF", c.settled(t, id).Status)
+	require.Contains(t, c.toldWhy(t, id, "").Message, "its TPM state is not on this host")
+	require.NoDirExists(t, c.tpmFolder(id))
+	c.rebuild(t, id, c.image, "SHUTOFF")
+	require.Contains(t, c.newestAction(t, id).Message, "was not on its host any more: it is new and empty")
+	c.startAgain(t, id)
+	c.tell(t, id, "write note new-"+id, "TG write ")
+	require.Less(t, c.newestCount(t, id), had, "the TPM is another one")
+	require.Equal(t, keyNames(before, id, "vtpm"), keyNames(c.passphrases(t), id, "vtpm"))
 	c.delete(t, id)
 	remove()
 	c.nothingIsLeft(t)
+}
+
+// newestCount is how often a guest that is up has counted in its TPM, by its console log.
+func (c *testCloud) newestCount(t *testing.T, id string) int {
+	t.Helper()
+	said := regexp.MustCompile(`nvcount=([0-9]+)`).FindAllStringSubmatch(c.console(t, id, "nvcount=", 1), -1)
+	n, err := strconv.Atoi(said[len(said)-1][1])
+	require.NoError(t, err)
+	return n
 }
 
 // diskFiles are the names of a server's disks.

@@ -15,6 +15,19 @@ import (
 	"strongroom/deploy/source"
 )
 
+// N9: operations are accepted in one place, also those that nobody asked for.
+func TestN9OperationsAreAcceptedInOnePlace(t *testing.T) {
+	t.Parallel()
+	var in []string
+	require.NoError(t, source.GoFiles("..", func(path string, text []byte) error {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".sql.go") && strings.Contains(string(text), ".InsertOperation(") {
+			in = append(in, filepath.ToSlash(path))
+		}
+		return nil
+	}))
+	require.ElementsMatch(t, []string{"../durable/outbox/accept.go", "../schema/schematest/fixture.go"}, in)
+}
+
 // Each query is called by something other than a test.
 func TestEveryQueryIsUsed(t *testing.T) {
 	t.Parallel()

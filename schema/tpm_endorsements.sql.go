@@ -107,6 +107,25 @@ func (q *Queries) PutEndorsement(ctx context.Context, arg PutEndorsementParams) 
 	return result.RowsAffected(), nil
 }
 
+const renewsTPM = `-- name: RenewsTPM :one
+SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'tpm_state' AND l.place = $1::text AND l.name = $2::text
+    AND l.operation_id = $3::text AND l.state IN ('intended', 'present'))::boolean AS renews
+`
+
+type RenewsTPMParams struct {
+	Host      string
+	Kept      string
+	Operation string
+}
+
+// Whether an operation keeps on a host what was there of the state of a server's vTPM, since another state takes its place.
+func (q *Queries) RenewsTPM(ctx context.Context, arg RenewsTPMParams) (bool, error) {
+	row := q.db.QueryRow(ctx, renewsTPM, arg.Host, arg.Kept, arg.Operation)
+	var renews bool
+	err := row.Scan(&renews)
+	return renews, err
+}
+
 const startsOn = `-- name: StartsOn :one
 SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'running_domain' AND l.place = $1::text
     AND l.owner_kind = 'server' AND l.owner_id = $2::uuid AND l.operation_id = $3::text

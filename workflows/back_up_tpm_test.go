@@ -35,6 +35,15 @@ func goneOn(setup func(*testing.T) *bench) func(*testing.T) *bench {
 	}
 }
 
+// tpmLost is a bench with a server whose host has lost the state of its vTPM.
+func tpmLost(setup func(*testing.T) *bench) func(*testing.T) *bench {
+	return func(t *testing.T) *bench {
+		b := setup(t)
+		b.states[b.tpmKey(b.row.server.Host.String(), b.row.server.ID.String())] = ""
+		return b
+	}
+}
+
 func (b *bench) backUpTPM() error {
 	b.t.Helper()
 	return b.run(compute.OpBackUpTPM, b.accept(compute.OpBackUpTPM, compute.TaskBackingUpTPM, nil), nil)

@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -28,7 +27,7 @@ type moved struct{ switchover }
 type confirmResize struct{ moved }
 
 func (c *confirmResize) run(ctx workflow.Context) error {
-	old, err := c.before(ctx, compute.ConfirmResize.Facts)
+	old, err := c.before(compute.ConfirmResize.Facts)
 	if err != nil {
 		return err
 	}
@@ -64,13 +63,9 @@ func (m *moved) decide(last *record.Close) record.DecideMoveInput {
 	return record.DecideMoveInput{OperationInput: m.OperationInput, Close: last}
 }
 
-// before is the machine that the server was. The decision takes it off the record, so it is
-// in the history by then: a workflow task that is tried again would not find it any more.
-func (m *moved) before(ctx workflow.Context, of compute.Facts) (*machine, error) {
+// before is the machine that the server was.
+func (m *moved) before(of compute.Facts) (*machine, error) {
 	if err := m.server.CheckMoved(of); err != nil {
-		return nil, err
-	}
-	if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // ends the workflow task
 		return nil, err
 	}
 	f := m.server.Former
@@ -103,7 +98,7 @@ func RevertResize(ctx workflow.Context, in durable.OperationInput) error {
 type revertResize struct{ moved }
 
 func (r *revertResize) run(ctx workflow.Context) (err error) {
-	if r.to, err = r.before(ctx, compute.RevertResize.Facts); err != nil {
+	if r.to, err = r.before(compute.RevertResize.Facts); err != nil {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{r.reachFormer, r.checkKeys, r.preparePorts, r.halt, r.putTPMBack, r.movePorts, r.startFormer} {

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -164,4 +165,31 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	b.reaps(1, 0)
 	require.Empty(t, b.uses)
 	require.Empty(t, b.audit())
+}
+
+// EE-11: a file lies under a disk of qcow2 alone, and opens with the copy of its image's key. A disk on a device has all of its data in itself: where that copy
+// is lost, its server is rebooted and rescued all the same.
+func TestADiskOnADeviceDoesNotNeedTheKeyOfItsImage(t *testing.T) {
+	t.Parallel()
+	for format, needs := range map[compute.DiskFormat]bool{compute.FormatLUKS: true, compute.FormatLUKSv2: false, compute.FormatPlain: false} {
+		for kind, ask := range map[compute.OperationKind]struct {
+			task      compute.TaskState
+			arguments any
+		}{
+			compute.OpReboot: {compute.TaskRebootingHard, compute.RebootArguments{Hard: true}},
+			compute.OpRescue: {compute.TaskRescuing, subjects["rescue"].arguments},
+		} {
+			b := onItself(t)
+			root := &b.row.server.Disks[0]
+			root.Format = format
+			maps.DeleteFunc(b.secrets, func(_ string, id compute.SecretID) bool { return id == *root.BackingSecret })
+			err := b.run(kind, b.accept(kind, ask.task, ask.arguments), nil)
+			if !needs {
+				require.NoError(t, err, "%s %s", format, kind)
+				continue
+			}
+			require.Equal(t, compute.NotFound, durable.FromTemporal(err).Kind, "%s %s", format, kind)
+			require.Equal(t, []compute.PowerState{compute.PowerRunning}, b.power(), "it is not even shut down")
+		}
+	}
 }

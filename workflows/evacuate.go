@@ -9,7 +9,6 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/domain"
 	"strongroom/activities/ledger"
-	"strongroom/activities/object"
 	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/activities/tpm"
@@ -86,7 +85,7 @@ func (e *evacuation) place(ctx workflow.Context) error {
 	var refusal error
 	for {
 		if err := e.claim(ctx, asked); err != nil {
-			if compute.Is(durable.FromTemporal(err), compute.Conflict) { // it says what to do
+			if compute.Is(durable.FromTemporal(err), compute.Conflict) || record.IsSuperseded(err) { // it says what to do
 				return err
 			}
 			return cmp.Or(refusal, err)
@@ -258,59 +257,27 @@ func (e *evacuation) startHere(ctx workflow.Context) error {
 	return nil
 }
 
-// owner is the credential for the backup of the server's vTPM.
-func (e *evacuation) owner() compute.Credential { return e.server.BackupCredential(e.asked.Credential) }
-
-// checkBackup sees whether the backup of the vTPM's state is there, before anything is made. One
-// that whoever asks may not read is not taken for lost.
+// checkBackup is that of switchover, unless the new host has the state.
 func (e *evacuation) checkBackup(ctx workflow.Context) error {
-	b := e.to.server.Backup()
-	if b == nil || e.sharedTPM {
+	if e.sharedTPM {
 		return nil
 	}
-	return e.take(ctx, step{event: "check_tpm_backup", do: func(ctx workflow.Context) error {
-		is, err := isStored(ctx, object.Verify, e.owner(), *b)
-		if err == nil && !is {
-			e.to.server = e.to.server.WithTPMLost()
-		}
-		return err
-	}})
+	return e.switchover.checkBackup(ctx)
 }
 
-// restoreTPM lays down the state that the backup of the vTPM has.
+// restoreTPM is that of switchover, unless the new host has the state.
 func (e *evacuation) restoreTPM(ctx workflow.Context) error {
-	b := e.to.server.Backup()
-	if b == nil || e.sharedTPM {
+	if e.sharedTPM {
 		return nil
 	}
-	return e.take(ctx, step{
-		event: "restore_tpm", host: &e.to.host, undoLast: true, makes: []compute.Thing{e.onHost(compute.ThingTPMState, e.to.host, e.Server.String())},
-		do: func(ctx workflow.Context) error {
-			in := tpm.RestoreInput{Credential: e.owner(), Server: e.Server, Operation: e.Operation, Began: e.asked.Began, Stored: b.StoredTPM}
-			return tpm.Restore.On(e.to.host).Do(ctx, in)
-		},
-	})
+	return e.switchover.restoreTPM(ctx, e.onHost(compute.ThingTPMState, e.to.host, e.Server.String()))
 }
 
 // end tells what the server has lost, and settles the operation.
 func (e *evacuation) end(ctx workflow.Context) error {
-	if err := e.removeKept(ctx); err != nil {
+	lost, err := e.settleTPM(ctx)
+	if err != nil {
 		return err
-	}
-	event, lost := "tpm_state_lost", e.from.server.TPMLost()
-	if e.sharedTPM {
-		lost = ""
-	} else if b := e.to.server.Backup(); b != nil {
-		event, lost = "tpm_state_restored", e.to.server.TPMRestored(*b)
-	}
-	if lost != "" {
-		told := func(_ workflow.Context, _ bool, end *record.Close) error {
-			end.Error = lost
-			return nil
-		}
-		if err := e.runAfterCommit(ctx, step{event: event}, told); err != nil {
-			return err
-		}
 	}
 	if e.to.server.Backup() == nil {
 		if err := e.removeBackup(ctx); err != nil {
@@ -325,17 +292,13 @@ func (e *evacuation) end(ctx workflow.Context) error {
 	return e.commit(ctx, record.SettleInput{VMState: compute.VMActive, Power: e.to.power, Launched: true, Message: lost})
 }
 
-// removeKept removes the copy that was kept of the state of the vTPM.
-func (e *evacuation) removeKept(ctx workflow.Context) error {
-	if !e.sharedTPM || !e.boots() {
-		return nil
+// settleTPM removes the copy that was kept of the vTPM's state, or notes what took the place of that. It returns what the user is told.
+func (e *evacuation) settleTPM(ctx workflow.Context) (lost string, err error) {
+	switch {
+	case !e.sharedTPM:
+		return e.tellOfLostTPM(ctx, "was lost with its host")
+	case e.boots():
+		return "", e.removeKept(ctx)
 	}
-	has, err := e.things(ctx)
-	if err != nil {
-		return err
-	}
-	kept := slices.DeleteFunc(has, func(t compute.Thing) bool {
-		return t.Kind != compute.ThingTPMState || t.Name == e.Server.String() || t.Place != e.to.host.ID.String()
-	})
-	return e.removeAfterCommit(ctx, "remove_kept_tpm", kept)
+	return "", nil
 }

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -50,9 +49,7 @@ func (i *interfaceAttach) allocate(ctx workflow.Context) error {
 	name := compute.PortName(i.Operation, "nic")
 	if i.network.PortExists() {
 		name = compute.PortUse(*i.network.Port.ID, i.Server)
-		// A workflow task of its own: one that died when the port is on record would read it there, as if the server had
-		// it before.
-		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+		if err := i.endBegin(ctx); err != nil { // or the port is on record, as if the server had had it before
 			return err
 		}
 		i.unwritten.Networks = i.with(i.network)

@@ -65,7 +65,7 @@ func (m *liveMigration) run(ctx workflow.Context) error {
 // checkKeys sees that the keys can be had on the new host: whoever asks may read them, or else the
 // server's host keeps them and hands them on (TPM-20).
 func (m *liveMigration) checkKeys(ctx workflow.Context) error {
-	needs := m.from.server.Secrets()
+	needs := m.from.server.OpeningSecrets()
 	if len(needs) == 0 {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (m *machine) boot(in domain.StartInput) step {
 
 // lentSecrets are the secrets that libvirt has while the machine's domain is started.
 func (m *machine) lentSecrets() (lent []compute.Thing) {
-	for _, id := range m.server.Secrets() {
+	for _, id := range m.server.OpeningSecrets() {
 		lent = append(lent, m.onHost(compute.ThingHypervisorSecret, m.host, id.String()))
 	}
 	return lent

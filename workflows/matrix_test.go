@@ -247,7 +247,9 @@ var subjects = map[string]subject{
 	"rebuild without the TPM, backed up": {
 		compute.OpRebuild, compute.TaskRebuilding, rebuildTo(luks), tpmBackedUp(spawned), running(), record.Rebuild.Name,
 	},
-	"shelve, backed up": {compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, tpmBackedUp(spawned), running(), record.Shelve.Name},
+	"rebuild, vTPM lost":            {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), tpmLost(stopped), shutOff(), record.Rebuild.Name},
+	"rebuild, vTPM lost, backed up": {compute.OpRebuild, compute.TaskRebuilding, rebuildTo(crb), tpmLost(tpmBackedUp(stopped)), shutOff(), record.Rebuild.Name},
+	"shelve, backed up":             {compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, tpmBackedUp(spawned), running(), record.Shelve.Name},
 	"confirm, backed up": {
 		compute.OpConfirmResize, compute.TaskResizeConfirming, nil, resized(tpmBackedUp(spawned), here(otherTPM)), toVerify(), record.ConfirmResize.Name,
 	},

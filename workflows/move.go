@@ -347,7 +347,7 @@ func (s *switchover) keepTPM(ctx workflow.Context) error {
 	return s.take(ctx, step{
 		event: "keep_tpm", host: &s.to.host, undoLast: true, makes: []compute.Thing{kept},
 		do: func(ctx workflow.Context) error {
-			return tpm.Keep.On(s.to.host).Do(ctx, tpm.KeepInput{Server: s.Server, Kept: kept.Name, New: s.from.server.HasNewTPM()})
+			return tpm.Keep.On(s.to.host).Do(ctx, tpm.KeepInput{Server: s.Server, Kept: kept.Name, New: s.from.server.HasNewTPM() || s.tpmLost})
 		},
 	})
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -18,6 +19,7 @@ import (
 type operation struct {
 	durable.OperationInput
 	asked  record.BeginResult
+	began  int            // answers until then (durable.Answered)
 	server compute.Server // as it was when the operation began
 	saga   durable.Saga
 	trail  trail
@@ -80,7 +82,7 @@ func begin(ctx workflow.Context, in durable.OperationInput) (*operation, error) 
 	if b.Superseded {
 		return nil, nil
 	}
-	o := &operation{OperationInput: in, asked: b, server: b.Server}
+	o := &operation{OperationInput: in, asked: b, server: b.Server, began: durable.Answered(ctx)}
 	o.describe(ctx)
 	return o, nil
 }
@@ -151,6 +153,15 @@ func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 	return nil
 }
 
+// endBegin ends the workflow task in which the operation began, if no other one is under way yet. A task whose worker dies is tried again from its
+// beginning: record.Begin would give the server as it is by then, with what the operation has decided meanwhile (N2).
+func (o *operation) endBegin(ctx workflow.Context) error {
+	if durable.Answered(ctx) > o.began {
+		return nil
+	}
+	return workflow.Sleep(ctx, time.Millisecond)
+}
+
 // passPointOfNoReturn records the decision of an operation that still has to remove things
 // before it ends: after it nothing is undone, and the returned context is never cancelled.
 // A cancel does not stop the attempts to record it either, since an attempt without an
@@ -159,6 +170,9 @@ func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 func passPointOfNoReturn[In any](
 	ctx workflow.Context, o *operation, decide durable.Activity[In, durable.None], in func(last *record.Close) In,
 ) (workflow.Context, error) {
+	if err := o.endBegin(ctx); err != nil {
+		return ctx, err
+	}
 	if err := ctx.Err(); err != nil {
 		return ctx, err
 	}
@@ -266,7 +280,7 @@ func (o *operation) keys() compute.Keyring { return o.server.Keyring(o.asked.Cre
 // faultOf is the fault that the API shows for an error. The trail and the logs have the whole
 // error.
 func faultOf(ctx workflow.Context, err *compute.Error) *compute.Fault {
-	code := map[compute.Kind]int{compute.Invalid: 400, compute.Forbidden: 403, compute.NotFound: 404, compute.Conflict: 409}[err.Kind]
+	code := map[compute.Kind]int{compute.Invalid: 400, compute.Forbidden: 403, compute.NotFound: 404, compute.Conflict: 409, compute.Superseded: 409}[err.Kind]
 	if code == 0 {
 		code = 500
 	}

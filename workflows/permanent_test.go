@@ -18,7 +18,7 @@ import (
 // permanent are the kinds of failures that no retry of an activity mends; "" is an error
 // without a kind, which ends its retries too.
 var permanent = []compute.Kind{
-	compute.Invalid, compute.Conflict, compute.NotFound, compute.Forbidden, compute.Corrupt, compute.NoHost, "",
+	compute.Invalid, compute.Conflict, compute.NotFound, compute.Forbidden, compute.Corrupt, compute.NoHost, compute.Superseded, "",
 }
 
 // How long an undo may go on that fails for good: what may be mended meanwhile, or starts

@@ -128,7 +128,7 @@ func (r *reboot) run(ctx workflow.Context) error {
 	if r.hard {
 		grace, begun = 0, compute.TaskRebootStartedHard
 	}
-	if err := r.checkReadable(ctx, r.server.Secrets(), r.server); err != nil {
+	if err := r.checkReadable(ctx, r.server.OpeningSecrets(), r.server); err != nil {
 		return err
 	}
 	if err := r.bindPorts(ctx); err != nil {

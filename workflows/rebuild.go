@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/record"
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -31,7 +32,7 @@ func (r *rebuild) run(ctx workflow.Context) error {
 		return err
 	}
 	for _, next := range []func(workflow.Context) error{
-		r.delegate, r.checkSecrets, r.keepPorts, r.fetch, r.makeSecrets, r.rebuildDisks, r.halt, r.start,
+		r.delegate, r.checkSecrets, r.keepPorts, r.fetch, r.makeSecrets, r.rebuildDisks, r.halt, r.findTPM, r.start,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -40,6 +41,7 @@ func (r *rebuild) run(ctx workflow.Context) error {
 	ctx, err := passPointOfNoReturn(ctx, r.operation, record.Rebuild, func(last *record.Close) record.RebuildInput {
 		return record.RebuildInput{
 			OperationInput: r.OperationInput, Image: r.to.server.Image, Disks: r.to.server.Disks, TPM: r.to.server.TPM, Close: last,
+			TPMLost: r.tpmLost, TPMRestored: r.tpmLost && r.to.server.Backup() != nil,
 		}
 	})
 	if err != nil {
@@ -63,7 +65,7 @@ func (r *rebuild) plan() error {
 // as it is to be: who may not read them changes nothing (TPM-14, EE-30).
 func (r *rebuild) checkSecrets(ctx workflow.Context) error {
 	was := r.from.server
-	needs := was.Secrets() // those that stay are among them
+	needs := was.OpeningSecrets() // those that stay are among them
 	if r.ran() || len(needs) == 0 {
 		return r.checkReadable(ctx, needs, was)
 	}
@@ -94,6 +96,32 @@ func (r *rebuild) rebuildDisks(ctx workflow.Context) error {
 	return r.makeDisks(ctx, compute.TaskRebuildSpawning)
 }
 
+// findTPM looks for the state of a vTPM that is kept, once the guest is off. Where the host has lost it, the vTPM comes back as its backup has it, or is
+// a new one: no start takes such a server, and a rebuild is what its user can do (K20). An undo puts back that there is no state.
+func (r *rebuild) findTPM(ctx workflow.Context) error {
+	if !r.from.server.HasTPMState() || r.to.server.TPM == nil {
+		return nil
+	}
+	if err := r.take(ctx, step{event: "look_for_tpm", host: &r.to.host, do: func(ctx workflow.Context) error {
+		got, err := tpm.Shown.On(r.to.host).Run(ctx, tpm.ShowInput{Server: r.Server, Version: r.to.server.TPM.Version})
+		r.tpmLost = err == nil && !got.Shown
+		return err
+	}}); err != nil || !r.tpmLost {
+		return err
+	}
+	if err := r.checkBackup(ctx); err != nil {
+		return err
+	}
+	if r.to.server.Backup() == nil {
+		r.to.server = r.to.server.WithTPMLost().WithNewTPM(false) // on the ledger the state stays the old machine's
+		return r.exchangeTPM(ctx, "")
+	}
+	if err := r.keepTPM(ctx); err != nil {
+		return err
+	}
+	return r.restoreTPM(ctx)
+}
+
 // end stops the server again if it was stopped, removes what it does not use any more, and
 // settles the operation.
 func (r *rebuild) end(ctx workflow.Context) error {
@@ -112,6 +140,16 @@ func (r *rebuild) end(ctx workflow.Context) error {
 			// It still runs, or its host does not answer: the host reports its power state.
 			end = record.SettleInput{VMState: compute.VMActive, Power: r.to.power, Launched: true}
 		}
+	}
+	if r.tpmLost {
+		if err := r.removeKept(ctx); err != nil {
+			return err
+		}
+		told, err := r.tellOfLostTPM(ctx, "was not on its host any more")
+		if err != nil {
+			return err
+		}
+		end.Message = told
 	}
 	if err := r.removeOld(ctx); err != nil {
 		return err

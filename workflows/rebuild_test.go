@@ -181,6 +181,72 @@ func TestRebuildKeepsTheTPM(t *testing.T) {
 	require.Zero(t, b.count(removal(compute.ThingDomain)))
 }
 
+// K20: no start takes a server whose host has lost the state of its vTPM. A rebuild does: the vTPM is as its backup has it, or a new one with the
+// same key, and the user is told which. A rebuild that fails leaves it as it was, without a state.
+func TestK20RebuildOfAServerWhoseVTPMIsLost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		setup       func(*testing.T) *bench
+		spoil       func(*bench)
+		event, told string
+		backup      bool
+	}{
+		"no backup":          {tpmLost(stopped), func(*bench) {}, "tpm_state_lost", "was not on its host any more: it is new and empty, with the same key", false},
+		"backed up":          {tpmLost(tpmBackedUp(stopped)), func(*bench) {}, "tpm_state_restored", "has the state of its backup 1", true},
+		"the backup is gone": {tpmLost(tpmBackedUp(stopped)), func(b *bench) { clear(b.stored) }, "tpm_state_lost", "was not on its host any more", false},
+		"lost while it runs": {tpmLost(spawned), func(*bench) {}, "tpm_state_lost", "was not on its host any more", false},
+		"it was certified":   {tpmLost(stopped), func(b *bench) { b.row.server.TPM.Endorsed = "req-had" }, "tpm_state_lost", "was not on its host any more", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := c.setup(t)
+			c.spoil(b)
+			if b.row.server.VMState == compute.VMStopped {
+				err := b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil)
+				require.ErrorContains(t, err, "its TPM state is not on this host")
+				require.Equal(t, compute.VMStopped, b.row.server.VMState)
+				require.Nil(t, b.row.fault)
+			}
+			key := *b.row.server.TPM.Secret
+			in, err := b.rebuild(rebuildTo(crb))
+			require.NoError(t, err)
+			b.whole(in, compute.OpRebuild)
+			require.Contains(t, b.operations[in.Operation].Message, c.told)
+			require.Contains(t, b.events[eventKey(in, c.event, nil)], c.told)
+			require.Equal(t, key, *b.row.server.TPM.Secret)
+			require.Empty(t, b.row.server.TPM.Endorsed)
+			require.Equal(t, c.backup, b.row.server.TPMBackup != nil)
+			if c.backup {
+				require.Equal(t, b.stored[b.row.server.TPMBackup.Object], b.tpmState())
+			} else {
+				require.Equal(t, "made by "+string(in.Operation), b.tpmState())
+				require.Empty(t, b.backups())
+			}
+			require.Len(t, b.tpms, 1, "no copy is left")
+			if b.row.server.VMState == compute.VMStopped {
+				require.NoError(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil))
+			}
+		})
+	}
+}
+
+// K20: a rebuild that fails after the new vTPM was made leaves none: the state may be found again.
+func TestK20RebuildThatFailsLeavesNoNewVTPM(t *testing.T) {
+	t.Parallel()
+	for _, setup := range []func(*testing.T) *bench{tpmLost(stopped), tpmLost(tpmBackedUp(stopped))} {
+		b := setup(t)
+		has, backup := b.listed(), b.row.server.TPMBackup
+		b.fault = at(call{name: domain.Start.Name, nth: 1}, fault{after: fail})
+		in, err := b.rebuild(rebuildTo(crb))
+		require.Error(t, err)
+		b.early(in, subjects["rebuild, vTPM lost"], compute.OperationFailed, compute.VMStopped, compute.PowerShutdown)
+		require.Empty(t, b.tpmState())
+		require.Equal(t, has, b.listed())
+		require.Equal(t, backup, b.row.server.TPMBackup)
+		require.ErrorContains(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil), "its TPM state is not on this host")
+	}
+}
+
 // TPM-29: one and another asked for.
 func TestRebuildRefusesAnotherTPM(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ func isFinal(err error) bool {
 	switch durable.FromTemporal(err).Kind {
 	case compute.Invalid, compute.NotFound, compute.Forbidden, compute.Corrupt:
 		return true
-	case compute.Conflict, compute.NoHost, compute.Unavailable:
+	case compute.Conflict, compute.NoHost, compute.Unavailable, compute.Superseded:
 	}
 	return false
 }

@@ -49,7 +49,7 @@ func (r *rescue) plan() (compute.Disk, error) {
 // checkSecrets reads the keys that the server will need to come up, as it was or as it is to be:
 // who may not read them does not even stop it (TPM-14, EE-38).
 func (r *rescue) checkSecrets(ctx workflow.Context) error {
-	return r.checkReadable(ctx, r.to.server.Secrets(), r.to.server)
+	return r.checkReadable(ctx, r.to.server.OpeningSecrets(), r.to.server)
 }
 
 func (r *rescue) fetch(ctx workflow.Context) error {
@@ -98,5 +98,5 @@ func (u *unrescue) run(ctx workflow.Context) (err error) {
 // checkSecrets is as of a rescue. The key of the rescue disk is not needed: an image that is gone
 // keeps nobody from his server.
 func (u *unrescue) checkSecrets(ctx workflow.Context) error {
-	return u.checkReadable(ctx, u.to.server.Secrets(), u.to.server)
+	return u.checkReadable(ctx, u.to.server.OpeningSecrets(), u.to.server)
 }

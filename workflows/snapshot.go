@@ -98,7 +98,7 @@ func (s *snapshot) checkSecrets(ctx workflow.Context) error {
 	root, _ := s.server.RootDisk()
 	of := s.server
 	of.Disks, of.TPM = []compute.Disk{root}, nil
-	needs := of.Secrets()
+	needs := of.OpeningSecrets()
 	if len(needs) == 0 {
 		return nil
 	}

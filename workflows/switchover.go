@@ -27,6 +27,9 @@ type switchover struct {
 	// claimedDisks: that host shares the storage of the old one's disks (ClaimInput.DisksOf).
 	claimedDisks bool
 
+	// tpmLost: the host has lost the state of the vTPM that both machines have.
+	tpmLost bool
+
 	halted bool // the old domain was told to shut down; from.power is its power state since
 	off    bool // the undo has seen it off
 	ports  portMove
@@ -197,7 +200,7 @@ func (s *switchover) halt(ctx workflow.Context) error {
 func (s *switchover) start(ctx workflow.Context) error {
 	first := s.from == nil || s.from.host != s.to.host
 	freshTPM := s.to.server.TPM != nil && (s.from == nil || s.from.server.TPM == nil)
-	boot := s.to.boot(domain.StartInput{NewTPM: freshTPM})
+	boot := s.to.boot(domain.StartInput{NewTPM: freshTPM || s.tpmLost && s.to.server.Backup() == nil})
 	if first {
 		boot.makes = append(boot.makes, s.firstBoot(s.to)...)
 	}
@@ -232,7 +235,7 @@ const (
 // opens any more, is left stopped for its owner to start. If another operation has taken
 // over the server, starting it is up to that one.
 func (s *switchover) restart(ctx workflow.Context) error {
-	if s.mayRunElsewhere(ctx) {
+	if s.tpmLost || s.mayRunElsewhere(ctx) { // without the state it does not start
 		return nil
 	}
 	wait, until := firstRestartWait, workflow.Now(ctx).Add(longestRestart)

@@ -146,7 +146,7 @@ func (b *bringBack) clearHost(ctx workflow.Context) error {
 
 // checkKeys sees that whoever asks may read the keys that the server needs to start (TPM-36).
 func (b *bringBack) checkKeys(ctx workflow.Context) error {
-	return b.checkReadable(ctx, b.to.server.Secrets(), b.to.server)
+	return b.checkReadable(ctx, b.to.server.OpeningSecrets(), b.to.server)
 }
 
 // owner is the credential for what keeps the server's data.

@@ -108,7 +108,7 @@ func (w *world) liveMigrate(ctx context.Context, in domain.MigrateInput) (domain
 			w.nvram[moved] = text // QEMU writes what came
 		}
 	}
-	for _, id := range w.row.server.Secrets() {
+	for _, id := range w.row.server.OpeningSecrets() {
 		w.made(compute.ThingHypervisorSecret, to, id.String())
 	}
 	if w.row.server.TPM != nil {

@@ -131,6 +131,12 @@ func (w *world) rebuild(_ context.Context, in record.RebuildInput) (none, error)
 	return none{}, w.fenced(in.OperationInput, func() {
 		s := &w.row.server
 		s.Image, s.Disks, s.TPM = in.Image, in.Disks, in.TPM
+		if in.TPMLost {
+			w.decideKept()
+		}
+		if in.TPMLost && !in.TPMRestored {
+			s.TPMBackup = nil
+		}
 		w.forgetBackup()
 	})
 }

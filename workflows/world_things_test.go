@@ -272,6 +272,9 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	if in.Suspended && !w.suspended[name] {
 		return domain.PowerResult{}, compute.Errorf(compute.Conflict, "its memory is not there")
 	}
+	if in.Server.TPM != nil && !in.NewTPM && w.states[w.tpmKey(host, in.Server.ID.String())] == "" {
+		return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "its TPM state is not on this host")
+	}
 	if root, ok := in.Server.RootDisk(); ok && w.touched > 0 {
 		return domain.PowerResult{PowerState: compute.PowerShutdown, Unchecked: []compute.DiskID{root.ID}}, nil
 	}
@@ -282,11 +285,9 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 		if d.Encrypted && !w.has(d.Secret) {
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
-		for _, id := range []*compute.SecretID{d.Secret, d.BackingSecret} {
-			if id != nil {
-				w.made(compute.ThingHypervisorSecret, host, id.String())
-				w.lent[host+" "+id.String()] = true
-			}
+		for _, id := range (compute.Server{Disks: []compute.Disk{d}}).OpeningSecrets() {
+			w.made(compute.ThingHypervisorSecret, host, id.String())
+			w.lent[host+" "+id.String()] = true
 		}
 	}
 	if err := w.bootNVRAM(host, in.Server); err != nil {

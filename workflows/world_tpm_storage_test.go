@@ -30,7 +30,7 @@ func (w *world) registerTPMStorage(r registry) {
 	})
 	registerOnHost(w, r, tpm.Shown, func(ctx context.Context, in tpm.ShowInput) (tpm.ShownResult, error) {
 		key := w.tpmKey(hostOf(ctx), in.Server.String())
-		return tpm.ShownResult{Shown: w.tpms[key] && (in.Operation == "" || w.shown[key] == in.Operation)}, nil
+		return tpm.ShownResult{Shown: w.tpms[key] && (in.Operation == "" && w.states[key] != "" || in.Operation != "" && w.shown[key] == in.Operation)}, nil
 	})
 }
 

@@ -104,7 +104,7 @@ type StartInput struct {
 	Server    compute.Server      `json:"server"`
 	Operation compute.OperationID `json:"operation,omitempty"` // that starts it
 	Began     time.Time           `json:"began,omitzero"`      // when that did (compute.Thing.WaitedBefore)
-	// NewTPM says that no guest has used the vTPM yet: state that does not open is what
+	// NewTPM says that the vTPM has no state that a guest has used: state that does not open is what
 	// a setup left that was killed, and is made anew.
 	NewTPM bool `json:"new_tpm,omitempty"`
 	// Suspended says that the guest goes on where domain.Suspend halted it. Any other start is a boot, and discards

@@ -42,6 +42,9 @@ func Storage(dir string) (uuid.UUID, error) {
 	return readStorage(path)
 }
 
+// StorageOf returns the id of the storage that a folder is on. fs.ErrNotExist: it has none yet, or the folder of another storage is in its place.
+func StorageOf(dir string) (uuid.UUID, error) { return readStorage(filepath.Join(dir, storageName)) }
+
 func readStorage(path string) (uuid.UUID, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

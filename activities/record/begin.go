@@ -42,7 +42,7 @@ type BeginResult struct {
 }
 
 // Begin is the activity record.Begin: the fence at an operation's start. Run again for an operation that has begun, it gives the server as
-// it is by then: a workflow that decides by what it got ends its workflow task first, so that it gets no second answer.
+// it is by then (N2): workflows end the workflow task of it before they decide anything.
 func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (BeginResult, error) {
 	var out BeginResult
 	err := a.transaction(ctx, func(q *schema.Queries) error {

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
@@ -9,7 +10,17 @@ import (
 	"strongroom/activities/placement"
 	"strongroom/activities/record"
 	"strongroom/compute"
+	"strongroom/schema/fence"
 )
+
+// N5: that an operation has lost its server is a kind of error, and no text.
+func TestN5SupersededIsAKind(t *testing.T) {
+	t.Parallel()
+	require.True(t, record.IsSuperseded(record.Superseded()))
+	require.True(t, record.IsSuperseded(fmt.Errorf("so: %w", record.Superseded())))
+	require.False(t, record.IsSuperseded(compute.Errorf(compute.Conflict, "%s", fence.Message)), "the same words say nothing")
+	require.False(t, record.IsSuperseded(nil))
+}
 
 // TestALostOperationChangesNothing tries every write of an operation whose
 // server went over to another one.

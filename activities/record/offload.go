@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"strongroom/compute"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/schema/fence"
 )
@@ -92,7 +93,7 @@ func (a *Activities) takeDue(ctx context.Context, action dueAction, op compute.O
 		if err := action.postpone(q, ctx, op.ServerID); err != nil {
 			return err
 		}
-		return insertOwn(ctx, q, op)
+		return outbox.Accept(ctx, q, op, nil)
 	})
 	return won && err == nil, err
 }

@@ -21,8 +21,12 @@ type RebuildInput struct {
 	Image compute.Image  `json:"image"`
 	Disks []compute.Disk `json:"disks"`
 	TPM   *compute.TPM   `json:"tpm,omitempty"`
-	Close *Close         `json:"close,omitempty"`
-	Open  *Open          `json:"open,omitempty"`
+
+	TPMLost     bool `json:"tpm_lost,omitempty"`     // the host had lost the state of the vTPM, and another one is in its place,
+	TPMRestored bool `json:"tpm_restored,omitempty"` // that of its backup
+
+	Close *Close `json:"close,omitempty"`
+	Open  *Open  `json:"open,omitempty"`
 }
 
 // Rebuild is the activity record.Rebuild: the decision of a rebuild. From here on
@@ -53,6 +57,11 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 				return err
 			}
 		}
+		if in.TPMLost {
+			if err := q.DecideKept(ctx, in.Server.UUID); err != nil {
+				return err
+			}
+		}
 		if err := noteEndorsement(ctx, q, in.OperationInput, false); err != nil {
 			return err
 		}
@@ -65,6 +74,9 @@ func (a *Activities) Rebuild(ctx context.Context, in RebuildInput) error {
 		}
 		if err := setTPMSecret(ctx, q, in.Server, in.TPM); err != nil {
 			return err
+		}
+		if in.TPMLost && !in.TPMRestored {
+			return q.ForgetTPMBackup(ctx, in.Server)
 		}
 		return forgetTPMBackup(ctx, q, in.Server)
 	}

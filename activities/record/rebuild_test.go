@@ -97,6 +97,57 @@ func TestRebuild(t *testing.T) {
 	require.Empty(t, b.row(empty).Metadata)
 }
 
+// K20: the decision of a rebuild whose host had lost the state of the vTPM is that of what took its place: nothing is put back any more, a backup that was
+// not restored is none any more, and certificates that the operation got are those of the vTPM. It may run twice.
+func TestK20RebuildOfALostVTPM(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ lost, restored, decided, backup bool }{
+		"there":    {backup: true},
+		"lost":     {lost: true, decided: true},
+		"restored": {lost: true, restored: true, decided: true, backup: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			first := b.server(compute.OpCreate)
+			secret := compute.SecretID{UUID: uuid.New()}
+			of := compute.TPM{Version: compute.TPM20, Model: compute.TPMCRB, Security: compute.SecurityUser, Secret: &secret}
+			b.Exec(`UPDATE servers SET tpm = '{"version": "2.0", "model": "tpm-crb", "security": "user", "endorsed": "req-had"}' WHERE id = $1`, first.Server)
+			require.NoError(t, b.saveSecrets(first, record.Secrets{TPM: &secret}))
+			backUp := b.supersede(first, compute.OpBackUpTPM, nil)
+			require.NoError(t, b.TPMBackup(b.ctx, record.TPMBackupInput{OperationInput: backUp, Stored: compute.StoredTPM{Object: "o", SHA256: "s"}, Of: of}))
+			in := b.supersede(backUp, compute.OpRebuild, compute.RebuildRequest{})
+			begun, err := b.Begin(b.ctx, in)
+			require.NoError(t, err)
+			require.NotNil(t, begun.Server.Backup())
+			kept := compute.Operation{ID: in.Operation, ServerID: in.Server}.Thing(compute.ThingTPMState, uuid.NewString(), compute.KeptTPM(in.Server, in.Operation))
+			kept.Reference = compute.KeptUndecided
+			require.NoError(t, b.open(in, record.Open{Event: "keep_tpm", Things: []compute.Thing{kept}}))
+			made := compute.OperationID("req-had")
+			if c.lost && !c.restored {
+				made = in.Operation
+				of.Endorsed = ""
+				b.Exec("INSERT INTO tpm_endorsements VALUES ($1, $2, '{}', '{}')", in.Server, in.Operation)
+			} else {
+				of.Endorsed = made
+			}
+			disks := begun.Server.Disks
+			disks[0].ID = compute.DiskID{UUID: uuid.New()}
+			for range 2 {
+				require.NoError(t, b.Rebuild(b.ctx, record.RebuildInput{
+					OperationInput: in, Image: begun.Server.Image, Disks: disks, TPM: &of, TPMLost: c.lost, TPMRestored: c.restored,
+				}))
+			}
+			now := b.load(in)
+			require.Equal(t, c.backup, now.TPMBackup != nil)
+			require.Equal(t, made, now.TPM.Endorsed)
+			var reference string
+			require.NoError(t, b.Pool.QueryRow(b.ctx, "SELECT reference FROM ledger WHERE name = $1", kept.Name).Scan(&reference))
+			require.Equal(t, c.decided, reference == "", reference)
+		})
+	}
+}
+
 // What a rebuild was given as user data is in its row while it runs, and not longer, however
 // it ends.
 func TestLowUserDataOfARebuildGoWithIt(t *testing.T) {

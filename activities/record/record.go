@@ -64,7 +64,7 @@ func Superseded() error { return fence.Superseded() }
 // IsSuperseded reports whether err says that the operation lost its server.
 func IsSuperseded(err error) bool {
 	e := durable.FromTemporal(err)
-	return e != nil && e.Kind == compute.Conflict && e.Message == fence.Message
+	return e != nil && e.Kind == compute.Superseded
 }
 
 func (a *Activities) transaction(ctx context.Context, do func(*schema.Queries) error) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"strongroom/compute"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/schema/fence"
 )
@@ -41,7 +42,7 @@ func (a *Activities) beginResume(ctx context.Context, id compute.ServerID) (op c
 		}
 		op = ownOperation(compute.OpStart, id, s.ProjectID)
 		if !s.StartsUnattended() {
-			if err := insertOwn(ctx, q, op); err != nil {
+			if err := outbox.Accept(ctx, q, op, nil); err != nil {
 				return err
 			}
 			why := fmt.Sprintf("The host was restarted, and server %s was not started again: only its project's own requests can "+
@@ -64,7 +65,7 @@ func (a *Activities) beginResume(ctx context.Context, id compute.ServerID) (op c
 		if err != nil || !won {
 			return err
 		}
-		return insertOwn(ctx, q, op)
+		return outbox.Accept(ctx, q, op, nil)
 	})
 	return op, won && err == nil, err
 }

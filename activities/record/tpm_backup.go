@@ -5,6 +5,7 @@ import (
 
 	"strongroom/compute"
 	"strongroom/durable"
+	"strongroom/durable/outbox"
 	"strongroom/schema"
 	"strongroom/schema/fence"
 )
@@ -104,7 +105,7 @@ func (a *Activities) takeForTPMBackup(ctx context.Context, op compute.Operation,
 		if err := q.DeleteTPMBackupOperations(ctx, schema.DeleteTPMBackupOperationsParams{ServerID: op.ServerID, OperationID: op.ID}); err != nil {
 			return err
 		}
-		return insertOwn(ctx, q, op)
+		return outbox.Accept(ctx, q, op, nil)
 	})
 	return won && err == nil, err
 }

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -56,6 +57,8 @@ type Activities struct {
 	Hosts    Transfers
 	Endorser Endorser
 	Guests   Guests // nil: none runs here
+
+	storage atomic.Pointer[uuid.UUID] // that of SwtpmDir when it was first asked for
 }
 
 // New checks where the state is, and whose. The folder itself may not be there yet:

@@ -32,12 +32,17 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 	case errors.Is(err, fs.ErrNotExist) && isNew:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host: it is not started with a new one in its place", server)
+		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host"+wayOut, server)
+	case errors.Is(err, errEmpty):
+		return compute.Errorf(compute.Corrupt, "server %s: its TPM state on this host is empty"+wayOut, server)
 	case err != nil:
 		return failed(server, err)
 	}
 	return nil
 }
+
+// wayOut is what can be done about a state that is lost.
+const wayOut = ", and it is not started with a new one in its place: put it back, or rebuild the server, whose TPM is then as its backup has it, or a new one"
 
 func checkState(dir string, version compute.TPMVersion) error {
 	if is, err := os.Lstat(dir); err != nil {
@@ -80,7 +85,7 @@ func checkState(dir string, version compute.TPMVersion) error {
 			return compute.Errorf(compute.Corrupt, "%s in it is no file", e.Name())
 		}
 		if is.Size() == 0 && e.Name() == file {
-			return compute.Errorf(compute.Corrupt, "%s in it is empty", file)
+			return compute.Errorf(compute.Corrupt, "%s: %w", file, errEmpty)
 		}
 	}
 	_, err = root.Lstat(file)

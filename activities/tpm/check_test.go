@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 )
 
@@ -53,14 +54,89 @@ func TestK20AStateThatIsGoneIsMissed(t *testing.T) {
 			h, _, _ := hosts(t)
 			h.has("some state")
 			require.NoError(t, h.Check(t.Context(), h.server, compute.TPM20, false))
+			shown, err := h.Shown(t.Context(), tpm.ShowInput{Server: h.server, Version: compute.TPM20})
+			require.NoError(t, err)
+			require.True(t, shown.Shown)
 			require.NoError(t, c.change(h))
-			err := h.Check(t.Context(), h.server, compute.TPM20, false)
+			err = h.Check(t.Context(), h.server, compute.TPM20, false)
 			require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
 			require.ErrorContains(t, err, c.want)
 			err = h.Check(t.Context(), h.server, compute.TPM20, true)
 			require.Equal(t, c.want == "is not on this host", err == nil, "a new one is made where there is none: %v", err)
+			got, err := h.Shown(t.Context(), tpm.ShowInput{Server: h.server, Version: compute.TPM20}) // which a rebuild asks
+			require.False(t, got.Shown)
+			require.Equal(t, c.want == "is not on this host" || c.want == "is empty", err == nil, "%v", err)
 		})
 	}
+}
+
+// K20: a rebuild finds that a state is lost, keeps that, and clears what is left of it: libvirt takes a folder that is not empty for a state. So it is where no
+// endorsement keys are certified, and libvirt makes the new one. What was there comes back where the rebuild is undone.
+func TestK20WhatIsLeftOfALostStateMakesWay(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it gives files to others")
+	}
+	for name, lose := range map[string]func(h host) error{
+		"empty":   func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 0) },
+		"no file": func(h host) error { return os.Rename(h.path("tpm2", "tpm2-00.permall"), h.path("tpm2", "left")) },
+		"all":     func(h host) error { return os.RemoveAll(h.path()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, _, _ := hosts(t)
+			h.has("some state")
+			require.NoError(t, lose(h))
+			left, _ := os.ReadDir(h.path("tpm2"))
+			const op = compute.OperationID("req-11111111-2222-3333-4444-555555555555")
+			kept := compute.KeptTPM(h.server, op)
+			require.NoError(t, h.Keep(t.Context(), tpm.KeepInput{Server: h.server, Kept: kept, New: true}))
+			require.NoError(t, h.PutBack(t.Context(), tpm.PutBackInput{Server: h.server, Operation: op}))
+			require.NoError(t, h.Make(t.Context(), compute.FreshTPM{Server: h.server, Version: compute.TPM20, Operation: op, Began: time.Now()}, nil))
+			require.NoError(t, h.Check(t.Context(), h.server, compute.TPM20, true))
+			require.NoDirExists(t, h.path("tpm2"))
+
+			h.has("a new one")
+			undo := compute.Removal{Thing: compute.Operation{ID: op, ServerID: h.server}.Thing(compute.ThingTPMState, "", kept)}
+			undo.Thing.Reference = compute.KeptUndecided
+			require.NoError(t, h.Remove(t.Context(), undo))
+			now, _ := os.ReadDir(h.path("tpm2"))
+			for _, e := range now {
+				require.Contains(t, []string{"tpm2-00.permall", "left"}, e.Name())
+			}
+			require.LessOrEqual(t, len(now), len(left))
+			require.Error(t, h.Check(t.Context(), h.server, compute.TPM20, false), "no new one is left")
+		})
+	}
+}
+
+// K20: where the file system is not mounted nothing is lost, and a rebuild does not make a new state under it.
+func TestK20AFolderThatIsNotMountedHasLostNothing(t *testing.T) {
+	t.Parallel()
+	h, _, _ := hosts(t)
+	_, err := h.Storage()
+	require.NoError(t, err)
+	h.has("some state")
+	ask := func() (bool, error) {
+		got, err := h.Shown(t.Context(), tpm.ShowInput{Server: h.server, Version: compute.TPM20})
+		return got.Shown, err
+	}
+	is, err := ask()
+	require.NoError(t, err)
+	require.True(t, is)
+	require.NoError(t, os.Rename(h.SwtpmDir, h.SwtpmDir+".away"))
+	for range 2 { // without an id, and with the one that the next report of the host makes
+		_, err = ask()
+		require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "is not on the storage that it was on")
+		_, err = h.Storage()
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.RemoveAll(h.SwtpmDir))
+	require.NoError(t, os.Rename(h.SwtpmDir+".away", h.SwtpmDir))
+	is, err = ask()
+	require.NoError(t, err)
+	require.True(t, is)
 }
 
 // elsewhere moves a part of a state away and leaves a link to it.

@@ -30,7 +30,7 @@ var (
 type KeepInput struct {
 	Server compute.ServerID `json:"server"`
 	Kept   string           `json:"kept"` // the copy's name: compute.KeptTPM
-	// New says that the first boot of the server's vTPM is to come: where there is no state, the copy says that.
+	// New says that the first boot of the server's vTPM is to come, or that its state is lost: where there is none, the copy says that.
 	New bool `json:"new,omitempty"`
 }
 

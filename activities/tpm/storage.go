@@ -26,6 +26,8 @@ var (
 type ShowInput struct {
 	Server    compute.ServerID    `json:"server"`
 	Operation compute.OperationID `json:"operation,omitempty"` // of Shown, "": any state will do
+	// Version asks Shown whether there is a state of such a vTPM, by which a guest that is off could start.
+	Version compute.TPMVersion `json:"version,omitempty"`
 }
 
 // ShownResult says what a host sees.
@@ -46,7 +48,22 @@ func (a *Activities) Storage() (uuid.UUID, error) {
 	if errors.Is(err, folder.ErrStorage) {
 		err = compute.Errorf(compute.Corrupt, "%w", err)
 	}
+	if err == nil {
+		a.storage.CompareAndSwap(nil, &id)
+	}
 	return id, err
+}
+
+// isMounted fails with Conflict where SwtpmDir is not on the storage that it was on at first: without its file system the folder is there, and empty.
+func (a *Activities) isMounted(server compute.ServerID) error {
+	was := a.storage.Load()
+	if was == nil {
+		return nil
+	}
+	if is, err := folder.StorageOf(a.SwtpmDir); err != nil || is != *was {
+		return compute.Errorf(compute.Conflict, "server %s: the folder of TPM states is not on the storage that it was on when this worker started: mount that, or start the worker again", server)
+	}
+	return nil
 }
 
 // Show is the activity tpm.Show: it notes the operation beside the state of a server, whose guest
@@ -68,10 +85,23 @@ func (a *Activities) Show(ctx context.Context, in ShowInput) error {
 }
 
 // Shown is the activity tpm.Shown: whether this host sees the state beside which an operation was
-// noted. It opens the file: a client of NFS asks its server then, whatever it remembers.
-func (a *Activities) Shown(_ context.Context, in ShowInput) (ShownResult, error) {
+// noted, or any, or one of a version. It opens the file: a client of NFS asks its server then, whatever it remembers. Corrupt: what is there is more than files.
+// Conflict: the folder is not on the storage that it was on.
+func (a *Activities) Shown(ctx context.Context, in ShowInput) (ShownResult, error) {
 	if in.Server == (compute.ServerID{}) {
 		return ShownResult{}, compute.Errorf(compute.Invalid, "TPM state of no server")
+	}
+	if in.Version != "" {
+		unlock, err := a.lock(ctx, in.Server)
+		if err != nil {
+			return ShownResult{}, err
+		}
+		defer unlock()
+		if err := a.isMounted(in.Server); err != nil {
+			return ShownResult{}, err
+		}
+		err = checkState(a.dir(in.Server), in.Version)
+		return seen(in.Server, err == nil, err)
 	}
 	if in.Operation == "" {
 		_, err := pack(a.dir(in.Server))

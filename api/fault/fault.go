@@ -61,6 +61,7 @@ var codes = map[compute.Kind]int{
 	compute.Forbidden:   http.StatusForbidden,
 	compute.NotFound:    http.StatusNotFound,
 	compute.Conflict:    http.StatusConflict,
+	compute.Superseded:  http.StatusConflict,
 	compute.Unavailable: http.StatusServiceUnavailable,
 	compute.Corrupt:     http.StatusInternalServerError,
 }

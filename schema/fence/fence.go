@@ -11,12 +11,11 @@ import (
 	"strongroom/schema"
 )
 
-// Message is that of the Conflict which says that another operation has taken over
-// the server: the one that gets it undoes its work and ends.
+// Message says that another operation has taken over the server: the one that is told so undoes its work and ends.
 const Message = "another operation has taken over the server"
 
 // Superseded is the error of a write by an operation that has lost its server.
-func Superseded() error { return compute.Errorf(compute.Conflict, Message) }
+func Superseded() error { return compute.Errorf(compute.Superseded, Message) }
 
 // Owned runs do in a transaction if the server is the operation's, and else gives
 // Superseded. No other operation can take over the server before the transaction ends.

@@ -30,3 +30,8 @@ DELETE FROM tpm_endorsements WHERE server_id = $1;
 SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'running_domain' AND l.place = sqlc.arg(host)::text
     AND l.owner_kind = 'server' AND l.owner_id = sqlc.arg(server)::uuid AND l.operation_id = sqlc.arg(operation)::text
     AND l.state NOT IN ('released', 'handed_over', 'waiting'))::boolean AS starts;
+
+-- name: RenewsTPM :one
+-- Whether an operation keeps on a host what was there of the state of a server's vTPM, since another state takes its place.
+SELECT EXISTS (SELECT FROM ledger l WHERE l.kind = 'tpm_state' AND l.place = sqlc.arg(host)::text AND l.name = sqlc.arg(kept)::text
+    AND l.operation_id = sqlc.arg(operation)::text AND l.state IN ('intended', 'present'))::boolean AS renews;

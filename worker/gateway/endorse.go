@@ -92,10 +92,24 @@ func (r Records) makesTPM(ctx context.Context, in endorsementRequest) error {
 	}
 	refused := compute.Errorf(compute.Forbidden, "operation %q does not make a vTPM for server %s on host %s", in.Operation, in.Server, r.Name)
 	i := slices.IndexFunc(w.operations, func(op compute.Operation) bool { return op.ID == in.Operation })
-	if i < 0 || !w.newTPM(w.operations[i]) {
+	if i < 0 {
 		return refused
 	}
-	starts, err := schema.New(r.Pool).StartsOn(ctx, schema.StartsOnParams{Host: r.Host.String(), Server: in.Server.UUID, Operation: string(in.Operation)})
+	q := schema.New(r.Pool)
+	if !w.newTPM(w.operations[i]) {
+		if w.operations[i].Kind != compute.OpRebuild {
+			return refused
+		}
+		// Its host may have lost the state (K20). What a rebuild keeps of that is on the ledger before.
+		renews, err := q.RenewsTPM(ctx, schema.RenewsTPMParams{Host: r.Host.String(), Kept: compute.KeptTPM(in.Server, in.Operation), Operation: string(in.Operation)})
+		if err != nil {
+			return unavailable(err)
+		}
+		if !renews {
+			return refused
+		}
+	}
+	starts, err := q.StartsOn(ctx, schema.StartsOnParams{Host: r.Host.String(), Server: in.Server.UUID, Operation: string(in.Operation)})
 	if err != nil {
 		return unavailable(err)
 	}

@@ -109,6 +109,22 @@ func TestEndorsement(t *testing.T) {
 		require.Empty(t, ask(h, op.ServerID, op.ID, der), "%s: it is made when the server starts", kind)
 		c.Exec("DELETE FROM server_system_metadata")
 	}
+	// K20: a rebuild whose host has lost the state, which is on the ledger by what it keeps of that.
+	c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES (gen_random_uuid(), 'tpm_state', $1::text, $2, '', 'server', $3, $4, gen_random_uuid(), 'p', 'u', 'present')`,
+		h.id.String(), compute.KeptTPM(op.ServerID, op.ID), op.ServerID, op.ID)
+	for kind, want := range map[compute.OperationKind]compute.Kind{compute.OpRebuild: "", compute.OpStart: compute.Forbidden, compute.OpResize: compute.Forbidden} {
+		c.Exec("UPDATE operations SET kind = $2 WHERE id = $1", op.ID, kind)
+		require.Equal(t, want, ask(h, op.ServerID, op.ID, der), kind)
+	}
+	c.Exec("UPDATE operations SET kind = 'rebuild' WHERE id = $1", op.ID)
+	for _, change := range []string{"place = gen_random_uuid()::text", "name = 'another.one'", "operation_id = 'req-other'", "state = 'waiting', blocked_by = 'host', try_at = now()"} {
+		c.Exec("UPDATE ledger SET "+change+" WHERE name = $1", compute.KeptTPM(op.ServerID, op.ID))
+		require.Equal(t, compute.Forbidden, ask(h, op.ServerID, op.ID, der), change)
+		c.Exec("UPDATE ledger SET place = $1, name = $2, operation_id = $3, state = 'present', blocked_by = '' WHERE kind = 'tpm_state' AND name <> $4",
+			h.id.String(), compute.KeptTPM(op.ServerID, op.ID), op.ID, op.ServerID.String())
+		require.Empty(t, ask(h, op.ServerID, op.ID, der))
+	}
 	c.Exec("UPDATE operations SET kind = 'create', state = 'succeeded' WHERE id = $1", op.ID)
 	require.Equal(t, compute.Forbidden, ask(h, op.ServerID, op.ID, der), "it has ended")
 }
