@@ -167,9 +167,9 @@ func TestA13AnImageOfAServerThatIsDeleted(t *testing.T) {
 		})
 		late := durable.NoImageRecord(err) // what it tells who asks when it has ended
 		require.True(t, late.Failed)
-		require.Equal(t, compute.Conflict, late.Kind)
+		require.Equal(t, compute.Superseded, late.Kind)
 		require.True(t, w.answer.Failed)
-		require.Equal(t, compute.Conflict, w.answer.Kind)
+		require.Equal(t, compute.Superseded, w.answer.Kind)
 		require.Zero(t, b.count(image.Create.Name))
 	})
 }

@@ -70,9 +70,9 @@ const (
 // isFinal reports whether a call failed in a way that the same call will fail in again.
 func isFinal(err error) bool {
 	switch durable.FromTemporal(err).Kind {
-	case compute.Invalid, compute.NotFound, compute.Forbidden, compute.Corrupt:
+	case compute.Invalid, compute.NotFound, compute.Forbidden, compute.Corrupt, compute.Superseded:
 		return true
-	case compute.Conflict, compute.NoHost, compute.Unavailable, compute.Superseded:
+	case compute.Conflict, compute.NoHost, compute.Unavailable:
 	}
 	return false
 }
