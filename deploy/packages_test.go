@@ -284,6 +284,7 @@ func TestInstallPackagesWithoutAMirror(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(out), "Failed to fetch http://127.0.0.1:1/debian")
 	require.Contains(t, string(out), "packages: installation failed, see above")
+	require.Equal(t, 1, strings.Count(string(out), "packages: apt-get update\n"), "one a run")
 
 	// A list that cannot be had stops nothing that is in the others.
 	m.write(t, "etc/apt/sources.list", string(reachable)+"deb [trusted=yes] file:/nonexistent ./\n")
