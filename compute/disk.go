@@ -46,6 +46,7 @@ type Disk struct {
 	Image       *ImageID `json:"image,omitempty"`        // the source of a root or rescue disk
 	Source      *Image   `json:"source,omitempty"`       // its record, where that is not the server's
 	File        string   `json:"file,omitempty"`         // its file's name, "" for the role's: see Name
+	Whole       bool     `json:"whole,omitempty"`        // encrypted, with all of its image's data in itself: no file of the image is under it
 
 	Encrypted         bool              `json:"encrypted"`
 	Secret            *SecretID         `json:"encryption_secret_uuid,omitempty"`

@@ -132,7 +132,7 @@ func replaced(d, root Disk, op OperationID) Disk {
 	out.File = ""
 	out.File = out.Name() + "." + out.ID.String()[:8]
 	out.Encrypted, out.Format = root.Encrypted, root.Format
-	out.Secret, out.EncryptionOptions = nil, nil
+	out.Secret, out.EncryptionOptions, out.Whole = nil, nil, false
 	return out
 }
 
@@ -209,12 +209,12 @@ func (s Server) encryptedOtherwise(will Server) bool {
 	return was.Encrypted != is.Encrypted || was.Format != is.Format || s.Image.IsEncrypted() != will.Image.IsEncrypted()
 }
 
-// OpeningSecrets lists the secrets that open a server's disks and vTPM as they are. That of the encrypted image of a disk on a device is none of them:
-// such a disk has all of its data in itself. Only an evacuate, which makes the disk anew, reads it.
+// OpeningSecrets lists the secrets that open a server's disks and vTPM as they are. That of the encrypted image of a disk on a device, or in a pool,
+// is none of them: such a disk has all of its data in itself. Only an evacuate, which makes the disk anew, reads it.
 func (s Server) OpeningSecrets() []SecretID {
 	s.Disks = slices.Clone(s.Disks)
 	for i, d := range s.Disks {
-		if d.OnDevice() {
+		if d.Whole || d.OnDevice() { // earlier releases did not note the first
 			s.Disks[i].BackingSecret = nil
 		}
 	}

@@ -131,9 +131,11 @@ func (s Server) Attached() []Disk {
 // disk has no backing file.
 func (s Server) SourceOf(d Disk) *Image {
 	switch {
+	case d.Whole || d.OnDevice():
+		return nil
 	case d.Source != nil:
 		return d.Source
-	case d.Role == RootDisk && d.Image != nil && !d.OnDevice():
+	case d.Role == RootDisk && d.Image != nil:
 		return &s.Image
 	}
 	return nil

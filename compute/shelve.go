@@ -221,7 +221,7 @@ func (s Server) Unshelved(op OperationID, in UnshelveArguments) (Server, error) 
 		}
 		d.File = ""
 		d.File = d.Name() + "." + op.Derive("disk/" + d.Label()).String()[:8]
-		d.Image, d.Source, d.BackingSecret = nil, nil, nil
+		d.Image, d.Source, d.BackingSecret, d.Whole = nil, nil, nil, false
 		out.Disks = append(out.Disks, d)
 	}
 	if in.Zone != nil {

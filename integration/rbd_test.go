@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/gophercloud/gophercloud/v2/openstack/keymanager/v1/secrets"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/deploy/cloud/cloudtest"
@@ -103,6 +105,13 @@ func TestServersOnRBD(t *testing.T) {
 	require.Contains(t, c.tell(t, again, "cat note", "TG cat "), note)
 	require.Len(t, c.pooled(t), 3)
 	require.Empty(t, c.audit(t).Findings)
+	if c.real != nil { // EE-11: all of the image is in its disk, which the copy of the image's key does not open
+		c.shutOff(t, again)
+		lost := c.disks(t, again)[0].Backing
+		require.NotEmpty(t, lost)
+		require.NoError(t, secrets.Delete(t.Context(), c.service(t, "-demo", openstack.NewKeyManagerV1), lost).ExtractErr())
+		c.startAgain(t, again)
+	}
 	c.delete(t, again)
 	require.Empty(t, c.pooled(t))
 	c.deleteImage(t, same)

@@ -25,7 +25,7 @@ func (q *Queries) DatabaseTime(ctx context.Context) (time.Time, error) {
 }
 
 const diskKeys = `-- name: DiskKeys :many
-SELECT d.id, d.server_id, d.role, d.index, d.device_name, d.bus, d.size_mb, d.boot_index, d.guest_format, d.image_id, d.tag, d.encrypted, d.encryption_secret_uuid, d.backing_encryption_secret_uuid, d.encryption_format, d.encryption_options, d.source, d.file, d.shelved, l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since, s.current_operation
+SELECT d.id, d.server_id, d.role, d.index, d.device_name, d.bus, d.size_mb, d.boot_index, d.guest_format, d.image_id, d.tag, d.encrypted, d.encryption_secret_uuid, d.backing_encryption_secret_uuid, d.encryption_format, d.encryption_options, d.source, d.file, d.shelved, d.whole, l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_id, l.project_id, l.user_id, l.state, l.created_at, l.updated_at, l.released_at, l.reason, l.tries, l.try_at, l.owner_kind, l.owner_id, l.blocked_by, l.host_id, l.waiting_since, s.current_operation
 FROM server_disks d JOIN servers s ON s.id = d.server_id
     JOIN ledger l ON l.owner_kind = 'server' AND l.owner_id = s.id AND l.kind = 'key_secret' AND l.state = 'present'
         AND l.reference = d.encryption_secret_uuid::text AND l.name NOT LIKE 'strongroom legacy key %' -- that Nova made
@@ -68,6 +68,7 @@ func (q *Queries) DiskKeys(ctx context.Context) ([]DiskKeysRow, error) {
 			&i.ServerDisk.Source,
 			&i.ServerDisk.File,
 			&i.ServerDisk.Shelved,
+			&i.ServerDisk.Whole,
 			&i.Ledger.ID,
 			&i.Ledger.Kind,
 			&i.Ledger.Place,

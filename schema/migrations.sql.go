@@ -432,11 +432,11 @@ func (q *Queries) PutMigration(ctx context.Context, arg PutMigrationParams) erro
 
 const putServerDisk = `-- name: PutServerDisk :exec
 INSERT INTO server_disks (id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, source, file, encrypted,
-    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, whole)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 ON CONFLICT (id) DO UPDATE SET size_mb = excluded.size_mb, image_id = excluded.image_id, source = excluded.source, file = excluded.file,
     encryption_secret_uuid = excluded.encryption_secret_uuid, backing_encryption_secret_uuid = excluded.backing_encryption_secret_uuid,
-    encryption_options = excluded.encryption_options
+    encryption_options = excluded.encryption_options, whole = excluded.whole
 `
 
 type PutServerDiskParams struct {
@@ -457,6 +457,7 @@ type PutServerDiskParams struct {
 	BackingEncryptionSecret *compute.SecretID
 	EncryptionFormat        compute.DiskFormat
 	EncryptionOptions       string
+	Whole                   bool
 }
 
 // A disk as it is from here on. Its tag stays.
@@ -479,6 +480,7 @@ func (q *Queries) PutServerDisk(ctx context.Context, arg PutServerDiskParams) er
 		arg.BackingEncryptionSecret,
 		arg.EncryptionFormat,
 		arg.EncryptionOptions,
+		arg.Whole,
 	)
 	return err
 }

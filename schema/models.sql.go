@@ -390,6 +390,7 @@ type ServerDisk struct {
 	Source                  *compute.Image
 	File                    string
 	Shelved                 *compute.ShelvedDisk
+	Whole                   bool
 }
 
 type ServerGroup struct {

@@ -81,8 +81,8 @@ func (q *Queries) RebuildServer(ctx context.Context, arg RebuildServerParams) (i
 const replaceServerDisk = `-- name: ReplaceServerDisk :exec
 UPDATE server_disks SET id = $1, device_name = $2, bus = $3, file = $4, size_mb = $5, image_id = $6,
     encrypted = $7, encryption_secret_uuid = $8, backing_encryption_secret_uuid = $9,
-    encryption_format = $10, encryption_options = $11
-WHERE server_id = $12 AND role = $13 AND index = $14
+    encryption_format = $10, encryption_options = $11, whole = $12
+WHERE server_id = $13 AND role = $14 AND index = $15
 `
 
 type ReplaceServerDiskParams struct {
@@ -97,6 +97,7 @@ type ReplaceServerDiskParams struct {
 	BackingSecret     *compute.SecretID
 	EncryptionFormat  compute.DiskFormat
 	EncryptionOptions string
+	Whole             bool
 	ServerID          compute.ServerID
 	Role              compute.DiskRole
 	Index             int32
@@ -116,6 +117,7 @@ func (q *Queries) ReplaceServerDisk(ctx context.Context, arg ReplaceServerDiskPa
 		arg.BackingSecret,
 		arg.EncryptionFormat,
 		arg.EncryptionOptions,
+		arg.Whole,
 		arg.ServerID,
 		arg.Role,
 		arg.Index,

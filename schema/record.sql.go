@@ -14,8 +14,8 @@ import (
 
 const attachDisk = `-- name: AttachDisk :exec
 INSERT INTO server_disks (id, server_id, role, device_name, bus, size_mb, boot_index, image_id, source, encrypted,
-    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file, whole)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 `
 
 type AttachDiskParams struct {
@@ -34,6 +34,7 @@ type AttachDiskParams struct {
 	EncryptionFormat        compute.DiskFormat
 	EncryptionOptions       string
 	File                    string
+	Whole                   bool
 }
 
 func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
@@ -53,6 +54,7 @@ func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
 		arg.EncryptionFormat,
 		arg.EncryptionOptions,
 		arg.File,
+		arg.Whole,
 	)
 	return err
 }
@@ -238,7 +240,7 @@ func (q *Queries) GetServer(ctx context.Context, id compute.ServerID) (Server, e
 }
 
 const getServerDisks = `-- name: GetServerDisks :many
-SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, source, file, shelved FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
+SELECT id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, tag, encrypted, encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, source, file, shelved, whole FROM server_disks WHERE server_id = $1 ORDER BY boot_index = 0 DESC, role, index
 `
 
 func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID) ([]ServerDisk, error) {
@@ -270,6 +272,7 @@ func (q *Queries) GetServerDisks(ctx context.Context, serverID compute.ServerID)
 			&i.Source,
 			&i.File,
 			&i.Shelved,
+			&i.Whole,
 		); err != nil {
 			return nil, err
 		}
@@ -693,17 +696,23 @@ func (q *Queries) SetDiskBackingSecret(ctx context.Context, arg SetDiskBackingSe
 }
 
 const setDiskOptions = `-- name: SetDiskOptions :exec
-UPDATE server_disks SET encryption_format = $2, encryption_options = $3 WHERE id = $1
+UPDATE server_disks SET encryption_format = $2, encryption_options = $3, whole = $4 WHERE id = $1
 `
 
 type SetDiskOptionsParams struct {
 	ID                compute.DiskID
 	EncryptionFormat  compute.DiskFormat
 	EncryptionOptions string
+	Whole             bool
 }
 
 func (q *Queries) SetDiskOptions(ctx context.Context, arg SetDiskOptionsParams) error {
-	_, err := q.db.Exec(ctx, setDiskOptions, arg.ID, arg.EncryptionFormat, arg.EncryptionOptions)
+	_, err := q.db.Exec(ctx, setDiskOptions,
+		arg.ID,
+		arg.EncryptionFormat,
+		arg.EncryptionOptions,
+		arg.Whole,
+	)
 	return err
 }
 

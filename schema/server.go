@@ -29,7 +29,7 @@ func (s Server) WithDisks(disks []ServerDisk) (compute.Server, error) {
 func (row ServerDisk) Disk() (compute.Disk, error) {
 	d := compute.Disk{
 		ID: row.ID, Role: row.Role, Index: int(row.Index), DeviceName: row.DeviceName, Bus: row.Bus, SizeMB: row.SizeMB,
-		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Shelved: row.Shelved, Encrypted: row.Encrypted,
+		BootIndex: int(row.BootIndex), GuestFormat: row.GuestFormat, Image: row.ImageID, Source: row.Source, File: row.File, Whole: row.Whole, Shelved: row.Shelved, Encrypted: row.Encrypted,
 		Secret: row.EncryptionSecret, BackingSecret: row.BackingEncryptionSecret, Format: row.EncryptionFormat,
 	}
 	if err := json.Unmarshal([]byte(row.EncryptionOptions), &d.EncryptionOptions); err != nil {

@@ -167,6 +167,32 @@ func TestAHostThatDiesWithTheImage(t *testing.T) {
 	require.Empty(t, b.audit())
 }
 
+// EE-11: nor does a disk in a pool, which is noted when it is made: by a create, or by a rebuild.
+func TestADiskInAPoolDoesNotNeedTheKeyOfItsImage(t *testing.T) {
+	t.Parallel()
+	created := func() *bench {
+		b := onEncryptedImage(t)
+		b.pool = true
+		require.NoError(t, b.run(compute.OpCreate, b.accept(compute.OpCreate, compute.TaskScheduling, nil), nil))
+		return b
+	}
+	rebuilt := func() *bench {
+		b := withTheImagesKey(withoutTPM)(t)
+		b.pool = true
+		_, err := b.rebuild(toEncrypted())
+		require.NoError(t, err)
+		return b
+	}
+	for name, start := range map[string]func() *bench{"created": created, "rebuilt": rebuilt} {
+		b := start()
+		root := b.row.server.Disks[0]
+		require.True(t, root.Whole, name)
+		maps.DeleteFunc(b.secrets, func(_ string, id compute.SecretID) bool { return id == *root.BackingSecret })
+		require.NoError(t, b.run(compute.OpReboot, b.accept(compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}), nil), name)
+		require.NoError(t, b.run(compute.OpRescue, b.accept(compute.OpRescue, compute.TaskRescuing, subjects["rescue"].arguments), nil), name)
+	}
+}
+
 // EE-11: a file lies under a disk of qcow2 alone, and opens with the copy of its image's key. A disk on a device has all of its data in itself: where that copy
 // is lost, its server is rebooted and rescued all the same.
 func TestADiskOnADeviceDoesNotNeedTheKeyOfItsImage(t *testing.T) {

@@ -176,14 +176,14 @@ func (m *machine) imageOf(d compute.Disk) *compute.Image {
 	return nil
 }
 
-// noteOptions notes in the plan how a disk was really encrypted (EE-08), and gives it for the record.
-func (m *machine) noteOptions(i int, options map[string]string) (record.Option, bool) {
+// noteOptions notes in the plan how a disk was really encrypted (EE-08) and where its data are, and gives it for the record.
+func (m *machine) noteOptions(i int, made disk.CreateResult) (record.Option, bool) {
 	d := &m.server.Disks[i]
 	if !d.Encrypted {
 		return record.Option{}, false
 	}
-	d.EncryptionOptions = options
-	return record.Option{Disk: d.ID, Format: d.Format, Options: options}, true
+	d.EncryptionOptions, d.Whole = made.EncryptionOptions, made.Whole
+	return record.Option{Disk: d.ID, Format: d.Format, Options: d.EncryptionOptions, Whole: d.Whole}, true
 }
 
 // exportOf asks for a copy of one of the machine's disks while it is off.

@@ -138,7 +138,7 @@ func (s *switchover) createDisks(ctx workflow.Context, disks []int, limit time.D
 		return err
 	}
 	for c, i := range disks {
-		if option, ok := s.to.noteOptions(i, made[c].EncryptionOptions); ok && s.from == nil {
+		if option, ok := s.to.noteOptions(i, made[c]); ok && s.from == nil {
 			s.unwritten.Options = append(s.unwritten.Options, option)
 		}
 	}

@@ -181,7 +181,8 @@ func (w *world) advance(_ context.Context, in record.AdvanceInput) (record.Advan
 	}
 	for _, o := range in.Options {
 		i := slices.IndexFunc(w.row.server.Disks, func(d compute.Disk) bool { return d.ID == o.Disk })
-		w.row.server.Disks[i].Format, w.row.server.Disks[i].EncryptionOptions = o.Format, o.Options
+		d := &w.row.server.Disks[i]
+		d.Format, d.EncryptionOptions, d.Whole = o.Format, o.Options, o.Whole
 	}
 	if in.Networks != nil {
 		w.row.server.Networks = in.Networks

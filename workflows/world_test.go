@@ -70,6 +70,7 @@ type world struct {
 	began      map[compute.OperationID]time.Time
 	exports    map[string]bool                         // "<host> <server>/<folder>"
 	uses       map[string]bool                         // of encrypted images: "<host> <project>/<copy>/<server>.<file>"
+	pool       bool                                    // hosts keep disks in a pool, where they are copies of their images
 	expected   string                                  // the host from which a running server is expected
 	encrypts   bool                                    // hosts encrypt the memory of guests that are suspended
 	suspended  map[string]bool                         // guests whose memory is on disk, by their key in domains

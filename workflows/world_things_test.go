@@ -225,10 +225,10 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 	if in.Disk.Encrypted {
 		w.locks[file] = []compute.SecretID{*in.Disk.Secret}
 	}
-	if in.Disk.BackingSecret != nil {
+	if in.Disk.BackingSecret != nil && !w.pool {
 		w.locks[file] = append(w.locks[file], *in.Disk.BackingSecret)
 	}
-	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}}, nil
+	return disk.CreateResult{EncryptionOptions: map[string]string{"cipher-alg": "aes-256"}, Whole: in.Image != nil && (w.pool || in.Disk.OnDevice())}, nil
 }
 
 // rescueFile is what the names of rescue disks begin with.

@@ -66,7 +66,7 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 		return CreateResult{}, err
 	}
 	options, err := at.create(ctx, in, want)
-	return CreateResult{EncryptionOptions: options}, err
+	return CreateResult{EncryptionOptions: options, Whole: in.Image != nil && at.whole()}, err
 }
 
 // plan works out what the file must be. Until release is called, the image under it stays.

@@ -64,6 +64,7 @@ func TestCreateMakesEveryKindOfDisk(t *testing.T) {
 					} else {
 						require.Empty(t, got.EncryptionOptions)
 					}
+					require.False(t, got.Whole, "an overlay")
 				})
 			}
 			both.Wait()

@@ -81,6 +81,7 @@ func (d *device) livesThrough(t *testing.T) {
 			got, err := d.Create(t.Context(), d.CreateInput)
 			require.NoError(t, err)
 			require.Equal(t, deviceOptions[d.Disk.Format], got.EncryptionOptions)
+			require.Equal(t, d.Image != nil, got.Whole)
 		})
 	}
 	both.Wait()

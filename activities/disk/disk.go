@@ -147,9 +147,10 @@ type CreateInput struct {
 	Whole bool `json:"whole,omitempty"`
 }
 
-// CreateResult tells what was really used to encrypt (EE-08).
+// CreateResult tells what was really used to encrypt (EE-08), and where the image's data are.
 type CreateResult struct {
 	EncryptionOptions map[string]string `json:"encryption_options,omitempty"`
+	Whole             bool              `json:"whole,omitempty"` // it is no overlay: it has all of its image's data in itself
 }
 
 // ConsoleLog is the file in a server's folder that keeps its serial output.

@@ -18,6 +18,8 @@ type filePlace struct {
 	path string
 }
 
+func (filePlace) whole() bool { return false }
+
 func (p filePlace) create(ctx context.Context, in CreateInput, want newDisk) (map[string]string, error) {
 	if _, err := os.Stat(p.path); !errors.Is(err, fs.ErrNotExist) {
 		i, err := p.verify(ctx, in.Disk, want)

@@ -17,6 +17,8 @@ import (
 type place interface {
 	// create is what Create does, under the disk's lock.
 	create(ctx context.Context, in CreateInput, want newDisk) (options map[string]string, err error)
+	// whole reports whether disks there have all of their image's data in themselves.
+	whole() bool
 	// origin looks at the disk, to copy it. What it gives must be wiped also when it
 	// fails.
 	origin(ctx context.Context, in ExportInput) (origin, error)

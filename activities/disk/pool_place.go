@@ -25,6 +25,8 @@ type poolPlace struct {
 	linked bool   // it is there
 }
 
+func (poolPlace) whole() bool { return true }
+
 func (p poolPlace) create(ctx context.Context, in CreateInput, want newDisk) (options map[string]string, err error) {
 	cluster, err := p.ClusterKey()
 	if err != nil {

@@ -133,6 +133,7 @@ func (p *pooled) livesThrough(t *testing.T) {
 			} else {
 				require.Empty(t, got.EncryptionOptions)
 			}
+			require.Equal(t, p.Image != nil, got.Whole)
 		})
 	}
 	both.Wait()

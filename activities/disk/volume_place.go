@@ -27,6 +27,8 @@ type volumePlace struct {
 	link string // its path in the server's folder
 }
 
+func (volumePlace) whole() bool { return true }
+
 func (p volumePlace) create(ctx context.Context, in CreateInput, want newDisk) (options map[string]string, err error) {
 	d := in.Disk
 	bytes := want.bytes

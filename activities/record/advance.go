@@ -53,11 +53,12 @@ type Secrets struct {
 	TPM     *compute.SecretID           `json:"tpm,omitempty"`
 }
 
-// Option is how a disk was really encrypted (EE-08).
+// Option is how a disk was really encrypted (EE-08), and whether it has all of its image's data in itself.
 type Option struct {
 	Disk    compute.DiskID     `json:"disk"`
 	Format  compute.DiskFormat `json:"format"`
 	Options map[string]string  `json:"options"`
+	Whole   bool               `json:"whole,omitempty"`
 }
 
 // Trust is the Keystone trust that the server's delegated credential refers to from here on.
@@ -131,7 +132,7 @@ func (in AdvanceInput) writeServer(ctx context.Context, q *schema.Queries) error
 		if err != nil {
 			return err
 		}
-		if err := q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: o.Disk, EncryptionFormat: o.Format, EncryptionOptions: text}); err != nil {
+		if err := q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: o.Disk, EncryptionFormat: o.Format, EncryptionOptions: text, Whole: o.Whole}); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 		Sources: map[string]compute.SecretID{b.disk(in).String(): source}, TPM: &tpm,
 	}))
 	options := map[string]string{"cipher-alg": "aes-256"}
-	require.NoError(t, b.saveOptions(in, record.Option{Disk: b.disk(in), Format: compute.FormatLUKS, Options: options}))
+	require.NoError(t, b.saveOptions(in, record.Option{Disk: b.disk(in), Format: compute.FormatLUKS, Options: options, Whole: true}))
 	require.NoError(t, b.task(in, compute.TaskSpawning))
 
 	reboot := b.supersede(in, compute.OpReboot, compute.RebootArguments{Hard: true})
@@ -56,6 +56,7 @@ func TestBeginGivesWhatTheOperationWorksWith(t *testing.T) {
 	require.Equal(t, secret, *got.Server.Disks[0].Secret)
 	require.Equal(t, source, *got.Server.Disks[0].BackingSecret)
 	require.Equal(t, options, got.Server.Disks[0].EncryptionOptions)
+	require.True(t, got.Server.Disks[0].Whole)
 	require.Equal(t, tpm, *got.Server.TPM.Secret)
 	require.Equal(t, compute.TaskSpawning, got.Server.TaskState)
 

@@ -169,7 +169,7 @@ func putDisk(ctx context.Context, q *schema.Queries, server compute.ServerID, d 
 	return q.PutServerDisk(ctx, schema.PutServerDiskParams{
 		ID: d.ID, ServerID: server, Role: d.Role, Index: int32(d.Index), DeviceName: d.DeviceName, Bus: d.Bus, SizeMB: d.SizeMB,
 		BootIndex: int32(d.BootIndex), GuestFormat: d.GuestFormat, ImageID: d.Image, Source: d.Source, File: d.File, Encrypted: d.Encrypted,
-		EncryptionSecret: d.Secret, BackingEncryptionSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: options,
+		EncryptionSecret: d.Secret, BackingEncryptionSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: options, Whole: d.Whole,
 	})
 }
 

@@ -123,6 +123,6 @@ func replaceDisk(ctx context.Context, q *schema.Queries, server compute.ServerID
 	}
 	return q.ReplaceServerDisk(ctx, schema.ReplaceServerDiskParams{
 		ServerID: server, Role: d.Role, Index: int32(d.Index), ID: d.ID, DeviceName: d.DeviceName, Bus: d.Bus, File: d.File, SizeMB: d.SizeMB, ImageID: d.Image,
-		Encrypted: d.Encrypted, Secret: d.Secret, BackingSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: options,
+		Encrypted: d.Encrypted, Secret: d.Secret, BackingSecret: d.BackingSecret, EncryptionFormat: d.Format, EncryptionOptions: options, Whole: d.Whole,
 	})
 }

@@ -45,6 +45,7 @@ func TestRebuild(t *testing.T) {
 	will, err := begun.Server.RebuiltAs(in.Operation, asked, compute.FormatLUKS)
 	require.NoError(t, err)
 	will.Disks[0].Secret, will.Disks[0].BackingSecret, will.Disks[0].EncryptionOptions = &secret, &backing, map[string]string{"cipher-alg": "aes-256"}
+	will.Disks[0].Whole = true // in a pool
 	require.True(t, will.Disks[0].Encrypted)
 	require.Equal(t, compute.FormatLUKS, will.Disks[0].Format)
 	will.TPM = &compute.TPM{Version: compute.TPM12, Model: compute.TPMTIS, Security: compute.SecurityUser, Secret: &secret}

@@ -19,7 +19,7 @@ func attach(ctx context.Context, q *schema.Queries, server compute.ServerID, d c
 	return q.AttachDisk(ctx, schema.AttachDiskParams{
 		ID: d.ID, ServerID: server, Role: d.Role, DeviceName: d.DeviceName, Bus: d.Bus, SizeMB: d.SizeMB, BootIndex: int32(d.BootIndex),
 		ImageID: d.Image, Source: d.Source, Encrypted: d.Encrypted, EncryptionSecret: d.Secret, BackingEncryptionSecret: d.BackingSecret,
-		EncryptionFormat: d.Format, EncryptionOptions: options, File: d.File,
+		EncryptionFormat: d.Format, EncryptionOptions: options, File: d.File, Whole: d.Whole,
 	})
 }
 

@@ -30,7 +30,7 @@ func TestRescueDiskOnRecord(t *testing.T) {
 	require.Equal(t, img.ID, asked.Image.ID)
 	d, err := compute.PlanRescue(rescue.Operation, asked)
 	require.NoError(t, err)
-	d.EncryptionOptions = map[string]string{"cipher-alg": "aes-256"}
+	d.EncryptionOptions, d.Whole = map[string]string{"cipher-alg": "aes-256"}, true
 	end := record.SettleInput{
 		OperationInput: rescue, State: compute.OperationSucceeded, VMState: compute.VMRescued, Power: compute.PowerRunning, Rescue: &d,
 	}

@@ -15,11 +15,11 @@ WHERE id = sqlc.arg(id) AND current_operation = sqlc.arg(operation_id);
 -- name: PutServerDisk :exec
 -- A disk as it is from here on. Its tag stays.
 INSERT INTO server_disks (id, server_id, role, index, device_name, bus, size_mb, boot_index, guest_format, image_id, source, file, encrypted,
-    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, whole)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 ON CONFLICT (id) DO UPDATE SET size_mb = excluded.size_mb, image_id = excluded.image_id, source = excluded.source, file = excluded.file,
     encryption_secret_uuid = excluded.encryption_secret_uuid, backing_encryption_secret_uuid = excluded.backing_encryption_secret_uuid,
-    encryption_options = excluded.encryption_options;
+    encryption_options = excluded.encryption_options, whole = excluded.whole;
 
 -- name: DeleteOtherDisks :exec
 DELETE FROM server_disks WHERE server_id = sqlc.arg(server_id) AND id <> ALL (sqlc.arg(ids)::uuid[]);

@@ -16,5 +16,5 @@ WHERE id = sqlc.arg(id) AND current_operation = sqlc.arg(operation_id);
 -- A disk in the place of the one that had its role and index. Its tag stays.
 UPDATE server_disks SET id = sqlc.arg(id), device_name = sqlc.arg(device_name), bus = sqlc.arg(bus), file = sqlc.arg(file), size_mb = sqlc.arg(size_mb), image_id = sqlc.narg(image_id),
     encrypted = sqlc.arg(encrypted), encryption_secret_uuid = sqlc.narg(secret), backing_encryption_secret_uuid = sqlc.narg(backing_secret),
-    encryption_format = sqlc.arg(encryption_format), encryption_options = sqlc.arg(encryption_options)
+    encryption_format = sqlc.arg(encryption_format), encryption_options = sqlc.arg(encryption_options), whole = sqlc.arg(whole)
 WHERE server_id = sqlc.arg(server_id) AND role = sqlc.arg(role) AND index = sqlc.arg(index);

@@ -37,8 +37,8 @@ DELETE FROM server_system_metadata WHERE server_id = $1 AND key = $2;
 
 -- name: AttachDisk :exec
 INSERT INTO server_disks (id, server_id, role, device_name, bus, size_mb, boot_index, image_id, source, encrypted,
-    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+    encryption_secret_uuid, backing_encryption_secret_uuid, encryption_format, encryption_options, file, whole)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
 
 -- name: DetachDisks :exec
 DELETE FROM server_disks WHERE server_id = $1 AND role = $2;
@@ -50,7 +50,7 @@ UPDATE server_disks SET encryption_secret_uuid = $2 WHERE id = $1;
 UPDATE server_disks SET backing_encryption_secret_uuid = $2 WHERE id = $1;
 
 -- name: SetDiskOptions :exec
-UPDATE server_disks SET encryption_format = $2, encryption_options = $3 WHERE id = $1;
+UPDATE server_disks SET encryption_format = $2, encryption_options = $3, whole = $4 WHERE id = $1;
 
 -- name: ClearServerSecrets :exec
 UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret_uuid = NULL, encryption_options = '{}' WHERE server_id = $1;
