@@ -387,11 +387,14 @@ func (a *attack) fire(s shot) string {
 		}
 	}
 	own := header.Get("X-Openstack-Request-Id") != "" // else HTTP itself was refused
+	says := func(text string) bool {                  // a HEAD says nothing (K2)
+		return s.method == http.MethodHead && body == "" || strings.Contains(body, text)
+	}
 	switch {
-	case code == http.StatusNotImplemented && own && strings.Contains(s.target, "/os-hosts/") && strings.Contains(body, notOffered):
+	case code == http.StatusNotImplemented && own && strings.Contains(s.target, "/os-hosts/") && says(notOffered):
 	case !own && s.crooked && slices.Contains([]int{400, 417, 431, 501}, code):
 	case !own && code == http.StatusRequestHeaderFieldsTooLarge && len(s.target) > 32<<10:
-	case s.cut && code == http.StatusServiceUnavailable && strings.Contains(body, "given up"): // to HTTP its client had gone
+	case s.cut && code == http.StatusServiceUnavailable && says("given up"): // to HTTP its client had gone
 	case code >= 500:
 		return fmt.Sprintf("an error of the server: %d %.2000s", code, body)
 	case !own:
