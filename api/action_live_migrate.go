@@ -103,7 +103,12 @@ func (a *API) liveMigrateServer(r *Request) (any, error) {
 					return err
 				}
 			}
-			return a.checkLiveKeys(r, row)
+			if err := a.checkLiveKeys(r, row); compute.Is(err, compute.Forbidden) {
+				return forNow{err}
+			} else if err != nil {
+				return err
+			}
+			return nil
 		},
 		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
 			return s.PlanLiveMigrate(has, in.Host), nil

@@ -93,8 +93,8 @@ func TestLiveMigrationsUnderWay(t *testing.T) {
 	require.Empty(t, c.do(t, admin, "GET", path, "", at("2.23")).ok(200).get("migrations"))
 }
 
-// TPM-20: whoever may not read the keys moves a running server if its host keeps them, all of them; if not,
-// the answer is a 409 at once, and nothing began. Who may read them needs no host that keeps any.
+// TPM-20, EE-30: whoever may not read the keys moves a running server if its host keeps them, all of them; if not,
+// the answer is at once a 403 for those of disks and a 409 for that of a vTPM, and nothing began. Who may read them needs no host that keeps any.
 func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
 	t.Parallel()
 	c, id, keys := moving(t, "user")
@@ -108,9 +108,11 @@ func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
 	c.settle(id, compute.VMActive, compute.TaskNone)
 	before := len(c.starter.ops())
 	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
-	ask().fails(409, "conflictingRequest", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, all[0]).Error())
+	ask().fails(403, "forbidden", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeysOfDisks, all[0]).Error())
+	c.consoles.kept = all[1:]
+	ask().fails(403, "forbidden", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeysOfDisks, all[0]).Error())
 	c.consoles.kept = all[:1]
-	ask().fails(409, "conflictingRequest", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, all[1]).Error())
+	ask().fails(409, "conflictingRequest", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeyOfTPM, all[1]).Error())
 	c.consoles.err = compute.Errorf(compute.Unavailable, "away")
 	ask().fails(409, "conflictingRequest", "Server "+id+" cannot be moved while it runs: "+
 		"whoever asks may not read its keys, and its host does not say whether it keeps them.")

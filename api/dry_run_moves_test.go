@@ -33,8 +33,8 @@ func TestDryRunOfALiveMigration(t *testing.T) {
 	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
 	got = c.dryRun(t, admin, id, `{"os-migrateLive": {"host": "node-2", "block_migration": "auto"}}`).ok(200)
 	require.Equal(t, false, got.get("dry_run", "succeeds"))
-	require.EqualValues(t, 409, got.get("dry_run", "refusals", 0, "code"))
-	require.Contains(t, got.get("dry_run", "refusals", 0, "message"), "its host does not keep it")
+	require.EqualValues(t, 403, got.get("dry_run", "refusals", 0, "code"), "EE-30")
+	require.Contains(t, got.get("dry_run", "refusals", 0, "message"), "of its disks, and its host does not keep it")
 
 	c.exec(`UPDATE hosts SET agent_url = 'http://agent' WHERE id = $1`, c.host)
 	for _, key := range keys {

@@ -22,7 +22,7 @@ func (a *API) look(r *Request, s compute.Server, cred compute.Credential, id com
 }
 
 // checkLiveKeys refuses to move a running server whose keys neither whoever asks can read nor its
-// host keeps (TPM-20). A key manager that does not answer is the operation's to wait for.
+// host keeps (TPM-20, EE-30). A key manager that does not answer is the operation's to wait for.
 func (a *API) checkLiveKeys(r *Request, row serverRow) error {
 	s, err := schema.LoadServer(r.Context(), a.db, row.Server.ID)
 	if err != nil {
@@ -33,19 +33,24 @@ func (a *API) checkLiveKeys(r *Request, row serverRow) error {
 
 // checkKept is checkLiveKeys for a move with a credential; agent is where the server's host answers.
 func (a *API) checkKept(r *Request, asker compute.Credential, s compute.Server, agent string) error {
-	if !slices.ContainsFunc(s.OpeningSecrets(), func(id compute.SecretID) bool {
-		_, cred := keyOf(id, asker, s)
-		return cannotRead(a.look(r, s, cred, id))
-	}) {
+	unread := slices.DeleteFunc(s.OpeningParts(), func(p compute.PartOfKeys) bool {
+		return !slices.ContainsFunc(p.Secrets, func(id compute.SecretID) bool {
+			_, cred := keyOf(id, asker, s)
+			return cannotRead(a.look(r, s, cred, id))
+		})
+	})
+	if len(unread) == 0 {
 		return nil
 	}
 	kept, err := a.keptOf(r, s, agent)
 	if err != nil {
 		return err
 	}
-	for _, id := range s.OpeningSecrets() { // all of them come from there, then
-		if !slices.Contains(kept, id) {
-			return compute.NotKept(s.ID, id)
+	for _, p := range unread {
+		for _, id := range p.Secrets { // all of a part come from there, then
+			if !slices.Contains(kept, id) {
+				return compute.NotKept(s.ID, p.Part, id)
+			}
 		}
 	}
 	return nil

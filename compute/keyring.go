@@ -84,7 +84,12 @@ func (s Server) diskSecurity() SecretSecurity {
 	return security
 }
 
-// KeptKeyring reads all keys of the host that a running server comes from.
-func KeptKeyring() Keyring {
-	return Keyring{Disks: KeptCredential(), TPM: KeptCredential(), Rescue: KeptCredential()}
+// WithKept has the keys of one part read from the host that a running server comes from, which keeps them.
+func (k Keyring) WithKept(part KeyPart) Keyring {
+	if part == KeyOfTPM {
+		k.TPM = KeptCredential()
+	} else {
+		k.Disks, k.Rescue = KeptCredential(), KeptCredential()
+	}
+	return k
 }

@@ -57,6 +57,7 @@ func TestC1AStolenHostCertificateInACloud(t *testing.T) {
 	backends(t, local, openStack)
 	c := twoHosts(t)
 	mine, theirs := c.Host(1), c.Host(2)
+	c.keepsKeys(t, theirs, "all")
 	own := c.on(t, mine, func() string { return c.createIdle(t, encryptedTIS) })
 	victim := c.on(t, theirs, func() string { return c.createIdle(t, encryptedTIS) })
 	thief, other := c.steal(t, mine), c.steal(t, theirs)

@@ -89,6 +89,7 @@ func TestDrain(t *testing.T) {
 	backends(t, openStack, local)
 	c := twoHosts(t)
 	from, to := c.Host(2), c.Host(1)
+	c.keepsKeys(t, from, "all")
 	off := c.on(t, from, func() string { return c.createIdle(t, encryptedTIS) })
 	runs := c.on(t, from, func() string { return c.createIdle(t, delegated) })
 	owners := c.on(t, from, func() string { return c.createIdle(t, encryptedTIS) })

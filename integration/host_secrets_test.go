@@ -31,6 +31,7 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	backends(t, local, openStack)
 	c := twoHosts(t)
 	a, b := c.Host(1), c.Host(2)
+	c.keepsKeys(t, a, "all")
 	w := c.watchHosts(t, c.keysToTheCloud(t), a, b)
 	owner, err := c.login("-demo")
 	require.NoError(t, err)
@@ -87,7 +88,7 @@ func TestH1AHostHoldsNoKeyToTheCloud(t *testing.T) {
 	// A live migration by who may not read the server's keys: a hands them on. A rotation changes
 	// the passphrases.
 	of(bystander, a, "domain.Migrate@before", func() {
-		require.NoError(t, c.liveMigrate(t, bystander, &b))
+		require.NoError(t, c.liveMigrateAs(t, "-admin", bystander, &b))
 		c.becomes(t, bystander, "ACTIVE")
 	}, b)
 	c.requireOn(t, b, bystander)

@@ -20,14 +20,19 @@ import (
 	"strongroom/deploy/dev/stack"
 )
 
-// liveMigrate asks for a live migration, to a host or, with nil, to any.
+// liveMigrate asks for a live migration, to a host or, with nil, to any, as an administrator in the server's own project: he may read its keys.
 func (c *testCloud) liveMigrate(t *testing.T, id string, to *stack.Host) error {
+	t.Helper()
+	return c.liveMigrateAs(t, "", id, to)
+}
+
+func (c *testCloud) liveMigrateAs(t *testing.T, user, id string, to *stack.Host) error {
 	t.Helper()
 	var host any
 	if to != nil {
 		host = hostName(t, *to)
 	}
-	client := *c.compute(t, "-admin")
+	client := *c.compute(t, user)
 	client.Microversion = "2.80"
 	resp, err := client.Post(t.Context(), client.ServiceURL("servers", id, "action"),
 		map[string]any{"os-migrateLive": map[string]any{"host": host, "block_migration": "auto"}}, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
@@ -40,10 +45,15 @@ func (c *testCloud) liveMigrate(t *testing.T, id string, to *stack.Host) error {
 // movesRunning has a guest that counts move to another host while it runs: it counts on there, and nothing of it is left behind.
 func (c *testCloud) movesRunning(t *testing.T, id string, to stack.Host) {
 	t.Helper()
+	c.movesRunningAs(t, "", id, to)
+}
+
+func (c *testCloud) movesRunningAs(t *testing.T, user, id string, to stack.Host) {
+	t.Helper()
 	from := c.hostOf(t, id)
 	c.ticksOn(t, id, ticks{})
 	was := c.ticks(t, id)
-	require.NoError(t, c.liveMigrate(t, id, &to))
+	require.NoError(t, c.liveMigrateAs(t, user, id, &to))
 	c.becomes(t, id, "ACTIVE")
 	require.Empty(t, c.newestAction(t, id).Message)
 	c.requireOn(t, to, id)

@@ -62,24 +62,39 @@ func (m *liveMigration) run(ctx workflow.Context) error {
 	return m.commit(ctx, record.SettleInput{VMState: vm, Power: power, Moved: true})
 }
 
-// checkKeys sees that the keys can be had on the new host: whoever asks may read them, or else the
-// server's host keeps them and hands them on (TPM-20).
+// checkKeys sees that the keys can be had on the new host: whoever asks may read those of the disks, and that of the vTPM,
+// or else the server's host keeps them and hands them on (TPM-20, EE-30).
 func (m *liveMigration) checkKeys(ctx workflow.Context) error {
-	needs := m.from.server.OpeningSecrets()
-	if len(needs) == 0 {
+	parts := m.from.server.OpeningParts()
+	if len(parts) == 0 {
 		return nil
 	}
 	return m.take(ctx, step{event: "check_secrets", do: func(ctx workflow.Context) error {
-		err := m.tryReading(ctx, needs, m.to.server)
-		if err == nil {
-			return nil
-		}
-		if kind := durable.FromTemporal(err).Kind; kind != compute.Forbidden && kind != compute.NotFound {
+		m.to.kept = nil
+		if err := m.tryReading(ctx, m.from.server.OpeningSecrets(), m.to.server); !mayNotRead(err) {
 			return err
 		}
-		m.to.kept = true
-		return domain.Keeps.On(m.from.host).Do(ctx, domain.KeepsInput{Server: m.Server, Secrets: needs})
+		for _, p := range parts {
+			err := m.tryReading(ctx, p.Secrets, m.to.server)
+			if mayNotRead(err) {
+				m.to.kept = append(m.to.kept, p.Part)
+				err = domain.Keeps.On(m.from.host).Do(ctx, domain.KeepsInput{Server: m.Server, Part: p.Part, Secrets: p.Secrets})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	}})
+}
+
+// mayNotRead reports whether the key manager refused a key, or has none of that id.
+func mayNotRead(err error) bool {
+	if err == nil {
+		return false
+	}
+	kind := durable.FromTemporal(err).Kind
+	return kind == compute.Forbidden || kind == compute.NotFound
 }
 
 // placeApart claims a host that does not share the storage of the vTPM's state with the old one:

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -48,28 +49,49 @@ func TestLiveMigrate(t *testing.T) {
 	require.Len(t, b.secrets, keys)
 }
 
-// TPM-20: where whoever asks may not read the keys, the new host has them of the old one, which keeps
-// them; where that does not, nothing moves.
+// TPM-20, EE-30: where whoever asks may not read the key of the vTPM, or those of the disks, the new host has them of the old one, which keeps
+// them; where that does not, nothing moves. The keys of disks take the access of whoever asks unless the host keeps these, too.
 func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
 	t.Parallel()
-	for name, keeps := range map[string]bool{"kept": true, "not kept": false} {
+	all, tpmAlone := []compute.KeyPart{compute.KeysOfDisks, compute.KeyOfTPM}, []compute.KeyPart{compute.KeyOfTPM}
+	for name, v := range map[string]struct {
+		keeps, unread []compute.KeyPart
+		fails         compute.Kind
+		kept          []compute.KeyPart // that the old host hands on
+	}{
+		"all kept":                  {all, all, "", all},
+		"none kept":                 {nil, all, compute.Forbidden, nil},
+		"that of the vTPM kept":     {tpmAlone, all, compute.Forbidden, nil},
+		"his disks":                 {tpmAlone, tpmAlone, "", tpmAlone},
+		"his disks, none kept":      {nil, tpmAlone, compute.Conflict, nil},
+		"his vTPM":                  {all, all[:1], "", all[:1]},
+		"his vTPM, its key kept":    {tpmAlone, all[:1], compute.Forbidden, nil},
+		"his own, whatever is kept": {all, nil, "", nil},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := spawned(t)
-			b.unreadable, b.keeps = true, keeps
-			keys := len(b.secrets)
-			b.readWith = nil
-			err := b.live(nil)
-			b.unreadable = false
-			if keeps {
-				require.NoError(t, err)
-				b.runsOnce(1)
-				require.Equal(t, []compute.Credential{compute.KeptCredential()}, b.readWith)
-			} else {
-				require.Equal(t, compute.Conflict, durable.FromTemporal(err).Kind, "%v", err)
-				b.runsOnce(0)
+			b.keeps, b.unread = v.keeps, map[compute.SecretID]bool{}
+			for _, p := range b.row.server.OpeningParts() {
+				for _, id := range p.Secrets {
+					b.unread[id] = slices.Contains(v.unread, p.Part)
+				}
 			}
+			keys := len(b.secrets)
+			b.madeWith = nil
+			err := b.live(nil)
+			clear(b.unread)
 			require.Len(t, b.secrets, keys)
+			if v.fails != "" {
+				require.Equal(t, v.fails, durable.FromTemporal(err).Kind, "%v", err)
+				b.runsOnce(0)
+				return
+			}
+			require.NoError(t, err)
+			b.runsOnce(1)
+			require.Equal(t, slices.Contains(v.kept, compute.KeysOfDisks), b.expectedBy.Disks.IsKept())
+			require.Equal(t, slices.Contains(v.kept, compute.KeyOfTPM), b.expectedBy.TPM.IsKept())
+			require.Equal(t, []compute.Credential{b.expectedBy.Disks}, b.madeWith)
 		})
 	}
 }

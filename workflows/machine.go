@@ -21,7 +21,7 @@ type machine struct {
 	host   durable.Host
 	power  compute.PowerState // as it was seen last
 	shares shareMounts
-	kept   bool // its keys are those that the host keeps which it comes from
+	kept   []compute.KeyPart // of its keys, which the host keeps that it comes from, and hands on
 	// onShared: its folder is on storage that its host shares with the old machine's. hasFiles: the files of a boot are there, and the
 	// old machine's until it is decided.
 	onShared, hasFiles bool
@@ -29,10 +29,11 @@ type machine struct {
 
 // ring are the credentials for the machine's keys.
 func (m *machine) ring() compute.Keyring {
-	if m.kept {
-		return compute.KeptKeyring()
+	ring := m.server.Keyring(m.asked.Credential)
+	for _, part := range m.kept {
+		ring = ring.WithKept(part)
 	}
-	return m.server.Keyring(m.asked.Credential)
+	return ring
 }
 
 // boot is the step that runs the machine's domain. Libvirt has the secrets for as

@@ -33,14 +33,13 @@ func (w *world) registerLive(r registry) {
 			return domain.ExpectResult{}, compute.Errorf(compute.Corrupt, "its UEFI variables are missing")
 		}
 		w.plugs(hostOf(ctx), in.Server.Networks, true)
-		w.reads(in.Keys.Disks)
-		w.reads(in.Keys.TPM)
+		w.expectedBy = in.Keys
 		w.expected = in.From.String()
 		return domain.ExpectResult{}, nil
 	})
 	registerOnHost(w, r, domain.Keeps, func(_ context.Context, in domain.KeepsInput) (none, error) {
-		if !w.keeps {
-			return none{}, compute.NotKept(in.Server, in.Secrets[0])
+		if !slices.Contains(w.keeps, in.Part) {
+			return none{}, compute.NotKept(in.Server, in.Part, in.Secrets[0])
 		}
 		return none{}, nil
 	})
@@ -75,13 +74,6 @@ func (w *world) departed(name string, resume bool) domain.DepartedResult {
 		return domain.DepartedResult{Departure: domain.Halted, PowerState: power}
 	}
 	return domain.DepartedResult{Departure: domain.Stayed, PowerState: power}
-}
-
-// reads notes with what keys are read.
-func (w *world) reads(cred compute.Credential) {
-	if !slices.Contains(w.readWith, cred) {
-		w.readWith = append(w.readWith, cred)
-	}
 }
 
 func (w *world) liveMigrate(ctx context.Context, in domain.MigrateInput) (domain.MigrateResult, error) {

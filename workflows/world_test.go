@@ -80,8 +80,10 @@ type world struct {
 	unreadable bool                                    // whoever asks may read no key
 	checked    map[compute.SecretID]compute.Credential // with which each key was looked at last
 	private    bool                                    // the newest key that was made is its maker's alone
-	keeps      bool                                    // hosts keep the keys of guests that run
-	readWith   []compute.Credential                    // keys were read with, each once
+	unread     map[compute.SecretID]bool               // which keys whoever asks may not read
+	keeps      []compute.KeyPart                       // which keys of guests that run hosts keep
+	expectedBy compute.Keyring                         // with which the keys were read of the guest that was expected last
+	madeWith   []compute.Credential                    // disks were made with, each once
 	shown      map[string]compute.OperationID          // what is noted beside TPM states, by their key in tpms
 	// sharedTPMs: all hosts have the TPM states on one storage; sayShared: they only say so.
 	sharedTPMs, sayShared bool

@@ -43,7 +43,7 @@ func (w *world) registerCloud(r registry) {
 	})
 	register(w, r, key.Check, func(_ context.Context, in key.CheckInput) (none, error) {
 		w.checked[in.Secret] = in.Credential
-		if w.unreadable || in.Credential == w.row.server.Delegated() && len(w.trusts) == 0 {
+		if w.unreadable || w.unread[in.Secret] || in.Credential == w.row.server.Delegated() && len(w.trusts) == 0 {
 			return none{}, compute.Errorf(compute.Forbidden, "not yours")
 		}
 		if !w.has(&in.Secret) {
@@ -218,7 +218,9 @@ func (w *world) createDisk(ctx context.Context, in disk.CreateInput) (disk.Creat
 			return disk.CreateResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
 	}
-	w.reads(in.Credential)
+	if !slices.Contains(w.madeWith, in.Credential) {
+		w.madeWith = append(w.madeWith, in.Credential)
+	}
 	w.made(compute.ThingDiskFile, hostOf(ctx), in.Server.String()+"/"+in.Disk.Name())
 	file := hostOf(ctx) + " " + in.Server.String() + "/" + in.Disk.Name()
 	w.files[file] = true

@@ -78,6 +78,7 @@ type Config struct {
 	TPMs         TPMStates // nil: the host's servers have none
 	Shares       Shares    // nil: the host's servers have none
 	Kept         KeptKeys  // nil: no keys of guests are kept
+	KeepsDisks   bool      // the keys of disks are kept, too, and not the vTPM's alone (EE-30)
 	InstancesDir string    // the folders with the servers' disks and console logs
 	RunDir       string    // sockets of consoles, locks; short: at most 60 bytes
 	QEMUDir      string    // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu

@@ -133,7 +133,7 @@ func setupOn(t *testing.T, dir, netns string, image guestImage) *host {
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.kept.Clear()) })
-	h.Kept = h.kept
+	h.Kept, h.KeepsDisks = h.kept, true
 	return h
 }
 

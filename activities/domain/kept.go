@@ -14,7 +14,7 @@ import (
 // (TPM-20). What is kept goes with the guest's end. It has no row of the ledger of its own: those of the
 // domain are written before it, and whoever stops or removes that domain forgets its keys.
 type KeptKeys interface {
-	Keep(server compute.ServerID, id compute.SecretID, p *secret.Passphrase) error
+	Keep(server compute.ServerID, part compute.KeyPart, id compute.SecretID, p *secret.Passphrase) error
 	// Forget ensures that nothing of a server is kept.
 	Forget(server compute.ServerID) error
 	// Kept gives the secrets of each server of which some are kept.
@@ -24,11 +24,12 @@ type KeptKeys interface {
 // KeepsInput asks whether a host keeps keys of a server's guest.
 type KeepsInput struct {
 	Server  compute.ServerID   `json:"server"`
-	Secrets []compute.SecretID `json:"secrets"`
+	Part    compute.KeyPart    `json:"part"`
+	Secrets []compute.SecretID `json:"secrets"` // all of that part
 }
 
-// Keeps is the activity domain.Keeps: it ensures that this host keeps the keys of a server's guest.
-// Conflict: it does not, or not all of them.
+// Keeps is the activity domain.Keeps: it ensures that this host keeps a part of the keys of a server's guest.
+// compute.NotKept: it does not, or not all of them.
 func (a *Activities) Keeps(_ context.Context, in KeepsInput) error {
 	kept, err := a.KeptOf(in.Server)
 	if err != nil {
@@ -36,7 +37,7 @@ func (a *Activities) Keeps(_ context.Context, in KeepsInput) error {
 	}
 	for _, id := range in.Secrets {
 		if !slices.Contains(kept, id) {
-			return compute.NotKept(in.Server, id)
+			return compute.NotKept(in.Server, in.Part, id)
 		}
 	}
 	return nil
@@ -51,9 +52,9 @@ func (a *Activities) KeptOf(server compute.ServerID) ([]compute.SecretID, error)
 	return all[server], err
 }
 
-// keep keeps the passphrases of a guest that is about to run, in place of older ones. Where that fails
-// the guest runs all the same: it is moved by those who may read its keys. One that cannot move
-// while it runs needs none.
+// keep keeps the passphrases of a guest that is about to run, in place of older ones: that of its vTPM, and those of its disks
+// where the host is to keep these, too (EE-30). Where that fails the guest runs all the same: it is moved by those who may
+// read its keys. One that cannot move while it runs needs none.
 func (a *Activities) keep(ctx context.Context, s compute.Server, needs []loan, passphrases []*secret.Passphrase) {
 	if a.Kept == nil {
 		return
@@ -61,8 +62,9 @@ func (a *Activities) keep(ctx context.Context, s compute.Server, needs []loan, p
 	err := a.Kept.Forget(s.ID)
 	moves := s.CheckNotRescued() == nil && !slices.ContainsFunc(s.Disks, compute.Disk.OnDevice)
 	for i, n := range needs {
-		if err == nil && moves {
-			err = a.Kept.Keep(s.ID, n.id, passphrases[i])
+		part := n.part()
+		if err == nil && moves && (part == compute.KeyOfTPM || a.KeepsDisks) {
+			err = a.Kept.Keep(s.ID, part, n.id, passphrases[i])
 		}
 	}
 	if err != nil {

@@ -50,7 +50,7 @@ func TestKeysAreKeptWhileTheGuestRuns(t *testing.T) {
 		require.Equal(t, h.keys.values, h.keeps(t, s.ID))
 	}
 	has := func(ids ...compute.SecretID) error {
-		return h.Keeps(t.Context(), domain.KeepsInput{Server: s.ID, Secrets: ids})
+		return h.Keeps(t.Context(), domain.KeepsInput{Server: s.ID, Part: compute.KeyOfTPM, Secrets: ids})
 	}
 	require.Equal(t, compute.Conflict, compute.KindOf(has(s.Secrets()...)), "it does not run")
 	start()
@@ -89,6 +89,33 @@ func TestKeysAreKeptWhileTheGuestRuns(t *testing.T) {
 	require.Empty(t, h.keeps(t, s.ID))
 }
 
+// EE-30: a host that is to keep no keys of disks keeps that of the vTPM alone, also in the place of an earlier start's, and says so.
+func TestEE30TheKeysOfDisksAreNotKept(t *testing.T) {
+	t.Parallel()
+	h := keeping(t)
+	s := h.server(t, true, &compute.TPM{Version: compute.TPM20, Model: compute.TPMTIS})
+	h.disksOf(t, s)
+	for _, all := range []bool{true, false} {
+		h.KeepsDisks = all
+		_, err := h.Start(t.Context(), domain.StartInput{Server: s})
+		require.NoError(t, err)
+		kept := h.keeps(t, s.ID)
+		require.Contains(t, kept, *s.TPM.Secret)
+		require.Equal(t, all, len(kept) > 1)
+		for _, p := range s.OpeningParts() {
+			err := h.Keeps(t.Context(), domain.KeepsInput{Server: s.ID, Part: p.Part, Secrets: p.Secrets})
+			if all || p.Part == compute.KeyOfTPM {
+				require.NoError(t, err)
+			} else {
+				require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+			}
+		}
+		_, err = h.Stop(t.Context(), domain.StopInput{Server: s.ID})
+		require.NoError(t, err)
+		require.Empty(t, h.keeps(t, s.ID))
+	}
+}
+
 // A host that keeps no keys starts guests, and says that it keeps none.
 func TestAHostThatKeepsNoKeys(t *testing.T) {
 	t.Parallel()
@@ -99,5 +126,5 @@ func TestAHostThatKeepsNoKeys(t *testing.T) {
 	_, err := h.Start(t.Context(), domain.StartInput{Server: s})
 	require.NoError(t, err)
 	require.NoError(t, h.CloseIdle(t.Context()))
-	require.Equal(t, compute.Conflict, compute.KindOf(h.Activities.Keeps(t.Context(), domain.KeepsInput{Server: s.ID, Secrets: s.Secrets()})))
+	require.Equal(t, compute.Forbidden, compute.KindOf(h.Activities.Keeps(t.Context(), domain.KeepsInput{Server: s.ID, Part: compute.KeysOfDisks, Secrets: s.Secrets()})))
 }

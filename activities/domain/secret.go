@@ -24,6 +24,14 @@ type loan struct {
 	name  string // of its use: libvirt refuses a second secret of the same
 }
 
+// part is which of the server's keys it is.
+func (n loan) part() compute.KeyPart {
+	if n.usage == libvirt.SecretUsageTypeVtpm {
+		return compute.KeyOfTPM
+	}
+	return compute.KeysOfDisks
+}
+
 // loans are the secrets that a server's domain needs to start, each once: libvirt
 // refuses a second one of the same uuid. A rescue disk and the image under it have
 // one, for all that libvirt cares about its use.

@@ -216,7 +216,7 @@ type HostConfig struct {
 	SuspendState     string          `koanf:"suspend_state"`   // libvirt's folder with the memory of suspended guests; "": it is not on the volume
 	SwtpmUser        string          `koanf:"swtpm_user"`      // whose state is that strongroom lays down
 	SwtpmGroup       string          `koanf:"swtpm_group"`
-	KeepGuestKeys    bool            `koanf:"keep_guest_keys"` // in the kernel's keyring, while guests run
+	KeepGuestKeys    string          `koanf:"keep_guest_keys"` // in the kernel's keyring, while guests run: none, tpm or all
 	Address          string          `koanf:"address"`         // shown as host_ip
 	AgentListen      string          `koanf:"agent_listen"`
 	AgentURL         string          `koanf:"agent_url"`
@@ -336,7 +336,7 @@ func defaults() *Config {
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",
 		Instances:  "/var/lib/strongroom/instances",
 		ImageCache: "/var/lib/strongroom/cache", Run: "/run/strongroom", LibvirtSocket: "/run/libvirt/libvirt-sock",
-		SwtpmEnabled: true, SwtpmOnVolume: true, KeepGuestKeys: true, SwtpmState: tpm.DefaultSwtpmDir, SuspendState: domain.DefaultSaveDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
+		SwtpmEnabled: true, SwtpmOnVolume: true, KeepGuestKeys: keepTPM, SwtpmState: tpm.DefaultSwtpmDir, SuspendState: domain.DefaultSaveDir, SwtpmUser: tpm.DefaultUser, SwtpmGroup: tpm.DefaultGroup, Address: "127.0.0.1", AgentListen: "127.0.0.1:8776", AgentURL: "https://127.0.0.1:8776",
 		AvailabilityZone: "nova", CPURatio: 16, MemoryRatio: 1, DiskRatio: 1, TrafficFilter: filterRequired,
 		VNC: true, SparePCIPorts: 4, UnplugTimeout: 2 * time.Minute,
 		BootID:     "/proc/sys/kernel/random/boot_id",

@@ -52,6 +52,15 @@ func TestPluggingIsChecked(t *testing.T) {
 	require.EqualError(t, HostConfig{}.checkPlugging(), "host.unplug_timeout: 0s: it must be 1s to 30m")
 }
 
+func TestEE30WhichKeysAHostKeepsIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, ok := range []string{"none", "tpm", "all"} {
+		require.NoError(t, HostConfig{KeepGuestKeys: ok}.checkGuestKeys())
+	}
+	require.EqualError(t, HostConfig{KeepGuestKeys: "true"}.checkGuestKeys(), `host.keep_guest_keys "true": it must be none, tpm or all; what was true is all now, and what was false none`)
+	require.Equal(t, "tpm", defaults().Host.KeepGuestKeys)
+}
+
 func TestFenceAfterIsChecked(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, HostConfig{}.checkFenceAfter())

@@ -71,7 +71,7 @@ func (hostRun) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(cfg.Host.checkFenceAfter(), cfg.Host.checkState(), cfg.Host.checkPlugging()); err != nil {
+	if err := errors.Join(cfg.Host.checkFenceAfter(), cfg.Host.checkState(), cfg.Host.checkPlugging(), cfg.Host.checkGuestKeys()); err != nil {
 		return err
 	}
 	// From the beginning: without an answer the worker comes no further.
@@ -168,12 +168,35 @@ func confines(r *run, h HostConfig) error {
 	return imagefile.CheckConfinement(r, mark)
 }
 
-// openKeyring gives what keeps the keys of guests that run; nil: none are kept here.
+// Which keys of guests a host keeps while they run, to hand them to the host that a guest goes to (host.keep_guest_keys).
+const (
+	keepNone = "none"
+	keepTPM  = "tpm" // who moves a guest must have access to the keys of its disks (EE-30)
+	keepAll  = "all"
+)
+
+func (h HostConfig) checkGuestKeys() error {
+	switch h.KeepGuestKeys {
+	case keepNone, keepTPM, keepAll:
+		return nil
+	}
+	return fmt.Errorf("host.keep_guest_keys %q: it must be %s, %s or %s; what was true is %[4]s now, and what was false %[2]s", h.KeepGuestKeys, keepNone, keepTPM, keepAll)
+}
+
+// openKeyring gives what keeps the keys of guests that run; nil: none are kept here. What the host kept by an earlier setting, and is not to keep any more,
+// goes.
 func openKeyring(r *run, h HostConfig, id compute.HostID) *keyring.Keyring {
-	if !h.KeepGuestKeys {
-		if err := keyring.Of(id).Clear(); err != nil {
-			r.log.Warn("keys that this host kept when host.keep_guest_keys was on may be there still", "error", err)
-		}
+	var err error
+	switch h.KeepGuestKeys {
+	case keepNone:
+		err = keyring.Of(id).Clear()
+	case keepTPM:
+		err = keyring.Of(id).ForgetDisks()
+	}
+	if err != nil {
+		r.log.Warn("keys that this host kept by an earlier host.keep_guest_keys may be there still: it keeps none, and hands none on", "error", err)
+	}
+	if err != nil || h.KeepGuestKeys == keepNone {
 		return nil
 	}
 	kept, err := keyring.Open(id)
@@ -222,7 +245,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 		return nil, err
 	}
 	if kept != nil {
-		domains.Kept = kept
+		domains.Kept, domains.KeepsDisks = kept, h.KeepGuestKeys == keepAll
 	}
 	if _, err := netip.ParseAddr(h.ShareAddress); err != nil && h.ShareAddress != "" {
 		return nil, fmt.Errorf("host.share_address: %w", err)

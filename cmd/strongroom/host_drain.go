@@ -40,8 +40,9 @@ a few at a time:
   running      moved while it runs, as "os-migrateLive" does; with --cold it is shut
                down, moved, and boots again. Both take its keys. Those of the mode
                "user" nobody but its project may read (docs/secrets.md): such a server
-               is moved while it runs if its host keeps its keys
-               (host.keep_guest_keys), and stays with --cold
+               is moved while it runs if its host keeps its keys (those of disks
+               only with host.keep_guest_keys: all) or strongroom has a role of its
+               own in the project, and stays with --cold
   paused       moved as it is
   shelved, still on the host
                offloaded

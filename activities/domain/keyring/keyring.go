@@ -21,7 +21,7 @@ import (
 
 // Keyring is what one host keeps. Its keys are in the keyring of the worker's user, root: no other
 // user finds them, and the kernel swaps them out to no disk. A key's description has the ids of the
-// host, the server and the secret, and nothing else.
+// host, the server and the secret, whether it is the vTPM's, and nothing else.
 type Keyring struct{ prefix string }
 
 // Open gives the keyring of a host once a key was put into it, read and removed: a container may
@@ -33,7 +33,7 @@ func Open(host compute.HostID) (*Keyring, error) {
 	_, _ = rand.Read(value) // never fails
 	put, id := secret.New(slices.Clone(value)), compute.SecretID{UUID: uuid.New()}
 	defer put.Wipe()
-	err := k.Keep(probe, id, put)
+	err := k.Keep(probe, compute.KeysOfDisks, id, put)
 	if err == nil {
 		var got *secret.Passphrase
 		got, err = k.Passphrase(probe, id)
@@ -62,15 +62,22 @@ const (
 	maxValue = 32767
 )
 
-func (k *Keyring) description(server compute.ServerID, id compute.SecretID) string {
-	return k.prefix + server.String() + ":" + id.String()
+// ofTPM ends the description of a vTPM's key.
+const ofTPM = ":tpm"
+
+func (k *Keyring) description(server compute.ServerID, part compute.KeyPart, id compute.SecretID) string {
+	out := k.prefix + server.String() + ":" + id.String()
+	if part == compute.KeyOfTPM {
+		out += ofTPM
+	}
+	return out
 }
 
 // Keep keeps a passphrase, in place of what was kept under these ids.
-func (k *Keyring) Keep(server compute.ServerID, id compute.SecretID, p *secret.Passphrase) error {
+func (k *Keyring) Keep(server compute.ServerID, part compute.KeyPart, id compute.SecretID, p *secret.Passphrase) error {
 	return p.Use(func(value []byte) error {
 		return owned(func() error {
-			_, err := unix.AddKey(keyType, k.description(server, id), value, unix.KEY_SPEC_USER_KEYRING)
+			_, err := unix.AddKey(keyType, k.description(server, part, id), value, unix.KEY_SPEC_USER_KEYRING)
 			return call("add_key", err)
 		})
 	})
@@ -79,7 +86,10 @@ func (k *Keyring) Keep(server compute.ServerID, id compute.SecretID, p *secret.P
 // Passphrase gives one that is kept. NotFound: it is not.
 func (k *Keyring) Passphrase(server compute.ServerID, id compute.SecretID) (p *secret.Passphrase, err error) {
 	err = owned(func() error {
-		serial, err := unix.KeyctlSearch(unix.KEY_SPEC_USER_KEYRING, keyType, k.description(server, id), 0)
+		serial, err := unix.KeyctlSearch(unix.KEY_SPEC_USER_KEYRING, keyType, k.description(server, compute.KeysOfDisks, id), 0)
+		if isGone(err) {
+			serial, err = unix.KeyctlSearch(unix.KEY_SPEC_USER_KEYRING, keyType, k.description(server, compute.KeyOfTPM, id), 0)
+		}
 		if isGone(err) {
 			return compute.Errorf(compute.NotFound, "server %s: this host does not keep the key %s", server, id)
 		}
@@ -99,19 +109,24 @@ func (k *Keyring) Passphrase(server compute.ServerID, id compute.SecretID) (p *s
 
 // Forget ensures that nothing of a server is kept.
 func (k *Keyring) Forget(server compute.ServerID) error {
-	return k.forget(func(of compute.ServerID) bool { return of == server })
+	return k.forget(func(of key) bool { return of.server == server })
 }
 
 // Clear ensures that nothing of the host is kept.
 func (k *Keyring) Clear() error {
-	return k.forget(func(compute.ServerID) bool { return true })
+	return k.forget(func(key) bool { return true })
 }
 
-func (k *Keyring) forget(which func(compute.ServerID) bool) error {
+// ForgetDisks ensures that no key of a disk is kept.
+func (k *Keyring) ForgetDisks() error {
+	return k.forget(func(of key) bool { return of.part == compute.KeysOfDisks })
+}
+
+func (k *Keyring) forget(which func(key) bool) error {
 	return owned(func() error {
 		all, err := k.list()
 		for _, key := range all {
-			if !which(key.server) {
+			if !which(key) {
 				continue
 			}
 			if _, failed := unix.KeyctlInt(unix.KEYCTL_INVALIDATE, key.serial, 0, 0, 0); failed != nil && !isGone(failed) {
@@ -139,6 +154,7 @@ func (k *Keyring) Kept() (map[compute.ServerID][]compute.SecretID, error) {
 type key struct {
 	serial int
 	server compute.ServerID
+	part   compute.KeyPart
 	secret compute.SecretID
 }
 
@@ -175,6 +191,10 @@ func (k *Keyring) parse(text string) (out key, ok bool) {
 	server, id, more := strings.Cut(ids, ":")
 	if !ok || !more {
 		return out, false
+	}
+	out.part = compute.KeysOfDisks
+	if id, more = strings.CutSuffix(id, ofTPM); more {
+		out.part = compute.KeyOfTPM
 	}
 	var err, failed error
 	out.server.UUID, err = uuid.Parse(server)

@@ -47,7 +47,7 @@ func keeps(t *testing.T, k *keyring.Keyring, s compute.ServerID, id compute.Secr
 	t.Helper()
 	p := secret.New([]byte(value))
 	defer p.Wipe()
-	require.NoError(t, k.Keep(s, id, p))
+	require.NoError(t, k.Keep(s, compute.KeysOfDisks, id, p))
 }
 
 func has(t *testing.T, k *keyring.Keyring, s compute.ServerID, id compute.SecretID) (value string) {
@@ -100,6 +100,23 @@ func TestKeep(t *testing.T) {
 	keeps(t, k, one, a, "started again")
 	require.Equal(t, "started again", has(t, k, one, a))
 	require.NoError(t, k.Clear())
+	require.Empty(t, kept(t, k))
+}
+
+// EE-30: the keys of disks are forgotten by themselves. That of a vTPM stays, and is found as they are.
+func TestForgetDisks(t *testing.T) {
+	t.Parallel()
+	k, host := open(t)
+	s, disk, tpm := server(), secretID(), secretID()
+	keeps(t, k, s, disk, "disk")
+	p := secret.New([]byte("vTPM"))
+	defer p.Wipe()
+	require.NoError(t, k.Keep(s, compute.KeyOfTPM, tpm, p))
+	require.ElementsMatch(t, []compute.SecretID{disk, tpm}, kept(t, k)[s])
+	require.NoError(t, keyring.Of(host).ForgetDisks())
+	require.Equal(t, map[compute.ServerID][]compute.SecretID{s: {tpm}}, kept(t, k))
+	require.Equal(t, "vTPM", has(t, k, s, tpm))
+	require.NoError(t, k.Forget(s))
 	require.Empty(t, kept(t, k))
 }
 
