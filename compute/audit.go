@@ -15,6 +15,8 @@ type LedgerEntry struct {
 	// Kept is why a key stays whose image is gone, and HeldShares of access to a share that is missed with
 	// too many others; "" for all else.
 	Kept string `json:"kept,omitempty"`
+	// HostGivenUp: it is on a host that is forced down or forgotten.
+	HostGivenUp bool `json:"host_given_up,omitempty"`
 }
 
 // Sighting is something that was seen in the world.
@@ -88,9 +90,20 @@ func FindingOf(op Operation, step string, since time.Time) Finding {
 // Finding gives the audit's finding on a ledger row.
 func (e LedgerEntry) Finding(what Verdict) Finding {
 	return Finding{
-		Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), Project: cmp.Or(e.Project, e.Credential.ProjectID), What: what, Why: cmp.Or(e.Kept, e.Reason),
+		Kind: e.Kind, Place: e.Place, Name: e.Name, Owner: e.Owner.String(), Project: cmp.Or(e.Project, e.Credential.ProjectID), What: what, Why: e.why(),
 	}
 }
+
+func (e LedgerEntry) why() string {
+	if e.BlockedBy == BlockedByHost && e.HostGivenUp {
+		return HostGivenUp
+	}
+	return cmp.Or(e.Kept, e.Reason)
+}
+
+// HostGivenUp is why something of a deleted server stays on a host that an operator forced down or forgot: the server's keys did not wait for it
+// (EE-27, EE-46, TPM-33).
+const HostGivenUp = "its host is forced down or forgotten: the server's keys are deleted before it; it goes when the host is back"
 
 // waitingFor tells what things that wait are waiting for.
 var waitingFor = map[Blocker]Verdict{

@@ -71,7 +71,8 @@ SELECT l.id, l.kind, l.place, l.name, l.reference, l.operation_id, l.credential_
     coalesce((SELECT max(k.kept) FROM image_keys k
         WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept,
     (l.kind = 'share_access' AND EXISTS (SELECT FROM server_shares m
-        WHERE m.server_id = l.owner_id AND l.name = m.share_id::text || '/' || m.server_id::text AND m.held_at IS NOT NULL))::boolean AS held
+        WHERE m.server_id = l.owner_id AND l.name = m.share_id::text || '/' || m.server_id::text AND m.held_at IS NOT NULL))::boolean AS held,
+    (l.host_id IS NOT NULL AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = l.host_id AND NOT h.forced_down AND h.forgotten_at IS NULL))::boolean AS host_given_up
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
@@ -97,6 +98,7 @@ type AuditPageRow struct {
 	Looked       bool
 	Kept         string
 	Held         bool
+	HostGivenUp  bool
 }
 
 // Open rows, with what the audit saw of them. Busy: an operation is at work on the owner, or
@@ -146,6 +148,7 @@ func (q *Queries) AuditPage(ctx context.Context, arg AuditPageParams) ([]AuditPa
 			&i.Looked,
 			&i.Kept,
 			&i.Held,
+			&i.HostGivenUp,
 		); err != nil {
 			return nil, err
 		}

@@ -120,7 +120,11 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 			case t.BlockedBy == compute.BlockedByTime:
 				o.waiting = append(o.waiting, t) // it may still be made: the janitor removes it then (A8)
 			case t.OnHost() && (r.hostDown || o.isSilentAt(t)):
-				o.wait(end, t.Waits(compute.BlockedByHost, reasonHostDown))
+				reason := reasonHostDown
+				if o.isLost(t) {
+					reason = compute.HostGivenUp
+				}
+				o.wait(end, t.Waits(compute.BlockedByHost, reason))
 			case !t.OnHost() && slices.Contains(o.away, t.Place):
 				o.wait(end, t.Waits(compute.BlockedByError, reasonAway))
 			case r.isLate(t) && o.mustWait(t):
@@ -152,9 +156,14 @@ func (o *operation) remove(ctx workflow.Context, r removals, end *record.Close) 
 // mustWait reports whether something waits that must go before a thing.
 func (o *operation) mustWait(t compute.Thing) bool {
 	return slices.ContainsFunc(o.waiting, func(first compute.Thing) bool {
-		host, onHost := first.Host()
-		return t.MustWaitFor(first) && !(onHost && slices.Contains(o.lost, host))
+		return t.MustWaitFor(first) && !o.isLost(first)
 	})
+}
+
+// isLost reports whether a thing is on a host that an operator has given up.
+func (o *operation) isLost(t compute.Thing) bool {
+	host, onHost := t.Host()
+	return onHost && slices.Contains(o.lost, host)
 }
 
 // isSilentAt reports whether the host of a thing did not answer.

@@ -322,6 +322,8 @@ func TestA2ASilentHostUnderADelete(t *testing.T) {
 				for _, thing := range h.ledger {
 					switch {
 					case thing.State != compute.ThingWaiting:
+					case thing.OnHost():
+						require.Equal(h.t, h.known, thing.Reason == compute.HostGivenUp, "EE-27, EE-46: %s", thing.Reason)
 					case thing.Kind == compute.ThingKeySecret:
 						keys++
 					case thing.Kind == compute.ThingPort:
@@ -329,6 +331,7 @@ func TestA2ASilentHostUnderADelete(t *testing.T) {
 					}
 				}
 				require.Equal(h.t, h.known, keys == 0)
+				require.Equal(h.t, h.known, slices.Contains(slices.Collect(maps.Values(h.events)), "done: "+compute.HostGivenUp), "the trail says so")
 				require.Equal(h.t, !h.known && name == "with ports", ports == 2, "another server could get an address that a guest still has")
 				h.t.Cleanup(func() { h.gone(in) })
 			})

@@ -249,7 +249,7 @@ func (a *Activities) Differences(ctx context.Context, in DifferencesInput) (Diff
 // add judges rows until the limit of the payload is reached, and reports whether it is not.
 func (r *DifferencesResult) add(rows []schema.AuditPageRow, limit *PayloadLimit) bool {
 	for _, row := range rows {
-		entry := compute.LedgerEntry{Thing: row.Ledger.Thing(""), Project: row.Project, OwnerDeleted: row.OwnerDeleted, Busy: row.Busy, Kept: row.Kept}
+		entry := compute.LedgerEntry{Thing: row.Ledger.Thing(""), Project: row.Project, OwnerDeleted: row.OwnerDeleted, Busy: row.Busy, Kept: row.Kept, HostGivenUp: row.HostGivenUp}
 		if row.Held {
 			entry.Kept = compute.HeldShares
 		}

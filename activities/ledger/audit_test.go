@@ -135,6 +135,32 @@ func TestAuditComparesBothWays(t *testing.T) {
 	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
 }
 
+// EE-27, EE-46, TPM-33: of what waits on a host that an operator gave up, the audit says that keys did not wait for it.
+func TestAuditTellsOfAHostThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"silent": "", "forced down": "UPDATE hosts SET forced_down = true", "forgotten": "UPDATE hosts SET forgotten_at = now()", "deleted": "DELETE FROM hosts",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			host := b.Host("h1", 8, 8192)
+			left := thing(b.idle(), compute.ThingDiskFile, host.String(), "disk")
+			b.waits(compute.BlockedByHost, left)
+			why := "its host does not answer"
+			b.Exec("UPDATE ledger SET reason = $1", why)
+			if change != "" {
+				b.Exec(change)
+				why = compute.HostGivenUp
+			}
+			a := b.startAudit()
+			found, _, _ := a.differences()
+			require.Len(t, found, 1)
+			require.Equal(t, []any{compute.Stranded, why}, []any{found[0].What, found[0].Why})
+		})
+	}
+}
+
 // What is in motion while an audit looks is no difference.
 func TestAuditLeavesOutWhatChanges(t *testing.T) {
 	t.Parallel()

@@ -98,7 +98,8 @@ SELECT sqlc.embed(l), coalesce(s.project_id, l.project_id)::text AS project,
     coalesce((SELECT max(k.kept) FROM image_keys k
         WHERE l.kind = 'key_secret' AND l.state = 'handed_over' AND k.operation_id = l.operation_id AND k.made), '')::text AS kept,
     (l.kind = 'share_access' AND EXISTS (SELECT FROM server_shares m
-        WHERE m.server_id = l.owner_id AND l.name = m.share_id::text || '/' || m.server_id::text AND m.held_at IS NOT NULL))::boolean AS held
+        WHERE m.server_id = l.owner_id AND l.name = m.share_id::text || '/' || m.server_id::text AND m.held_at IS NOT NULL))::boolean AS held,
+    (l.host_id IS NOT NULL AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = l.host_id AND NOT h.forced_down AND h.forgotten_at IS NULL))::boolean AS host_given_up
 FROM audits a CROSS JOIN ledger l
 LEFT JOIN servers s ON l.owner_kind = 'server' AND s.id = l.owner_id
 LEFT JOIN operations o ON l.owner_kind = 'operation' AND o.id = 'req-' || l.owner_id::text
