@@ -70,7 +70,7 @@ func (a *API) beginDelete(r *Request, rule string) (any, error) {
 		}
 		op := operation(r, compute.Delete.Kind, s.ID, []byte("{}"))
 		won, err := a.take(r, op, func(q *schema.Queries) (int64, error) {
-			return q.TakeServerToDelete(r.Context(), schema.TakeServerToDeleteParams{
+			return q.DeleteServer(r.Context(), schema.TakeServerToDeleteParams{
 				ID: s.ID, OperationID: op.ID, ThroughLock: r.IsAdmin(),
 			})
 		})

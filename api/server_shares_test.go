@@ -193,6 +193,27 @@ func TestSH06BadAttachments(t *testing.T) {
 	}
 	require.Equal(t, 400, c.do(t, member, "GET", "/servers/"+id+"/shares?all=1", "", at("2.97")).code)
 	require.Zero(t, c.count(`SELECT count(*) FROM server_shares`))
+	c.hasShare(id, goodShare, compute.ShareInactive)
+	for _, method := range []string{"GET", "DELETE"} {
+		require.Equal(t, 400, c.do(t, member, method, "/servers/"+id+"/shares/"+goodShare+"?all=1", "", at("2.97")).code, method)
+	}
+	require.Equal(t, "inactive", c.shareStatus(id))
+}
+
+// SH-32: a server that is being deleted has shares that are being detached, whatever they were; one that is not deleted keeps them as they are.
+func TestSH32TheSharesOfAServerThatIsDeleted(t *testing.T) {
+	t.Parallel()
+	for _, status := range []compute.ShareStatus{compute.ShareAttaching, compute.ShareInactive, compute.ShareActive, compute.ShareError, compute.ShareDetaching} {
+		c := setupCloud(t)
+		id := c.off()
+		c.hasShare(id, goodShare, status)
+		c.exec(`UPDATE server_shares SET lost = 'it is gone', lost_at = now() WHERE server_id = $1 AND status = 'error'`, id)
+		c.do(t, reader, "DELETE", "/servers/"+id, "").ok(403)
+		require.EqualValues(t, status, c.shareStatus(id))
+		c.do(t, member, "DELETE", "/servers/"+id, "").ok(204)
+		require.Equal(t, "detaching", c.shareStatus(id))
+		require.Zero(t, c.count(`SELECT count(*) FROM server_shares WHERE lost <> ''`))
+	}
 }
 
 // SH-04, SH-05, SH-07, SH-18, SH-26: why a share is not attached, in the order in which it is looked at.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 
 	"strongroom/compute"
@@ -36,6 +37,14 @@ func (row ServerDisk) Disk() (compute.Disk, error) {
 		return d, compute.Errorf(compute.Corrupt, "disk %s: encryption options are no JSON object", row.ID)
 	}
 	return d, nil
+}
+
+// DeleteServer has a delete take a server over, whose shares are detaching from then on. 0: it did not, see TakeServerToDelete.
+func (q *Queries) DeleteServer(ctx context.Context, in TakeServerToDeleteParams) (rows int64, err error) {
+	if rows, err = q.TakeServerToDelete(ctx, in); err == nil && rows > 0 {
+		err = q.SharesAreUnwanted(ctx, in.ID)
+	}
+	return rows, err
 }
 
 // Mapping gives the row as the field knows it, without where the share is exported.

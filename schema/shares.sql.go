@@ -494,6 +494,17 @@ func (q *Queries) SharesAllowed(ctx context.Context, projectID string) error {
 	return err
 }
 
+const sharesAreUnwanted = `-- name: SharesAreUnwanted :exec
+UPDATE server_shares SET status = 'detaching', updated_at = now(), missed_at = NULL, held_at = NULL, lost = '', lost_at = NULL
+WHERE server_id = $1 AND status <> 'detaching'
+`
+
+// Their server is to be deleted.
+func (q *Queries) SharesAreUnwanted(ctx context.Context, serverID compute.ServerID) error {
+	_, err := q.db.Exec(ctx, sharesAreUnwanted, serverID)
+	return err
+}
+
 const sharesOfOtherSeals = `-- name: SharesOfOtherSeals :many
 SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at, seen_at, held_at, lost, lost_at FROM server_shares WHERE substring(export_location FOR length($1::bytea)) <> $1::bytea ORDER BY id
 `

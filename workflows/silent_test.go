@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"maps"
 	"slices"
 	"sync/atomic"
 	"testing"

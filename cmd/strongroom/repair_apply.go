@@ -88,7 +88,7 @@ func (p repair) delete(d compute.Damage, since time.Time) error {
 			ID: compute.NewOperationID(), ServerID: d.Server, Kind: compute.OpDelete, State: compute.OperationAccepted,
 			Credential: compute.MemberCredential(s.ProjectID), Arguments: []byte(`{}`),
 		}
-		rows, err := q.TakeServerToDelete(p, schema.TakeServerToDeleteParams{ID: d.Server, OperationID: op.ID, ThroughLock: true})
+		rows, err := q.DeleteServer(p, schema.TakeServerToDeleteParams{ID: d.Server, OperationID: op.ID, ThroughLock: true})
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,11 @@ UPDATE server_shares SET missed_at = NULL, held_at = NULL WHERE id IN (
     WHERE m.share_id = sqlc.arg(share_id) AND m.missed_at IS NOT NULL AND s.host_id = (SELECT o.host_id FROM servers o WHERE o.id = sqlc.arg(server_id))
     FOR UPDATE OF m SKIP LOCKED);
 
+-- name: SharesAreUnwanted :exec
+-- Their server is to be deleted.
+UPDATE server_shares SET status = 'detaching', updated_at = now(), missed_at = NULL, held_at = NULL, lost = '', lost_at = NULL
+WHERE server_id = $1 AND status <> 'detaching';
+
 -- name: DetachShare :exec
 DELETE FROM server_shares WHERE server_id = $1 AND share_id = $2;
 
