@@ -62,7 +62,17 @@ func (r *runner) end(op compute.Operation) error {
 	}
 	ends := map[compute.OperationKind]string{
 		compute.OpStop: `vm_state = 'stopped', power_state = 4`, compute.OpPause: `vm_state = 'paused', power_state = 3`,
-		compute.OpDelete: `vm_state = 'deleted', deleted_at = now()`,
+		compute.OpDelete: `vm_state = 'deleted', deleted_at = now()`, compute.OpShareAttach: `vm_state = 'stopped'`, compute.OpShareDetach: `vm_state = 'stopped'`,
+	}
+	switch op.Kind {
+	case compute.OpShareAttach:
+		if err := r.exec(`UPDATE server_shares SET status = 'inactive' WHERE server_id = $1`, op.ServerID); err != nil {
+			return err
+		}
+	case compute.OpShareDetach:
+		if err := r.exec(`DELETE FROM server_shares WHERE server_id = $1 AND status = 'detaching'`, op.ServerID); err != nil {
+			return err
+		}
 	}
 	end := ends[op.Kind]
 	if end == "" {
@@ -264,6 +274,60 @@ func TestTPMCertificatesCommand(t *testing.T) {
 		block, _ := pem.Decode([]byte(shown.Certificates[i].Certificate))
 		require.Equal(t, certificates[i], block.Bytes)
 	}
+}
+
+// A server is given shares, and they are taken from it, while it is off; what is refused is told.
+func TestShareCommands(t *testing.T) {
+	t.Parallel()
+	d, here := newOffice(t)
+	require.NoError(t, here.run.exec(`UPDATE hosts SET traits = $1, release = '1', address = '192.0.2.1'`, []string{compute.TraitVirtioFS, compute.TraitMemoryFile}))
+	d.does("server", "create", "vault", "--flavor", "small", "--image", "tiny", "--wait")
+	var owner compute.Credential
+	require.NoError(t, here.pool.QueryRow(t.Context(), `SELECT project_id FROM servers WHERE name = 'vault'`).Scan(&owner.ProjectID))
+	share, err := here.shares.Create(t.Context(), owner, "papers", 1)
+	require.NoError(t, err)
+	s := d.say("server", "share", "attach", "vault", share.ID.String())
+	require.Equal(t, 1, s.code, "it runs")
+	require.Contains(t, s.err, "(HTTP 409)")
+	d.does("server", "stop", "vault", "--wait")
+	s = d.say("server", "share", "attach", "vault", uuid.NewString(), "--wait")
+	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "(HTTP 404)")
+	require.Equal(t, share.ID.String()+" inactive documents \n", d.does("server", "share", "attach", "vault", share.ID.String(), "--tag", "documents", "--wait", "-o", "value"))
+	var listed []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(d.does("server", "share", "list", "vault", "-o", "json")), &listed))
+	require.Len(t, listed, 1)
+	require.Equal(t, []any{share.ID.String(), "inactive", "documents"}, []any{listed[0]["shareId"], listed[0]["status"], listed[0]["tag"]})
+	here.run.set(false, map[compute.OperationKind]string{compute.OpShareDetach: "the storage does not answer"})
+	s = d.say("server", "share", "detach", "vault", share.ID.String(), "--wait")
+	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "failed: the storage does not answer")
+	here.run.set(false, nil)
+	require.Equal(t, "SHARE   STATUS   TAG   FAULT\n", d.does("server", "share", "detach", "vault", share.ID.String(), "--wait"))
+	require.Equal(t, "[]\n", d.does("server", "share", "list", "vault", "-o", "json"))
+}
+
+// A create takes what guests are set up with: user data, security groups, zone and config drive. What is refused makes no server.
+func TestCreateCommandTakesWhatGuestsAreSetUpWith(t *testing.T) {
+	t.Parallel()
+	d, here := newOffice(t)
+	script := filepath.Join(t.TempDir(), "cloud-init.yaml")
+	require.NoError(t, os.WriteFile(script, []byte("#cloud-config\n"), 0o600))
+	d.does("server", "create", "web", "--flavor", "small", "--image", "tiny", "--user-data", script, "--zone", "nova", "--config-drive")
+	var data, zone string
+	var drive bool
+	require.NoError(t, here.pool.QueryRow(t.Context(), `SELECT user_data, config_drive, availability_zone FROM servers WHERE name = 'web'`).Scan(&data, &drive, &zone))
+	require.Equal(t, []any{"I2Nsb3VkLWNvbmZpZwo=", true, "nova"}, []any{data, drive, zone})
+	for says, args := range map[string][]string{
+		"(HTTP 400)":      {"--zone", "no such zone"},
+		"no such file":    {"--user-data", script + ".none"},
+		"Security group ": {"--security-group", "no such group"},
+	} {
+		s := d.say(append([]string{"server", "create", "none", "--flavor", "small", "--image", "tiny"}, args...)...)
+		require.NotZero(t, s.code, says)
+		require.Contains(t, s.err, says)
+	}
+	require.Equal(t, "web\n", d.does("server", "list", "-o", "value", "-c", "name"))
 }
 
 // Names are matched exactly; of many servers one that fails keeps no other back.

@@ -44,6 +44,7 @@ type serverCommand struct {
 	TPMCertificates serverTPMCertificates `cmd:"" name:"tpm-certificates" help:"Show the certificates of a server's vTPM."`
 
 	Interface serverInterface `cmd:"" help:"A server's ports."`
+	Share     serverShares    `cmd:"" help:"A server's shares."`
 	Image     serverImage     `cmd:"" help:"Make images of servers."`
 
 	Console    serverConsole    `cmd:"" help:"Connect the terminal to a server's serial port: what is typed goes to its guest."`
@@ -74,6 +75,10 @@ type serverCreate struct {
 	KeyName  string            `help:"Keypair to put into the server."`
 	Network  []string          `sep:"none" default:"auto" help:"Network to attach, by name or id; repeatable. auto is the one that the project has, none is no interface."`
 	Property map[string]string `mapsep:"none" help:"Metadata, key=value; repeatable."`
+	UserData string            `type:"existingfile" help:"File that the guest finds in its metadata, for cloud-init: at most 48 KiB."`
+	Group    []string          `name:"security-group" sep:"none" help:"Security group of its ports, by name or id; repeatable. The project's default by default."`
+	Zone     string            `help:"Availability zone."`
+	Drive    bool              `name:"config-drive" help:"Give it its metadata on a disk, too, for guests without a network."`
 }
 
 // Help is shown by --help.
@@ -83,6 +88,7 @@ deleted.
 
   strongroom server create vault --flavor safe --image debian --wait
   strongroom server create web-1 --flavor small --image debian --network office --key-name mine --property role=web
+  strongroom server create web-2 --flavor small --image debian --user-data cloud-init.yaml --security-group web --zone nova
   strongroom server create vault --flavor safe --image debian --wait -o value -c id`
 }
 
@@ -107,7 +113,17 @@ func (c serverCreate) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	opts := servers.CreateOpts{Name: c.Name, FlavorRef: flavor.ID, ImageRef: image.ID, Metadata: c.Property, Networks: networks}
+	opts := servers.CreateOpts{
+		Name: c.Name, FlavorRef: flavor.ID, ImageRef: image.ID, Metadata: c.Property, Networks: networks, SecurityGroups: c.Group, AvailabilityZone: c.Zone,
+	}
+	if c.Drive {
+		opts.ConfigDrive = &c.Drive
+	}
+	if c.UserData != "" {
+		if opts.UserData, err = os.ReadFile(c.UserData); err != nil {
+			return err
+		}
+	}
 	created := servers.Create(r, client, keyed{opts, c.KeyName}, nil)
 	s, err := created.Extract()
 	if err != nil {

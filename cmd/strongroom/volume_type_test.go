@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	imagelocal "strongroom/activities/image/local"
+	sharelocal "strongroom/activities/share/local"
 	"strongroom/api"
 	"strongroom/devcloud"
 	"strongroom/integration/seed"
@@ -44,6 +45,7 @@ type region struct {
 	passwords map[string]string
 	pool      *pgxpool.Pool
 	images    *imagelocal.Library
+	shares    *sharelocal.Service
 	run       *runner // of operations
 }
 
@@ -78,9 +80,12 @@ func newRegion(t *testing.T) region {
 	box, err := seal.Parse([]byte(seal.NewKey()))
 	require.NoError(t, err)
 	made.pool, made.images = schematest.New(t), images
+	made.shares, err = sharelocal.Open(filepath.Join(dir, "shares"))
+	require.NoError(t, err)
 	made.run = &runner{t: t, pool: made.pool}
 	handler, err = api.New(api.Config{
 		Pool: made.pool, Identity: client, VolumeType: "__DEFAULT__", Images: imageRecords{images}, Operations: made.run, Seal: box,
+		Shares: shareAccess(made.shares),
 	})
 	require.NoError(t, err)
 	return made

@@ -1,0 +1,112 @@
+package main
+
+import (
+	own "strongroom/client"
+)
+
+type serverShares struct {
+	Attach serverShareAttach `cmd:"" help:"Give a server that is off a share, which its guest mounts."`
+	Detach serverShareDetach `cmd:"" help:"Take a share from a server that is off."`
+	List   serverShareList   `cmd:"" help:"List a server's shares."`
+}
+
+// Help is shown by --help.
+func (serverShares) Help() string {
+	return `A share is one of Manila's, or of "strongroom share create", of the server's project. The server is off while one is attached or
+detached; started, its guest mounts the share by its tag (docs/shares.md):
+
+  strongroom server stop vault --wait
+  strongroom server share attach vault 6a1c… --tag documents --wait
+  strongroom server start vault --wait
+  mount -t virtiofs documents /mnt     # in the guest`
+}
+
+// onShare is what is asked for one share of one server.
+type onShare struct {
+	cloud
+	output
+	wait
+	Server string `arg:"" help:"Server, by id or name."`
+	Share  string `arg:"" help:"Share, by UUID."`
+}
+
+type serverShareAttach struct {
+	onShare
+	Tag string `help:"Tag by which the guest mounts it; the share's UUID by default."`
+}
+
+func (c serverShareAttach) Run(r *run) error {
+	client, s, err := c.server(r, c.Server)
+	if err != nil {
+		return err
+	}
+	extended := own.Extend(client)
+	attached, operation, err := own.AttachShare(r, extended, s.ID, c.Share, c.Tag)
+	if err != nil {
+		return explain(err)
+	}
+	if c.Wait {
+		if _, err := c.under(r, extended, s.ID, s.Name, operation); err != nil {
+			return err
+		}
+		if attached, err = own.GetShare(r, extended, s.ID, c.Share); err != nil {
+			return explain(err)
+		}
+	}
+	return printShares(c.output, []own.Share{attached})
+}
+
+type serverShareDetach struct{ onShare }
+
+func (c serverShareDetach) Run(r *run) error {
+	client, s, err := c.server(r, c.Server)
+	if err != nil {
+		return err
+	}
+	extended := own.Extend(client)
+	operation, err := own.DetachShare(r, extended, s.ID, c.Share)
+	if err != nil {
+		return explain(err)
+	}
+	if c.Wait {
+		if _, err := c.under(r, extended, s.ID, s.Name, operation); err != nil {
+			return err
+		}
+	}
+	left, err := own.ListShares(r, extended, s.ID)
+	if err != nil {
+		return explain(err)
+	}
+	return printShares(c.output, left)
+}
+
+type serverShareList struct {
+	cloud
+	output
+	Server string `arg:"" help:"Server, by id or name."`
+}
+
+func (c serverShareList) Run(r *run) error {
+	client, s, err := c.server(r, c.Server)
+	if err != nil {
+		return err
+	}
+	all, err := own.ListShares(r, own.Extend(client), s.ID)
+	if err != nil {
+		return explain(err)
+	}
+	return printShares(c.output, all)
+}
+
+func printShares(o output, all []own.Share) error {
+	return o.print(all, func(w *sheet) {
+		w.header("SHARE", "STATUS", "TAG", "FAULT")
+		for _, s := range all {
+			fault := ""
+			if s.Fault != nil {
+				fault = s.Fault.Message
+			}
+			w.row(s.ID, s.Status, s.Tag, fault)
+		}
+	})
+}
