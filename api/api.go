@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -43,6 +44,7 @@ type Config struct {
 	Consoles    Consoles                   // where consoles of servers open
 	VolumeType  string                     // name of the default volume type
 	Cinder      *url.URL                   // the endpoint of a Cinder that has the volume types, and all else of block storage; nil: there is none
+	CinderTLS   *tls.Config                // with which it is reached; nil: Go's own
 
 	ForceConfigDrive   bool             // every new server has a config drive
 	MaxImageDiskGB     int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
@@ -150,7 +152,7 @@ func New(config Config) (*API, error) {
 	})
 	if config.Cinder != nil {
 		a.volume = volume.NewProxy(volume.ProxyConfig{
-			Endpoint: config.Cinder, Validator: a.validator, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
+			Endpoint: config.Cinder, TLS: config.CinderTLS, Validator: a.validator, Origin: config.Origin, Logger: config.Logger, Now: config.Now,
 		})
 	} else {
 		a.volume = volume.New(volume.Config{

@@ -3,6 +3,7 @@ package volume
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ const cinderPatience = 2 * time.Minute
 type ProxyConfig struct {
 	// Endpoint of the Cinder, without a project: http://10.0.0.20:8776/v3.
 	Endpoint  *url.URL
+	TLS       *tls.Config     // nil: Go's own
 	Validator *auth.Validator // its enforcer knows Rules
 	Origin    origin.Origin   // where clients reach it: Cinder writes links of the Host that it is asked for
 	Logger    *slog.Logger    // one line for each request
@@ -62,7 +64,7 @@ type proxy struct {
 // NewProxy makes a proxy.
 func NewProxy(config ProxyConfig) http.Handler {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout, transport.Proxy = cinderPatience, nil
+	transport.ResponseHeaderTimeout, transport.Proxy, transport.TLSClientConfig = cinderPatience, nil, config.TLS
 	p := &proxy{config: config}
 	p.reach = httputil.ReverseProxy{
 		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.filter, ErrorHandler: p.fails, ErrorLog: slog.NewLogLogger(config.Logger.Handler(), slog.LevelWarn),

@@ -82,8 +82,16 @@ func (apiCommand) Run(r *run) error {
 	if err != nil {
 		return fmt.Errorf("api.cinder_endpoint: %w", err)
 	}
+	reached, err := b.Identity.connection()
+	if err != nil {
+		return err
+	}
+	secured, err := reached.TLS()
+	if err != nil {
+		return fmt.Errorf("identity: %w", err)
+	}
 	handler, err := api.New(api.Config{
-		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Cinder: cinder, Logger: r.log,
+		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Cinder: cinder, CinderTLS: secured, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Shares: shareAccess(shares), Networks: networkAccess(networks), Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
 		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
 		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
@@ -139,11 +147,23 @@ func identityClientOf(ctx context.Context, cfg IdentityConfig, scope *gopherclou
 	if err != nil {
 		return nil, fmt.Errorf("identity.password_file: %w", err)
 	}
-	provider, err := openstack.AuthenticatedClient(ctx, gophercloud.AuthOptions{
+	reached, err := cfg.connection()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := reached.Transport()
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	provider, err := openstack.NewClient(cfg.AuthURL)
+	if err != nil {
+		return nil, fmt.Errorf("identity.auth_url: %w", err)
+	}
+	provider.HTTPClient = http.Client{Transport: transport}
+	if err = openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
 		IdentityEndpoint: cfg.AuthURL, Username: cfg.Username, Password: string(password),
 		DomainName: cfg.Domain, Scope: scope, AllowReauth: true,
-	})
-	if err != nil {
+	}); err != nil {
 		return nil, fmt.Errorf("logging in at %s as %s: %w", cfg.AuthURL, cfg.Username, explain(err))
 	}
 	return openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{Region: cfg.Region})

@@ -14,6 +14,7 @@ import (
 	"github.com/knadh/koanf/v2"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/openstack/keystone"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
 )
@@ -174,6 +175,26 @@ type IdentityConfig struct {
 	Domain       string `koanf:"domain"`
 	Region       string `koanf:"region"`
 	Interface    string `koanf:"interface"` // of the catalog's endpoints: public, internal or admin
+
+	// How Keystone and all services of the catalog are reached; the names are those of clouds.yaml and keystoneauth.
+	CAFile         string        `koanf:"cafile"`          // authorities beside the system's
+	CertFile       string        `koanf:"certfile"`        // what services are shown
+	KeyFile        string        `koanf:"keyfile"`         // its key
+	Insecure       bool          `koanf:"insecure"`        // any certificate is taken
+	ConnectTimeout time.Duration `koanf:"connect_timeout"` // until there is a connection
+	Timeout        time.Duration `koanf:"timeout"`         // that a service may be silent
+}
+
+// connection is how the services of the cloud are reached.
+func (c IdentityConfig) connection() (keystone.Connection, error) {
+	for key, value := range map[string]time.Duration{"connect_timeout": c.ConnectTimeout, "timeout": c.Timeout} {
+		if value < 0 || value > time.Hour {
+			return keystone.Connection{}, fmt.Errorf("identity.%s: %s: it must be at most 1h; 0 for what is usual", key, value)
+		}
+	}
+	return keystone.Connection{
+		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, Insecure: c.Insecure, Connect: c.ConnectTimeout, Silence: c.Timeout,
+	}, nil
 }
 
 // QuotaConfig is how much projects may hold: -1 is no limit.

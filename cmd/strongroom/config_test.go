@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"strongroom/activities/openstack/keystone"
 )
 
 func TestConfigIsDefaultsThenFileThenEnvironment(t *testing.T) {
@@ -59,6 +61,17 @@ func TestEE30WhichKeysAHostKeepsIsChecked(t *testing.T) {
 	}
 	require.EqualError(t, HostConfig{KeepGuestKeys: "true"}.checkGuestKeys(), `host.keep_guest_keys "true": it must be none, tpm or all; what was true is all now, and what was false none`)
 	require.Equal(t, "tpm", defaults().Host.KeepGuestKeys)
+}
+
+func TestConnectionsAreChecked(t *testing.T) {
+	t.Parallel()
+	got, err := IdentityConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", Insecure: true, ConnectTimeout: time.Second, Timeout: time.Minute}.connection()
+	require.NoError(t, err)
+	require.Equal(t, keystone.Connection{CAFile: "ca", CertFile: "cert", KeyFile: "key", Insecure: true, Connect: time.Second, Silence: time.Minute}, got)
+	_, err = IdentityConfig{Timeout: -time.Second}.connection()
+	require.EqualError(t, err, "identity.timeout: -1s: it must be at most 1h; 0 for what is usual")
+	_, err = IdentityConfig{ConnectTimeout: 2 * time.Hour}.connection()
+	require.EqualError(t, err, "identity.connect_timeout: 2h0m0s: it must be at most 1h; 0 for what is usual")
 }
 
 func TestFenceAfterIsChecked(t *testing.T) {

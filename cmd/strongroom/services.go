@@ -59,10 +59,14 @@ func (s *services) clientsAt(serviceType string, at keystone.Endpoint) (openstac
 		if err != nil {
 			return nil, fmt.Errorf("identity.password_file: %w", err)
 		}
+		reached, err := s.Identity.connection()
+		if err != nil {
+			return nil, err
+		}
 		if s.cloud, err = keystone.Open(s.run, keystone.Config{
 			AuthURL: s.Identity.AuthURL, Username: s.Identity.Username, Password: secret.New(password), Project: s.Identity.Project,
 			Domain: s.Identity.Domain, Region: s.Identity.Region, Interface: s.Identity.Interface,
-			Authorities: s.authorities, Logger: s.run.log,
+			Connection: reached, Authorities: s.authorities, Logger: s.run.log,
 		}); err != nil {
 			return nil, fmt.Errorf("identity: %w", err)
 		}

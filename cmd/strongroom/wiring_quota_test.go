@@ -38,6 +38,10 @@ func TestH7LimitsAreReadOnTheSystem(t *testing.T) {
 	require.Equal(t, compute.Quota{Instances: 10, Cores: 20, MemoryMB: 51200, DiskGB: 1000, Groups: 10, GroupMembers: 10, KeyPairs: 100}, quotas.Default(t.Context()))
 	_, err = identityClient(r, cfg.Identity)
 	require.NoError(t, err)
+	private := cfg.Identity
+	private.CAFile = filepath.Join(t.TempDir(), "none")
+	_, err = identityClient(r, private)
+	require.ErrorContains(t, err, "identity: cafile: open "+private.CAFile)
 
 	_, err = openQuotas(r, configOf(t, "member"))
 	require.ErrorContains(t, err, "openstack role add --user member --user-domain Default --system all reader")

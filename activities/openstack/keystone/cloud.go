@@ -32,6 +32,7 @@ type Config struct {
 	Domain      string             // of the user and the project, by name
 	Region      string             // of the endpoints; "": the first of a service
 	Interface   string             // of the endpoints: public, internal or admin; "": public
+	Connection  Connection
 	Authorities openstack.Authorities
 	Logger      *slog.Logger // nil: nothing is logged
 }
@@ -65,7 +66,14 @@ func Open(ctx context.Context, cfg Config) (*Cloud, error) {
 	if err != nil || cfg.AuthURL == "" {
 		return nil, compute.Errorf(compute.Invalid, "%q is no address of an identity service", cfg.AuthURL)
 	}
-	c := &Cloud{cfg: cfg, identity: gophercloud.NormalizeURL(base), transport: newTransport(patience)}
+	transport, err := cfg.Connection.Transport()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Connection.Insecure {
+		cfg.Logger.WarnContext(ctx, "identity.insecure: services of the cloud may be anybody, who then gets strongroom's password and tokens")
+	}
+	c := &Cloud{cfg: cfg, identity: gophercloud.NormalizeURL(base), transport: transport}
 	if c.others, err = lru.New[tokens.Scope, *login](remembered); err != nil {
 		return nil, err
 	}

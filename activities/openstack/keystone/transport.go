@@ -1,11 +1,27 @@
 package keystone
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
+	"os"
 	"time"
+
+	"strongroom/compute"
 )
+
+// Connection says how services of the cloud are reached, all of them.
+type Connection struct {
+	CAFile   string        // authorities, PEM, beside those of the system; "": none
+	CertFile string        // a certificate that services are shown, PEM, with KeyFile; "": none. Each connection reads it anew
+	KeyFile  string        // its key, PEM
+	Insecure bool          // any certificate is taken
+	Connect  time.Duration // until there is a connection; 0: connectTimeout
+	Silence  time.Duration // that a service may make; 0: patience
+}
 
 const (
 	connectTimeout = 10 * time.Second
@@ -16,12 +32,49 @@ const (
 	pieceBytes = 1 << 20
 )
 
-// newTransport is what all clients share. It gives up a service that is silent for
-// so long.
-func newTransport(silence time.Duration) *http.Transport {
-	dialer := net.Dialer{Timeout: connectTimeout}
+// TLS is how services are shown who asks, and have to show who they are. Invalid: a file cannot be read, or has no such thing.
+func (c Connection) TLS() (*tls.Config, error) {
+	out := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure} //nolint:gosec // the operator's word, who is warned
+	if c.CAFile != "" {
+		text, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, compute.Errorf(compute.Invalid, "cafile: %w", err)
+		}
+		if out.RootCAs, err = x509.SystemCertPool(); err != nil {
+			return nil, compute.Errorf(compute.Invalid, "the system's authorities: %w", err)
+		}
+		if !out.RootCAs.AppendCertsFromPEM(text) {
+			return nil, compute.Errorf(compute.Invalid, "cafile: %s has no certificate in PEM", c.CAFile)
+		}
+	}
+	if c.CertFile == "" && c.KeyFile == "" {
+		return out, nil
+	}
+	own := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, compute.Errorf(compute.Invalid, "certfile and keyfile: %w", err)
+		}
+		return &pair, nil
+	}
+	if _, err := own(); err != nil {
+		return nil, err
+	}
+	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() }
+	return out, nil
+}
+
+// Transport is what all clients share. It gives up a service that is silent for too long. Errors are those of TLS.
+func (c Connection) Transport() (*http.Transport, error) {
+	secured, err := c.TLS()
+	if err != nil {
+		return nil, err
+	}
+	connect, silence := cmp.Or(c.Connect, connectTimeout), cmp.Or(c.Silence, patience)
+	dialer := net.Dialer{Timeout: connect}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: secured,
+		Proxy:           http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
@@ -30,12 +83,12 @@ func newTransport(silence time.Duration) *http.Transport {
 			return &impatient{Conn: conn, silence: silence}, nil
 		},
 		ForceAttemptHTTP2:     true,
-		TLSHandshakeTimeout:   connectTimeout,
+		TLSHandshakeTimeout:   connect,
 		ResponseHeaderTimeout: silence,
 		ExpectContinueTimeout: time.Second,
 		MaxIdleConnsPerHost:   32,
 		IdleConnTimeout:       silence / 2, // before the connection breaks of itself
-	}
+	}, nil
 }
 
 // impatient is a connection that breaks when nothing moves on it, in either
