@@ -121,6 +121,7 @@ func TestLiveMigrate(t *testing.T) {
 		require.NoError(t, line.conn.Close())
 		require.Equal(t, keys, c.keysOf(t, id))
 		require.Empty(t, c.audit(t).Findings)
+		c.requireCertified(t, id, true)
 	}
 	c.shutOff(t, id)
 	c.startAgain(t, id)

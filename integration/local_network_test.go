@@ -35,7 +35,7 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	require.Len(t, lans, 1, "other projects' are not seen")
 	auto := func(o *servers.CreateOpts) { o.Networks = "auto" }
 	one := c.create(t, smallGuest, auto)
-	two := c.create(t, smallGuest, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lans[0].ID}} })
+	two := c.create(t, smallLocked, func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: lans[0].ID}} })
 	theirs := c.createAs(t, "-alt", smallGuest, auto)
 	first, second := onlyAddress(t, c.becomes(t, one, "ACTIVE")), onlyAddress(t, c.becomes(t, two, "ACTIVE"))
 	foreign := onlyAddress(t, c.settledAs(t, "-alt", theirs))
@@ -55,6 +55,7 @@ func TestProjectsOfOneMachineHaveNetworks(t *testing.T) {
 	for line, id := range map[*serial]string{mine: one, other: two, stranger: theirs} {
 		said := line.ask("fetch http://169.254.169.254/openstack/latest/meta_data.json", "TG fetch ")
 		require.Contains(t, said, id)
+		require.Equal(t, id == two, strings.Contains(said, `\"encrypted\": \"True\"`) || strings.Contains(said, `\"encrypted\":\"True\"`), "EE-32: %s", said)
 	}
 
 	// The guest's own address passes, whoever makes up the packet; one that nobody has does not.
@@ -158,8 +159,11 @@ func (c *testCloud) dropsFrames(t *testing.T, client *gophercloud.ServiceClient,
 	require.Equal(t, 1, strings.Count(table, from.MACAddress), "it has its own address alone: %s", table)
 }
 
-// smallGuest is enough for the tiny guest.
-var smallGuest = flavorSpec{"e2e-small-guest", 192, 1, 0, 0, nil}
+// They are enough for the tiny guest.
+var (
+	smallGuest  = flavorSpec{"e2e-small-guest", 192, 1, 0, 0, nil}
+	smallLocked = flavorSpec{"e2e-small-locked", 192, 1, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
+)
 
 // createAs is create for another user.
 func (c *testCloud) createAs(t *testing.T, user string, f flavorSpec, change func(*servers.CreateOpts)) string {

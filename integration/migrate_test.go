@@ -62,6 +62,7 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	require.Empty(t, c.audit(t).Findings)
 	c.startAgain(t, id)
 	c.counts(t, id, 1, 2, 2)
+	c.requireCertified(t, id, true)
 	require.Equal(t, keys, c.keysOf(t, id))
 	require.Empty(t, c.audit(t).Findings)
 
@@ -72,10 +73,12 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	require.Empty(t, c.audit(t).Findings)
 	c.revert(t, id)
 	c.counts(t, id, 2, 3, 3)
+	c.requireCertified(t, id, true)
 	c.resizeTo(t, a, id)
 	c.confirm(t, id)
 	c.hasNothing(t, b, id)
 	c.counts(t, id, 1, 4, 4)
+	c.requireCertified(t, id, true)
 	require.Equal(t, keys, c.keysOf(t, id))
 	require.Empty(t, c.audit(t).Findings)
 

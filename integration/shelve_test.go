@@ -171,6 +171,7 @@ func TestShelveAndUnshelve(t *testing.T) {
 	require.Contains(t, line.ask("cat /root/note", "TG cat "), "kept")
 	require.Contains(t, line.ask("cat /dev/vdb", "TG cat "), "beside")
 	require.NoError(t, line.conn.Close())
+	c.requireCertified(t, id, true)
 	disks[0].Image = "" // it has all of its data in itself
 	require.Equal(t, disks, c.disks(t, id))
 	require.Empty(t, c.keptAs(t, id))
