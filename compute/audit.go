@@ -95,14 +95,14 @@ func (e LedgerEntry) Finding(what Verdict) Finding {
 }
 
 func (e LedgerEntry) why() string {
-	if e.BlockedBy == BlockedByHost && e.HostGivenUp {
+	if e.BlockedBy == BlockedByHost && e.HostGivenUp && e.OwnerDeleted && e.Owner.Kind == OwnerServer {
 		return HostGivenUp
 	}
 	return cmp.Or(e.Kept, e.Reason)
 }
 
 // HostGivenUp is why something of a deleted server stays on a host that an operator forced down or forgot: the server's keys did not wait for it
-// (EE-27, EE-46, TPM-33).
+// (EE-27, TPM-33).
 const HostGivenUp = "its host is forced down or forgotten: the server's keys are deleted before it; it goes when the host is back"
 
 // waitingFor tells what things that wait are waiting for.

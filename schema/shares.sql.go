@@ -496,7 +496,7 @@ func (q *Queries) SharesAllowed(ctx context.Context, projectID string) error {
 
 const sharesAreUnwanted = `-- name: SharesAreUnwanted :exec
 UPDATE server_shares SET status = 'detaching', updated_at = now(), missed_at = NULL, held_at = NULL, lost = '', lost_at = NULL
-WHERE server_id = $1 AND status <> 'detaching'
+WHERE id IN (SELECT m.id FROM server_shares m WHERE m.server_id = $1 AND m.status <> 'detaching' ORDER BY m.id FOR UPDATE)
 `
 
 // Their server is to be deleted.

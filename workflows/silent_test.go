@@ -324,7 +324,7 @@ func TestA2ASilentHostUnderADelete(t *testing.T) {
 					switch {
 					case thing.State != compute.ThingWaiting:
 					case thing.OnHost():
-						require.Equal(h.t, h.known, thing.Reason == compute.HostGivenUp, "EE-27, EE-46: %s", thing.Reason)
+						require.Equal(h.t, h.known, thing.Reason == compute.HostGivenUp, "EE-27: %s", thing.Reason)
 					case thing.Kind == compute.ThingKeySecret:
 						keys++
 					case thing.Kind == compute.ThingPort:

@@ -135,7 +135,7 @@ func TestAuditComparesBothWays(t *testing.T) {
 	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
 }
 
-// EE-27, EE-46, TPM-33: of what waits on a host that an operator gave up, the audit says that keys did not wait for it.
+// EE-27, TPM-33: of what waits on a host that an operator gave up, the audit says that keys did not wait for it, if its server is deleted.
 func TestAuditTellsOfAHostThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -145,18 +145,20 @@ func TestAuditTellsOfAHostThatWasGivenUp(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			host := b.Host("h1", 8, 8192)
-			left := thing(b.idle(), compute.ThingDiskFile, host.String(), "disk")
-			b.waits(compute.BlockedByHost, left)
-			why := "its host does not answer"
-			b.Exec("UPDATE ledger SET reason = $1", why)
+			deleted := b.idle()
+			b.Exec("UPDATE servers SET deleted_at = now() WHERE id = $1", deleted.ID)
+			silent := "its host does not answer"
+			why := silent
+			b.waits(compute.BlockedByHost, thing(deleted, compute.ThingDiskFile, host.String(), "a deleted one's"), thing(b.idle(), compute.ThingDiskFile, host.String(), "that it left behind"))
+			b.Exec("UPDATE ledger SET reason = $1", silent)
 			if change != "" {
 				b.Exec(change)
 				why = compute.HostGivenUp
 			}
 			a := b.startAudit()
 			found, _, _ := a.differences()
-			require.Len(t, found, 1)
-			require.Equal(t, []any{compute.Stranded, why}, []any{found[0].What, found[0].Why})
+			require.Len(t, found, 2)
+			require.Equal(t, []any{compute.Stranded, why, compute.Stranded, silent}, []any{found[0].What, found[0].Why, found[1].What, found[1].Why})
 		})
 	}
 }

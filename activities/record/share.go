@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,11 +33,11 @@ func Unsettled(kind compute.OperationKind, arguments []byte) []ShareChange {
 }
 
 // cutOff settles the share of an operation that has lost its server, to a reset of the server's state: by now the
-// operation is undone, or never began. Where the operation that has the server is about the same share, that
-// one says what becomes of it.
+// operation is undone, or never began. Where the operation that has the server is about the same share, or a delete, that
+// one says what becomes of it. A delete has all of the server's shares.
 func cutOff(ctx context.Context, q *schema.Queries, op schema.Operation) error {
 	changes := Unsettled(op.Kind, op.Arguments)
-	if len(changes) == 0 || op.State.Settled() {
+	if len(changes) == 0 && op.Kind != compute.OpDelete || op.State.Settled() {
 		return nil
 	}
 	server, err := q.LockServerRow(ctx, op.ServerID)
@@ -46,13 +47,22 @@ func cutOff(ctx context.Context, q *schema.Queries, op schema.Operation) error {
 	if err != nil {
 		return err
 	}
-	if server.CurrentOperation != "" {
-		other, err := q.GetOperation(ctx, server.CurrentOperation)
+	if op.Kind == compute.OpDelete {
+		rows, err := q.ServerShares(ctx, server.ID)
 		if err != nil {
 			return err
 		}
-		if its := Unsettled(other.Kind, other.Arguments); len(its) > 0 && its[0].Share == changes[0].Share {
-			return nil
+		for _, row := range rows {
+			changes = append(changes, ShareChange{Share: row.ShareID, Event: compute.ShareKept})
+		}
+	}
+	if server.CurrentOperation != "" {
+		other, err := q.GetOperation(ctx, server.CurrentOperation)
+		if err != nil || other.Kind == compute.OpDelete {
+			return err
+		}
+		if its := Unsettled(other.Kind, other.Arguments); len(its) > 0 {
+			changes = slices.DeleteFunc(changes, func(c ShareChange) bool { return c.Share == its[0].Share })
 		}
 	}
 	return changeShares(ctx, q, server.ID, changes)

@@ -118,6 +118,10 @@ func TestSH32AResetLeavesNoShareThatAttaches(t *testing.T) {
 		"attach, then detach and attach": {kind: attach, began: true, was: compute.ShareAttaching, other: attach, becoming: compute.ShareAttaching},
 		"detach twice":                   {kind: detach, began: true, was: compute.ShareDetaching, other: detach, becoming: compute.ShareDetaching},
 		"attach, attached since":         {kind: attach, began: true, was: compute.ShareInactive, becoming: compute.ShareInactive},
+		"detach, then a delete":          {kind: detach, began: true, was: compute.ShareDetaching, other: compute.OpDelete, becoming: compute.ShareDetaching},
+		"delete":                         {kind: compute.OpDelete, began: true, was: compute.ShareDetaching, becoming: compute.ShareError},
+		"delete, then a detach":          {kind: compute.OpDelete, began: true, was: compute.ShareDetaching, other: detach, becoming: compute.ShareDetaching},
+		"delete, then another":           {kind: compute.OpDelete, began: true, was: compute.ShareDetaching, other: compute.OpDelete, becoming: compute.ShareDetaching},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

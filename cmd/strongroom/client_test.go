@@ -319,9 +319,9 @@ func TestCreateCommandTakesWhatGuestsAreSetUpWith(t *testing.T) {
 	require.NoError(t, here.pool.QueryRow(t.Context(), `SELECT user_data, config_drive, availability_zone FROM servers WHERE name = 'web'`).Scan(&data, &drive, &zone))
 	require.Equal(t, []any{"I2Nsb3VkLWNvbmZpZwo=", true, "nova"}, []any{data, drive, zone})
 	for says, args := range map[string][]string{
-		"(HTTP 400)":      {"--zone", "no such zone"},
-		"no such file":    {"--user-data", script + ".none"},
-		"Security group ": {"--security-group", "no such group"},
+		"(HTTP 400)":   {"--zone", "no such zone"},
+		"no such file": {"--user-data", script + ".none"},
+		"Unable to find security_group with name or id 'no such group'": {"--security-group", "no such group"},
 	} {
 		s := d.say(append([]string{"server", "create", "none", "--flavor", "small", "--image", "tiny"}, args...)...)
 		require.NotZero(t, s.code, says)

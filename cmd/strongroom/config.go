@@ -188,8 +188,8 @@ type IdentityConfig struct {
 // connection is how the services of the cloud are reached.
 func (c IdentityConfig) connection() (keystone.Connection, error) {
 	for key, value := range map[string]time.Duration{"connect_timeout": c.ConnectTimeout, "timeout": c.Timeout} {
-		if value < 0 || value > time.Hour {
-			return keystone.Connection{}, fmt.Errorf("identity.%s: %s: it must be at most 1h; 0 for what is usual", key, value)
+		if value != 0 && (value < time.Second || value > keystone.MostSilence) {
+			return keystone.Connection{}, fmt.Errorf("identity.%s: %s: it must be 1s to %s, with its unit", key, value, keystone.MostSilence)
 		}
 	}
 	return keystone.Connection{
@@ -352,6 +352,7 @@ func defaults() *Config {
 	cfg.Legacy.Cipher, cfg.Legacy.KeySize = compute.DefaultLegacyEncryption.Cipher, compute.DefaultLegacyEncryption.KeySize
 	cfg.Legacy.Hash = compute.DefaultLegacyEncryption.Hash
 	cfg.Identity.Domain, cfg.Identity.Region, cfg.Identity.Interface = "Default", "RegionOne", "public"
+	cfg.Identity.ConnectTimeout, cfg.Identity.Timeout = 10*time.Second, 2*time.Minute
 	name, _ := os.Hostname()
 	cfg.Host = HostConfig{
 		IDFile: "/var/lib/strongroom/host.id", Name: name, Gateway: "https://127.0.0.1:8777", Certificate: "/var/lib/strongroom/certificate",

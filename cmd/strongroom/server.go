@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"maps"
@@ -120,9 +121,11 @@ func (c serverCreate) Run(r *run) error {
 		opts.ConfigDrive = &c.Drive
 	}
 	if c.UserData != "" {
-		if opts.UserData, err = os.ReadFile(c.UserData); err != nil {
+		text, err := os.ReadFile(c.UserData)
+		if err != nil {
 			return err
 		}
+		opts.UserData = []byte(base64.StdEncoding.EncodeToString(text)) // else what looks like base64 would be taken for it
 	}
 	created := servers.Create(r, client, keyed{opts, c.KeyName}, nil)
 	s, err := created.Extract()

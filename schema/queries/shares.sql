@@ -25,7 +25,7 @@ UPDATE server_shares SET missed_at = NULL, held_at = NULL WHERE id IN (
 -- name: SharesAreUnwanted :exec
 -- Their server is to be deleted.
 UPDATE server_shares SET status = 'detaching', updated_at = now(), missed_at = NULL, held_at = NULL, lost = '', lost_at = NULL
-WHERE server_id = $1 AND status <> 'detaching';
+WHERE id IN (SELECT m.id FROM server_shares m WHERE m.server_id = $1 AND m.status <> 'detaching' ORDER BY m.id FOR UPDATE);
 
 -- name: DetachShare :exec
 DELETE FROM server_shares WHERE server_id = $1 AND share_id = $2;

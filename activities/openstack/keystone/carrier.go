@@ -96,7 +96,7 @@ func (c *carrier) send(request *http.Request, body io.ReadCloser, s, mine *sessi
 	copied := request.Clone(request.Context())
 	copied.Body = body
 	if ctx := request.Context(); makesAtOnce(request) && ctx.Err() == nil {
-		if end, ok := ctx.Deadline(); ok && time.Until(end) < patience {
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < c.login.cloud.cfg.Connection.silence() {
 			closeBody(copied)
 			return nil, errTooLate
 		}

@@ -79,7 +79,7 @@ func (a authority) serve(t *testing.T, clients bool, handler http.Handler) (addr
 	dir := t.TempDir()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{a.issue(t, "service", filepath.Join(dir, "cert"), filepath.Join(dir, "key"))}}
+	server.TLS = &tls.Config{MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.issue(t, "service", filepath.Join(dir, "cert"), filepath.Join(dir, "key"))}}
 	if clients {
 		server.TLS.ClientAuth, server.TLS.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		server.TLS.ClientCAs.AddCert(a.cert)
@@ -87,6 +87,19 @@ func (a authority) serve(t *testing.T, clients bool, handler http.Handler) (addr
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+}
+
+func get(t *testing.T, transport http.RoundTripper, address string) (string, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	require.NoError(t, err)
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
 }
 
 // Services are believed whose certificate is of the operator's authority, or of the system's. Where they want to know who asks they are shown a
@@ -110,15 +123,7 @@ func TestConnectionsAreSecured(t *testing.T) {
 		transport, err := c.Transport()
 		require.NoError(t, err)
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
-		require.NoError(t, err)
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			return "", err
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		return string(text), err
+		return get(t, transport, address)
 	}
 	for _, c := range []keystone.Connection{{}, {CAFile: at("other")}} {
 		_, err := ask(c, open)
@@ -128,15 +133,22 @@ func TestConnectionsAreSecured(t *testing.T) {
 		_, err := ask(c, open)
 		require.NoError(t, err)
 		_, err = ask(c, mutual)
-		require.ErrorContains(t, err, "certificate required")
+		require.ErrorContains(t, err, "remote error: tls: ", "it shows none")
 	}
-	shown := keystone.Connection{CAFile: at("ca"), CertFile: at("cert"), KeyFile: at("key")}
-	for _, name := range []string{"first", "renewed"} {
-		ours.issue(t, name, at("cert"), at("key"))
-		got, err := ask(shown, mutual)
+	shown, err := keystone.Connection{CAFile: at("ca"), CertFile: at("cert"), KeyFile: at("key")}.Transport()
+	require.NoError(t, err)
+	shows := func() string {
+		t.Helper()
+		got, err := get(t, shown, mutual)
 		require.NoError(t, err)
-		require.Equal(t, name, got)
+		shown.CloseIdleConnections()
+		return got
 	}
+	require.Equal(t, "first", shows())
+	ours.issue(t, "renewed", at("cert"), at("key"))
+	require.Equal(t, "renewed", shows())
+	ours.issue(t, "half", at("cert"), at("elsewhere"))
+	require.Equal(t, "renewed", shows(), "its key is not there yet")
 	for says, c := range map[string]keystone.Connection{
 		"cafile: open " + at("none"): {CAFile: at("none")}, "cafile: " + at("text") + " has no certificate in PEM": {CAFile: at("text")},
 		"certfile and keyfile: ": {CertFile: at("cert")}, "certfile and keyfile: open " + at("none"): {CertFile: at("none"), KeyFile: at("key")},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"strongroom/compute"
@@ -16,12 +17,17 @@ import (
 // Connection says how services of the cloud are reached, all of them.
 type Connection struct {
 	CAFile   string        // authorities, PEM, beside those of the system; "": none
-	CertFile string        // a certificate that services are shown, PEM, with KeyFile; "": none. Each connection reads it anew
+	CertFile string        // a certificate that services are shown, PEM, with KeyFile; "": none. Each connection reads both anew
 	KeyFile  string        // its key, PEM
 	Insecure bool          // any certificate is taken
 	Connect  time.Duration // until there is a connection; 0: connectTimeout
-	Silence  time.Duration // that a service may make; 0: patience
+	Silence  time.Duration // that a service may make, MostSilence at most; 0: patience
 }
+
+// MostSilence is less than what an activity has for a call, who waits for what is made to its end.
+const MostSilence = 4 * time.Minute
+
+func (c Connection) silence() time.Duration { return cmp.Or(c.Silence, patience) }
 
 const (
 	connectTimeout = 10 * time.Second
@@ -50,17 +56,18 @@ func (c Connection) TLS() (*tls.Config, error) {
 	if c.CertFile == "" && c.KeyFile == "" {
 		return out, nil
 	}
-	own := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, compute.Errorf(compute.Invalid, "certfile and keyfile: %w", err)
-		}
-		return &pair, nil
+	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, compute.Errorf(compute.Invalid, "certfile and keyfile: %w", err)
 	}
-	if _, err := own(); err != nil {
-		return nil, err
+	var last atomic.Pointer[tls.Certificate]
+	last.Store(&pair)
+	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile); err == nil {
+			last.Store(&pair)
+		} // else one of the two files is newer than the other, at this moment
+		return last.Load(), nil
 	}
-	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() }
 	return out, nil
 }
 
@@ -70,7 +77,7 @@ func (c Connection) Transport() (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	connect, silence := cmp.Or(c.Connect, connectTimeout), cmp.Or(c.Silence, patience)
+	connect, silence := cmp.Or(c.Connect, connectTimeout), c.silence()
 	dialer := net.Dialer{Timeout: connect}
 	return &http.Transport{
 		TLSClientConfig: secured,
