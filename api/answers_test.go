@@ -102,7 +102,7 @@ func TestP10ChangesAreComparedAsTheyAreShown(t *testing.T) {
 func TestP11SortByWhatIsTheSameOfAll(t *testing.T) {
 	t.Parallel()
 	c, ids := setupList(t)
-	for _, key := range []string{"kernel_id", "ramdisk_id", "root_device_name"} {
+	for _, key := range []string{"kernel_id", "ramdisk_id", "root_device_name"} { // all have /dev/vda
 		for direction, want := range map[string][2]string{
 			"asc": {"alpha beta gamma delta", "gamma delta"}, "desc": {"delta gamma beta alpha", "alpha"},
 		} {
@@ -113,6 +113,11 @@ func TestP11SortByWhatIsTheSameOfAll(t *testing.T) {
 	}
 	all := "/servers?sort_key=root_device_name&sort_key=kernel_id&sort_key=display_name&sort_dir=desc&sort_dir=desc&sort_dir=asc"
 	require.Equal(t, "alpha beta delta gamma", names(c.do(t, member, "GET", all, "")))
+
+	// K1, K6: of one it is another.
+	c.exec(`UPDATE servers SET image = jsonb_set(image || '{"devices": true}', '{properties}', '{"hw_disk_bus": "scsi"}') WHERE name = 'gamma'`)
+	require.Equal(t, "gamma alpha beta delta", names(c.do(t, member, "GET", "/servers?sort_key=root_device_name&sort_dir=asc", "")))
+	require.Equal(t, "delta", names(c.do(t, member, "GET", "/servers?sort_key=root_device_name&sort_dir=asc&marker="+ids["beta"], "")))
 }
 
 // P20: a project that Keystone does not know has no quotas. Others learn nothing of projects

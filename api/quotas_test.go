@@ -103,7 +103,7 @@ func TestH7WhoWaitsHoldsNoConnection(t *testing.T) {
 	}
 }
 
-// H7: a create or a rescue that waits for its project's lock in vain says what it waited for, and a
+// H7, N10: a create or a rescue that waits for its project's lock in vain says what it waited for, and a
 // request that waits for a server's row says that.
 func TestH7WhoWaitedInVainIsToldForWhat(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ var sortable = map[string]string{
 	"key_name": "coalesce(@.key_name, '')", "launch_index": "@.launch_index",
 	"launched_at": "coalesce(@.launched_at, '-infinity')", "locked": "(@.locked_by IS NOT NULL)",
 	"locked_by": "coalesce(@.locked_by, '')", "node": hostNameOf, "power_state": "@.power_state", "progress": "@.progress",
-	"project_id": "@.project_id", "ramdisk_id": alike, "root_device_name": alike, "task_state": "@.task_state",
+	"project_id": "@.project_id", "ramdisk_id": alike, "root_device_name": rootDeviceOf, "task_state": "@.task_state",
 	"terminated_at": "coalesce(@.terminated_at, '-infinity')", "updated_at": "coalesce(@.updated_at, @.created_at)",
 	"user_id": "@.user_id", "uuid": "@.id", "vm_state": "@.vm_state",
 }
@@ -61,6 +61,8 @@ var sortable = map[string]string{
 // alike is of a key that is the same of all servers. PostgreSQL takes no plain constant to
 // sort by.
 const alike = "''::text"
+
+var rootDeviceOf = strings.ReplaceAll(rootDevice, "s.", "@.")
 
 const hostNameOf = "coalesce((SELECT name FROM hosts WHERE id = @.host_id), '')"
 

@@ -330,7 +330,7 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 			return domain.PowerResult{}, compute.Errorf(compute.NotFound, "no such secret")
 		}
 		if known := w.locks[state]; w.tpms[state] && w.states[state] != "" && !slices.Equal(known, []compute.SecretID{*in.Server.TPM.Secret}) {
-			return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "the passphrase does not open the state of the TPM")
+			return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "the state of the TPM is damaged, or its passphrase does not open it")
 		}
 		w.made(compute.ThingTPMState, w.tpmPlace(host, in.Server.ID.String()), in.Server.ID.String())
 		if w.sharedTPMs && w.usesTPM(host, in.Server.ID, name) {

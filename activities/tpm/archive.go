@@ -51,7 +51,7 @@ func packFiles(dir string, permanent bool) ([]byte, error) {
 	p := packer{root: root, permanent: permanent}
 	p.w = tar.NewWriter(&p.out)
 	err = p.pack(".")
-	if err == nil && p.files == 0 {
+	if err == nil && p.permanents == 0 {
 		err = errEmpty
 	}
 	return p.out.Bytes(), errors.Join(err, p.w.Close())
@@ -59,11 +59,12 @@ func packFiles(dir string, permanent bool) ([]byte, error) {
 
 // packer makes a tar of a state folder.
 type packer struct {
-	root           *os.Root
-	permanent      bool
-	out            bytes.Buffer
-	w              *tar.Writer
-	entries, files int
+	root       *os.Root
+	permanent  bool
+	out        bytes.Buffer
+	w          *tar.Writer
+	entries    int
+	permanents int // files that have what a TPM keeps without power
 }
 
 // pack packs what is in a folder, in the order of names.
@@ -85,8 +86,7 @@ func (p *packer) pack(folder string) error {
 				err = p.pack(name)
 			}
 		} else {
-			p.files++
-			err = packFile(p.w, p.root, name, maxState-int64(p.out.Len()))
+			err = p.packFile(name)
 		}
 		if err != nil {
 			return err
@@ -128,9 +128,10 @@ func packDir(w *tar.Writer, name string, entry fs.DirEntry, timeless bool) error
 }
 
 // packFile packs the file that has a name now: another one may have it a moment later. The folders are swtpm's user's, who may put a
-// symbolic link into their place: no file that is outside is packed.
-func packFile(w *tar.Writer, root *os.Root, name string, room int64) error {
-	f, info, err := folder.OpenIn(root, name)
+// symbolic link into their place: no file that is outside is packed. Nor is a state whose permanent file is empty: swtpm would make a new one of it,
+// and a copy of it would take the place of a good one (K20).
+func (p *packer) packFile(name string) error {
+	f, info, err := folder.OpenIn(p.root, name)
 	if errors.Is(err, folder.ErrNoFile) {
 		return compute.Errorf(compute.Corrupt, "%w", err)
 	}
@@ -138,16 +139,21 @@ func packFile(w *tar.Writer, root *os.Root, name string, room int64) error {
 		return err
 	}
 	defer f.Close()
-	if info.Size() > room {
+	if isPermanent(name) {
+		if p.permanents++; info.Size() == 0 {
+			return compute.Errorf(compute.Corrupt, "%s: %w", name, errEmpty)
+		}
+	}
+	if info.Size() > maxState-int64(p.out.Len()) {
 		return compute.Errorf(compute.Corrupt, "it has more than %d MiB", maxState>>20)
 	}
 	header := &tar.Header{
 		Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(1e9), Format: tar.FormatPAX,
 	}
-	if err := w.WriteHeader(header); err != nil {
+	if err := p.w.WriteHeader(header); err != nil {
 		return err
 	}
-	_, err = io.CopyN(w, f, info.Size())
+	_, err = io.CopyN(p.w, f, info.Size())
 	return err
 }
 

@@ -61,7 +61,8 @@ func checkState(dir string, version compute.TPMVersion) error {
 	} else if !is.IsDir() {
 		return compute.Errorf(compute.Corrupt, "its %s is no folder", sub)
 	}
-	if err := outer.Lchown(sub, os.Geteuid(), os.Getegid()); err != nil { // libvirt gives it back
+	// libvirt gives it back. swtpm's user, whose it was, may have let everybody write there.
+	if err := errors.Join(outer.Lchown(sub, os.Geteuid(), os.Getegid()), outer.Chmod(sub, 0o700)); err != nil {
 		return err
 	}
 	root, err := outer.OpenRoot(sub)
@@ -100,7 +101,8 @@ func (a *Activities) GiveFoldersToRoot() error {
 	}
 	for _, e := range entries {
 		if _, _, ok := parseName(e.Name()); ok && e.IsDir() {
-			err = errors.Join(err, os.Lchown(filepath.Join(a.SwtpmDir, e.Name()), os.Geteuid(), os.Getegid()))
+			path := filepath.Join(a.SwtpmDir, e.Name()) // of a folder of root's: it stays the same one
+			err = errors.Join(err, os.Lchown(path, os.Geteuid(), os.Getegid()), os.Chmod(path, 0o711))
 		}
 	}
 	return err

@@ -1,6 +1,7 @@
 package tpm_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -190,6 +191,17 @@ func TestS3TheFolderOfAStateIsRoots(t *testing.T) {
 	require.Zero(t, ownerOf(t, filepath.Join(h.SwtpmDir, kept)))
 	require.Equal(t, h.Owner.UID, ownerOf(t, h.path("tpm2")))
 
+	// Nor may others write there because its owner until then let them.
+	require.NoError(t, errors.Join(os.Chmod(h.path(), 0o777), os.Chmod(h.path("tpm2"), 0o777))) //nolint:gosec // on purpose
+	require.NoError(t, h.GiveFoldersToRoot())
+	require.NoError(t, h.Check(t.Context(), h.server, compute.TPM20, false))
+	for path, mode := range map[string]os.FileMode{h.path(): 0o711, h.path("tpm2"): 0o700} {
+		is, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, mode, is.Mode().Perm(), path)
+	}
+	require.NoError(t, os.Chown(h.path("tpm2"), h.Owner.UID, h.Owner.GID)) // as libvirt does
+
 	name := compute.TPMObject(h.server, "req-1")
 	got, err := h.save(name)
 	require.NoError(t, err)
@@ -198,4 +210,36 @@ func TestS3TheFolderOfAStateIsRoots(t *testing.T) {
 	require.Equal(t, to.Owner.UID, ownerOf(t, to.path("tpm2")))
 	require.NoError(t, to.NoteNew(t.Context(), to.server, "req-3", time.Now()))
 	require.Zero(t, ownerOf(t, to.path()))
+}
+
+// K20: no copy is made of a state that swtpm would take for none: it would take the place of a good backup, and of the state itself on another host.
+func TestK20NoCopyIsMadeOfAStateThatIsNone(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(h host) error{
+		"empty": func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 0) },
+		"gone":  func(h host) error { return os.Remove(h.path("tpm2", "tpm2-00.permall")) },
+		"but for others": func(h host) error {
+			return os.Rename(h.path("tpm2", "tpm2-00.permall"), h.path("tpm2", "tpm2-00.volatilestate"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, to, _ := hosts(t)
+			h.has("some state")
+			good := compute.TPMObject(h.server, "req-1")
+			got, err := h.save(good)
+			require.NoError(t, err)
+			require.NoError(t, spoil(h))
+			_, saved := h.save(compute.TPMObject(h.server, "req-2"))
+			_, backed := h.BackUp(t.Context(), tpm.SaveInput{Credential: cred, Server: h.server, Object: compute.TPMObject(h.server, "req-3")})
+			_, sent := h.Send(t.Context(), h.server)
+			for what, err := range map[string]error{"save": saved, "back up": backed, "send": sent} {
+				require.Equal(t, compute.Corrupt, compute.KindOf(err), "%s: %v", what, err)
+			}
+			if os.Geteuid() == 0 { // it gives files to others
+				require.NoError(t, to.restore("req-4", compute.StoredTPM{Object: good, SHA256: got.SHA256}))
+				require.Equal(t, "some state", to.state())
+			}
+		})
+	}
 }

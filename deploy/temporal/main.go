@@ -28,6 +28,10 @@ type run struct {
 }
 
 func main() {
+	if err := keepOutOfDumps(); err != nil {
+		fmt.Fprintln(os.Stderr, "strongroom-temporal:", err)
+		os.Exit(1)
+	}
 	var c commands
 	cli := kong.Parse(&c, kong.Name("strongroom-temporal"), kong.Description("Temporal's server for strongroom."), kong.UsageOnError())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
