@@ -65,5 +65,5 @@ func rotate(ctx context.Context, q *schema.Queries, row schema.ServerDisk, to co
 	if err := q.SetDiskSecret(ctx, schema.SetDiskSecretParams{ID: row.ID, EncryptionSecret: &to.Secret}); err != nil {
 		return err
 	}
-	return q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: row.ID, EncryptionFormat: row.EncryptionFormat, EncryptionOptions: options})
+	return q.SetDiskOptions(ctx, schema.SetDiskOptionsParams{ID: row.ID, EncryptionFormat: row.EncryptionFormat, EncryptionOptions: options, Whole: row.Whole})
 }

@@ -20,6 +20,7 @@ func TestRotate(t *testing.T) {
 	require.NoError(t, err)
 	to := compute.Rotated{Secret: compute.SecretID{UUID: uuid.New()}, Options: map[string]string{"iterations": "10000"}}
 	rotate := record.RotateInput{OperationInput: in, Disks: map[string]compute.Rotated{b.disk(in).String(): to}}
+	b.Exec("UPDATE server_disks SET whole = true WHERE id = $1", b.disk(in))
 	for _, err := range atOnce(8, func(int) error { return b.Rotate(b.ctx, rotate) }) {
 		require.NoError(t, err)
 	}
@@ -28,6 +29,7 @@ func TestRotate(t *testing.T) {
 	require.Equal(t, to.Secret, *got.Disks[0].Secret)
 	require.Equal(t, to.Options, got.Disks[0].EncryptionOptions)
 	require.Equal(t, compute.FormatLUKS, got.Disks[0].Format)
+	require.True(t, got.Disks[0].Whole, "its data are where they were")
 	require.Nil(t, got.Disks[1].Secret, "another disk's")
 
 	// The server went over to another operation. What took effect is said again: an
