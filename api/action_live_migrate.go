@@ -103,12 +103,7 @@ func (a *API) liveMigrateServer(r *Request) (any, error) {
 					return err
 				}
 			}
-			if err := a.checkLiveKeys(r, row); compute.Is(err, compute.Forbidden) {
-				return forNow{err}
-			} else if err != nil {
-				return err
-			}
-			return nil
+			return a.checkLiveKeys(r, row)
 		},
 		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
 			return s.PlanLiveMigrate(has, in.Host), nil

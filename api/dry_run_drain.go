@@ -94,7 +94,7 @@ func (a *API) foreseeDeparture(r *Request, row schema.ServersToDrainRow, cold bo
 	default:
 		p = s.PlanMove(s, has, false, nil)
 	}
-	if refused := fault.From(err); err != nil && (refused.Code == http.StatusConflict || refused.Code == http.StatusForbidden) {
+	if refused := fault.From(err); err != nil && (refused.Code == http.StatusConflict || isForNow(err)) {
 		view.refuse(0, refused.Message)
 		return view, nil
 	} else if err != nil {

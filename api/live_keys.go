@@ -49,7 +49,7 @@ func (a *API) checkKept(r *Request, asker compute.Credential, s compute.Server, 
 	for _, p := range unread {
 		for _, id := range p.Secrets { // all of a part come from there, then
 			if !slices.Contains(kept, id) {
-				return compute.NotKept(s.ID, p.Part, id)
+				return forNow{compute.NotKept(s.ID, p.Part, id)}
 			}
 		}
 	}

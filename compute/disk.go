@@ -76,6 +76,9 @@ func (d Disk) volumeMB() int {
 // OnDevice is that of the disk's format.
 func (d Disk) OnDevice() bool { return d.Encrypted && d.Format.OnDevice() }
 
+// HasBackingFile reports whether the disk can have a file of its image under it. Earlier releases did not note Whole of disks on devices.
+func (d Disk) HasBackingFile() bool { return !d.Whole && !d.OnDevice() }
+
 // Name is the disk's file name in the server's folder: disk, disk.eph0, disk.swap,
 // disk.rescue. One that took the place of another has a name of its own, so that both exist
 // beside each other until it is decided which stays.

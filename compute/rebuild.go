@@ -214,7 +214,7 @@ func (s Server) encryptedOtherwise(will Server) bool {
 func (s Server) OpeningSecrets() []SecretID {
 	s.Disks = slices.Clone(s.Disks)
 	for i, d := range s.Disks {
-		if d.Whole || d.OnDevice() { // earlier releases did not note the first
+		if !d.HasBackingFile() {
 			s.Disks[i].BackingSecret = nil
 		}
 	}

@@ -131,7 +131,7 @@ func (s Server) Attached() []Disk {
 // disk has no backing file.
 func (s Server) SourceOf(d Disk) *Image {
 	switch {
-	case d.Whole || d.OnDevice():
+	case !d.HasBackingFile():
 		return nil
 	case d.Source != nil:
 		return d.Source

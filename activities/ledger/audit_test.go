@@ -138,9 +138,7 @@ func TestAuditComparesBothWays(t *testing.T) {
 // EE-27, TPM-33: of what waits on a host that an operator gave up, the audit says that keys did not wait for it, if its server is deleted.
 func TestAuditTellsOfAHostThatWasGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]string{
-		"silent": "", "forced down": "UPDATE hosts SET forced_down = true", "forgotten": "UPDATE hosts SET forgotten_at = now()", "deleted": "DELETE FROM hosts",
-	} {
+	for name, change := range hostsThatDoNotAnswer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)

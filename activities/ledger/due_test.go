@@ -290,12 +290,15 @@ func TestDueKeepsTheOrder(t *testing.T) {
 	require.Equal(t, []string{"trust"}, b.due())
 }
 
+// hostsThatDoNotAnswer are what the record knows of a host that does not: nothing, or that an operator gave it up.
+var hostsThatDoNotAnswer = map[string]string{
+	"silent": "", "forced down": "UPDATE hosts SET forced_down = true", "forgotten": "UPDATE hosts SET forgotten_at = now()", "deleted": "DELETE FROM hosts",
+}
+
 // TPM-33: a key does not wait for what is on a host that was given up.
 func TestDueLetsAKeyGoBeforeAHostThatWasGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]string{
-		"silent": "", "forced down": "UPDATE hosts SET forced_down = true", "forgotten": "UPDATE hosts SET forgotten_at = now()", "deleted": "DELETE FROM hosts",
-	} {
+	for name, change := range hostsThatDoNotAnswer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)

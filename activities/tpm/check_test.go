@@ -192,7 +192,7 @@ func TestS3TheFolderOfAStateIsRoots(t *testing.T) {
 	require.Equal(t, h.Owner.UID, ownerOf(t, h.path("tpm2")))
 
 	// Nor may others write there because its owner until then let them.
-	require.NoError(t, errors.Join(os.Chmod(h.path(), 0o777), os.Chmod(h.path("tpm2"), 0o777))) //nolint:gosec // on purpose
+	require.NoError(t, errors.Join(os.Chmod(h.path(), 0o777), os.Chmod(h.path("tpm2"), 0o777)))
 	require.NoError(t, h.GiveFoldersToRoot())
 	require.NoError(t, h.Check(t.Context(), h.server, compute.TPM20, false))
 	for path, mode := range map[string]os.FileMode{h.path(): 0o711, h.path("tpm2"): 0o700} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"strongroom/api"
@@ -156,15 +157,11 @@ func identityClientOf(ctx context.Context, cfg IdentityConfig, scope *gopherclou
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	provider, err := openstack.NewClient(cfg.AuthURL)
-	if err != nil {
-		return nil, fmt.Errorf("identity.auth_url: %w", err)
-	}
-	provider.HTTPClient = http.Client{Transport: transport}
-	if err = openstack.Authenticate(ctx, provider, gophercloud.AuthOptions{
+	provider, err := config.NewProviderClient(ctx, gophercloud.AuthOptions{
 		IdentityEndpoint: cfg.AuthURL, Username: cfg.Username, Password: string(password),
 		DomainName: cfg.Domain, Scope: scope, AllowReauth: true,
-	}); err != nil {
+	}, config.WithHTTPClient(http.Client{Transport: transport}))
+	if err != nil {
 		return nil, fmt.Errorf("logging in at %s as %s: %w", cfg.AuthURL, cfg.Username, explain(err))
 	}
 	return openstack.NewIdentityV3(provider, gophercloud.EndpointOpts{Region: cfg.Region})
