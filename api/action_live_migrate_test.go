@@ -105,13 +105,19 @@ func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
 	ask := func() answer {
 		return c.act(t, admin, id, `{"os-migrateLive": {"host": null, "block_migration": "auto"}}`, at("2.80"))
 	}
+	sum := func(ids ...compute.SecretID) {
+		for _, secret := range ids {
+			c.exec("INSERT INTO secret_sums (server_id, secret_id, sealed) VALUES ($1, $2, '')", id, secret)
+		}
+	}
+	sum(all...)
 	c.settle(id, compute.VMActive, compute.TaskNone)
 	before := len(c.starter.ops())
 	c.keys.unread = compute.Errorf(compute.Forbidden, "no")
 	ask().fails(403, "forbidden", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeysOfDisks, all[0]).Error())
-	c.consoles.kept = all[1:]
+	c.consoles.kept = slices.Clone(all[1:])
 	ask().fails(403, "forbidden", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeysOfDisks, all[0]).Error())
-	c.consoles.kept = all[:1]
+	c.consoles.kept = slices.Clone(all[:1])
 	ask().fails(409, "conflictingRequest", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeyOfTPM, all[1]).Error())
 	c.consoles.err = compute.Errorf(compute.Unavailable, "away")
 	ask().fails(409, "conflictingRequest", "Server "+id+" cannot be moved while it runs: "+
@@ -119,7 +125,10 @@ func TestLiveMigrateByWhoMayNotReadTheKeys(t *testing.T) {
 	require.Len(t, c.starter.ops(), before)
 	require.Equal(t, "ACTIVE", c.do(t, admin, "GET", "/servers/"+id, "").ok(200).get("server").(map[string]any)["status"])
 
-	c.consoles.err, c.consoles.kept = nil, all
+	c.consoles.err, c.consoles.kept = nil, slices.Clone(all)
+	c.exec("DELETE FROM secret_sums WHERE server_id = $1", id)
+	ask().fails(403, "forbidden", compute.NotKept(compute.ServerID{UUID: uuid.MustParse(id)}, compute.KeysOfDisks, all[0]).Error())
+	sum(all...)
 	ask().ok(202)
 	require.Equal(t, "http://agent", c.consoles.url)
 	c.settle(id, compute.VMActive, compute.TaskNone)

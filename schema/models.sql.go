@@ -299,6 +299,12 @@ type SchemaCompatibility struct {
 	OldestRelease int64
 }
 
+type SecretSum struct {
+	ServerID compute.ServerID
+	SecretID compute.SecretID
+	Sealed   []byte
+}
+
 type SecureVolume struct {
 	ID        compute.VolumeID
 	HostID    compute.HostID

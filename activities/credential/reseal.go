@@ -2,14 +2,19 @@ package credential
 
 import (
 	"context"
+	"errors"
 
 	"strongroom/schema"
 )
 
 // Reseal seals with the first key what another one sealed and what rests for longer than an operation
-// lasts: where shares are exported. The other key may then be taken out of the file. What no key of the
-// file opens is left as it is, and logged once.
+// lasts: where shares are exported, and what passphrases are compared with. The other key may then be taken out of the file. What no key of the
+// file opens is left as it is: a share is logged once, and a passphrase is compared again once a gateway has read it anew.
 func (s *Store) Reseal(ctx context.Context) error {
+	return errors.Join(s.resealShares(ctx), s.resealSums(ctx))
+}
+
+func (s *Store) resealShares(ctx context.Context) error {
 	q := schema.New(s.Pool)
 	rows, err := q.SharesOfOtherSeals(ctx, s.Box.Prefix())
 	if err != nil {
@@ -32,6 +37,32 @@ func (s *Store) Reseal(ctx context.Context) error {
 	}
 	if anew > 0 {
 		s.Logger.InfoContext(ctx, "export locations of shares were sealed anew, with the first key of credentials.key", "attachments", anew)
+	}
+	return nil
+}
+
+func (s *Store) resealSums(ctx context.Context) error {
+	q := schema.New(s.Pool)
+	rows, err := q.SumsOfOtherSeals(ctx, s.Box.Prefix())
+	if err != nil {
+		return err
+	}
+	var anew int64
+	for _, row := range rows {
+		sum, ok := s.Box.UnsealSum(row.ServerID, row.SecretID, row.Sealed)
+		if !ok {
+			continue
+		}
+		sealed, err := q.SealSumAnew(ctx, schema.SealSumAnewParams{
+			ServerID: row.ServerID, SecretID: row.SecretID, Sealed: s.Box.SealSum(row.ServerID, row.SecretID, sum), Was: row.Sealed,
+		})
+		if err != nil {
+			return err
+		}
+		anew += sealed
+	}
+	if anew > 0 {
+		s.Logger.InfoContext(ctx, "what passphrases are compared with was sealed anew, with the first key of credentials.key", "secrets", anew)
 	}
 	return nil
 }

@@ -77,3 +77,36 @@ func TestSH08ExportLocationsOutliveTheKeyThatSealedThem(t *testing.T) {
 		"where a share is exported cannot be opened any more": 1, "export locations of shares were sealed anew, with the first key of credentials.key": 2,
 	}, said)
 }
+
+// What passphrases are compared with (H1) outlives the key that sealed it, too.
+func TestH1SumsOutliveTheKeyThatSealedThem(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	boxOf := func(keys string) *seal.Box {
+		box, err := seal.Parse([]byte(keys))
+		require.NoError(t, err)
+		return box
+	}
+	first, second := seal.NewKey(), seal.NewKey()
+	server, old, lost := b.server(), compute.SecretID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	q := schema.New(b.Pool)
+	for id, by := range map[compute.SecretID]*seal.Box{old: boxOf(first), lost: boxOf(seal.NewKey())} {
+		require.NoError(t, q.PutSecretSum(t.Context(), schema.PutSecretSumParams{ServerID: server, SecretID: id, Sealed: by.SealSum(server, id, []byte("a sum"))}))
+	}
+	sealed := func(id compute.SecretID) []byte {
+		t.Helper()
+		row, err := q.GetSecretSum(t.Context(), schema.GetSecretSumParams{ServerID: server, SecretID: id})
+		require.NoError(t, err)
+		return row
+	}
+	wasLost := sealed(lost)
+	store := &credential.Store{Pool: b.Pool, Box: boxOf(second + first), Logger: slog.New(slog.DiscardHandler)}
+	require.NoError(t, store.Reseal(t.Context()))
+	sum, ok := boxOf(second).UnsealSum(server, old, sealed(old))
+	require.True(t, ok)
+	require.Equal(t, "a sum", string(sum))
+	require.Equal(t, wasLost, sealed(lost))
+	anew := sealed(old)
+	require.NoError(t, store.Reseal(t.Context()))
+	require.Equal(t, anew, sealed(old), "nothing is left to seal")
+}

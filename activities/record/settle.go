@@ -158,6 +158,9 @@ func (a *Activities) FinishDelete(ctx context.Context, in FinishDeleteInput) err
 		if err := q.DeleteEndorsements(ctx, in.Server); err != nil {
 			return err
 		}
+		if err := q.DeleteSecretSums(ctx, in.Server); err != nil {
+			return err
+		}
 		if err := q.CompleteEvacuations(ctx, schema.CompleteEvacuationsParams{Servers: []uuid.UUID{in.Server.UUID}}); err != nil {
 			return err
 		}

@@ -1,10 +1,13 @@
 package secret
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -63,6 +66,33 @@ func (p *Passphrase) Use(fn func(value []byte) error) error {
 		}
 		return fn(*value)
 	})
+}
+
+// sumKeyBytes are those of a Sum that come before its MAC.
+const sumKeyBytes = 32
+
+// Sum gives what tells whether another passphrase has the same value: a random key of 32 bytes and the HMAC-SHA256 of the value
+// under it. Who has it can try values, which for a weak passphrase finds it: it rests sealed.
+func (p *Passphrase) Sum() ([]byte, error) {
+	key := make([]byte, sumKeyBytes)
+	_, _ = rand.Read(key) // never fails
+	return p.sum(key)
+}
+
+// Fits reports whether a Sum is of this value.
+func (p *Passphrase) Fits(sum []byte) (bool, error) {
+	is, err := p.sum(sum[:min(len(sum), sumKeyBytes)])
+	return err == nil && hmac.Equal(is, sum), err
+}
+
+func (p *Passphrase) sum(key []byte) (sum []byte, err error) {
+	err = p.Use(func(value []byte) error {
+		mac := hmac.New(sha256.New, key)
+		_, _ = mac.Write(value) // never fails
+		sum = mac.Sum(slices.Clone(key))
+		return nil
+	})
+	return sum, err
 }
 
 // Len is the value's length in bytes, 0 once it is wiped.

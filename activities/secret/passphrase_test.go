@@ -3,6 +3,7 @@ package secret_test
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -94,4 +95,29 @@ func TestWipeWaitsForUse(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, "still here", seen)
 	require.Zero(t, p.Len())
+}
+
+func TestSum(t *testing.T) {
+	t.Parallel()
+	p := secret.New([]byte("a passphrase"))
+	sum, err := p.Sum()
+	require.NoError(t, err)
+	again, err := p.Sum()
+	require.NoError(t, err)
+	require.NotEqual(t, sum, again, "two sums do not tell that they are of one value")
+	for value, want := range map[string]bool{"a passphrase": true, "a passphras": false, "a passphrase ": false, "": false} {
+		fits, err := secret.New([]byte(value)).Fits(sum)
+		require.NoError(t, err)
+		require.Equal(t, want, fits, "%q", value)
+	}
+	for _, broken := range [][]byte{nil, sum[:32], sum[:63], append(slices.Clone(sum), 0)} {
+		fits, err := p.Fits(broken)
+		require.NoError(t, err)
+		require.False(t, fits)
+	}
+	p.Wipe()
+	_, err = p.Sum()
+	require.ErrorIs(t, err, secret.ErrWiped)
+	_, err = p.Fits(sum)
+	require.ErrorIs(t, err, secret.ErrWiped)
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 
 	"strongroom/compute"
 )
@@ -71,8 +72,15 @@ func NewKey() string {
 const version = 2
 
 // Seal closes a value. It opens again only for the same credential: its id, project and user.
-func (b *Box) Seal(of compute.Credential, value []byte) []byte {
-	return b.keys[0].aead.Seal(b.Prefix(), nil, value, bound(of))
+func (b *Box) Seal(of compute.Credential, value []byte) []byte { return b.seal(bound(of), value) }
+
+// SealSum closes what passphrases of a secret are compared with. It opens again only for the same server and secret.
+func (b *Box) SealSum(server compute.ServerID, id compute.SecretID, sum []byte) []byte {
+	return b.seal(boundSum(server, id), sum)
+}
+
+func (b *Box) seal(boundTo, value []byte) []byte {
+	return b.keys[0].aead.Seal(b.Prefix(), nil, value, boundTo)
 }
 
 // Prefix is what all begins with that Seal closes. What begins with another one was closed with
@@ -86,6 +94,19 @@ func bound(of compute.Credential) []byte {
 		out = append(binary.BigEndian.AppendUint32(out, uint32(len(part))), part...)
 	}
 	return out
+}
+
+func boundSum(server compute.ServerID, id compute.SecretID) []byte {
+	return slices.Concat([]byte("strongroom secret sum"), server.UUID[:], id.UUID[:])
+}
+
+// UnsealSum opens what SealSum closed; false: it was changed, belongs to another secret, or its key is not in the file.
+func (b *Box) UnsealSum(server compute.ServerID, id compute.SecretID, sealed []byte) (sum []byte, ok bool) {
+	now, ok := bytes.CutPrefix(sealed, []byte{version})
+	if !ok {
+		return nil, false
+	}
+	return b.open(now, boundSum(server, id))
 }
 
 // Unseal opens what Seal closed, also what earlier releases did. Corrupt: it was changed,

@@ -78,3 +78,39 @@ func TestWhatWasSealedBeforeOpens(t *testing.T) {
 	_, err = box.Unseal(id, before)
 	require.True(t, compute.Is(err, compute.Corrupt))
 }
+
+// What a passphrase is compared with opens for its server and secret alone, and is told from what is sealed for a credential.
+func TestSumsAreSealed(t *testing.T) {
+	t.Parallel()
+	old := seal.NewKey()
+	box, err := seal.Parse([]byte(old))
+	require.NoError(t, err)
+	server, id := compute.ServerID{UUID: uuid.New()}, compute.SecretID{UUID: uuid.New()}
+	sealed := box.SealSum(server, id, []byte("a sum"))
+	require.NotContains(t, string(sealed), "a sum")
+	rotated, err := seal.Parse([]byte(seal.NewKey() + old))
+	require.NoError(t, err)
+	for _, b := range []*seal.Box{box, rotated} {
+		sum, ok := b.UnsealSum(server, id, sealed)
+		require.True(t, ok)
+		require.Equal(t, "a sum", string(sum))
+	}
+	another, err := seal.Parse([]byte(seal.NewKey()))
+	require.NoError(t, err)
+	for what, opens := range map[string]func() bool{
+		"another server": func() bool { _, ok := box.UnsealSum(compute.ServerID{UUID: uuid.New()}, id, sealed); return ok },
+		"another secret": func() bool { _, ok := box.UnsealSum(server, compute.SecretID{UUID: uuid.New()}, sealed); return ok },
+		"nothing":        func() bool { _, ok := box.UnsealSum(server, id, nil); return ok },
+		"changed": func() bool {
+			_, ok := box.UnsealSum(server, id, append(sealed[:len(sealed)-1:len(sealed)-1], sealed[len(sealed)-1]^1))
+			return ok
+		},
+		"another key": func() bool { _, ok := another.UnsealSum(server, id, sealed); return ok },
+		"of a credential": func() bool {
+			_, ok := box.UnsealSum(server, id, box.Seal(compute.Credential{ID: server.UUID}, []byte("a sum")))
+			return ok
+		},
+	} {
+		require.False(t, opens(), what)
+	}
+}

@@ -66,16 +66,16 @@ type HandedKeys struct {
 	domain.KeySource
 	Client
 	Host compute.HostID // this one
-	// From gives the host that a running server comes from, and the operation that moves it here.
+	// From gives the host that a running server comes from, the operation that moves it here, and what one of its keys is compared with.
 	// Forbidden: none does.
-	From func(ctx context.Context, server compute.ServerID) (gateway.Handed, error)
+	From func(ctx context.Context, server compute.ServerID, id compute.SecretID) (gateway.Handed, error)
 	// Open opens what was sealed to this host's key.
 	Open func(bound string, id compute.SecretID, sealed []byte) (*secret.Passphrase, error)
 }
 
 // Passphrase implements domain.KeySource. Forbidden: no operation moves the server here, or the
 // other host's certificate was revoked; NotFound: the
-// other host does not keep the key any more.
+// other host does not keep the key any more; Corrupt: it handed on another one than the key manager has.
 func (k HandedKeys) Passphrase(ctx context.Context, cred compute.Credential, id compute.SecretID) (*secret.Passphrase, error) {
 	if !cred.IsKept() {
 		return k.KeySource.Passphrase(ctx, cred, id)
@@ -87,7 +87,7 @@ func (k HandedKeys) Passphrase(ctx context.Context, cred compute.Credential, id 
 	if !ok {
 		return nil, compute.Errorf(compute.Forbidden, "secret %s: only an operation on a server has keys handed on", id)
 	}
-	handed, err := k.From(ctx, server)
+	handed, err := k.From(ctx, server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -101,5 +101,13 @@ func (k HandedKeys) Passphrase(ctx context.Context, cred compute.Credential, id 
 	if err := k.to(handed.From, accepts).askKeys(ctx, http.MethodPost, pathHandOn, body, &out); err != nil {
 		return nil, err
 	}
-	return k.Open(handedContext(k.Host, ask), id, out.Sealed)
+	p, err := k.Open(handedContext(k.Host, ask), id, out.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	if err := handed.Check(id, p); err != nil {
+		p.Wipe()
+		return nil, err
+	}
+	return p, nil
 }

@@ -29,6 +29,8 @@ type keeper struct {
 	id      compute.SecretID
 	granted func(of compute.Arrival, to *x509.Certificate) ([]byte, error)
 	serials []string // of its certificates that are good, as the gateway says
+	sum     []byte   // of its key, as the gateway says
+	value   string   // what it hands on
 	log     logged
 }
 
@@ -41,7 +43,9 @@ func newKeeper(t *testing.T, a *pki.Authority) *keeper {
 	}
 	own, err := a.Process(pki.HostName(k.Host))
 	require.NoError(t, err)
-	k.serials = []string{own.Cert().SerialNumber.Text(16)}
+	k.serials, k.value = []string{own.Cert().SerialNumber.Text(16)}, keptValue
+	k.sum, err = secret.New([]byte(keptValue)).Sum()
+	require.NoError(t, err)
 	k.URL = serve(t, own, agent.Server{Logger: slog.New(slog.NewTextHandler(&k.log, nil)), Kept: &agent.Kept{
 		Grants: func(_ context.Context, of compute.Arrival, to *x509.Certificate) ([]byte, error) {
 			return k.granted(of, to)
@@ -50,7 +54,7 @@ func newKeeper(t *testing.T, a *pki.Authority) *keeper {
 			if server != k.server || id != k.id {
 				return nil, compute.Errorf(compute.NotFound, "not kept")
 			}
-			return secret.New([]byte(keptValue)), nil
+			return secret.New([]byte(k.value)), nil
 		},
 		Secrets: func(server compute.ServerID) ([]compute.SecretID, error) {
 			if server != k.server {
@@ -78,8 +82,12 @@ func newReader(t *testing.T, a *pki.Authority, from *keeper) *reader {
 	require.NoError(t, err)
 	return &reader{cert: own.Cert(), keys: keys, HandedKeys: agent.HandedKeys{
 		KeySource: nobodys{}, Client: agent.Client{Identity: own}, Host: id,
-		From: func(context.Context, compute.ServerID) (gateway.Handed, error) {
-			return gateway.Handed{Operation: "req-1", From: from.Agent, Serials: from.serials}, nil
+		From: func(_ context.Context, _ compute.ServerID, id compute.SecretID) (gateway.Handed, error) {
+			out := gateway.Handed{Operation: "req-1", From: from.Agent, Serials: from.serials}
+			if id == from.id {
+				out.Sum = from.sum
+			}
+			return out, nil
 		},
 		Open: func(bound string, _ compute.SecretID, sealed []byte) (*secret.Passphrase, error) {
 			value, err := keys.Open(bound, sealed)
@@ -198,6 +206,36 @@ func TestH1KeysOfAMovingServer(t *testing.T) {
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 	_, err = asAPI.Kept(t.Context(), compute.HostID{UUID: uuid.New()}, from.URL, from.server)
 	require.Equal(t, compute.Unavailable, compute.KindOf(err), "another host answers: %v", err)
+}
+
+// A host that hands on a key of its own choosing, or whoever answers in its place, is told from one that hands on what the key manager
+// has: a disk that is made with the liar's key would be his to read, and its owner's no more.
+func TestH1AHostThatHandsOnAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	a := authority(t)
+	from := newKeeper(t, a)
+	to := newReader(t, a, from)
+	from.granted = func(compute.Arrival, *x509.Certificate) ([]byte, error) { return to.keys.Seal.PublicKey().Bytes(), nil }
+	read := func() error {
+		value, err := to.read(t, from.server, compute.KeptCredential(), from.id)
+		require.Equal(t, err == nil, value == keptValue)
+		return err
+	}
+	require.NoError(t, read())
+	for _, from.value = range []string{"", keptValue + "x", "a key that the liar knows"} {
+		err := read()
+		require.Equal(t, compute.Corrupt, compute.KindOf(err), "%v", err)
+		require.ErrorContains(t, err, "host from handed on")
+		require.NotContains(t, err.Error(), keptValue)
+	}
+	from.value = keptValue
+	for _, from.sum = range [][]byte{nil, {}} {
+		err := read()
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "what the key manager has is not known: %v", err)
+	}
+	for _, from.sum = range [][]byte{make([]byte, 8), make([]byte, 64)} {
+		require.Equal(t, compute.Corrupt, compute.KindOf(read()), "no sum of anything")
+	}
 }
 
 // A host that keeps no keys says so, and hands none on.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/schema"
 )
@@ -54,6 +55,7 @@ type Handed struct {
 	Operation compute.OperationID `json:"operation"`
 	From      compute.Agent       `json:"from"`
 	Serials   []string            `json:"serials"` // of that host's certificates that are good
+	Sum       []byte              `json:"sum"`     // of the passphrase that is asked for, as the key manager has it; none: no gateway has read it yet
 }
 
 // Accepts fails with Forbidden where a certificate is not, or no more, one of the host that the server comes
@@ -65,22 +67,40 @@ func (h Handed) Accepts(cert *x509.Certificate) error {
 	return nil
 }
 
+// Check fails with Corrupt where a passphrase is not the one that the key manager has: the host that handed it on lies. Forbidden: what
+// the key manager has is not known.
+func (h Handed) Check(id compute.SecretID, p *secret.Passphrase) error {
+	if len(h.Sum) == 0 {
+		return compute.Errorf(compute.Forbidden, "secret %s: no gateway of this release has read it, so that what host %s hands on cannot be checked: who may read it can move the server, and the server's next start mends it", id, h.From.Name)
+	}
+	fits, err := p.Fits(h.Sum)
+	if err == nil && !fits {
+		err = compute.Errorf(compute.Corrupt, "secret %s: what host %s handed on is not what the key manager has: trust that host no more", id, h.From.Name)
+	}
+	return err
+}
+
 type handedFromRequest struct {
 	Server compute.ServerID `json:"server"`
+	Secret compute.SecretID `json:"secret"`
 }
 
-// HandedFrom gives the host that keeps the keys of a running server which comes to this one.
+// HandedFrom gives the host that keeps a key of a running server which comes to this one.
 // Forbidden: no operation that runs moves it here.
-func (c *Client) HandedFrom(ctx context.Context, server compute.ServerID) (out Handed, err error) {
-	return out, c.ask(ctx, http.MethodPost, pathHandedFrom, handedFromRequest{server}, &out)
+func (c *Client) HandedFrom(ctx context.Context, server compute.ServerID, id compute.SecretID) (out Handed, err error) {
+	return out, c.ask(ctx, http.MethodPost, pathHandedFrom, handedFromRequest{server, id}, &out)
 }
 
-func handedFrom(c *call) (any, error) {
+func (s *Server) handedFrom(c *call) (any, error) {
 	in, err := read[handedFromRequest](c.body)
 	if err != nil {
 		return nil, err
 	}
-	return c.handedFrom(c.Context(), in.Server)
+	out, err := c.handedFrom(c.Context(), in.Server)
+	if err == nil {
+		out.Sum, err = s.sumOf(c.Context(), in.Server, in.Secret)
+	}
+	return out, err
 }
 
 func (r Records) handedFrom(ctx context.Context, server compute.ServerID) (Handed, error) {

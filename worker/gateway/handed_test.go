@@ -3,8 +3,10 @@ package gateway_test
 import (
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/schema/schematest"
 	"strongroom/worker/gateway"
@@ -27,7 +29,7 @@ func TestH1KeysAreHandedOnWithATicket(t *testing.T) {
 		return compute.KindOf(err)
 	}
 	comes := func(at *host, server compute.ServerID) compute.Kind {
-		got, err := at.client.HandedFrom(c.Ctx, server)
+		got, err := at.client.HandedFrom(c.Ctx, server, compute.SecretID{UUID: uuid.New()})
 		if err == nil {
 			require.NoError(t, got.Accepts(from.got.Cert))
 			require.Equal(t, compute.Forbidden, compute.KindOf(got.Accepts(thief.got.Cert)))
@@ -85,10 +87,51 @@ func TestH1KeysAreHandedOnWithATicket(t *testing.T) {
 	}
 	for why, sql := range map[string]string{"was revoked": "revoked_at = now()", "has ended": "revoked_at = NULL, not_after = now()"} {
 		c.Exec("UPDATE host_certificates SET "+sql+" WHERE host_id = $1", from.id.UUID)
-		got, err := to.client.HandedFrom(c.Ctx, op.ServerID)
+		got, err := to.client.HandedFrom(c.Ctx, op.ServerID, compute.SecretID{})
 		require.NoError(t, err)
 		require.Equal(t, compute.Forbidden, compute.KindOf(got.Accepts(from.got.Cert)), "the certificate of the host that it comes from %s", why)
 	}
 	c.Exec("UPDATE host_certificates SET revoked_at = now() WHERE host_id = $1", to.id.UUID)
 	refused("the other host's certificate was revoked")
+}
+
+// H1: what a gateway gives a host of a server's key tells another host, when the server moves there, whether it has the same; of other
+// servers' keys and of those that nobody has read it says nothing. The database alone says nothing of a key.
+func TestH1WhatHandedKeysAreComparedWith(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	from, to := c.enrolled("from"), c.enrolled("to")
+	op := from.server()
+	own, unread := c.secret(op.ServerID, schematest.Owner), c.stray(schematest.Owner)
+	other := from.server()
+	others := c.secret(other.ServerID, schematest.Owner)
+	for server, id := range map[compute.ServerID]compute.SecretID{op.ServerID: own, other.ServerID: others} {
+		_, err := from.read(server, schematest.Owner, id)
+		require.NoError(t, err)
+	}
+	c.Exec("UPDATE operations SET kind = 'live-migration' WHERE id = $1", op.ID)
+	c.Exec(`INSERT INTO ledger (id, kind, place, name, reference, owner_kind, owner_id, operation_id, credential_id, project_id, user_id, state)
+		VALUES (gen_random_uuid(), 'disk_file', $1::text, $2, '', 'server', $3, $4, $5, 'p', 'u', 'intended')`,
+		to.id.String(), op.ServerID.String()+"/disk", op.ServerID, op.ID, schematest.Owner.ID)
+	checks := func(id compute.SecretID, value string) compute.Kind {
+		t.Helper()
+		got, err := to.client.HandedFrom(c.Ctx, op.ServerID, id)
+		require.NoError(t, err)
+		p := secret.New([]byte(value))
+		defer p.Wipe()
+		return compute.KindOf(got.Check(id, p))
+	}
+	value := c.value(schematest.Owner, own)
+	require.Empty(t, checks(own, value))
+	require.Equal(t, compute.Corrupt, checks(own, value+"x"))
+	require.Equal(t, compute.Forbidden, checks(unread, c.value(schematest.Owner, unread)), "nobody has read it")
+	require.Equal(t, compute.Forbidden, checks(others, c.value(schematest.Owner, others)), "it is another server's")
+	// Another one of the server's rows does not stand in for it.
+	c.Exec("UPDATE secret_sums SET sealed = (SELECT sealed FROM secret_sums WHERE server_id = $2) WHERE server_id = $1", op.ServerID, other.ServerID)
+	require.Equal(t, compute.Forbidden, checks(own, value))
+	c.Exec("UPDATE operations SET kind = 'start' WHERE id = $1", op.ID)
+	_, err := from.read(op.ServerID, schematest.Owner, own)
+	require.NoError(t, err)
+	c.Exec("UPDATE operations SET kind = 'live-migration' WHERE id = $1", op.ID)
+	require.Empty(t, checks(own, value), "the next start mends it")
 }

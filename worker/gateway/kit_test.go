@@ -32,6 +32,7 @@ import (
 	objectlocal "strongroom/activities/object/local"
 	"strongroom/compute"
 	"strongroom/schema/schematest"
+	"strongroom/schema/seal"
 	"strongroom/worker/gateway"
 	"strongroom/worker/pki"
 )
@@ -109,6 +110,8 @@ func newCloudWith(t testing.TB, images image.Library) *cloud {
 	c.objects = objects.Blobs
 	c.keys, err = keylocal.Open(filepath.Join(dir, "keys"), master)
 	require.NoError(t, err)
+	c.box, err = seal.Parse([]byte(seal.NewKey()))
+	require.NoError(t, err)
 	c.authority, err = pki.Ensure(filepath.Join(dir, "ca"))
 	require.NoError(t, err)
 	own, err := c.authority.Process(pki.Gateway)
@@ -123,7 +126,7 @@ func (c *cloud) serve(own *pki.Identity) (url string) {
 	require.NoError(c.t, err)
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(c.t.Output(), &c.log), nil))
 	server := &http.Server{
-		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Images: c.images, Objects: c.objects, Shares: exports{}, Endorser: c.endorser, Logger: logger, Again: c.again, Fresh: c.fresh}).Handler(),
+		Handler:           (&gateway.Server{Pool: c.DB, Authority: c.authority, Keys: c.keys, Seal: c.box, Images: c.images, Objects: c.objects, Shares: exports{}, Endorser: c.endorser, Logger: logger, Again: c.again, Fresh: c.fresh}).Handler(),
 		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		ReadTimeout: requestTime, WriteTimeout: requestTime, // as the process has them, and shorter
 	}

@@ -20,6 +20,7 @@ import (
 	"strongroom/activities/secret"
 	"strongroom/compute"
 	"strongroom/schema"
+	"strongroom/schema/seal"
 	"strongroom/worker/pki"
 )
 
@@ -33,6 +34,7 @@ type Server struct {
 	Pool      *pgxpool.Pool
 	Authority *pki.Authority
 	Keys      Keys
+	Seal      *seal.Box // closes the sums of passphrases
 	Images    image.Library
 	Objects   object.Blobs
 	Shares    Shares
@@ -84,7 +86,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathArrival:                       arrival,
 		"POST " + pathDeparture:                     departure,
 		"POST " + pathHanded:                        handed,
-		"POST " + pathHandedFrom:                    handedFrom,
+		"POST " + pathHandedFrom:                    s.handedFrom,
 		"POST " + pathAccepts:                       accepts,
 		"GET " + pathTemporalKey:                    s.temporalKey,
 		"POST " + pathServers + "{server}/progress": progress,
@@ -305,6 +307,11 @@ func (s *Server) passphrase(c *call) (any, error) {
 		return nil, err
 	}
 	defer passphrase.Wipe()
+	if in.Volume == (compute.VolumeID{}) {
+		if err := s.noteSum(c.Context(), in.Server, in.Secret, passphrase); err != nil {
+			return nil, err
+		}
+	}
 	var out passphraseAnswer
 	err = passphrase.Use(func(value []byte) (err error) {
 		out.Sealed, err = pki.Seal(c.sealingKey, sealContext(c.Records.Host, in.Secret), value)
