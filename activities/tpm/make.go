@@ -69,7 +69,15 @@ const stateDir = "tpm2"
 
 // hasState reports whether there is one, by which libvirt goes, too.
 func (a *Activities) hasState(server compute.ServerID) (bool, error) {
-	files, err := os.ReadDir(filepath.Join(a.dir(server), stateDir))
+	root, err := os.OpenRoot(a.dir(server))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = root.Close() }()
+	files, err := listed(root, stateDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

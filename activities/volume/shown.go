@@ -39,26 +39,34 @@ func (a *Activities) show(m initializer.Mapping, folders []Shown) error {
 		} else if is {
 			continue
 		}
-		on := filepath.Join(a.Mount, s.Name)
-		if err := os.MkdirAll(s.At, 0o711); err != nil { // as libvirt makes them
+		if err := a.showAt(filepath.Join(a.Mount, s.Name), s.At); err != nil {
 			return err
-		}
-		if err := asIs(on, s.At); err != nil {
-			return err
-		}
-		if err := unix.Mount(on, s.At, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("mount %s at %s: %w", on, s.At, err)
 		}
 	}
 	return nil
 }
 
-// asIs ensures a folder. A new one gets the owner and the mode of another, which it is to stand in for, before it has its name.
-func asIs(dir, like string) error {
+func (a *Activities) showAt(on, path string) error {
+	at, err := place(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = at.Close() }()
+	if err := asIs(on, at); err != nil {
+		return err
+	}
+	if err := unix.Mount(on, fmt.Sprintf("/proc/self/fd/%d", at.Fd()), "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s at %s: %w", on, path, err)
+	}
+	return nil
+}
+
+// asIs ensures a folder of the volume. A new one gets the owner and the mode of another, which it is to stand in for, before it has its name.
+func asIs(dir string, like *os.File) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	is, err := os.Stat(like)
+	is, err := like.Stat()
 	if err != nil {
 		return err
 	}
