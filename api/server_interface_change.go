@@ -185,21 +185,23 @@ func (a *API) detachInterface(r *Request) (any, error) {
 	return a.act(r, action{
 		Facts: compute.InterfaceDetach.Facts, rule: ruleDetachInterface, arguments: compute.InterfaceDetachArguments{Port: port},
 		check: has, early: has,
-		isUnderWay: func(row serverRow) (bool, error) { return a.isDetaching(r, row.Server, port) },
+		isUnderWay: func(row serverRow) (bool, error) {
+			return isDetaching(r, a, row.Server, compute.InterfaceDetach, func(in compute.InterfaceDetachArguments) bool { return in.Port == port })
+		},
 	})
 }
 
-// isDetaching says whether the server's detachment of a port is under way.
-func (a *API) isDetaching(r *Request, s schema.Server, port compute.PortID) (bool, error) {
-	if err := checkLock(r, s); err != nil || s.TaskState != compute.TaskDetachingInterface {
+// isDetaching says whether a detachment from the server is under way, and the one that is meant.
+func isDetaching[In any](r *Request, a *API, s schema.Server, detach compute.Action[In], meant func(In) bool) (bool, error) {
+	if err := checkLock(r, s); err != nil || s.TaskState != detach.Transition.Task {
 		return false, err
 	}
 	op, err := a.db.GetOperation(r.Context(), s.CurrentOperation)
 	if err != nil {
 		return false, err
 	}
-	in, err := compute.InterfaceDetach.Read(op.Arguments)
-	return err == nil && in.Port == port, nil
+	in, err := detach.Read(op.Arguments)
+	return err == nil && meant(in), nil
 }
 
 // viewGroups are security groups as Nova shows them: what comes in.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -265,6 +266,7 @@ func (a *API) checkHostsShare(ctx context.Context) error {
 	return err
 }
 
+// detachShare takes a share from a server. Asked again meanwhile it has nothing to add (T1).
 func (a *API) detachShare(r *Request) (any, error) {
 	id, err := shareParam(r)
 	if err != nil {
@@ -296,8 +298,11 @@ func (a *API) detachShare(r *Request) (any, error) {
 			})
 			return err
 		},
+		isUnderWay: func(row serverRow) (bool, error) {
+			return isDetaching(r, a, row.Server, compute.ShareDetach, func(in compute.ShareArguments) bool { return in.Share == id })
+		},
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errRepeated) {
 		return nil, err
 	}
 	if r.Extended {

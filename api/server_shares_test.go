@@ -417,6 +417,32 @@ func TestSH09WhyAShareWasTakenAwayIsTold(t *testing.T) {
 	require.NotContains(t, listed[1], "fault")
 }
 
+// T1: a detachment that is asked for again is under way: it is no 409, and does not wait for its end. That of another share waits for its turn.
+func TestT1AShareIsDetachedOnce(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	for _, share := range []string{goodShare, secondShare} {
+		c.attach(t, member, id, share).ok(201)
+		c.exec(`UPDATE server_shares SET status = 'inactive'`)
+		c.settle(id, compute.VMStopped, compute.TaskNone)
+	}
+	detach := func(share string) answer {
+		return c.do(t, member, "DELETE", "/servers/"+id+"/shares/"+share, "", at("2.97"))
+	}
+	first := detach(goodShare).ok(200)
+	began := len(c.starter.ops())
+	again := detach(goodShare).ok(200)
+	require.Equal(t, first.body, again.body)
+	require.Len(t, c.starter.ops(), began)
+	answer := waiting(t, func() answer { return detach(secondShare) })
+	c.exec("DELETE FROM server_shares WHERE server_id = $1 AND share_id = $2", id, goodShare)
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	answer().ok(200)
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	detach(goodShare).ok(404)
+}
+
 // T1: attachments of shares wait for each other, and so does what comes behind them; one that the server has is refused at once.
 func TestT1SharesAreAttachedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
