@@ -114,7 +114,8 @@ func TestAHostThatCannotStopWhatLeftItTakesNoWork(t *testing.T) {
 	t.Parallel()
 	h := worker.Host{
 		Name: "a", Gateway: leaving{},
-		Evict: func(context.Context, compute.ServerID, time.Time) error { return errors.New("libvirt is away") },
+		ShieldShares: func(context.Context) error { return nil },
+		Evict:        func(context.Context, compute.ServerID, time.Time) error { return errors.New("libvirt is away") },
 		Describe: func(context.Context) (gateway.HostReport, error) {
 			require.Fail(t, "it reports itself")
 			return gateway.HostReport{}, nil

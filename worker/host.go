@@ -62,6 +62,7 @@ type Host struct {
 	CloseIdle    func(ctx context.Context) error                                            // closes what no domain uses any more
 	Evict        func(ctx context.Context, server compute.ServerID, since time.Time) error  // stops a guest that was not started since
 	NoAutostart  func(ctx context.Context) error                                            // has libvirt start no guest by itself
+	ShieldShares func(ctx context.Context) error                                            // keeps guests from the storages of shares
 	ReleaseLease func(ctx context.Context) error                                            // when it is told to stop (LeasedGateway)
 	Ready        func() error                                                               // called once the host has its row
 	Logger       *slog.Logger
@@ -70,8 +71,9 @@ type Host struct {
 
 // Run works until ctx ends, then drains. The host's row is written before the
 // first work is taken, and kept fresh. Before all of that no guest runs any more whose server
-// was evacuated while the host was down.
+// was evacuated while the host was down, and guests are kept from the storages of shares.
 func (h Host) Run(ctx context.Context) error {
+	h.shieldShares(ctx)
 	eviction := &Eviction{Evacuated: h.Gateway.Evacuated, Evict: h.Evict}
 	if err := eviction.Run(ctx); err != nil {
 		return fmt.Errorf("host %s: %w", h.Name, err)
@@ -174,7 +176,7 @@ func (h Host) syncPower(ctx context.Context, first bool) error {
 
 // keepClosed closes the encrypted devices of guests that ended by themselves: no activity
 // does it then, and the kernel would keep their keys. And it sees that libvirt starts no guest
-// when the host comes back.
+// when the host comes back, and that guests are kept from the storages of shares after the host's firewall was loaded anew (S6).
 func (h Host) keepClosed(ctx context.Context) {
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()
@@ -183,6 +185,7 @@ func (h Host) keepClosed(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			h.shieldShares(ctx)
 			if err := h.CloseIdle(ctx); err != nil && ctx.Err() == nil {
 				h.Logger.WarnContext(ctx, "disks of servers that are off may be open", "error", err)
 			}
@@ -190,6 +193,13 @@ func (h Host) keepClosed(ctx context.Context) {
 				h.Logger.WarnContext(ctx, "libvirt may start servers with the host", "error", err)
 			}
 		}
+	}
+}
+
+// shieldShares holds nothing up: a share of NFS is mounted only where it works.
+func (h Host) shieldShares(ctx context.Context) {
+	if err := h.ShieldShares(ctx); err != nil && ctx.Err() == nil {
+		h.Logger.WarnContext(ctx, "guests may reach the storage of shares as if they were this host", "error", err)
 	}
 }
 

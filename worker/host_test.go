@@ -51,7 +51,7 @@ func TestEE41AHostRefusesWhatItDoesNotKnow(t *testing.T) {
 		ID: host.ID, Name: host.Name, Temporal: c, Gateway: quiet{}, Logger: slog.New(slog.DiscardHandler),
 		Describe:    func(context.Context) (gateway.HostReport, error) { return gateway.HostReport{}, nil },
 		PowerStates: func(context.Context) (map[compute.ServerID]compute.PowerState, error) { return nil, nil },
-		CloseIdle:   nothing, NoAutostart: nothing, ReleaseLease: nothing, Ready: func() error { return nil },
+		CloseIdle:   nothing, NoAutostart: nothing, ShieldShares: nothing, ReleaseLease: nothing, Ready: func() error { return nil },
 	}.Run)
 	runs(worker.State{ID: host.ID, Name: host.Name, Temporal: c, Volume: noActivities{}, Logger: slog.New(slog.DiscardHandler)}.Run)
 

@@ -62,7 +62,7 @@ func (c cephFS) byFuse(ctx context.Context, id compute.ShareID, point string, fr
 // hasEnded reports whether a mount is by a ceph-fuse that has ended. Where that was killed while a program that it had started has
 // its /dev/fuse open, as the mount that it runs to invalidate what the kernel keeps, the kernel waits for answers for ever.
 func (c cephFS) hasEnded(id compute.ShareID, point string) (bool, error) {
-	source, _, err := c.sourceOf(point)
+	on, _, err := c.mountAt(point)
 	if err != nil {
 		return false, failed(id, "look at its mount point", err)
 	}
@@ -70,7 +70,7 @@ func (c cephFS) hasEnded(id compute.ShareID, point string) (bool, error) {
 	if err != nil {
 		return false, failed(id, "read who mounted it", err)
 	}
-	return source == cephFuse && pid > 0 && !c.serves(pid, point), nil
+	return on.source == cephFuse && pid > 0 && !c.serves(pid, point), nil
 }
 
 func orElse(err, other error) error {

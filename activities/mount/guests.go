@@ -2,42 +2,84 @@ package mount
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+
+	"strongroom/compute"
 )
+
+// ShieldShares has the host keep guests from the storages that it remembers: the rules end with a restart of the host, and whoever loads its
+// firewall anew may take them away (S6).
+func (a *Activities) ShieldShares(ctx context.Context) error {
+	if a.Dir == "" {
+		return nil
+	}
+	known, err := a.storages()
+	if err != nil {
+		return fmt.Errorf("storages of shares: %w", err)
+	}
+	return keepGuestsFrom(ctx, known...)
+}
+
+// shield has the host keep guests from the storage of a share, and remember it before.
+func (a *Activities) shield(ctx context.Context, id compute.ShareID, storage string) error {
+	address, err := netip.ParseAddr(storage)
+	if err != nil { // which names the address
+		return compute.Errorf(compute.Unavailable, "share %s: the address of its storage cannot be read", id)
+	}
+	address = address.Unmap()
+	if err := a.remember(ctx, address); err != nil {
+		return failed(id, "note its storage", err)
+	}
+	if err := keepGuestsFrom(ctx, address); err != nil {
+		return compute.Errorf(compute.Unavailable, "share %s: this host cannot keep guests from its storage: %w", id, err)
+	}
+	return nil
+}
 
 // shielding lets one at a time change the host's rules.
 var shielding sync.Mutex
 
-// keepGuestsFrom has the host forward nothing to a storage, for which a guest would be the host itself: guests of networks behind address translation
-// send with the host's address, and an export is opened to that (S6). The rule stands before those of libvirt and stays until the host restarts; each mount
-// looks for it again. The address is in no argument of a program.
-func keepGuestsFrom(ctx context.Context, storage string) error {
-	address, err := netip.ParseAddr(storage)
-	if err != nil {
-		return err
+// keepGuestsFrom has the host forward nothing to storages, for which a guest would be the host itself: guests of networks behind address translation
+// send with the host's address, and an export is opened to that (S6). The rules stand before those of libvirt. The addresses are in no argument of a
+// program.
+func keepGuestsFrom(ctx context.Context, storages ...netip.Addr) error {
+	var four, six []string
+	for _, s := range storages {
+		rule := fmt.Sprintf(`FORWARD -d %s -m comment --comment "strongroom: guests do not reach the storage of shares" -j DROP`, netip.PrefixFrom(s, s.BitLen()))
+		if s.Is4() {
+			four = append(four, rule)
+		} else {
+			six = append(six, rule)
+		}
 	}
-	program, address := "iptables", address.Unmap()
-	if address.Is6() {
-		program = "ip6tables"
-	}
-	rule := fmt.Sprintf(`FORWARD -d %s -m comment --comment "strongroom: guests do not reach the storage of shares" -j DROP`, netip.PrefixFrom(address, address.BitLen()))
 	shielding.Lock()
 	defer shielding.Unlock()
-	rules, err := exec.CommandContext(ctx, program+"-save", "-t", "mangle").Output()
+	return errors.Join(ensureRules(ctx, "iptables", four), ensureRules(ctx, "ip6tables", six))
+}
+
+// ensureRules ensures that the table mangle has rules. It asks no program where there are none to have.
+func ensureRules(ctx context.Context, program string, rules []string) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	saved, err := exec.CommandContext(ctx, program+"-save", "-t", "mangle").Output()
 	if err != nil {
 		return fmt.Errorf("%s-save: %w", program, err)
 	}
-	for line := range strings.Lines(string(rules)) {
-		if strings.TrimSpace(line) == "-A "+rule {
-			return nil
-		}
+	for line := range strings.Lines(string(saved)) {
+		rules = slices.DeleteFunc(rules, func(rule string) bool { return strings.TrimSpace(line) == "-A "+rule })
+	}
+	if len(rules) == 0 {
+		return nil
 	}
 	add := exec.CommandContext(ctx, program+"-restore", "--wait", "10", "--noflush")
-	add.Stdin = strings.NewReader("*mangle\n-I " + rule + "\nCOMMIT\n")
+	add.Stdin = strings.NewReader("*mangle\n-I " + strings.Join(rules, "\n-I ") + "\nCOMMIT\n")
 	if err := add.Run(); err != nil {
 		return fmt.Errorf("%s-restore: %w", program, err)
 	}

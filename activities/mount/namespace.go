@@ -125,25 +125,38 @@ func onThread(do func() error) error {
 // isMounted reports whether something is mounted at a path. It asks nobody who may not answer:
 // not what is mounted there.
 func (p place) isMounted(path string) (bool, error) {
-	_, mounted, err := p.sourceOf(path)
+	_, mounted, err := p.mountAt(path)
 	return mounted, err
 }
 
-// sourceOf gives what the kernel says that is mounted at a path, on top.
-func (p place) sourceOf(path string) (source string, mounted bool, err error) {
+// kernelMount is what the kernel says of a mount: what is mounted, and the options of its file system.
+type kernelMount struct{ source, options string }
+
+// option gives the value of an option; "": it has none.
+func (m kernelMount) option(name string) string {
+	for option := range strings.SplitSeq(m.options, ",") {
+		if value, is := strings.CutPrefix(option, name+"="); is {
+			return value
+		}
+	}
+	return ""
+}
+
+// mountAt gives what the kernel says that is mounted at a path, on top.
+func (p place) mountAt(path string) (on kernelMount, mounted bool, err error) {
 	text, err := readIn(p.of, "mountinfo")
 	if err != nil {
-		return "", false, err
+		return kernelMount{}, false, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 4 && unescaped.Replace(fields[4]) == path {
 			mounted = true
-			if end := slices.Index(fields, "-"); end > 0 && len(fields) > end+2 { // "… - <type> <source> <options>"
-				source = unescaped.Replace(fields[end+2])
+			if end := slices.Index(fields, "-"); end > 0 && len(fields) > end+3 { // "… - <type> <source> <options>"
+				on = kernelMount{unescaped.Replace(fields[end+2]), fields[end+3]}
 			}
 		}
 	}
-	return source, mounted, nil
+	return on, mounted, nil
 }
 
 // serves reports whether a process of this one's namespace is the ceph-fuse of a mount point. One

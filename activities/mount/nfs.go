@@ -50,7 +50,7 @@ var nfsLocation = regexp.MustCompile(`\A(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(/[^
 
 // at implements protocol.
 func (n nfs) at(ctx context.Context, id compute.ShareID, point string, from Export) (state, error) {
-	source, _, err := n.sourceOf(point)
+	on, _, err := n.mountAt(point)
 	if err != nil {
 		return elsewhere, failed(id, "look at its mount point", err)
 	}
@@ -59,7 +59,10 @@ func (n nfs) at(ctx context.Context, id compute.ShareID, point string, from Expo
 		return elsewhere, err
 	case isDead:
 		return dead, nil
-	case source == from.Path: // an attempt that was cut off may not have come to the second step
+	case on.source == from.Path: // an attempt that was cut off may not have come to the second step
+		if err := n.shield(ctx, id, on.option("addr")); err != nil { // it may be a mount of an earlier release, which remembered none
+			return elsewhere, err
+		}
 		return here, refusedIf(id, harmless(point))
 	}
 	return elsewhere, nil
@@ -75,8 +78,8 @@ func (n nfs) mount(ctx context.Context, id compute.ShareID, point string, from E
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "share %s: its storage does not answer: %w", id, err)
 	}
-	if err := keepGuestsFrom(ctx, storage); err != nil {
-		return compute.Errorf(compute.Unavailable, "share %s: this host cannot keep guests from its storage: %w", id, err)
+	if err := n.shield(ctx, id, storage); err != nil {
+		return err
 	}
 	proto := "tcp"
 	if strings.Contains(storage, ":") {

@@ -136,7 +136,7 @@ func (hostRun) Run(r *run) error {
 		Activities:  []worker.ActivitySet{activities.disk, activities.domain, activities.tpm, activities.image, activities.mount},
 		Describe:    func(ctx context.Context) (gateway.HostReport, error) { return activities.describe(ctx, cfg.Host) },
 		PowerStates: activities.domain.PowerStates, CloseIdle: activities.domain.CloseIdle,
-		Evict: activities.domain.Evict, NoAutostart: activities.domain.NoAutostart,
+		Evict: activities.domain.Evict, NoAutostart: activities.domain.NoAutostart, ShieldShares: activities.mount.ShieldShares,
 		Ready: func() error { return activities.serveAgent(r, cfg.Host, own, toGateway, kept) }, Logger: r.log, Interceptors: faultPoints(cfg.Host.Name),
 	}.Run(r)
 	if cause := context.Cause(r); cause != nil && !errors.Is(cause, context.Canceled) { // it leaves its volume, say: the next one waits for that
