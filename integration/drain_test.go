@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -112,6 +113,15 @@ func TestDrain(t *testing.T) {
 	require.NoError(t, err)
 	receives.waits(t, c.progress(off), c.progress(runs), c.progress(owners))
 	require.Contains(t, c.hostService(t, from).DisabledReason, "draining ("+began.Operation)
+	refused := 0
+	for _, id := range []string{off, runs, owners} { // S5: the owner of the one that moves does not keep the host from being emptied
+		out, err := c.strongroom("operation", "cancel", id)
+		require.Error(t, err, out)
+		if strings.Contains(out, "administrators alone cancel it") {
+			refused++
+		}
+	}
+	require.Equal(t, 1, refused)
 	again, err := c.drain(t, from, "--cold")
 	require.NoError(t, err)
 	require.Equal(t, began.Operation, again.Operation, "one at a time")

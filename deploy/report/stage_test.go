@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -73,8 +74,9 @@ FAILED local: exit status 1
 FAILED never: exit status 201
 FAILED without: it ran no tests
 FAILED rows whose tests ran, and none passed: EE-02
+list of tests: 4, SUM
 3 passed, 5 failed, 1 flaky
-`, out.String())
+`, regexp.MustCompile(`(list of tests: 4), [0-9a-f]{12}\n`).ReplaceAllString(out.String(), "$1, SUM\n"))
 
 	out.Reset()
 	require.True(t, summarize(&out, stages[3:4], nil, nil))
@@ -85,6 +87,29 @@ FAILED rows whose tests ran, and none passed: EE-02
 	out.Reset()
 	stages[1].err = nil
 	require.False(t, summarize(&out, stages[1:2], nil, nil), "a test failed")
+}
+
+// The sum of a list tells which tests ran in which suites, and neither how they ended nor their subtests.
+func TestListOfTests(t *testing.T) {
+	t.Parallel()
+	of := func(name string, tests map[string]string) suite {
+		s := suite{name: name, ended: map[test]string{}}
+		for name, how := range tests {
+			s.ended[test{"p", name}] = how
+		}
+		return s
+	}
+	n, sum := list([]suite{of("local", map[string]string{"TestA": "pass", "TestB": "pass", "TestB/one": "pass"})})
+	require.Equal(t, 2, n)
+	for want, same := range map[bool][]suite{
+		true:  {of("local", map[string]string{"TestB": "fail", "TestA": "skip", "TestA/two": "pass"})},
+		false: {of("local", map[string]string{"TestA": "pass"}), of("unit", map[string]string{"TestB": "pass"})},
+	} {
+		_, is := list(same)
+		require.Equal(t, want, is == sum)
+	}
+	n, _ = list(nil)
+	require.Zero(t, n)
 }
 
 // A signal reaches all processes of a stage, which ends in its own time, and no other stage is started.

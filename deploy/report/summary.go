@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
@@ -64,12 +66,30 @@ func summarize(to io.Writer, stages []stage, named []naming, deep []suite) (ok b
 	for _, failure := range failures {
 		fmt.Fprintln(to, "FAILED", failure)
 	}
+	if n, sum := list(suites); n > 0 {
+		fmt.Fprintf(to, "list of tests: %d, %s\n", n, sum)
+	}
 	fmt.Fprintf(to, "%d passed, %d failed", passed, failed)
 	if flaky > 0 {
 		fmt.Fprintf(to, ", %d flaky", flaky)
 	}
 	fmt.Fprintln(to)
 	return len(failures) == 0
+}
+
+// list says how many tests ran, subtests not counted, and which: two runs with the same sum had the same tests in the same suites. A skipped test counts.
+func list(suites []suite) (n int, sum string) {
+	var names []string
+	for _, s := range suites {
+		for t := range s.ended {
+			if !strings.Contains(t.name, "/") {
+				names = append(names, s.name+" "+t.pkg+"."+t.name+"\n")
+			}
+		}
+	}
+	slices.Sort(names)
+	of := sha256.Sum256([]byte(strings.Join(names, "")))
+	return len(names), hex.EncodeToString(of[:6])
 }
 
 // listed is how many of the slowest are printed.
