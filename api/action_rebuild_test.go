@@ -114,7 +114,7 @@ func TestRebuildRefuses(t *testing.T) {
 		"a key too early":   {"2.53", image, `, "key_name": "k"`, 400, "Additional properties"},
 		"no such key":       {"2.54", image, `, "key_name": "k"`, 400, "Invalid key_name"},
 		"data too early":    {"2.56", image, `, "user_data": "eA=="`, 400, "Additional properties"},
-		"no base64":         {"2.57", image, `, "user_data": "!"`, 400, "user_data"},
+		"no base64":         {"2.57", image, `, "user_data": "a"`, 400, "user_data"},
 		"files":             {"2.1", image, `, "personality": [{"path": "/x", "contents": "eA=="}]`, 400, "personality is not supported"},
 		"files, late":       {"2.57", image, `, "personality": []`, 400, "Additional properties"},
 		"certificates":      {"2.63", image, `, "trusted_image_certificates": ["c"]`, 400, "not supported"},

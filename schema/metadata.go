@@ -61,7 +61,7 @@ func (m Metadata) MetadataAfter(ctx context.Context, id compute.ServerID, ahead 
 		}
 	}
 	if row.UserData != nil {
-		if s.UserData, err = compute.DecodeUserData(*row.UserData); err != nil {
+		if s.UserData, err = compute.DecodeBase64(*row.UserData); err != nil {
 			return metadata.Server{}, compute.Errorf(compute.Corrupt, "server %s: its user data are no base64", id)
 		}
 	}

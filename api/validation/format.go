@@ -26,7 +26,7 @@ var errFormat = errors.New("not of the format")
 // formats are the compute API's formats.
 var formats = []*jsonschema.Format{
 	text("uuid", func(s string) error { _, err := uuid.Parse(s); return err }),
-	text("base64", func(s string) error { _, err := compute.DecodeUserData(s); return err }),
+	text("base64", func(s string) error { _, err := compute.DecodeBase64(s); return err }),
 	text("date-time", func(s string) error { _, err := ParseTime(s); return err }),
 	text("ipv4", func(s string) error { return address(s, netip.Addr.Is4) }),
 	text("ipv6", func(s string) error { return address(s, netip.Addr.Is6) }),
