@@ -76,6 +76,8 @@ func TestKeypairRefused(t *testing.T) {
 		{"same name", "2.1", `{"keypair":{"name":"a","public_key":"` + publicKey + `"}}`, 409, "conflictingRequest", "Key pair 'a' already exists."},
 		{"same name, made", "2.2", `{"keypair":{"name":"a"}}`, 409, "conflictingRequest", "Key pair 'a' already exists."},
 		{"no key", "2.1", `{"keypair":{"name":"b","public_key":"nonsense"}}`, 400, "badRequest", "Keypair data is invalid: failed to generate fingerprint"},
+		{"K21: a blank before the key", "2.2", `{"keypair":{"name":"b","public_key":" ` + publicKey + `"}}`, 400, "badRequest",
+			"Keypair data is invalid: failed to generate fingerprint"},
 		{"no name", "2.1", `{"keypair":{}}`, 400, "badRequest", "Invalid input for field/attribute keypair. Value: {}. 'name' is a required property"},
 		{"unsafe name", "2.91", `{"keypair":{"name":"a@b"}}`, 400, "badRequest", badKeyName},
 		{"unsafe name, later", "2.92", `{"keypair":{"name":"a!","public_key":"x"}}`, 400, "badRequest", badKeyName2},

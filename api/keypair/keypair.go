@@ -2,6 +2,7 @@
 package keypair
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // the fingerprint that clients know, no protection
@@ -9,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"strings"
+	"unicode"
 
 	"golang.org/x/crypto/ssh"
 
@@ -36,13 +38,31 @@ func Import(kind, text string) (Pair, error) {
 	if kind == X509 {
 		return importCertificate(text)
 	}
-	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(strings.TrimSpace(text)))
-	// Options and further lines would be written into the guest's list of
-	// keys as they are.
-	if err != nil || len(options) > 0 || len(rest) > 0 || strings.ContainsAny(strings.TrimSpace(text), "\n\r") {
+	return importKey(text)
+}
+
+// importKey takes the line of a key, as Nova does, with two exceptions (K21). What would be further lines of the guest's list of keys, where the text is
+// written as it is, is refused. And the fingerprint is that of the key, also where Nova's is that of other text.
+func importKey(text string) (Pair, error) {
+	line := strings.TrimRightFunc(text, unicode.IsSpace)
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil || strings.ContainsFunc(line, endsLine) || !readByNova(line, key) {
 		return Pair{}, unreadable()
 	}
 	return Pair{Public: text, Fingerprint: ssh.FingerprintLegacyMD5(key)}, nil
+}
+
+// endsLine: cloud-init begins another line at some control characters, and at the separators of Unicode, too.
+func endsLine(r rune) bool {
+	return unicode.IsControl(r) && r != '\t' || r == '\u2028' || r == '\u2029'
+}
+
+// readByNova says whether Nova finds the key in the line: its type begins it, without options before it, and is followed by a blank.
+func readByNova(line string, key ssh.PublicKey) bool {
+	kind, rest, _ := strings.Cut(line, " ")
+	field, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	raw, err := compute.DecodeBase64(field)
+	return kind == key.Type() && err == nil && bytes.Equal(raw, key.Marshal())
 }
 
 func importCertificate(text string) (Pair, error) {
