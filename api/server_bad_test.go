@@ -90,6 +90,8 @@ func TestCreateRefusesBadInput(t *testing.T) {
 			"TPM model tpm-tis is requested without a TPM version. Set hw:tpm_version in the flavor or hw_tpm_version in the image."},
 		{"K6: memory that is not encrypted", more{"imageRef": property("hw_mem_encryption", "true")}, "2.90", 400, "badRequest",
 			"Image tiny asks for what servers cannot have here: hw_mem_encryption=true."},
+		{"K6: pages that the flavor does not leave to it", more{"imageRef": property("hw_mem_page_size", "large")}, "2.90", 400, "badRequest",
+			"Page size large forbidden against '<empty>': image tiny may have hw_mem_page_size where hw:mem_page_size of the flavor is large or any."},
 		{"K6: another processor", more{"imageRef": property("hw_architecture", "aarch64")}, "2.90", 400, "badRequest",
 			"Image tiny asks for what servers cannot have here: hw_architecture=aarch64."},
 		{"K15: more properties than a server keeps", more{"imageRef": property("large", strings.Repeat("x", 2700<<10))}, "2.90", 400, "badRequest",

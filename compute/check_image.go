@@ -48,7 +48,7 @@ var novaImageProperties = []imageProperty{
 	{"hw_maxphysaddr_mode", knownSpecs["hw:maxphysaddr_mode"], "all are refused"},
 	{"hw_mem_encryption", knownSpecs["hw:mem_encryption"], "no: memory is not encrypted"},
 	{"hw_mem_encryption_model", textSpec(false), "all are refused"},
-	{"hw_mem_page_size", textSpec(true), "of servers with shares (shares.md)"},
+	{"hw_mem_page_size", formSpec(pageSizeFormat, true), "small, large, any, 4KiB, 2MiB, 1GiB: the pages of its host that its memory is on, where the flavor's hw:mem_page_size is large or any"},
 	{"hw_numa_nodes", knownSpecs["hw:numa_nodes"], "all are refused, and so are hw_numa_cpus.N and hw_numa_mem.N"},
 	{"hw_pci_numa_affinity_policy", knownSpecs["hw:pci_numa_affinity_policy"], "required, preferred, legacy, socket: nothing, as there are no devices of the host"},
 	{"hw_pmu", knownSpecs["hw:pmu"], "all are refused"},

@@ -15,6 +15,7 @@ func TestK6AnImageGetsWhatItAsksForOrIsRefused(t *testing.T) {
 	for property, values := range map[string]struct{ taken, refused, wrong []string }{
 		"hw_mem_encryption":          {[]string{"false", "0", ""}, []string{"true", "True", "1", "yes"}, []string{"maybe"}},
 		"hw_locked_memory":           {[]string{"false"}, []string{"true"}, []string{"2"}},
+		"hw_mem_page_size":           {[]string{"small", "large", "any", "2MB", "1048576"}, nil, []string{"huge", "-1"}},
 		"hw_cpu_policy":              {[]string{"shared"}, []string{"dedicated", "mixed"}, []string{"mine"}},
 		"hw_cpu_thread_policy":       {[]string{"prefer"}, []string{"isolate", "require"}, []string{"x"}},
 		"hw_emulator_threads_policy": {[]string{"share"}, []string{"isolate"}, []string{"x"}},

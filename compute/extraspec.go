@@ -45,6 +45,9 @@ var extraSpecs = map[string]func(value string) (string, error){
 		if !pageSize.MatchString(value) {
 			return "", Errorf(Invalid, "Validation failed; '%s' is not of the format '%s'.", value, pageSizeFormat)
 		}
+		if !havePages(value) {
+			return "", notHad("hw:mem_page_size", value)
+		}
 		return value, nil
 	},
 }

@@ -86,7 +86,7 @@ func isOne(n int) bool  { return n == 1 }
 const cpuMask = `\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*`
 
 // knownSpecs are those without a parameter in their names. Servers have the host's shared
-// CPUs, memory of small pages, one serial port, a random number generator, the devices of Hardware, and no devices of the host.
+// CPUs, one serial port, a random number generator, the devices of Hardware, and no devices of the host.
 var knownSpecs = map[string]knownSpec{
 	"hw:cpu_policy":               enumSpec(enum{"dedicated", "shared", "mixed"}, "shared"),
 	"hw:cpu_thread_policy":        enumSpec(enum{"prefer", "isolate", "require"}, "prefer"),
@@ -170,7 +170,11 @@ func (s knownSpec) read(key, value string) (string, error) {
 		return "", err
 	}
 	if !s.had(value) {
-		return "", Errorf(Invalid, "Validation failed; extra spec '%s' with the value '%s' asks for what servers cannot have here.", key, value)
+		return "", notHad(key, value)
 	}
 	return value, nil
+}
+
+func notHad(key, value string) error {
+	return Errorf(Invalid, "Validation failed; extra spec '%s' with the value '%s' asks for what servers cannot have here.", key, value)
 }

@@ -44,6 +44,7 @@ func TestCheckExtraSpecRefuses(t *testing.T) {
 		{"hw:ephemeral_encryption_format", "rot13", "Validation failed; 'rot13' is not one of: plain, luks, luksv2."},
 		{"hw:mem_page_size", "huge", `Validation failed; 'huge' is not of the format '(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)'.`},
 		{"hw:mem_page_size", "2MB\n", "Validation failed; '2MB\n' is not of the format '(large|small|any|\\d+([kKMGT]i?)?(b|bit|B)?)'."},
+		{"hw:mem_page_size", "64KiB", "Validation failed; extra spec 'hw:mem_page_size' with the value '64KiB' asks for what servers cannot have here."},
 		{"trait:CUSTOM_GOLD", "preferred", "Validation failed; 'preferred' is not one of: required, forbidden."},
 		{"trait:lower", "required", "Validation failed; extra spec 'trait:lower' does not appear to be a valid extra spec."},
 		{"hw:foo", "1", "Validation failed; extra spec 'hw:foo' does not appear to be a valid extra spec."},

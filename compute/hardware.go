@@ -174,7 +174,7 @@ func busSaid(img Image, property string) string {
 }
 
 // CheckHardware refuses what flavor and image together cannot have. Invalid: more video memory than the flavor allows or the card can have,
-// or CPUs in an order of which there is none. Conflict: flavor and image disagree. Servers of an earlier release have none of it, whatever
+// CPUs in an order of which there is none, or memory on pages that there are not or that the flavor leaves to no image. Conflict: flavor and image disagree. Servers of an earlier release have none of it, whatever
 // their image asks for, and are refused nothing.
 func CheckHardware(f Flavor, img Image) error {
 	if !img.Devices {
@@ -187,6 +187,9 @@ func CheckHardware(f Flavor, img Image) error {
 		return err
 	}
 	if _, err := tabletOf(f, img); err != nil {
+		return err
+	}
+	if err := checkPages(f, img); err != nil {
 		return err
 	}
 	_, err := topologyOf(f, img)
@@ -211,11 +214,14 @@ func checkVideoMemory(f Flavor, img Image) error {
 	return nil
 }
 
-// hardwareTraits are those that the server's host must have for its devices.
-func (s Server) hardwareTraits() []string {
+// hardwareTraits are those that the server's host must have for its devices, and for the pages of its memory.
+func (s Server) hardwareTraits() (traits []string) {
 	others := slices.ContainsFunc(s.Disks, func(d Disk) bool { return d.Bus == BusSCSI || d.Bus == BusSATA })
-	if !others && s.Hardware() == (Hardware{}) {
-		return nil
+	if others || s.Hardware() != (Hardware{}) {
+		traits = append(traits, TraitHardware)
 	}
-	return []string{TraitHardware}
+	if kib, huge := s.OnHugePages(); huge && s.Image.Devices {
+		traits = append(traits, HugePagesTrait(kib))
+	}
+	return traits
 }

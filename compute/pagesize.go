@@ -10,9 +10,15 @@ import (
 
 const smallPageKiB = 4
 
-var pagesOf = regexp.MustCompile(`\A(\d+)(?:([kKMGT])i?)?(b|bit|B)?\z`)
+// pageSizes are those of a host's memory, an x86, in KiB.
+var pageSizes = []int{smallPageKiB, 2 << 10, 1 << 20}
 
-// HugePages says on which huge pages of the host's a server's memory is to be: on those of so many KiB, or, for 0,
+var (
+	pageWords = enum{"small", "large", "any"}
+	pagesOf   = regexp.MustCompile(`\A(\d+)(?:([kKMGT])i?)?(b|bit|B)?\z`)
+)
+
+// HugePages says on which huge pages of the host's a server's memory is asked to be: on those of so many KiB, or, for 0,
 // on those that are the host's default. ok is false where none are asked for: nothing is said, or any will do.
 func (s Server) HugePages() (kib int, ok bool) {
 	said := s.Flavor.ExtraSpecs["hw:mem_page_size"]
@@ -22,13 +28,37 @@ func (s Server) HugePages() (kib int, ok bool) {
 	if said == "large" {
 		return 0, true
 	}
-	parts := pagesOf.FindStringSubmatch(said)
-	if parts == nil {
+	kib = pageKiB(said)
+	return kib, kib > smallPageKiB
+}
+
+// OnHugePages is HugePages of a guest that is started now. One of a server that an earlier release made has them where its memory is shared, as it had then.
+func (s Server) OnHugePages() (kib int, ok bool) {
+	if !s.Image.Devices && !s.SharesMemory() {
 		return 0, false
 	}
+	return s.HugePages()
+}
+
+// HugePagesTrait is of hosts that have set huge pages of so many KiB aside, or, for 0, those that are their default.
+func HugePagesTrait(kib int) string {
+	const trait = "CUSTOM_STRONGROOM_HUGE_PAGES"
+	if kib == 0 {
+		return trait
+	}
+	return trait + "_" + strconv.Itoa(kib)
+}
+
+// pageKiB reads a size of pages; 0: it is none.
+func pageKiB(said string) int {
+	const most = 1 << 31
+	parts := pagesOf.FindStringSubmatch(said)
+	if parts == nil {
+		return 0
+	}
 	n, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return 0, false
+	if err != nil || n > most {
+		return 0
 	}
 	if parts[2] != "" || parts[3] != "" { // a number alone is one of KiB, as Nova has it
 		unit := strings.Index(" kmgt", cmp.Or(strings.ToLower(parts[2]), " "))
@@ -37,5 +67,30 @@ func (s Server) HugePages() (kib int, ok bool) {
 			n /= 8
 		}
 	}
-	return n, n > smallPageKiB
+	return n
+}
+
+// havePages reports whether hosts can have such pages.
+func havePages(said string) bool {
+	return slices.Contains(pageWords, said) || slices.Contains(pageSizes, pageKiB(said))
+}
+
+// checkPages refuses pages that servers cannot have. As in Nova, an image has a say where the flavor leaves it one.
+func checkPages(f Flavor, img Image) error {
+	flavor, image := f.ExtraSpecs["hw:mem_page_size"], img.Properties["hw_mem_page_size"]
+	if image != "" && flavor != "large" && flavor != "any" {
+		return Errorf(Invalid, "Page size %s forbidden against '%s': image %s may have hw_mem_page_size where hw:mem_page_size of the flavor is large or any.",
+			image, cmp.Or(flavor, "<empty>"), img.Name)
+	}
+	said := cmp.Or(image, flavor)
+	if said == "" {
+		return nil
+	}
+	if !havePages(said) {
+		return Errorf(Invalid, "Invalid memory page size '%s': it is small, large, any, 4KiB, 2MiB or 1GiB.", said)
+	}
+	if kib := pageKiB(said); kib > 0 && f.MemoryMB<<10%kib != 0 {
+		return Errorf(Invalid, "Flavor %s has %d MB of memory, which fill no pages of %s.", f.Name, f.MemoryMB, said)
+	}
+	return nil
 }

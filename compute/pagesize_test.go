@@ -28,3 +28,51 @@ func TestSH05HugePages(t *testing.T) {
 		require.Equal(t, tc.kib, kib, "%+v", tc)
 	}
 }
+
+// K6: pages that an image or a flavor asks for are had, or refused as Nova refuses them.
+func TestK6PagesAreHadOrRefused(t *testing.T) {
+	t.Parallel()
+	const sizes = ": it is small, large, any, 4KiB, 2MiB or 1GiB."
+	forbidden := func(image, flavor string) string {
+		return "Page size " + image + " forbidden against '" + flavor + "': image odd may have hw_mem_page_size where hw:mem_page_size of the flavor is large or any."
+	}
+	for _, tc := range []struct{ flavor, image, says, trait string }{
+		{"", "", "", ""}, {"small", "", "", ""}, {"any", "", "", ""}, {"4", "", "", ""}, {"any", "small", "", ""}, {"large", "4KiB", "", ""}, {"large", "any", "", ""},
+		{"large", "", "", "CUSTOM_STRONGROOM_HUGE_PAGES"}, {"any", "large", "", "CUSTOM_STRONGROOM_HUGE_PAGES"},
+		{"2MiB", "", "", "CUSTOM_STRONGROOM_HUGE_PAGES_2048"}, {"large", "2MB", "", "CUSTOM_STRONGROOM_HUGE_PAGES_2048"},
+		{"any", "1GB", "", "CUSTOM_STRONGROOM_HUGE_PAGES_1048576"},
+		{"", "large", forbidden("large", "<empty>"), ""}, {"", "small", forbidden("small", "<empty>"), ""}, {"small", "large", forbidden("large", "small"), ""},
+		{"2MB", "2MB", forbidden("2MB", "2MB"), ""}, {"huge", "large", forbidden("large", "huge"), ""},
+		{"huge", "", "Invalid memory page size 'huge'" + sizes, ""}, {"64KiB", "", "Invalid memory page size '64KiB'" + sizes, ""}, {"any", "0", "Invalid memory page size '0'" + sizes, ""},
+		{"99999999999999999999", "", "Invalid memory page size '99999999999999999999'" + sizes, ""}, {"18014398509481988K", "", "Invalid memory page size '18014398509481988K'" + sizes, ""},
+	} {
+		flavor := compute.Flavor{Name: "f", MemoryMB: 1024, ExtraSpecs: map[string]string{"hw:mem_page_size": tc.flavor}}
+		image := asking(map[string]string{"hw_mem_page_size": tc.image})
+		err := compute.CheckHardware(flavor, image)
+		if tc.says != "" {
+			require.EqualError(t, err, tc.says)
+			require.Equal(t, compute.Invalid, compute.KindOf(err))
+			continue
+		}
+		require.NoError(t, err, "%+v", tc)
+		s := compute.Server{Flavor: flavor, Image: image}
+		_, huge := s.OnHugePages()
+		require.Equal(t, tc.trait != "", huge, "%+v", tc)
+		if huge {
+			require.Equal(t, []string{tc.trait}, compute.RequestOf(s).Traits.Required, "%+v", tc)
+		} else {
+			require.Empty(t, compute.RequestOf(s).Traits.Required, "%+v", tc)
+		}
+	}
+	flavor := compute.Flavor{Name: "f", MemoryMB: 513, ExtraSpecs: map[string]string{"hw:mem_page_size": "2MiB"}}
+	require.EqualError(t, compute.CheckHardware(flavor, asking(nil)), "Flavor f has 513 MB of memory, which fill no pages of 2MiB.")
+
+	s := compute.Server{Flavor: flavor} // that an earlier release made
+	require.NoError(t, compute.CheckHardware(s.Flavor, s.Image))
+	require.Empty(t, compute.RequestOf(s).Traits.Required)
+	_, huge := s.OnHugePages()
+	require.False(t, huge, "as it was")
+	s.Shares = []compute.ShareMapping{{}}
+	_, huge = s.OnHugePages()
+	require.True(t, huge, "as it was")
+}

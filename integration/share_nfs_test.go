@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/compute"
+	"strongroom/deploy/await"
 	"strongroom/deploy/cloud"
 	"strongroom/deploy/cloud/cloudtest"
 	"strongroom/deploy/dev/postgres"
@@ -79,6 +81,10 @@ func TestSH18AShareOfNFS(t *testing.T) {
 		return
 	}
 	h.inside(t, "", "sh", "-c", "echo 40 >/proc/sys/vm/nr_hugepages")
+	db := h.database(t)
+	await.For(t, "the host tells of its pages", func() (has bool) {
+		return db.QueryRow(t.Context(), "SELECT $2 = ANY (traits) FROM hosts WHERE name = $1", h.name, compute.HugePagesTrait(2048)).Scan(&has) == nil && has
+	})
 	s := h.nfsShare(t)
 	require.NoError(t, os.WriteFile(filepath.Join(s.folder, "letter"), []byte("from outside"), 0o644))
 	ids := []string{h.createOf(t, countsOnPages, h.count), h.createOf(t, countsInClear, h.count)}

@@ -118,6 +118,7 @@ func (a *Activities) Describe(ctx context.Context, swtpm bool) (Description, err
 		}
 	}
 	got.Traits = append(got.Traits, compute.TraitHardware)
+	got.Traits = append(got.Traits, pageTraits("/")...)
 	got.Traits = append(got.Traits, a.uefiTraits(machine)...)
 	got.NoTPM = "host.swtpm_enabled is false"
 	if swtpm {

@@ -19,8 +19,7 @@ import (
 // QEMU's description of it.
 var virtiofsd = []string{"/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd", "/usr/lib/virtiofsd"}
 
-// addShares gives a domain its shares, each under its tag. The program that serves one reads
-// and writes the guest's memory, so that is shared with it.
+// addShares gives a domain its shares, each under its tag.
 func addShares(d *libvirtxml.Domain, s compute.Server, h Shape) error {
 	for _, m := range s.Shares {
 		dir := h.Shares[m.Share]
@@ -28,9 +27,6 @@ func addShares(d *libvirtxml.Domain, s compute.Server, h Shape) error {
 			return compute.Errorf(compute.Invalid, "share %s of server %s is not mounted", m.Share, s.ID)
 		}
 		d.Devices.Filesystems = append(d.Devices.Filesystems, filesystemXML(dir, m.Tag))
-	}
-	if s.SharesMemory() {
-		d.MemoryBacking = sharedMemory(s)
 	}
 	return nil
 }
@@ -42,21 +38,6 @@ func filesystemXML(dir, tag string) libvirtxml.DomainFilesystem {
 		Source:     &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Dir: dir}},
 		Target:     &libvirtxml.DomainFilesystemTarget{Dir: tag},
 	}
-}
-
-// sharedMemory is a guest's memory that other programs can share: huge pages where the server has them (SH-05).
-func sharedMemory(s compute.Server) *libvirtxml.DomainMemoryBacking {
-	shared := &libvirtxml.DomainMemoryBacking{MemoryAccess: &libvirtxml.DomainMemoryAccess{Mode: "shared"}}
-	kib, huge := s.HugePages()
-	if !huge {
-		shared.MemorySource = &libvirtxml.DomainMemorySource{Type: "memfd"}
-		return shared
-	}
-	shared.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{}
-	if kib > 0 { // else the host's default
-		shared.MemoryHugePages.Hugepages = []libvirtxml.DomainMemoryHugepage{{Size: uint(kib), Unit: "KiB"}}
-	}
-	return shared
 }
 
 // noShares says why servers can have no shares on this host; "": they can.

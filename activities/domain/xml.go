@@ -104,6 +104,7 @@ func XML(s compute.Server, h Shape) (string, error) {
 	if err := addShares(&d, s, h); err != nil {
 		return "", err
 	}
+	d.MemoryBacking = memoryOf(s)
 	d.Devices.Serials, d.Devices.Consoles = serialXML(h)
 	addScreen(d.Devices, h.Screen, wants)
 	addPorts(d.Devices, h.SparePorts)
