@@ -50,6 +50,7 @@ type cloud struct {
 	objects   object.Blobs
 	authority *pki.Authority
 	endorser  *pki.Endorser // nil: none
+	box       *seal.Box
 	url       string
 	log       logged
 	again     time.Duration // after which streams look again; 0: as the process does

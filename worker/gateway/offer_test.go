@@ -18,8 +18,8 @@ import (
 )
 
 // ownRows are the tables in which a host's requests may change something: its own row and
-// certificates, and the power state and progress of its servers.
-var ownRows = []string{"hosts", "host_certificates", "servers"}
+// certificates, the power state and progress of its servers, and what the gateway notes of a key that it reads for it.
+var ownRows = []string{"hosts", "host_certificates", "servers", "secret_sums"}
 
 // H1: a lost host inserts no offer. An offer is made of a row of the ledger that waits, and a
 // credential is used by an operation: whatever a host sends on whichever route, these and all
@@ -88,6 +88,8 @@ func TestH1AHostInsertsNoOffer(t *testing.T) {
 			require.Equal(t, before, c.Dump(tables...), route)
 		}
 	}
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM secret_sums"))
+	require.Equal(t, 1, c.CountRows("SELECT count(*) FROM secret_sums WHERE server_id = $1 AND secret_id = $2", op.ServerID, secret))
 	for _, route := range []string{"PUT /v1/host", "POST /v1/passphrase", "POST /v1/servers/{server}/progress", "POST /v1/renew"} {
 		require.True(t, let[route], "%s was not tried as it is meant", route)
 	}
