@@ -81,10 +81,14 @@ func (o object) checkAnnotations(w *workload) error {
 			known[annotations] = true
 		}
 	}
-	at := o.stray(o.node, nil, known, map[place]bool{})
-	switch {
-	case at == "":
+	found := o.stray(o.node, way{}, known, map[place]bool{})
+	if found == nil {
 		return nil
+	}
+	at := strings.Join(found.path, ".")
+	switch {
+	case w != nil && found.indirect:
+		return fmt.Errorf("annotation %s at %s: %w", securePV, at, errAlias)
 	case w == nil:
 		return fmt.Errorf("annotation %s at %s: %s, and its data would lie in clear. Known are %s", securePV, at, o.isNoWorkload(), strings.Join(kinds(), ", "))
 	}
@@ -110,42 +114,100 @@ func kinds() (out []string) {
 	return out
 }
 
-// place is a node, by the last keys on the way to it: aliases lead there on many.
-type place struct {
-	node *yaml.Node
-	keys string
+// way is how a node is come to.
+type way struct {
+	path     []string // as it is written
+	keys     []string // as readers see it: what a mapping merges (<<) is its own to them
+	merged   bool     // it is what is merged, or a list of that
+	indirect bool     // by a merge, or by a key that is a YAML alias
 }
 
-// stray is the path to annotations that ask for volumes in none of the known places, "" where there are none.
-func (o object) stray(n *yaml.Node, path []string, known map[*yaml.Node]bool, seen map[place]bool) string {
+func (w way) to(key string) way {
+	return way{path: append(slices.Clone(w.path), key), keys: append(slices.Clone(w.keys), key), indirect: w.indirect}
+}
+
+func (w way) merging(key string) way {
+	return way{path: append(slices.Clone(w.path), key), keys: w.keys, merged: true, indirect: true}
+}
+
+// last are the last two keys.
+func (w way) last() string { return strings.Join(w.keys[max(0, len(w.keys)-2):], ".") }
+
+// place is a node, by the last keys on the way to it: aliases lead there on many.
+type place struct {
+	node   *yaml.Node
+	keys   string
+	merged bool
+}
+
+// stray is the way to annotations that ask for volumes in none of the known places, nil where there are none.
+func (o object) stray(n *yaml.Node, by way, known map[*yaml.Node]bool, seen map[place]bool) *way {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	at := place{n, strings.Join(path[max(0, len(path)-2):], ".")}
+	at := place{n, by.last(), by.merged}
 	if n == nil || seen[at] {
-		return ""
+		return nil
 	}
 	seen[at] = true
-	if k := len(path); k > 1 && path[k-2] == "metadata" && path[k-1] == "annotations" && !known[n] && !isSkipped(n) &&
-		(field(n, rfcPrefix+securePV) != nil || field(n, ownPrefix+securePV) != nil) {
-		return strings.Join(path, ".")
+	if n.Kind == yaml.MappingNode && by.last() == "metadata.annotations" {
+		asks, indirect := asksForVolumes(n)
+		by.indirect = by.indirect || indirect
+		switch {
+		case !by.merged && isSkipped(n): // what is merged, the mapping that merges it may contradict
+			return nil
+		case indirect, asks && !known[n]:
+			return &by
+		}
 	}
 	for i, in := range n.Content {
-		key := strconv.Itoa(i)
-		if n.Kind == yaml.MappingNode {
-			if i%2 == 0 {
-				continue
-			}
-			key = n.Content[i-1].Value
-		}
-		if o.isList && n == o.node && key == "items" { // they are objects of their own
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
 			continue
 		}
-		if found := o.stray(in, append(slices.Clone(path), key), known, seen); found != "" {
+		next := by.next(n, i)
+		if o.isList && n == o.node && next.last() == "items" && !next.indirect { // they are objects of their own
+			continue
+		}
+		if found := o.stray(in, next, known, seen); found != nil {
 			return found
 		}
 	}
-	return ""
+	return nil
+}
+
+// next is the way on to what is at an index of a node.
+func (w way) next(n *yaml.Node, i int) way {
+	if n.Kind != yaml.MappingNode {
+		if w.merged {
+			return w.merging(strconv.Itoa(i))
+		}
+		return w.to(strconv.Itoa(i))
+	}
+	key, indirect := keyOf(n.Content[i-1])
+	if key == "<<" {
+		return w.merging(key)
+	}
+	next := w.to(key)
+	next.indirect = next.indirect || indirect
+	return next
+}
+
+// asksForVolumes reports whether annotations do, and whether by a key that is a YAML alias, which field does not find.
+func asksForVolumes(annotations *yaml.Node) (asks, indirect bool) {
+	for i := 0; i+1 < len(annotations.Content); i += 2 {
+		if key, alias := keyOf(annotations.Content[i]); key == rfcPrefix+securePV || key == ownPrefix+securePV {
+			asks, indirect = true, indirect || alias
+		}
+	}
+	return asks, indirect
+}
+
+// keyOf gives the text of a key, and whether it is a YAML alias.
+func keyOf(n *yaml.Node) (text string, alias bool) {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias.Value, true
+	}
+	return n.Value, false
 }
 
 // isSkipped reports whether annotations say in so many words that there is to be no initializer.

@@ -169,8 +169,7 @@ func fromYAML(text []byte) (*yaml.Node, error) {
 }
 
 func (d *document) problem(o object, err error) error {
-	meta, _ := child(o.node, "metadata")
-	return &Problem{File: d.file, Document: d.number, Kind: o.kind, Name: text(meta, "name"), Err: err}
+	return &Problem{File: d.file, Document: d.number, Kind: o.kind, Name: text(followed(o.node, "metadata"), "name"), Err: err}
 }
 
 // object is one of Kubernetes, or a list of them.

@@ -386,6 +386,51 @@ func TestK9NoAnnotationIsPassedOver(t *testing.T) {
 	}
 }
 
+// K9: nor is one that a YAML merge (<<) brings, or a key that is an alias, wherever it stands.
+func TestK9NoAnnotationIsPassedOverByAMerge(t *testing.T) {
+	t.Parallel()
+	const (
+		volumes  = `contrast.edgeless.systems/secure-pv: "data:state"`
+		rollout  = "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\n"
+		deployed = "apiVersion: apps/v1\nkind: Deployment\n"
+		cron     = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\n"
+		pods     = "containers: [{name: a, image: i}]"
+		from     = "x-m: &m {annotations: &a {" + volumes + "}}\n"
+		key      = "x-k: &k contrast.edgeless.systems/secure-pv\n"
+	)
+	for name, c := range map[string]struct{ text, why string }{
+		"another's metadata":     {from + rollout + "metadata: {<<: *m, name: r}\n", `document 1, Rollout "r": annotation secure-pv at metadata.<<.annotations: a Rollout of argoproj.io is no workload`},
+		"another's annotations":  {from + rollout + "metadata: {name: r, annotations: {<<: *a, b: c}}\n", "at metadata.annotations.<<: a Rollout"},
+		"another's pod metadata": {from + rollout + "metadata: {name: r}\nspec: {template: {metadata: {<<: *m}}}\n", "at spec.template.metadata.<<.annotations: a Rollout"},
+		"a list of merges":       {from + rollout + "metadata: {<<: [{name: r}, *m]}\n", "at metadata.<<.1.annotations: a Rollout"},
+		"a merge of a merge":     {from + "x-n: &n {<<: *m}\n" + rollout + "metadata: {<<: *n, name: r}\n", "at metadata.<<.<<.annotations: a Rollout"},
+		"all of the object":      {"<<: {apiVersion: v1, kind: Pod, metadata: {name: r, annotations: {" + volumes + "}}}\n", "at <<.metadata.annotations: this object says no kind"},
+		"a skip that is undone":  {"x: &x {" + volumes + ", strongroom.dev/skip-initializer: \"true\"}\n" + rollout + "metadata: {name: r, annotations: {<<: *x, strongroom.dev/skip-initializer: \"false\"}}\n", "a Rollout"},
+		"its metadata":           {from + deployed + "metadata: {<<: *m, name: d}\nspec: {template: {spec: {" + pods + "}}}\n", `Deployment "d": annotation secure-pv at metadata.<<.annotations: it is a YAML alias or merges one: write it out`},
+		"its annotations":        {from + deployed + "metadata: {name: d, annotations: {<<: *a}}\nspec: {template: {spec: {" + pods + "}}}\n", "at metadata.annotations.<<: it is a YAML alias or merges one"},
+		"what it has itself":     {from + deployed + "<<: {metadata: *m}\nmetadata: {name: d}\nspec: {template: {spec: {" + pods + "}}}\n", "at <<.metadata.annotations: it is a YAML alias or merges one"},
+		"its template":           {from + deployed + "metadata: {name: d}\nspec: {<<: {template: {metadata: {<<: *m}, spec: {" + pods + "}}}}\n", "at spec.<<.template.metadata.<<.annotations: it is a YAML alias or merges one"},
+		"its job's metadata":     {from + cron + "spec: {jobTemplate: {metadata: {<<: *m}, spec: {template: {spec: {" + pods + "}}}}}\n", "at spec.jobTemplate.metadata.<<.annotations"},
+		"in a list":              {from + "apiVersion: v1\nkind: List\n<<: {items: [{apiVersion: v1, kind: Pod, metadata: {<<: *m}}]}\n", "at <<.items.0.metadata.<<.annotations: a List"},
+		"a key that is an alias": {key + strings.Replace(podWith(volumes), volumes, `*k : "data:state"`, 1), `Pod "app": annotation secure-pv at metadata.annotations: it is a YAML alias`},
+		"another's such key":     {key + rollout + "metadata: {name: r, annotations: {*k : x}}\n", "at metadata.annotations: a Rollout"},
+		"such a key of a list":   {"x-k: &k items\napiVersion: v1\nkind: List\n*k :\n" + indented(podWith(volumes)), "at items.0.metadata.annotations: a List"},
+		"a key on the way":       {"x-k: &k annotations\n" + strings.Replace(podWith(volumes), "annotations:", "*k :", 1), "at metadata.annotations: it is a YAML alias"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, c.text, c.why)
+		})
+	}
+	for _, text := range []string{
+		from + rollout + "metadata: {name: r, labels: {<<: *a}}\n",
+		from + rollout + "metadata: {name: r, annotations: {<<: *a, strongroom.dev/skip-initializer: \"true\"}}\n",
+		from + "x-n: &n {<<: [*m, *m]}\nx-o: &o {<<: [*n, *n]}\n" + rollout + "metadata: {name: r}\n",
+	} {
+		require.Equal(t, text, generate(t, text))
+	}
+}
+
 // PV-01: several volumes of one workload have devices and mounts of their own.
 func TestPV01SeveralVolumes(t *testing.T) {
 	t.Parallel()

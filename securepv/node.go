@@ -15,7 +15,7 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 		return nil
 	}
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
+		if n := mapping.Content[i]; n.Kind == yaml.ScalarNode && n.Value == key { // the value of an alias is the name of its anchor
 			return mapping.Content[i+1]
 		}
 	}
