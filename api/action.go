@@ -81,8 +81,9 @@ type action struct {
 	rule      string
 	arguments any // as the operations row keeps them
 
-	check func(serverRow) error   // what else keeps one from it; it may complete the arguments
-	grows func(serverRow) *growth // what it takes beyond what the server holds; asked after check
+	check func(serverRow) error // what else keeps one from it; it may complete the arguments
+	// grows says what it takes beyond what the server holds; asked after check.
+	grows func(serverRow) (*growth, error)
 	// plan is what a move of the server needs; has is what that has on the ledger. Asked after check.
 	plan func(s compute.Server, has []compute.Thing) (compute.MovePlan, error)
 	// early refuses what no waiting makes possible, before the request waits; check asks that again.
@@ -242,7 +243,7 @@ func (a *API) admit(r *Request, act action, row serverRow) (*growth, error) {
 	if act.grows == nil {
 		return nil, nil
 	}
-	return act.grows(row), nil
+	return act.grows(row)
 }
 
 // takeFor takes the server for an action, with what it takes more.

@@ -126,8 +126,10 @@ func (a *API) revertResizeAction() Resource {
 			return a.decideMove(r, action{
 				Facts: compute.RevertResize.Facts, rule: ruleRevertResize,
 				check: func(row serverRow) error { return a.formerIsUp(r, row) },
-				grows: func(row serverRow) *growth { return a.growthTo(r.Context(), row.Server, row.Server.Former.Flavor) },
-				plan:  func(s compute.Server, _ []compute.Thing) (compute.MovePlan, error) { return s.PlanRevert(), nil },
+				grows: func(row serverRow) (*growth, error) {
+					return a.growthTo(r.Context(), row.Server, row.Server.Former.Flavor)
+				},
+				plan: func(s compute.Server, _ []compute.Thing) (compute.MovePlan, error) { return s.PlanRevert(), nil },
 			})
 		})},
 	}

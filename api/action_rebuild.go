@@ -81,9 +81,12 @@ func (a *API) rebuildServer(r *Request) (any, error) {
 			if asked, err = a.rebuildArguments(r, in); err != nil {
 				return err
 			}
+			if err := a.checkMoreMetadata(r.Context(), a.db, row.Server, len(in.Metadata)); err != nil {
+				return err
+			}
 			return a.mayRebuild(r, row.Server, asked.RebuildArguments)
 		},
-		grows: func(found serverRow) *growth {
+		grows: func(found serverRow) (*growth, error) {
 			// The root disk of a flavor without a size is as large as the image.
 			return a.growthOf(r.Context(), found.Server, compute.Use{DiskGB: compute.UseOf(found.Server.Flavor, asked.Image).DiskGB - found.Server.DiskGB})
 		},
@@ -106,7 +109,7 @@ func readRebuild(r *Request) (rebuildRequest, error) {
 	case len(body.Rebuild.TrustedCerts) > 0:
 		return body.Rebuild, noCertificates()
 	case len(body.Rebuild.Metadata) > maxMetadata:
-		return body.Rebuild, tooMuchMetadata()
+		return body.Rebuild, tooMuchMetadata(maxMetadata)
 	}
 	return body.Rebuild, nil
 }

@@ -53,7 +53,7 @@ func (a *API) rescueServer(r *Request) (any, error) {
 			}
 			return a.checkRescueBus(r, row.Server, disk)
 		},
-		grows: func(row serverRow) *growth {
+		grows: func(row serverRow) (*growth, error) {
 			return a.growthOf(r.Context(), row.Server, compute.Use{DiskGB: compute.ImageGB(in.Image)})
 		},
 	}); err != nil {

@@ -43,7 +43,7 @@ func (a *API) resizeServer(r *Request) (any, error) {
 			}
 			return a.mayResize(r, row, in.Flavor)
 		},
-		grows: func(row serverRow) *growth { return a.growthTo(r.Context(), row.Server, in.Flavor) },
+		grows: func(row serverRow) (*growth, error) { return a.growthTo(r.Context(), row.Server, in.Flavor) },
 		plan: func(s compute.Server, has []compute.Thing) (compute.MovePlan, error) {
 			will, err := s.ResizedTo(r.ID, in.Flavor)
 			return s.PlanMove(will, has, in.SameHost, nil), err

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 
@@ -172,19 +173,19 @@ var (
 	networks = strings.Fields("fixed_ips floating_ips security_groups security_group_rules")
 )
 
-// quotasAnswer are those of a project: networks' went in 2.36, files' in 2.57.
-func quotasAnswer(of Schema) func(question) Schema {
+// quotasAnswer are those of a project: networks' went in 2.36, files' in 2.57. A change answers them without its id.
+func quotasAnswer(id Keys, of Schema) func(question) Schema {
 	return func(a question) Schema {
 		names := strings.Fields("instances cores ram key_pairs metadata_items server_groups server_group_members")
 		if !a.v(36) {
 			names = append(names, networks...)
 		}
-		return One("quota_set", quotaKeys(a, names, of))
+		return One("quota_set", quotaKeys(a, id, names, of))
 	}
 }
 
-func quotaKeys(a question, names []string, of Schema) Schema {
-	k := Keys{"id": Text}
+func quotaKeys(a question, id Keys, names []string, of Schema) Schema {
+	k := maps.Clone(id)
 	if !a.v(57) {
 		names = append(names, files...)
 	}
@@ -199,7 +200,7 @@ func quotaClass(a question) Schema {
 	if a.v(50) {
 		names = strings.Fields("instances cores ram key_pairs metadata_items server_groups server_group_members")
 	}
-	return One("quota_class_set", quotaKeys(a, names, Integer))
+	return One("quota_class_set", quotaKeys(a, Keys{"id": Text}, names, Integer))
 }
 
 func limits(a question) Schema {

@@ -35,7 +35,7 @@ type Config struct {
 	Objects     ObjectStore                // the object store
 	Shares      Shares                     // the shared file systems service; nil: there is none
 	Networks    Networks                   // the network service; nil: servers have networks of their hosts
-	Quotas      Quotas                     // what projects may hold; nil: all they like
+	Quotas      Quotas                     // what projects may hold, unless something else was written for one; nil: all they like
 	Seal        *seal.Box                  // closes the tokens that operations act with
 	KeyRoles    []string                   // with which of these roles a token may remove keys; default creator
 	OtherRoles  []string                   // which others a token that is kept for that may have; default member, reader
@@ -46,6 +46,7 @@ type Config struct {
 	Cinder      *url.URL                   // the endpoint of a Cinder that has the volume types, and all else of block storage; nil: there is none
 	CinderTLS   *tls.Config                // with which it is reached; nil: Go's own
 
+	UnifiedLimits      bool             // Quotas are Keystone's limits, and nothing else is written for a project
 	ForceConfigDrive   bool             // every new server has a config drive
 	MaxImageDiskGB     int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
 	ShelvedOffloadTime int              // seconds that a shelved server stays on its host; compute.NeverOffload: until it is offloaded

@@ -58,11 +58,14 @@ func (a *API) createKeypair(r *Request) (any, error) {
 	if in.Type == "" {
 		in.Type = keypair.SSH
 	}
-	quota := a.config.Quotas.Of(r.Context(), r.ProjectID())
+	quota, err := a.quotaOf(r.Context(), r.ProjectID())
+	if err != nil {
+		return nil, err
+	}
 	var pair keypair.Pair
 	if in.PublicKey != nil {
 		pair, err = keypair.Import(in.Type, *in.PublicKey)
-	} else if err = countKeypairs(r.Context(), a.db, quota, user); err == nil { // before it takes its time
+	} else if err = countKeypairs(r.Context(), a.db, quota.Quota, user); err == nil { // before it takes its time
 		pair, err = a.generateKeypair(r, in.Type)
 	}
 	if err != nil {
@@ -70,7 +73,7 @@ func (a *API) createKeypair(r *Request) (any, error) {
 	}
 	var k schema.Keypair
 	err = a.transact(r.Context(), func(q *schema.Queries) (err error) {
-		if err := checkKeypairQuota(r.Context(), q, quota, user); err != nil {
+		if err := checkKeypairQuota(r.Context(), q, quota.Quota, user); err != nil {
 			return err
 		}
 		k, err = q.InsertKeypair(r.Context(), schema.InsertKeypairParams{

@@ -45,28 +45,32 @@ func (a *API) showLimits(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": viewLimits(r.Version, a.config.Quotas.Of(r.Context(), project), use)}}, nil
+	quota, err := a.quotaOf(r.Context(), project)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": viewLimits(r.Version, quota, use)}}, nil
 }
 
 // viewLimits shows limits and use. The limits of networks went in 2.36, those
 // of image metadata in 2.39, those of injected files in 2.57.
-func viewLimits(v microversion.Version, quota compute.Quota, use compute.Use) map[string]any {
+func viewLimits(v microversion.Version, quota projectQuota, use compute.Use) map[string]any {
 	view := map[string]any{
-		"maxTotalInstances": limitOf("instances", quota), "maxTotalCores": limitOf("cores", quota), "maxTotalRAMSize": limitOf("ram", quota),
-		"maxTotalKeypairs": limitOf("key_pairs", quota), "maxServerMeta": limitOf("metadata_items", quota),
-		"maxServerGroups": limitOf("server_groups", quota), "maxServerGroupMembers": limitOf("server_group_members", quota),
+		"maxTotalInstances": quota.limit("instances"), "maxTotalCores": quota.limit("cores"), "maxTotalRAMSize": quota.limit("ram"),
+		"maxTotalKeypairs": quota.limit("key_pairs"), "maxServerMeta": quota.limit("metadata_items"),
+		"maxServerGroups": quota.limit("server_groups"), "maxServerGroupMembers": quota.limit("server_group_members"),
 		"totalInstancesUsed": use.Instances, "totalCoresUsed": use.Cores, "totalRAMUsed": use.MemoryMB, "totalServerGroupsUsed": use.Groups,
 	}
 	if v < 36 {
-		view["maxSecurityGroups"], view["maxSecurityGroupRules"] = limitOf("security_groups", quota), limitOf("security_group_rules", quota)
-		view["maxTotalFloatingIps"] = limitOf("floating_ips", quota)
+		view["maxSecurityGroups"], view["maxSecurityGroupRules"] = quota.limit("security_groups"), quota.limit("security_group_rules")
+		view["maxTotalFloatingIps"] = quota.limit("floating_ips")
 		view["totalSecurityGroupsUsed"], view["totalFloatingIpsUsed"] = 0, 0
 	}
 	if v < 39 {
-		view["maxImageMeta"] = limitOf("metadata_items", quota)
+		view["maxImageMeta"] = quota.limit("metadata_items")
 	}
 	if v < 57 {
-		view["maxPersonality"], view["maxPersonalitySize"] = limitOf("injected_files", quota), limitOf("injected_file_content_bytes", quota)
+		view["maxPersonality"], view["maxPersonalitySize"] = quota.limit("injected_files"), quota.limit("injected_file_content_bytes")
 	}
 	return view
 }

@@ -50,9 +50,10 @@ func TestQuotaSets(t *testing.T) {
 	b.do(t, stranger, "GET", "/os-quota-sets/"+project+"/detail", "").
 		fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-quota-sets:detail to be performed.")
 	b.do(t, admin, "GET", "/os-quota-sets/"+elsewhere, "").ok(200)
-	for _, method := range []string{"PUT", "DELETE"} {
-		b.do(t, admin, method, "/os-quota-sets/"+project, `{"quota_set":{"instances":1000}}`).fails(403, "forbidden", elsewhereSet)
-		b.do(t, member, method, "/os-quota-sets/"+project, "").ok(403)
+	b.do(t, reader, "GET", "/os-quota-sets/"+project+"?user_id=user-member", "", at("2.97")).is(200, set(7))
+	for _, path := range []string{"", "/detail"} {
+		b.do(t, reader, "GET", "/os-quota-sets/"+project+path+"?x=1", "", at("2.75")).
+			fails(400, "badRequest", "Additional properties are not allowed ('x' was unexpected)")
 	}
 }
 

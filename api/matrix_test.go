@@ -221,11 +221,13 @@ var demands = map[string][]demand{
 	"GET /os-quota-sets/:id":          {{right: named, granted: 200}},
 	"GET /os-quota-sets/:id/defaults": {{right: anyScope, granted: 200}},
 	"GET /os-quota-sets/:id/detail":   {{right: named, granted: 200}},
-	// They cannot be changed here, also by whom the policy lets.
-	"PUT /os-quota-sets/:id":       {{right: onlyAdmin, granted: 403}},
-	"DELETE /os-quota-sets/:id":    {{right: onlyAdmin, granted: 403}},
+	"PUT /os-quota-sets/:id": {
+		{right: onlyAdmin, granted: 200, body: `{"quota_set":{"instances":100,"force":"True"}}`},
+		{right: onlyAdmin, granted: 200, body: `{"quota_set":{"injected_files":"5","floating_ips":-1}}`, version: "2.1"},
+	},
+	"DELETE /os-quota-sets/:id":    {{right: onlyAdmin, granted: 202}},
 	"GET /os-quota-class-sets/:id": {{right: onlyAdmin, granted: 200}},
-	"PUT /os-quota-class-sets/:id": {{right: onlyAdmin, granted: 403}},
+	"PUT /os-quota-class-sets/:id": {{right: onlyAdmin, granted: 403}}, // it cannot be changed here, also by whom the policy lets
 
 	"GET /servers": {
 		{right: ofOwn(reads), granted: 200}, {right: onlyAdmin, granted: 200, query: "all_tenants=1"},

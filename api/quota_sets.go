@@ -15,7 +15,7 @@ import (
 
 const quotaRule = "os_compute_api:os-quota-sets:"
 
-// quotaSets show the quotas of a project. Who keeps them is told where to change them.
+// quotaSets show the quotas of a project, and change them where they are not Keystone's.
 func (a *API) quotaSets() Resource {
 	const (
 		defaults = quotaRule + "defaults"
@@ -29,11 +29,11 @@ func (a *API) quotaSets() Resource {
 			update: policy.Admin, remove: policy.Admin,
 		},
 		Routes: []Route{
-			{Method: http.MethodGet, Path: path, Handle: a.showQuotas},
+			{Method: http.MethodGet, Path: path, Query: quotaQuery, Handle: a.showQuotas},
 			{Method: http.MethodGet, Path: path + "/defaults", Rule: defaults, Handle: a.defaultQuotas},
-			{Method: http.MethodGet, Path: path + "/detail", Handle: a.detailQuotas},
-			{Method: http.MethodPut, Path: path, Rule: update, Refused: quotasElsewhere, Handle: quotasAreElsewhere},
-			{Method: http.MethodDelete, Path: path, Rule: remove, Refused: quotasElsewhere, Handle: quotasAreElsewhere},
+			{Method: http.MethodGet, Path: path + "/detail", Query: quotaQuery, Handle: a.detailQuotas},
+			{Method: http.MethodPut, Path: path, Rule: update, Query: quotaQuery, Body: quotaBody, Handle: a.updateQuotas},
+			{Method: http.MethodDelete, Path: path, Rule: remove, Query: quotaQuery, Status: http.StatusAccepted, Handle: a.deleteQuotas},
 		},
 	}
 }
@@ -54,15 +54,16 @@ func (a *API) quotaClassSets() Resource {
 		Rules: policy.Rules{show: policy.Admin, update: policy.Admin},
 		Routes: []Route{
 			{Method: http.MethodGet, Path: path, Rule: show, Handle: func(r *Request) (any, error) {
-				return map[string]any{"quota_class_set": quotaSet(r, classQuotaNames(r.Version), a.config.Quotas.Default(r.Context()))}, nil
+				set := quotaSet(classQuotaNames(r.Version), a.defaultQuota(r.Context()))
+				set["id"] = r.Param("id")
+				return map[string]any{"quota_class_set": set}, nil
 			}},
 			{Method: http.MethodPut, Path: path, Rule: update, Refused: quotasElsewhere, Handle: quotasAreElsewhere},
 		},
 	}
 }
 
-// quotasAreElsewhere refuses to change a quota. Nova with Keystone's limits takes such a
-// request and changes nothing; it is better to say so.
+// quotasAreElsewhere refuses to change the quota of all projects.
 func quotasAreElsewhere(*Request) (any, error) { return nil, fault.Forbidden(quotasElsewhere) }
 
 const quotasElsewhere = "Quotas cannot be changed here. They are Keystone's limits of this service " +
@@ -101,33 +102,6 @@ var (
 	fileQuotas    = []string{"injected_files", "injected_file_content_bytes", "injected_file_path_bytes"}
 )
 
-// limitOf is a limit by the compute API's name of the resource.
-func limitOf(name string, quota compute.Quota) int64 {
-	switch name {
-	case "instances":
-		return limit(quota.Instances)
-	case "cores":
-		return limit(quota.Cores)
-	case "ram":
-		return limit(quota.MemoryMB)
-	case "metadata_items":
-		return maxMetadata
-	case "server_groups":
-		return limit(quota.Groups)
-	case "server_group_members":
-		return limit(quota.GroupMembers)
-	case "key_pairs":
-		return limit(quota.KeyPairs)
-	case "injected_files", "injected_file_content_bytes", "injected_file_path_bytes":
-		return 0 // not offered
-	default:
-		return compute.Unlimited // the networks' are kept elsewhere
-	}
-}
-
-// limit shows each limit that is none alike.
-func limit(n int64) int64 { return max(n, compute.Unlimited) }
-
 func usedOf(name string, use compute.Use) int64 {
 	switch name {
 	case "instances":
@@ -143,10 +117,10 @@ func usedOf(name string, use compute.Use) int64 {
 	}
 }
 
-func quotaSet(r *Request, names []string, quota compute.Quota) map[string]any {
-	set := map[string]any{"id": r.Param("id")}
+func quotaSet(names []string, quota projectQuota) map[string]any {
+	set := map[string]any{}
 	for _, name := range names {
-		set[name] = limitOf(name, quota)
+		set[name] = quota.limit(name)
 	}
 	return set
 }
@@ -177,14 +151,21 @@ func (a *API) showQuotas(r *Request) (any, error) {
 	if err := a.knownProject(r, project); err != nil {
 		return nil, err
 	}
-	return map[string]any{"quota_set": quotaSet(r, quotaNames(r.Version), a.config.Quotas.Of(r.Context(), project))}, nil
+	quota, err := a.quotaOf(r.Context(), project)
+	return viewQuotas(r, quota), err
 }
 
 func (a *API) defaultQuotas(r *Request) (any, error) {
 	if err := a.knownProject(r, r.Param("id")); err != nil {
 		return nil, err
 	}
-	return map[string]any{"quota_set": quotaSet(r, quotaNames(r.Version), a.config.Quotas.Default(r.Context()))}, nil
+	return viewQuotas(r, a.defaultQuota(r.Context())), nil
+}
+
+func viewQuotas(r *Request, quota projectQuota) map[string]any {
+	set := quotaSet(quotaNames(r.Version), quota)
+	set["id"] = r.Param("id")
+	return map[string]any{"quota_set": set}
 }
 
 // detailQuotas shows limits with what is used. Nothing is ever reserved: a server counts
@@ -201,9 +182,13 @@ func (a *API) detailQuotas(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	quota, set := a.config.Quotas.Of(r.Context(), project), map[string]any{"id": project}
+	quota, err := a.quotaOf(r.Context(), project)
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]any{"id": project}
 	for _, name := range quotaNames(r.Version) {
-		set[name] = map[string]any{"limit": limitOf(name, quota), "in_use": usedOf(name, use), "reserved": 0}
+		set[name] = map[string]any{"limit": quota.limit(name), "in_use": usedOf(name, use), "reserved": 0}
 	}
 	return map[string]any{"quota_set": set}, nil
 }

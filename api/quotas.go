@@ -77,18 +77,20 @@ func (g *growth) limit() (quota compute.Quota, project string) {
 }
 
 // growthOf asks for the quota of a server that is to take more.
-func (a *API) growthOf(ctx context.Context, s schema.Server, more compute.Use) *growth {
+func (a *API) growthOf(ctx context.Context, s schema.Server, more compute.Use) (*growth, error) {
 	g := &growth{project: s.ProjectID, quota: compute.NoQuota, more: compute.Use{
 		Cores: max(more.Cores, 0), MemoryMB: max(more.MemoryMB, 0), DiskGB: max(more.DiskGB, 0),
 	}}
-	if g.more != (compute.Use{}) {
-		g.quota = a.config.Quotas.Of(ctx, s.ProjectID)
+	if g.more == (compute.Use{}) {
+		return g, nil
 	}
-	return g
+	quota, err := a.quotaOf(ctx, s.ProjectID)
+	g.quota = quota.Quota
+	return g, err
 }
 
 // growthTo is growthOf for a server that is to hold what a flavor says.
-func (a *API) growthTo(ctx context.Context, s schema.Server, f compute.Flavor) *growth {
+func (a *API) growthTo(ctx context.Context, s schema.Server, f compute.Flavor) (*growth, error) {
 	will := compute.UseOf(f, s.Image)
 	return a.growthOf(ctx, s, compute.Use{Cores: will.Cores - s.VCPUs, MemoryMB: will.MemoryMB - s.MemoryMB, DiskGB: will.DiskGB - s.DiskGB})
 }

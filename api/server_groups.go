@@ -111,10 +111,13 @@ func (a *API) createServerGroup(r *Request) (any, error) {
 		most := int32(min(int64(*in.Rules.Most), validation.MaxInt))
 		row.MaxPerHost = &most
 	}
-	quota := a.config.Quotas.Of(r.Context(), row.ProjectID)
+	quota, err := a.quotaOf(r.Context(), row.ProjectID)
+	if err != nil {
+		return nil, err
+	}
 	var group schema.ServerGroup
-	err := a.transact(r.Context(), func(q *schema.Queries) (err error) {
-		if err := checkGroupQuota(r.Context(), q, quota, row.ProjectID); err != nil {
+	err = a.transact(r.Context(), func(q *schema.Queries) (err error) {
+		if err := checkGroupQuota(r.Context(), q, quota.Quota, row.ProjectID); err != nil {
 			return err
 		}
 		group, err = q.InsertServerGroup(r.Context(), row)

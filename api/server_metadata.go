@@ -134,11 +134,11 @@ func (a *API) changeMetadata(r *Request, rule string, change func(map[string]str
 		verb = "delete metadata"
 	}
 	err := a.annotate(r, rule, verb, func(q *schema.Queries, s schema.Server) (err error) {
-		if out, err = change(orEmpty(s.Metadata)); err != nil {
+		if out, err = change(maps.Clone(orEmpty(s.Metadata))); err != nil {
 			return err
 		}
-		if len(out) > maxMetadata {
-			return tooMuchMetadata()
+		if err := a.checkMoreMetadata(r.Context(), q, s, len(out)); err != nil {
+			return err
 		}
 		return q.SetServerMetadata(r.Context(), schema.SetServerMetadataParams{ID: s.ID, Metadata: out})
 	})

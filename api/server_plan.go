@@ -77,7 +77,14 @@ func (a *API) planServer(r *Request) (*serverPlan, error) {
 			return nil, err
 		}
 	}
-	p.quota = a.config.Quotas.Of(r.Context(), r.ProjectID())
+	quota, err := a.quotaOf(r.Context(), r.ProjectID())
+	if err != nil {
+		return nil, err
+	}
+	if err := quota.written.checkMetadata(len(p.Metadata)); err != nil {
+		return nil, err
+	}
+	p.quota = quota.Quota
 	p.configDrive = compute.ConfigDriveOf(bool(p.ConfigDrive) || a.config.ForceConfigDrive, p.image)
 	return p, a.decide(p)
 }

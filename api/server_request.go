@@ -71,7 +71,7 @@ func readCreate(r *Request) (createRequest, error) {
 	case len(in.LegacyDevices) > 0:
 		return in, noVolumes()
 	case len(in.Metadata) > maxMetadata:
-		return in, tooMuchMetadata()
+		return in, tooMuchMetadata(maxMetadata)
 	}
 	return in, nil
 }
@@ -104,8 +104,8 @@ func noCertificates() error {
 	return fault.BadRequest("trusted_image_certificates are not supported: image signatures are not verified.")
 }
 
-func tooMuchMetadata() error {
-	return fault.Forbidden("Maximum number of metadata items exceeds %d", maxMetadata)
+func tooMuchMetadata(most int64) error {
+	return fault.Forbidden("Maximum number of metadata items exceeds %d", most)
 }
 
 // names gives the name and hostname of the i-th of n servers.

@@ -120,7 +120,7 @@ func setupTenants(t *testing.T) *tenants {
 	}
 	// TRUNCATE ... CASCADE does the same, and makes new files for some hundred tables and indexes each time.
 	c.empty = c.text(`WITH RECURSIVE emptied (id) AS (
-			SELECT unnest(ARRAY['servers', 'server_groups', 'keypairs', 'flavors', 'hosts', 'ledger', 'credentials', 'volume_types', 'volume_type_changes'])::regclass::oid
+			SELECT unnest(ARRAY['servers', 'server_groups', 'keypairs', 'flavors', 'hosts', 'ledger', 'credentials', 'volume_types', 'volume_type_changes', 'project_quotas'])::regclass::oid
 			UNION SELECT conrelid FROM pg_constraint JOIN emptied ON confrelid = emptied.id WHERE contype = 'f')
 		SELECT 'BEGIN; SET LOCAL session_replication_role = replica; ' || string_agg('DELETE FROM ' || id::regclass, '; ') || '; COMMIT' FROM emptied`)
 	c.renew()

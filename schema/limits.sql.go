@@ -11,6 +11,15 @@ import (
 	"strongroom/compute"
 )
 
+const deleteProjectQuotas = `-- name: DeleteProjectQuotas :exec
+DELETE FROM project_quotas WHERE project_id = $1
+`
+
+func (q *Queries) DeleteProjectQuotas(ctx context.Context, projectID string) error {
+	_, err := q.db.Exec(ctx, deleteProjectQuotas, projectID)
+	return err
+}
+
 const lockQuota = `-- name: LockQuota :exec
 SELECT pg_advisory_xact_lock(11, hashtext($1::text))
 `
@@ -20,6 +29,35 @@ SELECT pg_advisory_xact_lock(11, hashtext($1::text))
 func (q *Queries) LockQuota(ctx context.Context, projectID string) error {
 	_, err := q.db.Exec(ctx, lockQuota, projectID)
 	return err
+}
+
+const projectQuotas = `-- name: ProjectQuotas :many
+SELECT resource, most FROM project_quotas WHERE project_id = $1
+`
+
+type ProjectQuotasRow struct {
+	Resource string
+	Most     int64
+}
+
+func (q *Queries) ProjectQuotas(ctx context.Context, projectID string) ([]ProjectQuotasRow, error) {
+	rows, err := q.db.Query(ctx, projectQuotas, projectID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ProjectQuotasRow{}
+	for rows.Next() {
+		var i ProjectQuotasRow
+		if err := rows.Scan(&i.Resource, &i.Most); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const projectUse = `-- name: ProjectUse :one
@@ -75,5 +113,22 @@ func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) error {
 		arg.OperationID,
 		arg.ID,
 	)
+	return err
+}
+
+const setProjectQuotas = `-- name: SetProjectQuotas :exec
+INSERT INTO project_quotas (project_id, resource, most)
+SELECT $1::text, unnest($2::text[]), unnest($3::bigint[])
+ON CONFLICT (project_id, resource) DO UPDATE SET most = excluded.most
+`
+
+type SetProjectQuotasParams struct {
+	ProjectID string
+	Resources []string
+	Limits    []int64
+}
+
+func (q *Queries) SetProjectQuotas(ctx context.Context, arg SetProjectQuotasParams) error {
+	_, err := q.db.Exec(ctx, setProjectQuotas, arg.ProjectID, arg.Resources, arg.Limits)
 	return err
 }

@@ -295,6 +295,12 @@ type OperationEvent struct {
 	Details     *string
 }
 
+type ProjectQuota struct {
+	ProjectID string
+	Resource  string
+	Most      int64
+}
+
 type SchemaCompatibility struct {
 	OldestRelease int64
 }

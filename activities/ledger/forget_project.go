@@ -45,9 +45,14 @@ func ForgettableOf(ctx context.Context, pool *pgxpool.Pool, id string) ([]comput
 // ForgetProject releases what waits to be removed in the cloud's services of a project that the
 // identity service does not know any more, of which its caller has made sure: no credential
 // opens it. It gives what may still be there. What waits on hosts needs no credential and goes
-// on waiting. Conflict: the project has servers, or something that is not waiting to go.
+// on waiting. The project's quotas go. Conflict: the project has servers, or something that is not waiting to go.
 func ForgetProject(ctx context.Context, pool *pgxpool.Pool, id string) ([]compute.Thing, error) {
-	return inForgettable(ctx, pool, id, (*schema.Queries).ReleaseWaitingInProject)
+	return inForgettable(ctx, pool, id, func(q *schema.Queries, ctx context.Context, id string) ([]schema.Ledger, error) {
+		if err := q.DeleteProjectQuotas(ctx, id); err != nil {
+			return nil, err
+		}
+		return q.ReleaseWaitingInProject(ctx, id)
+	})
 }
 
 func inForgettable(

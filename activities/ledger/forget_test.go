@@ -208,3 +208,17 @@ func TestFindHost(t *testing.T) {
 		require.Equal(t, want, got.ID, name)
 	}
 }
+
+// A project that is forgotten takes its quotas along, and nobody else's.
+func TestAForgottenProjectHasNoQuotas(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec("INSERT INTO project_quotas (project_id, resource, most) VALUES ('gone', 'cores', 1), ('there', 'cores', 1)")
+	_, err := ledger.ForgettableOf(b.Ctx, b.DB, "gone")
+	require.NoError(t, err)
+	require.Equal(t, 2, b.CountRows("SELECT count(*) FROM project_quotas"), "to ask changes nothing")
+	_, err = ledger.ForgetProject(b.Ctx, b.DB, "gone")
+	require.NoError(t, err)
+	require.Zero(t, b.CountRows("SELECT count(*) FROM project_quotas WHERE project_id = 'gone'"))
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM project_quotas"))
+}

@@ -18,3 +18,14 @@ WHERE s.project_id = $1 AND s.deleted_at IS NULL;
 UPDATE servers SET reserved_gb = sqlc.arg(reserved_gb), reserved_vcpus = sqlc.arg(reserved_vcpus),
     reserved_memory_mb = sqlc.arg(reserved_memory_mb), reserved_by = sqlc.arg(operation_id)
 WHERE id = sqlc.arg(id);
+
+-- name: ProjectQuotas :many
+SELECT resource, most FROM project_quotas WHERE project_id = $1;
+
+-- name: SetProjectQuotas :exec
+INSERT INTO project_quotas (project_id, resource, most)
+SELECT sqlc.arg(project_id)::text, unnest(sqlc.arg(resources)::text[]), unnest(sqlc.arg(limits)::bigint[])
+ON CONFLICT (project_id, resource) DO UPDATE SET most = excluded.most;
+
+-- name: DeleteProjectQuotas :exec
+DELETE FROM project_quotas WHERE project_id = $1;
