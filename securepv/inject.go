@@ -56,48 +56,6 @@ func (w *workload) isForOthers() bool {
 	return user != "" && user != "0" || text(context, "runAsNonRoot") == "true"
 }
 
-// checkDevice refuses a device that the initializer could not have as a block device (PV-02).
-func (w *workload) checkDevice(name string, claims claims) error {
-	volumes, err := list(w.pod, "volumes")
-	if err != nil {
-		return err
-	}
-	if t := w.claimTemplate(name); t != nil {
-		return inBlockMode(t, "volumeClaimTemplates: "+name)
-	}
-	v := named(volumes, name)
-	if v == nil {
-		return fmt.Errorf("annotation %s: device %q not found: it must be among volumes or volumeClaimTemplates", securePV, name)
-	}
-	if claim := field(v, "persistentVolumeClaim"); !absent(claim) {
-		id := w.namespace() + "/" + text(claim, "claimName")
-		if pvc := claims[id]; pvc != nil {
-			return inBlockMode(pvc, "PersistentVolumeClaim "+id)
-		}
-		return nil
-	}
-	if ephemeral, err := child(v, "ephemeral", "volumeClaimTemplate"); err == nil && ephemeral != nil {
-		return inBlockMode(ephemeral, "volumes: "+name)
-	}
-	return fmt.Errorf("annotation %s: volume %q must be a PersistentVolumeClaim, for Kubernetes gives pods no other volume as a block device", securePV, name)
-}
-
-func (w *workload) claimTemplate(name string) *yaml.Node {
-	for _, t := range w.claims {
-		if meta, err := child(t, "metadata"); err == nil && text(meta, "name") == name {
-			return t
-		}
-	}
-	return nil
-}
-
-func inBlockMode(claim *yaml.Node, what string) error {
-	if spec, err := child(claim, "spec"); err != nil || text(spec, "volumeMode") != "Block" {
-		return fmt.Errorf("%s: spec.volumeMode must be Block: the initializer needs the device, and Kubernetes would mount a file system of its own", what)
-	}
-	return nil
-}
-
 // removeStale removes the volumes that an annotation of before put here and that this one does not
 // name. One that a container still uses is no volume of ours to remove: without it, the pod could
 // not start, and with it the workload would write into the node's memory.
@@ -123,7 +81,7 @@ func (w *workload) removeStale(volumes []Volume) error {
 		if v == nil || !isInMemory(v) || slices.ContainsFunc(volumes, func(v Volume) bool { return v.Mount == name }) {
 			continue
 		}
-		user, err := w.userOf(name)
+		user, err := w.userOf(name, "volumeMounts")
 		if err != nil {
 			return err
 		}
@@ -136,19 +94,21 @@ func (w *workload) removeStale(volumes []Volume) error {
 	return nil
 }
 
-// userOf names a container besides the initializer that mounts a volume.
-func (w *workload) userOf(volume string) (string, error) {
+// userOf names a container besides the initializer that has a volume in one of some lists of its own.
+func (w *workload) userOf(volume string, lists ...string) (string, error) {
 	containers, err := w.containers()
 	if err != nil {
 		return "", err
 	}
 	for _, c := range containers {
-		mounts, err := list(c, "volumeMounts")
-		if err != nil {
-			return "", fmt.Errorf("container %q: %w", text(c, "name"), err)
-		}
-		if named(mounts, volume) != nil {
-			return text(c, "name"), nil
+		for _, key := range lists {
+			has, err := list(c, key)
+			if err != nil {
+				return "", fmt.Errorf("container %q: %w", text(c, "name"), err)
+			}
+			if named(has, volume) != nil {
+				return text(c, "name"), nil
+			}
 		}
 	}
 	return "", nil
@@ -179,7 +139,8 @@ func (w *workload) ensureVolumes(volumes []Volume) (warnings []string, err error
 	}
 	for _, v := range volumes {
 		if w.claimTemplate(v.Mount) != nil {
-			return nil, fmt.Errorf("annotation %s: %q is a volumeClaimTemplate: give the mount another name", securePV, v.Mount)
+			return nil, fmt.Errorf("volumeClaimTemplates: %s: annotation %s says that it is the mount, and a StatefulSet gives its pods the claim in place of an emptyDir of that name: give the mount another name",
+				v.Mount, securePV)
 		}
 		if before := named(all, v.Mount); before != nil && !isInMemory(before) {
 			warnings = append(warnings, fmt.Sprintf("volume %q is replaced by an emptyDir in memory, where the file system of %q appears", v.Mount, v.Device))
@@ -199,7 +160,7 @@ func (w *workload) ensureSecret(s *Secret) error {
 	if err != nil {
 		return err
 	}
-	user, err := w.userOf(secretVolume)
+	user, err := w.userOf(secretVolume, "volumeMounts")
 	if err != nil {
 		return err
 	}

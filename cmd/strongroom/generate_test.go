@@ -103,6 +103,13 @@ func TestPV09Generate(t *testing.T) {
 	_, why, _ := run("", generateCommand{Files: []string{path("app/bad.yaml")}})
 	require.Contains(t, why, `bad.yaml: document 1, Pod "app": annotation secure-pv`)
 
+	const templates = "kind: StatefulSet\napiVersion: apps/v1\nmetadata: {name: app, annotations: {strongroom.dev/secure-pv: \"data:state\"}}\n" +
+		"spec: {template: {spec: {containers: [{name: app}]}}, volumeClaimTemplates: [{metadata: {name: data}, spec: {volumeMode: Filesystem}}]}\n"
+	out, why, code = run("---\n---\n"+templates, generateCommand{Files: []string{"-"}})
+	require.Equal(t, codeRefused, code)
+	require.Empty(t, out)
+	require.Contains(t, why, `-: document 2, StatefulSet "app": volumeClaimTemplates: data: spec.volumeMode must be Block`)
+
 	_, messages, code := run(strings.Replace(onePod, "volumes: [", "volumes: [{name: state, hostPath: {path: /x}}, ", 1), generateCommand{Files: []string{"-"}})
 	require.Zero(t, code)
 	require.Contains(t, messages, `warning: -: document 1, Pod "app": volume "state" is replaced`)
