@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,10 +20,13 @@ var PublishedImage string
 
 // Options are what the flags of strongroom generate say.
 type Options struct {
-	Image           string  // of the initializer
-	Coordinator     string  // host name; "" is coordinator-ready in the workload's namespace
-	Secret          *Secret // which has the workloads' secret; nil: the coordinator gives it
-	SkipInitializer bool    // change nothing (PV-09)
+	Image           string    // of the initializer
+	Coordinator     string    // host name; "" is coordinator-ready in the workload's namespace
+	Secret          *Secret   // which has the workloads' secret
+	Barbican        *Barbican // which has it; of neither: the coordinator gives it
+	Format          string    // which volumes are formatted, "never" for none; "" is what the image says
+	KDF             string    // of those that are; "" is what the image says
+	SkipInitializer bool      // change nothing (PV-09)
 }
 
 // Secret is a key of a Kubernetes Secret, in the workload's namespace.
@@ -42,6 +46,25 @@ var (
 	secretName = regexp.MustCompile(`\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?\z`)
 	secretKey  = regexp.MustCompile(`\A[-._a-zA-Z0-9]+\z`)
 )
+
+// Barbican is a secret of OpenStack's key manager, and what reads it.
+type Barbican struct {
+	Secret uuid.UUID
+	Clouds string // the Kubernetes Secret with clouds.yaml, in the workload's namespace
+	Cloud  string // which of them; "" is the initializer's default
+}
+
+// ParseBarbican reads a secret's id and a Secret's name.
+func ParseBarbican(secret, clouds, cloud string) (Barbican, error) {
+	id, err := uuid.Parse(secret)
+	switch {
+	case err != nil:
+		return Barbican{}, fmt.Errorf("%q: say the id of a secret of Barbican, which is the end of its address", secret)
+	case !secretName.MatchString(clouds) || len(clouds) > 253:
+		return Barbican{}, fmt.Errorf("%q: say which Kubernetes Secret has clouds.yaml", clouds)
+	}
+	return Barbican{id, clouds, cloud}, nil
+}
 
 // File is one input: what it is called in messages, and its text.
 type File struct {

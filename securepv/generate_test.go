@@ -84,6 +84,17 @@ func decode(t *testing.T, text []byte) corev1.PodSpec {
 	return corev1.PodSpec{}
 }
 
+// golden requires the text of a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(name, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
 // PV-03, PV-04, PV-05, PV-06, PV-13: every kind gets the initializer of the RFC, as golden files.
 func TestPV13EveryKindGetsTheInitializer(t *testing.T) {
 	t.Parallel()
@@ -96,13 +107,7 @@ func TestPV13EveryKindGetsTheInitializer(t *testing.T) {
 			text, err := os.ReadFile(input)
 			require.NoError(t, err)
 			got := generate(t, string(text))
-			golden := strings.Replace(input, ".in.", ".out.", 1)
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			golden(t, strings.Replace(input, ".in.", ".out.", 1), got)
 
 			pod := decode(t, []byte(got))
 			c := pod.InitContainers[0]

@@ -18,10 +18,11 @@ const (
 	statePath       = "/state"    // of the first volume; the others have /state1, …
 	doneFile        = "/done"
 
-	// Of a workload whose secret is a Kubernetes Secret.
+	// Of a workload whose secret is a Kubernetes Secret, or in Barbican.
 	secretVolume = "initializer-secret"
 	secretFolder = "/run/initializer-secret"
 	secretFile   = "workload-secret"
+	cloudsFile   = "clouds.yaml"
 	secretMode   = 0o444 // whatever user the pod says; no other container mounts it
 )
 
@@ -108,17 +109,41 @@ type keyToPath struct {
 type secretSource struct {
 	Name string `yaml:"name"`
 	From struct {
-		SecretName string      `yaml:"secretName"`
-		Items      []keyToPath `yaml:"items"`
+		SecretName  string      `yaml:"secretName"`
+		DefaultMode int         `yaml:"defaultMode,omitempty"`
+		Items       []keyToPath `yaml:"items,omitempty"`
 	} `yaml:"secret"`
 }
 
-// ofSecret is a volume that has one key of a Secret.
-func ofSecret(s Secret) *yaml.Node {
+// secretVolume is a volume that has one key of a Secret, or for Barbican the whole Secret with clouds.yaml, for that may name
+// other files, as the certificates of an authority. nil: the coordinator gives the secret.
+func (o Options) secretVolume() *yaml.Node {
 	v := secretSource{Name: secretVolume}
-	v.From.SecretName = s.Name
-	v.From.Items = []keyToPath{{s.Key, secretFile, secretMode}}
+	switch {
+	case o.Secret != nil:
+		v.From.SecretName = o.Secret.Name
+		v.From.Items = []keyToPath{{o.Secret.Key, secretFile, secretMode}}
+	case o.Barbican != nil:
+		v.From.SecretName, v.From.DefaultMode = o.Barbican.Clouds, secretMode
+	default:
+		return nil
+	}
 	return node(v)
+}
+
+// secretEnv is the environment that says where the secret comes from.
+func (o Options) secretEnv() []envVar {
+	switch {
+	case o.Secret != nil:
+		return []envVar{{"WORKLOAD_SECRET_FILE", path.Join(secretFolder, secretFile)}}
+	case o.Barbican == nil:
+		return []envVar{{"COORDINATOR_HOST", o.Coordinator}}
+	}
+	env := []envVar{{"BARBICAN_SECRET", o.Barbican.Secret.String()}, {"OS_CLIENT_CONFIG_FILE", path.Join(secretFolder, cloudsFile)}}
+	if o.Barbican.Cloud != "" {
+		env = append(env, envVar{"OS_CLOUD", o.Barbican.Cloud})
+	}
+	return env
 }
 
 // isInMemory reports whether a volume is such an emptyDir and nothing else.
@@ -133,13 +158,12 @@ func isInMemory(volume *yaml.Node) bool {
 func newInitializer(o Options, volumes []Volume, forOthers bool) *yaml.Node {
 	c := container{
 		Name: initializerName, Image: o.Image,
-		Env:             []envVar{{"COORDINATOR_HOST", o.Coordinator}},
+		Env:             o.secretEnv(),
 		SecurityContext: securityContext{Capabilities: &capabilities{Add: []string{"NET_ADMIN"}}},
 		Resources:       resources{Limits: memory{"50Mi"}, Requests: memory{"50Mi"}},
 		VolumeMounts:    []volumeMount{{Name: secretsVolume, MountPath: secretsPath}},
 	}
-	if o.Secret != nil {
-		c.Env = []envVar{{"WORKLOAD_SECRET_FILE", path.Join(secretFolder, secretFile)}}
+	if o.Secret != nil || o.Barbican != nil {
 		c.VolumeMounts = append(c.VolumeMounts, volumeMount{Name: secretVolume, MountPath: secretFolder, ReadOnly: true})
 	}
 	if len(volumes) == 0 {
@@ -153,6 +177,11 @@ func newInitializer(o Options, volumes []Volume, forOthers bool) *yaml.Node {
 		c.VolumeMounts = append(c.VolumeMounts, volumeMount{Name: v.Mount, MountPath: nth(statePath, statePath, i), MountPropagation: "Bidirectional"})
 	}
 	c.Env = append(c.Env, envVar{"CRYPTSETUP_DEVICE", strings.Join(devices, ",")})
+	for _, v := range []envVar{{"CRYPTSETUP_FORMAT", o.Format}, {"CRYPTSETUP_KDF", o.KDF}} {
+		if v.Value != "" {
+			c.Env = append(c.Env, v)
+		}
+	}
 	c.SecurityContext = securityContext{Privileged: true}
 	if forOthers {
 		c.SecurityContext.RunAsUser, c.SecurityContext.RunAsNonRoot = new(0), new(false)

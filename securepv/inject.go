@@ -40,7 +40,7 @@ func (w *workload) inject(o Options, claims claims) (warnings []string, err erro
 	if warnings, err = w.ensureVolumes(volumes); err != nil {
 		return nil, err
 	}
-	if err := w.ensureSecret(o.Secret); err != nil {
+	if err := w.ensureSecret(o.secretVolume()); err != nil {
 		return nil, err
 	}
 	if o.Coordinator == "" {
@@ -153,9 +153,9 @@ func (w *workload) ensureVolumes(volumes []Volume) (warnings []string, err error
 	return warnings, nil
 }
 
-// ensureSecret gives the pod the volume of the workload's secret, and takes away one that an
-// initializer had before and that nobody else mounts.
-func (w *workload) ensureSecret(s *Secret) error {
+// ensureSecret gives the pod the volume of the workload's secret, or of what reads it, and takes away one that an
+// initializer had before and that nobody else mounts. nil: it is to have none.
+func (w *workload) ensureSecret(volume *yaml.Node) error {
 	all, err := list(w.pod, "volumes")
 	if err != nil {
 		return err
@@ -165,10 +165,10 @@ func (w *workload) ensureSecret(s *Secret) error {
 		return err
 	}
 	switch {
-	case s != nil && user != "":
+	case volume != nil && user != "":
 		return fmt.Errorf("container %q mounts %q, which is the name of the initializer's own volume: give it another one", user, secretVolume)
-	case s != nil:
-		all = replace(all, ofSecret(*s))
+	case volume != nil:
+		all = replace(all, volume)
 	case user == "" && !absent(field(named(all, secretVolume), "secret")):
 		all = without(all, secretVolume)
 	}

@@ -25,7 +25,12 @@ type generateCommand struct {
 	SkipInitializer bool     `help:"Inject no initializer: the YAML stays as it is."`
 	Image           string   `placeholder:"IMAGE" help:"The image of the initializer, best with its digest; by default the one that was published with this release, if one was."`
 	Secret          string   `xor:"from" placeholder:"NAME/KEY" help:"Where there is no coordinator: the workload's secret is this key of this Kubernetes Secret, of the workload's namespace."`
+	BarbicanSecret  string   `xor:"from" placeholder:"ID" help:"The same, of a secret of Barbican, which the initializer reads with the application credential in --clouds."`
+	Clouds          string   `placeholder:"NAME" help:"The Kubernetes Secret, of the workload's namespace, whose key clouds.yaml has that credential."`
+	OSCloud         string   `name:"os-cloud" placeholder:"CLOUD" help:"Which cloud of it; by default openstack."`
 	CoordinatorHost string   `xor:"from" placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
+	Format          string   `enum:",new,never" default:"" placeholder:"never" help:"Which volumes initializers format: new, those that are; never, none, so that an empty one in the place of a workload's own is refused. By default as the image says, which is new."`
+	KDF             string   `name:"kdf" enum:",argon2id,pbkdf2" default:"" placeholder:"pbkdf2" help:"How the secret of volumes that are formatted is made dear to guess: argon2id, or pbkdf2, for a random one. By default as the image says, which is argon2id."`
 }
 
 // Exit codes of generate, as those of diff.
@@ -53,10 +58,15 @@ strongroom.dev/secure-pv says the same.
   strongroom generate --secret NAME/KEY --diff app.yaml
   strongroom generate --image IMAGE --in-place deploy/
 
-The published image gets the workload's secret from a Kubernetes Secret; an image
-that can attest gets it from a coordinator.
+The published image gets the workload's secret from a Kubernetes Secret, or with
+--barbican-secret from OpenStack's key manager; an image that can attest gets it
+from a coordinator.
 
-Generating twice is the same as once. Without the annotation the next run takes
+Once volumes are in use, --format never lets no initializer format one: an empty
+one that is put in the place of a workload's own is refused.
+
+Generating twice with the same flags is the same as once: what a container was
+given by a flag it loses without it. Without the annotation the next run takes
 the encrypted volume away again. A workload with the annotation
 contrast.edgeless.systems/skip-initializer: "true" stays as it is.
 
@@ -74,13 +84,9 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 	if err := c.chooseImage(); err != nil {
 		return exit{err, codeRefused}
 	}
-	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, SkipInitializer: c.SkipInitializer}
-	if c.Secret != "" {
-		secret, err := securepv.ParseSecret(c.Secret)
-		if err != nil {
-			return exit{fmt.Errorf("--secret: %w", err), codeRefused}
-		}
-		o.Secret = &secret
+	o, err := c.options()
+	if err != nil {
+		return exit{err, codeRefused}
 	}
 	results, err := securepv.Generate(files, o)
 	if err != nil {
@@ -107,6 +113,28 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 	return nil
 }
 
+// options are what the flags say to securepv.
+func (c generateCommand) options() (securepv.Options, error) {
+	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, Format: c.Format, KDF: c.KDF, SkipInitializer: c.SkipInitializer}
+	switch {
+	case c.Secret != "":
+		secret, err := securepv.ParseSecret(c.Secret)
+		if err != nil {
+			return o, fmt.Errorf("--secret: %w", err)
+		}
+		o.Secret = &secret
+	case c.BarbicanSecret != "":
+		barbican, err := securepv.ParseBarbican(c.BarbicanSecret, c.Clouds, c.OSCloud)
+		if err != nil {
+			return o, fmt.Errorf("--barbican-secret, --clouds: %w", err)
+		}
+		o.Barbican = &barbican
+	case c.Clouds != "" || c.OSCloud != "":
+		return o, errors.New("--clouds, --os-cloud: they are of --barbican-secret ID, which is not there")
+	}
+	return o, nil
+}
+
 // chooseImage takes the published image where none is named.
 func (c *generateCommand) chooseImage() error {
 	if c.Image != "" || c.SkipInitializer {
@@ -116,8 +144,8 @@ func (c *generateCommand) chooseImage() error {
 	if c.Image == "" {
 		return errors.New("--image: say which initializer, as ghcr.io/edgelesssys/contrast/initializer@sha256:…")
 	}
-	if c.Secret == "" {
-		return errors.New("--secret NAME/KEY: say which Kubernetes Secret has the workload's secret, for the published initializer cannot attest to a coordinator; " +
+	if c.Secret == "" && c.BarbicanSecret == "" {
+		return errors.New("--secret NAME/KEY, or --barbican-secret ID: say which has the workload's secret, for the published initializer cannot attest to a coordinator; " +
 			"or name one that can with --image")
 	}
 	return nil

@@ -142,12 +142,48 @@ func TestPV07PublishedImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "image: registry.example/initializer@sha256:0123")
 	require.Contains(t, out, "secretName: shop")
+	const id = "4a1c22f3-6c1f-4d27-9f5f-0d5a0c2a4f11"
+	out, err = generate(generateCommand{BarbicanSecret: id, Clouds: "shop-clouds", OSCloud: "prod", Format: "never", KDF: "pbkdf2"})
+	require.NoError(t, err)
+	for _, has := range []string{"value: " + id, "secretName: shop-clouds", "value: prod", "value: never", "value: pbkdf2"} {
+		require.Contains(t, out, has)
+	}
+	for why, c := range map[string]generateCommand{
+		`--clouds: "": say which Kubernetes Secret`: {BarbicanSecret: id}, `--barbican-secret, --clouds: "shop": say the id`: {BarbicanSecret: "shop", Clouds: "shop-clouds"},
+		"they are of --barbican-secret": {Image: "mine", OSCloud: "prod"}, "--clouds, --os-cloud": {Image: "mine", Clouds: "shop-clouds"},
+	} {
+		_, err = generate(c)
+		require.ErrorContains(t, err, why)
+		require.Equal(t, codeRefused, exitCode(err))
+	}
 	out, err = generate(generateCommand{Image: "mine"})
 	require.NoError(t, err)
 	require.Contains(t, out, "image: mine")
 	_, err = generate(generateCommand{Secret: "shop"})
 	require.ErrorContains(t, err, "--secret: \"shop\": say which Secret")
 	require.Equal(t, codeRefused, exitCode(err))
+}
+
+// PV-07: the flags as users give them. One source of the secret is named, and values that the initializer does not know are refused.
+func TestPV07GenerateFlags(t *testing.T) {
+	t.Parallel()
+	parse := func(args ...string) (generateCommand, error) {
+		var c cli
+		k, err := parser(&c)
+		require.NoError(t, err)
+		_, err = k.Parse(append([]string{"generate", "app.yaml"}, args...))
+		return c.Generate, err
+	}
+	got, err := parse()
+	require.NoError(t, err)
+	require.Equal(t, generateCommand{Files: []string{"app.yaml"}}, got, "the image's own defaults stay")
+	got, err = parse("--barbican-secret", "id", "--clouds", "name", "--os-cloud", "prod", "--format", "never", "--kdf", "pbkdf2")
+	require.NoError(t, err)
+	require.Equal(t, generateCommand{Files: []string{"app.yaml"}, BarbicanSecret: "id", Clouds: "name", OSCloud: "prod", Format: "never", KDF: "pbkdf2"}, got)
+	for _, args := range [][]string{{"--secret", "a/b", "--barbican-secret", "id"}, {"--barbican-secret", "id", "--coordinator-host", "c"}, {"--format", "always"}, {"--kdf", "md5"}} {
+		_, err = parse(args...)
+		require.Error(t, err, args)
+	}
 }
 
 // K10: of a folder, what kubectl takes of one, links to files among it; what else is there is told.

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -86,6 +88,28 @@ spec:
 	require.True(t, o.NeverFormat)
 	_, _, err = parseInitializer(t, "--secret-file", "/run/seed", "--barbican-secret", "id")
 	require.ErrorContains(t, err, "can't be used together")
+}
+
+// PV-07, PV-11: the program finds what generate's flags say, where the container has it.
+func TestPV07InitializerReadsWhatFlagsInject(t *testing.T) {
+	const text = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app", "annotations": {"strongroom.dev/secure-pv": "data:state"}},
+"spec": {"containers": [{"name": "app", "image": "app"}], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}`
+	id := "4a1c22f3-6c1f-4d27-9f5f-0d5a0c2a4f11"
+	o := securepv.Options{Image: "initializer", Format: "never", KDF: "pbkdf2", Barbican: &securepv.Barbican{Secret: uuid.MustParse(id), Clouds: "shop-clouds", Cloud: "prod"}}
+	got, err := securepv.Generate([]securepv.File{{Name: "pod.json", Text: []byte(text)}}, o)
+	require.NoError(t, err)
+	var pod corev1.Pod
+	require.NoError(t, yaml.UnmarshalStrict(got[0].Text, &pod))
+	container := pod.Spec.InitContainers[0]
+	for _, e := range container.Env {
+		t.Setenv(e.Name, e.Value)
+	}
+	c, _, err := parseInitializer(t)
+	require.NoError(t, err)
+	at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "initializer-secret" })
+	require.Equal(t, initializer.Barbican{Secret: id, Clouds: container.VolumeMounts[at].MountPath + "/clouds.yaml", Cloud: "prod"}, c.Start.source())
+	require.Equal(t, initializer.PBKDF2, c.Start.opener(nil).KDF)
+	require.True(t, c.Start.opener(nil).NeverFormat)
 }
 
 // PV-07, PV-12: the commands as users run them, with their exit codes.
