@@ -154,8 +154,8 @@ func isInMemory(volume *yaml.Node) bool {
 
 // newInitializer gives the container. Without volumes it writes the secrets and ends (PV-07); with
 // them it opens each, and goes on for as long as the pod does (PV-04, PV-05, PV-06): as root, which mounts, also where the
-// pod's containers are to run as another user.
-func newInitializer(o Options, volumes []Volume, forOthers bool) *yaml.Node {
+// pod's containers are to run as another user. owners are whose new file systems are, none where all are root's.
+func newInitializer(o Options, volumes []Volume, owners []string, forOthers bool) *yaml.Node {
 	c := container{
 		Name: initializerName, Image: o.Image,
 		Env:             o.secretEnv(),
@@ -177,7 +177,7 @@ func newInitializer(o Options, volumes []Volume, forOthers bool) *yaml.Node {
 		c.VolumeMounts = append(c.VolumeMounts, volumeMount{Name: v.Mount, MountPath: nth(statePath, statePath, i), MountPropagation: "Bidirectional"})
 	}
 	c.Env = append(c.Env, envVar{"CRYPTSETUP_DEVICE", strings.Join(devices, ",")})
-	for _, v := range []envVar{{"CRYPTSETUP_FORMAT", o.Format}, {"CRYPTSETUP_KDF", o.KDF}} {
+	for _, v := range []envVar{{"CRYPTSETUP_OWNER", strings.Join(owners, ",")}, {"CRYPTSETUP_FORMAT", o.Format}, {"CRYPTSETUP_KDF", o.KDF}} {
 		if v.Value != "" {
 			c.Env = append(c.Env, v)
 		}

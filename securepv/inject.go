@@ -43,10 +43,14 @@ func (w *workload) inject(o Options, claims claims) (warnings []string, err erro
 	if err := w.ensureSecret(o.secretVolume()); err != nil {
 		return nil, err
 	}
+	owners, differ, err := w.owners(volumes)
+	if err != nil {
+		return nil, err
+	}
 	if o.Coordinator == "" {
 		o.Coordinator = "coordinator-ready." + w.namespace()
 	}
-	return warnings, w.addInitializer(newInitializer(o, volumes, w.isForOthers()))
+	return append(warnings, differ...), w.addInitializer(newInitializer(o, volumes, owners, w.isForOthers()))
 }
 
 // isForOthers reports whether the pod's containers are to run as another user than root where they do not say.

@@ -52,7 +52,9 @@ it also opens the block device volume-name, a PersistentVolumeClaim with
 volumeMode Block, as an encrypted volume, and the file system in it appears in
 the emptyDir mount-name. Containers mount that themselves, with
 mountPropagation: HostToContainer. Several pairs are separated by commas;
-strongroom.dev/secure-pv says the same.
+strongroom.dev/secure-pv says the same. A new file system belongs to the user and
+the group that the securityContext of those containers, or of the pod, says:
+runAsUser, and fsGroup or else runAsGroup.
 
   strongroom generate --secret NAME/KEY app.yaml | kubectl apply -f -
   strongroom generate --secret NAME/KEY --diff app.yaml

@@ -59,8 +59,8 @@ func clearForSuperblocks(f *volumeFile) error {
 // mountOptions are Contrast's: what the workload has written is on the volume.
 const mountOptions = "data=journal"
 
-// mount ensures that an open volume is mounted, and gives its file system all of the volume's room. A
-// file system that stays smaller is no reason for the workload to stand still.
+// mount ensures that an open volume is mounted, is its owner's, and has a file system with all of the volume's room. A
+// file system that stays smaller, or root's, is no reason for the workload to stand still.
 func (o *Opener) mount(ctx context.Context, v Volume, name string) error {
 	m, err := o.find(v.Device, name)
 	if err != nil {
@@ -77,6 +77,9 @@ func (o *Opener) mount(ctx context.Context, v Volume, name string) error {
 		if err := o.attach(m.Path, v.Mount); err != nil {
 			return err
 		}
+	}
+	if err := v.give(); err != nil {
+		o.Log.Warn("the new file system cannot be given to the workload's user", "device", v.Device, "user", v.Owner.User, "group", v.Owner.Group, "error", err)
 	}
 	o.step("mounted")
 	if err := (command{name: "resize2fs", args: []string{m.Path}}).run(ctx); err != nil {

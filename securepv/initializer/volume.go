@@ -11,8 +11,11 @@ import (
 	"strongroom/activities/secret"
 )
 
-// Volume is a block device, and where its file system is to appear.
-type Volume struct{ Device, Mount string }
+// Volume is a block device, where its file system is to appear, and whose that is to be while it is new.
+type Volume struct {
+	Device, Mount string
+	Owner         Owner
+}
 
 // Opener opens volumes.
 type Opener struct {

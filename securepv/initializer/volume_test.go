@@ -188,6 +188,35 @@ func TestPV11OpensTheSameDataAgain(t *testing.T) {
 	require.NotContains(t, b.said.String(), seed)
 }
 
+// PV-11: a new file system is its workload's user's from the first start on, and whose it was made then it stays.
+func TestPV11ANewFileSystemHasItsOwner(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.volume.Owner = initializer.Owner{User: 1000, Group: 2000}
+	is := func(user, group int, mode os.FileMode) {
+		t.Helper()
+		var s unix.Stat_t
+		require.NoError(t, unix.Stat(b.volume.Mount, &s))
+		require.Equal(t, []int{user, group}, []int{int(s.Uid), int(s.Gid)})
+		info, err := os.Stat(b.volume.Mount)
+		require.NoError(t, err)
+		require.Equal(t, os.ModeDir|mode, info.Mode())
+	}
+	b.opens()
+	is(1000, 2000, os.ModeSetgid|0o775)
+	b.closes()
+	b.volume.Owner = initializer.Owner{User: 3000, Group: 3000}
+	b.opens()
+	is(1000, 2000, os.ModeSetgid|0o775)
+	require.NoError(t, os.Chown(b.volume.Mount, 0, 0))
+	require.NoError(t, os.Chmod(b.volume.Mount, 0o755))
+	require.NoError(t, os.WriteFile(b.data(), []byte("kept"), 0o600))
+	b.closes()
+	b.opens()
+	is(0, 0, 0o755)
+	b.closes()
+}
+
 // A volume that something uses is not closed under it, and is closed when it is free.
 func TestPV11InUse(t *testing.T) {
 	t.Parallel()

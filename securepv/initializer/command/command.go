@@ -5,6 +5,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -47,7 +48,8 @@ The secret comes from one of these:
                               "certChain": "PEM", "rootCACert": "PEM"}
 
 A volume that is new, which is to say full of zeroes, is formatted: LUKS2 with
-integrity, and ext4. One that holds anything else than what was made here is
+integrity, and ext4, which is the user's and the group's that CRYPTSETUP_OWNER
+names, as 1000:2000, one for each device with commas between them. One that holds anything else than what was made here is
 refused, and stays as it is.
 
 Exit code 3: a volume is refused; 4: it is encrypted with another secret; 5: it
@@ -96,6 +98,21 @@ func (f formatFlags) opener(log *slog.Logger) initializer.Opener {
 	return initializer.Opener{Kernel: initializer.DeviceMapper{}, KDF: initializer.KDF(f.KDF), NeverFormat: f.Format == "never", Log: log}
 }
 
+// owner is read as UID:GID.
+type owner initializer.Owner
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (o *owner) UnmarshalText(text []byte) error {
+	user, group, _ := strings.Cut(string(text), ":")
+	u, userErr := strconv.ParseUint(user, 10, 31)
+	g, groupErr := strconv.ParseUint(group, 10, 31)
+	if userErr != nil || groupErr != nil {
+		return fmt.Errorf("%q: say the numbers of a user and a group, as 1000:1000", text)
+	}
+	*o = owner{User: int(u), Group: int(g)}
+	return nil
+}
+
 // barbicanFlags say how the key manager is reached.
 type barbicanFlags struct {
 	Clouds  string `placeholder:"FILE" env:"OS_CLIENT_CONFIG_FILE" default:"/etc/openstack/clouds.yaml" help:"The clouds.yaml with the application credential (${default})."`
@@ -111,10 +128,19 @@ type Start struct {
 	AttestationCommand string `placeholder:"CMD" env:"ATTESTATION_COMMAND" help:"What attests to the coordinator, with its arguments."`
 
 	Device []string `short:"d" sep:"," placeholder:"DEVICE" env:"CRYPTSETUP_DEVICE" help:"The block devices, with commas between them."`
+	Owner  []owner  `sep:"," placeholder:"UID:GID" env:"CRYPTSETUP_OWNER" help:"Whose each new file system is, in the order of the devices, with commas between them; without it, root's."`
 	formatFlags
 	Folder string `placeholder:"DIR" default:"/contrast" help:"Where the secrets are written (${default})."`
 	State  string `placeholder:"DIR" default:"/state" help:"Where the first volume is mounted (${default}); the others are at DIR1, DIR2, …"`
 	Done   string `placeholder:"FILE" default:"/done" help:"The file that says that all is done (${default})."`
+}
+
+// Validate refuses owners that are not one for each device. Kong calls it.
+func (c Start) Validate() error {
+	if len(c.Owner) > 0 && len(c.Owner) != len(c.Device) {
+		return fmt.Errorf("--owner: there are %d owners of %d devices: say whose each is, 0:0 for root", len(c.Owner), len(c.Device))
+	}
+	return nil
 }
 
 // fetchPause is between two attempts to get the secret.
@@ -155,7 +181,11 @@ func (c Start) volumes() (all []initializer.Volume) {
 		if i > 0 {
 			at += strconv.Itoa(i)
 		}
-		all = append(all, initializer.Volume{Device: device, Mount: at})
+		v := initializer.Volume{Device: device, Mount: at}
+		if len(c.Owner) > 0 {
+			v.Owner = initializer.Owner(c.Owner[i])
+		}
+		all = append(all, v)
 	}
 	return all
 }
@@ -168,6 +198,7 @@ type Cryptsetup struct {
 	Device  string `short:"d" aliases:"device-path" required:"" placeholder:"DEVICE" help:"The block device."`
 	Mount   string `short:"m" aliases:"mount-point" required:"" placeholder:"DIR" help:"Where its file system is mounted."`
 	KeyFile string `placeholder:"FILE" default:"${seedFile}" help:"The secret (${default})."`
+	Owner   owner  `placeholder:"UID:GID" help:"Whose a new file system is; without it, root's."`
 	formatFlags
 	Done string `placeholder:"FILE" default:"/done" help:"The file that says that all is done (${default})."`
 }
@@ -187,7 +218,7 @@ Contrast's names of the two, --device-path and --mount-point, are understood, to
 func (c Cryptsetup) Run(ctx context.Context, log *slog.Logger) error {
 	saveMemory()
 	i := initializer.Initializer{
-		Source: initializer.File{Path: c.KeyFile}, Done: c.Done, Volumes: []initializer.Volume{{Device: c.Device, Mount: c.Mount}}, Opener: c.opener(log),
+		Source: initializer.File{Path: c.KeyFile}, Done: c.Done, Volumes: []initializer.Volume{{Device: c.Device, Mount: c.Mount, Owner: initializer.Owner(c.Owner)}}, Opener: c.opener(log),
 	}
 	return withCode(i.Run(ctx))
 }

@@ -93,7 +93,7 @@ spec:
 // PV-07, PV-11: the program finds what generate's flags say, where the container has it.
 func TestPV07InitializerReadsWhatFlagsInject(t *testing.T) {
 	const text = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app", "annotations": {"strongroom.dev/secure-pv": "data:state"}},
-"spec": {"containers": [{"name": "app", "image": "app"}], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}`
+"spec": {"securityContext": {"runAsUser": 1000, "fsGroup": 2000}, "containers": [{"name": "app", "image": "app"}], "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}`
 	id := "4a1c22f3-6c1f-4d27-9f5f-0d5a0c2a4f11"
 	o := securepv.Options{Image: "initializer", Format: "never", KDF: "pbkdf2", Barbican: &securepv.Barbican{Secret: uuid.MustParse(id), Clouds: "shop-clouds", Cloud: "prod"}}
 	got, err := securepv.Generate([]securepv.File{{Name: "pod.json", Text: []byte(text)}}, o)
@@ -108,8 +108,30 @@ func TestPV07InitializerReadsWhatFlagsInject(t *testing.T) {
 	require.NoError(t, err)
 	at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "initializer-secret" })
 	require.Equal(t, initializer.Barbican{Secret: id, Clouds: container.VolumeMounts[at].MountPath + "/clouds.yaml", Cloud: "prod"}, c.Start.source())
+	require.Equal(t, []initializer.Volume{{Device: "/dev/csi0", Mount: "/state", Owner: initializer.Owner{User: 1000, Group: 2000}}}, c.Start.volumes())
 	require.Equal(t, initializer.PBKDF2, c.Start.opener(nil).KDF)
 	require.True(t, c.Start.opener(nil).NeverFormat)
+}
+
+// PV-11, PV-12: owners are one for each device, of whichever command; what is none is refused.
+func TestPV11OwnersOfDevices(t *testing.T) {
+	t.Setenv("CRYPTSETUP_DEVICE", "/dev/csi0,/dev/csi1")
+	t.Setenv("CRYPTSETUP_OWNER", "1000:2000,0:0")
+	c, _, err := parseInitializer(t)
+	require.NoError(t, err)
+	require.Equal(t, []initializer.Volume{{Device: "/dev/csi0", Mount: "/state", Owner: initializer.Owner{User: 1000, Group: 2000}}, {Device: "/dev/csi1", Mount: "/state1"}}, c.Start.volumes())
+	c, _, err = parseInitializer(t, "cryptsetup", "-d", "/dev/csi0", "-m", "/state", "--owner", "7:8")
+	require.NoError(t, err, "which has a volume of its own, and the container's environment")
+	require.Equal(t, owner{User: 7, Group: 8}, c.Cryptsetup.Owner)
+	_, _, err = parseInitializer(t, "rotate", "--new-secret-file", "new")
+	require.NoError(t, err)
+	t.Setenv("CRYPTSETUP_OWNER", "1000:2000")
+	_, _, err = parseInitializer(t)
+	require.ErrorContains(t, err, "there are 1 owners of 2 devices")
+	for _, odd := range []string{"1000", "app:app", "-1:0", "1:2:3", "1:4294967296", ""} {
+		_, _, err = parseInitializer(t, "cryptsetup", "-d", "/dev/csi0", "-m", "/state", "--owner="+odd)
+		require.ErrorContains(t, err, "say the numbers of a user and a group", odd)
+	}
 }
 
 // PV-07, PV-12: the commands as users run them, with their exit codes.
