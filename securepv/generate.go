@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
@@ -20,13 +21,14 @@ var PublishedImage string
 
 // Options are what the flags of strongroom generate say.
 type Options struct {
-	Image           string    // of the initializer
-	Coordinator     string    // host name; "" is coordinator-ready in the workload's namespace
-	Secret          *Secret   // which has the workloads' secret
-	Barbican        *Barbican // which has it; of neither: the coordinator gives it
-	Format          string    // which volumes are formatted, "never" for none; "" is what the image says
-	KDF             string    // of those that are; "" is what the image says
-	SkipInitializer bool      // change nothing (PV-09)
+	Image           string        // of the initializer
+	Coordinator     string        // host name; "" is coordinator-ready in the workload's namespace
+	Secret          *Secret       // which has the workloads' secret
+	Barbican        *Barbican     // which has it; of neither: the coordinator gives it
+	Format          string        // which volumes are formatted, "never" for none; "" is what the image says
+	KDF             string        // of those that are; "" is what the image says
+	StartupTime     time.Duration // after which an initializer that has not opened its volumes is started again; 0 is an hour
+	SkipInitializer bool          // change nothing (PV-09)
 }
 
 // Secret is a key of a Kubernetes Secret, in the workload's namespace.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -120,8 +121,7 @@ func TestPV13EveryKindGetsTheInitializer(t *testing.T) {
 			require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "state", MountPath: "/state", MountPropagation: &both})
 			require.Equal(t, corev1.ContainerRestartPolicyAlways, *c.RestartPolicy)
 			require.Equal(t, []string{"/bin/test", "-f", "/done"}, c.StartupProbe.Exec.Command)
-			require.EqualValues(t, 20, c.StartupProbe.FailureThreshold)
-			require.EqualValues(t, 5, c.StartupProbe.PeriodSeconds)
+			require.EqualValues(t, time.Hour/time.Second, c.StartupProbe.FailureThreshold*c.StartupProbe.PeriodSeconds)
 			require.Equal(t, "100Mi", c.Resources.Limits.Memory().String())
 			require.Equal(t, "100Mi", c.Resources.Requests.Memory().String())
 			require.Contains(t, pod.Volumes, corev1.Volume{Name: "state", VolumeSource: corev1.VolumeSource{
@@ -151,6 +151,22 @@ spec:
 func podWith(annotations string) string { return strings.Replace(pod, "%s", annotations, 1) }
 
 const annotated = `contrast.edgeless.systems/secure-pv: "data:state"`
+
+// PV-06: the probe waits at least as long as it is told, and looks every five seconds. It outlasts the format of a volume on slow storage, for one that is killed meanwhile begins again.
+func TestPV06TheProbeBearsSlowStorage(t *testing.T) {
+	t.Parallel()
+	for wait, periods := range map[time.Duration]int32{0: 720, time.Nanosecond: 1, 5 * time.Second: 1, 5001 * time.Millisecond: 2, 100 * time.Second: 20, 12 * time.Hour: 8640} {
+		with := options
+		with.StartupTime = wait
+		once := generateWith(t, with, podWith(annotated))
+		probe := decode(t, []byte(once)).InitContainers[0].StartupProbe
+		require.Equal(t, []int32{periods, 5}, []int32{probe.FailureThreshold, probe.PeriodSeconds}, wait)
+		require.Zero(t, probe.InitialDelaySeconds)
+		require.Equal(t, once, generateWith(t, with, once))
+		require.Equal(t, once, generateWith(t, with, strings.Replace(once, "failureThreshold: ", "failureThreshold: 2", 1)))
+		require.Equal(t, generate(t, podWith("")), generateWith(t, with, podWith("")), "one that opens nothing has none")
+	}
+}
 
 // PV-07: without the annotation the initializer has nothing of the volume, and ends.
 func TestPV07WithoutTheAnnotation(t *testing.T) {

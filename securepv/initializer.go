@@ -1,10 +1,12 @@
 package securepv
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -25,6 +27,20 @@ const (
 	cloudsFile   = "clouds.yaml"
 	secretMode   = 0o444 // whatever user the pod says; no other container mounts it
 )
+
+// How long the probe bears with a start. A new volume, however large, has some 3 GiB written to it until it is ready: ext4's journal, of up to 1 GiB, and what its groups
+// have in their superblocks, each block twice, for dm-integrity has a journal of its own. That is an hour at 1 MB/s. A probe that is over before has the container killed and
+// the format begun again, without end. One that waits too long costs nothing: an initializer that cannot do its work ends by itself, with the reason.
+const (
+	startupTime   = time.Hour
+	startupPeriod = 5 * time.Second
+)
+
+// startupProbe waits for a time, in whole periods.
+func startupProbe(wait time.Duration) *probe {
+	periods := (cmp.Or(wait, startupTime) + startupPeriod - 1) / startupPeriod
+	return &probe{Exec: execAction{Command: []string{"/bin/test", "-f", doneFile}}, FailureThreshold: int(periods), PeriodSeconds: int(startupPeriod.Seconds())}
+}
 
 type envVar struct {
 	Name  string `yaml:"name"`
@@ -188,7 +204,7 @@ func newInitializer(o Options, volumes []Volume, owners []string, forOthers bool
 	}
 	c.Resources = resources{Limits: memory{"100Mi"}, Requests: memory{"100Mi"}}
 	c.RestartPolicy = "Always"
-	c.StartupProbe = &probe{Exec: execAction{Command: []string{"/bin/test", "-f", doneFile}}, FailureThreshold: 20, PeriodSeconds: 5}
+	c.StartupProbe = startupProbe(o.StartupTime)
 	return node(c)
 }
 

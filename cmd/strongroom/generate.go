@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/google/renameio/v2"
@@ -18,19 +19,20 @@ import (
 )
 
 type generateCommand struct {
-	Files           []string `arg:"" name:"file" help:"Files of Kubernetes YAML or JSON, folders of such files, or - for standard input."`
-	InPlace         bool     `short:"i" xor:"to" help:"Write each file back where it is."`
-	Diff            bool     `xor:"to" help:"Show what would change, as diff -u does, and change nothing."`
-	Out             string   `short:"o" xor:"to" placeholder:"FILE" help:"Write everything into one file instead of standard output."`
-	SkipInitializer bool     `help:"Inject no initializer: the YAML stays as it is."`
-	Image           string   `placeholder:"IMAGE" help:"The image of the initializer, best with its digest; by default the one that was published with this release, if one was."`
-	Secret          string   `xor:"from" placeholder:"NAME/KEY" help:"Where there is no coordinator: the workload's secret is this key of this Kubernetes Secret, of the workload's namespace."`
-	BarbicanSecret  string   `xor:"from" placeholder:"ID" help:"The same, of a secret of Barbican, which the initializer reads with the application credential in --clouds."`
-	Clouds          string   `placeholder:"NAME" help:"The Kubernetes Secret, of the workload's namespace, whose key clouds.yaml has that credential."`
-	OSCloud         string   `name:"os-cloud" placeholder:"CLOUD" help:"Which cloud of it; by default openstack."`
-	CoordinatorHost string   `xor:"from" placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
-	Format          string   `enum:",new,never" default:"" placeholder:"never" help:"Which volumes initializers format: new, those that are; never, none, so that an empty one in the place of a workload's own is refused. By default as the image says, which is new."`
-	KDF             string   `name:"kdf" enum:",argon2id,pbkdf2" default:"" placeholder:"pbkdf2" help:"How the secret of volumes that are formatted is made dear to guess: argon2id, or pbkdf2, for a random one. By default as the image says, which is argon2id."`
+	Files           []string      `arg:"" name:"file" help:"Files of Kubernetes YAML or JSON, folders of such files, or - for standard input."`
+	InPlace         bool          `short:"i" xor:"to" help:"Write each file back where it is."`
+	Diff            bool          `xor:"to" help:"Show what would change, as diff -u does, and change nothing."`
+	Out             string        `short:"o" xor:"to" placeholder:"FILE" help:"Write everything into one file instead of standard output."`
+	SkipInitializer bool          `help:"Inject no initializer: the YAML stays as it is."`
+	Image           string        `placeholder:"IMAGE" help:"The image of the initializer, best with its digest; by default the one that was published with this release, if one was."`
+	Secret          string        `xor:"from" placeholder:"NAME/KEY" help:"Where there is no coordinator: the workload's secret is this key of this Kubernetes Secret, of the workload's namespace."`
+	BarbicanSecret  string        `xor:"from" placeholder:"ID" help:"The same, of a secret of Barbican, which the initializer reads with the application credential in --clouds."`
+	Clouds          string        `placeholder:"NAME" help:"The Kubernetes Secret, of the workload's namespace, whose key clouds.yaml has that credential."`
+	OSCloud         string        `name:"os-cloud" placeholder:"CLOUD" help:"Which cloud of it; by default openstack."`
+	CoordinatorHost string        `xor:"from" placeholder:"HOST" help:"Where initializers find the coordinator; by default coordinator-ready in the workload's namespace."`
+	Format          string        `enum:",new,never" default:"" placeholder:"never" help:"Which volumes initializers format: new, those that are; never, none, so that an empty one in the place of a workload's own is refused. By default as the image says, which is new."`
+	KDF             string        `name:"kdf" enum:",argon2id,pbkdf2" default:"" placeholder:"pbkdf2" help:"How the secret of volumes that are formatted is made dear to guess: argon2id, or pbkdf2, for a random one. By default as the image says, which is argon2id."`
+	StartupTime     time.Duration `default:"1h" placeholder:"TIME" help:"After how long Kubernetes starts an initializer again that has not opened its volumes (${default}): slow storage needs it for a format."`
 }
 
 // Exit codes of generate, as those of diff.
@@ -117,7 +119,10 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 
 // options are what the flags say to securepv.
 func (c generateCommand) options() (securepv.Options, error) {
-	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, Format: c.Format, KDF: c.KDF, SkipInitializer: c.SkipInitializer}
+	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, Format: c.Format, KDF: c.KDF, StartupTime: c.StartupTime, SkipInitializer: c.SkipInitializer}
+	if c.StartupTime < 0 {
+		return o, fmt.Errorf("--startup-time: %v is no time to wait", c.StartupTime)
+	}
 	switch {
 	case c.Secret != "":
 		secret, err := securepv.ParseSecret(c.Secret)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,12 +151,15 @@ func TestPV07PublishedImage(t *testing.T) {
 	}
 	for why, c := range map[string]generateCommand{
 		`--clouds: "": say which Kubernetes Secret`: {BarbicanSecret: id}, `--barbican-secret, --clouds: "shop": say the id`: {BarbicanSecret: "shop", Clouds: "shop-clouds"},
-		"they are of --barbican-secret": {Image: "mine", OSCloud: "prod"}, "--clouds, --os-cloud": {Image: "mine", Clouds: "shop-clouds"},
+		"--startup-time: -1s": {Image: "mine", StartupTime: -time.Second}, "they are of --barbican-secret": {Image: "mine", OSCloud: "prod"}, "--clouds, --os-cloud": {Image: "mine", Clouds: "shop-clouds"},
 	} {
 		_, err = generate(c)
 		require.ErrorContains(t, err, why)
 		require.Equal(t, codeRefused, exitCode(err))
 	}
+	out, err = generate(generateCommand{Image: "mine", StartupTime: 2 * time.Hour})
+	require.NoError(t, err)
+	require.Contains(t, out, "failureThreshold: 1440\n")
 	out, err = generate(generateCommand{Image: "mine"})
 	require.NoError(t, err)
 	require.Contains(t, out, "image: mine")
@@ -176,11 +180,11 @@ func TestPV07GenerateFlags(t *testing.T) {
 	}
 	got, err := parse()
 	require.NoError(t, err)
-	require.Equal(t, generateCommand{Files: []string{"app.yaml"}}, got, "the image's own defaults stay")
-	got, err = parse("--barbican-secret", "id", "--clouds", "name", "--os-cloud", "prod", "--format", "never", "--kdf", "pbkdf2")
+	require.Equal(t, generateCommand{Files: []string{"app.yaml"}, StartupTime: time.Hour}, got, "the image's own defaults stay")
+	got, err = parse("--barbican-secret", "id", "--clouds", "name", "--os-cloud", "prod", "--format", "never", "--kdf", "pbkdf2", "--startup-time", "3h30m")
 	require.NoError(t, err)
-	require.Equal(t, generateCommand{Files: []string{"app.yaml"}, BarbicanSecret: "id", Clouds: "name", OSCloud: "prod", Format: "never", KDF: "pbkdf2"}, got)
-	for _, args := range [][]string{{"--secret", "a/b", "--barbican-secret", "id"}, {"--barbican-secret", "id", "--coordinator-host", "c"}, {"--format", "always"}, {"--kdf", "md5"}} {
+	require.Equal(t, generateCommand{Files: []string{"app.yaml"}, BarbicanSecret: "id", Clouds: "name", OSCloud: "prod", Format: "never", KDF: "pbkdf2", StartupTime: 3*time.Hour + 30*time.Minute}, got)
+	for _, args := range [][]string{{"--secret", "a/b", "--barbican-secret", "id"}, {"--barbican-secret", "id", "--coordinator-host", "c"}, {"--format", "always"}, {"--kdf", "md5"}, {"--startup-time", "long"}} {
 		_, err = parse(args...)
 		require.Error(t, err, args)
 	}
