@@ -232,7 +232,7 @@ func TestK32AddressesInTheAnswersOfChanges(t *testing.T) {
 	for _, version := range []string{"2.1", "2.57", "2.74", "2.75", "2.97"} {
 		c.settle(id, compute.VMActive, compute.TaskNone)
 		want := c.do(t, member, "GET", "/servers/"+id, "", at(version)).ok(200).get("server", "addresses")
-		require.NotEqual(t, few, want, "a show says more")
+		require.NotEqual(t, want, few, "a show says more")
 		if version < "2.75" {
 			want = few
 		}

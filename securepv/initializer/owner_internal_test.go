@@ -49,7 +49,8 @@ func TestPV11AFileSystemIsGivenOnce(t *testing.T) {
 				require.Equal(t, c.mode, info.Mode())
 				var s unix.Stat_t
 				require.NoError(t, unix.Stat(v.Mount, &s))
-				require.Equal(t, c.is, Owner{int(s.Uid), int(s.Gid)})
+				got := Owner{int(s.Uid), int(s.Gid)}
+				require.Equal(t, c.is, got)
 			}
 		})
 	}
