@@ -46,7 +46,6 @@ type Config struct {
 	Cinder      *url.URL                   // the endpoint of a Cinder that has the volume types, and all else of block storage; nil: there is none
 	CinderTLS   *tls.Config                // with which it is reached; nil: Go's own
 
-	UnifiedLimits      bool             // Quotas are Keystone's limits, and nothing else is written for a project
 	ForceConfigDrive   bool             // every new server has a config drive
 	MaxImageDiskGB     int              // how large a disk may be that takes its image's size; default compute.DefaultMaxImageDiskGB
 	ShelvedOffloadTime int              // seconds that a shelved server stays on its host; compute.NeverOffload: until it is offloaded

@@ -40,7 +40,7 @@ func (a *API) defaultQuota(ctx context.Context) projectQuota {
 // writtenQuotas are none where the quotas are Keystone's, whatever was written before they were.
 func (a *API) writtenQuotas(ctx context.Context, q *schema.Queries, project string) (writtenQuotas, error) {
 	written := writtenQuotas{}
-	if a.config.UnifiedLimits {
+	if a.config.Quotas.AreElsewhere() {
 		return written, nil
 	}
 	rows, err := q.ProjectQuotas(ctx, project)

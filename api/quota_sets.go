@@ -19,21 +19,19 @@ const quotaRule = "os_compute_api:os-quota-sets:"
 func (a *API) quotaSets() Resource {
 	const (
 		defaults = quotaRule + "defaults"
-		update   = quotaRule + "update"
-		remove   = quotaRule + "delete"
 		path     = "/os-quota-sets/:id"
 	)
 	return Resource{
 		Rules: policy.Rules{
 			ruleShowQuotas: policy.ProjectReaderOrAdmin, defaults: policy.Anyone, ruleDetailQuotas: policy.ProjectReaderOrAdmin,
-			update: policy.Admin, remove: policy.Admin,
+			ruleUpdateQuotas: policy.Admin, ruleDeleteQuotas: policy.Admin,
 		},
 		Routes: []Route{
 			{Method: http.MethodGet, Path: path, Query: quotaQuery, Handle: a.showQuotas},
 			{Method: http.MethodGet, Path: path + "/defaults", Rule: defaults, Handle: a.defaultQuotas},
 			{Method: http.MethodGet, Path: path + "/detail", Query: quotaQuery, Handle: a.detailQuotas},
-			{Method: http.MethodPut, Path: path, Rule: update, Query: quotaQuery, Body: quotaBody, Handle: a.updateQuotas},
-			{Method: http.MethodDelete, Path: path, Rule: remove, Query: quotaQuery, Status: http.StatusAccepted, Handle: a.deleteQuotas},
+			{Method: http.MethodPut, Path: path, Query: quotaQuery, Body: quotaBody, Handle: a.updateQuotas},
+			{Method: http.MethodDelete, Path: path, Query: quotaQuery, Status: http.StatusAccepted, Handle: a.deleteQuotas},
 		},
 	}
 }
@@ -41,6 +39,8 @@ func (a *API) quotaSets() Resource {
 const (
 	ruleShowQuotas   = quotaRule + "show"
 	ruleDetailQuotas = quotaRule + "detail"
+	ruleUpdateQuotas = quotaRule + "update"
+	ruleDeleteQuotas = quotaRule + "delete"
 )
 
 // quotaClassSets show the default quota, whatever class is named: there is none else.

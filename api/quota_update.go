@@ -34,10 +34,10 @@ var quotaBody = validation.Since(func(v microversion.Version) validation.Schema 
 // updateQuotas writes limits of a project. What strongroom does not count is kept and shown as well, as Nova keeps the
 // quotas of networks: clients compare what they read with what they wrote.
 func (a *API) updateQuotas(r *Request) (any, error) {
-	if err := a.mayWriteQuotas(r); err != nil {
+	project := r.Param("id")
+	if err := a.mayWriteQuotas(r, ruleUpdateQuotas); err != nil {
 		return nil, err
 	}
-	project := r.Param("id")
 	if err := a.knownProject(r, project); err != nil {
 		return nil, err
 	}
@@ -67,9 +67,12 @@ func (a *API) updateQuotas(r *Request) (any, error) {
 	return map[string]any{"quota_set": quotaSet(quotaNames(r.Version), quota)}, err
 }
 
-// mayWriteQuotas refuses where the quotas are Keystone's. Nova with Keystone's limits takes such a request and changes nothing; it is better to say so.
-func (a *API) mayWriteQuotas(r *Request) error {
-	if a.config.UnifiedLimits {
+// mayWriteQuotas refuses who may not do so in that project, and where the quotas are Keystone's. Nova with Keystone's limits takes such a request and changes nothing; it is better to say so.
+func (a *API) mayWriteQuotas(r *Request, rule string) error {
+	if err := r.EnforceOn(rule, r.Param("id"), r.UserID()); err != nil {
+		return err
+	}
+	if a.config.Quotas.AreElsewhere() {
 		return fault.Forbidden(quotasElsewhere)
 	}
 	if r.Query.Get("user_id") != "" {
@@ -108,7 +111,7 @@ func readQuotas(r *Request) (limits map[string]int64, force bool, err error) {
 
 // deleteQuotas gives a project the quota of all again. A project that Keystone does not know any more may have one, too.
 func (a *API) deleteQuotas(r *Request) (any, error) {
-	if err := a.mayWriteQuotas(r); err != nil {
+	if err := a.mayWriteQuotas(r, ruleDeleteQuotas); err != nil {
 		return nil, err
 	}
 	return nil, a.db.DeleteProjectQuotas(r.Context(), r.Param("id"))

@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -200,7 +202,9 @@ func TestWrittenQuotaOfMetadata(t *testing.T) {
 // Where quotas are Keystone's limits, none is written, and what was written before is not looked at.
 func TestLimitsOfKeystoneAreNotWritten(t *testing.T) {
 	t.Parallel()
-	c := setupCloud(t, quotas(compute.Quota{Instances: 7, Cores: 8, MemoryMB: 4096, DiskGB: 10, KeyPairs: 6}), func(config *api.Config) { config.UnifiedLimits = true })
+	c := setupCloud(t, func(config *api.Config) {
+		config.Quotas = keystones{given(compute.Quota{Instances: 7, Cores: 8, MemoryMB: 4096, DiskGB: 10, KeyPairs: 6})}
+	})
 	c.exec("INSERT INTO project_quotas (project_id, resource, most) VALUES ($1, 'instances', 0), ($1, 'metadata_items', 0)", project)
 	for _, method := range []string{"PUT", "DELETE"} {
 		for _, query := range []string{"", "?user_id=u"} {
@@ -212,4 +216,18 @@ func TestLimitsOfKeystoneAreNotWritten(t *testing.T) {
 	require.EqualValues(t, 7, c.do(t, reader, "GET", "/limits", "").get("limits", "absolute", "maxTotalInstances"))
 	c.create(map[string]any{"metadata": map[string]string{"a": "b"}})
 	require.Equal(t, 2, c.count("SELECT count(*) FROM project_quotas"))
+}
+
+// Who may write the quotas of his project by a cloud's policy writes those of no other one.
+func TestQuotasAreWrittenWhereThePolicySaysSo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("os_compute_api:os-quota-sets:update: rule:project_member_api\nos_compute_api:os-quota-sets:delete: rule:project_member_api\n"), 0o600))
+	c := setupCloud(t, func(config *api.Config) { config.PolicyFile = file })
+	for _, method := range []string{"PUT", "DELETE"} {
+		require.Equal(t, 403, c.do(t, member, method, "/os-quota-sets/"+elsewhere, `{"quota_set":{"instances":1000}}`).code, method)
+	}
+	require.Zero(t, c.count("SELECT count(*) FROM project_quotas"))
+	c.do(t, member, "PUT", quotaPath, `{"quota_set":{"instances":1000}}`).ok(200)
+	c.do(t, member, "DELETE", quotaPath, "").ok(202)
 }

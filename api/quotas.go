@@ -13,6 +13,8 @@ type Quotas interface {
 	Of(ctx context.Context, project string) compute.Quota
 	// Default is the quota of projects that have none of their own.
 	Default(ctx context.Context) compute.Quota
+	// AreElsewhere: who has them keeps those of each project, and nothing else is written for one.
+	AreElsewhere() bool
 }
 
 // unlimited is the quota of an API that is told of none.
@@ -20,6 +22,7 @@ type unlimited struct{}
 
 func (unlimited) Of(context.Context, string) compute.Quota { return compute.NoQuota }
 func (unlimited) Default(context.Context) compute.Quota    { return compute.NoQuota }
+func (unlimited) AreElsewhere() bool                       { return false }
 
 // inTurn runs a transaction that asks a quota.
 func (a *API) inTurn(ctx context.Context, quota compute.Quota, project string, do func() error) error {

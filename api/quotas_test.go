@@ -22,6 +22,13 @@ type given compute.Quota
 
 func (g given) Of(context.Context, string) compute.Quota { return compute.Quota(g) }
 
+func (g given) AreElsewhere() bool { return false }
+
+// keystones are Keystone's.
+type keystones struct{ given }
+
+func (keystones) AreElsewhere() bool { return true }
+
 func (g given) Default(context.Context) compute.Quota {
 	g.Instances = 3
 	return compute.Quota(g)

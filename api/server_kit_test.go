@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -155,7 +154,7 @@ func (d *consoles) Diagnostics(_ context.Context, _ compute.HostID, url string, 
 
 func (d *consoles) Kept(_ context.Context, _ compute.HostID, url string, _ compute.ServerID) ([]compute.SecretID, error) {
 	d.url = url
-	return slices.Clone(d.kept), d.err
+	return d.kept, d.err
 }
 
 func (d *consoles) Console(_ context.Context, _ compute.HostID, url string, _ compute.ServerID, lines int) ([]byte, error) {

@@ -62,7 +62,7 @@ func setupList(t *testing.T) (*cloud, map[string]string) {
 	return c, ids
 }
 
-func TestListFilters(t *testing.T) {
+func TestK1ListFilters(t *testing.T) {
 	t.Parallel()
 	c, ids := setupList(t)
 	for _, test := range []struct {

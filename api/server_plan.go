@@ -164,7 +164,7 @@ func (a *API) imageOf(r *Request, ref string) (compute.Image, error) {
 		return image, fault.BadRequest("Image %s is unacceptable: disk format '%s' cannot be booted. Allowed: %s.",
 			image.ID, image.DiskFormat, strings.Join(bootable, ", "))
 	}
-	image.Devices = true
+	image.Devices, image.Pages = true, true
 	return image, nil
 }
 

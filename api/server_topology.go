@@ -5,7 +5,7 @@ import (
 
 	"strongroom/api/policy"
 	"strongroom/api/validation"
-	"strongroom/compute"
+	"strongroom/schema"
 )
 
 const ruleTopology = "compute:server:topology:index"
@@ -27,8 +27,12 @@ func (a *API) showTopology(r *Request) (any, error) {
 		return nil, err
 	}
 	view := map[string]any{"nodes": []any{}, "pagesize_kb": nil}
+	s, err := schema.LoadServer(r.Context(), a.db, row.Server.ID)
+	if err != nil {
+		return nil, err
+	}
 	// Of the host's default size, and of pages of any size, the API knows no number.
-	if kib, huge := (compute.Server{Flavor: row.Server.Flavor, Image: row.Server.Image}).HugePages(); huge && kib > 0 {
+	if kib, huge := s.OnHugePages(); huge && kib > 0 {
 		view["pagesize_kb"] = kib
 	}
 	return view, nil

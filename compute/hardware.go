@@ -189,8 +189,10 @@ func CheckHardware(f Flavor, img Image) error {
 	if _, err := tabletOf(f, img); err != nil {
 		return err
 	}
-	if err := checkPages(f, img); err != nil {
-		return err
+	if img.Pages {
+		if err := checkPages(f, img); err != nil {
+			return err
+		}
 	}
 	_, err := topologyOf(f, img)
 	return err
@@ -220,7 +222,7 @@ func (s Server) hardwareTraits() (traits []string) {
 	if others || s.Hardware() != (Hardware{}) {
 		traits = append(traits, TraitHardware)
 	}
-	if kib, huge := s.OnHugePages(); huge && s.Image.Devices {
+	if kib, huge := s.OnHugePages(); huge && s.Image.Pages {
 		traits = append(traits, HugePagesTrait(kib))
 	}
 	return traits

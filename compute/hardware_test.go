@@ -9,7 +9,7 @@ import (
 )
 
 func asking(properties map[string]string) compute.Image {
-	return compute.Image{Name: "odd", DiskFormat: compute.ImageQcow2, Devices: true, Properties: properties}
+	return compute.Image{Name: "odd", DiskFormat: compute.ImageQcow2, Devices: true, Pages: true, Properties: properties}
 }
 
 // K6: an image has a say about the devices of a server; where it says nothing, or what is not offered, the server has those that all have.

@@ -34,10 +34,21 @@ func (s Server) HugePages() (kib int, ok bool) {
 
 // OnHugePages is HugePages of a guest that is started now. One of a server that an earlier release made has them where its memory is shared, as it had then.
 func (s Server) OnHugePages() (kib int, ok bool) {
-	if !s.Image.Devices && !s.SharesMemory() {
+	if !s.Image.Pages && !s.SharesMemory() {
 		return 0, false
 	}
 	return s.HugePages()
+}
+
+// checkGetsPages refuses, with Conflict, huge pages for a server that would not get them, since an earlier release made it.
+func (s Server) checkGetsPages(to Flavor) error {
+	_, has := s.HugePages()
+	will := s
+	will.Flavor = to
+	if _, wants := will.HugePages(); has || !wants || s.Image.Pages || s.SharesMemory() {
+		return nil
+	}
+	return Errorf(Conflict, "Server %s cannot be given the huge pages of flavor %s: an earlier release made it, or it was imported. Rebuild it first.", s.ID, to.Name)
 }
 
 // HugePagesTrait is of hosts that have set huge pages of so many KiB aside, or, for 0, those that are their default.
@@ -89,7 +100,11 @@ func checkPages(f Flavor, img Image) error {
 	if !havePages(said) {
 		return Errorf(Invalid, "Invalid memory page size '%s': it is small, large, any, 4KiB, 2MiB or 1GiB.", said)
 	}
-	if kib := pageKiB(said); kib > 0 && f.MemoryMB<<10%kib != 0 {
+	kib := pageKiB(said)
+	if said == "large" { // they are at least so large
+		kib = 2 << 10
+	}
+	if kib > 0 && f.MemoryMB<<10%kib != 0 {
 		return Errorf(Invalid, "Flavor %s has %d MB of memory, which fill no pages of %s.", f.Name, f.MemoryMB, said)
 	}
 	return nil

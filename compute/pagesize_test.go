@@ -66,12 +66,23 @@ func TestK6PagesAreHadOrRefused(t *testing.T) {
 	}
 	flavor := compute.Flavor{Name: "f", MemoryMB: 513, ExtraSpecs: map[string]string{"hw:mem_page_size": "2MiB"}}
 	require.EqualError(t, compute.CheckHardware(flavor, asking(nil)), "Flavor f has 513 MB of memory, which fill no pages of 2MiB.")
+	flavor.ExtraSpecs["hw:mem_page_size"] = "large"
+	require.EqualError(t, compute.CheckHardware(flavor, asking(nil)), "Flavor f has 513 MB of memory, which fill no pages of large.")
 
-	s := compute.Server{Flavor: flavor} // that an earlier release made
+	s := compute.Server{Flavor: flavor, Image: compute.Image{Devices: true, Properties: map[string]string{"hw_mem_page_size": "2MB"}}} // that an earlier release made
 	require.NoError(t, compute.CheckHardware(s.Flavor, s.Image))
 	require.Empty(t, compute.RequestOf(s).Traits.Required)
 	_, huge := s.OnHugePages()
 	require.False(t, huge, "as it was")
+	s.Flavor.ExtraSpecs = nil
+	s.Image.Properties = nil
+	to := compute.Flavor{ID: "to", Name: "to", MemoryMB: 512, ExtraSpecs: map[string]string{"hw:mem_page_size": "large"}}
+	err := s.CheckResize(to)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "Rebuild it first.")
+	s.Image.Pages = true
+	require.NoError(t, s.CheckResize(to), "one of this release gets them")
+	s.Image.Pages, s.Flavor = false, flavor
 	s.Shares = []compute.ShareMapping{{}}
 	_, huge = s.OnHugePages()
 	require.True(t, huge, "as it was")

@@ -66,6 +66,9 @@ func (s Server) CheckResize(to Flavor) error {
 	if err := CheckHardware(to, img); err != nil {
 		return err
 	}
+	if err := s.checkGetsPages(to); err != nil {
+		return err
+	}
 	return s.checkSameFirmware(to)
 }
 

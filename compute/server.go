@@ -219,7 +219,9 @@ type Image struct {
 	Properties      map[string]string `json:"properties,omitempty"`
 	// Devices says that the server has the devices that the image and its flavor ask for (Hardware). One that an earlier release made has not,
 	// nor has one that was imported.
-	Devices   bool      `json:"devices,omitempty"`
+	Devices bool `json:"devices,omitempty"`
+	// Pages says the same of the pages of its memory (OnHugePages), which came later.
+	Pages     bool      `json:"pages,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }

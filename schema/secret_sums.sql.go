@@ -8,8 +8,22 @@ package schema
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"strongroom/compute"
 )
+
+const deleteOldSecretSums = `-- name: DeleteOldSecretSums :exec
+DELETE FROM secret_sums n WHERE n.server_id = $1
+    AND NOT EXISTS (SELECT FROM server_disks d WHERE d.server_id = n.server_id AND n.secret_id IN (d.encryption_secret_uuid, d.backing_encryption_secret_uuid))
+    AND NOT EXISTS (SELECT FROM servers s WHERE s.id = n.server_id AND n.secret_id = s.ephemeral_key_uuid)
+    AND NOT EXISTS (SELECT FROM ledger l WHERE l.kind = 'key_secret' AND l.reference = n.secret_id::text AND l.state NOT IN ('released', 'handed_over'))
+`
+
+// Those of secrets that the server has no more, and that no operation has made for it: of images of it, and of keys before a rotation.
+func (q *Queries) DeleteOldSecretSums(ctx context.Context, serverID compute.ServerID) error {
+	_, err := q.db.Exec(ctx, deleteOldSecretSums, serverID)
+	return err
+}
 
 const deleteSecretSums = `-- name: DeleteSecretSums :exec
 DELETE FROM secret_sums WHERE server_id = $1
@@ -37,18 +51,19 @@ func (q *Queries) GetSecretSum(ctx context.Context, arg GetSecretSumParams) ([]b
 }
 
 const putSecretSum = `-- name: PutSecretSum :exec
-INSERT INTO secret_sums (server_id, secret_id, sealed) VALUES ($1, $2, $3)
+INSERT INTO secret_sums (server_id, secret_id, sealed)
+SELECT s.id, $1, $2 FROM servers s WHERE s.id = $3 AND s.deleted_at IS NULL
 ON CONFLICT (server_id, secret_id) DO UPDATE SET sealed = EXCLUDED.sealed
 `
 
 type PutSecretSumParams struct {
-	ServerID compute.ServerID
 	SecretID compute.SecretID
 	Sealed   []byte
+	ServerID compute.ServerID
 }
 
 func (q *Queries) PutSecretSum(ctx context.Context, arg PutSecretSumParams) error {
-	_, err := q.db.Exec(ctx, putSecretSum, arg.ServerID, arg.SecretID, arg.Sealed)
+	_, err := q.db.Exec(ctx, putSecretSum, arg.SecretID, arg.Sealed, arg.ServerID)
 	return err
 }
 
@@ -77,39 +92,27 @@ func (q *Queries) SealSumAnew(ctx context.Context, arg SealSumAnewParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const summedSecrets = `-- name: SummedSecrets :many
-SELECT secret_id FROM secret_sums WHERE server_id = $1 ORDER BY secret_id
+const sumsOfOtherSeals = `-- name: SumsOfOtherSeals :many
+SELECT server_id, secret_id, sealed FROM secret_sums WHERE (substring(sealed FOR 5) < $1::bytea OR substring(sealed FOR 5) > $1::bytea)
+    AND (server_id, secret_id) > ($2::uuid, $3::uuid)
+ORDER BY server_id, secret_id LIMIT $4
 `
 
-// Those of a server of whose passphrases there is a sum.
-func (q *Queries) SummedSecrets(ctx context.Context, serverID compute.ServerID) ([]compute.SecretID, error) {
-	rows, err := q.db.Query(ctx, summedSecrets, serverID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []compute.SecretID{}
-	for rows.Next() {
-		var secret_id compute.SecretID
-		if err := rows.Scan(&secret_id); err != nil {
-			return nil, err
-		}
-		items = append(items, secret_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+type SumsOfOtherSealsParams struct {
+	Prefix      []byte
+	AfterServer uuid.UUID
+	AfterSecret uuid.UUID
+	Most        int32
 }
 
-const sumsOfOtherSeals = `-- name: SumsOfOtherSeals :many
-SELECT server_id, secret_id, sealed FROM secret_sums WHERE substring(sealed FOR 5) < $1::bytea OR substring(sealed FOR 5) > $1::bytea
-ORDER BY server_id, secret_id
-`
-
-// Sums that are sealed otherwise than what begins with these five bytes. By two ranges, for each of which there is the index.
-func (q *Queries) SumsOfOtherSeals(ctx context.Context, prefix []byte) ([]SecretSum, error) {
-	rows, err := q.db.Query(ctx, sumsOfOtherSeals, prefix)
+// So many sums, from one on, that are sealed otherwise than what begins with these five bytes.
+func (q *Queries) SumsOfOtherSeals(ctx context.Context, arg SumsOfOtherSealsParams) ([]SecretSum, error) {
+	rows, err := q.db.Query(ctx, sumsOfOtherSeals,
+		arg.Prefix,
+		arg.AfterServer,
+		arg.AfterSecret,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}

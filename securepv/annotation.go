@@ -150,7 +150,7 @@ func (o object) stray(n *yaml.Node, by way, known map[*yaml.Node]bool, seen map[
 		return nil
 	}
 	seen[at] = true
-	if n.Kind == yaml.MappingNode && by.last() == "metadata.annotations" {
+	if n.Kind == yaml.MappingNode && isForAnnotations(by.last()) {
 		asks, indirect := asksForVolumes(n)
 		by.indirect = by.indirect || indirect
 		switch {
@@ -173,6 +173,13 @@ func (o object) stray(n *yaml.Node, by way, known map[*yaml.Node]bool, seen map[
 		}
 	}
 	return nil
+}
+
+// isForAnnotations reports whether annotations stand where these last two keys lead to: those of an object, or in a field of another kind's own that
+// passes them on to pods, such as podMetadata.annotations and podAnnotations. Under other keys a policy may look for them.
+func isForAnnotations(keys string) bool {
+	keys = strings.ToLower(keys)
+	return strings.HasSuffix(keys, "metadata.annotations") || strings.HasSuffix(keys, "annotations") && !strings.HasSuffix("."+keys, ".annotations")
 }
 
 // next is the way on to what is at an index of a node.

@@ -4,11 +4,7 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
-
-// leastBytes is the smallest volume that the initializer formats.
-const leastBytes = 64 << 20
 
 // checkDevice refuses a device that the initializer could not have as a block device, or not alone (PV-02). A claim template of a StatefulSet is
 // what its pods have, also where their volumes have one of its name.
@@ -58,22 +54,11 @@ func (w *workload) claimTemplate(name string) *yaml.Node {
 	return nil
 }
 
-// usable refuses a claim that is no block device, or asks for a volume that is too small to be formatted.
+// usable refuses a claim that is no block device. Its size is the initializer's to look at: a claim asks for the least that will do.
 func usable(claim *yaml.Node, what string) error {
 	spec, err := child(claim, "spec")
 	if err != nil || text(spec, "volumeMode") != "Block" {
 		return fmt.Errorf("%s: spec.volumeMode must be Block: the initializer needs the device, and Kubernetes would mount a file system of its own", what)
-	}
-	size := followed(spec, "resources", "requests", "storage")
-	if absent(size) {
-		return nil // Kubernetes refuses it
-	}
-	bytes, err := resource.ParseQuantity(size.Value)
-	if err != nil {
-		return fmt.Errorf("%s: spec.resources.requests.storage: %q is no size: %w", what, size.Value, err)
-	}
-	if bytes.CmpInt64(leastBytes) < 0 {
-		return fmt.Errorf("%s: spec.resources.requests.storage is %s, and an encrypted volume needs 64Mi", what, size.Value)
 	}
 	return nil
 }

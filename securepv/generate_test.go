@@ -385,6 +385,10 @@ func TestK9NoAnnotationIsPassedOver(t *testing.T) {
 		"no list":      {"apiVersion: example.com/v1\nkind: AccessList\nmetadata: {name: a, " + annotations + "}\n", `AccessList "a"`},
 		"many in JSON": {`[{"kind": "Pod", "metadata": {"annotations": {"strongroom.dev/secure-pv": "data:state"}}}]`, "at 0.metadata.annotations: this object says no kind"},
 		"by an alias":  {"x: &x {" + annotations + "}\napiVersion: example.com/v1\nkind: Box\nmetadata: *x\n", "Box"},
+		"for its pods": {"apiVersion: monitoring.coreos.com/v1\nkind: Prometheus\nmetadata: {name: p}\nspec: {podMetadata: {" + annotations + "}}\n",
+			`Prometheus "p": annotation secure-pv at spec.podMetadata.annotations`},
+		"its pods' own": {"apiVersion: example.com/v1\nkind: Box\nmetadata: {name: b}\nspec: {podA" + annotations[1:] + "}\n",
+			`Box "b": annotation secure-pv at spec.podAnnotations`},
 		"job template": {"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\nspec: {jobTemplate: {metadata: {" + annotations + "}, spec: {template: {spec: {}}}}}\n",
 			`CronJob "c": annotation secure-pv at spec.jobTemplate.metadata.annotations`},
 	} {

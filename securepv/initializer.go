@@ -30,7 +30,7 @@ const (
 
 // How long the probe bears with a start. A new volume, however large, has some 3 GiB written to it until it is ready: ext4's journal, of up to 1 GiB, and what its groups
 // have in their superblocks, each block twice, for dm-integrity has a journal of its own. That is an hour at 1 MB/s. A probe that is over before has the container killed and
-// the format begun again, without end. One that waits too long costs nothing: an initializer that cannot do its work ends by itself, with the reason.
+// the format begun again, without end. One that waits long costs little: an initializer that cannot do its work ends by itself, with the reason.
 const (
 	startupTime   = time.Hour
 	startupPeriod = 5 * time.Second

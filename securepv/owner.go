@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// owner is whose a new file system is to be: the user that the workload's containers are, and the group that they have in common. The zero value is root.
+// owner is whose a new file system is to be: the user and the group that the workload's containers have in common. The zero value is root.
 type owner struct{ user, group int32 }
 
 func (o owner) String() string { return fmt.Sprintf("%d:%d", o.user, o.group) }
@@ -21,7 +21,7 @@ func (w *workload) owners(volumes []Volume) (all []string, warnings []string, er
 			return nil, nil, err
 		}
 		if differ != nil {
-			warnings = append(warnings, fmt.Sprintf("containers %s write to %q as different users, and the new file system stays root's: say a securityContext.fsGroup of the pod", strings.Join(differ, ", "), v.Mount))
+			warnings = append(warnings, fmt.Sprintf("containers %s write to %q as different users or groups, or as a user that is not told, and the new file system is %s's: say a securityContext.fsGroup of the pod", strings.Join(differ, ", "), v.Mount, o))
 		}
 		all = append(all, o.String())
 	}
@@ -42,38 +42,52 @@ func (w *workload) ownerOf(mount string) (o owner, differ []string, err error) {
 	if len(writers) == 0 {
 		writers = []*yaml.Node{nil} // one that says nothing of its own
 	}
-	var several []owner
+	var users, groups []int32
+	unknown := false // a user that is not root, and that the image names
 	for _, c := range writers {
-		of, err := idsOf(followed(c, "securityContext"), pod)
+		contexts := []*yaml.Node{followed(c, "securityContext"), pod}
+		of, err := idsOf(contexts...)
 		if err != nil {
 			return o, nil, err
 		}
-		if of == (owner{}) {
+		anonymous := of.user == 0 && isSaid("runAsNonRoot", contexts...)
+		if of == (owner{}) && !anonymous {
 			continue
 		}
-		differ = append(differ, text(c, "name"))
-		if !slices.Contains(several, of) {
-			several = append(several, of)
-		}
+		unknown = unknown || anonymous
+		differ, users, groups = append(differ, text(c, "name")), append(users, of.user), append(groups, of.group)
 	}
-	if len(several) == 1 {
-		o = several[0]
+	if users = slices.Compact(slices.Sorted(slices.Values(users))); len(users) == 1 && !unknown {
+		o.user = users[0]
+	}
+	if groups = slices.Compact(slices.Sorted(slices.Values(groups))); len(groups) == 1 {
+		o.group = groups[0]
 	}
 	group, err := number("fsGroup", pod)
 	if group != 0 {
 		o.group = group
 	}
-	if group != 0 || len(several) < 2 {
+	if group != 0 || len(users) < 2 && len(groups) < 2 && !unknown {
 		differ = nil
 	}
 	return o, differ, err
 }
 
-// writersTo are the pod's containers that mount a volume and may write there. Init containers prepare it, often as root.
+// writersTo are the pod's containers that mount a volume and may write there, sidecars (init containers that are always started again) among them. Other
+// init containers prepare it, often as root.
 func (w *workload) writersTo(mount string) (out []*yaml.Node, err error) {
 	containers, err := list(w.pod, "containers")
 	if err != nil {
 		return nil, err
+	}
+	inits, err := list(w.pod, "initContainers")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range inits {
+		if text(c, "restartPolicy") == "Always" && text(c, "name") != initializerName {
+			containers = append(containers, c)
+		}
 	}
 	for _, c := range containers {
 		mounts, err := list(c, "volumeMounts")
@@ -94,6 +108,16 @@ func idsOf(contexts ...*yaml.Node) (o owner, err error) {
 	}
 	o.group, err = number("runAsGroup", contexts...)
 	return o, err
+}
+
+// isSaid reads the first of the securityContexts that says whether something is so; false where none says it.
+func isSaid(key string, contexts ...*yaml.Node) bool {
+	for _, c := range contexts {
+		if n := followed(c, key); !absent(n) {
+			return n.Value == "true"
+		}
+	}
+	return false
 }
 
 // number reads the number of a user or a group, 0 where none of the securityContexts says one.

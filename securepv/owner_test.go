@@ -38,6 +38,8 @@ func TestPV11ANewFileSystemIsTheWorkloads(t *testing.T) {
 		"the container is root":         {"runAsUser: 1000", state + ", securityContext: {runAsUser: 0}", "", ""},
 		"one of them does not mount it": {"", state + ", securityContext: {runAsUser: 7}", "securityContext: {runAsUser: 8}", "7:0"},
 		"one of them only reads it":     {"", state + ", securityContext: {runAsUser: 7}", "volumeMounts: [{name: state, mountPath: /x, readOnly: true}], securityContext: {runAsUser: 8}", "7:0"},
+		"two groups of one user":        {"", state + ", securityContext: {runAsUser: 7, runAsGroup: 8}", state + ", securityContext: {runAsUser: 7, runAsGroup: 9}", "7:0"},
+		"two users of one group":        {"", state + ", securityContext: {runAsUser: 7, runAsGroup: 9}", state + ", securityContext: {runAsUser: 8, runAsGroup: 9}", "0:9"},
 		"one of them is root":           {"", state + ", securityContext: {runAsUser: 7}", state, "7:0"},
 		"both are the same":             {"", state + ", securityContext: {runAsUser: 7}", state + ", securityContext: {runAsUser: 7, runAsGroup: 0}", "7:0"},
 		"nobody mounts it":              {"runAsUser: 1000", "", "", "1000:0"},
@@ -90,8 +92,15 @@ spec:
 	differ := strings.Replace(text, "    image: b\n    volumeMounts: [", "    image: b\n    securityContext: {runAsUser: 9}\n    volumeMounts: [{name: first, mountPath: /z}, ", 1)
 	got, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(differ)}}, options)
 	require.NoError(t, err)
-	require.Equal(t, []string{`app.yaml: document 1, Pod "app": containers a, b write to "first" as different users, and the new file system stays root's: say a securityContext.fsGroup of the pod`}, got[0].Warnings)
+	require.Equal(t, []string{`app.yaml: document 1, Pod "app": containers a, b write to "first" as different users or groups, or as a user that is not told, and the new file system is 0:0's: say a securityContext.fsGroup of the pod`}, got[0].Warnings)
 	require.Equal(t, "0:0,9:0,7:8", ownersOf(t, string(got[0].Text)))
+	anonymous := strings.Replace(text, "{runAsUser: 7, runAsGroup: 8}", "{runAsNonRoot: true}", 1)
+	got, err = securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(anonymous)}}, options)
+	require.NoError(t, err)
+	require.Len(t, got[0].Warnings, 2, "of both volumes of a: %v", got[0].Warnings)
+	require.Contains(t, got[0].Warnings[0], `containers a write to "first" as different users or groups, or as a user that is not told`)
+	sidecar := strings.Replace(text, "  containers:\n  - name: a\n", "  initContainers:\n  - {name: s, image: s, restartPolicy: Always, securityContext: {runAsUser: 9}, volumeMounts: [{name: second, mountPath: /z}]}\n  containers:\n  - name: a\n", 1)
+	require.Equal(t, "7:8,9:0,7:8", ownersOf(t, generate(t, sidecar)), "b is root")
 	for value, says := range map[string]string{"runAsUser: somebody": `securityContext.runAsUser: "somebody" is no number of a user or a group`, "runAsGroup: -1": "runAsGroup", "runAsUser: 4294967296": "runAsUser", "runAsUser: 7, fsGroup: [a]": "fsGroup"} {
 		refused(t, strings.Replace(podWith(annotated), "  containers:\n", "  securityContext: {"+value+"}\n  containers:\n", 1), `Pod "app": securityContext.`, says)
 	}

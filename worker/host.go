@@ -198,7 +198,9 @@ func (h Host) keepClosed(ctx context.Context) {
 
 // shieldShares holds nothing up: a share of NFS is mounted only where it works.
 func (h Host) shieldShares(ctx context.Context) {
-	if err := h.ShieldShares(ctx); err != nil && ctx.Err() == nil {
+	soon, cancel := context.WithTimeout(ctx, seenTime)
+	defer cancel()
+	if err := h.ShieldShares(soon); err != nil && ctx.Err() == nil {
 		h.Logger.WarnContext(ctx, "guests may reach the storage of shares as if they were this host", "error", err)
 	}
 }

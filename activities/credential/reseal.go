@@ -41,13 +41,25 @@ func (s *Store) resealShares(ctx context.Context) error {
 	return nil
 }
 
+// mostSums are sealed in one pass, so that it ends in time; the next one goes on behind them.
+const mostSums = 1000
+
 func (s *Store) resealSums(ctx context.Context) error {
 	q := schema.New(s.Pool)
-	rows, err := q.SumsOfOtherSeals(ctx, s.Box.Prefix())
+	rows, err := q.SumsOfOtherSeals(ctx, schema.SumsOfOtherSealsParams{Prefix: s.Box.Prefix(), AfterServer: s.sealed.ServerID.UUID, AfterSecret: s.sealed.SecretID.UUID, Most: mostSums})
 	if err != nil {
 		return err
 	}
+	s.sealed = schema.SecretSum{} // from the first one again, where these are the last
+	if len(rows) == mostSums {
+		s.sealed = rows[mostSums-1]
+	}
 	var anew int64
+	defer func() {
+		if anew > 0 {
+			s.Logger.InfoContext(ctx, "fingerprints of keys were sealed anew, with the first key of credentials.key", "secrets", anew)
+		}
+	}()
 	for _, row := range rows {
 		sum, ok := s.Box.UnsealSum(row.ServerID, row.SecretID, row.Sealed)
 		if !ok {
@@ -60,9 +72,6 @@ func (s *Store) resealSums(ctx context.Context) error {
 			return err
 		}
 		anew += sealed
-	}
-	if anew > 0 {
-		s.Logger.InfoContext(ctx, "what passphrases are compared with was sealed anew, with the first key of credentials.key", "secrets", anew)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ type Store struct {
 	Box    *seal.Box // that opens tokens
 	Logger *slog.Logger
 
-	lost sync.Map // attachments whose export location cannot be opened, logged
+	sealed schema.SecretSum // the last one that was looked at; the watch's alone
+	lost   sync.Map         // attachments whose export location cannot be opened, logged
 }
 
 var _ openstack.Authorities = (*Store)(nil)

@@ -70,19 +70,21 @@ type Shares interface {
 
 // Config of a host's domains.
 type Config struct {
-	Client       *Client
-	Keys         KeySource
-	Images       ImageCache
-	Exports      Exports   // where the copies of disks go
-	Devices      Devices   // opened when a domain starts, closed when it is off
-	TPMs         TPMStates // nil: the host's servers have none
-	Shares       Shares    // nil: the host's servers have none
-	Kept         KeptKeys  // nil: no keys of guests are kept
-	KeepsDisks   bool      // the keys of disks are kept, too, and not the vTPM's alone (EE-30)
-	InstancesDir string    // the folders with the servers' disks and console logs
-	RunDir       string    // sockets of consoles, locks; short: at most 60 bytes
-	QEMUDir      string    // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
-	SaveDir      string    // libvirt's folder with the memory of suspended guests, "": save of QEMUDir
+	Client  *Client
+	Keys    KeySource
+	Images  ImageCache
+	Exports Exports   // where the copies of disks go
+	Devices Devices   // opened when a domain starts, closed when it is off
+	TPMs    TPMStates // nil: the host's servers have none
+	Shares  Shares    // nil: the host's servers have none
+	Kept    KeptKeys  // nil: no keys of guests are kept
+	// Comparable gives those of a server's secrets of which it is known what the key manager has.
+	Comparable   func(context.Context, compute.ServerID, []compute.SecretID) ([]compute.SecretID, error)
+	KeepsDisks   bool   // the keys of disks are kept, too, and not the vTPM's alone (EE-30)
+	InstancesDir string // the folders with the servers' disks and console logs
+	RunDir       string // sockets of consoles, locks; short: at most 60 bytes
+	QEMUDir      string // libvirt's folder that QEMU's user owns, "": /var/lib/libvirt/qemu
+	SaveDir      string // libvirt's folder with the memory of suspended guests, "": save of QEMUDir
 	// EncryptedState says that what servers have on this host, InstancesDir, is on an encrypted volume.
 	EncryptedState bool
 	VNC            bool     // machines have a screen

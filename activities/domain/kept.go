@@ -28,10 +28,10 @@ type KeepsInput struct {
 	Secrets []compute.SecretID `json:"secrets"` // all of that part
 }
 
-// Keeps is the activity domain.Keeps: it ensures that this host keeps a part of the keys of a server's guest.
-// compute.NotKept: it does not, or not all of them.
-func (a *Activities) Keeps(_ context.Context, in KeepsInput) error {
-	kept, err := a.KeptOf(in.Server)
+// Keeps is the activity domain.Keeps: it ensures that this host keeps a part of the keys of a server's guest, and that another one can have
+// them of it. compute.NotKept: it does not, or not all of them.
+func (a *Activities) Keeps(ctx context.Context, in KeepsInput) error {
+	kept, err := a.KeptOf(ctx, in.Server)
 	if err != nil {
 		return err
 	}
@@ -43,13 +43,17 @@ func (a *Activities) Keeps(_ context.Context, in KeepsInput) error {
 	return nil
 }
 
-// KeptOf gives the secrets of a server that this host keeps.
-func (a *Activities) KeptOf(server compute.ServerID) ([]compute.SecretID, error) {
+// KeptOf gives the secrets of a server that this host keeps, but for those of which another host could not tell whether this one hands on the right
+// value: it would take none (H1).
+func (a *Activities) KeptOf(ctx context.Context, server compute.ServerID) ([]compute.SecretID, error) {
 	if a.Kept == nil {
 		return nil, nil
 	}
 	all, err := a.Kept.Kept()
-	return all[server], err
+	if err != nil || len(all[server]) == 0 {
+		return nil, err
+	}
+	return a.Comparable(ctx, server, all[server])
 }
 
 // keep keeps the passphrases of a guest that is about to run, in place of older ones: that of its vTPM, and those of its disks

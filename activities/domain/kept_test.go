@@ -15,7 +15,7 @@ import (
 // keeps gives the passphrases that a host keeps of a server, by secret.
 func (h *host) keeps(t *testing.T, server compute.ServerID) map[compute.SecretID]string {
 	t.Helper()
-	ids, err := h.KeptOf(server)
+	ids, err := h.KeptOf(t.Context(), server)
 	require.NoError(t, err)
 	out := map[compute.SecretID]string{}
 	for _, id := range ids {

@@ -26,17 +26,20 @@ func (a *Activities) ShieldShares(ctx context.Context) error {
 	return keepGuestsFrom(ctx, known...)
 }
 
-// shield has the host keep guests from the storage of a share, and remember it before.
-func (a *Activities) shield(ctx context.Context, id compute.ShareID, storage string) error {
-	address, err := netip.ParseAddr(storage)
-	if err != nil { // which names the address
-		return compute.Errorf(compute.Unavailable, "share %s: the address of its storage cannot be read", id)
+// shield has the host keep guests from the storage of a share, at each of its addresses, and remember them before.
+func (a *Activities) shield(ctx context.Context, id compute.ShareID, storage ...string) error {
+	addresses := make([]netip.Addr, len(storage))
+	for i, s := range storage {
+		address, err := netip.ParseAddr(s)
+		if err != nil { // which names the address
+			return compute.Errorf(compute.Unavailable, "share %s: the address of its storage cannot be read", id)
+		}
+		addresses[i] = address.Unmap().WithZone("")
 	}
-	address = address.Unmap()
-	if err := a.remember(ctx, address); err != nil {
+	if err := a.remember(ctx, addresses...); err != nil {
 		return failed(id, "note its storage", err)
 	}
-	if err := keepGuestsFrom(ctx, address); err != nil {
+	if err := keepGuestsFrom(ctx, addresses...); err != nil {
 		return compute.Errorf(compute.Unavailable, "share %s: this host cannot keep guests from its storage: %w", id, err)
 	}
 	return nil

@@ -74,11 +74,11 @@ func (n nfs) mount(ctx context.Context, id compute.ShareID, point string, from E
 	if place == nil {
 		return compute.Errorf(compute.Conflict, "share %s: where it is exported cannot be read", id)
 	}
-	storage, own, err := n.reach(ctx, strings.Trim(place[1], "[]"))
+	all, storage, own, err := n.reach(ctx, strings.Trim(place[1], "[]"))
 	if err != nil {
 		return compute.Errorf(compute.Unavailable, "share %s: its storage does not answer: %w", id, err)
 	}
-	if err := n.shield(ctx, id, storage); err != nil {
+	if err := n.shield(ctx, id, all...); err != nil {
 		return err
 	}
 	proto := "tcp"
@@ -101,21 +101,28 @@ func (n nfs) mount(ctx context.Context, id compute.ShareID, point string, from E
 	return refusedIf(id, harmless(point))
 }
 
-// reach gives the addresses of a storage that answers, and of this host as the storage is reached. Its
-// errors name neither.
-func (nfs) reach(ctx context.Context, host string) (storage, own string, err error) {
+// reach gives all addresses of a storage, the one at which it answers, and that of this host as the storage is reached there. Its
+// errors name none.
+func (nfs) reach(ctx context.Context, host string) (all []string, storage, own string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nfsPatience)
 	defer cancel()
+	all, err = net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return nil, "", "", errors.New("its name is unknown")
+	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, nfsPort))
 	if err != nil {
 		var number unix.Errno
 		if errors.As(err, &number) {
-			return "", "", number
+			return nil, "", "", number
 		}
-		return "", "", errors.New("it cannot be reached, or its name is unknown")
+		return nil, "", "", errors.New("it cannot be reached")
 	}
 	storage, own = conn.RemoteAddr().(*net.TCPAddr).IP.String(), conn.LocalAddr().(*net.TCPAddr).IP.String()
-	return storage, own, conn.Close()
+	if !slices.Contains(all, storage) { // the name has got another one meanwhile
+		all = append(all, storage)
+	}
+	return all, storage, own, conn.Close()
 }
 
 func refusedIf(id compute.ShareID, err error) error {

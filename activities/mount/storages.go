@@ -20,18 +20,18 @@ const storagesName = "storages"
 // time is forgotten: its rule stays until the host restarts, and its next mount has it remembered again.
 const maxStorages = 256
 
-// remember notes a storage. The note outlives the host's power.
-func (a *Activities) remember(ctx context.Context, storage netip.Addr) error {
+// remember notes a storage's addresses. The note outlives the host's power.
+func (a *Activities) remember(ctx context.Context, storage ...netip.Addr) error {
 	unlock, err := a.folder.LockPart(ctx, storagesName)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	known, err := a.storages()
-	if err != nil || len(known) > 0 && known[len(known)-1] == storage {
+	if err != nil || len(known) >= len(storage) && slices.Equal(known[len(known)-len(storage):], storage) {
 		return err
 	}
-	known = append(slices.DeleteFunc(known, func(k netip.Addr) bool { return k == storage }), storage)
+	known = append(slices.DeleteFunc(known, func(k netip.Addr) bool { return slices.Contains(storage, k) }), storage...)
 	var text []byte
 	for _, k := range known[max(0, len(known)-maxStorages):] {
 		text = append(k.AppendTo(text), '\n')

@@ -135,7 +135,7 @@ func (a *Activities) pass(ctx context.Context) (due bool) {
 		{"servers of restarted hosts could not be looked at", a.due(a.Record.BeginResumes)},
 		{"resized servers could not be looked at", a.due(a.Record.BeginConfirms)},
 		{"vTPMs could not be looked at", a.due(a.Record.BeginTPMBackups)},
-		{"where shares are exported could not be sealed anew", a.reseal},
+		{"what is sealed in the database could not be sealed anew", a.reseal},
 		{"the ledger could not be looked at", func(ctx context.Context) (err error) { due, err = a.isDue(ctx); return err }},
 	} {
 		a.part(ctx, part.of, part.do)

@@ -10,9 +10,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/tpm"
 	"strongroom/compute"
 )
 
@@ -85,6 +87,8 @@ func TestS3AProcessOfSwtpmsUserPlantsLinks(t *testing.T) {
 		default:
 		}
 		require.NoError(t, h.GiveFoldersToRoot())
+		_, _ = h.Shown(t.Context(), tpm.ShowInput{Server: h.server, Version: compute.TPM20})
+		_ = h.NoteNew(t.Context(), h.server, "req-new", time.Now())
 		name := compute.TPMObject(h.server, compute.OperationID(fmt.Sprintf("req-%d", i)))
 		if _, err := h.save(name); err == nil {
 			body, err := objects.Open(t.Context(), cred, name, 0)

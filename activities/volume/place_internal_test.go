@@ -1,20 +1,26 @@
 package volume
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"strongroom/compute"
 )
+
+const qemu = 64055 // any user but root
 
 // S3: root mounts the volume on no folder to which a user of the host leads it by a link, and makes none there; links that root put are followed, as an
 // operator has them who keeps libvirt's folders elsewhere.
 func TestS3PlaceFollowsRootsLinksAlone(t *testing.T) {
 	t.Parallel()
-	const qemu = 64055 // any user but root
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it gives folders to others")
+	}
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o755))
 	elsewhere, of := filepath.Join(dir, "elsewhere"), filepath.Join(dir, "qemu")
@@ -63,4 +69,27 @@ func TestS3PlaceFollowsRootsLinksAlone(t *testing.T) {
 	same(got, filepath.Join(of, "moved"))
 	_, err = place(filepath.Join(of, "save"))
 	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+}
+
+// S3: a folder of the volume is mounted where libvirt finds it, and nowhere else.
+func TestS3AFolderOfTheVolumeIsMountedInItsPlaceAlone(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts")
+	}
+	dir := t.TempDir()
+	on, of, elsewhere := filepath.Join(dir, "volume"), filepath.Join(dir, "qemu"), filepath.Join(dir, "elsewhere")
+	for _, name := range []string{on, of, elsewhere} {
+		require.NoError(t, os.Mkdir(name, 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(on, "file"), nil, 0o600))
+	require.NoError(t, os.Chown(of, qemu, qemu))
+	save := filepath.Join(of, "save")
+	require.NoError(t, showAt(on, save))
+	require.FileExists(t, filepath.Join(save, "file"))
+	require.NoError(t, errors.Join(unix.Unmount(save, unix.UMOUNT_NOFOLLOW), os.Remove(save), os.Symlink(elsewhere, save)))
+	err := showAt(on, save)
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	require.NoFileExists(t, filepath.Join(elsewhere, "file"))
+	require.False(t, isAt(save, on))
 }

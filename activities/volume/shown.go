@@ -39,14 +39,15 @@ func (a *Activities) show(m initializer.Mapping, folders []Shown) error {
 		} else if is {
 			continue
 		}
-		if err := a.showAt(filepath.Join(a.Mount, s.Name), s.At); err != nil {
+		if err := showAt(filepath.Join(a.Mount, s.Name), s.At); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *Activities) showAt(on, path string) error {
+// showAt mounts a folder of the volume at a path, and where that leads somewhere else by then, nowhere.
+func showAt(on, path string) error {
 	at, err := place(path)
 	if err != nil {
 		return err
@@ -55,10 +56,25 @@ func (a *Activities) showAt(on, path string) error {
 	if err := asIs(on, at); err != nil {
 		return err
 	}
-	if err := unix.Mount(on, fmt.Sprintf("/proc/self/fd/%d", at.Fd()), "", unix.MS_BIND, ""); err != nil {
+	held := fmt.Sprintf("/proc/self/fd/%d", at.Fd())
+	if err := unix.Mount(on, held, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", on, path, err)
 	}
-	return nil
+	if isAt(path, on) {
+		return nil
+	}
+	moved, err := os.Readlink(held)
+	if err == nil {
+		err = unix.Unmount(moved, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+	}
+	return errors.Join(compute.Errorf(compute.Conflict, "the folder %s was moved while the volume was mounted there: a user of the host did that", path), err)
+}
+
+// isAt reports whether a path leads to a folder.
+func isAt(path, folder string) bool {
+	is, err := os.Stat(path)
+	want, failure := os.Stat(folder)
+	return err == nil && failure == nil && os.SameFile(is, want)
 }
 
 // asIs ensures a folder of the volume. A new one gets the owner and the mode of another, which it is to stand in for, before it has its name.

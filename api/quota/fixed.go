@@ -16,3 +16,6 @@ func (f Fixed) Of(context.Context, string) compute.Quota { return compute.Quota(
 
 // Default gives the quota of projects that have none of their own.
 func (f Fixed) Default(context.Context) compute.Quota { return compute.Quota(f) }
+
+// AreElsewhere implements api.Quotas: the compute API may write others for a project.
+func (f Fixed) AreElsewhere() bool { return false }

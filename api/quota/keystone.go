@@ -93,6 +93,9 @@ func (k *Keystone) Of(ctx context.Context, project string) compute.Quota {
 // Default gives the quota of projects that have none of their own.
 func (k *Keystone) Default(ctx context.Context) compute.Quota { return k.Of(ctx, "") }
 
+// AreElsewhere implements api.Quotas: a project's limits are written in Keystone.
+func (k *Keystone) AreElsewhere() bool { return true }
+
 // valid is the quota of an entry, or the default where that is too old.
 func (k *Keystone) valid(e entry) compute.Quota {
 	if k.config.Now().Sub(e.at) > stale {

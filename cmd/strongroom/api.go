@@ -96,7 +96,7 @@ func (apiCommand) Run(r *run) error {
 		Pool: b.pool, Identity: identity, IdentityURI: b.Identity.AuthURL, PolicyFile: b.API.PolicyFile, VolumeType: b.API.VolumeType, Cinder: cinder, CinderTLS: secured, Logger: r.log,
 		Images: imageRecords{images}, Keys: keyAccess{keys}, Objects: objectAccess{objects}, Shares: shareAccess(shares), Networks: networkAccess(networks), Seal: box, KeyRoles: b.Credentials.Roles, OtherRoles: b.Credentials.OtherRoles,
 		ForceConfigDrive: b.API.ForceConfigDrive, MaxImageDiskGB: b.API.MaxImageDiskGB, ShelvedOffloadTime: b.API.ShelvedOffloadTime,
-		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, UnifiedLimits: b.Quota.Backend == "keystone", Origin: behind,
+		ResizeToSameHost: b.API.AllowResizeToSameHost, ResizeWindow: b.API.ResizeConfirmWindow, Quotas: quotas, Origin: behind,
 		Operations: durable.Starter{Client: b.temporal, Namespace: b.Temporal.Namespace},
 		Hosts:      agent.Client{Identity: own},
 		Consoles:   api.Consoles{URL: b.ConsoleProxy.PublicURL, TTL: b.ConsoleProxy.TokenTTL},

@@ -245,7 +245,7 @@ func openHostActivities(r *run, h HostConfig, from *gateway.Client, exports moun
 		return nil, err
 	}
 	if kept != nil {
-		domains.Kept, domains.KeepsDisks = kept, h.KeepGuestKeys == keepAll
+		domains.Kept, domains.Comparable, domains.KeepsDisks = kept, from.Comparable, h.KeepGuestKeys == keepAll
 	}
 	if _, err := netip.ParseAddr(h.ShareAddress); err != nil && h.ShareAddress != "" {
 		return nil, fmt.Errorf("host.share_address: %w", err)

@@ -200,7 +200,7 @@ func TestPathsAreReadAsNovaReadsThem(t *testing.T) {
 }
 
 // K18: a guest reads the security groups of its ports as its user calls them, and by their ids those that were changed since.
-func TestSecurityGroupsAreThoseOfThePorts(t *testing.T) {
+func TestK18SecurityGroupsAreThoseOfThePorts(t *testing.T) {
 	t.Parallel()
 	const path = "/latest/meta-data/security-groups"
 	s := vault()

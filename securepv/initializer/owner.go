@@ -27,8 +27,9 @@ func (v Volume) give() error {
 	if err := unix.Stat(v.Mount, &s); err != nil {
 		return err
 	}
-	if s.Uid != 0 || s.Gid != 0 {
-		return nil
+	shared := uint32(unix.S_IFDIR | unix.S_ISGID | 0o775) // by a start that was killed
+	if s.Uid != 0 || s.Gid != 0 || s.Mode != unix.S_IFDIR|0o755 && s.Mode != shared {
+		return nil // it is somebody's, or somebody has said who may come in
 	}
 	if is, err := isUnused(v.Mount); err != nil || !is {
 		return err

@@ -17,6 +17,15 @@ func TestPV11AFileSystemIsGivenOnce(t *testing.T) {
 		t.Skip("needs root: it changes owners")
 	}
 	const asMade = fs.ModeDir | 0o755
+	t.Run("somebody said who may come in", func(t *testing.T) {
+		t.Parallel()
+		v := Volume{Mount: t.TempDir(), Owner: Owner{1000, 2000}}
+		require.NoError(t, os.Chmod(v.Mount, 0o700))
+		require.NoError(t, v.give())
+		info, err := os.Stat(v.Mount)
+		require.NoError(t, err)
+		require.Equal(t, fs.ModeDir|0o700, info.Mode())
+	})
 	for name, c := range map[string]struct {
 		owner, was, is Owner
 		in             []string

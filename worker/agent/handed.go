@@ -17,7 +17,7 @@ type Kept struct {
 	// one with a certificate. It gives the key to which that host's passphrases are sealed.
 	Grants     func(ctx context.Context, of compute.Arrival, to *x509.Certificate) (sealingKey []byte, err error)
 	Passphrase func(server compute.ServerID, id compute.SecretID) (*secret.Passphrase, error)
-	Secrets    func(server compute.ServerID) ([]compute.SecretID, error)
+	Secrets    func(ctx context.Context, server compute.ServerID) ([]compute.SecretID, error)
 }
 
 const (
@@ -53,7 +53,7 @@ func (s Server) kept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.Kept != nil {
-		out.Secrets, err = s.Kept.Secrets(server)
+		out.Secrets, err = s.Kept.Secrets(r.Context(), server)
 	}
 	if err != nil {
 		s.Logger.ErrorContext(r.Context(), "looking at the keys of a server", "server", server, "error", err)

@@ -56,7 +56,7 @@ func newKeeper(t *testing.T, a *pki.Authority) *keeper {
 			}
 			return secret.New([]byte(k.value)), nil
 		},
-		Secrets: func(server compute.ServerID) ([]compute.SecretID, error) {
+		Secrets: func(_ context.Context, server compute.ServerID) ([]compute.SecretID, error) {
 			if server != k.server {
 				return nil, nil
 			}

@@ -126,12 +126,43 @@ func TestH1WhatHandedKeysAreComparedWith(t *testing.T) {
 	require.Equal(t, compute.Corrupt, checks(own, value+"x"))
 	require.Equal(t, compute.Forbidden, checks(unread, c.value(schematest.Owner, unread)), "nobody has read it")
 	require.Equal(t, compute.Forbidden, checks(others, c.value(schematest.Owner, others)), "it is another server's")
+	comparable := func(at *host) ([]compute.SecretID, compute.Kind) {
+		all, err := at.client.Comparable(c.Ctx, op.ServerID, []compute.SecretID{own, unread, others})
+		return all, compute.KindOf(err)
+	}
+	all, kind := comparable(from)
+	require.Empty(t, kind)
+	require.Equal(t, []compute.SecretID{own}, all)
+	_, kind = comparable(c.enrolled("thief"))
+	require.Equal(t, compute.Forbidden, kind, "the server is not there")
+
 	// Another one of the server's rows does not stand in for it.
 	c.Exec("UPDATE secret_sums SET sealed = (SELECT sealed FROM secret_sums WHERE server_id = $2) WHERE server_id = $1", op.ServerID, other.ServerID)
 	require.Equal(t, compute.Forbidden, checks(own, value))
+	all, _ = comparable(from)
+	require.Empty(t, all)
 	c.Exec("UPDATE operations SET kind = 'start' WHERE id = $1", op.ID)
 	_, err := from.read(op.ServerID, schematest.Owner, own)
 	require.NoError(t, err)
 	c.Exec("UPDATE operations SET kind = 'live-migration' WHERE id = $1", op.ID)
 	require.Empty(t, checks(own, value), "the next start mends it")
+
+	// What is noted stays as it is. That of a key which the server has no more goes with the next note, and a deleted server gets none.
+	notes := func() int { return c.CountRows("SELECT count(*) FROM secret_sums WHERE server_id = $1", op.ServerID) }
+	reads := func(id compute.SecretID) {
+		t.Helper()
+		c.Exec("UPDATE operations SET kind = 'start' WHERE id = $1", op.ID)
+		_, err := from.read(op.ServerID, schematest.Owner, id)
+		require.NoError(t, err)
+	}
+	before := c.Dump("secret_sums")
+	reads(own)
+	require.Equal(t, before, c.Dump("secret_sums"))
+	next := c.secret(op.ServerID, schematest.Owner) // after a rotation
+	reads(next)
+	require.Equal(t, 1, notes())
+	c.Exec("DELETE FROM secret_sums")
+	c.Exec("UPDATE servers SET deleted_at = now() WHERE id = $1", op.ServerID)
+	_, _ = from.read(op.ServerID, schematest.Owner, next)
+	require.Zero(t, notes())
 }

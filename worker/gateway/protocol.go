@@ -194,6 +194,7 @@ const (
 	pathDeparture   = "/v1/departure"
 	pathHanded      = "/v1/handed"
 	pathHandedFrom  = "/v1/handed/from"
+	pathComparable  = "/v1/handed/comparable"
 	pathAccepts     = "/v1/accepts"
 	pathServers     = "/v1/servers/"
 	pathImages      = "/v1/images/"

@@ -87,6 +87,7 @@ func (s *Server) routes() map[string]func(*call) (any, error) {
 		"POST " + pathDeparture:                     departure,
 		"POST " + pathHanded:                        handed,
 		"POST " + pathHandedFrom:                    s.handedFrom,
+		"POST " + pathComparable:                    s.comparable,
 		"POST " + pathAccepts:                       accepts,
 		"GET " + pathTemporalKey:                    s.temporalKey,
 		"POST " + pathServers + "{server}/progress": progress,
