@@ -60,11 +60,5 @@ func TestPV02AClaimTemplateThatCannotBeUsed(t *testing.T) {
 			require.EqualError(t, err, `app.yaml: document 2, StatefulSet "app": volumeClaimTemplates: `+c.why)
 		})
 	}
-	_, err := securepv.Generate([]securepv.File{{Name: "app.yaml", Text: []byte(statefulSet(t, "1Gi", "much"))}}, options)
-	require.ErrorContains(t, err, `StatefulSet "app": volumeClaimTemplates: data: spec.resources.requests.storage: "much" is no size`)
-	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {volumeMode: Block, resources: {requests: {storage: 1Mi}}}\n---\n"
-	refused(t, claim+podWith(annotated), `document 2, Pod "app": PersistentVolumeClaim default/data: spec.resources.requests.storage is 1Mi`)
-	ephemeral := "ephemeral: {volumeClaimTemplate: {spec: {volumeMode: Block, resources: {requests: {storage: 1Mi}}}}}"
-	refused(t, strings.Replace(podWith(annotated), "persistentVolumeClaim: {claimName: data}", ephemeral, 1), "volumes: data: spec.resources.requests.storage is 1Mi")
 	refused(t, strings.Replace(podWith(annotated), "    image: app\n", "    image: app\n    volumeMounts: [{name: data, mountPath: /x}]\n", 1), `volumes: data: container "app" `+alone)
 }

@@ -21,7 +21,7 @@ func (w *workload) owners(volumes []Volume) (all []string, warnings []string, er
 			return nil, nil, err
 		}
 		if differ != nil {
-			warnings = append(warnings, fmt.Sprintf("containers %s write to %q as different users or groups, or as a user that is not told, and the new file system is %s's: say a securityContext.fsGroup of the pod", strings.Join(differ, ", "), v.Mount, o))
+			warnings = append(warnings, fmt.Sprintf("containers %s write to %q as different users, or as one that only their image tells, and the new file system stays root's: say a securityContext.fsGroup of the pod", strings.Join(differ, ", "), v.Mount))
 		}
 		all = append(all, o.String())
 	}
@@ -50,7 +50,7 @@ func (w *workload) ownerOf(mount string) (o owner, differ []string, err error) {
 		if err != nil {
 			return o, nil, err
 		}
-		anonymous := of.user == 0 && isSaid("runAsNonRoot", contexts...)
+		anonymous := c != nil && of.user == 0 && isSaid("runAsNonRoot", contexts...)
 		if of == (owner{}) && !anonymous {
 			continue
 		}
@@ -67,7 +67,7 @@ func (w *workload) ownerOf(mount string) (o owner, differ []string, err error) {
 	if group != 0 {
 		o.group = group
 	}
-	if group != 0 || len(users) < 2 && len(groups) < 2 && !unknown {
+	if o != (owner{}) || len(users) < 2 && !unknown {
 		differ = nil
 	}
 	return o, differ, err

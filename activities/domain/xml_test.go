@@ -107,7 +107,7 @@ func TestXMLGolden(t *testing.T) {
 	onPages := sharing
 	onPages.Flavor.ExtraSpecs = map[string]string{"hw:mem_page_size": "2MB"}
 	pages := plainServer()
-	pages.Image.Devices, pages.Image.Properties = true, map[string]string{"hw_mem_page_size": "large"}
+	pages.Image.Devices, pages.Image.Pages, pages.Image.Properties = true, true, map[string]string{"hw_mem_page_size": "large"}
 	pages.Flavor.ExtraSpecs = map[string]string{"hw:mem_page_size": "any"}
 	mounted := host
 	mounted.Shares = map[compute.ShareID]string{{UUID: id(0x50)}: "/var/lib/strongroom/mounts/one/mnt", {UUID: id(0x51)}: "/var/lib/strongroom/mounts/two/mnt"}

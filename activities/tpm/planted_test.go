@@ -63,6 +63,7 @@ func TestS3AProcessOfSwtpmsUserPlantsLinks(t *testing.T) {
 		return err == nil && said.Scan()
 	}
 
+	require.True(t, round("remove"), "it has come there")
 	var rounds atomic.Int32
 	ends := make(chan struct{})
 	stopped := make(chan struct{})

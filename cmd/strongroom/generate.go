@@ -120,7 +120,7 @@ func (c generateCommand) run(in io.Reader, out, messages io.Writer) error {
 // options are what the flags say to securepv.
 func (c generateCommand) options() (securepv.Options, error) {
 	o := securepv.Options{Image: c.Image, Coordinator: c.CoordinatorHost, Format: c.Format, KDF: c.KDF, StartupTime: c.StartupTime, SkipInitializer: c.SkipInitializer}
-	if c.StartupTime <= 0 {
+	if c.StartupTime < 0 {
 		return o, fmt.Errorf("--startup-time: %v is no time to wait", c.StartupTime)
 	}
 	switch {
