@@ -395,6 +395,10 @@ func TestSH22WhatAServerWithSharesCannot(t *testing.T) {
 	id := c.off()
 	c.hasShare(id, goodShare, compute.ShareInactive)
 	c.act(t, member, id, `{"os-start": null}`).ok(202)
+	c.settle(id, compute.VMActive, compute.TaskNone)
+	c.act(t, member, id, `{"suspend": null}`).fails(409, "conflictingRequest", "Feature not supported with instances that have shares.")
+	c.exec(`DELETE FROM server_shares`)
+	c.act(t, member, id, `{"suspend": null}`).ok(202)
 }
 
 // SH-09: why a share was taken away from a server is told beside its status, to whoever reads it, in the form that is not Nova's.

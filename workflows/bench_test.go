@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"cmp"
 	"log/slog"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 // bench runs operations on a world in Temporal's test environment, where waits
 // take no time.
 type bench struct {
+	logs slog.Handler // of its workflows; nil: nobody reads them
 	*world
 	t     *testing.T
 	lacks map[compute.HostID][]string // the activities that a host's worker of an earlier release does not have, on a server
@@ -52,7 +54,7 @@ func shutOffWith(setup func(*testing.T) *bench) func(*testing.T) *bench {
 func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm func(*testsuite.TestWorkflowEnvironment)) error {
 	b.t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	suite.SetLogger(log.NewStructuredLogger(slog.New(cmp.Or(b.logs, slog.DiscardHandler))))
 	env := newEnvironment(&suite)
 	env.SetTestTimeout(20 * time.Second)
 	env.SetWorkerOptions(worker.Options{

@@ -1,6 +1,8 @@
 package workflows_test
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -158,7 +160,10 @@ func TestSH12AShareThatCannotBeMounted(t *testing.T) {
 			require.Equal(t, []compute.PowerState{compute.PowerShutdown}, b.power())
 			b.fault = nil
 			b.tidy()
+			var log bytes.Buffer
+			b.logs = slog.NewTextHandler(&log, nil)
 			require.NoError(t, b.shares(compute.OpReboot, compute.TaskRebootingHard, compute.RebootArguments{Hard: true}))
+			require.Equal(t, 1, strings.Count(log.String(), `level=WARN msg="a share that was in error is mounted again"`), log.String())
 			require.Equal(t, "active active", b.statuses())
 			require.Equal(t, compute.VMActive, b.row.server.VMState)
 			require.Nil(t, b.row.fault)

@@ -1,7 +1,9 @@
 package mount_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,6 +143,21 @@ func TestSH10AShareIsMountedOnce(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(h.Path(h.share)))
 	require.FileExists(t, filepath.Join(h.source, "letter"))
 	require.Empty(t, h.seen())
+}
+
+// SH-33: a mount that is there for another server is used, with a warning; for the same one there is none.
+func TestSH33AMountOfAnotherServerIsUsedWithAWarning(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	var log bytes.Buffer
+	h.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	for range 2 {
+		require.NoError(t, h.Mount(t.Context(), h.input(server)))
+		require.Empty(t, log.String())
+	}
+	require.NoError(t, h.Mount(t.Context(), h.input(newServer())))
+	require.Equal(t, 1, h.mounts())
+	require.Regexp(t, `^time=\S+ level=WARN msg="a share was mounted already, for another server" share=`+h.share.String()+` servers=1\n$`, log.String())
 }
 
 // SH-17: the last use takes the mount along, also when the worker was restarted meanwhile.
