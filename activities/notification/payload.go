@@ -2,6 +2,7 @@ package notification
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 
@@ -15,7 +16,8 @@ type subject struct {
 	server    schema.Server
 	host      string // its name; "": none
 	shares    []object
-	now       time.Time // by the database's clock
+	share     map[string]any // the one that the operation is about; nil: it is about none
+	now       time.Time      // by the database's clock
 }
 
 // instance are the keys of InstancePayload 1.9. No address is known of a server, and it has no
@@ -48,13 +50,13 @@ func flavor(f compute.Flavor) object {
 	})
 }
 
-// share is SharePayload 1.0. location is "" but where an operator wants it told (decision 14).
-func share(m compute.ShareMapping, location string) object {
+// attachment are the keys of SharePayload 1.0. location is "" but where an operator wants it told (decision 14).
+func attachment(m compute.ShareMapping, location string) map[string]any {
 	data := map[string]any{"share_mapping_uuid": m.ID, "share_id": m.Share, "status": m.Status, "tag": m.Tag}
 	if location != "" {
 		data["export_location"] = location
 	}
-	return versioned("SharePayload", "1.0", data)
+	return data
 }
 
 // reason is ExceptionPayload 1.1: what the operation's owner is told.
@@ -99,8 +101,8 @@ func (s subject) action(failed bool) object {
 		name, version = "InstanceActionRescuePayload", "1.4"
 		data["rescue_image_ref"] = orNull(arguments[compute.RescueArguments](s.operation).Image.ID)
 	case compute.OpShareAttach, compute.OpShareDetach:
-		name, version = "InstanceActionSharePayload", "1.0"
-		data["share_id"] = orNull(arguments[compute.ShareArguments](s.operation).Share)
+		name, version = sharePayload, sharePayloadVersion
+		maps.Copy(data, s.share)
 	}
 	return versioned(name, version, data)
 }

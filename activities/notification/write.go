@@ -42,14 +42,14 @@ type Writer struct {
 
 // Began writes the notification that an operation has begun.
 func (w *Writer) Began(ctx context.Context, q *schema.Queries, op compute.OperationID) error {
-	return w.write(ctx, q, op, func(s subject, of compute.Notifications) []event {
+	return w.write(ctx, q, op, nil, func(s subject, of compute.Notifications) []event {
 		return []event{{of.Start, priorityInfo, s.action(false)}}
 	})
 }
 
-// Ended writes the notifications that an operation that had begun is settled.
-func (w *Writer) Ended(ctx context.Context, q *schema.Queries, op compute.OperationID) error {
-	return w.write(ctx, q, op, func(s subject, of compute.Notifications) []event {
+// Ended writes the notifications that an operation that had begun is settled. was is ShareOf before what it did was written.
+func (w *Writer) Ended(ctx context.Context, q *schema.Queries, op compute.OperationID, was *schema.ServerShare) error {
+	return w.write(ctx, q, op, was, func(s subject, of compute.Notifications) []event {
 		if s.operation.StartedAt == nil {
 			return nil
 		}
@@ -73,7 +73,7 @@ type event struct {
 	payload        object
 }
 
-func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.OperationID, tell func(subject, compute.Notifications) []event) error {
+func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.OperationID, was *schema.ServerShare, tell func(subject, compute.Notifications) []event) error {
 	if w == nil {
 		return nil
 	}
@@ -90,6 +90,11 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 		return err
 	}
 	s.operation = op
+	if op.Kind == compute.OpShareAttach || op.Kind == compute.OpShareDetach {
+		if s.share, err = w.about(ctx, q, op.ServerID, arguments[compute.ShareArguments](op).Share, was); err != nil {
+			return err
+		}
+	}
 	return insert(ctx, q, s, tell(s, action.Notifications))
 }
 
@@ -136,14 +141,7 @@ func (w *Writer) load(ctx context.Context, q *schema.Queries, server compute.Ser
 		return s, err
 	}
 	for _, row := range rows {
-		var location []byte
-		if w.Locations != nil {
-			// A key that is not there any more must keep no operation from its end.
-			if location, err = w.Locations.Unseal(row.SealedFor(), row.ExportLocation); err != nil {
-				w.Logger.WarnContext(ctx, "where a share is exported cannot be told", "server", row.ServerID, "attachment", row.ID, "error", err)
-			}
-		}
-		s.shares = append(s.shares, share(row.Mapping(), string(location)))
+		s.shares = append(s.shares, versioned("SharePayload", "1.0", w.told(ctx, row)))
 	}
 	return s, nil
 }

@@ -59,7 +59,7 @@ func (a *Activities) Begin(ctx context.Context, in durable.OperationInput) (Begi
 			if err := cutOff(ctx, q, op); err != nil {
 				return err
 			}
-			return a.settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message)
+			return a.settle(ctx, q, in.Operation, compute.OperationCancelled, fence.Message, nil)
 		}
 		if out, err = a.load(ctx, q, in); err != nil {
 			return err

@@ -199,9 +199,14 @@ func TestSH24SharesAreTold(t *testing.T) {
 		for i, status := range []string{"attaching", "inactive"} {
 			n := all[i]
 			require.Equal(t, []string{"instance.share_attach.start", "instance.share_attach.end"}[i], n.Event)
-			require.Equal(t, []string{"InstanceActionSharePayload", "1.0"}, []string{n.Payload.Name, n.Payload.Version})
+			require.Equal(t, []string{"InstanceActionSharePayload", "1.1"}, []string{n.Payload.Name, n.Payload.Version})
 			require.Equal(t, shareID.String(), n.Payload.Data["share_id"])
-			require.ElementsMatch(t, append([]string{"share_id"}, instanceKeys...), slices.Collect(maps.Keys(n.Payload.Data)))
+			own := []string{"share_id", "share_mapping_uuid", "status", "tag"}
+			if c.writer.Locations != nil {
+				own = append(own, "export_location")
+			}
+			require.ElementsMatch(t, append(own, instanceKeys...), slices.Collect(maps.Keys(n.Payload.Data)))
+			require.Equal(t, []any{attachment.String(), status, "documents"}, []any{n.Payload.Data["share_mapping_uuid"], n.Payload.Data["status"], n.Payload.Data["tag"]})
 			if want, ok := c.shares.(map[string]any); ok {
 				want["status"] = status
 				list := n.Payload.Data["shares"].([]any)
@@ -226,4 +231,16 @@ func TestSH24SharesAreTold(t *testing.T) {
 	b.run(in, record.SettleInput{State: compute.OperationFailed, VMState: compute.VMStopped, Message: "Share access could not be taken away"})
 	all := b.outbox()
 	require.Equal(t, []string{"instance.share_detach.start", "instance.share_detach.error"}, []string{all[0].Event, all[1].Event})
+
+	// Of one that is detached it is told what it was.
+	b.Exec(`UPDATE server_shares SET status = 'detaching'`)
+	in = b.supersede(server, compute.OpShareDetach, compute.ShareArguments{Share: shareID})
+	b.run(in, record.SettleInput{State: compute.OperationSucceeded, VMState: compute.VMStopped, Shares: []record.ShareChange{{Share: shareID, Gone: true}}})
+	all = b.outbox()
+	require.Equal(t, "instance.share_detach.end", all[1].Event)
+	for _, n := range all {
+		require.Equal(t, []any{shareID.String(), attachment.String(), "detaching", "documents"},
+			[]any{n.Payload.Data["share_id"], n.Payload.Data["share_mapping_uuid"], n.Payload.Data["status"], n.Payload.Data["tag"]})
+	}
+	require.Empty(t, all[1].Payload.Data["shares"])
 }

@@ -199,6 +199,10 @@ func (a *Activities) write(ctx context.Context, q *schema.Queries, e ending, giv
 	if err := closeStep(ctx, q, e.Operation, e.close); err != nil || op.State.Settled() {
 		return err
 	}
+	was, err := a.Notifications.ShareOf(ctx, q, op)
+	if err != nil {
+		return err
+	}
 	switch {
 	case owned:
 		if err := giveBack(q); err != nil {
@@ -212,11 +216,11 @@ func (a *Activities) write(ctx context.Context, q *schema.Queries, e ending, giv
 			return err
 		}
 	}
-	return a.settle(ctx, q, e.Operation, e.state, e.message)
+	return a.settle(ctx, q, e.Operation, e.state, e.message, was)
 }
 
-// settle ends an operation's row and trail, tells of it, and wipes the token that it acted with.
-func (a *Activities) settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string) error {
+// settle ends an operation's row and trail, tells of it, and wipes the token that it acted with. was is the share that it was about.
+func (a *Activities) settle(ctx context.Context, q *schema.Queries, op compute.OperationID, state compute.OperationState, message string, was *schema.ServerShare) error {
 	if err := q.LockCredentialOf(ctx, op); err != nil {
 		return err
 	}
@@ -243,7 +247,7 @@ func (a *Activities) settle(ctx context.Context, q *schema.Queries, op compute.O
 	if settled, err := q.SettleOperation(ctx, params); err != nil {
 		return err
 	} else if settled > 0 {
-		if err := a.Notifications.Ended(ctx, q, op); err != nil {
+		if err := a.Notifications.Ended(ctx, q, op, was); err != nil {
 			return err
 		}
 	}
