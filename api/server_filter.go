@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -183,6 +184,13 @@ func (q *serverQuery) byField(filters map[string]string) error {
 			}
 			q.add(condition, value)
 			q.expression = q.expression || strings.ContainsAny(value, `*+?{}()[]|\`) // else its time is bounded by its length
+		}
+		if name == "metadata" { // as Nova reads it
+			var pairs map[string]string
+			if json.Unmarshal([]byte(value), &pairs) != nil {
+				return fault.BadRequest("The filter metadata is a JSON object of keys and values, such as {\"role\": \"db\"}.")
+			}
+			q.add("s.metadata @> ?::jsonb", value)
 		}
 		if condition, ok := tagged[name]; ok {
 			q.add(condition, strings.Split(value, ","))

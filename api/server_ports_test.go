@@ -180,6 +180,8 @@ func TestWhatACreateMayNotAskOfNetworks(t *testing.T) {
 		n.refuse = said.err
 		refused(said.code, said.name, said.err.Error(), map[string]any{"networks": []any{map[string]any{"uuid": networkID}}})
 	}
+	n.refuse = compute.Errorf(compute.NotFound, "Security group web not found.") // K18: where no port is made, too
+	refused(400, "badRequest", n.refuse.Error(), map[string]any{"networks": "none", "security_groups": []any{map[string]any{"name": "web"}}})
 	require.Zero(t, c.count(`SELECT count(*) FROM servers`))
 }
 

@@ -14,6 +14,8 @@ func TestK6AnImageGetsWhatItAsksForOrIsRefused(t *testing.T) {
 	t.Parallel()
 	for property, values := range map[string]struct{ taken, refused, wrong []string }{
 		"hw_mem_encryption":          {[]string{"false", "0", ""}, []string{"true", "True", "1", "yes"}, []string{"maybe"}},
+		"hw_cdrom_bus":               {[]string{"scsi", "sata", "ide", "virtio"}, nil, []string{"nonsense"}},
+		"hw_floppy_bus":              {[]string{"fdc", "ide"}, nil, []string{"nonsense"}},
 		"hw_locked_memory":           {[]string{"false"}, []string{"true"}, []string{"2"}},
 		"hw_mem_page_size":           {[]string{"small", "large", "any", "2MB", "1048576"}, nil, []string{"huge", "-1"}},
 		"hw_cpu_policy":              {[]string{"shared"}, []string{"dedicated", "mixed"}, []string{"mine"}},
