@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"strongroom/api/fault"
 	"strongroom/api/policy"
@@ -317,16 +318,11 @@ func (a *API) shareOf(r *Request, q *schema.Queries, server compute.ServerID) (s
 	if err != nil {
 		return schema.ServerShare{}, err
 	}
-	shares, err := q.ServerShares(r.Context(), server)
-	if err != nil {
-		return schema.ServerShare{}, err
+	s, err := q.GetServerShare(r.Context(), schema.GetServerShareParams{ServerID: server, ShareID: id})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = noShare(id.String())
 	}
-	for _, s := range shares {
-		if s.ShareID == id {
-			return s, nil
-		}
-	}
-	return schema.ServerShare{}, noShare(id.String())
+	return s, err
 }
 
 func shareParam(r *Request) (compute.ShareID, error) {

@@ -168,6 +168,38 @@ func (q *Queries) ForgetRefusals(ctx context.Context) error {
 	return err
 }
 
+const getServerShare = `-- name: GetServerShare :one
+SELECT id, server_id, share_id, status, tag, share_proto, export_location, created_at, updated_at, look_at, missed_at, seen_at, held_at, lost, lost_at FROM server_shares WHERE server_id = $1 AND share_id = $2
+`
+
+type GetServerShareParams struct {
+	ServerID compute.ServerID
+	ShareID  compute.ShareID
+}
+
+func (q *Queries) GetServerShare(ctx context.Context, arg GetServerShareParams) (ServerShare, error) {
+	row := q.db.QueryRow(ctx, getServerShare, arg.ServerID, arg.ShareID)
+	var i ServerShare
+	err := row.Scan(
+		&i.ID,
+		&i.ServerID,
+		&i.ShareID,
+		&i.Status,
+		&i.Tag,
+		&i.ShareProto,
+		&i.ExportLocation,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.LookAt,
+		&i.MissedAt,
+		&i.SeenAt,
+		&i.HeldAt,
+		&i.Lost,
+		&i.LostAt,
+	)
+	return i, err
+}
+
 const hostOffers = `-- name: HostOffers :one
 SELECT address, share_address, traits FROM hosts WHERE id = $1
 `

@@ -46,13 +46,13 @@ const mostSums = 1000
 
 func (s *Store) resealSums(ctx context.Context) error {
 	q := schema.New(s.Pool)
-	rows, err := q.SumsOfOtherSeals(ctx, schema.SumsOfOtherSealsParams{Prefix: s.Box.Prefix(), AfterServer: s.sealed.ServerID.UUID, AfterSecret: s.sealed.SecretID.UUID, Most: mostSums})
+	rows, err := q.SumsOfOtherSeals(ctx, schema.SumsOfOtherSealsParams{Prefix: s.Box.Prefix(), AfterServer: s.after.ServerID.UUID, AfterSecret: s.after.SecretID.UUID, Most: mostSums})
 	if err != nil {
 		return err
 	}
-	s.sealed = schema.SecretSum{} // from the first one again, where these are the last
+	s.after = schema.SecretSum{} // from the first one again, where these are the last
 	if len(rows) == mostSums {
-		s.sealed = rows[mostSums-1]
+		s.after = rows[mostSums-1]
 	}
 	var anew int64
 	defer func() {

@@ -24,8 +24,8 @@ type Store struct {
 	Box    *seal.Box // that opens tokens
 	Logger *slog.Logger
 
-	sealed schema.SecretSum // the last one that was looked at; the watch's alone
-	lost   sync.Map         // attachments whose export location cannot be opened, logged
+	after schema.SecretSum // the sum at which the last look for old seals ended; the watch's alone
+	lost  sync.Map         // attachments whose export location cannot be opened, logged
 }
 
 var _ openstack.Authorities = (*Store)(nil)

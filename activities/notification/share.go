@@ -1,9 +1,12 @@
 package notification
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
-	"slices"
+
+	"github.com/jackc/pgx/v5"
 
 	"strongroom/compute"
 	"strongroom/schema"
@@ -23,30 +26,33 @@ const (
 // ShareOf gives the share that an operation is about, as it is attached before the operation's end is written; nil: it is about none, or the server has it
 // no more.
 func (w *Writer) ShareOf(ctx context.Context, q *schema.Queries, op schema.Operation) (*schema.ServerShare, error) {
-	if w == nil || op.Kind != compute.OpShareAttach && op.Kind != compute.OpShareDetach {
+	if w == nil || !isOfShare(op) {
 		return nil, nil //nolint:nilnil // of most operations
 	}
 	return attached(ctx, q, op.ServerID, arguments[compute.ShareArguments](op).Share)
 }
 
+// isOfShare reports whether an operation attaches or detaches a share.
+func isOfShare(op schema.Operation) bool {
+	return op.Kind == compute.OpShareAttach || op.Kind == compute.OpShareDetach
+}
+
 func attached(ctx context.Context, q *schema.Queries, server compute.ServerID, share compute.ShareID) (*schema.ServerShare, error) {
-	rows, err := q.ServerShares(ctx, server)
-	if i := slices.IndexFunc(rows, func(r schema.ServerShare) bool { return r.ShareID == share }); i >= 0 {
-		return &rows[i], err
+	row, err := q.GetServerShare(ctx, schema.GetServerShareParams{ServerID: server, ShareID: share})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // the server has it not, or no more
 	}
-	return nil, err
+	return &row, err
 }
 
 // about are the keys of a share of a server: as it is attached, or else as it was.
 func (w *Writer) about(ctx context.Context, q *schema.Queries, server compute.ServerID, share compute.ShareID, was *schema.ServerShare) (map[string]any, error) {
 	is, err := attached(ctx, q, server, share)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case is != nil:
+	}
+	if is = cmp.Or(is, was); is != nil {
 		return w.told(ctx, *is), nil
-	case was != nil:
-		return w.told(ctx, *was), nil
 	}
 	return map[string]any{"share_id": orNull(share), "share_mapping_uuid": nil, "status": nil, "tag": nil}, nil
 }

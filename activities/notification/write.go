@@ -90,7 +90,7 @@ func (w *Writer) write(ctx context.Context, q *schema.Queries, id compute.Operat
 		return err
 	}
 	s.operation = op
-	if op.Kind == compute.OpShareAttach || op.Kind == compute.OpShareDetach {
+	if isOfShare(op) {
 		if s.share, err = w.about(ctx, q, op.ServerID, arguments[compute.ShareArguments](op).Share, was); err != nil {
 			return err
 		}

@@ -59,10 +59,6 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	box, err := cfg.seal()
-	if err != nil {
-		return err
-	}
 	authority, err := pki.Ensure(cfg.Gateway.Authority)
 	if err != nil {
 		return fmt.Errorf("gateway.authority: %w", err)
@@ -85,7 +81,7 @@ func (gatewayCommand) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Seal: box, Images: images, Objects: objects.Blobs, Shares: shares, Endorser: endorser, Logger: r.log}
+	server := &gateway.Server{Pool: pool, Authority: authority, Keys: keys, Seal: s.box, Images: images, Objects: objects.Blobs, Shares: shares, Endorser: endorser, Logger: r.log}
 	return serveUntil(r, "gateway", imagePatience, secured(listener, own), server.Handler(), quiet)
 }
 

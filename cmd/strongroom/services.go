@@ -40,6 +40,7 @@ type services struct {
 	*Config
 	run         *run
 	authorities openstack.Authorities
+	box         *seal.Box       // nil for the api, which acts with the tokens of requests
 	pool        *pgxpool.Pool   // where strongroom's own ports are
 	cloud       *keystone.Cloud // nil until the first service of the cloud is opened
 }

@@ -50,7 +50,7 @@ func (b *backends) services(r *run) (*services, error) { return r.services(b.Con
 // services opens them for any process that acts with the credentials in the database.
 func (r *run) services(cfg *Config, pool *pgxpool.Pool) (*services, error) {
 	authorities, err := sealed(cfg, pool, r.log)
-	return &services{Config: cfg, run: r, authorities: authorities, pool: pool}, err
+	return &services{Config: cfg, run: r, authorities: authorities, box: authorities.Box, pool: pool}, err
 }
 
 func (b *backends) close() {

@@ -2,6 +2,9 @@
 -- A server's shares in the order in which they were attached.
 SELECT * FROM server_shares WHERE server_id = $1 ORDER BY created_at, id;
 
+-- name: GetServerShare :one
+SELECT * FROM server_shares WHERE server_id = $1 AND share_id = $2;
+
 -- name: CountServerShares :one
 SELECT count(*) FROM server_shares WHERE server_id = $1;
 

@@ -102,20 +102,22 @@ func boundSum(server compute.ServerID, id compute.SecretID) []byte {
 
 // UnsealSum opens what SealSum closed; false: it was changed, belongs to another secret, or its key is not in the file.
 func (b *Box) UnsealSum(server compute.ServerID, id compute.SecretID, sealed []byte) (sum []byte, ok bool) {
+	return b.unseal(boundSum(server, id), sealed)
+}
+
+func (b *Box) unseal(boundTo, sealed []byte) (value []byte, ok bool) {
 	now, ok := bytes.CutPrefix(sealed, []byte{version})
 	if !ok {
 		return nil, false
 	}
-	return b.open(now, boundSum(server, id))
+	return b.open(now, boundTo)
 }
 
 // Unseal opens what Seal closed, also what earlier releases did. Corrupt: it was changed,
 // belongs to another credential, or its key is not in the file.
 func (b *Box) Unseal(of compute.Credential, sealed []byte) ([]byte, error) {
-	if now, ok := bytes.CutPrefix(sealed, []byte{version}); ok {
-		if value, ok := b.open(now, bound(of)); ok {
-			return value, nil
-		}
+	if value, ok := b.unseal(bound(of), sealed); ok {
+		return value, nil
 	}
 	if value, ok := b.open(sealed, of.ID[:]); ok {
 		return value, nil
