@@ -156,6 +156,9 @@ func (a *API) attachShare(r *Request) (any, error) {
 			if waits, err := q.ShareWaits(r.Context(), compute.ShareUse(asked.ShareID, asked.ServerID)); err != nil || waits {
 				return orElse(err, fault.Conflict("Share %s is still being detached from this server. Try again later.", asked.ShareID))
 			}
+			if has, err := q.CountServerShares(r.Context(), asked.ServerID); err != nil || has >= compute.MostShares {
+				return orElse(err, fault.Forbidden("The server has %d shares, and may not have more.", compute.MostShares))
+			}
 			err := q.AttachShare(r.Context(), schema.AttachShareParams{
 				ID: asked.ID, ServerID: asked.ServerID, ShareID: asked.ShareID, Status: asked.Status, Tag: asked.Tag,
 				ShareProto: asked.ShareProto, ExportLocation: asked.ExportLocation,

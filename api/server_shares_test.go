@@ -300,6 +300,22 @@ func TestSH07TwoAttachmentsAtOnce(t *testing.T) {
 	}
 }
 
+// K15: a server has so many shares as go through Temporal, and is refused one more; one that it has is refused as ever.
+func TestK15AServerHasSoManyShares(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	for range compute.MostShares - 1 {
+		c.hasShare(id, uuid.NewString(), compute.ShareInactive)
+	}
+	c.attach(t, member, id, goodShare).ok(201)
+	c.settle(id, compute.VMStopped, compute.TaskNone)
+	c.attach(t, member, id, goodShare).ok(409)
+	c.attach(t, member, id, secondShare).fails(403, "forbidden", "The server has 64 shares, and may not have more.")
+	require.Equal(t, 64, c.count(`SELECT count(*) FROM server_shares WHERE server_id = $1`, id))
+	require.Zero(t, c.count(`SELECT count(*) FROM servers WHERE id = $1 AND task_state IS NOT NULL AND task_state <> ''`, id))
+}
+
 // SH-16, SH-32: a share goes in whatever status, from a server that is off or in ERROR.
 func TestSH16WhatIsDetached(t *testing.T) {
 	t.Parallel()

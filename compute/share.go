@@ -208,6 +208,9 @@ func CheckHasNoShares(shares int) error {
 	return Errorf(Conflict, "Feature not supported with instances that have shares.")
 }
 
+// MostShares is how many shares a server may have: more than a guest has addresses for devices, and so few that what a server has goes through Temporal (K15).
+const MostShares = 64
+
 // longestShareTag is what QEMU's virtiofs device takes. The documents allow more.
 const longestShareTag = 36
 

@@ -194,7 +194,7 @@ func TestADiskInAPoolDoesNotNeedTheKeyOfItsImage(t *testing.T) {
 }
 
 // EE-11: a file lies under a disk of qcow2 alone, and opens with the copy of its image's key. A disk on a device has all of its data in itself: where that copy
-// is lost, its server is rebooted and rescued all the same.
+// is lost, its server is rebooted, rescued, rebuilt and made into an image all the same.
 func TestADiskOnADeviceDoesNotNeedTheKeyOfItsImage(t *testing.T) {
 	t.Parallel()
 	for format, needs := range map[compute.DiskFormat]bool{compute.FormatLUKS: true, compute.FormatLUKSv2: false, compute.FormatPlain: false} {
@@ -202,8 +202,10 @@ func TestADiskOnADeviceDoesNotNeedTheKeyOfItsImage(t *testing.T) {
 			task      compute.TaskState
 			arguments any
 		}{
-			compute.OpReboot: {compute.TaskRebootingHard, compute.RebootArguments{Hard: true}},
-			compute.OpRescue: {compute.TaskRescuing, subjects["rescue"].arguments},
+			compute.OpReboot:      {compute.TaskRebootingHard, compute.RebootArguments{Hard: true}},
+			compute.OpRescue:      {compute.TaskRescuing, subjects["rescue"].arguments},
+			compute.OpRebuild:     {compute.TaskRebuilding, toEncrypted()},
+			compute.OpCreateImage: {subjects["snapshot of a running server"].task, subjects["snapshot of a running server"].arguments},
 		} {
 			b := onItself(t)
 			root := &b.row.server.Disks[0]

@@ -96,6 +96,28 @@ func TestK15TheLargestServerGoesThroughTemporal(t *testing.T) {
 	}
 }
 
+// K15: nor does a server with all the shares that it may have pass any limit: not by its start or its stop, and not by its delete, which reads all that there is of it.
+func TestK15AServerWithAllItsSharesGoesThroughTemporal(t *testing.T) {
+	t.Parallel()
+	b := stopped(t)
+	for i := range compute.MostShares {
+		id := compute.ShareID{UUID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(i)})}
+		b.writeDown(id)
+		require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: id, Address: "192.0.2.1"}))
+	}
+	for _, step := range []struct {
+		kind compute.OperationKind
+		task compute.TaskState
+	}{{compute.OpStart, compute.TaskPoweringOn}, {compute.OpStop, compute.TaskPoweringOff}, {compute.OpStart, compute.TaskPoweringOn}, {compute.OpDelete, compute.TaskDeleting}} {
+		sizes := &largest{DataConverter: converter.GetDefaultDataConverter()}
+		require.NoError(t, b.run(step.kind, b.accept(step.kind, step.task, nil), func(env *testsuite.TestWorkflowEnvironment) { env.SetDataConverter(sizes) }))
+		require.Greater(t, sizes.bytes.Load(), int64(compute.MostShares*100), "the shares are nowhere")
+		require.LessOrEqual(t, sizes.bytes.Load(), int64(durable.MostBytes))
+		t.Log(step.kind, sizes.bytes.Load()>>10, "KiB")
+	}
+	require.Empty(t, b.things())
+}
+
 // K15: an operation on a server whose record does not go through Temporal leaves the server as it is, and makes nothing; a delete goes on.
 func TestK15AServerThatIsTooLargeStaysAsItIs(t *testing.T) {
 	t.Parallel()
