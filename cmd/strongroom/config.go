@@ -101,6 +101,10 @@ type Config struct {
 	Images struct {
 		Backend string `koanf:"backend"` // local or glance
 		Path    string `koanf:"path"`
+
+		Endpoint   string   `koanf:"endpoint"`   // glance: its address; empty: the catalog's
+		Region     string   `koanf:"region"`     // glance: whose endpoint; empty: identity.region
+		Interfaces []string `koanf:"interfaces"` // glance: the first that the catalog has; none: identity.interface
 	} `koanf:"images"`
 	Objects struct {
 		Backend string `koanf:"backend"` // local or swift

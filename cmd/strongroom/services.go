@@ -95,7 +95,7 @@ func (s *services) images() (image.Library, error) {
 	case "local":
 		return imagelocal.Open(imagelocal.Config{Dir: s.Images.Path})
 	case "glance":
-		clients, err := s.clients("image")
+		clients, err := s.clientsAt("image", keystone.Endpoint{URL: s.Images.Endpoint, Region: s.Images.Region, Interfaces: s.Images.Interfaces})
 		return &glance.Library{Clients: clients}, err
 	}
 	return nil, unknownBackend("images", s.Images.Backend, "local or glance")

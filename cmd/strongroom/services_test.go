@@ -55,6 +55,40 @@ func choose(backends map[string]string) func(*Config) {
 	}
 }
 
+// Each service is where its own section of the configuration says.
+func TestServicesAreWhereTheirSectionsSay(t *testing.T) {
+	t.Parallel()
+	backends := map[string]string{"keys": "barbican", "images": "glance", "objects": "swift", "trusts": "local", "shares": "manila", "networks": "neutron"}
+	sections := map[string]func(cfg *Config) (endpoint *string, interfaces *[]string){
+		"keys":     func(cfg *Config) (*string, *[]string) { return &cfg.Keys.Endpoint, &cfg.Keys.Interfaces },
+		"images":   func(cfg *Config) (*string, *[]string) { return &cfg.Images.Endpoint, &cfg.Images.Interfaces },
+		"objects":  func(cfg *Config) (*string, *[]string) { return &cfg.Objects.Endpoint, &cfg.Objects.Interfaces },
+		"shares":   func(cfg *Config) (*string, *[]string) { return &cfg.Shares.Endpoint, &cfg.Shares.Interfaces },
+		"networks": func(cfg *Config) (*string, *[]string) { return &cfg.Networks.Endpoint, &cfg.Networks.Interfaces },
+	}
+	const noAddress, noInterface = "the endpoint is no http or https address of a service", `"there is none" is no interface of endpoints`
+	for name, section := range sections {
+		for _, wrong := range []string{noAddress, noInterface} {
+			s := testServices(t, func(cfg *Config) {
+				choose(backends)(cfg)
+				endpoint, interfaces := section(cfg)
+				if wrong == noAddress {
+					*endpoint = "ftp://example"
+				} else {
+					*interfaces = []string{"there is none"}
+				}
+			})
+			for other, err := range s.openAll() {
+				if other == name {
+					require.ErrorContains(t, err, wrong, name)
+				} else if err != nil {
+					require.NotContains(t, err.Error(), wrong, "%s is where %s is", other, name)
+				}
+			}
+		}
+	}
+}
+
 func TestLocalServicesNeedNoCloud(t *testing.T) {
 	t.Parallel()
 	s := testServices(t, func(cfg *Config) { cfg.Identity.AuthURL = "http://127.0.0.1:1" })

@@ -66,6 +66,8 @@ func TestEndpoints(t *testing.T) {
 		"an address":          {service: "key-manager", at: keystone.Endpoint{URL: "https://keys.example:9311", Region: "Nowhere"}, want: "https://keys.example:9311/v1/"},
 		"an address, version": {service: "key-manager", at: keystone.Endpoint{URL: "https://keys.example:9311/v1"}, want: "https://keys.example:9311/v1/"},
 		"a project's address": {service: "object-store", at: keystone.Endpoint{URL: "https://objects.example/v1/AUTH_$(project_id)s"}, want: "https://objects.example/v1/AUTH_p1/"},
+		"Glance's":            {service: "image", at: keystone.Endpoint{URL: "https://images.example:9292", Region: "Nowhere"}, want: "https://images.example:9292/v2/"},
+		"Glance's, version":   {service: "image", at: keystone.Endpoint{URL: "https://images.example/image/v2/"}, want: "https://images.example/image/v2/"},
 		"Nova's way":          {service: "object-store", at: keystone.Endpoint{URL: "https://objects.example/v1/AUTH_%(project_id)s"}, want: "https://objects.example/v1/AUTH_p1/"},
 	} {
 		t.Run(name, func(t *testing.T) {
