@@ -14,6 +14,7 @@ import (
 	"strongroom/api/microversion"
 	"strongroom/api/policy"
 	"strongroom/api/validation"
+	"strongroom/compute"
 	"strongroom/schema"
 )
 
@@ -87,8 +88,14 @@ func (a *API) listMigrations(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	hidden := false // no migration is
+	if text := r.Query.Get("hidden"); text != "" {
+		if hidden, err = compute.ParseBool(text); err != nil {
+			return nil, err
+		}
+	}
 	rows := []schema.Migration{}
-	if find.Most > 0 {
+	if find.Most > 0 && !hidden {
 		if rows, err = a.db.ListMigrations(r.Context(), find); err != nil {
 			return nil, err
 		}

@@ -14,11 +14,12 @@ type imageProperty struct {
 }
 
 // novaImageProperties are the properties of images that Nova knows, but for those with a parameter in their names, those that its own services write
-// (img_signature…, img_block_device_mapping, base_…) and older names. By some of them its users ask for
+// (img_signature…, base_…) and those older names of what has no effect here (vmware_disktype, vmware_ostype). By some of them its users ask for
 // what a guest relies on: encrypted or locked memory, CPUs of its own, another processor, other devices. Servers have what had says, by themselves
 // or since Hardware gives it to them; what an image asks for beyond that is refused, as it is of flavors, and not passed over (K6).
 var novaImageProperties = []imageProperty{
 	{"architecture", enumSpec(architectures, "x86_64", "i686"), "the older name of hw_architecture"},
+	{"block_device_mapping", noDevices, "[]: an image of a server on volumes is none that servers have here"},
 	{"hw_architecture", enumSpec(architectures, "x86_64", "i686"), "x86_64, i686"},
 	{"hw_auto_disk_config", boolSpec(true, false), "yes, no: nothing, as it is another hypervisor's"},
 	{"hw_boot_menu", knownSpecs["hw:boot_menu"], "no: there is none"},
@@ -75,11 +76,13 @@ var novaImageProperties = []imageProperty{
 	{"hw_vm_mode", enumSpec(vmModes, "hvm"), "hvm: nothing"},
 	{"hw_watchdog_action", knownSpecs["hw:watchdog_action"], "pause, poweroff, reset, none: a watchdog, an i6300esb, that does this to a silent guest; disabled: none"},
 	{"hypervisor_type", enumSpec(hypervisors, "kvm", "qemu"), "the older name of img_hv_type"},
+	{"img_block_device_mapping", noDevices, "[]: as block_device_mapping"},
 	{"img_config_drive", textSpec(true), "mandatory, optional (metadata.md)"},
 	{"img_hide_hypervisor_id", boolSpec(false), "no: a guest sees that it is one"},
 	{"img_hv_requested_version", textSpec(true), "any: nothing"},
 	{"img_hv_type", enumSpec(hypervisors, "kvm", "qemu"), "kvm, qemu"},
 	{"img_linked_clone", boolSpec(true, false), "yes, no: nothing, as it is another hypervisor's"},
+	{"ipxe_boot", boolSpec(false), "the older name of hw_ipxe_boot"},
 	{"os_admin_user", textSpec(true), "any: nothing, as no password is set in a guest"},
 	{"os_command_line", textSpec(true), "any: nothing, as a guest's own boot loader says it"},
 	{"os_distro", textSpec(true), "any: nothing, as it is for people"},
@@ -89,7 +92,11 @@ var novaImageProperties = []imageProperty{
 	{"os_skip_agent_inject_ssh", boolSpec(true, false), "yes, no: nothing, as it is another hypervisor's"},
 	{"os_type", enumSpec(enum{"linux", "windows"}, "linux", "windows"), "linux: nothing; windows: the machine's clock is the local time of its host, and with KVM it has the hypervisor that Windows knows"},
 	{"vm_mode", enumSpec(vmModes, "hvm"), "the older name of hw_vm_mode"},
+	{"vmware_adaptertype", textSpec(false), "all are refused: it is an older name of hw_scsi_model, and of hw_disk_bus ide; say hw_disk_bus"},
 }
+
+// noDevices is of a list of block devices. A server is not made of an image that is nothing but such a list.
+var noDevices = knownSpec{check: func(string) error { return nil }, had: func(value string) bool { return value == "[]" }}
 
 // knownProperties has each by its name.
 var knownProperties = func() map[string]knownSpec {

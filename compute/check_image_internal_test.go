@@ -26,7 +26,7 @@ func TestK6TheTableOfImageProperties(t *testing.T) {
 }
 
 // K6: what Nova's users write into images is known here: the fields of its image metadata, without those of other hypervisors that hold parts of an
-// image, and without signatures and caches.
+// image, and without signatures and caches; and the older names of what has an effect.
 func TestK6ImagePropertiesOfNova(t *testing.T) {
 	t.Parallel()
 	for name := range strings.FieldsSeq(`
@@ -38,7 +38,8 @@ func TestK6ImagePropertiesOfNova(t *testing.T) {
 		hw_scsi_model hw_serial_port_count hw_sound_model hw_time_hpet hw_tpm_model hw_tpm_version hw_usb_model hw_video_model hw_video_ram hw_vif_model
 		hw_vif_multiqueue_enabled hw_viommu_model hw_virtio_packed_ring hw_vm_mode hw_watchdog_action img_config_drive img_hide_hypervisor_id
 		img_hv_requested_version img_hv_type img_linked_clone os_admin_user os_command_line os_distro os_require_quiesce os_secure_boot
-		os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh os_type`) {
+		os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh os_type
+		architecture block_device_mapping hypervisor_type img_block_device_mapping ipxe_boot vm_mode vmware_adaptertype`) {
 		require.Contains(t, knownProperties, name)
 	}
 }

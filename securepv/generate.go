@@ -190,7 +190,7 @@ func fromYAML(text []byte) (*yaml.Node, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("another document begins in it: put a line of '---' and nothing else before each")
 	}
-	return root, nil
+	return root, noKeyTwice(root)
 }
 
 func (d *document) problem(o object, err error) error {

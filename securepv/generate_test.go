@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -569,6 +570,26 @@ func TestK31AKeyThatIsThereTwice(t *testing.T) {
 	t.Parallel()
 	_, err := securepv.Generate([]securepv.File{{Name: "a.json", Text: []byte(`{"kind":"Pod","metadata":{"name":"a"},"spec":{},"spec":{}}`)}}, options)
 	require.EqualError(t, err, `a.json: document 1: the key "spec" is there twice`)
+}
+
+// K9: nor is the other one of a key that YAML has twice passed over, which some readers take: it would run in clear.
+func TestK9AKeyThatIsThereTwice(t *testing.T) {
+	t.Parallel()
+	const (
+		pod       = "{containers: [{name: a, image: i}], volumes: [{name: data, persistentVolumeClaim: {claimName: c}}]}"
+		annotated = "metadata: {name: a, annotations: {contrast.edgeless.systems/secure-pv: 'data:state'}}\n"
+	)
+	for key, text := range map[string]string{
+		"kind":           "kind: Pod\n" + annotated + "spec: " + pod + "\nkind: Deployment\n",
+		"spec":           "kind: Pod\n" + annotated + "spec: " + pod + "\nspec: " + pod + "\n",
+		"template":       "kind: Deployment\nmetadata: {name: a}\nspec:\n  template:\n    " + annotated + "    spec: " + pod + "\n  template:\n    spec: " + pod + "\n",
+		"initContainers": "kind: Pod\n" + annotated + "spec:\n  initContainers: []\n  \"initContainers\": []\n  containers: [{name: a, image: i}]\n",
+		"annotations":    "kind: Pod\nmetadata: {name: a, annotations: {}, annotations: {contrast.edgeless.systems/secure-pv: 'data:state'}}\nspec: " + pod + "\n",
+		"data":           "kind: ConfigMap\nx: &d data\n*d : {}\ndata: {}\n",
+	} {
+		_, err := securepv.Generate([]securepv.File{{Name: "a.yaml", Text: []byte("apiVersion: v1\n" + text)}}, options)
+		require.EqualError(t, err, fmt.Sprintf("a.yaml: document 1: the key %q is there twice", key))
+	}
 }
 
 func inLines(t *testing.T, text, by string) string {

@@ -45,7 +45,7 @@ func nextOf(d *json.Decoder) (*yaml.Node, error) {
 			}
 			if t == '{' && len(n.Content)%2 == 0 {
 				if keys[in.Value] { // readers do not agree on which of them counts
-					return nil, fmt.Errorf("the key %q is there twice", in.Value)
+					return nil, errTwice(in.Value)
 				}
 				keys[in.Value] = true
 			}

@@ -22,6 +22,29 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
+// noKeyTwice refuses a mapping that has a key twice, as fromJSON does: readers do not agree on which of them counts, and the other one may be what runs.
+func noKeyTwice(n *yaml.Node) error {
+	keys := map[string]bool{}
+	for i, in := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			key := in
+			if key.Kind == yaml.AliasNode {
+				key = key.Alias
+			}
+			if key.Kind == yaml.ScalarNode && keys[key.Value] {
+				return errTwice(key.Value)
+			}
+			keys[key.Value] = key.Kind == yaml.ScalarNode
+		}
+		if err := noKeyTwice(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func errTwice(key string) error { return fmt.Errorf("the key %q is there twice", key) }
+
 // text gives a scalar's value, "" where there is none.
 func text(mapping *yaml.Node, key string) string {
 	if n := field(mapping, key); n != nil && n.Kind == yaml.ScalarNode {

@@ -3,6 +3,7 @@ package tpm
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -128,8 +129,8 @@ func packDir(w *tar.Writer, name string, entry fs.DirEntry, timeless bool) error
 }
 
 // packFile packs the file that has a name now: another one may have it a moment later. The folders are swtpm's user's, who may put a
-// symbolic link into their place: no file that is outside is packed. Nor is a state whose permanent file is empty: swtpm would make a new one of it,
-// and a copy of it would take the place of a good one (K20).
+// symbolic link into their place: no file that is outside is packed. Nor is a state whose permanent file is empty, of which swtpm would make a new one,
+// or short: a copy of it would take the place of a good one (K20).
 func (p *packer) packFile(name string) error {
 	f, info, err := folder.OpenIn(p.root, name)
 	if errors.Is(err, folder.ErrNoFile) {
@@ -140,8 +141,9 @@ func (p *packer) packFile(name string) error {
 	}
 	defer f.Close()
 	if isPermanent(name) {
-		if p.permanents++; info.Size() == 0 {
-			return compute.Errorf(compute.Corrupt, "%s: %w", name, errEmpty)
+		p.permanents++
+		if err := checkLength(f, info.Size()); err != nil {
+			return compute.Errorf(compute.Corrupt, "%s: %w", name, err)
 		}
 	}
 	if info.Size() > maxState-int64(p.out.Len()) {
@@ -155,6 +157,29 @@ func (p *packer) packFile(name string) error {
 	}
 	_, err = io.CopyN(p.w, f, info.Size())
 	return err
+}
+
+// swtpm begins each of its files with a header that is not encrypted. The last four bytes of it are the length of the file, the header with it, which
+// swtpm compares, too, when it starts.
+const (
+	headerBytes = 10
+	lengthAt    = 6
+)
+
+// checkLength refuses, with Corrupt, a file of swtpm's that is not as long as swtpm wrote it.
+func checkLength(f io.ReaderAt, size int64) error {
+	if size == 0 {
+		return errEmpty
+	}
+	var header [headerBytes]byte
+	n, err := f.ReadAt(header[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if wrote := binary.BigEndian.Uint32(header[lengthAt:]); n < headerBytes || int64(wrote) != size {
+		return compute.Errorf(compute.Corrupt, "it is damaged: it has %d bytes, and swtpm wrote another number of them", size)
+	}
+	return nil
 }
 
 // unpack makes the files of a tar in a new folder, each owned by swtpm's user and group. A tar

@@ -216,8 +216,13 @@ func TestS3TheFolderOfAStateIsRoots(t *testing.T) {
 func TestK20NoCopyIsMadeOfAStateThatIsNone(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(h host) error{
-		"empty": func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 0) },
-		"gone":  func(h host) error { return os.Remove(h.path("tpm2", "tpm2-00.permall")) },
+		"empty":                func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 0) },
+		"gone":                 func(h host) error { return os.Remove(h.path("tpm2", "tpm2-00.permall")) },
+		"short":                func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 15) },
+		"a part of its header": func(h host) error { return os.Truncate(h.path("tpm2", "tpm2-00.permall"), 8) },
+		"longer": func(h host) error {
+			return os.WriteFile(h.path("tpm2", "tpm2-00.permall"), append(tpmtest.State("some state"), 0), 0o600)
+		},
 		"but for others": func(h host) error {
 			return os.Rename(h.path("tpm2", "tpm2-00.permall"), h.path("tpm2", "tpm2-00.volatilestate"))
 		},

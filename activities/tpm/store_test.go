@@ -18,6 +18,7 @@ import (
 	"strongroom/activities/object"
 	"strongroom/activities/object/local"
 	"strongroom/activities/tpm"
+	"strongroom/activities/tpm/tpmtest"
 	"strongroom/compute"
 )
 
@@ -64,8 +65,8 @@ func (h host) has(state string) {
 	h.t.Helper()
 	require.NoError(h.t, os.MkdirAll(h.path("tpm2"), 0o711))
 	require.NoError(h.t, os.Chmod(h.path("tpm2"), 0o700))
-	for name, data := range map[string]string{"tpm2-00.permall": state, ".lock": ""} {
-		require.NoError(h.t, os.WriteFile(h.path("tpm2", name), []byte(data), 0o600))
+	for name, data := range map[string][]byte{"tpm2-00.permall": tpmtest.State(state), ".lock": nil} {
+		require.NoError(h.t, os.WriteFile(h.path("tpm2", name), data, 0o600))
 	}
 }
 
@@ -73,7 +74,7 @@ func (h host) state() string {
 	h.t.Helper()
 	data, err := os.ReadFile(h.path("tpm2", "tpm2-00.permall"))
 	require.NoError(h.t, err)
-	return string(data)
+	return tpmtest.Text(data)
 }
 
 func (h host) save(name string) (tpm.SaveResult, error) {
@@ -133,7 +134,7 @@ func TestSaveAndRestore(t *testing.T) {
 	require.NoFileExists(t, to.path("tpm2", ".lock"))
 
 	// The guest runs, and a late attempt takes nothing back from it.
-	require.NoError(t, os.WriteFile(to.path("tpm2", "tpm2-00.permall"), []byte("it went on"), 0o600))
+	require.NoError(t, os.WriteFile(to.path("tpm2", "tpm2-00.permall"), tpmtest.State("it went on"), 0o600))
 	require.NoError(t, to.restore("req-2", kept))
 	require.Equal(t, "it went on", to.state())
 

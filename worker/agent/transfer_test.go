@@ -23,6 +23,7 @@ import (
 	"strongroom/activities/disk"
 	"strongroom/activities/disk/disktest"
 	"strongroom/activities/tpm"
+	"strongroom/activities/tpm/tpmtest"
 	"strongroom/compute"
 	"strongroom/worker/agent"
 	"strongroom/worker/pki"
@@ -216,7 +217,7 @@ func TestNothingIsHandedOnWithoutATicket(t *testing.T) {
 	server, d := from.has(16, 8)
 	state := filepath.Join(from.tpms.SwtpmDir, server.String(), "tpm2")
 	require.NoError(t, os.MkdirAll(state, 0o711))
-	require.NoError(t, os.WriteFile(filepath.Join(state, "tpm2-00.permall"), []byte("state"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(state, "tpm2-00.permall"), tpmtest.State("state"), 0o600))
 	runs := true
 	from.granted = func(tr compute.Transfer, who *x509.Certificate) error {
 		name, err := pki.NameOf(who)
@@ -435,7 +436,7 @@ func TestReceiveTPMState(t *testing.T) {
 	require.Equal(t, compute.Corrupt, compute.KindOf(to.tpms.Receive(t.Context(), in)), "there is none")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file(from)), 0o711))
 	require.NoError(t, os.Chmod(filepath.Dir(file(from)), 0o700))
-	require.NoError(t, os.WriteFile(file(from), []byte("some state"), 0o600))
+	require.NoError(t, os.WriteFile(file(from), tpmtest.State("some state"), 0o600))
 	var all errgroup.Group
 	for range 2 {
 		all.Go(func() error { return to.tpms.Receive(t.Context(), in) })
