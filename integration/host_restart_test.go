@@ -1,8 +1,11 @@
 package integration_test
 
 import (
+	"errors"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +47,16 @@ func TestHostRestart(t *testing.T) {
 
 	// A worker that is restarted starts nothing, and neither does a guest that switches itself off.
 	c.shutOff(t, delegates)
+	// S3: the folder of a vTPM's state is root's again, whoever an earlier release gave it to.
+	folder := filepath.Join(c.Host(1).SwtpmDir(), delegates)
+	swtpm, err := user.Lookup("tss")
+	require.NoError(t, err)
+	uid, err := strconv.Atoi(swtpm.Uid)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(os.Lchown(folder, uid, -1), os.Chmod(folder, 0o777)))
 	c.restartHost(t, c.Host(1))
+	is := filesOf(t, folder)["."]
+	require.Equal(t, []any{0, os.FileMode(0o711)}, []any{int(is.UID), is.Mode.Perm()})
 	c.shows(t, delegates, "SHUTOFF", servers.SHUTDOWN)
 	for _, id := range []string{mine, delegates} {
 		c.delete(t, id)
