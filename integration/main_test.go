@@ -53,7 +53,18 @@ func (s *slot) get(t *testing.T) *testCloud {
 		if s.shares {
 			has = slices.Concat(coreServices, shareServices)
 		}
-		if s.cloud, s.err = startWith(s.name, max(s.hosts, 1), has); s.err == nil {
+		start := func(name string) {
+			if s.cloud, s.err = startWith(name, max(s.hosts, 1), has); s.err != nil && s.cloud != nil {
+				s.cloud.end()
+				s.cloud = nil
+			}
+		}
+		start(s.name)
+		if s.err != nil { // no test has touched it: it is the machine's fault, and the log has it
+			fmt.Printf("cloud %s did not start, and is started again: %v\n", s.name, s.err)
+			start(s.name + "-again")
+		}
+		if s.err == nil {
 			s.cloud.shared = s == shared
 		}
 	})

@@ -126,15 +126,25 @@ func (c *Config) listenOn() (ip string, port int) {
 	return a.Addr().String(), int(a.Port())
 }
 
+// claimed are the ports that this process was given. It has each by a name of Linux's abstract sockets, which goes with it, so that another one
+// that starts at the same moment on this machine takes others.
+var claimed []net.Listener
+
 // freePort is one for Temporal's inner services, which this machine alone reaches. It lies below those that the
 // kernel hands out to clients (from 32768 on): one of these may be a connection's by the time that the service
 // listens.
 func freePort() (int, error) {
-	const first, last, attempts = 15000, 32000, 1000
+	const first, last, attempts = 16000, 20000, 1000
 	for range attempts {
 		port := first + rand.IntN(last-first) //nolint:gosec // a port is no secret
-		if l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
-			return port, l.Close()
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		if claim, err := net.Listen("unix", "@strongroom-port-"+strconv.Itoa(port)); err == nil {
+			claimed = append(claimed, claim)
+			return port, nil
 		}
 	}
 	return 0, fmt.Errorf("no port is free between %d and %d", first, last)

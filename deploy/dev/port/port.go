@@ -1,4 +1,4 @@
-// Package port finds TCP ports that nobody listens on.
+// Package port finds TCP ports that nobody listens on, and that no other process of a test was given.
 package port
 
 import (
@@ -7,22 +7,42 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 )
 
 // The ports to choose from lie below those that the kernel hands out to clients
 // (from 32768 on): one of these could be some connection's by the time that its
-// server listens.
+// server listens. They lie above those of strongroom-temporal, which looks for its own.
 const (
-	first = 15000
+	first = 20000
 	last  = 32000
 )
+
+// claims are the ports that this process was given. A process has each by a name of Linux's abstract sockets, which goes with the process, so that no
+// two are given the same one while neither listens yet.
+var claims struct {
+	sync.Mutex
+	held []net.Listener
+}
+
+// claim reports whether a port is this process's from now on.
+func claim(ctx context.Context, port int) bool {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", "@strongroom-port-"+strconv.Itoa(port))
+	if err != nil {
+		return false
+	}
+	claims.Lock()
+	defer claims.Unlock()
+	claims.held = append(claims.held, l)
+	return true
+}
 
 // attempts bounds the search on a machine where nearly every port is taken.
 const attempts = 1000
 
 // Free gives n different ports of the loopback interface that were free a moment
-// ago, chosen at random. Whoever asked must listen soon: nothing keeps others away.
+// ago, chosen at random. As long as this process is there, nobody else is given them by Free.
 func Free(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	var lc net.ListenConfig
@@ -35,9 +55,10 @@ func Free(ctx context.Context, n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		// All stay open until the last is found, so that no port comes twice.
-		defer l.Close()
-		ports = append(ports, port)
+		_ = l.Close()
+		if claim(ctx, port) {
+			ports = append(ports, port)
+		}
 	}
 	return nil, fmt.Errorf("found %d of %d free ports between %d and %d", len(ports), n, first, last)
 }
