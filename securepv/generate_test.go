@@ -196,7 +196,9 @@ func TestPV10TheAnnotationIsRemoved(t *testing.T) {
 	other := strings.Replace(once, "data:state", "data:elsewhere", 1)
 	require.Equal(t, generate(t, podWith(strings.Replace(annotated, "data:state", "data:elsewhere", 1))), generate(t, other), "another mount takes its place")
 
-	used := strings.Replace(without, "    image: app\n", "    image: app\n    volumeMounts: [{name: state, mountPath: /x}]\n", 1)
+	app := strings.Index(without, "image: app\n")
+	used := without[:app] + strings.Replace(without[app:], "volumeMounts:\n", "volumeMounts:\n    - {name: state, mountPath: /x}\n", 1)
+	require.NotEqual(t, without, used)
 	refused(t, used, `container "app" still mounts "state"`)
 }
 

@@ -31,10 +31,12 @@ func noKeyTwice(n *yaml.Node) error {
 			if key.Kind == yaml.AliasNode {
 				key = key.Alias
 			}
-			if key.Kind == yaml.ScalarNode && keys[key.Value] {
-				return errTwice(key.Value)
+			if key.Kind == yaml.ScalarNode && key.ShortTag() != "!!merge" { // several mappings may be merged
+				if keys[key.Value] {
+					return errTwice(key.Value)
+				}
+				keys[key.Value] = true
 			}
-			keys[key.Value] = key.Kind == yaml.ScalarNode
 		}
 		if err := noKeyTwice(in); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/tpm"
+	"strongroom/activities/tpm/tpmtest"
 	"strongroom/compute"
 )
 
