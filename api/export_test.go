@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"strongroom/api/policy"
 	"strongroom/api/volume"
 )
@@ -14,13 +16,18 @@ func (a *API) Routes() []Route {
 	return all
 }
 
-// VolumeRoutes are all routes of the volume types API.
-func (a *API) VolumeRoutes() []string { return a.volume.(*volume.API).Routes() }
+// VolumeRoutes are the method and the path of all routes of the volume types API.
+func (a *API) VolumeRoutes() (all []string) {
+	for _, r := range a.volume.(*volume.API).Routes() {
+		all = append(all, r.Method+" "+r.Path)
+	}
+	return slices.Compact(all) // a path may have several actions
+}
 
 // AllResources are those of an API of a cloud that has all services, without a database.
 func AllResources() []Resource { return (&API{config: Config{Shares: noShares{}}}).resources() }
 
 type noShares struct{ Shares }
 
-// AllVolumeRoutes are those of the volume types API, without a database, and AllVolumeRules its rules.
-func AllVolumeRoutes() ([]string, policy.Rules) { return (&volume.API{}).Routes(), volume.Rules }
+// AllVolumeRoutes are the routes of the volume types API, without a database, and its rules.
+func AllVolumeRoutes() ([]volume.Route, policy.Rules) { return (&volume.API{}).Routes(), volume.Rules }

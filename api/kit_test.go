@@ -39,6 +39,7 @@ const (
 	powerless who = "token-of-powerless" // of the project, with no role that means anything
 	observer  who = "token-of-observer"  // a reader of another project
 	operator  who = "token-of-operator"  // an admin in another project: one of the whole cloud
+	manager   who = "token-of-manager"   // who leads the project, and not the cloud
 	nobody    who = ""
 )
 
@@ -110,6 +111,8 @@ func (i *identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		scope(elsewhere, "user-observer", "reader")
 	case operator:
 		scope(elsewhere, "user-operator", "admin")
+	case manager:
+		scope(project, "user-manager", "manager", "member", "reader")
 	case powerless:
 		scope(project, "user-powerless", "visitor")
 	case creator:

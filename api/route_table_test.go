@@ -38,7 +38,7 @@ func TestRouteTable(t *testing.T) {
 	t.Parallel()
 	document, err := yaml.Marshal(openAPI())
 	require.NoError(t, err)
-	for file, want := range map[string][]byte{tableFile: routeTable(), openAPIFile: document} {
+	for file, want := range map[string][]byte{tableFile: routeTable(t), openAPIFile: document} {
 		if *update {
 			require.NoError(t, os.WriteFile(file, want, 0o644))
 			continue
@@ -94,7 +94,8 @@ func span(least, most microversion.Version) string {
 	return least.String() + " to " + most.String()
 }
 
-func routeTable() []byte {
+func routeTable(t *testing.T) []byte {
+	t.Helper()
 	var rows, away []tableRow
 	there := map[string]bool{}
 	for _, resource := range api.AllResources() {
@@ -139,18 +140,8 @@ There are %d routes and actions; %d of them are refused, %d of Nova's are not th
 	writeRows(&out, away)
 	fmt.Fprint(&out, "\n## Not there\n\n")
 	writeRows(&out, missing)
-	fmt.Fprint(&out, "\n## Volume types API\n\nBelow `/v3/{project_id}` and `/volume/v3/{project_id}`, volume API 3.0 to 3.71: [volume-types.md](volume-types.md).\n\n")
-	var volume []tableRow
-	names, _ := api.AllVolumeRoutes()
-	for _, name := range names {
-		method, path, _ := strings.Cut(name, " ")
-		row := tableRow{method: method, path: braced(path), state: "works"}
-		if asked := volumeDemands[name]; len(asked) > 0 && asked[0].granted == http.StatusForbidden {
-			row.state = "refused: quotas of volumes cannot be changed here"
-		}
-		volume = append(volume, row)
-	}
-	writeRows(&out, volume)
+	fmt.Fprint(&out, deviceTable(t))
+	writeVolumes(t, &out)
 	return out.Bytes()
 }
 
@@ -177,6 +168,9 @@ func code(text string) string {
 	}
 	return "`" + text + "`"
 }
+
+// codes are several, or none.
+func codes(texts ...string) string { return code(strings.Join(texts, "`, `")) }
 
 // P25: the comparison with Nova says of exactly those routes and actions that they are not there which are not.
 func TestTheComparisonWithNovaTellsTheTruth(t *testing.T) {
@@ -283,22 +277,24 @@ func openAPI() map[string]any {
 			}
 			path, method := braced(r.Path), strings.ToLower(r.Method)
 			if paths[path] == nil {
-				paths[path] = map[string]any{"parameters": parameters(path)}
+				paths[path] = map[string]any{"parameters": parameters(path, "compute "+microversion.Max.String())}
 			}
 			operation, _ := paths[path][method].(map[string]any)
 			if operation == nil {
-				operation = map[string]any{"operationId": operationID(r), "responses": map[string]any{}}
+				operation = map[string]any{"operationId": operationID(r.Method, r.Path), "responses": map[string]any{}}
 				paths[path][method] = operation
 			}
 			describe(operation, r)
 		}
 	}
+	describeVolumes(paths)
 	return map[string]any{
 		"openapi": "3.1.0", "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
 		"info": map[string]any{
 			"title": "strongroom's compute API", "version": microversion.Max.String(), "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-			"description": "The compute API at microversion " + microversion.Max.String() + ", with what strongroom 1.0 adds, made of the schemas with which requests are checked and of those with which " +
-				"tests check answers to a member of a project. In requests, minimum and maximum hold for numbers in text, too. Older versions: docs/api.md.",
+			"description": "The compute API at microversion " + microversion.Max.String() + ", and below " + volumeRoot + " the volume types API at " + newestVolumes + ", both with what strongroom 1.0 adds, " +
+				"made of the schemas with which requests are checked and of those with which tests check answers to a member of a project. In requests, minimum and maximum hold for numbers in text, too. " +
+				"Older versions: docs/api.md.",
 		},
 		"servers":    []any{map[string]any{"url": "/v2.1"}},
 		"security":   []any{map[string]any{"token": []any{}}},
@@ -307,14 +303,14 @@ func openAPI() map[string]any {
 	}
 }
 
-func operationID(r api.Route) string {
-	id := strings.NewReplacer("/", "-", ":", "", "_", "-").Replace(strings.ToLower(r.Method) + r.Path)
+func operationID(method, path string) string {
+	id := strings.NewReplacer("/", "-", ":", "", "_", "-").Replace(strings.ToLower(method) + path)
 	return strings.Trim(id, "-")
 }
 
-func parameters(path string) []any {
+func parameters(path, version string) []any {
 	all := []any{map[string]any{
-		"name": microversion.Header, "in": "header", "schema": map[string]any{"type": "string"}, "example": "compute " + microversion.Max.String() + ", strongroom 1.0",
+		"name": microversion.Header, "in": "header", "schema": map[string]any{"type": "string"}, "example": version + ", strongroom 1.0",
 	}}
 	for _, name := range regexp.MustCompile(`\{([^}]*)\}`).FindAllStringSubmatch(path, -1) {
 		all = append(all, map[string]any{"name": name[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
@@ -336,13 +332,7 @@ func describe(operation map[string]any, r api.Route) {
 				body.(map[string]any)["description"] = "Refused: " + r.Refused
 			}
 		}
-		request, _ := operation["requestBody"].(map[string]any)
-		if request == nil {
-			request = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"oneOf": []any{}}}}}
-			operation["requestBody"] = request
-		}
-		schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)
-		schema["oneOf"] = append(schema["oneOf"].([]any), body)
+		describeBody(operation, body)
 	}
 	if query, ok := modern(r.Query.Document(microversion.Max)).(map[string]any); ok {
 		properties, _ := query["properties"].(map[string]any)
@@ -368,12 +358,26 @@ func describe(operation map[string]any, r api.Route) {
 	describeAnswer(operation["responses"].(map[string]any), r)
 }
 
+// describeBody adds a body that an operation may have.
+func describeBody(operation map[string]any, body any) {
+	request, _ := operation["requestBody"].(map[string]any)
+	if request == nil {
+		request = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"oneOf": []any{}}}}}
+		operation["requestBody"] = request
+	}
+	schema := request["content"].(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)
+	schema["oneOf"] = append(schema["oneOf"].([]any), body)
+}
+
+// aFault is any answer but those that are described.
+var aFault = map[string]any{"description": "a fault: {name: {code, message}}"}
+
 func describeAnswer(responses map[string]any, r api.Route) {
 	status := r.Status
 	if status == 0 {
 		status = http.StatusOK
 	}
-	responses["default"] = map[string]any{"description": "a fault: {name: {code, message}}"}
+	responses["default"] = aFault
 	at := strconv.Itoa(status)
 	response, _ := responses[at].(map[string]any)
 	if response == nil {

@@ -200,6 +200,58 @@ func TestSH06BadAttachments(t *testing.T) {
 	require.Equal(t, "inactive", c.shareStatus(id))
 }
 
+// SH-29: what is wrong in a request, who is not let in, who may not and who sees no such server, on each of the four routes and in both forms;
+// nothing comes of it.
+func TestSH29WhatEachRouteRefuses(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	c.hasShare(id, goodShare, compute.ShareInactive)
+	operations := c.count(`SELECT count(*) FROM operations`)
+	for _, r := range []struct {
+		method, path, body, rule string
+		may                      who
+	}{
+		{"GET", "", "", "index", reader},
+		{"GET", "/" + goodShare, "", "show", reader},
+		{"POST", "", `{"share": {"share_id": "` + secondShare + `"}}`, "create", member},
+		{"DELETE", "/" + goodShare, "", "delete", member},
+	} {
+		for _, form := range []string{"2.97", extendedShares} {
+			ask := func(by who, server, query string) answer {
+				return c.do(t, by, r.method, "/servers/"+server+"/shares"+r.path+query, r.body, at(form))
+			}
+			require.Equal(t, 400, ask(r.may, id, "?all=1").code, r)
+			require.Equal(t, 401, ask(nobody, id, "").code, r)
+			denied := "Policy doesn't allow os_compute_api:os-server-shares:" + r.rule + " to be performed."
+			ask(powerless, id, "").fails(403, "forbidden", denied)
+			if r.may != reader {
+				ask(reader, id, "").fails(403, "forbidden", denied)
+			}
+			for _, by := range []who{stranger, observer} {
+				ask(by, id, "").fails(404, "itemNotFound", "Instance "+id+" could not be found.")
+			}
+			other := uuid.NewString()
+			ask(r.may, other, "").fails(404, "itemNotFound", "Instance "+other+" could not be found.")
+		}
+	}
+	require.Equal(t, "inactive", c.shareStatus(id))
+	require.Equal(t, operations, c.count(`SELECT count(*) FROM operations`))
+}
+
+// SH-29, SH-02: who leads a project sees of its servers' shares what its members see: he is not the cloud's administrator.
+func TestSH29AProjectsAdministratorIsNotTheClouds(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.off()
+	c.hasShare(id, goodShare, compute.ShareInactive)
+	path := "/servers/" + id + "/shares/" + goodShare
+	for form, keys := range map[string][]string{"2.97": {"share_id", "status", "tag"}, extendedShares: {"shareId", "status", "tag"}} {
+		require.ElementsMatch(t, keys, c.do(t, manager, "GET", path, "", at(form)).ok(200).keys("share"))
+	}
+	c.do(t, manager, "DELETE", path, "", at("2.97")).ok(200)
+}
+
 // SH-32: a server that is being deleted has shares that are being detached, whatever they were; one that is not deleted keeps them as they are.
 func TestSH32TheSharesOfAServerThatIsDeleted(t *testing.T) {
 	t.Parallel()

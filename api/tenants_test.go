@@ -101,7 +101,8 @@ func (l *errorLog) all() []string {
 	return l.lines
 }
 
-func setupTenants(t *testing.T) *tenants {
+// setupTenants gives two tenants; change may alter the API's configuration last.
+func setupTenants(t *testing.T, change ...func(*api.Config)) *tenants {
 	t.Helper()
 	c := &tenants{
 		cloud:  &cloud{t: t, starter: &starter{}, imageStore: &imageStore{images: map[compute.ImageID]compute.Image{}}},
@@ -109,11 +110,11 @@ func setupTenants(t *testing.T) *tenants {
 		there:  &tenant{project: elsewhere, as: stranger, user: "user-stranger", name: "there", mark: "zq-there-zq"},
 		errors: &errorLog{},
 	}
-	c.bundle = setup(t, func(config *api.Config) {
+	c.bundle = setup(t, append([]func(*api.Config){func(config *api.Config) {
 		config.Images, config.Operations, config.Hosts = c.imageStore, c.starter, willing{}
 		config.Keys, config.Objects = willing{}, willing{}
 		config.Logger = slog.New(c.errors)
-	})
+	}}, change...)...)
 	c.image = c.addImage(nil)
 	for _, p := range []*tenant{c.home, c.there} {
 		p.image = c.addImage(func(img *compute.Image) { img.Visibility, img.Owner, img.Name = "private", p.project, p.mark })

@@ -12,6 +12,7 @@ import (
 
 	"strongroom/activities/domain"
 	"strongroom/activities/mount"
+	"strongroom/activities/record"
 	"strongroom/activities/share"
 	"strongroom/compute"
 )
@@ -136,6 +137,25 @@ func TestSH32AnAttachmentThatFails(t *testing.T) {
 	b.tidy()
 	require.NoError(t, b.detach(shareID))
 	require.Empty(t, b.row.server.Shares)
+	b.tidy()
+}
+
+// SH-08: until its host may read and write it, and its locks are there, a share attaches; then it is inactive.
+func TestSH08AShareIsInactiveOnceItsHostIsLetIn(t *testing.T) {
+	t.Parallel()
+	b := attaching(t)
+	var seen []string
+	look := func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		seen = append(seen, b.statuses())
+		return nil
+	}
+	b.fault = at(call{name: share.Allow.Name, nth: 1}, fault{before: look, after: look})
+	require.NoError(t, b.shares(compute.OpShareAttach, compute.TaskAttachingShare, compute.ShareArguments{Share: shareID, Address: shareAddress}))
+	require.Equal(t, []string{"attaching", "attaching"}, seen)
+	require.Equal(t, "inactive", b.statuses())
+	require.Len(t, b.access, 1)
 	b.tidy()
 }
 
@@ -282,6 +302,42 @@ func TestSH15AShareThatCannotBeUnmounted(t *testing.T) {
 	b.reapAll()
 	require.Empty(t, b.mounts)
 	b.tidy()
+}
+
+// SH-21: a server is deleted while its host does not answer. A host that comes back and cannot unmount its shares is rid of all else that the server had
+// there; why it cannot is told, the access stays behind the mounts, and it is tried until they are gone.
+func TestSH21AHostThatComesBackAndCannotUnmount(t *testing.T) {
+	t.Parallel()
+	h := &silentBench{bench: running2(t)}
+	in := h.deletion()
+	h.fault = at(call{name: record.Begin.Name, nth: 1}, fault{after: func() error { h.stopsAnswering(); return nil }})
+	require.NoError(t, h.run(compute.OpDelete, in, h.arm))
+	require.True(t, h.row.deleted, "nobody waits for the host")
+	require.Len(t, h.mounts, 2)
+	require.Len(t, h.access, 2)
+
+	h.stuck = true
+	h.back()
+	require.Empty(t, h.broken)
+	require.Empty(t, h.domains)
+	require.Empty(t, h.files)
+	require.Empty(t, h.tpms)
+	require.Len(t, h.mounts, 2)
+	require.Len(t, h.access, 2)
+	why := map[compute.ThingKind][]string{}
+	for _, f := range h.audit() {
+		why[f.Kind] = append(why[f.Kind], string(f.What)+": "+f.Why)
+	}
+	busy := string(compute.Failing) + ": it is busy"
+	require.Equal(t, []string{busy, busy}, why[compute.ThingShareMount])
+	require.Len(t, why[compute.ThingShareAccess], 2)
+	require.Len(t, why, 2, "%v", why)
+
+	tried := h.count(removal(compute.ThingShareMount))
+	h.reaps(0, 4)
+	require.Equal(t, tried+2, h.count(removal(compute.ThingShareMount)), "each is tried again")
+	h.stuck = false
+	h.gone(in)
 }
 
 // SH-16, SH-17: a server in ERROR whose guest still runs is parted from its share, whose mount and

@@ -206,6 +206,26 @@ func assert(t *testing.T, ok bool) bool {
 	return ok
 }
 
+// SH-15: a mount that is in use cannot be ended. That is told, without its path (SH-25), and its use stays noted, so that another process finds it and ends it later.
+func TestSH15AMountThatIsInUse(t *testing.T) {
+	t.Parallel()
+	h, server := begin(t), newServer()
+	require.NoError(t, h.Mount(t.Context(), h.input(server)))
+	letter, err := os.Create(filepath.Join(h.Path(h.share), "letter"))
+	require.NoError(t, err)
+	err = h.Remove(t.Context(), h.use(server))
+	require.Equal(t, compute.Conflict, compute.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "its mount could not be ended")
+	require.NotContains(t, err.Error(), h.Dir)
+	require.Equal(t, 1, h.mounts())
+	h.Activities = h.again(h.Dir)
+	require.Equal(t, []compute.Seen{{Kind: compute.ThingShareMount, Name: compute.ShareUse(h.share, server)}}, h.seen())
+	require.NoError(t, letter.Close())
+	require.NoError(t, h.Remove(t.Context(), h.use(server)))
+	require.Zero(t, h.mounts())
+	require.Empty(t, h.seen())
+}
+
 // Nothing is unmounted under a guest that runs.
 func TestAMountStaysWhileItsGuestRuns(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 func (a *API) access() []route {
 	return []route{
 		{method: http.MethodGet, path: "/types/:id/os-volume-type-access", rule: ruleListAccess, handle: a.listAccess},
-		{method: http.MethodPost, path: "/types/:id/action", status: http.StatusAccepted, handle: a.act},
+		{method: http.MethodPost, path: "/types/:id/action", status: http.StatusAccepted, handle: a.act, actions: actions},
 	}
 }
 

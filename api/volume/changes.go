@@ -12,8 +12,11 @@ import (
 // for those who speak its extensions, and tells everything of a type: whoever
 // reads it must be allowed to read every extra spec.
 func (a *API) changes() []route {
-	return []route{{method: http.MethodGet, path: "/types/:id/changes", handle: a.listChanges}}
+	return []route{{method: http.MethodGet, path: "/types/:id/changes", also: changesRules, handle: a.listChanges}}
 }
+
+// changesRules: changes tell of every extra spec.
+var changesRules = []string{ruleChanges, ruleReadSensitive}
 
 type changeView struct {
 	Action    string          `json:"action"`
@@ -31,7 +34,7 @@ func (a *API) listChanges(r *request) (any, error) {
 	if !r.extended {
 		return nil, echo.ErrNotFound
 	}
-	for _, rule := range []string{ruleChanges, ruleReadSensitive} {
+	for _, rule := range changesRules {
 		if err := r.enforce(rule); err != nil {
 			return nil, err
 		}

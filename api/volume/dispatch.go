@@ -24,9 +24,13 @@ type route struct {
 	method string
 	path   string              // below the endpoint and the project: "/types/:id"
 	rule   string              // the policy rule; "" when the handler enforces by itself
+	also   []string            // the rules that the handler enforces
+	query  []string            // the parameters that are looked at
 	body   validation.Versions // the schema of the body; undefined: the body is not checked
 	status int                 // of success; default 200
 	handle func(*request) (any, error)
+
+	actions map[string]action // by the key of the body that names one; each has its own rule and schema
 }
 
 // always is a schema that is the same at every version, 3.0 among them.

@@ -14,12 +14,13 @@ import (
 // extraSpecs are the key=value pairs of a type.
 func (a *API) extraSpecs() []route {
 	const path = "/types/:id/extra_specs"
+	all := []string{ruleReadSensitive} // whoever writes them reads them all
 	return []route{
 		{method: http.MethodGet, path: path, rule: ruleListSpecs, handle: a.listSpecs},
-		{method: http.MethodPost, path: path, rule: ruleCreateSpecs, body: specsCreate, handle: a.createSpecs},
+		{method: http.MethodPost, path: path, rule: ruleCreateSpecs, also: all, body: specsCreate, handle: a.createSpecs},
 		{method: http.MethodGet, path: path + "/:key", rule: ruleShowSpec, handle: a.showSpec},
-		{method: http.MethodPut, path: path + "/:key", rule: ruleUpdateSpec, body: specUpdate, handle: a.updateSpec},
-		{method: http.MethodDelete, path: path + "/:key", rule: ruleDeleteSpec, status: http.StatusAccepted, handle: a.deleteSpec},
+		{method: http.MethodPut, path: path + "/:key", rule: ruleUpdateSpec, also: all, body: specUpdate, handle: a.updateSpec},
+		{method: http.MethodDelete, path: path + "/:key", rule: ruleDeleteSpec, also: all, status: http.StatusAccepted, handle: a.deleteSpec},
 	}
 }
 

@@ -17,6 +17,11 @@ import (
 // and from which a filter that is not offered is refused and not ignored.
 const filterVersion microversion.Version = 52
 
+// What a list can be asked for: types by their own columns, and by their extra specs.
+var columnFilters = []string{"is_public", "id", "name", "description"}
+
+const specsFilter = "extra_specs"
+
 // notFilters are parameters of a list that say nothing of what it holds.
 var notFilters = []string{"limit", "marker", "offset", "sort", "sort_key", "sort_dir"}
 
@@ -28,9 +33,9 @@ func (r *request) filter(may reading) (schema.ListVolumeTypesParams, error) {
 	f := schema.ListVolumeTypesParams{
 		AllKeys: may.allKeys, VisibleKeys: VisibleExtraSpecs, IsPublic: &public, ProjectID: may.projectID, Specs: []byte("{}"),
 	}
-	offered := []string{"is_public", "id", "name", "description"}
+	offered := slices.Clone(columnFilters)
 	if may.specs && (may.everyones || r.version >= filterVersion) {
-		offered = append(offered, "extra_specs")
+		offered = append(offered, specsFilter)
 	}
 	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(r.query)), func(name string) bool {
 		return slices.Contains(offered, name) || slices.Contains(notFilters, name)
@@ -39,8 +44,8 @@ func (r *request) filter(may reading) (schema.ListVolumeTypesParams, error) {
 		return f, fault.BadRequest("Invalid filters %s are found in query options.", strings.Join(unknown, ","))
 	}
 	r.filterColumns(&f)
-	if slices.Contains(offered, "extra_specs") && r.query.Has("extra_specs") {
-		if err := filterSpecs(&f, r.query.Get("extra_specs")); err != nil {
+	if slices.Contains(offered, specsFilter) && r.query.Has(specsFilter) {
+		if err := filterSpecs(&f, r.query.Get(specsFilter)); err != nil {
 			return f, err
 		}
 	}

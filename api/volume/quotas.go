@@ -15,8 +15,8 @@ func (a *API) quotas() []route {
 	return []route{
 		{method: http.MethodGet, path: "/limits", rule: ruleLimits, handle: showLimits},
 		{method: http.MethodGet, path: "/qos-specs", rule: ruleListQoS, handle: listQoS},
-		{method: http.MethodGet, path: path, handle: showQuotas},
-		{method: http.MethodGet, path: path + "/defaults", handle: showQuotas},
+		{method: http.MethodGet, path: path, also: []string{ruleShowQuotas}, query: []string{"usage"}, handle: showQuotas},
+		{method: http.MethodGet, path: path + "/defaults", also: []string{ruleShowQuotas}, query: []string{"usage"}, handle: showQuotas},
 		{method: http.MethodPut, path: path, rule: ruleUpdateQuotas, handle: nothingToLimit},
 		{method: http.MethodDelete, path: path, rule: ruleDeleteQuotas, handle: nothingToLimit},
 		{method: http.MethodGet, path: "/os-quota-class-sets/:id", rule: ruleQuotaClasses, handle: class},

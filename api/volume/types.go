@@ -14,7 +14,7 @@ import (
 // types is what everybody sees of types.
 func (a *API) types() []route {
 	return []route{
-		{method: http.MethodGet, path: "/types", rule: ruleList, handle: a.listTypes},
+		{method: http.MethodGet, path: "/types", rule: ruleList, query: slices.Concat(columnFilters, []string{specsFilter}, notFilters), handle: a.listTypes},
 		{method: http.MethodGet, path: "/types/:id", rule: ruleShow, handle: a.showType},
 	}
 }

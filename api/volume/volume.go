@@ -1,8 +1,11 @@
 package volume
 
 import (
+	"cmp"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 
 	"strongroom/api/auth"
 	"strongroom/api/origin"
+	"strongroom/api/validation"
 	"strongroom/schema"
 )
 
@@ -70,11 +74,32 @@ func New(config Config) *API {
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
 
-// Routes are the method and the path, below the endpoint and the project, of each route.
-func (a *API) Routes() []string {
-	var all []string
+// Route is what the API offers, for whoever describes it.
+type Route struct {
+	Method, Path string              // below the endpoint and the project: "/types/:id"
+	Action       string              // the key of the body that names the action; "" when the path is no action path
+	Rules        []string            // each of these policy rules must let the caller pass
+	Query        []string            // the parameters that are looked at
+	Body         validation.Versions // the schema of the body; undefined: the body is not checked
+	Status       int                 // of success
+}
+
+// Routes are all routes, and all actions of one.
+func (a *API) Routes() []Route {
+	var all []Route
 	for _, r := range a.routes() {
-		all = append(all, r.method+" "+r.path)
+		one := Route{Method: r.method, Path: r.path, Query: r.query, Body: r.body, Status: cmp.Or(r.status, http.StatusOK)}
+		if r.rule != "" {
+			one.Rules = []string{r.rule}
+		}
+		one.Rules = append(one.Rules, r.also...)
+		if r.actions == nil {
+			all = append(all, one)
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.actions)) {
+			one.Action, one.Rules, one.Body = name, []string{r.actions[name].rule}, r.actions[name].body
+			all = append(all, one)
+		}
 	}
 	return all
 }

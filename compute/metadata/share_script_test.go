@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,6 +18,43 @@ import (
 	"strongroom/compute/metadata"
 )
 
+// block gives a block of docs/shares.md, by its language, and the file that the text before it says it is.
+func block(t *testing.T, language string) (file, text string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/shares.md")
+	require.NoError(t, err)
+	before, text, found := strings.Cut(string(page), "```"+language+"\n")
+	require.True(t, found)
+	text, _, found = strings.Cut(text, "```\n")
+	require.True(t, found)
+	files := regexp.MustCompile("`(/[^`{}]+)`").FindAllStringSubmatch(before, -1)
+	require.NotEmpty(t, files)
+	return files[len(files)-1][1], text
+}
+
+// SH-35: the unit of docs/shares.md starts that script at each boot, once the network is there, and holds up nothing else of the boot.
+func TestSH35AGuestMountsItsSharesWhenItBoots(t *testing.T) {
+	t.Parallel()
+	script, _ := block(t, "sh")
+	file, unit := block(t, "ini")
+	require.Equal(t, "/etc/systemd/system/"+filepath.Base(script)+".service", file)
+	said, section := map[string]string{}, ""
+	for line := range strings.Lines(unit) {
+		switch key, value, found := strings.Cut(strings.TrimSpace(line), "="); {
+		case found:
+			said[section+key] = value
+		case key != "":
+			section = key
+		}
+	}
+	require.NotEmpty(t, said["[Unit]Description"])
+	delete(said, "[Unit]Description")
+	require.Equal(t, map[string]string{
+		"[Unit]Wants": "network-online.target", "[Unit]After": "network-online.target",
+		"[Service]Type": "oneshot", "[Service]ExecStart": script, "[Install]WantedBy": "multi-user.target",
+	}, said)
+}
+
 // SH-35: the script of docs/shares.md finds a server's shares in its metadata, by the service or on the config drive, and mounts each of
 // them that is not mounted yet, whichever of them cannot be mounted. What mounts is not the kernel: that has no device of virtiofs here.
 func TestSH35AGuestMountsItsSharesByItself(t *testing.T) {
@@ -26,12 +64,7 @@ func TestSH35AGuestMountsItsSharesByItself(t *testing.T) {
 			t.Skip("needs " + program)
 		}
 	}
-	text, err := os.ReadFile("../../docs/shares.md")
-	require.NoError(t, err)
-	_, script, found := strings.Cut(string(text), "```sh\n")
-	require.True(t, found)
-	script, _, found = strings.Cut(script, "```\n")
-	require.True(t, found)
+	_, script := block(t, "sh")
 
 	s := metadata.Server{}
 	for _, tag := range []string{"broken", "data", "there", "-o"} {

@@ -31,6 +31,7 @@ type fake struct {
 	state   string // of new rules
 	mu      sync.Mutex
 	hides   bool   // what is locked, from all
+	refuses string // on what no lock can be made
 	listed  func() // after the rules were listed
 	rules   []map[string]any
 	locks   []map[string]any
@@ -94,6 +95,10 @@ func (f *fake) lock(w http.ResponseWriter, r *http.Request) {
 		var body map[string]map[string]any
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		lock := body["resource_lock"]
+		if lock["resource_type"] == f.refuses {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		lock["id"], lock["project"] = uuid.NewString(), "strongroom's"
 		f.locks = append(f.locks, lock)
 		_ = json.NewEncoder(w).Encode(body)
@@ -182,6 +187,28 @@ func TestLocks(t *testing.T) {
 			"share delete " + in.Share.String(), "access_rule delete " + rule.ID.String(), "access_rule show " + rule.ID.String(),
 		}, on)
 		require.NotContains(t, f.version, "2.45")
+	}
+}
+
+// SH-08: no server has a share before it is locked: where Manila refuses a lock, the error says what strongroom's own user needs, and
+// once it has that, the rule that was made is locked, and no other one made.
+func TestSH08NoServerIsLetInWithoutALock(t *testing.T) {
+	t.Parallel()
+	for _, on := range []string{"share", "access_rule"} {
+		f := &fake{refuses: on}
+		s, in := open(t, f)
+		_, err := s.Allow(t.Context(), in)
+		require.Equal(t, compute.Forbidden, compute.KindOf(err), "%s: %v", on, err)
+		require.ErrorContains(t, err, "strongroom's own user needs the role service")
+		f.mu.Lock()
+		f.refuses = ""
+		f.mu.Unlock()
+		rule, err := s.Allow(t.Context(), in)
+		require.NoError(t, err)
+		require.Len(t, f.rules, 1)
+		require.Equal(t, f.rules[0]["id"], rule.ID.String())
+		require.Equal(t, "rw", f.rules[0]["access_level"])
+		require.Len(t, f.locks, 3)
 	}
 }
 
