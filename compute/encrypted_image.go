@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,14 @@ import (
 // The properties by which an image says which secret opens it. The name of the
 // image document comes before the one that Nova reserved (decision 8).
 var keyProperties = []string{"os_encrypt_key_id", "hw_ephemeral_encryption_secret_uuid"}
+
+// opening is how the properties begin that say how an image is opened.
+var opening = []string{"os_encrypt_", "os_decrypt_", "cinder_encryption_", "hw_ephemeral_encryption_secret_uuid"}
+
+// OpensImage reports whether a property says how its image is opened: with which secret, in which format.
+func OpensImage(property string) bool {
+	return slices.ContainsFunc(opening, func(start string) bool { return strings.HasPrefix(property, start) })
+}
 
 func (img Image) keyProperty() (name, value string) {
 	for _, name := range keyProperties {

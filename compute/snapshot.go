@@ -144,10 +144,10 @@ func allowEncryption(properties map[string]string) {
 }
 
 // neverInherited are the properties that an image of a server does not take over
-// from the image that the server was made of: they speak of that image's bytes and
+// from the image that the server was made of, beside those that open it: they speak of that image's bytes and
 // key alone. A key that two images named would be destroyed with the first (EE-24).
 var neverInherited = []string{
-	"os_encrypt_", "os_decrypt_", "hw_ephemeral_encryption_secret_uuid", "cinder_encryption_", "img_signature", "os_hash_", "stores",
+	"img_signature", "os_hash_", "stores",
 	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, baseImage, imageType, backupType, userID, "checksum",
 	SystemTPMObject, SystemTPMObjectSHA256, SystemNVRAMObject, SystemNVRAMObjectSHA256, // of one server alone (TPM-38)
 }
@@ -160,5 +160,5 @@ func Inherited(property string) bool {
 			return false
 		}
 	}
-	return true
+	return !OpensImage(property)
 }

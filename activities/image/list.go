@@ -15,6 +15,7 @@ type ListInput struct {
 	Own      bool              // those of the credential's project alone
 	IDs      []compute.ImageID // these alone; nil: whichever there are
 	Statuses []string          // those of these statuses alone; nil: of all
+	Newest   bool              // the newest first. A marker may be an image's id then, too; Invalid: there is no such image
 }
 
 // Wants reports whether an image that the credential may see is one that is asked for.

@@ -50,6 +50,17 @@ func Check(img compute.Image) error {
 	return nil
 }
 
+// CheckChange is Check of what an Update changes: a store may have images of formats that nothing here reads.
+func CheckChange(have, want compute.Image) error {
+	if want.DiskFormat == have.DiskFormat {
+		want.DiskFormat = ""
+	}
+	if want.ContainerFormat == have.ContainerFormat {
+		want.ContainerFormat = ""
+	}
+	return Check(want)
+}
+
 // Asked gives the record that a Create asks for, with nothing in it that only
 // an upload can know.
 func Asked(cred compute.Credential, img compute.Image) (compute.Image, error) {

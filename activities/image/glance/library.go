@@ -114,15 +114,15 @@ func (l *Library) Create(ctx context.Context, cred compute.Credential, img compu
 
 // Update implements image.Library.
 func (l *Library) Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
-	if err := image.Check(img); err != nil {
-		return compute.Image{}, err
-	}
 	client, err := l.client(ctx, cred)
 	if err != nil {
 		return compute.Image{}, err
 	}
 	have, err := own(ctx, client, cred, img.ID)
 	if err != nil {
+		return compute.Image{}, err
+	}
+	if err := image.CheckChange(have.Image, img); err != nil {
 		return compute.Image{}, err
 	}
 	if have.Status != image.StatusQueued && (have.DiskFormat != img.DiskFormat || have.ContainerFormat != img.ContainerFormat) {

@@ -3,6 +3,7 @@ package glance_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/image"
@@ -168,6 +170,34 @@ func TestA13AQuotaIsForbidden(t *testing.T) {
 	_, err := lib.Create(t.Context(), compute.Credential{ProjectID: "p"}, compute.Image{Name: "one"})
 	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "quota")
+}
+
+// What Glance has of formats that nothing here reads has properties, too.
+func TestPropertiesOfAnyFormat(t *testing.T) {
+	t.Parallel()
+	id, asked := uuid.New(), ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			body, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			asked = string(body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, err := io.WriteString(w, `{"id":"`+id.String()+`","status":"active","owner":"p","visibility":"private","disk_format":"iso","container_format":"docker","size":1}`)
+		assert.NoError(t, err)
+	}))
+	defer server.Close()
+	lib := &glance.Library{Clients: logins{"p": {ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/v2/"}}}
+	cred := compute.Credential{ProjectID: "p"}
+	img, err := lib.Get(t.Context(), cred, compute.ImageID{UUID: id})
+	require.NoError(t, err)
+	img.Properties = map[string]string{"os_distro": "debian"}
+	_, err = lib.Update(t.Context(), cred, img)
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"op":"add","path":"/os_distro","value":"debian"}]`, asked)
+	img.DiskFormat = "floppy"
+	_, err = lib.Update(t.Context(), cred, img)
+	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
 }
 
 // A connection that is lost leaves the image queued, and the next upload fills it.

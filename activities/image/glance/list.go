@@ -17,12 +17,12 @@ import (
 // pageSize is how many images are asked for at once, at most.
 const pageSize = 200
 
-// List implements image.Library, the oldest first. Images that another project shared
-// with the credential's are among them.
+// List implements image.Library, the oldest first unless the newest are wanted. Images that another
+// project shared with the credential's are among them.
 //
 // A marker is the id of the last image and when that was made. Glance knows no place
 // after an image that was deleted meanwhile; then it is asked for all that were made in
-// that second or since.
+// that second or since, or before where the newest come first.
 func (l *Library) List(ctx context.Context, cred compute.Credential, in image.ListInput) (image.ListResult, error) {
 	client, err := l.client(ctx, cred)
 	if err != nil {
@@ -39,6 +39,9 @@ func (l *Library) List(ctx context.Context, cred compute.Credential, in image.Li
 		}
 		options.Marker = ""
 		options.CreatedAtQuery = &images.ImageDateQuery{Date: since, Filter: images.FilterGTE}
+		if in.Newest {
+			options.CreatedAtQuery.Filter = images.FilterLTE
+		}
 		docs, more, err = page(ctx, client, options)
 	}
 	if err != nil {
@@ -65,6 +68,9 @@ func (l *Library) List(ctx context.Context, cred compute.Credential, in image.Li
 
 func query(cred compute.Credential, in image.ListInput) images.ListOpts {
 	options := images.ListOpts{Limit: in.Limit, Sort: "created_at:asc,id:asc"}
+	if in.Newest {
+		options.Sort = "created_at:desc,id:desc"
+	}
 	if in.Limit <= 0 || in.Limit > pageSize {
 		options.Limit = pageSize
 	}

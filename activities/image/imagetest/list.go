@@ -1,6 +1,7 @@
 package imagetest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -95,4 +96,38 @@ func listAsked(b bench) {
 		all = append(all, img.ID)
 	}
 	require.ElementsMatch(b, these[:2], all)
+}
+
+// The newest come first, in parts of any size, behind an image that the caller names, and behind one that is gone meanwhile.
+func listNewest(b bench) {
+	var made []compute.Image
+	var ids []compute.ImageID
+	for range 4 {
+		made = append(made, b.create("raw", image.Private))
+		ids = append(ids, made[len(made)-1].ID)
+	}
+	slices.SortFunc(made, func(x, y compute.Image) int {
+		return cmp.Or(y.CreatedAt.Compare(x.CreatedAt), cmp.Compare(y.ID.String(), x.ID.String()))
+	})
+	given := func(marker string, limit int) (found []compute.ImageID) {
+		in := image.ListInput{Own: true, IDs: ids, Newest: true, Marker: marker, Limit: limit}
+		for img, err := range image.All(b.ctx, b.Again, b.Owner, in) {
+			require.NoError(b, err)
+			found = append(found, img.ID)
+		}
+		return found
+	}
+	want := []compute.ImageID{made[0].ID, made[1].ID, made[2].ID, made[3].ID}
+	for _, limit := range []int{0, 1, 3} {
+		require.Equal(b, want, given("", limit), "parts of %d", limit)
+		require.Equal(b, want[2:], given(want[1].String(), limit), "parts of %d", limit)
+	}
+	for _, none := range []string{uuid.NewString(), "none"} {
+		_, err := b.Again.List(b.ctx, b.Owner, image.ListInput{Newest: true, Marker: none})
+		b.requireKind(compute.Invalid, err)
+	}
+	first, err := b.Library.List(b.ctx, b.Owner, image.ListInput{Own: true, IDs: ids, Newest: true, Limit: 2})
+	require.NoError(b, err)
+	require.NoError(b, b.Library.Delete(b.ctx, b.Owner, want[1]))
+	require.Subset(b, given(first.Next, 2), want[2:])
 }

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"protected":                        protected,
 		"list in parts misses nothing":     listInParts,
 		"list gives what is asked for":     listAsked,
+		"list gives the newest first":      listNewest,
 		"delete":                           deleteImage,
 		"delete during an upload":          deleteDuringUpload,
 		"readers outlive a delete":         deleteWhileReading,

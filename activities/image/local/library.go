@@ -78,8 +78,15 @@ func (l *Library) own(cred compute.Credential, id compute.ImageID) (compute.Imag
 	return img, err
 }
 
-// List implements image.Library, in the order of the ids: a marker is the last one.
+// List implements image.Library, in the order of the ids unless the newest are wanted: a marker is the last one.
 func (l *Library) List(_ context.Context, cred compute.Credential, in image.ListInput) (image.ListResult, error) {
+	if in.Newest {
+		return l.newest(cred, in)
+	}
+	return l.list(cred, in)
+}
+
+func (l *Library) list(cred compute.Credential, in image.ListInput) (image.ListResult, error) {
 	ids, err := l.files.ids()
 	if err != nil {
 		return image.ListResult{}, err
