@@ -33,6 +33,17 @@ var otherAnswers = map[string]func(question) Schema{
 	"POST /flavors/:id/action addTenantAccess":    always(accessShape),
 	"POST /flavors/:id/action removeTenantAccess": always(accessShape),
 
+	"GET /images":                      always(page("images", Object(imageKeys()))),
+	"GET /images/detail":               always(page("images", fullImage())),
+	"GET /images/:id":                  always(One("image", fullImage())),
+	"DELETE /images/:id":               nothing,
+	"GET /images/:id/metadata":         always(One("metadata", Texts)),
+	"POST /images/:id/metadata":        always(One("metadata", Texts)),
+	"PUT /images/:id/metadata":         always(One("metadata", Texts)),
+	"GET /images/:id/metadata/:key":    always(One("meta", pair)),
+	"PUT /images/:id/metadata/:key":    always(One("meta", pair)),
+	"DELETE /images/:id/metadata/:key": nothing,
+
 	"GET /os-keypairs": func(a question) Schema {
 		list := Keys{"keypairs": List(One("keypair", Object(keypairKeys(a))))}
 		since(a, list, 35, "keypairs_links", Optional(Links("next")))
@@ -137,4 +148,23 @@ var otherAnswers = map[string]func(question) Schema{
 	"DELETE /os-quota-sets/:id":       nothing,
 	"GET /os-quota-class-sets/:id":    quotaClass,
 	"PUT /os-quota-class-sets/:id":    quotaClass,
+}
+
+// imageKeys are the keys of an image in a list.
+func imageKeys() Keys {
+	rel := func(rel string) Schema { return Object(Keys{"rel": Enum(rel), "href": Href}) }
+	elsewhere := Object(Keys{"rel": Enum("alternate"), "type": Enum("application/vnd.openstack.image"), "href": Href})
+	return Keys{"id": UUID, "name": OrNull(Text), "links": {
+		"type": "array", "prefixItems": []Schema{rel("self"), rel("bookmark"), elsewhere}, "minItems": 3, "maxItems": 3,
+	}}
+}
+
+func fullImage() Schema {
+	k := imageKeys()
+	k["minRam"], k["minDisk"], k["OS-EXT-IMG-SIZE:size"], k["metadata"] = Integer, Integer, Integer, Texts
+	k["created"], k["updated"] = Seconds, Seconds
+	k["status"], k["progress"] = Enum("ACTIVE", "SAVING", "DELETED", "ERROR", "UNKNOWN"), Enum(0, 25, 50, 100)
+	k["server"] = Optional(Object(Keys{"id": UUID, "links": Links("self", "bookmark")}))
+	k["OS-DCF:diskConfig"] = Optional(Enum("AUTO", "MANUAL"))
+	return Object(k)
 }

@@ -30,7 +30,7 @@ type Config struct {
 	Identity    *gophercloud.ServiceClient // identity v3, with credentials that may validate tokens
 	IdentityURI string                     // the identity service as clients reach it; default: Identity's own
 	PolicyFile  string                     // YAML or JSON that overrides policy rules; "" for none
-	Images      ImageStore                 // where the images of servers are read
+	Images      ImageStore                 // where images are
 	Keys        KeyManager                 // the key manager
 	Objects     ObjectStore                // the object store
 	Shares      Shares                     // the shared file systems service; nil: there is none

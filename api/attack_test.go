@@ -103,6 +103,7 @@ type shot struct {
 	large   bool   // more than the API reads
 	crooked bool   // it may be no HTTP
 	cut     bool   // it may end before its body does, as its headers have it, so its client stops writing
+	images  bool   // of images, which all of a project read
 }
 
 // more are bodies that say more than those of the demands.
@@ -228,7 +229,7 @@ func (a *attack) shot(n int) shot {
 		of = a.home // what is not theirs
 	}
 	words := of.words(a.tenants)
-	s := shot{as: stranger, method: seed.method}
+	s := shot{as: stranger, method: seed.method, images: strings.HasPrefix(seed.path, "/images")}
 	switch r.IntN(20) {
 	case 0:
 		s.as = observer
@@ -381,8 +382,8 @@ func (a *attack) fire(s shot) string {
 	a.statuses[code]++
 	a.mu.Unlock()
 	for _, mark := range a.home.marks() {
-		ownType := s.as == powerless && strings.Contains(body, `"volume_type`) // of its project: everybody there reads it
-		if s.as != operator && !ownType && strings.Contains(body+fmt.Sprint(header), mark) {
+		ofProject := s.as == powerless && (s.images || strings.Contains(body, `"volume_type`)) // everybody there reads it
+		if s.as != operator && !ofProject && strings.Contains(body+fmt.Sprint(header), mark) {
 			return fmt.Sprintf("what is another project's is in the answer: %d %.2000s", code, body)
 		}
 	}

@@ -76,7 +76,8 @@ func TestEveryRouteIsUnavailableWhileTheDatabaseIs(t *testing.T) {
 		require.Contains(t, got.body, "Try again.", name)
 	}
 	require.Equal(t, []string{
-		"DELETE /os-aggregates/:id", "GET /extensions", "GET /extensions/:alias", "GET /os-aggregates",
+		"DELETE /images/:id", "DELETE /images/:id/metadata/:key", "DELETE /os-aggregates/:id", "GET /extensions", "GET /extensions/:alias",
+		"GET /images", "GET /images/:id", "GET /images/:id/metadata", "GET /images/:id/metadata/:key", "GET /images/detail", "GET /os-aggregates",
 		"GET /os-aggregates/:id", "GET /os-quota-class-sets/:id", "GET /os-quota-sets/:id/defaults",
 		"POST /os-aggregates", "POST /os-aggregates/:id/action add_host", "POST /os-aggregates/:id/action remove_host",
 		"POST /os-aggregates/:id/action set_metadata", "POST /os-aggregates/:id/images", "PUT /os-aggregates/:id", "PUT /os-quota-class-sets/:id",

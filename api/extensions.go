@@ -33,6 +33,7 @@ type extension struct {
 var spoken = []extension{
 	describe("DiskConfig", "OS-DCF", "Disk Management Extension."),
 	describe("ExtendedAvailabilityZone", "OS-EXT-AZ", "Extended Availability Zone support."),
+	describe("ImageSize", "OS-EXT-IMG-SIZE", "Adds image size to image listings."),
 	describe("ExtendedIps", "OS-EXT-IPS", "Adds type parameter to the ip list."),
 	describe("ExtendedIpsMac", "OS-EXT-IPS-MAC", "Adds mac address parameter to the ip list."),
 	describe("ExtendedServerAttributes", "OS-EXT-SRV-ATTR", "Extended Server Attributes support."),

@@ -93,6 +93,27 @@ var (
 		}
 		return on(visitor)(by, granted)
 	}
+	// ofImage is about an image, which the image store shows to all of its project.
+	ofImage = func(from int) right {
+		return func(by caller, granted int) int {
+			switch {
+			case by.as == unscoped:
+				return http.StatusForbidden
+			case !by.home:
+				return http.StatusNotFound
+			case by.power < from:
+				return http.StatusForbidden
+			}
+			return granted
+		}
+	}
+	// behindImage is about a list behind one of the project's images.
+	behindImage right = func(by caller, granted int) int {
+		if !by.home {
+			return http.StatusBadRequest
+		}
+		return anyScope(by, granted)
+	}
 	// ofUser is about a thing that its user alone has.
 	ofUser right = func(by caller, granted int) int {
 		switch by.as {
@@ -157,6 +178,20 @@ var demands = map[string][]demand{
 	"GET /flavors/:id/os-flavor-access":           {{right: onlyAdmin, granted: 200}},
 	"POST /flavors/:id/action addTenantAccess":    {{right: onlyAdmin, granted: 200, body: `{"addTenantAccess":{"tenant":"ffffffffffffffffffffffffffffffff"}}`}},
 	"POST /flavors/:id/action removeTenantAccess": {{right: onlyAdmin, granted: 200, body: `{"removeTenantAccess":{"tenant":"PROJECT"}}`}},
+
+	"GET /images": {
+		{right: anyScope, granted: 200}, {right: behindImage, granted: 200, query: "marker=IMAGE&limit=1"},
+		{right: anyScope, granted: 200, query: "name=MARK&status=ACTIVE&server=SERVER&type=snapshot&minRam=0&minDisk=1&changes-since=2020-01-01T00:00:00Z&property-color=MARK"},
+	},
+	"GET /images/detail":               {{right: anyScope, granted: 200}, {right: behindImage, granted: 200, query: "marker=IMAGE&limit=1"}},
+	"GET /images/:id":                  {{right: ofImage(visitor), granted: 200}},
+	"DELETE /images/:id":               {{right: ofImage(writes), granted: 204}},
+	"GET /images/:id/metadata":         {{right: ofImage(visitor), granted: 200}},
+	"POST /images/:id/metadata":        {{right: ofImage(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
+	"PUT /images/:id/metadata":         {{right: ofImage(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
+	"GET /images/:id/metadata/:key":    {{right: ofImage(visitor), granted: 200}},
+	"PUT /images/:id/metadata/:key":    {{right: ofImage(writes), granted: 200, body: `{"meta":{"color":"red"}}`}},
+	"DELETE /images/:id/metadata/:key": {{right: ofImage(writes), granted: 204}},
 
 	"GET /os-keypairs":       {{right: anyScope, granted: 200}, {right: ofNamedUser, granted: 200, query: "user_id=USER&limit=10", version: "2.97"}},
 	"GET /os-keypairs/:name": {{right: ofUser, granted: 200}, {right: ofNamedUser, granted: 200, query: "user_id=USER", version: "2.97"}},
@@ -500,6 +535,8 @@ func (p *tenant) path(c *tenants, route string) string {
 	switch {
 	case strings.HasPrefix(route, "/flavors/"):
 		id = p.flavor
+	case strings.HasPrefix(route, "/images/"):
+		id = p.image
 	case strings.HasPrefix(route, "/types/"):
 		id, key = p.volume, "multiattach"
 	case strings.HasPrefix(route, "/os-server-groups/"):
@@ -627,7 +664,7 @@ func (c *tenants) demand(t *testing.T, r routed, d demand, version string) {
 				require.NotContains(t, seen, secret, what)
 			}
 		}
-		for root, id := range map[string]string{"/servers/": c.home.server, "/types/": c.home.volume, "/os-server-groups/": c.home.group} {
+		for root, id := range map[string]string{"/servers/": c.home.server, "/types/": c.home.volume, "/os-server-groups/": c.home.group, "/images/": c.home.image} {
 			if !by.home && strings.HasPrefix(path, root) && strings.Contains(path, id) {
 				other := uuid.NewString()
 				none := send(by.as, strings.ReplaceAll(path, id, other))

@@ -66,19 +66,12 @@ const (
 	addressesUntil     microversion.Version = 43
 )
 
-// proxyRoutes are those with which Nova stands in for another service, by service.
+// proxyRoutes are those with which Nova stands in for another service and this API does not, by service.
 var proxyRoutes = []struct {
 	service string
 	until   microversion.Version
 	routes  string
 }{
-	{"image", proxiesUntil, `
-GET /images
-GET /images/detail
-GET,DELETE /images/:id`},
-	{"image", imageMetadataUntil, `
-GET,POST,PUT /images/:id/metadata
-GET,PUT,DELETE /images/:id/metadata/:key`},
 	{"network", proxiesUntil, `
 GET /os-floating-ip-pools
 GET,POST /os-floating-ips

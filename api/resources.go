@@ -32,6 +32,8 @@ func (a *API) resources() []Resource {
 		a.instanceActions(),
 		a.migrations(),
 		a.serverMigrations(),
+		a.images(),
+		a.imageMetadata(),
 		a.addressActions(),
 		a.noProxies(),
 		a.goneFromNova(),

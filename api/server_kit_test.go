@@ -114,23 +114,6 @@ func (s *starter) ops() []compute.Operation {
 	return append([]compute.Operation{}, s.started...)
 }
 
-// imageStore holds what a test puts there.
-type imageStore struct {
-	images map[compute.ImageID]compute.Image
-	down   bool
-}
-
-func (s *imageStore) Image(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
-	if s.down {
-		return compute.Image{}, compute.Errorf(compute.Unavailable, "the image store does not answer")
-	}
-	img, ok := s.images[id]
-	if !ok || img.Visibility != "public" && img.Owner != cred.ProjectID {
-		return compute.Image{}, compute.Errorf(compute.NotFound, "no image %s", id)
-	}
-	return img, nil
-}
-
 // consoles gives console logs, and which keys hosts keep, as agents do.
 type consoles struct {
 	err   error
@@ -218,7 +201,7 @@ func (c *cloud) addImage(change func(*compute.Image)) string {
 	if change != nil {
 		change(&img)
 	}
-	c.imageStore.images[img.ID] = img
+	c.imageStore.put(img)
 	return img.ID.String()
 }
 

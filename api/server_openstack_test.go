@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/activities/image"
 	imagelocal "strongroom/activities/image/local"
 	"strongroom/api"
 	"strongroom/compute"
@@ -61,6 +62,25 @@ type imageRecords struct{ *imagelocal.Library }
 
 func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
 	return i.Get(ctx, cred, id)
+}
+
+func (i imageRecords) Images(ctx context.Context, cred compute.Credential, marker string) ([]compute.Image, string, error) {
+	got, err := i.List(ctx, cred, image.ListInput{Newest: true, Marker: marker})
+	return got.Images, got.Next, err
+}
+
+func (i imageRecords) SetImageProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, properties map[string]string) error {
+	img, err := i.Get(ctx, cred, id)
+	if err != nil {
+		return err
+	}
+	img.Properties = properties
+	_, err = i.Update(ctx, cred, img)
+	return err
+}
+
+func (i imageRecords) DeleteImage(ctx context.Context, cred compute.Credential, id compute.ImageID) error {
+	return i.Delete(ctx, cred, id)
 }
 
 // setupClient serves a cloud of an identity service, images and the API, and

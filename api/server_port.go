@@ -50,11 +50,19 @@ type Networks interface {
 // changeGroup is AddGroup or RemoveGroup.
 type changeGroup func(Networks, context.Context, compute.Credential, compute.ServerID, string) error
 
-// ImageStore is where the images of servers are. The api reads them; workflows write.
+// ImageStore is where images are. Those of servers are made by workflows; the api makes none, and changes and deletes only what a
+// request names. A credential has a project. Unavailable: the store does not answer.
 type ImageStore interface {
-	// Image gives an image's record. NotFound: no such image that this credential
-	// may see; Unavailable: the store does not answer.
+	// Image gives an image's record. NotFound: no such image that this credential may see.
 	Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
+	// Images gives a part of the images that the credential may list, the newest first: those behind a marker, which is an
+	// image's id, or the next of the part before. next "": that is all. Invalid: there is no such image.
+	Images(ctx context.Context, cred compute.Credential, marker string) (part []compute.Image, next string, err error)
+	// SetImageProperties gives an image properties in place of all that it has. Forbidden: it is another project's;
+	// Invalid: the store takes no such properties.
+	SetImageProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, properties map[string]string) error
+	// DeleteImage deletes an image. Forbidden: it is protected, or another project's; Conflict: it is in use.
+	DeleteImage(ctx context.Context, cred compute.Credential, id compute.ImageID) error
 }
 
 // Hosts asks hosts of what is on them alone; worker/agent.Client is one.

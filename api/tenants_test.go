@@ -117,7 +117,7 @@ func setupTenants(t *testing.T, change ...func(*api.Config)) *tenants {
 	}}, change...)...)
 	c.image = c.addImage(nil)
 	for _, p := range []*tenant{c.home, c.there} {
-		p.image = c.addImage(func(img *compute.Image) { img.Visibility, img.Owner, img.Name = "private", p.project, p.mark })
+		p.image = uuid.NewString()
 	}
 	// TRUNCATE ... CASCADE does the same, and makes new files for some hundred tables and indexes each time.
 	c.empty = c.text(`WITH RECURSIVE emptied (id) AS (
@@ -155,6 +155,10 @@ func (c *tenants) renew() {
 // plant gives a project one of each thing.
 func (c *tenants) plant(p *tenant) {
 	c.t.Helper()
+	c.addImage(func(img *compute.Image) {
+		img.ID, img.Visibility, img.Owner, img.Name = compute.ImageID{UUID: uuid.MustParse(p.image)}, "private", p.project, p.mark
+		img.Properties["color"] = p.mark
+	})
 	p.flavor, p.key, p.tag = "flavor-of-"+p.name, "key-of-"+p.name, "tag-of-"+p.name
 	c.addFlavor(p.flavor, map[string]string{"color": p.mark})
 	c.exec(`UPDATE flavors SET is_public = false WHERE id = $1`, p.flavor)

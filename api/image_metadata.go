@@ -1,0 +1,134 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"strongroom/api/fault"
+	"strongroom/compute"
+)
+
+// imageMetadata is what an image's properties are to Nova, to 2.38.
+func (a *API) imageMetadata() Resource {
+	const all, one = "/images/:id/metadata", "/images/:id/metadata/:key"
+	routes := []Route{
+		{Method: http.MethodGet, Path: all, Handle: a.listImageMetadata},
+		{Method: http.MethodPost, Path: all, Body: metadataBody, Handle: a.mergeImageMetadata},
+		{Method: http.MethodPut, Path: all, Body: metadataBody, Handle: a.replaceImageMetadata},
+		{Method: http.MethodGet, Path: one, Handle: a.showImageMetadata},
+		{Method: http.MethodPut, Path: one, Body: metadataItemBody, Handle: a.setImageMetadata},
+		{Method: http.MethodDelete, Path: one, Status: http.StatusNoContent, Handle: a.deleteImageMetadata},
+	}
+	for i := range routes {
+		routes[i].Max = imageMetadataUntil
+	}
+	return Resource{Routes: routes}
+}
+
+func (a *API) listImageMetadata(r *Request) (any, error) {
+	img, err := a.findImage(r)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"metadata": shownProperties(img)}, nil
+}
+
+func (a *API) showImageMetadata(r *Request) (any, error) {
+	img, err := a.findImage(r)
+	if err != nil {
+		return nil, err
+	}
+	key := r.Param("key")
+	value, ok := shownProperties(img)[key]
+	if !ok {
+		return nil, fault.NotFound("The resource could not be found.")
+	}
+	return map[string]any{"meta": map[string]string{key: value}}, nil
+}
+
+func (a *API) mergeImageMetadata(r *Request) (any, error) {
+	var body struct{ Metadata map[string]string }
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	img, err := a.writeImageMetadata(r, body.Metadata, false)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"metadata": shownProperties(img)}, nil
+}
+
+func (a *API) replaceImageMetadata(r *Request) (any, error) {
+	var body struct{ Metadata map[string]string }
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	_, err := a.writeImageMetadata(r, body.Metadata, true)
+	return map[string]any{"metadata": orEmpty(body.Metadata)}, err
+}
+
+func (a *API) setImageMetadata(r *Request) (any, error) {
+	var body struct{ Meta map[string]string }
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	if _, ok := body.Meta[r.Param("key")]; !ok {
+		return nil, fault.BadRequest("Request body and URI mismatch")
+	}
+	_, err := a.writeImageMetadata(r, body.Meta, false)
+	return map[string]any{"meta": body.Meta}, err
+}
+
+func (a *API) deleteImageMetadata(r *Request) (any, error) {
+	_, err := a.changeImage(r, func(properties map[string]string) error {
+		key := r.Param("key")
+		if _, ok := properties[key]; !ok || compute.OpensImage(key) {
+			return fault.NotFound("Invalid metadata key")
+		}
+		delete(properties, key)
+		return nil
+	})
+	return nil, err
+}
+
+// writeImageMetadata gives an image metadata, beside those that it has or in place of all of them that are shown. How it is
+// opened stays: without that its data, and maybe another image's key, would be lost.
+func (a *API) writeImageMetadata(r *Request, said map[string]string, replace bool) (compute.Image, error) {
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		if compute.OpensImage(name) {
+			return compute.Image{}, fault.BadRequest("Property %s says how an image is opened. Ask the image service itself.", name)
+		}
+	}
+	written, err := a.writtenQuotas(r.Context(), a.db, r.ProjectID())
+	if err != nil {
+		return compute.Image{}, err
+	}
+	return a.changeImage(r, func(properties map[string]string) error {
+		had := len(properties)
+		if replace {
+			maps.DeleteFunc(properties, func(name, _ string) bool { return !compute.OpensImage(name) })
+		}
+		maps.Copy(properties, said)
+		if len(properties) > had && written.checkMetadata(len(properties)) != nil {
+			return fault.Forbidden("Image metadata limit exceeded")
+		}
+		return nil
+	})
+}
+
+// changeImage changes the properties of the image that the path names, and gives it with them.
+func (a *API) changeImage(r *Request, change func(properties map[string]string) error) (compute.Image, error) {
+	img, err := a.findImage(r)
+	if err != nil {
+		return img, err
+	}
+	if !r.AllowedOn(ruleWriteImages, img.Owner, r.UserID()) {
+		return img, fault.Forbidden("Not authorized for image %s.", img.ID)
+	}
+	img.Properties = maps.Clone(orEmpty(img.Properties))
+	if err := change(img.Properties); err != nil {
+		return img, err
+	}
+	return img, ofImage(a.config.Images.SetImageProperties(r.Context(), r.Credential(), img.ID, img.Properties), img.ID)
+}
