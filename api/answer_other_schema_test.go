@@ -1,14 +1,35 @@
 package api_test
 
 import (
+	"strings"
+
 	. "strongroom/api/answertest" //nolint:revive // the words of schemas
 )
 
 var (
 	extensionShape = Object(Keys{"name": Text, "alias": Text, "description": Text, "links": Empty, "updated": Seconds, "namespace": Href})
 	specsShape     = One("extra_specs", Texts)
-	accessShape    = One("flavor_access", List(Object(Keys{"flavor_id": Text, "tenant_id": Text})))
+	// Of a rule, group or ip_range is empty.
+	securityRuleShape = Object(Keys{
+		"id": Text, "parent_group_id": Text, "ip_protocol": OrNull(Text), "from_port": OrNull(Integer), "to_port": OrNull(Integer), "group": Texts, "ip_range": Texts,
+	})
+	securityGroupShape = Object(Keys{"id": UUID, "name": Text, "description": Text, "tenant_id": Text, "rules": List(securityRuleShape)})
+	tenantNetwork      = Object(Keys{"id": UUID, "label": Text, "cidr": Enum("None")})
+	accessShape        = One("flavor_access", List(Object(Keys{"flavor_id": Text, "tenant_id": Text})))
 )
+
+// oldNetwork is a network without anything that Neutron does not have.
+func oldNetwork(a question) Schema {
+	k, names := Keys{"id": UUID, "label": Text}, "cidr netmask gateway broadcast dns1 dns2 cidr_v6 gateway_v6 netmask_v6"
+	if a.admin() {
+		names += " created_at updated_at deleted_at deleted injected bridge vlan vpn_public_address vpn_public_port vpn_private_address dhcp_start project_id " +
+			"host bridge_interface multi_host priority rxtx_base mtu dhcp_server enable_dhcp share_address"
+	}
+	for _, name := range strings.Fields(names) {
+		k[name] = Null
+	}
+	return Object(k)
+}
 
 var otherAnswers = map[string]func(question) Schema{
 	"GET /extensions":        always(One("extensions", List(extensionShape))),
@@ -139,6 +160,18 @@ var otherAnswers = map[string]func(question) Schema{
 	"GET /os-availability-zone/detail": always(zones(OrNull(Map(One("nova-compute", Object(Keys{
 		"available": Boolean, "active": Boolean, "updated_at": OrNull(Micros),
 	})))))),
+
+	"GET /os-networks":                    func(a question) Schema { return One("networks", List(oldNetwork(a))) },
+	"GET /os-networks/:id":                func(a question) Schema { return One("network", oldNetwork(a)) },
+	"GET /os-tenant-networks":             always(One("networks", List(tenantNetwork))),
+	"GET /os-tenant-networks/:id":         always(One("network", tenantNetwork)),
+	"GET /os-security-groups":             always(One("security_groups", List(securityGroupShape))),
+	"GET /os-security-groups/:id":         always(One("security_group", securityGroupShape)),
+	"POST /os-security-groups":            always(One("security_group", securityGroupShape)),
+	"PUT /os-security-groups/:id":         always(One("security_group", securityGroupShape)),
+	"DELETE /os-security-groups/:id":      nothing,
+	"POST /os-security-group-rules":       always(One("security_group_rule", securityRuleShape)),
+	"DELETE /os-security-group-rules/:id": nothing,
 
 	"GET /limits":                     limits,
 	"GET /os-quota-sets/:id":          quotasAnswer(Keys{"id": Text}, Integer),

@@ -154,10 +154,7 @@ var serverAnswers = map[string]func(question) Schema{
 	"GET /servers/:id/ips":          always(One("addresses", Map(List(addressOf(false))))),
 	"GET /servers/:id/ips/:network": always(Map(List(addressOf(false)))),
 	"GET /servers/:id/os-security-groups": always(One("security_groups", List(Object(Keys{
-		"id": Text, "name": Text, "description": Text, "tenant_id": Text, "rules": List(Object(Keys{
-			"id": Text, "parent_group_id": Text, "ip_protocol": OrNull(Text), "from_port": OrNull(Number), "to_port": OrNull(Number),
-			"group": Map(Text), "ip_range": Map(Text),
-		})),
+		"id": Text, "name": Text, "description": Text, "tenant_id": Text, "rules": List(securityRuleShape),
 	})))),
 	"GET /servers/:id/os-interface":          func(a question) Schema { return One("interfaceAttachments", List(interfaceOf(a))) },
 	"GET /servers/:id/os-interface/:port":    func(a question) Schema { return One("interfaceAttachment", interfaceOf(a)) },

@@ -12,13 +12,16 @@ import (
 	"strongroom/compute"
 )
 
-// neverFound are the GET routes that answer nobody, and one that is asked elsewhere.
+// neverFound are the GET routes that answer nobody, one that is asked elsewhere, and those of a network service, which there is none of here.
 var neverFound = map[string]int{
 	"GET /os-aggregates/:id":                         404,
 	"GET /os-hosts/:name/startup":                    501,
 	"GET /os-hosts/:name/shutdown":                   501,
 	"GET /os-hosts/:name/reboot":                     501,
 	"GET /servers/:id/os-volume_attachments/:volume": 404,
+
+	"GET /os-networks": 404, "GET /os-networks/:id": 404, "GET /os-tenant-networks": 404, "GET /os-tenant-networks/:id": 404,
+	"GET /os-security-groups": 404, "GET /os-security-groups/:id": 404,
 }
 
 // P25: each GET route answers at every version that it has, and each answer, which all tests compare with its schema (check),

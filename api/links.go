@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -68,6 +69,19 @@ func (r *Request) Limit() int {
 		return MaxLimit
 	}
 	return n
+}
+
+// Offset is how many items the client wants left out before the first. The query's schema has refused what is no number.
+func (r *Request) Offset() int {
+	text := r.Query.Get("offset")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return math.MaxInt32 // there are not so many
+	}
+	return int(n)
 }
 
 // Marker is the item after which the client's page begins.

@@ -247,6 +247,19 @@ var demands = map[string][]demand{
 	"GET /os-availability-zone":        {{right: ofOwn(reads), granted: 200}},
 	"GET /os-availability-zone/detail": {{right: onlyAdmin, granted: 200}},
 
+	// There is no network service.
+	"GET /os-networks":                    {{right: ofOwn(reads), granted: 404}},
+	"GET /os-networks/:id":                {{right: ofOwn(reads), granted: 404}},
+	"GET /os-tenant-networks":             {{right: ofOwn(reads), granted: 404}},
+	"GET /os-tenant-networks/:id":         {{right: ofOwn(reads), granted: 404}},
+	"GET /os-security-groups":             {{right: ofOwn(reads), granted: 404}, {right: ofOwn(reads), granted: 404, query: "all_tenants=1&limit=5&offset=0"}},
+	"GET /os-security-groups/:id":         {{right: ofOwn(reads), granted: 404}},
+	"POST /os-security-groups":            {{right: ofOwn(writes), granted: 404, body: `{"security_group":{"name":"web","description":"of the shop"}}`}},
+	"PUT /os-security-groups/:id":         {{right: ofOwn(writes), granted: 404, body: `{"security_group":{"name":"web","description":"of the shop"}}`}},
+	"DELETE /os-security-groups/:id":      {{right: ofOwn(writes), granted: 404}},
+	"POST /os-security-group-rules":       {{right: ofOwn(writes), granted: 404, body: `{"security_group_rule":{"parent_group_id":"00000000-0000-0000-0000-000000000000","ip_protocol":"tcp","from_port":"80","to_port":81,"cidr":"10.0.0.0/8"}}`}},
+	"DELETE /os-security-group-rules/:id": {{right: ofOwn(writes), granted: 404}},
+
 	"GET /limits": {{right: anyScope, granted: 200}, {right: func(by caller, granted int) int {
 		if by.as == unscoped || !by.home && by.power < rules {
 			return http.StatusForbidden

@@ -12,7 +12,7 @@ import (
 )
 
 // What the API of Nova's first years had beside servers. Much of that is gone from it, whatever the version; and to some
-// version it stands in for other services.
+// version it stands in for other services. For the network service it does so here, too: network_proxies.go, security_groups.go.
 
 // goneReason is Nova's.
 const goneReason = "This resource is no longer available.  No forwarding address is given."
@@ -75,15 +75,7 @@ var proxyRoutes = []struct {
 	{"network", proxiesUntil, `
 GET /os-floating-ip-pools
 GET,POST /os-floating-ips
-GET,DELETE /os-floating-ips/:id
-GET /os-networks
-GET /os-networks/:id
-POST /os-security-group-rules
-DELETE /os-security-group-rules/:id
-GET,POST /os-security-groups
-GET,PUT,DELETE /os-security-groups/:id
-GET /os-tenant-networks
-GET /os-tenant-networks/:id`},
+GET,DELETE /os-floating-ips/:id`},
 	{"block storage", proxiesUntil, `
 GET,POST /os-snapshots
 GET /os-snapshots/detail

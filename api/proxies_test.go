@@ -23,7 +23,7 @@ func TestWhatIsElsewhere(t *testing.T) {
 			c.do(t, member, method, path, "", at(version)).fails(410, "computeFault", gone)
 		}
 	}
-	for _, path := range []string{"/os-networks", "/os-tenant-networks", "/os-floating-ips", "/os-security-groups"} {
+	for _, path := range []string{"/os-floating-ips", "/os-floating-ips/1", "/os-floating-ip-pools"} {
 		c.do(t, member, "GET", path, "", at("2.35")).fails(404, "itemNotFound", "This API stands in for no other service. Ask the network service itself.")
 		c.do(t, member, "GET", path, "", at("2.36")).fails(404, "itemNotFound", "API version 2.36 is not supported on this method.")
 	}
@@ -35,7 +35,8 @@ func TestWhatIsElsewhere(t *testing.T) {
 	volume := uuid.NewString()
 	c.do(t, member, "GET", "/servers/"+id+"/os-volume_attachments/"+volume, "").fails(404, "itemNotFound", "Instance "+id+" is not attached to volume "+volume)
 	c.do(t, member, "GET", "/extensions/os-hosts", "").ok(200)
-	c.do(t, member, "GET", "/extensions/os-networks", "").ok(404)
+	c.do(t, member, "GET", "/extensions/os-security-groups", "").ok(200)
+	c.do(t, member, "GET", "/extensions/os-floating-ips", "").ok(404)
 }
 
 func TestHostsOfOldVersions(t *testing.T) {

@@ -35,6 +35,9 @@ func (a *API) resources() []Resource {
 		a.images(),
 		a.imageMetadata(),
 		a.addressActions(),
+		a.networkProxies(),
+		a.securityGroups(),
+		a.securityGroupRules(),
 		a.noProxies(),
 		a.goneFromNova(),
 	)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -146,19 +145,12 @@ func checkGroupQuota(ctx context.Context, q *schema.Queries, quota compute.Quota
 
 func (a *API) listGroups(r *Request) (any, error) {
 	project := r.ProjectID()
-	page := schema.ListServerGroupsParams{ProjectID: &project, Most: int32(r.Limit())}
+	page := schema.ListServerGroupsParams{ProjectID: &project, Most: int32(r.Limit()), Beyond: int32(r.Offset())}
 	if r.Query.Has("all_projects") && r.IsAdmin() {
 		if err := r.Enforce(ruleAllGroups); err != nil {
 			return nil, err
 		}
 		page.ProjectID = nil
-	}
-	if text := r.Query.Get("offset"); text != "" {
-		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil { // there are not so many
-			n = validation.MaxInt
-		}
-		page.Beyond = int32(n)
 	}
 	rows, err := a.db.ListServerGroups(r.Context(), page)
 	if err != nil {

@@ -223,16 +223,16 @@ func viewGroups(groups []compute.SecurityGroup) []map[string]any {
 }
 
 func viewRule(g compute.SecurityGroup, rule compute.SecurityGroupRule) map[string]any {
-	from, to := any(nil), any(nil)
-	if rule.From != nil && rule.To != nil {
-		from, to = *rule.From, *rule.To
-	} else if rule.Protocol == "tcp" || rule.Protocol == "udp" {
-		from, to = 1, 65535
-	} else if rule.Protocol != "" {
-		from, to = -1, -1
+	from, to := rule.From, rule.To // nil: null
+	if from == nil && to == nil && rule.Protocol != "" {
+		least, most := -1, -1
+		if rule.Protocol == "tcp" || rule.Protocol == "udp" {
+			least, most = 1, 65535
+		}
+		from, to = &least, &most
 	}
 	group, prefix := map[string]any{}, map[string]any{}
-	if rule.Group != "" {
+	if rule.Project != "" {
 		group = map[string]any{"name": rule.Group, "tenant_id": rule.Project}
 	} else {
 		prefix["cidr"] = cmp.Or(rule.Prefix, "0.0.0.0/0")

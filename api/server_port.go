@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"strongroom/compute"
 	"strongroom/durable/outbox"
 )
@@ -45,6 +47,27 @@ type Networks interface {
 	AddGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error
 	// RemoveGroup ensures that none has it. NotFound: also where none had it.
 	RemoveGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error
+	// Visible lists the networks that the credential sees, by their ids in order, and Network gives one. NotFound: it does not see it.
+	Visible(ctx context.Context, cred compute.Credential) ([]compute.NamedNetwork, error)
+	Network(ctx context.Context, cred compute.Credential, id compute.NetworkID) (compute.NamedNetwork, error)
+	// OwnGroups has the security groups that users make; nil: they make none here.
+	OwnGroups() SecurityGroups
+}
+
+// SecurityGroups is the part of the network service about the security groups that users make. All of it is done with the
+// credential. NotFound: a group or rule is not there for it.
+type SecurityGroups interface {
+	// ListGroups gives the groups of a project; "": all that the credential sees.
+	ListGroups(ctx context.Context, cred compute.Credential, project string) ([]compute.SecurityGroup, error)
+	GetGroup(ctx context.Context, cred compute.Credential, id compute.SecurityGroupID) (compute.SecurityGroup, error)
+	// CreateGroup makes one. Forbidden: the quota is used up, or the name is the default group's.
+	CreateGroup(ctx context.Context, cred compute.Credential, name, description string) (compute.SecurityGroup, error)
+	// UpdateGroup and DeleteGroup refuse a project's default group with Invalid, and DeleteGroup one that a port has.
+	UpdateGroup(ctx context.Context, cred compute.Credential, id compute.SecurityGroupID, name, description string) (compute.SecurityGroup, error)
+	DeleteGroup(ctx context.Context, cred compute.Credential, id compute.SecurityGroupID) error
+	// CreateRule gives the rule without the name of its Group. Forbidden: the quota is used up, or the group has that rule.
+	CreateRule(ctx context.Context, cred compute.Credential, group compute.SecurityGroupID, rule compute.SecurityGroupRule) (compute.SecurityGroupRule, error)
+	DeleteRule(ctx context.Context, cred compute.Credential, id uuid.UUID) error
 }
 
 // changeGroup is AddGroup or RemoveGroup.

@@ -28,6 +28,9 @@ type network struct {
 	askedOf string   // the project whose server's groups were asked for last
 	named   int      // how often it was asked for names of groups
 	changed []string // security groups that were added and removed
+
+	visible []compute.NamedNetwork
+	own     *ownGroups // nil: its users make none
 }
 
 const networkID = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d002"

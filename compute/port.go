@@ -20,6 +20,12 @@ type (
 	SecurityGroupID struct{ uuid.UUID }
 )
 
+// NamedNetwork is a network of the service, as its users look for one.
+type NamedNetwork struct {
+	ID   NetworkID
+	Name string
+}
+
 // DefaultGroup is the name of a project's first security group: of ports that nothing else is asked for.
 const DefaultGroup = "default"
 

@@ -23,11 +23,12 @@ type SecurityGroup struct {
 // SecurityGroupRule lets something in.
 type SecurityGroupRule struct {
 	ID       string
-	Protocol string // "": any
-	From, To *int   // ports, or type and code of ICMP; nil: any
-	Prefix   string // who may send, as a CIDR; "": anybody, or Group
-	Group    string // whose servers may, by the name of their security group; "": Prefix says who
-	Project  string // that Group belongs to
+	Protocol string           // "": any
+	From, To *int             // ports, or type and code of ICMP; nil: any
+	Prefix   string           // who may send, as a CIDR; "": anybody, or Group
+	Group    string           // whose servers may, by the name of their security group
+	Project  string           // that Group belongs to; "": Prefix says who
+	GroupID  *SecurityGroupID // of Group, where a rule is to be made
 }
 
 // GroupsCalled gives what the security groups of a server's ports are called, each once: by the name that is told, else as one of the

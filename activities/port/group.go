@@ -22,6 +22,26 @@ type SecurityGroups interface {
 	RemoveGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error
 }
 
+// OwnGroups is what a Service has whose users make security groups. All of it is done with the credential, to whom
+// a group of another project is NotFound unless the service shows it.
+type OwnGroups interface {
+	// ListGroups gives the groups of a project, with their rules for what comes in; "": all that the credential sees.
+	ListGroups(ctx context.Context, cred compute.Credential, project string) ([]compute.SecurityGroup, error)
+	// GetGroup gives one.
+	GetGroup(ctx context.Context, cred compute.Credential, id GroupID) (compute.SecurityGroup, error)
+	// CreateGroup makes one in the credential's project. Forbidden: the quota is used up, or the name is the default group's.
+	CreateGroup(ctx context.Context, cred compute.Credential, name, description string) (compute.SecurityGroup, error)
+	// UpdateGroup gives a group another name and description. Invalid: it is a project's default one.
+	UpdateGroup(ctx context.Context, cred compute.Credential, id GroupID, name, description string) (compute.SecurityGroup, error)
+	// DeleteGroup removes a group. Invalid: a port has it, or it is a project's default one.
+	DeleteGroup(ctx context.Context, cred compute.Credential, id GroupID) error
+	// CreateRule lets something in, and gives the rule without the name of its group. Forbidden: the quota is used up, or the
+	// group has that rule.
+	CreateRule(ctx context.Context, cred compute.Credential, group GroupID, rule compute.SecurityGroupRule) (compute.SecurityGroupRule, error)
+	// DeleteRule removes a rule of any group.
+	DeleteRule(ctx context.Context, cred compute.Credential, id uuid.UUID) error
+}
+
 // Ungroupable is the error for a port that can have no security group.
 func Ungroupable() error {
 	return compute.Errorf(compute.Invalid, "Network requires port_security_enabled and subnet associated in order to apply security groups.")
@@ -35,6 +55,11 @@ func NotAssociated(name string, server compute.ServerID) error {
 // NotInProject is the error for a security group that is not there for the credential.
 func NotInProject(name, project string) error {
 	return compute.Errorf(compute.NotFound, "Security group %s is not found for project %s", name, project)
+}
+
+// MissingRule is the error for a rule that is not there, or not for this credential.
+func MissingRule(id uuid.UUID) error {
+	return compute.Errorf(compute.NotFound, "Security group rule %s not found.", id)
 }
 
 // OpenRule is the id of the rule of a group that lets everything pass in one direction, "ingress" or "egress".

@@ -24,6 +24,11 @@ func (None) Network(context.Context, compute.Credential, NetworkID) (Network, er
 // Networks implements Service.
 func (None) Networks(context.Context, compute.Credential) ([]Network, error) { return nil, none() }
 
+// Visible implements Service.
+func (None) Visible(context.Context, compute.Credential) ([]compute.NamedNetwork, error) {
+	return nil, none()
+}
+
 // Groups implements Service.
 func (None) Groups(context.Context, compute.Credential, []string) ([]GroupID, error) {
 	return nil, none()

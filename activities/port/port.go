@@ -36,6 +36,8 @@ type Service interface {
 	// Networks gives all networks that the credential's project may put servers on: its own
 	// and those that are shared with it, without external ones, by their ids in order.
 	Networks(ctx context.Context, cred compute.Credential) ([]Network, error)
+	// Visible gives all networks that the credential sees, also external ones, by their ids in order.
+	Visible(ctx context.Context, cred compute.Credential) ([]compute.NamedNetwork, error)
 	// Groups finds security groups of the credential's project by name or id, in the order
 	// that is asked for. NotFound: there is none; Conflict: several have the name.
 	Groups(ctx context.Context, cred compute.Credential, names []string) ([]GroupID, error)

@@ -47,3 +47,22 @@ func (n networkRecords) AddGroup(ctx context.Context, cred compute.Credential, s
 func (n networkRecords) RemoveGroup(ctx context.Context, cred compute.Credential, server compute.ServerID, name string) error {
 	return n.service.RemoveGroup(ctx, cred, server, name)
 }
+
+// Visible implements api.Networks.
+func (n networkRecords) Visible(ctx context.Context, cred compute.Credential) ([]compute.NamedNetwork, error) {
+	return n.service.Visible(ctx, cred)
+}
+
+// Network implements api.Networks.
+func (n networkRecords) Network(ctx context.Context, cred compute.Credential, id compute.NetworkID) (compute.NamedNetwork, error) {
+	found, err := n.service.Network(ctx, cred, id)
+	return compute.NamedNetwork{ID: found.ID, Name: found.Name}, err
+}
+
+// OwnGroups implements api.Networks.
+func (n networkRecords) OwnGroups() api.SecurityGroups {
+	if groups, has := n.service.(port.OwnGroups); has {
+		return groups
+	}
+	return nil
+}

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/port"
+	portlocal "strongroom/activities/port/local"
+	"strongroom/activities/port/neutron"
 	"strongroom/compute"
 )
 
@@ -65,4 +67,22 @@ func TestPortsAreRenewed(t *testing.T) {
 	now, err = networkAccess(service).Renew(t.Context(), "p", compute.ServerID{}, reached)
 	require.NoError(t, err)
 	require.Equal(t, want, now)
+}
+
+// Users make security groups in Neutron alone. Which networks there are every service tells.
+func TestTheApiReachesGroupsAndNetworksOfUsers(t *testing.T) {
+	t.Parallel()
+	require.NotNil(t, networkAccess(&neutron.Service{}).OwnGroups())
+	lan := portlocal.Network{ID: port.NetworkID{UUID: uuid.New()}, Name: "lan", Projects: []string{"p"}}
+	access, cred := networkAccess(&portlocal.Service{Configured: []portlocal.Network{lan}}), compute.Credential{ProjectID: "p"}
+	require.Nil(t, access.OwnGroups())
+	want := compute.NamedNetwork{ID: lan.ID, Name: "lan"}
+	all, err := access.Visible(t.Context(), cred)
+	require.NoError(t, err)
+	require.Equal(t, []compute.NamedNetwork{want}, all)
+	one, err := access.Network(t.Context(), cred, lan.ID)
+	require.NoError(t, err)
+	require.Equal(t, want, one)
+	_, err = access.Network(t.Context(), compute.Credential{ProjectID: "another"}, lan.ID)
+	require.True(t, compute.Is(err, compute.NotFound), "%v", err)
 }

@@ -65,6 +65,16 @@ func (s *Service) Networks(_ context.Context, cred compute.Credential) ([]port.N
 	return out, nil
 }
 
+// Visible implements port.Service.
+func (s *Service) Visible(ctx context.Context, cred compute.Credential) ([]compute.NamedNetwork, error) {
+	all, err := s.Networks(ctx, cred)
+	out := make([]compute.NamedNetwork, len(all))
+	for i, n := range all {
+		out[i] = compute.NamedNetwork{ID: n.ID, Name: n.Name}
+	}
+	return out, err
+}
+
 // Groups implements port.Service.
 func (s *Service) Groups(_ context.Context, cred compute.Credential, names []string) ([]port.GroupID, error) {
 	if cred.ProjectID == "" {

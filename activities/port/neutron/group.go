@@ -142,61 +142,18 @@ func (s *Service) ServerGroups(ctx context.Context, cred compute.Credential, pro
 			using[id] = append(using[id], d.ID)
 		}
 	}
-	all, err := groupsByID[groups.SecGroup](ctx, client, slices.Collect(maps.Keys(using)), nil)
+	all, err := groupsByID[group](ctx, client, slices.Collect(maps.Keys(using)), nil)
 	if err != nil {
 		return nil, err
 	}
-	senders, err := groupsByID[groups.SecGroup](ctx, client, sendersOf(all), []string{"id", "name", "project_id"})
-	if err != nil {
-		return nil, err
-	}
-	var out []compute.SecurityGroup
-	for _, g := range all {
-		view := viewGroup(g, senders)
-		view.Ports = using[view.ID]
-		out = append(out, view)
+	out, err := shown(ctx, client, all)
+	for i, g := range out {
+		out[i].Ports = using[g.ID]
 	}
 	slices.SortFunc(out, func(a, b compute.SecurityGroup) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), compareIDs(a.ID.UUID, b.ID.UUID))
 	})
-	return out, nil
-}
-
-// sendersOf gives the groups that rules of others name: of those who may send.
-func sendersOf(all []groups.SecGroup) (ids []port.GroupID) {
-	for _, g := range all {
-		for _, rule := range g.Rules {
-			var id port.GroupID
-			if id.UnmarshalText([]byte(rule.RemoteGroupID)) == nil && !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
-}
-
-// viewGroup is a group as the api shows it; those that its rules name are among senders, or not for the requester to see.
-func viewGroup(g groups.SecGroup, senders []groups.SecGroup) compute.SecurityGroup {
-	out := compute.SecurityGroup{Name: g.Name, Description: g.Description, ProjectID: g.ProjectID}
-	_ = out.ID.UnmarshalText([]byte(g.ID)) // else it is no group of a port
-	for _, rule := range g.Rules {
-		if rule.Direction != "ingress" {
-			continue
-		}
-		one := compute.SecurityGroupRule{ID: rule.ID, Protocol: strings.ToLower(rule.Protocol), Prefix: rule.RemoteIPPrefix}
-		if rule.PortRangeMin != 0 || rule.PortRangeMax != 0 {
-			one.From, one.To = &rule.PortRangeMin, &rule.PortRangeMax
-		}
-		if rule.RemoteGroupID != "" {
-			at := slices.IndexFunc(senders, func(o groups.SecGroup) bool { return o.ID == rule.RemoteGroupID })
-			if at < 0 {
-				continue // Nova leaves out what it cannot name
-			}
-			one.Group, one.Project = senders[at].Name, senders[at].ProjectID
-		}
-		out.Rules = append(out.Rules, one)
-	}
-	return out
+	return out, err
 }
 
 // AddGroup implements port.SecurityGroups.

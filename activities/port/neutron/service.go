@@ -61,13 +61,9 @@ func (s *Service) Networks(ctx context.Context, cred compute.Credential) ([]port
 	if err != nil {
 		return nil, err
 	}
-	pages, err := networks.List(client, networks.ListOpts{}).AllPages(ctx)
-	var found []network
-	if err == nil {
-		err = networks.ExtractNetworksInto(pages, &found)
-	}
+	found, err := listNetworks(ctx, client)
 	if err != nil {
-		return nil, openstack.Error(err, "list networks")
+		return nil, err
 	}
 	// An administrator sees more than is his.
 	found = slices.DeleteFunc(found, func(n network) bool { return n.External || n.ProjectID != cred.ProjectID && !n.Shared })
@@ -81,6 +77,30 @@ func (s *Service) Networks(ctx context.Context, cred compute.Credential) ([]port
 	}
 	slices.SortFunc(out, func(a, b port.Network) int { return compareIDs(a.ID.UUID, b.ID.UUID) })
 	return out, nil
+}
+
+// Visible implements port.Service.
+func (s *Service) Visible(ctx context.Context, cred compute.Credential) ([]compute.NamedNetwork, error) {
+	client, err := s.client(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	found, err := listNetworks(ctx, client)
+	out := make([]compute.NamedNetwork, len(found))
+	for i, n := range found {
+		out[i] = compute.NamedNetwork{ID: n.ID, Name: n.Name}
+	}
+	slices.SortFunc(out, func(a, b compute.NamedNetwork) int { return compareIDs(a.ID.UUID, b.ID.UUID) })
+	return out, err
+}
+
+// listNetworks gives all networks that the client sees.
+func listNetworks(ctx context.Context, client *gophercloud.ServiceClient) (found []network, err error) {
+	pages, err := networks.List(client, networks.ListOpts{}).AllPages(ctx)
+	if err == nil {
+		err = networks.ExtractNetworksInto(pages, &found)
+	}
+	return found, openstack.Error(err, "list networks")
 }
 
 func subnetsOf(ctx context.Context, client *gophercloud.ServiceClient, which subnets.ListOpts) ([]subnet, error) {

@@ -26,6 +26,14 @@ func look(b bench) {
 	all, err := b.Service.Networks(b.ctx, b.Owner)
 	require.NoError(b, err)
 	require.Equal(b, []port.Network{n}, all)
+	visible, err := b.Again.Visible(b.ctx, b.Owner)
+	require.NoError(b, err)
+	require.Contains(b, visible, compute.NamedNetwork{ID: n.ID, Name: n.Name})
+	visible, err = b.Service.Visible(b.ctx, b.Other)
+	require.NoError(b, err)
+	require.NotContains(b, visible, compute.NamedNetwork{ID: n.ID, Name: n.Name})
+	_, err = b.Service.Visible(b.ctx, compute.Credential{})
+	b.kind(compute.Forbidden, err)
 
 	unknown := port.NetworkID{UUID: uuid.New()}
 	_, err = b.Service.Network(b.ctx, b.Owner, unknown)
