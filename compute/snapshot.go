@@ -35,19 +35,19 @@ type Backup struct {
 
 // The properties of an image of a server. A backup is known by the first three.
 const (
-	imageType  = "image_type"
-	backupType = "backup_type"
-	instanceID = "instance_uuid"
-	userID     = "user_id"
-	baseImage  = "base_image_ref"
+	TypeProperty   = "image_type" // snapshot, backup
+	backupType     = "backup_type"
+	ServerProperty = "instance_uuid"
+	userID         = "user_id"
+	baseImage      = "base_image_ref"
 )
 
 // IsOfServer reports whether an image was made of a server.
-func (img Image) IsOfServer() bool { return img.Properties[instanceID] != "" }
+func (img Image) IsOfServer() bool { return img.Properties[ServerProperty] != "" }
 
 // IsBackup reports whether an image is a backup of a type of a server.
 func (img Image) IsBackup(server ServerID, of string) bool {
-	return img.Properties[imageType] == "backup" && img.Properties[backupType] == of && img.Properties[instanceID] == server.String()
+	return img.Properties[TypeProperty] == "backup" && img.Properties[backupType] == of && img.Properties[ServerProperty] == server.String()
 }
 
 // CheckKeyChoice refuses a choice that names a secret it has no use for, or none
@@ -104,13 +104,13 @@ func SnapshotImage(s Server, in SnapshotArguments) Image {
 	if in.encrypts(s) {
 		allowEncryption(properties)
 	}
-	for _, said := range [][2]string{{imageType, "snapshot"}, {userID, s.UserID}, {baseImage, s.Image.ID.String()}} {
+	for _, said := range [][2]string{{TypeProperty, "snapshot"}, {userID, s.UserID}, {baseImage, s.Image.ID.String()}} {
 		properties[said[0]] = cmp.Or(in.Metadata[said[0]], said[1]) // as in Nova (P7)
 	}
 	if in.Backup != nil { // they are found again by it
-		properties[imageType], properties[backupType] = "backup", in.Backup.Type
+		properties[TypeProperty], properties[backupType] = "backup", in.Backup.Type
 	}
-	properties[instanceID] = s.ID.String() // by which an image that was never finished is known as ours
+	properties[ServerProperty] = s.ID.String() // by which an image that was never finished is known as ours
 	img := Image{
 		ID: in.Image, Name: in.Name, DiskFormat: "qcow2", ContainerFormat: "bare", Visibility: "private",
 		MinDiskGB: s.Flavor.RootGB, MinRAMMB: s.Image.MinRAMMB, Properties: properties,
@@ -148,7 +148,7 @@ func allowEncryption(properties map[string]string) {
 // key alone. A key that two images named would be destroyed with the first (EE-24).
 var neverInherited = []string{
 	"img_signature", "os_hash_", "stores",
-	"block_device_mapping", "bdm_v2", "root_device_name", instanceID, baseImage, imageType, backupType, userID, "checksum",
+	"block_device_mapping", "bdm_v2", "root_device_name", ServerProperty, baseImage, TypeProperty, backupType, userID, "checksum",
 	SystemTPMObject, SystemTPMObjectSHA256, SystemNVRAMObject, SystemNVRAMObjectSHA256, // of one server alone (TPM-38)
 }
 

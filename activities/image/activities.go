@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"maps"
 
 	"github.com/google/uuid"
 
@@ -73,20 +72,7 @@ func (a *Activities) Create(ctx context.Context, in CreateInput) (CreateResult, 
 
 // Describe is the activity image.Describe.
 func (a *Activities) Describe(ctx context.Context, in DescribeInput) error {
-	img, err := a.Library.Get(ctx, in.Credential, in.Image)
-	if err != nil {
-		return err
-	}
-	properties := maps.Clone(img.Properties)
-	if properties == nil {
-		properties = map[string]string{}
-	}
-	maps.Copy(properties, in.Properties)
-	if maps.Equal(properties, img.Properties) {
-		return nil
-	}
-	img.Properties = properties
-	_, err = a.Library.Update(ctx, in.Credential, img)
+	_, err := a.Library.ChangeProperties(ctx, in.Credential, in.Image, in.Properties, nil)
 	return err
 }
 

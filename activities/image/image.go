@@ -53,8 +53,13 @@ type Library interface {
 	// Forbidden: the project may make no images, or no more of them.
 	Create(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
 	// Update changes name, visibility, tags, protected, min_* and properties, and
-	// the formats while the image is queued (Forbidden afterwards).
+	// the formats while the image is queued (Forbidden afterwards). All of them become what img says: of properties alone use
+	// ChangeProperties.
 	Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error)
+	// ChangeProperties gives an image the properties of set, and takes those others of which remove says so; nil: none. It changes
+	// what the image has at that moment, and gives the image as it is then: what somebody else gave it since the caller looked stays.
+	// Conflict: one that is to be removed was removed meanwhile.
+	ChangeProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error)
 	// Upload stores the data of a queued image and makes it "active", with size,
 	// sha256 (or sha512, where the store keeps that) and virtual size taken from the data. A broken upload leaves it queued.
 	// Conflict: it has data already, or no formats yet. Invalid: the data is not

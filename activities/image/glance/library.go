@@ -140,6 +140,28 @@ func (l *Library) Update(ctx context.Context, cred compute.Credential, img compu
 	return r.Image, err
 }
 
+// ChangeProperties implements image.Library. What is not said of a property leaves it as Glance has it.
+func (l *Library) ChangeProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error) {
+	client, err := l.client(ctx, cred)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	have, err := own(ctx, client, cred, id)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	changes, err := propertyChanges(have.Properties, set, remove)
+	if err != nil || len(changes) == 0 {
+		return have.Image, err
+	}
+	doc, err := images.Update(ctx, client, id.String(), changes).Extract()
+	if err != nil {
+		return compute.Image{}, openstack.Error(err, fmt.Sprintf("change the properties of image %s", id))
+	}
+	r, err := recordOf(doc)
+	return r.Image, err
+}
+
 // Delete implements image.Library.
 func (l *Library) Delete(ctx context.Context, cred compute.Credential, id compute.ImageID) error {
 	client, err := l.client(ctx, cred)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	gopher "github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -73,6 +75,12 @@ func TestConformance(t *testing.T) {
 		imagetest.Run(t, func(*testing.T) imagetest.Harness {
 			return imagetest.Harness{
 				Library: &glance.Library{Clients: one}, Again: &glance.Library{Clients: two}, Owner: owner, Other: other, Damage: damage,
+				Foreign: func(t *testing.T, disk, container string) compute.ImageID {
+					t.Helper()
+					made, err := images.Create(t.Context(), one[owner.ProjectID], images.CreateOpts{Name: "foreign", DiskFormat: disk, ContainerFormat: container}).Extract()
+					require.NoError(t, err)
+					return compute.ImageID{UUID: uuid.MustParse(made.ID)}
+				},
 			}
 		})
 	})
@@ -172,32 +180,61 @@ func TestA13AQuotaIsForbidden(t *testing.T) {
 	require.ErrorContains(t, err, "quota")
 }
 
-// What Glance has of formats that nothing here reads has properties, too.
-func TestPropertiesOfAnyFormat(t *testing.T) {
-	t.Parallel()
-	id, asked := uuid.New(), ""
+// answering is a Glance that answers everything alike, and notes what it is asked.
+type answering struct {
+	*glance.Library
+	query url.Values
+	body  string
+}
+
+func answers(t *testing.T, text string) *answering {
+	t.Helper()
+	a := &answering{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPatch {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			asked = string(body)
-		}
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		a.query, a.body = r.URL.Query(), string(body)
 		w.Header().Set("Content-Type", "application/json")
-		_, err := io.WriteString(w, `{"id":"`+id.String()+`","status":"active","owner":"p","visibility":"private","disk_format":"iso","container_format":"docker","size":1}`)
+		_, err = io.WriteString(w, text)
 		assert.NoError(t, err)
 	}))
-	defer server.Close()
-	lib := &glance.Library{Clients: logins{"p": {ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/v2/"}}}
-	cred := compute.Credential{ProjectID: "p"}
-	img, err := lib.Get(t.Context(), cred, compute.ImageID{UUID: id})
+	t.Cleanup(server.Close)
+	a.Library = &glance.Library{Clients: logins{"p": {ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/v2/"}}}
+	return a
+}
+
+// What Glance is asked names the properties alone that are changed: another one may be there by then that nobody here has seen.
+func TestAChangeNamesWhatItTouches(t *testing.T) {
+	t.Parallel()
+	id, cred := compute.ImageID{UUID: uuid.New()}, compute.Credential{ProjectID: "p"}
+	lib := answers(t, `{"id":"`+id.String()+`","status":"active","owner":"p","visibility":"private","size":1,"color":"blue","same":"as it is","other":"goes","os_encrypt_key_id":"k"}`)
+	set := map[string]string{"color": "red", "new/one": "here", "same": "as it is"}
+	_, err := lib.ChangeProperties(t.Context(), cred, id, set, func(name string) bool { return !compute.OpensImage(name) })
 	require.NoError(t, err)
-	img.Properties = map[string]string{"os_distro": "debian"}
-	_, err = lib.Update(t.Context(), cred, img)
+	require.JSONEq(t, `[{"op":"add","path":"/color","value":"red"},{"op":"add","path":"/new~1one","value":"here"},{"op":"remove","path":"/other"}]`, lib.body)
+	_, err = lib.ChangeProperties(t.Context(), cred, id, map[string]string{"color": "blue"}, nil)
 	require.NoError(t, err)
-	require.JSONEq(t, `[{"op":"add","path":"/os_distro","value":"debian"}]`, asked)
-	img.DiskFormat = "floppy"
-	_, err = lib.Update(t.Context(), cred, img)
+	require.Empty(t, lib.body, "nothing is to be changed")
+	_, err = lib.ChangeProperties(t.Context(), cred, id, map[string]string{"owner": "q"}, nil)
 	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
+	require.Empty(t, lib.body)
+}
+
+// Glance is asked for what it filters by itself. An image that is not for the list is where the next part begins all the same.
+func TestAListAsksForLittle(t *testing.T) {
+	t.Parallel()
+	mine, theirs := compute.ImageID{UUID: uuid.New()}, compute.ImageID{UUID: uuid.New()}
+	document := func(id compute.ImageID, owner string) string {
+		return `{"id":"` + id.String() + `","name":"debian:13","status":"queued","owner":"` + owner + `","visibility":"private","created_at":"2026-11-20T12:00:00Z"}`
+	}
+	lib := answers(t, `{"images":[`+document(mine, "p")+`,`+document(theirs, "q")+`],"next":"/v2/images?marker=`+theirs.String()+`"}`)
+	got, err := lib.List(t.Context(), compute.Credential{ProjectID: "p"}, image.ListInput{Newest: true, Limit: 2, Name: "debian:13", Statuses: []string{"queued", "saving"}})
+	require.NoError(t, err)
+	require.Equal(t, url.Values{"limit": {"2"}, "sort": {"created_at:desc,id:desc"}, "name": {"eq:debian:13"}, "status": {"in:queued,saving"}}, lib.query)
+	require.Len(t, got.Images, 1)
+	require.Equal(t, mine, got.Images[0].ID)
+	require.Equal(t, theirs, got.Last)
+	require.Equal(t, theirs.String()+"@2026-11-20T12:00:00Z", got.Next)
 }
 
 // A connection that is lost leaves the image queued, and the next upload fills it.

@@ -53,6 +53,7 @@ func (l *Library) List(ctx context.Context, cred compute.Credential, in image.Li
 		if err != nil {
 			return image.ListResult{}, err
 		}
+		out.Last = r.ID
 		// An administrator of a project sees others' private images.
 		foreign := cred.ProjectID != "" && r.Visibility == image.Private && !image.Owns(cred, r.Image)
 		if !foreign && in.Wants(cred, r.Image) {
@@ -86,6 +87,9 @@ func query(cred compute.Credential, in image.ListInput) images.ListOpts {
 			ids[i] = id.String()
 		}
 		options.ID = "in:" + strings.Join(ids, ",")
+	}
+	if in.Name != "" {
+		options.Name = "eq:" + in.Name // what a name has before a colon would be Glance's operator
 	}
 	if in.Statuses != nil {
 		options.Status = images.ImageStatus("in:" + strings.Join(in.Statuses, ","))

@@ -1,6 +1,7 @@
 package glance
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -120,6 +121,29 @@ func (p *patch) set(op, name string, value any) {
 	*p = append(*p, map[string]any{"op": op, "path": "/" + escape.Replace(name), "value": value})
 }
 
+func (p *patch) remove(name string) {
+	*p = append(*p, map[string]any{"op": "remove", "path": "/" + escape.Replace(name)})
+}
+
+// propertyChanges gives what sets and removes properties, and names no other one.
+func propertyChanges(have, set map[string]string, remove func(name string) bool) (patch, error) {
+	var p patch
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if err := checkProperty(name); err != nil {
+			return nil, err
+		}
+		if old, there := have[name]; !there || old != set[name] {
+			p.set("add", name, set[name]) // in place of another value, too
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if _, stays := set[name]; !stays && remove != nil && remove(name) {
+			p.remove(name)
+		}
+	}
+	return p, nil
+}
+
 // difference gives what makes have into want, so far as a client may say it.
 func difference(have, want compute.Image) (patch, error) {
 	have, want = sorted(have), sorted(want)
@@ -156,7 +180,7 @@ func difference(have, want compute.Image) (patch, error) {
 	}
 	for name := range have.Properties {
 		if _, stays := want.Properties[name]; !stays {
-			p = append(p, map[string]any{"op": "remove", "path": "/" + escape.Replace(name)})
+			p.remove(name)
 		}
 	}
 	return p, nil

@@ -28,6 +28,8 @@ func protected(b bench) {
 	img, err := b.Library.Create(b.ctx, b.Owner, want)
 	require.NoError(b, err)
 	b.requireKind(compute.Forbidden, b.Library.Delete(b.ctx, b.Owner, img.ID))
+	img, err = b.Library.ChangeProperties(b.ctx, b.Owner, img.ID, map[string]string{"os_distro": "other"}, nil)
+	require.NoError(b, err, "it is protected from a delete alone")
 	img.Protected = false
 	_, err = b.Library.Update(b.ctx, b.Owner, img)
 	require.NoError(b, err)
@@ -44,6 +46,8 @@ func otherProject(b bench) {
 			changed := img
 			changed.Name = "taken over"
 			_, err := b.Library.Update(b.ctx, stranger, changed)
+			b.requireKind(kind, err)
+			_, err = b.Library.ChangeProperties(b.ctx, stranger, img.ID, map[string]string{"os_distro": "theirs"}, nil)
 			b.requireKind(kind, err)
 			b.requireKind(kind, b.Library.Upload(b.ctx, stranger, img.ID, bytes.NewReader([]byte("x"))))
 			b.requireKind(kind, b.Library.Delete(b.ctx, stranger, img.ID))

@@ -2,6 +2,7 @@ package imagetest
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -98,6 +99,27 @@ func listAsked(b bench) {
 	require.ElementsMatch(b, these[:2], all)
 }
 
+// A name is looked for as it is, whatever a store's filters know of operators.
+func listNamed(b bench) {
+	names := map[compute.ImageID]string{}
+	for _, name := range []string{"debian", "debian:13", `in:debian,"x"`, "eq:debian", "2026-11-20T12:00:00Z"} {
+		want := b.image("raw", image.Private)
+		want.Name = name
+		img, err := b.Library.Create(b.ctx, b.Owner, want)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, b.Library.Delete(context.Background(), b.Owner, img.ID)) })
+		names[img.ID] = name
+	}
+	ids := slices.Collect(maps.Keys(names))
+	for id, name := range names {
+		for _, newest := range []bool{false, true} {
+			got := b.list(b.Owner, image.ListInput{IDs: ids, Name: name, Newest: newest, Limit: 2})
+			require.Equal(b, map[compute.ImageID]bool{id: true}, got, name)
+		}
+	}
+	require.Empty(b, b.list(b.Owner, image.ListInput{IDs: ids, Name: "deb"}))
+}
+
 // The newest come first, in parts of any size, behind an image that the caller names, and behind one that is gone meanwhile.
 func listNewest(b bench) {
 	var made []compute.Image
@@ -128,6 +150,7 @@ func listNewest(b bench) {
 	}
 	first, err := b.Library.List(b.ctx, b.Owner, image.ListInput{Own: true, IDs: ids, Newest: true, Limit: 2})
 	require.NoError(b, err)
+	require.Equal(b, want[1], first.Last)
 	require.NoError(b, b.Library.Delete(b.ctx, b.Owner, want[1]))
 	require.Subset(b, given(first.Next, 2), want[2:])
 }

@@ -1,6 +1,7 @@
 package imagetest
 
 import (
+	"context"
 	"sync"
 
 	"github.com/google/uuid"
@@ -116,6 +117,50 @@ func update(b bench) {
 	queued, err = b.Library.Update(b.ctx, b.Owner, queued)
 	require.NoError(b, err)
 	require.Equal(b, "qcow2", queued.DiskFormat)
+}
+
+// Of an image whose formats nothing here reads all else is changed.
+func updateForeign(b bench) {
+	id := b.Foreign(b.T, "iso", "docker")
+	b.Cleanup(func() { require.NoError(b, b.Library.Delete(context.Background(), b.Owner, id)) })
+	img := b.get(b.Owner, id)
+	require.Equal(b, []string{"iso", "docker"}, []string{img.DiskFormat, img.ContainerFormat})
+	img.Name, img.Properties = "renamed", map[string]string{"os_distro": "debian"}
+	got, err := b.Library.Update(b.ctx, b.Owner, img)
+	require.NoError(b, err)
+	require.Equal(b, "renamed", got.Name)
+	got, err = b.Library.ChangeProperties(b.ctx, b.Owner, id, map[string]string{"os_version": "13"}, nil)
+	require.NoError(b, err)
+	require.Equal(b, map[string]string{"os_distro": "debian", "os_version": "13"}, got.Properties)
+	img.DiskFormat = "floppy"
+	_, err = b.Library.Update(b.ctx, b.Owner, img)
+	b.requireKind(compute.Invalid, err)
+}
+
+// What an image got since a caller looked at it stays when the caller changes its properties.
+func changeProperties(b bench) {
+	img := b.create("raw", image.Private)
+	_, err := b.Again.ChangeProperties(b.ctx, b.Owner, img.ID, map[string]string{"os_encrypt_key_id": "of a secret", "with/slash~tilde": "goes"}, nil)
+	require.NoError(b, err)
+	set := map[string]string{"os_distro": "other", "new": "one"}
+	got, err := b.Library.ChangeProperties(b.ctx, b.Owner, img.ID, set, func(name string) bool { return !compute.OpensImage(name) })
+	require.NoError(b, err)
+	require.Equal(b, map[string]string{"os_encrypt_key_id": "of a secret", "os_distro": "other", "new": "one"}, got.Properties)
+	require.Equal(b, got, b.get(b.Owner, img.ID))
+	img.Properties, img.UpdatedAt = got.Properties, got.UpdatedAt
+	require.Equal(b, img, got, "nothing else changes")
+	again, err := b.Library.ChangeProperties(b.ctx, b.Owner, img.ID, set, nil)
+	require.NoError(b, err)
+	require.Equal(b, got, again)
+	got, err = b.Library.ChangeProperties(b.ctx, b.Owner, img.ID, nil, func(string) bool { return true })
+	require.NoError(b, err)
+	require.Empty(b, got.Properties)
+	require.Empty(b, b.get(b.Owner, img.ID).Properties)
+	got, err = b.Library.ChangeProperties(b.ctx, b.Owner, img.ID, set, nil)
+	require.NoError(b, err)
+	require.Equal(b, set, got.Properties)
+	_, err = b.Library.ChangeProperties(b.ctx, b.Owner, compute.ImageID{UUID: uuid.New()}, set, nil)
+	b.requireKind(compute.NotFound, err)
 }
 
 func visibility(b bench) {

@@ -28,6 +28,8 @@ type Harness struct {
 	Other   compute.Credential // of another project
 	// Damage changes a byte of an image's stored data; nil where a test cannot.
 	Damage func(t *testing.T, img compute.Image)
+	// Foreign makes an image of the owner's, without data, of formats that Create refuses.
+	Foreign func(t *testing.T, disk, container string) compute.ImageID
 }
 
 // bench is one test's harness and words.
@@ -59,11 +61,14 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"open before data":                 openQueued,
 		"who may see what":                 visibility,
 		"update":                           update,
+		"update of any format":             updateForeign,
+		"properties change one by one":     changeProperties,
 		"another project is refused":       otherProject,
 		"protected":                        protected,
 		"list in parts misses nothing":     listInParts,
 		"list gives what is asked for":     listAsked,
 		"list gives the newest first":      listNewest,
+		"list looks for names":             listNamed,
 		"delete":                           deleteImage,
 		"delete during an upload":          deleteDuringUpload,
 		"readers outlive a delete":         deleteWhileReading,

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,6 +47,18 @@ func (f files) read(id compute.ImageID) (compute.Image, error) {
 		return compute.Image{}, compute.Errorf(compute.Corrupt, "the record of image %s is damaged", id)
 	}
 	return img, nil
+}
+
+// written says when a record was written last.
+func (f files) written(id compute.ImageID) (time.Time, error) {
+	info, err := os.Stat(f.File(recordFile(id)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return time.Time{}, image.Missing(id)
+	case err != nil:
+		return time.Time{}, compute.Errorf(compute.Unavailable, "look at the record of image %s: %w", id, err)
+	}
+	return info.ModTime(), nil
 }
 
 func (f files) write(img compute.Image) error {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -20,9 +21,10 @@ type Config struct {
 
 // Library is an image.Library in a folder.
 type Library struct {
-	files files
-	look  inspector
-	now   func() time.Time
+	files  files
+	look   inspector
+	now    func() time.Time
+	places places
 }
 
 var _ image.Library = (*Library)(nil)
@@ -92,29 +94,37 @@ func (l *Library) list(cred compute.Credential, in image.ListInput) (image.ListR
 		return image.ListResult{}, err
 	}
 	var out image.ListResult
-	last := ""
 	for _, id := range ids {
 		if id.String() <= in.Marker || in.IDs != nil && !slices.Contains(in.IDs, id) {
 			continue
 		}
 		if in.Limit > 0 && len(out.Images) == in.Limit {
-			out.Next = last
+			out.Last = out.Images[in.Limit-1].ID
+			out.Next = out.Last.String()
 			break
 		}
-		last = id.String()
-		img, err := l.files.read(id)
-		switch {
-		case compute.Is(err, compute.NotFound), compute.Is(err, compute.Corrupt): // Get reports a damaged one
-			continue
-		case err != nil:
+		if out.Images, err = l.appendListed(out.Images, cred, in, id); err != nil {
 			return image.ListResult{}, err
-		}
-		visible := cred.ProjectID == "" || image.Owns(cred, img) || img.Visibility == image.Public
-		if visible && in.Wants(cred, img) {
-			out.Images = append(out.Images, img)
 		}
 	}
 	return out, nil
+}
+
+// appendListed reads an image that a list comes to, and appends it where it is asked for. One that is gone meanwhile is left out,
+// and one that is damaged, which Get reports.
+func (l *Library) appendListed(to []compute.Image, cred compute.Credential, in image.ListInput, id compute.ImageID) ([]compute.Image, error) {
+	img, err := l.files.read(id)
+	switch {
+	case compute.Is(err, compute.NotFound), compute.Is(err, compute.Corrupt):
+		return to, nil
+	case err != nil:
+		return nil, err
+	}
+	visible := cred.ProjectID == "" || image.Owns(cred, img) || img.Visibility == image.Public
+	if visible && in.Wants(cred, img) {
+		to = append(to, img)
+	}
+	return to, nil
 }
 
 // Naming implements image.Library.
@@ -160,15 +170,15 @@ func (l *Library) stamp() time.Time { return l.now().UTC().Truncate(time.Second)
 
 // Update implements image.Library.
 func (l *Library) Update(ctx context.Context, cred compute.Credential, img compute.Image) (compute.Image, error) {
-	if err := image.Check(img); err != nil {
-		return compute.Image{}, err
-	}
 	unlock, err := l.files.lock(ctx)
 	if err != nil {
 		return compute.Image{}, err
 	}
 	defer unlock()
 	have, err := l.own(cred, img.ID)
+	if err == nil {
+		err = image.CheckChange(have, img)
+	}
 	if err != nil {
 		return compute.Image{}, err
 	}
@@ -180,6 +190,31 @@ func (l *Library) Update(ctx context.Context, cred compute.Credential, img compu
 	have.DiskFormat, have.ContainerFormat = img.DiskFormat, img.ContainerFormat
 	have.UpdatedAt = l.stamp()
 	return have, l.files.write(have)
+}
+
+// ChangeProperties implements image.Library.
+func (l *Library) ChangeProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error) {
+	unlock, err := l.files.lock(ctx)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	defer unlock()
+	img, err := l.own(cred, id)
+	if err != nil {
+		return compute.Image{}, err
+	}
+	properties := map[string]string{}
+	for name, value := range img.Properties {
+		if remove == nil || !remove(name) {
+			properties[name] = value
+		}
+	}
+	maps.Copy(properties, set)
+	if maps.Equal(properties, img.Properties) {
+		return img, nil
+	}
+	img.Properties, img.UpdatedAt = properties, l.stamp()
+	return img, l.files.write(img)
 }
 
 // Delete implements image.Library.

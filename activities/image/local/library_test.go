@@ -2,10 +2,13 @@ package local_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -29,7 +32,7 @@ var (
 func TestConformance(t *testing.T) {
 	imagetest.Run(t, func(t *testing.T) imagetest.Harness {
 		b := setup(t)
-		return imagetest.Harness{Library: b.Library, Again: b.reopen(t), Owner: owner, Other: other, Damage: b.damage}
+		return imagetest.Harness{Library: b.Library, Again: b.reopen(t), Owner: owner, Other: other, Damage: b.damage, Foreign: b.foreign}
 	})
 }
 
@@ -59,6 +62,22 @@ func (b bench) damage(t *testing.T, img compute.Image) {
 	require.NoError(t, err)
 	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(path, data, 0o600))
+}
+
+// foreign writes a record that no Create writes.
+func (b bench) foreign(t *testing.T, disk, container string) compute.ImageID {
+	t.Helper()
+	img := b.queued(t, "raw")
+	img.DiskFormat, img.ContainerFormat = disk, container
+	data, err := json.Marshal(img)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.record(img), data, 0o600))
+	return img.ID
+}
+
+// record is the file of an image's record.
+func (b bench) record(img compute.Image) string {
+	return filepath.Join(b.cfg.Dir, img.ID.String()+".json")
 }
 
 func (b bench) queued(t *testing.T, format string) compute.Image {
@@ -133,6 +152,58 @@ func TestWhatACrashLeftIsCleared(t *testing.T) {
 	require.Len(t, b.files(t), len(whole)+4)
 	b.reopen(t)
 	require.Equal(t, whole, b.files(t))
+}
+
+// A list with the newest first reads the records that it gives, and of the others those alone that were written since it was asked last.
+func TestTheNewestAreRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	b.cfg.Now = func() time.Time { return now }
+	b.Library = b.reopen(t)
+	older := b.queued(t, "raw")
+	now = now.Add(time.Hour)
+	newer := b.queued(t, "raw")
+	newest := func() image.ListResult {
+		got, err := b.List(t.Context(), owner, image.ListInput{Newest: true, Limit: 1})
+		require.NoError(t, err)
+		require.Len(t, got.Images, 1)
+		require.Equal(t, newer.ID, got.Images[0].ID)
+		return got
+	}
+	first := newest()
+	require.NotEmpty(t, first.Next)
+	require.Equal(t, newer.ID, first.Last)
+
+	info, err := os.Stat(b.record(older))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.record(older), []byte("{"), 0o600))
+	require.NoError(t, os.Chtimes(b.record(older), info.ModTime(), info.ModTime()))
+	require.Equal(t, first, newest(), "it is not read again")
+	later := info.ModTime().Add(time.Second)
+	require.NoError(t, os.Chtimes(b.record(older), later, later))
+	require.Empty(t, newest().Next, "it is read, and damaged")
+}
+
+// Of several who change properties at once none takes another's away.
+func TestPropertiesAreChangedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	img, processes := b.queued(t, "raw"), []*local.Library{b.Library, b.reopen(t)}
+	var all sync.WaitGroup
+	want, errs := map[string]string{}, make([]error, 20)
+	for i := range errs {
+		name := strconv.Itoa(i)
+		want[name] = "set"
+		all.Go(func() {
+			_, errs[i] = processes[i%2].ChangeProperties(t.Context(), owner, img.ID, map[string]string{name: "set"}, nil)
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+	now, err := b.Get(t.Context(), owner, img.ID)
+	require.NoError(t, err)
+	require.Equal(t, want, now.Properties)
 }
 
 func TestDamageIsSeen(t *testing.T) {
