@@ -49,7 +49,8 @@ func TestATenantWithAScript(t *testing.T) {
 		requests = 100_000
 	}
 	fmt.Printf("%d requests, %s=%s\n", requests, seed.Variable, seed.Text())
-	a := &attack{tenants: setupTenants(t), seed: seed.Text()}
+	groups := &ownGroups{}
+	a := &attack{tenants: setupTenants(t, func(config *api.Config) { config.Networks = portless{groups} }), seed: seed.Text()}
 	server := httptest.NewUnstartedServer(a.api)
 	server.Config.MaxHeaderBytes = 64 << 10
 	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&a.serverLog, nil), slog.LevelError)
@@ -61,6 +62,7 @@ func TestATenantWithAScript(t *testing.T) {
 	forgetPeak()
 	for first := 0; first < requests; first += between {
 		a.renew()
+		groups.plant(a.home, a.there)
 		a.between(t, first, min(first+between, requests))
 	}
 	peak := peakMemory(t)

@@ -257,7 +257,7 @@ var demands = map[string][]demand{
 	"POST /os-security-groups":            {{right: ofOwn(writes), granted: 404, body: `{"security_group":{"name":"web","description":"of the shop"}}`}},
 	"PUT /os-security-groups/:id":         {{right: ofOwn(writes), granted: 404, body: `{"security_group":{"name":"web","description":"of the shop"}}`}},
 	"DELETE /os-security-groups/:id":      {{right: ofOwn(writes), granted: 404}},
-	"POST /os-security-group-rules":       {{right: ofOwn(writes), granted: 404, body: `{"security_group_rule":{"parent_group_id":"00000000-0000-0000-0000-000000000000","ip_protocol":"tcp","from_port":"80","to_port":81,"cidr":"10.0.0.0/8"}}`}},
+	"POST /os-security-group-rules":       {{right: ofOwn(writes), granted: 404, body: `{"security_group_rule":{"parent_group_id":"SECURED","ip_protocol":"tcp","from_port":"80","to_port":81,"cidr":"10.0.0.0/8"}}`}},
 	"DELETE /os-security-group-rules/:id": {{right: ofOwn(writes), granted: 404}},
 
 	"GET /limits": {{right: anyScope, granted: 200}, {right: func(by caller, granted int) int {
@@ -539,7 +539,7 @@ func routedOfVolumes(name, root string) routed {
 // words replaces the words in capitals by what a project has.
 func (p *tenant) words(c *tenants) *strings.Replacer {
 	return strings.NewReplacer("PUBLIC-IMAGE", c.image, "PUBLIC", publicKey, "PROJECT", p.project, "USER", p.user, "MARK", p.mark,
-		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption, "GROUP", p.group)
+		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption, "GROUP", p.group, "SECURED", p.secured.String())
 }
 
 // path is a route's path with what a project has in place of its parameters.
@@ -547,6 +547,8 @@ func (p *tenant) path(c *tenants, route string) string {
 	id, key := p.server, "color"
 	switch {
 	case strings.HasPrefix(route, "/flavors/"):
+	case strings.HasPrefix(route, "/os-security-group"): // its rule has the same
+		id = p.secured.String()
 		id = p.flavor
 	case strings.HasPrefix(route, "/images/"):
 		id = p.image

@@ -13,11 +13,13 @@ import (
 	"strongroom/compute"
 )
 
-func (n *network) Visible(context.Context, compute.Credential) ([]compute.NamedNetwork, error) {
+func (n *network) Visible(_ context.Context, cred compute.Credential) ([]compute.NamedNetwork, error) {
+	n.enter(cred)()
 	return n.visible, n.refuse
 }
 
-func (n *network) Network(_ context.Context, _ compute.Credential, id compute.NetworkID) (compute.NamedNetwork, error) {
+func (n *network) Network(_ context.Context, cred compute.Credential, id compute.NetworkID) (compute.NamedNetwork, error) {
+	n.enter(cred)()
 	if n.refuse != nil {
 		return compute.NamedNetwork{}, n.refuse
 	}
@@ -28,11 +30,48 @@ func (n *network) Network(_ context.Context, _ compute.Credential, id compute.Ne
 	return n.visible[i], nil
 }
 
-func (n *network) OwnGroups() api.SecurityGroups {
+func (n *network) OwnGroups() api.OwnGroups {
 	if n.own == nil {
 		return nil
 	}
 	return n.own
+}
+
+// Each route asks the network service with the credential of its requester alone.
+func TestTheNetworkServiceIsAskedForTheRequester(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	server, _ := c.plugged()
+	n.visible = []compute.NamedNetwork{{ID: compute.NetworkID{UUID: uuid.MustParse(networkID)}, Name: "lan"}}
+	for _, by := range []struct {
+		as            who
+		project, user string
+	}{{member, project, "user-member"}, {admin, project, "user-admin"}, {stranger, elsewhere, "user-stranger"}, {operator, elsewhere, "user-operator"}} {
+		n.own = &ownGroups{}
+		web := n.own.named("web", by.project)
+		for route, body := range groupRoutes(web.ID.String()) {
+			n.own.groups = []compute.SecurityGroup{{ID: web.ID, Name: "web", ProjectID: by.project, Rules: []compute.SecurityGroupRule{{ID: web.ID.String()}}}}
+			method, path, _ := strings.Cut(route, " ")
+			require.Less(t, c.do(t, by.as, method, path, body, at("2.35")).code, 300, route)
+			n.own.requireBy(t, by.project, by.user, route)
+		}
+		n.by = nil
+		for _, path := range []string{"/os-networks", "/os-networks/" + networkID, "/os-tenant-networks", "/os-tenant-networks/" + networkID} {
+			c.do(t, by.as, "GET", path, "", at("2.35")).ok(200)
+			n.requireBy(t, by.project, by.user, path)
+		}
+		c.do(t, by.as, "POST", "/servers", c.body(map[string]any{"networks": "auto"}), at("2.90")).ok(202)
+		n.requireBy(t, by.project, by.user, "create")
+		if by.as == stranger {
+			continue
+		}
+		c.do(t, by.as, "GET", "/servers/"+server+"/os-security-groups", "", at("2.35")).ok(200)
+		n.requireBy(t, by.project, by.user, "os-security-groups")
+		for _, action := range []string{"addSecurityGroup", "removeSecurityGroup"} {
+			c.act(t, by.as, server, `{"`+action+`":{"name":"web"}}`, at("2.35")).ok(202)
+			n.requireBy(t, by.project, by.user, action)
+		}
+	}
 }
 
 // To 2.35 the networks that the requester sees are shown as Nova shows them: most of what they had before Neutron is null.

@@ -46,7 +46,7 @@ type ruleRequest struct {
 	CIDR     string                   `json:"cidr"`
 }
 
-func createSecurityGroupRule(r *Request, groups SecurityGroups) (any, error) {
+func createSecurityGroupRule(r *Request, groups OwnGroups) (any, error) {
 	var body struct {
 		Rule ruleRequest `json:"security_group_rule"`
 	}
@@ -73,7 +73,7 @@ func createSecurityGroupRule(r *Request, groups SecurityGroups) (any, error) {
 	return map[string]any{"security_group_rule": viewRule(parent, made)}, err
 }
 
-func deleteSecurityGroupRule(r *Request, groups SecurityGroups) (any, error) {
+func deleteSecurityGroupRule(r *Request, groups OwnGroups) (any, error) {
 	id, err := groupID(r.Param("id"))
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func isThere(g compute.SecurityGroup, rule compute.SecurityGroupRule) bool {
 }
 
 // read reads who may send, and what.
-func (in ruleRequest) read(r *Request, groups SecurityGroups) (rule compute.SecurityGroupRule, err error) {
+func (in ruleRequest) read(r *Request, groups OwnGroups) (rule compute.SecurityGroupRule, err error) {
 	if in.Group == nil {
 		rule.Prefix, err = readCIDR(in.CIDR)
 	} else {
@@ -102,7 +102,7 @@ func (in ruleRequest) read(r *Request, groups SecurityGroups) (rule compute.Secu
 	return rule, in.readPorts(&rule)
 }
 
-func (in ruleRequest) readGroup(r *Request, groups SecurityGroups, rule *compute.SecurityGroupRule) error {
+func (in ruleRequest) readGroup(r *Request, groups OwnGroups, rule *compute.SecurityGroupRule) error {
 	id, err := groupID(*in.Group)
 	if err != nil {
 		return err

@@ -23,7 +23,8 @@ func TestRulesOfSecurityGroups(t *testing.T) {
 	t.Parallel()
 	c, n := setupNetwork(t)
 	n.own = &ownGroups{}
-	sender := n.own.named("", elsewhere) // shared with the project, and without a name
+	sender := n.own.named("", elsewhere) // without a name
+	n.own.shared = []compute.SecurityGroupID{sender.ID}
 	named := `,"group_id":"` + sender.ID.String() + `"`
 	of := `{"name":"","tenant_id":"` + elsewhere + `"}`
 	port := func(n int) *int { return &n }
@@ -114,7 +115,10 @@ func TestRulesThatCannotBe(t *testing.T) {
 	c.do(t, member, "POST", rulesPath, `{"security_group_rule":{"ip_protocol":"tcp","from_port":22,"to_port":22}}`).ok(400)
 	none := compute.SecurityGroup{ID: compute.SecurityGroupID{UUID: uuid.New()}}
 	c.addRule(t, none, `,"ip_protocol":"tcp","from_port":22,"to_port":22`, "2.1").fails(404, "itemNotFound", "Security group "+none.ID.String()+" not found.")
-	c.addRule(t, g, `,"group_id":"`+none.ID.String()+`"`, "2.1").fails(404, "itemNotFound", "Security group "+none.ID.String()+" not found.")
+	theirs := n.own.named("theirs", elsewhere)
+	for _, unseen := range []compute.SecurityGroup{none, theirs} {
+		c.addRule(t, g, `,"group_id":"`+unseen.ID.String()+`"`, "2.1").fails(404, "itemNotFound", "Security group "+unseen.ID.String()+" not found.")
+	}
 	require.Zero(t, n.own.made)
 }
 

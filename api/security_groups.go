@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -18,7 +19,7 @@ const securityRule = "os_compute_api:os-security-groups:"
 const noOwnGroups = "Security groups are not made here: each project has one, default, which lets everything pass. Use Neutron (networks.backend: neutron)."
 
 // onGroups is what is done with the security groups that users make.
-type onGroups func(*Request, SecurityGroups) (any, error)
+type onGroups func(*Request, OwnGroups) (any, error)
 
 // withGroups refuses, with a 404 or 501, where users make no security groups.
 func (a *API) withGroups(do onGroups) func(*Request) (any, error) {
@@ -89,7 +90,7 @@ func groupID(text string) (compute.SecurityGroupID, error) {
 	return compute.SecurityGroupID{UUID: id}, nil
 }
 
-func listSecurityGroups(r *Request, groups SecurityGroups) (any, error) {
+func listSecurityGroups(r *Request, groups OwnGroups) (any, error) {
 	project := r.ProjectID()
 	if r.Query.Has("all_tenants") && r.IsAdmin() {
 		project = ""
@@ -98,12 +99,13 @@ func listSecurityGroups(r *Request, groups SecurityGroups) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := viewGroups(found)
-	all = all[min(r.Offset(), len(all)):]
-	return map[string]any{"security_groups": all[:min(cmp.Or(r.Limit(), MaxLimit), len(all))]}, nil // 0: as many as there may be
+	slices.SortFunc(found, compareGroups)
+	found = found[min(r.Offset(), len(found)):]
+	found = found[:min(cmp.Or(r.Limit(), MaxLimit), len(found))] // 0: as many as there may be
+	return map[string]any{"security_groups": viewGroups(found)}, nil
 }
 
-func showSecurityGroup(r *Request, groups SecurityGroups) (any, error) {
+func showSecurityGroup(r *Request, groups OwnGroups) (any, error) {
 	id, err := groupID(r.Param("id"))
 	if err != nil {
 		return nil, err
@@ -120,7 +122,7 @@ func readSecurityGroup(r *Request) (name, description string, err error) {
 	return body.Group.Name, body.Group.Description, err
 }
 
-func createSecurityGroup(r *Request, groups SecurityGroups) (any, error) {
+func createSecurityGroup(r *Request, groups OwnGroups) (any, error) {
 	name, description, err := readSecurityGroup(r)
 	if err != nil {
 		return nil, err
@@ -128,7 +130,7 @@ func createSecurityGroup(r *Request, groups SecurityGroups) (any, error) {
 	return oneSecurityGroup(groups.CreateGroup(r.Context(), r.Credential(), name, description))
 }
 
-func updateSecurityGroup(r *Request, groups SecurityGroups) (any, error) {
+func updateSecurityGroup(r *Request, groups OwnGroups) (any, error) {
 	id, err := groupID(r.Param("id"))
 	if err != nil {
 		return nil, err
@@ -140,7 +142,7 @@ func updateSecurityGroup(r *Request, groups SecurityGroups) (any, error) {
 	return oneSecurityGroup(groups.UpdateGroup(r.Context(), r.Credential(), id, name, description))
 }
 
-func deleteSecurityGroup(r *Request, groups SecurityGroups) (any, error) {
+func deleteSecurityGroup(r *Request, groups OwnGroups) (any, error) {
 	id, err := groupID(r.Param("id"))
 	if err != nil {
 		return nil, err

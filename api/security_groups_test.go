@@ -43,6 +43,29 @@ func TestSecurityGroupsOfTheNetworkService(t *testing.T) {
 	}
 }
 
+// Another project's group is not there: neither shown nor changed, nor are its rules.
+func TestSecurityGroupsOfAnotherProject(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	id := uuid.New()
+	theirs := compute.SecurityGroup{
+		ID: compute.SecurityGroupID{UUID: id}, Name: "theirs", ProjectID: elsewhere, Rules: []compute.SecurityGroupRule{{ID: id.String(), Protocol: "tcp"}},
+	}
+	n.own = &ownGroups{groups: []compute.SecurityGroup{asItIs(theirs)}}
+	for route, body := range groupRoutes(id.String()) {
+		method, path, _ := strings.Cut(route, " ")
+		if !strings.Contains(path+body, id.String()) {
+			continue
+		}
+		for _, as := range []who{member, admin} {
+			got := c.do(t, as, method, path, body, at("2.35")).ok(404)
+			require.NotContains(t, got.body, "theirs", route)
+		}
+	}
+	require.Equal(t, []compute.SecurityGroup{theirs}, n.own.groups)
+	require.Empty(t, c.do(t, member, "GET", "/os-security-groups", "").ok(200).get("security_groups"))
+}
+
 func TestWhatASecurityGroupMayBeCalled(t *testing.T) {
 	t.Parallel()
 	c, n := setupNetwork(t)
@@ -126,7 +149,7 @@ func TestSecurityGroupsThatTheServiceRefuses(t *testing.T) {
 		for _, version := range []string{"2.1", "2.35"} {
 			for route, body := range groupRoutes(web.ID.String()) {
 				// Of the group the routes change nothing that stays.
-				n.own.groups = []compute.SecurityGroup{{ID: web.ID, Name: "web", Rules: []compute.SecurityGroupRule{{ID: web.ID.String()}}}}
+				n.own.groups = []compute.SecurityGroup{{ID: web.ID, Name: "web", ProjectID: project, Rules: []compute.SecurityGroupRule{{ID: web.ID.String()}}}}
 				n.own.refuse = refused.err
 				method, path, _ := strings.Cut(route, " ")
 				got := c.do(t, member, method, path, body, at(version)).fails(refused.code, refused.name, refused.err.Error())

@@ -206,9 +206,7 @@ func isDetaching[In any](r *Request, a *API, s schema.Server, detach compute.Act
 
 // viewGroups are security groups as Nova shows them: what comes in.
 func viewGroups(groups []compute.SecurityGroup) []map[string]any {
-	slices.SortFunc(groups, func(a, b compute.SecurityGroup) int {
-		return cmp.Or(cmp.Compare(a.ProjectID, b.ProjectID), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.String(), b.ID.String()))
-	})
+	slices.SortFunc(groups, compareGroups)
 	out := []map[string]any{}
 	for _, g := range groups {
 		rules := []map[string]any{}
@@ -220,6 +218,10 @@ func viewGroups(groups []compute.SecurityGroup) []map[string]any {
 		})
 	}
 	return out
+}
+
+func compareGroups(a, b compute.SecurityGroup) int {
+	return cmp.Or(cmp.Compare(a.ProjectID, b.ProjectID), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
 func viewRule(g compute.SecurityGroup, rule compute.SecurityGroupRule) map[string]any {

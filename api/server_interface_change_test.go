@@ -265,9 +265,11 @@ func TestSecurityGroupsOfAServer(t *testing.T) {
 	require.Zero(t, n.named)
 	shows(member, "web")
 	require.Equal(t, 1, n.named, "it is asked for names once a minute")
+	n.requireBy(t, project, "user-member", "names and groups")
 	n.groups[0].Name = "shop"
 	shows(member, "web")
 	shows(admin, "shop")
+	n.requireBy(t, project, "user-admin", "names")
 	require.Equal(t, 2, n.named, "what administrators see is not for other users")
 	c.advance(2 * time.Minute)
 	shows(member, "shop")

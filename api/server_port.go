@@ -51,21 +51,17 @@ type Networks interface {
 	Visible(ctx context.Context, cred compute.Credential) ([]compute.NamedNetwork, error)
 	Network(ctx context.Context, cred compute.Credential, id compute.NetworkID) (compute.NamedNetwork, error)
 	// OwnGroups has the security groups that users make; nil: they make none here.
-	OwnGroups() SecurityGroups
+	OwnGroups() OwnGroups
 }
 
-// SecurityGroups is the part of the network service about the security groups that users make. All of it is done with the
-// credential. NotFound: a group or rule is not there for it.
-type SecurityGroups interface {
-	// ListGroups gives the groups of a project; "": all that the credential sees.
+// OwnGroups is the part of the network service about the security groups that users make: what port.OwnGroups is in
+// activities/port, which says what each gives and how it fails.
+type OwnGroups interface {
 	ListGroups(ctx context.Context, cred compute.Credential, project string) ([]compute.SecurityGroup, error)
 	GetGroup(ctx context.Context, cred compute.Credential, id compute.SecurityGroupID) (compute.SecurityGroup, error)
-	// CreateGroup makes one. Forbidden: the quota is used up, or the name is the default group's.
 	CreateGroup(ctx context.Context, cred compute.Credential, name, description string) (compute.SecurityGroup, error)
-	// UpdateGroup and DeleteGroup refuse a project's default group with Invalid, and DeleteGroup one that a port has.
 	UpdateGroup(ctx context.Context, cred compute.Credential, id compute.SecurityGroupID, name, description string) (compute.SecurityGroup, error)
 	DeleteGroup(ctx context.Context, cred compute.Credential, id compute.SecurityGroupID) error
-	// CreateRule gives the rule without the name of its Group. Forbidden: the quota is used up, or the group has that rule.
 	CreateRule(ctx context.Context, cred compute.Credential, group compute.SecurityGroupID, rule compute.SecurityGroupRule) (compute.SecurityGroupRule, error)
 	DeleteRule(ctx context.Context, cred compute.Credential, id uuid.UUID) error
 }

@@ -18,6 +18,8 @@ import (
 
 // network is a network service with one network. It notes what it is asked.
 type network struct {
+	heard
+
 	mu     sync.Mutex
 	asked  []compute.NetworkRequest
 	refuse error
@@ -35,7 +37,8 @@ type network struct {
 
 const networkID = "5c1e0f5e-0c64-4b3c-8f1d-2b64a3a0d002"
 
-func (n *network) Plan(_ context.Context, _ compute.Credential, in compute.NetworkRequest) ([]compute.Network, int, error) {
+func (n *network) Plan(_ context.Context, cred compute.Credential, in compute.NetworkRequest) ([]compute.Network, int, error) {
+	n.enter(cred)()
 	n.mu.Lock()
 	n.asked = append(n.asked, in)
 	n.mu.Unlock()
@@ -61,7 +64,8 @@ func (n *network) Renew(_ context.Context, _ string, _ compute.ServerID, known [
 	return n.now(known)
 }
 
-func (n *network) GroupNames(_ context.Context, _ compute.Credential, ids []compute.SecurityGroupID) (map[compute.SecurityGroupID]string, error) {
+func (n *network) GroupNames(_ context.Context, cred compute.Credential, ids []compute.SecurityGroupID) (map[compute.SecurityGroupID]string, error) {
+	n.enter(cred)()
 	n.named++
 	if n.refuse != nil {
 		return nil, n.refuse
@@ -75,17 +79,20 @@ func (n *network) GroupNames(_ context.Context, _ compute.Credential, ids []comp
 	return names, nil
 }
 
-func (n *network) ServerGroups(_ context.Context, _ compute.Credential, project string, _ compute.ServerID) ([]compute.SecurityGroup, error) {
+func (n *network) ServerGroups(_ context.Context, cred compute.Credential, project string, _ compute.ServerID) ([]compute.SecurityGroup, error) {
+	n.enter(cred)()
 	n.askedOf = project
 	return n.groups, n.refuse
 }
 
-func (n *network) AddGroup(_ context.Context, _ compute.Credential, _ compute.ServerID, name string) error {
+func (n *network) AddGroup(_ context.Context, cred compute.Credential, _ compute.ServerID, name string) error {
+	n.enter(cred)()
 	n.changed = append(n.changed, "+"+name)
 	return n.refuse
 }
 
-func (n *network) RemoveGroup(_ context.Context, _ compute.Credential, _ compute.ServerID, name string) error {
+func (n *network) RemoveGroup(_ context.Context, cred compute.Credential, _ compute.ServerID, name string) error {
+	n.enter(cred)()
 	n.changed = append(n.changed, "-"+name)
 	return n.refuse
 }

@@ -35,8 +35,9 @@ type tenant struct {
 	name       string // in the names by which its things are asked for
 	mark       string // in every other text of its
 	server     string
-	group      string // which the server is in
-	action     string // the request of the server's create
+	group      string                  // which the server is in
+	secured    compute.SecurityGroupID // a security group, where there are any
+	action     string                  // the request of the server's create
 	image      string
 	flavor     string // which the project alone may use
 	key        string
@@ -117,7 +118,7 @@ func setupTenants(t *testing.T, change ...func(*api.Config)) *tenants {
 	}}, change...)...)
 	c.image = c.addImage(nil)
 	for _, p := range []*tenant{c.home, c.there} {
-		p.image = uuid.NewString()
+		p.image, p.secured = uuid.NewString(), compute.SecurityGroupID{UUID: uuid.New()}
 	}
 	// TRUNCATE ... CASCADE does the same, and makes new files for some hundred tables and indexes each time.
 	c.empty = c.text(`WITH RECURSIVE emptied (id) AS (

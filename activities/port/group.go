@@ -29,14 +29,15 @@ type OwnGroups interface {
 	ListGroups(ctx context.Context, cred compute.Credential, project string) ([]compute.SecurityGroup, error)
 	// GetGroup gives one.
 	GetGroup(ctx context.Context, cred compute.Credential, id GroupID) (compute.SecurityGroup, error)
-	// CreateGroup makes one in the credential's project. Forbidden: the quota is used up, or the name is the default group's.
+	// CreateGroup makes one in the credential's project. Forbidden: the quota is used up, the name is the default group's, or the
+	// service has another conflict.
 	CreateGroup(ctx context.Context, cred compute.Credential, name, description string) (compute.SecurityGroup, error)
 	// UpdateGroup gives a group another name and description. Invalid: it is a project's default one.
 	UpdateGroup(ctx context.Context, cred compute.Credential, id GroupID, name, description string) (compute.SecurityGroup, error)
-	// DeleteGroup removes a group. Invalid: a port has it, or it is a project's default one.
+	// DeleteGroup removes a group. Invalid: a port has it, it is a project's default one, or the service has another conflict.
 	DeleteGroup(ctx context.Context, cred compute.Credential, id GroupID) error
-	// CreateRule lets something in, and gives the rule without the name of its group. Forbidden: the quota is used up, or the
-	// group has that rule.
+	// CreateRule lets something in, and gives the rule without the name of its group. Forbidden: the quota is used up, the
+	// group has that rule, or the service has another conflict.
 	CreateRule(ctx context.Context, cred compute.Credential, group GroupID, rule compute.SecurityGroupRule) (compute.SecurityGroupRule, error)
 	// DeleteRule removes a rule of any group.
 	DeleteRule(ctx context.Context, cred compute.Credential, id uuid.UUID) error

@@ -60,7 +60,7 @@ func (n networkRecords) Network(ctx context.Context, cred compute.Credential, id
 }
 
 // OwnGroups implements api.Networks.
-func (n networkRecords) OwnGroups() api.SecurityGroups {
+func (n networkRecords) OwnGroups() api.OwnGroups {
 	if groups, has := n.service.(port.OwnGroups); has {
 		return groups
 	}

@@ -2,6 +2,7 @@ package neutron
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,32 +36,42 @@ const ingress = "ingress"
 
 // shown gives groups as the api shows them, with the names of those that their rules name.
 func shown(ctx context.Context, client *gophercloud.ServiceClient, all []group) ([]compute.SecurityGroup, error) {
-	senders, err := groupsByID[group](ctx, client, sendersBeside(all), []string{"id", "name", "project_id"})
+	byID := make(map[port.GroupID]group, len(all))
+	for _, g := range all {
+		byID[g.ID] = g
+	}
+	senders, err := groupsByID[group](ctx, client, sendersBeside(all, byID), []string{"id", "name", "project_id"})
 	if err != nil {
 		return nil, err
 	}
-	senders = append(senders, all...)
+	for _, g := range senders {
+		byID[g.ID] = g
+	}
 	out := make([]compute.SecurityGroup, len(all))
 	for i, g := range all {
-		out[i] = g.view(senders)
+		out[i] = g.view(byID)
 	}
 	return out, nil
 }
 
-// sendersBeside gives the groups that rules name as those who may send, without the groups themselves.
-func sendersBeside(all []group) (ids []port.GroupID) {
+// sendersBeside gives the groups that rules name as those who may send and that are not known, each once.
+func sendersBeside(all []group, known map[port.GroupID]group) []port.GroupID {
+	beside := map[port.GroupID]bool{}
 	for _, g := range all {
 		for _, r := range g.Rules {
-			if r.Sender != nil && !slices.Contains(ids, *r.Sender) && !slices.ContainsFunc(all, func(o group) bool { return o.ID == *r.Sender }) {
-				ids = append(ids, *r.Sender)
+			if r.Sender == nil {
+				continue
+			}
+			if _, is := known[*r.Sender]; !is {
+				beside[*r.Sender] = true
 			}
 		}
 	}
-	return ids
+	return slices.Collect(maps.Keys(beside))
 }
 
-// view is a group as the api shows it; those that its rules name are among senders, or not for the requester to see.
-func (g group) view(senders []group) compute.SecurityGroup {
+// view is a group as the api shows it; those that its rules name are among byID, or not for the requester to see.
+func (g group) view(byID map[port.GroupID]group) compute.SecurityGroup {
 	out := compute.SecurityGroup{ID: g.ID, Name: g.Name, Description: g.Description, ProjectID: g.ProjectID}
 	for _, r := range g.Rules {
 		if r.Direction != ingress {
@@ -68,11 +79,11 @@ func (g group) view(senders []group) compute.SecurityGroup {
 		}
 		one := r.view()
 		if r.Sender != nil {
-			at := slices.IndexFunc(senders, func(o group) bool { return o.ID == *r.Sender })
-			if at < 0 {
+			sender, seen := byID[*r.Sender]
+			if !seen {
 				continue // Nova leaves out what it cannot name
 			}
-			one.Group, one.Project = senders[at].Name, senders[at].ProjectID
+			one.Group, one.Project = sender.Name, sender.ProjectID
 		}
 		out.Rules = append(out.Rules, one)
 	}

@@ -59,9 +59,9 @@ func (s *Service) CreateGroup(ctx context.Context, cred compute.Credential, name
 	}
 	var said oneGroup
 	if err := groups.Create(ctx, client, groupFields{name, description}).ExtractInto(&said); err != nil {
-		return compute.SecurityGroup{}, refusedGroup(err, "make a security group", port.GroupID{})
+		return compute.SecurityGroup{}, conflicting(compute.Forbidden, refusedGroup(err, "make a security group", port.GroupID{}))
 	}
-	return said.Group.view([]group{said.Group}), nil
+	return said.Group.view(map[port.GroupID]group{said.Group.ID: said.Group}), nil
 }
 
 // UpdateGroup implements port.OwnGroups.
@@ -88,7 +88,7 @@ func (s *Service) DeleteGroup(ctx context.Context, cred compute.Credential, id p
 		return err
 	}
 	err = groups.Delete(ctx, client, id.String()).ExtractErr()
-	return refusedGroup(err, fmt.Sprintf("remove security group %s", id), id)
+	return conflicting(compute.Invalid, refusedGroup(err, fmt.Sprintf("remove security group %s", id), id))
 }
 
 // CreateRule implements port.OwnGroups.
@@ -101,7 +101,7 @@ func (s *Service) CreateRule(ctx context.Context, cred compute.Credential, id po
 		Rule rule `json:"security_group_rule"`
 	}
 	if err := rules.Create(ctx, client, newRule{id, in}).ExtractInto(&said); err != nil {
-		return compute.SecurityGroupRule{}, refusedGroup(err, fmt.Sprintf("make a rule of security group %s", id), id)
+		return compute.SecurityGroupRule{}, conflicting(compute.Forbidden, refusedGroup(err, fmt.Sprintf("make a rule of security group %s", id), id))
 	}
 	return said.Rule.view(), nil
 }
@@ -184,6 +184,15 @@ func refusedGroup(err error, what string, id port.GroupID) error {
 	}
 	if err = openstack.Error(err, what); compute.Is(err, compute.NotFound) {
 		err = port.MissingGroup(id.String())
+	}
+	return err
+}
+
+// conflicting is how a refusal is that is a conflict for another reason than those that have a name here: Nova has no status of its
+// own for it.
+func conflicting(is compute.Kind, err error) error {
+	if compute.Is(err, compute.Conflict) {
+		return compute.Errorf(is, "%w", err)
 	}
 	return err
 }

@@ -1,12 +1,17 @@
 package neutron_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/port"
@@ -76,6 +81,27 @@ func TestUsersMakeSecurityGroups(t *testing.T) {
 	require.NoError(t, quotas.Update(ctx, b.clients[admin.ProjectID], b.Owner.ProjectID, quotas.UpdateOpts{SecurityGroup: &most}).Err)
 	_, err = s.CreateGroup(ctx, b.Owner, "web", "")
 	refused(compute.Forbidden, "Quota exceeded", err)
+}
+
+// A conflict that has no name here is what it is in Nova: of what is made a 403, of a delete a 400.
+func TestConflictsOfSecurityGroups(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusConflict)
+		_, err := io.WriteString(w, `{"NeutronError":{"type":"Another","message":"of a plugin","detail":""}}`)
+		assert.NoError(t, err)
+	}))
+	defer server.Close()
+	s := &neutron.Service{Clients: logins{"p": {ProviderClient: &gophercloud.ProviderClient{}, Endpoint: server.URL + "/"}}}
+	ctx, cred, id := t.Context(), compute.Credential{ProjectID: "p"}, port.GroupID{UUID: uuid.New()}
+	_, err := s.CreateGroup(ctx, cred, "web", "")
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	require.EqualError(t, err, "make a security group: the service answered 409 conflict")
+	_, err = s.CreateRule(ctx, cred, id, compute.SecurityGroupRule{Protocol: "icmp", Prefix: "10.0.0.0/8"})
+	require.Equal(t, compute.Forbidden, compute.KindOf(err), "%v", err)
+	err = s.DeleteGroup(ctx, cred, id)
+	require.Equal(t, compute.Invalid, compute.KindOf(err), "%v", err)
 }
 
 // Rules are what they were asked to be, also where a number of theirs is 0 or there is none.
