@@ -481,7 +481,7 @@ const gone = "This resource is no longer available.  No forwarding address is gi
 
 // isElsewhere reports whether a route is one that Nova has no more, or with which Nova stands in for another service.
 func isElsewhere(r api.Route) bool {
-	return r.Refused == gone || strings.HasPrefix(r.Refused, "This API stands in for no other service.")
+	return r.Refused == gone || strings.HasPrefix(r.Refused, "This API does not pass this on.")
 }
 
 // demandsOf are the demands of a route. What is elsewhere is refused to everybody who is let in.

@@ -12,7 +12,8 @@ import (
 )
 
 // What the API of Nova's first years had beside servers. Much of that is gone from it, whatever the version; and to some
-// version it stands in for other services. For the network service it does so here, too: network_proxies.go, security_groups.go.
+// version it stands in for other services. For the image service and for most of the network service it does so here, too: images.go,
+// network_proxies.go, security_groups.go.
 
 // goneReason is Nova's.
 const goneReason = "This resource is no longer available.  No forwarding address is given."
@@ -91,7 +92,7 @@ GET /os-baremetal-nodes/:id`},
 // noProxies says with whom to speak. From the version after on they are no more there in Nova either, with the same status.
 func (a *API) noProxies() (out Resource) {
 	for _, of := range proxyRoutes {
-		why := fmt.Sprintf("This API stands in for no other service. Ask the %s service itself.", of.service)
+		why := fmt.Sprintf("This API does not pass this on. Ask the %s service itself.", of.service)
 		routes := routesOf(of.routes, why, func(*Request) (any, error) { return nil, fault.NotFound("%s", why) })
 		for i := range routes {
 			routes[i].Max = of.until

@@ -24,7 +24,7 @@ func TestWhatIsElsewhere(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/os-floating-ips", "/os-floating-ips/1", "/os-floating-ip-pools"} {
-		c.do(t, member, "GET", path, "", at("2.35")).fails(404, "itemNotFound", "This API stands in for no other service. Ask the network service itself.")
+		c.do(t, member, "GET", path, "", at("2.35")).fails(404, "itemNotFound", "This API does not pass this on. Ask the network service itself.")
 		c.do(t, member, "GET", path, "", at("2.36")).fails(404, "itemNotFound", "API version 2.36 is not supported on this method.")
 	}
 	c.act(t, member, id, `{"addFloatingIp":{"address":"192.0.2.1"}}`, at("2.43")).fails(400, "badRequest",
