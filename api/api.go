@@ -74,6 +74,7 @@ type API struct {
 
 	searchTurns turns
 	keyTurns    turns
+	imageTurns  turns
 }
 
 // New makes the API. It fails on a policy file that cannot be used and on two

@@ -105,7 +105,6 @@ type shot struct {
 	large   bool   // more than the API reads
 	crooked bool   // it may be no HTTP
 	cut     bool   // it may end before its body does, as its headers have it, so its client stops writing
-	images  bool   // of images, which all of a project read
 }
 
 // more are bodies that say more than those of the demands.
@@ -231,7 +230,7 @@ func (a *attack) shot(n int) shot {
 		of = a.home // what is not theirs
 	}
 	words := of.words(a.tenants)
-	s := shot{as: stranger, method: seed.method, images: strings.HasPrefix(seed.path, "/images")}
+	s := shot{as: stranger, method: seed.method}
 	switch r.IntN(20) {
 	case 0:
 		s.as = observer
@@ -384,8 +383,8 @@ func (a *attack) fire(s shot) string {
 	a.statuses[code]++
 	a.mu.Unlock()
 	for _, mark := range a.home.marks() {
-		ofProject := s.as == powerless && (s.images || strings.Contains(body, `"volume_type`)) // everybody there reads it
-		if s.as != operator && !ofProject && strings.Contains(body+fmt.Sprint(header), mark) {
+		ownType := s.as == powerless && strings.Contains(body, `"volume_type`) // of its project: everybody there reads it
+		if s.as != operator && !ownType && strings.Contains(body+fmt.Sprint(header), mark) {
 			return fmt.Sprintf("what is another project's is in the answer: %d %.2000s", code, body)
 		}
 	}

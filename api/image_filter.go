@@ -11,28 +11,41 @@ import (
 	"strongroom/compute"
 )
 
-// Properties that images of servers have.
-const (
-	imageServer = "instance_uuid"
-	imageKind   = "image_type"
-)
-
 // imageFilter reports whether an image is one that a query asks for.
 type imageFilter func(compute.Image) bool
 
-// imageFilters reads a query. What is given more than once counts the last time, what is unknown not at all.
-func imageFilters(query url.Values) (imageFilter, error) {
+// imageFilters reads a query: what the image store is asked for, and which of what it gives are wanted. What is given more than
+// once counts the last time, what is unknown not at all.
+func imageFilters(query url.Values) (asked ImageList, wanted imageFilter, err error) {
 	var all []imageFilter
 	for name, values := range query {
-		f, err := imageFilterOf(name, values[len(values)-1])
+		value := values[len(values)-1]
+		f, err := imageFilterOf(name, value)
 		if err != nil {
-			return nil, err
+			return ImageList{}, nil, err
 		}
 		all = append(all, f)
+		switch name {
+		case "name":
+			asked.Name = value
+		case "status":
+			asked.Statuses = storeStatuses(value)
+		}
 	}
-	return func(img compute.Image) bool {
+	return asked, func(img compute.Image) bool {
 		return !slices.ContainsFunc(all, func(f imageFilter) bool { return !f(img) })
 	}, nil
+}
+
+// storeStatuses are the image store's that a filter means; nil: it may mean any, or there is none.
+func storeStatuses(value string) (all []string) {
+	for status, shown := range imageStatuses {
+		if strings.EqualFold(status, value) || strings.EqualFold(shown, value) {
+			all = append(all, status)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func imageFilterOf(name, value string) (imageFilter, error) {
@@ -44,9 +57,9 @@ func imageFilterOf(name, value string) (imageFilter, error) {
 			return strings.EqualFold(img.Status, value) || strings.EqualFold(imageStatus(img), value)
 		}, nil
 	case "server": // an id, or an address that ends with one
-		return withProperty(imageServer, value[strings.LastIndex(value, "/")+1:]), nil
+		return withProperty(compute.ServerProperty, value[strings.LastIndex(value, "/")+1:]), nil
 	case "type":
-		return withProperty(imageKind, value), nil
+		return withProperty(compute.TypeProperty, value), nil
 	case "minRam":
 		return withNumber(name, value, func(img compute.Image) int { return img.MinRAMMB })
 	case "minDisk":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"strongroom/api"
 	"strongroom/compute"
 )
 
@@ -17,13 +18,22 @@ type imageStore struct {
 	mu     sync.Mutex
 	images map[compute.ImageID]compute.Image
 	down   bool
-	asked  []string // the markers of lists
+	asked  []api.ImageList
+	seen   func(*compute.Image)     // what becomes of an image when it was given
+	lists  func(compute.Credential) // what happens before a part of a list is given
 }
 
 func (s *imageStore) Image(_ context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.find(cred, id)
+	img, err := s.find(cred, id)
+	if err == nil && s.seen != nil {
+		now := img
+		now.Properties = maps.Clone(img.Properties)
+		s.seen(&now)
+		s.images[id] = now
+	}
+	return img, err
 }
 
 func (s *imageStore) find(cred compute.Credential, id compute.ImageID) (compute.Image, error) {
@@ -40,49 +50,69 @@ func (s *imageStore) find(cred compute.Credential, id compute.ImageID) (compute.
 // partOfImages is how many images a part of a list has.
 const partOfImages = 2
 
-func (s *imageStore) Images(_ context.Context, cred compute.Credential, marker string) (part []compute.Image, next string, err error) {
+func (s *imageStore) Images(_ context.Context, cred compute.Credential, asked api.ImageList) (api.ImagePart, error) {
+	if s.lists != nil {
+		s.lists(cred)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, marker)
+	s.asked = append(s.asked, asked)
 	if s.down {
-		return nil, "", compute.Errorf(compute.Unavailable, "the image store does not answer")
+		return api.ImagePart{}, compute.Errorf(compute.Unavailable, "the image store does not answer")
 	}
 	all := slices.SortedFunc(maps.Values(s.images), func(a, b compute.Image) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID.String(), a.ID.String()))
 	})
-	if marker != "" {
-		all = all[1+slices.IndexFunc(all, func(img compute.Image) bool { return img.ID.String() == marker }):]
+	if asked.Marker != "" {
+		all = all[1+slices.IndexFunc(all, func(img compute.Image) bool { return img.ID.String() == asked.Marker }):]
 	}
-	all = slices.DeleteFunc(all, func(img compute.Image) bool { return img.Visibility != "public" && img.Owner != cred.ProjectID })
-	if len(all) <= partOfImages {
-		return all, "", nil
+	all = slices.DeleteFunc(all, func(img compute.Image) bool {
+		return img.Visibility != "public" && img.Owner != cred.ProjectID || asked.Name != "" && img.Name != asked.Name ||
+			asked.Statuses != nil && !slices.Contains(asked.Statuses, img.Status)
+	})
+	most := min(partOfImages, asked.Limit)
+	if len(all) <= most {
+		return api.ImagePart{Images: all}, nil
 	}
-	return all[:partOfImages], all[partOfImages-1].ID.String(), nil
+	last := all[most-1].ID
+	return api.ImagePart{Images: all[:most], Next: last.String(), Last: last}, nil
 }
 
-func (s *imageStore) SetImageProperties(_ context.Context, cred compute.Credential, id compute.ImageID, properties map[string]string) error {
-	return s.change(cred, id, func(img compute.Image) {
-		img.Properties = properties
-		s.images[id] = img
-	})
+func (s *imageStore) ChangeImage(_ context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(string) bool) (compute.Image, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	img, err := s.own(cred, id)
+	if err != nil {
+		return img, err
+	}
+	properties := maps.Clone(img.Properties)
+	maps.DeleteFunc(properties, func(name, _ string) bool { return remove(name) })
+	maps.Copy(properties, set)
+	img.Properties = properties
+	s.images[id] = img
+	return img, nil
 }
 
 func (s *imageStore) DeleteImage(_ context.Context, cred compute.Credential, id compute.ImageID) error {
-	return s.change(cred, id, func(compute.Image) { delete(s.images, id) })
-}
-
-// change does something to an image that may be changed.
-func (s *imageStore) change(cred compute.Credential, id compute.ImageID, do func(compute.Image)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	img, err := s.find(cred, id)
-	if err == nil && (img.Owner != cred.ProjectID || img.Protected) {
-		err = compute.Errorf(compute.Forbidden, "image %s belongs to another project, or is protected", id)
+	img, err := s.own(cred, id)
+	if err == nil && img.Protected {
+		err = compute.Errorf(compute.Forbidden, "image %s is protected", id)
 	}
 	if err == nil {
-		do(img)
+		delete(s.images, id)
 	}
 	return err
+}
+
+// own finds an image that may be changed.
+func (s *imageStore) own(cred compute.Credential, id compute.ImageID) (compute.Image, error) {
+	img, err := s.find(cred, id)
+	if err == nil && img.Owner != cred.ProjectID {
+		err = compute.Errorf(compute.Forbidden, "image %s belongs to another project", id)
+	}
+	return img, err
 }
 
 // put gives the store an image as it is to be.

@@ -3,13 +3,16 @@ package api_test
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"strongroom/api"
 	"strongroom/compute"
 )
 
@@ -126,4 +129,64 @@ func TestImagePageIsBoundedInBytes(t *testing.T) {
 	next := strings.TrimPrefix(got.get("images_links", 0, "href").(string), "http://cloud.example:8774/v2.1")
 	require.Equal(t, "a tiny", imageNames(c.do(t, member, "GET", next, "", at("2.35")).ok(200)))
 	require.Equal(t, "c b a tiny", imageNames(c.do(t, member, "GET", "/images", "", at("2.35")).ok(200)))
+}
+
+// The image store is asked for what it filters by itself. Where few images are wanted a page ends all the same, and its next one
+// begins behind the last that was looked at.
+func TestImagesThatAreLookedAtForAPage(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	first := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for n := range 100 {
+		c.addOwnImage(func(img *compute.Image) {
+			img.Name, img.CreatedAt = strconv.Itoa(n), first.Add(time.Duration(n)*time.Minute)
+		})
+	}
+	got := c.do(t, member, "GET", "/images?limit=1&type=nosuch", "", at("2.35")).ok(200)
+	require.Empty(t, got.get("images"))
+	const parts = api.MaxLimit / 25
+	require.Len(t, c.imageStore.asked, parts)
+	next, err := url.Parse(got.get("images_links", 0, "href").(string))
+	require.NoError(t, err)
+	last := compute.ImageID{UUID: uuid.MustParse(next.Query().Get("marker"))}
+	require.Equal(t, strconv.Itoa(100-parts*partOfImages), c.imageStore.images[last].Name)
+	got = c.do(t, member, "GET", strings.TrimPrefix(next.RequestURI(), "/v2.1"), "", at("2.35")).ok(200)
+	require.Empty(t, got.get("images"))
+	require.NotContains(t, got.keys(), "images_links")
+
+	c.imageStore.asked = nil
+	for query, asked := range map[string]api.ImageList{
+		"name=nosuch&limit=1":      {Name: "nosuch"},
+		"name=nosuch&status=error": {Name: "nosuch", Statuses: []string{"killed"}},
+		"name=7&status=saving":     {Name: "7", Statuses: []string{"queued", "saving"}},
+	} {
+		c.imageStore.asked, asked.Limit = nil, 25
+		c.do(t, member, "GET", "/images/detail?"+query, "", at("2.1")).is(200, `{"images":[]}`)
+		require.Equal(t, []api.ImageList{asked}, c.imageStore.asked, query)
+	}
+}
+
+// A project makes one list of images at a time, for each may hold megabytes; another project does not wait for it.
+func TestListsOfImagesTakeTurns(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	began, gate := make(chan string, 3), make(chan struct{})
+	c.imageStore.lists = func(cred compute.Credential) {
+		began <- cred.ProjectID
+		<-gate
+	}
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	list := func(as who, path string) func() answer {
+		return waiting(t, func() answer { return c.do(t, as, "GET", path, "", at("2.35")) })
+	}
+	answers := []func() answer{list(member, "/images"), list(reader, "/images/detail"), list(stranger, "/images")}
+	require.Equal(t, project, <-began)
+	require.Equal(t, elsewhere, <-began)
+	require.Empty(t, began)
+	open()
+	for _, answered := range answers {
+		answered().ok(200)
+	}
+	require.Equal(t, project, <-began)
 }

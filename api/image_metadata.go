@@ -13,10 +13,10 @@ import (
 func (a *API) imageMetadata() Resource {
 	const all, one = "/images/:id/metadata", "/images/:id/metadata/:key"
 	routes := []Route{
-		{Method: http.MethodGet, Path: all, Handle: a.listImageMetadata},
+		{Method: http.MethodGet, Path: all, Rule: ruleReadImages, Handle: a.listImageMetadata},
 		{Method: http.MethodPost, Path: all, Body: metadataBody, Handle: a.mergeImageMetadata},
 		{Method: http.MethodPut, Path: all, Body: metadataBody, Handle: a.replaceImageMetadata},
-		{Method: http.MethodGet, Path: one, Handle: a.showImageMetadata},
+		{Method: http.MethodGet, Path: one, Rule: ruleReadImages, Handle: a.showImageMetadata},
 		{Method: http.MethodPut, Path: one, Body: metadataItemBody, Handle: a.setImageMetadata},
 		{Method: http.MethodDelete, Path: one, Status: http.StatusNoContent, Handle: a.deleteImageMetadata},
 	}
@@ -81,14 +81,15 @@ func (a *API) setImageMetadata(r *Request) (any, error) {
 }
 
 func (a *API) deleteImageMetadata(r *Request) (any, error) {
-	_, err := a.changeImage(r, func(properties map[string]string) error {
-		key := r.Param("key")
-		if _, ok := properties[key]; !ok || compute.OpensImage(key) {
-			return fault.NotFound("Invalid metadata key")
-		}
-		delete(properties, key)
-		return nil
-	})
+	img, err := a.imageToChange(r)
+	if err != nil {
+		return nil, err
+	}
+	key := r.Param("key")
+	if _, ok := shownProperties(img)[key]; !ok {
+		return nil, fault.NotFound("Invalid metadata key")
+	}
+	_, err = a.changeImage(r, img.ID, nil, func(name string) bool { return name == key })
 	return nil, err
 }
 
@@ -104,31 +105,32 @@ func (a *API) writeImageMetadata(r *Request, said map[string]string, replace boo
 	if err != nil {
 		return compute.Image{}, err
 	}
-	return a.changeImage(r, func(properties map[string]string) error {
-		had := len(properties)
-		if replace {
-			maps.DeleteFunc(properties, func(name, _ string) bool { return !compute.OpensImage(name) })
-		}
-		maps.Copy(properties, said)
-		if len(properties) > had && written.checkMetadata(len(properties)) != nil {
-			return fault.Forbidden("Image metadata limit exceeded")
-		}
-		return nil
-	})
-}
-
-// changeImage changes the properties of the image that the path names, and gives it with them.
-func (a *API) changeImage(r *Request, change func(properties map[string]string) error) (compute.Image, error) {
-	img, err := a.findImage(r)
+	img, err := a.imageToChange(r)
 	if err != nil {
 		return img, err
 	}
-	if !r.AllowedOn(ruleWriteImages, img.Owner, r.UserID()) {
-		return img, fault.Forbidden("Not authorized for image %s.", img.ID)
+	goes := func(name string) bool { return replace && !compute.OpensImage(name) }
+	after := maps.Clone(orEmpty(img.Properties))
+	maps.DeleteFunc(after, func(name, _ string) bool { return goes(name) })
+	maps.Copy(after, said)
+	if len(after) > len(img.Properties) && written.checkMetadata(len(after)) != nil {
+		return img, fault.Forbidden("Image metadata limit exceeded")
 	}
-	img.Properties = maps.Clone(orEmpty(img.Properties))
-	if err := change(img.Properties); err != nil {
-		return img, err
+	return a.changeImage(r, img.ID, said, goes)
+}
+
+// imageToChange finds the image that the path names. 403: the requester may only read it.
+func (a *API) imageToChange(r *Request) (compute.Image, error) {
+	img, err := a.findImage(r)
+	if err == nil && !r.AllowedOn(ruleWriteImages, img.Owner, r.UserID()) {
+		err = fault.Forbidden("Not authorized for image %s.", img.ID)
 	}
-	return img, ofImage(a.config.Images.SetImageProperties(r.Context(), r.Credential(), img.ID, img.Properties), img.ID)
+	return img, err
+}
+
+// changeImage gives an image with its properties changed. Others may have changed more of them since it was looked at: a workflow
+// says how an image is opened when its record has been there for a while.
+func (a *API) changeImage(r *Request, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error) {
+	img, err := a.config.Images.ChangeImage(r.Context(), r.Credential(), id, set, remove)
+	return img, ofImage(err, id)
 }

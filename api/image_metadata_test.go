@@ -95,6 +95,45 @@ func TestImageMetadataLeavesWhatOpensAnImage(t *testing.T) {
 	c.do(t, member, "POST", all, `{"metadata":{"c":"d"}}`, at("2.35")).is(200, `{"metadata":{"a":"b","c":"d"}}`)
 }
 
+// The workflow of a snapshot says how the image is opened when the record is there already, maybe between a request's look at the
+// image and its change.
+func TestImageMetadataLeavesWhatIsSaidMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	opens := map[string]string{"os_encrypt_key_id": uuid.NewString(), "os_encrypt_format": "LUKSv1"}
+	c.imageStore.seen = func(img *compute.Image) { maps.Copy(img.Properties, opens) }
+	for _, r := range imageRequests[4:] {
+		if r.method == "GET" {
+			continue
+		}
+		id := c.addOwnImage(func(img *compute.Image) { img.Properties["color"] = "blue" })
+		got := c.do(t, member, r.method, strings.Replace(r.path, "ID", id, 1), r.body, at("2.35"))
+		require.Less(t, got.code, 300, got.body)
+		require.NotContains(t, got.body, opens["os_encrypt_key_id"])
+		now := c.properties(id)
+		for name, value := range opens {
+			require.Equal(t, value, now[name], "%s %s", r.method, r.path)
+		}
+	}
+	// What else is given meanwhile stays, too, unless all is replaced.
+	id := c.addOwnImage(nil)
+	c.imageStore.seen = func(img *compute.Image) { img.Properties["theirs"] = "kept" }
+	c.do(t, member, "POST", "/images/"+id+"/metadata", `{"metadata":{"a":"b"}}`, at("2.35")).is(200, `{"metadata":{"a":"b","theirs":"kept"}}`)
+	require.Equal(t, map[string]string{"a": "b", "theirs": "kept"}, c.properties(id))
+}
+
+// An image is protected from a delete alone.
+func TestImageMetadataOfAProtectedImage(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.addOwnImage(func(img *compute.Image) { img.Protected, img.Properties["color"] = true, "blue" })
+	for _, r := range imageRequests[4:] {
+		got := c.do(t, member, r.method, strings.Replace(r.path, "ID", id, 1), r.body, at("2.35"))
+		require.Less(t, got.code, 300, "%s %s: %s", r.method, r.path, got.body)
+	}
+	require.Empty(t, c.properties(id))
+}
+
 func TestImageMetadataHasTheQuotaOfMetadata(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)

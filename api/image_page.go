@@ -19,23 +19,35 @@ func (a *API) detailImages(r *Request) (any, error) {
 	})
 }
 
-// imagePage answers a list, the newest image first. A page ends where its images have shown too many bytes, too.
+// imagesAtOnce is how many images are asked for at once: one may have megabytes of properties.
+const imagesAtOnce = 25
+
+// imagePage answers a list, the newest image first. A page ends, too, where its images have shown too many bytes, and where MaxLimit
+// of them were looked at: a filter may find none among any number. A project makes one list at a time, for each holds as much.
 func (a *API) imagePage(r *Request, collection string, show func(*Request, compute.Image) map[string]any, bytes func(compute.Image) int) (any, error) {
-	wanted, err := imageFilters(r.Query)
+	asked, wanted, err := imageFilters(r.Query)
 	if err != nil {
 		return nil, err
 	}
-	marker, err := a.imageMarker(r)
+	done, err := a.imageTurns.take(r.Context(), r.ProjectID())
 	if err != nil {
 		return nil, err
 	}
-	items, size, limit := []map[string]any{}, 0, r.Limit()
-	for more := limit > 0; more; more = marker != "" {
-		var part []compute.Image
-		if part, marker, err = a.config.Images.Images(r.Context(), r.Credential(), marker); err != nil {
+	defer done()
+	if asked.Marker, err = a.imageMarker(r); err != nil {
+		return nil, err
+	}
+	items, size, limit, last := []map[string]any{}, 0, r.Limit(), compute.ImageID{}
+	if limit == 0 {
+		return Collection("images", items, nil), nil
+	}
+	asked.Limit = imagesAtOnce
+	for range MaxLimit / imagesAtOnce {
+		part, err := a.config.Images.Images(r.Context(), r.Credential(), asked)
+		if err != nil {
 			return nil, err
 		}
-		for _, img := range part {
+		for _, img := range part.Images {
 			if !wanted(img) {
 				continue
 			}
@@ -44,15 +56,16 @@ func (a *API) imagePage(r *Request, collection string, show func(*Request, compu
 				return Collection("images", items, r.nextAfter(collection, img.ID.String())), nil
 			}
 		}
+		if part.Next == "" {
+			return Collection("images", items, nil), nil
+		}
+		asked.Marker, last = part.Next, part.Last
 	}
-	return Collection("images", items, nil), nil
+	return Collection("images", items, r.nextAfter(collection, last.String())), nil
 }
 
 // imageMarker gives the image behind which a page begins; "": none.
 func (a *API) imageMarker(r *Request) (string, error) {
-	if err := inProject(r); err != nil {
-		return "", err
-	}
 	text := r.Marker()
 	if text == "" {
 		return "", nil

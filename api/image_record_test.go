@@ -27,7 +27,7 @@ func TestA13TheAPIMakesNoImages(t *testing.T) {
 	for i := range field.Type.NumMethod() {
 		methods = append(methods, field.Type.Method(i).Name)
 	}
-	require.Equal(t, []string{"DeleteImage", "Image", "Images", "SetImageProperties"}, methods)
+	require.Equal(t, []string{"ChangeImage", "DeleteImage", "Image", "Images"}, methods)
 }
 
 // A13: nothing of an image is on the ledger before its workflow runs.

@@ -20,7 +20,7 @@ func (a *API) viewImage(r *Request, img compute.Image) map[string]any {
 	view["minRam"], view["minDisk"], view["metadata"] = img.MinRAMMB, img.MinDiskGB, shown
 	view["created"], view["updated"] = seconds(img.CreatedAt), seconds(img.UpdatedAt)
 	view["status"], view["progress"], view["OS-EXT-IMG-SIZE:size"] = imageStatus(img), imageProgress[img.Status], img.SizeBytes
-	if id, err := uuid.Parse(shown[imageServer]); err == nil {
+	if id, err := uuid.Parse(shown[compute.ServerProperty]); err == nil {
 		view["server"] = map[string]any{"id": id, "links": r.Links("servers", id.String())}
 	}
 	if text, said := shown["auto_disk_config"]; said {

@@ -11,21 +11,24 @@ import (
 	"strongroom/compute"
 )
 
-// ruleWriteImages is what the image service asks for a change by default. A store that is strongroom's own knows no roles.
-const ruleWriteImages = "strongroom:images:write"
+// The rules of images are what the image service asks for by default. A store of strongroom's own knows no roles.
+const (
+	ruleReadImages  = "strongroom:images:read"
+	ruleWriteImages = "strongroom:images:write"
+)
 
 // images stands in for the image service, as Nova does to 2.35: with the request's own token.
 func (a *API) images() Resource {
 	routes := []Route{
-		{Method: http.MethodGet, Path: "/images", Query: imageQuery, Handle: a.listImages},
-		{Method: http.MethodGet, Path: "/images/detail", Query: imageQuery, Handle: a.detailImages},
-		{Method: http.MethodGet, Path: "/images/:id", Handle: a.showImage},
+		{Method: http.MethodGet, Path: "/images", Rule: ruleReadImages, Query: imageQuery, Handle: a.listImages},
+		{Method: http.MethodGet, Path: "/images/detail", Rule: ruleReadImages, Query: imageQuery, Handle: a.detailImages},
+		{Method: http.MethodGet, Path: "/images/:id", Rule: ruleReadImages, Handle: a.showImage},
 		{Method: http.MethodDelete, Path: "/images/:id", Status: http.StatusNoContent, Handle: a.deleteImage},
 	}
 	for i := range routes {
 		routes[i].Max = proxiesUntil
 	}
-	return Resource{Rules: policy.Rules{ruleWriteImages: policy.ProjectMemberOrAdmin}, Routes: routes}
+	return Resource{Rules: policy.Rules{ruleReadImages: policy.ProjectReaderOrAdmin, ruleWriteImages: policy.ProjectMemberOrAdmin}, Routes: routes}
 }
 
 var imageQuery = validation.Always(validation.Open(validation.Properties{
@@ -70,7 +73,8 @@ func (a *API) findImage(r *Request) (compute.Image, error) {
 	return img, ofImage(err, compute.ImageID{UUID: id})
 }
 
-// inProject refuses a token without a project, whose credential would be the operator's own to the image store.
+// inProject refuses a token without a project, whose credential would be the operator's own: to whom a store of strongroom's own would
+// list all projects' images.
 func inProject(r *Request) error {
 	if r.ProjectID() == "" {
 		return fault.Forbidden("Images are asked for with a token of a project.")

@@ -54,16 +54,35 @@ func TestImagesWhileTheImageStoreIsAway(t *testing.T) {
 	}
 }
 
-// A credential without a project is the operator's own to an image store, who is given all images.
+// A credential without a project is the operator's own: to whom a store of strongroom's own would list all projects' images.
 func TestImagesAreAProjects(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
 	id := c.addOwnImage(nil)
 	for _, r := range imageRequests {
-		c.do(t, unscoped, r.method, strings.Replace(r.path, "ID", id, 1), r.body, at("2.1")).
-			fails(403, "forbidden", "Images are asked for with a token of a project.")
+		why := "Images are asked for with a token of a project."
+		if r.method == "GET" {
+			why = noReading
+		}
+		c.do(t, unscoped, r.method, strings.Replace(r.path, "ID", id, 1), r.body, at("2.1")).fails(403, "forbidden", why)
 	}
 	require.Empty(t, c.imageStore.asked)
+}
+
+const noReading = "Policy doesn't allow strongroom:images:read to be performed."
+
+// A store of strongroom's own knows no roles: a token of the project without one reads nothing there.
+func TestImagesAreReadByReaders(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.addOwnImage(func(img *compute.Image) { img.Properties["color"] = "blue" })
+	for _, r := range imageRequests {
+		if r.method == "GET" {
+			path := strings.Replace(r.path, "ID", id, 1)
+			c.do(t, powerless, r.method, path, "", at("2.35")).fails(403, "forbidden", noReading)
+			c.do(t, reader, r.method, path, "", at("2.35")).ok(200)
+		}
+	}
 }
 
 func TestImageAsNovaShowsIt(t *testing.T) {

@@ -93,7 +93,7 @@ var (
 		}
 		return on(visitor)(by, granted)
 	}
-	// ofImage is about an image, which the image store shows to all of its project.
+	// ofImage is about an image: an administrator's token, too, is of its own project alone.
 	ofImage = func(from int) right {
 		return func(by caller, granted int) int {
 			switch {
@@ -106,13 +106,6 @@ var (
 			}
 			return granted
 		}
-	}
-	// behindImage is about a list behind one of the project's images.
-	behindImage right = func(by caller, granted int) int {
-		if !by.home {
-			return http.StatusBadRequest
-		}
-		return anyScope(by, granted)
 	}
 	// ofUser is about a thing that its user alone has.
 	ofUser right = func(by caller, granted int) int {
@@ -132,7 +125,7 @@ var (
 		}
 		return http.StatusForbidden
 	}
-	// behind is about the own project's servers behind one of them.
+	// behind is about the own project's servers or images behind one of them.
 	behind right = func(by caller, granted int) int {
 		if by.power >= reads && !by.home {
 			return http.StatusBadRequest
@@ -180,16 +173,16 @@ var demands = map[string][]demand{
 	"POST /flavors/:id/action removeTenantAccess": {{right: onlyAdmin, granted: 200, body: `{"removeTenantAccess":{"tenant":"PROJECT"}}`}},
 
 	"GET /images": {
-		{right: anyScope, granted: 200}, {right: behindImage, granted: 200, query: "marker=IMAGE&limit=1"},
-		{right: anyScope, granted: 200, query: "name=MARK&status=ACTIVE&server=SERVER&type=snapshot&minRam=0&minDisk=1&changes-since=2020-01-01T00:00:00Z&property-color=MARK"},
+		{right: ofOwn(reads), granted: 200}, {right: behind, granted: 200, query: "marker=IMAGE&limit=1"},
+		{right: ofOwn(reads), granted: 200, query: "name=MARK&status=ACTIVE&server=SERVER&type=snapshot&minRam=0&minDisk=1&changes-since=2020-01-01T00:00:00Z&property-color=MARK"},
 	},
-	"GET /images/detail":               {{right: anyScope, granted: 200}, {right: behindImage, granted: 200, query: "marker=IMAGE&limit=1"}},
-	"GET /images/:id":                  {{right: ofImage(visitor), granted: 200}},
+	"GET /images/detail":               {{right: ofOwn(reads), granted: 200}, {right: behind, granted: 200, query: "marker=IMAGE&limit=1"}},
+	"GET /images/:id":                  {{right: ofImage(reads), granted: 200}},
 	"DELETE /images/:id":               {{right: ofImage(writes), granted: 204}},
-	"GET /images/:id/metadata":         {{right: ofImage(visitor), granted: 200}},
+	"GET /images/:id/metadata":         {{right: ofImage(reads), granted: 200}},
 	"POST /images/:id/metadata":        {{right: ofImage(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
 	"PUT /images/:id/metadata":         {{right: ofImage(writes), granted: 200, body: `{"metadata":{"a":"b"}}`}},
-	"GET /images/:id/metadata/:key":    {{right: ofImage(visitor), granted: 200}},
+	"GET /images/:id/metadata/:key":    {{right: ofImage(reads), granted: 200}},
 	"PUT /images/:id/metadata/:key":    {{right: ofImage(writes), granted: 200, body: `{"meta":{"color":"red"}}`}},
 	"DELETE /images/:id/metadata/:key": {{right: ofImage(writes), granted: 204}},
 
@@ -547,8 +540,6 @@ func (p *tenant) path(c *tenants, route string) string {
 	id, key := p.server, "color"
 	switch {
 	case strings.HasPrefix(route, "/flavors/"):
-	case strings.HasPrefix(route, "/os-security-group"): // its rule has the same
-		id = p.secured.String()
 		id = p.flavor
 	case strings.HasPrefix(route, "/images/"):
 		id = p.image
@@ -556,6 +547,8 @@ func (p *tenant) path(c *tenants, route string) string {
 		id, key = p.volume, "multiattach"
 	case strings.HasPrefix(route, "/os-server-groups/"):
 		id = p.group
+	case strings.HasPrefix(route, "/os-security-group"): // its rule has the same
+		id = p.secured.String()
 	case strings.HasPrefix(route, "/os-quota-sets/"), strings.HasPrefix(route, "/os-simple-tenant-usage/"):
 		id = p.project
 	case strings.HasPrefix(route, "/os-services/"), strings.HasPrefix(route, "/os-hypervisors/"):

@@ -64,19 +64,13 @@ func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id com
 	return i.Get(ctx, cred, id)
 }
 
-func (i imageRecords) Images(ctx context.Context, cred compute.Credential, marker string) ([]compute.Image, string, error) {
-	got, err := i.List(ctx, cred, image.ListInput{Newest: true, Marker: marker})
-	return got.Images, got.Next, err
+func (i imageRecords) Images(ctx context.Context, cred compute.Credential, asked api.ImageList) (api.ImagePart, error) {
+	got, err := i.List(ctx, cred, image.ListInput{Newest: true, Marker: asked.Marker, Limit: asked.Limit, Name: asked.Name, Statuses: asked.Statuses})
+	return api.ImagePart{Images: got.Images, Next: got.Next, Last: got.Last}, err
 }
 
-func (i imageRecords) SetImageProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, properties map[string]string) error {
-	img, err := i.Get(ctx, cred, id)
-	if err != nil {
-		return err
-	}
-	img.Properties = properties
-	_, err = i.Update(ctx, cred, img)
-	return err
+func (i imageRecords) ChangeImage(ctx context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error) {
+	return i.ChangeProperties(ctx, cred, id, set, remove)
 }
 
 func (i imageRecords) DeleteImage(ctx context.Context, cred compute.Credential, id compute.ImageID) error {

@@ -74,14 +74,29 @@ type changeGroup func(Networks, context.Context, compute.Credential, compute.Ser
 type ImageStore interface {
 	// Image gives an image's record. NotFound: no such image that this credential may see.
 	Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error)
-	// Images gives a part of the images that the credential may list, the newest first: those behind a marker, which is an
-	// image's id, or the next of the part before. next "": that is all. Invalid: there is no such image.
-	Images(ctx context.Context, cred compute.Credential, marker string) (part []compute.Image, next string, err error)
-	// SetImageProperties gives an image properties in place of all that it has. Forbidden: it is another project's;
-	// Invalid: the store takes no such properties.
-	SetImageProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, properties map[string]string) error
+	// Images gives a part of the images that the credential may list. Invalid: the marker is no image.
+	Images(ctx context.Context, cred compute.Credential, asked ImageList) (ImagePart, error)
+	// ChangeImage gives an image the properties of set, and takes those others of which remove says so; nil: none. It changes what
+	// the image has at that moment, and gives the image as it is then: no other property is touched. Forbidden: it is another
+	// project's; Invalid: the store takes no such properties; Conflict: one that is to be removed was removed meanwhile.
+	ChangeImage(ctx context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error)
 	// DeleteImage deletes an image. Forbidden: it is protected, or another project's; Conflict: it is in use.
 	DeleteImage(ctx context.Context, cred compute.Credential, id compute.ImageID) error
+}
+
+// ImageList asks for a part of a list of images, the newest first.
+type ImageList struct {
+	Marker   string   // "": from the beginning; else ImagePart.Next of the part before, or an image's id
+	Limit    int      // how many at most
+	Name     string   // those of this name alone; "": of any
+	Statuses []string // those of these statuses of the store alone; nil: of any
+}
+
+// ImagePart is a part of a list of images.
+type ImagePart struct {
+	Images []compute.Image
+	Next   string          // "": that is all
+	Last   compute.ImageID // that was looked at, where there is more
 }
 
 // Hosts asks hosts of what is on them alone; worker/agent.Client is one.

@@ -4,14 +4,12 @@ import (
 	"context"
 
 	"strongroom/activities/image"
+	"strongroom/api"
 	"strongroom/compute"
 )
 
 // imageRecords lets the api read image records, and change and delete those that a request's credential may.
 type imageRecords struct{ library image.Library }
-
-// imagesAtOnce is how many records are asked for at once: one may have megabytes of properties.
-const imagesAtOnce = 25
 
 // Image implements api.ImageStore.
 func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id compute.ImageID) (compute.Image, error) {
@@ -19,20 +17,16 @@ func (i imageRecords) Image(ctx context.Context, cred compute.Credential, id com
 }
 
 // Images implements api.ImageStore.
-func (i imageRecords) Images(ctx context.Context, cred compute.Credential, marker string) (part []compute.Image, next string, err error) {
-	got, err := i.library.List(ctx, cred, image.ListInput{Newest: true, Marker: marker, Limit: imagesAtOnce})
-	return got.Images, got.Next, err
+func (i imageRecords) Images(ctx context.Context, cred compute.Credential, asked api.ImageList) (api.ImagePart, error) {
+	got, err := i.library.List(ctx, cred, image.ListInput{
+		Newest: true, Marker: asked.Marker, Limit: asked.Limit, Name: asked.Name, Statuses: asked.Statuses,
+	})
+	return api.ImagePart{Images: got.Images, Next: got.Next, Last: got.Last}, err
 }
 
-// SetImageProperties implements api.ImageStore.
-func (i imageRecords) SetImageProperties(ctx context.Context, cred compute.Credential, id compute.ImageID, properties map[string]string) error {
-	img, err := i.library.Get(ctx, cred, id)
-	if err != nil {
-		return err
-	}
-	img.Properties = properties
-	_, err = i.library.Update(ctx, cred, img)
-	return err
+// ChangeImage implements api.ImageStore.
+func (i imageRecords) ChangeImage(ctx context.Context, cred compute.Credential, id compute.ImageID, set map[string]string, remove func(name string) bool) (compute.Image, error) {
+	return i.library.ChangeProperties(ctx, cred, id, set, remove)
 }
 
 // DeleteImage implements api.ImageStore.
