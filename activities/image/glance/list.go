@@ -40,7 +40,8 @@ func (l *Library) List(ctx context.Context, cred compute.Credential, in image.Li
 		options.Marker = ""
 		options.CreatedAtQuery = &images.ImageDateQuery{Date: since, Filter: images.FilterGTE}
 		if in.Newest {
-			options.CreatedAtQuery.Filter = images.FilterLTE
+			// It was made in a part of the second of which Glance does not tell.
+			options.CreatedAtQuery = &images.ImageDateQuery{Date: since.Add(time.Second), Filter: images.FilterLT}
 		}
 		docs, more, err = page(ctx, client, options)
 	}

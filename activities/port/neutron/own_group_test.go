@@ -127,6 +127,9 @@ func TestUsersMakeRules(t *testing.T) {
 		require.NoError(t, err)
 		want := asked
 		want.ID, want.GroupID = made.ID, nil
+		if want.From != nil && *want.From == 1 && want.To != nil && *want.To == 65535 { // all ports are none in particular to Neutron
+			want.From, want.To = nil, nil
+		}
 		require.Equal(t, want, made)
 		if asked.GroupID != nil {
 			want.Project = b.Owner.ProjectID
