@@ -41,10 +41,10 @@ var deviceAttributes = map[string]deviceAttribute{
 	"disk_bus":              {of: toRoot, value: "virtio", says: "the bus of the server's image (`hw_disk_bus`, else `virtio`). Another one is a 400"},
 	"tag":                   {of: toRoot, value: "system", says: "kept with the disk, and told to the guest by its [metadata](metadata.md)"},
 	"device_name":           {of: toRoot, value: "vdz", ignored: true, says: "not looked at: disks have their names by their order"},
-	"device_type":           {of: toRoot, value: "disk", ignored: true, says: "not looked at: each is a disk"},
+	"device_type":           {of: toRoot, value: "disk", ignored: true, says: "`disk`, also where it is left out; another one is a 400"},
 	"delete_on_termination": {of: toRoot, value: false, ignored: true, says: "not looked at: local disks go with their server"},
-	"volume_type":           {of: toRoot, value: "fast", ignored: true, says: "not looked at: it would be a volume's"},
-	"no_device":             {of: toBlank, value: true, ignored: true, says: "not looked at"},
+	"volume_type":           {of: toRoot, value: "fast", refused: "a local disk has no volume_type", says: "400: it would be a volume's; empty and null are taken"},
+	"no_device":             {of: toBlank, value: true, refused: "no_device: the images of servers have no block devices here", says: "true is a 400: no image has block devices that could be left out; false is taken"},
 	"virtual_name":          {of: toBlank, value: "ephemeral0", ignored: true, says: "not looked at"},
 	"connection_info":       {of: toRoot, value: "{}", ignored: true, says: "not looked at"},
 	"volume_id":             {of: toRoot, value: goodShare, refused: noVolumesHere, says: "400: there are no volumes"},
@@ -216,6 +216,15 @@ func TestEE07TheAttributesOfABlockDevice(t *testing.T) {
 		require.Equal(t, 202, made.code, "%s: %s", name, made.body)
 		if a.ignored {
 			require.Equal(t, plainly[a.of], disks(made), name)
+		}
+	}
+	for name, values := range map[string]map[any]int{
+		"device_type": {"": 202, "cdrom": 400}, "no_device": {false: 202, "no": 202, "": 202, "True": 400}, "volume_type": {"": 202},
+	} {
+		for value, code := range values {
+			d := device(toBlank)
+			d[name] = value
+			require.Equal(t, code, create("block_device_mapping_v2", d).code, "%s %v", name, value)
 		}
 	}
 	for _, name := range encryptionAttributes {

@@ -23,6 +23,8 @@ type requestedDevice struct {
 	SnapshotID  string                   `json:"snapshot_id"`
 	VolumeType  *string                  `json:"volume_type"`
 	Bus         string                   `json:"disk_bus"`
+	Type        string                   `json:"device_type"`
+	None        any                      `json:"no_device"` // a boolean, or a text
 }
 
 const swapFormat = "swap"
@@ -64,6 +66,12 @@ func readDevices(in createRequest, f compute.Flavor) (localDevices, error) {
 			return out, noVolumes()
 		}
 		switch {
+		case d.VolumeType != nil && *d.VolumeType != "":
+			return out, invalidMapping("a local disk has no volume_type.")
+		case d.Type != "" && d.Type != "disk":
+			return out, invalidMapping("device_type '%s': each local disk is a disk.", d.Type)
+		case validation.True(fmt.Sprint(d.None)): // of true, too
+			return out, invalidMapping("no_device: the images of servers have no block devices here that could be left out.")
 		case d.Source == "image" || d.Source == "" && d.image() != "":
 			if rooted || !d.boots() || d.image() != in.ImageRef {
 				return out, invalidMapping("a local disk from an image must be the boot disk, with imageRef as its image.")
