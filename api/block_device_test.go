@@ -174,7 +174,7 @@ What `+"`GET /servers/{id}/disks`"+` says of each local disk to a client that sp
 	return out.String()
 }
 
-// EE-06, EE-07: each attribute of a block device is taken or refused, and changes disks or does not, as docs/api.md has it; those of
+// EE-06, EE-07: each attribute of a block device is taken or refused as docs/api.md has it, and one that has no effect changes no disk; those of
 // encryption are no request's, and are shown. The page has all of them.
 func TestEE07TheAttributesOfABlockDevice(t *testing.T) {
 	t.Parallel()

@@ -133,8 +133,8 @@ func describeVolume(operation map[string]any, r volume.Route) {
 	responses[strconv.Itoa(r.Status)] = response
 }
 
-// VT-07, VT-10: whom a rule that docs/api.md names beside a route does not let pass, an administrator, too, is refused by it.
-func TestVT07TheRulesOfEachVolumeRouteDecide(t *testing.T) {
+// Whom a rule that docs/api.md names beside a route does not let pass, an administrator, too, is refused by it.
+func TestTheRulesOfEachVolumeRouteDecide(t *testing.T) {
 	t.Parallel()
 	var config api.Config
 	c := setupTenants(t, func(is *api.Config) { config = *is })

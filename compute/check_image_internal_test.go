@@ -39,7 +39,7 @@ func TestK6ImagePropertiesOfNova(t *testing.T) {
 		hw_vif_multiqueue_enabled hw_viommu_model hw_virtio_packed_ring hw_vm_mode hw_watchdog_action img_config_drive img_hide_hypervisor_id
 		img_hv_requested_version img_hv_type img_linked_clone os_admin_user os_command_line os_distro os_require_quiesce os_secure_boot
 		os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh os_type
-		architecture block_device_mapping hypervisor_type img_block_device_mapping ipxe_boot vm_mode vmware_adaptertype`) {
+		architecture block_device_mapping hypervisor_type img_block_device_mapping img_mappings ipxe_boot mappings vm_mode vmware_adaptertype`) {
 		require.Contains(t, knownProperties, name)
 	}
 }

@@ -20,6 +20,7 @@ func TestK6AnImageGetsWhatItAsksForOrIsRefused(t *testing.T) {
 		"vmware_adaptertype":         {[]string{""}, []string{"lsiLogic", "ide"}, nil},
 		"block_device_mapping":       {[]string{"", "[]"}, []string{`[{"snapshot_id": "1"}]`}, nil},
 		"img_block_device_mapping":   {[]string{"[]"}, []string{`[{"snapshot_id": "1"}]`}, nil},
+		"mappings":                   {[]string{"[]"}, []string{`[{"virtual": "ephemeral0", "device": "sdb"}]`}, nil},
 		"hw_locked_memory":           {[]string{"false"}, []string{"true"}, []string{"2"}},
 		"hw_mem_page_size":           {[]string{"small", "large", "any", "2MB", "1048576"}, nil, []string{"huge", "-1"}},
 		"hw_cpu_policy":              {[]string{"shared"}, []string{"dedicated", "mixed"}, []string{"mine"}},

@@ -147,7 +147,7 @@ func (c *testCloud) stop() {
 
 // end stops everything.
 func (c *testCloud) end() {
-	if c.cmd != nil {
+	if c.cmd != nil && c.cmd.Process != nil {
 		c.stop()
 	}
 	if c.real == nil {

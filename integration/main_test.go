@@ -60,8 +60,8 @@ func (s *slot) get(t *testing.T) *testCloud {
 			}
 		}
 		start(s.name)
-		if s.err != nil { // no test has touched it: it is the machine's fault, and the log has it
-			fmt.Printf("cloud %s did not start, and is started again: %v\n", s.name, s.err)
+		if s.err != nil { // the sums at the end tell of it
+			startsAgain(s.name, s.err)
 			start(s.name + "-again")
 		}
 		if s.err == nil {

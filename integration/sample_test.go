@@ -160,6 +160,7 @@ var tally struct {
 	sync.Mutex
 	lines      []string
 	chosen, of int
+	again      []string // clouds that did not start at first
 }
 
 func chose(operation string, points []string, of int) {
@@ -169,10 +170,20 @@ func chose(operation string, points []string, of int) {
 	tally.lines = append(tally.lines, fmt.Sprintf("  %s: %d of %d: %s", operation, len(points), of, strings.Join(points, ", ")))
 }
 
-// printTally says which points the run had.
+// startsAgain notes a cloud that did not start at first.
+func startsAgain(name string, err error) {
+	fmt.Printf("cloud %s did not start, and is started again: %v\n", name, err)
+	tally.Lock()
+	defer tally.Unlock()
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	tally.again = append(tally.again, fmt.Sprintf("back end %s: cloud %s started at the second try: %s\n", leansOn(), name, first))
+}
+
+// printTally says which points the run had, and which clouds did not start at first.
 func printTally() {
 	tally.Lock()
 	defer tally.Unlock()
+	fmt.Print(strings.Join(tally.again, ""))
 	if tally.of > 0 {
 		fmt.Printf("back end %s, %s=%s: %d of %d fault points\n%s\n", leansOn(), seed.Variable, seed.Text(), tally.chosen, tally.of, strings.Join(tally.lines, "\n"))
 	}

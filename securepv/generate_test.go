@@ -592,6 +592,12 @@ func TestK9AKeyThatIsThereTwice(t *testing.T) {
 		_, err := securepv.Generate([]securepv.File{{Name: "a.yaml", Text: []byte("apiVersion: v1\n" + text)}}, options)
 		require.EqualError(t, err, fmt.Sprintf("a.yaml: document 1: the key %q is there twice", key))
 	}
+	for _, key := range []string{"!!merge spec", "!!binary c3BlYw=="} {
+		_, err := securepv.Generate([]securepv.File{{Name: "a.yaml", Text: []byte("apiVersion: v1\nkind: Pod\n" + annotated + "spec: " + pod + "\n" + key + ": " + pod + "\n")}}, options)
+		require.ErrorContains(t, err, "has a tag: readers do not agree on what it says")
+	}
+	_, err := securepv.Generate([]securepv.File{{Name: "a.yaml", Text: []byte("apiVersion: v1\nkind: Pod\n" + annotated + "spec: " + pod + "\n<<: {spec: " + pod + "}\n")}}, options)
+	require.ErrorContains(t, err, "it is a YAML alias or merges one")
 }
 
 func inLines(t *testing.T, text, by string) string {

@@ -31,10 +31,13 @@ func noKeyTwice(n *yaml.Node) error {
 			if key.Kind == yaml.AliasNode {
 				key = key.Alias
 			}
-			if key.Kind == yaml.ScalarNode && key.ShortTag() != "!!merge" { // several mappings may be merged
-				if keys[key.Value] {
-					return errTwice(key.Value)
-				}
+			switch {
+			case key.Style&yaml.TaggedStyle != 0:
+				return fmt.Errorf("the key %q has a tag: readers do not agree on what it says", key.Value)
+			case key.Kind != yaml.ScalarNode || key.Value == "<<": // several mappings may be merged
+			case keys[key.Value]:
+				return errTwice(key.Value)
+			default:
 				keys[key.Value] = true
 			}
 		}

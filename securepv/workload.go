@@ -44,6 +44,9 @@ func asWorkload(o object) *workload {
 
 // read finds what generate looks at and changes, and refuses what it could not change.
 func (w *workload) read() error {
+	if err := plain(w.object, yaml.MappingNode); err != nil { // some readers take what is merged, others what stands beside it
+		return err
+	}
 	own, err := child(w.object, "metadata")
 	if err != nil {
 		return err

@@ -33,24 +33,31 @@ func isPermanent(path string) bool {
 	return strings.HasPrefix(name, "tpm") && strings.HasSuffix(name, ".permall")
 }
 
-var errEmpty = compute.Errorf(compute.Corrupt, "it is empty")
+var (
+	errEmpty   = compute.Errorf(compute.Corrupt, "it is empty")
+	errDamaged = compute.Errorf(compute.Corrupt, "it is damaged: it has not as many bytes as swtpm wrote")
+)
 
 // pack gives the files of a state folder as a tar: the same folder always gives the same
 // bytes. What swtpm keeps is encrypted already. Owners are the host's and left out.
-func pack(dir string) ([]byte, error) { return packFiles(dir, false) }
+func pack(dir string) ([]byte, error) { return packFiles(dir, packer{}) }
 
-// packPermanent is pack for what the TPM keeps without power, also while swtpm writes. As long as
+// packWhole is pack of a state that is to be a backup, or another host's: a damaged one must not take the place of a good one (K20).
+func packWhole(dir string) ([]byte, error) { return packFiles(dir, packer{whole: true}) }
+
+// packPermanent is packWhole of what the TPM keeps without power, also while swtpm writes. As long as
 // that is the same, so are the bytes.
-func packPermanent(dir string) ([]byte, error) { return packFiles(dir, true) }
+func packPermanent(dir string) ([]byte, error) {
+	return packFiles(dir, packer{whole: true, permanent: true})
+}
 
-func packFiles(dir string, permanent bool) ([]byte, error) {
+func packFiles(dir string, p packer) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	p := packer{root: root, permanent: permanent}
-	p.w = tar.NewWriter(&p.out)
+	p.root, p.w = root, tar.NewWriter(&p.out)
 	err = p.pack(".")
 	if err == nil && p.permanents == 0 {
 		err = errEmpty
@@ -61,7 +68,8 @@ func packFiles(dir string, permanent bool) ([]byte, error) {
 // packer makes a tar of a state folder.
 type packer struct {
 	root       *os.Root
-	permanent  bool
+	whole      bool // what swtpm would not open is refused
+	permanent  bool // what the TPM keeps without power, and nothing else
 	out        bytes.Buffer
 	w          *tar.Writer
 	entries    int
@@ -129,8 +137,8 @@ func packDir(w *tar.Writer, name string, entry fs.DirEntry, timeless bool) error
 }
 
 // packFile packs the file that has a name now: another one may have it a moment later. The folders are swtpm's user's, who may put a
-// symbolic link into their place: no file that is outside is packed. Nor is a state whose permanent file is empty, of which swtpm would make a new one,
-// or short: a copy of it would take the place of a good one (K20).
+// symbolic link into their place: no file that is outside is packed. Nor is a state whose permanent file is empty: swtpm would make a new one of it,
+// and a copy of it would take the place of a good one (K20).
 func (p *packer) packFile(name string) error {
 	f, info, err := folder.OpenIn(p.root, name)
 	if errors.Is(err, folder.ErrNoFile) {
@@ -142,7 +150,11 @@ func (p *packer) packFile(name string) error {
 	defer f.Close()
 	if isPermanent(name) {
 		p.permanents++
-		if err := checkLength(f, info.Size()); err != nil {
+		err := checkLength(f, info.Size())
+		if errors.Is(err, errDamaged) && !p.whole {
+			err = nil
+		}
+		if err != nil {
 			return compute.Errorf(compute.Corrupt, "%s: %w", name, err)
 		}
 	}
@@ -177,7 +189,7 @@ func checkLength(f io.ReaderAt, size int64) error {
 		return err
 	}
 	if wrote := binary.BigEndian.Uint32(header[lengthAt:]); n < headerBytes || int64(wrote) != size {
-		return compute.Errorf(compute.Corrupt, "it is damaged: it has %d bytes, and swtpm wrote another number of them", size)
+		return errDamaged
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"strongroom/activities/folder"
 	"strongroom/compute"
 )
 
@@ -35,6 +36,10 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host"+wayOut, server)
 	case errors.Is(err, errEmpty):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state on this host is empty"+wayOut, server)
+	case errors.Is(err, errDamaged) && isNew: // no guest has used it: it is made anew
+		return nil
+	case errors.Is(err, errDamaged):
+		return compute.Errorf(compute.Corrupt, "server %s: its TPM state on this host is damaged"+wayOut, server)
 	case err != nil:
 		return failed(server, err)
 	}
@@ -85,12 +90,16 @@ func checkState(dir string, version compute.TPMVersion) error {
 		if !is.Mode().IsRegular() {
 			return compute.Errorf(compute.Corrupt, "%s in it is no file", e.Name())
 		}
-		if is.Size() == 0 && e.Name() == file {
-			return compute.Errorf(compute.Corrupt, "%s: %w", file, errEmpty)
-		}
 	}
-	_, err = root.Lstat(file)
-	return err
+	f, is, err := folder.OpenIn(root, file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := checkLength(f, is.Size()); err != nil {
+		return compute.Errorf(compute.Corrupt, "%s: %w", file, err)
+	}
+	return nil
 }
 
 // GiveFoldersToRoot makes the folders of states root's, as libvirt has them. Those that earlier releases laid down were swtpm's user's as a whole (S3).

@@ -82,5 +82,5 @@ func (a *Activities) Send(ctx context.Context, server compute.ServerID) ([]byte,
 		return nil, err
 	}
 	defer unlock()
-	return a.packed(server, pack)
+	return a.packed(server, packWhole)
 }

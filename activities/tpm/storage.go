@@ -112,7 +112,7 @@ func (a *Activities) Shown(ctx context.Context, in ShowInput) (ShownResult, erro
 }
 
 func seen(server compute.ServerID, shown bool, err error) (ShownResult, error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEmpty) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEmpty) && !errors.Is(err, errDamaged) {
 		return ShownResult{}, failed(server, err)
 	}
 	return ShownResult{Shown: shown}, nil

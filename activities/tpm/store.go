@@ -36,7 +36,7 @@ func (a *Activities) Save(ctx context.Context, in SaveInput) (SaveResult, error)
 		return SaveResult{}, err
 	}
 	defer unlock()
-	data, err := a.packed(in.Server, pack)
+	data, err := a.packed(in.Server, packWhole)
 	if err != nil {
 		return SaveResult{}, err
 	}

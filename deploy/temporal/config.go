@@ -135,17 +135,19 @@ var claimed []net.Listener
 // listens.
 func freePort() (int, error) {
 	const first, last, attempts = 16000, 20000, 1000
+	var err error
 	for range attempts {
 		port := first + rand.IntN(last-first) //nolint:gosec // a port is no secret
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err != nil {
+		var name, l net.Listener
+		if name, err = net.Listen("unix", "@strongroom-port-"+strconv.Itoa(port)); err != nil {
 			continue
 		}
-		_ = l.Close()
-		if claim, err := net.Listen("unix", "@strongroom-port-"+strconv.Itoa(port)); err == nil {
-			claimed = append(claimed, claim)
-			return port, nil
+		if l, err = net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err != nil {
+			_ = name.Close()
+			continue
 		}
+		claimed = append(claimed, name)
+		return port, l.Close()
 	}
-	return 0, fmt.Errorf("no port is free between %d and %d", first, last)
+	return 0, fmt.Errorf("no port is free between %d and %d: %w", first, last, err)
 }

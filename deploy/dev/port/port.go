@@ -26,15 +26,23 @@ var claims struct {
 	held []net.Listener
 }
 
-// claim reports whether a port is this process's from now on.
+// claim reports whether a port is this process's from now on, and nobody listens on it. The name comes first: nobody else looks at a port that is claimed,
+// and takes it for a moment as its owner would listen.
 func claim(ctx context.Context, port int) bool {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", "@strongroom-port-"+strconv.Itoa(port))
+	var lc net.ListenConfig
+	name, err := lc.Listen(ctx, "unix", "@strongroom-port-"+strconv.Itoa(port))
 	if err != nil {
 		return false
 	}
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		_ = name.Close()
+		return false
+	}
+	_ = l.Close()
 	claims.Lock()
 	defer claims.Unlock()
-	claims.held = append(claims.held, l)
+	claims.held = append(claims.held, name)
 	return true
 }
 
@@ -45,17 +53,11 @@ const attempts = 1000
 // ago, chosen at random. As long as this process is there, nobody else is given them by Free.
 func Free(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
-	var lc net.ListenConfig
 	for range attempts {
 		if len(ports) == n {
 			return ports, nil
 		}
 		port := first + rand.IntN(last-first) //nolint:gosec // a port is no secret
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
 		if claim(ctx, port) {
 			ports = append(ports, port)
 		}
