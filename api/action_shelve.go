@@ -158,7 +158,7 @@ func (a *API) unshelveHost(r *Request, name, zone string) (*compute.HostID, erro
 		return nil, fault.BadRequest("Compute host %s could not be found.", name)
 	case err != nil:
 		return nil, err
-	case zone != "" && host.AvailabilityZone != zone:
+	case zone != "" && host.Zone != zone:
 		return nil, fault.Conflict("Host \"%s\" is not in the availability zone \"%s\".", name, zone)
 	}
 	return &host.ID, nil

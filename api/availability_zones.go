@@ -38,9 +38,9 @@ func (a *API) zones(r *Request) ([]zone, error) {
 	}
 	var all []zone
 	for _, row := range rows {
-		i := slices.IndexFunc(all, func(z zone) bool { return z.name == row.AvailabilityZone })
+		i := slices.IndexFunc(all, func(z zone) bool { return z.name == row.Zone })
 		if i < 0 {
-			i, all = len(all), append(all, zone{name: row.AvailabilityZone})
+			i, all = len(all), append(all, zone{name: row.Zone})
 		}
 		if !row.Disabled {
 			all[i].hosts = append(all[i].hosts, withoutUse(row))

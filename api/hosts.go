@@ -51,8 +51,8 @@ func (a *API) listHosts(r *Request) (any, error) {
 	}
 	all := []any{}
 	for _, h := range rows {
-		if !h.Disabled && wanted(r, "zone", h.AvailabilityZone) {
-			all = append(all, map[string]any{"host_name": h.Name, "service": "compute", "zone": h.AvailabilityZone})
+		if !h.Disabled && wanted(r, "zone", h.Zone) {
+			all = append(all, map[string]any{"host_name": h.Name, "service": "compute", "zone": h.Zone})
 		}
 	}
 	return map[string]any{"hosts": all}, nil

@@ -166,7 +166,7 @@ func (a *API) oneHost(r *Request, zone string, names []string) (*compute.HostID,
 	if err != nil {
 		return nil, err
 	}
-	if zone != "" && host.AvailabilityZone != zone {
+	if zone != "" && host.Zone != zone {
 		return nil, fault.BadRequest("Host %s is not in availability zone %s.", names[0], zone)
 	}
 	return &host.ID, nil

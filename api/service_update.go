@@ -116,7 +116,7 @@ func (a *API) updateService(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"service": a.viewService(r, row)}, nil
+	return map[string]any{"service": a.viewService(r, row, h.Zone)}, nil
 }
 
 // switchHost writes the operator's switches of a host. One that is being drained is not enabled.

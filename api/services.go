@@ -62,7 +62,7 @@ func (a *API) listServices(r *Request) (any, error) {
 	items := []map[string]any{}
 	for _, h := range hosts {
 		if wanted(r, "host", h.Name) && wanted(r, "binary", computeBinary) {
-			view := a.viewService(r, withoutUse(h))
+			view := a.viewService(r, withoutUse(h), h.Zone)
 			if r.Extended {
 				view["drain"] = drains[h.ID]
 				view["fence_after"] = h.FenceAfter
@@ -80,9 +80,9 @@ func wanted(r *Request, name, value string) bool {
 	return filter == "" || filter == value
 }
 
-func (a *API) viewService(r *Request, h schema.Host) map[string]any {
+func (a *API) viewService(r *Request, h schema.Host, zone string) map[string]any {
 	view := map[string]any{
-		"id": hostNumber(r, h), "binary": computeBinary, "host": h.Name, "zone": h.AvailabilityZone, "status": hostStatus(h),
+		"id": hostNumber(r, h), "binary": computeBinary, "host": h.Name, "zone": zone, "status": hostStatus(h),
 		"state": a.hostState(h), "updated_at": microseconds(&h.LastSeen), "disabled_reason": h.DisabledReason,
 	}
 	if r.Version >= 11 {
@@ -212,7 +212,7 @@ func (a *API) mayDelete(r *Request, db *schema.Queries, h schema.Host) error {
 
 func withoutUse(h schema.HostsWithUseRow) schema.Host {
 	return schema.Host{
-		ID: h.ID, Number: h.Number, Name: h.Name, AvailabilityZone: h.AvailabilityZone,
+		ID: h.ID, Number: h.Number, Name: h.Name,
 		Disabled: h.Disabled, DisabledReason: h.DisabledReason, ForcedDown: h.ForcedDown, LastSeen: h.LastSeen,
 	}
 }

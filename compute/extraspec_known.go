@@ -143,7 +143,7 @@ var knownForms = []struct {
 	{regexp.MustCompile(`\Aquota:(cpu|memory|disk_io|vif)_(limit|reservation|shares_share)\z`), intSpec(math.MinInt, always)}, // of another hypervisor
 	{regexp.MustCompile(`\Aquota:(cpu|memory|disk_io|vif)_shares_level\z`), textSpec(true)},
 	{regexp.MustCompile(`\Aresources([a-zA-Z0-9_-]{1,64})?:[A-Z0-9_]+\z`), intSpec(math.MinInt, never)},
-	{regexp.MustCompile(`\Aaggregate_instance_extra_specs:.+\z`), textSpec(false)},
+	{regexp.MustCompile(`\A` + aggregateSpec + `.+\z`), textSpec(true)},
 	{regexp.MustCompile(`\Acapabilities:\w+(:\w+)*\z`), textSpec(false)},
 }
 

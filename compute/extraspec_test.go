@@ -95,7 +95,7 @@ func TestP19ExtraSpecsOfNova(t *testing.T) {
 		{"quota:vif_inbound_average", "0", "1000", "x"},
 		{"resources:CUSTOM_GOLD", "", "1", "x"},
 		{"resources_1:VGPU", "", "1", "one"},
-		{"aggregate_instance_extra_specs:ssd", "", "true", ""},
+		{"aggregate_instance_extra_specs:ssd", "<or> true <or> yes", "", ""},
 		{"capabilities:cpu_info:features", "", "<in> aes", ""},
 	} {
 		for value, want := range map[string]string{

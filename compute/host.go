@@ -30,6 +30,8 @@ type Host struct {
 	// DiskStorage is the id of the storage with servers' folders; "": not known.
 	DiskStorage string `json:"disk_storage,omitempty"`
 	Groups      bool   `json:"groups,omitempty"` // it says what its volume group has: Capacity.GroupMB
+	// Aggregates is what the metadata of its aggregates say.
+	Aggregates AggregateMetadata `json:"aggregates,omitempty"`
 	// Default is the format of disks for which nobody asks for one, as the host says;
 	// FormatNone: it says nothing.
 	Default DiskFormat `json:"default_format,omitempty"`

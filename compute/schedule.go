@@ -17,10 +17,12 @@ type Request struct {
 	Disks     []Disk
 	Traits    Traits
 	Networks  []string // uuids
-	Project   string   // whose networks they are
+	Project   string   // whose the server is
 	Zone      string   // the availability zone; "" for any
 	Default   bool     // disks are made in the host's own default format
 	Affinity  Affinity // with which other servers; RequestOf knows of none
+	// AggregateSpecs are what the flavor asks of the metadata of a host's aggregates, by its keys.
+	AggregateSpecs map[string]string
 	// TPMStorage is where the state of the server's vTPM is that no host can be asked for (TPM-39): hosts that
 	// have that storage come first. RequestOf knows of none.
 	TPMStorage string
@@ -35,7 +37,7 @@ func RequestOf(s Server) Request {
 	slices.Sort(required)
 	request := Request{
 		Resources: s.Resources(), Disks: s.Disks, Traits: Traits{Required: slices.Compact(required), Forbidden: s.Forbidden},
-		Zone: s.System[SystemPinnedZone], Project: s.ProjectID, Default: s.LeavesFormat(),
+		Zone: s.System[SystemPinnedZone], Project: s.ProjectID, Default: s.LeavesFormat(), AggregateSpecs: s.Flavor.aggregateSpecs(),
 	}
 	for _, network := range s.Networks {
 		if network.Port != nil { // the network service's: hosts list none of these
@@ -78,10 +80,8 @@ func (h Host) Unfit(want Request, now time.Time) string {
 		return "revoked"
 	case !h.Up(now):
 		return "last seen " + now.Sub(h.LastSeen).Round(time.Second).String() + " ago"
-	case want.Zone != "" && h.Zone != want.Zone:
-		return "in zone " + h.Zone + ", not " + want.Zone
 	}
-	if why := want.Traits.Unmet(h.Traits); why != "" {
+	if why := cmp.Or(h.Outside(want), want.Traits.Unmet(h.Traits)); why != "" {
 		return why
 	}
 	if want.Default && !Opens(h.Traits, h.DefaultFormat()) {
@@ -99,6 +99,14 @@ func (h Host) Unfit(want Request, now time.Time) string {
 		return why
 	}
 	return h.lacks(want.Resources.on(h, want.Disks))
+}
+
+// Outside says why a host's availability zone or its aggregates keep a server from it; "" if they do not.
+func (h Host) Outside(want Request) string {
+	if want.Zone != "" && h.Zone != want.Zone {
+		return "in zone " + h.Zone + ", not " + want.Zone
+	}
+	return h.Aggregates.unfit(want)
 }
 
 // offers reports whether a network of the host is for a project.

@@ -16,7 +16,8 @@ func (row HostsWithUseRow) Host() compute.Host {
 		groupMB = int(*row.GroupMB)
 	}
 	return compute.Host{
-		ID: row.ID, Name: row.Name, Zone: row.AvailabilityZone, Traits: row.Traits, Networks: row.Networks, Private: row.NetworkProjects,
+		ID: row.ID, Name: row.Name, Zone: row.Zone, Aggregates: compute.ReadAggregateMetadata(row.AggregateMetadata),
+		Traits: row.Traits, Networks: row.Networks, Private: row.NetworkProjects,
 		Capacity: compute.Resources{
 			VCPUs:    int(float64(row.VCPUs) * row.VCPURatio),
 			MemoryMB: int(float64(row.MemoryMB)*row.MemoryRatio) - int(row.ReservedMemoryMB),

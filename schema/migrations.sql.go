@@ -349,7 +349,7 @@ func (q *Queries) MigrationOfServer(ctx context.Context, arg MigrationOfServerPa
 const moveServer = `-- name: MoveServer :execrows
 UPDATE servers v SET flavor = $1, tpm = $2, required_traits = $3,
     forbidden_traits = $4, host_id = $5,
-    availability_zone = coalesce((SELECT h.availability_zone FROM hosts h WHERE h.id = $5), v.availability_zone),
+    availability_zone = coalesce((SELECT z.zone FROM host_zones z WHERE z.host_id = $5), v.availability_zone),
     disk_config = coalesce($6, v.disk_config), former = $7,
     confirm_at = now() + make_interval(secs => $8::float8), updated_at = now()
 WHERE v.id = $9 AND v.current_operation = $10

@@ -11,6 +11,20 @@ import (
 	"strongroom/compute"
 )
 
+type Aggregate struct {
+	Number    int64
+	UUID      uuid.UUID
+	Name      string
+	Metadata  map[string]string
+	CreatedAt time.Time
+	UpdatedAt *time.Time
+}
+
+type AggregateHost struct {
+	AggregateNumber int64
+	HostID          compute.HostID
+}
+
 type Audit struct {
 	ID        uuid.UUID
 	StartedAt time.Time
@@ -157,6 +171,12 @@ type HostEnrollment struct {
 	UsedAt      *time.Time
 	CreatedAt   time.Time
 	SameKeys    bool
+}
+
+type HostZone struct {
+	HostID            compute.HostID
+	Zone              string
+	AggregateMetadata []string
 }
 
 type ImageKey struct {

@@ -60,15 +60,15 @@ func (q *Queries) AttachDisk(ctx context.Context, arg AttachDiskParams) error {
 }
 
 const claimedHost = `-- name: ClaimedHost :one
-SELECT name, traits, default_format, availability_zone, share_address FROM hosts WHERE id = $1
+SELECT h.name, h.traits, h.default_format, z.zone::text AS zone, h.share_address FROM hosts h JOIN host_zones z ON z.host_id = h.id WHERE h.id = $1
 `
 
 type ClaimedHostRow struct {
-	Name             string
-	Traits           []string
-	DefaultFormat    compute.DiskFormat
-	AvailabilityZone string
-	ShareAddress     string
+	Name          string
+	Traits        []string
+	DefaultFormat compute.DiskFormat
+	Zone          string
+	ShareAddress  string
 }
 
 func (q *Queries) ClaimedHost(ctx context.Context, id compute.HostID) (ClaimedHostRow, error) {
@@ -78,7 +78,7 @@ func (q *Queries) ClaimedHost(ctx context.Context, id compute.HostID) (ClaimedHo
 		&i.Name,
 		&i.Traits,
 		&i.DefaultFormat,
-		&i.AvailabilityZone,
+		&i.Zone,
 		&i.ShareAddress,
 	)
 	return i, err
@@ -360,18 +360,23 @@ func (q *Queries) HostName(ctx context.Context, id compute.HostID) (string, erro
 const hostUse = `-- name: HostUse :one
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
     coalesce(sum(disk_gb), 0)::bigint AS disk_gb, coalesce(sum(group_mb), 0)::bigint AS group_mb,
-    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked,
+    (SELECT z.zone FROM host_zones z WHERE z.host_id = $1)::text AS zone,
+    (SELECT z.aggregate_metadata FROM host_zones z WHERE z.host_id = $1)::text[] AS aggregate_metadata
 FROM claims WHERE host_id = $1
 `
 
 type HostUseRow struct {
-	VCPUs    int64
-	MemoryMB int64
-	DiskGB   int64
-	GroupMB  int64
-	Revoked  bool
+	VCPUs             int64
+	MemoryMB          int64
+	DiskGB            int64
+	GroupMB           int64
+	Revoked           bool
+	Zone              string
+	AggregateMetadata []string
 }
 
+// What a claim looks at once it has locked the host.
 func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRow, error) {
 	row := q.db.QueryRow(ctx, hostUse, hostID)
 	var i HostUseRow
@@ -381,6 +386,8 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 		&i.DiskGB,
 		&i.GroupMB,
 		&i.Revoked,
+		&i.Zone,
+		&i.AggregateMetadata,
 	)
 	return i, err
 }
@@ -388,7 +395,9 @@ func (q *Queries) HostUse(ctx context.Context, hostID compute.HostID) (HostUseRo
 const hostsWithUse = `-- name: HostsWithUse :many
 SELECT h.id, h.number, h.name, h.address, h.agent_url, h.traits, h.networks, h.vcpus, h.memory_mb, h.disk_gb, h.vcpu_ratio, h.memory_ratio, h.disk_ratio, h.reserved_memory_mb, h.hypervisor_type, h.hypervisor_version, h.cpu_info, h.availability_zone, h.uptime, h.release, h.disabled, h.disabled_reason, h.forced_down, h.last_seen, h.created_at, h.forgotten_at, h.network_projects, h.boot_id, h.synced_boot_id, h.resume_guests, h.tpm_storage, h.fence_after, h.default_format, h.report_number, h.share_address, h.group_mb, h.disk_storage, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
-    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked,
+    (SELECT z.zone FROM host_zones z WHERE z.host_id = h.id)::text AS zone,
+    (SELECT z.aggregate_metadata FROM host_zones z WHERE z.host_id = h.id)::text[] AS aggregate_metadata
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = $1::text OR $1::text IS NULL GROUP BY h.id ORDER BY h.name
 `
 
@@ -436,9 +445,12 @@ type HostsWithUseRow struct {
 	GroupMBUsed       int64
 	Servers           int64
 	Revoked           bool
+	Zone              string
+	AggregateMetadata []string
 }
 
 // All hosts, or the only one of a name. revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
+// zone: that it is in; availability_zone is the one that it reports.
 func (q *Queries) HostsWithUse(ctx context.Context, named *string) ([]HostsWithUseRow, error) {
 	rows, err := q.db.Query(ctx, hostsWithUse, named)
 	if err != nil {
@@ -492,6 +504,8 @@ func (q *Queries) HostsWithUse(ctx context.Context, named *string) ([]HostsWithU
 			&i.GroupMBUsed,
 			&i.Servers,
 			&i.Revoked,
+			&i.Zone,
+			&i.AggregateMetadata,
 		); err != nil {
 			return nil, err
 		}

@@ -857,7 +857,7 @@ func (q *Queries) UpdateServer(ctx context.Context, arg UpdateServerParams) (int
 }
 
 const zoneNames = `-- name: ZoneNames :many
-SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone
+SELECT DISTINCT z.zone::text AS zone FROM host_zones z ORDER BY 1
 `
 
 func (q *Queries) ZoneNames(ctx context.Context) ([]string, error) {
@@ -868,11 +868,11 @@ func (q *Queries) ZoneNames(ctx context.Context) ([]string, error) {
 	defer rows.Close()
 	items := []string{}
 	for rows.Next() {
-		var availability_zone string
-		if err := rows.Scan(&availability_zone); err != nil {
+		var zone string
+		if err := rows.Scan(&zone); err != nil {
 			return nil, err
 		}
-		items = append(items, availability_zone)
+		items = append(items, zone)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

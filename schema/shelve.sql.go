@@ -54,18 +54,18 @@ func (q *Queries) ForgetOffload(ctx context.Context, id compute.ServerID) error 
 }
 
 const namedHost = `-- name: NamedHost :one
-SELECT id, availability_zone FROM hosts WHERE name = $1 AND forgotten_at IS NULL
+SELECT h.id, z.zone::text AS zone FROM hosts h JOIN host_zones z ON z.host_id = h.id WHERE h.name = $1 AND h.forgotten_at IS NULL
 `
 
 type NamedHostRow struct {
-	ID               compute.HostID
-	AvailabilityZone string
+	ID   compute.HostID
+	Zone string
 }
 
 func (q *Queries) NamedHost(ctx context.Context, name string) (NamedHostRow, error) {
 	row := q.db.QueryRow(ctx, namedHost, name)
 	var i NamedHostRow
-	err := row.Scan(&i.ID, &i.AvailabilityZone)
+	err := row.Scan(&i.ID, &i.Zone)
 	return i, err
 }
 

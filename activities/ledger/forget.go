@@ -51,7 +51,7 @@ func Forgettable(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) (
 	return out, err
 }
 
-// Forget marks a host as one that never comes back: nothing is placed on it any more, and
+// Forget marks a host as one that never comes back: nothing is placed on it any more, it is in no aggregate, and
 // what waits for it is released; its certificates are revoked, and the tokens for it that were not
 // used. It gives what may still be on its disks; the keys of a volume with its own state are deleted. A host that enrolls and reports itself again is a host like any other.
 // NotFound: there is no such host. Conflict: the host still runs, or something is on it
@@ -64,6 +64,9 @@ func Forget(ctx context.Context, pool *pgxpool.Pool, host compute.HostID) ([]com
 			return err
 		}
 		if err := q.ForgetHost(ctx, host); err != nil {
+			return err
+		}
+		if err := q.LeaveAggregates(ctx, host); err != nil {
 			return err
 		}
 		if err := q.DeleteClaimsOfDeleted(ctx, host); err != nil {

@@ -222,3 +222,23 @@ func TestAForgottenProjectHasNoQuotas(t *testing.T) {
 	require.Zero(t, b.CountRows("SELECT count(*) FROM project_quotas WHERE project_id = 'gone'"))
 	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM project_quotas"))
 }
+
+// A host that is forgotten is in no aggregate any more, also when it is back.
+func TestAForgottenHostLeavesItsAggregates(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	host := b.Host("h1", 8, 8192)
+	b.Exec("INSERT INTO aggregates (uuid, name, metadata) VALUES (gen_random_uuid(), 'a', '{\"availability_zone\": \"east\"}'), (gen_random_uuid(), 'b', '{}')")
+	b.Exec("INSERT INTO aggregate_hosts (aggregate_number, host_id) SELECT number, $1 FROM aggregates", host)
+	b.Exec("INSERT INTO aggregate_hosts (aggregate_number, host_id) SELECT number, $1 FROM aggregates", b.Host("h2", 8, 8192))
+	b.Exec("UPDATE hosts SET last_seen = now() - interval '1 day' WHERE id = $1", host)
+	_, err := ledger.Forgettable(b.Ctx, b.DB, host)
+	require.NoError(t, err)
+	require.Equal(t, 4, b.CountRows("SELECT count(*) FROM aggregate_hosts"), "to ask changes nothing")
+	_, err = ledger.Forget(b.Ctx, b.DB, host)
+	require.NoError(t, err)
+	require.Equal(t, 2, b.CountRows("SELECT count(*) FROM aggregate_hosts"))
+	require.Zero(t, b.CountRows("SELECT count(*) FROM aggregate_hosts WHERE host_id = $1", host))
+	b.Report(host, "h1", 8, 8192)
+	require.Equal(t, 1, b.CountRows("SELECT count(*) FROM host_zones WHERE host_id = $1 AND zone = 'az-h1'", host))
+}

@@ -58,7 +58,11 @@ func (in Imported) write(ctx context.Context, q *schema.Queries, op compute.Oper
 	if !slices.Contains(row.Traits, compute.TraitEncryptionPlain) || row.ForgottenAt != nil {
 		return compute.Errorf(compute.Conflict, "host %s cannot open such disks: it has no trait %s", row.Name, compute.TraitEncryptionPlain)
 	}
-	in.zone, in.on = row.AvailabilityZone, compute.Host{Groups: row.GroupMB != nil}
+	host, err := q.ClaimedHost(ctx, *in.Host)
+	if err != nil {
+		return err
+	}
+	in.zone, in.on = host.Zone, compute.Host{Groups: row.GroupMB != nil}
 	if err := in.writeServer(ctx, q, op); err != nil {
 		return err
 	}

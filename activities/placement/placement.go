@@ -242,7 +242,7 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 		}
 		if held != nil {
 			row, err := q.ClaimedHost(ctx, held.HostID)
-			out = ClaimResult{Host: held.HostID, Name: row.Name, Format: compute.Host{Default: row.DefaultFormat}.DefaultFormat(), Zone: row.AvailabilityZone}
+			out = ClaimResult{Host: held.HostID, Name: row.Name, Format: compute.Host{Default: row.DefaultFormat}.DefaultFormat(), Zone: row.Zone}
 			if err == nil {
 				out.Disks, err = hasDisks(ctx, q, in, held.HostID)
 			}
@@ -253,7 +253,7 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 			return err
 		}
 		host, err := lockHost(ctx, q, row)
-		if err != nil || host.Disabled || host.Revoked || !host.Fits(in.Plan.ResourcesOn(host)) {
+		if err != nil || !takes(host, in.Plan) {
 			return err
 		}
 		sees, err := hostsThatSee(ctx, q, in)
@@ -269,6 +269,11 @@ func (a *Activities) claimOn(ctx context.Context, in ClaimInput, row schema.Host
 	return out, err
 }
 
+// takes asks once more what may be another since the host was chosen.
+func takes(host compute.Host, plan compute.Server) bool {
+	return !host.Disabled && !host.Revoked && host.Outside(compute.RequestOf(plan)) == "" && host.Fits(plan.ResourcesOn(host))
+}
+
 // hasDisks reports whether a host has the disks that are to be kept.
 func hasDisks(ctx context.Context, q *schema.Queries, in ClaimInput, host compute.HostID) (bool, error) {
 	if in.DisksOf == nil {
@@ -278,7 +283,7 @@ func hasDisks(ctx context.Context, q *schema.Queries, in ClaimInput, host comput
 	return slices.Contains(peers, host), err
 }
 
-// lockHost decides between claims at once: the use of the host that it gives does not
+// lockHost decides between claims at once: the use of the host that it gives, and its availability zone, do not
 // change before the transaction ends.
 func lockHost(ctx context.Context, q *schema.Queries, row schema.HostsWithUseRow) (compute.Host, error) {
 	locked, err := q.LockHost(ctx, row.ID)
@@ -288,6 +293,7 @@ func lockHost(ctx context.Context, q *schema.Queries, row schema.HostsWithUseRow
 	used, err := q.HostUse(ctx, row.ID)
 	host := row.Host()
 	host.Disabled, host.Revoked = locked.Disabled, used.Revoked // a drain of it may have begun
+	host.Zone, host.Aggregates = used.Zone, compute.ReadAggregateMetadata(used.AggregateMetadata)
 	host.Used = compute.Resources{VCPUs: int(used.VCPUs), MemoryMB: int(used.MemoryMB), DiskGB: int(used.DiskGB), GroupMB: int(used.GroupMB)}
 	return host, err
 }

@@ -2,7 +2,7 @@
 -- What a server is from here on: after a resize or a migration, and after one was reverted.
 UPDATE servers v SET flavor = sqlc.arg(flavor), tpm = sqlc.narg(tpm), required_traits = sqlc.arg(required_traits),
     forbidden_traits = sqlc.arg(forbidden_traits), host_id = sqlc.arg(host_id),
-    availability_zone = coalesce((SELECT h.availability_zone FROM hosts h WHERE h.id = sqlc.arg(host_id)), v.availability_zone),
+    availability_zone = coalesce((SELECT z.zone FROM host_zones z WHERE z.host_id = sqlc.arg(host_id)), v.availability_zone),
     disk_config = coalesce(sqlc.narg(disk_config), v.disk_config), former = sqlc.narg(former),
     confirm_at = now() + make_interval(secs => sqlc.narg(confirm_seconds)::float8), updated_at = now()
 WHERE v.id = sqlc.arg(id) AND v.current_operation = sqlc.arg(operation_id);

@@ -57,18 +57,24 @@ UPDATE server_disks SET encryption_secret_uuid = NULL, backing_encryption_secret
 
 -- name: HostsWithUse :many
 -- All hosts, or the only one of a name. revoked: an operator revoked all certificates that the host has. One that has merely ended is no such one.
+-- zone: that it is in; availability_zone is the one that it reports.
 SELECT h.*, coalesce(sum(c.vcpus), 0)::bigint AS vcpus_used, coalesce(sum(c.memory_mb), 0)::bigint AS memory_mb_used,
     coalesce(sum(c.disk_gb), 0)::bigint AS disk_gb_used, coalesce(sum(c.group_mb), 0)::bigint AS group_mb_used, count(DISTINCT c.server_id) AS servers,
-    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = h.id), false)::boolean AS revoked,
+    (SELECT z.zone FROM host_zones z WHERE z.host_id = h.id)::text AS zone,
+    (SELECT z.aggregate_metadata FROM host_zones z WHERE z.host_id = h.id)::text[] AS aggregate_metadata
 FROM hosts h LEFT JOIN claims c ON c.host_id = h.id WHERE h.name = sqlc.narg(named)::text OR sqlc.narg(named)::text IS NULL GROUP BY h.id ORDER BY h.name;
 
 -- name: LockHost :one
 SELECT * FROM hosts WHERE id = $1 FOR UPDATE;
 
 -- name: HostUse :one
+-- What a claim looks at once it has locked the host.
 SELECT coalesce(sum(vcpus), 0)::bigint AS vcpus, coalesce(sum(memory_mb), 0)::bigint AS memory_mb,
     coalesce(sum(disk_gb), 0)::bigint AS disk_gb, coalesce(sum(group_mb), 0)::bigint AS group_mb,
-    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked
+    coalesce((SELECT bool_and(k.revoked_at IS NOT NULL) FROM host_certificates k WHERE k.host_id = $1), false)::boolean AS revoked,
+    (SELECT z.zone FROM host_zones z WHERE z.host_id = $1)::text AS zone,
+    (SELECT z.aggregate_metadata FROM host_zones z WHERE z.host_id = $1)::text[] AS aggregate_metadata
 FROM claims WHERE host_id = $1;
 
 -- name: GetClaim :one
@@ -117,4 +123,4 @@ SELECT name, agent_url FROM hosts WHERE id = $1;
 SELECT name FROM hosts WHERE id = $1;
 
 -- name: ClaimedHost :one
-SELECT name, traits, default_format, availability_zone, share_address FROM hosts WHERE id = $1;
+SELECT h.name, h.traits, h.default_format, z.zone::text AS zone, h.share_address FROM hosts h JOIN host_zones z ON z.host_id = h.id WHERE h.id = $1;

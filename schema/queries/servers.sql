@@ -71,7 +71,7 @@ UPDATE servers SET metadata = $2, updated_at = now() WHERE id = $1;
 UPDATE servers SET tags = $2, updated_at = now() WHERE id = $1;
 
 -- name: ZoneNames :many
-SELECT DISTINCT availability_zone FROM hosts ORDER BY availability_zone;
+SELECT DISTINCT z.zone::text AS zone FROM host_zones z ORDER BY 1;
 
 -- name: NetworkIDs :many
 -- The networks that at least one host can attach for a project, each as most hosts write it, and how many

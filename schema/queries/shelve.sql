@@ -31,4 +31,4 @@ WHERE offload_at <= now() AND deleted_at IS NULL AND vm_state = 'shelved' AND ta
 ORDER BY offload_at LIMIT sqlc.arg(most);
 
 -- name: NamedHost :one
-SELECT id, availability_zone FROM hosts WHERE name = $1 AND forgotten_at IS NULL;
+SELECT h.id, z.zone::text AS zone FROM hosts h JOIN host_zones z ON z.host_id = h.id WHERE h.name = $1 AND h.forgotten_at IS NULL;
