@@ -132,16 +132,16 @@ var otherAnswers = map[string]func(question) Schema{
 	"GET /os-hosts/:name/startup":    nothing,
 	"GET /os-hosts/:name/shutdown":   nothing,
 	"GET /os-hosts/:name/reboot":     nothing,
-	"GET /os-aggregates":             always(One("aggregates", Empty)),
-	"POST /os-aggregates":            nothing, // refused, so that there is none
-	"GET /os-aggregates/:id":         nothing,
-	"PUT /os-aggregates/:id":         nothing,
+	"GET /os-aggregates":             func(a question) Schema { return One("aggregates", List(Object(aggregate(a)))) },
+	"POST /os-aggregates":            madeAggregate,
+	"GET /os-aggregates/:id":         oneAggregate,
+	"PUT /os-aggregates/:id":         oneAggregate,
 	"DELETE /os-aggregates/:id":      nothing,
-	"POST /os-aggregates/:id/images": nothing,
+	"POST /os-aggregates/:id/images": nothing, // refused
 
-	"POST /os-aggregates/:id/action add_host":     nothing,
-	"POST /os-aggregates/:id/action remove_host":  nothing,
-	"POST /os-aggregates/:id/action set_metadata": nothing,
+	"POST /os-aggregates/:id/action add_host":     oneAggregate,
+	"POST /os-aggregates/:id/action remove_host":  oneAggregate,
+	"POST /os-aggregates/:id/action set_metadata": oneAggregate,
 	"GET /os-simple-tenant-usage": func(a question) Schema {
 		k := Keys{"tenant_usages": List(usageAnswer(a.query["detailed"] != nil && a.query["detailed"][0] == "1"))}
 		since(a, k, 40, "tenant_usages_links", Optional(Links("next")))

@@ -234,6 +234,24 @@ func serverGroup(a question) Schema {
 	return Object(k)
 }
 
+func aggregate(a question) Keys {
+	k := Keys{
+		"id": Integer, "name": Text, "availability_zone": OrNull(Text), "hosts": List(Text), "metadata": Texts,
+		"created_at": Micros, "updated_at": OrNull(Micros), "deleted": Enum(false), "deleted_at": Null,
+	}
+	since(a, k, 41, "uuid", UUID)
+	return k
+}
+
+func oneAggregate(a question) Schema { return One("aggregate", Object(aggregate(a))) }
+
+func madeAggregate(a question) Schema {
+	k := aggregate(a)
+	delete(k, "hosts")
+	delete(k, "metadata")
+	return One("aggregate", Object(k))
+}
+
 func usageAnswer(detailed bool) Schema {
 	k := Keys{
 		"tenant_id": Text, "total_local_gb_usage": Number, "total_vcpus_usage": Number, "total_memory_mb_usage": Number, "total_hours": Number,

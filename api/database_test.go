@@ -76,13 +76,11 @@ func TestEveryRouteIsUnavailableWhileTheDatabaseIs(t *testing.T) {
 		require.Contains(t, got.body, "Try again.", name)
 	}
 	require.Equal(t, []string{
-		"DELETE /images/:id", "DELETE /images/:id/metadata/:key", "DELETE /os-aggregates/:id", "DELETE /os-security-group-rules/:id", "DELETE /os-security-groups/:id",
+		"DELETE /images/:id", "DELETE /images/:id/metadata/:key", "DELETE /os-security-group-rules/:id", "DELETE /os-security-groups/:id",
 		"GET /extensions", "GET /extensions/:alias",
-		"GET /images", "GET /images/:id", "GET /images/:id/metadata", "GET /images/:id/metadata/:key", "GET /images/detail", "GET /os-aggregates",
-		"GET /os-aggregates/:id", "GET /os-networks", "GET /os-networks/:id", "GET /os-quota-class-sets/:id", "GET /os-quota-sets/:id/defaults",
+		"GET /images", "GET /images/:id", "GET /images/:id/metadata", "GET /images/:id/metadata/:key", "GET /images/detail",
+		"GET /os-networks", "GET /os-networks/:id", "GET /os-quota-class-sets/:id", "GET /os-quota-sets/:id/defaults",
 		"GET /os-security-groups", "GET /os-security-groups/:id", "GET /os-tenant-networks", "GET /os-tenant-networks/:id",
-		"POST /os-aggregates", "POST /os-aggregates/:id/action add_host", "POST /os-aggregates/:id/action remove_host",
-		"POST /os-aggregates/:id/action set_metadata", "POST /os-aggregates/:id/images",
-		"POST /os-security-group-rules", "POST /os-security-groups", "PUT /os-aggregates/:id", "PUT /os-quota-class-sets/:id", "PUT /os-security-groups/:id",
+		"POST /os-security-group-rules", "POST /os-security-groups", "PUT /os-quota-class-sets/:id", "PUT /os-security-groups/:id",
 	}, asksNothing)
 }

@@ -14,7 +14,6 @@ import (
 
 // neverFound are the GET routes that answer nobody, one that is asked elsewhere, and those of a network service, which there is none of here.
 var neverFound = map[string]int{
-	"GET /os-aggregates/:id":                         404,
 	"GET /os-hosts/:name/startup":                    501,
 	"GET /os-hosts/:name/shutdown":                   501,
 	"GET /os-hosts/:name/reboot":                     501,

@@ -327,12 +327,3 @@ func TestAvailabilityZones(t *testing.T) {
 	require.ElementsMatch(t, []string{"available", "active", "updated_at"}, a.keys("availabilityZoneInfo", 0, "hosts", "host-a", "nova-compute"))
 	require.Nil(t, a.get("availabilityZoneInfo", 1, "hosts"))
 }
-
-func TestAggregates(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.do(t, admin, "GET", "/os-aggregates", "").is(200, `{"aggregates":[]}`)
-	b.do(t, admin, "GET", "/os-aggregates/-1", "").fails(404, "itemNotFound", "Aggregate -1 could not be found.") // K33
-	b.do(t, admin, "GET", "/os-aggregates/x", "").fails(400, "badRequest", "id must be an integer")
-	b.do(t, member, "GET", "/os-aggregates", "").fails(403, "forbidden", "Policy doesn't allow os_compute_api:os-aggregates:index to be performed.")
-}

@@ -220,14 +220,14 @@ var demands = map[string][]demand{
 	"GET /os-hosts/:name/shutdown":                {{right: onlyAdmin, granted: 501, to: "/os-hosts/node-2/shutdown"}},
 	"GET /os-hosts/:name/reboot":                  {{right: onlyAdmin, granted: 501, to: "/os-hosts/node-2/reboot"}},
 	"GET /os-aggregates":                          {{right: onlyAdmin, granted: 200}},
-	"POST /os-aggregates":                         {{right: onlyAdmin, granted: 403, body: `{"aggregate":{"name":"fast","availability_zone":"nova"}}`}},
-	"GET /os-aggregates/:id":                      {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1"}}, // there is none
-	"PUT /os-aggregates/:id":                      {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1", body: `{"aggregate":{"name":"slow"}}`}},
-	"DELETE /os-aggregates/:id":                   {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1"}},
-	"POST /os-aggregates/:id/images":              {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1/images", body: `{"cache":[{"id":"IMAGE"}]}`}},
-	"POST /os-aggregates/:id/action add_host":     {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1/action", body: `{"add_host":{"host":"node-2"}}`}},
-	"POST /os-aggregates/:id/action remove_host":  {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1/action", body: `{"remove_host":{"host":"node-2"}}`}},
-	"POST /os-aggregates/:id/action set_metadata": {{right: onlyAdmin, granted: 404, to: "/os-aggregates/1/action", body: `{"set_metadata":{"metadata":{"a":"b"}}}`}},
+	"POST /os-aggregates":                         {{right: onlyAdmin, granted: 200, body: `{"aggregate":{"name":"fast","availability_zone":"nova"}}`}},
+	"GET /os-aggregates/:id":                      {{right: onlyAdmin, granted: 200}},
+	"PUT /os-aggregates/:id":                      {{right: onlyAdmin, granted: 200, body: `{"aggregate":{"name":"slow","availability_zone":"nova"}}`}},
+	"DELETE /os-aggregates/:id":                   {{right: onlyAdmin, granted: 200, to: "/os-aggregates/HOSTLESS"}},
+	"POST /os-aggregates/:id/images":              {{right: onlyAdmin, granted: 400, body: `{"cache":[{"id":"IMAGE"}]}`}}, // none is cached ahead
+	"POST /os-aggregates/:id/action add_host":     {{right: onlyAdmin, granted: 200, body: `{"add_host":{"host":"node-1"}}`}},
+	"POST /os-aggregates/:id/action remove_host":  {{right: onlyAdmin, granted: 200, body: `{"remove_host":{"host":"node-2"}}`}},
+	"POST /os-aggregates/:id/action set_metadata": {{right: onlyAdmin, granted: 200, body: `{"set_metadata":{"metadata":{"a":"b","color":null}}}`}},
 	"GET /os-simple-tenant-usage":                 {{right: onlyAdmin, granted: 200, query: "detailed=1&start=2020-01-01T00:00:00&end=2040-01-01T00:00:00"}},
 	"GET /os-simple-tenant-usage/:id":             {{right: named, granted: 200, query: "start=2020-01-01T00:00:00&end=2040-01-01T00:00:00"}},
 	"GET /os-server-groups":                       {{right: ofOwn(reads), granted: 200}, {right: ofOwn(reads), granted: 200, query: "all_projects=1&limit=5&offset=0"}},
@@ -532,7 +532,7 @@ func routedOfVolumes(name, root string) routed {
 // words replaces the words in capitals by what a project has.
 func (p *tenant) words(c *tenants) *strings.Replacer {
 	return strings.NewReplacer("PUBLIC-IMAGE", c.image, "PUBLIC", publicKey, "PROJECT", p.project, "USER", p.user, "MARK", p.mark,
-		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption, "GROUP", p.group, "SECURED", p.secured.String())
+		"SERVER", p.server, "FLAVOR", p.flavor, "IMAGE", p.image, "KEY", p.key, "TAG", p.tag, "VOLUME", p.volume, "ENCRYPTION", p.encryption, "GROUP", p.group, "SECURED", p.secured.String(), "HOSTLESS", c.hostless)
 }
 
 // path is a route's path with what a project has in place of its parameters.
@@ -547,6 +547,8 @@ func (p *tenant) path(c *tenants, route string) string {
 		id, key = p.volume, "multiattach"
 	case strings.HasPrefix(route, "/os-server-groups/"):
 		id = p.group
+	case strings.HasPrefix(route, "/os-aggregates/"):
+		id = c.aggregate
 	case strings.HasPrefix(route, "/os-security-group"): // its rule has the same
 		id = p.secured.String()
 	case strings.HasPrefix(route, "/os-quota-sets/"), strings.HasPrefix(route, "/os-simple-tenant-usage/"):

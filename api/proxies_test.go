@@ -30,8 +30,6 @@ func TestWhatIsElsewhere(t *testing.T) {
 	c.act(t, member, id, `{"addFloatingIp":{"address":"192.0.2.1"}}`, at("2.43")).fails(400, "badRequest",
 		"Addresses of a server are changed at its ports. Ask the network service itself.")
 	c.act(t, member, id, `{"addFloatingIp":{"address":"192.0.2.1"}}`, at("2.44")).fails(404, "itemNotFound", "API version 2.44 is not supported on this method.")
-	c.do(t, admin, "GET", "/os-aggregates/7", "").fails(404, "itemNotFound", "Aggregate 7 could not be found.")
-	c.do(t, admin, "GET", "/os-aggregates/fast", "").fails(400, "badRequest", "id must be an integer")
 	volume := uuid.NewString()
 	c.do(t, member, "GET", "/servers/"+id+"/os-volume_attachments/"+volume, "").fails(404, "itemNotFound", "Instance "+id+" is not attached to volume "+volume)
 	c.do(t, member, "GET", "/extensions/os-hosts", "").ok(200)

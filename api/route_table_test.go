@@ -213,23 +213,6 @@ func TestTheComparisonWithNovaTellsTheTruth(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(missing)), slices.Sorted(maps.Keys(said)))
 }
 
-// An aggregate is never found: no route of one is said to work.
-func TestRoutesThatAnswerNobodyAreRefused(t *testing.T) {
-	t.Parallel()
-	c := setupCloud(t)
-	for _, resource := range api.AllResources() {
-		for _, r := range resource.Routes {
-			for _, d := range demands[routeName(r)] {
-				if strings.HasPrefix(r.Path, "/os-aggregates/:id") {
-					require.NotEmpty(t, r.Refused, routeName(r))
-					path := strings.Replace(r.Path, ":id", "1", 1)
-					c.do(t, admin, r.Method, path, d.body, at("2.97")).fails(404, "itemNotFound", "Aggregate 1 could not be found.")
-				}
-			}
-		}
-	}
-}
-
 // What is said not to be there is not: a route is a 404 and an action a 400.
 func TestRouteTableTellsTheTruth(t *testing.T) {
 	t.Parallel()

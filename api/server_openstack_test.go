@@ -126,6 +126,41 @@ func setupClient(t *testing.T) clienttest.Client {
 		"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne")
 }
 
+// The python client's commands for aggregates.
+func TestStandardClientOfAggregates(t *testing.T) {
+	t.Parallel()
+	python := setupClient(t)
+	run := func(args ...string) {
+		t.Helper()
+		out, said, err := python.Run(t, append([]string{"aggregate"}, args...)...)
+		require.NoError(t, err, "%s%s", out, said)
+	}
+	show := func() (out map[string]any) {
+		t.Helper()
+		python.Decode(t, &out, "aggregate", "show", "fast")
+		return out
+	}
+	list := func(args ...string) (out []map[string]any) {
+		t.Helper()
+		python.Decode(t, &out, args...)
+		return out
+	}
+	run("create", "--zone", "east", "--property", "ssd=true", "--property", "color=blue", "fast")
+	run("add", "host", "fast", "node-1")
+	run("set", "--property", "color=red", "fast")
+	run("unset", "--property", "color", "fast")
+	got := show()
+	require.Equal(t, "east", got["availability_zone"])
+	require.Equal(t, []any{"node-1"}, got["hosts"])
+	require.Equal(t, map[string]any{"ssd": "true"}, got["properties"])
+	require.Equal(t, "east", list("availability", "zone", "list", "--compute")[0]["Zone Name"])
+	require.Equal(t, "fast", list("aggregate", "list")[0]["Name"])
+	run("remove", "host", "fast", "node-1")
+	require.Empty(t, show()["hosts"])
+	run("delete", "fast")
+	require.Empty(t, list("aggregate", "list"))
+}
+
 // TestStandardClient drives servers with the python client, at its own default
 // version and at a late one.
 func TestStandardClient(t *testing.T) {

@@ -22,6 +22,8 @@ type tenants struct {
 	*cloud
 	home, there *tenant
 	spare       compute.HostID // a host without servers
+	aggregate   string         // with that host
+	hostless    string         // another one
 	errors      *errorLog
 	changed     bool   // something is not as it was any more
 	empty       string // the statements by which nothing is left
@@ -122,7 +124,7 @@ func setupTenants(t *testing.T, change ...func(*api.Config)) *tenants {
 	}
 	// TRUNCATE ... CASCADE does the same, and makes new files for some hundred tables and indexes each time.
 	c.empty = c.text(`WITH RECURSIVE emptied (id) AS (
-			SELECT unnest(ARRAY['servers', 'server_groups', 'keypairs', 'flavors', 'hosts', 'ledger', 'credentials', 'volume_types', 'volume_type_changes', 'project_quotas'])::regclass::oid
+			SELECT unnest(ARRAY['servers', 'server_groups', 'keypairs', 'flavors', 'hosts', 'ledger', 'credentials', 'volume_types', 'volume_type_changes', 'project_quotas', 'aggregates'])::regclass::oid
 			UNION SELECT conrelid FROM pg_constraint JOIN emptied ON confrelid = emptied.id WHERE contype = 'f')
 		SELECT 'BEGIN; SET LOCAL session_replication_role = replica; ' || string_agg('DELETE FROM ' || id::regclass, '; ') || '; COMMIT' FROM emptied`)
 	c.renew()
@@ -148,6 +150,10 @@ func (c *tenants) renew() {
 		c.exec(`INSERT INTO hosts (id, name, agent_url, vcpus, memory_mb, disk_gb, last_seen, traits, release) VALUES ($1, $2, 'http://agent', 800, 819200, 10000, now(), $3, '1')`,
 			id, name, allTraits)
 	}
+	for name, number := range map[string]*string{"spare": &c.aggregate, "hostless": &c.hostless} {
+		*number = c.text(`INSERT INTO aggregates (uuid, name, metadata) VALUES (gen_random_uuid(), $1, '{"color": "blue"}') RETURNING number::text`, name)
+	}
+	c.exec(`INSERT INTO aggregate_hosts (aggregate_number, host_id) VALUES ($1, $2)`, c.aggregate, c.spare)
 	for _, p := range []*tenant{c.home, c.there} {
 		c.plant(p)
 	}

@@ -5,6 +5,7 @@ var (
 	Text          = Schema{"type": "string"}
 	UUID          = Schema{"type": "string", "format": "uuid"}
 	Name          = Schema{"type": "string", "minLength": 1, "maxLength": 255, "format": "name"}
+	ZoneName      = Schema{"type": "string", "minLength": 1, "maxLength": 255, "format": "az_name"}
 	NameOrSpaces  = Schema{"type": "string", "minLength": 1, "maxLength": 255, "format": "name_with_spaces"}
 	Description   = Schema{"type": []string{"string", "null"}, "minLength": 0, "maxLength": 65535, "format": "description"}
 	Hostname      = Schema{"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-._]*$"}
