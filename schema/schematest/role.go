@@ -45,17 +45,24 @@ func Refused(t testing.TB, limited *pgxpool.Pool, statement string) {
 	require.Equal(t, "42501", denied.Code, "%s: %s", statement, denied.Message)
 }
 
-// Confined requires that a role reads no table as a whole, writes to none and makes none. It may do what is named, in these very words.
+// Confined requires that a role reads no table and no view as a whole, writes to none and makes none. It may do what is named, in these very words.
 func Confined(t testing.TB, pool, limited *pgxpool.Pool, may ...string) {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
-	require.NoError(t, err)
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
+	named := func(kind string) []string {
+		rows, err := pool.Query(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = $1", kind)
+		require.NoError(t, err)
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return names
+	}
+	tables, views := named("BASE TABLE"), named("VIEW")
 	require.Subset(t, tables, []string{"credentials", "ledger", "servers", "console_tokens"})
 	statements := []string{"CREATE TABLE mine (n int)"}
-	for _, table := range tables {
-		statements = append(statements, "SELECT * FROM "+table+" LIMIT 0", "DELETE FROM "+table, "INSERT INTO "+table+" DEFAULT VALUES", "TRUNCATE "+table)
+	for _, table := range slices.Concat(tables, views) {
+		statements = append(statements, "SELECT * FROM "+table+" LIMIT 0", "DELETE FROM "+table, "INSERT INTO "+table+" DEFAULT VALUES")
+	}
+	for _, table := range tables { // of a view it is refused to everybody, and not for want of a right
+		statements = append(statements, "TRUNCATE "+table)
 	}
 	require.Subset(t, statements, may)
 	for _, statement := range statements {
