@@ -20,8 +20,8 @@ func (c *cloud) aggregate(name, zone string) string {
 	return fmt.Sprint(c.do(c.t, admin, "POST", "/os-aggregates", body).ok(200).get("aggregate", "id"))
 }
 
-// group asks for an action of an aggregate.
-func (c *cloud) group(number, action string) answer {
+// actOn asks for an action of the aggregate with a number.
+func (c *cloud) actOn(number, action string) answer {
 	c.t.Helper()
 	return c.do(c.t, admin, "POST", "/os-aggregates/"+number+"/action", action)
 }
@@ -59,14 +59,14 @@ func TestAggregates(t *testing.T) {
 	changed = c.do(t, admin, "PUT", one, `{"aggregate":{"availability_zone":"west"}}`).ok(200)
 	require.Equal(t, []any{"faster", "west"}, []any{changed.get("aggregate", "name"), changed.get("aggregate", "availability_zone")})
 	number := fmt.Sprint(made.get("aggregate", "id"))
-	c.group(number, sets(`{"ssd":"true","color":"blue"}`)).ok(200)
-	set := c.group(number, sets(`{"ssd":null,"none":null,"size":"","availability_zone":"north"}`)).ok(200)
+	c.actOn(number, sets(`{"ssd":"true","color":"blue"}`)).ok(200)
+	set := c.actOn(number, sets(`{"ssd":null,"none":null,"size":"","availability_zone":"north"}`)).ok(200)
 	require.Equal(t, map[string]any{"color": "blue", "size": "", "availability_zone": "north"}, set.get("aggregate", "metadata"))
 	require.Equal(t, "north", set.get("aggregate", "availability_zone"))
 
-	require.Equal(t, []any{"node-1"}, c.group(number, adds("node-1")).ok(200).get("aggregate", "hosts"))
+	require.Equal(t, []any{"node-1"}, c.actOn(number, adds("node-1")).ok(200).get("aggregate", "hosts"))
 	c.do(t, admin, "DELETE", one, "").fails(400, "badRequest", "Cannot remove host from aggregate "+number+". Reason: Host aggregate is not empty.")
-	require.Equal(t, []any{}, c.group(number, removes("node-1")).ok(200).get("aggregate", "hosts"))
+	require.Equal(t, []any{}, c.actOn(number, removes("node-1")).ok(200).get("aggregate", "hosts"))
 	c.do(t, admin, "DELETE", one, "").is(200, "")
 	c.do(t, admin, "GET", one, "").fails(404, "itemNotFound", "Aggregate "+number+" could not be found.")
 	require.Equal(t, 1, c.count("SELECT count(*) FROM aggregates"))
@@ -77,7 +77,7 @@ func TestAggregatesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t)
 	fast, slow := c.aggregate("fast", "east"), c.aggregate("slow", "")
-	c.group(fast, adds("node-1")).ok(200)
+	c.actOn(fast, adds("node-1")).ok(200)
 	image := uuid.NewString()
 	const neither = "'a:b' is not valid under any of the given schemas"
 	for _, v := range []struct {
@@ -178,13 +178,13 @@ func TestAHostIsInTheZoneOfItsAggregate(t *testing.T) {
 		}
 	}
 	inZone("nova")
-	c.group(east, adds("node-1")).ok(200)
+	c.actOn(east, adds("node-1")).ok(200)
 	inZone("east")
 	c.do(t, admin, "PUT", "/os-aggregates/"+east, `{"aggregate":{"availability_zone":"west"}}`).ok(200)
 	inZone("west")
-	c.group(east, sets(`{"availability_zone":"east"}`)).ok(200)
+	c.actOn(east, sets(`{"availability_zone":"east"}`)).ok(200)
 	inZone("east")
-	c.group(east, removes("node-1")).ok(200)
+	c.actOn(east, removes("node-1")).ok(200)
 	inZone("nova")
 }
 
@@ -194,15 +194,15 @@ func TestAHostIsInOneZone(t *testing.T) {
 	c := setupCloud(t)
 	east, west, also, plain := c.aggregate("east", "east"), c.aggregate("west", "west"), c.aggregate("also east", "east"), c.aggregate("plain", "")
 	for _, number := range []string{east, also, plain} {
-		c.group(number, adds("node-1")).ok(200)
+		c.actOn(number, adds("node-1")).ok(200)
 	}
 	const already = "One or more hosts already in availability zone(s) ['east']."
-	c.group(west, adds("node-1")).fails(409, "conflictingRequest", "Cannot add host to aggregate "+west+". Reason: "+already)
-	c.group(plain, sets(`{"availability_zone":"west"}`)).fails(400, "badRequest", "Cannot update metadata of aggregate "+plain+". Reason: "+already)
+	c.actOn(west, adds("node-1")).fails(409, "conflictingRequest", "Cannot add host to aggregate "+west+". Reason: "+already)
+	c.actOn(plain, sets(`{"availability_zone":"west"}`)).fails(400, "badRequest", "Cannot update metadata of aggregate "+plain+". Reason: "+already)
 	c.do(t, admin, "PUT", "/os-aggregates/"+also, `{"aggregate":{"name":"x","availability_zone":"west"}}`).
 		fails(400, "badRequest", "Cannot update aggregate "+also+". Reason: "+already)
 	require.Equal(t, "also east", c.do(t, admin, "GET", "/os-aggregates/"+also, "").get("aggregate", "name"), "all of a change, or nothing")
-	c.group(plain, sets(`{"availability_zone":"east"}`)).ok(200)
+	c.actOn(plain, sets(`{"availability_zone":"east"}`)).ok(200)
 	require.Equal(t, 3, c.count("SELECT count(*) FROM aggregate_hosts"))
 
 	for range 10 { // two at once
@@ -210,7 +210,7 @@ func TestAHostIsInOneZone(t *testing.T) {
 		codes := make([]int, 2)
 		var all sync.WaitGroup
 		for i, number := range []string{east, west} {
-			all.Go(func() { codes[i] = c.group(number, adds("node-1")).code })
+			all.Go(func() { codes[i] = c.actOn(number, adds("node-1")).code })
 		}
 		all.Wait()
 		require.ElementsMatch(t, []int{200, 409}, codes)
@@ -231,34 +231,34 @@ func TestTheZoneOfAHostWithServersStays(t *testing.T) {
 	const instances = "One or more hosts contain instances in this zone."
 	refuses := func() {
 		t.Helper()
-		c.group(east, adds("node-1")).fails(409, "conflictingRequest", "Cannot add host to aggregate "+east+". Reason: "+from("added to", "nova", "east"))
+		c.actOn(east, adds("node-1")).fails(409, "conflictingRequest", "Cannot add host to aggregate "+east+". Reason: "+from("added to", "nova", "east"))
 	}
 	refuses()
 	c.exec("UPDATE servers SET host_id = NULL WHERE id = $1", id)
-	c.group(east, adds("node-1")).ok(200)
-	c.group(east, removes("node-1")).ok(200)
+	c.actOn(east, adds("node-1")).ok(200)
+	c.actOn(east, removes("node-1")).ok(200)
 	c.exec("INSERT INTO claims (server_id, host_id, operation_id, vcpus, memory_mb, disk_gb) VALUES ($1, $2, 'req-1', 1, 1, 1)", id, c.host)
 	refuses() // it is coming
 	c.exec("UPDATE servers SET host_id = $2 WHERE id = $1", id, c.host)
 	refuses()
 
-	c.group(nova, adds("node-1")).ok(200) // the zone that it is in
-	c.group(plain, adds("node-1")).ok(200)
-	c.group(nova, removes("node-1")).ok(200)
-	c.group(plain, sets(`{"availability_zone":"east"}`)).fails(400, "badRequest", "Cannot update metadata of aggregate "+plain+". Reason: "+instances)
+	c.actOn(nova, adds("node-1")).ok(200) // the zone that it is in
+	c.actOn(plain, adds("node-1")).ok(200)
+	c.actOn(nova, removes("node-1")).ok(200)
+	c.actOn(plain, sets(`{"availability_zone":"east"}`)).fails(400, "badRequest", "Cannot update metadata of aggregate "+plain+". Reason: "+instances)
 	c.do(t, admin, "PUT", "/os-aggregates/"+plain, `{"aggregate":{"availability_zone":"east"}}`).
 		fails(400, "badRequest", "Cannot update aggregate "+plain+". Reason: "+instances)
-	c.group(plain, sets(`{"availability_zone":"nova"}`)).ok(200)
-	c.group(plain, sets(`{"ssd":"true"}`)).ok(200)
-	c.group(plain, removes("node-1")).ok(200)
+	c.actOn(plain, sets(`{"availability_zone":"nova"}`)).ok(200)
+	c.actOn(plain, sets(`{"ssd":"true"}`)).ok(200)
+	c.actOn(plain, removes("node-1")).ok(200)
 
 	c.exec("DELETE FROM claims")
 	c.exec("UPDATE servers SET deleted_at = now() WHERE id = $1", id)
-	c.group(east, adds("node-1")).ok(200)
-	c.group(other, adds("node-1")).ok(200)
+	c.actOn(east, adds("node-1")).ok(200)
+	c.actOn(other, adds("node-1")).ok(200)
 	c.exec("UPDATE servers SET deleted_at = NULL, availability_zone = 'east' WHERE id = $1", id)
-	c.group(other, removes("node-1")).ok(200) // the other one says the same
-	c.group(east, removes("node-1")).fails(409, "conflictingRequest", "Cannot remove host from aggregate "+east+". Reason: "+from("removed from", "east", "nova"))
+	c.actOn(other, removes("node-1")).ok(200) // the other one says the same
+	c.actOn(east, removes("node-1")).fails(409, "conflictingRequest", "Cannot remove host from aggregate "+east+". Reason: "+from("removed from", "east", "nova"))
 	require.Equal(t, "east", c.do(t, member, "GET", "/servers/"+id, "").get("server", "OS-EXT-AZ:availability_zone"))
 }
 
@@ -269,7 +269,7 @@ func TestWhatGoesWithAggregates(t *testing.T) {
 	const spec = `{"extra_specs":{"aggregate_instance_extra_specs:ssd":"<or> true <or> yes"}}`
 	c.do(t, admin, "POST", "/flavors/"+flavorID+"/os-extra_specs", spec, at("2.86")).is(200, spec)
 	number := c.aggregate("fast", "east")
-	c.group(number, adds("node-1")).ok(200)
+	c.actOn(number, adds("node-1")).ok(200)
 	c.exec("UPDATE hosts SET last_seen = now() - interval '1 day'")
 	c.do(t, admin, "DELETE", "/os-services/"+c.host.String(), "", at("2.53")).is(204, "")
 	require.Equal(t, []any{}, c.do(t, admin, "GET", "/os-aggregates/"+number, "").get("aggregate", "hosts"))
@@ -282,14 +282,14 @@ func TestADryRunGoesByAggregates(t *testing.T) {
 	c.exec(`INSERT INTO hosts (id, name, vcpus, memory_mb, disk_gb, last_seen) VALUES (gen_random_uuid(), 'node-2', 8, 8192, 100, now())`)
 	id := c.active()
 	number := c.aggregate("theirs", "")
-	c.group(number, adds("node-2")).ok(200)
+	c.actOn(number, adds("node-2")).ok(200)
 	ask := func() answer {
 		t.Helper()
 		return c.act(t, admin, id, `{"dryRun":{"migrate":null}}`, at("2.97, strongroom 1.0")).ok(200)
 	}
 	require.NotContains(t, ask().body, "aggregate")
-	c.group(number, sets(`{"filter_tenant_id":"`+strings.Repeat("f", 32)+`"}`)).ok(200)
+	c.actOn(number, sets(`{"filter_tenant_id":"`+strings.Repeat("f", 32)+`"}`)).ok(200)
 	require.Contains(t, ask().body, "is in an aggregate of other projects")
-	c.group(number, sets(`{"filter_tenant_id":"`+project+`"}`)).ok(200)
+	c.actOn(number, sets(`{"filter_tenant_id":"`+project+`"}`)).ok(200)
 	require.NotContains(t, ask().body, "aggregate")
 }
