@@ -392,6 +392,10 @@ func TestK9NoAnnotationIsPassedOver(t *testing.T) {
 			`Prometheus "p": annotation secure-pv at spec.podMetadata.annotations`},
 		"its pods' own": {"apiVersion: example.com/v1\nkind: Box\nmetadata: {name: b}\nspec: {podA" + annotations[1:] + "}\n",
 			`Box "b": annotation secure-pv at spec.podAnnotations`},
+		"of a driver": {"apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: s}\nspec: {driver: {" + annotations + "}}\n",
+			`SparkApplication "s": annotation secure-pv at spec.driver.annotations`},
+		"of a replica set": {"apiVersion: psmdb.percona.com/v1\nkind: PerconaServerMongoDB\nmetadata: {name: m}\nspec: {replsets: [{name: rs0, " + annotations + "}]}\n",
+			`PerconaServerMongoDB "m": annotation secure-pv at spec.replsets.0.annotations`},
 		"job template": {"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\nspec: {jobTemplate: {metadata: {" + annotations + "}, spec: {template: {spec: {}}}}}\n",
 			`CronJob "c": annotation secure-pv at spec.jobTemplate.metadata.annotations`},
 	} {

@@ -171,8 +171,8 @@ func (p *packer) packFile(name string) error {
 	return err
 }
 
-// swtpm begins each of its files with a header that is not encrypted. The last four bytes of it are the length of the file, the header with it, which
-// swtpm compares, too, when it starts.
+// swtpm begins each of its files with a header that is not encrypted. The last four bytes of it are the length of the file, the header with it. swtpm
+// takes a file of another length for one without a header, and does not open it.
 const (
 	headerBytes = 10
 	lengthAt    = 6

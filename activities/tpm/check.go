@@ -34,10 +34,10 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host"+wayOut, server)
+	case isNew && (errors.Is(err, errEmpty) || errors.Is(err, errDamaged)): // a first start was cut off: no guest has used it, and it is made anew
+		return nil
 	case errors.Is(err, errEmpty):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state on this host is empty"+wayOut, server)
-	case errors.Is(err, errDamaged) && isNew: // no guest has used it: it is made anew
-		return nil
 	case errors.Is(err, errDamaged):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state on this host is damaged"+wayOut, server)
 	case err != nil:
