@@ -407,7 +407,7 @@ var refusals = []struct {
 	why  string
 }{
 	{"Invalid password, cannot unlock any keyslot", compute.Corrupt, "a passphrase does not open its disk"},
-	{tpmClosed, compute.Corrupt, "the state of the TPM is damaged, or its passphrase does not open it"},
+	{tpmClosed, compute.Corrupt, "the state of the TPM is damaged, or its passphrase does not open it: put it back, or move it away and rebuild the server"},
 	{"Cannot access storage file", compute.Corrupt, "a disk is missing"},
 	{consoleLog + "': No such file or directory", compute.Corrupt, "its folder is missing"},
 	{"Could not open backing file", compute.Corrupt, "the image under a disk is missing"},
