@@ -176,10 +176,11 @@ func (o object) stray(n *yaml.Node, by way, known map[*yaml.Node]bool, seen map[
 }
 
 // isForAnnotations reports whether annotations stand where these last two keys lead to: those of an object, or in a field of another kind's own that
-// passes them on to pods, such as podMetadata.annotations, podAnnotations and driver.annotations. Under resources a policy looks for them.
+// passes them on to pods, such as podMetadata.annotations, podAnnotations and driver.annotations. Under resources a policy looks for them,
+// and keys that begin with x- hold what is merged elsewhere.
 func isForAnnotations(keys string) bool {
 	keys = strings.ToLower(keys)
-	return strings.HasSuffix(keys, "annotations") && keys != "resources.annotations"
+	return strings.HasSuffix(keys, "annotations") && keys != "resources.annotations" && !strings.HasPrefix(keys, "x-")
 }
 
 // next is the way on to what is at an index of a node.
