@@ -251,7 +251,7 @@ func (s *switchover) restart(ctx workflow.Context) error {
 			return err
 		case failure == nil:
 			return nil
-		case !s.off, attempt == maxRestarts, workflow.Now(ctx).After(until), durable.IsTimeout(failure), noRestart(failure):
+		case !s.off, attempt == maxRestarts, workflow.Now(ctx).After(until), durable.IsTimeout(failure), durable.FromTemporal(failure).Kind == compute.Forbidden:
 			return nil
 		}
 		if err := workflow.Sleep(ctx, wait); err != nil {
@@ -259,12 +259,6 @@ func (s *switchover) restart(ctx workflow.Context) error {
 		}
 		wait = min(2*wait, maxRestartWait)
 	}
-}
-
-// noRestart reports whether a start failed for what no other attempt changes: its keys may not be read, or what it needs is missing or damaged.
-func noRestart(failure error) bool {
-	kind := durable.FromTemporal(failure).Kind
-	return kind == compute.Forbidden || kind == compute.Corrupt
 }
 
 // mayRunElsewhere reports whether another host may still run the new machine: the old one must
