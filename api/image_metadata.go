@@ -48,11 +48,11 @@ func (a *API) showImageMetadata(r *Request) (any, error) {
 }
 
 func (a *API) mergeImageMetadata(r *Request) (any, error) {
-	var body struct{ Metadata map[string]string }
-	if err := r.Decode(&body); err != nil {
+	said, err := readMetadata(r)
+	if err != nil {
 		return nil, err
 	}
-	img, err := a.writeImageMetadata(r, body.Metadata, false)
+	img, err := a.writeImageMetadata(r, said, false)
 	if err != nil {
 		return nil, err
 	}
@@ -60,24 +60,21 @@ func (a *API) mergeImageMetadata(r *Request) (any, error) {
 }
 
 func (a *API) replaceImageMetadata(r *Request) (any, error) {
-	var body struct{ Metadata map[string]string }
-	if err := r.Decode(&body); err != nil {
+	said, err := readMetadata(r)
+	if err != nil {
 		return nil, err
 	}
-	_, err := a.writeImageMetadata(r, body.Metadata, true)
-	return map[string]any{"metadata": orEmpty(body.Metadata)}, err
+	_, err = a.writeImageMetadata(r, said, true)
+	return map[string]any{"metadata": orEmpty(said)}, err
 }
 
 func (a *API) setImageMetadata(r *Request) (any, error) {
-	var body struct{ Meta map[string]string }
-	if err := r.Decode(&body); err != nil {
+	said, err := readMetadataItem(r)
+	if err != nil {
 		return nil, err
 	}
-	if _, ok := body.Meta[r.Param("key")]; !ok {
-		return nil, fault.BadRequest("Request body and URI mismatch")
-	}
-	_, err := a.writeImageMetadata(r, body.Meta, false)
-	return map[string]any{"meta": body.Meta}, err
+	_, err = a.writeImageMetadata(r, said, false)
+	return map[string]any{"meta": said}, err
 }
 
 func (a *API) deleteImageMetadata(r *Request) (any, error) {

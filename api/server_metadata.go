@@ -56,6 +56,25 @@ func oneItem(s validation.Schema) validation.Schema {
 	return s
 }
 
+// readMetadata reads the metadata of a body.
+func readMetadata(r *Request) (map[string]string, error) {
+	var body struct{ Metadata map[string]string }
+	err := r.Decode(&body)
+	return body.Metadata, err
+}
+
+// readMetadataItem reads the one item of a body, which is that of the path.
+func readMetadataItem(r *Request) (map[string]string, error) {
+	var body struct{ Meta map[string]string }
+	if err := r.Decode(&body); err != nil {
+		return nil, err
+	}
+	if _, ok := body.Meta[r.Param("key")]; !ok {
+		return nil, fault.BadRequest("Request body and URI mismatch")
+	}
+	return body.Meta, nil
+}
+
 func (a *API) listMetadata(r *Request) (any, error) {
 	row, err := a.findServer(r, ruleMetadataIndex)
 	if err != nil {
@@ -79,39 +98,36 @@ func (a *API) showMetadata(r *Request) (any, error) {
 func noMetadata() error { return fault.NotFound("Metadata item was not found") }
 
 func (a *API) mergeMetadata(r *Request) (any, error) {
-	var body struct{ Metadata map[string]string }
-	if err := r.Decode(&body); err != nil {
+	said, err := readMetadata(r)
+	if err != nil {
 		return nil, err
 	}
 	return a.changeMetadata(r, ruleMetadataCreate, func(now map[string]string) (map[string]string, error) {
-		maps.Copy(now, body.Metadata)
+		maps.Copy(now, said)
 		return now, nil
 	})
 }
 
 func (a *API) replaceMetadata(r *Request) (any, error) {
-	var body struct{ Metadata map[string]string }
-	if err := r.Decode(&body); err != nil {
+	said, err := readMetadata(r)
+	if err != nil {
 		return nil, err
 	}
 	return a.changeMetadata(r, ruleMetadataUpdateAll, func(map[string]string) (map[string]string, error) {
-		return orEmpty(body.Metadata), nil
+		return orEmpty(said), nil
 	})
 }
 
 func (a *API) setMetadata(r *Request) (any, error) {
-	var body struct{ Meta map[string]string }
-	if err := r.Decode(&body); err != nil {
+	said, err := readMetadataItem(r)
+	if err != nil {
 		return nil, err
 	}
-	if _, ok := body.Meta[r.Param("key")]; !ok {
-		return nil, fault.BadRequest("Request body and URI mismatch")
-	}
-	_, err := a.changeMetadata(r, ruleMetadataUpdate, func(now map[string]string) (map[string]string, error) {
-		maps.Copy(now, body.Meta)
+	_, err = a.changeMetadata(r, ruleMetadataUpdate, func(now map[string]string) (map[string]string, error) {
+		maps.Copy(now, said)
 		return now, nil
 	})
-	return map[string]any{"meta": body.Meta}, err
+	return map[string]any{"meta": said}, err
 }
 
 func (a *API) deleteMetadata(r *Request) (any, error) {

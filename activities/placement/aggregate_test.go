@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -95,23 +94,7 @@ func TestAClaimSeesTheAggregatesOfItsOwnTransaction(t *testing.T) {
 			host := b.Host("h1", 64, 1<<20)
 			in := placement.ClaimInput{OperationInput: b.server(compute.OpCreate), Plan: plan(1)}
 			in.Plan.System = map[string]string{compute.SystemPinnedZone: "az-h1"}
-			tx, err := b.DB.Begin(b.Ctx)
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback(b.Ctx) }()
-			_, err = b.Q.WithTx(tx).LockHost(b.Ctx, host)
-			require.NoError(t, err)
-			claimed := make(chan error)
-			go func() {
-				_, err := b.Claim(b.Ctx, in)
-				claimed <- err
-			}()
-			require.Eventually(t, func() bool {
-				return b.CountRows("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%LockHost%'") > 0
-			}, 4*time.Second, time.Millisecond)
-			b.aggregate(b.Q.WithTx(tx), metadata, host)
-			require.NoError(t, tx.Commit(b.Ctx))
-			require.Equal(t, compute.NoHost, compute.KindOf(<-claimed))
-			require.Zero(t, b.claims(in.OperationInput))
+			b.refusedAfter(host, in, func(tx pgx.Tx) { b.aggregate(b.Q.WithTx(tx), metadata, host) })
 		})
 	}
 }

@@ -22,7 +22,7 @@ const pageSize = 200
 //
 // A marker is the id of the last image and when that was made. Glance knows no place
 // after an image that was deleted meanwhile; then it is asked for all that were made in
-// that second or since, or before where the newest come first.
+// that second or since; where the newest come first, in that second or before.
 func (l *Library) List(ctx context.Context, cred compute.Credential, in image.ListInput) (image.ListResult, error) {
 	client, err := l.client(ctx, cred)
 	if err != nil {
@@ -40,7 +40,7 @@ func (l *Library) List(ctx context.Context, cred compute.Credential, in image.Li
 		options.Marker = ""
 		options.CreatedAtQuery = &images.ImageDateQuery{Date: since, Filter: images.FilterGTE}
 		if in.Newest {
-			// It was made in a part of the second of which Glance does not tell.
+			// Glance keeps fractions of a second, and shows whole ones.
 			options.CreatedAtQuery = &images.ImageDateQuery{Date: since.Add(time.Second), Filter: images.FilterLT}
 		}
 		docs, more, err = page(ctx, client, options)
