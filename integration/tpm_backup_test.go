@@ -2,6 +2,8 @@ package integration_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -84,6 +86,35 @@ func TestEvacuateKeepsABackedUpTPM(t *testing.T) {
 	require.Empty(t, c.systemMetadata(t, off, "tpm_new"))
 	c.startAgain(t, off)
 	c.counts(t, off, 1, 1, 2)
+
+	// K20: of a server that is off since its backup, a shelve keeps the state that was backed up, and no other one.
+	c.shutOff(t, off)
+	backup, _ = c.tpmBackup(t, off)
+	require.True(t, backup.Final)
+	file := filepath.Join(to.SwtpmDir(), off, "tpm2", "tpm2-00.permall")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	foreign, err := os.ReadFile(filepath.Join(to.SwtpmDir(), id, "tpm2", "tpm2-00.permall"))
+	require.NoError(t, err)
+	put := func(data []byte) {
+		t.Helper()
+		is, err := os.Stat(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		require.NoError(t, os.Chtimes(file, is.ModTime(), is.ModTime()))
+	}
+	put(foreign)
+	c.shelve(t, off)
+	c.becomes(t, off, "SHUTOFF")
+	require.Contains(t, c.newestAction(t, off).Message, "its TPM state is not the one that was backed up when it was stopped")
+	still, _ := c.tpmBackup(t, off)
+	require.Equal(t, backup.StoredTPM, still.StoredTPM)
+	put(good)
+	c.shelve(t, off)
+	c.becomes(t, off, "SHELVED_OFFLOADED")
+	c.unshelve(t, off)
+	c.becomes(t, off, "ACTIVE")
+	c.counts(t, off, 1, 2, 3)
 
 	require.Greater(t, c.isBackedUp(t, id).Generation, last.Generation, "of what it counts now")
 	c.powerOn(t, h)

@@ -201,6 +201,9 @@ var subjects = map[string]subject{
 	"shelve of a stopped server that stays": {
 		compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{OffloadAfter: compute.NeverOffload}, stopped, shutOff(), record.Shelve.Name,
 	},
+	"shelve of a stopped server, vTPM backed up": {
+		compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}, tpmBackedUp(stopped), shutOff(), record.Shelve.Name,
+	},
 	"offload": {
 		compute.OpShelveOffload, compute.TaskShelvingOffloading, nil, shelved, always(compute.VMShelved, compute.PowerShutdown), record.Shelve.Name,
 	},

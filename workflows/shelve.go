@@ -39,7 +39,7 @@ func (s *shelve) run(ctx workflow.Context) error {
 	}
 	s.keeper = keeper{machine: s.from, owner: was.OwnersCredential(s.asked.Credential)}
 	for _, next := range []func(workflow.Context) error{
-		s.isHere, s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM, s.saveNVRAM,
+		s.isHere, s.checkTPM, s.checkKeys, s.checkObjects, s.checkDisks, s.makeImages, s.halt, s.exportDisks, s.describeImages, s.uploadImages, s.saveTPM, s.saveNVRAM,
 	} {
 		if err := next(ctx); err != nil {
 			return err
@@ -74,6 +74,25 @@ func (s *shelve) isHere(ctx workflow.Context) error {
 	elsewhere := slices.DeleteFunc(slices.Clone(has), func(t compute.Thing) bool { return t.Place == here })
 	return cmp.Or(compute.RunsNowhere(elsewhere), compute.HasTPMBack(has))
 }
+
+// checkTPM sees, where the guest has been off since the backup of its vTPM, that the state is the one that was backed up: the shelve keeps it, and drops the
+// backup. Another server's would be kept for good (K20). Conflict: it is another one.
+func (s *shelve) checkTPM(ctx workflow.Context) error {
+	was := s.from.server.Backup()
+	if was == nil || !was.Final {
+		return nil
+	}
+	return s.take(ctx, step{event: "compare_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
+		now, err := tpm.Digest.On(s.from.host).Run(ctx, tpm.DigestInput{Server: s.Server})
+		if err == nil && now.SHA256 != was.SHA256 {
+			err = compute.Errorf(compute.Conflict, errOtherTPM, s.Server)
+		}
+		return err
+	}})
+}
+
+// errOtherTPM is why a server is not shelved with a state that may be none of its own.
+const errOtherTPM = "server %s: its TPM state is not the one that was backed up when it was stopped. Start it: where it starts, the state is its own, and it can be shelved"
 
 // checkKeys sees that the keys can be read with which the disks are copied, before the guest
 // is stopped.

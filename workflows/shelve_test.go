@@ -453,6 +453,29 @@ func TestShelveWaitsForATPMThatIsToBePutBack(t *testing.T) {
 	require.Empty(t, b.broken)
 }
 
+// K20: a shelve does not keep another server's state and drop the good backup: of a server that is off since that was made, the two are the same. A start
+// tells whether the state is its own.
+func TestK20ShelveOfAServerWithAnotherStateThanItsBackup(t *testing.T) {
+	t.Parallel()
+	b := tpmBackedUp(stopped)(t)
+	shelve := func() error {
+		return b.run(compute.OpShelve, b.accept(compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}), nil)
+	}
+	has, good, stored := b.listed(), *b.row.server.TPMBackup, maps.Clone(b.stored)
+	b.tpmChanges()
+	require.ErrorContains(t, shelve(), "its TPM state is not the one that was backed up when it was stopped")
+	require.Equal(t, compute.VMStopped, b.row.server.VMState)
+	require.Equal(t, good, *b.row.server.TPMBackup)
+	require.Equal(t, stored, b.stored)
+	require.Equal(t, has, b.listed())
+	require.Zero(t, b.count(image.Create.Name), "nothing is made before")
+	require.NoError(t, b.run(compute.OpStart, b.accept(compute.OpStart, compute.TaskPoweringOn, nil), nil))
+	require.NoError(t, shelve())
+	require.Empty(t, b.backups())
+	require.Empty(t, b.audit())
+	require.Empty(t, b.broken)
+}
+
 // A host that refuses the server, or takes no work before the guest was started there, is left
 // with nothing, and another one is claimed.
 func TestUnshelveGoesOnWithAnotherHost(t *testing.T) {

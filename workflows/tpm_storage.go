@@ -15,6 +15,9 @@ import (
 const errStorage = "server %s: the host that it is on and the one that it goes to say of the storage of TPM states what they do not see there: is the file system mounted on both? " +
 	"They look again every minute"
 
+// errDamagedTPM is why a server is not evacuated with the state of a vTPM by which it would not start (K20).
+const errDamagedTPM = "server %s: its TPM state, on storage that both hosts share, is damaged. Put it back as it was; or rebuild the server once its host is back"
+
 // sharesTPM finds out whether the hosts of both machines have the states of vTPMs on one storage
 // (TPM-39): the old host notes the operation beside the state, and the new one looks for that note.
 func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
@@ -32,7 +35,7 @@ func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
 }
 
 // seesTPM asks the new host for the state of the server's vTPM. Conflict: it sees one and shares no
-// storage with the old host, as they say, or the other way round.
+// storage with the old host, as they say, or the other way round; or it is damaged.
 func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput) (shared bool, err error) {
 	err = s.take(ctx, step{event: "look_for_tpm", host: &s.to.host, do: func(ctx workflow.Context) error {
 		peers, err := placement.TPMPeers.Run(ctx, s.from.host.ID)
@@ -43,7 +46,11 @@ func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput) (shared boo
 		if err != nil {
 			return err
 		}
-		if shared = slices.Contains(peers, s.to.host.ID); shared != got.Shown {
+		shared = slices.Contains(peers, s.to.host.ID)
+		if shared && got.Damaged {
+			return compute.Errorf(compute.Conflict, errDamagedTPM, s.Server)
+		}
+		if shared != got.Shown {
 			return compute.Errorf(compute.Conflict, errStorage, s.Server)
 		}
 		return nil

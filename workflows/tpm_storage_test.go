@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"strongroom/activities/domain"
+	"strongroom/activities/record"
 	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
@@ -242,6 +243,31 @@ func TestMovesWhereTheStorageIsNotWhatHostsSay(t *testing.T) {
 	require.Zero(t, b.count(domain.Migrate.Name))
 	require.Equal(t, b.hosts[0], *b.row.server.Host)
 	require.Empty(t, b.audit())
+}
+
+// K20: an evacuate does not take a damaged state along, by which no start works on a host where it cannot be rebuilt: nothing of it is begun. Where
+// hosts share nothing, what lies on the new one is not the server's.
+func TestK20EvacuateOfADamagedTPMOnSharedStorage(t *testing.T) {
+	t.Parallel()
+	b := sharing(fenced(spawned))(t)
+	from, key := b.hosts[0], b.tpmKey(b.hosts[0].String(), b.row.server.ID.String())
+	good := b.states[key]
+	b.down[from], b.forced[from] = true, true
+	b.states[key] = damagedState
+	require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is damaged. Put it back as it was")
+	require.Equal(t, from, *b.row.server.Host)
+	require.Zero(t, b.count(record.LeaveHost.Name))
+	require.Zero(t, b.count(domain.Start.Name))
+	require.Equal(t, damagedState, b.states[key])
+	b.states[key] = good
+	require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}))
+	require.NotEqual(t, from, *b.row.server.Host)
+	clear(b.down)
+	clear(b.forced)
+	clear(b.fencedOff)
+	b.reapAll()
+	require.Empty(t, b.audit())
+	require.Empty(t, b.broken)
 }
 
 // A revert failed, and hosts died before it put the state of the resized machine's vTPM back: a confirm waits for that, for

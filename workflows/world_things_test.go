@@ -277,6 +277,9 @@ func (w *world) startDomain(ctx context.Context, in domain.StartInput) (domain.P
 	if in.Server.TPM != nil && !in.NewTPM && w.states[w.tpmKey(host, in.Server.ID.String())] == "" {
 		return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "its TPM state is not on this host")
 	}
+	if in.Server.TPM != nil && w.states[w.tpmKey(host, in.Server.ID.String())] == damagedState {
+		return domain.PowerResult{}, compute.Errorf(compute.Corrupt, "its TPM state on this host is damaged")
+	}
 	if root, ok := in.Server.RootDisk(); ok && w.touched > 0 {
 		return domain.PowerResult{PowerState: compute.PowerShutdown, Unchecked: []compute.DiskID{root.ID}}, nil
 	}

@@ -30,9 +30,16 @@ func (w *world) registerTPMStorage(r registry) {
 	})
 	registerOnHost(w, r, tpm.Shown, func(ctx context.Context, in tpm.ShowInput) (tpm.ShownResult, error) {
 		key := w.tpmKey(hostOf(ctx), in.Server.String())
-		return tpm.ShownResult{Shown: w.tpms[key] && (in.Operation == "" && w.states[key] != "" || in.Operation != "" && w.shown[key] == in.Operation)}, nil
+		is := w.tpms[key] && w.states[key] != ""
+		if in.Version != "" && w.states[key] == damagedState {
+			return tpm.ShownResult{Damaged: true}, nil
+		}
+		return tpm.ShownResult{Shown: in.Operation == "" && is || in.Operation != "" && w.shown[key] == in.Operation}, nil
 	})
 }
+
+// damagedState is a state that is shorter than swtpm wrote it.
+const damagedState = "damaged"
 
 // tpmKey is where a host has a TPM state.
 func (w *world) tpmKey(host, name string) string {

@@ -29,7 +29,7 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 		return err
 	}
 	defer unlock()
-	switch err := checkState(a.dir(server), version); {
+	switch err := a.checkAndTake(server, version); {
 	case errors.Is(err, fs.ErrNotExist) && isNew:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
@@ -47,9 +47,21 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 }
 
 // wayOut is what can be done about a state that is lost.
-const wayOut = ", and it is not started with a new one in its place: put it back, or rebuild the server, whose TPM is then as its backup has it, or a new one"
+const wayOut = ", and it is not started with a new one in its place: put it back, or rebuild the server, whose TPM is then as its backup has it, or a new one; " +
+	"a shelved server has it after shelveOffload and unshelve"
 
-func checkState(dir string, version compute.TPMVersion) error {
+// checkAndTake is checkState of a server whose guest is off. swtpm's user may have let everybody write there: it is root's until libvirt gives it back.
+func (a *Activities) checkAndTake(server compute.ServerID, version compute.TPMVersion) error {
+	return checkState(a.dir(server), version, func(outer *os.Root, sub string) error {
+		return errors.Join(outer.Lchown(sub, os.Geteuid(), os.Getegid()), outer.Chmod(sub, 0o700))
+	})
+}
+
+// onlyLook leaves a state as it is: swtpm may have it open.
+func onlyLook(*os.Root, string) error { return nil }
+
+// checkState looks at a state after take was called with its folder.
+func checkState(dir string, version compute.TPMVersion, take func(outer *os.Root, sub string) error) error {
 	if is, err := os.Lstat(dir); err != nil {
 		return err
 	} else if !is.IsDir() {
@@ -66,8 +78,7 @@ func checkState(dir string, version compute.TPMVersion) error {
 	} else if !is.IsDir() {
 		return compute.Errorf(compute.Corrupt, "its %s is no folder", sub)
 	}
-	// libvirt gives it back. swtpm's user, whose it was, may have let everybody write there.
-	if err := errors.Join(outer.Lchown(sub, os.Geteuid(), os.Getegid()), outer.Chmod(sub, 0o700)); err != nil {
+	if err := take(outer, sub); err != nil {
 		return err
 	}
 	root, err := outer.OpenRoot(sub)

@@ -70,6 +70,7 @@ func TestK20AStateThatIsGoneIsMissed(t *testing.T) {
 			require.Equal(t, isLost, err == nil, "a new one is made where there is none that a guest has used: %v", err)
 			got, err := h.Shown(t.Context(), tpm.ShowInput{Server: h.server, Version: compute.TPM20}) // which a rebuild asks
 			require.False(t, got.Shown)
+			require.Equal(t, slices.Contains([]string{"is empty", "is damaged"}, c.want), got.Damaged)
 			require.Equal(t, isLost, err == nil, "%v", err)
 		})
 	}

@@ -33,6 +33,8 @@ type ShowInput struct {
 // ShownResult says what a host sees.
 type ShownResult struct {
 	Shown bool `json:"shown"`
+	// Damaged, of a version: there is one, and it is empty, or not as long as swtpm wrote it.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // shownName is the file in a state folder that names the operation that Show was for.
@@ -100,8 +102,10 @@ func (a *Activities) Shown(ctx context.Context, in ShowInput) (ShownResult, erro
 		if err := a.isMounted(in.Server); err != nil {
 			return ShownResult{}, err
 		}
-		err = checkState(a.dir(in.Server), in.Version)
-		return seen(in.Server, err == nil, err)
+		err = checkState(a.dir(in.Server), in.Version, onlyLook)
+		got, failure := seen(in.Server, err == nil, err)
+		got.Damaged = errors.Is(err, errEmpty) || errors.Is(err, errDamaged)
+		return got, failure
 	}
 	if in.Operation == "" {
 		_, err := pack(a.dir(in.Server))

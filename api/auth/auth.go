@@ -109,6 +109,7 @@ func (v *Validator) ask(ctx context.Context, text string, done func()) gopherpol
 		// Into the cache before the next request for it may ask.
 		v.tokens.CheckCredentials(ctx, text, func() gopherpolicy.TokenResult {
 			result = tokens.Get(ctx, v.Identity, text)
+			assumeAdminProject(result)
 			return result
 		})
 		if gophercloud.ResponseCodeIs(result.Err, http.StatusNotFound) {
@@ -130,6 +131,16 @@ func (v *Validator) ask(ctx context.Context, text string, done func()) gopherpol
 			return failed(got.Err)
 		}
 		return result
+	}
+}
+
+// assumeAdminProject has a token's project be the one for administrators where the identity service does not say. It says so only in a cloud that has
+// such a project, and Nova takes each project for it elsewhere (K5).
+func assumeAdminProject(result tokens.GetResult) {
+	body, _ := result.Body.(map[string]any)
+	token, _ := body["token"].(map[string]any)
+	if _, said := token["is_admin_project"]; token != nil && !said {
+		token["is_admin_project"] = true
 	}
 }
 
