@@ -141,6 +141,7 @@ func (q *Queries) ServersAtRest(ctx context.Context, hostID *compute.HostID) ([]
 
 const syncPower = `-- name: SyncPower :execrows
 UPDATE servers SET vm_state = $1, power_state = $2, updated_at = now(),
+    tpm_backup = CASE WHEN $1 = 'stopped' THEN tpm_backup ELSE tpm_backup - 'final' END, -- as NoteTPMRuns
     resume_at = CASE WHEN $3::boolean AND started_by_operation THEN now() END,
     started_by_operation = started_by_operation AND $1 <> 'stopped'
 WHERE id = $4 AND host_id = $5 AND current_operation = '' AND vm_state = $6

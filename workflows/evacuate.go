@@ -148,7 +148,7 @@ func (e *evacuation) findTPM(ctx workflow.Context) (err error) {
 	if err := e.putKeptBack(ctx); err != nil {
 		return err
 	}
-	if e.sharedTPM, err = e.seesTPM(ctx, tpm.ShowInput{Server: e.Server, Version: e.from.server.TPM.Version}); e.sharedTPM {
+	if e.sharedTPM, err = e.seesTPM(ctx, tpm.ShowInput{Server: e.Server, Version: e.from.server.TPM.Version}, e.boots()); e.sharedTPM {
 		kept := *e.from.server.TPM
 		e.to.server = e.to.server.WithNewTPM(false)
 		e.to.server.TPM = &kept // with the certificates that it has

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
@@ -89,6 +90,9 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 	for range mostChecked {
 		got, err := domain.Start.On(m.host).Run(ctx, in)
 		m.power = got.PowerState
+		if err == nil && len(got.Unchecked) == 0 || temporal.IsCanceledError(err) || durable.IsTimeout(err) {
+			m.guestRan = true
+		}
 		if err != nil || len(got.Unchecked) == 0 {
 			return err
 		}

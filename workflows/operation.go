@@ -34,6 +34,8 @@ type operation struct {
 	// lost are hosts that an operator says are down, or that are forgotten: no key waits for what is
 	// there (TPM-33). Only a delete knows them; else the janitor sees to that.
 	lost []compute.HostID
+	// guestRan: it started the guest, or cannot tell: what the vTPM had before may not be what it has.
+	guestRan bool
 	// away are the cloud services of which the same is true, by compute.Thing's Place.
 	away []string
 }
@@ -145,7 +147,7 @@ func (o *operation) commit(ctx workflow.Context, end record.SettleInput) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	end.OperationInput, end.State, end.Close = o.OperationInput, compute.OperationSucceeded, o.closing()
+	end.OperationInput, end.State, end.Close, end.GuestRan = o.OperationInput, compute.OperationSucceeded, o.closing(), o.guestRan
 	if err := recordUntilAnswered(ctx, record.Settle, end); err != nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func (o *operation) things(ctx workflow.Context) (has []compute.Thing, err error
 // fail settles an operation that was undone. The workflow's own error is the
 // original one, so that the operation's row in Temporal shows it.
 func (o *operation) fail(ctx workflow.Context, cause error, end record.SettleInput) error {
-	end.OperationInput, end.Close = o.OperationInput, o.closing()
+	end.OperationInput, end.Close, end.GuestRan = o.OperationInput, o.closing(), o.guestRan
 	end.State, end.Message = compute.OperationFailed, cmp.Or(end.Message, compute.Public(durable.FromTemporal(cause)))
 	if temporal.IsCanceledError(cause) || record.IsSuperseded(cause) {
 		end.State, end.Message = compute.OperationCancelled, "cancelled"

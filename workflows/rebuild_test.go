@@ -247,6 +247,20 @@ func TestK20RebuildThatFailsLeavesNoNewVTPM(t *testing.T) {
 	}
 }
 
+// TPM-30: a rebuild of a server that is off boots it, and its guest may change what was backed up. The next backup is due, and a shelve keeps what there is.
+func TestRebuildOfAServerThatIsOffAndBackedUp(t *testing.T) {
+	t.Parallel()
+	b := tpmBackedUp(stopped)(t)
+	require.True(t, b.row.server.TPMBackup.Final)
+	_, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	b.tpmChanges() // while it ran
+	require.Equal(t, compute.VMStopped, b.row.server.VMState)
+	require.False(t, b.row.server.TPMBackup.Final)
+	require.NoError(t, b.run(compute.OpShelve, b.accept(compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}), nil))
+	require.Empty(t, b.audit())
+}
+
 // TPM-29: one and another asked for.
 func TestRebuildRefusesAnotherTPM(t *testing.T) {
 	t.Parallel()

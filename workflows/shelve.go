@@ -79,7 +79,7 @@ func (s *shelve) isHere(ctx workflow.Context) error {
 // backup. Another server's would be kept for good (K20). Conflict: it is another one.
 func (s *shelve) checkTPM(ctx workflow.Context) error {
 	was := s.from.server.Backup()
-	if was == nil || !was.Final {
+	if was == nil || !was.Final || s.from.server.VMState != compute.VMStopped {
 		return nil
 	}
 	return s.take(ctx, step{event: "compare_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
@@ -92,7 +92,7 @@ func (s *shelve) checkTPM(ctx workflow.Context) error {
 }
 
 // errOtherTPM is why a server is not shelved with a state that may be none of its own.
-const errOtherTPM = "server %s: its TPM state is not the one that was backed up when it was stopped. Start it: where it starts, the state is its own, and it can be shelved"
+const errOtherTPM = "server %s: its TPM state is not the one that was backed up when it was stopped. Start it: if it starts, the state is its own, and it can be shelved; if not, rebuild it"
 
 // checkKeys sees that the keys can be read with which the disks are copied, before the guest
 // is stopped.

@@ -16,7 +16,7 @@ const errStorage = "server %s: the host that it is on and the one that it goes t
 	"They look again every minute"
 
 // errDamagedTPM is why a server is not evacuated with the state of a vTPM by which it would not start (K20).
-const errDamagedTPM = "server %s: its TPM state, on storage that both hosts share, is damaged. Put it back as it was; or rebuild the server once its host is back"
+const errDamagedTPM = "server %s: its TPM state, on storage that both hosts share, is damaged. Put it back as it was; or evacuate the server so that it stays off (from microversion 2.95 on it does), and rebuild it there"
 
 // sharesTPM finds out whether the hosts of both machines have the states of vTPMs on one storage
 // (TPM-39): the old host notes the operation beside the state, and the new one looks for that note.
@@ -31,12 +31,13 @@ func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
 	}}); err != nil {
 		return false, err
 	}
-	return s.seesTPM(ctx, in)
+	return s.seesTPM(ctx, in, false) // the note says that it is the same
 }
 
 // seesTPM asks the new host for the state of the server's vTPM. Conflict: it sees one and shares no
-// storage with the old host, as they say, or the other way round; or it is damaged.
-func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput) (shared bool, err error) {
+// storage with the old host, as they say, or the other way round; or it is damaged, and
+// the server is to boot.
+func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput, boots bool) (shared bool, err error) {
 	err = s.take(ctx, step{event: "look_for_tpm", host: &s.to.host, do: func(ctx workflow.Context) error {
 		peers, err := placement.TPMPeers.Run(ctx, s.from.host.ID)
 		if err != nil {
@@ -47,10 +48,10 @@ func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput) (shared boo
 			return err
 		}
 		shared = slices.Contains(peers, s.to.host.ID)
-		if shared && got.Damaged {
+		if shared && got.Damaged && boots {
 			return compute.Errorf(compute.Conflict, errDamagedTPM, s.Server)
 		}
-		if shared != got.Shown {
+		if shared != (got.Shown || got.Damaged) {
 			return compute.Errorf(compute.Conflict, errStorage, s.Server)
 		}
 		return nil

@@ -245,15 +245,20 @@ func TestMovesWhereTheStorageIsNotWhatHostsSay(t *testing.T) {
 	require.Empty(t, b.audit())
 }
 
-// K20: an evacuate does not take a damaged state along, by which no start works on a host where it cannot be rebuilt: nothing of it is begun. Where
-// hosts share nothing, what lies on the new one is not the server's.
+// K20: an evacuate that would start the server by a damaged state is refused before anything is begun. One of a server that stays off takes the state along, and
+// the server is rebuilt on its new host.
 func TestK20EvacuateOfADamagedTPMOnSharedStorage(t *testing.T) {
 	t.Parallel()
-	b := sharing(fenced(spawned))(t)
-	from, key := b.hosts[0], b.tpmKey(b.hosts[0].String(), b.row.server.ID.String())
-	good := b.states[key]
-	b.down[from], b.forced[from] = true, true
-	b.states[key] = damagedState
+	damaged := func() (b *bench, from compute.HostID, key, good string) {
+		b = sharing(fenced(spawned))(t)
+		from, key = b.hosts[0], b.tpmKey(b.hosts[0].String(), b.row.server.ID.String())
+		good = b.states[key]
+		b.down[from], b.forced[from] = true, true
+		b.states[key] = damagedState
+		return b, from, key, good
+	}
+	b, from, key, good := damaged()
+	require.NotEmpty(t, good)
 	require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is damaged. Put it back as it was")
 	require.Equal(t, from, *b.row.server.Host)
 	require.Zero(t, b.count(record.LeaveHost.Name))
@@ -262,12 +267,26 @@ func TestK20EvacuateOfADamagedTPMOnSharedStorage(t *testing.T) {
 	b.states[key] = good
 	require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}))
 	require.NotEqual(t, from, *b.row.server.Host)
-	clear(b.down)
-	clear(b.forced)
-	clear(b.fencedOff)
-	b.reapAll()
-	require.Empty(t, b.audit())
-	require.Empty(t, b.broken)
+	isSound := func() {
+		t.Helper()
+		clear(b.down)
+		clear(b.forced)
+		clear(b.fencedOff)
+		b.reapAll()
+		require.Empty(t, b.audit())
+		require.Empty(t, b.broken)
+	}
+	isSound()
+
+	b, from, key, _ = damaged()
+	require.NoError(t, b.evacuateIt(compute.EvacuateArguments{Stopped: true}))
+	require.NotEqual(t, from, *b.row.server.Host)
+	require.Equal(t, damagedState, b.states[key])
+	isSound()
+	_, err := b.rebuild(rebuildTo(crb))
+	require.NoError(t, err)
+	require.NotEqual(t, damagedState, b.states[key])
+	isSound()
 }
 
 // A revert failed, and hosts died before it put the state of the resized machine's vTPM back: a confirm waits for that, for

@@ -313,11 +313,11 @@ func (w *world) settle(_ context.Context, in record.SettleInput) (none, error) {
 	}
 	if in.Power == compute.PowerRunning {
 		*s = s.WithNewTPM(false)
-		if s.TPMBackup != nil {
-			goesOn := *s.TPMBackup
-			goesOn.Final = false
-			s.TPMBackup = &goesOn
-		}
+	}
+	if s.TPMBackup != nil && (in.Power == compute.PowerRunning || in.GuestRan) {
+		goesOn := *s.TPMBackup
+		goesOn.Final = false
+		s.TPMBackup = &goesOn
 	}
 	s.VMState, s.TaskState, s.PowerState = in.VMState, compute.TaskNone, in.Power
 	if in.Rescue != nil {

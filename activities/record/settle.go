@@ -38,6 +38,8 @@ type SettleInput struct {
 	Fault    *compute.Fault         `json:"fault,omitempty"` // nil: none, or the one that a server left in ERROR has
 	Progress int                    `json:"progress"`
 	Launched bool                   `json:"launched,omitempty"`
+	// GuestRan: the operation may have started the guest, whatever it is now.
+	GuestRan bool `json:"guest_ran,omitempty"`
 	// HandedOver are things that are the user's from here on: no undo and no delete of
 	// the server removes them.
 	HandedOver []compute.Thing `json:"handed_over,omitempty"`
@@ -90,6 +92,8 @@ func (a *Activities) Settle(ctx context.Context, in SettleInput) error {
 			if err := setNewTPM(ctx, q, in.Server, false); err != nil {
 				return err
 			}
+		}
+		if runs || in.GuestRan {
 			if err := q.NoteTPMRuns(ctx, in.Server); err != nil {
 				return err
 			}

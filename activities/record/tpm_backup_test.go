@@ -60,6 +60,11 @@ func TestTPMBackup(t *testing.T) {
 	require.EqualValues(t, 2, note("tpm-backup/2", false).Generation)
 	require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationSucceeded, VMState: compute.VMActive, Power: compute.PowerRunning}))
 	require.False(t, b.load(in).Backup().Final)
+	for ran, still := range map[bool]bool{true: false, false: true} { // a guest that was started, and is off again
+		require.EqualValues(t, 2, note("tpm-backup/2", true).Generation)
+		require.NoError(t, b.Settle(b.ctx, record.SettleInput{OperationInput: in, State: compute.OperationFailed, VMState: compute.VMActive, Power: compute.PowerShutdown, GuestRan: ran}))
+		require.Equal(t, still, b.load(in).Backup().Final)
+	}
 
 	lost := b.supersede(in, compute.OpBackUpTPM, struct{}{})
 	next := b.supersede(lost, compute.OpShelve, compute.ShelveArguments{})

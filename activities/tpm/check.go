@@ -48,7 +48,7 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 
 // wayOut is what can be done about a state that is lost.
 const wayOut = ", and it is not started with a new one in its place: put it back, or rebuild the server, whose TPM is then as its backup has it, or a new one; " +
-	"a shelved server has it after shelveOffload and unshelve"
+	"if the server is SHELVED, offload it (shelveOffload) and unshelve it, which restores the state that was kept"
 
 // checkAndTake is checkState of a server whose guest is off. swtpm's user may have let everybody write there: it is root's until libvirt gives it back.
 func (a *Activities) checkAndTake(server compute.ServerID, version compute.TPMVersion) error {

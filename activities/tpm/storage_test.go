@@ -45,6 +45,22 @@ func TestStorage(t *testing.T) {
 	require.True(t, compute.Is(err, compute.Corrupt), "%v", err)
 }
 
+// A host that looks for a state leaves it as it is: the guest of another one may run on it.
+func TestShownChangesNothing(t *testing.T) {
+	t.Parallel()
+	h, _, _ := hosts(t)
+	h.has("some state")
+	require.NoError(t, os.Chmod(h.path("tpm2"), 0o755))
+	was, err := os.Stat(h.path("tpm2"))
+	require.NoError(t, err)
+	got, err := h.Shown(t.Context(), tpm.ShowInput{Server: h.server, Version: compute.TPM20})
+	require.NoError(t, err)
+	require.True(t, got.Shown)
+	is, err := os.Stat(h.path("tpm2"))
+	require.NoError(t, err)
+	require.Equal(t, was.Mode(), is.Mode())
+}
+
 // TPM-39: a host sees what another one noted beside a state where they share it, and only there.
 // What is noted is no part of the state.
 func TestShownWhereItIsShared(t *testing.T) {

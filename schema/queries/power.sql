@@ -8,6 +8,7 @@ WHERE host_id = $1 AND deleted_at IS NULL AND current_operation = '' AND vm_stat
 -- changes when the server was touched after it was read. Only one that an operation
 -- set running is to be started again (H1).
 UPDATE servers SET vm_state = sqlc.arg(vm_state), power_state = sqlc.arg(power_state), updated_at = now(),
+    tpm_backup = CASE WHEN sqlc.arg(vm_state) = 'stopped' THEN tpm_backup ELSE tpm_backup - 'final' END, -- as NoteTPMRuns
     resume_at = CASE WHEN sqlc.arg(resume)::boolean AND started_by_operation THEN now() END,
     started_by_operation = started_by_operation AND sqlc.arg(vm_state) <> 'stopped'
 WHERE id = sqlc.arg(id) AND host_id = sqlc.arg(host_id) AND current_operation = '' AND vm_state = sqlc.arg(was)
