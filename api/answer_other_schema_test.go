@@ -7,6 +7,11 @@ import (
 )
 
 var (
+	auditTime        = Pattern(`^\d{4}-\d\d-01 00:00:00$`)
+	usageAuditAnswer = Object(Keys{
+		"period_beginning": auditTime, "period_ending": auditTime, "num_hosts": Integer, "num_hosts_done": Integer, "num_hosts_running": Integer,
+		"num_hosts_not_run": Integer, "hosts_not_run": List(Text), "total_instances": Integer, "total_errors": Integer, "overall_status": Text, "log": Object(Keys{}),
+	})
 	extensionShape = Object(Keys{"name": Text, "alias": Text, "description": Text, "links": Empty, "updated": Seconds, "namespace": Href})
 	specsShape     = One("extra_specs", Texts)
 	// Of a rule, group or ip_range is empty.
@@ -152,11 +157,13 @@ var otherAnswers = map[string]func(question) Schema{
 		since(a, k, 40, "tenant_usage_links", Optional(Links("next")))
 		return Object(k)
 	},
-	"GET /os-server-groups":        func(a question) Schema { return One("server_groups", List(serverGroup(a))) },
-	"GET /os-server-groups/:id":    func(a question) Schema { return One("server_group", serverGroup(a)) },
-	"POST /os-server-groups":       func(a question) Schema { return One("server_group", serverGroup(a)) },
-	"DELETE /os-server-groups/:id": nothing,
-	"GET /os-availability-zone":    always(zones(Null)),
+	"GET /os-instance_usage_audit_log":         always(One("instance_usage_audit_logs", usageAuditAnswer)),
+	"GET /os-instance_usage_audit_log/:before": always(One("instance_usage_audit_log", usageAuditAnswer)),
+	"GET /os-server-groups":                    func(a question) Schema { return One("server_groups", List(serverGroup(a))) },
+	"GET /os-server-groups/:id":                func(a question) Schema { return One("server_group", serverGroup(a)) },
+	"POST /os-server-groups":                   func(a question) Schema { return One("server_group", serverGroup(a)) },
+	"DELETE /os-server-groups/:id":             nothing,
+	"GET /os-availability-zone":                always(zones(Null)),
 	"GET /os-availability-zone/detail": always(zones(OrNull(Map(One("nova-compute", Object(Keys{
 		"available": Boolean, "active": Boolean, "updated_at": OrNull(Micros),
 	})))))),

@@ -68,6 +68,7 @@ var spoken = []extension{
 	describe("HypervisorStatus", "os-hypervisor-status", "Show hypervisor status."),
 	describe("Hypervisors", "os-hypervisors", "Admin-only hypervisor administration."),
 	describe("InstanceActions", "os-instance-actions", "View a log of actions and events taken on an instance."),
+	describe("OSInstanceUsageAuditLog", "os-instance-usage-audit-log", "Admin-only Task Log Monitoring."),
 	describe("Keypairs", "os-keypairs", "Keypair Support."),
 	describe("LockServer", "os-lock-server", "Enable lock/unlock server actions."),
 	describe("MigrateServer", "os-migrate-server", "Enable migrate and live-migrate server actions."),

@@ -228,6 +228,8 @@ var demands = map[string][]demand{
 	"POST /os-aggregates/:id/action add_host":     {{right: onlyAdmin, granted: 200, body: `{"add_host":{"host":"node-1"}}`}},
 	"POST /os-aggregates/:id/action remove_host":  {{right: onlyAdmin, granted: 200, body: `{"remove_host":{"host":"node-2"}}`}},
 	"POST /os-aggregates/:id/action set_metadata": {{right: onlyAdmin, granted: 200, body: `{"set_metadata":{"metadata":{"a":"b","color":null}}}`}},
+	"GET /os-instance_usage_audit_log":            {{right: onlyAdmin, granted: 200}},
+	"GET /os-instance_usage_audit_log/:before":    {{right: onlyAdmin, granted: 200, to: "/os-instance_usage_audit_log/2026-03-10%2012:00:00"}},
 	"GET /os-simple-tenant-usage":                 {{right: onlyAdmin, granted: 200, query: "detailed=1&start=2020-01-01T00:00:00&end=2040-01-01T00:00:00"}},
 	"GET /os-simple-tenant-usage/:id":             {{right: named, granted: 200, query: "start=2020-01-01T00:00:00&end=2040-01-01T00:00:00"}},
 	"GET /os-server-groups":                       {{right: ofOwn(reads), granted: 200}, {right: ofOwn(reads), granted: 200, query: "all_projects=1&limit=5&offset=0"}},

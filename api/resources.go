@@ -17,6 +17,7 @@ func (a *API) resources() []Resource {
 		a.serverGroups(),
 		a.limits(),
 		a.tenantUsage(),
+		a.usageAudit(),
 		a.quotaSets(),
 		a.quotaClassSets(),
 		a.servers(),

@@ -48,7 +48,8 @@ folder, namespaces of its own for libvirtd, guests and worker, and a network lin
 first; its name ends in -2. A later start may have more hosts or fewer: those that are left
 out are down, with what is on them. docs/development.md has how to cut links and power.
 
-On a real OpenStack, for example the one that ./task cloud:up runs:
+On a real OpenStack, for example the one that ./task cloud:up runs, as its clouds.yaml says
+(auth, region_name, cacert, cert, key, verify of the entry "strongroom"):
 
   strongroom dev --cloud /var/lib/strongroom-cloud/clouds.yaml
   OS_CLIENT_CONFIG_FILE=/var/lib/strongroom-cloud/clouds.yaml openstack --os-cloud demo server list`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"go.yaml.in/yaml/v3"
 
 	"strongroom/activities/openstack"
 	"strongroom/devcloud"
@@ -25,12 +27,13 @@ const ServiceEntry = "strongroom"
 // account is how strongroom itself logs in.
 type account struct {
 	authURL, username, project, domain, region string
-	shares                                     bool // the catalog names a shared file systems service
+	shares                                     bool           // the catalog names a shared file systems service
+	connection                                 map[string]any // how the cloud is reached: more of strongroom.yaml's identity
 }
 
 // devAccount is strongroom's user in the stack's own devcloud.
 func (l Layout) devAccount() account {
-	return account{l.AuthURL(), devcloud.ServiceUser, devcloud.ServiceProject, "Default", "RegionOne", false}
+	return account{l.AuthURL(), devcloud.ServiceUser, devcloud.ServiceProject, "Default", "RegionOne", false, nil}
 }
 
 // cloudAccount is strongroom's user in the cloud of a clouds.yaml. It logs in,
@@ -70,8 +73,38 @@ func (l Layout) cloudAccount(ctx context.Context, file string) (account, error) 
 	}
 	endpoint.Type = "sharev2"
 	_, none := client.EndpointLocator(endpoint)
-	a := account{auth.IdentityEndpoint, user.Name, project.Name, user.Domain.Name, endpoint.Region, none == nil}
+	reached, err := connection(file)
+	if err != nil {
+		return account{}, err
+	}
+	a := account{auth.IdentityEndpoint, user.Name, project.Name, user.Domain.Name, endpoint.Region, none == nil, reached}
 	return a, os.WriteFile(l.passwordFile(), []byte(auth.Password+"\n"), 0o600)
+}
+
+// connection reads how a clouds.yaml says that the cloud is reached: cacert, cert, key and verify, by their names in strongroom.yaml. Files are named from the
+// folder in which the stack is started, as they are for all who read a clouds.yaml.
+func connection(file string) (map[string]any, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var all clouds.Clouds
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	entry, out := all.Clouds[ServiceEntry], map[string]any{}
+	for key, path := range map[string]string{"cafile": entry.CACertFile, "certfile": entry.ClientCertFile, "keyfile": entry.ClientKeyFile} {
+		if path == "" {
+			continue
+		}
+		if out[key], err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+	}
+	if entry.Verify != nil && !*entry.Verify {
+		out["insecure"] = true
+	}
+	return out, nil
 }
 
 // serves reports whether the compute API that a catalog names is the one of this

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -58,13 +59,15 @@ var own = map[string]any{"own": true}
 // settings is strongroom.yaml: what `strongroom api`, metadata, control, gateway
 // and devcloud read. Keys are those of the shipped example.
 func (l Layout) settings(in surroundings) map[string]any {
+	identity := map[string]any{
+		"auth_url": in.account.authURL, "username": in.account.username, "password_file": l.passwordFile(),
+		"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
+	}
+	maps.Copy(identity, in.account.connection)
 	all := map[string]any{
-		"database": map[string]any{"url": in.database},
-		"temporal": map[string]any{"address": l.TemporalAddress(), "namespace": "default", "ui": l.TemporalUI(), "tls": own},
-		"identity": map[string]any{
-			"auth_url": in.account.authURL, "username": in.account.username, "password_file": l.passwordFile(),
-			"project": in.account.project, "domain": in.account.domain, "region": in.account.region,
-		},
+		"database":      map[string]any{"url": in.database},
+		"temporal":      map[string]any{"address": l.TemporalAddress(), "namespace": "default", "ui": l.TemporalUI(), "tls": own},
+		"identity":      identity,
 		"api":           map[string]any{"listen": l.apiAddr(), "allow_resize_to_same_host": len(in.hosts) <= 1},
 		"metadata":      map[string]any{"listen": l.MetadataAddr(), "proxy_shared_secret": l.MetadataSecret(), "local_port": l.PortBase + metadataPort},
 		"console_proxy": map[string]any{"listen": l.consoleAddr(), "public_url": "http://" + l.consoleAddr(), "identity": l.consoleIdentity()},

@@ -27,3 +27,28 @@ func TestNetworksHint(t *testing.T) {
 	require.Contains(t, hint(1, 2, ""), "none, for there are several hosts")
 	require.Contains(t, hint(1, 1, "clouds.yaml"), "networks.backend")
 }
+
+// A cloud behind an authority of its own is reached by all parts as its clouds.yaml says.
+func TestACloudIsReachedAsItsFileSays(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	identity := func(entry string) any {
+		t.Helper()
+		require.NoError(t, os.WriteFile(file, []byte("clouds:\n  strongroom: {auth: {auth_url: https://keystone/v3}"+entry+"}\n  other: {verify: false}\n"), 0o600))
+		reached, err := connection(file)
+		require.NoError(t, err)
+		all := Layout{State: "/state"}.settings(surroundings{account: account{authURL: "https://keystone/v3", connection: reached}, openstack: true})
+		return all["identity"]
+	}
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	plain := map[string]any{
+		"auth_url": "https://keystone/v3", "username": "", "password_file": Layout{State: "/state"}.passwordFile(), "project": "", "domain": "", "region": "",
+	}
+	require.Equal(t, plain, identity(""))
+	require.Equal(t, plain, identity(", verify: true"))
+	plain["cafile"], plain["certfile"], plain["keyfile"] = "/etc/ssl/cloud.pem", filepath.Join(here, "mine.pem"), filepath.Join(here, "mine.key")
+	require.Equal(t, plain, identity(", cacert: /etc/ssl/cloud.pem, cert: mine.pem, key: mine.key"))
+	plain["insecure"] = true
+	require.Equal(t, plain, identity(", cacert: /etc/ssl/cloud.pem, cert: mine.pem, key: mine.key, verify: false"))
+}
