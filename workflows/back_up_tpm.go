@@ -80,6 +80,16 @@ func (m *machine) isBackedUp(ctx workflow.Context, owner compute.Credential, was
 	return same, err
 }
 
+// isFinal reports whether the vTPM of a machine that is off has the state that it was backed up with when that was stopped; also where there is no such backup.
+func (m *machine) isFinal(ctx workflow.Context) (bool, error) {
+	was := m.server.Backup()
+	if was == nil || !was.Final {
+		return true, nil
+	}
+	now, err := tpm.Digest.On(m.host).Run(ctx, tpm.DigestInput{Server: m.Server})
+	return now.SHA256 == was.SHA256, err
+}
+
 // isStored reports whether the object of a backup is there and what was stored.
 func isStored(ctx workflow.Context, verify durable.Activity[object.VerifyInput, durable.None], owner compute.Credential, b compute.TPMBackup) (bool, error) {
 	err := verify.Do(ctx, object.VerifyInput{Credential: owner, Name: b.Object, SHA256: b.SHA256})

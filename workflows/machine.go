@@ -90,7 +90,9 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 	for range mostChecked {
 		got, err := domain.Start.On(m.host).Run(ctx, in)
 		m.power = got.PowerState
-		if err == nil && len(got.Unchecked) == 0 || temporal.IsCanceledError(err) || durable.IsTimeout(err) {
+		switch {
+		case err == nil && len(got.Unchecked) == 0, temporal.IsCanceledError(err), durable.IsTimeout(err),
+			compute.Is(durable.FromTemporal(err), compute.NoHost): // as one that stopped as soon as it was started
 			m.guestRan = true
 		}
 		if err != nil || len(got.Unchecked) == 0 {

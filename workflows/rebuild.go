@@ -96,22 +96,34 @@ func (r *rebuild) rebuildDisks(ctx workflow.Context) error {
 	return r.makeDisks(ctx, compute.TaskRebuildSpawning)
 }
 
-// findTPM looks for the state of a vTPM that is kept, once the guest is off. Where the host has lost it, the vTPM comes back as its backup has it, or is
+// findTPM looks for the state of a vTPM that is kept, once the guest is off. Where the host has lost it, or has another one than was backed up when the server was stopped, the vTPM comes back as its backup has it, or is
 // a new one: no start takes such a server, and a rebuild is what its user can do (K20). An undo puts back that there is no state.
 func (r *rebuild) findTPM(ctx workflow.Context) error {
 	if !r.from.server.HasTPMState() || r.to.server.TPM == nil {
 		return nil
 	}
+	another := false
 	if err := r.take(ctx, step{event: "look_for_tpm", host: &r.to.host, do: func(ctx workflow.Context) error {
 		got, err := tpm.Shown.On(r.to.host).Run(ctx, tpm.ShowInput{Server: r.Server, Version: r.to.server.TPM.Version})
 		r.tpmLost = err == nil && !got.Shown
+		if err != nil || r.tpmLost || r.from.server.VMState != compute.VMStopped {
+			return err
+		}
+		same, err := r.from.isFinal(ctx)
+		another = err == nil && !same
 		return err
-	}}); err != nil || !r.tpmLost {
+	}}); err != nil || !r.tpmLost && !another {
 		return err
 	}
+	was := r.to.server
 	if err := r.checkBackup(ctx); err != nil {
 		return err
 	}
+	if another && r.to.server.Backup() == nil { // it may be the server's own, and is all that there is
+		r.to.server = was
+		return nil
+	}
+	r.tpmLost = true
 	if r.to.server.Backup() == nil {
 		r.to.server = r.to.server.WithTPMLost().WithNewTPM(false) // on the ledger the state stays the old machine's
 		return r.exchangeTPM(ctx, "")

@@ -230,6 +230,32 @@ func TestK20RebuildOfAServerWhoseVTPMIsLost(t *testing.T) {
 	}
 }
 
+// K20: another server's state in the place of one that was backed up when the server was stopped is a lost one. Without the backup it may be the server's own,
+// and stays.
+func TestK20RebuildOfAServerWithAnotherTPMState(t *testing.T) {
+	t.Parallel()
+	for _, stored := range []bool{true, false} {
+		b := tpmBackedUp(stopped)(t)
+		key := b.tpmKey(b.row.server.Host.String(), b.row.server.ID.String())
+		good := b.states[key]
+		b.tpmChanges()
+		other := b.states[key]
+		if !stored {
+			clear(b.stored)
+		}
+		in, err := b.rebuild(rebuildTo(crb))
+		require.NoError(t, err)
+		if stored {
+			require.Equal(t, good, b.states[key])
+			require.Contains(t, b.operations[in.Operation].Message, "has the state of its backup 1")
+		} else {
+			require.Equal(t, other, b.states[key])
+			require.Empty(t, b.operations[in.Operation].Message)
+		}
+		require.Empty(t, b.broken)
+	}
+}
+
 // K20: a rebuild that fails after the new vTPM was made leaves none: the state may be found again.
 func TestK20RebuildThatFailsLeavesNoNewVTPM(t *testing.T) {
 	t.Parallel()

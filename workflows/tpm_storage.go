@@ -15,8 +15,9 @@ import (
 const errStorage = "server %s: the host that it is on and the one that it goes to say of the storage of TPM states what they do not see there: is the file system mounted on both? " +
 	"They look again every minute"
 
-// errDamagedTPM is why a server is not evacuated with the state of a vTPM by which it would not start (K20).
-const errDamagedTPM = "server %s: its TPM state, on storage that both hosts share, is damaged. Put it back as it was; or evacuate the server so that it stays off (from microversion 2.95 on it does), and rebuild it there"
+// errLostTPM is why a server is not evacuated without the state of its vTPM, or with a damaged one, by which it would not start (K20).
+const errLostTPM = "server %s: its TPM state, on storage that both hosts share, is gone or damaged. Put it back as it was; " +
+	"or evacuate the server so that it stays off (as it does from microversion 2.95 on), and rebuild it there"
 
 // sharesTPM finds out whether the hosts of both machines have the states of vTPMs on one storage
 // (TPM-39): the old host notes the operation beside the state, and the new one looks for that note.
@@ -27,7 +28,9 @@ func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
 	}
 	in := tpm.ShowInput{Server: s.Server, Operation: s.Operation}
 	if err := s.take(ctx, step{event: "show_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
-		return tpm.Show.On(s.from.host).Do(ctx, in)
+		of := in
+		of.Version = was.TPM.Version
+		return tpm.Show.On(s.from.host).Do(ctx, of)
 	}}); err != nil {
 		return false, err
 	}
@@ -35,7 +38,7 @@ func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
 }
 
 // seesTPM asks the new host for the state of the server's vTPM. Conflict: it sees one and shares no
-// storage with the old host, as they say, or the other way round; or it is damaged, and
+// storage with the old host, as they say, or the other way round; or it is lost, and
 // the server is to boot.
 func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput, boots bool) (shared bool, err error) {
 	err = s.take(ctx, step{event: "look_for_tpm", host: &s.to.host, do: func(ctx workflow.Context) error {
@@ -48,10 +51,10 @@ func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput, boots bool)
 			return err
 		}
 		shared = slices.Contains(peers, s.to.host.ID)
-		if shared && got.Damaged && boots {
-			return compute.Errorf(compute.Conflict, errDamagedTPM, s.Server)
-		}
-		if shared != (got.Shown || got.Damaged) {
+		switch lost := shared && !got.Shown && in.Version != ""; { // its folder is mounted, or the host had said so
+		case lost && boots:
+			return compute.Errorf(compute.Conflict, errLostTPM, s.Server)
+		case !lost && shared != (got.Shown || got.Damaged):
 			return compute.Errorf(compute.Conflict, errStorage, s.Server)
 		}
 		return nil

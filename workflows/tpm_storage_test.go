@@ -234,7 +234,7 @@ func TestMovesWhereTheStorageIsNotWhatHostsSay(t *testing.T) {
 	require.Zero(t, b.count(tpm.Receive.Name))
 	require.Equal(t, compute.VMActive, b.row.server.VMState)
 	b.fencedOff[b.hosts[0]] = true
-	require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is the file system mounted on both?")
+	require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is not on the storage that it was on")
 	require.Empty(t, b.audit())
 	require.Empty(t, b.broken)
 
@@ -245,48 +245,76 @@ func TestMovesWhereTheStorageIsNotWhatHostsSay(t *testing.T) {
 	require.Empty(t, b.audit())
 }
 
-// K20: an evacuate that would start the server by a damaged state is refused before anything is begun. One of a server that stays off takes the state along, and
+// K20: an evacuate that would start the server by a state that is lost is refused before anything is begun. One of a server that stays off goes on, and
 // the server is rebuilt on its new host.
-func TestK20EvacuateOfADamagedTPMOnSharedStorage(t *testing.T) {
+func TestK20EvacuateOfALostTPMOnSharedStorage(t *testing.T) {
 	t.Parallel()
-	damaged := func() (b *bench, from compute.HostID, key, good string) {
-		b = sharing(fenced(spawned))(t)
-		from, key = b.hosts[0], b.tpmKey(b.hosts[0].String(), b.row.server.ID.String())
-		good = b.states[key]
-		b.down[from], b.forced[from] = true, true
-		b.states[key] = damagedState
-		return b, from, key, good
-	}
-	b, from, key, good := damaged()
-	require.NotEmpty(t, good)
-	require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is damaged. Put it back as it was")
-	require.Equal(t, from, *b.row.server.Host)
-	require.Zero(t, b.count(record.LeaveHost.Name))
-	require.Zero(t, b.count(domain.Start.Name))
-	require.Equal(t, damagedState, b.states[key])
-	b.states[key] = good
-	require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}))
-	require.NotEqual(t, from, *b.row.server.Host)
-	isSound := func() {
-		t.Helper()
-		clear(b.down)
-		clear(b.forced)
-		clear(b.fencedOff)
-		b.reapAll()
-		require.Empty(t, b.audit())
-		require.Empty(t, b.broken)
-	}
-	isSound()
+	for _, state := range []string{"", damagedState} {
+		lost := func() (b *bench, from compute.HostID, key, good string) {
+			b = sharing(fenced(spawned))(t)
+			from, key = b.hosts[0], b.tpmKey(b.hosts[0].String(), b.row.server.ID.String())
+			good = b.states[key]
+			b.down[from], b.forced[from] = true, true
+			b.states[key] = state
+			return b, from, key, good
+		}
+		isSound := func(b *bench) {
+			t.Helper()
+			clear(b.down)
+			clear(b.forced)
+			clear(b.fencedOff)
+			b.reapAll()
+			require.Empty(t, b.audit())
+			require.Empty(t, b.broken)
+		}
+		b, from, key, good := lost()
+		require.NotEmpty(t, good)
+		require.ErrorContains(t, b.evacuateIt(compute.EvacuateArguments{}), "is gone or damaged. Put it back as it was")
+		require.Equal(t, from, *b.row.server.Host)
+		require.Zero(t, b.count(record.LeaveHost.Name))
+		require.Zero(t, b.count(domain.Start.Name))
+		require.Equal(t, state, b.states[key])
+		b.states[key] = good
+		require.NoError(t, b.evacuateIt(compute.EvacuateArguments{}))
+		require.NotEqual(t, from, *b.row.server.Host)
+		isSound(b)
 
-	b, from, key, _ = damaged()
-	require.NoError(t, b.evacuateIt(compute.EvacuateArguments{Stopped: true}))
-	require.NotEqual(t, from, *b.row.server.Host)
-	require.Equal(t, damagedState, b.states[key])
-	isSound()
-	_, err := b.rebuild(rebuildTo(crb))
-	require.NoError(t, err)
-	require.NotEqual(t, damagedState, b.states[key])
-	isSound()
+		b, from, key, _ = lost()
+		require.NoError(t, b.evacuateIt(compute.EvacuateArguments{Stopped: true}))
+		require.NotEqual(t, from, *b.row.server.Host)
+		require.Equal(t, state, b.states[key])
+		isSound(b)
+		_, err := b.rebuild(rebuildTo(crb))
+		require.NoError(t, err)
+		require.NotEqual(t, state, b.states[key])
+		isSound(b)
+	}
+}
+
+// K20: a guest whose vTPM has lost its state is not stopped for a move or a shelve: swtpm may have the only good one in its memory.
+func TestK20NoGuestIsStoppedWhoseTPMStateIsLost(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"", damagedState} {
+		for name, do := range map[string]func(*bench) error{
+			"migrate": func(b *bench) error { return b.migrateIt(compute.MigrateArguments{}) },
+			"shelve": func(b *bench) error {
+				return b.run(compute.OpShelve, b.accept(compute.OpShelve, compute.TaskShelving, compute.ShelveArguments{}), nil)
+			},
+		} {
+			b := spawned(t)
+			key := b.tpmKey(b.row.server.Host.String(), b.row.server.ID.String())
+			good := b.states[key]
+			b.states[key] = state
+			has := b.listed()
+			require.ErrorContains(t, do(b), "its TPM state is not on", name)
+			require.Equal(t, compute.VMActive, b.row.server.VMState, name)
+			require.Zero(t, b.count(domain.Stop.Name), name)
+			require.Equal(t, has, b.listed(), name)
+			b.states[key] = good
+			require.NoError(t, do(b), name)
+			require.Empty(t, b.broken, name)
+		}
+	}
 }
 
 // A revert failed, and hosts died before it put the state of the resized machine's vTPM back: a confirm waits for that, for

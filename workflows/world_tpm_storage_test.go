@@ -25,12 +25,18 @@ func (w *world) registerTPMStorage(r registry) {
 		if !w.tpms[key] {
 			return none{}, compute.Errorf(compute.Corrupt, "it has no state")
 		}
+		if in.Version != "" && (w.states[key] == "" || w.states[key] == damagedState) {
+			return none{}, compute.Errorf(compute.Corrupt, "its TPM state is not on this host")
+		}
 		w.shown[key] = in.Operation
 		return none{}, nil
 	})
 	registerOnHost(w, r, tpm.Shown, func(ctx context.Context, in tpm.ShowInput) (tpm.ShownResult, error) {
 		key := w.tpmKey(hostOf(ctx), in.Server.String())
 		is := w.tpms[key] && w.states[key] != ""
+		if in.Version != "" && w.sayShared && !w.sharedTPMs {
+			return tpm.ShownResult{}, compute.Errorf(compute.Conflict, "the folder of TPM states is not on the storage that it was on")
+		}
 		if in.Version != "" && w.states[key] == damagedState {
 			return tpm.ShownResult{Damaged: true}, nil
 		}

@@ -26,11 +26,15 @@ const maxFiles = 1000
 // lockName is swtpm's lock within a state. It says nothing once swtpm has ended.
 const lockName = ".lock"
 
-// isPermanent reports whether a file of swtpm's keeps what a TPM keeps without power. swtpm writes
-// it as TMP2-00.permall and then gives it its name, so that it is whole whenever it is read.
+// isPermanent reports whether a file of swtpm's, within a server's folder, keeps what a TPM keeps without power. swtpm writes
+// it as TMP2-00.permall and then gives it its name, so that it is whole whenever it is read. Of another name or folder it is none: no start finds it (K20).
 func isPermanent(path string) bool {
-	name := filepath.Base(path)
-	return strings.HasPrefix(name, "tpm") && strings.HasSuffix(name, ".permall")
+	for _, version := range []compute.TPMVersion{compute.TPM20, compute.TPM12} {
+		if path == filepath.Join(stateOf(version)) {
+			return true
+		}
+	}
+	return false
 }
 
 var (

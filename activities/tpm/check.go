@@ -29,13 +29,18 @@ func (a *Activities) Check(ctx context.Context, server compute.ServerID, version
 		return err
 	}
 	defer unlock()
-	switch err := a.checkAndTake(server, version); {
-	case errors.Is(err, fs.ErrNotExist) && isNew:
-		return nil
+	err = a.checkAndTake(server, version)
+	if isNew && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errEmpty) || errors.Is(err, errDamaged)) {
+		return nil // where a first start was cut off, no guest has used it, and it is made anew
+	}
+	return lost(server, err)
+}
+
+// lost is what is told of what checkState found.
+func lost(server compute.ServerID, err error) error {
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host"+wayOut, server)
-	case isNew && (errors.Is(err, errEmpty) || errors.Is(err, errDamaged)): // a first start was cut off: no guest has used it, and it is made anew
-		return nil
 	case errors.Is(err, errEmpty):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state on this host is empty"+wayOut, server)
 	case errors.Is(err, errDamaged):

@@ -229,6 +229,10 @@ func TestK20NoCopyIsMadeOfAStateThatIsNone(t *testing.T) {
 		"longer": func(h host) error {
 			return os.WriteFile(h.path("tpm2", "tpm2-00.permall"), append(tpmtest.State("some state"), 0), 0o600)
 		},
+		"in another folder": func(h host) error { return os.Rename(h.path("tpm2"), h.path("tpm2.old")) },
+		"of another version": func(h host) error {
+			return os.Rename(h.path("tpm2", "tpm2-00.permall"), h.path("tpm2", "tpm-00.permall"))
+		},
 		"but for others": func(h host) error {
 			return os.Rename(h.path("tpm2", "tpm2-00.permall"), h.path("tpm2", "tpm2-00.volatilestate"))
 		},

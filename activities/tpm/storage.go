@@ -26,7 +26,7 @@ var (
 type ShowInput struct {
 	Server    compute.ServerID    `json:"server"`
 	Operation compute.OperationID `json:"operation,omitempty"` // of Shown, "": any state will do
-	// Version asks Shown whether there is a state of such a vTPM, by which a guest that is off could start.
+	// Version asks whether there is a state of such a vTPM, by which a guest that is off could start.
 	Version compute.TPMVersion `json:"version,omitempty"`
 }
 
@@ -69,13 +69,18 @@ func (a *Activities) isMounted(server compute.ServerID) error {
 }
 
 // Show is the activity tpm.Show: it notes the operation beside the state of a server, whose guest
-// may run. Corrupt: there is no state.
+// may run. Corrupt: there is no state, or none by which the guest could start.
 func (a *Activities) Show(ctx context.Context, in ShowInput) error {
 	unlock, err := a.lock(ctx, in.Server)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if in.Version != "" {
+		if err := lost(in.Server, checkState(a.dir(in.Server), in.Version, onlyLook)); err != nil {
+			return err
+		}
+	}
 	err = folder.ReplaceIn(a.dir(in.Server), shownName, []byte(in.Operation), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", in.Server)

@@ -99,15 +99,17 @@ func TestK5PolicyFilesOfNova(t *testing.T) {
 "os_compute_api:e": "rule:system_reader_api"
 "os_compute_api:f": "rule:project_manager_or_admin"
 "os_compute_api:g": "is_admin:False and project_id:%(project_id)s"
+"os_compute_api:h": "role:admin and is_admin_project:True"
 `)
 	merged, err := policy.Merge()
 	require.NoError(t, err)
+	adminProject := "True" // as of a token that does not say
 	passed := func(rules policy.Rules, role, project string) (passed string) {
 		e, err := rules.Enforcer()
 		require.NoError(t, err)
-		for _, rule := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		for _, rule := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 			if e.Enforce("os_compute_api:"+rule, goslo.Context{
-				Auth: map[string]string{"project_id": "p", "user_id": "u"}, Roles: []string{role}, Request: map[string]string{"project_id": project},
+				Auth: map[string]string{"project_id": "p", "user_id": "u", "is_admin_project": adminProject}, Roles: []string{role}, Request: map[string]string{"project_id": project},
 			}) {
 				passed += rule
 			}
@@ -117,11 +119,13 @@ func TestK5PolicyFilesOfNova(t *testing.T) {
 	rules, err := merged.Override(file)
 	require.NoError(t, err)
 	for _, c := range []struct{ role, own, others string }{
-		{"admin", "abcdf", "abf"}, {"manager", "bfg", ""}, {"member", "bcdg", ""}, {"reader", "bdg", ""}, {"", "bg", ""},
+		{"admin", "abcdfh", "abfh"}, {"manager", "bfg", ""}, {"member", "bcdg", ""}, {"reader", "bdg", ""}, {"", "bg", ""},
 	} {
 		require.Equal(t, c.own, passed(rules, c.role, "p"), c.role)
 		require.Equal(t, c.others, passed(rules, c.role, "other"), c.role)
 	}
+	adminProject = "False"
+	require.Equal(t, "abcdf", passed(rules, "admin", "p"))
 
 	// Who an administrator is, the file may say, too.
 	text, err := os.ReadFile(file)
