@@ -90,11 +90,7 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 	for range mostChecked {
 		got, err := domain.Start.On(m.host).Run(ctx, in)
 		m.power = got.PowerState
-		switch {
-		case err == nil && len(got.Unchecked) == 0, temporal.IsCanceledError(err), durable.IsTimeout(err),
-			compute.Is(durable.FromTemporal(err), compute.NoHost): // as one that stopped as soon as it was started
-			m.guestRan = true
-		}
+		m.guestRan = m.guestRan || mayHaveRun(got, err)
 		if err != nil || len(got.Unchecked) == 0 {
 			return err
 		}
@@ -109,6 +105,14 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 		}
 	}
 	return compute.Errorf(compute.Corrupt, "server %s: the host's copy of an image changes again and again", m.Server)
+}
+
+// mayHaveRun reports whether a start may have started the guest: one of which nobody knows, and one that stopped as soon as it was started, too.
+func mayHaveRun(got domain.PowerResult, err error) bool {
+	if err == nil {
+		return len(got.Unchecked) == 0
+	}
+	return temporal.IsCanceledError(err) || durable.IsTimeout(err) || durable.FromTemporal(err).Kind == compute.NoHost
 }
 
 // checkImage checks an image under a disk. A host whose slots for long work are all taken is not
