@@ -107,12 +107,12 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 	return compute.Errorf(compute.Corrupt, "server %s: the host's copy of an image changes again and again", m.Server)
 }
 
-// mayHaveRun reports whether a start may have started the guest: one of which nobody knows, and one that stopped as soon as it was started, too.
+// mayHaveRun reports whether a start may have started the guest, also one of which nobody knows.
 func mayHaveRun(got domain.PowerResult, err error) bool {
 	if err == nil {
 		return len(got.Unchecked) == 0
 	}
-	return temporal.IsCanceledError(err) || durable.IsTimeout(err) || durable.FromTemporal(err).Kind == compute.NoHost
+	return temporal.IsCanceledError(err) || durable.IsTimeout(err)
 }
 
 // checkImage checks an image under a disk. A host whose slots for long work are all taken is not

@@ -29,7 +29,9 @@ func (s *switchover) sharesTPM(ctx workflow.Context) (bool, error) {
 	in := tpm.ShowInput{Server: s.Server, Operation: s.Operation}
 	if err := s.take(ctx, step{event: "show_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
 		of := in
-		of.Version = was.TPM.Version
+		if was.VMState != compute.VMStopped && is.SameTPM(was) { // it is to start by it
+			of.Version = was.TPM.Version
+		}
 		return tpm.Show.On(s.from.host).Do(ctx, of)
 	}}); err != nil {
 		return false, err
@@ -51,7 +53,7 @@ func (s *switchover) seesTPM(ctx workflow.Context, in tpm.ShowInput, boots bool)
 			return err
 		}
 		shared = slices.Contains(peers, s.to.host.ID)
-		switch lost := shared && !got.Shown && in.Version != ""; { // its folder is mounted, or the host had said so
+		switch lost := shared && !got.Shown && in.Version != ""; { // a host says so where its folder is not mounted
 		case lost && boots:
 			return compute.Errorf(compute.Conflict, errLostTPM, s.Server)
 		case !lost && shared != (got.Shown || got.Damaged):

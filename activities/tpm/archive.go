@@ -153,12 +153,12 @@ func (p *packer) packFile(name string) error {
 	}
 	defer f.Close()
 	if isPermanent(name) {
-		p.permanents++
 		err := checkLength(f, info.Size())
-		if errors.Is(err, errDamaged) && !p.whole {
-			err = nil
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errEmpty) && !p.whole: // as good as none
+		case err == nil, errors.Is(err, errDamaged) && !p.whole:
+			p.permanents++
+		default:
 			return compute.Errorf(compute.Corrupt, "%s: %w", name, err)
 		}
 	}

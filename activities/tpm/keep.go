@@ -62,8 +62,10 @@ func (a *Activities) Keep(ctx context.Context, in KeepInput) error {
 	data, err := pack(a.dir(in.Server))
 	is := readMark(a.dir(in.Server))
 	switch is.None = false; {
-	case in.New && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errEmpty)):
+	case in.New && errors.Is(err, fs.ErrNotExist):
 		data, err, is.None = nil, nil, true
+	case in.New && errors.Is(err, errEmpty): // what else is there, as a folder that somebody moved away, is kept all the same
+		err, is.None = nil, true
 	case errors.Is(err, fs.ErrNotExist):
 		return compute.Errorf(compute.Corrupt, "server %s: its TPM state is not on this host", in.Server)
 	}
@@ -116,7 +118,7 @@ func (a *Activities) PutBack(ctx context.Context, in PutBackInput) error {
 func packCopy(kept string) ([]byte, error) {
 	data, err := pack(kept)
 	if errors.Is(err, errEmpty) && readMark(kept).None {
-		return nil, nil
+		return data, nil
 	}
 	return data, err
 }
