@@ -107,7 +107,7 @@ func (m *machine) start(ctx workflow.Context, in domain.StartInput) error {
 	return compute.Errorf(compute.Corrupt, "server %s: the host's copy of an image changes again and again", m.Server)
 }
 
-// mayHaveRun reports whether a start may have started the guest, also one of which nobody knows.
+// mayHaveRun reports whether a start may have started the guest: it did, or it was cut off before it could say.
 func mayHaveRun(got domain.PowerResult, err error) bool {
 	if err == nil {
 		return len(got.Unchecked) == 0

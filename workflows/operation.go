@@ -34,7 +34,7 @@ type operation struct {
 	// lost are hosts that an operator says are down, or that are forgotten: no key waits for what is
 	// there (TPM-33). Only a delete knows them; else the janitor sees to that.
 	lost []compute.HostID
-	// guestRan: it started the guest, or cannot tell: what the vTPM had before may not be what it has.
+	// guestRan: it may have started the guest, which may have changed the state of the vTPM since.
 	guestRan bool
 	// away are the cloud services of which the same is true, by compute.Thing's Place.
 	away []string

@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/record"
-	"strongroom/activities/tpm"
 	"strongroom/compute"
 	"strongroom/durable"
 )
@@ -96,23 +95,18 @@ func (r *rebuild) rebuildDisks(ctx workflow.Context) error {
 	return r.makeDisks(ctx, compute.TaskRebuildSpawning)
 }
 
-// findTPM looks for the state of a vTPM that is kept, once the guest is off. Where the host has lost it, or has another one than was backed up when the server was stopped, the vTPM comes back as its backup has it, or is
-// a new one: no start takes such a server, and a rebuild is what its user can do (K20). An undo puts back that there is no state.
+// findTPM looks for the state of a vTPM that is kept, once the guest is off. Where the host has lost it, or has another one than was backed up when the
+// server was stopped, the vTPM comes back as its backup has it, or is a new one: no start takes such a server, and a rebuild is what its user can do (K20).
+// An undo puts back what there was.
 func (r *rebuild) findTPM(ctx workflow.Context) error {
 	if !r.from.server.HasTPMState() || r.to.server.TPM == nil {
 		return nil
 	}
 	another := false
-	if err := r.take(ctx, step{event: "look_for_tpm", host: &r.to.host, do: func(ctx workflow.Context) error {
-		got, err := tpm.Shown.On(r.to.host).Run(ctx, tpm.ShowInput{Server: r.Server, Version: r.to.server.TPM.Version})
-		r.tpmLost = err == nil && !got.Shown
-		if err != nil || r.tpmLost || r.from.server.VMState != compute.VMStopped {
-			return err
-		}
-		same, err := r.from.isFinal(ctx)
-		another = err == nil && !same
-		return err
-	}}); err != nil || !r.tpmLost && !another {
+	if err := r.from.lookForTPM(ctx, func(lost, other bool) error {
+		r.tpmLost, another = lost, other
+		return nil
+	}); err != nil || !r.tpmLost && !another {
 		return err
 	}
 	was := r.to.server

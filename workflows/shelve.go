@@ -75,37 +75,22 @@ func (s *shelve) isHere(ctx workflow.Context) error {
 	return cmp.Or(compute.RunsNowhere(elsewhere), compute.HasTPMBack(has))
 }
 
-// checkTPM looks for the state of the vTPM before the guest is stopped, which may have the only good one in its memory. Where the guest has been off since the
-// backup of the state, the two are the same: the shelve drops the backup, and would keep another server's state for good (K20).
-// Conflict: it is lost, or another one.
+// checkTPM sees that the state of the vTPM is the server's, before the guest is stopped, which may have the only good one in its memory: the shelve keeps that
+// state, and drops the backup. Conflict: it is lost, or another one.
 func (s *shelve) checkTPM(ctx workflow.Context) error {
-	is := s.from.server
-	if !is.HasTPMState() {
+	if !s.from.server.HasTPMState() {
 		return nil
 	}
-	return s.take(ctx, step{event: "look_for_tpm", host: &s.from.host, do: func(ctx workflow.Context) error {
-		got, err := tpm.Shown.On(s.from.host).Run(ctx, tpm.ShowInput{Server: s.Server, Version: is.TPM.Version})
-		if err == nil && !got.Shown {
+	return s.from.lookForTPM(ctx, func(lost, another bool) error {
+		switch {
+		case lost:
 			return compute.Errorf(compute.Conflict, errNoTPM, s.Server)
+		case another:
+			return compute.Errorf(compute.Conflict, errOtherTPM, s.Server)
 		}
-		if err != nil || is.VMState != compute.VMStopped {
-			return err
-		}
-		same, err := s.from.isFinal(ctx)
-		if err == nil && !same {
-			err = compute.Errorf(compute.Conflict, errOtherTPM, s.Server)
-		}
-		return err
-	}})
+		return nil
+	})
 }
-
-const (
-	// errNoTPM is why a server is not shelved whose vTPM has lost its state.
-	errNoTPM = "server %s: its TPM state is not on its host, or is damaged. Put it back as it was, or rebuild the server"
-	// errOtherTPM is why a server is not shelved with a state that may be none of its own.
-	errOtherTPM = "server %s: its TPM state is not the one that was backed up when it was stopped. Start it: if it starts, the state is its own, and it can be shelved. " +
-		"If not, put the state back as it was, or rebuild the server, whose TPM is then as its backup has it"
-)
 
 // checkKeys sees that the keys can be read with which the disks are copied, before the guest
 // is stopped.

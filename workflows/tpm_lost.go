@@ -11,6 +11,32 @@ import (
 	"strongroom/compute"
 )
 
+const (
+	// errNoTPM is why a server is not shelved whose vTPM has lost its state.
+	errNoTPM = "server %s: its TPM state is not on its host, or is damaged. Put it back as it was, or rebuild the server"
+	// errOtherTPM is why a server is not shelved with a state that may be none of its own.
+	errOtherTPM = "server %s: its TPM state is not the one that was backed up when it was stopped. Start it: if it starts, the state is its own, and it can be shelved. " +
+		"If not, put the state back as it was, or rebuild the server, whose TPM is then as its backup has it"
+)
+
+// lookForTPM asks the machine's host for the state of its vTPM, and has judge decide within the step. lost: there is none by which the guest could start.
+// another: the server is off, and the state is not the one that was backed up when it was stopped. It may be another server's (K20).
+func (m *machine) lookForTPM(ctx workflow.Context, judge func(lost, another bool) error) error {
+	return m.take(ctx, step{event: "look_for_tpm", host: &m.host, do: func(ctx workflow.Context) error {
+		got, err := tpm.Shown.On(m.host).Run(ctx, tpm.ShowInput{Server: m.Server, Version: m.server.TPM.Version})
+		if err != nil {
+			return err
+		}
+		same := true
+		if got.Shown && m.server.VMState == compute.VMStopped {
+			if same, err = m.isFinal(ctx); err != nil {
+				return err
+			}
+		}
+		return judge(!got.Shown, !same)
+	}})
+}
+
 // backupOwner returns the credential for the backup of the server's vTPM.
 func (s *switchover) backupOwner() compute.Credential {
 	return s.server.BackupCredential(s.asked.Credential)
