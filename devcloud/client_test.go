@@ -17,15 +17,20 @@ import (
 // openstackClient gives a function that runs the python client as a user in project demo.
 func (b *bench) openstackClient(t *testing.T, user string) func(args ...string) []byte {
 	t.Helper()
-	python := clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+b.AuthURL(), "OS_USERNAME="+user,
-		"OS_PASSWORD="+b.passwords[user], "OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default",
-		"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne")
+	python := b.python(t, user)
 	return func(args ...string) []byte {
 		t.Helper()
 		out, said, err := python.Run(t, args...)
 		require.NoError(t, err, said)
 		return []byte(out)
 	}
+}
+
+func (b *bench) python(t *testing.T, user string) clienttest.Client {
+	t.Helper()
+	return clienttest.Open(t, "OS_IDENTITY_API_VERSION=3", "OS_AUTH_URL="+b.AuthURL(), "OS_USERNAME="+user,
+		"OS_PASSWORD="+b.passwords[user], "OS_PROJECT_NAME=demo", "OS_USER_DOMAIN_NAME=Default",
+		"OS_PROJECT_DOMAIN_NAME=Default", "OS_REGION_NAME=RegionOne")
 }
 
 func parse[T any](t *testing.T, out []byte) T {

@@ -31,14 +31,17 @@ func forbidden(action string) error {
 	return fault(http.StatusForbidden, "You are not authorized to perform the requested action: %s.", action)
 }
 
-// faultOf translates what a handler returns, the one place where it is done.
-func faultOf(err error) *requestFault {
+// faultOf translates what a request for a path came to, the one place where it is done.
+func faultOf(path string, err error) *requestFault {
 	var own *requestFault
 	if errors.As(err, &own) {
 		return own
 	}
 	var route *echo.HTTPError
 	if errors.As(err, &route) {
+		if words := lacks(path); words != "" {
+			return &requestFault{Status: http.StatusNotImplemented, Message: words}
+		}
 		return &requestFault{Status: route.Code, Message: http.StatusText(route.Code)}
 	}
 	status, known := map[compute.Kind]int{

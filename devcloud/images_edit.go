@@ -12,27 +12,71 @@ import (
 	"strongroom/compute"
 )
 
-// patchTypes are the media types of an edit: a JSON patch whose paths name one
-// field or property each.
-var patchTypes = []string{"application/openstack-images-v2.1-json-patch", "application/openstack-images-v2.0-json-patch"}
+// patchTypes are the media types of an edit, a list of steps whose paths name one field or property each, and how a step is read.
+var patchTypes = map[string]func(json.RawMessage) (patch, error){
+	"application/openstack-images-v2.1-json-patch": readPatch,
+	"application/openstack-images-v2.0-json-patch": readFirstPatch,
+}
 
-// patch is one step of an edit.
+// patch is one step of an edit, as JSON patches have it: {"op": "replace", "path": "/name", "value": "x"}.
 type patch struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value"`
+
+	first bool // in the form of the API's first version, an add does not replace
+}
+
+func readPatch(raw json.RawMessage) (p patch, err error) {
+	if json.Unmarshal(raw, &p) != nil {
+		err = fault(http.StatusBadRequest, "A step of an edit is an object with op, path and value.")
+	}
+	return p, err
+}
+
+// readFirstPatch reads the form of the API's first version, in which the operation is the key of the path: {"replace": "/name", "value": "x"}.
+func readFirstPatch(raw json.RawMessage) (p patch, err error) {
+	wrong := fault(http.StatusBadRequest, "A step of an edit has exactly one member named add, replace or remove, whose value is a path.")
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return p, wrong
+	}
+	p.Value, p.first = members["value"], true
+	for _, op := range []string{"add", "replace", "remove"} {
+		path, ok := members[op]
+		if !ok {
+			continue
+		}
+		if p.Op != "" || json.Unmarshal(path, &p.Path) != nil {
+			return p, wrong
+		}
+		p.Op = op
+	}
+	if p.Op == "" {
+		return p, wrong
+	}
+	return p, nil
 }
 
 // edit is PATCH /v2/images/{id}.
 func (i *images) edit(c echo.Context) error {
 	media, _, _ := strings.Cut(c.Request().Header.Get("Content-Type"), ";")
-	if !slices.Contains(patchTypes, strings.TrimSpace(media)) {
-		c.Response().Header().Set("Accept-Patch", strings.Join(patchTypes, ", "))
-		return fault(http.StatusUnsupportedMediaType, "The media type of an edit is one of: %s", strings.Join(patchTypes, ", "))
+	read := patchTypes[strings.TrimSpace(media)]
+	if read == nil {
+		known := strings.Join(slices.Sorted(maps.Keys(patchTypes)), ", ")
+		c.Response().Header().Set("Accept-Patch", known)
+		return fault(http.StatusUnsupportedMediaType, "The media type of an edit is one of: %s", known)
 	}
-	var steps []patch
-	if err := readJSON(c, &steps); err != nil {
+	var written []json.RawMessage
+	if err := readJSON(c, &written); err != nil {
 		return err
+	}
+	steps := make([]patch, len(written))
+	for n, raw := range written {
+		var err error
+		if steps[n], err = read(raw); err != nil {
+			return err
+		}
 	}
 	img, err := i.change(c, func(img *compute.Image) error {
 		before := img.Visibility
@@ -82,6 +126,9 @@ func (p patch) apply(img *compute.Image) error {
 	isField = isField || key == "os_hidden" || slices.Contains(readOnly, key)
 	switch p.Op {
 	case "add":
+		if p.first && (isProperty || isField) {
+			return fault(http.StatusConflict, "Property %s already present.", key)
+		}
 		return assign(img, key, p.Value)
 	case "replace":
 		if !isProperty && !isField {

@@ -137,6 +137,7 @@ func TestImageEdits(t *testing.T) {
 	require.Equal(t, 204, tag("DELETE", "x"))
 	require.Equal(t, 404, tag("DELETE", "x"))
 	require.Equal(t, 400, tag("PUT", strings.Repeat("z", 256)))
+	const first = "application/openstack-images-v2.0-json-patch"
 	for name, tc := range map[string]struct {
 		media, body string
 		code        int
@@ -157,6 +158,15 @@ func TestImageEdits(t *testing.T) {
 		"an unknown visibility":    {"", `[{"op":"replace","path":"/visibility","value":"x"}]`, 400},
 		"a negative size":          {"", `[{"op":"replace","path":"/min_ram","value":-1}]`, 400},
 		"a step of two that fails": {"", `[{"op":"replace","path":"/name","value":"half"},{"op":"remove","path":"/none"}]`, 409},
+		"a step that is none":      {"", `["replace"]`, 400},
+		"the form before":          {"", `[{"replace":"/name","value":"x"}]`, 400},
+		"the later form":           {first, `[{"op":"replace","path":"/name","value":"x"}]`, 400},
+		"two operations":           {first, `[{"add":"/a","replace":"/name","value":"x"}]`, 400},
+		"no value":                 {first, `[{"replace":"/name"}]`, 400},
+		"add a field":              {first, `[{"add":"/name","value":"x"}]`, 409},
+		"add a property again":     {first, `[{"add":"/keep","value":"x"}]`, 409},
+		"the first form, a field":  {first, `[{"replace":"/status","value":"active"}]`, 403},
+		"the first form, no step":  {first, `[["replace"]]`, 400},
 	} {
 		if tc.media == "" {
 			tc.media = "application/openstack-images-v2.1-json-patch"
@@ -165,6 +175,11 @@ func TestImageEdits(t *testing.T) {
 	}
 	got := b.send(t, "PATCH", url, `[{"op":"add","path":"/a~1b~0c","value":"x"}]`, "X-Auth-Token", token, "Content-Type", "application/openstack-images-v2.1-json-patch")
 	require.Equal(t, "x", got.json(t)["a/b~c"])
+	require.Contains(t, got.json(t), "keep")
+	got = b.send(t, "PATCH", url, `[{"add":"/early","value":"1"},{"replace":"/min_ram","value":5},{"remove":"/keep"}]`, "X-Auth-Token", token, "Content-Type", first)
+	require.Equal(t, "1", got.json(t)["early"], "%s", got.body)
+	require.EqualValues(t, 5, got.json(t)["min_ram"])
+	require.NotContains(t, got.json(t), "keep")
 	require.Equal(t, "after", got.json(t)["name"], "an edit happens whole or not at all")
 	require.Equal(t, []any{"y"}, got.json(t)["tags"])
 }

@@ -32,7 +32,7 @@ func (s *Server) logRequest(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			log := s.cfg.Logger.With("request", id, "method", c.Request().Method, "path", c.Request().URL.Path,
 				"status", c.Response().Status, "took", s.cfg.Now().Sub(begin).String())
-			if c.Response().Status >= http.StatusInternalServerError {
+			if c.Response().Status >= http.StatusInternalServerError && c.Response().Status != http.StatusNotImplemented {
 				log.ErrorContext(c.Request().Context(), "request failed", "error", err)
 			} else {
 				log.DebugContext(c.Request().Context(), "request")
@@ -66,7 +66,7 @@ func answerError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	f := faultOf(err)
+	f := faultOf(c.Request().URL.Path, err)
 	if f.Status == http.StatusUnauthorized {
 		c.Response().Header().Set("WWW-Authenticate", `Keystone uri="http://`+c.Request().Host+`/identity"`)
 	}
