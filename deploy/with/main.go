@@ -13,6 +13,8 @@
 // A failed test that --retry's file lists is run again, alone and with new services. If it passes then, it is printed as FLAKY and kept
 // so in the results; outcome.retries says which failures are final.
 // --only is a pattern of the tests to run. Unlike -run, with which a person asks for a test, it leaves them a second try.
+// Run by root, the command and its services have namespaces of processes and mounts of their own: which of them are left when the run ends, even by
+// SIGKILL, are killed and unmounted. So the command sees no process of a service that is named by a variable.
 // The exit code is the command's; in CI, a test that was skipped is a failure too.
 package main
 
@@ -33,6 +35,24 @@ import (
 )
 
 func main() {
+	run := map[string]func() (int, error){firstName: runFirst, insideName: inside}[os.Args[0]]
+	switch {
+	case run != nil:
+	case os.Geteuid() == 0:
+		run = enclose
+	default: // only root may make namespaces
+		run = inside
+	}
+	code, err := run()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "with:", err)
+		code = max(1, code)
+	}
+	os.Exit(code)
+}
+
+// inside does the work, with nothing around it that outlives it.
+func inside() (int, error) {
 	flags := flag.NewFlagSet("with", flag.ExitOnError)
 	flags.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: with [--cloud [--without SERVICE,…]] [--results FILE [--retry FILE] [--only PATTERN]] COMMAND [ARGUMENT…]")
@@ -46,24 +66,20 @@ func main() {
 	}
 	if len(s.command) == 0 || *retry != "" && *into == "" || *only != "" && *into == "" {
 		flags.Usage()
-		os.Exit(2)
+		return 2, nil
 	}
 	if *retry != "" {
 		var err error
 		if s.retryable, err = readPatterns(*retry); err != nil {
-			fmt.Fprintln(os.Stderr, "with:", err)
-			os.Exit(2)
+			return 2, err
 		}
 	}
 	err := s.run(context.Background(), *into)
 	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		os.Exit(max(1, exit.ExitCode()))
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "with:", err)
-		os.Exit(1)
+	if errors.As(err, &exit) {
+		return max(1, exit.ExitCode()), nil
 	}
+	return 0, err
 }
 
 // suite is a command with what it needs.
@@ -80,10 +96,7 @@ type suite struct {
 
 // run runs the command. If its results are kept in a file, failed tests may have a second try.
 func (s *suite) run(ctx context.Context, into string) error {
-	// This process stays to tidy up after the command. It must not ignore the
-	// signals: the command would inherit that.
-	s.signals = make(chan os.Signal, 4)
-	signal.Notify(s.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	s.signals = catch()
 	defer signal.Stop(s.signals)
 	if into == "" {
 		return s.attempt(ctx, s.command, nil, nil)
@@ -129,7 +142,7 @@ func (s *suite) attempt(ctx context.Context, command, additional []string, r *re
 	if err := child.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
+	ended, passed := make(chan error, 1), map[os.Signal]bool{} // a signal that was sent to a group of processes comes here more than once
 	go func() { ended <- wait() }()
 	for {
 		select {
@@ -137,7 +150,8 @@ func (s *suite) attempt(ctx context.Context, command, additional []string, r *re
 			return err
 		case sig := <-s.signals:
 			s.stopped = true
-			if sig != syscall.SIGINT { // a Ctrl-C at the terminal reached the command too
+			if sig != syscall.SIGINT && !passed[sig] { // a Ctrl-C at the terminal reached the command too
+				passed[sig] = true
 				_ = child.Process.Signal(sig) // it may have ended just now
 			}
 		}

@@ -77,13 +77,15 @@ func folder(in, prefix string) (string, error) {
 	return dir, os.Chmod(dir, 0o711)
 }
 
+// memory is the folder for files in memory. Each run has one of its own.
+const memory = "/dev/shm"
+
 // memoryNeeded is what the databases of tests that run at once take at most.
 const memoryNeeded = 4 << 30
 
 // inMemory gives the folder for what need not outlive the command: in memory where
 // there is enough of it. A new database is hundreds of files.
 func inMemory() string {
-	const memory = "/dev/shm"
 	var room unix.Statfs_t
 	if err := unix.Statfs(memory, &room); err != nil || int64(room.Bavail)*room.Bsize < memoryNeeded {
 		return "/tmp"
