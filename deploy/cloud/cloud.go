@@ -36,11 +36,12 @@ const NFS = "nfs"
 // dummy back end.
 var All = []string{"manila", "glance", "swift", "barbican", "keystone", "ceph", Cinder, Neutron, Broker, NFS}
 
-// Default gives the services that can run on this machine: All, without ceph where
-// its packages are not installed, and without Cinder, Neutron, its broker and NFS.
+// Default gives the services that can run on this machine: All, without Manila and Ceph where
+// their packages are not installed, and without Cinder, Neutron, its broker and NFS.
 func Default() []string {
+	_, err := os.Stat("/usr/lib/python3/dist-packages/manila")
 	return slices.DeleteFunc(slices.Clone(All), func(name string) bool {
-		return name == Cinder || name == Neutron || name == Broker || name == NFS || name == "ceph" && !ceph.Installed()
+		return name == Cinder || name == Neutron || name == Broker || name == NFS || name == "ceph" && !ceph.Installed() || name == "manila" && err != nil
 	})
 }
 
