@@ -149,7 +149,7 @@ func mutateJSON(r *rand.Rand, body string, names []string) string {
 			}
 		case 4:
 			if at.in != nil {
-				again := pick(r, []string{at.key + duplicate, earlier + at.key, strings.ToUpper(at.key)})
+				again := pick(r, []string{at.key + duplicate, earlier + at.key, strings.ToUpper(at.key), strings.ReplaceAll(at.key, "s", "ſ")})
 				at.in[again] = pick(r, append(slices.Clone(oddJSON), hiddenJSON...))
 			}
 		case 5:

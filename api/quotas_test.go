@@ -110,8 +110,7 @@ func TestH7WhoWaitsHoldsNoConnection(t *testing.T) {
 	}
 }
 
-// H7, N10: a create or a rescue that waits for its project's lock in vain says what it waited for, and a
-// request that waits for a server's row says that.
+// H7: a create or a rescue that waits for its project's lock in vain says what it waited for.
 func TestH7WhoWaitedInVainIsToldForWhat(t *testing.T) {
 	t.Parallel()
 	c := setupCloud(t, only(100, 100))
@@ -125,7 +124,16 @@ func TestH7WhoWaitedInVainIsToldForWhat(t *testing.T) {
 	waits := "Other requests wait for the same quota. Try again."
 	c.do(t, member, "POST", "/servers", c.body(nil), at("2.90")).fails(503, "serviceUnavailable", waits)
 	c.act(t, member, id, fmt.Sprintf(`{"rescue":{"rescue_image_ref":"%s"}}`, large), at("2.90")).fails(503, "serviceUnavailable", waits)
+}
 
+// N10: so does a request that waits in vain for a server's row.
+func TestN10WhoWaitedInVainForARowIsToldSo(t *testing.T) {
+	t.Parallel()
+	c := setupCloud(t)
+	id := c.active()
+	holder, err := pgx.ConnectConfig(t.Context(), c.pool.Config().ConnConfig)
+	require.NoError(t, err)
+	defer holder.Close(context.Background())
 	_, err = holder.Exec(t.Context(), "BEGIN")
 	require.NoError(t, err)
 	_, err = holder.Exec(t.Context(), "SELECT FROM servers WHERE id = $1 FOR UPDATE", id)

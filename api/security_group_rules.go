@@ -30,11 +30,14 @@ func (a *API) securityGroupRules() Resource {
 	}
 }
 
-var securityGroupRuleBody = validation.Always(within("security_group_rule", []string{"parent_group_id"}, validation.Properties{
-	"parent_group_id": validation.UUID, "group_id": {"type": []string{"string", "null"}, "format": "uuid"},
-	"ip_protocol": {"type": []string{"string", "null"}}, "cidr": {"type": []string{"string", "null"}},
-	"from_port": {"type": []string{"integer", "string", "null"}}, "to_port": {"type": []string{"integer", "string", "null"}},
-}))
+var (
+	securityGroupRuleProperties = validation.Properties{
+		"parent_group_id": validation.UUID, "group_id": {"type": []string{"string", "null"}, "format": "uuid"},
+		"ip_protocol": {"type": []string{"string", "null"}}, "cidr": {"type": []string{"string", "null"}},
+		"from_port": {"type": []string{"integer", "string", "null"}}, "to_port": {"type": []string{"integer", "string", "null"}},
+	}
+	securityGroupRuleBody = validation.Always(within("security_group_rule", []string{"parent_group_id"}, securityGroupRuleProperties))
+)
 
 // ruleRequest is what a request says of a rule.
 type ruleRequest struct {
@@ -47,13 +50,11 @@ type ruleRequest struct {
 }
 
 func createSecurityGroupRule(r *Request, groups OwnGroups) (any, error) {
-	var body struct {
-		Rule ruleRequest `json:"security_group_rule"`
-	}
-	if err := r.Decode(&body); err != nil {
+	var asked ruleRequest
+	if err := decodeWithin(r, "security_group_rule", securityGroupRuleProperties, &asked); err != nil {
 		return nil, err
 	}
-	id, err := groupID(body.Rule.Parent)
+	id, err := groupID(asked.Parent)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func createSecurityGroupRule(r *Request, groups OwnGroups) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rule, err := body.Rule.read(r, groups)
+	rule, err := asked.read(r, groups)
 	if err != nil {
 		return nil, err
 	}

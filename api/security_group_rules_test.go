@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -144,4 +146,37 @@ func TestARuleThatIsThere(t *testing.T) {
 	c.addRule(t, g, self, "2.1").ok(200)
 	c.addRule(t, g, self, "2.1").ok(200)
 	c.addRule(t, g, self+`,"ip_protocol":"tcp"`, "2.1").ok(200)
+}
+
+// S1: a key in other letters, which encoding/json would take for the one of the schema, is one of those that may be there and mean nothing.
+func TestS1KeysInOtherLettersMeanNothing(t *testing.T) {
+	t.Parallel()
+	c, n := setupNetwork(t)
+	n.own = &ownGroups{}
+	long := strings.Repeat("x", 5000)
+	for name, body := range map[string]string{
+		"capitals":                      `{"security_group":{"name":"n","description":"d","NAME":"` + long + `","Description":7}}`,
+		"a letter that folds":           `{"security_group":{"name":"n","description":"d","deſcription":"` + long + `"}}`,
+		"the object, in capitals":       `{"security_group":{"name":"n","description":"d"},"SECURITY_GROUP":{"name":"` + long + `"}}`,
+		"the object, of such a letter":  `{"security_group":{"name":"n","description":"d"},"ſecurity_group":{"name":"` + long + `"}}`,
+		"an object that is none at all": `{"security_group":{"name":"n","description":"d"},"Security_Group":[]}`,
+	} {
+		made := c.do(t, member, "POST", "/os-security-groups", body, at("2.35")).ok(200)
+		require.Equal(t, []any{"n", "d"}, []any{made.get("security_group", "name"), made.get("security_group", "description")}, name)
+		id := made.get("security_group", "id").(string)
+		made = c.do(t, member, "PUT", "/os-security-groups/"+id, body, at("2.35")).ok(200)
+		require.Equal(t, []any{"n", "d"}, []any{made.get("security_group", "name"), made.get("security_group", "description")}, name)
+	}
+	g := n.own.named("web", project)
+	for _, more := range []string{
+		`"IP_PROTOCOL":"udp"`, `"CIDR":"192.0.2.0/24"`, `"From_Port":1`, `"Group_ID":"` + uuid.NewString() + `"`, `"PARENT_GROUP_ID":7`,
+	} {
+		n.own.made = compute.SecurityGroupRule{}
+		made := c.addRule(t, g, `,"ip_protocol":"tcp","from_port":80,"to_port":81,`+more, "2.35").ok(200)
+		require.Equal(t, `tcp 80 81`, fmt.Sprint(made.get("security_group_rule", "ip_protocol"), " ", made.get("security_group_rule", "from_port"), " ",
+			made.get("security_group_rule", "to_port")), more)
+		require.Equal(t, "0.0.0.0/0", made.get("security_group_rule", "ip_range", "cidr"), more)
+		c.do(t, member, "DELETE", fmt.Sprint(rulesPath, "/", made.get("security_group_rule", "id")), "", at("2.35")).ok(202)
+	}
+	c.addRule(t, g, `,"IP_PROTOCOL":"tcp","FROM_PORT":80,"TO_PORT":81`, "2.35").ok(400)
 }

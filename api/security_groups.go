@@ -63,9 +63,10 @@ var securityGroupQuery = validation.Always(validation.Open(validation.Properties
 
 var securityGroupText = validation.Schema{"type": "string", "minLength": 0, "maxLength": 255}
 
-var securityGroupBody = validation.Always(within("security_group", []string{"name", "description"}, validation.Properties{
-	"name": securityGroupText, "description": securityGroupText,
-}))
+var (
+	securityGroupProperties = validation.Properties{"name": securityGroupText, "description": securityGroupText}
+	securityGroupBody       = validation.Always(within("security_group", []string{"name", "description"}, securityGroupProperties))
+)
 
 // within is an object below a key. Both may have more than is asked for, as these bodies may in Nova.
 func within(key string, required []string, p validation.Properties) validation.Schema {
@@ -74,6 +75,23 @@ func within(key string, required []string, p validation.Properties) validation.S
 	outer := validation.Open(validation.Properties{key: inner})
 	outer["required"] = []string{key}
 	return outer
+}
+
+// decodeWithin reads the object below a key. Its members that the schema knows count, as they are written. Among the others may be some in letters
+// that encoding/json takes for those of a field, and no schema has looked at them (S1).
+func decodeWithin(r *Request, key string, p validation.Properties, into any) error {
+	if err := r.parse(); err != nil {
+		return err
+	}
+	body, _ := r.document.(map[string]any)
+	within, _ := body[key].(map[string]any)
+	known := map[string]any{}
+	for name := range p {
+		if value, ok := within[name]; ok {
+			known[name] = value
+		}
+	}
+	return validation.Decode(known, into)
 }
 
 // oneSecurityGroup is the answer about a group.
@@ -115,11 +133,9 @@ func showSecurityGroup(r *Request, groups OwnGroups) (any, error) {
 
 // readSecurityGroup reads what a group is to be.
 func readSecurityGroup(r *Request) (name, description string, err error) {
-	var body struct {
-		Group struct{ Name, Description string } `json:"security_group"`
-	}
-	err = r.Decode(&body)
-	return body.Group.Name, body.Group.Description, err
+	var group struct{ Name, Description string }
+	err = decodeWithin(r, "security_group", securityGroupProperties, &group)
+	return group.Name, group.Description, err
 }
 
 func createSecurityGroup(r *Request, groups OwnGroups) (any, error) {

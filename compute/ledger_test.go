@@ -10,8 +10,7 @@ import (
 	"strongroom/compute"
 )
 
-// A6, N3: a kind that is declared and not in the order would never be removed. N4: those that are named by their server; names of others derive from the
-// operation that makes the thing.
+// A6: a kind that is declared and not in the order would never be removed.
 func TestA6EveryKindHasItsPlaceInTheOrder(t *testing.T) {
 	t.Parallel()
 	var kinds []compute.ThingKind
@@ -25,10 +24,15 @@ func TestA6EveryKindHasItsPlaceInTheOrder(t *testing.T) {
 			require.Less(t, slices.Index(compute.TeardownOrder, first), i, "%s goes after %s", kind, first)
 		}
 	}
+}
+
+// N4: the kinds that are named by their server; names of others derive from the operation that makes the thing.
+func TestN4TheKindsThatAreNamedByTheirServer(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, []compute.ThingKind{
 		compute.ThingRunningDomain, compute.ThingDomain, compute.ThingShareMount, compute.ThingTPMState, compute.ThingVolumeMount, compute.ThingVolumeMapping,
 		compute.ThingPluggedPort, compute.ThingShareAccess,
-	}, slices.DeleteFunc(slices.Clone(compute.TeardownOrder), func(kind compute.ThingKind) bool { return !compute.NamedByServer(kind) }), "N4")
+	}, slices.DeleteFunc(slices.Clone(compute.TeardownOrder), func(kind compute.ThingKind) bool { return !compute.NamedByServer(kind) }))
 }
 
 func TestMustWaitFor(t *testing.T) {
