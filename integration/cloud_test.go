@@ -111,7 +111,8 @@ func (c *testCloud) launch() error {
 		args = append(args, "--hosts", fmt.Sprint(c.hosts))
 	}
 	c.cmd = exec.Command(c.binary, args...)
-	c.cmd.Env = append(append(os.Environ(), "STRONGROOM_FAULTPOINTS="+c.faults), c.env...)
+	// Guests write little: a small disk, or a /tmp in memory, has room for all of them at once.
+	c.cmd.Env = slices.Concat(os.Environ(), []string{"STRONGROOM_FAULTPOINTS=" + c.faults, "STRONGROOM_HOST__DISK_RATIO=64"}, c.env)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := c.cmd.Start(); err != nil {
