@@ -10,16 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/domain"
 	"strongroom/activities/ledger"
 	"strongroom/activities/volume"
 	"strongroom/compute"
-	"strongroom/durable"
 	"strongroom/workflows"
 )
 
@@ -35,7 +32,7 @@ func (b *bench) auditRun(in workflows.AuditInput, arm func(*testsuite.TestWorkfl
 	b.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := newEnvironment(&suite)
-	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
+	env.SetWorkerOptions(workerOptions())
 	workflows.Register(env)
 	b.register(env)
 	if arm != nil {

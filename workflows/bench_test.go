@@ -8,10 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 
 	"strongroom/compute"
 	"strongroom/durable"
@@ -57,10 +55,7 @@ func (b *bench) run(kind compute.OperationKind, in durable.OperationInput, arm f
 	suite.SetLogger(log.NewStructuredLogger(slog.New(cmp.Or(b.logs, slog.DiscardHandler))))
 	env := newEnvironment(&suite)
 	env.SetTestTimeout(20 * time.Second)
-	env.SetWorkerOptions(worker.Options{
-		DisableRegistrationAliasing: true,
-		Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}},
-	})
+	env.SetWorkerOptions(workerOptions())
 	workflows.Register(env)
 	b.register(env)
 	// This environment does not wait for what it cancels, though a server would.

@@ -9,11 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 
 	"strongroom/activities/drain"
 	"strongroom/compute"
@@ -39,7 +37,7 @@ func newDrainBench(t *testing.T) *drainBench {
 	b := &drainBench{env: newEnvironment(&suite), end: drain.EndResult{State: compute.OperationSucceeded}}
 	b.in = durable.OperationInput{Operation: compute.NewOperationID(), Subject: compute.HostOwner(compute.HostID{UUID: uuid.New()})}
 	b.env.SetTestTimeout(20 * time.Second)
-	b.env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
+	b.env.SetWorkerOptions(workerOptions())
 	workflows.Register(b.env)
 	b.register(b.env)
 	return b

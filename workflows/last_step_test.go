@@ -8,12 +8,10 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/record"
 	"strongroom/compute"
-	"strongroom/durable"
 )
 
 // cancelAfter cancels an operation at the moment when a call has succeeded, before the
@@ -92,10 +90,7 @@ func TestACancelRightBeforeThePointOfNoReturn(t *testing.T) {
 			b := s.setup(t)
 			in := b.accept(s.kind, s.task, s.arguments)
 			err := b.run(s.kind, in, func(env *testsuite.TestWorkflowEnvironment) {
-				env.SetWorkerOptions(worker.Options{
-					DisableRegistrationAliasing: true,
-					Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}, &cancelAfter{call: calls[last]}},
-				})
+				env.SetWorkerOptions(workerOptions(&cancelAfter{call: calls[last]}))
 			})
 			require.True(t, temporal.IsCanceledError(err), "%v", err)
 			require.False(t, slices.ContainsFunc(b.names(), func(c call) bool { return c.name == s.decides }))

@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/ledger"
@@ -89,9 +88,7 @@ func leftOnAHost(t *testing.T) *bench {
 }
 
 func (s *slowness) arm(env *testsuite.TestWorkflowEnvironment) {
-	env.SetWorkerOptions(worker.Options{
-		DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}, s},
-	})
+	env.SetWorkerOptions(workerOptions(s))
 }
 
 // A removal has the time that its activity has. Meanwhile the janitor looks after operations,

@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 
 	"strongroom/activities/key"
 	"strongroom/activities/ledger"
@@ -67,7 +65,7 @@ func (w *volumeWorld) run(t *testing.T, kind compute.OperationKind) error {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := newEnvironment(&suite)
 	env.SetTestTimeout(time.Minute)
-	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
+	env.SetWorkerOptions(workerOptions())
 	workflows.Register(env)
 	w.register(env, kind)
 	env.ExecuteWorkflow(durable.WorkflowType(kind), durable.OperationInput{Operation: compute.NewOperationID(), Subject: compute.VolumeOwner(volumeOf)})

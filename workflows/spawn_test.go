@@ -16,7 +16,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
@@ -156,10 +155,7 @@ func (b *bench) hushed(n int) func(*testsuite.TestWorkflowEnvironment) {
 
 func silenced(s *silence) func(*testsuite.TestWorkflowEnvironment) {
 	return func(env *testsuite.TestWorkflowEnvironment) {
-		env.SetWorkerOptions(worker.Options{
-			DisableRegistrationAliasing: true,
-			Interceptors:                []interceptor.WorkerInterceptor{&durable.Boundary{}, s},
-		})
+		env.SetWorkerOptions(workerOptions(s))
 	}
 }
 

@@ -6,15 +6,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"strongroom/activities/disk"
 	"strongroom/compute"
-	"strongroom/durable"
 	"strongroom/workflows"
 )
 
@@ -41,7 +38,7 @@ func (b *bench) reapBeside(arm func(*testsuite.TestWorkflowEnvironment)) (remove
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := newEnvironment(&suite)
-	env.SetWorkerOptions(worker.Options{DisableRegistrationAliasing: true, Interceptors: []interceptor.WorkerInterceptor{&durable.Boundary{}}})
+	env.SetWorkerOptions(workerOptions())
 	workflows.Register(env)
 	b.register(env)
 	if arm != nil {
