@@ -16,8 +16,9 @@ func (i *identity) listAssignments(c echo.Context) error {
 	}
 	_, names := c.QueryParams()["include_names"]
 	all := []map[string]any{}
-	for n := range i.users.Users {
-		all = append(all, i.assignments(&i.users.Users[n], names)...)
+	users := i.users.now()
+	for n := range users.Users {
+		all = append(all, i.assignments(users, &users.Users[n], names)...)
 	}
 	all = slices.DeleteFunc(all, func(a map[string]any) bool {
 		return !asked(c, "user.id", a["user"]) || !asked(c, "role.id", a["role"]) ||
@@ -32,7 +33,7 @@ func asked(c echo.Context, key string, thing any) bool {
 	return id == "" || thing.(map[string]any)["id"] == id
 }
 
-func (i *identity) assignments(u *user, names bool) []map[string]any {
+func (i *identity) assignments(users *directory, u *user, names bool) []map[string]any {
 	thing := func(id, name string, domain bool) map[string]any {
 		out := map[string]any{"id": id}
 		if names {
@@ -45,7 +46,7 @@ func (i *identity) assignments(u *user, names bool) []map[string]any {
 	}
 	var out []map[string]any
 	for _, name := range slices.Sorted(maps.Keys(u.Roles)) {
-		p := i.users.projectNamed(name)
+		p := users.projectNamed(name)
 		for _, r := range u.rolesOn(p) {
 			out = append(out, map[string]any{
 				"user": thing(u.ID, u.Name, true), "role": thing(r.ID, r.Name, false),

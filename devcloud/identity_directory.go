@@ -7,9 +7,6 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The lists and documents below are read-only: people and projects are edited
-// in the users' file.
-
 func (i *identity) links(c echo.Context) map[string]any {
 	return map[string]any{"self": i.base() + c.Request().URL.Path, "previous": nil, "next": nil}
 }
@@ -40,15 +37,21 @@ func (i *identity) self(kind, id string) map[string]string {
 func (i *identity) projectDocument(p *project) map[string]any {
 	return map[string]any{
 		"id": p.ID, "name": p.Name, "description": p.Description, "domain_id": domainID, "parent_id": domainID,
-		"enabled": true, "is_domain": false, "tags": []string{}, "options": map[string]any{}, "links": i.self("projects", p.ID),
+		"enabled": !p.Disabled, "is_domain": false, "tags": append([]string{}, p.Tags...), "options": map[string]any{}, "links": i.self("projects", p.ID),
 	}
 }
 
 func (i *identity) userDocument(u *user) map[string]any {
-	return map[string]any{
+	doc := map[string]any{
 		"id": u.ID, "name": u.Name, "domain_id": domainID, "enabled": !u.Disabled, "password_expires_at": nil,
 		"options": map[string]any{}, "links": i.self("users", u.ID),
 	}
+	for key, value := range map[string]string{"description": u.Description, "email": u.Email, "default_project_id": u.DefaultProject} {
+		if value != "" { // Keystone has them only where they were given
+			doc[key] = value
+		}
+	}
+	return doc
 }
 
 func (i *identity) roleDocument(r role) map[string]any {
@@ -77,7 +80,7 @@ func notFound(what, id string) error {
 }
 
 func (i *identity) ownProjects(c echo.Context) error {
-	return i.list(c, "projects", i.projectDocuments(i.users.projectsOf(callerOf(c).user)))
+	return i.list(c, "projects", i.projectDocuments(i.users.now().projectsOf(callerOf(c).user)))
 }
 
 func (i *identity) ownDomains(c echo.Context) error {
@@ -88,11 +91,11 @@ func (i *identity) listProjects(c echo.Context) error {
 	if !callerOf(c).has("admin") {
 		return forbidden("identity:list_projects")
 	}
-	return i.list(c, "projects", i.projectDocuments(i.users.Projects))
+	return i.list(c, "projects", i.projectDocuments(i.users.now().Projects))
 }
 
 func (i *identity) showProject(c echo.Context) error {
-	caller, p := callerOf(c), i.users.project(c.Param("id"))
+	caller, p := callerOf(c), i.users.now().project(c.Param("id"))
 	switch {
 	case p == nil && caller.has("admin"):
 		return notFound("project", c.Param("id"))
@@ -107,15 +110,16 @@ func (i *identity) listUsers(c echo.Context) error {
 		return forbidden("identity:list_users")
 	}
 	all := []map[string]any{}
-	for n := range i.users.Users {
-		all = append(all, i.userDocument(&i.users.Users[n]))
+	users := i.users.now().Users
+	for n := range users {
+		all = append(all, i.userDocument(&users[n]))
 	}
 	return i.list(c, "users", all)
 }
 
 // userAsked gives the user in the path, whom administrators and the user may see.
 func (i *identity) userAsked(c echo.Context, rule string) (*user, error) {
-	caller, u := callerOf(c), i.users.user(c.Param("id"))
+	caller, u := callerOf(c), i.users.now().user(c.Param("id"))
 	switch {
 	case u == nil && caller.has("admin"):
 		return nil, notFound("user", c.Param("id"))
@@ -138,7 +142,7 @@ func (i *identity) userProjects(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return i.list(c, "projects", i.projectDocuments(i.users.projectsOf(u)))
+	return i.list(c, "projects", i.projectDocuments(i.users.now().projectsOf(u)))
 }
 
 func (i *identity) listRoles(c echo.Context) error {
@@ -146,7 +150,7 @@ func (i *identity) listRoles(c echo.Context) error {
 		return forbidden("identity:list_roles")
 	}
 	all := []map[string]any{}
-	for _, r := range i.users.roles() {
+	for _, r := range i.users.now().roles() {
 		all = append(all, i.roleDocument(r))
 	}
 	return i.list(c, "roles", all)
@@ -156,7 +160,7 @@ func (i *identity) showRole(c echo.Context) error {
 	if !callerOf(c).has("admin") {
 		return forbidden("identity:get_role")
 	}
-	all := i.users.roles()
+	all := i.users.now().roles()
 	n := slices.IndexFunc(all, func(r role) bool { return r.ID == c.Param("id") })
 	if n < 0 {
 		return notFound("role", c.Param("id"))

@@ -46,26 +46,28 @@ func (i *identity) login(c echo.Context) error {
 	if err := readJSON(c, &in); err != nil {
 		return err
 	}
-	who, ends, ok := i.identify(in)
+	begun := i.cfg.Now() // before the password is looked at: one that is changed meanwhile makes the token worthless
+	users := i.users.now()
+	who, ends, ok := i.identify(users, in)
 	if !ok {
 		return unauthorized()
 	}
-	scope, ok := i.scope(in.Auth.Scope)
+	scope, ok := users.scope(in.Auth.Scope)
 	if !ok {
 		return unauthorized()
 	}
-	who.ProjectID = ""
+	who.ProjectID, who.IssuedAt = "", begun
 	if scope != nil {
 		who.ProjectID = scope.ID
-	}
-	if _, ok := i.users.session(who); !ok {
-		return unauthorized()
 	}
 	token, made, err := i.tokens.issue(who, i.cfg.TokenLife, ends)
 	if err != nil {
 		return err
 	}
-	session, _ := i.users.session(made)
+	session, ok := i.users.now().session(made)
+	if !ok {
+		return unauthorized()
+	}
 	c.Response().Header().Set("X-Subject-Token", token)
 	c.Response().Header().Set("Vary", "X-Auth-Token")
 	return c.JSON(http.StatusCreated, i.tokenDocument(c, session))
@@ -73,12 +75,12 @@ func (i *identity) login(c echo.Context) error {
 
 // identify finds out who logs in. A token made from a token ends when the first
 // one does: rescoping prolongs nothing.
-func (i *identity) identify(in loginRequest) (who claims, ends time.Time, ok bool) {
+func (i *identity) identify(users *directory, in loginRequest) (who claims, ends time.Time, ok bool) {
 	methods := in.Auth.Identity.Methods
 	switch {
 	case slices.Equal(methods, []string{"password"}):
-		u := i.named(in)
-		if !i.users.checkPassword(u, in.Auth.Identity.Password.User.Password) {
+		u := users.named(in)
+		if !users.checkPassword(u, in.Auth.Identity.Password.User.Password) {
 			return claims{}, ends, false
 		}
 		return claims{UserID: u.ID, Methods: methods}, ends, true
@@ -96,19 +98,19 @@ func (i *identity) identify(in loginRequest) (who claims, ends time.Time, ok boo
 	return claims{}, ends, false
 }
 
-func (i *identity) named(in loginRequest) *user {
+func (d *directory) named(in loginRequest) *user {
 	asked := in.Auth.Identity.Password.User
 	if asked.ID != "" {
-		return i.users.user(asked.ID)
+		return d.user(asked.ID)
 	}
 	if !asked.Domain.isDefault() {
 		return nil
 	}
-	return i.users.userNamed(asked.Name)
+	return d.userNamed(asked.Name)
 }
 
 // scope reads what the token shall be for: nil is nothing in particular.
-func (i *identity) scope(raw json.RawMessage) (*project, bool) {
+func (d *directory) scope(raw json.RawMessage) (*project, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" || string(raw) == `"unscoped"` {
 		return nil, true
@@ -131,9 +133,9 @@ func (i *identity) scope(raw json.RawMessage) (*project, bool) {
 	}
 	var p *project
 	if in.Project.ID != "" {
-		p = i.users.project(in.Project.ID)
+		p = d.project(in.Project.ID)
 	} else if in.Project.Domain.isDefault() {
-		p = i.users.projectNamed(in.Project.Name)
+		p = d.projectNamed(in.Project.Name)
 	}
 	return p, p != nil
 }

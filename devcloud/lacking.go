@@ -13,8 +13,8 @@ var lacking = []struct {
 		"/identity/v3/",
 		`credentials domains endpoints groups limits policies projects region regions registered_limits role_assignments role_inferences roles services
 		system users OS-EP-FILTER OS-FEDERATION OS-INHERIT OS-OAUTH1 OS-OAUTH2 OS-REVOKE OS-TRUST`,
-		"This identity service, of strongroom dev, has the users, projects and roles of its file users.yaml and makes no others. " +
-			"Stop it and write yours into the file, or run it on a Keystone: strongroom dev --cloud FILE.",
+		"This identity service, of strongroom dev, has projects, users and the roles that users have on projects; it has one domain and no groups, trusts, " +
+			"roles of your own, application credentials and entries of the catalog. " + takeKeystone,
 	},
 	{
 		"/image/v2/",

@@ -15,12 +15,11 @@ func TestWhatTheServicesDoNotHave(t *testing.T) {
 	b, _, _, _ := setupNetworks(t)
 	admin, reader := b.login(t, "admin", "admin").TokenID, b.login(t, "reader", "demo").TokenID
 	for request, words := range map[string]string{
-		"POST /identity/v3/projects":                       "users.yaml",
-		"PATCH /identity/v3/projects/x":                    "users.yaml",
-		"DELETE /identity/v3/users/x":                      "users.yaml",
-		"PUT /identity/v3/projects/x/users/y/roles/z":      "users.yaml",
-		"GET /identity/v3/OS-TRUST/trusts":                 "users.yaml",
-		"GET /identity/v3/users/x/application_credentials": "users.yaml",
+		"POST /identity/v3/domains":                        "one domain",
+		"POST /identity/v3/roles":                          "roles of your own",
+		"PUT /identity/v3/groups/x/users/y":                "no groups",
+		"GET /identity/v3/OS-TRUST/trusts":                 "trusts",
+		"GET /identity/v3/users/x/application_credentials": "application credentials",
 		"POST /network/v2.0/networks":                      "Neutron",
 		"POST /network/v2.0/security-groups.json":          "Neutron",
 		"POST /network/v2.0/security-group-rules":          "Neutron",
@@ -58,7 +57,7 @@ func TestWhatTheServicesDoNotHave(t *testing.T) {
 func TestTheStandardClientIsToldWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, said, err := b.python(t, "admin").Run(t, "project", "create", "another")
+	_, said, err := b.python(t, "admin").Run(t, "domain", "create", "another")
 	require.Error(t, err)
-	require.Contains(t, said, "Stop it and write yours into the file")
+	require.Contains(t, said, "strongroom dev --cloud FILE")
 }

@@ -1,7 +1,10 @@
 package devcloud
 
 // Project is a project of a users' file.
-type Project struct{ ID, Name string }
+type Project struct {
+	ID, Name string
+	Network  int // counts from 1, and stays with the project whatever becomes of others
+}
 
 // Projects gives the projects of a users' file that users have, in its order: all but the one of strongroom's
 // own services.
@@ -13,7 +16,7 @@ func Projects(path string) ([]Project, error) {
 	var out []Project
 	for _, p := range d.Projects {
 		if p.Name != ServiceProject {
-			out = append(out, Project{ID: p.ID, Name: p.Name})
+			out = append(out, Project{ID: p.ID, Name: p.Name, Network: p.Network})
 		}
 	}
 	return out, nil

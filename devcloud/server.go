@@ -19,7 +19,7 @@ import (
 // must be given.
 type Config struct {
 	Listen       string            // address and port on loopback; port 0 takes a free one
-	UsersFile    string            // see EnsureUsers
+	UsersFile    string            // see EnsureUsers; administrators change it by the identity API
 	TokenKeyFile string            // signs tokens; made if absent. Beside it lies the list of revoked tokens
 	Region       string            // "RegionOne" if empty
 	TokenLife    time.Duration     // 8 hours if 0
@@ -53,7 +53,7 @@ func (c *Config) fillIn() {
 type Server struct {
 	cfg      Config
 	listener net.Listener
-	users    *directory
+	users    *usersFile
 	tokens   *tokens
 	http     *http.Server
 }
@@ -62,7 +62,7 @@ type Server struct {
 // other machines can reach is refused.
 func New(cfg Config) (*Server, error) {
 	cfg.fillIn()
-	users, err := loadUsers(cfg.UsersFile)
+	users, err := openUsers(cfg.UsersFile)
 	if err != nil {
 		return nil, err
 	}

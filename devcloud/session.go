@@ -27,16 +27,16 @@ func (s session) credential() compute.Credential {
 	return compute.Credential{ProjectID: s.project.ID, UserID: s.user.ID}
 }
 
-// session gives the session of claims, if user, project and roles are still there.
+// session gives the session of claims, if user, project and roles are still there and the password is the one of then.
 func (d *directory) session(c claims) (session, bool) {
 	s := session{claims: c, user: d.user(c.UserID)}
-	if s.user == nil || s.user.Disabled {
+	if s.user == nil || s.user.Disabled || c.IssuedAt.Before(s.user.TokensSince) {
 		return s, false
 	}
 	if c.ProjectID == "" {
 		return s, true
 	}
-	if s.project = d.project(c.ProjectID); s.project == nil {
+	if s.project = d.project(c.ProjectID); s.project == nil || s.project.Disabled {
 		return s, false
 	}
 	s.roles = s.user.rolesOn(s.project)
@@ -49,7 +49,7 @@ func (s *Server) open(token string, grace time.Duration) (session, bool) {
 	if !ok {
 		return session{}, false
 	}
-	return s.users.session(c)
+	return s.users.now().session(c)
 }
 
 const sessionKey = "session"

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
@@ -28,17 +29,24 @@ type directory struct {
 }
 
 type project struct {
-	ID          string `yaml:"id"`
-	Name        string `yaml:"name"`
-	Description string `yaml:"description,omitempty"`
+	ID          string   `yaml:"id"`
+	Name        string   `yaml:"name"`
+	Description string   `yaml:"description,omitempty"`
+	Disabled    bool     `yaml:"disabled,omitempty"`
+	Tags        []string `yaml:"tags,omitempty"`
+	Network     int      `yaml:"network,omitempty"` // see Project.Network; given to those that have none when the file is read
 }
 
 type user struct {
-	ID           string              `yaml:"id"`
-	Name         string              `yaml:"name"`
-	PasswordHash string              `yaml:"password_hash"` // bcrypt
-	Disabled     bool                `yaml:"disabled,omitempty"`
-	Roles        map[string][]string `yaml:"roles"` // project's name to roles' names
+	ID             string              `yaml:"id"`
+	Name           string              `yaml:"name"`
+	Description    string              `yaml:"description,omitempty"`
+	Email          string              `yaml:"email,omitempty"`
+	PasswordHash   string              `yaml:"password_hash"`          // bcrypt
+	TokensSince    time.Time           `yaml:"tokens_since,omitempty"` // older ones are worthless: the password was changed
+	Disabled       bool                `yaml:"disabled,omitempty"`
+	DefaultProject string              `yaml:"default_project,omitempty"` // its id, for clients to ask; a login does not look at it
+	Roles          map[string][]string `yaml:"roles"`                     // project's name to roles' names
 }
 
 type role struct {
@@ -79,6 +87,7 @@ func loadUsers(path string) (*directory, error) {
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("devcloud: users file %s: %w", path, err)
 	}
+	d.number()
 	d.nobody, err = bcrypt.GenerateFromPassword([]byte(newID()), d.cost())
 	return d, err
 }
@@ -96,6 +105,11 @@ func (d *directory) check() error {
 		if err := unique("project", p.ID, p.Name); err != nil {
 			return err
 		}
+		network := fmt.Sprint("network ", p.Network)
+		if p.Network < 0 || p.Network > 0 && seen[network] {
+			return fmt.Errorf("project %q: its network must be a number above 0 that no other project has", p.Name)
+		}
+		seen[network] = true
 	}
 	for _, u := range d.Users {
 		if err := unique("user", u.ID, u.Name); err != nil {
@@ -111,6 +125,25 @@ func (d *directory) check() error {
 		}
 	}
 	return nil
+}
+
+// number gives each project that users have the number of its network.
+func (d *directory) number() {
+	taken := map[int]bool{}
+	for _, p := range d.Projects {
+		taken[p.Network] = true
+	}
+	next := 1
+	for n := range d.Projects {
+		p := &d.Projects[n]
+		if p.Name == ServiceProject || p.Network != 0 {
+			continue
+		}
+		for taken[next] {
+			next++
+		}
+		p.Network, taken[next] = next, true
+	}
 }
 
 func (d *directory) cost() int {
@@ -161,9 +194,9 @@ func (d *directory) projectsOf(u *user) []project {
 	return slices.DeleteFunc(slices.Clone(d.Projects), func(p project) bool { return len(u.Roles[p.Name]) == 0 })
 }
 
-// roles gives every role that somebody has, by name.
+// roles gives the roles that strongroom knows and those that somebody has, by name.
 func (d *directory) roles() []role {
-	names := map[string]bool{}
+	names := map[string]bool{"admin": true, "creator": true, "manager": true, "member": true, "reader": true, "service": true}
 	for _, u := range d.Users {
 		for _, roles := range u.Roles {
 			for _, name := range roles {

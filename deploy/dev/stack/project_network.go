@@ -31,7 +31,7 @@ import (
 // 10.0.0.0/8.
 const maxNetworks = 8
 
-// projectNetworks gives the networks of the projects in the users' file, in its order.
+// projectNetworks gives the networks of the projects in the users' file, in its order; those with a number above maxNetworks have none.
 func (l Layout) projectNetworks() ([]local.Network, error) {
 	projects, err := devcloud.Projects(l.path("users.yaml"))
 	if err != nil {
@@ -43,7 +43,11 @@ func (l Layout) projectNetworks() ([]local.Network, error) {
 	}
 	sum := sha256.Sum256([]byte(l.State))
 	var all []local.Network
-	for i, p := range projects[:min(len(projects), maxNetworks)] {
+	for _, p := range projects {
+		i := p.Network - 1
+		if i >= maxNetworks {
+			continue
+		}
 		n := uint32(10<<24) + uint32(l.PortBase/netRow)*maxNetworks*256 + uint32(i)*256
 		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), 0}), 24)
 		gateway := prefix.Addr().Next()

@@ -168,8 +168,14 @@ func (c Config) networksHint() string {
 	if err != nil {
 		return "unknown: " + err.Error()
 	}
-	if extra := len(projects) - maxNetworks; extra > 0 {
-		return fmt.Sprintf("one for each of the first %d projects of users.yaml; the other %d: --nic none", maxNetworks, extra)
+	without := 0
+	for _, p := range projects {
+		if p.Network > maxNetworks {
+			without++
+		}
+	}
+	if without > 0 {
+		return fmt.Sprintf("one for each of %d projects; in the other %d, which came later, create servers with --nic none", len(projects)-without, without)
 	}
 	return "one for each project; servers that name none are on it"
 }

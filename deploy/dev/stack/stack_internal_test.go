@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,9 +24,32 @@ func TestNetworksHint(t *testing.T) {
 		return Config{Layout: Layout{State: dir}, Hosts: hosts, Cloud: cloud}.networksHint()
 	}
 	require.Equal(t, "one for each project; servers that name none are on it", hint(maxNetworks, 1, ""))
-	require.Equal(t, "one for each of the first 8 projects of users.yaml; the other 2: --nic none", hint(maxNetworks+2, 1, ""))
+	require.Equal(t, "one for each of 8 projects; in the other 2, which came later, create servers with --nic none", hint(maxNetworks+2, 1, ""))
 	require.Contains(t, hint(1, 2, ""), "none, for there are several hosts")
 	require.Contains(t, hint(1, 1, "clouds.yaml"), "networks.backend")
+}
+
+// A project that is deleted moves no other project's network, for servers are on them.
+func TestANetworkStaysWithItsProject(t *testing.T) {
+	t.Parallel()
+	l := Layout{State: t.TempDir(), PortBase: 20000}
+	networks := func(projects ...string) map[string]string {
+		t.Helper()
+		require.NoError(t, os.WriteFile(l.path("users.yaml"), []byte("projects:\n"+strings.Join(projects, "")), 0o600))
+		all, err := l.projectNetworks()
+		require.NoError(t, err)
+		out := map[string]string{}
+		for _, n := range all {
+			out[n.Name] = n.ID.String() + " " + n.Bridge + " " + n.Prefix.String()
+		}
+		return out
+	}
+	old := networks("  - {id: a, name: a}\n", "  - {id: b, name: b}\n", "  - {id: c, name: c}\n")
+	require.Len(t, old, 3)
+	require.Equal(t, old, networks("  - {id: a, name: a, network: 1}\n", "  - {id: b, name: b, network: 2}\n", "  - {id: c, name: c, network: 3}\n"))
+	delete(old, "b")
+	require.Equal(t, old, networks("  - {id: a, name: a, network: 1}\n", "  - {id: c, name: c, network: 3}\n"))
+	require.Equal(t, old, networks("  - {id: a, name: a, network: 1}\n", "  - {id: c, name: c, network: 3}\n", "  - {id: d, name: d, network: 9}\n"))
 }
 
 // A cloud behind an authority of its own is reached by all parts as its clouds.yaml says.
