@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
 
 	"strongroom/activities/folder"
@@ -31,7 +30,7 @@ var firstRoles = map[string]map[string][]string{
 	ServiceUser: {ServiceProject: {"service"}},
 }
 
-// EnsureUsers makes sure that there is a users' file. At a first start it makes
+// EnsureUsers makes sure that there is a users' file, in which each project has the number of its network. At a first start it makes
 // the users admin (project admin and demo), demo, reader (both project demo),
 // alt (project alt) and ServiceUser, each with a random password, and writes
 // the file, mode 0600, with the passwords' hashes.
@@ -41,7 +40,7 @@ var firstRoles = map[string]map[string][]string{
 // new ones, and no file is left whose passwords nobody knows.
 func EnsureUsers(path string, handOver func(passwords map[string]string) error) error {
 	if _, err := os.Stat(path); err == nil {
-		return nil
+		return ensureNumbers(path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("devcloud: users file: %w", err)
 	}
@@ -49,14 +48,23 @@ func EnsureUsers(path string, handOver func(passwords map[string]string) error) 
 	if err != nil {
 		return err
 	}
-	text, err := yaml.Marshal(d)
-	if err != nil {
-		return fmt.Errorf("devcloud: users file: %w", err)
-	}
+	d.number()
 	if err := handOver(passwords); err != nil {
 		return fmt.Errorf("devcloud: hand over the first passwords: %w", err)
 	}
-	if err := writeFile(path, text); err != nil {
+	if err := d.write(path); err != nil {
+		return fmt.Errorf("devcloud: users file: %w", err)
+	}
+	return nil
+}
+
+// ensureNumbers writes the numbers of networks into a file that has not all of them.
+func ensureNumbers(path string) error {
+	d, err := loadUsers(path)
+	if err != nil || !d.unnumbered {
+		return err
+	}
+	if err := d.write(path); err != nil {
 		return fmt.Errorf("devcloud: users file: %w", err)
 	}
 	return nil

@@ -32,6 +32,7 @@ func (i *identity) mount(g *echo.Group) {
 	v3.DELETE("/projects/:id", admins("delete_project", i.deleteProject))
 	v3.GET("/projects/:id/users/:user/roles", admins("list_grants", i.listRolesOn))
 	v3.HEAD("/projects/:id/users/:user/roles/:role", admins("check_grant", i.hasRole))
+	v3.GET("/projects/:id/users/:user/roles/:role", admins("check_grant", i.hasRole))
 	v3.PUT("/projects/:id/users/:user/roles/:role", admins("create_grant", i.grantRole))
 	v3.DELETE("/projects/:id/users/:user/roles/:role", admins("revoke_grant", i.revokeRole))
 	v3.GET("/users", i.listUsers)

@@ -1,17 +1,22 @@
 package devcloud
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 )
 
-// Administrators change the users' file by projects, users and assignments of roles, as in Keystone. What strongroom itself logs in with stays.
+// Administrators make, change and delete projects, users and assignments of roles, as in Keystone; the users' file keeps them. What
+// strongroom itself logs in with stays.
 
 const (
 	maxProjectName = 64 // characters
@@ -33,29 +38,65 @@ func strongroomsOwn(kind, name string) error {
 	return fault(http.StatusForbidden, "The %s %s is the one with which strongroom itself logs in: it stays as it is.", kind, name)
 }
 
-// readThing reads a body with one thing, under its kind. An attribute that things of this kind do not have here is refused: it
-// would be lost without a word.
-func readThing(c echo.Context, kind string, into any, attributes ...string) error {
+// nullIs says what null is for an attribute.
+type nullIs int
+
+const (
+	refused nullIs = iota // null is bad input
+	absent                // as if it were not named
+	empty                 // as if it were ""
+)
+
+// readThing reads a body with one thing, under its kind, and gives its attributes as they were sent. One that things of this kind do
+// not have here is refused: it would be lost without a word.
+func readThing(c echo.Context, kind string, into any, attributes map[string]nullIs) (sent map[string]json.RawMessage, err error) {
 	var body map[string]json.RawMessage
 	if err := readJSON(c, &body); err != nil {
-		return err
+		return nil, err
 	}
-	var thing map[string]json.RawMessage
-	if json.Unmarshal(body[kind], &thing) != nil || thing == nil {
-		return fault(http.StatusBadRequest, "The request body is not an object with a member %q, which is an object.", kind)
+	if json.Unmarshal(body[kind], &sent) != nil || sent == nil {
+		return nil, fault(http.StatusBadRequest, "The request body is not an object with a member %q, which is an object.", kind)
 	}
-	for name := range thing {
-		if !slices.Contains(attributes, name) {
-			return fault(http.StatusBadRequest, "A %s has no attribute %q in this identity service, only %s.", kind, name, strings.Join(attributes, ", "))
+	read := map[string]json.RawMessage{}
+	for name, value := range sent {
+		null, known := attributes[name]
+		switch {
+		case !known:
+			has := strings.Join(slices.Sorted(maps.Keys(attributes)), ", ")
+			return nil, fault(http.StatusNotImplemented, "A %s has no attribute %q in this identity service, of strongroom dev, only %s. %s", kind, name, has, takeKeystone)
+		case string(value) != "null":
+			read[name] = value
+		case null == empty:
+			read[name] = json.RawMessage(`""`)
+		case null == refused:
+			return nil, fault(http.StatusBadRequest, "The attribute %q of the %s cannot be null.", name, kind)
 		}
 	}
-	var wrong *json.UnmarshalTypeError
-	if err := json.Unmarshal(body[kind], into); errors.As(err, &wrong) { // its text may quote the value
-		return fault(http.StatusBadRequest, "The attribute %q of the %s must be of type %s.", wrong.Field, kind, wrong.Type)
-	} else if err != nil {
-		return fault(http.StatusBadRequest, "The %s is not the JSON that is expected here.", kind)
+	again, err := json.Marshal(read)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	var wrong *json.UnmarshalTypeError
+	if err := json.Unmarshal(again, into); errors.As(err, &wrong) { // its text may quote the value
+		_, name, _ := strings.Cut("."+wrong.Field, ".placement.")
+		return nil, fault(http.StatusBadRequest, "The attribute %q of the %s is not %s.", cmp.Or(name, wrong.Field), kind, inWords(wrong.Type))
+	} else if err != nil {
+		return nil, fault(http.StatusBadRequest, "The %s is not the JSON that is expected here.", kind)
+	}
+	return sent, nil
+}
+
+// inWords names a type of JSON.
+func inWords(t reflect.Type) string {
+	switch t.Kind() { //nolint:exhaustive // no others are in the bodies
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list of strings"
+	case reflect.Map:
+		return "an object"
+	}
+	return "a string"
 }
 
 // placement are the attributes that say where in the tree of domains a thing is. There is one domain, and projects are not in each other.
@@ -83,12 +124,22 @@ func (p placement) check() error {
 	return nil
 }
 
-const takeKeystone = "For these run it on a Keystone: strongroom dev --cloud FILE."
+const takeKeystone = "For that run strongroom on a Keystone: strongroom dev --cloud FILE."
 
 // checkName checks the name of a project or a user.
 func checkName(kind, name string, longest int) error {
-	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longest {
-		return fault(http.StatusBadRequest, "The name of a %s has 1 to %d characters, and not only spaces.", kind, longest)
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longest || strings.ContainsFunc(name, unicode.IsControl) {
+		return fault(http.StatusBadRequest, "The name of a %s has 1 to %d characters in one line, and not only spaces.", kind, longest)
+	}
+	return nil
+}
+
+// checkTags checks the tags of a project.
+func checkTags(tags []string) error {
+	for _, tag := range tags {
+		if tag == "" || utf8.RuneCountInString(tag) > maxTag || strings.ContainsAny(tag, ",/") || strings.ContainsFunc(tag, unicode.IsControl) {
+			return fault(http.StatusBadRequest, "A tag has 1 to %d characters in one line, and none of them is a comma or a slash.", maxTag)
+		}
 	}
 	return nil
 }
@@ -106,9 +157,14 @@ type projectBody struct {
 }
 
 func readProject(c echo.Context) (body projectBody, err error) {
-	err = readThing(c, "project", &body, "description", "domain_id", "enabled", "is_domain", "name", "options", "parent_id", "tags")
+	_, err = readThing(c, "project", &body, map[string]nullIs{
+		"description": empty, "domain_id": absent, "enabled": refused, "is_domain": absent, "name": refused, "options": absent, "parent_id": absent, "tags": refused,
+	})
 	if err == nil {
 		err = body.check()
+	}
+	if err == nil && body.Tags != nil {
+		err = checkTags(*body.Tags)
 	}
 	return body, err
 }
@@ -131,7 +187,7 @@ func (b projectBody) apply(d *directory, p *project) error {
 		p.Name = *b.Name
 	}
 	if b.Description != nil {
-		p.Description = *b.Description
+		p.Description = text(*b.Description)
 	}
 	if b.Enabled != nil {
 		p.Disabled = !*b.Enabled

@@ -52,7 +52,7 @@ func (i *identity) listRolesOn(c echo.Context) error {
 	return i.list(c, "roles", all)
 }
 
-// hasRole is HEAD /v3/projects/{id}/users/{user}/roles/{role}.
+// hasRole is HEAD and GET /v3/projects/{id}/users/{user}/roles/{role}.
 func (i *identity) hasRole(c echo.Context) error {
 	a, err := i.users.now().assignment(c)
 	if err != nil {
@@ -77,9 +77,6 @@ func (i *identity) changeRoles(c echo.Context, fn func(assignment, []string) ([]
 		roles, err := fn(a, a.user.Roles[a.project.Name])
 		if err != nil {
 			return err
-		}
-		if a.user.Roles == nil {
-			a.user.Roles = map[string][]string{}
 		}
 		a.user.Roles[a.project.Name] = roles
 		if len(roles) == 0 {

@@ -1,13 +1,16 @@
 package devcloud_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
@@ -97,6 +100,10 @@ func TestAnAdministratorMakesProjectsAndUsers(t *testing.T) {
 	require.Equal(t, 401, works(), "the user is off")
 	_, err = users.Update(t.Context(), admin, u.ID, users.UpdateOpts{Enabled: &on}).Extract()
 	require.NoError(t, err)
+	require.Equal(t, 401, works(), "and the tokens stay ended")
+	ann, err = b.tryLogin(t, "anne", "correct horse", name)
+	require.NoError(t, err)
+	require.Equal(t, 200, works())
 	member := roles.UnassignOpts{UserID: u.ID, ProjectID: p.ID}
 	require.NoError(t, roles.Unassign(t.Context(), admin, roleID(t, admin, "member"), member).ExtractErr())
 	require.Equal(t, 401, works(), "the role is gone")
@@ -148,7 +155,6 @@ func TestAChangedPasswordEndsTheTokens(t *testing.T) {
 	require.Equal(t, 400, change(token, "first", strings.Repeat("x", 73)))
 	require.True(t, works(token))
 
-	b.clock.pass(time.Second)
 	require.Equal(t, 204, change(token, "first", "second"))
 	require.False(t, works(token))
 	_, err := b.tryLogin(t, "ann", "first", "team")
@@ -156,7 +162,6 @@ func TestAChangedPasswordEndsTheTokens(t *testing.T) {
 	token = login("second")
 	require.True(t, works(token))
 
-	b.clock.pass(time.Second)
 	words := "as before"
 	_, err = users.Update(t.Context(), admin, u.ID, users.UpdateOpts{Description: &words}).Extract()
 	require.NoError(t, err)
@@ -167,7 +172,19 @@ func TestAChangedPasswordEndsTheTokens(t *testing.T) {
 	b.stop()
 	b.start(t)
 	require.False(t, works(token), "after a restart, too")
-	require.True(t, works(login("third")))
+	token = login("third")
+	require.True(t, works(token))
+
+	// null takes the password away.
+	require.Equal(t, 200, b.send(t, "PATCH", b.AuthURL()+"/users/"+u.ID, `{"user":{"password":null,"description":null}}`, "X-Auth-Token", b.login(t, "admin", "admin").TokenID).status)
+	require.False(t, works(token))
+	_, err = b.tryLogin(t, "ann", "third", "team")
+	require.True(t, gophercloud.ResponseCodeIs(err, http.StatusUnauthorized), "%v", err)
+	seen := b.send(t, "GET", b.AuthURL()+"/users/"+u.ID, "", "X-Auth-Token", b.login(t, "admin", "admin").TokenID).json(t)["user"]
+	require.NotContains(t, seen, "description")
+	for _, secret := range []string{"first", "second", "third"} {
+		require.NotContains(t, b.log.String(), secret)
+	}
 }
 
 func TestWhoMayChangeTheUsers(t *testing.T) {
@@ -233,7 +250,14 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{"POST /projects", `{"project":{"name":" "}}`, 400, "1 to 64 characters"},
 		{"POST /projects", `{"project":{"name":"` + strings.Repeat("é", 65) + `"}}`, 400, "1 to 64 characters"},
 		{"POST /projects", `{"project":{"name":7}}`, 400, `attribute \"name\"`},
-		{"POST /projects", `{"project":{"name":"x","colour":"red"}}`, 400, `no attribute \"colour\"`},
+		{"POST /projects", `{"project":{"name":"x","colour":"red"}}`, 501, `no attribute \"colour\"`},
+		{"POST /projects", `{"project":{"name":null}}`, 400, "cannot be null"},
+		{"POST /projects", `{"project":{"name":"a\nb"}}`, 400, "in one line"},
+		{"POST /projects", `{"project":{"name":"x","tags":["a/b"]}}`, 400, "a comma or a slash"},
+		{"POST /projects", `{"project":{"name":"x","tags":"a"}}`, 400, `\"tags\" of the project is not a list of strings`},
+		{"POST /projects", `{"project":{"name":"x","domain_id":7}}`, 400, `\"domain_id\" of the project is not a string`},
+		{"POST /projects", `{"project":{"name":"x","options":7}}`, 400, `\"options\" of the project is not an object`},
+		{"PATCH /projects/" + p.ID, `{"project":{"enabled":null}}`, 400, "cannot be null"},
 		{"POST /projects", `{"project":{"name":"x","enabled":"yes"}}`, 400, `attribute \"enabled\"`},
 		{"POST /projects", `{"project":{"name":"demo"}}`, 409, "already"},
 		{"POST /projects", `{"project":{"name":"x","domain_id":"other"}}`, 501, "one domain"},
@@ -246,7 +270,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{"POST /users", `{"user":{"name":"demo","password":"x"}}`, 409, "already"},
 		{"POST /users", `{"user":{"name":"x","password":""}}`, 400, "1 to 72 bytes"},
 		{"POST /users", `{"user":{"name":"x","password":12345678}}`, 400, `attribute \"password\"`},
-		{"POST /users", `{"user":{"name":"x","default_project_id":"unknown"}}`, 404, "unknown"},
+		{"POST /users", `{"user":{"name":"x","default_project_id":"unknown"}}`, 400, "unknown"},
 		{"POST /users", `{"user":{"name":"x","options":{"multi_factor_auth_enabled":true}}}`, 501, "multi_factor_auth_enabled"},
 		{"PATCH /users/" + u.ID, `{"user":{"name":"demo"}}`, 409, "already"},
 		{"PATCH /users/unknown", `{"user":{"name":"x"}}`, 404, "unknown"},
@@ -295,7 +319,7 @@ func TestChangesAtOnce(t *testing.T) {
 
 	// A file that cannot be read is left as it is.
 	require.NoError(t, os.WriteFile(b.cfg.UsersFile, []byte("projects: 7\n"), 0o600))
-	require.Equal(t, 500, b.send(t, "POST", b.AuthURL()+"/projects", `{"project":{"name":"late"}}`, "X-Auth-Token", admin).status)
+	require.Equal(t, 409, b.send(t, "POST", b.AuthURL()+"/projects", `{"project":{"name":"late"}}`, "X-Auth-Token", admin).status)
 	text, err = os.ReadFile(b.cfg.UsersFile)
 	require.NoError(t, err)
 	require.Equal(t, "projects: 7\n", string(text))
@@ -316,13 +340,110 @@ func TestNetworksOfProjectsStay(t *testing.T) {
 		}
 		return out
 	}
-	require.Equal(t, map[string]int{"admin": 1, "demo": 2, "alt": 3}, numbers(), "a file of an earlier release: by their order")
+	require.Equal(t, map[string]int{"admin": 1, "demo": 2, "alt": 3}, numbers())
 	first, _ := newUser(t, admin, "first", "ann", "x")
 	newUser(t, admin, "second", "ben", "x")
 	require.NoError(t, projects.Delete(t.Context(), admin, first.ID).ExtractErr())
 	require.Equal(t, map[string]int{"admin": 1, "demo": 2, "alt": 3, "second": 5}, numbers())
 	newUser(t, admin, "third", "cid", "x")
 	require.Equal(t, map[string]int{"admin": 1, "demo": 2, "alt": 3, "second": 5, "third": 4}, numbers())
+
+	// A file of an earlier release has no numbers: they follow from the order, once.
+	text, err := os.ReadFile(b.cfg.UsersFile)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.cfg.UsersFile, regexp.MustCompile(`(?m)^ +network: \d+\n`).ReplaceAll(text, nil), 0o600))
+	byOrder := map[string]int{"admin": 1, "demo": 2, "alt": 3, "second": 4, "third": 5}
+	require.Equal(t, byOrder, numbers())
+	again := func(map[string]string) error { return errors.New("there are users") }
+	require.NoError(t, devcloud.EnsureUsers(b.cfg.UsersFile, again))
+	text, err = os.ReadFile(b.cfg.UsersFile)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.cfg.UsersFile, []byte(strings.Replace(string(text), "projects:\n", "projects:\n    - id: byhand\n      name: byhand\n", 1)), 0o600))
+	byOrder["byhand"] = 6
+	require.Equal(t, byOrder, numbers(), "one that is put before them by hand moves none")
+}
+
+// What people write comes back as they wrote it, also after a restart.
+func TestTextsAreKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	admin := b.login(t, "admin", "admin").TokenID
+	for n, words := range []string{" a\nb", "\nfoo\nbar", "\ta\nb", "  a\n  b", "# no comment", "null", "yes", "a: b", "- x", "\"'\\", "é\u2028\u0085", "a\r\nb\n", "0x1F"} {
+		body, err := json.Marshal(map[string]any{"project": map[string]any{"name": fmt.Sprint("yes: #", n), "description": words, "tags": []string{"null", words[:1] + "t"}}})
+		require.NoError(t, err)
+		got := b.send(t, "POST", b.AuthURL()+"/projects", string(body), "X-Auth-Token", admin)
+		if strings.ContainsAny(words[:1], "\n\t") { // in a tag
+			require.Equal(t, 400, got.status)
+			body, err = json.Marshal(map[string]any{"project": map[string]any{"name": fmt.Sprint("yes: #", n), "description": words}})
+			require.NoError(t, err)
+			got = b.send(t, "POST", b.AuthURL()+"/projects", string(body), "X-Auth-Token", admin)
+		}
+		require.Equal(t, 201, got.status, "%q: %s", words, got.body)
+		made := got.json(t)["project"].(map[string]any)
+		b.stop()
+		b.start(t)
+		require.Equal(t, made, b.send(t, "GET", b.AuthURL()+"/projects/"+made["id"].(string), "", "X-Auth-Token", admin).json(t)["project"])
+		require.Equal(t, words, made["description"])
+	}
+}
+
+// A role of the file that nobody has any more can be given again.
+func TestARoleThatNobodyHasStays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	text, err := os.ReadFile(b.cfg.UsersFile)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.cfg.UsersFile, []byte(strings.Replace(string(text), "- creator\n", "- creator\n            - auditor\n", 1)), 0o600))
+	b.stop()
+	b.start(t)
+	admin := identityOf(t, b.login(t, "admin", "admin"))
+	auditor := roleID(t, admin, "auditor")
+	p, u := newUser(t, admin, "team", "ann", "x")
+	pages, err := roles.ListAssignments(admin, roles.ListAssignmentsOpts{RoleID: auditor}).AllPages(t.Context())
+	require.NoError(t, err)
+	has, err := roles.ExtractRoleAssignments(pages)
+	require.NoError(t, err)
+	require.Len(t, has, 1)
+	require.NoError(t, roles.Unassign(t.Context(), admin, auditor, roles.UnassignOpts{UserID: has[0].User.ID, ProjectID: has[0].Scope.Project.ID}).ExtractErr())
+	require.NoError(t, roles.Assign(t.Context(), admin, auditor, roles.AssignOpts{UserID: u.ID, ProjectID: p.ID}).ExtractErr())
+}
+
+// A query shows what it asks for, and nothing else.
+func TestQueriesOfTheDirectory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	admin := identityOf(t, b.login(t, "admin", "admin"))
+	p, u := newUser(t, admin, "team", "ann", "x")
+	off := false
+	_, err := projects.Create(t.Context(), admin, projects.CreateOpts{Name: "asleep", Enabled: &off, Tags: []string{"a"}}).Extract()
+	require.NoError(t, err)
+	for query, want := range map[string]string{
+		"projects?name=team": "team", "projects?enabled=false": "asleep", "projects?enabled=True&name__startswith=te": "team", "projects?name__icontains=SLEE": "asleep",
+		"projects?tags=a": "asleep,team", "projects?tags=a,b": "team", "projects?tags-any=b,c": "team", "projects?not-tags=a,b": "admin,alt,asleep,demo,service",
+		"projects?not-tags-any=a,b": "admin,alt,demo,service", "projects?parent_id=" + p.ID: "", "projects?is_domain=true": "", "projects?domain_id=default&name=team": "team",
+		"projects?domain_id=other": "", "users?name=ann&enabled=true": "ann", "users?enabled=false": "", "users?unique_id=x": "", "users?domain_id=default&name__endswith=nn": "ann",
+		"roles?name=member": "member", "roles?domain_id=default": "",
+	} {
+		kind, _, _ := strings.Cut(query, "?")
+		var names []string
+		for _, one := range b.send(t, "GET", b.AuthURL()+"/"+query, "", "X-Auth-Token", admin.TokenID).json(t)[kind].([]any) {
+			names = append(names, one.(map[string]any)["name"].(string))
+		}
+		slices.Sort(names)
+		require.Equal(t, want, strings.Join(names, ","), query)
+	}
+	for query, want := range map[string]int{
+		"user.id=" + u.ID: 1, "user.id=" + u.ID + "&scope.project.id=" + p.ID: 1, "user.id=" + u.ID + "&scope.domain.id=default": 0, "user.id=" + u.ID + "&scope.system=all": 0,
+		"group.id=x": 0, "scope.OS-INHERIT:inherited_to=projects": 0,
+	} {
+		all := b.send(t, "GET", b.AuthURL()+"/role_assignments?"+query, "", "X-Auth-Token", admin.TokenID).json(t)["role_assignments"]
+		require.Len(t, all, want, query)
+	}
+	// strongroom's own services tell a project that is gone from one that they may not see.
+	service := b.login(t, "strongroom", "service").TokenID
+	require.Equal(t, 200, b.send(t, "GET", b.AuthURL()+"/projects/"+p.ID, "", "X-Auth-Token", service).status)
+	require.Equal(t, 404, b.send(t, "GET", b.AuthURL()+"/projects/unknown", "", "X-Auth-Token", service).status)
+	require.Equal(t, 403, b.send(t, "GET", b.AuthURL()+"/projects/unknown", "", "X-Auth-Token", b.login(t, "demo", "demo").TokenID).status)
 }
 
 // The standard client's commands.

@@ -3,7 +3,6 @@ package devcloud
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/crypto/bcrypt"
@@ -23,15 +22,24 @@ type userBody struct {
 }
 
 func readUser(c echo.Context) (body userBody, hash string, err error) {
-	err = readThing(c, "user", &body, "default_project_id", "description", "domain_id", "email", "enabled", "name", "options", "password")
+	sent, err := readThing(c, "user", &body, map[string]nullIs{
+		"default_project_id": empty, "description": empty, "domain_id": absent, "email": empty, "enabled": refused, "name": refused, "options": absent, "password": absent,
+	})
 	if err == nil {
 		err = body.check()
 	}
-	if err == nil && body.Password != nil {
+	switch _, named := sent["password"]; {
+	case err != nil || !named:
+	case body.Password != nil:
 		hash, err = hashPassword(*body.Password)
+	default: // null: there is none any more
+		hash, err = unknownPassword()
 	}
 	return body, hash, err
 }
+
+// unknownPassword hashes a password that nobody knows.
+func unknownPassword() (string, error) { return hashPassword(newID()) }
 
 func hashPassword(password string) (string, error) {
 	if password == "" || len(password) > maxPassword {
@@ -41,10 +49,8 @@ func hashPassword(password string) (string, error) {
 	return string(hash), err
 }
 
-// setPassword gives a user another password; the tokens of the old one are worthless.
-func (u *user) setPassword(hash string, now time.Time) {
-	u.PasswordHash, u.TokensSince = hash, now.UTC().Truncate(time.Microsecond)
-}
+// setPassword gives a user another password, and ends the tokens of the old one.
+func (u *user) setPassword(hash string) { u.PasswordHash, u.Logins = hash, u.Logins+1 }
 
 // apply changes a user of the directory, all but the password.
 func (b userBody) apply(d *directory, u *user) error {
@@ -58,19 +64,20 @@ func (b userBody) apply(d *directory, u *user) error {
 		u.Name = *b.Name
 	}
 	if b.Description != nil {
-		u.Description = *b.Description
+		u.Description = text(*b.Description)
 	}
 	if b.Email != nil {
-		u.Email = *b.Email
+		u.Email = text(*b.Email)
 	}
 	if b.DefaultProject != nil {
 		if *b.DefaultProject != "" && d.project(*b.DefaultProject) == nil {
-			return notFound("project", *b.DefaultProject)
+			return fault(http.StatusBadRequest, "There is no project %q, which is to be the user's default.", *b.DefaultProject)
 		}
 		u.DefaultProject = *b.DefaultProject
 	}
-	if b.Enabled != nil {
+	if b.Enabled != nil && *b.Enabled == u.Disabled {
 		u.Disabled = !*b.Enabled
+		u.Logins++
 	}
 	return nil
 }
@@ -85,11 +92,11 @@ func (i *identity) createUser(c echo.Context) error {
 		return fault(http.StatusBadRequest, "A user needs a name.")
 	}
 	if hash == "" {
-		if hash, err = hashPassword(newID()); err != nil { // nobody knows it
+		if hash, err = unknownPassword(); err != nil {
 			return err
 		}
 	}
-	made := user{ID: newID(), PasswordHash: hash}
+	made := user{ID: newID(), PasswordHash: hash, Roles: map[string][]string{}}
 	err = i.users.change(func(d *directory) error {
 		if err := body.apply(d, &made); err != nil {
 			return err
@@ -129,7 +136,7 @@ func (i *identity) updateUser(c echo.Context) error {
 			return err
 		}
 		if hash != "" {
-			u.setPassword(hash, i.cfg.Now())
+			u.setPassword(hash)
 		}
 		changed = *u
 		return nil
@@ -159,7 +166,7 @@ func (i *identity) changePassword(c echo.Context) error {
 		Password string `json:"password"`
 		Original string `json:"original_password"`
 	}
-	if err := readThing(c, "user", &body, "original_password", "password"); err != nil {
+	if _, err := readThing(c, "user", &body, map[string]nullIs{"original_password": refused, "password": refused}); err != nil {
 		return err
 	}
 	caller := callerOf(c)
@@ -179,7 +186,7 @@ func (i *identity) changePassword(c echo.Context) error {
 		if now.PasswordHash != u.PasswordHash { // somebody else changed it since
 			return unauthorized()
 		}
-		now.setPassword(hash, i.cfg.Now())
+		now.setPassword(hash)
 		return nil
 	})
 	if err != nil {

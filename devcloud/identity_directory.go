@@ -2,7 +2,10 @@ package devcloud
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 )
@@ -11,23 +14,84 @@ func (i *identity) links(c echo.Context) map[string]any {
 	return map[string]any{"self": i.base() + c.Request().URL.Path, "previous": nil, "next": nil}
 }
 
-// list answers with a list, of which the query may ask for one name.
+// list answers with those of a list that the query lets pass.
 func (i *identity) list(c echo.Context, key string, all []map[string]any) error {
 	matching := []map[string]any{}
 	for _, one := range all {
-		name, byName := c.QueryParams()["name"]
-		if byName && one["name"] != name[0] || !inDomain(c, one) {
-			continue
+		if passes(c.QueryParams(), one) {
+			matching = append(matching, one)
 		}
-		matching = append(matching, one)
 	}
 	return c.JSON(http.StatusOK, map[string]any{key: matching, "links": i.links(c)})
 }
 
-func inDomain(c echo.Context, one map[string]any) bool {
-	asked := c.QueryParam("domain_id")
-	domain, has := one["domain_id"]
-	return asked == "" || !has || domain == asked
+// passes reports whether a query lets a thing pass: by the attributes that it names, by tags, and by parts of its name.
+func passes(query url.Values, one map[string]any) bool {
+	for key, values := range query {
+		asked := values[0]
+		if asked == "" && key != "name" {
+			continue
+		}
+		name, _ := one["name"].(string)
+		tags, tagged := one["tags"].([]string)
+		has := func(tag string) bool { return slices.Contains(tags, tag) }
+		named := strings.Split(asked, ",")
+		lacks := func(tag string) bool { return !has(tag) }
+		ok := true
+		switch attribute, how, _ := strings.Cut(key, "__"); {
+		case tagged && key == "tags":
+			ok = !slices.ContainsFunc(named, lacks)
+		case tagged && key == "tags-any":
+			ok = slices.ContainsFunc(named, has)
+		case tagged && key == "not-tags":
+			ok = slices.ContainsFunc(named, lacks)
+		case tagged && key == "not-tags-any":
+			ok = !slices.ContainsFunc(named, has)
+		case attribute == "name" && how != "":
+			ok = nameMatches(how, name, asked)
+		case slices.Contains([]string{"unique_id", "idp_id", "protocol_id", "password_expires_at"}, key):
+			ok = false // nobody comes from elsewhere, and no password expires
+		default:
+			ok = attributeIs(one, key, asked)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// nameMatches compares as Keystone's inexact filters do.
+func nameMatches(how, name, asked string) bool {
+	if insensitive, is := strings.CutPrefix(how, "i"); is {
+		how, name, asked = insensitive, strings.ToLower(name), strings.ToLower(asked)
+	}
+	switch how {
+	case "contains":
+		return strings.Contains(name, asked)
+	case "startswith":
+		return strings.HasPrefix(name, asked)
+	case "endswith":
+		return strings.HasSuffix(name, asked)
+	case "exact":
+		return name == asked
+	}
+	return true
+}
+
+// attributeIs compares an attribute. A query for one that such things do not have says nothing.
+func attributeIs(one map[string]any, key, asked string) bool {
+	value, has := one[key]
+	switch value := value.(type) {
+	case string:
+		return value == asked
+	case bool:
+		yes, err := strconv.ParseBool(asked)
+		return value == (yes || err != nil)
+	case nil:
+		return !has
+	}
+	return true
 }
 
 func (i *identity) self(kind, id string) map[string]string {
@@ -36,7 +100,7 @@ func (i *identity) self(kind, id string) map[string]string {
 
 func (i *identity) projectDocument(p *project) map[string]any {
 	return map[string]any{
-		"id": p.ID, "name": p.Name, "description": p.Description, "domain_id": domainID, "parent_id": domainID,
+		"id": p.ID, "name": p.Name, "description": string(p.Description), "domain_id": domainID, "parent_id": domainID,
 		"enabled": !p.Disabled, "is_domain": false, "tags": append([]string{}, p.Tags...), "options": map[string]any{}, "links": i.self("projects", p.ID),
 	}
 }
@@ -46,7 +110,7 @@ func (i *identity) userDocument(u *user) map[string]any {
 		"id": u.ID, "name": u.Name, "domain_id": domainID, "enabled": !u.Disabled, "password_expires_at": nil,
 		"options": map[string]any{}, "links": i.self("users", u.ID),
 	}
-	for key, value := range map[string]string{"description": u.Description, "email": u.Email, "default_project_id": u.DefaultProject} {
+	for key, value := range map[string]string{"description": string(u.Description), "email": string(u.Email), "default_project_id": u.DefaultProject} {
 		if value != "" { // Keystone has them only where they were given
 			doc[key] = value
 		}
@@ -97,9 +161,9 @@ func (i *identity) listProjects(c echo.Context) error {
 func (i *identity) showProject(c echo.Context) error {
 	caller, p := callerOf(c), i.users.now().project(c.Param("id"))
 	switch {
-	case p == nil && caller.has("admin"):
+	case p == nil && caller.has("admin", "service"):
 		return notFound("project", c.Param("id"))
-	case p == nil || !caller.has("admin") && len(caller.user.rolesOn(p)) == 0:
+	case p == nil || !caller.has("admin", "service") && len(caller.user.rolesOn(p)) == 0:
 		return forbidden("identity:get_project")
 	}
 	return c.JSON(http.StatusOK, map[string]any{"project": i.projectDocument(p)})

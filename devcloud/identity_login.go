@@ -46,7 +46,6 @@ func (i *identity) login(c echo.Context) error {
 	if err := readJSON(c, &in); err != nil {
 		return err
 	}
-	begun := i.cfg.Now() // before the password is looked at: one that is changed meanwhile makes the token worthless
 	users := i.users.now()
 	who, ends, ok := i.identify(users, in)
 	if !ok {
@@ -56,7 +55,7 @@ func (i *identity) login(c echo.Context) error {
 	if !ok {
 		return unauthorized()
 	}
-	who.ProjectID, who.IssuedAt = "", begun
+	who.ProjectID = ""
 	if scope != nil {
 		who.ProjectID = scope.ID
 	}
@@ -83,7 +82,7 @@ func (i *identity) identify(users *directory, in loginRequest) (who claims, ends
 		if !users.checkPassword(u, in.Auth.Identity.Password.User.Password) {
 			return claims{}, ends, false
 		}
-		return claims{UserID: u.ID, Methods: methods}, ends, true
+		return claims{UserID: u.ID, Logins: u.Logins, Methods: methods}, ends, true
 	case slices.Equal(methods, []string{"token"}):
 		old, ok := i.open(in.Auth.Identity.Token.ID, 0)
 		if !ok {
@@ -93,7 +92,7 @@ func (i *identity) identify(users *directory, in loginRequest) (who claims, ends
 		if !slices.Contains(all, "token") {
 			all = append(slices.Clone(all), "token")
 		}
-		return claims{UserID: old.UserID, Methods: all}, old.ExpiresAt, true
+		return claims{UserID: old.UserID, Logins: old.Logins, Methods: all}, old.ExpiresAt, true
 	}
 	return claims{}, ends, false
 }

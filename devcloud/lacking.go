@@ -14,7 +14,7 @@ var lacking = []struct {
 		`credentials domains endpoints groups limits policies projects region regions registered_limits role_assignments role_inferences roles services
 		system users OS-EP-FILTER OS-FEDERATION OS-INHERIT OS-OAUTH1 OS-OAUTH2 OS-REVOKE OS-TRUST`,
 		"This identity service, of strongroom dev, has projects, users and the roles that users have on projects; it has one domain and no groups, trusts, " +
-			"roles of your own, application credentials and entries of the catalog. " + takeKeystone,
+			"roles, application credentials and entries of the catalog that you make. " + takeKeystone,
 	},
 	{
 		"/image/v2/",

@@ -16,7 +16,7 @@ func TestWhatTheServicesDoNotHave(t *testing.T) {
 	admin, reader := b.login(t, "admin", "admin").TokenID, b.login(t, "reader", "demo").TokenID
 	for request, words := range map[string]string{
 		"POST /identity/v3/domains":                        "one domain",
-		"POST /identity/v3/roles":                          "roles of your own",
+		"POST /identity/v3/roles":                          "roles, application credentials",
 		"PUT /identity/v3/groups/x/users/y":                "no groups",
 		"GET /identity/v3/OS-TRUST/trusts":                 "trusts",
 		"GET /identity/v3/users/x/application_credentials": "application credentials",

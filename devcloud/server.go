@@ -62,7 +62,7 @@ type Server struct {
 // other machines can reach is refused.
 func New(cfg Config) (*Server, error) {
 	cfg.fillIn()
-	users, err := openUsers(cfg.UsersFile)
+	users, err := openUsers(cfg.UsersFile, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}

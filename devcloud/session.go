@@ -27,10 +27,10 @@ func (s session) credential() compute.Credential {
 	return compute.Credential{ProjectID: s.project.ID, UserID: s.user.ID}
 }
 
-// session gives the session of claims, if user, project and roles are still there and the password is the one of then.
+// session gives the session of claims, if user, project and roles are still there and no token of the user was ended since.
 func (d *directory) session(c claims) (session, bool) {
 	s := session{claims: c, user: d.user(c.UserID)}
-	if s.user == nil || s.user.Disabled || c.IssuedAt.Before(s.user.TokensSince) {
+	if s.user == nil || s.user.Disabled || c.Logins != s.user.Logins {
 		return s, false
 	}
 	if c.ProjectID == "" {

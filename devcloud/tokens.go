@@ -20,6 +20,7 @@ type claims struct {
 	AuditID   string    `json:"a"`
 	UserID    string    `json:"u"`
 	ProjectID string    `json:"p,omitempty"` // empty: unscoped
+	Logins    int       `json:"l,omitempty"` // the user's when the password was looked at
 	Methods   []string  `json:"m"`
 	IssuedAt  time.Time `json:"i"`
 	ExpiresAt time.Time `json:"e"`
@@ -73,15 +74,15 @@ func (t *tokens) sign(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// issue gives the token of the claims, which get an audit id and an end: they
-// last until ends, or for life from IssuedAt if ends is zero.
+// issue gives the token of the claims, which get an audit id and times: they
+// last until ends, or for life from now if ends is zero.
 func (t *tokens) issue(c claims, life time.Duration, ends time.Time) (string, claims, error) {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
 		return "", c, err
 	}
 	c.AuditID = base64.RawURLEncoding.EncodeToString(id)
-	c.IssuedAt = c.IssuedAt.UTC().Truncate(time.Microsecond)
+	c.IssuedAt = t.now().UTC().Truncate(time.Microsecond)
 	c.ExpiresAt = ends
 	if ends.IsZero() {
 		c.ExpiresAt = c.IssuedAt.Add(life).Truncate(time.Second)

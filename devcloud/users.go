@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
@@ -24,14 +23,16 @@ const (
 type directory struct {
 	Projects []project `yaml:"projects"`
 	Users    []user    `yaml:"users"`
+	Roles    []string  `yaml:"roles,omitempty"` // besides those that strongroom knows and those that somebody has
 
-	nobody []byte // a hash that costs as much to check as a user's
+	unnumbered bool   // the file has projects without the number of their network
+	nobody     []byte // a hash that costs as much to check as the most costly of a user
 }
 
 type project struct {
 	ID          string   `yaml:"id"`
 	Name        string   `yaml:"name"`
-	Description string   `yaml:"description,omitempty"`
+	Description text     `yaml:"description,omitempty"`
 	Disabled    bool     `yaml:"disabled,omitempty"`
 	Tags        []string `yaml:"tags,omitempty"`
 	Network     int      `yaml:"network,omitempty"` // see Project.Network; given to those that have none when the file is read
@@ -40,13 +41,21 @@ type project struct {
 type user struct {
 	ID             string              `yaml:"id"`
 	Name           string              `yaml:"name"`
-	Description    string              `yaml:"description,omitempty"`
-	Email          string              `yaml:"email,omitempty"`
-	PasswordHash   string              `yaml:"password_hash"`          // bcrypt
-	TokensSince    time.Time           `yaml:"tokens_since,omitempty"` // older ones are worthless: the password was changed
+	Description    text                `yaml:"description,omitempty"`
+	Email          text                `yaml:"email,omitempty"`
+	PasswordHash   string              `yaml:"password_hash"`    // bcrypt
+	Logins         int                 `yaml:"logins,omitempty"` // goes up when the tokens of the user end: with another password, and with being disabled
 	Disabled       bool                `yaml:"disabled,omitempty"`
 	DefaultProject string              `yaml:"default_project,omitempty"` // its id, for clients to ask; a login does not look at it
 	Roles          map[string][]string `yaml:"roles"`                     // project's name to roles' names
+}
+
+// text is what people write. It is quoted in the file: YAML's other forms lose spaces and breaks of lines.
+type text string
+
+// MarshalYAML implements yaml.Marshaler.
+func (t text) MarshalYAML() (any, error) {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: string(t)}, nil
 }
 
 type role struct {
@@ -87,25 +96,31 @@ func loadUsers(path string) (*directory, error) {
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("devcloud: users file %s: %w", path, err)
 	}
-	d.number()
+	for n := range d.Users {
+		if d.Users[n].Roles == nil {
+			d.Users[n].Roles = map[string][]string{}
+		}
+	}
+	d.unnumbered = d.number()
 	d.nobody, err = bcrypt.GenerateFromPassword([]byte(newID()), d.cost())
 	return d, err
 }
 
 func (d *directory) check() error {
-	seen := map[string]bool{}
+	type key struct{ kind, of, value string }
+	seen := map[key]bool{}
 	unique := func(kind, id, name string) error {
-		if id == "" || name == "" || seen[kind+" id "+id] || seen[kind+" "+name] {
+		if id == "" || name == "" || seen[key{kind, "id", id}] || seen[key{kind, "name", name}] {
 			return fmt.Errorf("%s %q: id and name must be there and be the only ones", kind, name)
 		}
-		seen[kind+" id "+id], seen[kind+" "+name] = true, true
+		seen[key{kind, "id", id}], seen[key{kind, "name", name}] = true, true
 		return nil
 	}
 	for _, p := range d.Projects {
 		if err := unique("project", p.ID, p.Name); err != nil {
 			return err
 		}
-		network := fmt.Sprint("network ", p.Network)
+		network := key{"project", "network", fmt.Sprint(p.Network)}
 		if p.Network < 0 || p.Network > 0 && seen[network] {
 			return fmt.Errorf("project %q: its network must be a number above 0 that no other project has", p.Name)
 		}
@@ -127,8 +142,8 @@ func (d *directory) check() error {
 	return nil
 }
 
-// number gives each project that users have the number of its network.
-func (d *directory) number() {
+// number gives each project that users have the number of its network. It reports whether one had none.
+func (d *directory) number() (changed bool) {
 	taken := map[int]bool{}
 	for _, p := range d.Projects {
 		taken[p.Network] = true
@@ -142,8 +157,9 @@ func (d *directory) number() {
 		for taken[next] {
 			next++
 		}
-		p.Network, taken[next] = next, true
+		p.Network, taken[next], changed = next, true, true
 	}
+	return changed
 }
 
 func (d *directory) cost() int {
@@ -194,9 +210,15 @@ func (d *directory) projectsOf(u *user) []project {
 	return slices.DeleteFunc(slices.Clone(d.Projects), func(p project) bool { return len(u.Roles[p.Name]) == 0 })
 }
 
+// knownRoles are those that strongroom's policies name.
+var knownRoles = []string{"admin", "creator", "manager", "member", "reader", "service"}
+
 // roles gives the roles that strongroom knows and those that somebody has, by name.
 func (d *directory) roles() []role {
-	names := map[string]bool{"admin": true, "creator": true, "manager": true, "member": true, "reader": true, "service": true}
+	names := map[string]bool{}
+	for _, name := range slices.Concat(knownRoles, d.Roles) {
+		names[name] = true
+	}
 	for _, u := range d.Users {
 		for _, roles := range u.Roles {
 			for _, name := range roles {
@@ -218,5 +240,8 @@ func (d *directory) checkPassword(u *user, password string) bool {
 		hash = []byte(u.PasswordHash)
 	}
 	right := bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil
+	if cost, err := bcrypt.Cost(hash); err == nil && cost < d.cost() {
+		_ = bcrypt.CompareHashAndPassword(d.nobody, []byte(password))
+	}
 	return right && u != nil && !u.Disabled
 }

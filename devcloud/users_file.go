@@ -1,7 +1,12 @@
 package devcloud
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -11,16 +16,17 @@ import (
 // usersFile is the users' file as requests use it.
 type usersFile struct {
 	path    string
+	log     *slog.Logger
 	writing sync.Mutex
 	read    atomic.Pointer[directory]
 }
 
-func openUsers(path string) (*usersFile, error) {
+func openUsers(path string, log *slog.Logger) (*usersFile, error) {
 	d, err := loadUsers(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &usersFile{path: path}
+	f := &usersFile{path: path, log: log}
 	f.read.Store(d)
 	return f, nil
 }
@@ -35,7 +41,13 @@ func (f *usersFile) change(fn func(*directory) error) error {
 	defer f.writing.Unlock()
 	d, err := loadUsers(f.path)
 	if err != nil {
-		return err
+		f.log.Error("the users' file was edited and cannot be read", "error", err)
+		return fault(http.StatusConflict, "The users' file was edited and cannot be read as it is now: the log of devcloud says why. Nothing was changed.")
+	}
+	for _, r := range d.roles() { // one that nobody has any more can be given again
+		if !slices.Contains(knownRoles, r.Name) && !slices.Contains(d.Roles, r.Name) {
+			d.Roles = append(d.Roles, r.Name)
+		}
 	}
 	if err := fn(d); err != nil {
 		return err
@@ -44,13 +56,25 @@ func (f *usersFile) change(fn func(*directory) error) error {
 		return fmt.Errorf("devcloud: change of the users file: %w", err)
 	}
 	d.number()
-	text, err := yaml.Marshal(d)
-	if err == nil {
-		err = writeFile(f.path, text)
-	}
-	if err != nil {
+	if err := d.write(f.path); err != nil {
 		return fmt.Errorf("devcloud: users file: %w", err)
 	}
 	f.read.Store(d)
 	return nil
+}
+
+// write makes the file, if it can be read again.
+func (d *directory) write(path string) error {
+	out, err := yaml.Marshal(d)
+	if err != nil {
+		return err
+	}
+	var back directory
+	if err := yaml.Unmarshal(out, &back); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(d.Projects, back.Projects) || !reflect.DeepEqual(d.Users, back.Users) || !reflect.DeepEqual(d.Roles, back.Roles) {
+		return errors.New("what is to be written would not be read again as it is")
+	}
+	return writeFile(path, out)
 }

@@ -104,7 +104,9 @@ func newNestedHostWith(t *testing.T, format string, needs nestedNeeds) *nestedHo
 	}
 	h.machine = vm.Machine{
 		Modules: append([]string{"dm-crypt", "xts", "aesni-intel", "algif_skcipher", "algif_hash",
-			"essiv", "dm-integrity", "algif_aead", "authenc", "hmac", "sha256_generic", "ext4"}, needs.modules...), Forward: forward,
+			"essiv", "dm-integrity", "algif_aead", "authenc", "hmac", "sha256_generic", "ext4",
+			"nf_tables", "nft_compat", "xt_comment", // a host keeps its guests from the storage of shares (S6)
+		}, needs.modules...), Forward: forward,
 		Whole: true, DiskMiB: 512, MemoryMiB: 2048, CPUs: 2,
 		Ports: []int{nestedPort, nestedAgent}, Outside: []int{portOf(t, settings.Temporal.Address), portOf(t, settings.Gateway.Listen)},
 	}.Start(t)

@@ -102,11 +102,12 @@ func (q *Queries) InsertLocalPort(ctx context.Context, arg InsertLocalPortParams
 }
 
 const listLocalAddresses = `-- name: ListLocalAddresses :many
-SELECT address FROM local_ports WHERE network_id = $1
+SELECT address FROM local_ports WHERE address::inet << $1::text::cidr
 `
 
-func (q *Queries) ListLocalAddresses(ctx context.Context, networkID compute.NetworkID) ([]string, error) {
-	rows, err := q.db.Query(ctx, listLocalAddresses, networkID)
+// The addresses of a prefix that ports have. A network that is gone may have had the prefix and left ports, whose MAC addresses follow from these.
+func (q *Queries) ListLocalAddresses(ctx context.Context, prefix string) ([]string, error) {
+	rows, err := q.db.Query(ctx, listLocalAddresses, prefix)
 	if err != nil {
 		return nil, err
 	}

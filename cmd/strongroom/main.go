@@ -53,7 +53,7 @@ type cli struct {
 	Completion kongcompletion.Completion `cmd:"" group:"program" help:"Print what has a shell complete commands and flags."`
 	Man        manCommand                `cmd:"" group:"program" help:"Write the manual pages into a folder."`
 
-	Devcloud devcloudCommand `cmd:"" hidden:"" help:"Run the identity and image service of the one-machine mode."`
+	Devcloud devcloudCommand `cmd:"" hidden:"" help:"Run the identity, image and network service of the one-machine mode."`
 }
 
 const description = `strongroom runs encrypted virtual machines behind an OpenStack-compatible API.

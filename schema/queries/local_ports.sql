@@ -9,7 +9,8 @@ FROM local_ports p LEFT JOIN servers s ON s.id = p.server_id
 WHERE p.project_id = sqlc.arg(project_id) AND (sqlc.narg(id)::uuid IS NULL OR p.id = sqlc.narg(id)::uuid) ORDER BY p.id;
 
 -- name: ListLocalAddresses :many
-SELECT address FROM local_ports WHERE network_id = $1;
+-- The addresses of a prefix that ports have. A network that is gone may have had the prefix and left ports, whose MAC addresses follow from these.
+SELECT address FROM local_ports WHERE address::inet << sqlc.arg(prefix)::text::cidr;
 
 -- name: LocalPortAt :one
 SELECT * FROM local_ports WHERE network_id = $1 AND address = $2;

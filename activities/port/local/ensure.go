@@ -73,7 +73,7 @@ func (s *Service) named(ctx context.Context, q *schema.Queries, in port.EnsureIn
 
 // insert makes the port, with the address that it asks for or the first that is free.
 func (s *Service) insert(ctx context.Context, q *schema.Queries, n Network, in port.EnsureInput) error {
-	taken, err := q.ListLocalAddresses(ctx, n.ID)
+	taken, err := q.ListLocalAddresses(ctx, n.Prefix.String())
 	if err != nil {
 		return err
 	}

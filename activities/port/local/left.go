@@ -35,7 +35,7 @@ func (s *Service) AddressesLeft(ctx context.Context, cred compute.Credential, id
 	if err != nil {
 		return 0, err
 	}
-	taken, err := schema.New(s.Pool).ListLocalAddresses(ctx, id)
+	taken, err := schema.New(s.Pool).ListLocalAddresses(ctx, n.Prefix.String())
 	left := 0
 	for _, a := range n.Addresses() {
 		if n.given(a) && !slices.Contains(taken, a.String()) {

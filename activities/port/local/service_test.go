@@ -67,6 +67,34 @@ func TestConformance(t *testing.T) {
 	porttest.Run(t, open)
 }
 
+// A network that takes the place of one that is gone gives out no address that ports of that one have: their MAC addresses would be the same.
+func TestANetworkInThePlaceOfAnother(t *testing.T) {
+	t.Parallel()
+	pool, project := schematest.New(t), uuid.NewString()
+	gone, n := lan(0, uuid.NewString()), lan(0, project)
+	ensure := func(in local.Network, address netip.Addr) (port.Port, error) {
+		s := &local.Service{Pool: pool, Configured: []local.Network{in}, Quota: -1}
+		return s.Ensure(t.Context(), port.EnsureInput{
+			Credential: compute.Credential{ProjectID: in.Projects[0]}, Name: compute.PortName(compute.NewOperationID(), "nic0"),
+			Server: compute.ServerID{UUID: uuid.New()}, Network: in.ID, Address: address,
+		})
+	}
+	left := func() int {
+		left, err := (&local.Service{Pool: pool, Configured: []local.Network{n}, Quota: -1}).AddressesLeft(t.Context(), compute.Credential{ProjectID: project}, n.ID)
+		require.NoError(t, err)
+		return left
+	}
+	all := left()
+	old, err := ensure(gone, netip.Addr{})
+	require.NoError(t, err)
+	made, err := ensure(n, netip.Addr{})
+	require.NoError(t, err)
+	require.NotEqual(t, old.MAC, made.MAC)
+	_, err = ensure(n, old.Addresses[0].IP)
+	require.True(t, compute.Is(err, compute.Conflict), "%v", err)
+	require.Equal(t, all-2, left())
+}
+
 // Ports that are made at once have different addresses, and the quota is kept.
 func TestPortsThatAreMadeAtOnce(t *testing.T) {
 	t.Parallel()

@@ -148,17 +148,24 @@ func iptables(ctx context.Context, do string, rule []string) error {
 	return nil
 }
 
-// ensureNetwork has a network up. One that is up has guests on it and stays as it is.
+// ensureNetwork has a network up. One that is up has guests on it and stays as it is. One of a project that is gone, which had the
+// same number, goes.
 func ensureNetwork(ctx context.Context, l *libvirt.Libvirt, n local.Network) error {
 	_, err := l.NetworkLookupByUUID(libvirt.UUID(n.ID.UUID))
 	var refused libvirt.Error
 	if err == nil || !errors.As(err, &refused) || refused.Code != uint32(libvirt.ErrNoNetwork) {
 		return err
 	}
+	name := "strongroom-" + n.Bridge
+	if old, err := l.NetworkLookupByName(name); err == nil {
+		if err := l.NetworkDestroy(old); err != nil {
+			return err
+		}
+	}
 	if err := removeLink(ctx, n.Bridge); err != nil { // of a libvirtd that was cut off
 		return err
 	}
-	document, err := n.LibvirtXML("strongroom-" + n.Bridge)
+	document, err := n.LibvirtXML(name)
 	if err == nil {
 		_, err = l.NetworkCreateXML(document)
 	}

@@ -175,7 +175,7 @@ func (c Config) networksHint() string {
 		}
 	}
 	if without > 0 {
-		return fmt.Sprintf("one for each of %d projects; in the other %d, which came later, create servers with --nic none", len(projects)-without, without)
+		return fmt.Sprintf("one for each of %d projects; in the other %d create servers with --nic none", len(projects)-without, without)
 	}
 	return "one for each project; servers that name none are on it"
 }

@@ -24,7 +24,7 @@ func TestNetworksHint(t *testing.T) {
 		return Config{Layout: Layout{State: dir}, Hosts: hosts, Cloud: cloud}.networksHint()
 	}
 	require.Equal(t, "one for each project; servers that name none are on it", hint(maxNetworks, 1, ""))
-	require.Equal(t, "one for each of 8 projects; in the other 2, which came later, create servers with --nic none", hint(maxNetworks+2, 1, ""))
+	require.Equal(t, "one for each of 8 projects; in the other 2 create servers with --nic none", hint(maxNetworks+2, 1, ""))
 	require.Contains(t, hint(1, 2, ""), "none, for there are several hosts")
 	require.Contains(t, hint(1, 1, "clouds.yaml"), "networks.backend")
 }
