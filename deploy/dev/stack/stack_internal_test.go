@@ -1,13 +1,20 @@
 package stack
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/deploy/dev/libvirtd"
 )
 
 // Who starts a stack is told whose servers have a network.
@@ -75,4 +82,54 @@ func TestACloudIsReachedAsItsFileSays(t *testing.T) {
 	require.Equal(t, plain, identity(", cacert: /etc/ssl/cloud.pem, cert: mine.pem, key: mine.key"))
 	plain["insecure"] = true
 	require.Equal(t, plain, identity(", cacert: /etc/ssl/cloud.pem, cert: mine.pem, key: mine.key, verify: false"))
+}
+
+// A project that takes the number of one that is gone gets its bridge, also where the libvirtd goes on that had that one's network.
+func TestANetworkReplacesThatOfAProjectThatIsGone(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CI") == "" && os.Getuid() != 0 {
+		t.Skip("needs root and libvirtd")
+	}
+	const space = "sr-stack-networks"
+	require.NoError(t, exec.Command("ip", "netns", "add", space).Run())
+	t.Cleanup(func() { require.NoError(t, exec.Command("ip", "netns", "delete", space).Run()) })
+	dir, err := os.MkdirTemp("/tmp", "sn")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	d, err := libvirtd.Start(t.Context(), libvirtd.Config{Dir: dir, CacheDir: libvirtd.DefaultCacheDir(), Netns: space})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.StopAll(context.WithoutCancel(t.Context()))) })
+
+	l := Layout{State: t.TempDir(), PortBase: 20000}
+	up := func(projects ...string) []string {
+		t.Helper()
+		require.NoError(t, os.WriteFile(l.path("users.yaml"), []byte("projects:\n"+strings.Join(projects, "")), 0o600))
+		all, err := l.projectNetworks()
+		require.NoError(t, err)
+		p := &projectNetworks{socket: d.Socket(), networks: all}
+		var found []string
+		require.NoError(t, p.do(t.Context(), func(l *libvirt.Libvirt) error {
+			for _, n := range all {
+				if err := ensureNetwork(t.Context(), l, n); err != nil {
+					return err
+				}
+			}
+			there, _, err := l.ConnectListAllNetworks(1, libvirt.ConnectListNetworksActive)
+			for _, n := range there {
+				found = append(found, n.Name+" "+uuid.UUID(n.UUID).String())
+			}
+			slices.Sort(found)
+			return err
+		}))
+		return found
+	}
+	const first, old, newer = "  - {id: a, name: a, network: 1}\n", "  - {id: b, name: b, network: 2}\n", "  - {id: c, name: c, network: 2}\n"
+	before := up(first, old)
+	require.Len(t, before, 2)
+	require.Equal(t, before, up(first, old), "twice is once")
+	after := up(first, newer)
+	require.Len(t, after, 2)
+	require.Equal(t, before[0], after[0])
+	require.NotEqual(t, before[1], after[1])
+	require.Equal(t, strings.Fields(before[1])[0], strings.Fields(after[1])[0], "the name and the bridge")
 }
