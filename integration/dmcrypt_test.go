@@ -18,6 +18,7 @@ var (
 	countsOnDefault = flavorSpec{"e2e-counts", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true"}}
 	countsWithTPM   = flavorSpec{"e2e-counts-tpm", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:tpm_version": "2.0"}}
 	countsOnLUKS    = flavorSpec{"e2e-counts-luks", 64, 0, 0, 0, map[string]string{"trait:COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN": "forbidden"}}
+	countsOnLUKSv2  = flavorSpec{"e2e-counts-luksv2", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luksv2"}}
 	countsOnPlain   = flavorSpec{"e2e-counts-plain", 64, 0, 0, 0, map[string]string{"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "plain"}}
 )
 
@@ -137,19 +138,30 @@ func (s *serversOnDMCrypt) end(t *testing.T) {
 }
 
 // besideAnotherHost has a host of luks alone take servers, too. EE-41: each server goes where it can run. EE-04: an image
-// of a server on volumes is LUKS inside of qcow2, with a key of its own: a server of it goes on with the count, on the host of luks.
+// of a server on volumes is LUKS inside of qcow2, with a key of its own: a server of it goes on with the count, on the host of luks, and on
+// that of volumes in the format that a flavor asks for.
 func (h *nestedHost) besideAnotherHost(t *testing.T, counted string) {
 	t.Helper()
 	h.updateService(t, h.Host(1), map[string]any{"status": "enabled"})
 	img := h.createImage(t, counted, "counts", map[string]any{"key": "new"})
 	require.Equal(t, "LUKSv1", img.Properties["os_encrypt_format"])
-	copied, plain := h.createOf(t, countsOnLUKS, img.ID), h.createOf(t, countsOnPlain, h.count)
-	for id, of := range map[string]struct {
+	for _, of := range []struct {
+		flavor       flavorSpec
+		image        string
 		host, format string
 		boots        int
-	}{copied: {hostName(t, h.Host(1)), "luks", 3}, plain: {h.name, "plain", 1}} {
+	}{
+		{countsOnLUKS, img.ID, hostName(t, h.Host(1)), "luks", 3},
+		{countsOnPlain, h.count, h.name, "plain", 1},
+		{countsOnLUKSv2, img.ID, h.name, "luksv2", 3},
+		{countsOnPlain, img.ID, h.name, "plain", 3},
+	} {
+		id := h.createOf(t, of.flavor, of.image)
 		h.becomes(t, id, "ACTIVE")
 		h.boots(t, id, of.boots)
+		if of.host == h.name {
+			h.hasFormat(t, id, of.format)
+		}
 		s, err := servers.Get(t.Context(), h.compute(t, ""), id).Extract()
 		require.NoError(t, err)
 		require.Equal(t, of.host, s.Host)

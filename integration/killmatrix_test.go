@@ -17,12 +17,13 @@ import (
 
 // cuts are the activities at which operations are cut off: all of the host worker's
 // and some of the control worker's. cutsOf chooses among them.
-var cuts = struct{ certificate, spawn, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, suspend, resume, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, portCreate, portMove, portShelve, portUnshelve, portDelete, portUndo, interfaceAttach, interfaceDetach, interfaceUndo, uefiSpawn, uefiUndo []string }{
+var cuts = struct{ certificate, spawn, groups, delete, undo, image, backup, rescue, unrescue, rebuild, rotation, pause, unpause, suspend, resume, shelve, unshelve, resize, confirm, revert, resizeOff, migrate, confirmThere, revertThere, move, live, liveUndo, evacuate, drain, shareAttach, shareDetach, shareStart, shareStop, shareDelete, portCreate, portMove, portShelve, portUnshelve, portDelete, portUndo, interfaceAttach, interfaceDetach, interfaceUndo, uefiSpawn, uefiUndo []string }{
 	certificate: []string{"disk.CacheImage", "disk.Create", "domain.Start"},
 	spawn: []string{
 		"disk.CacheImage", "disk.Create", "domain.Start",
 		"placement.Claim", "record.Advance", "key.Create", "trust.Create", "record.Settle",
 	},
+	groups: []string{"placement.Claim", "disk.Create", "record.Settle"},
 	delete: []string{
 		"domain.Remove.domain", "disk.Remove.disk_file", "tpm.Remove.tpm_state",
 		"operation.CancelRunning", "ledger.Things", "key.Remove.key_secret", "trust.Remove.trust", "record.FinishDelete",
