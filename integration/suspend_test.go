@@ -2,13 +2,18 @@ package integration_test
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/stretchr/testify/require"
+
+	"strongroom/compute"
 )
 
 func (c *testCloud) suspend(t *testing.T, id string) {
@@ -85,6 +90,55 @@ func TestSuspend(t *testing.T) {
 	require.NotEqual(t, "suspend", c.newestAction(t, sealed).Action)
 	c.delete(t, sealed)
 	require.Empty(t, c.audit(t).Findings)
+}
+
+// A suspended server is not moved, resized or rescued. It can be shelved: its guest's memory goes, as at a stop, and it boots from
+// its disk where it is unshelved.
+func TestASuspendedServerIsShelved(t *testing.T) {
+	backends(t, local, openStack)
+	c := sharedCloud(t)
+	id := c.create(t, smallGuest)
+	c.becomes(t, id, "ACTIVE")
+	c.console(t, id, "TG ready", 1)
+	c.suspend(t, id)
+	require.Len(t, c.savedMemory(t, id), 1)
+	demo := c.compute(t, "-demo")
+	for action, err := range map[string]error{
+		"resize":         servers.Resize(t.Context(), demo, id, servers.ResizeOpts{FlavorRef: c.flavor(t, unspoken)}).ExtractErr(),
+		"migrate":        servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr(),
+		"os-migrateLive": c.liveMigrate(t, id, nil),
+		"rescue":         servers.Rescue(t.Context(), demo, id, servers.RescueOpts{}).Err,
+		"pause":          servers.Pause(t.Context(), demo, id).ExtractErr(),
+		"unshelve":       c.tryUnshelve(t, id),
+	} {
+		require.True(t, gophercloud.ResponseCodeIs(err, http.StatusConflict), "%s: %v", action, err)
+		require.ErrorContains(t, err, fmt.Sprintf("Cannot '%s' instance %s while it is in vm_state suspended", action, id))
+	}
+	require.Equal(t, "SUSPENDED", c.settled(t, id).Status)
+
+	c.shelve(t, id)
+	require.Empty(t, c.savedMemory(t, id))
+	require.Empty(t, c.audit(t).Findings)
+	c.unshelve(t, id)
+	c.console(t, id, "TG ready", 1)
+	require.Equal(t, 1, c.boots(t, id), "it booted afresh")
+	c.delete(t, id)
+	require.Empty(t, c.audit(t).Findings)
+}
+
+// savedMemory gives the files in which libvirt keeps the memory of a server's guest.
+func (c *testCloud) savedMemory(t *testing.T, id string) (files []string) {
+	t.Helper()
+	parsed, err := uuid.Parse(id)
+	require.NoError(t, err)
+	name := compute.InstanceName(compute.ServerID{UUID: parsed}) + ".save"
+	require.NoError(t, filepath.WalkDir(c.State, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == name {
+			files = append(files, path)
+		}
+		return nil // files come and go meanwhile
+	}))
+	return files
 }
 
 // Workers die in the middle of suspensions of one server and of their ends, also where these are cancelled: its guest goes on, and
