@@ -307,6 +307,50 @@ func TestShareCommands(t *testing.T) {
 	require.Equal(t, "[]\n", d.does("server", "share", "list", "vault", "-o", "json"))
 }
 
+// A create attaches shares when the server runs; a guest that cannot take them so is stopped for it, and started again. A share that is
+// refused leaves the server as it runs, and is told.
+func TestCreateCommandGivesShares(t *testing.T) {
+	t.Parallel()
+	d, here := newOffice(t)
+	require.NoError(t, here.run.exec(`UPDATE hosts SET traits = $1, release = '1', address = '192.0.2.1'`, []string{compute.TraitVirtioFS, compute.TraitMemoryFile}))
+	create := func(name string, args ...string) said {
+		return d.say(append([]string{"server", "create", name, "--flavor", "small", "--image", "tiny", "-o", "value", "-c", "id"}, args...)...)
+	}
+	for _, wrong := range []string{"documents", "=documents", uuid.NewString() + "="} {
+		s := create("none", "--share", wrong)
+		require.Equal(t, 2, s.code, s.err)
+		require.Contains(t, s.err, "--share is UUID or UUID=TAG")
+	}
+	require.Empty(t, d.does("server", "list", "-o", "value"))
+
+	s := create("alone", "--share", uuid.NewString())
+	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "was created, without all of its shares")
+	require.Contains(t, s.err, "(HTTP 404)")
+	var owner compute.Credential
+	var state string
+	require.NoError(t, here.pool.QueryRow(t.Context(), `SELECT project_id, vm_state FROM servers WHERE name = 'alone'`).Scan(&owner.ProjectID, &state))
+	require.Equal(t, "active", state)
+
+	papers, err := here.shares.Create(t.Context(), owner, "papers", 1)
+	require.NoError(t, err)
+	pictures, err := here.shares.Create(t.Context(), owner, "pictures", 1)
+	require.NoError(t, err)
+	s = create("vault", "--share", papers.ID.String()+"=documents", "--share", pictures.ID.String())
+	require.Zero(t, s.code, s.err)
+	require.Contains(t, s.err, "is stopped to be given its shares")
+	require.Contains(t, d.does("server", "list", "-o", "value", "-c", "name", "-c", "status"), "vault ACTIVE\n")
+	listed := d.does("server", "share", "list", "vault", "-o", "value")
+	require.Contains(t, listed, papers.ID.String()+" ")
+	require.Contains(t, listed, " documents ")
+	require.Contains(t, listed, pictures.ID.String()+" ")
+
+	s = create("half", "--share", papers.ID.String(), "--share", uuid.NewString())
+	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "(HTTP 404)")
+	require.Contains(t, d.does("server", "list", "-o", "value", "-c", "name", "-c", "status"), "half ACTIVE\n")
+}
+
 // A create takes what guests are set up with: user data, security groups, zone and config drive. What is refused makes no server.
 func TestCreateCommandTakesWhatGuestsAreSetUpWith(t *testing.T) {
 	t.Parallel()

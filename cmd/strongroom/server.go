@@ -79,6 +79,7 @@ type serverCreate struct {
 	UserData string            `type:"existingfile" help:"File that the guest finds in its metadata, for cloud-init: at most 48 KiB."`
 	Group    []string          `name:"security-group" sep:"none" help:"Security group of its ports, by name or id; repeatable. The project's default by default."`
 	Zone     string            `help:"Availability zone."`
+	Share    []string          `sep:"none" help:"Share that its guest mounts, UUID or UUID=TAG; repeatable. It waits, and attaches them when the server runs."`
 	Drive    bool              `name:"config-drive" help:"Give it its metadata on a disk, too, for guests without a network."`
 }
 
@@ -90,10 +91,18 @@ deleted.
   strongroom server create vault --flavor safe --image debian --wait
   strongroom server create web-1 --flavor small --image debian --network office --key-name mine --property role=web
   strongroom server create web-2 --flavor small --image debian --user-data cloud-init.yaml --security-group web --zone nova
-  strongroom server create vault --flavor safe --image debian --wait -o value -c id`
+  strongroom server create web-3 --flavor small --image debian --share 6a1c…=documents
+  strongroom server create vault --flavor safe --image debian --wait -o value -c id
+
+A guest takes shares while it runs if its memory is shared, as that of a flavor with trait:CUSTOM_STRONGROOM_SHARES_LIVE=required. Another
+one is stopped for them, and started again.`
 }
 
 func (c serverCreate) Run(r *run) error {
+	shares, err := readShares(c.Share)
+	if err != nil {
+		return err
+	}
 	provider, endpoint, err := c.provider(r)
 	if err != nil {
 		return err
@@ -132,10 +141,13 @@ func (c serverCreate) Run(r *run) error {
 	if err != nil {
 		return explain(err)
 	}
-	if c.Wait {
+	if c.Wait || len(shares) > 0 {
 		if _, err := c.under(r, own.Extend(client), s.ID, c.Name, own.OperationID(created.Header)); err != nil {
 			return err
 		}
+	}
+	if err := c.giveShares(r, client, s.ID, c.Name, shares); err != nil {
+		return fmt.Errorf("server %s was created, without all of its shares: %w", s.ID, err)
 	}
 	return serverShow{cloud: c.cloud, output: c.output, Servers: []string{s.ID}}.Run(r)
 }

@@ -1,19 +1,82 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+
 	own "strongroom/client"
 )
 
+// askedShare is a share that a create names; tag "": its id.
+type askedShare struct{ id, tag string }
+
+// readShares reads UUID and UUID=TAG.
+func readShares(texts []string) (all []askedShare, err error) {
+	for _, text := range texts {
+		id, tag, tagged := strings.Cut(text, "=")
+		if _, err := uuid.Parse(id); err != nil || tagged && tag == "" {
+			return nil, usage("--share is UUID or UUID=TAG, not %q", text)
+		}
+		all = append(all, askedShare{id, tag})
+	}
+	return all, nil
+}
+
+// giveShares attaches shares to a server that runs. Where its guest cannot take them so, the server is stopped for it and started again,
+// also when a share is refused then.
+func (w wait) giveShares(ctx context.Context, compute *gophercloud.ServiceClient, server, name string, shares []askedShare) (err error) {
+	extended := own.Extend(compute)
+	act := func(action string) error {
+		operation, err := own.Act(ctx, compute, server, map[string]any{action: nil})
+		if err == nil {
+			_, err = w.under(ctx, extended, server, name, operation)
+		}
+		return explain(err)
+	}
+	stopped := false
+	defer func() {
+		if stopped {
+			err = errors.Join(err, act("os-start"))
+		}
+	}()
+	for _, s := range shares {
+		_, operation, err := own.AttachShare(ctx, extended, server, s.id, s.tag)
+		if gophercloud.ResponseCodeIs(err, http.StatusConflict) && !stopped {
+			fmt.Fprintf(os.Stderr, "%s is stopped to be given its shares: %v\n", name, explain(err))
+			if err := act("os-stop"); err != nil {
+				return err
+			}
+			stopped = true
+			_, operation, err = own.AttachShare(ctx, extended, server, s.id, s.tag)
+		}
+		if err == nil {
+			_, err = w.under(ctx, extended, server, name, operation)
+		}
+		if err != nil {
+			return fmt.Errorf("share %s: %w", s.id, explain(err))
+		}
+	}
+	return nil
+}
+
 type serverShares struct {
-	Attach serverShareAttach `cmd:"" help:"Give a server that is off a share, which its guest mounts."`
-	Detach serverShareDetach `cmd:"" help:"Take a share from a server that is off."`
+	Attach serverShareAttach `cmd:"" help:"Give a server a share, which its guest mounts."`
+	Detach serverShareDetach `cmd:"" help:"Take a share from a server."`
 	List   serverShareList   `cmd:"" help:"List a server's shares."`
 }
 
 // Help is shown by --help.
 func (serverShares) Help() string {
 	return `A share is one of Manila's, or of "strongroom share create", of the server's project. The server is off while one is attached or
-detached; started, its guest mounts the share by its tag (docs/shares.md):
+detached, unless its guest's memory is shared (trait:CUSTOM_STRONGROOM_SHARES_LIVE=required); when it runs, its guest mounts the share by its
+tag (docs/shares.md):
 
   strongroom server stop vault --wait
   strongroom server share attach vault 6a1c… --tag documents --wait
