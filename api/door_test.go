@@ -99,6 +99,7 @@ func TestPaths(t *testing.T) {
 	b.do(t, member, "GET", "/"+project+"/nothing/at/all", "").fails(404, "itemNotFound", "The resource could not be found.")
 	b.do(t, member, "DELETE", "/extensions", "").fails(405, "badMethod", "The method specified is not allowed for this resource.")
 	b.do(t, member, "GET", "/extensions/os-keypairs", "").ok(200)
+	b.do(t, member, "GET", "/extensions/os-consoles", "").ok(200)
 	b.do(t, member, "GET", "/extensions/none", "").fails(404, "itemNotFound", "The resource could not be found.")
 }
 

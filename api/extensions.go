@@ -79,6 +79,7 @@ var spoken = []extension{
 	describe("PreserveEphemeralOnRebuild", "os-preserve-ephemeral-rebuild", "Allow preservation of the ephemeral partition on rebuild."),
 	describe("QuotaClasses", "os-quota-class-sets", "Quota classes management support."),
 	describe("Quotas", "os-quota-sets", "Quotas management support."),
+	describe("Consoles", "os-consoles", "Interactive Console support."), // the name of the same in the first version of the API
 	describe("Consoles", "os-remote-consoles", "Interactive Console support."),
 	describe("Rescue", "os-rescue", "Instance rescue mode."),
 	describe("SecurityGroups", "os-security-groups", "Security group support."),

@@ -46,6 +46,7 @@ func TestCreateRefusesBadInput(t *testing.T) {
 	modelOnly := specs("hw:tpm_model", "tpm-tis")
 	maybe := specs("hw:ephemeral_encryption", "maybe")
 	open := specs("hw:ephemeral_encryption", "false")
+	luks := specs("hw:ephemeral_encryption", "true", "hw:ephemeral_encryption_format", "luks")
 	tpm2 := specs("hw:tpm_version", "2.0")
 	secureBoot, insecure := specs("os:secure_boot", "required"), specs("os:secure_boot", "disabled")
 	required := image(func(i *compute.Image) {
@@ -111,6 +112,9 @@ func TestCreateRefusesBadInput(t *testing.T) {
 		{"encryption conflict", more{"flavorRef": open, "imageRef": property("hw_ephemeral_encryption", "true")}, "2.90", 409, "conflictingRequest",
 			"Flavor flavor-" + open + " has hw:ephemeral_encryption extra spec explicitly set to false, conflicting with image tiny " +
 				"which has hw_ephemeral_encryption explicitly set to true."},
+		{"EE-02: formats differ", more{"flavorRef": luks, "imageRef": property("hw_ephemeral_encryption_format", "luksv2")}, "2.90", 409, "conflictingRequest",
+			"Flavor flavor-" + luks + " has hw:ephemeral_encryption_format extra spec explicitly set to luks, conflicting with image tiny " +
+				"which has hw_ephemeral_encryption_format explicitly set to luksv2."},
 		{"TPM conflict", more{"flavorRef": tpm2, "imageRef": property("hw_tpm_version", "1.2")}, "2.90", 409, "conflictingRequest",
 			"Flavor flavor-" + tpm2 + " has hw:tpm_version extra spec explicitly set to 2.0, conflicting with image tiny " +
 				"which has hw_tpm_version explicitly set to 1.2."},

@@ -19,7 +19,7 @@ var changePasswordBody = validation.Always(validation.Object([]string{"changePas
 	"changePassword": validation.Object([]string{"adminPass"}, validation.Properties{"adminPass": {"type": "string"}}),
 }))
 
-// noGuestAgent is what Nova says of a server that has none. No machine here has one.
+// noGuestAgent is what Nova says of a server that has none. A machine may have the agent's channel (hw_qemu_guest_agent), and nobody asks anything there.
 const noGuestAgent = "QEMU guest agent is not enabled"
 
 var changePassword = compute.Facts{Kind: "changePassword", Transition: compute.Transition{From: []compute.VMState{compute.VMActive}}}
