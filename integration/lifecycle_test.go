@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -90,10 +91,22 @@ func livesOn(t *testing.T, c *testCloud, id, version string) {
 	require.Contains(t, log, "boots=2", "the root disk kept its content")
 	if version == "2.0" {
 		require.Contains(t, log, "nvcount=2", "the TPM kept its NV memory")
+	} else {
+		keys := endorsementKeys(log)
+		require.Len(t, keys, 2)
+		require.Equal(t, keys[0], keys[1], "TPM-03: the TPM kept its state")
 	}
 	line = c.serial(t, id)
 	require.Contains(t, line.ask("cat /root/note", "TG cat "), "kept-"+id)
 	require.NoError(t, line.conn.Close())
+}
+
+// endorsementKeys are those that guests told of their TPMs 1.2, a digest for each boot of a log.
+func endorsementKeys(log string) (keys []string) {
+	for _, found := range regexp.MustCompile(`TG tpm ek=([0-9a-f]{64}) err=<nil>`).FindAllStringSubmatch(log, -1) {
+		keys = append(keys, found[1])
+	}
+	return keys
 }
 
 func requireEncrypted(t *testing.T, c *testCloud, id string, files []string) {

@@ -17,7 +17,7 @@ func (c *testCloud) migrate(t *testing.T, id string) {
 	c.becomes(t, id, "VERIFY_RESIZE")
 }
 
-// EE-29, EE-30, TPM-16, TPM-17, TPM-19 between two hosts: a server moves with its disks and its TPM's state,
+// EE-29, EE-30, TPM-03, TPM-16, TPM-17, TPM-19 between two hosts: a server moves with its disks and its TPM's state,
 // and comes back as it was when that is reverted. A TPM of another version begins afresh, and the state of the
 // old one goes with the confirmation. One that is off needs no key of its owner's. An
 // administrator who may not read the keys moves no server that runs; one of its project, whom the key
@@ -91,6 +91,15 @@ func TestMigrateConfirmAndRevert(t *testing.T) {
 	c.hasNothing(t, a, id)
 	require.Equal(t, keys, c.keysOf(t, id), "it has the key of the old one")
 	require.Empty(t, c.audit(t).Findings)
+
+	made := endorsementKeys(c.console(t, id, "TG ready", 1))
+	require.Len(t, made, 1)
+	require.NoError(t, servers.Migrate(t.Context(), c.compute(t, ""), id).ExtractErr())
+	c.becomes(t, id, "VERIFY_RESIZE")
+	c.requireOn(t, a, id)
+	require.Equal(t, made, endorsementKeys(c.console(t, id, "TG ready", 1)), "TPM-03: a TPM 1.2 keeps its state in a move, too")
+	c.confirm(t, id)
+	c.hasNothing(t, b, id)
 	c.delete(t, id)
 	c.nothingIsLeft(t)
 }

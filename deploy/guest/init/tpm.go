@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportTPM tells the TPM's version and PCR 0; in a TPM 2.0 it also counts up a
-// counter in non-volatile memory, which shows that the state was kept.
+// reportTPM tells the TPM's version and PCR 0, and what shows that the state was kept: in a TPM 2.0 it counts up a
+// counter in non-volatile memory, of a TPM 1.2 it tells the endorsement key, which was made with the state.
 func reportTPM(c *console) {
 	name, told := findTPM()
 	if name == "" {
@@ -42,6 +42,8 @@ func reportTPM(c *console) {
 	if strings.TrimSpace(string(major)) == "1" {
 		pcr, err := tpm1.ReadPCR(dev, 0)
 		c.say("tpm version=1.2 interface=%s pcr0=%x err=%v", tpmInterface(name), pcr, err)
+		key, err := tpm1.ReadPubEK(dev)
+		c.say("tpm ek=%x err=%v", sha256.Sum256(key), err)
 		return
 	}
 	t := transport.FromReadWriter(dev)
