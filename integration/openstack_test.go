@@ -69,6 +69,11 @@ func TestOpenStackClient(t *testing.T) {
 	c.becomes(t, id, "SHUTOFF")
 	openstack.run("server", "start", "osc")
 	c.becomes(t, id, "ACTIVE")
+	if c.real == nil {
+		types := openstack.list("volume", "type", "list")
+		require.Len(t, types, 1, "who asks for none gets it")
+		require.Equal(t, []any{"__DEFAULT__", true}, []any{types[0]["Name"], types[0]["Is Public"]})
+	}
 	events := openstack.run("server", "event", "list", "osc")
 	for _, action := range []string{"create", "stop", "start"} {
 		require.Contains(t, events, action)

@@ -145,6 +145,23 @@ func (q *Queries) GetVolumeTypeEncryption(ctx context.Context, volumeTypeID uuid
 	return i, err
 }
 
+const insertFirstVolumeType = `-- name: InsertFirstVolumeType :exec
+INSERT INTO volume_types (id, name, description, is_public) SELECT $1, $2, $3, true
+WHERE NOT EXISTS (SELECT FROM volume_types) AND NOT EXISTS (SELECT FROM volume_type_changes) ON CONFLICT DO NOTHING
+`
+
+type InsertFirstVolumeTypeParams struct {
+	ID          uuid.UUID
+	Name        string
+	Description *string
+}
+
+// A public type where none was ever made.
+func (q *Queries) InsertFirstVolumeType(ctx context.Context, arg InsertFirstVolumeTypeParams) error {
+	_, err := q.db.Exec(ctx, insertFirstVolumeType, arg.ID, arg.Name, arg.Description)
+	return err
+}
+
 const insertVolumeType = `-- name: InsertVolumeType :one
 INSERT INTO volume_types (id, name, description, is_public) VALUES ($1, $2, $3, $4) RETURNING id, name, description, is_public, created_at, updated_at
 `

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"strongroom/durable"
 	"strongroom/schema"
 	"strongroom/worker/pki"
 )
 
 type migrateCommand struct {
+	FirstVolumeType bool `hidden:"" help:"Make the type that api.volume_type names, where no type was ever made."`
+
 	AdoptNamespace bool `help:"Make temporal.namespace the database's own, after its old one was lost: operations that ran there are given up."`
 }
 
@@ -43,6 +47,12 @@ func (m migrateCommand) Run(r *run) error {
 	defer pool.Close()
 	if err := schema.Migrate(r, pool); err != nil {
 		return err
+	}
+	if m.FirstVolumeType {
+		first := schema.InsertFirstVolumeTypeParams{ID: uuid.New(), Name: cfg.API.VolumeType, Description: new("Default Volume Type")}
+		if err := schema.New(pool).InsertFirstVolumeType(r, first); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(r, registerTime)
 	defer cancel()

@@ -49,6 +49,11 @@ SELECT count(*) FROM volume_types;
 -- name: InsertVolumeType :one
 INSERT INTO volume_types (id, name, description, is_public) VALUES ($1, $2, $3, $4) RETURNING *;
 
+-- name: InsertFirstVolumeType :exec
+-- A public type where none was ever made.
+INSERT INTO volume_types (id, name, description, is_public) SELECT $1, $2, $3, true
+WHERE NOT EXISTS (SELECT FROM volume_types) AND NOT EXISTS (SELECT FROM volume_type_changes) ON CONFLICT DO NOTHING;
+
 -- name: UpdateVolumeType :one
 UPDATE volume_types SET name = $2, description = $3, is_public = $4, updated_at = now() WHERE id = $1 RETURNING *;
 

@@ -235,7 +235,11 @@ func (s *Stack) settleDevcloud() error {
 }
 
 func (s *Stack) migrate(ctx context.Context) error {
-	_, err := s.run(ctx, s.cfg.ConfigFile(), nil, "migrate")
+	command := []string{"migrate"}
+	if s.cfg.Cloud == "" { // one with an OpenStack has its types from Cinder
+		command = append(command, "--first-volume-type")
+	}
+	_, err := s.run(ctx, s.cfg.ConfigFile(), nil, command...)
 	return err
 }
 
