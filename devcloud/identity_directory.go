@@ -37,7 +37,7 @@ func passes(query url.Values, one map[string]any) bool {
 		has := func(tag string) bool { return slices.Contains(tags, tag) }
 		named := strings.Split(asked, ",")
 		lacks := func(tag string) bool { return !has(tag) }
-		ok := true
+		var ok bool
 		switch attribute, how, _ := strings.Cut(key, "__"); {
 		case tagged && key == "tags":
 			ok = !slices.ContainsFunc(named, lacks)
