@@ -62,7 +62,7 @@ func TestAnsible(t *testing.T) {
 	onDemand(t, local)
 	c := sharedCloud(t)
 	p := playbooksOf(t, c, "-demo")
-	variables := map[string]string{"name": "by-ansible", "flavor": c.flavor(t, smallGuest), "image": "tiny", "network": "demo"}
+	variables := map[string]string{"server_name": "by-ansible", "flavor": c.flavor(t, smallGuest), "image": "tiny", "network": "demo"}
 	said := p.run(t, "server.yml", variables)
 	all := listed(t, c.compute(t, "-demo"), servers.ListOpts{Name: "^by-ansible$"})
 	require.Len(t, all, 1)
@@ -73,7 +73,7 @@ func TestAnsible(t *testing.T) {
 	require.Contains(t, said, id+" at "+onlyAddress(t, s))
 	require.Contains(t, p.run(t, "server.yml", variables), "changed=0")
 
-	gone := map[string]string{"name": "by-ansible", "state": "absent"}
+	gone := map[string]string{"server_name": "by-ansible", "state": "absent"}
 	p.run(t, "server.yml", gone)
 	c.gone(t, id)
 	require.Contains(t, p.run(t, "server.yml", gone), "changed=0")
@@ -86,7 +86,7 @@ func TestAnsibleMakesAProject(t *testing.T) {
 	p := playbooksOf(t, c, "")
 	const password = "correct horse"
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "secret.yml"), []byte("password: "+password+"\n"), 0o600))
-	variables := map[string]string{"name": "crew", "user": "ben", "servers": "2"}
+	variables := map[string]string{"project_name": "crew", "user_name": "ben", "servers": "2"}
 	require.NotContains(t, p.run(t, "project.yml", variables), password)
 	require.Contains(t, p.run(t, "project.yml", variables), "changed=0")
 	usesItsProject(t, c, "crew", "ben", password, c.flavor(t, smallGuest), 2)
