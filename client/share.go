@@ -39,7 +39,7 @@ func GetShare(ctx context.Context, c *gophercloud.ServiceClient, server, share s
 	return body.Share, get(ctx, c, &body, "servers", server, "shares", share)
 }
 
-// AttachShare attaches a share to a server that is stopped. tag "": the share's id.
+// AttachShare attaches a share to a server that is stopped, or whose guest takes shares while it runs. tag "": the share's id.
 func AttachShare(ctx context.Context, c *gophercloud.ServiceClient, server, share, tag string) (attached Share, operation string, err error) {
 	asked := map[string]any{"shareId": share}
 	if tag != "" {
@@ -52,7 +52,7 @@ func AttachShare(ctx context.Context, c *gophercloud.ServiceClient, server, shar
 	return body.Share, OperationID(header), err
 }
 
-// DetachShare detaches a share from a server that is stopped.
+// DetachShare detaches a share from a server that is stopped, or whose guest takes shares while it runs.
 func DetachShare(ctx context.Context, c *gophercloud.ServiceClient, server, share string) (operation string, err error) {
 	header, err := remove(ctx, c, "servers", server, "shares", share)
 	return OperationID(header), err

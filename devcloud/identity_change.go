@@ -128,16 +128,21 @@ const takeKeystone = "For that run strongroom on a Keystone: strongroom dev --cl
 
 // checkName checks the name of a project or a user.
 func checkName(kind, name string, longest int) error {
-	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longest || strings.ContainsFunc(name, unicode.IsControl) {
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longest || !inOneLine(name) {
 		return fault(http.StatusBadRequest, "The name of a %s has 1 to %d characters in one line, and not only spaces.", kind, longest)
 	}
 	return nil
 }
 
+// inOneLine reports whether a text has no breaks of lines and other control characters.
+func inOneLine(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' })
+}
+
 // checkTags checks the tags of a project.
 func checkTags(tags []string) error {
 	for _, tag := range tags {
-		if tag == "" || utf8.RuneCountInString(tag) > maxTag || strings.ContainsAny(tag, ",/") || strings.ContainsFunc(tag, unicode.IsControl) {
+		if tag == "" || utf8.RuneCountInString(tag) > maxTag || strings.ContainsAny(tag, ",/") || !inOneLine(tag) {
 			return fault(http.StatusBadRequest, "A tag has 1 to %d characters in one line, and none of them is a comma or a slash.", maxTag)
 		}
 	}

@@ -254,6 +254,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{"POST /projects", `{"project":{"name":null}}`, 400, "cannot be null"},
 		{"POST /projects", `{"project":{"name":"a\nb"}}`, 400, "in one line"},
 		{"POST /projects", `{"project":{"name":"x","tags":["a/b"]}}`, 400, "a comma or a slash"},
+		{"POST /projects", `{"project":{"name":"a\u2028 b"}}`, 400, "in one line"},
 		{"POST /projects", `{"project":{"name":"x","tags":"a"}}`, 400, `\"tags\" of the project is not a list of strings`},
 		{"POST /projects", `{"project":{"name":"x","domain_id":7}}`, 400, `\"domain_id\" of the project is not a string`},
 		{"POST /projects", `{"project":{"name":"x","options":7}}`, 400, `\"options\" of the project is not an object`},
@@ -316,6 +317,12 @@ func TestChangesAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, many+4) // admin, demo, alt, and the one by hand
 	require.Equal(t, 200, b.send(t, "GET", b.AuthURL()+"/projects/byhand", "", "X-Auth-Token", admin).status)
+
+	// Empty lists and maps that somebody wrote are no reason to refuse a change.
+	text, err = os.ReadFile(b.cfg.UsersFile)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.cfg.UsersFile, []byte(strings.Replace(string(text), "name: byhand\n", "name: byhand\n      tags: []\n", 1)+"roles: []\n"), 0o600))
+	require.Equal(t, 201, b.send(t, "POST", b.AuthURL()+"/projects", `{"project":{"name":"after"}}`, "X-Auth-Token", admin).status)
 
 	// A file that cannot be read is left as it is.
 	require.NoError(t, os.WriteFile(b.cfg.UsersFile, []byte("projects: 7\n"), 0o600))

@@ -102,8 +102,13 @@ func loadUsers(path string) (*directory, error) {
 		}
 	}
 	d.unnumbered = d.number()
+	return d, d.makeNobody()
+}
+
+// makeNobody makes the hash that is checked where there is no such user.
+func (d *directory) makeNobody() (err error) {
 	d.nobody, err = bcrypt.GenerateFromPassword([]byte(newID()), d.cost())
-	return d, err
+	return err
 }
 
 func (d *directory) check() error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,6 +55,9 @@ func (f *usersFile) change(fn func(*directory) error) error {
 		return fmt.Errorf("devcloud: change of the users file: %w", err)
 	}
 	d.number()
+	if err := d.makeNobody(); err != nil { // the costs may have changed
+		return err
+	}
 	if err := d.write(f.path); err != nil {
 		return fmt.Errorf("devcloud: users file: %w", err)
 	}
@@ -73,7 +75,7 @@ func (d *directory) write(path string) error {
 	if err := yaml.Unmarshal(out, &back); err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(d.Projects, back.Projects) || !reflect.DeepEqual(d.Users, back.Users) || !reflect.DeepEqual(d.Roles, back.Roles) {
+	if fmt.Sprint(d.Projects, d.Users, d.Roles) != fmt.Sprint(back.Projects, back.Users, back.Roles) { // which tells no empty list from none
 		return errors.New("what is to be written would not be read again as it is")
 	}
 	return writeFile(path, out)

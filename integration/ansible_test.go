@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"maps"
 	"os"
 	"os/exec"
@@ -38,9 +39,25 @@ func playbooksOf(t *testing.T, c *testCloud, user string) playbooks {
 	return p
 }
 
+// leaves has a test that fails leave nothing to the next one.
+func (p playbooks) leaves(t *testing.T, name string, gone map[string]string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			_, _ = p.try(context.WithoutCancel(t.Context()), name, gone)
+		}
+	})
+}
+
 // run runs a playbook, and gives what it says.
 func (p playbooks) run(t *testing.T, name string, variables map[string]string) string {
 	t.Helper()
+	out, err := p.try(t.Context(), name, variables)
+	require.NoError(t, err, "%s", out)
+	return out
+}
+
+func (p playbooks) try(ctx context.Context, name string, variables map[string]string) (string, error) {
 	args := []string{
 		"--mount", "--propagation", "private", "sh", "-c", inAnsiblesRoot, "sh", ansibleRoot, p.dir,
 		"env", "-i", "PATH=/usr/bin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8", "ANSIBLE_NOCOLOR=1", "ANSIBLE_LOCALHOST_WARNING=False", "ANSIBLE_INVENTORY_UNPARSED_WARNING=False",
@@ -52,9 +69,8 @@ func (p playbooks) run(t *testing.T, name string, variables map[string]string) s
 	if _, err := os.Stat(filepath.Join(p.dir, "secret.yml")); err == nil {
 		args = append(args, "-e", "@/mnt/secret.yml")
 	}
-	out, err := exec.CommandContext(t.Context(), "unshare", args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
+	out, err := exec.CommandContext(ctx, "unshare", args...).CombinedOutput()
+	return string(out), err
 }
 
 // TestAnsible has a user's playbook make a server and take it away. A playbook that is run again changes nothing.
@@ -62,7 +78,11 @@ func TestAnsible(t *testing.T) {
 	onDemand(t, local)
 	c := sharedCloud(t)
 	p := playbooksOf(t, c, "-demo")
-	variables := map[string]string{"server_name": "by-ansible", "flavor": c.flavor(t, smallGuest), "image": "tiny", "network": "demo"}
+	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(p.dir, "key")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	variables := map[string]string{"server_name": "by-ansible", "flavor": c.flavor(t, smallGuest), "image": "tiny", "network": "demo", "public_key": "/mnt/key.pub"}
+	gone := map[string]string{"server_name": "by-ansible", "state": "absent"}
+	p.leaves(t, "server.yml", gone)
 	said := p.run(t, "server.yml", variables)
 	all := listed(t, c.compute(t, "-demo"), servers.ListOpts{Name: "^by-ansible$"})
 	require.Len(t, all, 1)
@@ -73,7 +93,6 @@ func TestAnsible(t *testing.T) {
 	require.Contains(t, said, id+" at "+onlyAddress(t, s))
 	require.Contains(t, p.run(t, "server.yml", variables), "changed=0")
 
-	gone := map[string]string{"server_name": "by-ansible", "state": "absent"}
 	p.run(t, "server.yml", gone)
 	c.gone(t, id)
 	require.Contains(t, p.run(t, "server.yml", gone), "changed=0")
@@ -87,6 +106,7 @@ func TestAnsibleMakesAProject(t *testing.T) {
 	const password = "correct horse"
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "secret.yml"), []byte("password: "+password+"\n"), 0o600))
 	variables := map[string]string{"project_name": "crew", "user_name": "ben", "servers": "2"}
+	p.leaves(t, "project.yml", map[string]string{"project_name": "crew", "user_name": "ben", "state": "absent"})
 	require.NotContains(t, p.run(t, "project.yml", variables), password)
 	require.Contains(t, p.run(t, "project.yml", variables), "changed=0")
 	usesItsProject(t, c, "crew", "ben", password, c.flavor(t, smallGuest), 2)

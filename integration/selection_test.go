@@ -61,7 +61,7 @@ func besideEarlier(t *testing.T, on string) {
 }
 
 // onDemand is for a test that needs packages which a deep run of its area alone installs (Chromium and the pages that it shows, Neutron's
-// agents of Linux bridges, or Terraform's provider): on a back end.
+// agents of Linux bridges), or programs that its tasks make (Terraform's provider, Ansible): on a back end.
 func onDemand(t *testing.T, on string) {
 	t.Helper()
 	backends(t, on)

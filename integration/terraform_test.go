@@ -22,10 +22,9 @@ import (
 type terraform struct {
 	program, dir string
 	env          []string
-	sensitive    map[string]string // variables that are no argument
 }
 
-// terraformOf is the example as a user of a cloud runs it. Nothing is made yet; what is made is destroyed when the test ends.
+// terraformOf is the example as a user of a cloud runs it; sensitive are variables that are no argument. Nothing is made yet.
 func terraformOf(t *testing.T, c *testCloud, example, user string, sensitive map[string]string) terraform {
 	t.Helper()
 	program, err := exec.LookPath("terraform")
@@ -33,7 +32,7 @@ func terraformOf(t *testing.T, c *testCloud, example, user string, sensitive map
 	plugins, err := filepath.Abs("../.bin")
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(plugins, "terraform-provider-openstack"), "./task tool:terraform-provider")
-	tf := terraform{program: program, dir: t.TempDir(), sensitive: sensitive}
+	tf := terraform{program: program, dir: t.TempDir()}
 	require.NoError(t, os.CopyFS(tf.dir, os.DirFS(filepath.Join("../docs/examples/terraform", example))))
 	settings := filepath.Join(t.TempDir(), "terraformrc")
 	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  dev_overrides {\n    \"terraform-provider-openstack/openstack\" = %q\n  }\n  direct {}\n}\n", plugins)

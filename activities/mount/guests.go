@@ -72,9 +72,9 @@ func ensureRules(ctx context.Context, program string, rules []string) error {
 		return nil
 	}
 	saved, err := exec.CommandContext(ctx, program+"-save", "-t", "mangle").Output()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) { // as where the kernel has no such filter
-		said, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
+	var ended *exec.ExitError
+	if errors.As(err, &ended) { // as where the kernel has no such filter
+		said := strings.ReplaceAll(strings.TrimSpace(string(ended.Stderr)), "\n", "; ")
 		return fmt.Errorf("%s-save: %w: %s", program, err, said)
 	}
 	if err != nil {

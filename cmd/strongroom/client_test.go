@@ -321,11 +321,17 @@ func TestCreateCommandGivesShares(t *testing.T) {
 		require.Equal(t, 2, s.code, s.err)
 		require.Contains(t, s.err, "--share is UUID or UUID=TAG")
 	}
+	twice := uuid.NewString()
+	for _, second := range []string{strings.ToUpper(twice), uuid.NewString() + "=a", uuid.NewString() + "=" + twice} {
+		s := create("none", "--share", twice, "--share", uuid.NewString()+"=a", "--share", second)
+		require.Equal(t, 2, s.code, s.err)
+		require.Contains(t, s.err, "is another one's share or tag")
+	}
 	require.Empty(t, d.does("server", "list", "-o", "value"))
 
 	s := create("alone", "--share", uuid.NewString())
 	require.Equal(t, 1, s.code)
-	require.Contains(t, s.err, "was created, without all of its shares")
+	require.Contains(t, s.err, "was created, without ")
 	require.Contains(t, s.err, "(HTTP 404)")
 	var owner compute.Credential
 	var state string
@@ -338,16 +344,25 @@ func TestCreateCommandGivesShares(t *testing.T) {
 	require.NoError(t, err)
 	s = create("vault", "--share", papers.ID.String()+"=documents", "--share", pictures.ID.String())
 	require.Zero(t, s.code, s.err)
-	require.Contains(t, s.err, "is stopped to be given its shares")
+	require.Contains(t, s.err, "it is stopped for them, and started again")
 	require.Contains(t, d.does("server", "list", "-o", "value", "-c", "name", "-c", "status"), "vault ACTIVE\n")
 	listed := d.does("server", "share", "list", "vault", "-o", "value")
 	require.Contains(t, listed, papers.ID.String()+" ")
 	require.Contains(t, listed, " documents ")
 	require.Contains(t, listed, pictures.ID.String()+" ")
 
-	s = create("half", "--share", papers.ID.String(), "--share", uuid.NewString())
+	none := uuid.NewString()
+	s = create("half", "--share", papers.ID.String(), "--share", none)
 	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "was created, without "+none+": ")
 	require.Contains(t, s.err, "(HTTP 404)")
+	here.run.set(false, map[compute.OperationKind]string{compute.OpStart: "the disk is gone"})
+	s = create("off", "--share", papers.ID.String())
+	require.Equal(t, 1, s.code)
+	require.Contains(t, s.err, "may be left off")
+	require.Contains(t, s.err, "the disk is gone")
+	require.NotContains(t, s.err, "without")
+	here.run.set(false, nil)
 	require.Contains(t, d.does("server", "list", "-o", "value", "-c", "name", "-c", "status"), "half ACTIVE\n")
 }
 

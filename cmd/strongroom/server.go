@@ -95,7 +95,7 @@ deleted.
   strongroom server create vault --flavor safe --image debian --wait -o value -c id
 
 A guest takes shares while it runs if its memory is shared, as that of a flavor with trait:CUSTOM_STRONGROOM_SHARES_LIVE=required. Another
-one is stopped for them, and started again.`
+one is powered off for them in its first boot, and started again: give such a server its shares by "server share attach" where that matters.`
 }
 
 func (c serverCreate) Run(r *run) error {
@@ -143,11 +143,14 @@ func (c serverCreate) Run(r *run) error {
 	}
 	if c.Wait || len(shares) > 0 {
 		if _, err := c.under(r, own.Extend(client), s.ID, c.Name, own.OperationID(created.Header)); err != nil {
+			if len(shares) > 0 {
+				return fmt.Errorf("%w; none of its shares was attached", err)
+			}
 			return err
 		}
 	}
 	if err := c.giveShares(r, client, s.ID, c.Name, shares); err != nil {
-		return fmt.Errorf("server %s was created, without all of its shares: %w", s.ID, err)
+		return err
 	}
 	return serverShow{cloud: c.cloud, output: c.output, Servers: []string{s.ID}}.Run(r)
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
@@ -17,51 +18,78 @@ import (
 // askedShare is a share that a create names; tag "": its id.
 type askedShare struct{ id, tag string }
 
-// readShares reads UUID and UUID=TAG.
+// readShares reads UUID and UUID=TAG. No two are the same, or have the same tag.
 func readShares(texts []string) (all []askedShare, err error) {
+	seen := map[string]bool{}
 	for _, text := range texts {
 		id, tag, tagged := strings.Cut(text, "=")
-		if _, err := uuid.Parse(id); err != nil || tagged && tag == "" {
+		parsed, err := uuid.Parse(id)
+		if err != nil || tagged && tag == "" {
 			return nil, usage("--share is UUID or UUID=TAG, not %q", text)
 		}
-		all = append(all, askedShare{id, tag})
+		s := askedShare{parsed.String(), tag}
+		if seen[s.id] || seen[cmp.Or(s.tag, s.id)] {
+			return nil, usage("--share: %q is another one's share or tag", text)
+		}
+		seen[s.id], seen[cmp.Or(s.tag, s.id)] = true, true
+		all = append(all, s)
 	}
 	return all, nil
 }
 
-// giveShares attaches shares to a server that runs. Where its guest cannot take them so, the server is stopped for it and started again,
-// also when a share is refused then.
+// startsAgain is how long a request may take that starts a server again which was stopped for its shares.
+const startsAgain = 30 * time.Second
+
+// giveShares attaches shares to a server that runs. One whose guest takes none while it runs is stopped for them, and started again whatever
+// became of them.
 func (w wait) giveShares(ctx context.Context, compute *gophercloud.ServiceClient, server, name string, shares []askedShare) (err error) {
 	extended := own.Extend(compute)
-	act := func(action string) error {
-		operation, err := own.Act(ctx, compute, server, map[string]any{action: nil})
+	stopped := false
+	defer func() {
+		if stopped {
+			err = errors.Join(err, w.startAgain(ctx, extended, server, name))
+		}
+	}()
+	attach := func(s askedShare) error {
+		_, operation, err := own.AttachShare(ctx, extended, server, s.id, s.tag)
 		if err == nil {
 			_, err = w.under(ctx, extended, server, name, operation)
 		}
 		return explain(err)
 	}
-	stopped := false
-	defer func() {
-		if stopped {
-			err = errors.Join(err, act("os-start"))
-		}
-	}()
-	for _, s := range shares {
-		_, operation, err := own.AttachShare(ctx, extended, server, s.id, s.tag)
-		if gophercloud.ResponseCodeIs(err, http.StatusConflict) && !stopped {
-			fmt.Fprintf(os.Stderr, "%s is stopped to be given its shares: %v\n", name, explain(err))
-			if err := act("os-stop"); err != nil {
-				return err
+	for i, s := range shares {
+		err := attach(s)
+		if err != nil && !stopped && strings.Contains(err.Error(), "while it is in vm_state active") {
+			fmt.Fprintf(os.Stderr, "%s takes no shares while it runs: it is stopped for them, and started again\n", name)
+			operation, failure := own.Act(ctx, compute, server, map[string]any{"os-stop": nil})
+			if stopped = failure == nil; stopped {
+				_, failure = w.under(ctx, extended, server, name, operation)
 			}
-			stopped = true
-			_, operation, err = own.AttachShare(ctx, extended, server, s.id, s.tag)
-		}
-		if err == nil {
-			_, err = w.under(ctx, extended, server, name, operation)
+			if err = explain(failure); err == nil {
+				err = attach(s)
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("share %s: %w", s.id, explain(err))
+			var missing []string
+			for _, s := range shares[i:] {
+				missing = append(missing, s.id)
+			}
+			return fmt.Errorf("server %s was created, without %s: %w", server, strings.Join(missing, ", "), err)
 		}
+	}
+	return nil
+}
+
+// startAgain starts a server also where the command was interrupted, and says so where that fails.
+func (w wait) startAgain(ctx context.Context, extended *gophercloud.ServiceClient, server, name string) error {
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startsAgain)
+	defer cancel()
+	operation, err := own.Act(asking, extended, server, map[string]any{"os-start": nil})
+	if err == nil {
+		_, err = w.under(ctx, extended, server, name, operation)
+	}
+	if err != nil {
+		return fmt.Errorf("server %s may be left off (strongroom server start %s): %w", server, server, explain(err))
 	}
 	return nil
 }

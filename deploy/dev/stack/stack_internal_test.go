@@ -90,7 +90,7 @@ func TestANetworkReplacesThatOfAProjectThatIsGone(t *testing.T) {
 	if os.Getenv("CI") == "" && os.Getuid() != 0 {
 		t.Skip("needs root and libvirtd")
 	}
-	const space = "sr-stack-networks"
+	space := fmt.Sprint("sr-networks-", os.Getpid())
 	require.NoError(t, exec.Command("ip", "netns", "add", space).Run())
 	t.Cleanup(func() { require.NoError(t, exec.Command("ip", "netns", "delete", space).Run()) })
 	dir, err := os.MkdirTemp("/tmp", "sn")

@@ -1,6 +1,6 @@
 # A server on the project's network, in a group whose servers are on different hosts where there are several:
 #
-#   OS_CLOUD=strongroom-demo terraform apply -var name=web -var flavor=vault -var image=debian
+#   OS_CLOUD=strongroom-demo terraform apply -var name=web -var flavor=safe -var image=debian
 
 terraform {
   required_providers {
